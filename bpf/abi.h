@@ -1,0 +1,289 @@
+/* The contract between the kernel programs and the daemon. Compiled on both sides.
+ * All times are CLOCK_MONOTONIC nanoseconds unless a field says otherwise.
+ * Enums only grow at the end; any other change bumps PROFD_ABI_VERSION.
+ */
+#ifndef PROFD_BPF_ABI_H_
+#define PROFD_BPF_ABI_H_
+
+#ifdef __bpf__
+typedef unsigned char profd_u8;
+typedef unsigned short profd_u16;
+typedef unsigned int profd_u32;
+typedef unsigned long long profd_u64;
+typedef int profd_s32;
+#else
+#include <stdint.h>
+typedef uint8_t profd_u8;
+typedef uint16_t profd_u16;
+typedef uint32_t profd_u32;
+typedef uint64_t profd_u64;
+typedef int32_t profd_s32;
+#endif
+
+#define PROFD_ABI_VERSION 1
+
+/* Why a thread is not running. First match wins; docs/architecture.md has the table. */
+enum profd_reason {
+	PROFD_REASON_RUNQUEUE = 0, /* runnable, waiting for a CPU */
+	PROFD_REASON_RECLAIM = 1,
+	PROFD_REASON_FAULT = 2,
+	PROFD_REASON_FSYNC = 3,
+	PROFD_REASON_LOCK = 4,
+	PROFD_REASON_DISK = 5,
+	PROFD_REASON_POLL = 6,
+	PROFD_REASON_NET = 7,
+	PROFD_REASON_SLEEP = 8,
+	PROFD_REASON_PIPE = 9,
+	PROFD_REASON_CHILD = 10,
+	PROFD_REASON_SIGNAL = 11,
+	PROFD_REASON_OTHER = 12,
+	PROFD_REASON_COUNT = 13,
+};
+
+/* What a thread is doing, as of the last switch that was seen. */
+enum profd_phase {
+	PROFD_PHASE_ON_CPU = 0,
+	PROFD_PHASE_RUNQUEUE = 1, /* preempted, or new and never run */
+	PROFD_PHASE_BLOCKED = 2,
+};
+
+/* How a walk of a user stack ended. Only COMPLETE ends at a proven root. */
+enum profd_walk {
+	PROFD_WALK_COMPLETE = 0,
+	PROFD_WALK_TOO_DEEP = 1,     /* more than PROFD_MAX_USER_FRAMES frames */
+	PROFD_WALK_NO_RULE = 2,      /* no unwind rule for the address and no usable frame pointer */
+	PROFD_WALK_RULES_PENDING = 3,/* the module was seen for the first time; rules follow */
+	PROFD_WALK_UNREADABLE = 4,   /* stack memory could not be read */
+	PROFD_WALK_NO_PROGRESS = 5,  /* the next frame would not lie above this one */
+	PROFD_WALK_UNSUPPORTED = 6,  /* a rule of a kind the walker does not know */
+	PROFD_WALK_MAP_BUSY = 7,     /* the memory map was locked by the target */
+	PROFD_WALK_NOT_MAPPED = 8,   /* the address lies in no mapping */
+	PROFD_WALK_NO_USER = 9,      /* the thread has no user registers */
+	PROFD_WALK_TORN = 10,        /* the thread ran during the walk; the stack was thrown away */
+	PROFD_WALK_LOST = 11,        /* the stack could not be handed over (ring full) */
+	PROFD_WALK_COUNT = 12,
+};
+
+/* Ways to lose something. Per-CPU counters in the map `losses`, indexed by this. */
+enum profd_loss {
+	PROFD_LOSS_COUNTERS_FULL = 0,  /* sample not counted: counter map full */
+	PROFD_LOSS_COUNTERS_FULL_NS = 1, /* and its weight, ns */
+	PROFD_LOSS_RING_FULL_STACK = 2,
+	PROFD_LOSS_RING_FULL_EXIT = 3, /* final ledger of an exited thread not handed over */
+	PROFD_LOSS_RING_FULL_EVENT = 4,
+	PROFD_LOSS_THREAD_STORAGE = 5, /* a thread could not be marked */
+	PROFD_LOSS_PHASE_MISMATCH = 6, /* a switch that does not follow from the one before */
+	PROFD_LOSS_TORN_WALK = 7,
+	PROFD_LOSS_TORN_LEDGER = 8,    /* a thread kept switching while its ledger was read */
+	PROFD_LOSS_KNOWN_FULL = 9,     /* map of known stacks full; stacks are sent again */
+	PROFD_LOSS_MODULES_FULL = 10,  /* frames in a module that the table has no place for */
+	PROFD_LOSS_COUNT = 11,
+};
+
+#define PROFD_MAX_KERNEL_FRAMES 64
+#define PROFD_MAX_USER_FRAMES 192
+#define PROFD_MAX_FRAMES (PROFD_MAX_KERNEL_FRAMES + PROFD_MAX_USER_FRAMES)
+#define PROFD_MAX_MODULES 4096
+#define PROFD_COMM_LEN 16
+
+/* A frame is 64 bits: a kernel address (top 16 bits all ones), or module id << 48 | file offset.
+ * Module 0: the low bits are a bare address that lies in no file. Return addresses are stored
+ * as they are, not minus one; the innermost user frame is the exact program counter.
+ */
+#define PROFD_FRAME_MODULE_SHIFT 48
+#define PROFD_FRAME_OFFSET_MASK 0xffffffffffffULL
+#define PROFD_FRAME_KERNEL_MODULE 0xffffU
+
+/* Per-thread account. Cumulative since the thread was marked; written only by sched_switch. */
+struct profd_ledger {
+	profd_u64 since;       /* start of the present phase */
+	profd_u64 on_cpu;      /* ns, closed phases only */
+	profd_u64 off[PROFD_REASON_COUNT]; /* ns, by reason, settled waits only */
+	profd_u64 waits[PROFD_REASON_COUNT]; /* number of times the phase was entered */
+	profd_u64 pending_off; /* ns of the last wait; its run-queue part is not yet split off */
+	profd_u64 run_delay;   /* the kernel's sched_info.run_delay up to which waits are settled */
+	profd_u64 last_in;     /* when it last went on-CPU, 0 = never seen to */
+	profd_u8 phase;        /* enum profd_phase */
+	profd_u8 reason;       /* enum profd_reason of the present wait */
+	profd_u8 pending_reason;
+	profd_u8 pad[5];
+};
+
+/* Value of the task-storage map `threads`. */
+struct profd_thread {
+	profd_u64 thread_id;   /* unique for the life of the daemon, never 0 */
+	profd_u32 target_id;   /* 0 = not a target */
+	profd_u32 seq;         /* odd while sched_switch writes the ledger */
+	profd_u64 begin;       /* when the account was opened */
+	struct profd_ledger ledger;
+	/* The tick's memory of the wait it saw last. */
+	profd_u64 tick_switches; /* nvcsw + nivcsw at the last walk */
+	profd_u64 tick_stack;
+	profd_u64 tick_arg0;
+	profd_s32 tick_sysno;
+	profd_u8 tick_reason;
+	profd_u8 tick_walk;
+	profd_u8 tick_valid;
+	profd_u8 born; /* seen from its creation on, so the kernel's books began at 0 */
+};
+
+/* The kernel's own books, as read from the task. */
+struct profd_books {
+	profd_u64 exec_runtime; /* se.sum_exec_runtime, ns */
+	profd_u64 run_delay;    /* sched_info.run_delay, ns */
+	profd_u64 last_arrival; /* sched_info, scheduler clock */
+	profd_u64 last_queued;  /* sched_info, scheduler clock; 0 = not queued */
+	profd_u64 nvcsw, nivcsw;
+	profd_u64 min_flt, maj_flt;
+	profd_u64 read_bytes, write_bytes; /* block layer, bytes; 0 where not kept */
+};
+
+enum profd_record_type {
+	PROFD_RECORD_THREAD = 1, /* drain of the ledger (seq file) */
+	PROFD_RECORD_EXITING = 2, /* thread began to exit; struct profd_thread_record */
+	PROFD_RECORD_DEAD = 3,   /* its last switch; struct profd_thread_record */
+	PROFD_RECORD_STACK = 4,  /* struct profd_stack_record */
+	PROFD_RECORD_EXEC = 5,   /* struct profd_exec_record */
+	PROFD_RECORD_MODULE = 6, /* struct profd_module_record */
+};
+
+struct profd_thread_record {
+	profd_u32 type; /* enum profd_record_type */
+	profd_u32 target_id;
+	profd_u64 now;
+	profd_u64 thread_id;
+	profd_u64 begin;
+	profd_s32 pid; /* in the daemon's PID namespace; 0 = not visible there */
+	profd_s32 tid;
+	profd_u32 state;  /* task->__state */
+	profd_u16 on_cpu; /* task->on_cpu */
+	profd_u16 born;   /* as in struct profd_thread */
+	char comm[PROFD_COMM_LEN];
+	char process[PROFD_COMM_LEN]; /* comm of the thread-group leader */
+	struct profd_ledger ledger;
+	struct profd_books books;
+};
+
+struct profd_stack_record {
+	profd_u32 type;
+	profd_u8 walk; /* enum profd_walk */
+	profd_u8 frame_pointers; /* number of frames found by frame pointer, saturating */
+	profd_u16 kernel_frames;
+	profd_u16 user_frames;
+	profd_u16 pad[3];
+	profd_u64 hash;
+	profd_u64 frames[PROFD_MAX_FRAMES]; /* kernel, innermost first, then user, innermost first */
+};
+#define PROFD_STACK_HEADER_SIZE 24
+
+struct profd_exec_record {
+	profd_u32 type;
+	profd_s32 pid;
+	profd_u32 target_id; /* 0 = not a target yet */
+	profd_u32 pad;
+	char comm[PROFD_COMM_LEN];
+};
+
+/* A file as the kernel tells it apart: what a vma's inode says. */
+struct profd_module_key {
+	profd_u64 ino;
+	profd_u32 dev; /* kernel encoding: major << 20 | minor */
+	profd_u32 generation;
+};
+
+enum profd_module_state {
+	PROFD_MODULE_PENDING = 0, /* asked for; no rules yet */
+	PROFD_MODULE_READY = 1,
+	PROFD_MODULE_NO_RULES = 2, /* file has no usable .eh_frame */
+};
+
+struct profd_module {
+	profd_u32 module_id; /* 1 ... PROFD_MAX_MODULES - 1 */
+	profd_u32 state;     /* enum profd_module_state */
+	profd_u32 rows;
+	profd_u32 announced; /* 0: the daemon wants to be told again */
+};
+
+/* An executable mapping whose module is not known yet, or every one of a process (task_vma). */
+struct profd_module_record {
+	profd_u32 type;
+	profd_s32 pid;
+	struct profd_module_key key;
+	profd_u64 start, end; /* addresses of the mapping */
+	profd_u64 file_offset; /* bytes, of `start` */
+};
+
+/* One unwind rule: valid from `offset` (file offset) up to the next row's. 8 bytes. */
+struct profd_rule {
+	profd_u32 offset;
+	profd_u32 rule; /* PROFD_RULE_* packed */
+};
+
+/* rule = kind:4 | cfa offset / 8: signed 16 | saved rbp's offset from CFA / 8: signed 12.
+ * rbp field 0 means rbp is unchanged. The return address is always at CFA - 8.
+ */
+enum profd_rule_kind {
+	PROFD_RULE_NONE = 0,        /* no function here: nothing is known */
+	PROFD_RULE_RSP = 1,         /* CFA = rsp + offset */
+	PROFD_RULE_RBP = 2,         /* CFA = rbp + offset */
+	PROFD_RULE_PLT = 3,         /* CFA = rsp + 8 + ((rip & 15) >= 11) * 8 */
+	PROFD_RULE_END = 4,         /* return address undefined: the root of a stack */
+	PROFD_RULE_SIGNAL = 5,      /* x86-64 signal frame: registers from the ucontext at rsp */
+	PROFD_RULE_UNSUPPORTED = 6,
+	PROFD_RULE_DEREF_RBP = 7,   /* CFA = *(rbp + offset); rbp = *(rbp) (realigned stack) */
+};
+#define PROFD_RULE_PACK(kind, cfa_words, rbp_words)                                     \
+	((profd_u32)(kind) | (((profd_u32)(cfa_words) & 0xffff) << 4) |                 \
+	 (((profd_u32)(rbp_words) & 0xfff) << 20))
+#define PROFD_RULE_KIND(r) ((r) & 0xf)
+#define PROFD_RULE_CFA(r) ((long long)(short)(((r) >> 4) & 0xffff) * 8)
+#define PROFD_RULE_RBP_OFFSET(r) ((long long)((profd_s32)(r) >> 20) * 8)
+
+/* Key and value of the counters. One counter per (thread, reason, syscall, argument, stack). */
+struct profd_sample_key {
+	profd_u64 thread_id;
+	profd_u64 stack; /* hash of a stack record */
+	profd_u64 arg0;  /* first argument of the syscall, 0 without one */
+	profd_s32 sysno; /* -1 = not in a syscall */
+	profd_u8 reason; /* enum profd_reason */
+	profd_u8 pad[3];
+};
+
+struct profd_sample_value {
+	profd_u64 weight_ns; /* sum of the tick intervals in force */
+	profd_u64 count;     /* number of ticks */
+};
+
+/* What the tick did; a single entry, cumulative. */
+struct profd_tick_stats {
+	profd_u64 tasks;     /* target threads looked at */
+	profd_u64 off_cpu;   /* of these, not running */
+	profd_u64 walks;     /* stacks walked */
+	profd_u64 repeats;   /* same wait as before: counted without a walk */
+	profd_u64 torn;
+	profd_u64 user_frames;
+	profd_u64 frame_pointer_frames;
+};
+
+/* Cost of the per-switch program: one switch in PROFD_COST_SAMPLE is timed. Per CPU. */
+#define PROFD_COST_SAMPLE 64
+struct profd_switch_cost {
+	profd_u64 switches; /* switches that touched a target */
+	profd_u64 timed;
+	profd_u64 timed_ns;
+};
+
+#define PROFD_STATIC_ASSERT(e, m) _Static_assert(e, m)
+#ifdef __cplusplus
+#undef PROFD_STATIC_ASSERT
+#define PROFD_STATIC_ASSERT(e, m) static_assert(e, m)
+#endif
+PROFD_STATIC_ASSERT(sizeof(struct profd_rule) == 8, "rule size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 256, "ledger size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
+PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==
+			    PROFD_STACK_HEADER_SIZE, "stack header size");
+
+#endif /* PROFD_BPF_ABI_H_ */

@@ -1,0 +1,53 @@
+/* Counters of samples, in two epochs: the daemon changes which map is live, then drains the other. */
+#ifndef PROFD_BPF_AGGREGATE_BPF_H_
+#define PROFD_BPF_AGGREGATE_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+#include "loss.bpf.h"
+
+struct counter_table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct profd_sample_key);
+	__type(value, struct profd_sample_value);
+};
+
+/* The two epochs. */
+struct counter_table counters_even SEC(".maps") __weak;
+struct counter_table counters_odd SEC(".maps") __weak;
+
+/* Entry 0 is the live one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct counter_table);
+} live_counters SEC(".maps") __weak;
+
+static __always_inline void count_sample(struct profd_sample_key *key, u64 weight_ns)
+{
+	struct profd_sample_value fresh = { .weight_ns = weight_ns, .count = 1 };
+	struct profd_sample_value *value;
+	u32 zero = 0;
+	void *table = bpf_map_lookup_elem(&live_counters, &zero);
+
+	if (!table)
+		return;
+	value = bpf_map_lookup_elem(table, key);
+	if (!value) {
+		if (!bpf_map_update_elem(table, key, &fresh, BPF_NOEXIST))
+			return;
+		value = bpf_map_lookup_elem(table, key);
+	}
+	if (!value) {
+		lose(PROFD_LOSS_COUNTERS_FULL, 1);
+		lose(PROFD_LOSS_COUNTERS_FULL_NS, weight_ns);
+		return;
+	}
+	__sync_fetch_and_add(&value->weight_ns, weight_ns);
+	__sync_fetch_and_add(&value->count, 1);
+}
+
+#endif /* PROFD_BPF_AGGREGATE_BPF_H_ */

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The drain: one pass over the threads. Marks those that have none, and writes every account. */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "abi.h"
+#include "loss.bpf.h"
+#include "reason.bpf.h"
+#include "target.bpf.h"
+
+/* Mark every process of the daemon's PID namespace as this target; 0 = only marked ones. */
+const volatile profd_u32 default_target;
+
+/* Where a record is put together. One drain runs at a time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct profd_thread_record);
+} drain_scratch SEC(".maps");
+
+static __always_inline void learn_self(struct task_struct *self)
+{
+	struct pid *pid = BPF_CORE_READ(self, thread_pid);
+	struct upid upid = {};
+	u32 level = BPF_CORE_READ(pid, level);
+
+	bpf_core_read(&upid, bpf_core_type_size(struct upid),
+		      (void *)&pid->numbers + level * bpf_core_type_size(struct upid));
+	self_level = level;
+	self_ns = (u64)upid.ns;
+}
+
+/* What an unmarked thread belongs to: its leader's target, or the default. */
+static __always_inline u32 inherited_target(struct task_struct *task)
+{
+	struct task_struct *leader = task->group_leader;
+	struct profd_thread *owner;
+
+	if (leader && leader != task) {
+		owner = bpf_task_storage_get(&threads, leader, 0, 0);
+		if (owner && owner->target_id)
+			return owner->target_id;
+	}
+	return default_target;
+}
+
+static __always_inline void begin_account(struct profd_thread *thread, struct task_struct *task,
+					  u32 target)
+{
+	u32 state = task->__state;
+	u8 reason = PROFD_REASON_RUNQUEUE;
+	u8 phase = PROFD_PHASE_BLOCKED;
+	s32 sysno;
+	u64 arg0;
+
+	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW))
+		phase = task->on_cpu ? PROFD_PHASE_ON_CPU : PROFD_PHASE_RUNQUEUE;
+	else
+		reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state,
+					&sysno, &arg0);
+	open_account(thread, task, target, bpf_ktime_get_ns(), phase, reason);
+}
+
+SEC("iter/task")
+int drain(struct bpf_iter__task *ctx)
+{
+	struct task_struct *self = bpf_get_current_task_btf();
+	struct seq_file *seq = ctx->meta->seq;
+	struct task_struct *task = ctx->task;
+	struct profd_thread_record *record;
+	struct profd_thread *thread;
+	u32 zero = 0;
+	u32 target;
+
+	if (!task || task->flags & PF_KTHREAD)
+		return 0;
+	if (!self_ns)
+		learn_self(self);
+	thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!thread || !thread->thread_id) {
+		target = thread ? thread->target_id : inherited_target(task);
+		if (!target || task->group_leader == self->group_leader || task->exit_state)
+			return 0;
+		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!thread) {
+			lose(PROFD_LOSS_THREAD_STORAGE, 1);
+			return 0;
+		}
+		begin_account(thread, task, target);
+	}
+	if (!thread->target_id)
+		return 0;
+	record = bpf_map_lookup_elem(&drain_scratch, &zero);
+	if (!record)
+		return 0;
+	if (!read_account(record, PROFD_RECORD_THREAD, task, thread))
+		lose(PROFD_LOSS_TORN_LEDGER, 1);
+	bpf_seq_write(seq, record, sizeof(*record));
+	return 0;
+}
+
+char LICENSE[] SEC("license") __weak = "GPL";

@@ -1,0 +1,158 @@
+/* The kernel types that are read, with only the fields that are read. Field offsets are relocated
+ * by BTF at load time (CO-RE), so the layout here does not matter, only names do.
+ */
+#ifndef PROFD_BPF_KERNEL_H_
+#define PROFD_BPF_KERNEL_H_
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+#ifndef __cplusplus
+typedef _Bool bool;
+#define true 1
+#define false 0
+#endif
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+
+#define PF_IO_WORKER 0x00000010
+#define PF_MEMALLOC 0x00000800
+#define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD 0x00200000
+
+#define TASK_RUNNING 0x00000000
+#define TASK_STOPPED_OR_TRACED 0x0000000c
+#define TASK_DEAD 0x00000080
+#define TASK_WAKING 0x00000200
+#define TASK_NEW 0x00000800
+
+#define S_IFMT 00170000
+#define S_IFSOCK 0140000
+#define S_IFIFO 0010000
+
+#define VM_EXEC 0x00000004
+#define PAGE_SHIFT 12
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long ip;
+	unsigned long sp;
+	unsigned long bp;
+	unsigned long di;
+	unsigned long orig_ax;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long run_delay;
+	unsigned long long last_arrival;
+	unsigned long long last_queued;
+};
+
+struct task_io_accounting {
+	u64 read_bytes;
+	u64 write_bytes;
+};
+
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	unsigned short i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	u32 i_generation;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+	unsigned long vm_pgoff;
+	struct file *vm_file;
+};
+
+struct pid_namespace {
+	unsigned int level;
+};
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	int exit_state;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	unsigned in_iowait : 1;
+	unsigned in_memstall : 1;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	char comm[16];
+	struct files_struct *files;
+	struct task_io_accounting ioac;
+	struct bpf_local_storage *bpf_storage;
+};
+
+struct seq_file {
+	unsigned long count;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
+};
+
+#pragma clang attribute pop
+
+#endif /* PROFD_BPF_KERNEL_H_ */

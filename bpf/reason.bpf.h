@@ -1,0 +1,104 @@
+/* Why a thread does not run. The table of docs/architecture.md, in its order: first match wins. */
+#ifndef PROFD_BPF_REASON_BPF_H_
+#define PROFD_BPF_REASON_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "abi.h"
+
+/* Classes of system calls that need a second look; above every enum profd_reason. */
+#define CLASS_FILE 0x40    /* file metadata and opens: disk when in I/O wait */
+#define CLASS_STREAM 0x41  /* read and write family: disk, pipe or net, by what the fd is */
+
+#define SYSCALL_CLASSES 512
+
+/* Class of each x86-64 system call: an enum profd_reason or CLASS_*; 0 = other. */
+static const u8 syscall_class[SYSCALL_CLASSES] = {
+	[0] = CLASS_STREAM, [1] = CLASS_STREAM,    /* read, write */
+	[17] = CLASS_STREAM, [18] = CLASS_STREAM,  /* pread64, pwrite64 */
+	[19] = CLASS_STREAM, [20] = CLASS_STREAM,  /* readv, writev */
+	[295] = CLASS_STREAM, [296] = CLASS_STREAM, /* preadv, pwritev */
+	[327] = CLASS_STREAM, [328] = CLASS_STREAM, /* preadv2, pwritev2 */
+	[40] = CLASS_STREAM,                       /* sendfile */
+	[275] = PROFD_REASON_PIPE, [276] = PROFD_REASON_PIPE, [278] = PROFD_REASON_PIPE,
+	[2] = CLASS_FILE, [257] = CLASS_FILE, [437] = CLASS_FILE, /* open, openat, openat2 */
+	[3] = CLASS_FILE, [4] = CLASS_FILE, [5] = CLASS_FILE, [6] = CLASS_FILE,
+	[9] = CLASS_FILE, [21] = CLASS_FILE, [28] = CLASS_FILE, [59] = CLASS_FILE,
+	[76] = CLASS_FILE, [77] = CLASS_FILE, [78] = CLASS_FILE, [82] = CLASS_FILE,
+	[83] = CLASS_FILE, [84] = CLASS_FILE, [87] = CLASS_FILE, [187] = CLASS_FILE,
+	[217] = CLASS_FILE, [221] = CLASS_FILE, [258] = CLASS_FILE, [262] = CLASS_FILE,
+	[263] = CLASS_FILE, [264] = CLASS_FILE, [285] = CLASS_FILE, [316] = CLASS_FILE,
+	[322] = CLASS_FILE, [326] = CLASS_FILE, [332] = CLASS_FILE,
+	[74] = PROFD_REASON_FSYNC, [75] = PROFD_REASON_FSYNC, [277] = PROFD_REASON_FSYNC,
+	[26] = PROFD_REASON_FSYNC, [162] = PROFD_REASON_FSYNC, [306] = PROFD_REASON_FSYNC,
+	[202] = PROFD_REASON_LOCK, [449] = PROFD_REASON_LOCK, [455] = PROFD_REASON_LOCK,
+	[73] = PROFD_REASON_LOCK, [65] = PROFD_REASON_LOCK, [220] = PROFD_REASON_LOCK,
+	[7] = PROFD_REASON_POLL, [271] = PROFD_REASON_POLL, [23] = PROFD_REASON_POLL,
+	[270] = PROFD_REASON_POLL, [232] = PROFD_REASON_POLL, [281] = PROFD_REASON_POLL,
+	[441] = PROFD_REASON_POLL, [426] = PROFD_REASON_POLL, [208] = PROFD_REASON_POLL,
+	[333] = PROFD_REASON_POLL,
+	[42] = PROFD_REASON_NET, [43] = PROFD_REASON_NET, [288] = PROFD_REASON_NET,
+	[44] = PROFD_REASON_NET, [45] = PROFD_REASON_NET, [46] = PROFD_REASON_NET,
+	[47] = PROFD_REASON_NET, [299] = PROFD_REASON_NET, [307] = PROFD_REASON_NET,
+	[35] = PROFD_REASON_SLEEP, [230] = PROFD_REASON_SLEEP,
+	[61] = PROFD_REASON_CHILD, [247] = PROFD_REASON_CHILD,
+	[34] = PROFD_REASON_SIGNAL, [130] = PROFD_REASON_SIGNAL, [128] = PROFD_REASON_SIGNAL,
+};
+
+/* What a read or write that is not in I/O wait waits for. */
+static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
+{
+	struct fdtable *table = task->files->fdt;
+	struct file *file = NULL;
+	u16 type;
+
+	if (fd >= table->max_fds ||
+	    bpf_probe_read_kernel(&file, sizeof(file), table->fd + (u32)fd) || !file)
+		return PROFD_REASON_OTHER;
+	type = BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT;
+	if (type == S_IFIFO)
+		return PROFD_REASON_PIPE;
+	if (type == S_IFSOCK)
+		return PROFD_REASON_NET;
+	return PROFD_REASON_OTHER;
+}
+
+/* Reason of a thread that blocks or is blocked in `state`. *sysno is -1 outside a system call. */
+static __always_inline u8 blocked_reason(struct task_struct *task, struct pt_regs *regs, u32 state,
+					 s32 *sysno, u64 *arg0)
+{
+	u64 number = regs ? (u64)regs->orig_ax : 0;
+	u8 class = PROFD_REASON_OTHER;
+
+	*sysno = -1;
+	*arg0 = 0;
+	if (task->flags & (PF_IO_WORKER | PF_USER_WORKER))
+		regs = NULL;
+	if (regs && (s64)number >= 0) {
+		*sysno = (s32)number;
+		*arg0 = regs->di;
+	}
+	if (state & TASK_STOPPED_OR_TRACED)
+		return PROFD_REASON_SIGNAL;
+	if (task->flags & PF_MEMALLOC)
+		return PROFD_REASON_RECLAIM;
+	if (bpf_core_field_exists(struct task_struct, in_memstall) &&
+	    BPF_CORE_READ_BITFIELD(task, in_memstall))
+		return PROFD_REASON_RECLAIM;
+	if (!regs)
+		return PROFD_REASON_OTHER;
+	if ((s64)number < 0)
+		return PROFD_REASON_FAULT;
+	if (number < SYSCALL_CLASSES)
+		class = syscall_class[number];
+	if (class < CLASS_FILE)
+		return class ? class : PROFD_REASON_OTHER;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		return PROFD_REASON_DISK;
+	if (class == CLASS_STREAM)
+		return stream_reason(task, *arg0);
+	return PROFD_REASON_OTHER;
+}
+
+#endif /* PROFD_BPF_REASON_BPF_H_ */

@@ -1,0 +1,124 @@
+/* Which threads are ours, and what is known of each. No program compares numeric PIDs. */
+#ifndef PROFD_BPF_TARGET_BPF_H_
+#define PROFD_BPF_TARGET_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "abi.h"
+#include "loss.bpf.h"
+
+/* The account of every thread of a target. A process is marked through a pidfd (target_id of its
+ * leader); threads and children inherit.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct profd_thread);
+} threads SEC(".maps") __weak;
+
+/* Records for the daemon: stacks, exits, execs, modules. Read after every tick, never woken for. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 2 * 1024 * 1024);
+} events SEC(".maps") __weak;
+
+/* Source of thread ids. */
+profd_u64 next_thread_id __weak;
+
+/* The daemon's PID namespace (kernel address) and its level, set when the daemon runs an iterator. */
+profd_u64 self_ns __weak;
+profd_u32 self_level __weak;
+
+/* The account of a thread, or NULL when it has none. */
+static __always_inline struct profd_thread *thread_of(struct task_struct *task)
+{
+	if (!task->bpf_storage)
+		return NULL;
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+/* PID as the daemon sees it; 0 when the task is not visible in its namespace or already unhashed. */
+static __always_inline int visible_pid(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	struct upid upid = {};
+	u32 level = self_level;
+
+	if (!pid || !self_ns || BPF_CORE_READ(pid, level) < level)
+		return 0;
+	/* numbers[] has level + 1 entries; the level was checked against this pid's own. */
+	if (bpf_core_read(&upid, bpf_core_type_size(struct upid),
+			  (void *)&pid->numbers + level * bpf_core_type_size(struct upid)))
+		return 0;
+	if ((u64)upid.ns != self_ns)
+		return 0;
+	return upid.nr;
+}
+
+/* Opens the account of a thread that is in `phase` from `now` on. */
+static __always_inline void open_account(struct profd_thread *thread, struct task_struct *task,
+					 u32 target_id, u64 now, u8 phase, u8 reason)
+{
+	thread->begin = now;
+	thread->ledger.since = now;
+	thread->ledger.phase = phase;
+	thread->ledger.reason = reason;
+	thread->ledger.run_delay = task->sched_info.run_delay;
+	thread->target_id = target_id;
+	barrier();
+	/* Last: the switch program takes up an account only when it has an id. */
+	thread->thread_id = __sync_fetch_and_add(&next_thread_id, 1) + 1;
+}
+
+static __always_inline void read_books(struct profd_books *books, struct task_struct *task)
+{
+	books->exec_runtime = task->se.sum_exec_runtime;
+	books->run_delay = task->sched_info.run_delay;
+	books->last_arrival = task->sched_info.last_arrival;
+	books->last_queued = task->sched_info.last_queued;
+	books->nvcsw = task->nvcsw;
+	books->nivcsw = task->nivcsw;
+	books->min_flt = task->min_flt;
+	books->maj_flt = task->maj_flt;
+	books->read_bytes = 0;
+	books->write_bytes = 0;
+	if (bpf_core_field_exists(struct task_struct, ioac)) {
+		books->read_bytes = task->ioac.read_bytes;
+		books->write_bytes = task->ioac.write_bytes;
+	}
+}
+
+/* Fills a record with the account as it stands. False when the thread switched all the while. */
+static __always_inline bool read_account(struct profd_thread_record *record, u32 type,
+					 struct task_struct *task, struct profd_thread *thread)
+{
+	struct task_struct *leader = task->group_leader;
+	bool whole = false;
+
+	record->type = type;
+	record->target_id = thread->target_id;
+	record->thread_id = thread->thread_id;
+	record->begin = thread->begin;
+	record->born = thread->born;
+	record->pid = visible_pid(leader);
+	record->tid = visible_pid(task);
+	bpf_probe_read_kernel(record->comm, sizeof(record->comm), &task->comm);
+	bpf_probe_read_kernel(record->process, sizeof(record->process), &leader->comm);
+	for (int i = 0; i < 8 && !whole; i++) {
+		u32 seq = *(volatile u32 *)&thread->seq;
+
+		barrier();
+		record->ledger = thread->ledger;
+		record->state = task->__state;
+		record->on_cpu = task->on_cpu;
+		read_books(&record->books, task);
+		record->now = bpf_ktime_get_ns();
+		barrier();
+		whole = !(seq & 1) && seq == *(volatile u32 *)&thread->seq;
+	}
+	return whole;
+}
+
+#endif /* PROFD_BPF_TARGET_BPF_H_ */

@@ -1,0 +1,280 @@
+/* The walker of user stacks: .eh_frame rules, frame pointers only where there are none.
+ *
+ * One walker for two places. WALK_OUTSIDE reads another thread's stack (sleepable programs, the
+ * tick); WALK_OWN reads the stack of the thread the program runs in (probes). `from` is a constant
+ * at every call, so each program holds one of them only.
+ */
+#ifndef PROFD_BPF_UNWIND_BPF_H_
+#define PROFD_BPF_UNWIND_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include "abi.h"
+#include "modules.bpf.h"
+
+enum walk_from {
+	WALK_OUTSIDE,
+	WALK_OWN,
+};
+
+#define STACK_PAGE 4096
+#define MAX_FRAME_POINTER_STEP (1 << 20)
+
+/* Registers in an x86-64 signal frame, from the stack pointer at the handler's return. */
+#define SIGNAL_RBP 0x78
+#define SIGNAL_RSP 0xa0
+#define SIGNAL_RIP 0xa8
+
+/* Memory of one walk, in a map value of whoever runs it: what the verifier need not track. */
+struct walk {
+	u64 pc, sp, fp;
+	u64 hash;
+	u64 page_start; /* address of page[0] */
+	u64 page_size;  /* bytes valid */
+	u64 bottom;     /* stack pointer at the start: nothing below is read */
+	u64 map_start, map_end, map_offset; /* mapping of the last frame */
+	u32 map_module, map_state, map_rows;
+	u32 frames; /* kernel and user */
+	u8 result;  /* enum profd_walk */
+	u8 exact;   /* pc is an instruction, not a return address */
+	u8 frame_pointers;
+	struct profd_stack_record record;
+	u64 page[STACK_PAGE / 8]; /* part of the stack, read on demand */
+};
+
+/* Whose stack, and the memory; lives on the stack. */
+struct walker {
+	struct task_struct *task;
+	struct walk *walk;
+};
+
+static __always_inline u64 mix(u64 hash, u64 value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ (hash >> 29);
+}
+
+static __always_inline bool read_stack(struct walker *walker, u64 address, u64 *word,
+				       enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u64 offset = address - walk->page_start;
+	u64 start, size;
+
+	if (address & 7)
+		return false;
+	if (from == WALK_OWN)
+		return !bpf_probe_read_user(word, sizeof(*word), (void *)address);
+	if (offset >= walk->page_size) {
+		/* Whole pages, so that a frame of any size costs one read; a page is there or not. */
+		start = address & ~(u64)(STACK_PAGE - 1);
+		if (start < walk->bottom && walk->bottom <= address)
+			start = walk->bottom;
+		size = STACK_PAGE - (start & (STACK_PAGE - 1));
+		if (size > STACK_PAGE)
+			return false;
+		if (bpf_copy_from_user_task(walk->page, size, (void *)start,
+					    walker->task, 0)) {
+			walk->page_size = 0;
+			return false;
+		}
+		walk->page_start = start;
+		walk->page_size = size;
+		offset = address - start;
+	}
+	*word = walk->page[(offset >> 3) & (STACK_PAGE / 8 - 1)];
+	return true;
+}
+
+static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct mapping *mapping)
+{
+	describe_mapping(vma, mapping);
+	return 0;
+}
+
+/* Finds the mapping of an address. False ends the walk, with a result. */
+static __always_inline bool locate(struct walker *walker, u64 address)
+{
+	struct walk *walk = walker->walk;
+	struct mapping mapping = {};
+	struct profd_module *module;
+	long error;
+
+	if (address >= walk->map_start && address < walk->map_end)
+		return true;
+	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	if (error) {
+		walk->result = error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY
+							   : PROFD_WALK_NOT_MAPPED;
+		return false;
+	}
+	walk->map_start = mapping.start;
+	walk->map_end = mapping.end;
+	walk->map_offset = mapping.file_offset;
+	walk->map_module = 0;
+	walk->map_state = PROFD_MODULE_NO_RULES;
+	walk->map_rows = 0;
+	if (mapping.key.ino) {
+		module = module_of(walker->task, &mapping);
+		walk->map_state = PROFD_MODULE_PENDING;
+		if (module) {
+			walk->map_module = module->module_id;
+			walk->map_state = module->state;
+			walk->map_rows = module->rows;
+		}
+	}
+	return true;
+}
+
+/* Steps to the caller by the frame pointer, for code without rules. */
+static __always_inline bool step_by_frame_pointer(struct walker *walker, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u64 fp = walk->fp;
+	u64 caller_fp, pc;
+
+	if (fp < walk->sp || fp - walk->sp > MAX_FRAME_POINTER_STEP || fp & 7 ||
+	    !read_stack(walker, fp, &caller_fp, from) || !read_stack(walker, fp + 8, &pc, from)) {
+		walk->result = PROFD_WALK_NO_RULE;
+		return false;
+	}
+	walk->fp = caller_fp;
+	walk->sp = fp + 16;
+	walk->pc = pc;
+	walk->exact = 0;
+	if (walk->frame_pointers < 255)
+		walk->frame_pointers++;
+	return true;
+}
+
+static __always_inline bool step_over_signal(struct walker *walker, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u64 sp = walk->sp;
+	u64 pc, fp, next;
+
+	if (!read_stack(walker, sp + SIGNAL_RBP, &fp, from) ||
+	    !read_stack(walker, sp + SIGNAL_RSP, &next, from) ||
+	    !read_stack(walker, sp + SIGNAL_RIP, &pc, from)) {
+		walk->result = PROFD_WALK_UNREADABLE;
+		return false;
+	}
+	/* The interrupted stack may be another one (sigaltstack): it need not lie above. */
+	walk->pc = pc;
+	walk->fp = fp;
+	walk->sp = next;
+	walk->bottom = next;
+	walk->exact = 1;
+	return true;
+}
+
+static __always_inline bool step_by_rule(struct walker *walker, u32 rule, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u32 kind = PROFD_RULE_KIND(rule);
+	s64 offset = PROFD_RULE_CFA(rule);
+	s64 fp_offset = PROFD_RULE_RBP_OFFSET(rule);
+	u64 fp = walk->fp;
+	u64 cfa, pc;
+
+	if (kind == PROFD_RULE_RSP) {
+		cfa = walk->sp + offset;
+	} else if (kind == PROFD_RULE_RBP) {
+		cfa = walk->fp + offset;
+	} else if (kind == PROFD_RULE_PLT) {
+		cfa = walk->sp + 8 + ((walk->pc & 15) >= 11 ? 8 : 0);
+	} else if (kind == PROFD_RULE_DEREF_RBP) {
+		if (!read_stack(walker, walk->fp + offset, &cfa, from) ||
+		    !read_stack(walker, walk->fp, &fp, from)) {
+			walk->result = PROFD_WALK_UNREADABLE;
+			return false;
+		}
+		fp_offset = 0;
+	} else {
+		walk->result = PROFD_WALK_UNSUPPORTED;
+		return false;
+	}
+	if (cfa <= walk->sp) {
+		walk->result = PROFD_WALK_NO_PROGRESS;
+		return false;
+	}
+	if ((fp_offset && !read_stack(walker, cfa + fp_offset, &fp, from)) ||
+	    !read_stack(walker, cfa - 8, &pc, from)) {
+		walk->result = PROFD_WALK_UNREADABLE;
+		return false;
+	}
+	walk->pc = pc;
+	walk->fp = fp;
+	walk->sp = cfa;
+	walk->exact = 0;
+	return true;
+}
+
+/* One frame: name it, then step to its caller. 1 ends the walk. */
+static __always_inline long walk_frame(struct walker *walker, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u64 address = walk->exact ? walk->pc : walk->pc - 1;
+	u64 frame;
+	u32 rule, kind;
+
+	if (!locate(walker, address))
+		return 1;
+	frame = walk->pc;
+	if (walk->map_module)
+		frame = walk->pc - walk->map_start + walk->map_offset;
+	frame = (frame & PROFD_FRAME_OFFSET_MASK) |
+		((u64)walk->map_module << PROFD_FRAME_MODULE_SHIFT);
+	if (walk->frames >= PROFD_MAX_FRAMES) {
+		walk->result = PROFD_WALK_TOO_DEEP;
+		return 1;
+	}
+	walk->record.frames[walk->frames & (PROFD_MAX_FRAMES - 1)] = frame;
+	walk->frames++;
+	walk->hash = mix(walk->hash, frame);
+	if (walk->map_state == PROFD_MODULE_PENDING) {
+		walk->result = PROFD_WALK_RULES_PENDING;
+		return 1;
+	}
+	rule = PROFD_RULE_NONE;
+	if (walk->map_state == PROFD_MODULE_READY)
+		rule = find_rule(walk->map_module, walk->map_rows,
+				 address - walk->map_start + walk->map_offset);
+	kind = PROFD_RULE_KIND(rule);
+	if (kind == PROFD_RULE_END) {
+		walk->result = PROFD_WALK_COMPLETE;
+		return 1;
+	}
+	if (kind == PROFD_RULE_NONE)
+		return !step_by_frame_pointer(walker, from);
+	if (kind == PROFD_RULE_SIGNAL)
+		return !step_over_signal(walker, from);
+	return !step_by_rule(walker, rule, from);
+}
+
+static long walk_frame_outside(u32 index, void *walker)
+{
+	return walk_frame(walker, WALK_OUTSIDE);
+}
+
+/* Walks from the given registers. Frames are appended to walk->record after walk->frames;
+ * walk->result tells how it ended.
+ */
+static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64 sp, u64 fp)
+{
+	struct walk *walk = walker->walk;
+
+	walk->pc = pc;
+	walk->sp = sp;
+	walk->fp = fp;
+	walk->bottom = sp & ~7ULL;
+	walk->page_size = 0;
+	walk->map_start = 0;
+	walk->map_end = 0;
+	walk->exact = 1;
+	walk->result = PROFD_WALK_TOO_DEEP;
+	bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_outside, walker, 0);
+}
+
+#endif /* PROFD_BPF_UNWIND_BPF_H_ */

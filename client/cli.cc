@@ -1,0 +1,228 @@
+#include "client/cli.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "client/commands/fetch.h"
+#include "client/commands/status.h"
+#include "client/connection.h"
+#include "client/reason.h"
+#include "client/text.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/status.h"
+#include "re2/re2.h"
+
+namespace profctl {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+constexpr char kAbout[] =
+    "Asks profd where the time of a process went while it was not running.";
+constexpr char kExamples[] =
+    "Examples:\n"
+    "  profctl fetch                          the last minute: a flame graph and a summary\n"
+    "  profctl fetch --since 5m --thread '^tokio' --reason lock,disk\n"
+    "  profctl fetch --from 2026-01-31T13:05:00Z --to 2026-01-31T13:06:00Z\n"
+    "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
+    "  profctl fetch -o wait.json             everything, for a program\n"
+    "  profctl status                         is it running, what is missing, what does it cost\n"
+    "\n"
+    "Exit status: 0 done, 1 failed, 2 the command line is wrong.";
+
+std::string FetchNotes() {
+  std::string notes =
+      "Without -o and --format a flame graph is written to the current directory, named after\n"
+      "process and time, and a summary is printed. Waits that are only idleness (poll, sleep,\n"
+      "parked workers) are folded away unless --idle is given; the summary says how much.\n"
+      "\nReasons, the last frame of every stack:\n";
+  for (const ReasonInfo& info : AllReasons()) {
+    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
+  }
+  return notes;
+}
+
+// What was typed, before it is checked.
+struct Typed {
+  std::string server = kDefaultServer;
+  std::string since, from, to, thread, output, format, by = "name", status_format = "text";
+  std::vector<std::string> targets, reasons;
+  bool idle = false;
+};
+
+absl::Status Wrong(std::string_view option, std::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(option), ": ", std::string(what)));
+}
+
+absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
+  RE2::Options quiet;
+  quiet.set_log_errors(false);
+  const RE2 regex(pattern, quiet);
+  if (regex.ok()) return absl::OkStatus();
+  return Wrong(option, absl::StrCat("'", CleanName(pattern),
+                                    "' is not a regular expression: ", CleanName(regex.error())));
+}
+
+absl::Status ReadWindow(const Typed& typed, profd::v1::FetchRequest& request) {
+  if (!typed.since.empty() && !typed.from.empty()) {
+    return Wrong("--since", "cannot be combined with --from; give one of them");
+  }
+  if (!typed.since.empty()) {
+    const absl::StatusOr<int64_t> since = ParseDuration(typed.since);
+    if (!since.ok()) return Wrong("--since", std::string(since.status().message()));
+    if (*since <= 0) return Wrong("--since", "must be longer than 0");
+    request.set_since_ns(*since);
+  }
+  if (!typed.from.empty()) {
+    const absl::StatusOr<int64_t> from = ParseInstant(typed.from);
+    if (!from.ok()) return Wrong("--from", std::string(from.status().message()));
+    if (*from <= 0) return Wrong("--from", "must lie after 1970");
+    if (*from >= profd::WallNs()) return Wrong("--from", "lies in the future");
+    request.set_begin_ns(*from);
+  }
+  if (!typed.to.empty()) {
+    const absl::StatusOr<int64_t> to = ParseInstant(typed.to);
+    if (!to.ok()) return Wrong("--to", std::string(to.status().message()));
+    if (*to <= request.begin_ns()) return Wrong("--to", "must lie after --from, and after 1970");
+    request.set_end_ns(*to);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
+  for (const std::string& name : typed.reasons) {
+    const std::optional<Reason> reason = ParseReason(name);
+    if (!reason) {
+      std::string known;
+      for (const ReasonInfo& info : AllReasons()) {
+        absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(info.name));
+      }
+      return Wrong("--reason",
+                   absl::StrCat("'", CleanName(name), "' is not a reason; there are ", known));
+    }
+    const auto& have = request.reasons();
+    if (std::find(have.begin(), have.end(), *reason) == have.end()) request.add_reasons(*reason);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
+  FetchOptions options;
+  options.server = typed.server;
+  options.show_idle = typed.idle;
+  options.output = typed.output;
+  RETURN_IF_ERROR(ReadWindow(typed, options.request));
+  RETURN_IF_ERROR(ReadReasons(typed, options.request));
+  for (const std::string& target : typed.targets) {
+    if (target.empty()) return Wrong("--target", "is empty; give a PID or a regular expression");
+    RETURN_IF_ERROR(CheckRegex("--target", target));
+    options.request.add_targets(target);
+  }
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  if (!typed.format.empty()) {
+    options.format = ParseFormat(typed.format);
+    if (!options.format) {
+      return Wrong("--format",
+                   absl::StrCat("'", CleanName(typed.format), "' is not svg, folded or json"));
+    }
+  } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
+    return Wrong("-o", absl::StrCat("cannot tell the format of '", CleanName(typed.output),
+                                    "'; end it in .svg, .folded or .json, or give --format"));
+  }
+  if (typed.by != "name" && typed.by != "thread") {
+    return Wrong("--by", absl::StrCat("'", CleanName(typed.by), "' is not name or thread"));
+  }
+  options.grouping = typed.by == "thread" ? Grouping::kThread : Grouping::kName;
+  return options;
+}
+
+int Report(const absl::Status& status, int code, std::ostream& err) {
+  if (status.ok()) return 0;
+  err << "profctl: " << CleanName(std::string(status.message()))
+      << (code == kExitUsage ? " (see profctl --help)" : "") << std::endl;
+  return code;
+}
+
+}  // namespace
+
+int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, bool colour) {
+  Typed typed;
+  CLI::App app(kAbout, "profctl");
+  app.set_version_flag("--version", std::string("profctl ") + PROFD_VERSION);
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(kExamples);
+  app.add_option("--server", typed.server, "Where profd listens: unix:///PATH or HOST:PORT")
+      ->envname("PROFCTL_SERVER")
+      ->type_name("ADDR")
+      ->capture_default_str();
+
+  CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
+  fetch->footer(FetchNotes());
+  fetch->add_option("--since", typed.since,
+                    "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
+      ->type_name("DURATION");
+  fetch->add_option("--from", typed.from, "Begin of the window: RFC 3339 or seconds since 1970")
+      ->type_name("TIME");
+  fetch->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
+  fetch->add_option("--target", typed.targets,
+                    "Only processes with this PID or name; may be repeated")
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
+  fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
+  fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons")
+      ->type_name("R[,R...]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  fetch->add_flag("--idle", typed.idle, "Show idle waits too");
+  fetch->add_option("--by", typed.by,
+                    "Flame graph: one base for threads of one name, or one for each thread")
+      ->type_name("name|thread")
+      ->capture_default_str();
+  fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
+  fetch->add_option("--format", typed.format, "svg, folded (one line a stack, ns) or json")
+      ->type_name("FORMAT");
+
+  CLI::App* status = app.add_subcommand("status", "Show what profd watches, lacks, loses, costs");
+  status->add_option("--format", typed.status_format, "text or json")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {
+      app.exit(error, out, err);
+      return 0;
+    }
+    return Report(absl::InvalidArgumentError(error.what()), kExitUsage, err);
+  }
+
+  if (const absl::Status address = CheckAddress(typed.server); !address.ok()) {
+    return Report(address, kExitUsage, err);
+  }
+  if (status->parsed()) {
+    if (typed.status_format != "text" && typed.status_format != "json") {
+      return Report(Wrong("--format", absl::StrCat("'", CleanName(typed.status_format),
+                                                   "' is not text or json")),
+                    kExitUsage, err);
+    }
+    return Report(PrintStatus({typed.server, typed.status_format == "json", colour}, out),
+                  kExitFailure, err);
+  }
+  absl::StatusOr<FetchOptions> options = ReadFetch(typed);
+  if (!options.ok()) return Report(options.status(), kExitUsage, err);
+  options->colour = colour;
+  return Report(Fetch(*options, out, err), kExitFailure, err);
+}
+
+}  // namespace profctl

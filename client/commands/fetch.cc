@@ -1,0 +1,153 @@
+#include "client/commands/fetch.h"
+
+#include <chrono>
+#include <memory>
+#include <set>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "client/connection.h"
+#include "client/output.h"
+#include "client/profile.h"
+#include "client/render/flamegraph_svg.h"
+#include "client/render/folded.h"
+#include "client/render/json.h"
+#include "client/render/summary.h"
+#include "client/text.h"
+#include "client/view.h"
+#include "daemon/base/status.h"
+
+namespace profctl {
+namespace {
+
+constexpr std::chrono::seconds kConnectTimeout(5);
+constexpr std::chrono::minutes kFetchTimeout(5);
+
+absl::StatusOr<Profile> Receive(const FetchOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
+                   Connection::Open(options.server, kConnectTimeout));
+  grpc::ClientContext context;
+  SetDeadline(context, kFetchTimeout);
+  const auto reader = connection->stub().Fetch(&context, options.request);
+  ProfileBuilder builder;
+  profd::v1::FetchResponse part;
+  absl::Status status;
+  while (status.ok() && reader->Read(&part)) status = builder.Add(part);
+  if (!status.ok()) context.TryCancel();
+  const grpc::Status outcome = reader->Finish();
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(connection->Explain(outcome));
+  return builder.Finish();
+}
+
+std::string DescribeFilter(const profd::v1::FetchRequest& request) {
+  std::string text;
+  const auto add = [&](std::string_view what, const std::string& value) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", absl::string_view(what.data(), what.size()),
+                    " ", value);
+  };
+  std::string targets;
+  for (const std::string& target : request.targets()) {
+    absl::StrAppend(&targets, targets.empty() ? "" : ", ", target);
+  }
+  if (!targets.empty()) add("target", targets);
+  if (!request.thread_regex().empty()) add("thread", request.thread_regex());
+  std::string reasons;
+  for (const int reason : request.reasons()) {
+    absl::StrAppend(&reasons, reasons.empty() ? "" : ", ",
+                    std::string(DescribeReason(static_cast<Reason>(reason)).name));
+  }
+  if (!reasons.empty()) add("reason", reasons);
+  return text;
+}
+
+// "profd-reth-1234-20260131T130509Z"; several processes are counted instead of numbered.
+std::string FileStem(const Profile& profile) {
+  std::set<int32_t> pids;
+  std::set<std::string> names;
+  for (const profd::v1::Thread& thread : profile.threads) {
+    pids.insert(thread.pid());
+    names.insert(thread.process());
+  }
+  std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
+  if (pids.size() == 1) {
+    absl::StrAppend(&name, "-", *pids.begin());
+  } else {
+    absl::StrAppend(&name, "-", pids.size(), "procs");
+  }
+  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.header.end_ns()));
+}
+
+std::string Render(const View& view, Format format, Grouping grouping) {
+  switch (format) {
+    case Format::kSvg: return RenderFlameGraph(view, grouping);
+    case Format::kFolded: return RenderFolded(view);
+    case Format::kJson: return RenderJson(*view.profile);
+  }
+  return "";
+}
+
+absl::Status Print(std::string_view text, std::ostream& out) {
+  out.write(text.data(), static_cast<std::streamsize>(text.size())).flush();
+  if (!out.good()) return absl::DataLossError("cannot write to stdout; the answer is cut off");
+  return absl::OkStatus();
+}
+
+// What a reader of bare data would otherwise not learn.
+void Remark(const View& view, Format format, std::ostream& err) {
+  if (view.idle_ns > 0 && !view.idle_shown && format != Format::kJson) {
+    err << "profctl: " << FormatDuration(view.idle_ns)
+        << " of idle waits folded away; --idle shows them\n";
+  }
+  for (const profd::v1::Loss& loss : view.profile->trailer.losses()) {
+    err << "profctl: lost " << FormatCount(loss.count()) << " " << CleanName(loss.cause()) << ": "
+        << CleanName(loss.help()) << "\n";
+  }
+}
+
+}  // namespace
+
+std::optional<Format> ParseFormat(std::string_view name) {
+  if (name == "svg") return Format::kSvg;
+  if (name == "folded") return Format::kFolded;
+  if (name == "json") return Format::kJson;
+  return std::nullopt;
+}
+
+std::optional<Format> FormatOfFile(std::string_view path) {
+  const size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  return ParseFormat(path.substr(dot + 1));
+}
+
+absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
+  ASSIGN_OR_RETURN(const Profile profile, Receive(options));
+  View view = MakeView(profile, options.show_idle);
+  view.filter = DescribeFilter(options.request);
+
+  const Format format =
+      options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
+  const std::string content = Render(view, format, options.grouping);
+  if (!options.output.empty() && options.output != "-") {
+    RETURN_IF_ERROR(WriteFile(options.output, content));
+    Remark(view, format, err);
+    err << "profctl: wrote " << options.output << "\n";
+    return absl::OkStatus();
+  }
+  if (options.output == "-" || format != Format::kSvg) {
+    RETURN_IF_ERROR(Print(content, out));
+    Remark(view, format, err);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::string path, WriteNewFile(FileStem(profile), ".svg", content));
+  if (options.format.has_value()) {
+    Remark(view, format, err);
+    err << "profctl: wrote " << path << "\n";
+    return absl::OkStatus();
+  }
+  return Print(absl::StrCat(RenderSummary(view, options.colour), "\nFlame graph: ", path,
+                            " (open it in a browser)\n"),
+               out);
+}
+
+}  // namespace profctl

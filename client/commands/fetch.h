@@ -1,0 +1,37 @@
+// profctl fetch: asks for a window and renders it.
+#ifndef PROFD_CLIENT_COMMANDS_FETCH_H_
+#define PROFD_CLIENT_COMMANDS_FETCH_H_
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/render/flame_tree.h"
+#include "profd/v1/profiler.pb.h"
+
+namespace profctl {
+
+enum class Format { kSvg, kFolded, kJson };
+
+std::optional<Format> ParseFormat(std::string_view name);
+// By the ending of a file's name.
+std::optional<Format> FormatOfFile(std::string_view path);
+
+struct FetchOptions {
+  std::string server;
+  profd::v1::FetchRequest request;
+  bool show_idle = false;
+  Grouping grouping = Grouping::kName;
+  std::optional<Format> format;  // none: as the file says; without a file SVG and a summary
+  std::string output;            // empty: the format's default place; "-": `out`
+  bool colour = false;
+};
+
+// Data goes to `out` or to a file, remarks to `err`. The error is one line.
+absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_COMMANDS_FETCH_H_

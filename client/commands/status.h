@@ -1,0 +1,23 @@
+// profctl status: what the daemon does, lacks and costs.
+#ifndef PROFD_CLIENT_COMMANDS_STATUS_H_
+#define PROFD_CLIENT_COMMANDS_STATUS_H_
+
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace profctl {
+
+struct StatusOptions {
+  std::string server;
+  bool json = false;
+  bool colour = false;
+};
+
+// The error is one line.
+absl::Status PrintStatus(const StatusOptions& options, std::ostream& out);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_COMMANDS_STATUS_H_

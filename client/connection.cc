@@ -1,0 +1,142 @@
+#include "client/connection.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+#include "daemon/base/fd.h"
+#include "daemon/base/status.h"
+
+namespace profctl {
+namespace {
+
+constexpr std::string_view kUnixScheme = "unix://";
+constexpr int kMaxMessageBytes = 256 << 20;
+constexpr char kStart[] =
+    "start it with 'sudo profd --target PID|NAME', or name its address with --server or "
+    "PROFCTL_SERVER";
+
+// gRPC only says that it cannot connect; the kernel says why.
+absl::Status ProbeSocket(const std::string& address, const std::string& path) {
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(name.sun_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the socket path of ", address, " is longer than ",
+                     sizeof(name.sun_path) - 1, " bytes"));
+  }
+  std::memcpy(name.sun_path, path.data(), path.size());
+  profd::UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.ok()) return profd::ErrnoStatus("cannot make a socket", errno);
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0) {
+    return absl::OkStatus();
+  }
+  const std::string tried = absl::StrCat("cannot connect to profd at ", address, ": ");
+  switch (errno) {
+    case EAGAIN: return absl::OkStatus();  // its queue is full: it is there
+    case ENOENT:
+    case ENOTDIR:
+      return absl::UnavailableError(
+          absl::StrCat(tried, "no such socket, so it seems not to run; ", kStart));
+    case ECONNREFUSED:
+      return absl::UnavailableError(
+          absl::StrCat(tried, "nobody listens there, so it seems to have ended; ", kStart));
+    case EACCES:
+    case EPERM:
+      return absl::PermissionDeniedError(absl::StrCat(
+          tried, "permission denied on the socket; run profctl as root or as a user that may "
+                 "write to it (ls -l ", path, ")"));
+    default: return profd::ErrnoStatus(absl::StrCat(tried, "socket"), errno);
+  }
+}
+
+}  // namespace
+
+absl::Status CheckAddress(std::string_view address) {
+  const absl::Status bad = absl::InvalidArgumentError(
+      absl::StrCat("'", CleanName(address),
+                   "' is not an address of profd; write unix:///PATH or HOST:PORT"));
+  if (address.starts_with(kUnixScheme)) {
+    const std::string_view path = address.substr(kUnixScheme.size());
+    return path.size() > 1 && path[0] == '/' ? absl::OkStatus() : bad;
+  }
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return bad;
+  const std::string_view host = address.substr(0, colon);
+  const std::string_view digits = address.substr(colon + 1);
+  int port = 0;
+  if (host.find_first_of("/ ") != std::string_view::npos ||
+      (host.find(':') != std::string_view::npos && host.front() != '[') ||
+      !absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()), &port) || port < 1 ||
+      port > std::numeric_limits<uint16_t>::max()) {
+    return bad;
+  }
+  return absl::OkStatus();
+}
+
+void SetDeadline(grpc::ClientContext& context, std::chrono::milliseconds timeout) {
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
+}
+
+absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& address,
+                                                             std::chrono::milliseconds timeout) {
+  RETURN_IF_ERROR(CheckAddress(address));
+  const bool is_unix = address.starts_with(kUnixScheme);
+  if (is_unix) RETURN_IF_ERROR(ProbeSocket(address, address.substr(kUnixScheme.size())));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // The daemon is beside us: a proxy of the environment is not the way to it.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const std::shared_ptr<grpc::Channel> channel =
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const auto deadline = std::chrono::system_clock::now() + timeout;
+  grpc_connectivity_state state = channel->GetState(true);
+  while (state == GRPC_CHANNEL_IDLE || state == GRPC_CHANNEL_CONNECTING) {
+    if (!channel->WaitForStateChange(state, deadline)) break;
+    state = channel->GetState(true);
+  }
+  if (state != GRPC_CHANNEL_READY) {
+    return absl::UnavailableError(absl::StrCat(
+        "cannot connect to profd at ", address, ": ",
+        is_unix ? "something listens there but does not answer as profd; see its log"
+                : "nothing answers there as profd; check that it runs with --listen HOST:PORT and "
+                  "that no firewall is between"));
+  }
+  return std::unique_ptr<Connection>(new Connection(address, channel));
+}
+
+Connection::Connection(std::string address, const std::shared_ptr<grpc::Channel>& channel)
+    : address_(std::move(address)), stub_(profd::v1::Profiler::NewStub(channel)) {}
+
+absl::Status Connection::Explain(const grpc::Status& status) const {
+  if (status.ok()) return absl::OkStatus();
+  const std::string said = CleanName(status.error_message());
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  const auto error = [&](std::string_view remedy) {
+    return absl::Status(code, absl::StrCat("profd at ", address_, ": ",
+                                           said.empty() ? "failed without a message" : said,
+                                           absl::string_view(remedy.data(), remedy.size())));
+  };
+  switch (status.error_code()) {
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return error("; it did not answer in time: ask for a shorter window, or see its log");
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return error("; what listens there is not profd, or is of another version");
+    case grpc::StatusCode::UNAVAILABLE:
+      return error("; it is stopping or has ended: see 'profctl status' and its log");
+    case grpc::StatusCode::NOT_FOUND:
+      return error("; 'profctl status' lists what it watches");
+    case grpc::StatusCode::RESOURCE_EXHAUSTED: return error("; try again, or ask for less");
+    default: return error("");
+  }
+}
+
+}  // namespace profctl

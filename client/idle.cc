@@ -1,0 +1,285 @@
+#include "client/idle.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+
+namespace profctl {
+namespace {
+
+constexpr std::string_view kPollGroup = "waiting for work (poll)";
+constexpr std::string_view kSleepGroup = "sleeping";
+constexpr std::string_view kParkedGroup = "parked thread";
+constexpr std::string_view kReceiverGroup = "channel receiver";
+constexpr std::string_view kLibuvGroup = "libuv worker";
+
+// What a frame says about the wait inside of it.
+enum class Role {
+  kDecides,      // ordinary code: it asked for the wait, which therefore matters
+  kTransparent,  // carries out a wait for its caller
+  kContention,   // wants a lock that another thread holds
+  kParks,        // parks without work, unless a caller that is named below says otherwise
+  kIdle,         // parks a thread without work
+  kUvWait,       // libuv's condition wait; idle when its caller is the thread pool
+};
+
+// A function whose path contains `path` and whose last segment begins with `segment`.
+struct Rule {
+  std::string_view path;
+  std::string_view segment;
+  Role role;
+  std::string_view group;
+};
+
+// First match wins.
+constexpr Rule kRules[] = {
+    {"Mutex", "lock_contended", Role::kContention, {}},
+    {"Mutex", "lock_slow", Role::kContention, {}},
+    {"RwLock", "read_contended", Role::kContention, {}},
+    {"RwLock", "write_contended", Role::kContention, {}},
+    {"RawRwLock", "lock_", Role::kContention, {}},
+    {"RawRwLock", "upgrade_slow", Role::kContention, {}},
+    {"RawRwLock", "wait_for_readers", Role::kContention, {}},
+    {"RawReentrantMutex", "lock", Role::kContention, {}},
+    {"tokio::", "blocking_lock", Role::kContention, {}},
+    {"tokio::", "blocking_read", Role::kContention, {}},
+    {"tokio::", "blocking_write", Role::kContention, {}},
+    {"tokio::", "blocking_send", Role::kContention, {}},
+    {"lll_lock_wait", "", Role::kContention, {}},
+    {"pthread_mutex_", "", Role::kContention, {}},
+    {"pthread_rwlock_", "", Role::kContention, {}},
+    {"std::mutex::", "lock", Role::kContention, {}},
+
+    {"tokio::runtime::scheduler::multi_thread", "park", Role::kIdle, "tokio worker"},
+    {"tokio::runtime::scheduler::current_thread", "park", Role::kIdle, "tokio worker"},
+    {"tokio::runtime::blocking::pool::", "run", Role::kIdle, "tokio blocking pool"},
+    {"tokio::runtime::park::", "park", Role::kParks, "block_on"},
+    {"tokio::runtime::park::", "block_on", Role::kParks, "block_on"},
+    {"tokio::runtime::", "block_on", Role::kParks, "block_on"},
+    {"tokio::runtime::time::", "park", Role::kTransparent, {}},
+    {"tokio::runtime::io::", "park", Role::kTransparent, {}},
+    {"tokio::runtime::driver::", "park", Role::kTransparent, {}},
+
+    {"rayon_core::sleep::", "sleep", Role::kIdle, "rayon worker"},
+    {"rayon_core::registry::WorkerThread::", "wait_until", Role::kIdle, "rayon worker"},
+    {"rayon_core::registry::", "main_loop", Role::kIdle, "rayon worker"},
+
+    {"crossbeam_channel::", "recv", Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::", "run_select", Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::", "run_ready", Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::", "send", Role::kContention, {}},
+    {"crossbeam_channel::context::", "", Role::kTransparent, {}},
+    {"std::sync::mpmc::context::", "", Role::kTransparent, {}},
+    {"std::sync::mpmc::", "recv", Role::kIdle, kReceiverGroup},
+    {"std::sync::mpmc::", "send", Role::kContention, {}},
+    {"std::sync::mpsc::", "recv", Role::kIdle, kReceiverGroup},
+    {"std::sync::mpsc::", "send", Role::kContention, {}},
+    {"flume::", "recv", Role::kIdle, kReceiverGroup},
+    {"flume::", "wait_recv", Role::kIdle, kReceiverGroup},
+    {"flume::", "send", Role::kContention, {}},
+    {"flume::", "wait_send", Role::kContention, {}},
+
+    // A scope parks until its threads have ended: that is a join.
+    {"std::thread::scoped::", "scope", Role::kDecides, {}},
+    {"std::thread::", "park", Role::kParks, kParkedGroup},
+    {"crossbeam_utils::sync::parker::", "park", Role::kParks, kParkedGroup},
+    {"parking::", "park", Role::kParks, kParkedGroup},
+
+    {"rocksdb::ThreadPoolImpl::Impl::", "BGThread", Role::kIdle, "rocksdb background"},
+    {"rocksdb::Timer::", "Run", Role::kIdle, "rocksdb background"},
+    {"rocksdb::port::CondVar::", "", Role::kTransparent, {}},
+    {"rocksdb::InstrumentedCondVar::", "", Role::kTransparent, {}},
+    {"node::TaskQueue", "BlockingPop", Role::kIdle, "node platform worker"},
+    {"bioProcessBackgroundJobs", "", Role::kIdle, "redis background"},
+    {"background_thread_entry", "", Role::kIdle, "jemalloc background"},
+    {"background_thread_sleep", "", Role::kIdle, "jemalloc background"},
+    {"g_thread_pool_wait_for_new_task", "", Role::kIdle, "glib pool"},
+    {"uv_cond_wait", "", Role::kUvWait, {}},
+    {"uv_cond_timedwait", "", Role::kTransparent, {}},
+
+    // The primitives by which the runtimes wait.
+    {"pthread_cond_", "", Role::kTransparent, {}},
+    {"tokio::loom::", "", Role::kTransparent, {}},
+    {"parking_lot::condvar::", "", Role::kTransparent, {}},
+    {"parking_lot_core::", "", Role::kTransparent, {}},
+    {"std::sys::", "", Role::kTransparent, {}},
+    {"std::sys_common::", "", Role::kTransparent, {}},
+    {"std::sync::condvar::", "", Role::kTransparent, {}},
+    {"std::sync::poison::condvar::", "", Role::kTransparent, {}},
+    {"std::thread::local::", "", Role::kTransparent, {}},
+    {"std::condition_variable", "", Role::kTransparent, {}},
+    {"std::_V2::condition_variable", "", Role::kTransparent, {}},
+    {"std::__condvar", "", Role::kTransparent, {}},
+    {"core::", "", Role::kTransparent, {}},
+};
+
+constexpr Rule kOrdinary = {{}, {}, Role::kDecides, {}};
+constexpr Rule kThrough = {{}, {}, Role::kTransparent, {}};
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// `path` of a rule must begin at a segment of the function's path, so that "core::" does not match
+// "rayon_core::". Names without "::" (C, types) may lie anywhere.
+bool PathMatches(std::string_view function, std::string_view path) {
+  if (!Contains(path, "::")) return Contains(function, path);
+  for (size_t at = function.find(path); at != std::string_view::npos;
+       at = function.find(path, at + 1)) {
+    if (at == 0 || (at >= 2 && function.substr(at - 2, 2) == "::")) return true;
+  }
+  return false;
+}
+
+const Rule& MatchRule(std::string_view function) {
+  const size_t separator = function.rfind("::");
+  const std::string_view segment =
+      separator == std::string_view::npos ? function : function.substr(separator + 2);
+  for (const Rule& rule : kRules) {
+    if (PathMatches(function, rule.path) && segment.starts_with(rule.segment)) return rule;
+  }
+  return kOrdinary;
+}
+
+// End of the bracket that opens at `open`, one past it; the end of the text when it never closes.
+// The '>' of "->" and of operators does not close.
+size_t SkipBracket(std::string_view text, size_t open, char left, char right) {
+  int depth = 0;
+  for (size_t i = open; i < text.size(); ++i) {
+    if (text[i] == left) {
+      ++depth;
+    } else if (text[i] == right && !(right == '>' && i > 0 && text[i - 1] == '-')) {
+      if (--depth == 0) return i + 1;
+    }
+  }
+  return text.size();
+}
+
+bool IsRustHash(std::string_view segment) {
+  return segment.size() == 17 && segment[0] == 'h' &&
+         std::all_of(segment.begin() + 1, segment.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+         });
+}
+
+// Where `name` has " as " outside of brackets, or npos.
+size_t FindAs(std::string_view name) {
+  int depth = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name[i] == '<' || name[i] == '(' || name[i] == '[') ++depth;
+    if (name[i] == ')' || name[i] == ']') --depth;
+    if (name[i] == '>' && !(i > 0 && name[i - 1] == '-')) --depth;
+    if (depth == 0 && name.substr(i, 4) == " as ") return i;
+  }
+  return std::string_view::npos;
+}
+
+constexpr int kMaxNesting = 16;
+
+void AppendPath(std::string_view name, int nesting, std::string& path) {
+  for (size_t i = 0; i < name.size();) {
+    const char c = name[i];
+    if (c == '<') {
+      const size_t end = SkipBracket(name, i, '<', '>');
+      const bool qualified = path.empty();
+      if (qualified && end > i + 1 && nesting < kMaxNesting) {
+        std::string_view inside = name.substr(i + 1, end - i - 2);
+        inside = inside.substr(0, FindAs(inside));
+        AppendPath(inside, nesting + 1, path);
+      } else if (path.ends_with("::")) {
+        path.resize(path.size() - 2);  // turbofish
+      }
+      i = end;
+    } else if (c == '(') {
+      // "(anonymous namespace)" is a segment; other parentheses are parameters and what follows.
+      constexpr std::string_view kAnonymous = "(anonymous namespace)";
+      if (!name.substr(i).starts_with(kAnonymous)) break;
+      if (name.substr(i + kAnonymous.size()).starts_with("::")) i += 2;
+      i += kAnonymous.size();
+    } else if (c == '{') {
+      i = SkipBracket(name, i, '{', '}');
+      if (path.ends_with("::")) path.resize(path.size() - 2);
+    } else {
+      path += c;
+      ++i;
+    }
+  }
+}
+
+struct FrameRole {
+  const Rule* rule = &kOrdinary;
+  bool pool_of_libuv = false;  // may be the thread pool's loop, when uv_cond_wait is inside of it
+};
+
+FrameRole RoleOf(const profd::v1::Frame& frame) {
+  if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) return {&kThrough, false};
+  const std::string path = FunctionPath(frame.function());
+  FrameRole role{&MatchRule(path), false};
+  const bool libc = frame.kind() == profd::v1::FRAME_KIND_LIBC;
+  if (libc && role.rule->role != Role::kContention) role.rule = &kThrough;
+  // Without symbols the pool's loop is known by its library: but for barriers and semaphores,
+  // which are exported, nothing else in libuv waits for a condition.
+  role.pool_of_libuv =
+      path == "worker" || (frame.module().starts_with("libuv") && !path.starts_with("uv_"));
+  return role;
+}
+
+std::string_view Classify(const Stack& stack, std::span<const FrameRole> roles) {
+  const bool contended = std::any_of(stack.frames.begin(), stack.frames.end(), [&](uint32_t f) {
+    return roles[f].rule->role == Role::kContention;
+  });
+  if (contended) return {};
+  std::string_view parked;
+  bool uv_wait = false;
+  for (const uint32_t frame : stack.frames) {
+    const FrameRole& role = roles[frame];
+    if (uv_wait && role.pool_of_libuv) return kLibuvGroup;
+    switch (role.rule->role) {
+      case Role::kTransparent:
+      case Role::kContention: break;
+      case Role::kUvWait: uv_wait = true; break;
+      case Role::kParks:
+        if (parked.empty()) parked = role.rule->group;
+        break;
+      case Role::kIdle: return role.rule->group;
+      case Role::kDecides: return role.rule == &kOrdinary ? parked : std::string_view();
+    }
+  }
+  return parked;
+}
+
+}  // namespace
+
+std::string FunctionPath(std::string_view function) {
+  std::string path;
+  AppendPath(function, 0, path);
+  const size_t separator = path.rfind("::");
+  if (separator != std::string::npos &&
+      IsRustHash(std::string_view(path).substr(separator + 2))) {
+    path.resize(separator);
+  }
+  return path;
+}
+
+IdleRule::IdleRule(const Profile& profile) {
+  std::vector<FrameRole> roles;
+  roles.reserve(profile.frames.size());
+  for (const profd::v1::Frame& frame : profile.frames) roles.push_back(RoleOf(frame));
+  stack_group_.reserve(profile.stacks.size());
+  for (const Stack& stack : profile.stacks) stack_group_.push_back(Classify(stack, roles));
+}
+
+std::string_view IdleRule::Group(const Sample& sample) const {
+  if (sample.reason == profd::v1::REASON_POLL) return kPollGroup;
+  if (sample.reason == profd::v1::REASON_SLEEP) return kSleepGroup;
+  if (sample.stack == kUnsampled) return {};
+  if (sample.reason != profd::v1::REASON_LOCK && sample.reason != profd::v1::REASON_OTHER) {
+    return {};
+  }
+  return stack_group_[sample.stack];
+}
+
+}  // namespace profctl

@@ -1,0 +1,28 @@
+// Where answers are written: files that appear whole or not at all.
+#ifndef PROFD_CLIENT_OUTPUT_H_
+#define PROFD_CLIENT_OUTPUT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace profctl {
+
+// Writes a file by way of a temporary one in the same directory, replacing what is there; a
+// symbolic link is followed; what is not a regular file (a terminal, a pipe) is written directly.
+absl::Status WriteFile(const std::string& path, std::string_view content);
+
+// As WriteFile, but never replaces: "stem-1suffix", "stem-2suffix" ... are tried when
+// "stemsuffix" exists. Returns the path taken.
+absl::StatusOr<std::string> WriteNewFile(const std::string& stem, const std::string& suffix,
+                                         std::string_view content);
+
+// A file name made from any text: letters, digits, '.', '_' and '-', at most 40, never empty and
+// never beginning with '.' or '-'.
+std::string FileNamePart(std::string_view text);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_OUTPUT_H_

@@ -1,0 +1,154 @@
+#include "client/render/flame_tree.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+NodeKind KindOf(profd::v1::FrameKind kind) {
+  switch (kind) {
+    case profd::v1::FRAME_KIND_KERNEL: return NodeKind::kKernel;
+    case profd::v1::FRAME_KIND_LIBC: return NodeKind::kLibc;
+    case profd::v1::FRAME_KIND_RUNTIME: return NodeKind::kRuntime;
+    case profd::v1::FRAME_KIND_SYNTHETIC: return NodeKind::kSynthetic;
+    default: return NodeKind::kApplication;
+  }
+}
+
+class Builder {
+ public:
+  Builder(const View& view, Grouping grouping)
+      : profile_(*view.profile), grouping_(grouping) {
+    nodes_.emplace_back().name = "all";
+    std::set<std::string_view> processes;
+    std::set<int32_t> pids;
+    for (const profd::v1::Thread& thread : profile_.threads) {
+      processes.insert(thread.process());
+      pids.insert(thread.pid());
+    }
+    show_process_ = grouping == Grouping::kThread ? pids.size() > 1 : processes.size() > 1;
+    frame_labels_.reserve(profile_.frames.size());
+    for (const profd::v1::Frame& frame : profile_.frames) {
+      frame_labels_.push_back(
+          Intern(CleanName(frame.function()), KindOf(frame.kind()), CleanName(frame.module())));
+    }
+    unsampled_ = Intern("[unsampled]", NodeKind::kSynthetic, "");
+  }
+
+  void Add(const Sample& sample) {
+    const profd::v1::Thread& thread = profile_.threads[sample.thread];
+    uint32_t node = 0;
+    Charge(node, sample);
+    seen_.emplace(node, sample.thread);
+    for (const uint32_t label : BaseLabels(thread)) {
+      node = Child(node, label);
+      Charge(node, sample);
+      seen_.emplace(node, sample.thread);
+    }
+    if (sample.stack == kUnsampled) {
+      node = Child(node, unsampled_);
+      Charge(node, sample);
+    } else {
+      const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
+      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+        node = Child(node, frame_labels_[*it]);
+        Charge(node, sample);
+      }
+    }
+    const std::string reason = absl::StrCat(
+        "[", std::string(DescribeReason(sample.reason).name), "]");
+    node = Child(node, Intern(reason, NodeKind::kReason, ""));
+    Charge(node, sample);
+  }
+
+  FlameTree Finish() {
+    for (const auto& [node, thread] : seen_) ++nodes_[node].threads;
+    for (FlameNode& node : nodes_) {
+      std::sort(node.children.begin(), node.children.end(), [&](uint32_t a, uint32_t b) {
+        return std::tie(nodes_[a].name, nodes_[a].kind, nodes_[a].module) <
+               std::tie(nodes_[b].name, nodes_[b].kind, nodes_[b].module);
+      });
+    }
+    return {std::move(nodes_)};
+  }
+
+ private:
+  struct Label {
+    std::string name;
+    std::string module;
+    NodeKind kind;
+  };
+
+  uint32_t Intern(const std::string& name, NodeKind kind, const std::string& module) {
+    const auto [it, added] =
+        label_index_.emplace(std::make_tuple(name, kind, module), labels_.size());
+    if (added) labels_.push_back({name, module, kind});
+    return it->second;
+  }
+
+  std::vector<uint32_t> BaseLabels(const profd::v1::Thread& thread) {
+    std::vector<uint32_t> base;
+    const bool each = grouping_ == Grouping::kThread;
+    if (show_process_) {
+      std::string process = CleanName(thread.process());
+      if (each) absl::StrAppend(&process, " (", thread.pid(), ")");
+      base.push_back(Intern(process, NodeKind::kBase, "process"));
+    }
+    std::string name = CleanName(thread.name());
+    if (each) {
+      absl::StrAppend(&name, " (", thread.tid(), ")");
+    } else {
+      name = ThreadGroup(name);
+    }
+    base.push_back(Intern(name, NodeKind::kBase, "thread"));
+    return base;
+  }
+
+  uint32_t Child(uint32_t parent, uint32_t label) {
+    const auto [it, added] =
+        child_index_.emplace(std::make_pair(parent, label), static_cast<uint32_t>(nodes_.size()));
+    if (added) {
+      FlameNode& node = nodes_.emplace_back();
+      node.name = labels_[label].name;
+      node.module = labels_[label].module;
+      node.kind = labels_[label].kind;
+      nodes_[parent].children.push_back(it->second);
+    }
+    return it->second;
+  }
+
+  void Charge(uint32_t node, const Sample& sample) {
+    const auto error = static_cast<double>(sample.error_ns);
+    nodes_[node].time_ns += sample.time_ns;
+    nodes_[node].variance += error * error;
+  }
+
+  const Profile& profile_;
+  const Grouping grouping_;
+  bool show_process_ = false;
+  uint32_t unsampled_ = 0;
+  std::vector<FlameNode> nodes_;
+  std::vector<Label> labels_;
+  std::vector<uint32_t> frame_labels_;  // by frame of the profile
+  absl::flat_hash_map<std::tuple<std::string, NodeKind, std::string>, uint32_t> label_index_;
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> child_index_;
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> seen_;  // base node, thread
+};
+
+}  // namespace
+
+FlameTree BuildFlameTree(const View& view, Grouping grouping) {
+  Builder builder(view, grouping);
+  for (const Sample* sample : view.shown) builder.Add(*sample);
+  return builder.Finish();
+}
+
+}  // namespace profctl

@@ -1,0 +1,41 @@
+// Stacks merged from their roots: the shape of a flame graph.
+#ifndef PROFD_CLIENT_RENDER_FLAME_TREE_H_
+#define PROFD_CLIENT_RENDER_FLAME_TREE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/view.h"
+
+namespace profctl {
+
+enum class Grouping {
+  kName,    // threads whose names differ only in a trailing number are one
+  kThread,  // every thread for itself
+};
+
+enum class NodeKind { kBase, kKernel, kLibc, kRuntime, kApplication, kSynthetic, kReason };
+
+struct FlameNode {
+  std::string name;    // clean
+  std::string module;  // clean, may be empty
+  NodeKind kind = NodeKind::kBase;
+  int64_t time_ns = 0;
+  double variance = 0;   // of time_ns, ns²
+  uint32_t threads = 0;  // distinct threads; only counted for base nodes
+  std::vector<uint32_t> children;  // indexes, by name
+};
+
+struct FlameTree {
+  // nodes[0] is the root, "all"; a node's time is the sum of its children's, or of its samples'.
+  std::vector<FlameNode> nodes;
+};
+
+// Levels from the root: process (when several names are in the profile), thread group, frames from
+// the outermost, reason.
+FlameTree BuildFlameTree(const View& view, Grouping grouping);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_RENDER_FLAME_TREE_H_

@@ -1,0 +1,351 @@
+#include "client/render/flamegraph_svg.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/render/flamegraph_assets.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+// Pixels, before a script adapts the picture to the window.
+constexpr double kWidth = 1200;
+constexpr double kMargin = 10;
+constexpr double kRow = 18;
+constexpr double kGap = 1;  // between rows
+constexpr double kCharacter = 7.3;
+constexpr double kTextMargin = 3;
+constexpr double kNarrowest = 0.1;
+constexpr int kLine = 18;
+constexpr size_t kTitleColumns = 110;
+constexpr size_t kSubtitleColumns = 170;
+constexpr int kTones = 8;
+
+struct Palette {
+  NodeKind kind;
+  char letter;  // of the style class
+  std::string_view name;
+  int hue, hue_step, saturation, lightness, lightness_step;
+};
+
+constexpr std::array<Palette, 7> kPalettes = {{
+    {NodeKind::kApplication, 'a', "application", 122, 5, 42, 68, 1},
+    {NodeKind::kRuntime, 'u', "runtime", 198, 4, 58, 71, 1},
+    {NodeKind::kLibc, 'l', "libc", 50, 1, 76, 66, 1},
+    {NodeKind::kKernel, 'k', "kernel", 12, 2, 80, 72, 1},
+    {NodeKind::kReason, 'r', "why it waited", 336, 2, 62, 76, 1},
+    {NodeKind::kSynthetic, 's', "not known", 268, 3, 38, 79, 1},
+    {NodeKind::kBase, 'b', "process, thread", 220, 0, 8, 76, 1},
+}};
+
+const Palette& PaletteOf(NodeKind kind) {
+  return *std::find_if(kPalettes.begin(), kPalettes.end(),
+                       [&](const Palette& palette) { return palette.kind == kind; });
+}
+
+// FNV-1a: the same name has the same tone in every picture.
+int ToneOf(std::string_view name) {
+  uint32_t hash = 2166136261u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return static_cast<int>((hash ^ hash >> 16) % kTones);
+}
+
+std::string PaletteStyles() {
+  std::string css;
+  for (const Palette& palette : kPalettes) {
+    for (int tone = 0; tone < kTones; ++tone) {
+      absl::StrAppendFormat(&css, ".%c%d{fill:hsl(%d,%d%%,%d%%)}", palette.letter, tone,
+                            palette.hue + tone * palette.hue_step, palette.saturation,
+                            palette.lightness + tone % 4 * palette.lightness_step);
+    }
+    css += "\n";
+  }
+  return css;
+}
+
+std::string JoinNonEmpty(const std::vector<std::string>& parts) {
+  std::string joined;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!joined.empty()) joined += " · ";
+    joined += part;
+  }
+  return joined;
+}
+
+struct DrawnNode {
+  const FlameNode* node;
+  int64_t start_ns;
+  uint32_t depth;
+};
+
+struct Layout {
+  std::vector<DrawnNode> drawn;  // parents before children
+  uint32_t rows = 0;
+  uint64_t narrow_frames = 0;
+  int64_t narrow_ns = 0;
+};
+
+double PixelsPerNs(int64_t total_ns) {
+  return total_ns > 0 ? (kWidth - 2 * kMargin) / static_cast<double>(total_ns) : 0;
+}
+
+uint64_t CountSubtree(const FlameTree& tree, uint32_t root) {
+  uint64_t count = 0;
+  std::vector<uint32_t> pending = {root};
+  while (!pending.empty()) {
+    const FlameNode& node = tree.nodes[pending.back()];
+    pending.pop_back();
+    ++count;
+    pending.insert(pending.end(), node.children.begin(), node.children.end());
+  }
+  return count;
+}
+
+// Iterative: hostile stacks may be deeper than the call stack.
+Layout LayOut(const FlameTree& tree) {
+  struct Pending {
+    uint32_t node;
+    uint32_t depth;
+    int64_t start_ns;
+  };
+  Layout layout;
+  const double scale = PixelsPerNs(tree.nodes[0].time_ns);
+  std::vector<Pending> pending = {{0, 0, 0}};
+  while (!pending.empty()) {
+    const Pending at = pending.back();
+    pending.pop_back();
+    const FlameNode& node = tree.nodes[at.node];
+    layout.drawn.push_back({&node, at.start_ns, at.depth});
+    layout.rows = std::max(layout.rows, at.depth + 1);
+    // Last child first, so that the stack yields them in order.
+    int64_t end_ns = at.start_ns + node.time_ns;
+    for (auto it = node.children.rbegin(); it != node.children.rend(); ++it) {
+      const FlameNode& child = tree.nodes[*it];
+      end_ns -= child.time_ns;
+      if (static_cast<double>(child.time_ns) * scale < kNarrowest) {
+        layout.narrow_frames += CountSubtree(tree, *it);
+        layout.narrow_ns += child.time_ns;
+        continue;
+      }
+      pending.push_back({*it, at.depth + 1, end_ns});
+    }
+  }
+  return layout;
+}
+
+std::string Describe(const FlameNode& node, int64_t total_ns) {
+  const double error_ns = std::sqrt(node.variance);
+  std::string text = absl::StrCat(FormatDuration(node.time_ns), ", ",
+                                  FormatShare(static_cast<double>(node.time_ns),
+                                              static_cast<double>(total_ns)));
+  if (error_ns >= 1) {
+    absl::StrAppend(&text, " ± ",
+                    FormatShare(error_ns, static_cast<double>(total_ns)), " (± ",
+                    FormatDuration(static_cast<int64_t>(std::min(error_ns, 9e18))),
+                    " standard error)");
+  }
+  return text;
+}
+
+std::string Explain(const FlameNode& node) {
+  const auto name = PaletteOf(node.kind).name;
+  switch (node.kind) {
+    case NodeKind::kBase:
+      return absl::StrCat(node.module, node.module.empty() ? "" : ", ", FormatCount(node.threads),
+                          node.threads == 1 ? " thread" : " threads");
+    case NodeKind::kReason: {
+      const std::string_view reason = std::string_view(node.name).substr(1, node.name.size() - 2);
+      for (const ReasonInfo& info : AllReasons()) {
+        if (info.name == reason) return std::string(info.meaning);
+      }
+      return std::string(name);
+    }
+    case NodeKind::kSynthetic:
+      if (node.name == "[unsampled]") return "time of the ledger that no tick saw";
+      return "the rest of the stack is not known";
+    case NodeKind::kKernel:
+    case NodeKind::kLibc:
+    case NodeKind::kRuntime:
+    case NodeKind::kApplication:
+      if (node.module.empty() || node.kind == NodeKind::kKernel) return std::string(name);
+      return absl::StrCat(std::string(name), ", ", node.module);
+  }
+  return std::string(name);
+}
+
+std::string ClipToWidth(const std::string& name, double width) {
+  const double columns = std::floor((width - 2 * kTextMargin) / kCharacter);
+  if (columns < 3) return "";
+  return ClipEnd(name, static_cast<size_t>(columns));
+}
+
+void AppendFrame(const DrawnNode& drawn, int64_t total_ns, double bottom, std::string& svg) {
+  const FlameNode& node = *drawn.node;
+  const double scale = PixelsPerNs(total_ns);
+  const double x = kMargin + static_cast<double>(drawn.start_ns) * scale;
+  const double width = total_ns > 0 ? static_cast<double>(node.time_ns) * scale
+                                    : kWidth - 2 * kMargin;
+  const double y = bottom - (drawn.depth + 1) * kRow;
+  absl::StrAppendFormat(&svg, "<g data-s=\"%d\" data-e=\"%d\" data-d=\"%u\"><title>",
+                        drawn.start_ns, drawn.start_ns + node.time_ns, drawn.depth);
+  absl::StrAppend(&svg, XmlEscape(node.name), "\n", XmlEscape(Describe(node, total_ns)), "\n",
+                  XmlEscape(Explain(node)), "</title>");
+  absl::StrAppendFormat(
+      &svg, "<rect class=\"%c%d\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\"/>",
+      PaletteOf(node.kind).letter, ToneOf(node.name), x, y, width, kRow - kGap);
+  const std::string label = ClipToWidth(node.name, width);
+  if (!label.empty()) {
+    absl::StrAppendFormat(&svg, "<text x=\"%.2f\" y=\"%.0f\">%s</text>", x + kTextMargin, y + 13,
+                          XmlEscape(label));
+  }
+  svg += "</g>\n";
+}
+
+std::string WindowLine(const Profile& profile) {
+  const profd::v1::Header& header = profile.header;
+  std::vector<std::string> parts;
+  if (WindowNs(profile) > 0) {
+    parts.push_back(absl::StrCat(FormatTimeUtc(header.begin_ns()), " to ",
+                                 FormatTimeUtc(header.end_ns()), " UTC (",
+                                 FormatDuration(WindowNs(profile)), ")"));
+  }
+  parts.push_back(CleanName(header.hostname()));
+  if (!header.kernel_release().empty()) {
+    parts.push_back(absl::StrCat("Linux ", CleanName(header.kernel_release())));
+  }
+  return JoinNonEmpty(parts);
+}
+
+std::string TotalsLine(const View& view) {
+  const Profile& profile = *view.profile;
+  const double complete = profile.trailer.complete_share();
+  std::vector<std::string> parts;
+  parts.push_back(absl::StrCat("shown: ", FormatDuration(view.shown_ns), " not running"));
+  if (view.idle_ns > 0) {
+    parts.push_back(absl::StrCat(view.idle_shown ? "of it idle: " : "idle, folded away: ",
+                                 FormatDuration(view.idle_ns)));
+  }
+  if (profile.trailer.samples() > 0 && complete >= 0 && complete <= 1) {
+    parts.push_back(absl::StrCat("complete stacks: ", FormatShare(complete, 1)));
+  }
+  std::string lost = "lost: nothing";
+  if (profile.trailer.losses_size() > 0) {
+    lost = "lost:";
+    for (const profd::v1::Loss& loss : profile.trailer.losses()) {
+      absl::StrAppend(&lost, lost.back() == ':' ? " " : ", ", CleanName(loss.cause()), " ",
+                      FormatCount(loss.count()));
+    }
+  }
+  parts.push_back(lost);
+  return JoinNonEmpty(parts);
+}
+
+std::string NotesLine(const View& view, const Layout& layout) {
+  std::vector<std::string> parts;
+  if (!view.filter.empty()) parts.push_back("only " + CleanName(view.filter));
+  if (layout.narrow_frames > 0) {
+    parts.push_back(absl::StrCat(
+        FormatCount(layout.narrow_frames),
+        layout.narrow_frames == 1 ? " frame" : " frames", " too narrow to draw (",
+        FormatShare(static_cast<double>(layout.narrow_ns), static_cast<double>(view.shown_ns)),
+        ")"));
+  }
+  return JoinNonEmpty(parts);
+}
+
+void AppendText(std::string_view css_class, double x, double y, std::string_view text,
+                size_t columns, std::string& svg) {
+  absl::StrAppendFormat(&svg, "<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">%s</text>\n",
+                        std::string(css_class), x, y, XmlEscape(ClipEnd(text, columns)));
+}
+
+// What the picture says when there is no time to draw.
+std::vector<std::string> EmptyMessage(const View& view) {
+  if (view.idle_ns > 0) {
+    return {"Nothing but idle waits in this window.",
+            absl::StrCat(FormatDuration(view.idle_ns),
+                         " of waiting for work is folded away: fetch with --idle to see it.")};
+  }
+  return {"No thread was seen waiting in this window.",
+          "Widen it with --since, or loosen --target, --thread and --reason."};
+}
+
+}  // namespace
+
+std::string RenderFlameGraph(const View& view, Grouping grouping) {
+  const FlameTree tree = BuildFlameTree(view, grouping);
+  const Layout layout = LayOut(tree);
+  const bool empty = view.shown_ns <= 0;
+  const std::string title = absl::StrCat("Off-CPU time: ", DescribeProcesses(*view.profile));
+
+  std::vector<std::string> lines = {WindowLine(*view.profile), TotalsLine(view)};
+  if (std::string notes = NotesLine(view, layout); !notes.empty()) lines.push_back(notes);
+  const double controls_top = 34 + kLine * static_cast<double>(lines.size());
+  const double head = controls_top + 56;
+  const double rows = empty ? 5 : std::max(layout.rows, 3u);
+  const double bottom = head + rows * kRow;
+  const double height = bottom + kMargin;
+
+  std::string svg;
+  svg.reserve(layout.drawn.size() * 300 + 16384);
+  absl::StrAppendFormat(&svg,
+                        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+                        "viewBox=\"0 0 %.0f %.0f\" data-margin=\"%.0f\" data-head=\"%.0f\">\n",
+                        kWidth, height, kWidth, height, kMargin, head);
+  absl::StrAppend(&svg, "<title>", XmlEscape(title), "</title>\n<style>\n", kFlameGraphCss,
+                  PaletteStyles(), "</style>\n");
+  svg += "<rect id=\"paper\" width=\"100%\" height=\"100%\"/>\n<g id=\"frames\">\n";
+  if (!empty) {
+    for (const DrawnNode& drawn : layout.drawn) {
+      AppendFrame(drawn, view.shown_ns, bottom, svg);
+    }
+  }
+  svg += "</g>\n";
+  if (empty) {
+    double y = head + 2 * kRow;
+    for (const std::string& line : EmptyMessage(view)) {
+      absl::StrAppendFormat(&svg, "<text class=\"empty\" x=\"50%%\" y=\"%.0f\">%s</text>\n", y,
+                            XmlEscape(line));
+      y += 24;
+    }
+  }
+  // Last, so that it lies above the frames when the page is scrolled.
+  absl::StrAppendFormat(&svg,
+                        "<g id=\"head\">\n<rect id=\"headpaper\" width=\"100%%\" "
+                        "height=\"%.0f\"/>\n",
+                        head - 4);
+  AppendText("title", kMargin, 24, title, kTitleColumns, svg);
+  double y = 44;
+  for (const std::string& line : lines) {
+    AppendText("sub", kMargin, y, line, kSubtitleColumns, svg);
+    y += kLine;
+  }
+  // The controls leave room around them for the mark of the focus.
+  absl::StrAppendFormat(&svg, kFlameGraphControls, controls_top - 4);
+  absl::StrAppendFormat(&svg, "<g id=\"legend\" transform=\"translate(%.0f,%.0f)\">", kMargin,
+                        controls_top + 7);
+  double x = 0;
+  for (const Palette& palette : kPalettes) {
+    absl::StrAppendFormat(&svg,
+                          "<rect class=\"%c0\" x=\"%.0f\" width=\"12\" height=\"12\" rx=\"2\"/>"
+                          "<text class=\"sub\" x=\"%.0f\" y=\"10\">%s</text>",
+                          palette.letter, x, x + 17, std::string(palette.name));
+    x += 34 + 6.4 * static_cast<double>(palette.name.size());
+  }
+  absl::StrAppendFormat(&svg, "</g>\n<text id=\"detail\" class=\"sub\" x=\"%.0f\" y=\"%.0f\">",
+                        kMargin, controls_top + 44);
+  svg += "</text>\n</g>\n<script><![CDATA[\n";
+  svg.append(kFlameGraphScript);
+  svg += "]]></script>\n</svg>\n";
+  return svg;
+}
+
+}  // namespace profctl

@@ -1,0 +1,50 @@
+#include "client/render/folded.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+std::string FoldedName(std::string_view name) {
+  std::string folded = CleanName(name);
+  for (char& c : folded) {
+    if (c == ';') c = ':';
+    if (c == ' ') c = '_';
+  }
+  return folded.empty() ? "?" : folded;
+}
+
+}  // namespace
+
+std::string RenderFolded(const View& view) {
+  const Profile& profile = *view.profile;
+  std::vector<std::string> frames;
+  frames.reserve(profile.frames.size());
+  for (const profd::v1::Frame& frame : profile.frames) {
+    frames.push_back(FoldedName(frame.function()));
+    if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) frames.back() += "_[k]";
+  }
+  std::map<std::string, int64_t> lines;
+  std::string line;
+  for (const Sample* sample : view.shown) {
+    line = FoldedName(profile.threads[sample->thread].name());
+    if (sample->stack == kUnsampled) {
+      line += ";[unsampled]";
+    } else {
+      const std::vector<uint32_t>& stack = profile.stacks[sample->stack].frames;
+      for (auto it = stack.rbegin(); it != stack.rend(); ++it) line += ";" + frames[*it];
+    }
+    const std::string_view reason = DescribeReason(sample->reason).name;
+    line.append(";[").append(reason).append("]");
+    lines[line] += sample->time_ns;
+  }
+  std::string folded;
+  for (const auto& [stack, time_ns] : lines) absl::StrAppend(&folded, stack, " ", time_ns, "\n");
+  return folded;
+}
+
+}  // namespace profctl

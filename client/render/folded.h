@@ -1,0 +1,18 @@
+// Folded stacks, the input of flame graph tools.
+#ifndef PROFD_CLIENT_RENDER_FOLDED_H_
+#define PROFD_CLIENT_RENDER_FOLDED_H_
+
+#include <string>
+
+#include "client/view.h"
+
+namespace profctl {
+
+// One line a stack, "thread;root;...;leaf;[reason] ns", sorted, equal stacks merged. Kernel frames
+// end in "_[k]"; time without a stack is "thread;[unsampled];[reason] ns". ';' and white space in
+// names become ':' and '_'.
+std::string RenderFolded(const View& view);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_RENDER_FOLDED_H_

@@ -1,0 +1,191 @@
+#include "client/render/status.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/render/json_parts.h"
+#include "client/render/table.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+using nlohmann::ordered_json;
+using profd::v1::GetStatusResponse;
+
+constexpr size_t kColumns = 100;
+constexpr int kMostPids = 8;
+constexpr size_t kMostModules = 10;
+
+void AppendLayers(const GetStatusResponse& status, std::string& text) {
+  for (const profd::v1::LayerStatus& layer : status.layers()) {
+    std::string line = absl::StrCat(PadRight(CleanName(layer.name()), 10), layer.on() ? "on " : "off");
+    if (!layer.note().empty()) absl::StrAppend(&line, "  ", CleanName(layer.note()));
+    text += "  " + ClipEnd(line, kColumns - 2) + "\n";
+  }
+}
+
+void AppendTargets(const GetStatusResponse& status, std::string& text) {
+  if (status.targets().empty()) text += "  none\n";
+  for (const profd::v1::TargetStatus& target : status.targets()) {
+    std::string line = absl::StrCat("  ", CleanName(target.selector()), ": ");
+    if (target.pids().empty()) {
+      line += "no such process yet";
+    } else {
+      absl::StrAppend(&line, FormatCount(static_cast<uint64_t>(target.pids_size())),
+                      target.pids_size() == 1 ? " process, " : " processes, ",
+                      FormatCount(target.threads()),
+                      target.threads() == 1 ? " thread (" : " threads (");
+      for (int i = 0; i < std::min(target.pids_size(), kMostPids); ++i) {
+        absl::StrAppend(&line, i == 0 ? "" : " ", target.pids(i));
+      }
+      line += target.pids_size() > kMostPids ? " ...)" : ")";
+    }
+    text += ClipEnd(line, kColumns) + "\n";
+  }
+}
+
+// Modules that cannot be unwound whole matter; the others are only counted.
+void AppendModules(const GetStatusResponse& status, bool colour, std::string& text) {
+  uint64_t rules = 0;
+  Table table({{"module", Table::Align::kLeft, 44}, {"note", Table::Align::kLeft, 50}});
+  size_t noted = 0;
+  for (const profd::v1::ModuleStatus& module : status.module_list()) {
+    rules += module.rules();
+    if (module.note().empty()) continue;
+    if (noted++ < kMostModules) table.Add({CleanName(module.path()), CleanName(module.note())});
+  }
+  text += "\n" + Heading("Modules", colour);
+  absl::StrAppend(&text, "  ", FormatCount(status.modules()), " with ", FormatCount(rules),
+                  " unwind rules\n");
+  if (noted == 0) return;
+  text += table.Render();
+  if (noted > kMostModules) {
+    absl::StrAppend(&text, "  and ", noted - kMostModules, " more; --format json has them all\n");
+  }
+}
+
+void AppendLosses(const GetStatusResponse& status, bool colour, std::string& text) {
+  text += "\n" + Heading("Lost since it started", colour);
+  bool any = false;
+  for (const profd::v1::Loss& loss : status.losses()) {
+    any = true;
+    absl::StrAppend(&text, "  ", FormatCount(loss.count()), " ", CleanName(loss.cause()), "\n",
+                    Wrap(CleanName(loss.help()), kColumns, "    "));
+  }
+  for (const profd::v1::ProgramStatus& program : status.programs()) {
+    if (program.recursion_misses() == 0) continue;
+    any = true;
+    absl::StrAppend(&text, "  ", FormatCount(program.recursion_misses()),
+                    " runs of the kernel program ", CleanName(program.name()),
+                    " were skipped by the kernel\n");
+  }
+  if (!any) text += "  nothing\n";
+}
+
+}  // namespace
+
+std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bool colour) {
+  const auto uptime = static_cast<double>(std::max<int64_t>(now_ns - status.started_ns(), 0));
+  std::string text = Heading(absl::StrCat("profd ", CleanName(status.daemon_version()),
+                                          " on Linux ", CleanName(status.kernel_release())),
+                             colour);
+  absl::StrAppend(&text, "  running since ", FormatTimeUtc(status.started_ns()), " UTC (",
+                  FormatDuration(static_cast<int64_t>(uptime)), ")\n");
+  if (status.oldest_ns() > 0) {
+    absl::StrAppend(&text, "  can be asked about everything since ",
+                    FormatTimeUtc(status.oldest_ns()), " UTC\n");
+  } else {
+    text += "  has nothing stored yet\n";
+  }
+  absl::StrAppend(&text, "  watches ", FormatCount(status.threads()), " threads, one tick in ",
+                  FormatDuration(status.tick_interval_ns()), "\n");
+
+  text += "\n" + Heading("Targets", colour);
+  AppendTargets(status, text);
+  text += "\n" + Heading("Layers", colour);
+  AppendLayers(status, text);
+  if (!status.missing().empty()) {
+    text += "\n" + Heading("Missing", colour);
+    for (const std::string& missing : status.missing()) {
+      text += Wrap(CleanName(missing), kColumns, "  ");
+    }
+  }
+  AppendModules(status, colour, text);
+  AppendLosses(status, colour, text);
+
+  const profd::v1::Cost& cost = status.cost();
+  const auto share = [&](int64_t ns) { return FormatShare(static_cast<double>(ns), uptime); };
+  text += "\n" + Heading("Cost since it started", colour);
+  absl::StrAppend(&text, "  daemon     ", share(cost.daemon_cpu_ns()),
+                  " of one CPU (ticks ", share(cost.tick_cpu_ns()), ", drains ",
+                  share(cost.drain_cpu_ns()), ")\n");
+  absl::StrAppend(&text, "  in path    ", share(cost.in_path_ns()), " of one CPU over ",
+                  FormatCount(cost.switches()), " switches\n");
+  absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),
+                  " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
+                  FormatBytes(status.memory().store_bytes()), " stored profiles\n");
+  std::string capabilities;
+  for (const std::string& capability : status.capabilities()) {
+    absl::StrAppend(&capabilities, capabilities.empty() ? "" : " ", CleanName(capability));
+  }
+  text += "\n" + Heading("Capabilities", colour);
+  text += Wrap(capabilities.empty() ? "none" : capabilities, kColumns, "  ");
+  return text;
+}
+
+std::string RenderStatusJson(const GetStatusResponse& status) {
+  ordered_json layers = ordered_json::array();
+  for (const auto& layer : status.layers()) {
+    layers.push_back({{"name", layer.name()}, {"on", layer.on()}, {"note", layer.note()}});
+  }
+  ordered_json targets = ordered_json::array();
+  for (const auto& target : status.targets()) {
+    ordered_json pids = ordered_json::array();
+    for (const int32_t pid : target.pids()) pids.push_back(pid);
+    targets.push_back({{"selector", target.selector()},
+                       {"pids", std::move(pids)},
+                       {"threads", target.threads()}});
+  }
+  ordered_json missing = ordered_json::array();
+  for (const std::string& text : status.missing()) missing.push_back(text);
+  ordered_json modules = ordered_json::array();
+  for (const auto& module : status.module_list()) {
+    modules.push_back({{"path", module.path()},
+                       {"build_id", module.build_id()},
+                       {"rules", module.rules()},
+                       {"note", module.note()}});
+  }
+  ordered_json programs = ordered_json::array();
+  for (const auto& program : status.programs()) {
+    programs.push_back(
+        {{"name", program.name()}, {"recursion_misses", program.recursion_misses()}});
+  }
+  ordered_json capabilities = ordered_json::array();
+  for (const std::string& capability : status.capabilities()) capabilities.push_back(capability);
+  return DumpJson({{"format", "profd-status"},
+                   {"version", 1},
+                   {"daemon_version", status.daemon_version()},
+                   {"kernel_release", status.kernel_release()},
+                   {"started_ns", status.started_ns()},
+                   {"tick_interval_ns", status.tick_interval_ns()},
+                   {"oldest_ns", status.oldest_ns()},
+                   {"layers", std::move(layers)},
+                   {"targets", std::move(targets)},
+                   {"missing", std::move(missing)},
+                   {"losses", ToJson(status.losses())},
+                   {"cost", ToJson(status.cost())},
+                   {"memory",
+                    {{"daemon_rss_bytes", status.memory().daemon_rss_bytes()},
+                     {"kernel_map_bytes", status.memory().kernel_map_bytes()},
+                     {"store_bytes", status.memory().store_bytes()}}},
+                   {"threads", status.threads()},
+                   {"modules", status.modules()},
+                   {"module_list", std::move(modules)},
+                   {"programs", std::move(programs)},
+                   {"capabilities", std::move(capabilities)}});
+}
+
+}  // namespace profctl

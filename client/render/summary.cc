@@ -1,0 +1,431 @@
+#include "client/render/summary.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/render/table.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+constexpr size_t kColumns = 100;
+constexpr size_t kReasonsColumns = 28;
+constexpr size_t kMostThreadRows = 15;
+constexpr size_t kWidestStacks = 5;
+constexpr size_t kTellingFrames = 6;
+constexpr size_t kReasonSlots = profd::v1::REASON_OTHER + 1;
+
+struct Waiting {
+  int64_t time_ns = 0;
+  uint64_t waits = 0;
+};
+
+using ReasonTotals = std::array<Waiting, kReasonSlots>;
+
+int64_t Blocked(const ReasonTotals& totals) {
+  int64_t sum = 0;
+  for (size_t r = 0; r < totals.size(); ++r) {
+    if (r != profd::v1::REASON_RUNQUEUE) sum += totals[r].time_ns;
+  }
+  return sum;
+}
+
+void AddThread(const profd::v1::Thread& thread, ReasonTotals& totals) {
+  for (const profd::v1::ReasonTotal& off : thread.off()) {
+    Waiting& waiting = totals[DescribeReason(off.reason()).reason];
+    waiting.time_ns += off.time_ns();
+    waiting.waits += off.waits();
+  }
+}
+
+// The reasons by their time, the longest first, without those that took none.
+std::vector<Reason> ByTime(const ReasonTotals& totals) {
+  std::vector<Reason> reasons;
+  for (const ReasonInfo& info : AllReasons()) {
+    if (totals[info.reason].time_ns > 0 || totals[info.reason].waits > 0) {
+      reasons.push_back(info.reason);
+    }
+  }
+  std::stable_sort(reasons.begin(), reasons.end(), [&](Reason a, Reason b) {
+    return totals[a].time_ns > totals[b].time_ns;
+  });
+  return reasons;
+}
+
+struct ThreadRow {
+  std::string name;
+  uint32_t threads = 0;
+  int64_t wall_ns = 0;
+  int64_t on_cpu_ns = 0;
+  int64_t idle_ns = 0;
+  ReasonTotals off{};
+
+  int64_t Busy() const { return wall_ns - on_cpu_ns - idle_ns; }
+};
+
+std::string GroupName(const profd::v1::Thread& thread, bool many_processes) {
+  std::string name = ThreadGroup(CleanName(thread.name()));
+  const std::string process = CleanName(thread.process());
+  if (many_processes && process != name) return absl::StrCat(process, "/", name);
+  return name;
+}
+
+// As many of the longest as fit their column.
+std::string TopReasons(const ThreadRow& row) {
+  std::string text;
+  for (const Reason reason : ByTime(row.off)) {
+    const double share = static_cast<double>(row.off[reason].time_ns) /
+                         static_cast<double>(std::max<int64_t>(row.wall_ns, 1));
+    if (reason == profd::v1::REASON_RUNQUEUE || share < 0.0005) continue;
+    const std::string next =
+        absl::StrCat(text.empty() ? "" : ", ", std::string(DescribeReason(reason).name), " ",
+                     FormatShare(share, 1));
+    if (text.size() + next.size() > kReasonsColumns) break;
+    text += next;
+  }
+  return text;
+}
+
+void AppendIdentity(const Profile& profile, std::string& text) {
+  double worst = 0;
+  std::string worst_name;
+  int64_t on_cpu = 0, runqueue = 0, books_on_cpu = 0, books_runqueue = 0, estimated = 0;
+  for (const profd::v1::Thread& thread : profile.threads) {
+    ReasonTotals off{};
+    AddThread(thread, off);
+    on_cpu += thread.on_cpu_ns();
+    runqueue += off[profd::v1::REASON_RUNQUEUE].time_ns;
+    books_on_cpu += thread.books_on_cpu_ns();
+    books_runqueue += thread.books_runqueue_ns();
+    estimated += thread.estimated_ns();
+    if (thread.wall_ns() <= 0) continue;
+    const int64_t sum =
+        thread.on_cpu_ns() + off[profd::v1::REASON_RUNQUEUE].time_ns + Blocked(off);
+    const double deviation = std::abs(static_cast<double>(sum - thread.wall_ns())) /
+                             static_cast<double>(thread.wall_ns());
+    if (deviation > worst) {
+      worst = deviation;
+      worst_name = absl::StrCat(CleanName(thread.name()), " (", thread.tid(), ")");
+    }
+  }
+  std::string line = "Check: on-CPU + run queue + blocked = wall for every thread";
+  if (worst > 0) {
+    absl::StrAppend(&line, ", but for at most ", FormatShare(worst, 1), " in ", worst_name);
+  }
+  line += ".";
+  if (books_on_cpu > 0) {
+    absl::StrAppend(&line, " The kernel's own books say on-CPU ", FormatDuration(books_on_cpu),
+                    " (here ", FormatDuration(on_cpu), "), run queue ",
+                    FormatDuration(books_runqueue), " (here ", FormatDuration(runqueue), ").");
+  }
+  if (estimated > 0) {
+    absl::StrAppend(&line, " The reasons of ", FormatDuration(estimated),
+                    " are estimated from the ticks, as the per-switch layer was off.");
+  }
+  text += Wrap(line, kColumns, "  ");
+}
+
+void AppendThreads(const View& view, bool colour, std::string& text) {
+  const Profile& profile = *view.profile;
+  const bool many_processes = HasManyProcesses(profile);
+  std::map<std::string, ThreadRow> groups;
+  for (size_t i = 0; i < profile.threads.size(); ++i) {
+    const profd::v1::Thread& thread = profile.threads[i];
+    ThreadRow& row = groups[GroupName(thread, many_processes)];
+    ++row.threads;
+    row.wall_ns += thread.wall_ns();
+    row.on_cpu_ns += thread.on_cpu_ns();
+    row.idle_ns += view.thread_idle_ns[i];
+    AddThread(thread, row.off);
+  }
+  std::vector<ThreadRow> rows;
+  for (auto& [name, row] : groups) {
+    row.name = name;
+    rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const ThreadRow& a, const ThreadRow& b) {
+    return std::make_pair(a.Busy(), a.wall_ns) > std::make_pair(b.Busy(), b.wall_ns);
+  });
+
+  const bool filtered = view.filter.find("reason") != std::string::npos;
+  text += Heading("Threads, those that waited most for something first (shares of wall time)",
+                  colour);
+  Table table({{"thread", Table::Align::kLeft, 22},
+               {"n", Table::Align::kRight},
+               {"wall", Table::Align::kRight},
+               {"on-CPU", Table::Align::kRight},
+               {"run queue", Table::Align::kRight},
+               {"blocked", Table::Align::kRight},
+               {"idle", Table::Align::kRight},
+               {"blocked by", Table::Align::kLeft, kReasonsColumns}});
+  uint32_t left_threads = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ThreadRow& row = rows[i];
+    if (i >= kMostThreadRows) {
+      left_threads += row.threads;
+      continue;
+    }
+    const auto wall = static_cast<double>(row.wall_ns);
+    const auto share = [&](int64_t ns) { return FormatShare(static_cast<double>(ns), wall); };
+    table.Add({row.name, FormatCount(row.threads), FormatDuration(row.wall_ns),
+               share(row.on_cpu_ns), share(row.off[profd::v1::REASON_RUNQUEUE].time_ns),
+               share(Blocked(row.off)), filtered ? "?" : share(row.idle_ns), TopReasons(row)});
+  }
+  text += table.Render();
+  if (left_threads > 0) {
+    absl::StrAppend(&text, "  and ", rows.size() - kMostThreadRows, " more groups with ",
+                    FormatCount(left_threads), " threads\n");
+  }
+  AppendIdentity(profile, text);
+}
+
+void AppendReasons(const Profile& profile, bool colour, std::string& text) {
+  ReasonTotals totals{};
+  for (const profd::v1::Thread& thread : profile.threads) AddThread(thread, totals);
+  double all = 0;
+  for (const Waiting& waiting : totals) all += static_cast<double>(waiting.time_ns);
+  Table table({{"reason", Table::Align::kLeft},
+               {"time", Table::Align::kRight},
+               {"share", Table::Align::kRight},
+               {"waits", Table::Align::kRight},
+               {"mean wait", Table::Align::kRight},
+               {"what it is", Table::Align::kLeft, 46}});
+  for (const Reason reason : ByTime(totals)) {
+    const Waiting& waiting = totals[reason];
+    const std::string mean =
+        waiting.waits == 0
+            ? "-"
+            : FormatDuration(static_cast<int64_t>(static_cast<double>(waiting.time_ns) /
+                                                  static_cast<double>(waiting.waits)));
+    const ReasonInfo& info = DescribeReason(reason);
+    table.Add({std::string(info.name), FormatDuration(waiting.time_ns),
+               FormatShare(static_cast<double>(waiting.time_ns), all), FormatCount(waiting.waits),
+               mean, std::string(info.meaning)});
+  }
+  text += "\n" + Heading("Why they did not run, idle waits included", colour);
+  text += table.empty() ? "  no thread was off a CPU in this window\n" : table.Render();
+}
+
+// The parts of the kernel that every wait passes and that say nothing about it.
+bool IsPlumbing(std::string_view function) {
+  static constexpr std::string_view kPlumbing[] = {
+      "__schedule",     "schedule",         "preempt_schedule",       "io_schedule",
+      "schedule_timeout", "do_syscall_64",  "entry_SYSCALL_64",       "x64_sys_call",
+      "__x64_sys_",     "do_nanosleep",     "schedule_hrtimeout",     "asm_",
+      "ret_from_fork",  "exit_to_user_mode", "syscall_exit_to_user",  "__switch_to"};
+  return std::any_of(std::begin(kPlumbing), std::end(kPlumbing),
+                     [&](std::string_view prefix) { return function.starts_with(prefix); });
+}
+
+// How much a frame tells about a wait; lower is more.
+int Rank(const profd::v1::Frame& frame) {
+  switch (frame.kind()) {
+    case profd::v1::FRAME_KIND_APPLICATION:
+    case profd::v1::FRAME_KIND_SYNTHETIC: return 0;
+    case profd::v1::FRAME_KIND_RUNTIME: return 1;
+    case profd::v1::FRAME_KIND_LIBC: return 2;
+    case profd::v1::FRAME_KIND_KERNEL: return IsPlumbing(frame.function()) ? 4 : 3;
+    default: return 1;
+  }
+}
+
+// Up to kTellingFrames frames, innermost first: the innermost of the most telling kinds, and
+// always the one through which libc or the kernel was entered.
+std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {
+  std::vector<size_t> order(stack.frames.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto rank = [&](size_t i) { return Rank(profile.frames[stack.frames[i]]); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  order.resize(std::min(order.size(), kTellingFrames));
+  const bool only_code = std::all_of(order.begin(), order.end(), [&](size_t i) {
+    return rank(i) < 2;
+  });
+  if (only_code && order.size() == kTellingFrames) {
+    const size_t innermost = *std::min_element(order.begin(), order.end());
+    if (innermost > 0 && rank(innermost - 1) == 2) order.back() = innermost - 1;
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<std::string> names;
+  for (const size_t i : order) {
+    const profd::v1::Frame& frame = profile.frames[stack.frames[i]];
+    if (rank(i) == 4 && names.size() >= 1) continue;
+    std::string name = CleanName(frame.function());
+    if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) name += " (kernel)";
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+struct WideStack {
+  const Sample* example = nullptr;
+  std::string group;
+  int64_t time_ns = 0;
+  double variance = 0;
+  std::set<uint32_t> threads;
+};
+
+void AppendStacks(const View& view, bool colour, std::string& text) {
+  const Profile& profile = *view.profile;
+  const bool many_processes = HasManyProcesses(profile);
+  // Functions, not addresses: two calls from one function are one stack to a reader.
+  std::map<std::string, uint32_t> names;
+  std::vector<uint32_t> name_of_frame;
+  for (const profd::v1::Frame& frame : profile.frames) {
+    name_of_frame.push_back(
+        names.emplace(frame.function(), static_cast<uint32_t>(names.size())).first->second);
+  }
+  using Key = std::tuple<std::string, Reason, bool, std::vector<uint32_t>>;
+  std::map<Key, WideStack> stacks;
+  for (const Sample* sample : view.shown) {
+    std::vector<uint32_t> functions;
+    const bool sampled = sample->stack != kUnsampled;
+    if (sampled) {
+      for (const uint32_t frame : profile.stacks[sample->stack].frames) {
+        functions.push_back(name_of_frame[frame]);
+      }
+    }
+    const std::string group = GroupName(profile.threads[sample->thread], many_processes);
+    WideStack& stack = stacks[Key(group, sample->reason, sampled, std::move(functions))];
+    stack.example = sample;
+    stack.group = group;
+    stack.time_ns += sample->time_ns;
+    const auto error = static_cast<double>(sample->error_ns);
+    stack.variance += error * error;
+    stack.threads.insert(sample->thread);
+  }
+  std::vector<WideStack> widest;
+  for (auto& [key, stack] : stacks) widest.push_back(std::move(stack));
+  std::stable_sort(widest.begin(), widest.end(), [](const WideStack& a, const WideStack& b) {
+    return a.time_ns > b.time_ns;
+  });
+
+  text += "\n" + Heading(absl::StrCat("Widest stacks of ", FormatDuration(view.shown_ns),
+                                      view.idle_shown ? ", idle waits included"
+                                                      : " that are not idle",
+                                      " (± one standard error)"),
+                         colour);
+  if (widest.empty()) {
+    text += view.idle_ns > 0 ? "  none: every wait in this window was idle; --idle shows them\n"
+                             : "  none: no thread was seen waiting in this window\n";
+  }
+  const auto whole = static_cast<double>(view.shown_ns);
+  for (size_t i = 0; i < std::min(widest.size(), kWidestStacks); ++i) {
+    const WideStack& stack = widest[i];
+    const double error_ns = std::sqrt(stack.variance);
+    std::string line = absl::StrCat(
+        "  ", i + 1, ". ", FormatDuration(stack.time_ns), "  ",
+        FormatShare(static_cast<double>(stack.time_ns), whole),
+        error_ns > 0 ? absl::StrCat(" ± ", FormatShare(error_ns, whole)) : "", "  [",
+        std::string(DescribeReason(stack.example->reason).name), "]  in ", stack.group);
+    if (stack.threads.size() > 1) {
+      absl::StrAppend(&line, " (", FormatCount(stack.threads.size()), " threads)");
+    }
+    text += ClipEnd(line, kColumns) + "\n";
+    if (stack.example->stack == kUnsampled) {
+      text += "       [unsampled]: waits too short for a tick to see one\n";
+      continue;
+    }
+    for (const std::string& name :
+         TellingFrames(profile, profile.stacks[stack.example->stack])) {
+      text += "       " + Shorten(name, kColumns - 7) + "\n";
+    }
+  }
+}
+
+void AppendIdle(const View& view, bool colour, std::string& text) {
+  text += "\n" + Heading(view.idle_shown ? "Idle waits, shown" : "Idle waits, folded away", colour);
+  if (view.idle.empty()) {
+    text += "  none\n";
+    return;
+  }
+  Table table({{"kind", Table::Align::kLeft},
+               {"time", Table::Align::kRight},
+               {"threads", Table::Align::kRight}});
+  for (const IdleGroup& group : view.idle) {
+    table.Add({std::string(group.name), FormatDuration(group.time_ns),
+               FormatCount(group.threads)});
+  }
+  if (view.idle.size() > 1) table.Add({"together", FormatDuration(view.idle_ns), ""});
+  text += table.Render();
+}
+
+void AppendTrust(const Profile& profile, bool colour, std::string& text) {
+  const profd::v1::Header& header = profile.header;
+  const profd::v1::Trailer& trailer = profile.trailer;
+  const auto window = static_cast<double>(WindowNs(profile));
+  text += "\n" + Heading("How far this can be trusted", colour);
+  const auto layer = [&](const char* name, int64_t ns) {
+    return absl::StrCat(name, " ", FormatShare(static_cast<double>(ns), window));
+  };
+  absl::StrAppend(&text, "  layers on      ", layer("kernel's books", header.books_ns()), ", ",
+                  layer("per switch", header.switch_ns()), ", ",
+                  layer("ticks", header.tick_ns()), " of the window\n");
+  absl::StrAppend(&text, "  samples        ", FormatCount(trailer.samples()), " in ",
+                  FormatCount(trailer.ticks()), " ticks, one in ",
+                  FormatDuration(trailer.tick_interval_ns()), "; ",
+                  FormatCount(trailer.ticks_missed()), " ticks missed\n");
+  if (trailer.samples() > 0) {
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(trailer.complete_share(), 1),
+                    " of the time; ", FormatCount(trailer.torn_walks()), " of ",
+                    FormatCount(trailer.walks()), " walks were torn\n");
+  }
+  const profd::v1::Cost& cost = trailer.cost();
+  absl::StrAppend(&text, "  cost           ",
+                  FormatShare(static_cast<double>(cost.daemon_cpu_ns()), window),
+                  " of one CPU for the daemon, ",
+                  FormatShare(static_cast<double>(cost.in_path_ns()), window),
+                  " in the path of the threads (", FormatCount(cost.switches()), " switches)\n");
+  if (trailer.losses().empty()) {
+    text += "  lost           nothing\n";
+    return;
+  }
+  for (const profd::v1::Loss& loss : trailer.losses()) {
+    absl::StrAppend(&text, "  lost           ", FormatCount(loss.count()), " ",
+                    CleanName(loss.cause()));
+    if (loss.weight_ns() > 0) absl::StrAppend(&text, ", ", FormatDuration(loss.weight_ns()));
+    text += "\n" + Wrap(CleanName(loss.help()), kColumns, "                 ");
+  }
+}
+
+}  // namespace
+
+std::string RenderSummary(const View& view, bool colour) {
+  const Profile& profile = *view.profile;
+  const profd::v1::Header& header = profile.header;
+  std::string text = Heading(
+      ClipEnd(absl::StrCat("Off-CPU time of ", DescribeProcesses(profile)), kColumns), colour);
+  absl::StrAppend(&text, "  ", FormatTimeUtc(header.begin_ns()), " to ",
+                  FormatTimeUtc(header.end_ns()), " UTC (", FormatDuration(WindowNs(profile)),
+                  ") on ", CleanName(header.hostname()), "\n");
+  const int64_t missing_ns = header.begin_ns() - header.requested_begin_ns();
+  if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {
+    absl::StrAppend(&text, "  The window begins ", FormatDuration(missing_ns),
+                    " later than asked for: nothing older is stored.\n");
+  }
+  if (!view.filter.empty()) {
+    text += Wrap("Stacks only of: " + CleanName(view.filter), kColumns, "  ");
+  }
+  text += "\n";
+  if (profile.threads.empty()) {
+    text += "No thread matches in this window.\n";
+  } else {
+    AppendThreads(view, colour, text);
+    AppendReasons(profile, colour, text);
+    AppendStacks(view, colour, text);
+    AppendIdle(view, colour, text);
+  }
+  AppendTrust(profile, colour, text);
+  return text;
+}
+
+}  // namespace profctl

@@ -1,0 +1,270 @@
+#include "client/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+
+namespace profctl {
+namespace {
+
+constexpr char32_t kBadByte = 0xfffd;
+constexpr absl::Duration kLongestWindow = absl::Hours(24 * 3653);
+
+absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
+
+bool IsContinuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
+
+// Takes one code point off the front of `text`, kBadByte (and one byte) where it is not UTF-8.
+char32_t TakeCodePoint(std::string_view& text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  size_t length = 1;
+  char32_t point = lead;
+  char32_t least = 0;
+  if (lead >= 0x80) {
+    if ((lead & 0xe0) == 0xc0) {
+      length = 2, point = lead & 0x1fu, least = 0x80;
+    } else if ((lead & 0xf0) == 0xe0) {
+      length = 3, point = lead & 0x0fu, least = 0x800;
+    } else if ((lead & 0xf8) == 0xf0) {
+      length = 4, point = lead & 0x07u, least = 0x10000;
+    } else {
+      length = 0;
+    }
+    bool good = length != 0 && length <= text.size();
+    for (size_t i = 1; good && i < length; ++i) {
+      good = IsContinuation(byte(i));
+      point = point << 6 | (byte(i) & 0x3fu);
+    }
+    if (!good || point < least || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) {
+      text.remove_prefix(1);
+      return kBadByte;
+    }
+  }
+  text.remove_prefix(length);
+  return point;
+}
+
+// Controls, line and paragraph separators, direction overrides, and what XML 1.0 forbids.
+bool IsUnsafe(char32_t point) {
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x061c ||
+         (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+         (point >= 0x2060 && point <= 0x206f) || point == 0xfeff || (point & 0xfffe) == 0xfffe;
+}
+
+// The first `columns` code points of valid or invalid UTF-8.
+std::string_view Prefix(std::string_view text, size_t columns) {
+  size_t end = 0;
+  while (end < text.size()) {
+    if (!IsContinuation(static_cast<unsigned char>(text[end])) && columns-- == 0) break;
+    ++end;
+  }
+  return text.substr(0, end);
+}
+
+std::string_view Suffix(std::string_view text, size_t columns) {
+  const size_t skip = Prefix(text, DisplayWidth(text) - columns).size();
+  return text.substr(skip);
+}
+
+// Three significant digits without an exponent: 1.23, 12.3, 123, 12345.
+std::string Significant(double value) {
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return absl::StrFormat("%.*f", decimals, value);
+}
+
+}  // namespace
+
+std::string CleanName(std::string_view name) {
+  std::string clean;
+  clean.reserve(name.size());
+  while (!name.empty()) {
+    const std::string_view before = name;
+    const char32_t point = TakeCodePoint(name);
+    const size_t length = before.size() - name.size();
+    if (point == kBadByte) {
+      clean += "\xef\xbf\xbd";
+    } else if (IsUnsafe(point)) {
+      clean += '?';
+    } else {
+      clean.append(before.substr(0, length));
+    }
+  }
+  return clean;
+}
+
+std::string XmlEscape(std::string_view text) {
+  std::string escaped;
+  escaped.reserve(text.size() + 16);
+  for (const char c : text) {
+    switch (c) {
+      case '&': escaped += "&amp;"; break;
+      case '<': escaped += "&lt;"; break;
+      case '>': escaped += "&gt;"; break;
+      case '"': escaped += "&quot;"; break;
+      default: escaped += c;
+    }
+  }
+  return escaped;
+}
+
+size_t DisplayWidth(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return !IsContinuation(static_cast<unsigned char>(c));
+  }));
+}
+
+std::string PadRight(std::string_view text, size_t width) {
+  std::string padded(text);
+  const size_t columns = DisplayWidth(text);
+  if (columns < width) padded.append(width - columns, ' ');
+  return padded;
+}
+
+std::string PadLeft(std::string_view text, size_t width) {
+  const size_t columns = DisplayWidth(text);
+  std::string padded(columns < width ? width - columns : 0, ' ');
+  return padded.append(text);
+}
+
+std::string Shorten(std::string_view text, size_t width) {
+  width = std::max<size_t>(width, 8);
+  if (DisplayWidth(text) <= width) return std::string(text);
+  const size_t tail = (width - 3) / 2;
+  std::string shortened(Prefix(text, width - 3 - tail));
+  shortened += "...";
+  return shortened.append(Suffix(text, tail));
+}
+
+std::string ClipEnd(std::string_view text, size_t width) {
+  width = std::max<size_t>(width, 3);
+  if (DisplayWidth(text) <= width) return std::string(text);
+  return std::string(Prefix(text, width - 2)) + "..";
+}
+
+std::string Wrap(std::string_view text, size_t width, std::string_view indent) {
+  std::string wrapped;
+  std::string line(indent);
+  bool empty = true;
+  for (absl::string_view word : absl::StrSplit(Absl(text), ' ', absl::SkipEmpty())) {
+    const std::string_view piece(word.data(), word.size());
+    if (!empty && DisplayWidth(line) + 1 + DisplayWidth(piece) > width) {
+      wrapped += line + "\n";
+      line = indent;
+      empty = true;
+    }
+    if (!empty) line += ' ';
+    line.append(piece);
+    empty = false;
+  }
+  if (!empty) wrapped += line + "\n";
+  return wrapped;
+}
+
+std::string FormatDuration(int64_t ns) {
+  const char* sign = ns < 0 ? "-" : "";
+  const double magnitude = std::abs(static_cast<double>(ns));
+  if (magnitude < 1e3) return absl::StrFormat("%s%.0f ns", sign, magnitude);
+  // The limits are where rounding to three digits would reach 1000 of the smaller unit.
+  if (magnitude < 999.5e3) return absl::StrCat(sign, Significant(magnitude / 1e3), " us");
+  if (magnitude < 999.5e6) return absl::StrCat(sign, Significant(magnitude / 1e6), " ms");
+  return absl::StrCat(sign, Significant(magnitude / 1e9), " s");
+}
+
+std::string FormatShare(double part, double whole) {
+  if (!(whole > 0) || !std::isfinite(part)) return "-";
+  const double percent = 100 * part / whole;
+  if (percent > 0 && percent < 0.05) return "<0.1%";
+  return absl::StrFormat("%.1f%%", percent);
+}
+
+std::string FormatCount(uint64_t count) {
+  std::string digits = absl::StrCat(count);
+  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
+  return digits;
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1023.5 && unit + 1 < kUnits.size()) value /= 1024, ++unit;
+  if (unit == 0) return absl::StrCat(bytes, " B");
+  return absl::StrCat(Significant(value), " ", kUnits[unit]);
+}
+
+std::string FormatTimeUtc(int64_t ns) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixNanos(ns), absl::UTCTimeZone());
+}
+
+std::string FormatFileTimeUtc(int64_t ns) {
+  return absl::FormatTime("%Y%m%dT%H%M%SZ", absl::FromUnixNanos(ns), absl::UTCTimeZone());
+}
+
+std::string FormatTimeRfc3339(int64_t ns) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E9SZ", absl::FromUnixNanos(ns), absl::UTCTimeZone());
+}
+
+absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
+  const auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", CleanName(text), "' ", Absl(why),
+                     "; write a duration like 60s, 5m, 1h30m or 250ms"));
+  };
+  const bool plain = !text.empty() && absl::ascii_isdigit(static_cast<unsigned char>(text[0])) &&
+                     absl::ascii_isalpha(static_cast<unsigned char>(text.back()));
+  absl::Duration duration;
+  if (!plain || !absl::ParseDuration(Absl(text), &duration)) return bad("is not a duration");
+  if (duration > kLongestWindow) return bad("is longer than ten years");
+  return absl::ToInt64Nanoseconds(duration);
+}
+
+absl::StatusOr<int64_t> ParseInstant(std::string_view text) {
+  const auto bad = [&]() {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", CleanName(text),
+        "' is not an instant; write RFC 3339 (2026-01-31T13:05:00Z) or seconds since 1970"));
+  };
+  const std::vector<absl::string_view> parts = absl::StrSplit(Absl(text), '.');
+  const auto all_digits = [](absl::string_view part) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
+      return absl::ascii_isdigit(static_cast<unsigned char>(c));
+    });
+  };
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  if (parts.size() <= 2 && all_digits(parts[0])) {
+    int64_t seconds = 0;
+    int64_t fraction = 0;
+    if (!absl::SimpleAtoi(parts[0], &seconds) ||
+        seconds >= std::numeric_limits<int64_t>::max() / kNsPerSecond) {
+      return bad();
+    }
+    if (parts.size() == 2) {
+      std::string digits(parts[1]);
+      if (!all_digits(parts[1]) || digits.size() > 9) return bad();
+      digits.append(9 - digits.size(), '0');
+      if (!absl::SimpleAtoi(digits, &fraction)) return bad();
+    }
+    return seconds * kNsPerSecond + fraction;
+  }
+  absl::Time time;
+  std::string error;
+  if (!absl::ParseTime(absl::RFC3339_full, Absl(text), &time, &error)) return bad();
+  if (time <= absl::UnixEpoch() ||
+      time >= absl::FromUnixNanos(std::numeric_limits<int64_t>::max())) {
+    return bad();
+  }
+  return absl::ToUnixNanos(time);
+}
+
+}  // namespace profctl

@@ -1,0 +1,57 @@
+// Text for people: safe names, durations, shares, and what they type.
+#ifndef PROFD_CLIENT_TEXT_H_
+#define PROFD_CLIENT_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace profctl {
+
+// `name` as one line of valid UTF-8: what could command a terminal, break a line or turn the
+// writing direction becomes '?', bytes that are not UTF-8 become U+FFFD.
+std::string CleanName(std::string_view name);
+
+// Escapes for XML text and double-quoted attributes. Expects the output of CleanName.
+std::string XmlEscape(std::string_view text);
+
+// Number of code points, which for the text written here is the number of columns.
+size_t DisplayWidth(std::string_view text);
+// Pads with spaces to `width` columns; longer text is returned as it is.
+std::string PadRight(std::string_view text, size_t width);
+std::string PadLeft(std::string_view text, size_t width);
+// At most `width` columns; what is too long loses its middle to "...". `width` is at least 8.
+std::string Shorten(std::string_view text, size_t width);
+// At most `width` columns; what is too long loses its end to "..". `width` is at least 3.
+std::string ClipEnd(std::string_view text, size_t width);
+// `text` broken at spaces into lines of at most `width` columns, each after `indent`, each ended.
+std::string Wrap(std::string_view text, size_t width, std::string_view indent);
+
+// "1.23 s", "45.6 ms", "7.89 us", "12 ns". Three significant digits, seconds up to any number.
+std::string FormatDuration(int64_t ns);
+// "12.3%" of part in whole; "-" when whole is not positive.
+std::string FormatShare(double part, double whole);
+// "1,234,567".
+std::string FormatCount(uint64_t count);
+// "12.3 MiB".
+std::string FormatBytes(uint64_t bytes);
+// "2026-01-31 13:05:09", UTC; `ns` since the Unix epoch.
+std::string FormatTimeUtc(int64_t ns);
+// "20260131T130509Z".
+std::string FormatFileTimeUtc(int64_t ns);
+// RFC 3339 with nanoseconds, UTC.
+std::string FormatTimeRfc3339(int64_t ns);
+
+// A duration such as "60s", "5m", "1h30m", "250ms" in ns. InvalidArgument for anything else, for
+// a sign, a missing unit, and for more than 10 years.
+absl::StatusOr<int64_t> ParseDuration(std::string_view text);
+// An instant, RFC 3339 ("2026-01-31T13:05:00Z") or seconds since the Unix epoch with at most nine
+// decimals, in ns since the epoch. InvalidArgument for anything else.
+absl::StatusOr<int64_t> ParseInstant(std::string_view text);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_TEXT_H_

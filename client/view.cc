@@ -1,0 +1,43 @@
+#include "client/view.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace profctl {
+
+View MakeView(const Profile& profile, bool show_idle) {
+  struct Group {
+    int64_t time_ns = 0;
+    std::set<uint32_t> threads;
+  };
+  View view;
+  view.profile = &profile;
+  view.idle_shown = show_idle;
+  view.thread_idle_ns.resize(profile.threads.size());
+  const IdleRule rule(profile);
+  std::map<std::string_view, Group> groups;
+  for (const Sample& sample : profile.samples) {
+    if (sample.time_ns <= 0) continue;
+    const std::string_view name = rule.Group(sample);
+    if (!name.empty()) {
+      Group& group = groups[name];
+      group.time_ns += sample.time_ns;
+      group.threads.insert(sample.thread);
+      view.idle_ns += sample.time_ns;
+      view.thread_idle_ns[sample.thread] += sample.time_ns;
+      if (!show_idle) continue;
+    }
+    view.shown.push_back(&sample);
+    view.shown_ns += sample.time_ns;
+  }
+  for (const auto& [name, group] : groups) {
+    view.idle.push_back({name, group.time_ns, static_cast<uint32_t>(group.threads.size())});
+  }
+  std::stable_sort(view.idle.begin(), view.idle.end(), [](const IdleGroup& a, const IdleGroup& b) {
+    return a.time_ns > b.time_ns;
+  });
+  return view;
+}
+
+}  // namespace profctl

@@ -1,0 +1,39 @@
+// What of a profile is shown: samples with time, idle waits folded away or not.
+#ifndef PROFD_CLIENT_VIEW_H_
+#define PROFD_CLIENT_VIEW_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "client/idle.h"
+#include "client/profile.h"
+
+namespace profctl {
+
+struct IdleGroup {
+  std::string_view name;
+  int64_t time_ns = 0;
+  uint32_t threads = 0;
+};
+
+struct View {
+  const Profile* profile = nullptr;  // not owned, outlives the view
+  std::vector<const Sample*> shown;  // each with time above 0
+  int64_t shown_ns = 0;
+  // Idle waits, the largest group first. Folded away, unless `idle_shown`.
+  std::vector<IdleGroup> idle;
+  int64_t idle_ns = 0;
+  bool idle_shown = false;
+  // Idle time by thread of the profile, ns.
+  std::vector<int64_t> thread_idle_ns;
+  // What the request kept only, for subtitles, e.g. "reason lock,disk"; may be empty.
+  std::string filter;
+};
+
+View MakeView(const Profile& profile, bool show_idle);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_VIEW_H_

@@ -1,0 +1,22 @@
+// Time: CLOCK_MONOTONIC in arithmetic, wall clock at the edges, one converter.
+#ifndef PROFD_DAEMON_BASE_CLOCK_H_
+#define PROFD_DAEMON_BASE_CLOCK_H_
+
+#include <cstdint>
+
+namespace profd {
+
+// CLOCK_MONOTONIC, ns.
+int64_t MonotonicNs();
+// CLOCK_REALTIME, ns since the Unix epoch.
+int64_t WallNs();
+// CPU time of this process / of the calling thread, ns.
+int64_t ProcessCpuNs();
+int64_t ThreadCpuNs();
+
+// Wall clock minus monotonic, ns, read now: wall = monotonic + WallOffsetNs().
+int64_t WallOffsetNs();
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_BASE_CLOCK_H_

@@ -1,0 +1,332 @@
+#include "daemon/collect/collector.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "daemon/base/clock.h"
+#include "daemon/collect/decode.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kDrainInterval = kSecond;
+// Shorter than the store's grace for stacks that nothing names: they are sent again in time.
+constexpr int64_t kTrimInterval = 120 * kSecond;
+constexpr int64_t kRescanInterval = 30 * kSecond;
+constexpr int64_t kRulesAtStart = 20 * kSecond;
+constexpr int kTickNice = -11;
+constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
+
+CollectorCost Minus(const CollectorCost& a, const CollectorCost& b) {
+  return {.daemon_cpu_ns = a.daemon_cpu_ns - b.daemon_cpu_ns,
+          .tick_cpu_ns = a.tick_cpu_ns - b.tick_cpu_ns,
+          .drain_cpu_ns = a.drain_cpu_ns - b.drain_cpu_ns,
+          .in_path_ns = a.in_path_ns - b.in_path_ns,
+          .switches = a.switches - b.switches};
+}
+
+}  // namespace
+
+Collector::Collector(CollectorOptions options, Store* store)
+    : options_(std::move(options)),
+      store_(store),
+      accounts_({.books = options_.books, .per_switch = options_.per_switch}) {}
+
+absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(CollectorOptions options,
+                                                             Store* store) {
+  std::unique_ptr<Collector> collector(new Collector(std::move(options), store));
+  RETURN_IF_ERROR(collector->Init());
+  return collector;
+}
+
+absl::Status Collector::Init() {
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.ok()) return ErrnoStatus("eventfd", errno);
+  const bool everything = options_.selectors.empty();
+  ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
+                                            .default_target = everything ? kEveryProcess : 0}));
+  modules_ = std::make_unique<Modules>(kernel_.get(), options_.rule_limit_bytes);
+  targets_ = std::make_unique<Targets>(kernel_.get(), options_.selectors);
+  RETURN_IF_ERROR(targets_->MarkRunning());
+
+  // The first drain opens the accounts; what the targets run is known before the first tick.
+  last_drain_ns_ = MonotonicNs();
+  ProfileDelta first;
+  DrainLedger(first);
+  RETURN_IF_ERROR(kernel_->AnnounceMappings());
+  PollEvents();
+  modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
+
+  {
+    absl::MutexLock lock(&mutex_);
+    state_.started_wall_ns = WallNs();
+    state_.missing = options_.missing;
+  }
+  if (options_.tick) {
+    schedule_ = std::make_unique<TickSchedule>(options_.tick_interval_ns, MonotonicNs(),
+                                               std::random_device{}());
+  }
+  RETURN_IF_ERROR(Drain());
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+Collector::~Collector() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof(one));
+    thread_.join();
+  }
+}
+
+absl::Status Collector::DrainNow() {
+  uint64_t mine = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return absl::UnavailableError("the collector is stopping");
+    mine = ++drains_asked_;
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+  const auto done = [this, mine]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || drains_done_ >= mine;
+  };
+  absl::MutexLock lock(&mutex_);
+  if (!mutex_.AwaitWithTimeout(absl::Condition(&done), kDrainTimeout)) {
+    return absl::DeadlineExceededError("the collector did not drain in time");
+  }
+  if (drains_done_ < mine) return absl::UnavailableError("the collector is stopping");
+  return drain_status_;
+}
+
+CollectorState Collector::State() const {
+  CollectorState state;
+  {
+    absl::MutexLock lock(&mutex_);
+    state = state_;
+  }
+  state.modules = modules_->States();
+  return state;
+}
+
+void Collector::Run() {
+  // A late tick is late when the machine is busy, which is when the target's state is special.
+  if (setpriority(PRIO_PROCESS, 0, kTickNice) != 0) {
+    spdlog::warn("ticks may come late on a busy machine: cannot raise priority ({}); needs "
+                 "CAP_SYS_NICE",
+                 std::strerror(errno));
+  }
+  int64_t next_drain = MonotonicNs() + kDrainInterval;
+  while (true) {
+    const int64_t wake_at = schedule_ ? std::min(schedule_->next_ns(), next_drain) : next_drain;
+    const int64_t wait = std::max<int64_t>(0, wake_at - MonotonicNs());
+    const timespec timeout{.tv_sec = wait / kSecond, .tv_nsec = wait % kSecond};
+    pollfd waiting{.fd = wake_.get(), .events = POLLIN, .revents = 0};
+    uint64_t asked = 0;
+    if (ppoll(&waiting, 1, &timeout, nullptr) > 0) {
+      uint64_t count = 0;
+      (void)!read(wake_.get(), &count, sizeof(count));
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) return;
+      asked = drains_asked_ != drains_done_ ? drains_asked_ : 0;
+    }
+    if (schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
+    if (asked != 0 || MonotonicNs() >= next_drain) {
+      const absl::Status status = Drain();
+      if (!status.ok()) {
+        ++drain_failures_;
+        spdlog::error("drain failed: {}", status.ToString());
+      }
+      next_drain = MonotonicNs() + kDrainInterval;
+      absl::MutexLock lock(&mutex_);
+      if (asked != 0) {
+        drains_done_ = asked;
+        drain_status_ = status;
+      }
+    }
+  }
+}
+
+void Collector::Tick() {
+  const int64_t cpu = ThreadCpuNs();
+  if (const absl::Status status = kernel_->Tick(options_.tick_interval_ns); !status.ok()) {
+    spdlog::error("tick failed: {}", status.ToString());
+  }
+  ++ticks_;
+  PollEvents();
+  schedule_->Advance(MonotonicNs());
+  tick_cpu_ns_ += ThreadCpuNs() - cpu;
+}
+
+void Collector::PollEvents() {
+  const absl::Status status =
+      kernel_->PollEvents([this](std::span<const uint8_t> bytes) { OnRecord(bytes); });
+  if (!status.ok()) spdlog::error("{}", status.ToString());
+}
+
+void Collector::OnRecord(std::span<const uint8_t> bytes) {
+  absl::StatusOr<Record> record = DecodeRecord(bytes);
+  if (!record.ok()) {
+    if (bad_records_++ == 0) spdlog::error("bad record: {}", record.status().ToString());
+    return;
+  }
+  if (auto* stack = std::get_if<StackTrace>(&*record)) {
+    stacks_.push_back(std::move(*stack));
+  } else if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
+    accounts_.Apply(*thread);
+  } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
+    modules_->OnAnnounced(*module);
+  } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
+    if (exec->target_id != 0) {
+      new_mappings_ = true;
+    } else if (!targets_->everything() && targets_->OnExec(exec->pid)) {
+      new_mappings_ = true;
+    }
+  }
+}
+
+void Collector::DrainLedger(ProfileDelta& delta) {
+  const absl::Status status = kernel_->DrainThreads([this](std::span<const uint8_t> bytes) {
+    if (auto record = DecodeRecord(bytes); record.ok()) {
+      if (const auto* thread = std::get_if<profd_thread_record>(&*record)) accounts_.Apply(*thread);
+    }
+  });
+  if (!status.ok()) {
+    ++drain_failures_;
+    spdlog::error("{}", status.ToString());
+  }
+  accounts_.Finish(delta);
+}
+
+absl::Status Collector::Drain() {
+  const int64_t cpu = ThreadCpuNs();
+  const int64_t now = MonotonicNs();
+  ProfileDelta delta;
+  delta.begin_ns = last_drain_ns_;
+  delta.books_on = options_.books;
+  delta.switch_on = options_.per_switch;
+  delta.tick_on = options_.tick;
+  delta.tick_interval_ns = options_.tick ? options_.tick_interval_ns : 0;
+  PollEvents();
+  DrainLedger(delta);
+  delta.end_ns = MonotonicNs();
+  last_drain_ns_ = delta.end_ns;
+  ASSIGN_OR_RETURN(const std::vector<CounterEntry> counters, kernel_->DrainCounters());
+  delta.samples.reserve(counters.size());
+  for (const auto& [key, value] : counters) {
+    const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
+    delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
+                                     .stack = StackId{key.stack},
+                                     .argument = key.arg0,
+                                     .syscall = key.sysno,
+                                     .reason = reason},
+                             .weight_ns = static_cast<int64_t>(value.weight_ns),
+                             .ticks = static_cast<int64_t>(value.count)});
+  }
+  delta.stacks = std::move(stacks_);
+  stacks_.clear();
+
+  if (now >= next_rescan_ns_) {
+    new_mappings_ |= targets_->Rescan();
+    next_rescan_ns_ = now + kRescanInterval;
+  }
+  if (std::exchange(new_mappings_, false)) RETURN_IF_ERROR(kernel_->AnnounceMappings());
+  RETURN_IF_ERROR(kernel_->TrimKnownStacks(now >= next_trim_ns_));
+  if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
+
+  const Baseline measured = Measure();
+  delta.ticks = measured.ticks - last_.ticks;
+  delta.ticks_missed = measured.missed - last_.missed;
+  delta.walks = static_cast<int64_t>(measured.tick.walks - last_.tick.walks);
+  delta.torn_walks = static_cast<int64_t>(measured.tick.torn - last_.tick.torn);
+  delta.cost = Minus(measured.cost, last_.cost);
+  for (size_t i = 0; i < kLossCount; ++i) delta.losses[i] = measured.losses[i] - last_.losses[i];
+  delta.lost_weight_ns = static_cast<int64_t>(delta.losses[PROFD_LOSS_COUNTERS_FULL_NS]);
+  last_ = measured;
+  Publish(measured);
+  drain_cpu_ns_ += ThreadCpuNs() - cpu;
+  return store_->Append(std::move(delta));
+}
+
+Collector::Baseline Collector::Measure() {
+  Baseline now;
+  const std::vector<uint64_t> losses = kernel_->Losses();
+  std::copy(losses.begin(), losses.end(), now.losses.begin());
+  const auto set = [&](Loss loss, uint64_t value) { now.losses[static_cast<size_t>(loss)] = value; };
+  uint64_t misses = 0;
+  for (const ProgramMisses& program : kernel_->Misses()) misses += program.recursion_misses;
+  set(Loss::kRecursionMisses, misses);
+  set(Loss::kThreadVanished, accounts_.vanished());
+  set(Loss::kModuleUnreadable, modules_->unreadable());
+  set(Loss::kRulesFull, modules_->over_limit());
+  set(Loss::kDrainFailed, drain_failures_);
+  now.tick = kernel_->TickStats();
+  now.ticks = ticks_;
+  now.missed = schedule_ ? schedule_->missed() : 0;
+  const profd_switch_cost cost = kernel_->SwitchCost();
+  const uint64_t timed = cost.timed - switch_cost_.timed;
+  if (timed != 0) {
+    // Switches since the last drain, each at the mean of those that were timed.
+    in_path_ns_ += static_cast<double>(cost.timed_ns - switch_cost_.timed_ns) /
+                   static_cast<double>(timed) *
+                   static_cast<double>(cost.switches - switch_cost_.switches);
+    switch_cost_ = cost;
+  }
+  now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
+              .tick_cpu_ns = tick_cpu_ns_,
+              .drain_cpu_ns = drain_cpu_ns_,
+              .in_path_ns = static_cast<int64_t>(in_path_ns_),
+              .switches = static_cast<int64_t>(cost.switches)};
+  return now;
+}
+
+void Collector::Publish(const Baseline& now) {
+  CollectorState state;
+  state.tick_interval_ns = options_.tick ? options_.tick_interval_ns : 0;
+  const auto note = [](bool on) { return std::string(on ? "" : "disabled by --disable"); };
+  state.layers = {{"books", options_.books, note(options_.books)},
+                  {"switch", options_.per_switch, note(options_.per_switch)},
+                  {"tick", options_.tick, note(options_.tick)}};
+  if (targets_->everything()) {
+    state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0});
+  }
+  for (const Selector& selector : targets_->selectors()) {
+    state.targets.push_back({.selector = selector.text(), .pids = {}, .threads = 0});
+  }
+  for (const Accounts::TargetThreads& entry : accounts_.ByTarget()) {
+    if (entry.target == 0 || entry.target > state.targets.size()) continue;
+    TargetState& target = state.targets[entry.target - 1];
+    target.pids.push_back(entry.pid);
+    target.threads += entry.threads;
+  }
+  state.losses = now.losses;
+  state.cost = now.cost;
+  state.threads = static_cast<uint32_t>(accounts_.live_threads());
+  state.kernel_map_bytes = kernel_->MapBytes(state.threads);
+  for (const ProgramMisses& program : kernel_->Misses()) {
+    state.programs.push_back({program.name, program.recursion_misses});
+  }
+  absl::MutexLock lock(&mutex_);
+  state.started_wall_ns = state_.started_wall_ns;
+  state.missing = state_.missing;
+  state_ = std::move(state);
+}
+
+}  // namespace profd

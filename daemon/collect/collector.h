@@ -1,0 +1,103 @@
+// The collector: one thread that ticks, drains and hands what it found to the store.
+#ifndef PROFD_DAEMON_COLLECT_COLLECTOR_H_
+#define PROFD_DAEMON_COLLECT_COLLECTOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/base/fd.h"
+#include "daemon/collect/accounts.h"
+#include "daemon/collect/tick_schedule.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/service/sources.h"
+#include "daemon/store/store.h"
+#include "daemon/target/modules.h"
+#include "daemon/target/targets.h"
+
+namespace profd {
+
+struct CollectorOptions {
+  std::vector<Selector> selectors;  // empty: every process of our PID namespace but ourselves
+  int64_t tick_interval_ns = 10'000'000;
+  bool books = true;
+  bool per_switch = true;
+  bool tick = true;
+  uint64_t rule_limit_bytes = 48u << 20;
+  std::vector<std::string> missing;  // for `status`: features that do not work, and why
+};
+
+class Collector final : public CollectorControl {
+ public:
+  // Loads the kernel side, marks the targets, waits for the rules of what they run, and starts.
+  // `store` must outlive this. Errors: NotFound for a PID that does not exist, and what the kernel
+  // refuses.
+  static absl::StatusOr<std::unique_ptr<Collector>> Create(CollectorOptions options, Store* store);
+  ~Collector() override;
+
+  absl::Status DrainNow() override ABSL_LOCKS_EXCLUDED(mutex_);
+  CollectorState State() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  const ModuleSource& modules() const { return *modules_; }
+
+ private:
+  // Cumulative figures as of the last drain, to be differenced.
+  struct Baseline {
+    LossCounts losses{};
+    CollectorCost cost;
+    profd_tick_stats tick{};
+    int64_t missed = 0;
+    int64_t ticks = 0;
+  };
+
+  Collector(CollectorOptions options, Store* store);
+  absl::Status Init();
+  void Run();
+  void Tick();
+  void PollEvents();
+  void OnRecord(std::span<const uint8_t> bytes);
+  absl::Status Drain();
+  void DrainLedger(ProfileDelta& delta);
+  void Publish(const Baseline& now);
+  Baseline Measure();
+
+  const CollectorOptions options_;
+  Store* const store_;
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Modules> modules_;
+  std::unique_ptr<Targets> targets_;
+  UniqueFd wake_;  // eventfd: a drain is asked for, or stop
+
+  // The collector's thread alone.
+  std::unique_ptr<TickSchedule> schedule_;
+  Accounts accounts_;
+  std::vector<StackTrace> stacks_;
+  Baseline last_;
+  int64_t last_drain_ns_ = 0;
+  int64_t next_trim_ns_ = 0;
+  int64_t next_rescan_ns_ = 0;
+  bool new_mappings_ = false;
+  int64_t ticks_ = 0;
+  int64_t tick_cpu_ns_ = 0;
+  int64_t drain_cpu_ns_ = 0;
+  profd_switch_cost switch_cost_{};
+  double in_path_ns_ = 0;
+  uint64_t drain_failures_ = 0;
+  uint64_t bad_records_ = 0;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t drains_asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t drains_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status drain_status_ ABSL_GUARDED_BY(mutex_);
+  CollectorState state_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_COLLECT_COLLECTOR_H_

@@ -1,0 +1,108 @@
+#include "daemon/config/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kShortestTick = 1'000'000;
+constexpr int64_t kLongestTick = 1'000'000'000;
+
+constexpr const char* kFooter = R"(
+Examples:
+  profd --target op-reth            every process whose name matches, and its children
+  profd --target 4711               one process, its threads and children
+  profd                             every process in this PID namespace
+  profctl fetch --since 60s         where the time went, asked after the event
+
+Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,
+CAP_DAC_READ_SEARCH and CAP_SYS_NICE; docs/operating.md says which is for what.)";
+
+int UsageError(const std::string& what) {
+  std::fprintf(stderr, "profd: %s (see profd --help)\n", what.c_str());
+  return 2;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
+  struct Unit {
+    const char* suffix;
+    int64_t ns;
+  };
+  for (const Unit unit : {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"ms", 1'000'000},
+                          Unit{"s", 1'000'000'000}}) {
+    absl::string_view number = text;
+    if (!absl::ConsumeSuffix(&number, unit.suffix)) continue;
+    int64_t value = 0;
+    if (number.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(number[0])) ||
+        !absl::SimpleAtoi(number, &value) || value > INT64_MAX / unit.ns) {
+      break;
+    }
+    return value * unit.ns;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", text, "\" is not a duration; write a number and ns, us, ms or s"));
+}
+
+ParsedOptions ParseOptions(int argc, char** argv) {
+  ParsedOptions parsed;
+  Options& options = parsed.options;
+  std::string tick = "10ms";
+  std::vector<std::string> disabled;
+  CLI::App app("Always-on profiler of what processes wait for. Ask it with profctl.", "profd");
+  app.footer(kFooter);
+  app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
+  app.add_option("--target", options.targets,
+                 "PID, or regular expression searched in process names; repeatable. "
+                 "Without it: every process in this PID namespace but profd itself")
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
+  app.add_option("--listen", options.listen, "Where clients connect")
+      ->type_name("unix:///PATH|HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--tick", tick, "Mean interval at which stacks of waiting threads are taken")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  app.add_option("--disable", disabled,
+                 "Leave a layer out: books (the kernel's own totals), switch (exact time by "
+                 "reason, in the target's path), tick (stacks); repeatable")
+      ->type_name("LAYER")
+      ->check(CLI::IsMember({"books", "switch", "tick"}))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--log-level", options.log_level, "What is logged on stderr")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // --help and --version come as errors with code 0.
+    parsed.exit_code = error.get_exit_code() == 0 ? app.exit(error) : UsageError(error.what());
+    return parsed;
+  }
+  const auto tick_ns = ParseDuration(tick);
+  if (!tick_ns.ok()) {
+    parsed.exit_code = UsageError(absl::StrCat("--tick: ", tick_ns.status().message()));
+    return parsed;
+  }
+  if (*tick_ns < kShortestTick || *tick_ns > kLongestTick) {
+    parsed.exit_code = UsageError("--tick: must be between 1ms and 1s");
+    return parsed;
+  }
+  options.tick_ns = *tick_ns;
+  for (const std::string& layer : disabled) {
+    if (layer == "books") options.books = false;
+    if (layer == "switch") options.per_switch = false;
+    if (layer == "tick") options.tick = false;
+  }
+  return parsed;
+}
+
+}  // namespace profd

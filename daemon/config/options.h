@@ -1,0 +1,37 @@
+// The command line of profd.
+#ifndef PROFD_DAEMON_CONFIG_OPTIONS_H_
+#define PROFD_DAEMON_CONFIG_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/status.h"
+
+namespace profd {
+
+struct Options {
+  std::vector<std::string> targets;  // PIDs and regular expressions; empty: everything
+  std::string listen = "unix:///run/profd/profd.sock";
+  int64_t tick_ns = 10'000'000;
+  bool books = true;
+  bool per_switch = true;
+  bool tick = true;
+  std::string log_level = "info";
+};
+
+// A duration such as "10ms", "500us", "2s", in ns. InvalidArgument for anything else.
+absl::StatusOr<int64_t> ParseDuration(const std::string& text);
+
+// What the command line says, or the exit code when there is nothing left to do: 0 after --help and
+// --version, 2 for usage that is wrong (one line on stderr says what).
+struct ParsedOptions {
+  Options options;
+  std::optional<int> exit_code;
+};
+ParsedOptions ParseOptions(int argc, char** argv);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_CONFIG_OPTIONS_H_

@@ -1,0 +1,23 @@
+// Capabilities: what is needed, what is dropped, what is missing.
+#ifndef PROFD_DAEMON_CONFIG_PRIVILEGES_H_
+#define PROFD_DAEMON_CONFIG_PRIVILEGES_H_
+
+#include <string>
+#include <vector>
+
+#include "daemon/base/status.h"
+
+namespace profd {
+
+// Gives up every capability that no feature needs while running. Call when everything is attached.
+absl::Status DropPrivileges();
+
+// A line for each feature that will not work for want of a capability, with its remedy.
+std::vector<std::string> MissingFeatures();
+
+// Raises the limit of open files to what is allowed: a file is held open for every module.
+void RaiseFileLimit();
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_CONFIG_PRIVILEGES_H_

@@ -1,0 +1,353 @@
+#include "daemon/kernel/kernel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "bpf/profd.skel.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kIteratorBuffer = 64 << 10;
+// Known stacks are forgotten at three quarters, so that the map never fills within a second.
+constexpr uint64_t kKnownStacksTrim = 24576;
+// Kernel memory of a thread's account: value, element header and the task's storage table.
+constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
+
+int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
+  // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to.
+  char line[1024];
+  vsnprintf(line, sizeof(line), format, args);
+  std::string_view text(line);
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  if (level == LIBBPF_DEBUG) {
+    spdlog::trace("libbpf: {}", text);
+  } else {
+    spdlog::debug("libbpf: {}", text);
+  }
+  return 0;
+}
+
+absl::Status LoadError(const char* what, int error) {
+  const char* advice = "";
+  if (error == EPERM || error == EACCES) {
+    advice = "; needs CAP_BPF and CAP_PERFMON (in a container also a seccomp profile that allows "
+             "bpf())";
+  } else if (error == ESRCH || error == ENOENT || error == EINVAL) {
+    advice = "; needs Linux 6.1 or later with BTF in /sys/kernel/btf/vmlinux";
+  }
+  return absl::Status(absl::ErrnoToStatusCode(error),
+                      absl::StrCat(what, ": ", std::strerror(error), advice));
+}
+
+template <typename T>
+T SumPerCpu(int fd, uint32_t key, void (*add)(T&, const T&)) {
+  T total{};
+  const int cpus = libbpf_num_possible_cpus();
+  if (cpus <= 0) return total;
+  std::vector<T> values(static_cast<size_t>(cpus));
+  if (bpf_map_lookup_elem(fd, &key, values.data()) != 0) return total;
+  for (const T& value : values) add(total, value);
+  return total;
+}
+
+// "memlock:" of a map's fdinfo, bytes.
+uint64_t MapMemory(int fd) {
+  const auto info = ReadWholeFile(absl::StrCat("/proc/self/fdinfo/", fd), 1 << 16);
+  if (!info.ok()) return 0;
+  for (absl::string_view line : absl::StrSplit(*info, '\n')) {
+    if (!absl::ConsumePrefix(&line, "memlock:")) continue;
+    uint64_t bytes = 0;
+    return absl::SimpleAtoi(line, &bytes) ? bytes : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
+void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+void SkeletonDeleter::operator()(profd_bpf* skeleton) const { profd_bpf__destroy(skeleton); }
+
+Kernel::Kernel(profd_bpf* skeleton) : skeleton_(skeleton) {}
+Kernel::~Kernel() = default;
+
+absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& options) {
+  libbpf_set_print(LogLibbpf);
+  profd_bpf* skeleton = profd_bpf__open();
+  if (skeleton == nullptr) return LoadError("open kernel programs", errno);
+  std::unique_ptr<Kernel> kernel(new Kernel(skeleton));
+  RETURN_IF_ERROR(kernel->Init(options));
+  return kernel;
+}
+
+absl::Status Kernel::Init(const KernelOptions& options) {
+  profd_bpf* s = skeleton_.get();
+  s->rodata->default_target = options.default_target;
+  if (!options.switch_layer) bpf_program__set_autoload(s->progs.on_switch, false);
+  if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
+
+  const uint32_t zero = 0;
+  const int even = bpf_map__fd(s->maps.counters_even);
+  if (bpf_map_update_elem(bpf_map__fd(s->maps.live_counters), &zero, &even, BPF_ANY) != 0) {
+    return ErrnoStatus("set the live epoch", errno);
+  }
+  ring_.reset(ring_buffer__new(
+      bpf_map__fd(s->maps.events),
+      [](void* context, void* data, size_t size) {
+        auto* self = static_cast<Kernel*>(context);
+        (*self->ring_sink_)({static_cast<const uint8_t*>(data), size});
+        return 0;
+      },
+      this, nullptr));
+  if (!ring_) return ErrnoStatus("map the event ring", errno);
+
+  // Iterators first: the drain learns our PID namespace before any event names a PID.
+  struct Iterator {
+    bpf_program* program;
+    UniqueLink* link;
+  };
+  for (const Iterator& it : {Iterator{s->progs.drain, &drain_link_},
+                             Iterator{s->progs.tick, &tick_link_},
+                             Iterator{s->progs.mappings, &mappings_link_}}) {
+    it.link->reset(bpf_program__attach_iter(it.program, nullptr));
+    if (!*it.link) {
+      return LoadError(absl::StrCat("attach ", bpf_program__name(it.program)).c_str(), errno);
+    }
+  }
+  RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}));
+  std::vector<bpf_program*> programs = {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec};
+  if (options.switch_layer) programs.push_back(s->progs.on_switch);
+  for (bpf_program* program : programs) {
+    UniqueLink link(bpf_program__attach(program));
+    if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
+    links_.push_back(std::move(link));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Kernel::Mark(int pidfd, uint32_t target) {
+  profd_thread thread{};
+  thread.target_id = target;
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.threads), &pidfd, &thread, BPF_NOEXIST) ==
+          0 ||
+      errno == EEXIST) {
+    return absl::OkStatus();
+  }
+  if (errno == ENOENT || errno == ESRCH) return absl::NotFoundError("the process has exited");
+  return ErrnoStatus("mark a target", errno);
+}
+
+absl::Status Kernel::RunIterator(const UniqueLink& link, const char* name, size_t record_size,
+                                 const RecordSink& sink) {
+  UniqueFd iterator(bpf_iter_create(bpf_link__fd(link.get())));
+  if (!iterator.ok()) return ErrnoStatus(absl::StrCat("start iterator ", name), errno);
+  static thread_local std::vector<uint8_t> buffer(kIteratorBuffer);
+  size_t held = 0;
+  while (true) {
+    const ssize_t n = read(iterator.get(), buffer.data() + held, buffer.size() - held);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return ErrnoStatus(absl::StrCat("read iterator ", name), errno);
+    if (n == 0) break;
+    held += static_cast<size_t>(n);
+    if (record_size == 0) continue;
+    size_t used = 0;
+    for (; held - used >= record_size; used += record_size) {
+      sink({buffer.data() + used, record_size});
+    }
+    std::copy(buffer.begin() + static_cast<ptrdiff_t>(used),
+              buffer.begin() + static_cast<ptrdiff_t>(held), buffer.begin());
+    held -= used;
+  }
+  if (held != 0) return absl::DataLossError(absl::StrCat("iterator ", name, ": partial record"));
+  return absl::OkStatus();
+}
+
+absl::Status Kernel::Tick(int64_t weight_ns) {
+  skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(weight_ns);
+  return RunIterator(tick_link_, "tick", 0, {});
+}
+
+absl::Status Kernel::AnnounceMappings() {
+  return RunIterator(mappings_link_, "mappings", 0, {});
+}
+
+absl::Status Kernel::DrainThreads(const RecordSink& sink) {
+  return RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink);
+}
+
+absl::Status Kernel::PollEvents(const RecordSink& sink) {
+  const RecordSink counting = [&](std::span<const uint8_t> record) {
+    uint32_t type = 0;
+    if (record.size() >= sizeof(type)) std::memcpy(&type, record.data(), sizeof(type));
+    if (type == PROFD_RECORD_STACK) ++stacks_seen_;
+    sink(record);
+  };
+  ring_sink_ = &counting;
+  const int n = ring_buffer__consume(ring_.get());
+  ring_sink_ = nullptr;
+  if (n < 0) return ErrnoStatus("read the event ring", -n);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
+  const int maps[2] = {bpf_map__fd(skeleton_->maps.counters_even),
+                       bpf_map__fd(skeleton_->maps.counters_odd)};
+  const uint32_t zero = 0;
+  const int idle = maps[live_epoch_];
+  const int live = maps[1 - live_epoch_];
+  // The update returns once no program can still be counting into the old map.
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.live_counters), &zero, &live, BPF_ANY) != 0) {
+    return ErrnoStatus("change the epoch", errno);
+  }
+  live_epoch_ = 1 - live_epoch_;
+
+  constexpr uint32_t kBatch = 1024;
+  static thread_local std::vector<profd_sample_key> keys(kBatch);
+  static thread_local std::vector<profd_sample_value> values(kBatch);
+  std::vector<CounterEntry> entries;
+  uint32_t cursor = 0;
+  bool first = true;
+  while (true) {
+    uint32_t count = kBatch;
+    const int error = bpf_map_lookup_and_delete_batch(idle, first ? nullptr : &cursor, &cursor,
+                                                      keys.data(), values.data(), &count, nullptr);
+    const int reason = errno;
+    if (error != 0 && reason != ENOENT) return ErrnoStatus("drain the counters", reason);
+    for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
+    if (error != 0) return entries;
+    first = false;
+  }
+}
+
+absl::Status Kernel::TrimKnownStacks(bool all) {
+  if (!all && stacks_seen_ < kKnownStacksTrim) return absl::OkStatus();
+  const int fd = bpf_map__fd(skeleton_->maps.known_stacks);
+  std::vector<uint64_t> keys;
+  uint64_t key = 0;
+  bool first = true;
+  while (bpf_map_get_next_key(fd, first ? nullptr : &key, &key) == 0) {
+    keys.push_back(key);
+    first = false;
+  }
+  for (const uint64_t k : keys) bpf_map_delete_elem(fd, &k);
+  stacks_seen_ = 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> Kernel::ModuleIdOf(const profd_module_key& key) const {
+  profd_module module{};
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.modules), &key, &module) != 0) {
+    return ErrnoStatus("look up a module", errno);
+  }
+  return module.module_id;
+}
+
+absl::Status Kernel::PublishRules(const profd_module_key& key, std::span<const profd_rule> rows) {
+  const int modules = bpf_map__fd(skeleton_->maps.modules);
+  profd_module module{};
+  if (bpf_map_lookup_elem(modules, &key, &module) != 0) {
+    return ErrnoStatus("look up a module", errno);
+  }
+  module.announced = 1;
+  module.state = PROFD_MODULE_NO_RULES;
+  if (!rows.empty()) {
+    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+    UniqueFd table(bpf_map_create(BPF_MAP_TYPE_ARRAY, "profd_rules", sizeof(uint32_t),
+                                  sizeof(profd_rule), static_cast<uint32_t>(rows.size()),
+                                  &options));
+    if (!table.ok()) return ErrnoStatus("create a rule table", errno);
+    void* memory = mmap(nullptr, rows.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        table.get(), 0);
+    if (memory == MAP_FAILED) return ErrnoStatus("map a rule table", errno);
+    std::memcpy(memory, rows.data(), rows.size_bytes());
+    munmap(memory, rows.size_bytes());
+    const uint32_t id = module.module_id;
+    const int fd = table.get();
+    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rule_tables), &id, &fd, BPF_ANY) != 0) {
+      return ErrnoStatus("publish a rule table", errno);
+    }
+    rule_tables_.push_back(std::move(table));
+    rule_bytes_ += rows.size_bytes();
+    module.state = PROFD_MODULE_READY;
+    module.rows = static_cast<uint32_t>(rows.size());
+  }
+  // Last: the state makes the rows visible.
+  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
+    return ErrnoStatus("publish a module", errno);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Kernel::ForgetModule(const profd_module_key& key) {
+  const int modules = bpf_map__fd(skeleton_->maps.modules);
+  profd_module module{};
+  if (bpf_map_lookup_elem(modules, &key, &module) != 0) return absl::OkStatus();
+  module.announced = 0;
+  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
+    return ErrnoStatus("forget a module", errno);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> Kernel::Losses() const {
+  std::vector<uint64_t> totals(PROFD_LOSS_COUNT);
+  for (uint32_t i = 0; i < PROFD_LOSS_COUNT; ++i) {
+    totals[i] = SumPerCpu<uint64_t>(bpf_map__fd(skeleton_->maps.losses), i,
+                                    [](uint64_t& sum, const uint64_t& v) { sum += v; });
+  }
+  return totals;
+}
+
+profd_tick_stats Kernel::TickStats() const {
+  profd_tick_stats stats{};
+  const uint32_t zero = 0;
+  if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.tick_stats), &zero, &stats) != 0) return {};
+  return stats;
+}
+
+profd_switch_cost Kernel::SwitchCost() const {
+  return SumPerCpu<profd_switch_cost>(
+      bpf_map__fd(skeleton_->maps.switch_cost), 0,
+      [](profd_switch_cost& sum, const profd_switch_cost& v) {
+        sum.switches += v.switches;
+        sum.timed += v.timed;
+        sum.timed_ns += v.timed_ns;
+      });
+}
+
+std::vector<ProgramMisses> Kernel::Misses() const {
+  std::vector<ProgramMisses> misses;
+  bpf_program* program = nullptr;
+  while ((program = bpf_object__next_program(skeleton_->obj, program)) != nullptr) {
+    const int fd = bpf_program__fd(program);
+    if (fd < 0) continue;
+    bpf_prog_info info{};
+    uint32_t size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(fd, &info, &size) != 0) continue;
+    misses.push_back({bpf_program__name(program), info.recursion_misses});
+  }
+  return misses;
+}
+
+uint64_t Kernel::MapBytes(uint64_t threads) const {
+  uint64_t bytes = threads * kThreadAccountBytes + rule_bytes_;
+  bpf_map* map = nullptr;
+  while ((map = bpf_object__next_map(skeleton_->obj, map)) != nullptr) {
+    if (const int fd = bpf_map__fd(map); fd >= 0) bytes += MapMemory(fd);
+  }
+  return bytes;
+}
+
+}  // namespace profd

@@ -1,0 +1,122 @@
+// The kernel side as the daemon sees it: loading, attaching, ticks, drains, epochs.
+#ifndef PROFD_DAEMON_KERNEL_KERNEL_H_
+#define PROFD_DAEMON_KERNEL_KERNEL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bpf/abi.h"
+#include "daemon/base/fd.h"
+#include "daemon/base/status.h"
+
+struct profd_bpf;
+struct bpf_link;
+struct ring_buffer;
+
+namespace profd {
+
+struct KernelOptions {
+  bool switch_layer = true;
+  // Every process of our PID namespace belongs to this target; 0: only those that are marked.
+  uint32_t default_target = 0;
+};
+
+struct LinkDeleter {
+  void operator()(bpf_link* link) const;
+};
+using UniqueLink = std::unique_ptr<bpf_link, LinkDeleter>;
+
+struct RingDeleter {
+  void operator()(ring_buffer* ring) const;
+};
+using UniqueRing = std::unique_ptr<ring_buffer, RingDeleter>;
+
+struct SkeletonDeleter {
+  void operator()(profd_bpf* skeleton) const;
+};
+
+struct ProgramMisses {
+  std::string name;
+  uint64_t recursion_misses = 0;
+};
+
+using CounterEntry = std::pair<profd_sample_key, profd_sample_value>;
+using RecordSink = std::function<void(std::span<const uint8_t>)>;
+
+// Not thread-safe, except where a function says so: one thread ticks and drains.
+class Kernel {
+ public:
+  // Loads and attaches everything. Errors name the program and what is likely missing.
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelOptions& options);
+  ~Kernel();
+
+  // Makes a process a target, through its pidfd. Its threads follow at the next DrainThreads.
+  // No-op when it is one already. NotFound when it is gone.
+  absl::Status Mark(int pidfd, uint32_t target);
+
+  // Looks at every target thread once; each sample found weighs `weight_ns`.
+  absl::Status Tick(int64_t weight_ns);
+
+  // Announces the executable mappings of all targets whose file is not known yet.
+  absl::Status AnnounceMappings();
+
+  // Writes the account of every target thread (struct profd_thread_record) to `sink`.
+  absl::Status DrainThreads(const RecordSink& sink);
+
+  // Hands over what programs put into the ring since the last call.
+  absl::Status PollEvents(const RecordSink& sink);
+
+  // Changes the epoch and empties the one that was live.
+  absl::StatusOr<std::vector<CounterEntry>> DrainCounters();
+
+  // Forgets which stacks were handed over, so that they are sent again: when the map of them is
+  // nearly full, or when `all` says so.
+  absl::Status TrimKnownStacks(bool all);
+
+  // For one other thread, the publisher. Gives a module its rules; empty `rows`: it has none.
+  absl::Status PublishRules(const profd_module_key& key, std::span<const profd_rule> rows);
+  // For the publisher. Asks to be told of the module again.
+  absl::Status ForgetModule(const profd_module_key& key);
+  // For the publisher. The id the kernel gave to a module.
+  absl::StatusOr<uint32_t> ModuleIdOf(const profd_module_key& key) const;
+
+  // Totals since start.
+  std::vector<uint64_t> Losses() const;  // indexed by enum profd_loss
+  profd_tick_stats TickStats() const;
+  profd_switch_cost SwitchCost() const;
+  std::vector<ProgramMisses> Misses() const;
+
+  // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
+  // estimated from `threads`.
+  uint64_t MapBytes(uint64_t threads) const;
+  uint64_t RuleBytes() const { return rule_bytes_; }
+
+ private:
+  explicit Kernel(profd_bpf* skeleton);
+  absl::Status Init(const KernelOptions& options);
+  absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
+                           const RecordSink& sink);
+
+  std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
+  std::vector<UniqueLink> links_;
+  UniqueLink tick_link_;
+  UniqueLink drain_link_;
+  UniqueLink mappings_link_;
+  UniqueRing ring_;
+  const RecordSink* ring_sink_ = nullptr;
+  int live_epoch_ = 0;
+  uint64_t stacks_seen_ = 0;
+  // Kept open for life: a rule table is never freed while a walk may be using it.
+  std::vector<UniqueFd> rule_tables_;
+  std::atomic<uint64_t> rule_bytes_ = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_KERNEL_KERNEL_H_

@@ -1,0 +1,93 @@
+// profd: wires the rooms together and waits for a signal.
+#include <signal.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "daemon/collect/collector.h"
+#include "daemon/config/options.h"
+#include "daemon/config/privileges.h"
+#include "daemon/service/listen.h"
+#include "daemon/store/memory_store.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+int Fail(const absl::Status& status, int exit_code) {
+  std::fprintf(stderr, "profd: %s\n", std::string(status.message()).c_str());
+  return exit_code;
+}
+
+std::string Describe(const Options& options, const CollectorState& state) {
+  std::vector<std::string> targets;
+  for (const TargetState& target : state.targets) {
+    targets.push_back(absl::StrCat(target.selector, " (", target.pids.size(), " processes, ",
+                                   target.threads, " threads)"));
+  }
+  std::string line = absl::StrCat("attached to ", absl::StrJoin(targets, ", "), "; layers");
+  for (const LayerState& layer : state.layers) {
+    if (layer.on) absl::StrAppend(&line, " ", layer.name);
+  }
+  absl::StrAppend(&line, "; listening on ", options.listen, "; missing: ",
+                  state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "));
+  return line;
+}
+
+int Main(int argc, char** argv) {
+  const auto [options, exit_code] = ParseOptions(argc, argv);
+  if (exit_code) return *exit_code;
+  spdlog::set_default_logger(spdlog::stderr_color_mt("profd"));
+  spdlog::set_pattern("profd: %^%l%$: %v");
+  spdlog::set_level(spdlog::level::from_str(options.log_level));
+
+  CollectorOptions collecting;
+  for (const std::string& text : options.targets) {
+    auto selector = Selector::Parse(text);
+    if (!selector.ok()) return Fail(selector.status(), 2);
+    collecting.selectors.push_back(*std::move(selector));
+  }
+  if (const auto address = ParseListenAddress(options.listen); !address.ok()) {
+    return Fail(address.status(), 2);
+  }
+  collecting.tick_interval_ns = options.tick_ns;
+  collecting.books = options.books;
+  collecting.per_switch = options.per_switch;
+  collecting.tick = options.tick;
+  collecting.missing = MissingFeatures();
+
+  // Blocked before any thread starts, so that only sigwait below sees them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  RaiseFileLimit();
+
+  MemoryStore store;
+  auto collector = Collector::Create(std::move(collecting), &store);
+  if (!collector.ok()) return Fail(collector.status(), 1);
+  auto server = StartServer(options.listen, {.store = &store,
+                                             .collector = collector->get(),
+                                             .modules = &(*collector)->modules()});
+  if (!server.ok()) return Fail(server.status(), 1);
+  if (const absl::Status status = DropPrivileges(); !status.ok()) return Fail(status, 1);
+
+  std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
+  std::fprintf(stderr, "profd: ready\n");
+  int received = 0;
+  sigwait(&signals, &received);
+  spdlog::info("stopping on signal {}", received);
+  (*server)->Shutdown();
+  return 0;
+}
+
+}  // namespace
+}  // namespace profd
+
+int main(int argc, char** argv) { return profd::Main(argc, argv); }

@@ -1,0 +1,162 @@
+#include "daemon/profile/estimator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace profd {
+namespace {
+
+__extension__ typedef __int128 Wide;
+
+constexpr auto kRunQueueIndex = static_cast<size_t>(Reason::kRunQueue);
+constexpr auto kOtherIndex = static_cast<size_t>(Reason::kOther);
+
+// Divides `total` in proportion to `weights`, none negative, so that the parts sum to it exactly.
+// Each part is within 1 ns of its share: the sums so far are rounded, not the parts.
+std::vector<int64_t> Apportion(int64_t total, std::span<const int64_t> weights) {
+  Wide whole = 0;
+  for (int64_t w : weights) whole += w;
+  std::vector<int64_t> parts(weights.size(), 0);
+  if (whole == 0) return parts;
+  Wide so_far = 0;
+  int64_t given = 0;
+  for (size_t i = 0; i < weights.size(); i++) {
+    so_far += weights[i];
+    const auto up_to_here = static_cast<int64_t>(Wide{total} * so_far / whole);
+    parts[i] = up_to_here - given;
+    given = up_to_here;
+  }
+  return parts;
+}
+
+// Ticks of equal weight that would be worth as much: (sum w)^2 / sum w^2, where the ticks of one
+// stack are taken as equal.
+class EffectiveTicks {
+ public:
+  void Add(const Sample& s) {
+    const auto weight = static_cast<double>(std::max<int64_t>(s.weight_ns, 0));
+    const auto ticks = static_cast<double>(std::max<int64_t>(s.ticks, 1));
+    sum_ += weight;
+    squares_ += weight * weight / ticks;
+  }
+  double sum() const { return sum_; }
+  double value() const { return squares_ > 0 ? sum_ * sum_ / squares_ : 0; }
+
+ private:
+  double sum_ = 0, squares_ = 0;
+};
+
+size_t ReasonIndex(Reason reason) {
+  return std::min(static_cast<size_t>(reason), kReasonCount - 1);
+}
+
+// Standard error of a raw weight: `ticks` of `all` ticks saw it, each stands for weight / ticks.
+double RawError(const Sample& s, int64_t all) {
+  if (s.ticks <= 0) return 0;
+  const auto ticks = static_cast<double>(s.ticks);
+  const double interval = static_cast<double>(s.weight_ns) / ticks;
+  if (all < s.ticks) return interval * std::sqrt(ticks);
+  const auto n = static_cast<double>(all);
+  return interval * n * ShareError(ticks / n, n);
+}
+
+int64_t RoundNs(double ns) { return static_cast<int64_t>(std::llround(std::min(ns, 9e18))); }
+
+}  // namespace
+
+Interval WilsonInterval(double p, double n) {
+  if (!(n > 0)) return {};
+  p = std::clamp(p, 0.0, 1.0);
+  constexpr double kZ2 = kNormal95 * kNormal95;
+  const double shrink = 1 / (1 + kZ2 / n);
+  const double center = (p + kZ2 / (2 * n)) * shrink;
+  const double half = kNormal95 * std::sqrt(p * (1 - p) / n + kZ2 / (4 * n * n)) * shrink;
+  return {std::max(center - half, 0.0), std::min(center + half, 1.0)};
+}
+
+double ShareError(double p, double n) {
+  if (!(n > 0)) return 0.5;
+  p = std::clamp(p, 0.0, 1.0);
+  const Interval wilson = WilsonInterval(p, n);
+  return std::max(std::sqrt(p * (1 - p) / n), (wilson.high - wilson.low) / 2 / kNormal95);
+}
+
+EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
+                               std::span<const Sample> samples, const EstimateBasis& basis) {
+  EstimatedThread result;
+  result.ledger = ledger;
+  std::array<int64_t, kReasonCount> weight{};
+  std::array<EffectiveTicks, kReasonCount> effective;
+  EffectiveTicks blocked;
+  std::vector<size_t> order(samples.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return samples[a].key.reason < samples[b].key.reason;
+  });
+  for (const Sample& s : samples) {
+    const size_t r = ReasonIndex(s.key.reason);
+    weight[r] += std::max<int64_t>(s.weight_ns, 0);
+    result.ticks[r] += s.ticks;
+    effective[r].Add(s);
+    if (r != kRunQueueIndex) blocked.Add(s);
+  }
+
+  // Blocked time of unknown reason goes where the tick saw the thread blocked.
+  std::array<int64_t, kReasonCount> estimated{};
+  const int64_t unattributed = ledger.unattributed_ns;
+  if (basis.ledger && unattributed != 0) {
+    std::array<int64_t, kReasonCount> shares = weight;
+    shares[kRunQueueIndex] = 0;
+    if (blocked.sum() <= 0) shares[kOtherIndex] = 1;
+    const std::vector<int64_t> parts = Apportion(unattributed, shares);
+    std::copy(parts.begin(), parts.end(), estimated.begin());
+    for (size_t r = 0; r < kReasonCount; r++) result.ledger.off_ns[r] += estimated[r];
+    result.ledger.unattributed_ns = 0;
+    result.estimated_ns = unattributed;
+  }
+
+  size_t next = 0;
+  for (size_t r = 0; r < kReasonCount; r++) {
+    std::vector<const Sample*> here;
+    std::vector<int64_t> weights;
+    for (; next < order.size() && ReasonIndex(samples[order[next]].key.reason) == r; next++) {
+      here.push_back(&samples[order[next]]);
+      weights.push_back(std::max<int64_t>(here.back()->weight_ns, 0));
+    }
+    const int64_t total = basis.ledger ? std::max<int64_t>(result.ledger.off_ns[r], 0) : weight[r];
+    if (total > 0 && weight[r] == 0) {
+      EstimatedSample& unsampled = result.samples.emplace_back();
+      unsampled.key = {.thread = thread, .reason = static_cast<Reason>(r)};
+      unsampled.time_ns = total;
+    }
+    const std::vector<int64_t> times = Apportion(total, weights);
+    for (size_t i = 0; i < here.size(); i++) {
+      const Sample& s = *here[i];
+      EstimatedSample& out = result.samples.emplace_back();
+      out.key = s.key;
+      out.weight_ns = s.weight_ns;
+      out.ticks = s.ticks;
+      out.time_ns = times[i];
+      if (!basis.ledger) {
+        out.error_ns = RoundNs(RawError(s, basis.ticks));
+        continue;
+      }
+      if (weight[r] == 0) continue;
+      // The exact part of the total and the divided part come from the same ticks: their errors
+      // may go together, so they are added.
+      const auto w = static_cast<double>(weights[i]);
+      const auto divided = static_cast<double>(std::clamp<int64_t>(estimated[r], 0, total));
+      const double exact = static_cast<double>(total) - divided;
+      double error = exact * ShareError(w / effective[r].sum(), effective[r].value());
+      if (divided > 0) {
+        error += static_cast<double>(unattributed) *
+                 ShareError(w / blocked.sum(), blocked.value());
+      }
+      out.error_ns = RoundNs(error);
+    }
+  }
+  return result;
+}
+
+}  // namespace profd

@@ -1,0 +1,65 @@
+// Scales what the tick saw to what the ledger knows. The formulas are those of docs/sampling.md.
+#ifndef PROFD_DAEMON_PROFILE_ESTIMATOR_H_
+#define PROFD_DAEMON_PROFILE_ESTIMATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// Two-sided 95 % of the normal distribution.
+inline constexpr double kNormal95 = 1.959963984540054;
+
+struct Interval {
+  double low = 0;
+  double high = 1;
+};
+
+// Wilson's 95 % score interval for a share `p` seen in `n` ticks, within [0, 1]; all of [0, 1]
+// when n is not positive.
+Interval WilsonInterval(double p, double n);
+
+// Standard error of a share `p` of `n` ticks: the binomial one, or Wilson's half width divided by
+// the normal quantile where that is larger. The latter is not zero at p = 0 and p = 1.
+double ShareError(double p, double n);
+
+// What the numbers of a window stand on.
+struct EstimateBasis {
+  // A layer that measures time exactly was on for a part of the window. Without one there are only
+  // weights: times are then the weights themselves.
+  bool ledger = true;
+  // Ticks in the window; needed for errors without a ledger only.
+  int64_t ticks = 0;
+};
+
+struct EstimatedSample {
+  SampleKey key;  // stack 0: [unsampled], time that no tick saw
+  int64_t time_ns = 0;
+  int64_t error_ns = 0;  // standard error of time_ns
+  int64_t weight_ns = 0;
+  int64_t ticks = 0;
+};
+
+struct EstimatedThread {
+  // As stored, but blocked time of unknown reason (unattributed_ns) is divided over off_ns and set
+  // to zero, so that wall = on-CPU + sum of off_ns wherever it did before. A value may be a little
+  // negative at the edge of a window; it is left so, for sums over windows to stay exact.
+  LedgerDelta ledger;
+  int64_t estimated_ns = 0;                 // what was divided
+  std::array<int64_t, kReasonCount> ticks{};  // that saw the thread in this state
+  // The times of a (thread, reason) sum exactly to ledger.off_ns, or are zero where that is not
+  // positive.
+  std::vector<EstimatedSample> samples;
+};
+
+// `samples` are all of one thread and window, whatever the answer will show of them. Pure.
+EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
+                               std::span<const Sample> samples, const EstimateBasis& basis);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_PROFILE_ESTIMATOR_H_

@@ -1,0 +1,159 @@
+// The passive data that flows from the collector through the store to the service.
+#ifndef PROFD_DAEMON_PROFILE_PROFILE_H_
+#define PROFD_DAEMON_PROFILE_PROFILE_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bpf/abi.h"
+
+namespace profd {
+
+// Why a thread is not running; the values are those of enum profd_reason.
+enum class Reason : uint8_t {
+  kRunQueue = PROFD_REASON_RUNQUEUE,
+  kReclaim = PROFD_REASON_RECLAIM,
+  kFault = PROFD_REASON_FAULT,
+  kFsync = PROFD_REASON_FSYNC,
+  kLock = PROFD_REASON_LOCK,
+  kDisk = PROFD_REASON_DISK,
+  kPoll = PROFD_REASON_POLL,
+  kNet = PROFD_REASON_NET,
+  kSleep = PROFD_REASON_SLEEP,
+  kPipe = PROFD_REASON_PIPE,
+  kChild = PROFD_REASON_CHILD,
+  kSignal = PROFD_REASON_SIGNAL,
+  kOther = PROFD_REASON_OTHER,
+};
+inline constexpr size_t kReasonCount = PROFD_REASON_COUNT;
+
+enum class ThreadId : uint64_t {};  // unique for the life of the daemon; 0 is never used
+enum class StackId : uint64_t {};   // 64-bit hash of a stack's frames; 0: no stack
+enum class ModuleId : uint16_t {};  // 0: none
+
+// How a walk ended; the values are those of enum profd_walk.
+enum class WalkResult : uint8_t {};
+inline constexpr WalkResult kWalkComplete = WalkResult{PROFD_WALK_COMPLETE};
+
+// What a thread did between two drains. Sums of these over a window telescope, so a value may be
+// negative where an open interval was divided differently at the drain before.
+struct LedgerDelta {
+  int64_t wall_ns = 0;    // time the thread was watched
+  int64_t on_cpu_ns = 0;
+  std::array<int64_t, kReasonCount> off_ns{};  // [kRunQueue] is the run queue, the rest blocked
+  std::array<int64_t, kReasonCount> waits{};
+  // Blocked time whose reason is not known, because the per-switch layer was off.
+  int64_t unattributed_ns = 0;
+  // The kernel's own books; zero when that layer is off.
+  int64_t books_on_cpu_ns = 0;
+  int64_t books_runqueue_ns = 0;
+  int64_t voluntary_switches = 0;
+  int64_t involuntary_switches = 0;
+  int64_t minor_faults = 0;
+  int64_t major_faults = 0;
+  int64_t read_bytes = 0;
+  int64_t write_bytes = 0;
+};
+
+struct ThreadLedger {
+  ThreadId thread{};
+  LedgerDelta delta;
+};
+
+struct SampleKey {
+  ThreadId thread{};
+  StackId stack{};
+  uint64_t argument = 0;
+  int32_t syscall = -1;
+  Reason reason = Reason::kOther;
+  friend bool operator==(const SampleKey&, const SampleKey&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const SampleKey& k) {
+    return H::combine(std::move(h), k.thread, k.stack, k.argument, k.syscall, k.reason);
+  }
+};
+
+struct Sample {
+  SampleKey key;
+  int64_t weight_ns = 0;  // sum of the tick intervals in force
+  int64_t ticks = 0;
+};
+
+// Who a thread is. Sent again when its name changes; `exited` once it is known to be gone.
+struct ThreadInfo {
+  ThreadId id{};
+  int32_t pid = 0;
+  int32_t tid = 0;
+  uint32_t target = 0;  // index of the selector that marked it
+  std::string name;
+  std::string process;
+  bool exited = false;
+};
+
+// A stack as walked. Frames are packed as in abi.h: kernel frames first, innermost first.
+struct StackTrace {
+  StackId id{};
+  WalkResult walk = kWalkComplete;
+  uint16_t kernel_frames = 0;
+  std::vector<uint64_t> frames;
+};
+
+// Ways to lose something: those of enum profd_loss, then the daemon's own.
+inline constexpr size_t kKernelLossCount = PROFD_LOSS_COUNT;
+enum class Loss : uint8_t {
+  kRecursionMisses = PROFD_LOSS_COUNT,  // runs of a program that the kernel skipped
+  kThreadVanished,   // threads that ended without a final account
+  kStackUnknown,     // samples whose stack record never arrived
+  kStoreDropped,     // seconds dropped from memory before their age, to keep the byte limit
+  kModuleUnreadable, // modules whose file could not be read or understood
+  kRulesFull,        // modules left out because the limit for rules was reached
+  kDrainFailed,
+  kCount,
+};
+inline constexpr size_t kLossCount = static_cast<size_t>(Loss::kCount);
+using LossCounts = std::array<uint64_t, kLossCount>;
+
+struct LossDescription {
+  const char* cause;  // stable name, e.g. "counters_full"
+  const char* help;   // one sentence for a person
+};
+// `loss` is an enum profd_loss or a Loss.
+const LossDescription& DescribeLoss(size_t loss);
+const char* ReasonName(Reason reason);
+// The synthetic frame for a walk that is not complete, e.g. "[no unwind rule]".
+const char* WalkName(WalkResult walk);
+
+struct CollectorCost {
+  int64_t daemon_cpu_ns = 0;
+  int64_t tick_cpu_ns = 0;
+  int64_t drain_cpu_ns = 0;
+  int64_t in_path_ns = 0;  // estimated from timed switches
+  int64_t switches = 0;
+};
+
+// Everything that one drain took out of the kernel.
+struct ProfileDelta {
+  int64_t begin_ns = 0;  // monotonic
+  int64_t end_ns = 0;
+  bool books_on = false;
+  bool switch_on = false;
+  bool tick_on = false;
+  int64_t tick_interval_ns = 0;  // in force
+  int64_t ticks = 0;
+  int64_t ticks_missed = 0;
+  int64_t walks = 0;
+  int64_t torn_walks = 0;
+  CollectorCost cost;
+  LossCounts losses{};
+  int64_t lost_weight_ns = 0;  // weight of samples that found the counters full
+  std::vector<ThreadInfo> threads;  // new or changed since the last delta
+  std::vector<StackTrace> stacks;   // new since the last delta; may repeat
+  std::vector<ThreadLedger> ledgers;
+  std::vector<Sample> samples;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_PROFILE_PROFILE_H_

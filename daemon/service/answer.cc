@@ -1,0 +1,216 @@
+#include "daemon/service/answer.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/profile/estimator.h"
+#include "daemon/service/text.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMaxProcessNames = 16;
+
+v1::Reason ToProto(Reason reason) {
+  return static_cast<v1::Reason>(static_cast<int>(reason) + 1);
+}
+static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
+              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 &&
+              static_cast<size_t>(v1::Reason_MAX) == kReasonCount);
+
+uint64_t Count(int64_t v) { return v > 0 ? static_cast<uint64_t>(v) : 0; }
+
+void FillHeader(const HostInfo& host, const MergedProfile& profile, int64_t wall_offset_ns,
+                v1::Header* header) {
+  header->set_daemon_version(host.version);
+  header->set_hostname(host.hostname);
+  header->set_kernel_release(host.kernel_release);
+  header->set_requested_begin_ns(profile.requested.begin_ns + wall_offset_ns);
+  header->set_requested_end_ns(profile.requested.end_ns + wall_offset_ns);
+  if (profile.covered.end_ns > profile.covered.begin_ns) {
+    header->set_begin_ns(profile.covered.begin_ns + wall_offset_ns);
+    header->set_end_ns(profile.covered.end_ns + wall_offset_ns);
+  }
+  header->set_books_ns(profile.books_ns);
+  header->set_switch_ns(profile.switch_ns);
+  header->set_tick_ns(profile.tick_ns);
+  std::set<std::pair<int32_t, std::string_view>> processes;
+  for (const MergedThread& thread : profile.threads) {
+    processes.emplace(thread.info.pid, thread.info.process);
+  }
+  header->set_process_count(static_cast<uint32_t>(processes.size()));
+  for (const auto& [pid, name] : processes) {
+    if (header->processes_size() == static_cast<int>(kMaxProcessNames)) break;
+    header->add_processes(absl::StrCat(CleanText(name, 256), " (", pid, ")"));
+  }
+}
+
+void FillThread(const ThreadInfo& info, const EstimatedThread& estimate, v1::Thread* thread) {
+  const LedgerDelta& ledger = estimate.ledger;
+  thread->set_pid(info.pid);
+  thread->set_tid(info.tid);
+  thread->set_name(CleanText(info.name, 256));
+  thread->set_process(CleanText(info.process, 256));
+  thread->set_exited(info.exited);
+  thread->set_wall_ns(ledger.wall_ns);
+  thread->set_on_cpu_ns(ledger.on_cpu_ns);
+  for (size_t r = 0; r < kReasonCount; r++) {
+    if (ledger.off_ns[r] == 0 && ledger.waits[r] == 0 && estimate.ticks[r] == 0) continue;
+    v1::ReasonTotal* total = thread->add_off();
+    total->set_reason(ToProto(static_cast<Reason>(r)));
+    total->set_time_ns(ledger.off_ns[r]);
+    total->set_waits(Count(ledger.waits[r]));
+    total->set_samples(Count(estimate.ticks[r]));
+  }
+  thread->set_estimated_ns(estimate.estimated_ns);
+  thread->set_books_on_cpu_ns(ledger.books_on_cpu_ns);
+  thread->set_books_runqueue_ns(ledger.books_runqueue_ns);
+  thread->set_voluntary_switches(Count(ledger.voluntary_switches));
+  thread->set_involuntary_switches(Count(ledger.involuntary_switches));
+  thread->set_minor_faults(Count(ledger.minor_faults));
+  thread->set_major_faults(Count(ledger.major_faults));
+  thread->set_read_bytes(Count(ledger.read_bytes));
+  thread->set_write_bytes(Count(ledger.write_bytes));
+}
+
+void FillSample(const EstimatedSample& estimate, uint32_t thread, uint32_t stack,
+                v1::Sample* sample) {
+  sample->set_thread(thread);
+  sample->set_reason(ToProto(estimate.key.reason));
+  sample->set_stack(stack);
+  sample->set_syscall(estimate.key.syscall);
+  sample->set_argument(estimate.key.argument);
+  sample->set_time_ns(estimate.time_ns);
+  sample->set_error_ns(estimate.error_ns);
+  sample->set_weight_ns(estimate.weight_ns);
+  sample->set_ticks(Count(estimate.ticks));
+}
+
+// Sends threads and samples, a thread always before its samples.
+class ThreadSender {
+ public:
+  explicit ThreadSender(const SendPart& send) : send_(send) {}
+
+  bool Send(const FetchPlan& plan, const MergedThread& merged, const EstimateBasis& basis,
+            const StackDictionary& dictionary) {
+    const EstimatedThread estimate =
+        EstimateThread(merged.info.id, merged.ledger, merged.samples, basis);
+    v1::Thread* thread = threads_.mutable_threads()->add_threads();
+    thread->set_id(++thread_number_);
+    FillThread(merged.info, estimate, thread);
+    thread_bytes_ += thread->ByteSizeLong() + 8;
+    if (thread_bytes_ >= kPartBytes && !Flush()) return false;
+    for (const EstimatedSample& s : estimate.samples) {
+      if (!plan.reasons[static_cast<size_t>(s.key.reason)]) continue;
+      v1::Sample* sample = samples_.mutable_samples()->add_samples();
+      FillSample(s, thread_number_, dictionary.NumberOf(s.key.stack), sample);
+      sample_bytes_ += sample->ByteSizeLong() + 8;
+      if (sample_bytes_ >= kPartBytes && !Flush()) return false;
+    }
+    return true;
+  }
+
+  bool Flush() {
+    if (thread_bytes_ > 0 && !send_(threads_)) return false;
+    if (sample_bytes_ > 0 && !send_(samples_)) return false;
+    threads_.Clear();
+    samples_.Clear();
+    thread_bytes_ = sample_bytes_ = 0;
+    return true;
+  }
+
+ private:
+  const SendPart& send_;
+  v1::FetchResponse threads_, samples_;
+  size_t thread_bytes_ = 0, sample_bytes_ = 0;
+  uint32_t thread_number_ = 0;
+};
+
+}  // namespace
+
+HostInfo ThisHost() {
+  HostInfo host;
+  host.version = PROFD_VERSION;
+  utsname names{};
+  if (uname(&names) == 0) {
+    host.hostname = CleanText(names.nodename, 256);
+    host.kernel_release = CleanText(names.release, 256);
+  }
+  return host;
+}
+
+void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
+                google::protobuf::RepeatedPtrField<v1::Loss>* out) {
+  for (size_t i = 0; i < losses.size(); i++) {
+    // The weight of the samples that found the counters full is a field of their own cause.
+    if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS) continue;
+    const LossDescription& description = DescribeLoss(i);
+    v1::Loss* loss = out->Add();
+    loss->set_cause(description.cause);
+    loss->set_help(description.help);
+    loss->set_count(losses[i]);
+    if (i == PROFD_LOSS_COUNTERS_FULL) {
+      loss->set_weight_ns(lost_weight_ns != 0
+                              ? lost_weight_ns
+                              : static_cast<int64_t>(losses[PROFD_LOSS_COUNTERS_FULL_NS]));
+    }
+  }
+}
+
+void FillCost(const CollectorCost& cost, v1::Cost* out) {
+  out->set_daemon_cpu_ns(cost.daemon_cpu_ns);
+  out->set_in_path_ns(cost.in_path_ns);
+  out->set_switches(Count(cost.switches));
+  out->set_tick_cpu_ns(cost.tick_cpu_ns);
+  out->set_drain_cpu_ns(cost.drain_cpu_ns);
+}
+
+bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
+                int64_t wall_offset_ns, FrameNames* names, const SendPart& send) {
+  v1::FetchResponse part;
+  FillHeader(host, profile, wall_offset_ns, part.mutable_header());
+  if (!send(part)) return false;
+
+  StackDictionary dictionary(profile.stacks);
+  double weight = 0, complete_weight = 0;
+  uint64_t samples = 0;
+  for (const MergedThread& thread : profile.threads) {
+    for (const Sample& sample : thread.samples) {
+      if (!plan.reasons[static_cast<size_t>(sample.key.reason)]) continue;
+      dictionary.Add(sample.key.stack);
+      const auto w = static_cast<double>(std::max<int64_t>(sample.weight_ns, 0));
+      weight += w;
+      if (dictionary.Complete(sample.key.stack)) complete_weight += w;
+      samples += Count(sample.ticks);
+    }
+  }
+  if (!dictionary.Send(names, send)) return false;
+
+  const EstimateBasis basis = {.ledger = profile.books_ns > 0 || profile.switch_ns > 0,
+                               .ticks = profile.ticks};
+  ThreadSender threads(send);
+  for (const MergedThread& thread : profile.threads) {
+    if (!threads.Send(plan, thread, basis, dictionary)) return false;
+  }
+  if (!threads.Flush()) return false;
+
+  part.Clear();
+  v1::Trailer* trailer = part.mutable_trailer();
+  trailer->set_ticks(Count(profile.ticks));
+  trailer->set_ticks_missed(Count(profile.ticks_missed));
+  trailer->set_tick_interval_ns(profile.tick_interval_ns);
+  trailer->set_samples(samples);
+  trailer->set_walks(Count(profile.walks));
+  trailer->set_torn_walks(Count(profile.torn_walks));
+  // Without samples nothing is incomplete.
+  trailer->set_complete_share(weight > 0 ? complete_weight / weight : 1);
+  FillLosses(profile.losses, profile.lost_weight_ns, trailer->mutable_losses());
+  FillCost(profile.cost, trailer->mutable_cost());
+  return send(part);
+}
+
+}  // namespace profd

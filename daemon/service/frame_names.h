@@ -1,0 +1,64 @@
+// From packed frames to names, through the modules' files and kallsyms.
+#ifndef PROFD_DAEMON_SERVICE_FRAME_NAMES_H_
+#define PROFD_DAEMON_SERVICE_FRAME_NAMES_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/service/sources.h"
+#include "daemon/service/symbol_cache.h"
+
+namespace profd {
+
+// A frame as abi.h packs it. A return address points behind the call and may lie in the next
+// function: it is looked up one byte before.
+struct FrameAddress {
+  uint64_t frame = 0;
+  bool exact = false;  // the instruction itself, not a return address
+  friend bool operator==(const FrameAddress&, const FrameAddress&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const FrameAddress& f) {
+    return H::combine(std::move(h), f.frame, f.exact);
+  }
+};
+
+struct NamedFrame {
+  std::string function;
+  std::string module;  // base name, "[kernel]" or empty
+  std::string build_id;
+  uint64_t offset = 0;  // as stored; kernel: the address
+  FrameKind kind = FrameKind::kApplication;
+};
+
+// Thread-safe. Symbol tables are read by one caller at a time, to bound memory.
+class FrameNames {
+ public:
+  // `modules` must outlive this.
+  explicit FrameNames(const ModuleSource* modules, std::string kallsyms = "/proc/kallsyms");
+
+  // One result for each address. Text is valid UTF-8.
+  std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void NameKernel(std::span<const FrameAddress> addresses, std::span<const size_t> which,
+                  std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NameModule(ModuleId id, std::span<const FrameAddress> addresses,
+                  std::span<const size_t> which, std::vector<NamedFrame>* out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ModuleSource* const modules_;
+  const std::string kallsyms_;
+  absl::Mutex mutex_;
+  SymbolCache cache_ ABSL_GUARDED_BY(mutex_);
+  bool kernel_warned_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_FRAME_NAMES_H_

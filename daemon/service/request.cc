@@ -1,0 +1,115 @@
+#include "daemon/service/request.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/service/text.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMaxExpression = 1024;
+constexpr int64_t kMaxExpressionMemory = 1 << 20;
+constexpr int kMaxTargets = 64;
+constexpr int64_t kDefaultSinceNs = 60ll * 1'000'000'000;
+// Longer than anything is kept; keeps the arithmetic below in range.
+constexpr int64_t kMaxSinceNs = 366ll * 86400 * 1'000'000'000;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const RE2>> CompileFilter(const std::string& what,
+                                                         const std::string& expression) {
+  if (expression.size() > kMaxExpression) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is longer than ", kMaxExpression,
+                                                   " bytes; use a shorter expression"));
+  }
+  RE2::Options options;
+  options.set_max_mem(kMaxExpressionMemory);
+  options.set_log_errors(false);
+  auto compiled = std::make_shared<const RE2>(expression, options);
+  if (!compiled->ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " \"", CleanText(expression, 100),
+                                                   "\" is not a valid RE2 expression: ",
+                                                   CleanText(compiled->error(), 200)));
+  }
+  return compiled;
+}
+
+absl::StatusOr<TargetFilter> TargetFilter::Parse(const std::string& text) {
+  TargetFilter filter;
+  if (text.empty()) {
+    return absl::InvalidArgumentError("target is empty; give a PID or an RE2 expression");
+  }
+  if (std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) {
+    if (!absl::SimpleAtoi(text, &filter.pid_) || filter.pid_ <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("target \"", CleanText(text, 32), "\" is not a PID"));
+    }
+    return filter;
+  }
+  ASSIGN_OR_RETURN(filter.name_, CompileFilter("target", text));
+  return filter;
+}
+
+bool TargetFilter::Matches(const ThreadInfo& info) const {
+  if (name_ == nullptr) return info.pid == pid_;
+  return RE2::PartialMatch(info.process, *name_);
+}
+
+bool FetchPlan::MatchesTarget(const ThreadInfo& info) const {
+  return targets.empty() || std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
+           return target.Matches(info);
+         });
+}
+
+bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
+  return thread == nullptr || RE2::PartialMatch(info.name, *thread);
+}
+
+absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t now_ns,
+                                     int64_t wall_offset_ns) {
+  FetchPlan plan;
+  if (request.begin_ns() < 0 || request.end_ns() < 0 || request.since_ns() < 0) {
+    return absl::InvalidArgumentError("begin_ns, end_ns and since_ns must not be negative");
+  }
+  plan.to_now = request.end_ns() == 0;
+  plan.window.end_ns = plan.to_now ? now_ns : request.end_ns() - wall_offset_ns;
+  if (request.begin_ns() != 0) {
+    plan.window.begin_ns = request.begin_ns() - wall_offset_ns;
+    if (plan.window.begin_ns > now_ns) {
+      return absl::InvalidArgumentError("the window begins in the future; begin_ns and end_ns are "
+                                        "nanoseconds since the Unix epoch");
+    }
+  } else {
+    const int64_t since = request.since_ns() == 0 ? kDefaultSinceNs : request.since_ns();
+    plan.window.begin_ns = plan.window.end_ns - std::min(since, kMaxSinceNs);
+  }
+  if (plan.window.begin_ns >= plan.window.end_ns) {
+    return absl::InvalidArgumentError("the window ends before it begins");
+  }
+
+  if (request.targets_size() > kMaxTargets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMaxTargets, " targets; join them into one expression"));
+  }
+  for (const std::string& target : request.targets()) {
+    ASSIGN_OR_RETURN(TargetFilter filter, TargetFilter::Parse(target));
+    plan.targets.push_back(std::move(filter));
+  }
+  if (!request.thread_regex().empty()) {
+    ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
+  }
+  if (request.reasons().empty()) plan.reasons.fill(true);
+  for (const int reason : request.reasons()) {
+    // REASON_UNSPECIFIED is 0; the others follow in the order of Reason.
+    if (reason < 1 || reason > static_cast<int>(kReasonCount)) {
+      return absl::InvalidArgumentError(absl::StrCat("reason ", reason, " is not known"));
+    }
+    plan.reasons[static_cast<size_t>(reason - 1)] = true;
+  }
+  return plan;
+}
+
+}  // namespace profd

@@ -1,0 +1,54 @@
+// What a client may ask for, checked.
+#ifndef PROFD_DAEMON_SERVICE_REQUEST_H_
+#define PROFD_DAEMON_SERVICE_REQUEST_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/base/status.h"
+#include "daemon/profile/profile.h"
+#include "daemon/store/store.h"
+#include "profd/v1/profiler.pb.h"
+#include "re2/re2.h"
+
+namespace profd {
+
+// A PID, or an expression searched in the process name.
+class TargetFilter {
+ public:
+  // Errors: InvalidArgument.
+  static absl::StatusOr<TargetFilter> Parse(const std::string& text);
+  bool Matches(const ThreadInfo& info) const;
+
+ private:
+  int32_t pid_ = 0;  // 0: by name
+  std::shared_ptr<const RE2> name_;
+};
+
+struct FetchPlan {
+  Window window;       // monotonic; end_ns is the arrival of the request when `to_now`
+  bool to_now = true;  // the window reaches up to the request
+  std::vector<TargetFilter> targets;  // empty: all
+  std::shared_ptr<const RE2> thread;  // null: all
+  std::array<bool, kReasonCount> reasons{};
+
+  bool MatchesTarget(const ThreadInfo& info) const;
+  bool MatchesThread(const ThreadInfo& info) const;
+};
+
+// `now_ns` is monotonic, `wall_offset_ns` what WallOffsetNs() gives. Errors: InvalidArgument with
+// one line for the user.
+absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t now_ns,
+                                     int64_t wall_offset_ns);
+
+// Compiles an expression from outside within bounds of length and memory; `what` names it in the
+// error.
+absl::StatusOr<std::shared_ptr<const RE2>> CompileFilter(const std::string& what,
+                                                         const std::string& expression);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_REQUEST_H_

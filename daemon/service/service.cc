@@ -1,0 +1,207 @@
+#include "daemon/service/service.h"
+
+#include <sys/capability.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/fd.h"
+#include "daemon/service/text.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMaxFetches = 4;
+constexpr int64_t kFetchPatienceNs = 60ll * 1'000'000'000;
+// Names in an error, and entries in a status: enough to see what is there.
+constexpr size_t kMaxNamesInError = 8;
+constexpr size_t kMaxStatusBytes = 2 << 20;
+constexpr size_t kMaxPath = 1024;
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  // The canonical codes are the same numbers.
+  return {static_cast<grpc::StatusCode>(status.code()), CleanText(std::string(status.message()))};
+}
+
+// Bytes; 0 where it cannot be read.
+uint64_t ResidentBytes() {
+  const absl::StatusOr<std::string> text = ReadWholeFile("/proc/self/statm", 4096);
+  if (!text.ok()) return 0;
+  const std::vector<std::string> fields = absl::StrSplit(*text, ' ');
+  uint64_t pages = 0;
+  if (fields.size() < 2 || !absl::SimpleAtoi(fields[1], &pages)) return 0;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::vector<std::string> EffectiveCapabilities() {
+  std::vector<std::string> names;
+  const auto free_caps = [](cap_t caps) { cap_free(caps); };
+  const std::unique_ptr<std::remove_pointer_t<cap_t>, decltype(free_caps)> caps(cap_get_proc());
+  if (caps == nullptr) return names;
+  for (cap_value_t cap = 0; cap < cap_max_bits(); cap++) {
+    cap_flag_value_t set = CAP_CLEAR;
+    if (cap_get_flag(caps.get(), cap, CAP_EFFECTIVE, &set) != 0 || set != CAP_SET) continue;
+    const auto free_name = [](char* name) { cap_free(name); };
+    const std::unique_ptr<char, decltype(free_name)> name(cap_to_name(cap));
+    if (name != nullptr) names.emplace_back(name.get());
+  }
+  return names;
+}
+
+std::string Quoted(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  return absl::StrJoin(texts, ", ", [](std::string* out, const std::string& text) {
+    absl::StrAppend(out, "\"", CleanText(text, 100), "\"");
+  });
+}
+
+void FillTargets(const CollectorState& state, v1::GetStatusResponse* response) {
+  for (const LayerState& layer : state.layers) {
+    v1::LayerStatus* out = response->add_layers();
+    out->set_name(CleanText(layer.name));
+    out->set_on(layer.on);
+    out->set_note(CleanText(layer.note));
+  }
+  for (const TargetState& target : state.targets) {
+    v1::TargetStatus* out = response->add_targets();
+    out->set_selector(CleanText(target.selector));
+    out->mutable_pids()->Add(target.pids.begin(), target.pids.end());
+    out->set_threads(target.threads);
+  }
+  for (const std::string& missing : state.missing) response->add_missing(CleanText(missing));
+  for (const ProgramState& program : state.programs) {
+    v1::ProgramStatus* out = response->add_programs();
+    out->set_name(CleanText(program.name));
+    out->set_recursion_misses(program.recursion_misses);
+  }
+}
+
+void FillModules(const CollectorState& state, v1::GetStatusResponse* response) {
+  response->set_modules(static_cast<uint32_t>(state.modules.size()));
+  size_t bytes = 0;
+  for (const ModuleState& module : state.modules) {
+    v1::ModuleStatus* out = response->add_module_list();
+    out->set_path(CleanText(module.identity.path, kMaxPath));
+    out->set_build_id(CleanText(module.identity.build_id, 128));
+    out->set_rules(module.rules);
+    out->set_note(CleanText(module.note, kMaxPath));
+    bytes += out->ByteSizeLong();
+    if (bytes > kMaxStatusBytes) return;
+  }
+}
+
+}  // namespace
+
+bool FetchSlots::Enter(grpc::ServerContext* context, int64_t now_ns) {
+  absl::MutexLock lock(&mutex_);
+  if (running_.size() < limit_) {
+    running_.push_back({context, now_ns});
+    return true;
+  }
+  // The context lives until it leaves, which needs the lock.
+  if (now_ns - running_.front().since_ns > patience_ns_) running_.front().context->TryCancel();
+  return false;
+}
+
+void FetchSlots::Leave(grpc::ServerContext* context) {
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(running_, [&](const Running& r) { return r.context == context; });
+}
+
+ProfilerService::ProfilerService(ServiceSources sources)
+    : sources_(std::move(sources)),
+      host_(ThisHost()),
+      names_(sources_.modules, sources_.kallsyms),
+      slots_(kMaxFetches, kFetchPatienceNs) {}
+
+grpc::Status ProfilerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
+                                    grpc::ServerWriter<v1::FetchResponse>* writer) {
+  if (!slots_.Enter(context, MonotonicNs())) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+            absl::StrCat(kMaxFetches, " fetches are running already; try again in a moment")};
+  }
+  const absl::Cleanup leave = [&] { slots_.Leave(context); };
+  return ToGrpc(Answer(context, *request, writer));
+}
+
+absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
+                                     grpc::ServerWriter<v1::FetchResponse>* writer) {
+  const int64_t wall_offset = WallOffsetNs();
+  ASSIGN_OR_RETURN(FetchPlan plan, ParseFetch(request, MonotonicNs(), wall_offset));
+  RETURN_IF_ERROR(sources_.collector->DrainNow());
+  // The seconds that the drain just brought in belong to the answer.
+  if (plan.to_now) plan.window.end_ns = MonotonicNs();
+  ASSIGN_OR_RETURN(const MergedProfile profile, Merge(plan, request));
+  const bool sent = SendAnswer(host_, plan, profile, wall_offset, &names_,
+                               [&](const v1::FetchResponse& part) {
+                                 return !context->IsCancelled() && writer->Write(part);
+                               });
+  return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
+}
+
+absl::StatusOr<MergedProfile> ProfilerService::Merge(const FetchPlan& plan,
+                                                     const v1::FetchRequest& request) const {
+  bool matched = false;
+  std::set<std::string> others;
+  ASSIGN_OR_RETURN(MergedProfile profile,
+                   sources_.store->Merge(plan.window, [&](const ThreadInfo& info) {
+                     if (plan.MatchesTarget(info)) {
+                       matched = true;
+                       return plan.MatchesThread(info);
+                     }
+                     if (others.size() <= kMaxNamesInError) {
+                       others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
+                     }
+                     return false;
+                   }));
+  if (matched || plan.targets.empty()) return profile;
+  const std::string asked = Quoted(request.targets());
+  if (others.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no process matches ", asked,
+        ": nothing was profiled in this window; `profctl status` shows what profd is attached to"));
+  }
+  const bool more = others.size() > kMaxNamesInError;
+  if (more) others.erase(std::prev(others.end()));
+  return absl::NotFoundError(absl::StrCat(
+      "no process matches ", asked, "; profiled in this window: ", absl::StrJoin(others, ", "),
+      more ? " and more" : "", ". Ask for one of them, or start profd with --target for another"));
+}
+
+grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
+                                        const v1::GetStatusRequest* /*request*/,
+                                        v1::GetStatusResponse* response) {
+  const CollectorState state = sources_.collector->State();
+  response->set_daemon_version(host_.version);
+  response->set_kernel_release(host_.kernel_release);
+  response->set_started_ns(state.started_wall_ns);
+  response->set_tick_interval_ns(state.tick_interval_ns);
+  if (const int64_t oldest = sources_.store->OldestNs(); oldest != 0) {
+    response->set_oldest_ns(oldest + WallOffsetNs());
+  }
+  FillTargets(state, response);
+  FillModules(state, response);
+  response->set_threads(state.threads);
+  LossCounts losses = state.losses;
+  const LossCounts store_losses = sources_.store->Losses();
+  for (size_t i = 0; i < kLossCount; i++) losses[i] += store_losses[i];
+  FillLosses(losses, 0, response->mutable_losses());
+  FillCost(state.cost, response->mutable_cost());
+  v1::Memory* memory = response->mutable_memory();
+  memory->set_daemon_rss_bytes(ResidentBytes());
+  memory->set_kernel_map_bytes(state.kernel_map_bytes);
+  memory->set_store_bytes(sources_.store->Bytes());
+  for (std::string& name : EffectiveCapabilities()) response->add_capabilities(std::move(name));
+  return grpc::Status::OK;
+}
+
+}  // namespace profd

@@ -1,0 +1,72 @@
+// The gRPC service Profiler.
+#ifndef PROFD_DAEMON_SERVICE_SERVICE_H_
+#define PROFD_DAEMON_SERVICE_SERVICE_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/service/answer.h"
+#include "daemon/service/frame_names.h"
+#include "daemon/service/request.h"
+#include "daemon/service/sources.h"
+#include "daemon/store/store.h"
+#include "profd/v1/profiler.grpc.pb.h"
+
+namespace profd {
+
+// What the service stands on. All must outlive it.
+struct ServiceSources {
+  const Store* store = nullptr;
+  CollectorControl* collector = nullptr;
+  const ModuleSource* modules = nullptr;
+  std::string kallsyms = "/proc/kallsyms";
+};
+
+// Bounds the fetches that run at once. A client that does not read its answer loses its place when
+// another needs it. Thread-safe.
+class FetchSlots {
+ public:
+  explicit FetchSlots(size_t limit, int64_t patience_ns) : limit_(limit), patience_ns_(patience_ns) {}
+
+  // False when all are taken; then the oldest is cancelled if it has run out of patience.
+  bool Enter(grpc::ServerContext* context, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave(grpc::ServerContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Running {
+    grpc::ServerContext* context;
+    int64_t since_ns;
+  };
+  const size_t limit_;
+  const int64_t patience_ns_;
+  absl::Mutex mutex_;
+  std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // oldest first
+};
+
+class ProfilerService final : public v1::Profiler::Service {
+ public:
+  explicit ProfilerService(ServiceSources sources);
+
+  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
+                     grpc::ServerWriter<v1::FetchResponse>* writer) override;
+  grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
+                         v1::GetStatusResponse* response) override;
+
+ private:
+  absl::Status Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
+                      grpc::ServerWriter<v1::FetchResponse>* writer);
+  absl::StatusOr<MergedProfile> Merge(const FetchPlan& plan, const v1::FetchRequest& request) const;
+
+  const ServiceSources sources_;
+  const HostInfo host_;
+  FrameNames names_;
+  FetchSlots slots_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_SERVICE_H_

@@ -1,0 +1,19 @@
+// Bytes from outside as text that may be sent.
+#ifndef PROFD_DAEMON_SERVICE_TEXT_H_
+#define PROFD_DAEMON_SERVICE_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+namespace profd {
+
+// `bytes` as valid UTF-8 of at most `limit` bytes (plus an ellipsis where it was cut): protobuf
+// refuses strings that are not. Every bad or control byte becomes '?'.
+std::string CleanText(std::string_view bytes, size_t limit = 4096);
+
+// What follows the last '/'.
+std::string_view BaseName(std::string_view path);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_TEXT_H_

@@ -1,0 +1,337 @@
+#include "daemon/store/delta_codec.h"
+
+#include <array>
+#include <limits>
+
+namespace profd {
+namespace {
+
+// How the account of a row is written.
+enum Form : uint64_t {
+  kFormGeneral = 0,
+  kFormIdle = 1,          // off for one reason all the time that it was watched
+  kFormUnattributed = 2,  // blocked all the time, for a reason that is not known
+  kFormNone = 3,          // samples only
+};
+constexpr uint64_t kFormBits = 2;
+constexpr uint64_t kReasonBits = 4;
+static_assert(kReasonCount <= 1u << kReasonBits);
+
+constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4;
+
+uint64_t ToZigzag(int64_t v) {
+  return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63);
+}
+int64_t FromZigzag(uint64_t v) { return static_cast<int64_t>((v >> 1) ^ (~(v & 1) + 1)); }
+
+void PutVarint(uint64_t v, std::string* out) {
+  while (v >= 0x80) {
+    out->push_back(static_cast<char>(v | 0x80));
+    v >>= 7;
+  }
+  out->push_back(static_cast<char>(v));
+}
+void PutZigzag(int64_t v, std::string* out) { PutVarint(ToZigzag(v), out); }
+
+// The fields of an account in the order of the mask's bits. `wall_rest` is what the wall clock
+// has beyond the parts that it is made of; the books are kept as differences from our own sums.
+constexpr size_t kUnattributedField = 2;
+constexpr size_t kFirstOffField = 8;
+constexpr size_t kFieldCount = 11 + 2 * kReasonCount;
+using Fields = std::array<int64_t, kFieldCount>;
+
+int64_t SumOfParts(const LedgerDelta& l) {
+  int64_t sum = WrappingAdd(l.on_cpu_ns, l.unattributed_ns);
+  for (int64_t off : l.off_ns) sum = WrappingAdd(sum, off);
+  return sum;
+}
+
+Fields ToFields(const LedgerDelta& l) {
+  const auto run_queue = static_cast<size_t>(Reason::kRunQueue);
+  Fields f{};
+  size_t i = 0;
+  f[i++] = WrappingSubtract(l.wall_ns, SumOfParts(l));
+  f[i++] = l.on_cpu_ns;
+  f[i++] = l.unattributed_ns;
+  f[i++] = WrappingSubtract(l.books_on_cpu_ns, l.on_cpu_ns);
+  f[i++] = WrappingSubtract(l.books_runqueue_ns, l.off_ns[run_queue]);
+  f[i++] = l.voluntary_switches;
+  f[i++] = l.involuntary_switches;
+  f[i++] = l.minor_faults;
+  for (size_t r = 0; r < kReasonCount; r++) f[i++] = l.off_ns[r];
+  for (size_t r = 0; r < kReasonCount; r++) f[i++] = l.waits[r];
+  f[i++] = l.major_faults;
+  f[i++] = l.read_bytes;
+  f[i++] = l.write_bytes;
+  return f;
+}
+
+LedgerDelta FromFields(const Fields& f) {
+  const auto run_queue = static_cast<size_t>(Reason::kRunQueue);
+  LedgerDelta l;
+  size_t i = 0;
+  const int64_t wall_rest = f[i++];
+  l.on_cpu_ns = f[i++];
+  l.unattributed_ns = f[i++];
+  const int64_t books_on_cpu = f[i++];
+  const int64_t books_run_queue = f[i++];
+  l.voluntary_switches = f[i++];
+  l.involuntary_switches = f[i++];
+  l.minor_faults = f[i++];
+  for (size_t r = 0; r < kReasonCount; r++) l.off_ns[r] = f[i++];
+  for (size_t r = 0; r < kReasonCount; r++) l.waits[r] = f[i++];
+  l.major_faults = f[i++];
+  l.read_bytes = f[i++];
+  l.write_bytes = f[i++];
+  l.wall_ns = WrappingAdd(wall_rest, SumOfParts(l));
+  l.books_on_cpu_ns = WrappingAdd(books_on_cpu, l.on_cpu_ns);
+  l.books_runqueue_ns = WrappingAdd(books_run_queue, l.off_ns[run_queue]);
+  return l;
+}
+
+uint64_t MaskOf(const Fields& fields) {
+  uint64_t mask = 0;
+  for (size_t i = 0; i < kFieldCount; i++) mask |= uint64_t{fields[i] != 0} << i;
+  return mask;
+}
+
+// The header's signed numbers after the times, in their order in the blob.
+template <typename Header, typename F>
+void ForEachNumber(Header& h, F f) {
+  f(h.tick_interval_ns);
+  f(h.ticks);
+  f(h.ticks_missed);
+  f(h.walks);
+  f(h.torn_walks);
+  f(h.cost.daemon_cpu_ns);
+  f(h.cost.tick_cpu_ns);
+  f(h.cost.drain_cpu_ns);
+  f(h.cost.in_path_ns);
+  f(h.cost.switches);
+  f(h.lost_weight_ns);
+}
+
+void PutHeader(const DeltaHeader& h, std::string* out) {
+  PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) | (h.tick_on ? kTickOn : 0),
+            out);
+  PutZigzag(h.begin_ns, out);
+  PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
+  ForEachNumber(h, [out](int64_t v) { PutZigzag(v, out); });
+  uint64_t mask = 0;
+  for (size_t i = 0; i < kLossCount; i++) mask |= uint64_t{h.losses[i] != 0} << i;
+  PutVarint(mask, out);
+  for (uint64_t count : h.losses) {
+    if (count != 0) PutVarint(count, out);
+  }
+}
+static_assert(kLossCount <= 64 && kFieldCount <= 64);
+
+}  // namespace
+
+std::string EncodeDelta(const DeltaHeader& header, std::span<const ThreadRow> rows) {
+  std::string out;
+  out.reserve(64 + rows.size() * 12);
+  PutHeader(header, &out);
+  int64_t next_thread = 0;
+  int64_t last_site = 0;
+  int64_t last_wall = WrappingSubtract(header.end_ns, header.begin_ns);
+  for (const ThreadRow& row : rows) {
+    const Fields fields = ToFields(row.ledger);
+    const uint64_t mask = MaskOf(fields);
+    const bool one_field = mask != 0 && (mask & (mask - 1)) == 0;
+    const auto field = static_cast<uint64_t>(__builtin_ctzll(mask | 1ull << 63));
+    Form form = kFormGeneral;
+    uint64_t reason = 0;
+    if (mask == 0) {
+      form = kFormNone;
+    } else if (one_field && field == kUnattributedField) {
+      form = kFormUnattributed;
+    } else if (one_field && field >= kFirstOffField && field < kFirstOffField + kReasonCount) {
+      form = kFormIdle;
+      reason = field - kFirstOffField;
+    }
+    PutVarint(static_cast<uint64_t>(row.thread - next_thread), &out);
+    next_thread = int64_t{row.thread} + 1;
+    PutVarint(form | reason << kFormBits | row.samples.size() << (kFormBits + kReasonBits), &out);
+
+    const bool idle = form == kFormIdle || form == kFormUnattributed;
+    if (idle) {
+      // Threads are read one after another, so their seconds differ from ours and hardly from
+      // each other's.
+      PutZigzag(WrappingSubtract(fields[field], last_wall), &out);
+      last_wall = fields[field];
+    } else if (form == kFormGeneral) {
+      PutVarint(mask, &out);
+      for (int64_t value : fields) {
+        if (value != 0) PutZigzag(value, &out);
+      }
+    }
+    for (const SiteSample& sample : row.samples) {
+      const int64_t usual_weight = static_cast<int64_t>(
+          static_cast<uint64_t>(sample.ticks) * static_cast<uint64_t>(header.tick_interval_ns));
+      const int64_t rest = WrappingSubtract(sample.weight_ns, usual_weight);
+      const uint64_t ticks =
+          ToZigzag(WrappingSubtract(sample.ticks, idle ? header.ticks : 0));
+      PutZigzag(int64_t{sample.site} - last_site, &out);
+      last_site = sample.site;
+      PutVarint(ticks << 1 | (rest != 0 ? 1 : 0), &out);
+      if (rest != 0) PutZigzag(rest, &out);
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<DeltaReader> DeltaReader::Create(std::string_view blob) {
+  DeltaReader reader(blob);
+  if (!reader.ReadHeader()) return absl::DataLossError("stored delta: damaged header");
+  return reader;
+}
+
+absl::Status DeltaReader::status() const {
+  return damaged_ ? absl::DataLossError("stored delta: damaged row") : absl::OkStatus();
+}
+
+bool DeltaReader::Varint(uint64_t* value) {
+  uint64_t v = 0;
+  for (size_t i = 0; i < rest_.size() && i < 10; i++) {
+    const auto byte = static_cast<uint8_t>(rest_[i]);
+    v |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+    if ((byte & 0x80) == 0) {
+      rest_.remove_prefix(i + 1);
+      *value = v;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool DeltaReader::Zigzag(int64_t* value) {
+  uint64_t v;
+  if (!Varint(&v)) return false;
+  *value = FromZigzag(v);
+  return true;
+}
+
+bool DeltaReader::ReadHeader() {
+  uint64_t flags, mask;
+  int64_t length;
+  if (!Varint(&flags) || !Zigzag(&header_.begin_ns) || !Zigzag(&length)) return false;
+  header_.end_ns = WrappingAdd(header_.begin_ns, length);
+  header_.books_on = (flags & kBooksOn) != 0;
+  header_.switch_on = (flags & kSwitchOn) != 0;
+  header_.tick_on = (flags & kTickOn) != 0;
+  bool ok = true;
+  ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
+  if (!ok || !Varint(&mask)) return false;
+  for (size_t i = 0; i < kLossCount; i++) {
+    if ((mask >> i & 1) != 0 && !Varint(&header_.losses[i])) return false;
+  }
+  last_wall_ = length;
+  return true;
+}
+
+bool DeltaReader::Next(ThreadRow* row) {
+  if (rest_.empty() || damaged_) return false;
+  damaged_ = !ReadRow(row);
+  return !damaged_;
+}
+
+bool DeltaReader::ReadRow(ThreadRow* row) {
+  uint64_t gap, head;
+  if (!Varint(&gap) || !Varint(&head)) return false;
+  constexpr auto kMax = std::numeric_limits<uint32_t>::max();
+  if (gap > kMax || static_cast<uint64_t>(next_thread_) + gap > kMax) return false;
+  row->thread = static_cast<uint32_t>(static_cast<uint64_t>(next_thread_) + gap);
+  next_thread_ = int64_t{row->thread} + 1;
+
+  const uint64_t form = head & ((1 << kFormBits) - 1);
+  const uint64_t reason = head >> kFormBits & ((1 << kReasonBits) - 1);
+  const uint64_t samples = head >> (kFormBits + kReasonBits);
+  // A sample takes two bytes at least; more of them than that cannot be true.
+  if (samples > rest_.size() / 2) return false;
+  if (!ReadLedger(form, reason, &row->ledger)) return false;
+  row->samples.resize(samples);
+  for (SiteSample& sample : row->samples) {
+    if (!ReadSample(form == kFormIdle || form == kFormUnattributed, &sample)) return false;
+  }
+  return true;
+}
+
+bool DeltaReader::ReadLedger(uint64_t form, uint64_t reason, LedgerDelta* ledger) {
+  switch (static_cast<Form>(form)) {
+    case kFormNone:
+      *ledger = {};
+      return true;
+    case kFormIdle:
+    case kFormUnattributed: {
+      int64_t difference;
+      if (reason >= kReasonCount || !Zigzag(&difference)) return false;
+      last_wall_ = WrappingAdd(last_wall_, difference);
+      *ledger = {};
+      ledger->wall_ns = last_wall_;
+      (form == kFormIdle ? ledger->off_ns[reason] : ledger->unattributed_ns) = last_wall_;
+      // The books agree in this form: waiting for a CPU is in both.
+      if (form == kFormIdle && reason == static_cast<uint64_t>(Reason::kRunQueue)) {
+        ledger->books_runqueue_ns = last_wall_;
+      }
+      return true;
+    }
+    case kFormGeneral: {
+      uint64_t mask;
+      if (!Varint(&mask) || mask >> kFieldCount != 0) return false;
+      Fields fields{};
+      for (size_t i = 0; i < kFieldCount; i++) {
+        if ((mask >> i & 1) != 0 && !Zigzag(&fields[i])) return false;
+      }
+      *ledger = FromFields(fields);
+      return true;
+    }
+  }
+  return false;
+}
+
+bool DeltaReader::ReadSample(bool idle, SiteSample* sample) {
+  int64_t site_difference;
+  uint64_t ticks;
+  if (!Zigzag(&site_difference) || !Varint(&ticks)) return false;
+  const int64_t site = WrappingAdd(last_site_, site_difference);
+  if (site < 0 || site > std::numeric_limits<uint32_t>::max()) return false;
+  sample->site = last_site_ = static_cast<uint32_t>(site);
+  sample->ticks = WrappingAdd(FromZigzag(ticks >> 1), idle ? header_.ticks : 0);
+  int64_t rest = 0;
+  if ((ticks & 1) != 0 && !Zigzag(&rest)) return false;
+  sample->weight_ns = WrappingAdd(
+      static_cast<int64_t>(static_cast<uint64_t>(sample->ticks) *
+                           static_cast<uint64_t>(header_.tick_interval_ns)),
+      rest);
+  return true;
+}
+
+void AddLedger(const LedgerDelta& delta, LedgerDelta* sum) {
+  const auto add = [](int64_t value, int64_t* to) { *to = WrappingAdd(*to, value); };
+  add(delta.wall_ns, &sum->wall_ns);
+  add(delta.on_cpu_ns, &sum->on_cpu_ns);
+  for (size_t r = 0; r < kReasonCount; r++) {
+    add(delta.off_ns[r], &sum->off_ns[r]);
+    add(delta.waits[r], &sum->waits[r]);
+  }
+  add(delta.unattributed_ns, &sum->unattributed_ns);
+  add(delta.books_on_cpu_ns, &sum->books_on_cpu_ns);
+  add(delta.books_runqueue_ns, &sum->books_runqueue_ns);
+  add(delta.voluntary_switches, &sum->voluntary_switches);
+  add(delta.involuntary_switches, &sum->involuntary_switches);
+  add(delta.minor_faults, &sum->minor_faults);
+  add(delta.major_faults, &sum->major_faults);
+  add(delta.read_bytes, &sum->read_bytes);
+  add(delta.write_bytes, &sum->write_bytes);
+}
+
+void AddCost(const CollectorCost& cost, CollectorCost* sum) {
+  sum->daemon_cpu_ns = WrappingAdd(sum->daemon_cpu_ns, cost.daemon_cpu_ns);
+  sum->tick_cpu_ns = WrappingAdd(sum->tick_cpu_ns, cost.tick_cpu_ns);
+  sum->drain_cpu_ns = WrappingAdd(sum->drain_cpu_ns, cost.drain_cpu_ns);
+  sum->in_path_ns = WrappingAdd(sum->in_path_ns, cost.in_path_ns);
+  sum->switches = WrappingAdd(sum->switches, cost.switches);
+}
+
+}  // namespace profd

@@ -1,0 +1,93 @@
+// The bytes in which one delta is kept. Threads and sites are small numbers that the store gives
+// out, so that a thread which did nothing but wait costs five to eight bytes.
+//
+//   blob   = header row*
+//   row    = gap head [wall] [mask field*] sample*      threads ascending, gap to the one before
+//   sample = site ticks [weight]                         site relative to the one before
+//
+// All numbers are LEB128 varints, signed ones zigzag. A value that follows from others (the wall
+// clock from its parts, the weight from ticks and interval) is kept only where it differs.
+#ifndef PROFD_DAEMON_STORE_DELTA_CODEC_H_
+#define PROFD_DAEMON_STORE_DELTA_CODEC_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/status.h"
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// What a delta says about itself, without threads and stacks.
+struct DeltaHeader {
+  int64_t begin_ns = 0, end_ns = 0;  // monotonic
+  bool books_on = false, switch_on = false, tick_on = false;
+  int64_t tick_interval_ns = 0;
+  int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
+  CollectorCost cost{};
+  LossCounts losses{};
+  int64_t lost_weight_ns = 0;
+};
+
+struct SiteSample {
+  uint32_t site = 0;
+  int64_t weight_ns = 0;
+  int64_t ticks = 0;
+};
+
+struct ThreadRow {
+  uint32_t thread = 0;
+  LedgerDelta ledger;
+  std::vector<SiteSample> samples;
+};
+
+// `rows` are in strictly ascending order of `thread`.
+std::string EncodeDelta(const DeltaHeader& header, std::span<const ThreadRow> rows);
+
+// Reads what EncodeDelta wrote. Any bytes give rows or an error, never undefined behaviour.
+class DeltaReader {
+ public:
+  // `blob` must outlive the reader. Errors: DataLoss.
+  static absl::StatusOr<DeltaReader> Create(std::string_view blob);
+
+  const DeltaHeader& header() const { return header_; }
+  // Fills `row`, whose memory is used again. False at the end and where the blob is damaged.
+  bool Next(ThreadRow* row);
+  // DataLoss when Next stopped because of damage.
+  absl::Status status() const;
+
+ private:
+  explicit DeltaReader(std::string_view blob) : rest_(blob) {}
+  bool ReadHeader();
+  bool ReadRow(ThreadRow* row);
+  bool ReadLedger(uint64_t form, uint64_t reason, LedgerDelta* ledger);
+  bool ReadSample(bool idle, SiteSample* sample);
+  bool Varint(uint64_t* value);
+  bool Zigzag(int64_t* value);
+
+  std::string_view rest_;
+  DeltaHeader header_;
+  int64_t next_thread_ = 0;
+  uint32_t last_site_ = 0;
+  int64_t last_wall_ = 0;
+  bool damaged_ = false;
+};
+
+// Sums of numbers from outside may pass 2^63: they wrap instead of being undefined.
+inline int64_t WrappingAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t WrappingSubtract(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+
+// sum += delta, field by field.
+void AddLedger(const LedgerDelta& delta, LedgerDelta* sum);
+void AddCost(const CollectorCost& cost, CollectorCost* sum);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_STORE_DELTA_CODEC_H_

@@ -1,0 +1,409 @@
+#include "daemon/store/memory_store.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+// Share of the byte limit that stacks and threads which no delta names may take.
+constexpr size_t kStaleShare = 4;
+// An allocation's own cost: malloc's header and the shared_ptr's control block.
+constexpr size_t kHeapOverhead = 48;
+
+size_t HeapBytes(const ThreadInfo& info) {
+  return sizeof(info) + kHeapOverhead + info.name.capacity() + info.process.capacity();
+}
+size_t HeapBytes(const StackTrace& stack) {
+  return sizeof(stack) + 2 * kHeapOverhead + stack.frames.capacity() * sizeof(uint64_t);
+}
+size_t HeapBytes(const std::string& bytes) { return sizeof(bytes) + kHeapOverhead + bytes.size(); }
+
+int64_t CeilSeconds(int64_t ns) { return (ns + kSecondNs - 1) / kSecondNs; }
+
+bool MiddleInside(int64_t begin_ns, int64_t end_ns, Window window) {
+  const int64_t middle = begin_ns + (end_ns - begin_ns) / 2;
+  return window.begin_ns <= middle && middle < window.end_ns;
+}
+
+DeltaHeader HeaderOf(const ProfileDelta& d) {
+  return {.begin_ns = d.begin_ns,
+          .end_ns = d.end_ns,
+          .books_on = d.books_on,
+          .switch_on = d.switch_on,
+          .tick_on = d.tick_on,
+          .tick_interval_ns = d.tick_interval_ns,
+          .ticks = d.ticks,
+          .ticks_missed = d.ticks_missed,
+          .walks = d.walks,
+          .torn_walks = d.torn_walks,
+          .cost = d.cost,
+          .losses = d.losses,
+          .lost_weight_ns = d.lost_weight_ns};
+}
+
+}  // namespace
+
+MemoryStore::MemoryStore(MemoryStoreOptions options) : options_(options) {}
+
+absl::Status MemoryStore::Append(ProfileDelta delta) {
+  absl::MutexLock lock(&mutex_);
+  if (delta.end_ns < delta.begin_ns) {
+    return absl::InvalidArgumentError("delta ends before it begins");
+  }
+  if (next_delta_ > 0 && delta.end_ns < newest_end_ns_) {
+    return absl::InvalidArgumentError("delta is older than the one before");
+  }
+  newest_end_ns_ = delta.end_ns;
+  const DeltaHeader header = HeaderOf(delta);
+  LearnThreads(std::move(delta.threads));
+  LearnStacks(std::move(delta.stacks));
+  auto bytes = std::make_shared<const std::string>(EncodeDelta(header, Rows(delta)));
+  blob_bytes_ += HeapBytes(*bytes) + sizeof(Blob);
+  blobs_.push_back({delta.begin_ns, delta.end_ns, std::move(bytes)});
+  next_delta_++;
+  Shrink();
+  return absl::OkStatus();
+}
+
+void MemoryStore::LearnThreads(std::vector<ThreadInfo> threads) {
+  for (ThreadInfo& info : threads) {
+    const ThreadId id = info.id;
+    auto value = std::make_shared<const ThreadInfo>(std::move(info));
+    const size_t bytes = HeapBytes(*value);
+    uint32_t slot = threads_.Find(id);
+    if (slot == threads_.kNone) {
+      slot = threads_.Insert(id, std::move(value), bytes);
+    } else {
+      threads_.Replace(slot, std::move(value), bytes);
+    }
+    threads_.Use(slot, next_delta_, newest_end_ns_);
+  }
+}
+
+void MemoryStore::LearnStacks(std::vector<StackTrace> stacks) {
+  for (StackTrace& stack : stacks) {
+    const StackId id = stack.id;
+    uint32_t slot = stacks_.Find(id);
+    if (slot == stacks_.kNone) {
+      stack.frames.shrink_to_fit();
+      const size_t bytes = HeapBytes(stack);
+      slot = stacks_.Insert(id, std::make_shared<const StackTrace>(std::move(stack)), bytes);
+    }
+    stacks_.Use(slot, next_delta_, newest_end_ns_);
+  }
+}
+
+uint32_t MemoryStore::InternThread(ThreadId id) {
+  uint32_t slot = threads_.Find(id);
+  if (slot == threads_.kNone) {
+    auto info = std::make_shared<ThreadInfo>();
+    info->id = id;
+    const size_t bytes = HeapBytes(*info);
+    slot = threads_.Insert(id, std::move(info), bytes);
+  }
+  threads_.Use(slot, next_delta_, newest_end_ns_);
+  return slot;
+}
+
+uint32_t MemoryStore::InternSite(const SampleKey& key) {
+  const Site site{key.stack, key.argument, key.syscall, key.reason};
+  uint32_t slot = sites_.Find(site);
+  if (slot == sites_.kNone) slot = sites_.Insert(site, site, 0);
+  sites_.Use(slot, next_delta_, newest_end_ns_);
+  return slot;
+}
+
+std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
+  std::vector<std::pair<uint32_t, const LedgerDelta*>> ledgers;
+  ledgers.reserve(delta.ledgers.size());
+  for (const ThreadLedger& ledger : delta.ledgers) {
+    ledgers.emplace_back(InternThread(ledger.thread), &ledger.delta);
+  }
+  std::vector<std::pair<uint32_t, SiteSample>> samples;
+  samples.reserve(delta.samples.size());
+  for (const Sample& sample : delta.samples) {
+    const uint32_t stack = stacks_.Find(sample.key.stack);
+    if (stack != stacks_.kNone) {
+      stacks_.Use(stack, next_delta_, newest_end_ns_);
+    } else if (sample.key.stack != StackId{}) {
+      unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
+    }
+    samples.push_back({InternThread(sample.key.thread),
+                       {InternSite(sample.key), sample.weight_ns, sample.ticks}});
+  }
+  std::sort(ledgers.begin(), ledgers.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second.site) < std::tie(b.first, b.second.site);
+  });
+
+  std::vector<ThreadRow> rows;
+  rows.reserve(ledgers.size());
+  auto ledger = ledgers.begin();
+  auto sample = samples.begin();
+  while (ledger != ledgers.end() || sample != samples.end()) {
+    ThreadRow& row = rows.emplace_back();
+    row.thread = std::min(ledger == ledgers.end() ? threads_.kNone : ledger->first,
+                          sample == samples.end() ? threads_.kNone : sample->first);
+    for (; ledger != ledgers.end() && ledger->first == row.thread; ++ledger) {
+      AddLedger(*ledger->second, &row.ledger);
+    }
+    for (; sample != samples.end() && sample->first == row.thread; ++sample) {
+      if (!row.samples.empty() && row.samples.back().site == sample->second.site) {
+        row.samples.back().weight_ns += sample->second.weight_ns;
+        row.samples.back().ticks += sample->second.ticks;
+      } else {
+        row.samples.push_back(sample->second);
+      }
+    }
+  }
+  return rows;
+}
+
+size_t MemoryStore::BytesLocked() const {
+  return blob_bytes_ + threads_.bytes() + stacks_.bytes() + sites_.bytes();
+}
+
+void MemoryStore::DropOldestDelta() {
+  blob_bytes_ -= HeapBytes(*blobs_.front().bytes) + sizeof(Blob);
+  blobs_.pop_front();
+  oldest_delta_++;
+  threads_.Expire(oldest_delta_);
+  stacks_.Expire(oldest_delta_);
+  sites_.Expire(oldest_delta_);
+  while (sites_.DropStale()) {
+  }
+}
+
+bool MemoryStore::DropOldestStale() { return stacks_.DropStale() || threads_.DropStale(); }
+
+void MemoryStore::Shrink() {
+  while (!blobs_.empty() && blobs_.front().end_ns < newest_end_ns_ - options_.max_age_ns) {
+    DropOldestDelta();
+  }
+  const int64_t forget_ns = newest_end_ns_ - options_.grace_ns;
+  while (stacks_.DropStaleBefore(forget_ns)) {
+  }
+  while (threads_.DropStaleBefore(forget_ns)) {
+  }
+  while (BytesLocked() > options_.max_bytes) {
+    const size_t stale = stacks_.stale_bytes() + threads_.stale_bytes();
+    const bool last = blobs_.size() <= 1;
+    if ((stale > options_.max_bytes / kStaleShare || last) && DropOldestStale()) continue;
+    if (blobs_.empty()) return;
+    const Blob& oldest = blobs_.front();
+    if (dropped_ns_ == 0) dropped_.begin_ns = oldest.begin_ns;
+    dropped_.end_ns = oldest.end_ns;
+    dropped_ns_ += std::max<int64_t>(oldest.end_ns - oldest.begin_ns, 1);
+    DropOldestDelta();
+  }
+}
+
+int64_t MemoryStore::OldestNs() const {
+  absl::MutexLock lock(&mutex_);
+  return blobs_.empty() ? 0 : blobs_.front().begin_ns;
+}
+
+size_t MemoryStore::Bytes() const {
+  absl::MutexLock lock(&mutex_);
+  return BytesLocked();
+}
+
+LossCounts MemoryStore::Losses() const {
+  absl::MutexLock lock(&mutex_);
+  LossCounts losses{};
+  losses[static_cast<size_t>(Loss::kStoreDropped)] =
+      static_cast<uint64_t>(CeilSeconds(dropped_ns_));
+  losses[static_cast<size_t>(Loss::kStackUnknown)] = unknown_stacks_;
+  return losses;
+}
+
+MemoryStore::View MemoryStore::Take(Window window) const {
+  View view;
+  absl::MutexLock lock(&mutex_);
+  const auto first =
+      std::partition_point(blobs_.begin(), blobs_.end(),
+                           [&](const Blob& b) { return b.end_ns < window.begin_ns; });
+  std::vector<Blob> overlapping;
+  for (auto it = first; it != blobs_.end() && it->begin_ns < window.end_ns; ++it) {
+    if (MiddleInside(it->begin_ns, it->end_ns, window)) view.blobs.push_back(*it);
+    if (view.blobs.empty() && it->end_ns > window.begin_ns) overlapping.push_back(*it);
+  }
+  if (view.blobs.empty()) view.blobs = std::move(overlapping);
+  view.threads = threads_.Snapshot();
+  view.sites = sites_.Snapshot();
+  view.stacks = stacks_.Snapshot();
+  // What would be too old by now anyway is no loss.
+  view.dropped.begin_ns = std::max(dropped_.begin_ns, newest_end_ns_ - options_.max_age_ns);
+  view.dropped.end_ns = dropped_.end_ns;
+  return view;
+}
+
+// Adds up deltas. Slots are dense, so a thread is found by index.
+class MemoryStore::Merger {
+ public:
+  Merger(const View& view, Window window, const std::function<bool(const ThreadInfo&)>& keep)
+      : view_(view), keep_(keep), place_(view.threads.size(), kUnasked) {
+    profile_.requested = window;
+  }
+
+  absl::Status Add(const Blob& blob) {
+    ASSIGN_OR_RETURN(DeltaReader reader, DeltaReader::Create(*blob.bytes));
+    AddHeader(reader.header());
+    while (reader.Next(&row_)) {
+      if (row_.thread >= place_.size() || view_.threads[row_.thread] == nullptr) {
+        return absl::DataLossError("stored delta: names a thread that is not known");
+      }
+      RETURN_IF_ERROR(AddRow());
+    }
+    return reader.status();
+  }
+
+  MergedProfile Finish() && {
+    if (profile_.ticks > 0) {
+      profile_.tick_interval_ns =
+          static_cast<int64_t>(interval_sum_ / static_cast<double>(profile_.ticks));
+    }
+    AddStoreLosses();
+    absl::flat_hash_map<StackId, const StackTrace*> known;
+    for (const auto& stack : view_.stacks) {
+      if (stack != nullptr) known.emplace(stack->id, stack.get());
+    }
+    absl::flat_hash_set<StackId> added;
+    uint64_t unknown = 0;
+    profile_.threads.reserve(sums_.size());
+    for (Sum& sum : sums_) {
+      MergedThread& thread = profile_.threads.emplace_back();
+      thread.info = *view_.threads[sum.thread];
+      thread.ledger = sum.ledger;
+      thread.samples.reserve(sum.samples.size());
+      for (const SiteSample& s : sum.samples) {
+        const Site& site = view_.sites[s.site];
+        thread.samples.push_back(
+            {{thread.info.id, site.stack, site.argument, site.syscall, site.reason},
+             s.weight_ns,
+             s.ticks});
+        if (site.stack == StackId{}) continue;
+        const auto it = known.find(site.stack);
+        if (it == known.end()) {
+          unknown += static_cast<uint64_t>(std::max<int64_t>(s.ticks, 0));
+        } else if (added.insert(site.stack).second) {
+          profile_.stacks.push_back(*it->second);
+        }
+      }
+    }
+    profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;
+    return std::move(profile_);
+  }
+
+ private:
+  static constexpr uint32_t kUnasked = 0xffffffff, kLeftOut = 0xfffffffe;
+  // More sites than this in one thread are found by hash.
+  static constexpr size_t kLinearSites = 8;
+
+  struct Sum {
+    uint32_t thread = 0;
+    LedgerDelta ledger;
+    std::vector<SiteSample> samples;
+    size_t last = 0;  // an idle thread names the same site again and again
+    absl::flat_hash_map<uint32_t, uint32_t> by_site;
+  };
+
+  void AddHeader(const DeltaHeader& h) {
+    const int64_t length = h.end_ns - h.begin_ns;
+    if (first_) profile_.covered.begin_ns = h.begin_ns;
+    first_ = false;
+    profile_.covered.end_ns = h.end_ns;
+    if (h.books_on) profile_.books_ns += length;
+    if (h.switch_on) profile_.switch_ns += length;
+    if (h.tick_on) profile_.tick_ns += length;
+    profile_.ticks = WrappingAdd(profile_.ticks, h.ticks);
+    interval_sum_ += static_cast<double>(h.tick_interval_ns) * static_cast<double>(h.ticks);
+    profile_.ticks_missed = WrappingAdd(profile_.ticks_missed, h.ticks_missed);
+    profile_.walks = WrappingAdd(profile_.walks, h.walks);
+    profile_.torn_walks = WrappingAdd(profile_.torn_walks, h.torn_walks);
+    profile_.lost_weight_ns = WrappingAdd(profile_.lost_weight_ns, h.lost_weight_ns);
+    AddCost(h.cost, &profile_.cost);
+    for (size_t i = 0; i < kLossCount; i++) profile_.losses[i] += h.losses[i];
+  }
+
+  absl::Status AddRow() {
+    uint32_t& place = place_[row_.thread];
+    if (place == kUnasked) {
+      place = keep_ && !keep_(*view_.threads[row_.thread]) ? kLeftOut
+                                                           : static_cast<uint32_t>(sums_.size());
+      if (place != kLeftOut) sums_.emplace_back().thread = row_.thread;
+    }
+    if (place == kLeftOut) return absl::OkStatus();
+    Sum& sum = sums_[place];
+    AddLedger(row_.ledger, &sum.ledger);
+    for (const SiteSample& sample : row_.samples) {
+      if (sample.site >= view_.sites.size()) {
+        return absl::DataLossError("stored delta: names a site that is not known");
+      }
+      SiteSample& to = Find(&sum, sample.site);
+      to.weight_ns = WrappingAdd(to.weight_ns, sample.weight_ns);
+      to.ticks = WrappingAdd(to.ticks, sample.ticks);
+    }
+    return absl::OkStatus();
+  }
+
+  SiteSample& Find(Sum* sum, uint32_t site) {
+    std::vector<SiteSample>& samples = sum->samples;
+    if (sum->last < samples.size() && samples[sum->last].site == site) return samples[sum->last];
+    size_t i = samples.size();
+    if (samples.size() <= kLinearSites) {
+      i = static_cast<size_t>(std::find_if(samples.begin(), samples.end(),
+                                           [&](const auto& s) { return s.site == site; }) -
+                              samples.begin());
+    } else if (const auto it = sum->by_site.find(site); it != sum->by_site.end()) {
+      i = it->second;
+    }
+    if (i == samples.size()) {
+      samples.push_back({.site = site});
+      if (samples.size() == kLinearSites + 1) {
+        for (uint32_t k = 0; k < samples.size(); k++) sum->by_site[samples[k].site] = k;
+      } else if (samples.size() > kLinearSites) {
+        sum->by_site[site] = static_cast<uint32_t>(i);
+      }
+    }
+    sum->last = i;
+    return samples[i];
+  }
+
+  void AddStoreLosses() {
+    const int64_t begin = std::max(view_.dropped.begin_ns, profile_.requested.begin_ns);
+    const int64_t end = std::min(view_.dropped.end_ns, profile_.requested.end_ns);
+    if (end > begin) {
+      profile_.losses[static_cast<size_t>(Loss::kStoreDropped)] +=
+          static_cast<uint64_t>(CeilSeconds(end - begin));
+    }
+  }
+
+  const View& view_;
+  const std::function<bool(const ThreadInfo&)>& keep_;
+  std::vector<uint32_t> place_;  // by slot: index into sums_
+  std::vector<Sum> sums_;
+  ThreadRow row_;
+  MergedProfile profile_;
+  double interval_sum_ = 0;
+  bool first_ = true;
+};
+
+absl::StatusOr<MergedProfile> MemoryStore::Merge(
+    Window window, const std::function<bool(const ThreadInfo&)>& keep) const {
+  if (window.end_ns < window.begin_ns) {
+    return absl::InvalidArgumentError("window ends before it begins");
+  }
+  const View view = Take(window);
+  Merger merger(view, window, keep);
+  for (const Blob& blob : view.blobs) RETURN_IF_ERROR(merger.Add(blob));
+  return std::move(merger).Finish();
+}
+
+}  // namespace profd

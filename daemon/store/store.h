@@ -1,0 +1,68 @@
+// Where profiles are kept, and how a window of them is merged.
+#ifndef PROFD_DAEMON_STORE_STORE_H_
+#define PROFD_DAEMON_STORE_STORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/status.h"
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// Half-open, monotonic ns.
+struct Window {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// One thread's account and samples over a window. Raw: nothing is scaled yet.
+struct MergedThread {
+  ThreadInfo info;
+  LedgerDelta ledger;
+  std::vector<Sample> samples;
+};
+
+// A window of the profile, merged and filtered. Deltas are never cut: those whose middle lies in
+// the window are taken, and where there is none, those that overlap it. `covered` therefore
+// differs from what was asked for by up to half a delta at each edge.
+struct MergedProfile {
+  Window requested;
+  Window covered;  // exactly what the numbers stand for; empty when nothing overlaps
+  int64_t books_ns = 0, switch_ns = 0, tick_ns = 0;  // part of `covered` each layer was on
+  int64_t tick_interval_ns = 0;  // mean, weighted by ticks
+  int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
+  CollectorCost cost;
+  LossCounts losses{};  // the store's own included: kStoreDropped, kStackUnknown
+  int64_t lost_weight_ns = 0;
+  std::vector<MergedThread> threads;
+  std::vector<StackTrace> stacks;  // every stack that a sample names and that is known
+};
+
+// Thread-safe: one writer, any number of readers.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Appends what was drained. Deltas come in time order.
+  virtual absl::Status Append(ProfileDelta delta) = 0;
+
+  // Merges the deltas of `window` and keeps the threads for which `keep` is true. `keep` is asked
+  // once per thread of the window, with its latest name. Errors: InvalidArgument for a window that
+  // ends before it begins; DataLoss for a delta that cannot be decoded.
+  virtual absl::StatusOr<MergedProfile> Merge(
+      Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
+
+  // Monotonic ns of the oldest delta; 0 when empty.
+  virtual int64_t OldestNs() const = 0;
+  // Bytes held.
+  virtual size_t Bytes() const = 0;
+  // What the store itself dropped since it was made.
+  virtual LossCounts Losses() const { return {}; }
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_STORE_STORE_H_

@@ -1,0 +1,182 @@
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// libiberty's header declares its own basename unless it is told that there is one.
+#define HAVE_DECL_BASENAME 1
+#include <libiberty/demangle.h>
+
+#include "daemon/symbolize/symbolizer.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMaxInputBytes = 8 << 10;
+constexpr size_t kMaxOutputBytes = 4 << 10;
+constexpr int kMaxOutputCalls = 1 << 16;
+constexpr size_t kHashDigits = 16;
+
+// What longjmp brings.
+constexpr int kFull = 1;
+constexpr int kGivenUp = 2;
+
+using DemangleFunction = int (*)(const char*, int, demangle_callbackref, void*);
+
+// Substitutions let some bytes of input stand for exponentially many of output, so the demangler is
+// left by longjmp when the output is full. It is C and holds no memory then, save in one case.
+struct Sink {
+  std::jmp_buf full;
+  int calls = 0;
+  size_t size = 0;
+  char text[kMaxOutputBytes];
+};
+
+void Append(const char* data, size_t size, void* opaque) {
+  auto* sink = static_cast<Sink*>(opaque);
+  // Empty identifiers make as much work as any and never fill the output.
+  if (++sink->calls > kMaxOutputCalls) std::longjmp(sink->full, kGivenUp);
+  if (size == 0) return;
+  const size_t taken = std::min(size, kMaxOutputBytes - sink->size);
+  std::memcpy(sink->text + sink->size, data, taken);
+  sink->size += taken;
+  // A punycode identifier is printed from memory that the demangler frees later; it is the only
+  // output that is not ASCII, and always followed by some that is.
+  const bool ascii = std::none_of(data, data + size, [](char c) { return (c & 0x80) != 0; });
+  if (sink->size == kMaxOutputBytes && ascii) std::longjmp(sink->full, kFull);
+}
+
+// No object with a destructor may live here: longjmp comes back to this frame.
+bool Run(DemangleFunction demangle, const char* mangled, Sink* sink) {
+  switch (setjmp(sink->full)) {
+    case 0:
+      return demangle(mangled, DMGL_NO_OPTS, &Append, sink) != 0;
+    case kFull:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void CutAtCharacter(std::string* text, size_t size) {
+  while (size > 0 && ((*text)[size] & 0xC0) == 0x80) --size;
+  text->resize(size);
+}
+
+std::string Shortened(std::string text, size_t limit) {
+  if (text.size() <= limit) return text;
+  CutAtCharacter(&text, limit - 3);
+  return text + "...";
+}
+
+bool RunTo(DemangleFunction demangle, const std::string& mangled, std::string* out) {
+  Sink sink;
+  if (!Run(demangle, mangled.c_str(), &sink) || sink.size == 0) return false;
+  out->assign(sink.text, sink.size);
+  if (out->size() == kMaxOutputBytes) *out = Shortened(std::move(*out), kMaxOutputBytes - 1);
+  return true;
+}
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsHash(std::string_view text) {
+  return text.size() == kHashDigits && std::all_of(text.begin(), text.end(), [](char c) {
+           return IsDigit(c) || (c >= 'a' && c <= 'f');
+         });
+}
+
+// Where the compiler's suffixes (".cold", ".llvm.123") begin; the size where there are none. The
+// names of legacy Rust have dots of their own, but end in a hash.
+size_t SuffixStart(std::string_view name) {
+  constexpr std::string_view kHashMark = "17h";
+  if (name.substr(0, 3) == "_ZN") {
+    for (size_t at = name.find(kHashMark); at != std::string_view::npos;
+         at = name.find(kHashMark, at + 1)) {
+      const size_t end = at + kHashMark.size() + kHashDigits;
+      if (end < name.size() && name[end] == 'E' &&
+          (end + 1 == name.size() || name[end + 1] == '.') &&
+          IsHash(name.substr(at + kHashMark.size(), kHashDigits))) {
+        return end + 1;
+      }
+    }
+  }
+  // A name may begin with a dot.
+  return std::min(name.find('.', 1), name.size());
+}
+
+// ".llvm.<number>" tells LLVM's copies of a local symbol apart and nobody else.
+std::string WithoutLlvmNumber(std::string_view name) {
+  constexpr std::string_view kMark = ".llvm.";
+  std::string out(name);
+  const size_t at = out.find(kMark);
+  if (at == std::string::npos) return out;
+  size_t end = at + kMark.size();
+  while (end < out.size() && IsDigit(out[end])) ++end;
+  const bool number = end > at + kMark.size() && (end == out.size() || out[end] == '.');
+  return number ? out.erase(at, end - at) : out;
+}
+
+std::string WithoutAbiTags(std::string name) {
+  constexpr std::string_view kTag = "[abi:";
+  for (size_t at = name.find(kTag); at != std::string::npos; at = name.find(kTag, at)) {
+    const size_t end = name.find(']', at);
+    if (end == std::string::npos) break;
+    name.erase(at, end + 1 - at);
+  }
+  return name;
+}
+
+// libiberty refuses C++ names of more than 1,024 bytes, for the sake of the stack. Their plain
+// leading part still tells where they belong: "ns::Class<...>".
+std::string OutlineOfLongName(std::string_view mangled) {
+  mangled.remove_prefix(2);
+  const bool nested = !mangled.empty() && mangled[0] == 'N';
+  if (nested) mangled.remove_prefix(1);
+  while (nested && !mangled.empty() && std::strchr("rVKRO", mangled[0]) != nullptr) {
+    mangled.remove_prefix(1);
+  }
+  std::string out;
+  if (mangled.substr(0, 2) == "St") {
+    out = "std";
+    mangled.remove_prefix(2);
+  }
+  while (!mangled.empty() && IsDigit(mangled[0])) {
+    size_t length = 0;
+    while (!mangled.empty() && IsDigit(mangled[0]) && length < kMaxInputBytes) {
+      length = length * 10 + static_cast<size_t>(mangled[0] - '0');
+      mangled.remove_prefix(1);
+    }
+    if (length == 0 || length > mangled.size()) return "";
+    if (!out.empty()) out += "::";
+    out += mangled.substr(0, length);
+    mangled.remove_prefix(length);
+  }
+  if (out.empty() || out == "std") return "";
+  return out + (mangled.substr(0, 1) == "I" ? "<...>" : "::...");
+}
+
+}  // namespace
+
+std::string Demangle(const std::string& name) {
+  if (name.size() > kMaxInputBytes) return Shortened(name, kMaxOutputBytes);
+  const bool itanium = name.starts_with("_Z") || name.starts_with("_GLOBAL_");
+  const bool rust = name.starts_with("_R");
+  const size_t suffix_at = itanium || rust ? SuffixStart(name) : name.size();
+  const std::string mangled = name.substr(0, suffix_at);
+  const std::string suffix = WithoutLlvmNumber(std::string_view(name).substr(suffix_at));
+
+  std::string out;
+  if ((itanium || rust) && RunTo(&rust_demangle_callback, mangled, &out)) return out + suffix;
+  if (itanium && RunTo(&cplus_demangle_v3_callback, mangled, &out)) {
+    return WithoutAbiTags(std::move(out)) + suffix;
+  }
+  if (name.starts_with("_Z") && mangled.size() > DEMANGLE_RECURSION_LIMIT / 2) {
+    out = OutlineOfLongName(mangled);
+    if (!out.empty()) return Shortened(std::move(out), kMaxOutputBytes) + suffix;
+  }
+  out = WithoutLlvmNumber(name);
+  return Shortened(out.empty() ? name : std::move(out), kMaxOutputBytes);
+}
+
+}  // namespace profd

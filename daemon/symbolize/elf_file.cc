@@ -1,0 +1,207 @@
+#include "daemon/symbolize/elf_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "daemon/base/fd.h"
+
+namespace profd::symbolize {
+namespace {
+
+// Real files have some tens of sections; those built with a section a function some thousands.
+constexpr uint64_t kMaxSections = 1 << 16;
+constexpr uint64_t kMaxSegments = 4096;
+constexpr int kMaxNotes = 1024;
+constexpr uint64_t kMaxBuildIdBytes = 64;
+constexpr uint64_t kPageSize = 4096;
+
+uint64_t AlignUp(uint64_t value, uint64_t align) { return (value + align - 1) & ~(align - 1); }
+
+}  // namespace
+
+absl::StatusOr<ElfFile> ElfFile::Open(int fd) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return ErrnoStatus("fstat", errno);
+  if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError("not a regular file");
+  return OpenImage(fd, 0, static_cast<uint64_t>(st.st_size));
+}
+
+absl::StatusOr<ElfFile> ElfFile::OpenImage(int fd, uint64_t base, uint64_t size) {
+  ElfFile file(fd, base, size);
+  RETURN_IF_ERROR(file.ReadHeaders());
+  return file;
+}
+
+absl::Status ElfFile::ReadHeaders() {
+  Elf64_Ehdr header;
+  if (size_ < sizeof(header)) return absl::InvalidArgumentError("too short for an ELF file");
+  RETURN_IF_ERROR(Read(0, &header, sizeof(header)));
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_ident[EI_DATA] != ELFDATA2LSB) {
+    return absl::InvalidArgumentError("not a little-endian ELF64 file");
+  }
+
+  // Counts that do not fit their 16 bits are kept in the first section's header.
+  Elf64_Shdr first{};
+  uint64_t section_count = header.e_shnum;
+  uint64_t segment_count = header.e_phnum;
+  names_index_ = header.e_shstrndx;
+  if (header.e_shoff != 0 && header.e_shentsize == sizeof(Elf64_Shdr) &&
+      Read(header.e_shoff, &first, sizeof(first)).ok()) {
+    if (section_count == 0) section_count = first.sh_size;
+    if (segment_count == PN_XNUM) segment_count = first.sh_info;
+    if (names_index_ == SHN_XINDEX) names_index_ = first.sh_link;
+    ReadSections(header, section_count);
+  }
+  ReadSegments(header, segment_count);
+  return absl::OkStatus();
+}
+
+void ElfFile::ReadSections(const Elf64_Ehdr& header, uint64_t count) {
+  const uint64_t fits = (size_ - header.e_shoff) / sizeof(Elf64_Shdr);
+  count = std::min({count, fits, kMaxSections});
+  std::vector<Elf64_Shdr> raw(count);
+  if (!Read(header.e_shoff, raw.data(), count * sizeof(Elf64_Shdr)).ok()) return;
+  sections_.reserve(count);
+  for (const Elf64_Shdr& s : raw) {
+    sections_.push_back({.name = s.sh_name,
+                         .type = s.sh_type,
+                         .link = s.sh_link,
+                         .flags = s.sh_flags,
+                         .address = s.sh_addr,
+                         .offset = s.sh_offset,
+                         .size = s.sh_size,
+                         .entry_size = s.sh_entsize});
+  }
+}
+
+void ElfFile::ReadSegments(const Elf64_Ehdr& header, uint64_t count) {
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff >= size_) return;
+  const uint64_t fits = (size_ - header.e_phoff) / sizeof(Elf64_Phdr);
+  count = std::min({count, fits, kMaxSegments});
+  std::vector<Elf64_Phdr> raw(count);
+  if (!Read(header.e_phoff, raw.data(), count * sizeof(Elf64_Phdr)).ok()) return;
+  for (const Elf64_Phdr& p : raw) {
+    if (p.p_type != PT_LOAD && p.p_type != PT_NOTE) continue;
+    segments_.push_back({.type = p.p_type,
+                         .flags = p.p_flags,
+                         .offset = p.p_offset,
+                         .address = p.p_vaddr,
+                         .file_size = p.p_filesz,
+                         .align = p.p_align});
+  }
+}
+
+const Section* ElfFile::FindSection(uint32_t index) const {
+  if (index == SHN_UNDEF || index >= sections_.size()) return nullptr;
+  return &sections_[index];
+}
+
+const Section* ElfFile::FindSectionByName(std::string_view name) const {
+  const Section* names = FindSection(names_index_);
+  if (names == nullptr || names->type == SHT_NOBITS || names->offset > size_) return nullptr;
+  const uint64_t end = names->offset + std::min(names->size, size_ - names->offset);
+  for (const Section& section : sections_) {
+    if (section.name >= end - names->offset) continue;
+    if (ReadString(names->offset + section.name, end, name.size() + 1) == name) return &section;
+  }
+  return nullptr;
+}
+
+std::optional<uint64_t> ElfFile::VaddrOfOffset(uint64_t offset) const {
+  // The loader maps whole pages: what lies around a segment in its pages is mapped with it.
+  std::optional<uint64_t> exact;
+  std::optional<uint64_t> executable_page;
+  for (const Segment& segment : segments_) {
+    if (segment.type != PT_LOAD) continue;
+    const uint64_t vaddr = segment.address + (offset - segment.offset);
+    const bool executable = (segment.flags & PF_X) != 0;
+    if (offset >= segment.offset && offset - segment.offset < segment.file_size) {
+      if (executable) return vaddr;
+      if (!exact) exact = vaddr;
+    } else if (executable && !executable_page) {
+      const uint64_t lead = segment.offset % kPageSize;
+      const uint64_t from_page = offset - (segment.offset - lead);
+      if (segment.file_size <= size_ && offset >= segment.offset - lead &&
+          from_page < AlignUp(lead + segment.file_size, kPageSize)) {
+        executable_page = vaddr;
+      }
+    }
+  }
+  return exact ? exact : executable_page;
+}
+
+std::string ElfFile::BuildId() const {
+  for (const Segment& segment : segments_) {
+    if (segment.type != PT_NOTE) continue;
+    std::string id = BuildIdFromNotes(segment.offset, segment.file_size, segment.align);
+    if (!id.empty()) return id;
+  }
+  for (const Section& section : sections_) {
+    if (section.type != SHT_NOTE) continue;
+    std::string id = BuildIdFromNotes(section.offset, section.size, 4);
+    if (!id.empty()) return id;
+  }
+  return "";
+}
+
+std::string ElfFile::BuildIdFromNotes(uint64_t offset, uint64_t size, uint64_t align) const {
+  align = align == 8 ? 8 : 4;
+  if (offset > size_) return "";
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  uint64_t at = offset;
+  for (int i = 0; i < kMaxNotes && end - at >= sizeof(Elf64_Nhdr); ++i) {
+    Elf64_Nhdr note;
+    if (!Read(at, &note, sizeof(note)).ok()) return "";
+    const uint64_t name_at = at + sizeof(note);
+    // Both lengths are 32 bits and the file's size is an off_t: none of these sums can wrap.
+    const uint64_t desc_at = at + AlignUp(sizeof(note) + note.n_namesz, align);
+    const uint64_t next = at + AlignUp(desc_at - at + note.n_descsz, align);
+    char name[4];
+    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(name) && note.n_descsz > 0 &&
+        note.n_descsz <= kMaxBuildIdBytes && desc_at + note.n_descsz <= end &&
+        Read(name_at, name, sizeof(name)).ok() && std::memcmp(name, "GNU", sizeof(name)) == 0) {
+      std::string id(note.n_descsz, '\0');
+      if (!Read(desc_at, id.data(), id.size()).ok()) return "";
+      return absl::BytesToHexString(id);
+    }
+    if (next > end) return "";
+    at = next;
+  }
+  return "";
+}
+
+absl::Status ElfFile::Read(uint64_t offset, void* out, size_t size) const {
+  if (offset > size_ || size > size_ - offset) {
+    return absl::OutOfRangeError("file is shorter than its headers say");
+  }
+  return ReadFileAt(fd_, base_ + offset, out, size);
+}
+
+std::string ElfFile::ReadString(uint64_t offset, uint64_t end, size_t limit) const {
+  end = std::min(end, size_);
+  std::string text;
+  // Most names are short; the few long ones are read in growing pieces.
+  size_t piece = 256;
+  while (offset < end && text.size() < limit) {
+    const size_t size =
+        static_cast<size_t>(std::min<uint64_t>({piece, end - offset, limit - text.size()}));
+    const size_t old_size = text.size();
+    text.resize(old_size + size);
+    if (!Read(offset, text.data() + old_size, size).ok()) return "";
+    const size_t nul = text.find('\0', old_size);
+    if (nul != std::string::npos) {
+      text.resize(nul);
+      return text;
+    }
+    offset += size;
+    piece *= 4;
+  }
+  return text;
+}
+
+}  // namespace profd::symbolize

@@ -1,0 +1,87 @@
+// A bounds-checked reader of ELF64 files that may lie, be sparse, or shrink while they are read.
+#ifndef PROFD_DAEMON_SYMBOLIZE_ELF_FILE_H_
+#define PROFD_DAEMON_SYMBOLIZE_ELF_FILE_H_
+
+#include <elf.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/status.h"
+
+namespace profd::symbolize {
+
+struct Section {
+  uint32_t name = 0;  // offset in the section name table
+  uint32_t type = 0;
+  uint32_t link = 0;
+  uint64_t flags = 0;
+  uint64_t address = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint64_t entry_size = 0;
+
+  bool Executable() const { return (flags & SHF_EXECINSTR) != 0; }
+  bool Contains(uint64_t vaddr) const { return vaddr >= address && vaddr - address < size; }
+};
+
+struct Segment {
+  uint32_t type = 0;
+  uint32_t flags = 0;
+  uint64_t offset = 0;
+  uint64_t address = 0;
+  uint64_t file_size = 0;
+  uint64_t align = 0;
+};
+
+// The headers of one file. Everything is read by pread: a mapping of a foreign file would kill the
+// process when its owner truncates it.
+class ElfFile {
+ public:
+  // Reads the headers of the regular file behind `fd`, which must outlive the result. A file whose
+  // section table is broken opens without sections. Errors: InvalidArgument for what is not a
+  // little-endian ELF64 file, and what reading gives.
+  static absl::StatusOr<ElfFile> Open(int fd);
+  // The same for an image of `size` bytes that begins at `base` of `fd`, which need not be regular.
+  static absl::StatusOr<ElfFile> OpenImage(int fd, uint64_t base, uint64_t size);
+
+  const std::vector<Section>& sections() const { return sections_; }
+  // Null when `index` is out of range, SHN_UNDEF or a reserved number.
+  const Section* FindSection(uint32_t index) const;
+  const Section* FindSectionByName(std::string_view name) const;
+
+  // The virtual address that the loader gives to the byte at `offset`; nothing when no PT_LOAD
+  // holds it. Where segments share a page of the file the executable one wins.
+  std::optional<uint64_t> VaddrOfOffset(uint64_t offset) const;
+
+  // The GNU build-id as hex; "" when there is none.
+  std::string BuildId() const;
+
+  // Reads exactly `size` bytes at `offset`. OutOfRange when the file does not hold them.
+  absl::Status Read(uint64_t offset, void* out, size_t size) const;
+  // The NUL-terminated string at `offset`, looking no further than `end` or `limit` bytes,
+  // whichever is first; cut there when no NUL was found. "" when it cannot be read.
+  std::string ReadString(uint64_t offset, uint64_t end, size_t limit) const;
+
+ private:
+  ElfFile(int fd, uint64_t base, uint64_t size) : fd_(fd), base_(base), size_(size) {}
+  absl::Status ReadHeaders();
+  void ReadSections(const Elf64_Ehdr& header, uint64_t count);
+  void ReadSegments(const Elf64_Ehdr& header, uint64_t count);
+  std::string BuildIdFromNotes(uint64_t offset, uint64_t size, uint64_t align) const;
+
+  int fd_;
+  uint64_t base_;
+  uint64_t size_;
+  uint32_t names_index_ = 0;
+  std::vector<Section> sections_;
+  std::vector<Segment> segments_;  // PT_LOAD and PT_NOTE only
+};
+
+}  // namespace profd::symbolize
+
+#endif  // PROFD_DAEMON_SYMBOLIZE_ELF_FILE_H_

@@ -1,0 +1,187 @@
+#include "daemon/symbolize/elf_symbols.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "daemon/symbolize/symbol_name.h"
+
+namespace profd::symbolize {
+namespace {
+
+constexpr size_t kChunkSymbols = 8192;
+// The largest programs have some millions of symbols. This is for all tables of a look-up together.
+constexpr uint64_t kMaxSymbols = 16'000'000;
+// Symbols that overlap everything could cost symbols × addresses; real ones overlap little.
+constexpr uint64_t kMaxCoveringUpdates = 50'000'000;
+// How far a symbol without a size may reach. Hand-written assembly is not longer than this.
+constexpr uint64_t kMaxUnsizedReach = 64 << 10;
+constexpr size_t kMaxNameBytes = 64 << 10;
+constexpr size_t kMaxTables = 16;
+
+// Better kinds have the higher bits: functions before bare labels, exported before local.
+constexpr uint8_t kLabelRank = 1;
+constexpr uint8_t kExportedBit = 2;
+constexpr uint8_t kFunctionBit = 4;
+
+}  // namespace
+
+void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {
+  // A label inside a function is no better name than the function, whatever is nearer.
+  const auto key = [](uint64_t v, uint8_t r) { return std::tuple(r & kFunctionBit, v, r); };
+  const auto offered = key(symbol_value, symbol_rank);
+  const auto held = key(value, rank);
+  if (rank == 0 || offered > held) {
+    value = symbol_value;
+    rank = symbol_rank;
+    names[0] = name;
+    name_count = 1;
+  } else if (offered == held && name_count < names.size()) {
+    names[name_count++] = name;
+  }
+}
+
+SymbolLookup::SymbolLookup(std::vector<uint64_t> addresses)
+    : addresses_(std::move(addresses)),
+      slots_(addresses_.size()),
+      symbols_left_(kMaxSymbols),
+      updates_left_(kMaxCoveringUpdates) {}
+
+bool SymbolLookup::AddTables(const ElfFile& elf) {
+  bool has_symtab = false;
+  for (const Section& section : elf.sections()) {
+    if (section.type != SHT_SYMTAB && section.type != SHT_DYNSYM) continue;
+    if (tables_.size() == kMaxTables) break;
+    has_symtab |= section.type == SHT_SYMTAB;
+    AddTable(elf, section);
+  }
+  return has_symtab;
+}
+
+void SymbolLookup::AddTable(const ElfFile& elf, const Section& section) {
+  const Section* strings = elf.FindSection(section.link);
+  if (strings == nullptr || strings->type != SHT_STRTAB ||
+      section.entry_size != sizeof(Elf64_Sym) || (section.flags & SHF_COMPRESSED) != 0 ||
+      strings->size > std::numeric_limits<uint64_t>::max() - strings->offset) {
+    return;
+  }
+  const auto table = static_cast<uint16_t>(tables_.size());
+  tables_.push_back({.elf = &elf,
+                     .strings_begin = strings->offset,
+                     .strings_end = strings->offset + strings->size});
+
+  std::vector<Elf64_Sym> chunk(kChunkSymbols);
+  uint64_t left = std::min(section.size / sizeof(Elf64_Sym), symbols_left_);
+  symbols_left_ -= left;
+  uint64_t offset = section.offset;
+  while (left > 0) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(left, kChunkSymbols));
+    // A table that ends early has still named what it could.
+    if (!elf.Read(offset, chunk.data(), count * sizeof(Elf64_Sym)).ok()) return;
+    for (size_t i = 0; i < count; ++i) AddSymbol(elf, chunk[i], table);
+    offset += count * sizeof(Elf64_Sym);
+    left -= count;
+  }
+}
+
+void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16_t table) {
+  const unsigned type = ELF64_ST_TYPE(symbol.st_info);
+  const bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
+  if (!function && type != STT_NOTYPE) return;
+  if (symbol.st_name == 0 || symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_ABS ||
+      symbol.st_shndx == SHN_COMMON) {
+    return;
+  }
+  const uint64_t value = symbol.st_value;
+  const auto first = std::lower_bound(addresses_.begin(), addresses_.end(), value);
+  if (first == addresses_.end()) return;
+  const Section* section = elf.FindSection(symbol.st_shndx);
+  if (!function && (section == nullptr || !section->Executable())) return;
+
+  const unsigned bind = ELF64_ST_BIND(symbol.st_info);
+  uint8_t rank = kLabelRank;
+  if (bind != STB_LOCAL) rank |= kExportedBit;
+  if (function) rank |= kFunctionBit;
+  const NameRef name{.offset = symbol.st_name, .table = table, .weak = bind == STB_WEAK};
+
+  auto index = static_cast<size_t>(first - addresses_.begin());
+  // What holds for "at or before" is noted at the first such address and carried on at the end.
+  Slot& slot = slots_[index];
+  if (symbol.st_size == 0) {
+    if (section == nullptr) return;
+    if (slot.preceding.rank == 0 || value >= slot.preceding.value) {
+      if (slot.preceding.rank != 0 && value > slot.preceding.value) slot.preceding = Candidate();
+      slot.preceding.Offer(value, rank, name);
+      slot.section_begin = section->address;
+      slot.section_end = section->address + section->size;
+    }
+    return;
+  }
+  const uint64_t end =
+      value + std::min(symbol.st_size, std::numeric_limits<uint64_t>::max() - value);
+  slot.sized_value = std::max(slot.sized_value, value);
+  slot.sized_end = std::max(slot.sized_end, end);
+  for (; index < addresses_.size() && addresses_[index] < end && updates_left_ > 0; ++index) {
+    slots_[index].covering.Offer(value, rank, name);
+    --updates_left_;
+  }
+}
+
+std::vector<std::string> SymbolLookup::Names() {
+  std::vector<std::string> names(addresses_.size());
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    Slot& slot = slots_[i];
+    if (i > 0) {
+      const Slot& before = slots_[i - 1];
+      slot.sized_value = std::max(slot.sized_value, before.sized_value);
+      slot.sized_end = std::max(slot.sized_end, before.sized_end);
+      if (slot.preceding.rank == 0 && before.preceding.rank != 0) {
+        slot.preceding = before.preceding;
+        slot.section_begin = before.section_begin;
+        slot.section_end = before.section_end;
+      }
+    }
+    const uint64_t address = addresses_[i];
+    if (slot.covering.rank != 0) {
+      names[i] = NameOf(slot.covering);
+      continue;
+    }
+    // A sized symbol that starts or ends behind the label ends the label's reach.
+    const Candidate& label = slot.preceding;
+    const bool reaches = label.rank != 0 && slot.sized_value < label.value &&
+                         slot.sized_end <= label.value &&
+                         address - label.value < kMaxUnsizedReach &&
+                         label.value >= slot.section_begin && address < slot.section_end;
+    if (reaches) names[i] = NameOf(label);
+  }
+  return names;
+}
+
+std::string SymbolLookup::NameOf(const Candidate& candidate) const {
+  std::string best;
+  bool best_weak = false;
+  for (size_t i = 0; i < candidate.name_count; ++i) {
+    const NameRef& ref = candidate.names[i];
+    const Table& table = tables_[ref.table];
+    const uint64_t at = table.strings_begin + ref.offset;
+    if (at < table.strings_begin) continue;
+    std::string raw = table.elf->ReadString(at, table.strings_end, kMaxNameBytes);
+    std::string name(WithoutVersion(raw));
+    if (name.empty()) continue;
+    // "read" before "__read" although only the latter is not weak.
+    const auto rank = [](std::string_view n, bool weak) {
+      return std::pair(LeadingUnderscores(n), weak);
+    };
+    const auto offered = rank(name, ref.weak);
+    const auto held = rank(best, best_weak);
+    if (best.empty() || offered < held || (offered == held && BetterName(name, best))) {
+      best = std::move(name);
+      best_weak = ref.weak;
+    }
+  }
+  return best;
+}
+
+}  // namespace profd::symbolize

@@ -1,0 +1,72 @@
+// The look-up of a few addresses in symbol tables of any size.
+#ifndef PROFD_DAEMON_SYMBOLIZE_ELF_SYMBOLS_H_
+#define PROFD_DAEMON_SYMBOLIZE_ELF_SYMBOLS_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/symbolize/elf_file.h"
+
+namespace profd::symbolize {
+
+// Tables are streamed past the wanted addresses and only the best candidates are kept: memory
+// depends on how much is asked, not on the file. Time is bounded by the size of the tables.
+class SymbolLookup {
+ public:
+  // `addresses`: virtual addresses, ascending, each once.
+  explicit SymbolLookup(std::vector<uint64_t> addresses);
+
+  // Streams .symtab and .dynsym of `elf`, which must outlive this. True when it had a .symtab.
+  bool AddTables(const ElfFile& elf);
+
+  // The raw name of each address, "" where no symbol covers it.
+  std::vector<std::string> Names();
+
+ private:
+  struct Table {
+    const ElfFile* elf;
+    uint64_t strings_begin;
+    uint64_t strings_end;
+  };
+
+  struct NameRef {
+    uint32_t offset;  // in the table's strings
+    uint16_t table;
+    bool weak;
+  };
+
+  // The best symbol so far, and the other names of the same place, of which a few decide.
+  struct Candidate {
+    uint64_t value = 0;
+    uint8_t rank = 0;  // 0: none
+    uint8_t name_count = 0;
+    std::array<NameRef, 6> names;
+
+    void Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name);
+  };
+
+  struct Slot {
+    Candidate covering;   // its [value, value + size) holds the address; the innermost such symbol
+    Candidate preceding;  // no size, the last one at or before the address
+    uint64_t sized_value = 0;    // the last start and the last end of sized symbols that begin
+    uint64_t sized_end = 0;      // at or before the address
+    uint64_t section_begin = 0;  // of the preceding candidate
+    uint64_t section_end = 0;
+  };
+
+  void AddTable(const ElfFile& elf, const Section& section);
+  void AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16_t table);
+  std::string NameOf(const Candidate& candidate) const;
+
+  std::vector<uint64_t> addresses_;
+  std::vector<Slot> slots_;  // one an address
+  std::vector<Table> tables_;
+  uint64_t symbols_left_;
+  uint64_t updates_left_;
+};
+
+}  // namespace profd::symbolize
+
+#endif  // PROFD_DAEMON_SYMBOLIZE_ELF_SYMBOLS_H_

@@ -1,0 +1,36 @@
+// The files behind module ids, as the rooms that name frames and report modules see them.
+#ifndef PROFD_DAEMON_SYMBOLIZE_MODULE_SOURCE_H_
+#define PROFD_DAEMON_SYMBOLIZE_MODULE_SOURCE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "daemon/base/fd.h"
+#include "daemon/profile/profile.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace profd {
+
+struct ModuleFile {
+  ModuleIdentity identity;
+  UniqueFd fd;  // may be !ok() when the file could not be opened
+};
+
+struct ModuleState {
+  ModuleIdentity identity;
+  uint32_t rules = 0;
+  std::string note;  // why there are no rules, or empty
+};
+
+// Thread-safe.
+class ModuleSource {
+ public:
+  virtual ~ModuleSource() = default;
+  // The file behind a module id of a frame; nullopt when the id is unknown.
+  virtual std::optional<ModuleFile> Find(ModuleId id) const = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SYMBOLIZE_MODULE_SOURCE_H_

@@ -1,0 +1,173 @@
+#include "daemon/target/modules.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
+#include "daemon/target/guarded_file.h"
+#include "daemon/target/procfs.h"
+#include "daemon/unwind/rules.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+// A module announced while this many wait is asked for again at its next frame.
+constexpr size_t kQueueLimit = 4096;
+// Compiling a large file leaves this much free heap or more behind.
+constexpr size_t kTrimAbove = 65536;
+
+}  // namespace
+
+Modules::Modules(Kernel* kernel, uint64_t rule_limit)
+    : kernel_(kernel), rule_limit_(rule_limit), worker_([this] { Work(); }) {}
+
+Modules::~Modules() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  worker_.join();
+}
+
+void Modules::OnAnnounced(const profd_module_record& record) {
+  absl::MutexLock lock(&mutex_);
+  if (queue_.size() < kQueueLimit) queue_.push_back(record);
+}
+
+void Modules::WaitIdle(int64_t deadline_ns) {
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queue_.empty() && !busy_;
+  };
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&idle),
+                          absl::Nanoseconds(std::max<int64_t>(0, deadline_ns - MonotonicNs())));
+}
+
+void Modules::Work() {
+  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !queue_.empty();
+  };
+  while (true) {
+    profd_module_record record;
+    {
+      absl::MutexLock lock(&mutex_);
+      busy_ = false;
+      mutex_.Await(absl::Condition(&ready));
+      if (stopping_) return;
+      record = queue_.front();
+      queue_.pop_front();
+      busy_ = true;
+    }
+    Publish(record);
+  }
+}
+
+absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
+                                              std::vector<profd_rule>& rows) {
+  Module module;
+  auto mapped = OpenMapping(record.pid, record.start, record.end);
+  if (absl::IsNotFound(mapped.status())) return mapped.status();
+  const auto refuse = [&](absl::string_view why) {
+    module.state.note = std::string(why);
+    module.unreadable = true;
+    return std::move(module);
+  };
+  if (!mapped.ok()) return refuse(mapped.status().message());
+  module.fd = std::move(mapped->fd);
+  module.state.identity.path = std::move(mapped->path);
+  if (auto build_id = ReadBuildId(module.fd.get()); build_id.ok()) {
+    module.state.identity.build_id = *std::move(build_id);
+  }
+  auto file = GuardedFile::Map(module.fd.get());
+  if (!file.ok()) return refuse(file.status().message());
+  auto table = CompileRules((*file)->bytes());
+  if (!table.ok()) return refuse(table.status().message());
+  if ((*file)->torn()) return refuse("the file was cut short while it was read");
+  if (table->rows.empty()) module.state.note = "no .eh_frame: frames are found by frame pointer";
+  rows = std::move(table->rows);
+  return module;
+}
+
+void Modules::Publish(const profd_module_record& record) {
+  const auto id = kernel_->ModuleIdOf(record.key);
+  if (!id.ok()) return;
+  const ModuleId module_id{static_cast<uint16_t>(*id)};
+  {
+    // Two walks can announce the same module before it is published.
+    absl::MutexLock lock(&mutex_);
+    if (modules_.contains(module_id)) return;
+  }
+  const int64_t begin = MonotonicNs();
+  std::vector<profd_rule> rows;
+  absl::StatusOr<Module> loaded = Load(record, rows);
+  if (!loaded.ok()) {
+    // The process ended first; the next one that runs this file asks again.
+    (void)kernel_->ForgetModule(record.key);
+    return;
+  }
+  Module& module = *loaded;
+  bool over_limit = false;
+  if (kernel_->RuleBytes() + rows.size() * sizeof(profd_rule) > rule_limit_) {
+    over_limit = true;
+    module.state.note = "left out: the memory limit for unwind rules is reached";
+    rows.clear();
+  }
+  if (const absl::Status status = kernel_->PublishRules(record.key, rows); !status.ok()) {
+    module.state.note = std::string(status.message());
+    spdlog::warn("{}: {}", module.state.identity.path, module.state.note);
+  }
+  module.state.rules = static_cast<uint32_t>(rows.size());
+  spdlog::debug("module {} {}: {} rules in {} ms{}{}", *id, module.state.identity.path, rows.size(),
+                (MonotonicNs() - begin) / 1'000'000, module.state.note.empty() ? "" : ": ",
+                module.state.note);
+  const bool trim = rows.size() > kTrimAbove;
+  rows = {};
+  if (trim) malloc_trim(0);
+  absl::MutexLock lock(&mutex_);
+  unreadable_ += module.unreadable ? 1 : 0;
+  over_limit_ += over_limit ? 1 : 0;
+  modules_.emplace(module_id, std::move(module));
+}
+
+std::optional<ModuleFile> Modules::Find(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  ModuleFile file;
+  file.identity = it->second.state.identity;
+  if (it->second.fd.ok()) file.fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
+  return file;
+}
+
+std::vector<ModuleState> Modules::States() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<ModuleState> states;
+  states.reserve(modules_.size());
+  for (const auto& [id, module] : modules_) states.push_back(module.state);
+  std::sort(states.begin(), states.end(), [](const ModuleState& a, const ModuleState& b) {
+    return a.identity.path < b.identity.path;
+  });
+  return states;
+}
+
+size_t Modules::Count() const {
+  absl::MutexLock lock(&mutex_);
+  return modules_.size();
+}
+
+uint64_t Modules::unreadable() const {
+  absl::MutexLock lock(&mutex_);
+  return unreadable_;
+}
+
+uint64_t Modules::over_limit() const {
+  absl::MutexLock lock(&mutex_);
+  return over_limit_;
+}
+
+}  // namespace profd

@@ -1,0 +1,69 @@
+// The files that targets run code from: their identity, their unwind rules, a handle for symbols.
+#ifndef PROFD_DAEMON_TARGET_MODULES_H_
+#define PROFD_DAEMON_TARGET_MODULES_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "bpf/abi.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/profile/profile.h"
+#include "daemon/symbolize/module_source.h"
+
+namespace profd {
+
+// Thread-safe. Compiles rules on a thread of its own, so that no tick waits for it.
+class Modules : public ModuleSource {
+ public:
+  // `kernel` must outlive this. `rule_limit` bounds the bytes of all rule tables together.
+  Modules(Kernel* kernel, uint64_t rule_limit);
+  ~Modules() override;
+
+  // A mapping whose file has no rules yet.
+  void OnAnnounced(const profd_module_record& record);
+
+  // Waits until everything announced so far is published, or `deadline_ns` (monotonic).
+  void WaitIdle(int64_t deadline_ns);
+
+  std::optional<ModuleFile> Find(ModuleId id) const override;
+
+  std::vector<ModuleState> States() const;
+  size_t Count() const;
+  uint64_t unreadable() const;  // modules whose file could not be read or understood
+  uint64_t over_limit() const;  // modules left out to keep the limit
+
+ private:
+  struct Module {
+    ModuleState state;
+    UniqueFd fd;
+    bool unreadable = false;
+  };
+
+  void Work();
+  void Publish(const profd_module_record& record);
+  // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
+  absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
+
+  Kernel* const kernel_;
+  const uint64_t rule_limit_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<profd_module_record> queue_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<ModuleId, Module> modules_ ABSL_GUARDED_BY(mutex_);
+  uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::thread worker_;  // last: it uses all of the above
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_TARGET_MODULES_H_

@@ -1,0 +1,117 @@
+#include "daemon/target/procfs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace profd {
+namespace {
+
+std::string ReadLink(const std::string& path) {
+  char buffer[PATH_MAX];
+  const ssize_t n = readlink(path.c_str(), buffer, sizeof(buffer));
+  return n > 0 ? std::string(buffer, static_cast<size_t>(n)) : std::string();
+}
+
+std::string WithoutDeleted(std::string path) {
+  path = std::string(absl::StripSuffix(path, " (deleted)"));
+  return path;
+}
+
+// Path of the mapping that begins at `start`, from /proc/PID/maps.
+std::string MappingPath(int32_t pid, uint64_t start) {
+  const auto maps = ReadWholeFile(absl::StrCat("/proc/", pid, "/maps"));
+  if (!maps.ok()) return "";
+  const std::string prefix = absl::StrFormat("%08x-", start);
+  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    if (!absl::StartsWith(line, prefix)) continue;
+    const size_t slash = line.find('/');
+    return slash == absl::string_view::npos ? "" : std::string(line.substr(slash));
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid) {
+  const std::string root = absl::StrCat("/proc/", pid);
+  const auto stat = ReadWholeFile(root + "/stat", 4096);
+  if (!stat.ok()) return absl::NotFoundError(absl::StrCat("no process with PID ", pid));
+  // "pid (comm) state ppid ...": comm may hold any character, so it ends at the last ')'.
+  const size_t open = stat->find('(');
+  const size_t close = stat->rfind(')');
+  if (open == std::string::npos || close == std::string::npos || close < open) {
+    return absl::InternalError(absl::StrCat(root, "/stat: no command name"));
+  }
+  ProcessInfo info;
+  info.pid = pid;
+  info.comm = stat->substr(open + 1, close - open - 1);
+  const std::vector<std::string> rest =
+      absl::StrSplit(stat->substr(close + 1), ' ', absl::SkipEmpty());
+  if (rest.size() < 2 || !absl::SimpleAtoi(rest[1], &info.parent)) {
+    return absl::InternalError(absl::StrCat(root, "/stat: no parent"));
+  }
+  const std::string executable = WithoutDeleted(ReadLink(root + "/exe"));
+  info.executable = executable.substr(executable.rfind('/') + 1);
+  return info;
+}
+
+std::vector<ProcessInfo> ListProcesses() {
+  std::vector<ProcessInfo> processes;
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc"), closedir);
+  if (!directory) return processes;
+  while (const dirent* entry = readdir(directory.get())) {
+    int32_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    if (auto process = ReadProcess(pid); process.ok()) processes.push_back(*std::move(process));
+  }
+  return processes;
+}
+
+absl::StatusOr<UniqueFd> OpenPidfd(int32_t pid) {
+  UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (fd.ok()) return fd;
+  if (errno == ESRCH || errno == EINVAL) {
+    return absl::NotFoundError(absl::StrCat("no process with PID ", pid));
+  }
+  return ErrnoStatus(absl::StrCat("open PID ", pid), errno);
+}
+
+absl::StatusOr<MappedModule> OpenMapping(int32_t pid, uint64_t start, uint64_t end) {
+  const std::string root = absl::StrCat("/proc/", pid);
+  const std::string entry = absl::StrFormat("%s/map_files/%x-%x", root, start, end);
+  MappedModule module;
+  module.path = ReadLink(entry);
+  if (module.path.empty()) module.path = MappingPath(pid, start);
+  if (module.path.empty()) {
+    return absl::NotFoundError(absl::StrCat("mapping of PID ", pid, " is gone"));
+  }
+  auto fd = OpenReadOnly(entry);
+  // map_files needs CAP_CHECKPOINT_RESTORE; the path is the next best, unless it was replaced.
+  if (!fd.ok() && !absl::EndsWith(module.path, " (deleted)")) {
+    fd = OpenReadOnly(absl::StrCat(root, "/root", module.path));
+  }
+  if (!fd.ok()) return fd.status();
+  module.fd = *std::move(fd);
+  struct stat st;
+  if (fstat(module.fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(module.path, " is not a regular file"));
+  }
+  module.path = WithoutDeleted(module.path);
+  return module;
+}
+
+}  // namespace profd

@@ -1,0 +1,41 @@
+// What /proc says about processes. Every field is hostile or gone by the time it is read.
+#ifndef PROFD_DAEMON_TARGET_PROCFS_H_
+#define PROFD_DAEMON_TARGET_PROCFS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "daemon/base/fd.h"
+#include "daemon/base/status.h"
+
+namespace profd {
+
+struct ProcessInfo {
+  int32_t pid = 0;
+  int32_t parent = 0;
+  std::string comm;
+  std::string executable;  // base name of the program file; empty when it cannot be read
+};
+
+// NotFound when the process is gone.
+absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid);
+
+// All processes of our PID namespace, in no order.
+std::vector<ProcessInfo> ListProcesses();
+
+// NotFound when the process is gone.
+absl::StatusOr<UniqueFd> OpenPidfd(int32_t pid);
+
+struct MappedModule {
+  UniqueFd fd;
+  std::string path;  // as the target sees it, without " (deleted)"
+};
+
+// The file behind an executable mapping of a process, also when it was deleted or lies in another
+// mount namespace. NotFound when the process or the mapping is gone.
+absl::StatusOr<MappedModule> OpenMapping(int32_t pid, uint64_t start, uint64_t end);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_TARGET_PROCFS_H_

@@ -1,0 +1,83 @@
+#include "daemon/target/targets.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+// `roots` and everything that descends from them.
+std::vector<int32_t> WithDescendants(const std::vector<ProcessInfo>& processes,
+                                     std::vector<int32_t> roots) {
+  std::unordered_multimap<int32_t, int32_t> children;
+  for (const ProcessInfo& process : processes) children.emplace(process.parent, process.pid);
+  std::unordered_set<int32_t> seen(roots.begin(), roots.end());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const auto [begin, end] = children.equal_range(roots[i]);
+    for (auto it = begin; it != end; ++it) {
+      if (seen.insert(it->second).second) roots.push_back(it->second);
+    }
+  }
+  return roots;
+}
+
+}  // namespace
+
+absl::Status Targets::MarkPid(int32_t pid, uint32_t target) {
+  if (pid == getpid()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const UniqueFd pidfd, OpenPidfd(pid));
+  return kernel_->Mark(pidfd.get(), target);
+}
+
+absl::Status Targets::MarkRunning() {
+  const std::vector<ProcessInfo> processes = ListProcesses();
+  for (uint32_t i = 0; i < selectors_.size(); ++i) {
+    std::vector<int32_t> roots;
+    for (const ProcessInfo& process : processes) {
+      if (process.pid != getpid() && selectors_[i].Matches(process)) roots.push_back(process.pid);
+    }
+    if (roots.empty() && selectors_[i].pid()) {
+      return absl::NotFoundError(absl::StrCat("no process with PID ", *selectors_[i].pid()));
+    }
+    for (const int32_t pid : WithDescendants(processes, std::move(roots))) {
+      const absl::Status status = MarkPid(pid, i + 1);
+      // One that has ended meanwhile is no error, unless the user named it.
+      if (!status.ok() && (!absl::IsNotFound(status) || selectors_[i].pid() == pid)) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool Targets::OnExec(int32_t pid) {
+  const auto process = ReadProcess(pid);
+  if (!process.ok()) return false;
+  for (uint32_t i = 0; i < selectors_.size(); ++i) {
+    if (selectors_[i].pid() || !selectors_[i].Matches(*process)) continue;
+    const absl::Status status = MarkPid(pid, i + 1);
+    if (status.ok()) return true;
+    if (!absl::IsNotFound(status)) spdlog::warn("cannot follow PID {}: {}", pid, status.ToString());
+  }
+  return false;
+}
+
+bool Targets::Rescan() {
+  const bool names = std::any_of(selectors_.begin(), selectors_.end(),
+                                 [](const Selector& selector) { return !selector.pid(); });
+  if (!names) return false;
+  bool marked = false;
+  for (const ProcessInfo& process : ListProcesses()) {
+    for (uint32_t i = 0; i < selectors_.size(); ++i) {
+      if (selectors_[i].pid() || !selectors_[i].Matches(process)) continue;
+      marked |= MarkPid(process.pid, i + 1).ok();
+    }
+  }
+  return marked;
+}
+
+}  // namespace profd

@@ -1,0 +1,579 @@
+#include "daemon/unwind/cfi.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace profd {
+namespace {
+
+constexpr uint32_t kExtendedLength = 0xffffffff;
+constexpr uint32_t kFirstReservedLength = 0xfffffff0;
+constexpr uint64_t kMaxAugmentation = 16;
+// Compilers make initial instructions of 3 to 20 bytes, and nest remember_state once or twice.
+constexpr uint64_t kMaxInitialInstructions = 4096;
+constexpr size_t kMaxRememberedStates = 32;
+constexpr size_t kCacheSize = 256;
+// Files share a common entry among all functions of an object; a well-formed one is nowhere near.
+constexpr uint64_t kBudgetFactor = 16;
+constexpr uint64_t kBudgetBase = 1 << 20;
+constexpr uint64_t kCommonCost = 64;  // of parsing one, beside its bytes
+
+// DW_EH_PE_* formats and bases.
+enum PointerFormat : uint8_t {
+  kAbsolute = 0x00,
+  kUleb128 = 0x01,
+  kUdata2 = 0x02,
+  kUdata4 = 0x03,
+  kUdata8 = 0x04,
+  kSleb128 = 0x09,
+  kSdata2 = 0x0a,
+  kSdata4 = 0x0b,
+  kSdata8 = 0x0c,
+};
+enum PointerBase : uint8_t {
+  kPcRelative = 0x10,
+  kTextRelative = 0x20,
+  kDataRelative = 0x30,
+  kAligned = 0x50,
+};
+
+// Call frame instructions. The first three carry an operand in their low six bits.
+enum CfaOpcode : uint8_t {
+  kAdvanceLoc = 0x40,
+  kOffset = 0x80,
+  kRestore = 0xc0,
+  kNop = 0x00,
+  kSetLoc = 0x01,
+  kAdvanceLoc1 = 0x02,
+  kAdvanceLoc2 = 0x03,
+  kAdvanceLoc4 = 0x04,
+  kOffsetExtended = 0x05,
+  kRestoreExtended = 0x06,
+  kUndefined = 0x07,
+  kSameValue = 0x08,
+  kRegister = 0x09,
+  kRememberState = 0x0a,
+  kRestoreState = 0x0b,
+  kDefCfa = 0x0c,
+  kDefCfaRegister = 0x0d,
+  kDefCfaOffset = 0x0e,
+  kDefCfaExpression = 0x0f,
+  kExpression = 0x10,
+  kOffsetExtendedSf = 0x11,
+  kDefCfaSf = 0x12,
+  kDefCfaOffsetSf = 0x13,
+  kValOffset = 0x14,
+  kValOffsetSf = 0x15,
+  kValExpression = 0x16,
+  kGnuArgsSize = 0x2e,
+  kGnuNegativeOffsetExtended = 0x2f,
+};
+
+// Operations of DWARF expressions.
+constexpr uint8_t kOpDeref = 0x06;
+constexpr uint8_t kOpAnd = 0x1a;
+constexpr uint8_t kOpPlus = 0x22;
+constexpr uint8_t kOpShl = 0x24;
+constexpr uint8_t kOpGe = 0x2a;
+constexpr uint8_t kOpLit0 = 0x30;
+constexpr uint8_t kOpBreg0 = 0x70;
+constexpr uint8_t kLastBreg = 31;
+
+std::optional<uint64_t> ReadPointerFormat(ByteReader& reader, uint8_t format) {
+  uint64_t value = 0;
+  switch (format) {
+    case kAbsolute:
+    case kUdata8:
+    case kSdata8:
+      value = reader.Read<uint64_t>();
+      break;
+    case kUleb128:
+      value = reader.ReadUleb();
+      break;
+    case kUdata2:
+      value = reader.Read<uint16_t>();
+      break;
+    case kUdata4:
+      value = reader.Read<uint32_t>();
+      break;
+    case kSleb128:
+      value = static_cast<uint64_t>(reader.ReadSleb());
+      break;
+    case kSdata2:
+      value = static_cast<uint64_t>(int64_t{reader.Read<int16_t>()});
+      break;
+    case kSdata4:
+      value = static_cast<uint64_t>(int64_t{reader.Read<int32_t>()});
+      break;
+    default:
+      return std::nullopt;
+  }
+  if (!reader.ok()) return std::nullopt;
+  return value;
+}
+
+// register + offset, when an expression begins with exactly that.
+struct BasedAddress {
+  uint64_t reg = 0;
+  int64_t offset = 0;
+};
+
+std::optional<BasedAddress> ReadBasedAddress(ByteReader& reader) {
+  const uint8_t op = reader.Read<uint8_t>();
+  if (op < kOpBreg0 || op > kOpBreg0 + kLastBreg) return std::nullopt;
+  BasedAddress address;
+  address.reg = op - kOpBreg0;
+  address.offset = reader.ReadSleb();
+  if (!reader.ok()) return std::nullopt;
+  return address;
+}
+
+// What linkers write for a lazy PLT: after the `push` of an entry the stack is one word deeper.
+// breg7 8, breg16 0, lit15, and, lit<threshold>, ge, lit3, shl, plus.
+std::optional<int64_t> PltThreshold(std::span<const uint8_t> expression) {
+  constexpr std::array<uint8_t, 6> kHead = {kOpBreg0 + kDwarfRsp,           8, kOpBreg0 + 16, 0,
+                                            kOpLit0 + 15, kOpAnd};
+  constexpr std::array<uint8_t, 4> kTail = {kOpGe, kOpLit0 + 3, kOpShl, kOpPlus};
+  if (expression.size() != kHead.size() + 1 + kTail.size()) return std::nullopt;
+  if (!std::equal(kHead.begin(), kHead.end(), expression.begin()) ||
+      !std::equal(kTail.begin(), kTail.end(), expression.end() - kTail.size())) {
+    return std::nullopt;
+  }
+  const int threshold = expression[kHead.size()] - kOpLit0;
+  if (threshold < 0 || threshold > 15) return std::nullopt;
+  return threshold;
+}
+
+CfaRule CfaFromExpression(std::span<const uint8_t> expression) {
+  if (const std::optional<int64_t> threshold = PltThreshold(expression)) {
+    return {CfaRule::Kind::kPlt, kDwarfRsp, *threshold};
+  }
+  ByteReader reader(expression);
+  const std::optional<BasedAddress> address = ReadBasedAddress(reader);
+  if (address && reader.remaining() == 0) {
+    return {CfaRule::Kind::kRegister, address->reg, address->offset};
+  }
+  if (address && reader.remaining() == 1 && reader.Read<uint8_t>() == kOpDeref) {
+    return {CfaRule::Kind::kDereference, address->reg, address->offset};
+  }
+  return {CfaRule::Kind::kOther, 0, 0};
+}
+
+RegisterRule RegisterFromExpression(std::span<const uint8_t> expression) {
+  ByteReader reader(expression);
+  const std::optional<BasedAddress> address = ReadBasedAddress(reader);
+  if (address && reader.remaining() == 0) {
+    return {RegisterRule::Kind::kAtRegister, address->reg, address->offset};
+  }
+  return {RegisterRule::Kind::kOther, 0, 0};
+}
+
+}  // namespace
+
+std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
+                                           uint64_t field_address, uint64_t data_base,
+                                           uint64_t text_base) {
+  if (encoding == kPointerOmit || (encoding & kPointerIndirect) != 0) return std::nullopt;
+  uint64_t base = 0;
+  switch (encoding & kPointerBaseMask) {
+    case 0:
+      break;
+    case kPcRelative:
+      base = field_address + reader.position();
+      break;
+    case kTextRelative:
+      base = text_base;
+      break;
+    case kDataRelative:
+      base = data_base;
+      break;
+    default:
+      return std::nullopt;
+  }
+  const std::optional<uint64_t> value =
+      ReadPointerFormat(reader, encoding & kPointerFormatMask);
+  if (!value) return std::nullopt;
+  return base + *value;
+}
+
+// One run of call frame instructions over a state.
+class FrameReader::Program {
+ public:
+  using Stretch = absl::FunctionRef<void(uint64_t, uint64_t, const FrameState&)>;
+
+  // `initial` is what DW_CFA_restore goes back to; null while it is itself being made.
+  Program(FrameReader& frames, const Common& common, const FrameState* initial, FrameState& state,
+          uint64_t begin, uint64_t end)
+      : frames_(frames),
+        common_(common),
+        initial_(initial),
+        state_(state),
+        location_(begin),
+        end_(end),
+        remembered_(frames.remembered_) {
+    remembered_.clear();
+  }
+
+  // False when the instructions are malformed. Stops early past the end of the function.
+  bool Run(ByteReader reader, Stretch stretch) {
+    while (reader.remaining() > 0 && location_ < end_) {
+      if (!Step(reader, stretch) || !reader.ok()) return false;
+    }
+    if (location_ < end_) stretch(location_, end_, state_);
+    return true;
+  }
+
+ private:
+  bool Step(ByteReader& reader, Stretch stretch) {
+    const uint8_t opcode = reader.Read<uint8_t>();
+    const uint8_t operand = opcode & 0x3f;
+    switch (opcode & 0xc0) {
+      case kAdvanceLoc:
+        return Advance(operand, stretch);
+      case kOffset:
+        return SetFromCfa(operand, RegisterRule::Kind::kAtCfa, reader.ReadUleb());
+      case kRestore:
+        return Restore(operand);
+      default:
+        return StepExtended(opcode, reader, stretch);
+    }
+  }
+
+  bool StepExtended(uint8_t opcode, ByteReader& reader, Stretch stretch) {
+    switch (opcode) {
+      case kNop:
+        return true;
+      case kSetLoc: {
+        const std::optional<uint64_t> location = frames_.ReadPointer(reader, common_.encoding);
+        return location && *location >= location_ && MoveTo(*location, stretch);
+      }
+      case kAdvanceLoc1:
+        return Advance(reader.Read<uint8_t>(), stretch);
+      case kAdvanceLoc2:
+        return Advance(reader.Read<uint16_t>(), stretch);
+      case kAdvanceLoc4:
+        return Advance(reader.Read<uint32_t>(), stretch);
+      case kOffsetExtended: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetFromCfa(reg, RegisterRule::Kind::kAtCfa, reader.ReadUleb());
+      }
+      case kOffsetExtendedSf: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetFromCfa(reg, RegisterRule::Kind::kAtCfa,
+                          static_cast<uint64_t>(reader.ReadSleb()));
+      }
+      case kGnuNegativeOffsetExtended: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetFromCfa(reg, RegisterRule::Kind::kAtCfa, -reader.ReadUleb());
+      }
+      case kRestoreExtended:
+        return Restore(reader.ReadUleb());
+      case kUndefined:
+        return Set(reader.ReadUleb(), {RegisterRule::Kind::kUndefined, 0, 0});
+      case kSameValue:
+        return Set(reader.ReadUleb(), {RegisterRule::Kind::kSame, 0, 0});
+      case kRegister: {
+        const uint64_t reg = reader.ReadUleb();
+        reader.ReadUleb();
+        return Set(reg, {RegisterRule::Kind::kOther, 0, 0});
+      }
+      case kValOffset: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetFromCfa(reg, RegisterRule::Kind::kCfaValue, reader.ReadUleb());
+      }
+      case kValOffsetSf: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetFromCfa(reg, RegisterRule::Kind::kCfaValue,
+                          static_cast<uint64_t>(reader.ReadSleb()));
+      }
+      case kExpression: {
+        const uint64_t reg = reader.ReadUleb();
+        return Set(reg, RegisterFromExpression(reader.ReadBytes(reader.ReadUleb())));
+      }
+      case kValExpression: {
+        const uint64_t reg = reader.ReadUleb();
+        reader.ReadBytes(reader.ReadUleb());
+        return Set(reg, {RegisterRule::Kind::kOther, 0, 0});
+      }
+      case kRememberState:
+        if (remembered_.size() >= kMaxRememberedStates) return false;
+        remembered_.push_back(state_);
+        return true;
+      case kRestoreState:
+        if (remembered_.empty()) return false;
+        state_ = remembered_.back();
+        remembered_.pop_back();
+        return true;
+      case kDefCfa: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetCfa(reg, reader.ReadUleb());
+      }
+      case kDefCfaSf: {
+        const uint64_t reg = reader.ReadUleb();
+        return SetCfa(reg, Factored(static_cast<uint64_t>(reader.ReadSleb())));
+      }
+      case kDefCfaRegister: {
+        const uint64_t reg = reader.ReadUleb();
+        return CfaIsRegister() && SetCfa(reg, static_cast<uint64_t>(state_.cfa.offset));
+      }
+      case kDefCfaOffset: {
+        const uint64_t offset = reader.ReadUleb();
+        return CfaIsRegister() && SetCfa(state_.cfa.reg, offset);
+      }
+      case kDefCfaOffsetSf: {
+        const uint64_t offset = Factored(static_cast<uint64_t>(reader.ReadSleb()));
+        return CfaIsRegister() && SetCfa(state_.cfa.reg, offset);
+      }
+      case kDefCfaExpression:
+        state_.cfa = CfaFromExpression(reader.ReadBytes(reader.ReadUleb()));
+        return true;
+      case kGnuArgsSize:
+        reader.ReadUleb();
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  bool Advance(uint64_t delta, Stretch stretch) {
+    uint64_t bytes = 0;
+    if (__builtin_mul_overflow(delta, common_.code_align, &bytes) || bytes > end_ - location_) {
+      bytes = end_ - location_;
+    }
+    return MoveTo(location_ + bytes, stretch);
+  }
+
+  // `location` is not before the present one.
+  bool MoveTo(uint64_t location, Stretch stretch) {
+    if (location > end_) location = end_;
+    if (location > location_) stretch(location_, location, state_);
+    location_ = location;
+    return true;
+  }
+
+  // Modulo 2^64, as the addresses it makes are.
+  uint64_t Factored(uint64_t value) const {
+    return value * static_cast<uint64_t>(common_.data_align);
+  }
+
+  bool CfaIsRegister() const { return state_.cfa.kind == CfaRule::Kind::kRegister; }
+
+  bool SetCfa(uint64_t reg, uint64_t offset) {
+    state_.cfa = {CfaRule::Kind::kRegister, reg, static_cast<int64_t>(offset)};
+    return true;
+  }
+
+  bool SetFromCfa(uint64_t reg, RegisterRule::Kind kind, uint64_t factored) {
+    return Set(reg, {kind, 0, static_cast<int64_t>(Factored(factored))});
+  }
+
+  bool Set(uint64_t reg, const RegisterRule& rule) {
+    if (RegisterRule* slot = Slot(state_, reg)) *slot = rule;
+    return true;
+  }
+
+  bool Restore(uint64_t reg) {
+    if (initial_ == nullptr) return false;
+    if (RegisterRule* slot = Slot(state_, reg)) *slot = *Slot(*initial_, reg);
+    return true;
+  }
+
+  // Null for a register that no walk needs.
+  template <typename State>
+  static auto Slot(State& state, uint64_t reg) -> decltype(&state.rbp) {
+    switch (reg) {
+      case kDwarfRbp:
+        return &state.rbp;
+      case kDwarfRsp:
+        return &state.rsp;
+      case kDwarfReturnAddress:
+        return &state.return_address;
+      default:
+        return nullptr;
+    }
+  }
+
+  FrameReader& frames_;
+  const Common& common_;
+  const FrameState* initial_;
+  FrameState& state_;
+  uint64_t location_;
+  const uint64_t end_;
+  std::vector<FrameState>& remembered_;
+};
+
+FrameReader::FrameReader(const FrameSection& section)
+    : section_(section),
+      budget_(section.bytes.size() * kBudgetFactor + kBudgetBase),
+      cache_(kCacheSize) {}
+
+std::optional<FrameReader::Record> FrameReader::ReadRecord(uint64_t position) const {
+  ByteReader reader(section_.bytes, position);
+  uint64_t length = reader.Read<uint32_t>();
+  if (length == kExtendedLength) {
+    length = reader.Read<uint64_t>();
+  } else if (length >= kFirstReservedLength) {
+    return std::nullopt;
+  }
+  if (!reader.ok() || length > reader.remaining()) return std::nullopt;
+  Record record;
+  record.begin = reader.position();
+  record.end = record.begin + length;
+  // A terminator (length 0) has no id; the LSB keeps the id at 4 bytes under 64-bit lengths.
+  if (length >= sizeof(record.id)) record.id = reader.Read<uint32_t>();
+  return record;
+}
+
+uint64_t FrameReader::ForEachFunction(
+    absl::FunctionRef<void(const FrameDescription&)> found) {
+  uint64_t malformed = 0;
+  uint64_t position = 0;
+  while (position < section_.bytes.size()) {
+    const std::optional<Record> record = ReadRecord(position);
+    if (!record) return malformed + 1;  // nothing after it can be found
+    const bool terminator = record->begin == record->end;
+    if (terminator && !section_.exact_size) break;
+    if (!terminator && record->id != 0) {
+      if (const std::optional<Function> function = ReadFunction(position, *record)) {
+        found(function->description);
+      } else {
+        ++malformed;
+      }
+    }
+    position = record->end;
+  }
+  return malformed;
+}
+
+bool FrameReader::Run(uint64_t position,
+                      absl::FunctionRef<void(uint64_t, uint64_t, const FrameState&)> stretch) {
+  const std::optional<Record> record = ReadRecord(position);
+  if (!record || record->id == 0) return false;
+  const std::optional<Function> function = ReadFunction(position, *record);
+  if (!function) return false;
+  const uint64_t begin = function->description.begin;
+  FrameState state = function->common->initial;
+  Program program(*this, *function->common, &function->common->initial, state, begin,
+                  begin + function->description.size);
+  return program.Run(function->program, stretch);
+}
+
+std::optional<FrameReader::Function> FrameReader::ReadFunction(uint64_t position,
+                                                               const Record& record) {
+  // The id of a function counts back from its own place to its common entry.
+  if (record.id > record.begin) return std::nullopt;
+  const Common* common = FindCommon(record.begin - record.id);
+  if (common == nullptr) return std::nullopt;
+  ByteReader reader(section_.bytes.first(record.end), record.begin + sizeof(record.id));
+  const std::optional<uint64_t> begin = ReadPointer(reader, common->encoding);
+  if (!begin) return std::nullopt;
+  const std::optional<uint64_t> size =
+      ReadPointerFormat(reader, common->encoding & kPointerFormatMask);
+  if (!size || *begin + *size < *begin) return std::nullopt;
+  if (common->augmented) reader.ReadBytes(reader.ReadUleb());
+  if (!reader.ok()) return std::nullopt;
+  return Function{{position, *begin, *size}, common, reader};
+}
+
+const FrameReader::Common* FrameReader::FindCommon(uint64_t position) {
+  Common& common = cache_[(position / 4) % kCacheSize];
+  if (common.position != position) {
+    common = Common();
+    common.position = position;
+    common.valid = !exhausted_ && ParseCommon(position, common);
+  }
+  return common.valid ? &common : nullptr;
+}
+
+bool FrameReader::ParseCommon(uint64_t position, Common& common) {
+  Charge(kCommonCost);
+  const std::optional<Record> record = ReadRecord(position);
+  if (!record || record->end - record->begin < sizeof(record->id) || record->id != 0) return false;
+  ByteReader reader(section_.bytes.first(record->end), record->begin + sizeof(record->id));
+  const bool well_formed = ParseCommonHeader(reader, common);
+  Charge(reader.position() - record->begin);
+  if (!well_formed || reader.remaining() > kMaxInitialInstructions) return false;
+  Charge(reader.remaining());
+  // Initial instructions describe one state: an address range of one byte cannot be left.
+  FrameState state = common.initial;
+  Program program(*this, common, nullptr, state, 0, 1);
+  if (!program.Run(reader, [](uint64_t, uint64_t, const FrameState&) {})) return false;
+  common.initial = state;
+  return true;
+}
+
+bool FrameReader::ParseCommonHeader(ByteReader& reader, Common& common) {
+  const uint8_t version = reader.Read<uint8_t>();
+  const std::string_view augmentation = reader.ReadString(kMaxAugmentation);
+  if (version != 1 && version != 3 && version != 4) return false;
+  if (version == 4) {
+    const uint8_t address_size = reader.Read<uint8_t>();
+    const uint8_t segment_size = reader.Read<uint8_t>();
+    if (address_size != sizeof(uint64_t) || segment_size != 0) return false;
+  }
+  common.code_align = reader.ReadUleb();
+  common.data_align = reader.ReadSleb();
+  const uint64_t return_column = version == 1 ? reader.Read<uint8_t>() : reader.ReadUleb();
+  if (return_column != kDwarfReturnAddress) return false;
+  return ParseAugmentation(reader, augmentation, common) && reader.ok();
+}
+
+bool FrameReader::ParseAugmentation(ByteReader& reader, std::string_view augmentation,
+                                    Common& common) {
+  if (augmentation.empty()) return true;
+  if (augmentation[0] != 'z') return false;
+  common.augmented = true;
+  const uint64_t size = reader.ReadUleb();
+  const uint64_t begin = reader.position();
+  const std::span<const uint8_t> rest = reader.ReadBytes(size);
+  if (!reader.ok()) return false;
+  ByteReader data(section_.bytes.first(begin + rest.size()), begin);
+  for (const char letter : augmentation.substr(1)) {
+    switch (letter) {
+      case 'R':
+        common.encoding = data.Read<uint8_t>();
+        break;
+      case 'L':
+        data.Read<uint8_t>();
+        break;
+      case 'P': {
+        const uint8_t encoding = data.Read<uint8_t>();
+        if (encoding == kPointerOmit) break;
+        if ((encoding & kPointerBaseMask) == kAligned) {
+          const uint64_t address = section_.address + data.position();
+          data.ReadBytes(-address % sizeof(uint64_t));
+          data.Read<uint64_t>();
+        } else if (!ReadPointerFormat(data, encoding & kPointerFormatMask)) {
+          return false;
+        }
+        break;
+      }
+      case 'S':
+        common.initial.signal_frame = true;
+        break;
+      case 'B':
+      case 'G':
+        break;  // arm64: pointer authentication, memory tagging
+      default:
+        return false;
+    }
+  }
+  return data.ok();
+}
+
+std::optional<uint64_t> FrameReader::ReadPointer(ByteReader& reader, uint8_t encoding) const {
+  return ReadEncodedPointer(reader, encoding, section_.address, section_.data_base,
+                            section_.text_base);
+}
+
+void FrameReader::Charge(uint64_t bytes) {
+  if (bytes > budget_) {
+    exhausted_ = true;
+    budget_ = 0;
+  } else {
+    budget_ -= bytes;
+  }
+}
+
+}  // namespace profd

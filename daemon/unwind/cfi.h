@@ -1,0 +1,145 @@
+// Reads .eh_frame: finds its functions and runs their call frame instructions.
+// Format: DWARF 5 section 6.4, and the LSB's chapter on .eh_frame for what differs from it.
+#ifndef PROFD_DAEMON_UNWIND_CFI_H_
+#define PROFD_DAEMON_UNWIND_CFI_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "daemon/unwind/byte_reader.h"
+
+namespace profd {
+
+// x86-64 DWARF register numbers (psABI figure 3.36).
+inline constexpr uint64_t kDwarfRbp = 6;
+inline constexpr uint64_t kDwarfRsp = 7;
+inline constexpr uint64_t kDwarfReturnAddress = 16;
+
+// DW_EH_PE_*: how a pointer is encoded.
+inline constexpr uint8_t kPointerOmit = 0xff;
+inline constexpr uint8_t kPointerIndirect = 0x80;
+inline constexpr uint8_t kPointerBaseMask = 0x70;
+inline constexpr uint8_t kPointerFormatMask = 0x0f;
+
+// The bytes of an .eh_frame and what the pointers in it count from.
+struct FrameSection {
+  std::span<const uint8_t> bytes;
+  uint64_t address = 0;    // of the first byte
+  uint64_t data_base = 0;  // address of .eh_frame_hdr
+  uint64_t text_base = 0;  // address of the first executable segment
+  bool exact_size = true;  // false: `bytes` runs past the section, a terminator ends it
+};
+
+// Reads one pointer. Empty when malformed, omitted, indirect or of an encoding not in use.
+// `field_address` is the address of the reader's first byte.
+std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
+                                           uint64_t field_address, uint64_t data_base,
+                                           uint64_t text_base);
+
+struct CfaRule {
+  enum class Kind : uint8_t {
+    kUnset,
+    kRegister,     // reg + offset
+    kDereference,  // *(reg + offset)
+    kPlt,          // rsp + 8 + ((rip & 15) >= offset) * 8
+    kOther,
+  };
+  Kind kind = Kind::kUnset;
+  uint64_t reg = 0;
+  int64_t offset = 0;
+};
+
+struct RegisterRule {
+  enum class Kind : uint8_t {
+    kUnset,
+    kSame,
+    kUndefined,
+    kAtCfa,       // *(CFA + offset)
+    kCfaValue,    // CFA + offset itself
+    kAtRegister,  // *(reg + offset)
+    kOther,
+  };
+  Kind kind = Kind::kUnset;
+  uint64_t reg = 0;
+  int64_t offset = 0;
+};
+
+// The rules in force at one address, of the registers a walk needs.
+struct FrameState {
+  CfaRule cfa;
+  RegisterRule rbp;
+  RegisterRule rsp;
+  RegisterRule return_address;
+  bool signal_frame = false;
+};
+
+// Where one function's description lies and what it covers.
+struct FrameDescription {
+  uint64_t position = 0;  // of its record in the section
+  uint64_t begin = 0;     // address
+  uint64_t size = 0;      // bytes of code
+};
+
+// Interprets one .eh_frame. Total work is linear in the size of the section: what goes beyond a
+// generous multiple of it sets exhausted() and every later call fails.
+class FrameReader {
+ public:
+  explicit FrameReader(const FrameSection& section);
+
+  // Calls `found` for each function in file order. Returns the number of malformed descriptions.
+  uint64_t ForEachFunction(absl::FunctionRef<void(const FrameDescription&)> found);
+
+  // Runs the instructions of the description at `position`, calling `stretch(begin, end, state)`
+  // for each non-empty range of addresses in rising order. False when malformed: what was
+  // reported until then must be dropped.
+  bool Run(uint64_t position,
+           absl::FunctionRef<void(uint64_t, uint64_t, const FrameState&)> stretch);
+
+  bool exhausted() const { return exhausted_; }
+
+ private:
+  // What the functions of one common information entry share.
+  struct Common {
+    uint64_t position = UINT64_MAX;
+    bool valid = false;
+    bool augmented = false;  // has a length of augmentation data
+    uint8_t encoding = 0;
+    uint64_t code_align = 1;
+    int64_t data_align = 1;
+    FrameState initial;
+  };
+  struct Record {
+    uint64_t begin = 0;  // position of the id field
+    uint64_t end = 0;
+    uint32_t id = 0;
+  };
+  struct Function {
+    FrameDescription description;
+    const Common* common = nullptr;
+    ByteReader program;
+  };
+  class Program;
+
+  std::optional<Record> ReadRecord(uint64_t position) const;
+  std::optional<Function> ReadFunction(uint64_t position, const Record& record);
+  const Common* FindCommon(uint64_t position);
+  bool ParseCommon(uint64_t position, Common& common);
+  bool ParseCommonHeader(ByteReader& reader, Common& common);
+  bool ParseAugmentation(ByteReader& reader, std::string_view augmentation, Common& common);
+  std::optional<uint64_t> ReadPointer(ByteReader& reader, uint8_t encoding) const;
+  void Charge(uint64_t bytes);
+
+  const FrameSection section_;
+  uint64_t budget_;  // bytes of shared entries that may still be parsed
+  bool exhausted_ = false;
+  std::vector<Common> cache_;  // direct-mapped by position
+  std::vector<FrameState> remembered_;  // kept between runs for its memory
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_UNWIND_CFI_H_

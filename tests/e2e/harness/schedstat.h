@@ -1,0 +1,39 @@
+// The kernel's account of threads, read from outside: /proc/PID/task/TID/schedstat.
+#ifndef PROFD_TESTS_E2E_HARNESS_SCHEDSTAT_H_
+#define PROFD_TESTS_E2E_HARNESS_SCHEDSTAT_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tests/e2e/harness/daemon.h"
+
+namespace profd::e2e {
+
+struct ThreadTimes {
+  int64_t read_wall_ns = 0;
+  int64_t on_cpu_ns = 0;
+  int64_t runqueue_ns = 0;
+};
+using Schedstat = std::map<int, ThreadTimes>;  // by TID
+
+// All threads of these processes; those that end meanwhile are left out.
+Schedstat ReadSchedstat(const std::vector<int>& pids);
+
+// The processes whose parent is `pid`, and `pid` itself.
+std::vector<int> WithChildren(int pid);
+
+// An edge of a window: the instant up to which profd accounted, and the kernel's account of the
+// threads at that instant, interpolated between readings just before and just after.
+struct Edge {
+  int64_t wall_ns = 0;
+  Schedstat threads;
+  Answer answer;  // of the fetch that made the edge
+};
+absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
+                              const std::vector<int>& pids);
+
+}  // namespace profd::e2e
+
+#endif  // PROFD_TESTS_E2E_HARNESS_SCHEDSTAT_H_

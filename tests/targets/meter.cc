@@ -1,0 +1,113 @@
+#include "tests/targets/meter.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+namespace waiter {
+namespace {
+
+int64_t Read(clockid_t clock) {
+  timespec ts;
+  clock_gettime(clock, &ts);
+  return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
+}
+
+pthread_mutex_t reports_mutex = PTHREAD_MUTEX_INITIALIZER;
+std::string* const reports = new std::string;
+
+}  // namespace
+
+int64_t Now() { return Read(CLOCK_MONOTONIC); }
+int64_t ThreadCpu() { return Read(CLOCK_THREAD_CPUTIME_ID); }
+
+Meter::Meter(const char* name) : name_(name), tid_(static_cast<int>(syscall(SYS_gettid))) {
+  begin_ = Now();
+  cpu_begin_ = ThreadCpu();
+  if (tid_ != getpid()) pthread_setname_np(pthread_self(), name);
+}
+
+Meter::~Meter() { Publish(); }
+
+void Meter::Begin() {
+  wait_cpu_begin_ = ThreadCpu();
+  wait_begin_ = Now();
+}
+
+void Meter::End(int path) {
+  const int64_t end = Now();
+  wait_wall_ += end - wait_begin_;
+  wait_cpu_ += ThreadCpu() - wait_cpu_begin_;
+  waits_.push_back({wait_begin_, end, path});
+}
+
+void Meter::Publish() {
+  if (published_) return;
+  published_ = true;
+  std::string waits;
+  char text[512];
+  for (const Interval& wait : waits_) {
+    snprintf(text, sizeof(text), "%s[%lld,%lld,%d]", waits.empty() ? "" : ",",
+             static_cast<long long>(wait.begin), static_cast<long long>(wait.end), wait.path);
+    waits += text;
+  }
+  const int64_t cpu = ThreadCpu() - cpu_begin_;
+  const int64_t end = Now();
+  snprintf(text, sizeof(text),
+           "{\"name\":\"%s\",\"tid\":%d,\"begin_ns\":%lld,\"end_ns\":%lld,\"cpu_ns\":%lld,"
+           "\"wait_wall_ns\":%lld,\"wait_cpu_ns\":%lld,\"waits\":[",
+           name_.c_str(), tid_, static_cast<long long>(begin_), static_cast<long long>(end),
+           static_cast<long long>(cpu), static_cast<long long>(wait_wall_),
+           static_cast<long long>(wait_cpu_));
+  pthread_mutex_lock(&reports_mutex);
+  if (!reports->empty()) *reports += ',';
+  *reports += text + waits + "]}";
+  pthread_mutex_unlock(&reports_mutex);
+}
+
+pthread_t Start(void* (*body)(void*), void* argument) {
+  pthread_t thread;
+  Check(pthread_create(&thread, nullptr, body, argument) == 0, "pthread_create");
+  return thread;
+}
+
+void Join(pthread_t thread) { Check(pthread_join(thread, nullptr) == 0, "pthread_join"); }
+
+void PrintReport() {
+  pthread_mutex_lock(&reports_mutex);
+  char head[128];
+  const int64_t offset = Read(CLOCK_REALTIME) - Now();
+  snprintf(head, sizeof(head), "{\"pid\":%d,\"wall_offset_ns\":%lld,\"threads\":[", getpid(),
+           static_cast<long long>(offset));
+  const std::string line = head + *reports + "]}\n";
+  reports->clear();
+  pthread_mutex_unlock(&reports_mutex);
+  // A pipe takes more than PIPE_BUF bytes in pieces.
+  for (size_t done = 0; done < line.size();) {
+    const ssize_t n = write(STDOUT_FILENO, line.data() + done, line.size() - done);
+    Check(n > 0, "write of the report");
+    done += static_cast<size_t>(n);
+  }
+}
+
+void Check(bool ok, const char* what) {
+  if (ok) return;
+  fprintf(stderr, "waiter: %s: %s\n", what, strerror(errno));
+  _exit(3);
+}
+
+// Inlined into nobody's frame: a leaf of ours below the function that asked to sleep.
+KEEP_FRAME void MeteredSleep(Meter* meter, int64_t us, int path) {
+  timespec ts{us / 1'000'000, us % 1'000'000 * 1000};
+  meter->Begin();
+  while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR) {
+  }
+  meter->End(path);
+}
+
+}  // namespace waiter

@@ -1,0 +1,52 @@
+// The ways to wait. Each runs to its end and returns; its threads have published their meters.
+#ifndef PROFD_TESTS_TARGETS_SCENARIOS_H_
+#define PROFD_TESTS_TARGETS_SCENARIOS_H_
+
+#include <cstdint>
+
+namespace waiter {
+
+struct Arguments {
+  const char* program;  // path of this executable
+  int count;
+  const char* const* values;
+
+  // The argument at `index` as a number, or `otherwise` when it was not given.
+  int64_t Number(int index, int64_t otherwise) const;
+  // As text; "" when it was not given.
+  const char* Text(int index) const;
+};
+
+// naps.cc
+void Naps(const Arguments& arguments);      // US COUNT
+void TwoPaths(const Arguments& arguments);  // MILLISECONDS SEED
+void Migrate(const Arguments& arguments);   // COUNT: another CPU before each nap of 5 ms
+
+// blocking.cc
+void Mutex(const Arguments& arguments);     // COUNT: held 20 ms each
+void Poll(const Arguments& arguments);      // COUNT: a byte every 20 ms, poll and epoll_wait
+void Stuck(const Arguments& arguments);     // read of a pipe that nobody writes
+void Deadlock(const Arguments& arguments);  // two mutexes taken crosswise
+void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault; 20 ms each
+
+// io.cc
+void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write
+void Fsync(const Arguments& arguments);     // MILLISECONDS DIRECTORY
+
+// spin.cc
+void Spin(const Arguments& arguments);  // MILLISECONDS THREADS: all on one CPU
+
+// frames.cc
+void BigFrame(const Arguments& arguments);   // COUNT: frames of 40,000 and 100,000 bytes
+void Deep(const Arguments& arguments);       // DEPTH COUNT
+void Coroutine(const Arguments& arguments);  // COUNT: naps on a stack made with makecontext
+void Signal(const Arguments& arguments);     // COUNT: naps in a handler, on three kinds of stacks
+
+// lifecycle.cc
+void ShortThreads(const Arguments& arguments);  // COUNT: threads of one nap of 50 ms
+void Fork(const Arguments& arguments);          // MILLISECONDS: child naps, then execs `naps`
+void Plugin(const Arguments& arguments);        // COUNT PATH: naps inside a loaded library
+
+}  // namespace waiter
+
+#endif  // PROFD_TESTS_TARGETS_SCENARIOS_H_

@@ -1,0 +1,345 @@
+// profctl from its command line to its exit status, against a server in this process.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "client/cli.h"
+#include "gmock/gmock.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "profd/v1/profiler.grpc.pb.h"
+#include "tests/unit/fixture_profile.h"
+
+namespace profctl {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class FakeDaemon final : public profd::v1::Profiler::Service {
+ public:
+  grpc::Status Fetch(grpc::ServerContext*, const profd::v1::FetchRequest* request,
+                     grpc::ServerWriter<profd::v1::FetchResponse>* writer) override {
+    asked = *request;
+    for (const profd::v1::FetchResponse& part : answer) writer->Write(part);
+    return outcome;
+  }
+  grpc::Status GetStatus(grpc::ServerContext*, const profd::v1::GetStatusRequest*,
+                         profd::v1::GetStatusResponse* response) override {
+    *response = status;
+    return outcome;
+  }
+
+  std::vector<profd::v1::FetchResponse> answer = ServerAnswer().Parts();
+  profd::v1::GetStatusResponse status;
+  grpc::Status outcome;
+  profd::v1::FetchRequest asked;
+};
+
+struct Outcome {
+  int code;
+  std::string out;
+  std::string err;
+};
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    unsetenv("PROFCTL_SERVER");
+    std::string pattern = fs::temp_directory_path() / "profctl-test-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    before_ = fs::current_path();
+    fs::current_path(directory_);
+    address_ = "unix://" + (directory_ / "d.sock").string();
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address_, grpc::InsecureServerCredentials(), nullptr);
+    builder.RegisterService(&daemon_);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+  }
+  void TearDown() override {
+    server_->Shutdown();
+    fs::current_path(before_);
+    fs::remove_all(directory_);
+  }
+
+  Outcome RunAt(const std::string& address, std::vector<std::string> arguments) {
+    std::vector<std::string> all = {"profctl", "--server", address};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<const char*> argv;
+    for (const std::string& argument : all) argv.push_back(argument.c_str());
+    std::ostringstream out, err;
+    const int code = Run(static_cast<int>(argv.size()), argv.data(), out, err, false);
+    return {code, out.str(), err.str()};
+  }
+  Outcome Do(std::vector<std::string> arguments) { return RunAt(address_, std::move(arguments)); }
+
+  // Every error is one line that begins with the program's name.
+  void ExpectFailure(const Outcome& outcome, int code, const std::string& part) {
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, StartsWith("profctl: "));
+    EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty());
+  }
+
+  std::vector<std::string> Files() {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory_)) {
+      if (entry.is_regular_file()) names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  static std::string Content(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  FakeDaemon daemon_;
+  std::unique_ptr<grpc::Server> server_;
+  fs::path directory_, before_;
+  std::string address_;
+};
+
+TEST_F(CommandsTest, WritesAFlameGraphAndPrintsASummary) {
+  const Outcome outcome = Do({"fetch"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(Files(), ::testing::ElementsAre("profd-reth-4242-20260131T130600Z.svg"));
+  EXPECT_THAT(outcome.out, HasSubstr("tokio-rt-worker"));
+  EXPECT_THAT(outcome.out, HasSubstr("Flame graph: profd-reth-4242-20260131T130600Z.svg"));
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(Content(Files()[0]), StartsWith("<?xml"));
+}
+
+TEST_F(CommandsTest, NeverReplacesAFileThatWasNotNamed) {
+  ASSERT_EQ(Do({"fetch"}).code, 0);
+  ASSERT_EQ(Do({"fetch"}).code, 0);
+  ASSERT_EQ(Do({"fetch", "--format", "svg"}).code, 0);
+  EXPECT_THAT(Files(), ::testing::ElementsAre("profd-reth-4242-20260131T130600Z-1.svg",
+                                              "profd-reth-4242-20260131T130600Z-2.svg",
+                                              "profd-reth-4242-20260131T130600Z.svg"));
+}
+
+TEST_F(CommandsTest, DataGoesToStdoutAndRemarksToStderr) {
+  const Outcome folded = Do({"fetch", "--format", "folded"});
+  ASSERT_EQ(folded.code, 0) << folded.err;
+  EXPECT_THAT(folded.out, HasSubstr("mdbx_txn_commit"));
+  EXPECT_THAT(folded.out, Not(HasSubstr("profctl:")));
+  EXPECT_THAT(folded.err, HasSubstr("517 s of idle waits folded away; --idle shows them"));
+  EXPECT_THAT(folded.err, HasSubstr("lost 4 torn_walk"));
+  const Outcome json = Do({"fetch", "--format", "json", "-o", "-"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out)["format"], "profd-profile");
+  EXPECT_THAT(Do({"fetch", "-o", "-"}).out, StartsWith("<?xml"));
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(CommandsTest, IdleShowsIdleWaits) {
+  EXPECT_THAT(Do({"fetch", "--format", "folded"}).out, Not(HasSubstr("park_condvar")));
+  const Outcome shown = Do({"fetch", "--format", "folded", "--idle"});
+  EXPECT_THAT(shown.out, HasSubstr("park_condvar"));
+  EXPECT_THAT(shown.err, Not(HasSubstr("folded away")));
+}
+
+TEST_F(CommandsTest, FormatFollowsTheFile) {
+  for (const char* name : {"a.svg", "a.folded", "a.json"}) {
+    const Outcome outcome = Do({"fetch", "-o", name});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, HasSubstr(std::string("wrote ") + name));
+  }
+  EXPECT_THAT(Content("a.svg"), StartsWith("<?xml"));
+  EXPECT_THAT(Content("a.folded"), HasSubstr(";[lock] "));
+  EXPECT_THAT(Content("a.json"), StartsWith("{\"format\":\"profd-profile\""));
+  ASSERT_EQ(Do({"fetch", "-o", "x", "--format", "json"}).code, 0);
+  EXPECT_THAT(Content("x"), StartsWith("{"));
+  ExpectFailure(Do({"fetch", "-o", "a.png"}), 2, "cannot tell the format of 'a.png'");
+}
+
+TEST_F(CommandsTest, FilesAppearWholeOrNotAtAll) {
+  std::ofstream("old.json") << "old";
+  fs::create_symlink("old.json", "link.json");
+  ASSERT_EQ(Do({"fetch", "-o", "link.json"}).code, 0);
+  EXPECT_TRUE(fs::is_symlink("link.json"));
+  EXPECT_THAT(Content("old.json"), StartsWith("{"));
+  ExpectFailure(Do({"fetch", "-o", "missing/a.svg"}), 1, "cannot write missing/a.svg");
+  const Outcome full = Do({"fetch", "-o", "/dev/full", "--format", "json"});
+  ExpectFailure(full, 1, "cannot write /dev/full: No space left on device");
+  daemon_.answer = ServerAnswer().Parts(false);
+  ExpectFailure(Do({"fetch", "-o", "new.json"}), 1, "answer incomplete");
+  EXPECT_THAT(Files(), ::testing::ElementsAre("old.json"));
+}
+
+TEST_F(CommandsTest, AsksForWhatWasTyped) {
+  const Outcome outcome =
+      Do({"fetch", "--since", "5m", "--to", "1769864760", "--target", "4242", "--target", "^re",
+          "--thread", "tokio", "--reason", "lock,disk", "--reason", "lock", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(daemon_.asked.since_ns(), 300'000'000'000);
+  EXPECT_EQ(daemon_.asked.end_ns(), 1'769'864'760'000'000'000);
+  EXPECT_THAT(daemon_.asked.targets(), ::testing::ElementsAre("4242", "^re"));
+  EXPECT_EQ(daemon_.asked.thread_regex(), "tokio");
+  EXPECT_THAT(daemon_.asked.reasons(),
+              ::testing::ElementsAre(profd::v1::REASON_LOCK, profd::v1::REASON_DISK));
+  ASSERT_EQ(Do({"fetch", "--from", "2020-01-31T13:05:00Z", "--format", "json"}).code, 0);
+  EXPECT_EQ(daemon_.asked.begin_ns(), 1'580'475'900'000'000'000);
+  EXPECT_EQ(daemon_.asked.since_ns(), 0);
+}
+
+TEST_F(CommandsTest, WrongCommandLines) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{}, "ubcommand"},
+      {{"dance"}, "dance"},
+      {{"fetch", "--bogus"}, "--bogus"},
+      {{"fetch", "--since"}, "--since"},
+      {{"fetch", "--since", "60"}, "--since: '60' is not a duration"},
+      {{"fetch", "--since", "0s"}, "--since: must be longer than 0"},
+      {{"fetch", "--since", "-5s"}, "--since"},
+      {{"fetch", "--since", "5s", "--from", "1"}, "cannot be combined"},
+      {{"fetch", "--from", "yesterday"}, "--from: 'yesterday' is not an instant"},
+      {{"fetch", "--from", "9000000000"}, "lies in the future"},
+      {{"fetch", "--from", "20", "--to", "10"}, "--to: must lie after --from"},
+      {{"fetch", "--target", "("}, "--target: '(' is not a regular expression"},
+      {{"fetch", "--target", ""}, "--target"},
+      {{"fetch", "--thread", "["}, "--thread: '[' is not a regular expression"},
+      {{"fetch", "--reason", "boredom"}, "'boredom' is not a reason; there are runqueue"},
+      {{"fetch", "--format", "gif"}, "'gif' is not svg, folded or json"},
+      {{"fetch", "--by", "moon"}, "'moon' is not name or thread"},
+      {{"status", "--format", "svg"}, "'svg' is not text or json"},
+  };
+  for (const auto& [arguments, part] : wrong) ExpectFailure(Do(arguments), 2, part);
+  for (const char* address : {"", "nonsense", "unix://relative", "unix:///", "host:", ":1",
+                              "host:99999", "host:x", "a b:1", "http://x:1"}) {
+    ExpectFailure(RunAt(address, {"status"}), 2, "is not an address of profd");
+  }
+}
+
+TEST_F(CommandsTest, HelpTeaches) {
+  const Outcome help = Do({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, HasSubstr("Examples:"));
+  const Outcome fetch = Do({"fetch", "--help"});
+  EXPECT_EQ(fetch.code, 0);
+  for (const ReasonInfo& reason : AllReasons()) {
+    EXPECT_THAT(fetch.out, HasSubstr("  " + std::string(reason.name) + " "));
+  }
+  EXPECT_THAT(Do({"--version"}).out, StartsWith("profctl "));
+}
+
+TEST_F(CommandsTest, SaysWhyTheDaemonCannotBeReached) {
+  const std::string nobody = "unix://" + (directory_ / "nobody.sock").string();
+  ExpectFailure(RunAt(nobody, {"fetch"}), 1, "no such socket");
+  ExpectFailure(RunAt(nobody, {"status"}), 1, "sudo profd --target");
+  ExpectFailure(RunAt(nobody, {"status"}), 1, nobody);
+  std::ofstream(directory_ / "file") << "";
+  ExpectFailure(RunAt("unix://" + (directory_ / "file").string(), {"status"}), 1,
+                "nobody listens there");
+  ExpectFailure(RunAt("unix:///" + std::string(200, 'x'), {"status"}), 1, "longer than");
+  ExpectFailure(RunAt("127.0.0.1:1", {"status"}), 1, "cannot connect to profd at 127.0.0.1:1");
+}
+
+TEST_F(CommandsTest, SaysThatTheSocketIsForbidden) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give it up";
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  ASSERT_EQ(chmod((directory_ / "d.sock").c_str(), 0600), 0);
+  ASSERT_EQ(seteuid(65534), 0);
+  const Outcome outcome = Do({"status"});
+  ASSERT_EQ(seteuid(0), 0);
+  ExpectFailure(outcome, 1, "permission denied on the socket");
+}
+
+TEST_F(CommandsTest, ServerFromTheEnvironment) {
+  setenv("PROFCTL_SERVER", address_.c_str(), 1);
+  const char* argv[] = {"profctl", "status"};
+  std::ostringstream out, err;
+  EXPECT_EQ(Run(2, argv, out, err, false), 0) << err.str();
+  unsetenv("PROFCTL_SERVER");
+}
+
+TEST_F(CommandsTest, ErrorsOfTheDaemonComeWithARemedy) {
+  const std::vector<std::pair<grpc::StatusCode, std::string>> errors = {
+      {grpc::StatusCode::NOT_FOUND, "'profctl status' lists what it watches"},
+      {grpc::StatusCode::UNAVAILABLE, "see its log"},
+      {grpc::StatusCode::RESOURCE_EXHAUSTED, "ask for less"},
+      {grpc::StatusCode::UNIMPLEMENTED, "of another version"},
+      {grpc::StatusCode::INVALID_ARGUMENT, "no target\nmatches"},
+  };
+  daemon_.answer.clear();
+  for (const auto& [code, part] : errors) {
+    daemon_.outcome = grpc::Status(code, "no target\nmatches");
+    const Outcome outcome = Do({"fetch"});
+    ExpectFailure(outcome, 1, code == grpc::StatusCode::INVALID_ARGUMENT ? "no target?matches"
+                                                                         : part);
+    EXPECT_THAT(outcome.err, HasSubstr(address_));
+  }
+}
+
+TEST_F(CommandsTest, DamagedAnswersAreRefused) {
+  daemon_.answer.erase(daemon_.answer.begin() + 1);
+  ExpectFailure(Do({"fetch"}), 1, "the answer is damaged");
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(CommandsTest, StatusForPeopleAndMachines) {
+  profd::v1::GetStatusResponse& status = daemon_.status;
+  status.set_daemon_version("0.1.0");
+  status.set_kernel_release("6.12.0");
+  status.set_started_ns(1'769'864'700'000'000'000);
+  status.set_oldest_ns(1'769'864'701'000'000'000);
+  status.set_tick_interval_ns(10'000'000);
+  status.set_threads(54);
+  status.set_modules(2);
+  profd::v1::TargetStatus& target = *status.add_targets();
+  target.set_selector("^reth$\x1b");
+  target.add_pids(4242);
+  target.set_threads(54);
+  status.add_targets()->set_selector("postgres");
+  profd::v1::LayerStatus& layer = *status.add_layers();
+  layer.set_name("switch");
+  layer.set_on(true);
+  status.add_missing("kernel names: CAP_SYSLOG is missing; start profd with it");
+  profd::v1::ModuleStatus& module = *status.add_module_list();
+  module.set_path("/usr/lib/weird.so");
+  module.set_note("no .eh_frame");
+  status.add_programs()->set_name("on_switch");
+  status.mutable_programs(0)->set_recursion_misses(3);
+  status.mutable_memory()->set_daemon_rss_bytes(30 << 20);
+  status.add_capabilities("cap_bpf");
+
+  const Outcome text = Do({"status"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* part :
+       {"profd 0.1.0 on Linux 6.12.0", "2026-01-31 13:05:00", "^reth$?: 1 process, 54 threads",
+        "postgres: no such process yet", "switch    on", "CAP_SYSLOG is missing", "weird.so",
+        "on_switch were skipped", "30.0 MiB daemon", "cap_bpf"}) {
+    EXPECT_THAT(text.out, HasSubstr(part));
+  }
+  const Outcome json = Do({"status", "--format", "json"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  const auto parsed = nlohmann::json::parse(json.out);
+  EXPECT_EQ(parsed["targets"][0]["pids"][0], 4242);
+  EXPECT_EQ(parsed["programs"][0]["recursion_misses"], 3);
+  EXPECT_EQ(parsed["memory"]["daemon_rss_bytes"], 30 << 20);
+}
+
+TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {
+  daemon_.answer = AnswerWriter().Parts();
+  const Outcome outcome = Do({"fetch"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("No thread matches in this window."));
+  EXPECT_THAT(Files(), ::testing::ElementsAre(EndsWith(".svg")));
+  EXPECT_THAT(Do({"fetch", "--format", "folded"}).out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace profctl

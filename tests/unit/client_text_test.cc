@@ -1,0 +1,111 @@
+#include "client/text.h"
+
+#include "client/output.h"
+#include "client/profile.h"
+#include "gtest/gtest.h"
+
+namespace profctl {
+namespace {
+
+TEST(TextTest, CleanNameKeepsTextAndDropsCommands) {
+  EXPECT_EQ(CleanName("reth::main"), "reth::main");
+  EXPECT_EQ(CleanName("naïve µ 日本 😀"), "naïve µ 日本 😀");
+  EXPECT_EQ(CleanName("a\x1b[31mb\r\n\tc\x7f"), "a?[31mb???c?");
+  EXPECT_EQ(CleanName("\xe2\x80\xae"), "?");       // right-to-left override
+  EXPECT_EQ(CleanName("\xc2\x9b"), "?");           // C1 control
+  EXPECT_EQ(CleanName("\xef\xbf\xbf"), "?");       // not a character, not XML
+  EXPECT_EQ(CleanName("a\xff"), "a\xef\xbf\xbd");
+  EXPECT_EQ(CleanName("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");  // overlong
+  EXPECT_EQ(CleanName("\xed\xa0\x80").find('\xed'), std::string::npos);  // surrogate
+  EXPECT_EQ(CleanName(std::string("\xe2\x82", 2)), "\xef\xbf\xbd\xef\xbf\xbd");  // cut off
+  EXPECT_EQ(CleanName(std::string("a\0b", 3)), "a?b");
+}
+
+TEST(TextTest, WidthCountsCodePoints) {
+  EXPECT_EQ(DisplayWidth("± 1"), 3u);
+  EXPECT_EQ(PadLeft("±", 3), "  ±");
+  EXPECT_EQ(PadRight("±", 3), "±  ");
+  EXPECT_EQ(Shorten("abcdefghijkl", 9), "abc...jkl");
+  EXPECT_EQ(Shorten("short", 9), "short");
+  EXPECT_EQ(ClipEnd("±±±±±±", 4), "±±..");
+  EXPECT_EQ(Wrap("aa bb cc", 5, ""), "aa bb\ncc\n");
+  EXPECT_EQ(Wrap("", 5, "  "), "");
+}
+
+TEST(TextTest, Durations) {
+  EXPECT_EQ(FormatDuration(0), "0 ns");
+  EXPECT_EQ(FormatDuration(999), "999 ns");
+  EXPECT_EQ(FormatDuration(1234), "1.23 us");
+  EXPECT_EQ(FormatDuration(999'499), "999 us");
+  EXPECT_EQ(FormatDuration(999'600), "1.00 ms");
+  EXPECT_EQ(FormatDuration(45'600'000), "45.6 ms");
+  EXPECT_EQ(FormatDuration(60'000'000'000), "60.0 s");
+  EXPECT_EQ(FormatDuration(3'600'000'000'000), "3600 s");
+  EXPECT_EQ(FormatDuration(-1'500'000), "-1.50 ms");
+  EXPECT_EQ(FormatDuration(INT64_MIN).front(), '-');
+}
+
+TEST(TextTest, SharesCountsBytes) {
+  EXPECT_EQ(FormatShare(1, 8), "12.5%");
+  EXPECT_EQ(FormatShare(0, 8), "0.0%");
+  EXPECT_EQ(FormatShare(1, 1e9), "<0.1%");
+  EXPECT_EQ(FormatShare(1, 0), "-");
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(1234567), "1,234,567");
+  EXPECT_EQ(FormatBytes(1000), "1000 B");
+  EXPECT_EQ(FormatBytes(13'000'000), "12.4 MiB");
+}
+
+TEST(TextTest, ParseDurationIsStrict) {
+  EXPECT_EQ(*ParseDuration("60s"), 60'000'000'000);
+  EXPECT_EQ(*ParseDuration("1h30m"), 5'400'000'000'000);
+  EXPECT_EQ(*ParseDuration("250ms"), 250'000'000);
+  EXPECT_EQ(*ParseDuration("1.5s"), 1'500'000'000);
+  EXPECT_EQ(*ParseDuration("0s"), 0);
+  for (const char* bad : {"", "60", "s", "-5s", "+5s", "5 s", " 5s", "5s ", "5x", "inf", "-inf",
+                          "1e3s", "0x5s", "5m3", "999999h", "5sinf"}) {
+    EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
+  }
+}
+
+TEST(TextTest, ParseInstantIsStrict) {
+  EXPECT_EQ(*ParseInstant("1769864700"), 1'769'864'700'000'000'000);
+  EXPECT_EQ(*ParseInstant("1769864700.5"), 1'769'864'700'500'000'000);
+  EXPECT_EQ(*ParseInstant("2026-01-31T13:05:00Z"), 1'769'864'700'000'000'000);
+  EXPECT_EQ(*ParseInstant("2026-01-31T14:05:00.25+01:00"), 1'769'864'700'250'000'000);
+  for (const char* bad : {"", "now", "-1", "1.", ".5", "1.0000000001", "2026-01-31", "12:00",
+                          "99999999999999999999", "9999999999", "infinite-future",
+                          "2026-13-31T13:05:00Z", "0001-01-01T00:00:00Z"}) {
+    EXPECT_FALSE(ParseInstant(bad).ok()) << bad;
+  }
+}
+
+TEST(TextTest, Times) {
+  EXPECT_EQ(FormatTimeUtc(1'769'864'700'000'000'000), "2026-01-31 13:05:00");
+  EXPECT_EQ(FormatFileTimeUtc(1'769'864'700'000'000'000), "20260131T130500Z");
+  EXPECT_EQ(FormatTimeRfc3339(1'769'864'700'000'000'001), "2026-01-31T13:05:00.000000001Z");
+}
+
+TEST(TextTest, ThreadGroups) {
+  EXPECT_EQ(ThreadGroup("storage-03"), "storage");
+  EXPECT_EQ(ThreadGroup("tokio-rt-worker-12"), "tokio-rt-worker");
+  EXPECT_EQ(ThreadGroup("rocksdb:low"), "rocksdb:low");
+  EXPECT_EQ(ThreadGroup("rocksdb:low0"), "rocksdb:low");
+  EXPECT_EQ(ThreadGroup("pool 7"), "pool");
+  EXPECT_EQ(ThreadGroup("42"), "42");
+  EXPECT_EQ(ThreadGroup("-1"), "-1");
+  EXPECT_EQ(ThreadGroup(""), "");
+}
+
+TEST(TextTest, FileNames) {
+  EXPECT_EQ(FileNamePart("postgres"), "postgres");
+  EXPECT_EQ(FileNamePart("../../etc/passwd"), "_._.._etc_passwd");
+  EXPECT_EQ(FileNamePart("-rf"), "_rf");
+  EXPECT_EQ(FileNamePart(".hidden"), "_hidden");
+  EXPECT_EQ(FileNamePart("a b\nc"), "a_b_c");
+  EXPECT_EQ(FileNamePart(""), "process");
+  EXPECT_EQ(FileNamePart(std::string(200, 'x')).size(), 40u);
+}
+
+}  // namespace
+}  // namespace profctl

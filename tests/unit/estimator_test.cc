@@ -1,0 +1,313 @@
+#include "daemon/profile/estimator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+
+namespace profd {
+namespace {
+
+constexpr ThreadId kThread{7};
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kTick = 10 * kMs;
+
+size_t Index(Reason reason) { return static_cast<size_t>(reason); }
+
+Sample MakeSample(uint64_t stack, Reason reason, int64_t ticks, int64_t interval = kTick) {
+  return {{.thread = kThread, .stack = StackId{stack}, .syscall = 202, .reason = reason},
+          ticks * interval,
+          ticks};
+}
+
+const EstimatedSample* Find(const EstimatedThread& t, uint64_t stack, Reason reason) {
+  for (const EstimatedSample& s : t.samples) {
+    if (s.key.stack == StackId{stack} && s.key.reason == reason) return &s;
+  }
+  return nullptr;
+}
+
+int64_t SumOfParts(const LedgerDelta& l) {
+  return std::accumulate(l.off_ns.begin(), l.off_ns.end(), l.on_cpu_ns + l.unattributed_ns);
+}
+
+TEST(WilsonIntervalTest, KnownValues) {
+  // p = 0.5, n = 100: 0.5 +- 0.0962 (Brown, Cai, DasGupta 2001, the score interval).
+  const Interval half = WilsonInterval(0.5, 100);
+  EXPECT_NEAR(half.low, 0.4038, 1e-4);
+  EXPECT_NEAR(half.high, 0.5962, 1e-4);
+  const Interval none = WilsonInterval(0, 10);
+  EXPECT_NEAR(none.low, 0, 1e-12);
+  EXPECT_NEAR(none.high, 0.2775, 1e-4);
+  const Interval all = WilsonInterval(1, 10);
+  EXPECT_NEAR(all.low, 0.7225, 1e-4);
+  EXPECT_DOUBLE_EQ(all.high, 1);
+}
+
+TEST(WilsonIntervalTest, HostileInput) {
+  for (double n : {0.0, -1.0, std::nan("")}) {
+    EXPECT_EQ(WilsonInterval(0.5, n).low, 0);
+    EXPECT_EQ(WilsonInterval(0.5, n).high, 1);
+  }
+  EXPECT_GE(WilsonInterval(-3, 5).low, 0);
+  EXPECT_LE(WilsonInterval(3, 5).high, 1);
+}
+
+TEST(ShareErrorTest, NeverZeroAndNeverBelowTheBinomial) {
+  EXPECT_GT(ShareError(1, 1000), 0);
+  EXPECT_GT(ShareError(0, 1000), 0);
+  for (double n : {1.0, 4.0, 100.0, 1e6}) {
+    for (double p : {0.01, 0.3, 0.5, 0.99}) {
+      EXPECT_GE(ShareError(p, n), std::sqrt(p * (1 - p) / n));
+      EXPECT_LT(ShareError(p, n), 1.3 * std::sqrt(p * (1 - p) / n) + 1 / n);
+    }
+  }
+}
+
+TEST(EstimateTest, ScalesWeightsToTheLedger) {
+  LedgerDelta ledger;
+  ledger.off_ns[Index(Reason::kLock)] = 1000 * kMs;
+  ledger.off_ns[Index(Reason::kSleep)] = 500 * kMs + 1;
+  ledger.on_cpu_ns = 3 * kMs;
+  ledger.wall_ns = 1503 * kMs + 1;
+  const std::vector<Sample> samples = {MakeSample(1, Reason::kLock, 30),
+                                       MakeSample(3, Reason::kSleep, 49),
+                                       MakeSample(2, Reason::kLock, 60)};
+  const EstimatedThread t = EstimateThread(kThread, ledger, samples, {});
+  ASSERT_EQ(t.samples.size(), 3u);
+  const EstimatedSample* one = Find(t, 1, Reason::kLock);
+  const EstimatedSample* two = Find(t, 2, Reason::kLock);
+  EXPECT_NEAR(one->time_ns, 1000.0 * kMs / 3, 1);
+  EXPECT_EQ(one->time_ns + two->time_ns, 1000 * kMs) << "parts sum to the ledger exactly";
+  EXPECT_EQ(Find(t, 3, Reason::kSleep)->time_ns, 500 * kMs + 1);
+  EXPECT_EQ(one->weight_ns, 300 * kMs);
+  EXPECT_EQ(one->ticks, 30);
+  EXPECT_NEAR(one->error_ns, 1000.0 * kMs * std::sqrt(1.0 / 3 * 2 / 3 / 90), 10.0 * kMs);
+  EXPECT_GT(Find(t, 3, Reason::kSleep)->error_ns, 0) << "a single stack is not certain";
+  EXPECT_EQ(t.ticks[Index(Reason::kLock)], 90);
+  EXPECT_EQ(t.estimated_ns, 0);
+  EXPECT_EQ(t.ledger.wall_ns, SumOfParts(t.ledger));
+}
+
+TEST(EstimateTest, TimeWithoutTicksIsUnsampled) {
+  LedgerDelta ledger;
+  ledger.off_ns[Index(Reason::kFsync)] = 2 * kMs;
+  const EstimatedThread t = EstimateThread(kThread, ledger, {}, {});
+  ASSERT_EQ(t.samples.size(), 1u);
+  EXPECT_EQ(t.samples[0].key.stack, StackId{});
+  EXPECT_EQ(t.samples[0].key.thread, kThread);
+  EXPECT_EQ(t.samples[0].key.reason, Reason::kFsync);
+  EXPECT_EQ(t.samples[0].time_ns, 2 * kMs);
+  EXPECT_EQ(t.samples[0].weight_ns, 0);
+}
+
+TEST(EstimateTest, TicksWithoutTimeKeepTheirWeightOnly) {
+  LedgerDelta ledger;
+  ledger.wall_ns = 0;
+  ledger.off_ns[Index(Reason::kPipe)] = -5;
+  ledger.on_cpu_ns = 5;
+  const EstimatedThread t =
+      EstimateThread(kThread, ledger, std::vector{MakeSample(1, Reason::kPipe, 2)}, {});
+  ASSERT_EQ(t.samples.size(), 1u);
+  EXPECT_EQ(t.samples[0].time_ns, 0);
+  EXPECT_EQ(t.samples[0].weight_ns, 2 * kTick);
+  EXPECT_EQ(t.ledger.off_ns[Index(Reason::kPipe)], -5) << "the account stays as it is";
+  EXPECT_EQ(t.ledger.wall_ns, SumOfParts(t.ledger));
+}
+
+TEST(EstimateTest, UnattributedTimeFollowsTheBlockedWeights) {
+  LedgerDelta ledger;
+  ledger.unattributed_ns = 900 * kMs + 1;
+  ledger.off_ns[Index(Reason::kRunQueue)] = 50 * kMs;
+  ledger.on_cpu_ns = 50 * kMs;
+  ledger.wall_ns = 1000 * kMs + 1;
+  const std::vector<Sample> samples = {
+      MakeSample(1, Reason::kRunQueue, 5), MakeSample(2, Reason::kLock, 30),
+      MakeSample(3, Reason::kPoll, 40), MakeSample(4, Reason::kPoll, 20)};
+  const EstimatedThread t = EstimateThread(kThread, ledger, samples, {});
+  EXPECT_EQ(t.estimated_ns, 900 * kMs + 1);
+  EXPECT_EQ(t.ledger.unattributed_ns, 0);
+  EXPECT_EQ(t.ledger.wall_ns, SumOfParts(t.ledger));
+  EXPECT_NEAR(t.ledger.off_ns[Index(Reason::kLock)], 300.0 * kMs, 1);
+  EXPECT_NEAR(t.ledger.off_ns[Index(Reason::kPoll)], 600.0 * kMs, 2);
+  EXPECT_EQ(t.ledger.off_ns[Index(Reason::kRunQueue)], 50 * kMs) << "the run queue is known";
+  EXPECT_NEAR(Find(t, 3, Reason::kPoll)->time_ns, 400.0 * kMs, 2);
+  // The stack's share is one of all blocked ticks, not of its reason's alone.
+  EXPECT_NEAR(Find(t, 3, Reason::kPoll)->error_ns,
+              900.0 * kMs * std::sqrt(4.0 / 9 * 5 / 9 / 90), 1.0 * kMs);
+}
+
+TEST(EstimateTest, UnattributedTimeWithoutTicksIsOther) {
+  LedgerDelta ledger;
+  ledger.unattributed_ns = ledger.wall_ns = 10 * kMs;
+  const EstimatedThread t =
+      EstimateThread(kThread, ledger, std::vector{MakeSample(1, Reason::kRunQueue, 1)}, {});
+  EXPECT_EQ(t.ledger.off_ns[Index(Reason::kOther)], 10 * kMs);
+  const EstimatedSample* unsampled = Find(t, 0, Reason::kOther);
+  ASSERT_NE(unsampled, nullptr);
+  EXPECT_EQ(unsampled->time_ns, 10 * kMs);
+}
+
+TEST(EstimateTest, WithoutALedgerTimesAreWeights) {
+  const std::vector<Sample> samples = {MakeSample(1, Reason::kLock, 30),
+                                       MakeSample(2, Reason::kPoll, 100)};
+  const EstimatedThread t =
+      EstimateThread(kThread, {}, samples, {.ledger = false, .ticks = 100});
+  EXPECT_EQ(Find(t, 1, Reason::kLock)->time_ns, 300 * kMs);
+  EXPECT_NEAR(Find(t, 1, Reason::kLock)->error_ns, kTick * std::sqrt(100 * 0.3 * 0.7),
+              0.1 * kTick);
+  EXPECT_EQ(Find(t, 2, Reason::kPoll)->time_ns, 1000 * kMs);
+  EXPECT_GT(Find(t, 2, Reason::kPoll)->error_ns, 0);
+}
+
+TEST(EstimateTest, ExtremeNumbersAreDefined) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 4;
+  LedgerDelta ledger;
+  ledger.off_ns[Index(Reason::kLock)] = kMax;
+  ledger.unattributed_ns = -kMax;
+  std::vector<Sample> samples = {MakeSample(1, Reason::kLock, 1), MakeSample(2, Reason::kLock, 0)};
+  samples[0].weight_ns = kMax;
+  samples[1].weight_ns = -1;
+  samples.push_back(samples[0]);
+  const EstimatedThread t = EstimateThread(kThread, ledger, samples, {});
+  EXPECT_EQ(t.ledger.off_ns[Index(Reason::kLock)], 0);
+}
+
+// One state of a simulated thread.
+struct State {
+  uint64_t stack;  // 0: on-CPU
+  Reason reason;
+  double mean_ns;  // of its exponential durations
+  double chance;   // of being the next
+};
+
+struct Simulation {
+  LedgerDelta ledger;
+  std::map<uint64_t, int64_t> truth;  // by stack
+  std::vector<Sample> samples;
+};
+
+// A random timeline, and one tick at a uniformly random instant in each stratum of length kTick.
+Simulation Simulate(const std::vector<State>& states, int64_t length_ns, std::mt19937_64* random) {
+  Simulation sim;
+  std::vector<double> chances;
+  for (const State& s : states) chances.push_back(s.chance);
+  std::discrete_distribution<size_t> choose(chances.begin(), chances.end());
+  std::map<uint64_t, int64_t> ticks;
+  int64_t begin = 0;
+  int64_t stratum = 0;
+  int64_t next_tick = std::uniform_int_distribution<int64_t>(0, kTick - 1)(*random);
+  while (begin < length_ns) {
+    const State& state = states[choose(*random)];
+    const auto duration = static_cast<int64_t>(
+        std::exponential_distribution<double>(1 / state.mean_ns)(*random));
+    const int64_t end = std::min(begin + duration + 1, length_ns);
+    if (state.stack == 0) {
+      sim.ledger.on_cpu_ns += end - begin;
+    } else {
+      sim.ledger.off_ns[Index(state.reason)] += end - begin;
+      sim.truth[state.stack] += end - begin;
+    }
+    for (; next_tick < end; stratum++) {
+      if (state.stack != 0) ticks[state.stack]++;
+      next_tick = (stratum + 1) * kTick +
+                  std::uniform_int_distribution<int64_t>(0, kTick - 1)(*random);
+    }
+    begin = end;
+  }
+  sim.ledger.wall_ns = length_ns;
+  for (const State& s : states) {
+    if (s.stack != 0 && ticks[s.stack] > 0) {
+      sim.samples.push_back(MakeSample(s.stack, s.reason, ticks[s.stack]));
+    }
+  }
+  return sim;
+}
+
+struct Coverage {
+  double covered = 0;  // share of intervals that hold the truth
+  double mean_error_ns = 0, standard_error_ns = 0;  // of estimate - truth
+};
+
+std::map<uint64_t, Coverage> Measure(const std::vector<State>& states, int64_t length_ns,
+                                     bool switch_layer) {
+  constexpr int kRepetitions = 1000;
+  std::mt19937_64 random(20240607);
+  std::map<uint64_t, Coverage> result;
+  std::map<uint64_t, double> sum, squares;
+  for (int i = 0; i < kRepetitions; i++) {
+    Simulation sim = Simulate(states, length_ns, &random);
+    if (!switch_layer) {
+      for (size_t r = Index(Reason::kRunQueue) + 1; r < kReasonCount; r++) {
+        sim.ledger.unattributed_ns += std::exchange(sim.ledger.off_ns[r], 0);
+      }
+    }
+    const EstimatedThread t = EstimateThread(kThread, sim.ledger, sim.samples, {});
+    for (const State& s : states) {
+      if (s.stack == 0) continue;
+      const EstimatedSample* e = Find(t, s.stack, s.reason);
+      const double estimate = e == nullptr ? 0 : static_cast<double>(e->time_ns);
+      const double error = e == nullptr ? 0 : static_cast<double>(e->error_ns);
+      const double miss = estimate - static_cast<double>(sim.truth[s.stack]);
+      if (std::abs(miss) <= kNormal95 * error) result[s.stack].covered += 1.0 / kRepetitions;
+      sum[s.stack] += miss;
+      squares[s.stack] += miss * miss;
+    }
+  }
+  for (auto& [stack, c] : result) {
+    c.mean_error_ns = sum[stack] / kRepetitions;
+    c.standard_error_ns = std::sqrt(squares[stack] / kRepetitions / kRepetitions);
+  }
+  return result;
+}
+
+void ExpectHonest(const std::map<uint64_t, Coverage>& all, size_t stacks) {
+  EXPECT_EQ(all.size(), stacks);
+  for (const auto& [stack, c] : all) {
+    EXPECT_GE(c.covered, 0.93) << "stack " << stack;
+    // Four standard errors: the seed is fixed, so this either holds always or never.
+    EXPECT_LE(std::abs(c.mean_error_ns), 4 * c.standard_error_ns) << "stack " << stack;
+  }
+}
+
+// Waits much shorter than a tick, where strata gain nothing: the formula's worst case.
+TEST(CoverageTest, ShortWaits) {
+  ExpectHonest(Measure({{0, Reason::kOther, 0.2 * kMs, 0.4},
+                        {1, Reason::kLock, 0.3 * kMs, 0.3},
+                        {2, Reason::kLock, 0.1 * kMs, 0.2},
+                        {3, Reason::kPoll, 0.5 * kMs, 0.1}},
+                       10'000 * kMs, true),
+               3);
+}
+
+TEST(CoverageTest, LongWaits) {
+  ExpectHonest(Measure({{0, Reason::kOther, 5.0 * kMs, 0.4},
+                        {1, Reason::kLock, 50.0 * kMs, 0.3},
+                        {2, Reason::kLock, 20.0 * kMs, 0.3}},
+                       10'000 * kMs, true),
+               2);
+}
+
+TEST(CoverageTest, RareStack) {
+  ExpectHonest(Measure({{0, Reason::kOther, 1.0 * kMs, 0.5},
+                        {1, Reason::kNet, 1.0 * kMs, 0.46},
+                        {2, Reason::kNet, 1.0 * kMs, 0.04}},
+                       10'000 * kMs, true),
+               2);
+}
+
+TEST(CoverageTest, WithoutTheSwitchLayer) {
+  ExpectHonest(Measure({{0, Reason::kOther, 0.2 * kMs, 0.4},
+                        {1, Reason::kLock, 0.3 * kMs, 0.3},
+                        {2, Reason::kDisk, 0.7 * kMs, 0.3}},
+                       10'000 * kMs, false),
+               2);
+}
+
+}  // namespace
+}  // namespace profd

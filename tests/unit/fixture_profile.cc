@@ -1,0 +1,318 @@
+#include "tests/unit/fixture_profile.h"
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace profctl {
+namespace {
+
+using profd::v1::FRAME_KIND_APPLICATION;
+using profd::v1::FRAME_KIND_KERNEL;
+using profd::v1::FRAME_KIND_LIBC;
+using profd::v1::FRAME_KIND_RUNTIME;
+using profd::v1::FRAME_KIND_SYNTHETIC;
+using FrameSpec = AnswerWriter::FrameSpec;
+using Frames = std::vector<FrameSpec>;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSecond = 1000 * kMs;
+constexpr int64_t kBegin = 1'769'864'700 * kSecond;  // 2026-01-31T13:05:00Z
+
+FrameSpec Kernel(const std::string& name) { return {name, "[kernel]", FRAME_KIND_KERNEL}; }
+FrameSpec Libc(const std::string& name) { return {name, "libc.so.6", FRAME_KIND_LIBC}; }
+FrameSpec Runtime(const std::string& name) { return {name, "reth", FRAME_KIND_RUNTIME}; }
+FrameSpec App(const std::string& name) { return {name, "reth", FRAME_KIND_APPLICATION}; }
+
+Frames Join(std::initializer_list<Frames> parts) {
+  Frames all;
+  for (const Frames& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Frames FutexWait() {
+  return {Kernel("__schedule"), Kernel("schedule"), Kernel("futex_wait_queue"),
+          Kernel("futex_wait"), Kernel("do_futex"), Kernel("__x64_sys_futex"),
+          Kernel("do_syscall_64"), Kernel("entry_SYSCALL_64_after_hwframe"), Libc("syscall")};
+}
+
+Frames FsyncWait() {
+  return {Kernel("__schedule"), Kernel("schedule"), Kernel("io_schedule"),
+          Kernel("folio_wait_bit_common"), Kernel("file_write_and_wait_range"),
+          Kernel("ext4_sync_file"), Kernel("__x64_sys_fdatasync"), Kernel("do_syscall_64"),
+          Kernel("entry_SYSCALL_64_after_hwframe"), Libc("fdatasync")};
+}
+
+Frames ThreadRoot() {
+  return {Runtime("std::sys::thread::unix::Thread::new::thread_start"), Libc("start_thread"),
+          Libc("clone3")};
+}
+
+Frames MainRoot() {
+  return {App("reth::main"), Runtime("std::rt::lang_start_internal"), Libc("main"),
+          Libc("__libc_start_main"), App("_start")};
+}
+
+}  // namespace
+
+AnswerWriter::AnswerWriter() {
+  header_.set_daemon_version("0.1.0");
+  header_.set_hostname("node-7");
+  header_.set_kernel_release("6.12.0");
+  header_.set_begin_ns(kBegin);
+  header_.set_end_ns(kBegin + 60 * kSecond);
+  header_.set_requested_begin_ns(kBegin);
+  header_.set_requested_end_ns(kBegin + 60 * kSecond);
+  header_.set_books_ns(60 * kSecond);
+  header_.set_switch_ns(60 * kSecond);
+  header_.set_tick_ns(60 * kSecond);
+  trailer_.set_ticks(5980);
+  trailer_.set_ticks_missed(2);
+  trailer_.set_tick_interval_ns(10 * kMs);
+  trailer_.set_walks(2310);
+  trailer_.set_torn_walks(4);
+  trailer_.set_complete_share(0.998);
+  trailer_.mutable_cost()->set_daemon_cpu_ns(600 * kMs);
+  trailer_.mutable_cost()->set_tick_cpu_ns(400 * kMs);
+  trailer_.mutable_cost()->set_drain_cpu_ns(90 * kMs);
+  trailer_.mutable_cost()->set_in_path_ns(64 * kMs);
+  trailer_.mutable_cost()->set_switches(160'000);
+}
+
+uint32_t AnswerWriter::AddThread(int pid, int tid, const std::string& process,
+                                 const std::string& name, int64_t wall_ns, int64_t on_cpu_ns) {
+  const auto id = static_cast<uint32_t>(threads_.threads_size()) + 1;
+  profd::v1::Thread& thread = *threads_.add_threads();
+  thread.set_id(id);
+  thread.set_pid(pid);
+  thread.set_tid(tid);
+  thread.set_process(process);
+  thread.set_name(name);
+  thread.set_wall_ns(wall_ns);
+  thread.set_on_cpu_ns(on_cpu_ns);
+  thread.set_books_on_cpu_ns(on_cpu_ns);
+  return id;
+}
+
+void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
+                             const std::vector<FrameSpec>& frames, int64_t time_ns,
+                             int64_t error_ns, bool complete) {
+  profd::v1::Sample& sample = *samples_.add_samples();
+  sample.set_thread(thread);
+  sample.set_reason(reason);
+  sample.set_syscall(reason == profd::v1::REASON_LOCK ? 202 : -1);
+  sample.set_argument(reason == profd::v1::REASON_LOCK ? 0x7f00'1234'5678 : 0);
+  sample.set_time_ns(time_ns);
+  sample.set_error_ns(error_ns);
+  if (!frames.empty()) {
+    profd::v1::Stack& stack = *dictionary_.add_stacks();
+    stack.set_id(static_cast<uint32_t>(dictionary_.stacks_size()));
+    stack.set_complete(complete);
+    for (const FrameSpec& spec : frames) {
+      uint32_t id = 0;
+      for (const profd::v1::Frame& known : dictionary_.frames()) {
+        if (known.function() == spec.function && known.module() == spec.module) id = known.id();
+      }
+      if (id == 0) {
+        profd::v1::Frame& frame = *dictionary_.add_frames();
+        id = static_cast<uint32_t>(dictionary_.frames_size());
+        frame.set_id(id);
+        frame.set_function(spec.function);
+        frame.set_module(spec.module);
+        frame.set_kind(spec.kind);
+        frame.set_offset(0x1000 * id);
+      }
+      stack.add_frames(id);
+    }
+    sample.set_stack(stack.id());
+    sample.set_weight_ns(time_ns);
+    sample.set_ticks(static_cast<uint64_t>(time_ns / (10 * kMs)));
+    trailer_.set_samples(trailer_.samples() + sample.ticks());
+  }
+  profd::v1::Thread& account = *threads_.mutable_threads(static_cast<int>(thread) - 1);
+  if (reason == profd::v1::REASON_RUNQUEUE) {
+    account.set_books_runqueue_ns(account.books_runqueue_ns() + time_ns);
+  }
+  for (profd::v1::ReasonTotal& total : *account.mutable_off()) {
+    if (total.reason() != reason) continue;
+    total.set_time_ns(total.time_ns() + time_ns);
+    total.set_waits(total.waits() + 100);
+    return;
+  }
+  profd::v1::ReasonTotal& total = *account.add_off();
+  total.set_reason(reason);
+  total.set_time_ns(time_ns);
+  total.set_waits(100);
+  total.set_samples(sample.ticks());
+}
+
+std::vector<profd::v1::FetchResponse> AnswerWriter::Parts(bool with_trailer) const {
+  std::vector<profd::v1::FetchResponse> parts(4);
+  *parts[0].mutable_header() = header_;
+  *parts[1].mutable_dictionary() = dictionary_;
+  *parts[2].mutable_threads() = threads_;
+  *parts[3].mutable_samples() = samples_;
+  if (with_trailer) *parts.emplace_back().mutable_trailer() = trailer_;
+  return parts;
+}
+
+Profile AnswerWriter::Build() const {
+  ProfileBuilder builder;
+  for (const profd::v1::FetchResponse& part : Parts()) {
+    const absl::Status status = builder.Add(part);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  absl::StatusOr<Profile> profile = builder.Finish();
+  EXPECT_TRUE(profile.ok()) << profile.status();
+  return *std::move(profile);
+}
+
+AnswerWriter ServerAnswer() {
+  AnswerWriter answer;
+  answer.header().add_processes("reth (4242)");
+  answer.header().set_process_count(1);
+  const Frames tokio_idle = Join(
+      {FutexWait(),
+       {Runtime("parking_lot::condvar::Condvar::wait_until_internal"),
+        Runtime("tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar"),
+        Runtime("tokio::runtime::scheduler::multi_thread::park::Parker::park"),
+        Runtime("tokio::runtime::scheduler::multi_thread::worker::Context::park_timeout"),
+        Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
+       ThreadRoot()});
+  const Frames contended = Join(
+      {FutexWait(),
+       {Runtime("parking_lot::raw_mutex::RawMutex::lock_slow"),
+        App("reth_transaction_pool::pool::TxPool<V,T,S>::add_transactions"),
+        App("<reth_rpc::eth::EthApi<P> as EthApiServer>::send_raw_transaction::{{closure}}"),
+        Runtime("tokio::runtime::task::raw::poll"),
+        Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
+       ThreadRoot()});
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t worker = answer.AddThread(4242, 4250 + i, "reth",
+                                             absl::StrCat("tokio-rt-worker-", i), 60 * kSecond,
+                                             4 * kSecond + i * 10 * kMs);
+    answer.AddSample(worker, profd::v1::REASON_LOCK, tokio_idle, 43 * kSecond - i * 10 * kMs,
+                     310 * kMs);
+    answer.AddSample(worker, profd::v1::REASON_LOCK, contended, 12 * kSecond, 250 * kMs);
+    answer.AddSample(worker, profd::v1::REASON_RUNQUEUE, {}, 900 * kMs, 0);
+    answer.AddSample(
+        worker, profd::v1::REASON_NET,
+        Join({{Kernel("__schedule"), Kernel("schedule"), Kernel("sk_wait_data"),
+               Kernel("tcp_recvmsg"), Kernel("__x64_sys_recvfrom"), Kernel("do_syscall_64"),
+               Kernel("entry_SYSCALL_64_after_hwframe"), Libc("recv")},
+              {App("reth_network::session::active::ActiveSession::poll")},
+              ThreadRoot()}),
+        100 * kMs, 30 * kMs);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t storage =
+        answer.AddThread(4242, 4300 + i, "reth", absl::StrCat("storage-0", i), 60 * kSecond,
+                         2 * kSecond);
+    answer.AddSample(storage, profd::v1::REASON_LOCK,
+                     Join({FutexWait(),
+                           {Runtime("std::sys::sync::condvar::futex::Condvar::wait"),
+                            Runtime("rayon_core::sleep::Sleep::sleep"),
+                            Runtime("rayon_core::registry::WorkerThread::wait_until_cold"),
+                            Runtime("rayon_core::registry::ThreadBuilder::run")},
+                           ThreadRoot()}),
+                     50 * kSecond, 200 * kMs);
+    answer.AddSample(
+        storage, profd::v1::REASON_FAULT,
+        Join({{Kernel("__schedule"), Kernel("schedule"), Kernel("io_schedule"),
+               Kernel("folio_wait_bit_common"), Kernel("filemap_fault"),
+               Kernel("handle_mm_fault"), Kernel("exc_page_fault"), Kernel("asm_exc_page_fault")},
+              {App("mdbx_page_get"), App("mdbx_cursor_seek"),
+               App("reth_db::implementation::mdbx::cursor::Cursor<K,T>::seek_exact"),
+               App("reth_trie::trie_cursor::database::DatabaseStorageTrieCursor::seek"),
+               App("reth_trie_parallel::proof::ParallelProof::storage_proof"),
+               Runtime("rayon_core::registry::ThreadBuilder::run")},
+              ThreadRoot()}),
+        8 * kSecond, 180 * kMs);
+  }
+  const uint32_t persistence =
+      answer.AddThread(4242, 4310, "reth", "persistence", 60 * kSecond, 5 * kSecond);
+  answer.AddSample(persistence, profd::v1::REASON_FSYNC,
+                   Join({FsyncWait(),
+                         {App("mdbx_env_sync"), App("mdbx_txn_commit"),
+                          App("reth_db::implementation::mdbx::tx::Tx<K>::commit"),
+                          App("reth_engine_tree::persistence::PersistenceService::on_save_blocks"),
+                          App("reth_engine_tree::persistence::PersistenceService::run")},
+                         ThreadRoot()}),
+                   38 * kSecond, 420 * kMs);
+  answer.AddSample(persistence, profd::v1::REASON_LOCK,
+                   Join({FutexWait(),
+                         {Runtime("std::sys::pal::unix::futex::futex_wait"),
+                          Runtime("std::thread::park"),
+                          Runtime("std::sync::mpmc::list::Channel<T>::recv::{{closure}}"),
+                          App("reth_engine_tree::persistence::PersistenceService::run")},
+                         ThreadRoot()}),
+                   15 * kSecond, 300 * kMs);
+  answer.AddSample(persistence, profd::v1::REASON_DISK,
+                   {{"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}}, 2 * kSecond, 140 * kMs, false);
+  const uint32_t rocks =
+      answer.AddThread(4242, 4320, "reth", "rocksdb:low", 60 * kSecond, 10 * kMs);
+  answer.AddSample(rocks, profd::v1::REASON_LOCK,
+                   {Kernel("__schedule"), Kernel("schedule"), Kernel("futex_wait"),
+                    Libc("__futex_abstimed_wait_common"), Libc("pthread_cond_wait"),
+                    App("rocksdb::ThreadPoolImpl::Impl::BGThread(unsigned long)"),
+                    Libc("start_thread")},
+                   59'990 * kMs, 0);
+  const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
+  answer.AddSample(main, profd::v1::REASON_LOCK,
+                   Join({FutexWait(),
+                         {Runtime("tokio::runtime::park::Inner::park"),
+                          Runtime("tokio::runtime::runtime::Runtime::block_on")},
+                         MainRoot()}),
+                   59'970 * kMs, 0);
+  answer.AddSample(main, profd::v1::REASON_CHILD,
+                   Join({{Kernel("do_wait"), Libc("wait4"),
+                          App("evil<\"&'>;\x1b[31m\nname \xe2\x80\xae")},
+                         MainRoot()}),
+                   10 * kMs, 10 * kMs);
+  const uint32_t timer = answer.AddThread(4242, 4330, "reth", "timer", 60 * kSecond, 30 * kMs);
+  answer.AddSample(timer, profd::v1::REASON_SLEEP,
+                   Join({{Kernel("do_nanosleep"), Libc("clock_nanosleep"),
+                          Runtime("std::thread::sleep"), App("reth_metrics::report")},
+                         ThreadRoot()}),
+                   59'970 * kMs, 20 * kMs);
+  profd::v1::Loss& loss = *answer.trailer().add_losses();
+  loss.set_cause("torn_walk");
+  loss.set_count(4);
+  loss.set_weight_ns(40 * kMs);
+  loss.set_help(
+      "Stacks thrown away because the thread ran during the walk; their time is shown as "
+      "[torn walk].");
+  return answer;
+}
+
+AnswerWriter IdleAnswer() {
+  AnswerWriter answer;
+  const uint32_t thread =
+      answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
+  answer.AddSample(thread, profd::v1::REASON_POLL,
+                   {Kernel("do_epoll_wait"), Libc("epoll_wait"),
+                    {"aeMain", "redis-server", FRAME_KIND_APPLICATION},
+                    {"main", "redis-server", FRAME_KIND_APPLICATION}},
+                   58 * kSecond, 40 * kMs);
+  return answer;
+}
+
+AnswerWriter ProcessesAnswer() {
+  AnswerWriter answer;
+  const Frames lock = {Kernel("schedule"), Libc("sem_wait"),
+                       {"PGSemaphoreLock", "postgres", FRAME_KIND_APPLICATION},
+                       {"LWLockAcquire", "postgres", FRAME_KIND_APPLICATION}};
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t backend =
+        answer.AddThread(100 + i, 100 + i, "postgres", "postgres", 60 * kSecond, 20 * kSecond);
+    answer.AddSample(backend, profd::v1::REASON_LOCK, lock, 30 * kSecond, 100 * kMs);
+    answer.AddSample(backend, profd::v1::REASON_RUNQUEUE, {}, 10 * kSecond, 0);
+  }
+  const uint32_t bench =
+      answer.AddThread(200, 200, "pgbench", "pgbench", 60 * kSecond, 50 * kSecond);
+  answer.AddSample(bench, profd::v1::REASON_NET,
+                   {Libc("recv"), {"main", "pgbench", FRAME_KIND_APPLICATION}}, 10 * kSecond,
+                   60 * kMs);
+  return answer;
+}
+
+}  // namespace profctl

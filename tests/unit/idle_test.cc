@@ -1,0 +1,181 @@
+#include "client/idle.h"
+
+#include "client/view.h"
+#include "gtest/gtest.h"
+#include "tests/unit/fixture_profile.h"
+
+namespace profctl {
+namespace {
+
+using profd::v1::FRAME_KIND_APPLICATION;
+using profd::v1::FRAME_KIND_KERNEL;
+using profd::v1::FRAME_KIND_LIBC;
+using profd::v1::REASON_LOCK;
+
+// The idle group of one stack of user frames, innermost first, above libc and the kernel.
+std::string GroupOf(const std::vector<std::string>& functions,
+                    profd::v1::Reason reason = REASON_LOCK, const std::string& module = "prog") {
+  AnswerWriter answer;
+  const uint32_t thread = answer.AddThread(1, 1, "p", "t", 100, 0);
+  std::vector<AnswerWriter::FrameSpec> frames = {
+      {"schedule", "[kernel]", FRAME_KIND_KERNEL}, {"syscall", "libc.so.6", FRAME_KIND_LIBC}};
+  for (const std::string& function : functions) {
+    frames.push_back({function, module, FRAME_KIND_APPLICATION});
+  }
+  frames.push_back({"start_thread", "libc.so.6", FRAME_KIND_LIBC});
+  answer.AddSample(thread, reason, frames, 100, 0);
+  const Profile profile = answer.Build();
+  return std::string(IdleRule(profile).Group(profile.samples[0]));
+}
+
+TEST(FunctionPathTest, CutsWhatIsNotThePath) {
+  EXPECT_EQ(FunctionPath("a::b::c"), "a::b::c");
+  EXPECT_EQ(FunctionPath("<a::B<T> as a::C<U>>::run::{{closure}}"), "a::B::run");
+  EXPECT_EQ(FunctionPath("<a::B>::run"), "a::B::run");
+  EXPECT_EQ(FunctionPath("a::list::Channel<T>::recv::{{closure}}"), "a::list::Channel::recv");
+  EXPECT_EQ(FunctionPath("a::b::<alloc::vec::Vec<u8>>::{closure#0}"), "a::b");
+  EXPECT_EQ(FunctionPath("a::f::h0123456789abcdef"), "a::f");
+  EXPECT_EQ(FunctionPath("ns::Type::Method(unsigned long, std::vector<int>) const"),
+            "ns::Type::Method");
+  EXPECT_EQ(FunctionPath("(anonymous namespace)::Pool::Run()"), "Pool::Run");
+  EXPECT_EQ(FunctionPath("f<fn(u8) -> u8>::g"), "f::g");
+  EXPECT_EQ(FunctionPath("main"), "main");
+}
+
+TEST(FunctionPathTest, SurvivesUnbalancedNames) {
+  for (const char* name : {"<", ">", "<<<<", "<>", "{", "a::<", "<a as ", ")(", "->", "", "::"}) {
+    FunctionPath(name);
+  }
+  FunctionPath(std::string(100'000, '<'));
+  FunctionPath(std::string(100'000, '<') + std::string(100'000, '>'));
+}
+
+TEST(IdleTest, PollAndSleepAreIdleWhateverTheStack) {
+  EXPECT_NE(GroupOf({"main"}, profd::v1::REASON_POLL), "");
+  EXPECT_NE(GroupOf({"main"}, profd::v1::REASON_SLEEP), "");
+  EXPECT_EQ(GroupOf({"main"}, profd::v1::REASON_DISK), "");
+}
+
+TEST(IdleTest, WithoutAStackOnlyTheReasonTells) {
+  AnswerWriter answer;
+  const uint32_t thread = answer.AddThread(1, 1, "p", "t", 100, 0);
+  answer.AddSample(thread, profd::v1::REASON_LOCK, {}, 100, 0);
+  answer.AddSample(thread, profd::v1::REASON_RUNQUEUE, {}, 100, 0);
+  answer.AddSample(thread, profd::v1::REASON_SLEEP, {}, 100, 0);
+  const Profile profile = answer.Build();
+  const IdleRule rule(profile);
+  EXPECT_EQ(rule.Group(profile.samples[0]), "");
+  EXPECT_EQ(rule.Group(profile.samples[1]), "");
+  EXPECT_EQ(rule.Group(profile.samples[2]), "sleeping");
+}
+
+TEST(IdleTest, RunQueueIsNeverIdle) {
+  EXPECT_EQ(GroupOf({"tokio::runtime::scheduler::multi_thread::park::Parker::park"},
+                    profd::v1::REASON_RUNQUEUE),
+            "");
+}
+
+TEST(IdleTest, ParkedWorkers) {
+  EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal",
+                     "tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar",
+                     "tokio::runtime::scheduler::multi_thread::park::Parker::park"}),
+            "tokio worker");
+  EXPECT_EQ(GroupOf({"<parking_lot::condvar::Condvar>::wait_until_internal",
+                     "<tokio::runtime::scheduler::multi_thread::park::Inner>::park_condvar"}),
+            "tokio worker");
+  EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal",
+                     "tokio::runtime::blocking::pool::Inner::run"}),
+            "tokio blocking pool");
+  EXPECT_EQ(GroupOf({"std::sys::pal::unix::futex::futex_wait",
+                     "std::sys::sync::condvar::futex::Condvar::wait",
+                     "rayon_core::sleep::Sleep::sleep",
+                     "rayon_core::registry::WorkerThread::wait_until_cold"}),
+            "rayon worker");
+  EXPECT_EQ(GroupOf({"pthread_cond_wait", "std::condition_variable::wait(std::unique_lock<"
+                                          "std::mutex>&)",
+                     "rocksdb::ThreadPoolImpl::Impl::BGThread(unsigned long)"}),
+            "rocksdb background");
+  EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal",
+                     "tokio::runtime::park::Inner::park",
+                     "tokio::runtime::runtime::Runtime::block_on", "app::main"}),
+            "block_on");
+}
+
+TEST(IdleTest, ReceiversAreIdleAndSendersAreNot) {
+  const std::string wait = "std::sys::pal::unix::futex::futex_wait";
+  EXPECT_EQ(GroupOf({wait, "std::thread::park",
+                     "crossbeam_channel::context::Context::wait_until",
+                     "crossbeam_channel::context::Context::with::{{closure}}",
+                     "crossbeam_channel::flavors::list::Channel<T>::recv", "app::run"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({wait, "std::thread::park",
+                     "crossbeam_channel::context::Context::wait_until",
+                     "crossbeam_channel::flavors::array::Channel<T>::send::{{closure}}",
+                     "app::run"}),
+            "");
+  EXPECT_EQ(GroupOf({wait, "std::thread::park", "std::sync::mpmc::list::Channel<T>::recv"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({wait, "std::thread::park_timeout", "app::idle_loop"}), "parked thread");
+}
+
+TEST(IdleTest, JoinsAreNotIdle) {
+  EXPECT_EQ(GroupOf({"std::sys::pal::unix::futex::futex_wait", "std::thread::park",
+                     "std::thread::scoped::scope", "app::run"}),
+            "");
+  EXPECT_EQ(GroupOf({"std::sys::pal::unix::thread::Thread::join",
+                     "std::thread::JoinInner<T>::join", "app::run"}),
+            "");
+}
+
+TEST(IdleTest, ContentionWins) {
+  const std::string worker = "tokio::runtime::scheduler::multi_thread::worker::run";
+  for (const std::string contended :
+       {"std::sys::sync::mutex::futex::Mutex::lock_contended",
+        "parking_lot::raw_mutex::RawMutex::lock_slow",
+        "<parking_lot::raw_rwlock::RawRwLock>::lock_shared_slow",
+        "std::sys::sync::rwlock::futex::RwLock::read_contended", "__pthread_mutex_lock",
+        "___pthread_mutex_lock", "tokio::sync::mutex::Mutex<T>::blocking_lock"}) {
+    EXPECT_EQ(GroupOf({contended, "app::f", worker}), "") << contended;
+    EXPECT_EQ(GroupOf({contended, "tokio::runtime::scheduler::multi_thread::park::Inner::park"}),
+              "")
+        << contended;
+  }
+}
+
+TEST(IdleTest, AWaitInsideATaskOfAWorkerIsNotIdle) {
+  EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal", "app::wait_for_commit",
+                     "tokio::runtime::task::raw::poll",
+                     "tokio::runtime::blocking::pool::Inner::run"}),
+            "");
+}
+
+TEST(IdleTest, AConditionVariableAloneIsNotIdle) {
+  EXPECT_EQ(GroupOf({"pthread_cond_wait", "worker_loop", "main"}), "");
+  EXPECT_EQ(GroupOf({"std::condition_variable::wait(std::unique_lock<std::mutex>&)", "Pop"}), "");
+}
+
+TEST(IdleTest, LibuvWorkers) {
+  EXPECT_EQ(GroupOf({"uv_cond_wait", "worker"}), "libuv worker");
+  EXPECT_EQ(GroupOf({"uv_cond_wait", "libuv.so.1+0xd1c9"}, REASON_LOCK, "libuv.so.1"),
+            "libuv worker");
+  EXPECT_EQ(GroupOf({"uv_cond_wait", "uv_barrier_wait", "main"}, REASON_LOCK, "libuv.so.1"), "");
+  EXPECT_EQ(GroupOf({"uv_cond_wait", "node::TaskQueue<v8::Task>::BlockingPop()"}),
+            "node platform worker");
+  EXPECT_EQ(GroupOf({"uv_cond_wait", "app_wait"}), "");
+  EXPECT_EQ(GroupOf({"pthread_cond_wait", "worker"}), "");
+}
+
+TEST(ViewTest, FoldsIdleAwayAndSaysHowMuch) {
+  const Profile profile = IdleAnswer().Build();
+  const View folded = MakeView(profile, false);
+  EXPECT_TRUE(folded.shown.empty());
+  EXPECT_EQ(folded.idle_ns, 58'000'000'000);
+  ASSERT_EQ(folded.idle.size(), 1u);
+  EXPECT_EQ(folded.idle[0].threads, 1u);
+  const View shown = MakeView(profile, true);
+  EXPECT_EQ(shown.shown_ns, folded.idle_ns);
+  EXPECT_EQ(shown.idle_ns, folded.idle_ns);
+}
+
+}  // namespace
+}  // namespace profctl

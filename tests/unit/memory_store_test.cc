@@ -1,0 +1,517 @@
+#include "daemon/store/memory_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "daemon/base/clock.h"
+
+namespace profd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kTick = 10'000'000;
+
+size_t Index(Reason reason) { return static_cast<size_t>(reason); }
+size_t Index(Loss loss) { return static_cast<size_t>(loss); }
+
+ThreadInfo Info(uint64_t id, const std::string& name = "worker") {
+  return {.id = ThreadId{id}, .pid = 100, .tid = static_cast<int32_t>(id), .target = 1,
+          .name = name, .process = "server"};
+}
+
+StackTrace Stack(uint64_t id, size_t frames = 10) {
+  return {.id = StackId{id}, .frames = std::vector<uint64_t>(frames, id)};
+}
+
+LedgerDelta Idle(int64_t wall, Reason reason = Reason::kPoll) {
+  LedgerDelta ledger;
+  ledger.wall_ns = wall;
+  ledger.off_ns[Index(reason)] = wall;
+  return ledger;
+}
+
+Sample MakeSample(uint64_t thread, uint64_t stack, int64_t ticks, Reason reason = Reason::kPoll,
+                  uint64_t argument = 5) {
+  return {{ThreadId{thread}, StackId{stack}, argument, 232, reason}, ticks * kTick, ticks};
+}
+
+ProfileDelta Delta(int64_t begin, int64_t end) {
+  ProfileDelta delta;
+  delta.begin_ns = begin;
+  delta.end_ns = end;
+  delta.books_on = delta.switch_on = delta.tick_on = true;
+  delta.tick_interval_ns = kTick;
+  delta.ticks = 100;
+  return delta;
+}
+
+// The second number `n`, in which one thread was idle.
+ProfileDelta IdleSecond(int64_t n, uint64_t thread = 1, uint64_t stack = 9) {
+  ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+  delta.ledgers.push_back({ThreadId{thread}, Idle(kSecond)});
+  delta.samples.push_back(MakeSample(thread, stack, 100));
+  return delta;
+}
+
+MergedProfile MergeAll(const Store& store) {
+  absl::StatusOr<MergedProfile> merged =
+      store.Merge({0, std::numeric_limits<int64_t>::max()}, nullptr);
+  EXPECT_TRUE(merged.ok()) << merged.status();
+  return merged.ok() ? *std::move(merged) : MergedProfile{};
+}
+
+LedgerDelta RandomLedger(std::mt19937_64* random) {
+  LedgerDelta l;
+  const auto value = [&]() -> int64_t {
+    switch ((*random)() % 5) {
+      case 0: return static_cast<int64_t>((*random)());
+      case 1: return -static_cast<int64_t>((*random)() % 1000);
+      case 2: return static_cast<int64_t>((*random)() % kSecond);
+      default: return 0;
+    }
+  };
+  for (int64_t* field :
+       {&l.wall_ns, &l.on_cpu_ns, &l.unattributed_ns, &l.books_on_cpu_ns, &l.books_runqueue_ns,
+        &l.voluntary_switches, &l.involuntary_switches, &l.minor_faults, &l.major_faults,
+        &l.read_bytes, &l.write_bytes}) {
+    *field = value();
+  }
+  for (int64_t& off : l.off_ns) off = value();
+  for (int64_t& waits : l.waits) waits = value();
+  return l;
+}
+
+void ExpectEqual(const LedgerDelta& a, const LedgerDelta& b) {
+  EXPECT_EQ(a.wall_ns, b.wall_ns);
+  EXPECT_EQ(a.on_cpu_ns, b.on_cpu_ns);
+  EXPECT_EQ(a.off_ns, b.off_ns);
+  EXPECT_EQ(a.waits, b.waits);
+  EXPECT_EQ(a.unattributed_ns, b.unattributed_ns);
+  EXPECT_EQ(a.books_on_cpu_ns, b.books_on_cpu_ns);
+  EXPECT_EQ(a.books_runqueue_ns, b.books_runqueue_ns);
+  EXPECT_EQ(a.voluntary_switches, b.voluntary_switches);
+  EXPECT_EQ(a.involuntary_switches, b.involuntary_switches);
+  EXPECT_EQ(a.minor_faults, b.minor_faults);
+  EXPECT_EQ(a.major_faults, b.major_faults);
+  EXPECT_EQ(a.read_bytes, b.read_bytes);
+  EXPECT_EQ(a.write_bytes, b.write_bytes);
+}
+
+std::vector<ThreadRow> RandomRows(std::mt19937_64* random) {
+  std::vector<ThreadRow> rows;
+  uint32_t thread = 0;
+  for (size_t i = (*random)() % 20; i > 0; i--) {
+    ThreadRow& row = rows.emplace_back();
+    row.thread = thread += 1 + static_cast<uint32_t>((*random)() % 300);
+    switch ((*random)() % 4) {
+      case 0: break;
+      case 1:
+        row.ledger = Idle(kSecond + static_cast<int64_t>((*random)() % 1000),
+                          static_cast<Reason>((*random)() % kReasonCount));
+        if ((*random)() % 2 == 0) {
+          row.ledger.books_runqueue_ns = row.ledger.off_ns[Index(Reason::kRunQueue)];
+        }
+        break;
+      case 2: row.ledger.wall_ns = row.ledger.unattributed_ns = kSecond; break;
+      default: row.ledger = RandomLedger(random);
+    }
+    for (size_t s = (*random)() % 4; s > 0; s--) {
+      row.samples.push_back({static_cast<uint32_t>((*random)()),
+                             static_cast<int64_t>((*random)()),
+                             static_cast<int64_t>((*random)() % 200)});
+    }
+  }
+  return rows;
+}
+
+TEST(DeltaCodecTest, GivesBackWhatWentIn) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; round++) {
+    DeltaHeader header{.begin_ns = static_cast<int64_t>(random() >> 2), .switch_on = true};
+    header.end_ns = header.begin_ns + static_cast<int64_t>(random() % (2 * kSecond));
+    header.tick_interval_ns = kTick;
+    header.ticks = 100;
+    header.torn_walks = 3;
+    header.cost.in_path_ns = -4;
+    header.losses[5] = random();
+    header.lost_weight_ns = 77;
+    const std::vector<ThreadRow> rows = RandomRows(&random);
+    const std::string blob = EncodeDelta(header, rows);
+    absl::StatusOr<DeltaReader> reader = DeltaReader::Create(blob);
+    ASSERT_TRUE(reader.ok());
+    EXPECT_EQ(reader->header().begin_ns, header.begin_ns);
+    EXPECT_EQ(reader->header().end_ns, header.end_ns);
+    EXPECT_FALSE(reader->header().books_on);
+    EXPECT_TRUE(reader->header().switch_on);
+    EXPECT_EQ(reader->header().torn_walks, 3);
+    EXPECT_EQ(reader->header().cost.in_path_ns, -4);
+    EXPECT_EQ(reader->header().losses, header.losses);
+    EXPECT_EQ(reader->header().lost_weight_ns, 77);
+    ThreadRow row;
+    for (const ThreadRow& expected : rows) {
+      ASSERT_TRUE(reader->Next(&row));
+      EXPECT_EQ(row.thread, expected.thread);
+      ExpectEqual(row.ledger, expected.ledger);
+      ASSERT_EQ(row.samples.size(), expected.samples.size());
+      for (size_t i = 0; i < row.samples.size(); i++) {
+        EXPECT_EQ(row.samples[i].site, expected.samples[i].site);
+        EXPECT_EQ(row.samples[i].weight_ns, expected.samples[i].weight_ns);
+        EXPECT_EQ(row.samples[i].ticks, expected.samples[i].ticks);
+      }
+    }
+    EXPECT_FALSE(reader->Next(&row));
+    EXPECT_TRUE(reader->status().ok());
+  }
+}
+
+TEST(DeltaCodecTest, DamagedBytesAreSafe) {
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 3000; round++) {
+    std::string blob = EncodeDelta({.end_ns = kSecond, .ticks = 100}, RandomRows(&random));
+    for (int i = 0; i < 3; i++) blob[random() % blob.size()] = static_cast<char>(random());
+    blob.resize(random() % (blob.size() + 1));
+    absl::StatusOr<DeltaReader> reader = DeltaReader::Create(blob);
+    if (!reader.ok()) continue;
+    ThreadRow row;
+    while (reader->Next(&row)) {
+    }
+  }
+}
+
+TEST(DeltaCodecTest, AnIdleThreadCostsAFewBytes) {
+  std::vector<ThreadRow> rows(1000);
+  for (uint32_t i = 0; i < rows.size(); i++) {
+    // Read one after another, a few microseconds apart.
+    rows[i] = {i, Idle(kSecond + 2000 + (i * 37) % 50), {{i, 100 * kTick, 100}}};
+  }
+  const std::string blob =
+      EncodeDelta({.end_ns = kSecond, .tick_interval_ns = kTick, .ticks = 100}, rows);
+  EXPECT_LE(blob.size(), rows.size() * 6 + 64);
+}
+
+TEST(MemoryStoreTest, EmptyStore) {
+  const MemoryStore store;
+  EXPECT_EQ(store.OldestNs(), 0);
+  const MergedProfile merged = MergeAll(store);
+  EXPECT_THAT(merged.threads, IsEmpty());
+  EXPECT_EQ(merged.covered.begin_ns, merged.covered.end_ns);
+}
+
+TEST(MemoryStoreTest, SumsDeltas) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 3; n++) {
+    ProfileDelta delta = IdleSecond(n);
+    if (n == 1) {
+      delta.threads = {Info(1)};
+      delta.stacks = {Stack(9)};
+    }
+    delta.switch_on = n != 2;
+    delta.tick_interval_ns = n == 3 ? 2 * kTick : kTick;
+    delta.walks = 10;
+    delta.torn_walks = 1;
+    delta.losses[Index(Loss::kDrainFailed)] = 2;
+    delta.lost_weight_ns = 5;
+    delta.cost.tick_cpu_ns = 7;
+    delta.ledgers[0].delta.waits[Index(Reason::kPoll)] = n;
+    delta.samples.push_back(MakeSample(1, 9, 1, Reason::kLock));
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  const MergedProfile m = MergeAll(store);
+  EXPECT_EQ(m.covered.begin_ns, kSecond);
+  EXPECT_EQ(m.covered.end_ns, 4 * kSecond);
+  EXPECT_EQ(m.books_ns, 3 * kSecond);
+  EXPECT_EQ(m.switch_ns, 2 * kSecond);
+  EXPECT_EQ(m.ticks, 300);
+  EXPECT_EQ(m.tick_interval_ns, kTick * 4 / 3);
+  EXPECT_EQ(m.walks, 30);
+  EXPECT_EQ(m.torn_walks, 3);
+  EXPECT_EQ(m.losses[Index(Loss::kDrainFailed)], 6u);
+  EXPECT_EQ(m.lost_weight_ns, 15);
+  EXPECT_EQ(m.cost.tick_cpu_ns, 21);
+  ASSERT_THAT(m.threads, SizeIs(1));
+  EXPECT_EQ(m.threads[0].info.name, "worker");
+  EXPECT_EQ(m.threads[0].ledger.off_ns[Index(Reason::kPoll)], 3 * kSecond);
+  EXPECT_EQ(m.threads[0].ledger.waits[Index(Reason::kPoll)], 6);
+  ASSERT_THAT(m.threads[0].samples, SizeIs(2));
+  EXPECT_EQ(m.threads[0].samples[0].key, MakeSample(1, 9, 1).key);
+  EXPECT_EQ(m.threads[0].samples[0].ticks, 300);
+  EXPECT_EQ(m.threads[0].samples[0].weight_ns, 300 * kTick);
+  EXPECT_EQ(m.threads[0].samples[1].ticks, 3);
+  ASSERT_THAT(m.stacks, SizeIs(1));
+  EXPECT_EQ(m.stacks[0].frames, Stack(9).frames);
+}
+
+TEST(MemoryStoreTest, TakesDeltasByTheirMiddle) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 9; n++) ASSERT_TRUE(store.Append(IdleSecond(n)).ok());
+  const auto covered = [&](double begin, double end) {
+    const auto merged = store.Merge({static_cast<int64_t>(begin * kSecond),
+                                     static_cast<int64_t>(end * kSecond)},
+                                    nullptr);
+    EXPECT_TRUE(merged.ok());
+    return std::pair(static_cast<double>(merged->covered.begin_ns) / kSecond,
+                     static_cast<double>(merged->covered.end_ns) / kSecond);
+  };
+  EXPECT_EQ(covered(2, 5), std::pair(2.0, 5.0));
+  EXPECT_EQ(covered(2.4, 5.4), std::pair(2.0, 5.0));
+  EXPECT_EQ(covered(2.6, 5.6), std::pair(3.0, 6.0));
+  EXPECT_EQ(covered(0, 100), std::pair(1.0, 10.0));
+  // Too short for a middle: whatever it overlaps.
+  EXPECT_EQ(covered(3.1, 3.2), std::pair(3.0, 4.0));
+  EXPECT_EQ(covered(3.9, 4.1), std::pair(3.0, 5.0));
+  EXPECT_EQ(covered(20, 30), std::pair(0.0, 0.0));
+  EXPECT_FALSE(store.Merge({5, 4}, nullptr).ok());
+}
+
+TEST(MemoryStoreTest, KeepsShortDeltas) {
+  MemoryStore store;
+  ASSERT_TRUE(store.Append(IdleSecond(1)).ok());
+  ASSERT_TRUE(store.Append(Delta(2 * kSecond, 2 * kSecond + 300)).ok());
+  ASSERT_TRUE(store.Append(Delta(2 * kSecond + 300, 2 * kSecond + 300)).ok());
+  ASSERT_TRUE(store.Append(Delta(2 * kSecond + 300, 3 * kSecond)).ok());
+  EXPECT_EQ(MergeAll(store).covered.end_ns, 3 * kSecond);
+  EXPECT_EQ(MergeAll(store).ticks, 400);
+}
+
+TEST(MemoryStoreTest, RefusesDeltasOutOfOrder) {
+  MemoryStore store;
+  ASSERT_TRUE(store.Append(IdleSecond(5)).ok());
+  EXPECT_EQ(store.Append(IdleSecond(4)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(store.Append(Delta(9, 8)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(MemoryStoreTest, FiltersThreadsOnceEach) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 3; n++) {
+    ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+    for (uint64_t t = 1; t <= 4; t++) {
+      if (n == 1) delta.threads.push_back(Info(t, "t" + std::to_string(t)));
+      delta.ledgers.push_back({ThreadId{t}, Idle(kSecond)});
+    }
+    if (n == 2) delta.threads.push_back(Info(2, "renamed"));
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  std::vector<std::string> asked;
+  const auto merged = store.Merge({0, 10 * kSecond}, [&](const ThreadInfo& info) {
+    asked.push_back(info.name);
+    return info.id == ThreadId{2};
+  });
+  ASSERT_TRUE(merged.ok());
+  EXPECT_THAT(asked, ElementsAre("t1", "renamed", "t3", "t4"));
+  ASSERT_THAT(merged->threads, SizeIs(1));
+  EXPECT_EQ(merged->threads[0].ledger.wall_ns, 3 * kSecond);
+}
+
+TEST(MemoryStoreTest, ManyStacksInOneThread) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 2; n++) {
+    ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+    for (uint64_t s = 1; s <= 50; s++) {
+      if (n == 1) delta.stacks.push_back(Stack(s));
+      delta.samples.push_back(MakeSample(1, s, static_cast<int64_t>(s)));
+    }
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  const MergedProfile merged = MergeAll(store);
+  ASSERT_THAT(merged.threads, SizeIs(1));
+  ASSERT_THAT(merged.threads[0].samples, SizeIs(50));
+  for (const Sample& s : merged.threads[0].samples) {
+    EXPECT_EQ(s.ticks, 2 * static_cast<int64_t>(s.key.stack));
+  }
+  EXPECT_THAT(merged.stacks, SizeIs(50));
+}
+
+TEST(MemoryStoreTest, DropsByAgeWithoutALoss) {
+  MemoryStore store({.max_age_ns = 100 * kSecond});
+  for (int64_t n = 1; n <= 300; n++) ASSERT_TRUE(store.Append(IdleSecond(n)).ok());
+  EXPECT_EQ(store.OldestNs(), 200 * kSecond);
+  EXPECT_EQ(store.Losses()[Index(Loss::kStoreDropped)], 0u);
+  const MergedProfile merged = MergeAll(store);
+  EXPECT_EQ(merged.covered.begin_ns, 200 * kSecond);
+  EXPECT_EQ(merged.losses[Index(Loss::kStoreDropped)], 0u);
+}
+
+TEST(MemoryStoreTest, DropsByBytesAndSaysSo) {
+  const size_t limit = 256 << 10;
+  MemoryStore store({.max_bytes = limit});
+  for (int64_t n = 1; n <= 1000; n++) {
+    ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+    for (uint64_t t = 1; t <= 100; t++) delta.ledgers.push_back({ThreadId{t}, Idle(kSecond)});
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    ASSERT_LE(store.Bytes(), limit);
+  }
+  const auto dropped = static_cast<uint64_t>(store.OldestNs() / kSecond - 1);
+  EXPECT_GT(dropped, 0u);
+  EXPECT_LT(dropped, 900u);
+  EXPECT_EQ(store.Losses()[Index(Loss::kStoreDropped)], dropped);
+  EXPECT_EQ(MergeAll(store).losses[Index(Loss::kStoreDropped)], dropped);
+  // A window that does not reach back has lost nothing.
+  const auto recent = store.Merge({990 * kSecond, 1001 * kSecond}, nullptr);
+  EXPECT_EQ(recent->losses[Index(Loss::kStoreDropped)], 0u);
+}
+
+TEST(MemoryStoreTest, DictionariesForgetWhatNobodyNames) {
+  MemoryStore store({.max_age_ns = 50 * kSecond, .grace_ns = 20 * kSecond});
+  size_t bytes_at_100 = 0;
+  for (int64_t n = 1; n <= 1000; n++) {
+    // Every second a new thread, a new stack and a new argument.
+    const auto id = static_cast<uint64_t>(n);
+    ProfileDelta delta = IdleSecond(n, id, id);
+    delta.threads = {Info(id)};
+    delta.stacks = {Stack(id)};
+    delta.samples[0].key.argument = id;
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    if (n == 100) bytes_at_100 = store.Bytes();
+  }
+  EXPECT_NEAR(static_cast<double>(store.Bytes()), static_cast<double>(bytes_at_100),
+              0.02 * static_cast<double>(bytes_at_100));
+  const MergedProfile merged = MergeAll(store);
+  EXPECT_THAT(merged.threads, SizeIs(51));
+  EXPECT_THAT(merged.stacks, SizeIs(51));
+  EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
+  for (const MergedThread& t : merged.threads) {
+    EXPECT_EQ(t.info.name, "worker");
+    EXPECT_EQ(static_cast<uint64_t>(t.samples.at(0).key.stack),
+              static_cast<uint64_t>(t.info.id));
+  }
+}
+
+TEST(MemoryStoreTest, AStackStaysForAWhileWithoutBeingNamed) {
+  MemoryStore store({.max_age_ns = 10 * kSecond, .grace_ns = 100 * kSecond});
+  ProfileDelta first = Delta(kSecond, 2 * kSecond);
+  first.threads = {Info(1), Info(2)};
+  first.stacks = {Stack(9), Stack(10)};
+  ASSERT_TRUE(store.Append(std::move(first)).ok());
+  for (int64_t n = 2; n < 90; n++) ASSERT_TRUE(store.Append(IdleSecond(n, 2, 10)).ok());
+  ASSERT_TRUE(store.Append(IdleSecond(90, 1, 9)).ok());
+  MergedProfile merged = MergeAll(store);
+  EXPECT_THAT(merged.stacks, SizeIs(2));
+  EXPECT_EQ(merged.threads[0].info.name, "worker");
+  for (int64_t n = 91; n < 300; n++) ASSERT_TRUE(store.Append(IdleSecond(n, 2, 10)).ok());
+  ASSERT_TRUE(store.Append(IdleSecond(300, 1, 9)).ok());
+  merged = MergeAll(store);
+  EXPECT_THAT(merged.stacks, SizeIs(1)) << "longer than the grace without being named";
+  EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 100u);
+  EXPECT_EQ(store.Losses()[Index(Loss::kStackUnknown)], 100u);
+}
+
+TEST(MemoryStoreTest, AStackMayComeAfterItsSample) {
+  MemoryStore store;
+  ASSERT_TRUE(store.Append(IdleSecond(1)).ok());
+  EXPECT_EQ(MergeAll(store).losses[Index(Loss::kStackUnknown)], 100u);
+  ProfileDelta later = Delta(2 * kSecond, 3 * kSecond);
+  later.stacks = {Stack(9)};
+  ASSERT_TRUE(store.Append(std::move(later)).ok());
+  EXPECT_EQ(MergeAll(store).losses[Index(Loss::kStackUnknown)], 0u);
+  EXPECT_THAT(MergeAll(store).stacks, SizeIs(1));
+}
+
+TEST(MemoryStoreTest, AFloodOfStacksStaysWithinTheLimit) {
+  const size_t limit = 1 << 20;
+  MemoryStore store({.max_bytes = limit});
+  uint64_t id = 0;
+  for (int64_t n = 1; n <= 100; n++) {
+    ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+    for (int i = 0; i < 200; i++) {
+      delta.stacks.push_back(Stack(++id, 60));
+      delta.samples.push_back(MakeSample(1, id, 1));
+    }
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    ASSERT_LE(store.Bytes(), limit);
+  }
+  // What is left is whole.
+  const MergedProfile merged = MergeAll(store);
+  EXPECT_GE(merged.covered.end_ns - merged.covered.begin_ns, 3 * kSecond);
+  EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
+}
+
+TEST(MemoryStoreTest, ADeltaLargerThanTheLimitIsDropped) {
+  MemoryStore store({.max_bytes = 16 << 10});
+  ProfileDelta delta = Delta(kSecond, 2 * kSecond);
+  for (uint64_t i = 1; i <= 500; i++) delta.stacks.push_back(Stack(i));
+  for (uint64_t i = 1; i <= 500; i++) delta.samples.push_back(MakeSample(i, i, 1));
+  ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  EXPECT_LE(store.Bytes(), 16u << 10);
+  EXPECT_EQ(store.Losses()[Index(Loss::kStoreDropped)], 1u);
+  EXPECT_EQ(store.OldestNs(), 0);
+  ASSERT_TRUE(store.Append(IdleSecond(2)).ok());
+  EXPECT_THAT(MergeAll(store).threads, SizeIs(1));
+}
+
+TEST(MemoryStoreTest, ReadersAndWriterTogether) {
+  MemoryStore store({.max_bytes = 64 << 10, .max_age_ns = 20 * kSecond});
+  std::thread writer([&] {
+    for (int64_t n = 1; n <= 400; n++) {
+      const auto id = static_cast<uint64_t>(n);
+      ProfileDelta delta = IdleSecond(n, id, id);
+      delta.threads = {Info(id)};
+      delta.stacks = {Stack(id)};
+      ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    }
+  });
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; i++) {
+    readers.emplace_back([&] {
+      for (int k = 0; k < 200; k++) {
+        const MergedProfile merged = MergeAll(store);
+        EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
+        for (const MergedThread& t : merged.threads) EXPECT_EQ(t.info.name, "worker");
+        store.OldestNs();
+        store.Bytes();
+      }
+    });
+  }
+  writer.join();
+  for (std::thread& reader : readers) reader.join();
+}
+
+// An hour of many idle threads: what it takes is printed, what must hold is the sum.
+TEST(MemoryStoreTest, AnHourOfIdleThreads) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr uint64_t kThreads = 200;
+#else
+  constexpr uint64_t kThreads = 5000;
+#endif
+  MemoryStore store({.max_bytes = 256 << 20});
+  for (int64_t n = 1; n <= 3600; n++) {
+    ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+    delta.ledgers.reserve(kThreads);
+    delta.samples.reserve(kThreads);
+    for (uint64_t t = 1; t <= kThreads; t++) {
+      if (n == 1) delta.threads.push_back(Info(t));
+      delta.ledgers.push_back(
+          {ThreadId{t}, Idle(kSecond + static_cast<int64_t>((t * 2654435761u + 977u *
+                                                             static_cast<uint64_t>(n)) % 1000))});
+      delta.samples.push_back(MakeSample(t, 9, 100, Reason::kLock, t));
+    }
+    if (n == 1) delta.stacks = {Stack(9)};
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  const int64_t begin = ThreadCpuNs();
+  const MergedProfile merged = MergeAll(store);
+  const double took = static_cast<double>(ThreadCpuNs() - begin) / kSecond;
+  EXPECT_EQ(merged.covered.end_ns - merged.covered.begin_ns, 3600 * kSecond);
+  ASSERT_THAT(merged.threads, SizeIs(kThreads));
+  for (const MergedThread& t : merged.threads) {
+    ASSERT_THAT(t.samples, SizeIs(1));
+    EXPECT_EQ(t.samples[0].ticks, 360'000);
+    EXPECT_GE(t.ledger.wall_ns, 3600 * kSecond);
+  }
+  std::printf("%llu threads, 3600 s: %.1f MiB, %.1f bytes a thread and second, merged in %.2f s of CPU\n",
+              static_cast<unsigned long long>(kThreads),
+              static_cast<double>(store.Bytes()) / (1 << 20),
+              static_cast<double>(store.Bytes()) / 3600 / static_cast<double>(kThreads),
+              took);
+}
+
+}  // namespace
+}  // namespace profd

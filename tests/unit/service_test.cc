@@ -1,0 +1,711 @@
+// A real server on a real socket, over a real store; only the collector and the modules are fakes.
+#include "daemon/service/service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <link.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "daemon/base/clock.h"
+#include "daemon/service/listen.h"
+#include "daemon/service/text.h"
+#include "daemon/store/memory_store.h"
+
+namespace profd {
+
+// A function to be found in this very program.
+extern "C" __attribute__((noinline)) int profd_service_test_landmark(int x) { return x * 3 + 1; }
+
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kTick = 10'000'000;
+constexpr uint64_t kKernelBase = 0xffffffff81000000;
+constexpr ModuleId kOwnModule{3};
+constexpr ModuleId kGoneModule{4};
+constexpr ModuleId kHostileModule{5};
+
+uint64_t UserFrame(ModuleId module, uint64_t offset) {
+  return static_cast<uint64_t>(module) << PROFD_FRAME_MODULE_SHIFT | offset;
+}
+
+// The offset of an address of ours in this program's file.
+uint64_t FileOffset(const void* function) {
+  struct Search {
+    uint64_t address, offset;
+  } search = {reinterpret_cast<uint64_t>(function), 0};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto* s = static_cast<Search*>(data);
+        for (int i = 0; i < info->dlpi_phnum; i++) {
+          const auto& p = info->dlpi_phdr[i];
+          const uint64_t begin = info->dlpi_addr + p.p_vaddr;
+          if (p.p_type == PT_LOAD && begin <= s->address && s->address < begin + p.p_memsz) {
+            s->offset = s->address - begin + p.p_offset;
+          }
+        }
+        return 0;
+      },
+      &search);
+  return search.offset;
+}
+
+class FakeCollector final : public CollectorControl {
+ public:
+  absl::Status DrainNow() override {
+    drains++;
+    if (block != nullptr) block->WaitForNotification();
+    return drain_status;
+  }
+  CollectorState State() const override { return state; }
+
+  std::atomic<int> drains = 0;
+  absl::Notification* block = nullptr;
+  absl::Status drain_status;
+  CollectorState state;
+};
+
+class FakeModules final : public ModuleSource {
+ public:
+  std::optional<ModuleFile> Find(ModuleId id) const override {
+    finds++;
+    if (id == kOwnModule) {
+      absl::StatusOr<UniqueFd> fd = OpenReadOnly("/proc/self/exe");
+      if (!fd.ok()) return std::nullopt;
+      return ModuleFile{{"/opt/app/server", ""}, *std::move(fd)};
+    }
+    if (id == kGoneModule) return ModuleFile{{"/usr/lib/libgone.so.1", "abcd"}, UniqueFd()};
+    if (id == kHostileModule) return ModuleFile{{"/tmp/\xff\x01" "evil", "\xfe"}, UniqueFd()};
+    return std::nullopt;
+  }
+  mutable std::atomic<int> finds = 0;
+};
+
+// Everything that a Fetch gave, checked for the order that the API promises.
+struct FetchResult {
+  grpc::Status status;
+  std::optional<v1::Header> header;
+  std::optional<v1::Trailer> trailer;
+  std::map<uint32_t, v1::Frame> frames;
+  std::map<uint32_t, v1::Stack> stacks;
+  std::map<uint32_t, v1::Thread> threads;
+  std::vector<v1::Sample> samples;
+  int parts = 0;
+  size_t largest_part = 0;
+
+  std::vector<std::string> Functions(uint32_t stack) const {
+    std::vector<std::string> names;
+    for (uint32_t frame : stacks.at(stack).frames()) names.push_back(frames.at(frame).function());
+    return names;
+  }
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/profd-service-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    std::ofstream(folder_ + "/kallsyms") << "ffffffff81000000 T _text\n"
+                                            "ffffffff81001000 T schedule\n"
+                                            "ffffffff81002000 T futex_wait\n";
+    socket_ = folder_ + "/run/profd.sock";
+  }
+  void TearDown() override {
+    server_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  absl::StatusOr<std::unique_ptr<Server>> Start(const std::string& address) {
+    return StartServer(address, {.store = &store_,
+                                 .collector = &collector_,
+                                 .modules = &modules_,
+                                 .kallsyms = folder_ + "/kallsyms"});
+  }
+  void StartOnSocket() {
+    absl::StatusOr<std::unique_ptr<Server>> server = Start("unix://" + socket_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    stub_ = v1::Profiler::NewStub(
+        grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials()));
+  }
+
+  // Ten seconds up to now, in which threads 1 (of redis) and 2, 3 (of postgres) waited.
+  void FillStore() {
+    const int64_t now = MonotonicNs();
+    for (int64_t n = 0; n < 10; n++) {
+      ProfileDelta d;
+      d.begin_ns = now - (10 - n) * kSecond;
+      d.end_ns = d.begin_ns + kSecond;
+      d.books_on = d.switch_on = d.tick_on = true;
+      d.tick_interval_ns = kTick;
+      d.ticks = 100;
+      d.walks = 4;
+      if (n == 0) {
+        d.threads = {{ThreadId{1}, 11, 11, 0, "redis-server", "redis-server", false},
+                     {ThreadId{2}, 20, 20, 1, "postgres", "postgres", false},
+                     {ThreadId{3}, 20, 21, 1, "writer\xff", "postgres", true}};
+        const uint64_t landmark =
+            FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark));
+        d.stacks = {
+            {StackId{100}, kWalkComplete, 2,
+             {kKernelBase + 0x1010, kKernelBase + 0x2000, UserFrame(kOwnModule, landmark),
+              UserFrame(kGoneModule, 0x1234)}},
+            {StackId{200}, WalkResult{PROFD_WALK_NO_RULE}, 0,
+             {UserFrame(ModuleId{0}, 0x7f0000001000), UserFrame(ModuleId{77}, 0x10),
+              UserFrame(kHostileModule, 0x20)}}};
+        d.losses[PROFD_LOSS_COUNTERS_FULL] = 2;
+        d.losses[PROFD_LOSS_COUNTERS_FULL_NS] = 55;
+        d.lost_weight_ns = 55;
+      }
+      for (uint64_t t = 1; t <= 3; t++) {
+        LedgerDelta ledger;
+        ledger.wall_ns = kSecond;
+        ledger.on_cpu_ns = kSecond / 10;
+        ledger.off_ns[static_cast<size_t>(Reason::kLock)] = kSecond / 10 * 9;
+        ledger.waits[static_cast<size_t>(Reason::kLock)] = 5;
+        d.ledgers.push_back({ThreadId{t}, ledger});
+        d.samples.push_back(
+            {{ThreadId{t}, StackId{100}, 0xabc, 202, Reason::kLock}, 60 * kTick, 60});
+      }
+      d.samples.push_back({{ThreadId{2}, StackId{200}, 3, 0, Reason::kLock}, 30 * kTick, 30});
+      d.samples.push_back({{ThreadId{3}, StackId{300}, 3, 0, Reason::kPipe}, kTick, 1});
+      ASSERT_TRUE(store_.Append(std::move(d)).ok());
+    }
+  }
+
+  FetchResult Fetch(const v1::FetchRequest& request) {
+    FetchResult result;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    auto reader = stub_->Fetch(&context, request);
+    v1::FetchResponse part;
+    while (reader->Read(&part)) {
+      result.parts++;
+      result.largest_part = std::max(result.largest_part, part.ByteSizeLong());
+      EXPECT_FALSE(result.trailer.has_value()) << "nothing follows the trailer";
+      EXPECT_EQ(part.has_header(), result.parts == 1);
+      if (part.has_header()) result.header = part.header();
+      if (part.has_trailer()) result.trailer = part.trailer();
+      Learn(part, &result);
+    }
+    result.status = reader->Finish();
+    return result;
+  }
+
+  static void Learn(const v1::FetchResponse& part, FetchResult* result) {
+    for (const v1::Frame& frame : part.dictionary().frames()) {
+      EXPECT_NE(frame.id(), 0u);
+      EXPECT_TRUE(result->frames.emplace(frame.id(), frame).second) << "sent once";
+    }
+    for (const v1::Stack& stack : part.dictionary().stacks()) {
+      for (uint32_t frame : stack.frames()) EXPECT_TRUE(result->frames.contains(frame));
+      EXPECT_TRUE(result->stacks.emplace(stack.id(), stack).second);
+    }
+    for (const v1::Thread& thread : part.threads().threads()) {
+      EXPECT_TRUE(result->threads.emplace(thread.id(), thread).second);
+    }
+    for (const v1::Sample& sample : part.samples().samples()) {
+      EXPECT_TRUE(result->threads.contains(sample.thread()));
+      EXPECT_TRUE(sample.stack() == 0 || result->stacks.contains(sample.stack()));
+      result->samples.push_back(sample);
+    }
+  }
+
+  std::string folder_, socket_;
+  MemoryStore store_;
+  FakeCollector collector_;
+  FakeModules modules_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<v1::Profiler::Stub> stub_;
+};
+
+v1::FetchRequest Since(int64_t seconds) {
+  v1::FetchRequest request;
+  request.set_since_ns(seconds * kSecond);
+  return request;
+}
+
+TEST_F(ServiceTest, AnswersAFetch) {
+  FillStore();
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  EXPECT_EQ(collector_.drains, 1);
+  ASSERT_TRUE(r.header.has_value());
+  ASSERT_TRUE(r.trailer.has_value());
+  EXPECT_EQ(r.header->daemon_version(), PROFD_VERSION);
+  EXPECT_EQ(r.header->end_ns() - r.header->begin_ns(), 10 * kSecond);
+  EXPECT_NEAR(static_cast<double>(r.header->end_ns()), static_cast<double>(WallNs()),
+              60.0 * kSecond);
+  EXPECT_GE(r.header->requested_end_ns() - r.header->requested_begin_ns(), 60 * kSecond);
+  EXPECT_EQ(r.header->switch_ns(), 10 * kSecond);
+  EXPECT_THAT(r.header->processes(), ElementsAre("redis-server (11)", "postgres (20)"));
+  EXPECT_EQ(r.header->process_count(), 2u);
+
+  ASSERT_THAT(r.threads, SizeIs(3));
+  const v1::Thread& redis = r.threads.at(1);
+  EXPECT_EQ(redis.name(), "redis-server");
+  EXPECT_EQ(redis.wall_ns(), 10 * kSecond);
+  EXPECT_EQ(redis.on_cpu_ns(), kSecond);
+  ASSERT_THAT(redis.off(), SizeIs(1));
+  EXPECT_EQ(redis.off(0).reason(), v1::REASON_LOCK);
+  EXPECT_EQ(redis.off(0).time_ns(), 9 * kSecond);
+  EXPECT_EQ(redis.off(0).waits(), 50u);
+  EXPECT_EQ(redis.off(0).samples(), 600u);
+  EXPECT_EQ(r.threads.at(3).name(), "writer?") << "not UTF-8 as the kernel has it";
+  EXPECT_TRUE(r.threads.at(3).exited());
+
+  ASSERT_THAT(r.samples, SizeIs(5));
+  const v1::Sample& sample = r.samples[0];
+  EXPECT_EQ(sample.time_ns(), 9 * kSecond);
+  EXPECT_GT(sample.error_ns(), 0);
+  EXPECT_EQ(sample.weight_ns(), 600 * kTick);
+  EXPECT_EQ(sample.ticks(), 600u);
+  EXPECT_EQ(sample.syscall(), 202);
+  EXPECT_EQ(sample.argument(), 0xabcu);
+  EXPECT_THAT(r.Functions(sample.stack()),
+              ElementsAre("schedule", "schedule", "profd_service_test_landmark",
+                          "libgone.so.1+0x1233"))
+      << "the second kernel frame is a return address, which belongs to the function before";
+  EXPECT_TRUE(r.stacks.at(sample.stack()).complete());
+  const auto& frames = r.stacks.at(sample.stack()).frames();
+  EXPECT_EQ(r.frames.at(frames[0]).kind(), v1::FRAME_KIND_KERNEL);
+  EXPECT_EQ(r.frames.at(frames[0]).module(), "[kernel]");
+  EXPECT_EQ(r.frames.at(frames[0]).offset(), kKernelBase + 0x1010);
+  EXPECT_EQ(r.frames.at(frames[2]).module(), "server");
+  EXPECT_EQ(r.frames.at(frames[3]).offset(), 0x1234u);
+  EXPECT_EQ(r.frames.at(frames[3]).build_id(), "abcd");
+
+  EXPECT_EQ(r.trailer->ticks(), 1000u);
+  EXPECT_EQ(r.trailer->walks(), 40u);
+  EXPECT_EQ(r.trailer->tick_interval_ns(), kTick);
+  EXPECT_EQ(r.trailer->samples(), 2110u);
+  EXPECT_NEAR(r.trailer->complete_share(), 1800.0 / 2110, 1e-9);
+  std::map<std::string, v1::Loss> losses;
+  for (const v1::Loss& loss : r.trailer->losses()) losses[loss.cause()] = loss;
+  ASSERT_THAT(losses, SizeIs(2));
+  EXPECT_EQ(losses["counters_full"].count(), 2u);
+  EXPECT_EQ(losses["counters_full"].weight_ns(), 55);
+  EXPECT_EQ(losses["stack_unknown"].count(), 10u);
+}
+
+TEST_F(ServiceTest, IncompleteAndUnknownStacksSayWhy) {
+  FillStore();
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  std::set<std::vector<std::string>> stacks;
+  for (const auto& [id, stack] : r.stacks) {
+    if (!stack.complete()) stacks.insert(r.Functions(id));
+  }
+  EXPECT_THAT(stacks, Contains(ElementsAre("[unmapped code]", "[unknown module]",
+                                           HasSubstr("+0x1f"), "[no unwind rule]")));
+  EXPECT_THAT(stacks, Contains(ElementsAre("[stack lost]")));
+  for (const auto& [id, frame] : r.frames) {
+    if (frame.function() == "[no unwind rule]") {
+      EXPECT_EQ(frame.kind(), v1::FRAME_KIND_SYNTHETIC);
+    }
+    if (frame.function() == "[unmapped code]") {
+      EXPECT_EQ(frame.offset(), 0x7f0000001000u);
+    }
+    EXPECT_THAT(frame.function(), Not(IsEmpty()));
+  }
+}
+
+TEST_F(ServiceTest, FiltersByTargetThreadAndReason) {
+  FillStore();
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.add_targets("postg");
+  FetchResult r = Fetch(request);
+  EXPECT_EQ(r.threads.size(), 2u);
+  EXPECT_THAT(r.header->processes(), ElementsAre("postgres (20)"));
+
+  request.set_thread_regex("^writer");
+  request.add_reasons(v1::REASON_LOCK);
+  r = Fetch(request);
+  ASSERT_THAT(r.threads, SizeIs(1));
+  EXPECT_THAT(r.threads.at(1).off(), SizeIs(2)) << "the ledger is not filtered by reason";
+  ASSERT_THAT(r.samples, SizeIs(1));
+  EXPECT_EQ(r.samples[0].reason(), v1::REASON_LOCK);
+  EXPECT_EQ(r.samples[0].time_ns(), 9 * kSecond);
+  EXPECT_THAT(r.stacks, SizeIs(1));
+
+  request = Since(60);
+  request.add_targets("11");
+  request.add_targets("nobody");
+  r = Fetch(request);
+  EXPECT_THAT(r.threads, SizeIs(1));
+
+  request = Since(60);
+  request.set_thread_regex("no such thread");
+  r = Fetch(request);
+  EXPECT_TRUE(r.status.ok());
+  EXPECT_THAT(r.threads, IsEmpty());
+  EXPECT_TRUE(r.trailer.has_value());
+}
+
+TEST_F(ServiceTest, TakesTheWindowThatWasAskedFor) {
+  FillStore();
+  StartOnSocket();
+  EXPECT_LE(Fetch(Since(3)).header->switch_ns(), 4 * kSecond);
+  v1::FetchRequest request;
+  const int64_t end = WallNs() - 5 * kSecond;
+  request.set_begin_ns(end - 2 * kSecond);
+  request.set_end_ns(end);
+  const FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  EXPECT_NEAR(static_cast<double>(r.header->requested_end_ns()), static_cast<double>(end), 1e7);
+  EXPECT_EQ(r.header->end_ns() - r.header->begin_ns(), 2 * kSecond);
+}
+
+TEST_F(ServiceTest, NotFoundNamesWhatThereIs) {
+  FillStore();
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.add_targets("mysqld");
+  request.add_targets("4711");
+  const FetchResult r = Fetch(request);
+  EXPECT_EQ(r.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(r.status.error_message(), HasSubstr("\"mysqld\", \"4711\""));
+  EXPECT_THAT(r.status.error_message(), HasSubstr("postgres (20), redis-server (11)"));
+  EXPECT_EQ(r.parts, 0);
+}
+
+TEST_F(ServiceTest, NotFoundInAnEmptyStore) {
+  StartOnSocket();
+  EXPECT_TRUE(Fetch(Since(60)).status.ok());
+  v1::FetchRequest request = Since(60);
+  request.add_targets("x");
+  EXPECT_EQ(Fetch(request).status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(ServiceTest, HostileRequestsAreRefused) {
+  FillStore();
+  StartOnSocket();
+  const auto refuse = [&](const std::function<void(v1::FetchRequest*)>& make) {
+    v1::FetchRequest request;
+    make(&request);
+    const FetchResult r = Fetch(request);
+    EXPECT_EQ(r.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+        << r.status.error_message();
+    EXPECT_THAT(r.status.error_message(), Not(HasSubstr("\n")));
+    EXPECT_THAT(r.status.error_message(), Not(IsEmpty()));
+  };
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+  refuse([](auto* r) { r->set_since_ns(-1); });
+  refuse([](auto* r) { r->set_begin_ns(kMin); });
+  refuse([](auto* r) { r->set_end_ns(kMin); });
+  refuse([](auto* r) { r->set_begin_ns(kMax); });
+  refuse([](auto* r) {
+    r->set_begin_ns(20);
+    r->set_end_ns(10);
+  });
+  refuse([](auto* r) {
+    r->set_begin_ns(10);
+    r->set_end_ns(10);
+  });
+  refuse([](auto* r) { r->set_thread_regex("("); });
+  refuse([](auto* r) { r->set_thread_regex("a\n("); });
+  refuse([](auto* r) { r->set_thread_regex(std::string(1025, 'a')); });
+  refuse([](auto* r) { r->set_thread_regex("((a{100}){100}){100}"); });
+  refuse([](auto* r) { r->add_targets(""); });
+  refuse([](auto* r) { r->add_targets("0"); });
+  refuse([](auto* r) { r->add_targets("99999999999999999999"); });
+  refuse([](auto* r) { r->add_targets("[z-a]"); });
+  refuse([](auto* r) {
+    for (int i = 0; i < 65; i++) r->add_targets("a");
+  });
+  refuse([](auto* r) { r->add_reasons(v1::REASON_UNSPECIFIED); });
+  refuse([](auto* r) { r->add_reasons(static_cast<v1::Reason>(999)); });
+  refuse([](auto* r) { r->add_reasons(static_cast<v1::Reason>(-1)); });
+  EXPECT_EQ(collector_.drains, 0) << "a bad request costs nothing";
+
+  // Any window that can be expressed is fine.
+  v1::FetchRequest wide;
+  wide.set_since_ns(kMax);
+  EXPECT_TRUE(Fetch(wide).status.ok());
+  wide.set_end_ns(kMax);
+  EXPECT_TRUE(Fetch(wide).status.ok());
+  v1::FetchRequest early;
+  early.set_end_ns(1);
+  early.set_since_ns(kMax);
+  EXPECT_TRUE(Fetch(early).status.ok());
+
+  v1::FetchRequest large;
+  for (int i = 0; i < 70; i++) large.add_targets(std::string(1024, 'a'));
+  EXPECT_EQ(Fetch(large).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+      << "requests are limited to 64 KiB";
+}
+
+TEST_F(ServiceTest, PassesOnWhatTheCollectorSays) {
+  StartOnSocket();
+  collector_.drain_status = absl::UnavailableError("the collector is stopping");
+  const FetchResult r = Fetch(Since(60));
+  EXPECT_EQ(r.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(r.status.error_message(), "the collector is stopping");
+}
+
+TEST_F(ServiceTest, LargeAnswersComeInParts) {
+  constexpr uint64_t kStacks = 20'000;
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.switch_on = d.tick_on = true;
+  d.tick_interval_ns = kTick;
+  d.ticks = 100;
+  for (uint64_t i = 1; i <= kStacks; i++) {
+    const ThreadId thread{i};
+    d.threads.push_back({thread, static_cast<int32_t>(i), static_cast<int32_t>(i), 0,
+                         std::string(15, 'n'), "process", false});
+    LedgerDelta ledger;
+    ledger.off_ns[static_cast<size_t>(Reason::kPoll)] = kSecond;
+    d.ledgers.push_back({thread, ledger});
+    StackTrace stack{.id = StackId{i}, .frames = {}};
+    for (uint64_t k = 0; k < 20; k++) {
+      stack.frames.push_back(UserFrame(kGoneModule, (i % 2000) * 100 + k));
+    }
+    stack.frames.push_back(UserFrame(kGoneModule, 1'000'000 + i));
+    d.stacks.push_back(std::move(stack));
+    d.samples.push_back({{thread, StackId{i}, i, 7, Reason::kPoll}, kTick, 1});
+  }
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  EXPECT_GT(r.parts, 6);
+  EXPECT_LT(r.largest_part, 1u << 20);
+  EXPECT_EQ(r.threads.size(), kStacks);
+  EXPECT_EQ(r.stacks.size(), kStacks);
+  EXPECT_EQ(r.samples.size(), kStacks);
+  EXPECT_EQ(r.header->processes_size(), 16);
+  EXPECT_EQ(r.header->process_count(), kStacks);
+}
+
+TEST_F(ServiceTest, AtMostFourFetchesAtOnce) {
+  FillStore();
+  StartOnSocket();
+  absl::Notification go;
+  collector_.block = &go;
+  std::vector<std::thread> clients;
+  std::atomic<int> good = 0;
+  for (int i = 0; i < 4; i++) {
+    clients.emplace_back([&] { good += Fetch(Since(60)).status.ok() ? 1 : 0; });
+  }
+  while (collector_.drains < 4) std::this_thread::yield();
+  EXPECT_EQ(Fetch(Since(60)).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  go.Notify();
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(good, 4);
+  EXPECT_TRUE(Fetch(Since(60)).status.ok());
+}
+
+TEST(FetchSlotsTest, WhoDoesNotReadLosesThePlace) {
+  FetchSlots slots(1, 100);
+  grpc::ServerContext first, second;
+  EXPECT_TRUE(slots.Enter(&first, 0));
+  EXPECT_FALSE(slots.Enter(&second, 50));
+  slots.Leave(&second);
+  slots.Leave(&first);
+  EXPECT_TRUE(slots.Enter(&second, 60));
+}
+
+TEST_F(ServiceTest, AClientThatLeavesDoesNoHarm) {
+  FillStore();
+  StartOnSocket();
+  for (int i = 0; i < 10; i++) {
+    grpc::ClientContext context;
+    auto reader = stub_->Fetch(&context, Since(60));
+    v1::FetchResponse part;
+    reader->Read(&part);
+    context.TryCancel();
+    EXPECT_FALSE(reader->Finish().ok() && i < 0);
+  }
+  // Places are given back as the handlers notice.
+  FetchResult r;
+  do {
+    r = Fetch(Since(60));
+  } while (r.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(r.status.ok());
+}
+
+TEST_F(ServiceTest, Status) {
+  FillStore();
+  collector_.state.started_wall_ns = 5;
+  collector_.state.tick_interval_ns = kTick;
+  collector_.state.layers = {{"books", true, ""}, {"switch", false, "no BTF"}};
+  collector_.state.targets = {{"postgres", {20}, 2}};
+  collector_.state.missing = {"kernel symbols: no CAP_SYSLOG"};
+  collector_.state.losses[PROFD_LOSS_TORN_WALK] = 3;
+  collector_.state.kernel_map_bytes = 123;
+  collector_.state.threads = 3;
+  collector_.state.modules = {{{"/opt/\xff", "ab"}, 7, ""}};
+  collector_.state.programs = {{"tick", 1}};
+  StartOnSocket();
+  grpc::ClientContext context;
+  v1::GetStatusResponse r;
+  const grpc::Status status = stub_->GetStatus(&context, {}, &r);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(r.daemon_version(), PROFD_VERSION);
+  EXPECT_EQ(r.started_ns(), 5);
+  EXPECT_NEAR(static_cast<double>(r.oldest_ns()), static_cast<double>(WallNs() - 10 * kSecond),
+              60.0 * kSecond);
+  ASSERT_THAT(r.layers(), SizeIs(2));
+  EXPECT_EQ(r.layers(1).note(), "no BTF");
+  EXPECT_THAT(r.targets(0).pids(), ElementsAre(20));
+  EXPECT_THAT(r.missing(), ElementsAre("kernel symbols: no CAP_SYSLOG"));
+  ASSERT_THAT(r.losses(), SizeIs(2));
+  EXPECT_EQ(r.losses(0).cause(), "torn_walk");
+  EXPECT_EQ(r.losses(1).cause(), "stack_unknown") << "the store's own";
+  EXPECT_GT(r.memory().daemon_rss_bytes(), 1u << 20);
+  EXPECT_EQ(r.memory().kernel_map_bytes(), 123u);
+  EXPECT_EQ(r.memory().store_bytes(), store_.Bytes());
+  EXPECT_EQ(r.modules(), 1u);
+  EXPECT_EQ(r.module_list(0).path(), "/opt/?");
+  EXPECT_EQ(r.programs(0).recursion_misses(), 1u);
+}
+
+TEST_F(ServiceTest, SymbolsAreLookedUpOnce) {
+  FillStore();
+  StartOnSocket();
+  Fetch(Since(60));
+  std::filesystem::remove(folder_ + "/kallsyms");
+  const FetchResult r = Fetch(Since(60));
+  EXPECT_EQ(r.Functions(1)[0], "schedule") << "from the cache";
+}
+
+TEST_F(ServiceTest, KernelNamesMayBeMissing) {
+  std::filesystem::remove(folder_ + "/kallsyms");
+  FillStore();
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  EXPECT_TRUE(r.status.ok());
+  EXPECT_EQ(r.Functions(1)[0], "[kernel]+0xffffffff81001010");
+}
+
+TEST_F(ServiceTest, SocketIsForOwnerAndGroup) {
+  const mode_t mask = umask(0);
+  StartOnSocket();
+  umask(mask);
+  struct stat st {};
+  ASSERT_EQ(stat(socket_.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0660u);
+  ASSERT_EQ(stat((folder_ + "/run").c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0750u);
+  EXPECT_EQ(server_->address(), "unix://" + socket_);
+  server_->Shutdown();
+  EXPECT_NE(stat(socket_.c_str(), &st), 0) << "removed at the end";
+}
+
+TEST_F(ServiceTest, RefusesASocketInUseAndReplacesAStaleOne) {
+  StartOnSocket();
+  const auto second = Start("unix://" + socket_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(Fetch(Since(60)).status.ok()) << "the first still serves";
+  server_->Shutdown();
+
+  const int stale = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(stale, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  close(stale);
+  StartOnSocket();
+  EXPECT_TRUE(Fetch(Since(60)).status.ok());
+}
+
+TEST_F(ServiceTest, NeverRemovesAFile) {
+  const std::string file = folder_ + "/precious";
+  std::ofstream(file) << "x";
+  EXPECT_EQ(Start("unix://" + file).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(std::filesystem::exists(file));
+  EXPECT_FALSE(Start("unix://" + file + "/below").ok());
+}
+
+TEST_F(ServiceTest, ServesOnLoopback) {
+  const auto server = Start("localhost:0");
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT((*server)->address(), ::testing::StartsWith("127.0.0.1:"));
+  stub_ = v1::Profiler::NewStub(
+      grpc::CreateChannel((*server)->address(), grpc::InsecureChannelCredentials()));
+  EXPECT_TRUE(Fetch(Since(60)).status.ok());
+  EXPECT_FALSE(Start((*server)->address()).ok()) << "the port is taken";
+}
+
+TEST(ListenAddressTest, Parses) {
+  EXPECT_EQ(ParseListenAddress("unix:///run/profd/profd.sock")->socket_path,
+            "/run/profd/profd.sock");
+  EXPECT_EQ(ParseListenAddress("127.1.2.3:80")->host, "127.1.2.3");
+  EXPECT_EQ(ParseListenAddress("[::1]:80")->host, "::1");
+  EXPECT_EQ(ParseListenAddress("localhost:65535")->port, 65535);
+  for (const char* bad :
+       {"", ":", "unix:", "unix://", "unix://relative", "unix:/one", "unix:///dir/", "127.0.0.1",
+        "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:-1", "127.0.0.1:65536", "0.0.0.0:80", "[::]:80",
+        ":80", "10.0.0.1:80", "example.org:80", "[::1:80", "128.0.0.1:1", "127.0.0.1.evil:1"}) {
+    EXPECT_EQ(ParseListenAddress(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
+  }
+  EXPECT_FALSE(ParseListenAddress("unix:///" + std::string(200, 'x')).ok());
+  EXPECT_THAT(std::string(ParseListenAddress("0.0.0.0:80").status().message()),
+              HasSubstr("loopback"));
+}
+
+TEST(TextTest, IsValidUtf8AndShort) {
+  EXPECT_EQ(CleanText("naïve ✓ 𝄞"), "naïve ✓ 𝄞");
+  EXPECT_EQ(CleanText("a\xff\n\x7f\xc3"), "a????");
+  EXPECT_EQ(CleanText("\xed\xa0\x80"), "???") << "a surrogate";
+  EXPECT_EQ(CleanText("\xc0\xaf"), "??") << "overlong";
+  EXPECT_EQ(CleanText("\xf4\x90\x80\x80"), "????") << "beyond Unicode";
+  EXPECT_EQ(CleanText("aéb", 2), "a…");
+  EXPECT_EQ(CleanText(std::string("a\0b", 3)), "a?b");
+}
+
+TEST(SymbolCacheTest, StaysWithinItsBounds) {
+  SymbolCache cache(100, 1 << 20);
+  for (uint64_t i = 0; i < 1000; i++) cache.Put({kOwnModule, 1, i}, {"f", FrameKind::kLibc});
+  EXPECT_EQ(cache.entries(), 100u);
+  EXPECT_EQ(cache.Get({kOwnModule, 1, 899}), nullptr);
+  ASSERT_NE(cache.Get({kOwnModule, 1, 900}), nullptr);
+  EXPECT_EQ(cache.Get({kOwnModule, 2, 900}), nullptr);
+  cache.Put({kOwnModule, 1, 2000}, {"f", FrameKind::kLibc});
+  EXPECT_NE(cache.Get({kOwnModule, 1, 900}), nullptr) << "used lately";
+  EXPECT_EQ(cache.Get({kOwnModule, 1, 901}), nullptr);
+  cache.Put({kOwnModule, 1, 3000}, {std::string(2 << 20, 'x'), FrameKind::kLibc});
+  EXPECT_LE(cache.bytes(), 1u << 20);
+}
+
+TEST(LossesTest, TheDocumentNamesEveryCause) {
+  std::ifstream file(PROFD_SOURCE_DIR "/docs/losses.md");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  for (size_t i = 0; i < kLossCount; i++) {
+    if (i == PROFD_LOSS_COUNTERS_FULL_NS) continue;
+    EXPECT_THAT(text, HasSubstr(std::string("`") + DescribeLoss(i).cause + "`"));
+  }
+  for (int walk = 1; walk < PROFD_WALK_COUNT; walk++) {
+    EXPECT_THAT(text, HasSubstr(WalkName(static_cast<WalkResult>(walk))));
+  }
+}
+
+}  // namespace
+}  // namespace profd
