@@ -72,7 +72,7 @@ enum profd_loss {
 	PROFD_LOSS_RING_FULL_EXIT = 3, /* final ledger of an exited thread not handed over */
 	PROFD_LOSS_RING_FULL_EVENT = 4,
 	PROFD_LOSS_THREAD_STORAGE = 5, /* a thread could not be marked */
-	PROFD_LOSS_PHASE_MISMATCH = 6, /* a switch that does not follow from the one before */
+	PROFD_LOSS_SWITCH_UNSEEN = 6, /* a switch does not follow from the one before */
 	PROFD_LOSS_TORN_WALK = 7,
 	PROFD_LOSS_TORN_LEDGER = 8,    /* a thread kept switching while its ledger was read */
 	PROFD_LOSS_KNOWN_FULL = 9,     /* map of known stacks full; stacks are sent again */
@@ -94,7 +94,9 @@ enum profd_loss {
 #define PROFD_FRAME_OFFSET_MASK 0xffffffffffffULL
 #define PROFD_FRAME_KERNEL_MODULE 0xffffU
 
-/* Per-thread account. Cumulative since the thread was marked; written only by sched_switch. */
+/* Per-thread account. Cumulative since the thread was marked; written only by sched_switch.
+ * Sums are signed: a single wait may be a little negative where two clocks meet.
+ */
 struct profd_ledger {
 	profd_u64 since;       /* start of the present phase */
 	profd_u64 on_cpu;      /* ns, closed phases only */
@@ -102,6 +104,7 @@ struct profd_ledger {
 	profd_u64 waits[PROFD_REASON_COUNT]; /* number of times the phase was entered */
 	profd_u64 pending_off; /* ns of the last wait; its run-queue part is not yet split off */
 	profd_u64 run_delay;   /* the kernel's sched_info.run_delay up to which waits are settled */
+	profd_u64 exec_runtime; /* the kernel's se.sum_exec_runtime, likewise */
 	profd_u64 last_in;     /* when it last went on-CPU, 0 = never seen to */
 	profd_u8 phase;        /* enum profd_phase */
 	profd_u8 reason;       /* enum profd_reason of the present wait */
@@ -281,7 +284,7 @@ struct profd_switch_cost {
 PROFD_STATIC_ASSERT(sizeof(struct profd_rule) == 8, "rule size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
-PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 256, "ledger size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 264, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==
 			    PROFD_STACK_HEADER_SIZE, "stack header size");

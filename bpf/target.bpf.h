@@ -66,6 +66,7 @@ static __always_inline void open_account(struct profd_thread *thread, struct tas
 	thread->ledger.phase = phase;
 	thread->ledger.reason = reason;
 	thread->ledger.run_delay = task->sched_info.run_delay;
+	thread->ledger.exec_runtime = task->se.sum_exec_runtime;
 	thread->target_id = target_id;
 	barrier();
 	/* Last: the switch program takes up an account only when it has an id. */

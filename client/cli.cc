@@ -1,6 +1,7 @@
 #include "client/cli.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,7 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
-constexpr char kAbout[] =
-    "Asks profd where the time of a process went while it was not running.";
+constexpr char kAbout[] = "Asks profd where the time of a process went while it was not running.";
 constexpr char kExamples[] =
     "Examples:\n"
     "  profctl fetch                          the last minute: a flame graph and a summary\n"
@@ -58,8 +58,7 @@ struct Typed {
 };
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(std::string(option), ": ", std::string(what)));
+  return absl::InvalidArgumentError(absl::StrCat(std::string(option), ": ", std::string(what)));
 }
 
 absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
@@ -158,7 +157,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   Typed typed;
   CLI::App app(kAbout, "profctl");
   app.set_version_flag("--version", std::string("profctl ") + PROFD_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.fallthrough();
   app.footer(kExamples);
   app.add_option("--server", typed.server, "Where profd listens: unix:///PATH or HOST:PORT")
@@ -168,14 +167,16 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
 
   CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
-  fetch->add_option("--since", typed.since,
-                    "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
+  fetch
+      ->add_option("--since", typed.since,
+                   "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
       ->type_name("DURATION");
   fetch->add_option("--from", typed.from, "Begin of the window: RFC 3339 or seconds since 1970")
       ->type_name("TIME");
   fetch->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
-  fetch->add_option("--target", typed.targets,
-                    "Only processes with this PID or name; may be repeated")
+  fetch
+      ->add_option("--target", typed.targets,
+                   "Only processes with this PID or name; may be repeated")
       ->type_name("PID|REGEX")
       ->allow_extra_args(false);
   fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
@@ -184,8 +185,9 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
       ->delimiter(',')
       ->allow_extra_args(false);
   fetch->add_flag("--idle", typed.idle, "Show idle waits too");
-  fetch->add_option("--by", typed.by,
-                    "Flame graph: one base for threads of one name, or one for each thread")
+  fetch
+      ->add_option("--by", typed.by,
+                   "Flame graph: one base for threads of one name, or one for each thread")
       ->type_name("name|thread")
       ->capture_default_str();
   fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
@@ -207,6 +209,9 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     return Report(absl::InvalidArgumentError(error.what()), kExitUsage, err);
   }
 
+  if (app.get_subcommands().empty()) {
+    return Report(absl::InvalidArgumentError("no command: say fetch or status"), kExitUsage, err);
+  }
   if (const absl::Status address = CheckAddress(typed.server); !address.ok()) {
     return Report(address, kExitUsage, err);
   }

@@ -29,9 +29,8 @@ absl::Status ProbeSocket(const std::string& address, const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   if (path.size() >= sizeof(name.sun_path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the socket path of ", address, " is longer than ",
-                     sizeof(name.sun_path) - 1, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the socket path of ", address, " is longer than ", sizeof(name.sun_path) - 1, " bytes"));
   }
   std::memcpy(name.sun_path, path.data(), path.size());
   profd::UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -41,7 +40,8 @@ absl::Status ProbeSocket(const std::string& address, const std::string& path) {
   }
   const std::string tried = absl::StrCat("cannot connect to profd at ", address, ": ");
   switch (errno) {
-    case EAGAIN: return absl::OkStatus();  // its queue is full: it is there
+    case EAGAIN:
+      return absl::OkStatus();  // its queue is full: it is there
     case ENOENT:
     case ENOTDIR:
       return absl::UnavailableError(
@@ -51,19 +51,21 @@ absl::Status ProbeSocket(const std::string& address, const std::string& path) {
           absl::StrCat(tried, "nobody listens there, so it seems to have ended; ", kStart));
     case EACCES:
     case EPERM:
-      return absl::PermissionDeniedError(absl::StrCat(
-          tried, "permission denied on the socket; run profctl as root or as a user that may "
-                 "write to it (ls -l ", path, ")"));
-    default: return profd::ErrnoStatus(absl::StrCat(tried, "socket"), errno);
+      return absl::PermissionDeniedError(
+          absl::StrCat(tried,
+                       "permission denied on the socket; run profctl as root or as a user that may "
+                       "write to it (ls -l ",
+                       path, ")"));
+    default:
+      return profd::ErrnoStatus(absl::StrCat(tried, "socket"), errno);
   }
 }
 
 }  // namespace
 
 absl::Status CheckAddress(std::string_view address) {
-  const absl::Status bad = absl::InvalidArgumentError(
-      absl::StrCat("'", CleanName(address),
-                   "' is not an address of profd; write unix:///PATH or HOST:PORT"));
+  const absl::Status bad = absl::InvalidArgumentError(absl::StrCat(
+      "'", CleanName(address), "' is not an address of profd; write unix:///PATH or HOST:PORT"));
   if (address.starts_with(kUnixScheme)) {
     const std::string_view path = address.substr(kUnixScheme.size());
     return path.size() > 1 && path[0] == '/' ? absl::OkStatus() : bad;
@@ -131,11 +133,13 @@ absl::Status Connection::Explain(const grpc::Status& status) const {
     case grpc::StatusCode::UNIMPLEMENTED:
       return error("; what listens there is not profd, or is of another version");
     case grpc::StatusCode::UNAVAILABLE:
-      return error("; it is stopping or has ended: see 'profctl status' and its log");
+      return error("; it is stopping or has ended; see its log");
     case grpc::StatusCode::NOT_FOUND:
       return error("; 'profctl status' lists what it watches");
-    case grpc::StatusCode::RESOURCE_EXHAUSTED: return error("; try again, or ask for less");
-    default: return error("");
+    case grpc::StatusCode::RESOURCE_EXHAUSTED:
+      return error("; try again, or ask for less");
+    default:
+      return error("");
   }
 }
 

@@ -160,9 +160,8 @@ size_t SkipBracket(std::string_view text, size_t open, char left, char right) {
 
 bool IsRustHash(std::string_view segment) {
   return segment.size() == 17 && segment[0] == 'h' &&
-         std::all_of(segment.begin() + 1, segment.end(), [](char c) {
-           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
-         });
+         std::all_of(segment.begin() + 1, segment.end(),
+                     [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
 }
 
 // Where `name` has " as " outside of brackets, or npos.
@@ -239,13 +238,18 @@ std::string_view Classify(const Stack& stack, std::span<const FrameRole> roles) 
     if (uv_wait && role.pool_of_libuv) return kLibuvGroup;
     switch (role.rule->role) {
       case Role::kTransparent:
-      case Role::kContention: break;
-      case Role::kUvWait: uv_wait = true; break;
+      case Role::kContention:
+        break;
+      case Role::kUvWait:
+        uv_wait = true;
+        break;
       case Role::kParks:
         if (parked.empty()) parked = role.rule->group;
         break;
-      case Role::kIdle: return role.rule->group;
-      case Role::kDecides: return role.rule == &kOrdinary ? parked : std::string_view();
+      case Role::kIdle:
+        return role.rule->group;
+      case Role::kDecides:
+        return role.rule == &kOrdinary ? parked : std::string_view();
     }
   }
   return parked;
@@ -257,8 +261,7 @@ std::string FunctionPath(std::string_view function) {
   std::string path;
   AppendPath(function, 0, path);
   const size_t separator = path.rfind("::");
-  if (separator != std::string::npos &&
-      IsRustHash(std::string_view(path).substr(separator + 2))) {
+  if (separator != std::string::npos && IsRustHash(std::string_view(path).substr(separator + 2))) {
     path.resize(separator);
   }
   return path;

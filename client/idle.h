@@ -15,10 +15,10 @@ namespace profctl {
 // closures and Rust hashes are cut. "<a::B<T> as a::C>::run::{{closure}}" gives "a::B::run".
 std::string FunctionPath(std::string_view function);
 
-// Decides per sample. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or something unnamed are
-// idle when the frame that asked for the wait, the first one outside libc and the primitives of a
-// runtime, is one that parks a thread without work. A frame of contention anywhere in the stack
-// means the thread wants to go on, and wins.
+// Decides per sample. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or
+// something unnamed are idle when the frame that asked for the wait, the first one outside libc and
+// the primitives of a runtime, is one that parks a thread without work. A frame of contention
+// anywhere in the stack means the thread wants to go on, and wins.
 class IdleRule {
  public:
   explicit IdleRule(const Profile& profile);

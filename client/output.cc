@@ -116,8 +116,7 @@ absl::StatusOr<std::string> WriteNewFile(const std::string& stem, const std::str
   RETURN_IF_ERROR(file.Fill(content, stem + suffix));
   absl::Status status;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    std::string path =
-        attempt == 0 ? stem + suffix : absl::StrCat(stem, "-", attempt, suffix);
+    std::string path = attempt == 0 ? stem + suffix : absl::StrCat(stem, "-", attempt, suffix);
     status = file.MoveToNew(path);
     if (status.ok()) return path;
     if (!absl::IsAlreadyExists(status)) return status;

@@ -1,6 +1,7 @@
 #include "client/profile.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -17,9 +18,9 @@ constexpr uint64_t kMaxAnswerBytes = uint64_t{1} << 30;
 constexpr int64_t kMaxTotalNs = int64_t{1} << 62;
 
 absl::Status Damaged(std::string_view what) {
-  return absl::DataLossError(absl::StrCat(
-      "the answer is damaged (", absl::string_view(what.data(), what.size()),
-      "); are profd and profctl of the same version?"));
+  return absl::DataLossError(absl::StrCat("the answer is damaged (",
+                                          absl::string_view(what.data(), what.size()),
+                                          "); are profd and profctl of the same version?"));
 }
 
 }  // namespace
@@ -40,14 +41,18 @@ absl::Status ProfileBuilder::Add(const profd::v1::FetchResponse& part) {
       header_seen_ = true;
       profile_.header = part.header();
       return absl::OkStatus();
-    case profd::v1::FetchResponse::kDictionary: return AddDictionary(part.dictionary());
-    case profd::v1::FetchResponse::kThreads: return AddThreads(part.threads());
-    case profd::v1::FetchResponse::kSamples: return AddSamples(part.samples());
+    case profd::v1::FetchResponse::kDictionary:
+      return AddDictionary(part.dictionary());
+    case profd::v1::FetchResponse::kThreads:
+      return AddThreads(part.threads());
+    case profd::v1::FetchResponse::kSamples:
+      return AddSamples(part.samples());
     case profd::v1::FetchResponse::kTrailer:
       trailer_seen_ = true;
       profile_.trailer = part.trailer();
       return absl::OkStatus();
-    case profd::v1::FetchResponse::PART_NOT_SET: break;
+    case profd::v1::FetchResponse::PART_NOT_SET:
+      break;
   }
   // A kind of part that a newer daemon sends: the protocol only grows, so it can be passed over.
   return absl::OkStatus();
@@ -150,6 +155,23 @@ std::string ThreadGroup(std::string_view name) {
     --end;
   }
   return std::string(end == 0 ? name : name.substr(0, end));
+}
+
+std::vector<std::string> ThreadGroups(const Profile& profile) {
+  // By process name and group: the one name in it, or the group's where there are several.
+  std::map<std::pair<std::string, std::string>, std::string> labels;
+  for (const profd::v1::Thread& thread : profile.threads) {
+    const std::string name = CleanName(thread.name());
+    const std::string group = ThreadGroup(name);
+    const auto [it, added] = labels.try_emplace({thread.process(), group}, name);
+    if (!added && it->second != name) it->second = group;
+  }
+  std::vector<std::string> groups;
+  groups.reserve(profile.threads.size());
+  for (const profd::v1::Thread& thread : profile.threads) {
+    groups.push_back(labels[{thread.process(), ThreadGroup(CleanName(thread.name()))}]);
+  }
+  return groups;
 }
 
 bool HasManyProcesses(const Profile& profile) {

@@ -26,13 +26,13 @@ struct Stack {
 };
 
 struct Sample {
-  uint32_t thread = 0;           // index into Profile::threads
-  uint32_t stack = kUnsampled;   // index into Profile::stacks, or kUnsampled
+  uint32_t thread = 0;          // index into Profile::threads
+  uint32_t stack = kUnsampled;  // index into Profile::stacks, or kUnsampled
   Reason reason = profd::v1::REASON_OTHER;
   int32_t syscall = -1;
   uint64_t argument = 0;
-  int64_t time_ns = 0;           // never negative
-  int64_t error_ns = 0;          // standard error of time_ns, never negative
+  int64_t time_ns = 0;   // never negative
+  int64_t error_ns = 0;  // standard error of time_ns, never negative
   int64_t weight_ns = 0;
   uint64_t ticks = 0;
 };
@@ -77,6 +77,10 @@ class ProfileBuilder {
 // Thread name without its trailing number and the separator before it: "storage-03" gives
 // "storage". A name that is only a number stays.
 std::string ThreadGroup(std::string_view name);
+
+// The group of each thread of the profile, clean: its name where no other thread of its process
+// has another name of the same group ("python3"), else what ThreadGroup gives.
+std::vector<std::string> ThreadGroups(const Profile& profile);
 
 // More than one process has threads in the profile.
 bool HasManyProcesses(const Profile& profile);

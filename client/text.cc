@@ -108,11 +108,20 @@ std::string XmlEscape(std::string_view text) {
   escaped.reserve(text.size() + 16);
   for (const char c : text) {
     switch (c) {
-      case '&': escaped += "&amp;"; break;
-      case '<': escaped += "&lt;"; break;
-      case '>': escaped += "&gt;"; break;
-      case '"': escaped += "&quot;"; break;
-      default: escaped += c;
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
     }
   }
   return escaped;
@@ -217,9 +226,8 @@ std::string FormatTimeRfc3339(int64_t ns) {
 
 absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", CleanName(text), "' ", Absl(why),
-                     "; write a duration like 60s, 5m, 1h30m or 250ms"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", CleanName(text), "' ", Absl(why), "; write a duration like 60s, 5m, 1h30m or 250ms"));
   };
   const bool plain = !text.empty() && absl::ascii_isdigit(static_cast<unsigned char>(text[0])) &&
                      absl::ascii_isalpha(static_cast<unsigned char>(text.back()));

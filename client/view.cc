@@ -34,9 +34,8 @@ View MakeView(const Profile& profile, bool show_idle) {
   for (const auto& [name, group] : groups) {
     view.idle.push_back({name, group.time_ns, static_cast<uint32_t>(group.threads.size())});
   }
-  std::stable_sort(view.idle.begin(), view.idle.end(), [](const IdleGroup& a, const IdleGroup& b) {
-    return a.time_ns > b.time_ns;
-  });
+  std::stable_sort(view.idle.begin(), view.idle.end(),
+                   [](const IdleGroup& a, const IdleGroup& b) { return a.time_ns > b.time_ns; });
   return view;
 }
 

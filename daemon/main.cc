@@ -68,6 +68,8 @@ int Main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   RaiseFileLimit();
+  // Before the first thread: capabilities are a thread's own.
+  if (const absl::Status status = DropPrivileges(); !status.ok()) return Fail(status, 1);
 
   MemoryStore store;
   auto collector = Collector::Create(std::move(collecting), &store);
@@ -76,7 +78,6 @@ int Main(int argc, char** argv) {
                                              .collector = collector->get(),
                                              .modules = &(*collector)->modules()});
   if (!server.ok()) return Fail(server.status(), 1);
-  if (const absl::Status status = DropPrivileges(); !status.ok()) return Fail(status, 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
   std::fprintf(stderr, "profd: ready\n");

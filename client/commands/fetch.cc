@@ -80,9 +80,12 @@ std::string FileStem(const Profile& profile) {
 
 std::string Render(const View& view, Format format, Grouping grouping) {
   switch (format) {
-    case Format::kSvg: return RenderFlameGraph(view, grouping);
-    case Format::kFolded: return RenderFolded(view);
-    case Format::kJson: return RenderJson(*view.profile);
+    case Format::kSvg:
+      return RenderFlameGraph(view, grouping);
+    case Format::kFolded:
+      return RenderFolded(view);
+    case Format::kJson:
+      return RenderJson(*view.profile);
   }
   return "";
 }

@@ -15,18 +15,23 @@ namespace {
 
 NodeKind KindOf(profd::v1::FrameKind kind) {
   switch (kind) {
-    case profd::v1::FRAME_KIND_KERNEL: return NodeKind::kKernel;
-    case profd::v1::FRAME_KIND_LIBC: return NodeKind::kLibc;
-    case profd::v1::FRAME_KIND_RUNTIME: return NodeKind::kRuntime;
-    case profd::v1::FRAME_KIND_SYNTHETIC: return NodeKind::kSynthetic;
-    default: return NodeKind::kApplication;
+    case profd::v1::FRAME_KIND_KERNEL:
+      return NodeKind::kKernel;
+    case profd::v1::FRAME_KIND_LIBC:
+      return NodeKind::kLibc;
+    case profd::v1::FRAME_KIND_RUNTIME:
+      return NodeKind::kRuntime;
+    case profd::v1::FRAME_KIND_SYNTHETIC:
+      return NodeKind::kSynthetic;
+    default:
+      return NodeKind::kApplication;
   }
 }
 
 class Builder {
  public:
   Builder(const View& view, Grouping grouping)
-      : profile_(*view.profile), grouping_(grouping) {
+      : profile_(*view.profile), grouping_(grouping), thread_groups_(ThreadGroups(*view.profile)) {
     nodes_.emplace_back().name = "all";
     std::set<std::string_view> processes;
     std::set<int32_t> pids;
@@ -44,11 +49,10 @@ class Builder {
   }
 
   void Add(const Sample& sample) {
-    const profd::v1::Thread& thread = profile_.threads[sample.thread];
     uint32_t node = 0;
     Charge(node, sample);
     seen_.emplace(node, sample.thread);
-    for (const uint32_t label : BaseLabels(thread)) {
+    for (const uint32_t label : BaseLabels(sample.thread)) {
       node = Child(node, label);
       Charge(node, sample);
       seen_.emplace(node, sample.thread);
@@ -63,8 +67,8 @@ class Builder {
         Charge(node, sample);
       }
     }
-    const std::string reason = absl::StrCat(
-        "[", std::string(DescribeReason(sample.reason).name), "]");
+    const std::string reason =
+        absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     node = Child(node, Intern(reason, NodeKind::kReason, ""));
     Charge(node, sample);
   }
@@ -94,7 +98,8 @@ class Builder {
     return it->second;
   }
 
-  std::vector<uint32_t> BaseLabels(const profd::v1::Thread& thread) {
+  std::vector<uint32_t> BaseLabels(uint32_t index) {
+    const profd::v1::Thread& thread = profile_.threads[index];
     std::vector<uint32_t> base;
     const bool each = grouping_ == Grouping::kThread;
     if (show_process_) {
@@ -102,12 +107,8 @@ class Builder {
       if (each) absl::StrAppend(&process, " (", thread.pid(), ")");
       base.push_back(Intern(process, NodeKind::kBase, "process"));
     }
-    std::string name = CleanName(thread.name());
-    if (each) {
-      absl::StrAppend(&name, " (", thread.tid(), ")");
-    } else {
-      name = ThreadGroup(name);
-    }
+    std::string name = thread_groups_[index];
+    if (each) name = absl::StrCat(CleanName(thread.name()), " (", thread.tid(), ")");
     base.push_back(Intern(name, NodeKind::kBase, "thread"));
     return base;
   }
@@ -133,6 +134,7 @@ class Builder {
 
   const Profile& profile_;
   const Grouping grouping_;
+  const std::vector<std::string> thread_groups_;  // by thread
   bool show_process_ = false;
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;

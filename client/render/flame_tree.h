@@ -22,8 +22,8 @@ struct FlameNode {
   std::string module;  // clean, may be empty
   NodeKind kind = NodeKind::kBase;
   int64_t time_ns = 0;
-  double variance = 0;   // of time_ns, ns²
-  uint32_t threads = 0;  // distinct threads; only counted for base nodes
+  double variance = 0;             // of time_ns, ns²
+  uint32_t threads = 0;            // distinct threads; only counted for base nodes
   std::vector<uint32_t> children;  // indexes, by name
 };
 

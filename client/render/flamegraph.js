@@ -6,7 +6,8 @@
   const textMargin = 3;
   const narrowest = 0.1;
   const leastWidth = 1080;
-  const hint = 'Click or Enter zooms, / searches, Tab and arrows move, Esc goes back.';
+  const hint = 
+      'Click or Enter zooms, / searches, Tab and arrows move, Esc goes back. ± is one standard error.';
   const controls = byId('controls');
   const term = byId('term');
   const matched = byId('matched');

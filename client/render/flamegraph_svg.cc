@@ -141,17 +141,13 @@ Layout LayOut(const FlameTree& tree) {
 }
 
 std::string Describe(const FlameNode& node, int64_t total_ns) {
-  const double error_ns = std::sqrt(node.variance);
-  std::string text = absl::StrCat(FormatDuration(node.time_ns), ", ",
-                                  FormatShare(static_cast<double>(node.time_ns),
-                                              static_cast<double>(total_ns)));
-  if (error_ns >= 1) {
-    absl::StrAppend(&text, " ± ",
-                    FormatShare(error_ns, static_cast<double>(total_ns)), " (± ",
-                    FormatDuration(static_cast<int64_t>(std::min(error_ns, 9e18))),
-                    " standard error)");
-  }
-  return text;
+  const auto total = static_cast<double>(total_ns);
+  const std::string share = FormatShare(static_cast<double>(node.time_ns), total);
+  const double error_ns = std::min(std::sqrt(node.variance), 9e18);
+  if (error_ns < 1) return absl::StrCat(FormatDuration(node.time_ns), ", ", share);
+  return absl::StrCat(FormatDuration(node.time_ns), " ± ",
+                      FormatDuration(static_cast<int64_t>(error_ns)), ", ", share, " ± ",
+                      FormatShare(error_ns, total));
 }
 
 std::string Explain(const FlameNode& node) {
@@ -190,8 +186,8 @@ void AppendFrame(const DrawnNode& drawn, int64_t total_ns, double bottom, std::s
   const FlameNode& node = *drawn.node;
   const double scale = PixelsPerNs(total_ns);
   const double x = kMargin + static_cast<double>(drawn.start_ns) * scale;
-  const double width = total_ns > 0 ? static_cast<double>(node.time_ns) * scale
-                                    : kWidth - 2 * kMargin;
+  const double width =
+      total_ns > 0 ? static_cast<double>(node.time_ns) * scale : kWidth - 2 * kMargin;
   const double y = bottom - (drawn.depth + 1) * kRow;
   absl::StrAppendFormat(&svg, "<g data-s=\"%d\" data-e=\"%d\" data-d=\"%u\"><title>",
                         drawn.start_ns, drawn.start_ns + node.time_ns, drawn.depth);
@@ -252,8 +248,8 @@ std::string NotesLine(const View& view, const Layout& layout) {
   if (!view.filter.empty()) parts.push_back("only " + CleanName(view.filter));
   if (layout.narrow_frames > 0) {
     parts.push_back(absl::StrCat(
-        FormatCount(layout.narrow_frames),
-        layout.narrow_frames == 1 ? " frame" : " frames", " too narrow to draw (",
+        FormatCount(layout.narrow_frames), layout.narrow_frames == 1 ? " frame" : " frames",
+        " too narrow to draw (",
         FormatShare(static_cast<double>(layout.narrow_ns), static_cast<double>(view.shown_ns)),
         ")"));
   }

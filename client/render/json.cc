@@ -14,12 +14,18 @@ using nlohmann::ordered_json;
 
 std::string_view KindName(profd::v1::FrameKind kind) {
   switch (kind) {
-    case profd::v1::FRAME_KIND_KERNEL: return "kernel";
-    case profd::v1::FRAME_KIND_LIBC: return "libc";
-    case profd::v1::FRAME_KIND_RUNTIME: return "runtime";
-    case profd::v1::FRAME_KIND_APPLICATION: return "application";
-    case profd::v1::FRAME_KIND_SYNTHETIC: return "synthetic";
-    default: return "unknown";
+    case profd::v1::FRAME_KIND_KERNEL:
+      return "kernel";
+    case profd::v1::FRAME_KIND_LIBC:
+      return "libc";
+    case profd::v1::FRAME_KIND_RUNTIME:
+      return "runtime";
+    case profd::v1::FRAME_KIND_APPLICATION:
+      return "application";
+    case profd::v1::FRAME_KIND_SYNTHETIC:
+      return "synthetic";
+    default:
+      return "unknown";
   }
 }
 

@@ -21,8 +21,10 @@ constexpr size_t kMostModules = 10;
 
 void AppendLayers(const GetStatusResponse& status, std::string& text) {
   for (const profd::v1::LayerStatus& layer : status.layers()) {
-    std::string line = absl::StrCat(PadRight(CleanName(layer.name()), 10), layer.on() ? "on " : "off");
-    if (!layer.note().empty()) absl::StrAppend(&line, "  ", CleanName(layer.note()));
+    std::string line =
+        absl::StrCat(PadRight(CleanName(layer.name()), 10), layer.on() ? "on" : "off");
+    if (!layer.note().empty())
+      absl::StrAppend(&line, layer.on() ? "   " : "  ", CleanName(layer.note()));
     text += "  " + ClipEnd(line, kColumns - 2) + "\n";
   }
 }
@@ -119,9 +121,8 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   const profd::v1::Cost& cost = status.cost();
   const auto share = [&](int64_t ns) { return FormatShare(static_cast<double>(ns), uptime); };
   text += "\n" + Heading("Cost since it started", colour);
-  absl::StrAppend(&text, "  daemon     ", share(cost.daemon_cpu_ns()),
-                  " of one CPU (ticks ", share(cost.tick_cpu_ns()), ", drains ",
-                  share(cost.drain_cpu_ns()), ")\n");
+  absl::StrAppend(&text, "  daemon     ", share(cost.daemon_cpu_ns()), " of one CPU (ticks ",
+                  share(cost.tick_cpu_ns()), ", drains ", share(cost.drain_cpu_ns()), ")\n");
   absl::StrAppend(&text, "  in path    ", share(cost.in_path_ns()), " of one CPU over ",
                   FormatCount(cost.switches()), " switches\n");
   absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),

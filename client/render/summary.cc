@@ -55,9 +55,8 @@ std::vector<Reason> ByTime(const ReasonTotals& totals) {
       reasons.push_back(info.reason);
     }
   }
-  std::stable_sort(reasons.begin(), reasons.end(), [&](Reason a, Reason b) {
-    return totals[a].time_ns > totals[b].time_ns;
-  });
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [&](Reason a, Reason b) { return totals[a].time_ns > totals[b].time_ns; });
   return reasons;
 }
 
@@ -72,11 +71,15 @@ struct ThreadRow {
   int64_t Busy() const { return wall_ns - on_cpu_ns - idle_ns; }
 };
 
-std::string GroupName(const profd::v1::Thread& thread, bool many_processes) {
-  std::string name = ThreadGroup(CleanName(thread.name()));
-  const std::string process = CleanName(thread.process());
-  if (many_processes && process != name) return absl::StrCat(process, "/", name);
-  return name;
+// The group of each thread, after its process where there are several.
+std::vector<std::string> GroupNames(const Profile& profile) {
+  std::vector<std::string> groups = ThreadGroups(profile);
+  if (!HasManyProcesses(profile)) return groups;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const std::string process = CleanName(profile.threads[i].process());
+    if (process != groups[i]) groups[i] = absl::StrCat(process, "/", groups[i]);
+  }
+  return groups;
 }
 
 // As many of the longest as fit their column.
@@ -108,8 +111,7 @@ void AppendIdentity(const Profile& profile, std::string& text) {
     books_runqueue += thread.books_runqueue_ns();
     estimated += thread.estimated_ns();
     if (thread.wall_ns() <= 0) continue;
-    const int64_t sum =
-        thread.on_cpu_ns() + off[profd::v1::REASON_RUNQUEUE].time_ns + Blocked(off);
+    const int64_t sum = thread.on_cpu_ns() + off[profd::v1::REASON_RUNQUEUE].time_ns + Blocked(off);
     const double deviation = std::abs(static_cast<double>(sum - thread.wall_ns())) /
                              static_cast<double>(thread.wall_ns());
     if (deviation > worst) {
@@ -136,11 +138,11 @@ void AppendIdentity(const Profile& profile, std::string& text) {
 
 void AppendThreads(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
-  const bool many_processes = HasManyProcesses(profile);
+  const std::vector<std::string> group_of_thread = GroupNames(profile);
   std::map<std::string, ThreadRow> groups;
   for (size_t i = 0; i < profile.threads.size(); ++i) {
     const profd::v1::Thread& thread = profile.threads[i];
-    ThreadRow& row = groups[GroupName(thread, many_processes)];
+    ThreadRow& row = groups[group_of_thread[i]];
     ++row.threads;
     row.wall_ns += thread.wall_ns();
     row.on_cpu_ns += thread.on_cpu_ns();
@@ -157,8 +159,8 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
   });
 
   const bool filtered = view.filter.find("reason") != std::string::npos;
-  text += Heading("Threads, those that waited most for something first (shares of wall time)",
-                  colour);
+  text +=
+      Heading("Threads, those that waited most for something first (shares of wall time)", colour);
   Table table({{"thread", Table::Align::kLeft, 22},
                {"n", Table::Align::kRight},
                {"wall", Table::Align::kRight},
@@ -218,10 +220,10 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
 // The parts of the kernel that every wait passes and that say nothing about it.
 bool IsPlumbing(std::string_view function) {
   static constexpr std::string_view kPlumbing[] = {
-      "__schedule",     "schedule",         "preempt_schedule",       "io_schedule",
-      "schedule_timeout", "do_syscall_64",  "entry_SYSCALL_64",       "x64_sys_call",
-      "__x64_sys_",     "do_nanosleep",     "schedule_hrtimeout",     "asm_",
-      "ret_from_fork",  "exit_to_user_mode", "syscall_exit_to_user",  "__switch_to"};
+      "__schedule",       "schedule",          "preempt_schedule",     "io_schedule",
+      "schedule_timeout", "do_syscall_64",     "entry_SYSCALL_64",     "x64_sys_call",
+      "__x64_sys_",       "do_nanosleep",      "schedule_hrtimeout",   "asm_",
+      "ret_from_fork",    "exit_to_user_mode", "syscall_exit_to_user", "__switch_to"};
   return std::any_of(std::begin(kPlumbing), std::end(kPlumbing),
                      [&](std::string_view prefix) { return function.starts_with(prefix); });
 }
@@ -230,11 +232,16 @@ bool IsPlumbing(std::string_view function) {
 int Rank(const profd::v1::Frame& frame) {
   switch (frame.kind()) {
     case profd::v1::FRAME_KIND_APPLICATION:
-    case profd::v1::FRAME_KIND_SYNTHETIC: return 0;
-    case profd::v1::FRAME_KIND_RUNTIME: return 1;
-    case profd::v1::FRAME_KIND_LIBC: return 2;
-    case profd::v1::FRAME_KIND_KERNEL: return IsPlumbing(frame.function()) ? 4 : 3;
-    default: return 1;
+    case profd::v1::FRAME_KIND_SYNTHETIC:
+      return 0;
+    case profd::v1::FRAME_KIND_RUNTIME:
+      return 1;
+    case profd::v1::FRAME_KIND_LIBC:
+      return 2;
+    case profd::v1::FRAME_KIND_KERNEL:
+      return IsPlumbing(frame.function()) ? 4 : 3;
+    default:
+      return 1;
   }
 }
 
@@ -247,9 +254,8 @@ std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stac
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return rank(a) < rank(b); });
   order.resize(std::min(order.size(), kTellingFrames));
-  const bool only_code = std::all_of(order.begin(), order.end(), [&](size_t i) {
-    return rank(i) < 2;
-  });
+  const bool only_code =
+      std::all_of(order.begin(), order.end(), [&](size_t i) { return rank(i) < 2; });
   if (only_code && order.size() == kTellingFrames) {
     const size_t innermost = *std::min_element(order.begin(), order.end());
     if (innermost > 0 && rank(innermost - 1) == 2) order.back() = innermost - 1;
@@ -276,7 +282,7 @@ struct WideStack {
 
 void AppendStacks(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
-  const bool many_processes = HasManyProcesses(profile);
+  const std::vector<std::string> group_of_thread = GroupNames(profile);
   // Functions, not addresses: two calls from one function are one stack to a reader.
   std::map<std::string, uint32_t> names;
   std::vector<uint32_t> name_of_frame;
@@ -294,7 +300,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
         functions.push_back(name_of_frame[frame]);
       }
     }
-    const std::string group = GroupName(profile.threads[sample->thread], many_processes);
+    const std::string& group = group_of_thread[sample->thread];
     WideStack& stack = stacks[Key(group, sample->reason, sampled, std::move(functions))];
     stack.example = sample;
     stack.group = group;
@@ -305,15 +311,14 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
   }
   std::vector<WideStack> widest;
   for (auto& [key, stack] : stacks) widest.push_back(std::move(stack));
-  std::stable_sort(widest.begin(), widest.end(), [](const WideStack& a, const WideStack& b) {
-    return a.time_ns > b.time_ns;
-  });
+  std::stable_sort(widest.begin(), widest.end(),
+                   [](const WideStack& a, const WideStack& b) { return a.time_ns > b.time_ns; });
 
-  text += "\n" + Heading(absl::StrCat("Widest stacks of ", FormatDuration(view.shown_ns),
-                                      view.idle_shown ? ", idle waits included"
-                                                      : " that are not idle",
-                                      " (± one standard error)"),
-                         colour);
+  text +=
+      "\n" + Heading(absl::StrCat("Widest stacks of ", FormatDuration(view.shown_ns),
+                                  view.idle_shown ? ", idle waits included" : " that are not idle",
+                                  " (± one standard error)"),
+                     colour);
   if (widest.empty()) {
     text += view.idle_ns > 0 ? "  none: every wait in this window was idle; --idle shows them\n"
                              : "  none: no thread was seen waiting in this window\n";
@@ -335,8 +340,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
       text += "       [unsampled]: waits too short for a tick to see one\n";
       continue;
     }
-    for (const std::string& name :
-         TellingFrames(profile, profile.stacks[stack.example->stack])) {
+    for (const std::string& name : TellingFrames(profile, profile.stacks[stack.example->stack])) {
       text += "       " + Shorten(name, kColumns - 7) + "\n";
     }
   }
@@ -352,8 +356,7 @@ void AppendIdle(const View& view, bool colour, std::string& text) {
                {"time", Table::Align::kRight},
                {"threads", Table::Align::kRight}});
   for (const IdleGroup& group : view.idle) {
-    table.Add({std::string(group.name), FormatDuration(group.time_ns),
-               FormatCount(group.threads)});
+    table.Add({std::string(group.name), FormatDuration(group.time_ns), FormatCount(group.threads)});
   }
   if (view.idle.size() > 1) table.Add({"together", FormatDuration(view.idle_ns), ""});
   text += table.Render();
@@ -368,8 +371,8 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
     return absl::StrCat(name, " ", FormatShare(static_cast<double>(ns), window));
   };
   absl::StrAppend(&text, "  layers on      ", layer("kernel's books", header.books_ns()), ", ",
-                  layer("per switch", header.switch_ns()), ", ",
-                  layer("ticks", header.tick_ns()), " of the window\n");
+                  layer("per switch", header.switch_ns()), ", ", layer("ticks", header.tick_ns()),
+                  " of the window\n");
   absl::StrAppend(&text, "  samples        ", FormatCount(trailer.samples()), " in ",
                   FormatCount(trailer.ticks()), " ticks, one in ",
                   FormatDuration(trailer.tick_interval_ns()), "; ",
@@ -380,11 +383,10 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
                     FormatCount(trailer.walks()), " walks were torn\n");
   }
   const profd::v1::Cost& cost = trailer.cost();
-  absl::StrAppend(&text, "  cost           ",
-                  FormatShare(static_cast<double>(cost.daemon_cpu_ns()), window),
-                  " of one CPU for the daemon, ",
-                  FormatShare(static_cast<double>(cost.in_path_ns()), window),
-                  " in the path of the threads (", FormatCount(cost.switches()), " switches)\n");
+  absl::StrAppend(
+      &text, "  cost           ", FormatShare(static_cast<double>(cost.daemon_cpu_ns()), window),
+      " of one CPU for the daemon, ", FormatShare(static_cast<double>(cost.in_path_ns()), window),
+      " in the path of the threads (", FormatCount(cost.switches()), " switches)\n");
   if (trailer.losses().empty()) {
     text += "  lost           nothing\n";
     return;

@@ -13,7 +13,8 @@ std::string Table::Render() const {
   for (size_t c = 0; c < columns_.size(); ++c) {
     size_t width = DisplayWidth(columns_[c].heading);
     for (const auto& row : rows_) width = std::max(width, DisplayWidth(row[c]));
-    widths.push_back(std::min(width, std::max(columns_[c].most, DisplayWidth(columns_[c].heading))));
+    widths.push_back(
+        std::min(width, std::max(columns_[c].most, DisplayWidth(columns_[c].heading))));
   }
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
@@ -21,8 +22,8 @@ std::string Table::Render() const {
     for (size_t c = 0; c < cells.size(); ++c) {
       const std::string cell = Shorten(cells[c], widths[c]);
       line += c == 0 ? " " : "  ";
-      line += columns_[c].align == Align::kLeft ? PadRight(cell, widths[c])
-                                                : PadLeft(cell, widths[c]);
+      line +=
+          columns_[c].align == Align::kLeft ? PadRight(cell, widths[c]) : PadLeft(cell, widths[c]);
     }
     absl::StripTrailingAsciiWhitespace(&line);
     text += line + "\n";

@@ -44,11 +44,11 @@ void AddSwitchLayer(const profd_thread_record& record, LedgerDelta& totals) {
     totals.waits[i] = static_cast<int64_t>(ledger.waits[i]);
   }
   if (ledger.pending_off != 0) {
-    const uint64_t queued =
-        std::min(ledger.pending_off, record.books.run_delay - ledger.run_delay);
-    totals.off_ns[kRunQueueIndex] += static_cast<int64_t>(queued);
+    // As the kernel side settles it, but for what the run itself will tell.
+    const auto queued = static_cast<int64_t>(record.books.run_delay - ledger.run_delay);
+    totals.off_ns[kRunQueueIndex] += queued;
     totals.off_ns[ReasonIndex(ledger.pending_reason)] +=
-        static_cast<int64_t>(ledger.pending_off - queued);
+        static_cast<int64_t>(ledger.pending_off) - queued;
   }
   const auto open_ns = std::max<int64_t>(0, static_cast<int64_t>(record.now - ledger.since));
   switch (ledger.phase) {

@@ -62,8 +62,7 @@ absl::Status Collector::Init() {
 
   // The first drain opens the accounts; what the targets run is known before the first tick.
   last_drain_ns_ = MonotonicNs();
-  ProfileDelta first;
-  DrainLedger(first);
+  ReadAccounts();
   RETURN_IF_ERROR(kernel_->AnnounceMappings());
   PollEvents();
   modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
@@ -202,7 +201,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   }
 }
 
-void Collector::DrainLedger(ProfileDelta& delta) {
+void Collector::ReadAccounts() {
   const absl::Status status = kernel_->DrainThreads([this](std::span<const uint8_t> bytes) {
     if (auto record = DecodeRecord(bytes); record.ok()) {
       if (const auto* thread = std::get_if<profd_thread_record>(&*record)) accounts_.Apply(*thread);
@@ -212,7 +211,6 @@ void Collector::DrainLedger(ProfileDelta& delta) {
     ++drain_failures_;
     spdlog::error("{}", status.ToString());
   }
-  accounts_.Finish(delta);
 }
 
 absl::Status Collector::Drain() {
@@ -225,7 +223,8 @@ absl::Status Collector::Drain() {
   delta.tick_on = options_.tick;
   delta.tick_interval_ns = options_.tick ? options_.tick_interval_ns : 0;
   PollEvents();
-  DrainLedger(delta);
+  ReadAccounts();
+  accounts_.Finish(delta);
   delta.end_ns = MonotonicNs();
   last_drain_ns_ = delta.end_ns;
   ASSIGN_OR_RETURN(const std::vector<CounterEntry> counters, kernel_->DrainCounters());

@@ -61,7 +61,7 @@ class Collector final : public CollectorControl {
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
   absl::Status Drain();
-  void DrainLedger(ProfileDelta& delta);
+  void ReadAccounts();
   void Publish(const Baseline& now);
   Baseline Measure();
 

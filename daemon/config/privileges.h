@@ -9,7 +9,7 @@
 
 namespace profd {
 
-// Gives up every capability that no feature needs while running. Call when everything is attached.
+// Gives up every capability that no feature needs. Of the calling thread and those it starts later.
 absl::Status DropPrivileges();
 
 // A line for each feature that will not work for want of a capability, with its remedy.

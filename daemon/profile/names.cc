@@ -51,8 +51,8 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"event_ring_full", "Events (exec, new module) were dropped; rules for a new library may "
                           "come late."},
       {"thread_storage", "Threads could not be marked; they are missing from the answer."},
-      {"phase_mismatch", "Switches that did not follow from the one before; one interval each may "
-                         "be booked under the wrong state."},
+      {"switch_unseen", "Switches that the kernel did not report; their time was recovered from the "
+                        "kernel's own totals."},
       {"torn_walk", "Stacks thrown away because the thread ran during the walk; their time is "
                     "shown as [torn walk]."},
       {"torn_ledger", "Accounts read while the thread kept switching; corrected at the next drain."},

@@ -132,8 +132,8 @@ std::optional<BasedAddress> ReadBasedAddress(ByteReader& reader) {
 // What linkers write for a lazy PLT: after the `push` of an entry the stack is one word deeper.
 // breg7 8, breg16 0, lit15, and, lit<threshold>, ge, lit3, shl, plus.
 std::optional<int64_t> PltThreshold(std::span<const uint8_t> expression) {
-  constexpr std::array<uint8_t, 6> kHead = {kOpBreg0 + kDwarfRsp,           8, kOpBreg0 + 16, 0,
-                                            kOpLit0 + 15, kOpAnd};
+  constexpr std::array<uint8_t, 6> kHead = {kOpBreg0 + kDwarfRsp, 8,     kOpBreg0 + 16, 0,
+                                            kOpLit0 + 15,         kOpAnd};
   constexpr std::array<uint8_t, 4> kTail = {kOpGe, kOpLit0 + 3, kOpShl, kOpPlus};
   if (expression.size() != kHead.size() + 1 + kTail.size()) return std::nullopt;
   if (!std::equal(kHead.begin(), kHead.end(), expression.begin()) ||
@@ -191,8 +191,7 @@ std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
     default:
       return std::nullopt;
   }
-  const std::optional<uint64_t> value =
-      ReadPointerFormat(reader, encoding & kPointerFormatMask);
+  const std::optional<uint64_t> value = ReadPointerFormat(reader, encoding & kPointerFormatMask);
   if (!value) return std::nullopt;
   return base + *value;
 }
@@ -425,8 +424,7 @@ std::optional<FrameReader::Record> FrameReader::ReadRecord(uint64_t position) co
   return record;
 }
 
-uint64_t FrameReader::ForEachFunction(
-    absl::FunctionRef<void(const FrameDescription&)> found) {
+uint64_t FrameReader::ForEachFunction(absl::FunctionRef<void(const FrameDescription&)> found) {
   uint64_t malformed = 0;
   uint64_t position = 0;
   while (position < section_.bytes.size()) {

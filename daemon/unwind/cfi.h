@@ -136,7 +136,7 @@ class FrameReader {
   const FrameSection section_;
   uint64_t budget_;  // bytes of shared entries that may still be parsed
   bool exhausted_ = false;
-  std::vector<Common> cache_;  // direct-mapped by position
+  std::vector<Common> cache_;           // direct-mapped by position
   std::vector<FrameState> remembered_;  // kept between runs for its memory
 };
 

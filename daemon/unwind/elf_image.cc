@@ -97,8 +97,7 @@ void ElfImage::ReadSectionHeaders() {
   if (!ReadStruct(file_, header_.e_shoff, first)) return;
   // Counts that do not fit the file header are kept in the first section header.
   const uint64_t count = header_.e_shnum != 0 ? header_.e_shnum : first.sh_size;
-  section_count_ =
-      std::min<uint64_t>(count, (file_.size() - header_.e_shoff) / sizeof(Elf64_Shdr));
+  section_count_ = std::min<uint64_t>(count, (file_.size() - header_.e_shoff) / sizeof(Elf64_Shdr));
   const uint64_t names = header_.e_shstrndx == SHN_XINDEX ? first.sh_link : header_.e_shstrndx;
   if (auto section = SectionHeader(names); section && section->sh_type == SHT_STRTAB) {
     section_names_ = Bytes(section->sh_offset, section->sh_size);

@@ -163,7 +163,7 @@ class Compiler {
   const RuleLimits limits_;
   const uint64_t section_size_;
   std::vector<IndexEntry> index_;
-  size_t functions_ = 0;  // entries of index_ that are described, sorted
+  size_t functions_ = 0;                   // entries of index_ that are described, sorted
   std::optional<uint32_t> program_entry_;  // file offset
   uint64_t plt_bytes_left_ = kMaxPltBytes;
   RuleTable table_;
@@ -184,10 +184,9 @@ absl::StatusOr<RuleTable> Compiler::Compile() && {
     return absl::ResourceExhaustedError(
         "unwind information is built so that reading it takes more than linear time");
   }
-  table_.unsupported_rows = static_cast<uint32_t>(
-      std::count_if(table_.rows.begin(), table_.rows.end(), [](const profd_rule& row) {
-        return PROFD_RULE_KIND(row.rule) == PROFD_RULE_UNSUPPORTED;
-      }));
+  table_.unsupported_rows = static_cast<uint32_t>(std::count_if(
+      table_.rows.begin(), table_.rows.end(),
+      [](const profd_rule& row) { return PROFD_RULE_KIND(row.rule) == PROFD_RULE_UNSUPPORTED; }));
   return std::move(table_);
 }
 
@@ -200,8 +199,8 @@ void Compiler::BuildIndex() {
       ++table_.rejected_functions;
       return;
     }
-    index_.push_back({static_cast<uint32_t>(*offset), static_cast<uint32_t>(function.size),
-                      function.position});
+    index_.push_back(
+        {static_cast<uint32_t>(*offset), static_cast<uint32_t>(function.size), function.position});
   });
   table_.rejected_functions += static_cast<uint32_t>(malformed);
   std::sort(index_.begin(), index_.end(), ComesBefore);
@@ -221,8 +220,7 @@ void Compiler::AddRoots() {
     for (const CodeSymbol& symbol : image_.FindCode(kRootSymbols, kMaxRootSymbolSize)) {
       AddCode(symbol.offset, symbol.size, kSourceRoot);
     }
-    for (const CodeSymbol& symbol :
-         image_.FindCode(std::span(&kRestoreSymbol, 1), kMaxRootSize)) {
+    for (const CodeSymbol& symbol : image_.FindCode(std::span(&kRestoreSymbol, 1), kMaxRootSize)) {
       // From one byte before it: a walk looks a return address up by the byte before.
       if (symbol.offset > 0 && IsSignalReturn(symbol.offset)) {
         AddCode(symbol.offset - 1, symbol.size != 0 ? symbol.size + 1 : 0, kSourceSignal);
@@ -359,9 +357,9 @@ absl::StatusOr<RuleTable> CompileRules(std::span<const uint8_t> elf, const RuleL
 }
 
 uint32_t FindRule(const RuleTable& table, uint32_t file_offset) {
-  const auto next = std::upper_bound(
-      table.rows.begin(), table.rows.end(), file_offset,
-      [](uint32_t offset, const profd_rule& row) { return offset < row.offset; });
+  const auto next =
+      std::upper_bound(table.rows.begin(), table.rows.end(), file_offset,
+                       [](uint32_t offset, const profd_rule& row) { return offset < row.offset; });
   return next == table.rows.begin() ? kNoneRule : std::prev(next)->rule;
 }
 

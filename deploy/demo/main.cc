@@ -1,8 +1,8 @@
 // A small workload that waits in known ways, one thread each: what deploy/quickstart profiles.
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -121,23 +121,29 @@ DEMO_FRAME void TakeNaps() {
   }
 }
 
-// poll: an event loop with a timer of 100 ms and nothing else to do.
-DEMO_FRAME void RunEventLoop() {
+// poll: the main thread's event loop, a timer of 100 ms and nothing else to do until a signal.
+DEMO_FRAME void RunEventLoop(const sigset_t& stop) {
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  const int signals = signalfd(-1, &stop, SFD_CLOEXEC);
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
-  if (timer < 0 || epoll < 0) Fail("event loop");
+  if (timer < 0 || signals < 0 || epoll < 0) Fail("event loop");
   itimerspec every{};
   every.it_value.tv_nsec = every.it_interval.tv_nsec = 100'000'000;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (timerfd_settime(timer, 0, &every, nullptr) != 0 ||
-      epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &event) != 0) {
-    Fail("event loop");
+  if (timerfd_settime(timer, 0, &every, nullptr) != 0) Fail("timerfd_settime");
+  for (const int fd : {timer, signals}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = fd;
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) Fail("epoll_ctl");
   }
   for (;;) {
-    if (epoll_wait(epoll, &event, 1, -1) < 0 && errno != EINTR) Fail("epoll_wait");
+    epoll_event event{};
+    const int ready = epoll_wait(epoll, &event, 1, -1);
+    if (ready < 0 && errno != EINTR) Fail("epoll_wait");
+    if (ready <= 0) continue;
+    if (event.data.fd == signals) return;
     uint64_t expirations;
-    if (read(timer, &expirations, sizeof(expirations)) < 0 && errno != EINTR) Fail("timerfd");
+    if (read(timer, &expirations, sizeof(expirations)) < 0) Fail("timerfd");
     KeepFrame();
   }
 }
@@ -173,7 +179,7 @@ int Main(int argc, char** argv) {
     directory = argv[++i];
   }
 
-  // Blocked before the first thread starts, so that only sigwait below takes them.
+  // Blocked before the first thread starts, so that only the event loop takes them.
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGINT);
@@ -190,11 +196,9 @@ int Main(int argc, char** argv) {
   Start("pipe-reader", [fd = pipe_fds[0]] { ReadMessages(fd); });
   Start("pipe-writer", [fd = pipe_fds[1]] { SendMessages(fd); });
   Start("napper", [] { TakeNaps(); });
-  Start("event-loop", [] { RunEventLoop(); });
   std::fputs("profd-demo: ready\n", stderr);
 
-  int signal = 0;
-  sigwait(&stop, &signal);
+  RunEventLoop(stop);
   // The threads still use `inventory`; no destructor may run under them.
   std::_Exit(0);
 }

@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -20,7 +22,6 @@
 namespace profd::e2e {
 namespace {
 
-using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -116,7 +117,7 @@ TEST_F(DaemonTest, StatusListsLayersTargetsAndCost) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"stuck"}));
   ASSERT_NO_FATAL_FAILURE(
       Start({.targets = {std::to_string(target_->pid())}, .arguments = {"--tick", "20ms"}}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   const auto status = daemon_->Status();
   ASSERT_TRUE(status.ok()) << status.status();
   std::vector<std::string> layers;
@@ -155,7 +156,7 @@ TEST_F(DaemonTest, AlreadyBlockedWhenItStarts) {
   const int64_t before = WallNs();
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
   const int64_t after = WallNs();
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   std::this_thread::sleep_for(seconds(2));  // the length of the experiment
   const auto answer = daemon_->FetchProcess(target_->pid());
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -178,7 +179,7 @@ TEST_F(DaemonTest, FollowsARestartOfANamedTarget) {
   std::vector<int> pids;
   for (int i = 0; i < 2; ++i) {
     ASSERT_NO_FATAL_FAILURE(StartTarget({"stuck"}));
-    ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+    ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
     pids.push_back(target_->pid());
     target_->process().Signal(SIGKILL);
     ASSERT_TRUE(target_->process().Wait(seconds(10)).has_value());
@@ -196,7 +197,7 @@ TEST_F(DaemonTest, FollowsARestartOfANamedTarget) {
 TEST_F(DaemonTest, FollowsChildrenOfAPid) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"fork", "200"}));
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   ASSERT_TRUE(target_->Go());
   const absl::StatusOr<Report> forked = target_->AwaitReport();
   ASSERT_TRUE(forked.ok()) << forked.status();
@@ -214,7 +215,7 @@ TEST_F(DaemonTest, FollowsChildrenOfAPid) {
 TEST_F(DaemonTest, OutlivesItsTarget) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"naps", "20000", "25"}));
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   ASSERT_TRUE(target_->Go());
   const absl::StatusOr<Report> report = target_->AwaitReport();
   ASSERT_TRUE(report.ok()) << report.status();
@@ -246,12 +247,12 @@ TEST_F(DaemonTest, StartsAgainAfterKill) {
   const std::string socket = directory_.path() + "/profd.sock";
   const std::string pid = std::to_string(target_->pid());
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {pid}, .socket = socket}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   daemon_->process().Signal(SIGKILL);
   ASSERT_EQ(daemon_->process().Wait(seconds(10)), 128 + SIGKILL);
   ASSERT_TRUE(std::filesystem::exists(socket));
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {pid}, .socket = socket}));
-  EXPECT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  EXPECT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
@@ -266,7 +267,7 @@ TEST_F(DaemonTest, DoesNotRemoveAFileThatIsNoSocket) {
 TEST_F(DaemonTest, RefusesBadRequests) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"stuck"}));
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   const auto code = [&](auto change) {
     v1::FetchRequest request;
     change(&request);
@@ -291,7 +292,7 @@ TEST_F(DaemonTest, RefusesBadRequests) {
 TEST_F(DaemonTest, FiltersThreadsAndReasons) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"mutex", "40"}));
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   ASSERT_TRUE(target_->Go());
   ASSERT_TRUE(target_->AwaitReport().ok());
   v1::FetchRequest request;
@@ -322,7 +323,7 @@ TEST_P(LayersTest, TotalsStand) {
       Start({.targets = {std::to_string(target_->pid())}, .arguments = {"--disable", layers.off}}));
   // Without the tick there is no stack to wait for.
   if (layers.tick) {
-    ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+    ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   }
   ASSERT_TRUE(target_->Go());
   const absl::StatusOr<Report> report = target_->AwaitReport();
@@ -347,7 +348,6 @@ TEST_P(LayersTest, TotalsStand) {
     SCOPED_TRACE(self.name);
     const v1::Thread* thread = answer->FindThread(self.tid);
     ASSERT_NE(thread, nullptr);
-    // 1 ms: without the per-switch layer a thread's birth and end are known to a tick's accuracy.
     EXPECT_TRUE(Near(thread->wall_ns(), self.LifeNs(), kLedgerTolerance));
     EXPECT_TRUE(AddsUp(*thread));
     EXPECT_TRUE(Near(OffNs(*thread), self.OffNs(), kLedgerTolerance)) << thread->DebugString();
@@ -392,26 +392,35 @@ INSTANTIATE_TEST_SUITE_P(EachOff, LayersTest,
 TEST_F(DaemonTest, WatchesEverythingButItself) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"stuck"}));
   ASSERT_NO_FATAL_FAILURE(Start({}));
-  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid())) << Said();
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid()).has_value()) << Said();
   const auto late = Target::Start({"stuck"});
   ASSERT_TRUE(late.ok()) << late.status();
-  EXPECT_TRUE(daemon_->AwaitTarget((*late)->pid())) << "a process that starts later";
+  EXPECT_TRUE(daemon_->AwaitTarget((*late)->pid()).has_value()) << "a process that starts later";
   const auto itself = daemon_->FetchProcess(daemon_->process().pid());
   EXPECT_TRUE(absl::IsNotFound(itself.status())) << itself.status();
   EXPECT_EQ(daemon_->Stop(), 0) << Said();
 }
 
+// A port that was free a moment ago, or 0.
+int FreePort() {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (bind(fd.get(), generic, size) != 0 || getsockname(fd.get(), generic, &size) != 0) return 0;
+  return ntohs(address.sin_port);
+}
+
 TEST_F(DaemonTest, ServesOverTcp) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"stuck"}));
+  const std::string address = absl::StrCat("127.0.0.1:", FreePort());
   const auto daemon = Subprocess::Start(
-      DaemonCommand({"--listen", "127.0.0.1:0", "--target", std::to_string(target_->pid())}));
+      DaemonCommand({"--listen", address, "--target", std::to_string(target_->pid())}));
   ASSERT_TRUE(daemon.ok()) << daemon.status();
-  const auto line = (*daemon)->LineWith(kErr, "profd: ready", seconds(30));
-  ASSERT_TRUE(line.has_value()) << (*daemon)->Output(kErr);
-  // The line names the port that was given.
-  const size_t at = line->find("127.0.0.1:");
-  ASSERT_NE(at, std::string::npos) << *line;
-  const std::string address = line->substr(at, line->find_first_of(" ,)", at) - at);
+  ASSERT_TRUE((*daemon)->LineWith(kErr, "profd: ready", seconds(30)).has_value())
+      << (*daemon)->Output(kErr);
   const auto status = RunToEnd({{PROFCTL_BINARY, "--server", address, "status"}}, seconds(30));
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->code, 0) << status->err;

@@ -37,7 +37,7 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
   absl::StatusOr<std::unique_ptr<Target>> target =
       Target::Start({"two-paths", std::to_string((kWindows + 3) * kWindow.count()), "11"});
   ASSERT_TRUE(target.ok()) << target.status();
-  ASSERT_TRUE((*daemon)->AwaitTarget((*target)->pid()));
+  ASSERT_TRUE((*daemon)->AwaitTarget((*target)->pid()).has_value());
   ASSERT_TRUE((*target)->Go());
   absl::StatusOr<Answer> first = (*daemon)->FetchProcess((*target)->pid(), WallNs());
   ASSERT_TRUE(first.ok()) << first.status();
@@ -50,7 +50,7 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
     std::this_thread::sleep_until(next);  // the length of the window
     absl::StatusOr<Answer> answer = (*daemon)->FetchProcess((*target)->pid(), edge);
     ASSERT_TRUE(answer.ok()) << answer.status();
-    ASSERT_EQ(answer->header.begin_ns(), edge);
+    ASSERT_TRUE(Near(answer->header.begin_ns(), edge, 0, kClockSlewNs));
     edge = answer->header.end_ns();
     windows.push_back(*std::move(answer));
   }
@@ -63,6 +63,7 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
                            "clock_nanosleep"};
   int share_holds = 0, time_holds = 0;
   double squares = 0;
+  int64_t off = 0, on_cpu = 0;
   for (const Answer& answer : windows) {
     const int64_t begin = answer.header.begin_ns(), end = answer.header.end_ns();
     const int64_t truth = Inside(self, offset, 1, begin, end);
@@ -70,10 +71,10 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
         static_cast<double>(truth) / static_cast<double>(Inside(self, offset, 0, begin, end));
     const v1::Thread* thread = answer.FindThread(self.tid);
     ASSERT_NE(thread, nullptr);
-    // Window by window the account is exact, too. 1 ms: nothing is rounded to a tick.
-    EXPECT_TRUE(Near(thread->wall_ns(), end - begin, kIdentityTolerance, 10'000));
-    EXPECT_TRUE(Near(OffNs(*thread, v1::REASON_SLEEP), Inside(self, offset, 0, begin, end),
-                     kLedgerTolerance, OffNs(*thread, v1::REASON_RUNQUEUE) + 1'000'000));
+    EXPECT_TRUE(Near(thread->wall_ns(), end - begin, kIdentityTolerance, kClockSlewNs));
+    EXPECT_TRUE(AddsUp(*thread));
+    off += OffNs(*thread);
+    on_cpu += thread->on_cpu_ns();
     const PathShare seen = ShareOf(answer, *thread, v1::REASON_SLEEP, path);
     const Interval interval = WilsonInterval(seen.share, seen.effective_ticks);
     if (interval.low <= true_share && true_share <= interval.high) ++share_holds;
@@ -89,6 +90,9 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
       share_holds, time_holds, kWindows, std::sqrt(squares / kWindows));
   EXPECT_GE(share_holds, kCovered);
   EXPECT_GE(time_holds, kCovered);
+  // Window after window, nothing of the account is lost or told twice.
+  const int64_t waited = Inside(self, offset, 0, windows.front().header.begin_ns(), edge);
+  EXPECT_TRUE(Near(off, waited, kLedgerTolerance, on_cpu));
   // Over all windows the estimate has no bias: the mean error shrinks with their number.
   double estimate = 0, truth = 0;
   for (const Answer& answer : windows) {

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/profile/estimator.h"
@@ -19,6 +21,7 @@ struct Outcome {
   std::unique_ptr<Target> target;
   Report report;
   Answer answer;
+  int64_t begin_wall_ns = 0;  // of what is fetched: from when on stacks are whole
 };
 
 // One daemon for all of them, as in life: it finds each target by name when that starts.
@@ -46,8 +49,9 @@ class TargetsTest : public testing::Test {
     absl::StatusOr<std::unique_ptr<Target>> target = Target::Start(scenario);
     ASSERT_TRUE(target.ok()) << target.status();
     outcome->target = *std::move(target);
-    ASSERT_TRUE(daemon_->AwaitTarget(outcome->target->pid()))
-        << daemon_->process().Output(Subprocess::Stream::kStderr);
+    const std::optional<int64_t> attached = daemon_->AwaitTarget(outcome->target->pid());
+    ASSERT_TRUE(attached.has_value()) << daemon_->process().Output(Subprocess::Stream::kStderr);
+    outcome->begin_wall_ns = *attached;
     ASSERT_TRUE(outcome->target->Go());
     absl::StatusOr<Report> report = outcome->target->AwaitReport();
     ASSERT_TRUE(report.ok()) << report.status();
@@ -57,14 +61,11 @@ class TargetsTest : public testing::Test {
 
   void Fetch(Outcome* outcome) {
     absl::StatusOr<Answer> answer =
-        daemon_->FetchProcess(outcome->report.pid, outcome->target->started_wall_ns());
+        daemon_->FetchProcess(outcome->report.pid, outcome->begin_wall_ns);
     ASSERT_TRUE(answer.ok()) << answer.status();
     outcome->answer = *std::move(answer);
     for (const auto& [id, thread] : outcome->answer.threads) EXPECT_TRUE(AddsUp(thread));
-    for (const v1::Loss& loss : outcome->answer.trailer.losses()) {
-      // A torn walk is expected now and then; anything else would be a real loss here.
-      EXPECT_EQ(loss.cause(), "torn_walk") << loss.DebugString();
-    }
+    ExpectNoLoss(outcome->answer);
   }
 
   // The one thread of that name, in both accounts.
@@ -79,13 +80,13 @@ class TargetsTest : public testing::Test {
 
   // All of the above for a thread that does nothing but wait in one place for one reason.
   void ExpectOneWait(const Outcome& outcome, const std::string& name, v1::Reason reason,
-                     const std::vector<ExpectedStack>& stacks, double torn = 0.02) {
+                     const std::vector<ExpectedStack>& stacks, double raced = 0.02) {
     const SelfMeasured* self;
     const v1::Thread* thread;
     ASSERT_NO_FATAL_FAILURE(Find(outcome, name, &self, &thread));
     ExpectWholeLife(*thread, *self);
     ExpectWaits(*thread, *self, reason);
-    ExpectOnlyStacks(outcome.answer, *thread, reason, stacks, torn);
+    ExpectOnlyStacks(outcome.answer, *thread, reason, stacks, raced);
   }
 
   static Daemon* daemon_;
@@ -177,7 +178,7 @@ void ExpectStillBlocked(const Answer& answer, const SelfMeasured& self, int64_t 
   const v1::Thread* thread = answer.FindThread(self.tid);
   ASSERT_NE(thread, nullptr) << self.name;
   EXPECT_FALSE(thread->exited());
-  const int64_t blocked_since = self.end_ns + wall_offset_ns;
+  const int64_t blocked_since = std::max(self.end_ns + wall_offset_ns, answer.header.begin_ns());
   EXPECT_TRUE(
       Near(OffNs(*thread, reason), answer.header.end_ns() - blocked_since, kLedgerTolerance))
       << thread->DebugString();
@@ -198,7 +199,7 @@ TEST_F(TargetsTest, BlockedForTheWholeWindow) {
   std::this_thread::sleep_for(seconds(1));
   const absl::StatusOr<Answer> window = daemon_->FetchProcess(outcome.report.pid, begin);
   ASSERT_TRUE(window.ok()) << window.status();
-  EXPECT_EQ(window->header.begin_ns(), begin);
+  EXPECT_TRUE(Near(window->header.begin_ns(), begin, 0, kClockSlewNs));
   const v1::Thread* thread = window->FindThread(self.tid);
   ASSERT_NE(thread, nullptr);
   const int64_t length = window->header.end_ns() - window->header.begin_ns();
@@ -211,6 +212,8 @@ TEST_F(TargetsTest, BlockedForTheWholeWindow) {
 TEST_F(TargetsTest, Deadlock) {
   Outcome outcome;
   ASSERT_NO_FATAL_FAILURE(Run({"deadlock"}, &outcome));
+  // What they waited for before, each for the other, is not part of it.
+  outcome.begin_wall_ns = outcome.answer.header.end_ns();
   std::this_thread::sleep_for(seconds(2));  // the length of the experiment
   ASSERT_NO_FATAL_FAILURE(Fetch(&outcome));
   for (const char* name : {"philosopher-1", "philosopher-2"}) {
@@ -244,18 +247,23 @@ TEST_F(TargetsTest, ThreadsThatExit) {
   ASSERT_NO_FATAL_FAILURE(Run({"short-threads", "40"}, &outcome));
   const std::vector<const SelfMeasured*> all = outcome.report.Named("short-lived");
   ASSERT_EQ(all.size(), 40U);
-  int64_t measured = 0, accounted = 0;
+  int64_t waited = 0, slept = 0, queued = 0;
   for (const SelfMeasured* self : all) {
     const v1::Thread* thread = outcome.answer.FindThread(self->tid);
     ASSERT_NE(thread, nullptr) << "thread " << self->tid << " is missing";
     EXPECT_TRUE(thread->exited());
     EXPECT_EQ(thread->name(), "short-lived");
-    measured += self->OffNs();
-    accounted += OffNs(*thread);
+    EXPECT_TRUE(AddsUp(*thread));
+    EXPECT_EQ(Waits(*thread, v1::REASON_SLEEP), 1);
+    EXPECT_GE(thread->wall_ns(), self->LifeNs());
+    waited += self->WaitOffNs();
+    slept += OffNs(*thread, v1::REASON_SLEEP);
+    queued += OffNs(*thread, v1::REASON_RUNQUEUE);
     ExpectOnlyStacks(outcome.answer, *thread, v1::REASON_SLEEP,
                      {{{"waiter::MeteredSleep", "short_threads::Thread"}, "clock_nanosleep"}}, 0.4);
   }
-  EXPECT_TRUE(Near(accounted, measured, kLedgerTolerance));
+  // A thread waits for a CPU at its birth, too, where it cannot measure yet.
+  EXPECT_TRUE(Near(slept, waited, kLedgerTolerance, queued));
 }
 
 TEST_F(TargetsTest, ProcessThatExitsBeforeTheDrain) {
@@ -312,9 +320,9 @@ TEST_F(TargetsTest, FsyncLoop) {
   EXPECT_TRUE(Near(OffNs(*thread, v1::REASON_FSYNC) + OffNs(*thread, v1::REASON_RUNQUEUE),
                    self->WaitOffNs(), kLedgerTolerance))
       << thread->DebugString();
-  // Waits of some 100 us: a good part of the walks race with their end.
+  // Waits of some 100 us: many of the walks race with their end, more so on busy CPUs.
   ExpectOnlyStacks(outcome.answer, *thread, v1::REASON_FSYNC,
-                   {{{"fsync_loop::Flush", "fsync_loop::Thread"}, "fsync"}}, 0.25);
+                   {{{"fsync_loop::Flush", "fsync_loop::Thread"}, "fsync"}}, 0.5);
 }
 
 TEST_F(TargetsTest, RunQueue) {
@@ -369,7 +377,8 @@ TEST_F(TargetsTest, BigFrames) {
   ASSERT_NO_FATAL_FAILURE(Run({"big-frame", "100"}, &outcome));
   ExpectOneWait(outcome, "big-frame", v1::REASON_SLEEP,
                 {{{"waiter::MeteredSleep", "big_frame::Frame40000", "big_frame::Frame100000",
-                   "big_frame::FrameAlloca", "big_frame::FrameAligned", "big_frame::Thread"},
+                   "big_frame::Frame540000", "big_frame::FrameAlloca", "big_frame::FrameAligned",
+                   "big_frame::Thread"},
                   "clock_nanosleep"}});
 }
 
@@ -392,7 +401,7 @@ TEST_F(TargetsTest, DeeperThanTheWalkGoes) {
   // The stack says why it ends and keeps its weight.
   int64_t time = 0;
   for (const v1::Sample& sample : outcome.answer.SamplesOf(*thread)) {
-    if (sample.reason() != v1::REASON_SLEEP || outcome.answer.IsTorn(sample)) continue;
+    if (sample.reason() != v1::REASON_SLEEP || outcome.answer.IsRaced(sample)) continue;
     EXPECT_FALSE(outcome.answer.IsComplete(sample));
     const std::vector<v1::Frame> frames = outcome.answer.FramesOf(sample);
     EXPECT_EQ(frames.back().function(), "[stack too deep]");
@@ -408,7 +417,25 @@ TEST_F(TargetsTest, Coroutine) {
   Outcome outcome;
   ASSERT_NO_FATAL_FAILURE(Run({"coroutine", "100"}, &outcome));
   ExpectOneWait(outcome, "coroutine", v1::REASON_SLEEP,
-                {{{"waiter::MeteredSleep", "coroutine::Body"}, "clock_nanosleep"}});
+                {{{"waiter::MeteredSleep", "coroutine::Body", "CoroutineStart"},
+                  "clock_nanosleep",
+                  "CoroutineStart"}});
+
+  // libc's makecontext has no rule that says where the stack ends: all functions are there, and
+  // the last frame says why it is not called complete.
+  const SelfMeasured* self;
+  const v1::Thread* thread;
+  ASSERT_NO_FATAL_FAILURE(Find(outcome, "ucontext", &self, &thread));
+  ExpectWholeLife(*thread, *self);
+  int64_t time = 0;
+  for (const v1::Sample& sample : outcome.answer.SamplesOf(*thread)) {
+    if (sample.reason() != v1::REASON_SLEEP || outcome.answer.IsRaced(sample)) continue;
+    EXPECT_TRUE(absl::StrContains(outcome.answer.Describe(sample), "coroutine::Body"));
+    const v1::Frame root = outcome.answer.FramesOf(sample).back();
+    EXPECT_EQ(outcome.answer.IsComplete(sample), root.kind() != v1::FRAME_KIND_SYNTHETIC);
+    time += sample.time_ns();
+  }
+  EXPECT_TRUE(Near(time, OffNs(*thread, v1::REASON_SLEEP), 0.05));
 }
 
 TEST_F(TargetsTest, SignalHandler) {
@@ -442,7 +469,7 @@ TEST_F(TargetsTest, ForkAndExec) {
   absl::StatusOr<std::unique_ptr<Target>> target = Target::Start({"fork", "1500"});
   ASSERT_TRUE(target.ok()) << target.status();
   parent.target = *std::move(target);
-  ASSERT_TRUE(daemon_->AwaitTarget(parent.target->pid()));
+  ASSERT_TRUE(daemon_->AwaitTarget(parent.target->pid()).has_value());
   ASSERT_TRUE(parent.target->Go());
 
   Outcome child;
@@ -496,7 +523,7 @@ TEST_F(TargetsTest, LibraryLoadedWhileItRuns) {
     all += sample.time_ns();
     if (Matches(outcome.answer, sample, stack)) {
       matched += sample.time_ns();
-    } else if (!outcome.answer.IsTorn(sample)) {
+    } else if (!outcome.answer.IsRaced(sample)) {
       EXPECT_FALSE(outcome.answer.IsComplete(sample)) << outcome.answer.Describe(sample);
       EXPECT_EQ(outcome.answer.FramesOf(sample).back().function(), "[unwind rules pending]");
       pending += sample.time_ns();

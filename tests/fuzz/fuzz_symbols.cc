@@ -30,8 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   identity.path = "/usr/lib/module.so";
   const std::vector<uint64_t> offsets = {0,      0x1000, 0x1004,     0x1200,
                                          0x1010, 0,      UINT64_MAX, uint64_t{1} << 32};
-  const std::vector<profd::Symbol> symbols =
-      profd::SymbolizeModule(fd.get(), identity, offsets);
+  const std::vector<profd::Symbol> symbols = profd::SymbolizeModule(fd.get(), identity, offsets);
   Require(symbols.size() == offsets.size());
   for (const profd::Symbol& symbol : symbols) Require(!symbol.function.empty());
   Require(symbols[0].function == symbols[5].function);

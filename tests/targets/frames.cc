@@ -32,11 +32,19 @@ KEEP_FRAME void Frame100000(Meter* meter) {
   Use(memory, sizeof(memory));
 }
 
+// As large as the largest in rustc's own code.
+KEEP_FRAME void Frame540000(Meter* meter) {
+  char memory[540'000];
+  Use(memory, sizeof(memory));
+  Frame100000(meter);
+  Use(memory, sizeof(memory));
+}
+
 // A frame whose size is only known at run time: its rules go by rbp.
 KEEP_FRAME void FrameAlloca(Meter* meter, size_t size) {
   auto* memory = static_cast<char*>(alloca(size));
   Use(memory, size);
-  Frame100000(meter);
+  Frame540000(meter);
   Use(memory, size);
 }
 
@@ -93,31 +101,79 @@ void Deep(const Arguments& arguments) {
   Join(Start(deep::Thread, &plan));
 }
 
+// Runs a function on another stack. The start of that stack says, as coroutine libraries do, that
+// nobody called it: its return address is undefined.
+extern "C" void RunOnStack(void* top, void (*body)());
+asm(R"(
+  .text
+  .type RunOnStack, @function
+RunOnStack:
+  .cfi_startproc
+  push %r12
+  .cfi_def_cfa_offset 16
+  .cfi_offset r12, -16
+  mov %rsp, %r12
+  .cfi_def_cfa_register r12
+  mov %rdi, %rsp
+  call CoroutineStart
+  mov %r12, %rsp
+  .cfi_def_cfa_register rsp
+  pop %r12
+  .cfi_def_cfa_offset 8
+  ret
+  .cfi_endproc
+  .size RunOnStack, . - RunOnStack
+
+  .type CoroutineStart, @function
+CoroutineStart:
+  .cfi_startproc
+  .cfi_undefined rip
+  sub $8, %rsp
+  call *%rsi
+  add $8, %rsp
+  ret
+  .cfi_endproc
+  .size CoroutineStart, . - CoroutineStart
+)");
+
 namespace coroutine {
 
 constexpr size_t kStackBytes = 256 << 10;
 
+// Neither way of starting a coroutine passes a pointer.
 struct State {
-  ucontext_t caller, routine;
   Meter* meter;
   int64_t count;
+  ucontext_t caller, routine;
 };
-// makecontext passes ints only.
 thread_local State* state;
 
 KEEP_FRAME void Body() {
   for (int64_t i = 0; i < state->count; ++i) MeteredSleep(state->meter, 20'000);
 }
 
-KEEP_FRAME void* Thread(void* argument) {
-  Meter meter("coroutine");
-  State own{};
-  own.meter = &meter;
-  own.count = *static_cast<int64_t*>(argument);
-  state = &own;
+char* NewStack() {
   void* stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   Check(stack != MAP_FAILED, "mmap");
+  return static_cast<char*>(stack);
+}
+
+KEEP_FRAME void* Thread(void* argument) {
+  Meter meter("coroutine");
+  State own{&meter, *static_cast<int64_t*>(argument), {}, {}};
+  state = &own;
+  char* stack = NewStack();
+  RunOnStack(stack + kStackBytes, Body);
+  munmap(stack, kStackBytes);
+  return nullptr;
+}
+
+KEEP_FRAME void* ContextThread(void* argument) {
+  Meter meter("ucontext");
+  State own{&meter, *static_cast<int64_t*>(argument), {}, {}};
+  state = &own;
+  char* stack = NewStack();
   Check(getcontext(&own.routine) == 0, "getcontext");
   own.routine.uc_stack.ss_sp = stack;
   own.routine.uc_stack.ss_size = kStackBytes;
@@ -132,7 +188,10 @@ KEEP_FRAME void* Thread(void* argument) {
 
 void Coroutine(const Arguments& arguments) {
   int64_t count = arguments.Number(0, 100);
-  Join(Start(coroutine::Thread, &count));
+  const pthread_t own = Start(coroutine::Thread, &count);
+  const pthread_t context = Start(coroutine::ContextThread, &count);
+  Join(own);
+  Join(context);
 }
 
 namespace signal_handler {

@@ -37,9 +37,9 @@ void Fsync(const Arguments& arguments);     // MILLISECONDS DIRECTORY
 void Spin(const Arguments& arguments);  // MILLISECONDS THREADS: all on one CPU
 
 // frames.cc
-void BigFrame(const Arguments& arguments);   // COUNT: frames of 40,000 and 100,000 bytes
+void BigFrame(const Arguments& arguments);   // COUNT: frames of 40,000 to 540,000 bytes
 void Deep(const Arguments& arguments);       // DEPTH COUNT
-void Coroutine(const Arguments& arguments);  // COUNT: naps on a stack made with makecontext
+void Coroutine(const Arguments& arguments);  // COUNT: naps on other stacks, one by makecontext
 void Signal(const Arguments& arguments);     // COUNT: naps in a handler, on three kinds of stacks
 
 // lifecycle.cc

@@ -2,9 +2,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "client/cli.h"
 #include "gmock/gmock.h"
@@ -78,7 +83,7 @@ class CommandsTest : public ::testing::Test {
     std::vector<const char*> argv;
     for (const std::string& argument : all) argv.push_back(argument.c_str());
     std::ostringstream out, err;
-    const int code = Run(static_cast<int>(argv.size()), argv.data(), out, err, false);
+    const int code = profctl::Run(static_cast<int>(argv.size()), argv.data(), out, err, false);
     return {code, out.str(), err.str()};
   }
   Outcome Do(std::vector<std::string> arguments) { return RunAt(address_, std::move(arguments)); }
@@ -95,7 +100,7 @@ class CommandsTest : public ::testing::Test {
   std::vector<std::string> Files() {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(directory_)) {
-      if (entry.is_regular_file()) names.push_back(entry.path().filename());
+      if (entry.is_regular_file() && !entry.is_symlink()) names.push_back(entry.path().filename());
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -198,7 +203,7 @@ TEST_F(CommandsTest, AsksForWhatWasTyped) {
 
 TEST_F(CommandsTest, WrongCommandLines) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
-      {{}, "ubcommand"},
+      {{}, "no command: say fetch or status"},
       {{"dance"}, "dance"},
       {{"fetch", "--bogus"}, "--bogus"},
       {{"fetch", "--since"}, "--since"},
@@ -262,7 +267,7 @@ TEST_F(CommandsTest, ServerFromTheEnvironment) {
   setenv("PROFCTL_SERVER", address_.c_str(), 1);
   const char* argv[] = {"profctl", "status"};
   std::ostringstream out, err;
-  EXPECT_EQ(Run(2, argv, out, err, false), 0) << err.str();
+  EXPECT_EQ(profctl::Run(2, argv, out, err, false), 0) << err.str();
   unsetenv("PROFCTL_SERVER");
 }
 
@@ -278,8 +283,8 @@ TEST_F(CommandsTest, ErrorsOfTheDaemonComeWithARemedy) {
   for (const auto& [code, part] : errors) {
     daemon_.outcome = grpc::Status(code, "no target\nmatches");
     const Outcome outcome = Do({"fetch"});
-    ExpectFailure(outcome, 1, code == grpc::StatusCode::INVALID_ARGUMENT ? "no target?matches"
-                                                                         : part);
+    ExpectFailure(outcome, 1,
+                  code == grpc::StatusCode::INVALID_ARGUMENT ? "no target?matches" : part);
     EXPECT_THAT(outcome.err, HasSubstr(address_));
   }
 }

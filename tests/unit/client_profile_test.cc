@@ -1,7 +1,6 @@
-#include "client/profile.h"
-
 #include <limits>
 
+#include "client/profile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"
@@ -9,8 +8,8 @@
 namespace profctl {
 namespace {
 
-using ::testing::HasSubstr;
 using profd::v1::FetchResponse;
+using ::testing::HasSubstr;
 
 // The status of an answer after `change` was made to its parts.
 template <typename Change>
@@ -45,9 +44,8 @@ TEST(ProfileBuilderTest, RefusesPartsOutOfOrder) {
 }
 
 TEST(ProfileBuilderTest, PassesOverPartsOfANewerDaemon) {
-  EXPECT_TRUE(StatusAfter([](Parts& parts) {
-                parts.insert(parts.begin() + 1, FetchResponse());
-              }).ok());
+  EXPECT_TRUE(
+      StatusAfter([](Parts& parts) { parts.insert(parts.begin() + 1, FetchResponse()); }).ok());
 }
 
 TEST(ProfileBuilderTest, RefusesBrokenReferences) {
@@ -69,8 +67,8 @@ TEST(ProfileBuilderTest, RefusesBrokenReferences) {
 }
 
 TEST(ProfileBuilderTest, RefusesTimesWhoseSumOverflows) {
-  for (const int64_t time : {std::numeric_limits<int64_t>::max() / 2 + 5,
-                             std::numeric_limits<int64_t>::min()}) {
+  for (const int64_t time :
+       {std::numeric_limits<int64_t>::max() / 2 + 5, std::numeric_limits<int64_t>::min()}) {
     EXPECT_FALSE(StatusAfter([&](Parts& parts) {
                    for (auto& sample : *parts[3].mutable_samples()->mutable_samples()) {
                      sample.set_time_ns(time);
@@ -96,6 +94,17 @@ TEST(ProfileBuilderTest, UnknownReasonIsOther) {
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   answer.AddSample(thread, static_cast<profd::v1::Reason>(99), {}, 5, 0);
   EXPECT_EQ(answer.Build().samples[0].reason, profd::v1::REASON_OTHER);
+}
+
+TEST(ProfileTest, GroupsThreadsByNameOnlyWhereTheNumbersDiffer) {
+  AnswerWriter answer;
+  for (const char* name : {"python3", "python3", "storage-00", "storage-01", "main"}) {
+    answer.AddThread(1, 1, "a", name, 100, 0);
+  }
+  answer.AddThread(2, 2, "b", "storage-02", 100, 0);
+  EXPECT_THAT(
+      ThreadGroups(answer.Build()),
+      ::testing::ElementsAre("python3", "python3", "storage", "storage", "main", "storage-02"));
 }
 
 TEST(ProfileTest, DescribesProcesses) {

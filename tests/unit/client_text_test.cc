@@ -1,7 +1,6 @@
-#include "client/text.h"
-
 #include "client/output.h"
 #include "client/profile.h"
+#include "client/text.h"
 #include "gtest/gtest.h"
 
 namespace profctl {
@@ -11,12 +10,12 @@ TEST(TextTest, CleanNameKeepsTextAndDropsCommands) {
   EXPECT_EQ(CleanName("reth::main"), "reth::main");
   EXPECT_EQ(CleanName("naïve µ 日本 😀"), "naïve µ 日本 😀");
   EXPECT_EQ(CleanName("a\x1b[31mb\r\n\tc\x7f"), "a?[31mb???c?");
-  EXPECT_EQ(CleanName("\xe2\x80\xae"), "?");       // right-to-left override
-  EXPECT_EQ(CleanName("\xc2\x9b"), "?");           // C1 control
-  EXPECT_EQ(CleanName("\xef\xbf\xbf"), "?");       // not a character, not XML
+  EXPECT_EQ(CleanName("\xe2\x80\xae"), "?");  // right-to-left override
+  EXPECT_EQ(CleanName("\xc2\x9b"), "?");      // C1 control
+  EXPECT_EQ(CleanName("\xef\xbf\xbf"), "?");  // not a character, not XML
   EXPECT_EQ(CleanName("a\xff"), "a\xef\xbf\xbd");
-  EXPECT_EQ(CleanName("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");  // overlong
-  EXPECT_EQ(CleanName("\xed\xa0\x80").find('\xed'), std::string::npos);  // surrogate
+  EXPECT_EQ(CleanName("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");                  // overlong
+  EXPECT_EQ(CleanName("\xed\xa0\x80").find('\xed'), std::string::npos);          // surrogate
   EXPECT_EQ(CleanName(std::string("\xe2\x82", 2)), "\xef\xbf\xbd\xef\xbf\xbd");  // cut off
   EXPECT_EQ(CleanName(std::string("a\0b", 3)), "a?b");
 }
@@ -73,9 +72,9 @@ TEST(TextTest, ParseInstantIsStrict) {
   EXPECT_EQ(*ParseInstant("1769864700.5"), 1'769'864'700'500'000'000);
   EXPECT_EQ(*ParseInstant("2026-01-31T13:05:00Z"), 1'769'864'700'000'000'000);
   EXPECT_EQ(*ParseInstant("2026-01-31T14:05:00.25+01:00"), 1'769'864'700'250'000'000);
-  for (const char* bad : {"", "now", "-1", "1.", ".5", "1.0000000001", "2026-01-31", "12:00",
-                          "99999999999999999999", "9999999999", "infinite-future",
-                          "2026-13-31T13:05:00Z", "0001-01-01T00:00:00Z"}) {
+  for (const char* bad :
+       {"", "now", "-1", "1.", ".5", "1.0000000001", "2026-01-31", "12:00", "99999999999999999999",
+        "9999999999", "infinite-future", "2026-13-31T13:05:00Z", "0001-01-01T00:00:00Z"}) {
     EXPECT_FALSE(ParseInstant(bad).ok()) << bad;
   }
 }

@@ -123,7 +123,7 @@ struct ElfOptions {
   bool interpreter = false;
   bool needed = false;
   bool sections = true;
-  bool frame_segment = false;      // PT_GNU_EH_FRAME, and a header in front of the code
+  bool frame_segment = false;  // PT_GNU_EH_FRAME, and a header in front of the code
   uint64_t code_file_offset = kTextOffset;
   struct Symbol {
     std::string name;

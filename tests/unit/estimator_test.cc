@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <utility>
 
 namespace profd {
 namespace {
@@ -236,7 +237,11 @@ struct Coverage {
 
 std::map<uint64_t, Coverage> Measure(const std::vector<State>& states, int64_t length_ns,
                                      bool switch_layer) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr int kRepetitions = 200;
+#else
   constexpr int kRepetitions = 1000;
+#endif
   std::mt19937_64 random(20240607);
   std::map<uint64_t, Coverage> result;
   std::map<uint64_t, double> sum, squares;

@@ -30,16 +30,28 @@ Frames Join(std::initializer_list<Frames> parts) {
 }
 
 Frames FutexWait() {
-  return {Kernel("__schedule"), Kernel("schedule"), Kernel("futex_wait_queue"),
-          Kernel("futex_wait"), Kernel("do_futex"), Kernel("__x64_sys_futex"),
-          Kernel("do_syscall_64"), Kernel("entry_SYSCALL_64_after_hwframe"), Libc("syscall")};
+  return {Kernel("__schedule"),
+          Kernel("schedule"),
+          Kernel("futex_wait_queue"),
+          Kernel("futex_wait"),
+          Kernel("do_futex"),
+          Kernel("__x64_sys_futex"),
+          Kernel("do_syscall_64"),
+          Kernel("entry_SYSCALL_64_after_hwframe"),
+          Libc("syscall")};
 }
 
 Frames FsyncWait() {
-  return {Kernel("__schedule"), Kernel("schedule"), Kernel("io_schedule"),
-          Kernel("folio_wait_bit_common"), Kernel("file_write_and_wait_range"),
-          Kernel("ext4_sync_file"), Kernel("__x64_sys_fdatasync"), Kernel("do_syscall_64"),
-          Kernel("entry_SYSCALL_64_after_hwframe"), Libc("fdatasync")};
+  return {Kernel("__schedule"),
+          Kernel("schedule"),
+          Kernel("io_schedule"),
+          Kernel("folio_wait_bit_common"),
+          Kernel("file_write_and_wait_range"),
+          Kernel("ext4_sync_file"),
+          Kernel("__x64_sys_fdatasync"),
+          Kernel("do_syscall_64"),
+          Kernel("entry_SYSCALL_64_after_hwframe"),
+          Libc("fdatasync")};
 }
 
 Frames ThreadRoot() {
@@ -170,26 +182,26 @@ AnswerWriter ServerAnswer() {
   AnswerWriter answer;
   answer.header().add_processes("reth (4242)");
   answer.header().set_process_count(1);
-  const Frames tokio_idle = Join(
-      {FutexWait(),
-       {Runtime("parking_lot::condvar::Condvar::wait_until_internal"),
-        Runtime("tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar"),
-        Runtime("tokio::runtime::scheduler::multi_thread::park::Parker::park"),
-        Runtime("tokio::runtime::scheduler::multi_thread::worker::Context::park_timeout"),
-        Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
-       ThreadRoot()});
-  const Frames contended = Join(
-      {FutexWait(),
-       {Runtime("parking_lot::raw_mutex::RawMutex::lock_slow"),
-        App("reth_transaction_pool::pool::TxPool<V,T,S>::add_transactions"),
-        App("<reth_rpc::eth::EthApi<P> as EthApiServer>::send_raw_transaction::{{closure}}"),
-        Runtime("tokio::runtime::task::raw::poll"),
-        Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
-       ThreadRoot()});
+  const Frames tokio_idle =
+      Join({FutexWait(),
+            {Runtime("parking_lot::condvar::Condvar::wait_until_internal"),
+             Runtime("tokio::runtime::scheduler::multi_thread::park::Inner::park_condvar"),
+             Runtime("tokio::runtime::scheduler::multi_thread::park::Parker::park"),
+             Runtime("tokio::runtime::scheduler::multi_thread::worker::Context::park_timeout"),
+             Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
+            ThreadRoot()});
+  const Frames contended =
+      Join({FutexWait(),
+            {Runtime("parking_lot::raw_mutex::RawMutex::lock_slow"),
+             App("reth_transaction_pool::pool::TxPool<V,T,S>::add_transactions"),
+             App("<reth_rpc::eth::EthApi<P> as EthApiServer>::send_raw_transaction::{{closure}}"),
+             Runtime("tokio::runtime::task::raw::poll"),
+             Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
+            ThreadRoot()});
   for (int i = 0; i < 4; ++i) {
-    const uint32_t worker = answer.AddThread(4242, 4250 + i, "reth",
-                                             absl::StrCat("tokio-rt-worker-", i), 60 * kSecond,
-                                             4 * kSecond + i * 10 * kMs);
+    const uint32_t worker =
+        answer.AddThread(4242, 4250 + i, "reth", absl::StrCat("tokio-rt-worker-", i), 60 * kSecond,
+                         4 * kSecond + i * 10 * kMs);
     answer.AddSample(worker, profd::v1::REASON_LOCK, tokio_idle, 43 * kSecond - i * 10 * kMs,
                      310 * kMs);
     answer.AddSample(worker, profd::v1::REASON_LOCK, contended, 12 * kSecond, 250 * kMs);
@@ -204,9 +216,8 @@ AnswerWriter ServerAnswer() {
         100 * kMs, 30 * kMs);
   }
   for (int i = 0; i < 3; ++i) {
-    const uint32_t storage =
-        answer.AddThread(4242, 4300 + i, "reth", absl::StrCat("storage-0", i), 60 * kSecond,
-                         2 * kSecond);
+    const uint32_t storage = answer.AddThread(4242, 4300 + i, "reth", absl::StrCat("storage-0", i),
+                                              60 * kSecond, 2 * kSecond);
     answer.AddSample(storage, profd::v1::REASON_LOCK,
                      Join({FutexWait(),
                            {Runtime("std::sys::sync::condvar::futex::Condvar::wait"),
@@ -218,8 +229,8 @@ AnswerWriter ServerAnswer() {
     answer.AddSample(
         storage, profd::v1::REASON_FAULT,
         Join({{Kernel("__schedule"), Kernel("schedule"), Kernel("io_schedule"),
-               Kernel("folio_wait_bit_common"), Kernel("filemap_fault"),
-               Kernel("handle_mm_fault"), Kernel("exc_page_fault"), Kernel("asm_exc_page_fault")},
+               Kernel("folio_wait_bit_common"), Kernel("filemap_fault"), Kernel("handle_mm_fault"),
+               Kernel("exc_page_fault"), Kernel("asm_exc_page_fault")},
               {App("mdbx_page_get"), App("mdbx_cursor_seek"),
                App("reth_db::implementation::mdbx::cursor::Cursor<K,T>::seek_exact"),
                App("reth_trie::trie_cursor::database::DatabaseStorageTrieCursor::seek"),
@@ -238,24 +249,24 @@ AnswerWriter ServerAnswer() {
                           App("reth_engine_tree::persistence::PersistenceService::run")},
                          ThreadRoot()}),
                    38 * kSecond, 420 * kMs);
-  answer.AddSample(persistence, profd::v1::REASON_LOCK,
-                   Join({FutexWait(),
-                         {Runtime("std::sys::pal::unix::futex::futex_wait"),
-                          Runtime("std::thread::park"),
-                          Runtime("std::sync::mpmc::list::Channel<T>::recv::{{closure}}"),
-                          App("reth_engine_tree::persistence::PersistenceService::run")},
-                         ThreadRoot()}),
-                   15 * kSecond, 300 * kMs);
+  answer.AddSample(
+      persistence, profd::v1::REASON_LOCK,
+      Join({FutexWait(),
+            {Runtime("std::sys::pal::unix::futex::futex_wait"), Runtime("std::thread::park"),
+             Runtime("std::sync::mpmc::list::Channel<T>::recv::{{closure}}"),
+             App("reth_engine_tree::persistence::PersistenceService::run")},
+            ThreadRoot()}),
+      15 * kSecond, 300 * kMs);
   answer.AddSample(persistence, profd::v1::REASON_DISK,
                    {{"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}}, 2 * kSecond, 140 * kMs, false);
   const uint32_t rocks =
       answer.AddThread(4242, 4320, "reth", "rocksdb:low", 60 * kSecond, 10 * kMs);
-  answer.AddSample(rocks, profd::v1::REASON_LOCK,
-                   {Kernel("__schedule"), Kernel("schedule"), Kernel("futex_wait"),
-                    Libc("__futex_abstimed_wait_common"), Libc("pthread_cond_wait"),
-                    App("rocksdb::ThreadPoolImpl::Impl::BGThread(unsigned long)"),
-                    Libc("start_thread")},
-                   59'990 * kMs, 0);
+  answer.AddSample(
+      rocks, profd::v1::REASON_LOCK,
+      {Kernel("__schedule"), Kernel("schedule"), Kernel("futex_wait"),
+       Libc("__futex_abstimed_wait_common"), Libc("pthread_cond_wait"),
+       App("rocksdb::ThreadPoolImpl::Impl::BGThread(unsigned long)"), Libc("start_thread")},
+      59'990 * kMs, 0);
   const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
   answer.AddSample(main, profd::v1::REASON_LOCK,
                    Join({FutexWait(),
@@ -263,11 +274,11 @@ AnswerWriter ServerAnswer() {
                           Runtime("tokio::runtime::runtime::Runtime::block_on")},
                          MainRoot()}),
                    59'970 * kMs, 0);
-  answer.AddSample(main, profd::v1::REASON_CHILD,
-                   Join({{Kernel("do_wait"), Libc("wait4"),
-                          App("evil<\"&'>;\x1b[31m\nname \xe2\x80\xae")},
-                         MainRoot()}),
-                   10 * kMs, 10 * kMs);
+  answer.AddSample(
+      main, profd::v1::REASON_CHILD,
+      Join({{Kernel("do_wait"), Libc("wait4"), App("evil<\"&'>;\x1b[31m\nname \xe2\x80\xae")},
+            MainRoot()}),
+      10 * kMs, 10 * kMs);
   const uint32_t timer = answer.AddThread(4242, 4330, "reth", "timer", 60 * kSecond, 30 * kMs);
   answer.AddSample(timer, profd::v1::REASON_SLEEP,
                    Join({{Kernel("do_nanosleep"), Libc("clock_nanosleep"),
@@ -289,7 +300,8 @@ AnswerWriter IdleAnswer() {
   const uint32_t thread =
       answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
   answer.AddSample(thread, profd::v1::REASON_POLL,
-                   {Kernel("do_epoll_wait"), Libc("epoll_wait"),
+                   {Kernel("do_epoll_wait"),
+                    Libc("epoll_wait"),
                     {"aeMain", "redis-server", FRAME_KIND_APPLICATION},
                     {"main", "redis-server", FRAME_KIND_APPLICATION}},
                    58 * kSecond, 40 * kMs);
@@ -298,7 +310,8 @@ AnswerWriter IdleAnswer() {
 
 AnswerWriter ProcessesAnswer() {
   AnswerWriter answer;
-  const Frames lock = {Kernel("schedule"), Libc("sem_wait"),
+  const Frames lock = {Kernel("schedule"),
+                       Libc("sem_wait"),
                        {"PGSemaphoreLock", "postgres", FRAME_KIND_APPLICATION},
                        {"LWLockAcquire", "postgres", FRAME_KIND_APPLICATION}};
   for (int i = 0; i < 2; ++i) {

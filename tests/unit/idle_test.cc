@@ -17,8 +17,8 @@ std::string GroupOf(const std::vector<std::string>& functions,
                     profd::v1::Reason reason = REASON_LOCK, const std::string& module = "prog") {
   AnswerWriter answer;
   const uint32_t thread = answer.AddThread(1, 1, "p", "t", 100, 0);
-  std::vector<AnswerWriter::FrameSpec> frames = {
-      {"schedule", "[kernel]", FRAME_KIND_KERNEL}, {"syscall", "libc.so.6", FRAME_KIND_LIBC}};
+  std::vector<AnswerWriter::FrameSpec> frames = {{"schedule", "[kernel]", FRAME_KIND_KERNEL},
+                                                 {"syscall", "libc.so.6", FRAME_KIND_LIBC}};
   for (const std::string& function : functions) {
     frames.push_back({function, module, FRAME_KIND_APPLICATION});
   }
@@ -86,13 +86,14 @@ TEST(IdleTest, ParkedWorkers) {
   EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal",
                      "tokio::runtime::blocking::pool::Inner::run"}),
             "tokio blocking pool");
-  EXPECT_EQ(GroupOf({"std::sys::pal::unix::futex::futex_wait",
-                     "std::sys::sync::condvar::futex::Condvar::wait",
-                     "rayon_core::sleep::Sleep::sleep",
-                     "rayon_core::registry::WorkerThread::wait_until_cold"}),
-            "rayon worker");
-  EXPECT_EQ(GroupOf({"pthread_cond_wait", "std::condition_variable::wait(std::unique_lock<"
-                                          "std::mutex>&)",
+  EXPECT_EQ(
+      GroupOf({"std::sys::pal::unix::futex::futex_wait",
+               "std::sys::sync::condvar::futex::Condvar::wait", "rayon_core::sleep::Sleep::sleep",
+               "rayon_core::registry::WorkerThread::wait_until_cold"}),
+      "rayon worker");
+  EXPECT_EQ(GroupOf({"pthread_cond_wait",
+                     "std::condition_variable::wait(std::unique_lock<"
+                     "std::mutex>&)",
                      "rocksdb::ThreadPoolImpl::Impl::BGThread(unsigned long)"}),
             "rocksdb background");
   EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal",
@@ -103,16 +104,14 @@ TEST(IdleTest, ParkedWorkers) {
 
 TEST(IdleTest, ReceiversAreIdleAndSendersAreNot) {
   const std::string wait = "std::sys::pal::unix::futex::futex_wait";
-  EXPECT_EQ(GroupOf({wait, "std::thread::park",
-                     "crossbeam_channel::context::Context::wait_until",
+  EXPECT_EQ(GroupOf({wait, "std::thread::park", "crossbeam_channel::context::Context::wait_until",
                      "crossbeam_channel::context::Context::with::{{closure}}",
                      "crossbeam_channel::flavors::list::Channel<T>::recv", "app::run"}),
             "channel receiver");
-  EXPECT_EQ(GroupOf({wait, "std::thread::park",
-                     "crossbeam_channel::context::Context::wait_until",
-                     "crossbeam_channel::flavors::array::Channel<T>::send::{{closure}}",
-                     "app::run"}),
-            "");
+  EXPECT_EQ(
+      GroupOf({wait, "std::thread::park", "crossbeam_channel::context::Context::wait_until",
+               "crossbeam_channel::flavors::array::Channel<T>::send::{{closure}}", "app::run"}),
+      "");
   EXPECT_EQ(GroupOf({wait, "std::thread::park", "std::sync::mpmc::list::Channel<T>::recv"}),
             "channel receiver");
   EXPECT_EQ(GroupOf({wait, "std::thread::park_timeout", "app::idle_loop"}), "parked thread");
@@ -122,8 +121,8 @@ TEST(IdleTest, JoinsAreNotIdle) {
   EXPECT_EQ(GroupOf({"std::sys::pal::unix::futex::futex_wait", "std::thread::park",
                      "std::thread::scoped::scope", "app::run"}),
             "");
-  EXPECT_EQ(GroupOf({"std::sys::pal::unix::thread::Thread::join",
-                     "std::thread::JoinInner<T>::join", "app::run"}),
+  EXPECT_EQ(GroupOf({"std::sys::pal::unix::thread::Thread::join", "std::thread::JoinInner<T>::join",
+                     "app::run"}),
             "");
 }
 
@@ -143,10 +142,10 @@ TEST(IdleTest, ContentionWins) {
 }
 
 TEST(IdleTest, AWaitInsideATaskOfAWorkerIsNotIdle) {
-  EXPECT_EQ(GroupOf({"parking_lot::condvar::Condvar::wait_until_internal", "app::wait_for_commit",
-                     "tokio::runtime::task::raw::poll",
-                     "tokio::runtime::blocking::pool::Inner::run"}),
-            "");
+  EXPECT_EQ(
+      GroupOf({"parking_lot::condvar::Condvar::wait_until_internal", "app::wait_for_commit",
+               "tokio::runtime::task::raw::poll", "tokio::runtime::blocking::pool::Inner::run"}),
+      "");
 }
 
 TEST(IdleTest, AConditionVariableAloneIsNotIdle) {

@@ -115,8 +115,7 @@ TEST(FlameGraphTest, HostileNamesStayText) {
 TEST(FlameGraphTest, NothingIsLoadedFromElsewhere) {
   const Profile profile = ServerAnswer().Build();
   std::string svg = RenderFlameGraph(MakeView(profile, true), Grouping::kName);
-  for (const std::string allowed :
-       {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}) {
+  for (const std::string allowed : {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}) {
     for (size_t at = svg.find(allowed); at != std::string::npos; at = svg.find(allowed)) {
       svg.erase(at, allowed.size());
     }
@@ -155,8 +154,8 @@ TEST(FlameGraphTest, SizeStaysSmallForManyStacks) {
 TEST(FlameGraphTest, StacksDeeperThanAnyCallStackAreDrawn) {
   AnswerWriter answer;
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 1'000'000'000, 0);
-  std::vector<AnswerWriter::FrameSpec> frames(
-      50'000, {"recurse", "a", profd::v1::FRAME_KIND_APPLICATION});
+  std::vector<AnswerWriter::FrameSpec> frames(50'000,
+                                              {"recurse", "a", profd::v1::FRAME_KIND_APPLICATION});
   answer.AddSample(thread, profd::v1::REASON_LOCK, frames, 1'000'000, 0);
   const Profile profile = answer.Build();
   EXPECT_THAT(RenderFlameGraph(MakeView(profile, true), Grouping::kName), HasSubstr("recurse"));

@@ -44,8 +44,8 @@ class Layout {
 
   std::optional<uint64_t> Offset(uint64_t begin, uint64_t end) const {
     for (const Elf64_Phdr& segment : segments_) {
-      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
-          begin >= segment.p_vaddr && end <= segment.p_vaddr + segment.p_filesz) {
+      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 && begin >= segment.p_vaddr &&
+          end <= segment.p_vaddr + segment.p_filesz) {
         return begin - segment.p_vaddr + segment.p_offset;
       }
     }
@@ -213,8 +213,8 @@ void CompareFile(const std::string& path) {
       borders.insert(begin);
       for (const uint64_t at : {begin, end - 1}) {
         const uint32_t rule = FindRule(*table, static_cast<uint32_t>(at));
-        const bool root = function.begin == layout.entry() &&
-                          PROFD_RULE_KIND(rule) == PROFD_RULE_END;
+        const bool root =
+            function.begin == layout.entry() && PROFD_RULE_KIND(rule) == PROFD_RULE_END;
         const bool same =
             row.rule ? rule == *row.rule || root : PROFD_RULE_KIND(rule) != PROFD_RULE_NONE;
         if (!same && ++mismatches <= 10) {
@@ -229,8 +229,8 @@ void CompareFile(const std::string& path) {
   uint64_t strangers = 0;
   for (const profd_rule& row : table->rows) {
     const unsigned kind = PROFD_RULE_KIND(row.rule);
-    const bool root = kind == PROFD_RULE_END || FindRule(*table, row.offset - 1) ==
-                                                    PROFD_RULE_PACK(PROFD_RULE_END, 0, 0);
+    const bool root = kind == PROFD_RULE_END ||
+                      FindRule(*table, row.offset - 1) == PROFD_RULE_PACK(PROFD_RULE_END, 0, 0);
     if (!root && borders.count(row.offset) == 0) ++strangers;
   }
   EXPECT_EQ(strangers, 0u) << "rows where readelf sees no change of rules";

@@ -91,17 +91,17 @@ Bytes RegisterExpression(uint8_t reg, const Bytes& expression) {
   return Join({{0x10, reg}, Uleb(expression.size()), expression});
 }
 Bytes PltExpression(uint8_t threshold) {
-  return {0x77, 8, 0x80, 0, 0x3f, 0x1a, static_cast<uint8_t>(0x30 + threshold), 0x2a, 0x33, 0x24,
-          0x22};
+  return {0x77, 8,    0x80, 0,   0x3f, 0x1a, static_cast<uint8_t>(0x30 + threshold),
+          0x2a, 0x33, 0x24, 0x22};
 }
 
 TEST(RulesTest, FollowsPushAndMove) {
   // push rbp; mov rsp, rbp; ...; leave; ret
-  const RuleTable table = CompileProgram(
-      {0x41, 0x0e, 16, 0x80 | 6, 2, 0x43, 0x0d, 6, 0x40 | 20, 0x0c, 7, 8});
-  EXPECT_THAT(RowsOf(table), ElementsAre(Pair(0, Rsp(8)), Pair(1, Rsp(16, -16)),
-                                         Pair(4, Rbp(16, -16)), Pair(24, Rsp(8, -16)),
-                                         Pair(32, kNone)));
+  const RuleTable table =
+      CompileProgram({0x41, 0x0e, 16, 0x80 | 6, 2, 0x43, 0x0d, 6, 0x40 | 20, 0x0c, 7, 8});
+  EXPECT_THAT(RowsOf(table),
+              ElementsAre(Pair(0, Rsp(8)), Pair(1, Rsp(16, -16)), Pair(4, Rbp(16, -16)),
+                          Pair(24, Rsp(8, -16)), Pair(32, kNone)));
   EXPECT_EQ(table.functions, 1u);
   EXPECT_EQ(table.rejected_functions, 0u);
   EXPECT_EQ(table.unsupported_rows, 0u);
@@ -114,8 +114,8 @@ TEST(RulesTest, SeparatesFunctionsAndMergesEqualNeighbours) {
   frames.AddFunction(common, kText, 16, {});
   frames.AddFunction(common, kText + 16, 16, {});
   const RuleTable table = Compile(frames);
-  EXPECT_THAT(RowsOf(table), ElementsAre(Pair(0, Rsp(8)), Pair(32, kNone), Pair(64, Rsp(8)),
-                                         Pair(80, kNone)));
+  EXPECT_THAT(RowsOf(table),
+              ElementsAre(Pair(0, Rsp(8)), Pair(32, kNone), Pair(64, Rsp(8)), Pair(80, kNone)));
   EXPECT_EQ(FindRule(table, 0), kNone);
   EXPECT_EQ(FindRule(table, kTextOffset - 1), kNone);
   EXPECT_EQ(FindRule(table, kTextOffset), Rsp(8));
@@ -174,9 +174,8 @@ TEST(RulesTest, KnowsWhereTheCallersRbpIs) {
 TEST(RulesTest, RestoresRegistersAndStates) {
   EXPECT_EQ(RuleOf({0x80 | 6, 2, 0xc0 | 6}), Rsp(8));
   EXPECT_EQ(RuleOf({0x07, 16, 0x06, 16}), Rsp(8));
-  const RuleTable table =
-      CompileProgram({0x0e, 16, 0x80 | 6, 2, 0x0a, 0x41, 0x0c, 6, 24, 0x0a, 0x41, 0x0e, 32, 0xc6,
-                      0x41, 0x0b, 0x41, 0x0b, 0x41});
+  const RuleTable table = CompileProgram({0x0e, 16, 0x80 | 6, 2, 0x0a, 0x41, 0x0c, 6, 24, 0x0a,
+                                          0x41, 0x0e, 32, 0xc6, 0x41, 0x0b, 0x41, 0x0b, 0x41});
   EXPECT_THAT(RowsOf(table),
               ElementsAre(Pair(0, Rsp(16, -16)), Pair(1, Rbp(24, -16)), Pair(2, Rbp(32)),
                           Pair(3, Rbp(24, -16)), Pair(4, Rsp(16, -16)), Pair(32, kNone)));
@@ -196,8 +195,10 @@ TEST(RulesTest, AdvancesInEveryWay) {
   const uint32_t program_at = frames.position() + 17;
   Put<int32_t>(set_loc, static_cast<int32_t>(kText + 0x400 - (kFrameAddress + program_at + 15)));
   frames.AddFunction(common, kText, 0x800,
-                     Join({{0x02, 16, 0x0e, 16, 0x03, 0x00, 0x01, 0x0e, 24}, {0x04, 0, 1, 0, 0},
-                           set_loc, {0x0e, 32, 0x04, 0xff, 0xff, 0xff, 0xff, 0x0e, 40}}));
+                     Join({{0x02, 16, 0x0e, 16, 0x03, 0x00, 0x01, 0x0e, 24},
+                           {0x04, 0, 1, 0, 0},
+                           set_loc,
+                           {0x0e, 32, 0x04, 0xff, 0xff, 0xff, 0xff, 0x0e, 40}}));
   EXPECT_THAT(RowsOf(Compile(frames)),
               ElementsAre(Pair(0, Rsp(8)), Pair(16, Rsp(16)), Pair(0x110, Rsp(24)),
                           Pair(0x400, Rsp(32)), Pair(0x800, kNone)));
@@ -225,14 +226,12 @@ TEST(RulesTest, KnowsSimpleAndRealignedCfaExpressions) {
 }
 
 TEST(RulesTest, KnowsTheKernelsSignalFrame) {
-  const Bytes program = Join({Expression(0x0f, {0x77, 0xa0, 0x01, 0x06}),
-                              RegisterExpression(6, {0x77, 0xf8, 0x00}),
-                              RegisterExpression(7, {0x77, 0xa0, 0x01}),
-                              RegisterExpression(16, {0x77, 0xa8, 0x01})});
+  const Bytes program =
+      Join({Expression(0x0f, {0x77, 0xa0, 0x01, 0x06}), RegisterExpression(6, {0x77, 0xf8, 0x00}),
+            RegisterExpression(7, {0x77, 0xa0, 0x01}), RegisterExpression(16, {0x77, 0xa8, 0x01})});
   EXPECT_EQ(FindRule(CompileProgram(program, {}, "zRS"), kTextOffset), kSignal);
   EXPECT_EQ(FindRule(CompileProgram(program, {}, "zR"), kTextOffset), kUnsupported);
-  EXPECT_EQ(FindRule(CompileProgram({}, test::DefaultInitial(), "zRS"), kTextOffset),
-            kUnsupported);
+  EXPECT_EQ(FindRule(CompileProgram({}, test::DefaultInitial(), "zRS"), kTextOffset), kUnsupported);
 }
 
 TEST(RulesTest, ReadsEveryPointerEncoding) {
@@ -284,8 +283,7 @@ TEST(RulesTest, ReadsEveryPointerEncoding) {
 TEST(RulesTest, ReadsAugmentations) {
   const auto rejected = [](std::string_view augmentation, const Bytes& data, uint8_t version = 1) {
     FrameBuilder frames;
-    const uint32_t common =
-        frames.AddCommon(test::DefaultInitial(), augmentation, data, version);
+    const uint32_t common = frames.AddCommon(test::DefaultInitial(), augmentation, data, version);
     frames.AddFunction(common, kText, 16, {});
     const RuleTable table = Compile(frames);
     EXPECT_EQ(table.functions + table.rejected_functions, 1u);
@@ -310,8 +308,8 @@ TEST(RulesTest, SkipsDiscardedAndEmptyFunctions) {
   const uint32_t common = frames.AddCommon();
   frames.AddFunction(common, kText, 0, {});
   frames.AddFunction(common, 0, 16, {});
-  frames.AddFunction(common, kFrameAddress, 4, {});                // not code
-  frames.AddFunction(common, kText + kTextSize - 8, 16, {});       // leaves the segment
+  frames.AddFunction(common, kFrameAddress, 4, {});           // not code
+  frames.AddFunction(common, kText + kTextSize - 8, 16, {});  // leaves the segment
   frames.AddFunction(common, kText + kTextSize - 8, 8, {});
   const RuleTable table = Compile(frames);
   EXPECT_THAT(RowsOf(table), ElementsAre(Pair(kTextSize - 8, Rsp(8)), Pair(kTextSize, kNone)));
@@ -404,13 +402,11 @@ TEST(RulesTest, EntryPointWithoutDescriptionIsARoot) {
   EXPECT_THAT(RowsOf(Compile(frames, options)),
               ElementsAre(Pair(8, kEnd), Pair(40, Rsp(8)), Pair(56, kNone)));
   options.entry = kText + 0x100;
-  EXPECT_THAT(RowsOf(Compile(frames, options)),
-              ElementsAre(Pair(40, Rsp(8)), Pair(56, kNone), Pair(0x100, kEnd),
-                          Pair(0x140, kNone)));
+  EXPECT_THAT(RowsOf(Compile(frames, options)), ElementsAre(Pair(40, Rsp(8)), Pair(56, kNone),
+                                                            Pair(0x100, kEnd), Pair(0x140, kNone)));
   // A library whose linker wrote the start of its text there.
   options.needed = true;
-  EXPECT_THAT(RowsOf(Compile(frames, options)),
-              ElementsAre(Pair(40, Rsp(8)), Pair(56, kNone)));
+  EXPECT_THAT(RowsOf(Compile(frames, options)), ElementsAre(Pair(40, Rsp(8)), Pair(56, kNone)));
 }
 
 TEST(RulesTest, ThreadStartsWithoutDescriptionAreRoots) {
@@ -424,10 +420,10 @@ TEST(RulesTest, ThreadStartsWithoutDescriptionAreRoots) {
                      {"clonee", kText + 0x180, 8},
                      {"thread_start", kText + 0x1f0, 24},  // described in part
                      {"_start", kText + 0x300, 5}};
-  EXPECT_THAT(RowsOf(Compile(frames, options)),
-              ElementsAre(Pair(0, Rsp(8)), Pair(16, kNone), Pair(0x100, kEnd), Pair(0x140, kNone),
-                          Pair(0x200, Rsp(8)), Pair(0x210, kNone), Pair(0x300, kEnd),
-                          Pair(0x305, kNone)));
+  EXPECT_THAT(
+      RowsOf(Compile(frames, options)),
+      ElementsAre(Pair(0, Rsp(8)), Pair(16, kNone), Pair(0x100, kEnd), Pair(0x140, kNone),
+                  Pair(0x200, Rsp(8)), Pair(0x210, kNone), Pair(0x300, kEnd), Pair(0x305, kNone)));
 }
 
 TEST(RulesTest, SignalReturnWithoutDescriptionIsKnownByItsCode) {
@@ -439,9 +435,9 @@ TEST(RulesTest, SignalReturnWithoutDescriptionIsKnownByItsCode) {
   EXPECT_EQ(FindRule(Compile(frames, options), kTextOffset + 16), kNone);
   options.code = Bytes(16);
   Put(options.code, Bytes{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05});
-  EXPECT_THAT(RowsOf(Compile(frames, options)),
-              ElementsAre(Pair(15, kSignal), Pair(25, kNone), Pair(0x100, Rsp(8)),
-                          Pair(0x110, kNone)));
+  EXPECT_THAT(
+      RowsOf(Compile(frames, options)),
+      ElementsAre(Pair(15, kSignal), Pair(25, kNone), Pair(0x100, Rsp(8)), Pair(0x110, kNone)));
 }
 
 TEST(RulesTest, BridgesTheGapInClone) {
@@ -541,9 +537,9 @@ TEST(RulesTest, RefusesOtherFiles) {
   EXPECT_EQ(CompileRules({}).status().code(), absl::StatusCode::kInvalidArgument);
   const Bytes good = BuildElf({});
   EXPECT_THAT(Compile(good).rows, IsEmpty());
-  for (const size_t at : {size_t{0}, size_t{EI_CLASS}, size_t{EI_DATA},
-                          offsetof(Elf64_Ehdr, e_type), offsetof(Elf64_Ehdr, e_machine),
-                          offsetof(Elf64_Ehdr, e_phentsize)}) {
+  for (const size_t at :
+       {size_t{0}, size_t{EI_CLASS}, size_t{EI_DATA}, offsetof(Elf64_Ehdr, e_type),
+        offsetof(Elf64_Ehdr, e_machine), offsetof(Elf64_Ehdr, e_phentsize)}) {
     Bytes bad = good;
     bad[at] = 0x7e;
     EXPECT_EQ(CompileRules(bad).status().code(), absl::StatusCode::kInvalidArgument) << at;
@@ -569,8 +565,9 @@ TEST(RulesTest, DamagedFilesGiveATableOrAnError) {
   FrameBuilder frames;
   const uint32_t common = frames.AddCommon();
   const uint32_t signal = frames.AddCommon({}, "zRS");
-  frames.AddFunction(common, kText, 32, {0x41, 0x0e, 16, 0x80 | 6, 2, 0x43, 0x0d, 6, 0x0a, 0x54,
-                                         0x0c, 7, 8, 0x41, 0x0b});
+  frames.AddFunction(
+      common, kText, 32,
+      {0x41, 0x0e, 16, 0x80 | 6, 2, 0x43, 0x0d, 6, 0x0a, 0x54, 0x0c, 7, 8, 0x41, 0x0b});
   frames.AddFunction(signal, kText + 32, 16, Expression(0x0f, {0x77, 0xa0, 0x01, 0x06}));
   frames.AddFunction(common, kText + 64, 64, Expression(0x0f, PltExpression(10)));
   frames.AddFunction(common, kText + 138, 16, {0x07, 16});

@@ -61,7 +61,7 @@ std::vector<Module> LoadModules() {
 
 uint32_t RuleAt(const std::vector<Module>& modules, uint64_t address) {
   for (const Module& module : modules) {
-    for (const ElfW(Phdr)& segment : module.segments) {
+    for (const ElfW(Phdr) & segment : module.segments) {
       const uint64_t begin = module.base + segment.p_vaddr;
       if (address < begin || address >= begin + segment.p_filesz) continue;
       return FindRule(module.table, static_cast<uint32_t>(address - begin + segment.p_offset));

@@ -14,12 +14,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
 #include <thread>
 
-#include "absl/synchronization/notification.h"
 #include "daemon/base/clock.h"
 #include "daemon/service/listen.h"
 #include "daemon/service/text.h"
@@ -75,13 +75,13 @@ class FakeCollector final : public CollectorControl {
  public:
   absl::Status DrainNow() override {
     drains++;
-    if (block != nullptr) block->WaitForNotification();
+    if (block.valid()) block.wait();
     return drain_status;
   }
   CollectorState State() const override { return state; }
 
   std::atomic<int> drains = 0;
-  absl::Notification* block = nullptr;
+  std::shared_future<void> block;
   absl::Status drain_status;
   CollectorState state;
 };
@@ -507,8 +507,8 @@ TEST_F(ServiceTest, LargeAnswersComeInParts) {
 TEST_F(ServiceTest, AtMostFourFetchesAtOnce) {
   FillStore();
   StartOnSocket();
-  absl::Notification go;
-  collector_.block = &go;
+  std::promise<void> go;
+  collector_.block = go.get_future().share();
   std::vector<std::thread> clients;
   std::atomic<int> good = 0;
   for (int i = 0; i < 4; i++) {
@@ -516,7 +516,7 @@ TEST_F(ServiceTest, AtMostFourFetchesAtOnce) {
   }
   while (collector_.drains < 4) std::this_thread::yield();
   EXPECT_EQ(Fetch(Since(60)).status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  go.Notify();
+  go.set_value();
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(good, 4);
   EXPECT_TRUE(Fetch(Since(60)).status.ok());
@@ -679,6 +679,47 @@ TEST(TextTest, IsValidUtf8AndShort) {
   EXPECT_EQ(CleanText("\xf4\x90\x80\x80"), "????") << "beyond Unicode";
   EXPECT_EQ(CleanText("aéb", 2), "a…");
   EXPECT_EQ(CleanText(std::string("a\0b", 3)), "a?b");
+}
+
+// Without gRPC, so that the thread sanitizer sees all of it.
+TEST(FrameNamesTest, SharedByThreads) {
+  const FakeModules modules;
+  FrameNames names(&modules, "/nonexistent");
+  const uint64_t landmark =
+      FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark));
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; t++) {
+    threads.emplace_back([&names, landmark, t] {
+      for (uint64_t i = 0; i < 20; i++) {
+        const std::vector<NamedFrame> named = names.Name(std::vector<FrameAddress>{
+            {UserFrame(kOwnModule, landmark), true},
+            {UserFrame(kGoneModule, 100 * t + i), false},
+            {kKernelBase + i, false}});
+        EXPECT_EQ(named[0].function, "profd_service_test_landmark");
+        EXPECT_THAT(named[1].function, HasSubstr("libgone.so.1+0x"));
+        EXPECT_THAT(named[2].function, HasSubstr("[kernel]+0x"));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(FetchSlotsTest, SharedByThreads) {
+  FetchSlots slots(2, kSecond);
+  std::atomic<int> inside = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([&] {
+      grpc::ServerContext context;
+      for (int i = 0; i < 500; i++) {
+        if (!slots.Enter(&context, 0)) continue;
+        EXPECT_LE(++inside, 2);
+        --inside;
+        slots.Leave(&context);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(SymbolCacheTest, StaysWithinItsBounds) {

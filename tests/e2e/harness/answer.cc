@@ -78,10 +78,10 @@ std::string Answer::Describe(const v1::Sample& sample) const {
   return text;
 }
 
-bool Answer::IsTorn(const v1::Sample& sample) const {
+bool Answer::IsRaced(const v1::Sample& sample) const {
   const std::vector<v1::Frame> all = FramesOf(sample);
   return !all.empty() && all.back().kind() == v1::FRAME_KIND_SYNTHETIC &&
-         absl::StrContains(all.back().function(), "torn");
+         (all.back().function() == "[torn walk]" || all.back().function() == "[memory map busy]");
 }
 
 int64_t OffNs(const v1::Thread& thread, v1::Reason reason) {

@@ -29,8 +29,9 @@ struct Answer {
   bool IsComplete(const v1::Sample& sample) const;
   // For messages: "leaf < ... < root".
   std::string Describe(const v1::Sample& sample) const;
-  // Time lost or thrown away: the walk was torn, and its stack says so.
-  bool IsTorn(const v1::Sample& sample) const;
+  // The walk raced with its thread, and its last frame says so: torn by a wake-up, or the memory
+  // map was locked.
+  bool IsRaced(const v1::Sample& sample) const;
 };
 
 // Time off-CPU of one reason, of all, and of all but the run queue, ns.

@@ -125,15 +125,15 @@ PathShare ShareOf(const Answer& answer, const v1::Thread& thread, v1::Reason rea
 }
 
 void ExpectOnlyStacks(const Answer& answer, const v1::Thread& thread, v1::Reason reason,
-                      const std::vector<ExpectedStack>& expected, double torn) {
+                      const std::vector<ExpectedStack>& expected, double raced) {
   SCOPED_TRACE(absl::StrCat(thread.name(), " (", thread.tid(), "), ", v1::Reason_Name(reason)));
-  int64_t weight = 0, torn_weight = 0, time = 0;
+  int64_t weight = 0, raced_weight = 0, time = 0;
   for (const v1::Sample& sample : answer.SamplesOf(thread)) {
     if (sample.reason() != reason) continue;
     time += sample.time_ns();
     weight += sample.weight_ns();
-    if (answer.IsTorn(sample)) {
-      torn_weight += sample.weight_ns();
+    if (answer.IsRaced(sample)) {
+      raced_weight += sample.weight_ns();
       continue;
     }
     const bool any = std::any_of(expected.begin(), expected.end(), [&](const ExpectedStack& stack) {
@@ -143,9 +143,21 @@ void ExpectOnlyStacks(const Answer& answer, const v1::Thread& thread, v1::Reason
                      << " ticks of: " << Matches(answer, sample, expected.front()).message();
   }
   EXPECT_GT(weight, 0) << "no samples";
-  EXPECT_LE(static_cast<double>(torn_weight), torn * static_cast<double>(weight)) << "torn walks";
+  EXPECT_LE(static_cast<double>(raced_weight), raced * static_cast<double>(weight))
+      << "walks that raced";
   // The estimates of a (thread, reason) sum to its ledger entry.
   EXPECT_TRUE(Near(time, OffNs(thread, reason), 0, 1'000));
+}
+
+void ExpectNoLoss(const Answer& answer) {
+  for (const v1::Loss& loss : answer.trailer.losses()) {
+    if (loss.cause() == "torn_walk") continue;
+    if (loss.cause() == "switch_unseen") {
+      EXPECT_LE(loss.count(), 10 + answer.trailer.cost().switches() / 100) << loss.DebugString();
+      continue;
+    }
+    ADD_FAILURE() << loss.DebugString();
+  }
 }
 
 }  // namespace profd::e2e

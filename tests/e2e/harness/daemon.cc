@@ -74,9 +74,10 @@ absl::StatusOr<v1::GetStatusResponse> Daemon::Status() const {
   return response;
 }
 
-bool Daemon::AwaitTarget(int pid, milliseconds timeout) const {
+std::optional<int64_t> Daemon::AwaitTarget(int pid, milliseconds timeout) const {
   int64_t begin = WallNs();
-  return Eventually(timeout, [&] {
+  std::optional<int64_t> edge;
+  Eventually(timeout, [&] {
     const int64_t next = WallNs();
     const absl::StatusOr<Answer> answer = FetchProcess(pid, begin);
     begin = next;
@@ -84,10 +85,11 @@ bool Daemon::AwaitTarget(int pid, milliseconds timeout) const {
     const v1::Thread* leader = answer->FindThread(pid);
     if (leader == nullptr) return false;
     for (const v1::Sample& sample : answer->SamplesOf(*leader)) {
-      if (answer->IsComplete(sample)) return true;
+      if (answer->IsComplete(sample)) edge = answer->header.end_ns();
     }
-    return false;
+    return edge.has_value();
   });
+  return edge;
 }
 
 std::optional<int> Daemon::Stop(milliseconds timeout) {

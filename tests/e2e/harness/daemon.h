@@ -30,8 +30,9 @@ class Daemon {
   absl::StatusOr<v1::GetStatusResponse> Status() const;
 
   // Waits until the thread that leads process `pid` is seen with a complete stack: it is marked,
-  // and the rules of its modules are there. False when that did not happen in time.
-  bool AwaitTarget(int pid, milliseconds timeout = seconds(15)) const;
+  // and the rules of its modules are there. Gives the end of the window in which it was, wall
+  // clock ns; what comes after it is a window of its own. Empty when that did not happen in time.
+  std::optional<int64_t> AwaitTarget(int pid, milliseconds timeout = seconds(15)) const;
 
   // SIGTERM; gives the exit code, or nothing when it did not end.
   std::optional<int> Stop(milliseconds timeout = seconds(15));
