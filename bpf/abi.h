@@ -222,9 +222,11 @@ struct profd_rule {
 	profd_u32 rule; /* PROFD_RULE_* packed */
 };
 
-/* rule = kind:4 | cfa offset / 8: signed 16 | saved rbp's offset from CFA / 8: signed 12.
- * rbp field 0 means rbp is unchanged. The return address is always at CFA - 8.
+/* rule = kind:4 | CFA offset / 8: signed 20 (frames of up to 4 MiB) | saved rbp's offset from
+ * CFA / 8: signed 8. rbp field 0 means rbp is unchanged. The return address is always at CFA - 8.
  */
+#define PROFD_RULE_CFA_BITS 20
+#define PROFD_RULE_RBP_BITS 8
 enum profd_rule_kind {
 	PROFD_RULE_NONE = 0,        /* no function here: nothing is known */
 	PROFD_RULE_RSP = 1,         /* CFA = rsp + offset */
@@ -236,11 +238,11 @@ enum profd_rule_kind {
 	PROFD_RULE_DEREF_RBP = 7,   /* CFA = *(rbp + offset); rbp = *(rbp) (realigned stack) */
 };
 #define PROFD_RULE_PACK(kind, cfa_words, rbp_words)                                     \
-	((profd_u32)(kind) | (((profd_u32)(cfa_words) & 0xffff) << 4) |                 \
-	 (((profd_u32)(rbp_words) & 0xfff) << 20))
+	((profd_u32)(kind) | (((profd_u32)(cfa_words) & 0xfffff) << 4) |                \
+	 (((profd_u32)(rbp_words) & 0xff) << 24))
 #define PROFD_RULE_KIND(r) ((r) & 0xf)
-#define PROFD_RULE_CFA(r) ((long long)(short)(((r) >> 4) & 0xffff) * 8)
-#define PROFD_RULE_RBP_OFFSET(r) ((long long)((profd_s32)(r) >> 20) * 8)
+#define PROFD_RULE_CFA(r) ((long long)((profd_s32)((r) << 8) >> 12) * 8)
+#define PROFD_RULE_RBP_OFFSET(r) ((long long)((profd_s32)(r) >> 24) * 8)
 
 /* Key and value of the counters. One counter per (thread, reason, syscall, argument, stack). */
 struct profd_sample_key {

@@ -16,6 +16,9 @@
 /* Weight of a sample of this tick, ns: the interval in force. Set by the daemon before a tick. */
 profd_u64 tick_weight_ns;
 
+/* The instant this tick was meant for, ns. What began later, the tick may have caused itself. */
+profd_u64 tick_instant_ns;
+
 /* One tick runs at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -101,6 +104,10 @@ int tick(struct bpf_iter__task *ctx)
 	state = task->__state;
 	stats->tasks++;
 	if (task->on_cpu || task->exit_state || state & TASK_DEAD)
+		return 0;
+	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
+	if (thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
+	    (s64)(thread->ledger.since - tick_instant_ns) >= 0)
 		return 0;
 	stats->off_cpu++;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);

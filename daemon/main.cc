@@ -23,11 +23,15 @@ int Fail(const absl::Status& status, int exit_code) {
   return exit_code;
 }
 
+std::string Count(size_t n, const char* what, const char* plural) {
+  return absl::StrCat(n, " ", what, n == 1 ? "" : plural);
+}
+
 std::string Describe(const Options& options, const CollectorState& state) {
   std::vector<std::string> targets;
   for (const TargetState& target : state.targets) {
-    targets.push_back(absl::StrCat(target.selector, " (", target.pids.size(), " processes, ",
-                                   target.threads, " threads)"));
+    targets.push_back(absl::StrCat(target.selector, " (", Count(target.pids.size(), "process", "es"),
+                                   ", ", Count(target.threads, "thread", "s"), ")"));
   }
   std::string line = absl::StrCat("attached to ", absl::StrJoin(targets, ", "), "; layers");
   for (const LayerState& layer : state.layers) {

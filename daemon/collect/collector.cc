@@ -165,7 +165,8 @@ void Collector::Run() {
 
 void Collector::Tick() {
   const int64_t cpu = ThreadCpuNs();
-  if (const absl::Status status = kernel_->Tick(options_.tick_interval_ns); !status.ok()) {
+  const absl::Status status = kernel_->Tick(options_.tick_interval_ns, schedule_->next_ns());
+  if (!status.ok()) {
     spdlog::error("tick failed: {}", status.ToString());
   }
   ++ticks_;

@@ -3,7 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "absl/strings/match.h"
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -41,8 +42,9 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
     absl::string_view number = text;
     if (!absl::ConsumeSuffix(&number, unit.suffix)) continue;
     int64_t value = 0;
-    if (number.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(number[0])) ||
-        !absl::SimpleAtoi(number, &value) || value > INT64_MAX / unit.ns) {
+    // SimpleAtoi also takes a sign and spaces.
+    if (!absl::c_all_of(number, absl::ascii_isdigit) || !absl::SimpleAtoi(number, &value) ||
+        value > INT64_MAX / unit.ns) {
       break;
     }
     return value * unit.ns;

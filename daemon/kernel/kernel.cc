@@ -174,7 +174,8 @@ absl::Status Kernel::RunIterator(const UniqueLink& link, const char* name, size_
   return absl::OkStatus();
 }
 
-absl::Status Kernel::Tick(int64_t weight_ns) {
+absl::Status Kernel::Tick(int64_t weight_ns, int64_t instant_ns) {
+  skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
   skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(weight_ns);
   return RunIterator(tick_link_, "tick", 0, {});
 }

@@ -60,8 +60,9 @@ class Kernel {
   // No-op when it is one already. NotFound when it is gone.
   absl::Status Mark(int pidfd, uint32_t target);
 
-  // Looks at every target thread once; each sample found weighs `weight_ns`.
-  absl::Status Tick(int64_t weight_ns);
+  // Looks at every target thread once; each sample found weighs `weight_ns`. `instant_ns` is when
+  // the tick was due (monotonic).
+  absl::Status Tick(int64_t weight_ns, int64_t instant_ns);
 
   // Announces the executable mappings of all targets whose file is not known yet.
   absl::Status AnnounceMappings();

@@ -104,8 +104,8 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
     return;
   }
-  const uint64_t identity =
-      absl::HashOf(std::string_view(file->identity.build_id), std::string_view(file->identity.path));
+  const uint64_t identity = absl::HashOf(std::string_view(file->identity.build_id),
+                                         std::string_view(file->identity.path));
   const std::string module = CleanText(BaseName(file->identity.path));
   const std::string build_id = CleanText(file->identity.build_id, 128);
   std::vector<size_t> missing;

@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "daemon/service/sources.h"
+#include "daemon/collect/control.h"
 #include "daemon/service/symbol_cache.h"
 
 namespace profd {
@@ -42,8 +42,7 @@ class FrameNames {
   explicit FrameNames(const ModuleSource* modules, std::string kallsyms = "/proc/kallsyms");
 
   // One result for each address. Text is valid UTF-8.
-  std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses)
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void NameKernel(std::span<const FrameAddress> addresses, std::span<const size_t> which,

@@ -159,7 +159,8 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(const FetchPlan& plan,
                        return plan.MatchesThread(info);
                      }
                      if (others.size() <= kMaxNamesInError) {
-                       others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
+                       others.insert(
+                           absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
                      }
                      return false;
                    }));

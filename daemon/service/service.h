@@ -9,10 +9,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "daemon/collect/control.h"
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/request.h"
-#include "daemon/service/sources.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.grpc.pb.h"
 
@@ -30,7 +30,7 @@ struct ServiceSources {
 // another needs it. Thread-safe.
 class FetchSlots {
  public:
-  explicit FetchSlots(size_t limit, int64_t patience_ns) : limit_(limit), patience_ns_(patience_ns) {}
+  FetchSlots(size_t limit, int64_t patience_ns) : limit_(limit), patience_ns_(patience_ns) {}
 
   // False when all are taken; then the oldest is cancelled if it has run out of patience.
   bool Enter(grpc::ServerContext* context, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -105,7 +105,7 @@ uint32_t PackState(const FrameState& state) {
   }
   const CfaRule& cfa = state.cfa;
   if (cfa.kind == CfaRule::Kind::kDereference) {
-    if (cfa.reg != kDwarfRbp || !FitsWords(cfa.offset, 16) || !IsAt(state.rbp, kDwarfRbp, 0)) {
+    if (cfa.reg != kDwarfRbp || !FitsWords(cfa.offset, PROFD_RULE_CFA_BITS) || !IsAt(state.rbp, kDwarfRbp, 0)) {
       return kUnsupportedRule;
     }
     return PROFD_RULE_PACK(PROFD_RULE_DEREF_RBP, cfa.offset / kWord, 0);
@@ -114,14 +114,14 @@ uint32_t PackState(const FrameState& state) {
   if (!IsUnchanged(state.rbp)) {
     // Zero words say "unchanged": rbp saved at the CFA itself cannot be told.
     if (state.rbp.kind != RegisterRule::Kind::kAtCfa || state.rbp.offset == 0 ||
-        !FitsWords(state.rbp.offset, 12)) {
+        !FitsWords(state.rbp.offset, PROFD_RULE_RBP_BITS)) {
       return kUnsupportedRule;
     }
     rbp_words = state.rbp.offset / kWord;
   }
   switch (cfa.kind) {
     case CfaRule::Kind::kRegister:
-      if (!FitsWords(cfa.offset, 16)) return kUnsupportedRule;
+      if (!FitsWords(cfa.offset, PROFD_RULE_CFA_BITS)) return kUnsupportedRule;
       if (cfa.reg == kDwarfRsp) {
         return PROFD_RULE_PACK(PROFD_RULE_RSP, cfa.offset / kWord, rbp_words);
       }

@@ -506,7 +506,8 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
     EXPECT_EQ(t.samples[0].ticks, 360'000);
     EXPECT_GE(t.ledger.wall_ns, 3600 * kSecond);
   }
-  std::printf("%llu threads, 3600 s: %.1f MiB, %.1f bytes a thread and second, merged in %.2f s of CPU\n",
+  std::printf("%llu threads, 3600 s: %.1f MiB, %.1f bytes a thread and second, "
+              "merged in %.2f s of CPU\n",
               static_cast<unsigned long long>(kThreads),
               static_cast<double>(store.Bytes()) / (1 << 20),
               static_cast<double>(store.Bytes()) / 3600 / static_cast<double>(kThreads),

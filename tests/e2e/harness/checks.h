@@ -65,8 +65,7 @@ PathShare ShareOf(const Answer& answer, const v1::Thread& thread, v1::Reason rea
 void ExpectOnlyStacks(const Answer& answer, const v1::Thread& thread, v1::Reason reason,
                       const std::vector<ExpectedStack>& expected, double raced = 0.02);
 
-// Nothing was lost but what a quiet machine loses, too: walks that raced with a wake-up, and the
-// odd switch that the kernel does not show to tracers (up to one in a hundred).
+// No time and no weight was lost.
 void ExpectNoLoss(const Answer& answer);
 
 }  // namespace profd::e2e

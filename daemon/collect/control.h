@@ -1,6 +1,6 @@
-// What the service needs from the rooms below it.
-#ifndef PROFD_DAEMON_SERVICE_SOURCES_H_
-#define PROFD_DAEMON_SERVICE_SOURCES_H_
+// What the collector lets others see and ask for.
+#ifndef PROFD_DAEMON_COLLECT_CONTROL_H_
+#define PROFD_DAEMON_COLLECT_CONTROL_H_
 
 #include <cstdint>
 #include <string>
@@ -55,4 +55,4 @@ class CollectorControl {
 
 }  // namespace profd
 
-#endif  // PROFD_DAEMON_SERVICE_SOURCES_H_
+#endif  // PROFD_DAEMON_COLLECT_CONTROL_H_

@@ -1,0 +1,49 @@
+#include "tests/bpf/child.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace profd {
+
+Child::Child(const std::function<void(Child&)>& body) {
+  int to_child[2], to_parent[2];
+  if (pipe(to_child) != 0 || pipe(to_parent) != 0) abort();
+  pid_ = fork();
+  if (pid_ < 0) abort();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(to_child[1]);
+    close(to_parent[0]);
+    read_ = to_child[0];
+    write_ = to_parent[1];
+    body(*this);
+    _exit(0);
+  }
+  close(to_child[0]);
+  close(to_parent[1]);
+  read_ = to_parent[0];
+  write_ = to_child[1];
+}
+
+Child::~Child() {
+  close(read_);
+  close(write_);
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void Child::Signal() const {
+  if (write(write_, "x", 1) != 1 && pid_ == 0) _exit(0);
+}
+
+void Child::Wait() const {
+  char byte;
+  if (read(read_, &byte, 1) == 1) return;
+  if (pid_ == 0) _exit(0);
+  ADD_FAILURE() << "the child process has ended";
+}
+
+}  // namespace profd

@@ -1,0 +1,591 @@
+// The kernel programs in the running kernel, without the daemon around them.
+#include "daemon/kernel/kernel.h"
+
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/clock.h"
+#include "daemon/collect/accounts.h"
+#include "daemon/collect/decode.h"
+#include "daemon/target/procfs.h"
+#include "daemon/unwind/rules.h"
+#include "tests/bpf/child.h"
+
+namespace profd {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kWeight = 10 * kMillisecond;
+constexpr uint32_t kTarget = 3;
+// How long a test waits for the kernel to do what it is about to do; never spent when all is well.
+constexpr int64_t kPatience = 20'000 * kMillisecond;
+
+int64_t Accounted(const LedgerDelta& delta) {
+  return delta.on_cpu_ns + delta.unattributed_ns +
+         std::accumulate(delta.off_ns.begin(), delta.off_ns.end(), int64_t{0});
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  for (const int64_t deadline = MonotonicNs() + kPatience; MonotonicNs() < deadline;) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+void Nap(int64_t ns) {
+  const timespec time{.tv_sec = 0, .tv_nsec = ns};
+  syscall(SYS_nanosleep, &time, nullptr);
+}
+
+[[noreturn]] void NapForever(int64_t ns) {
+  while (true) Nap(ns);
+}
+
+[[noreturn]] void WaitForever() {
+  while (true) pause();
+}
+
+// What became of one thread, over all drains.
+struct Account {
+  ThreadInfo info;
+  LedgerDelta sum;
+  int drains = 0;
+};
+
+class KernelTest : public ::testing::Test {
+ protected:
+  void Start(const KernelOptions& options = {}) {
+    auto kernel = Kernel::Create(options);
+    if (absl::IsPermissionDenied(kernel.status())) GTEST_SKIP() << kernel.status().message();
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    kernel_ = *std::move(kernel);
+    per_switch_ = options.switch_layer;
+    accounts_ = std::make_unique<Accounts>(AccountLayers{.books = true, .per_switch = per_switch_});
+  }
+
+  void Mark(const Child& child) {
+    const auto pidfd = OpenPidfd(child.pid());
+    ASSERT_TRUE(pidfd.ok()) << pidfd.status();
+    ASSERT_TRUE(kernel_->Mark(pidfd->get(), kTarget).ok());
+    Drain();
+  }
+
+  void Poll() {
+    const auto status = kernel_->PollEvents([this](auto bytes) { Take(bytes); });
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // As the collector does it. Whatever a drain reports must add up by itself.
+  void Drain() {
+    Poll();
+    live_.clear();
+    const auto status = kernel_->DrainThreads([this](auto bytes) { Take(bytes); });
+    ASSERT_TRUE(status.ok()) << status;
+    ProfileDelta delta;
+    accounts_->Finish(delta);
+    for (const ThreadInfo& info : delta.threads) {
+      by_thread_[static_cast<uint64_t>(info.id)].info = info;
+    }
+    for (const ThreadLedger& ledger : delta.ledgers) {
+      if (Loss(PROFD_LOSS_TORN_LEDGER) == 0) {
+        EXPECT_EQ(Accounted(ledger.delta), ledger.delta.wall_ns);
+      }
+      Account& account = by_thread_[static_cast<uint64_t>(ledger.thread)];
+      ++account.drains;
+      LedgerDelta& sum = account.sum;
+      sum.wall_ns += ledger.delta.wall_ns;
+      sum.on_cpu_ns += ledger.delta.on_cpu_ns;
+      sum.unattributed_ns += ledger.delta.unattributed_ns;
+      sum.books_on_cpu_ns += ledger.delta.books_on_cpu_ns;
+      sum.voluntary_switches += ledger.delta.voluntary_switches;
+      for (size_t i = 0; i < kReasonCount; ++i) {
+        sum.off_ns[i] += ledger.delta.off_ns[i];
+        sum.waits[i] += ledger.delta.waits[i];
+      }
+    }
+  }
+
+  void Take(std::span<const uint8_t> bytes) {
+    auto record = DecodeRecord(bytes);
+    ASSERT_TRUE(record.ok()) << record.status();
+    if (auto* stack = std::get_if<StackTrace>(&*record)) {
+      stacks_.push_back(std::move(*stack));
+    } else if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
+      if (thread->type == PROFD_RECORD_THREAD) {
+        live_.push_back(*thread);
+      } else {
+        last_[thread->thread_id].push_back(*thread);
+      }
+      accounts_->Apply(*thread);
+    } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
+      modules_.push_back(*module);
+    }
+  }
+
+  void Tick() { ASSERT_TRUE(kernel_->Tick(kWeight).ok()); }
+
+  uint64_t Loss(profd_loss loss) const { return kernel_->Losses().at(loss); }
+
+  // The account of the only thread of that name; fails the test when there is none.
+  const Account& Named(const std::string& name) {
+    static const Account kNone;
+    const Account* found = nullptr;
+    for (const auto& [id, account] : by_thread_) {
+      if (account.info.name != name) continue;
+      EXPECT_EQ(found, nullptr) << "more than one thread " << name;
+      found = &account;
+    }
+    EXPECT_NE(found, nullptr) << "no thread " << name;
+    return found != nullptr ? *found : kNone;
+  }
+
+  // Empties the live epoch into `sum`.
+  void AddCounters(profd_sample_value& sum) {
+    const auto entries = kernel_->DrainCounters();
+    ASSERT_TRUE(entries.ok()) << entries.status();
+    for (const auto& [key, value] : *entries) {
+      sum.count += value.count;
+      sum.weight_ns += value.weight_ns;
+    }
+  }
+
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<Accounts> accounts_;
+  bool per_switch_ = true;
+  std::map<uint64_t, Account> by_thread_;
+  std::vector<profd_thread_record> live_;                        // of the last drain
+  std::map<uint64_t, std::vector<profd_thread_record>> last_;    // EXITING and DEAD, as they came
+  std::vector<StackTrace> stacks_;
+  std::vector<profd_module_record> modules_;
+};
+
+#define START_OR_SKIP(...)          \
+  Start(__VA_ARGS__);               \
+  if (IsSkipped() || HasFatalFailure()) return
+
+// Kernel objects that this process holds by a descriptor: "prog_id 12".
+std::set<std::pair<std::string, uint32_t>> HeldObjects() {
+  std::set<std::pair<std::string, uint32_t>> held;
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc/self/fdinfo"), closedir);
+  while (const dirent* entry = readdir(directory.get())) {
+    const auto info = ReadWholeFile(absl::StrCat("/proc/self/fdinfo/", entry->d_name));
+    if (!info.ok()) continue;
+    for (const absl::string_view line : absl::StrSplit(*info, '\n')) {
+      const std::vector<std::string> parts = absl::StrSplit(line, ":\t");
+      uint32_t id = 0;
+      if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &id)) continue;
+      if (parts[0] == "prog_id" || parts[0] == "link_id" || parts[0] == "map_id") {
+        held.emplace(parts[0], id);
+      }
+    }
+  }
+  return held;
+}
+
+bool Exists(const std::pair<std::string, uint32_t>& object) {
+  const auto& [kind, id] = object;
+  const UniqueFd fd(kind == "prog_id"   ? bpf_prog_get_fd_by_id(id)
+                    : kind == "link_id" ? bpf_link_get_fd_by_id(id)
+                                        : bpf_map_get_fd_by_id(id));
+  return fd.ok() || errno != ENOENT;
+}
+
+size_t Count(const std::set<std::pair<std::string, uint32_t>>& objects, const char* kind) {
+  return static_cast<size_t>(std::count_if(objects.begin(), objects.end(),
+                                           [&](const auto& o) { return o.first == kind; }));
+}
+
+// Other daemons may come and go meanwhile: what counts is that our own objects do not outlive us.
+TEST_F(KernelTest, NothingIsLeftBehind) {
+  for (const bool switch_layer : {true, false, true}) {
+    const auto before = HeldObjects();
+    START_OR_SKIP({.switch_layer = switch_layer});
+    const auto held = HeldObjects();
+    const size_t programs = switch_layer ? 7 : 6;
+    EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), programs);
+    EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
+    for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
+    kernel_.reset();
+    EXPECT_EQ(HeldObjects(), before);
+    for (const auto& object : held) {
+      EXPECT_TRUE(Eventually([&] { return !Exists(object); }))
+          << object.first << " " << object.second << " is still there";
+    }
+  }
+}
+
+TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
+  START_OR_SKIP();
+  constexpr int kNaps = 50;
+  Child child([](Child& me) {
+    me.Wait();
+    std::thread napper([&] {
+      pthread_setname_np(pthread_self(), "napper");
+      for (int i = 0; i < kNaps; ++i) Nap(2 * kMillisecond);
+      WaitForever();
+    });
+    std::thread spinner([&] {
+      pthread_setname_np(pthread_self(), "spinner");
+      while (ThreadCpuNs() < 50 * kMillisecond) {
+      }
+      WaitForever();
+    });
+    if (fork() == 0) {
+      pthread_setname_np(pthread_self(), "grandchild");
+      WaitForever();
+    }
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_THAT(live_, SizeIs(1));
+  EXPECT_EQ(live_[0].pid, child.pid());
+  EXPECT_EQ(live_[0].born, 0);
+  child.Signal();
+  child.Wait();
+  // Drained while they work, until all of them wait for ever.
+  ASSERT_TRUE(Eventually([&] {
+    Drain();
+    return live_.size() == 4 && std::all_of(live_.begin(), live_.end(), [](const auto& record) {
+      return record.ledger.phase == PROFD_PHASE_BLOCKED &&
+             record.ledger.reason == PROFD_REASON_SIGNAL;
+    });
+  }));
+  for (const profd_thread_record& record : live_) {
+    EXPECT_EQ(record.target_id, kTarget);
+    EXPECT_EQ(record.born, record.tid != child.pid());
+    // All runs are settled, so our sum is the kernel's, to the nanosecond.
+    if (record.born != 0) EXPECT_EQ(record.ledger.on_cpu, record.books.exec_runtime);
+  }
+  const uint64_t unseen = Loss(PROFD_LOSS_SWITCH_UNSEEN);
+  const LedgerDelta& napper = Named("napper").sum;
+  EXPECT_NEAR(napper.waits[PROFD_REASON_SLEEP], kNaps, static_cast<double>(unseen));
+  EXPECT_GE(napper.off_ns[PROFD_REASON_SLEEP] + napper.off_ns[PROFD_REASON_RUNQUEUE],
+            kNaps * 2 * kMillisecond);
+  // The clock of a thread's CPU time is the kernel's book; what is read last is a little short.
+  EXPECT_GE(Named("spinner").sum.on_cpu_ns, 49 * kMillisecond);
+  EXPECT_EQ(Named("napper").info.pid, child.pid());
+  EXPECT_NE(Named("grandchild").info.pid, child.pid());
+  EXPECT_EQ(Loss(PROFD_LOSS_THREAD_STORAGE), 0U);
+  EXPECT_GT(kernel_->SwitchCost().switches, uint64_t{kNaps});
+}
+
+TEST_F(KernelTest, MarkingTwiceChangesNothing) {
+  START_OR_SKIP();
+  const Child child([](Child&) { WaitForever(); });
+  Mark(child);
+  ASSERT_THAT(live_, SizeIs(1));
+  const profd_thread_record first = live_[0];
+  Mark(child);
+  ASSERT_THAT(live_, SizeIs(1));
+  EXPECT_EQ(live_[0].thread_id, first.thread_id);
+  EXPECT_EQ(live_[0].begin, first.begin);
+}
+
+TEST_F(KernelTest, ProcessThatIsGoneCannotBeMarked) {
+  START_OR_SKIP();
+  const pid_t pid = fork();
+  if (pid == 0) WaitForever();
+  const auto pidfd = OpenPidfd(pid);
+  ASSERT_TRUE(pidfd.ok());
+  kill(pid, SIGKILL);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  EXPECT_TRUE(absl::IsNotFound(kernel_->Mark(pidfd->get(), kTarget)));
+}
+
+TEST_F(KernelTest, DefaultTargetIsEveryProcessButOurs) {
+  START_OR_SKIP({.switch_layer = true, .default_target = kTarget});
+  const Child child([](Child&) { WaitForever(); });
+  Drain();
+  std::set<int32_t> pids;
+  for (const profd_thread_record& record : live_) pids.insert(record.pid);
+  EXPECT_THAT(pids, Contains(child.pid()));
+  EXPECT_THAT(pids, Not(Contains(getpid())));
+}
+
+TEST_F(KernelTest, EpochsCountEverySampleOnce) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    for (int i = 1; i <= 8; ++i) std::thread(NapForever, i * kMillisecond).detach();
+    me.Signal();
+    WaitForever();
+  });
+  child.Wait();
+  Mark(child);
+  profd_sample_value drained{};
+  uint64_t weight = 0;
+  for (int64_t i = 0; i < 300; ++i) {
+    const uint64_t before = kernel_->TickStats().off_cpu;
+    ASSERT_TRUE(kernel_->Tick(kWeight + i).ok());
+    weight += (kernel_->TickStats().off_cpu - before) * static_cast<uint64_t>(kWeight + i);
+    Poll();
+    if (i % 3 != 0) AddCounters(drained);
+  }
+  AddCounters(drained);
+  EXPECT_GT(drained.count, 1'000U);
+  EXPECT_EQ(drained.count, kernel_->TickStats().off_cpu);
+  EXPECT_EQ(drained.weight_ns, weight);
+  EXPECT_EQ(Loss(PROFD_LOSS_COUNTERS_FULL), 0U);
+  const profd_tick_stats stats = kernel_->TickStats();
+  EXPECT_EQ(stats.walks + stats.repeats, stats.off_cpu);
+  // Both epochs are empty.
+  for (int i = 0; i < 2; ++i) {
+    const auto entries = kernel_->DrainCounters();
+    ASSERT_TRUE(entries.ok());
+    EXPECT_THAT(*entries, IsEmpty());
+  }
+}
+
+// Every nap has an argument of its own, and with it a counter: no epoch has place for so many.
+TEST_F(KernelTest, FullCounterMapIsCountedAsLoss) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    constexpr size_t kThreads = 200;
+    constexpr size_t kRequests = 1000;
+    static timespec requests[kThreads][kRequests];
+    for (auto& own : requests) {
+      std::fill(std::begin(own), std::end(own), timespec{.tv_sec = 0, .tv_nsec = 10 * kMillisecond});
+      std::thread([&own] {
+        for (size_t i = 0;; ++i) syscall(SYS_nanosleep, &own[i % kRequests], nullptr);
+      }).detach();
+    }
+    me.Signal();
+    WaitForever();
+  });
+  child.Wait();
+  Mark(child);
+  const auto lost = [&] { return Loss(PROFD_LOSS_COUNTERS_FULL); };
+  ASSERT_TRUE(Eventually([&] {
+    Tick();
+    Poll();
+    return lost() > 0;
+  }));
+  profd_sample_value drained{};
+  AddCounters(drained);
+  EXPECT_EQ(drained.count + lost(), kernel_->TickStats().off_cpu);
+  EXPECT_EQ(Loss(PROFD_LOSS_COUNTERS_FULL_NS), lost() * uint64_t{kWeight});
+  EXPECT_EQ(drained.weight_ns, drained.count * uint64_t{kWeight});
+
+  // The other epoch has place again, and so has this one once it was drained.
+  const uint64_t lost_before = lost();
+  for (int i = 0; i < 2; ++i) {
+    Tick();
+    AddCounters(drained);
+  }
+  EXPECT_EQ(lost(), lost_before);
+  EXPECT_EQ(drained.count + lost(), kernel_->TickStats().off_cpu);
+}
+
+TEST_F(KernelTest, StacksAreSentOnceUntilTrimmed) {
+  START_OR_SKIP();
+  const Child child([](Child&) { NapForever(2 * kMillisecond); });
+  Mark(child);
+  for (int i = 0; i < 200; ++i) {
+    Tick();
+    Poll();
+    ASSERT_TRUE(kernel_->TrimKnownStacks(false).ok());
+    Nap(kMillisecond);
+  }
+  std::set<uint64_t> known;
+  for (const StackTrace& stack : stacks_) {
+    EXPECT_TRUE(known.insert(static_cast<uint64_t>(stack.id)).second) << "a stack was sent twice";
+  }
+  // Every sample names a stack that was sent.
+  const auto entries = kernel_->DrainCounters();
+  ASSERT_TRUE(entries.ok());
+  EXPECT_GT(entries->size(), 0U);
+  for (const auto& [key, value] : *entries) EXPECT_THAT(known, Contains(key.stack));
+
+  ASSERT_TRUE(kernel_->TrimKnownStacks(true).ok());
+  stacks_.clear();
+  EXPECT_TRUE(Eventually([&] {
+    Tick();
+    Poll();
+    return std::any_of(stacks_.begin(), stacks_.end(), [&](const StackTrace& stack) {
+      return known.contains(static_cast<uint64_t>(stack.id));
+    });
+  }));
+}
+
+TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
+  START_OR_SKIP();
+  constexpr int kNaps = 3;
+  const Child child([](Child& me) {
+    me.Wait();
+    std::thread([] {
+      pthread_setname_np(pthread_self(), "brief");
+      for (int i = 0; i < kNaps; ++i) Nap(2 * kMillisecond);
+    }).join();
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  child.Signal();
+  child.Wait();
+  // The thread is joined before its last switch.
+  ASSERT_TRUE(Eventually([&] {
+    Poll();
+    return last_.size() == 1 && last_.begin()->second.size() == 2;
+  }));
+  const profd_thread_record& exiting = last_.begin()->second[0];
+  const profd_thread_record& dead = last_.begin()->second[1];
+  EXPECT_EQ(exiting.type, uint32_t{PROFD_RECORD_EXITING});
+  EXPECT_EQ(dead.type, uint32_t{PROFD_RECORD_DEAD});
+  EXPECT_EQ(exiting.pid, child.pid());
+  EXPECT_EQ(CommToString(exiting.comm), "brief");
+  for (const profd_thread_record& record : {exiting, dead}) {
+    EXPECT_EQ(record.target_id, kTarget);
+    EXPECT_EQ(record.born, 1);
+    const LedgerDelta totals = TotalsOf(record, {}, {});
+    EXPECT_EQ(Accounted(totals), totals.wall_ns);
+    EXPECT_GE(totals.wall_ns, kNaps * 2 * kMillisecond);
+    EXPECT_NEAR(totals.waits[PROFD_REASON_SLEEP], kNaps,
+                static_cast<double>(Loss(PROFD_LOSS_SWITCH_UNSEEN)));
+  }
+  EXPECT_GE(dead.now, exiting.now);
+  EXPECT_EQ(dead.ledger.on_cpu, dead.books.exec_runtime);
+
+  Drain();
+  EXPECT_EQ(Named("brief").drains, 1);
+  EXPECT_TRUE(Named("brief").info.exited);
+  EXPECT_EQ(Named("brief").sum.wall_ns, TotalsOf(dead, {}, {}).wall_ns);
+  for (int i = 0; i < 3; ++i) Drain();
+  EXPECT_EQ(accounts_->vanished(), 0U);
+}
+
+// Nobody waits for it, so it stays in the list of tasks.
+TEST_F(KernelTest, ZombieIsNotCountedOn) {
+  for (const bool switch_layer : {true, false}) {
+    START_OR_SKIP({.switch_layer = switch_layer});
+    by_thread_.clear();
+    last_.clear();
+    const Child child([](Child& me) {
+      me.Wait();
+      pthread_setname_np(pthread_self(), "zombie");
+    });
+    Mark(child);
+    child.Signal();
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT), 0);
+    const size_t records = switch_layer ? 2 : 1;
+    ASSERT_TRUE(Eventually([&] {
+      Poll();
+      return last_.size() == 1 && last_.begin()->second.size() == records;
+    }));
+    for (int i = 0; i < 4; ++i) Drain();
+    const profd_thread_record& final = last_.begin()->second.back();
+    const auto wall = static_cast<int64_t>(final.now - final.begin);
+    EXPECT_EQ(Named("zombie").sum.wall_ns, wall);
+    EXPECT_TRUE(Named("zombie").info.exited);
+    EXPECT_EQ(accounts_->live_threads(), 0U);
+    EXPECT_EQ(accounts_->vanished(), 0U);
+    kernel_.reset();
+  }
+}
+
+TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
+  START_OR_SKIP();
+  const Child child([](Child&) { NapForever(2 * kMillisecond); });
+  Mark(child);
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  using Key = std::tuple<uint64_t, uint32_t, uint32_t>;
+  const auto key_of = [](const profd_module_record& m) {
+    return Key(m.key.ino, m.key.dev, m.key.generation);
+  };
+  std::set<Key> keys;
+  for (const auto& module : modules_) EXPECT_TRUE(keys.insert(key_of(module)).second);
+  ASSERT_GE(keys.size(), 3U) << "the program, the C library and the loader";
+  const std::vector<profd_module_record> announced = std::exchange(modules_, {});
+
+  const auto tick_until = [&](profd_walk walk) {
+    return Eventually([&] {
+      Tick();
+      Poll();
+      return std::any_of(stacks_.begin(), stacks_.end(), [&](const StackTrace& stack) {
+        return stack.walk == WalkResult{static_cast<uint8_t>(walk)};
+      });
+    });
+  };
+  EXPECT_TRUE(tick_until(PROFD_WALK_RULES_PENDING));
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  EXPECT_THAT(modules_, IsEmpty()) << "announced again";
+
+  ASSERT_TRUE(kernel_->ForgetModule(announced[0].key).ok());
+  ASSERT_TRUE(Eventually([&] {
+    EXPECT_TRUE(kernel_->AnnounceMappings().ok());
+    Poll();
+    return !modules_.empty();
+  }));
+  ASSERT_THAT(modules_, SizeIs(1));
+  EXPECT_EQ(key_of(modules_[0]), key_of(announced[0]));
+
+  std::set<uint32_t> ids;
+  for (const profd_module_record& module : announced) {
+    const auto id = kernel_->ModuleIdOf(module.key);
+    ASSERT_TRUE(id.ok()) << id.status();
+    EXPECT_TRUE(ids.insert(*id).second);
+    const auto mapping = OpenMapping(module.pid, module.start, module.end);
+    ASSERT_TRUE(mapping.ok()) << mapping.status();
+    const auto file = MappedFile::Map(mapping->fd.get());
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto table = CompileRules(file->bytes());
+    ASSERT_TRUE(table.ok()) << table.status();
+    ASSERT_TRUE(kernel_->PublishRules(module.key, table->rows).ok());
+  }
+  EXPECT_GT(kernel_->RuleBytes(), 0U);
+  stacks_.clear();
+  EXPECT_TRUE(tick_until(PROFD_WALK_COMPLETE));
+  EXPECT_FALSE(kernel_->PublishRules({.ino = 1, .dev = 2, .generation = 3}, {}).ok());
+}
+
+TEST_F(KernelTest, WithoutTheSwitchLayerTheBooksAddUp) {
+  START_OR_SKIP({.switch_layer = false});
+  const Child child([](Child& me) {
+    std::thread([&] {
+      pthread_setname_np(pthread_self(), "napper");
+      for (int i = 0; i < 50; ++i) Nap(2 * kMillisecond);
+      me.Signal();
+      WaitForever();
+    }).detach();
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  for (int i = 0; i < 2; ++i) {
+    child.Wait();
+    Drain();
+  }
+  const LedgerDelta& napper = Named("napper").sum;
+  EXPECT_GE(napper.wall_ns, 100 * kMillisecond);
+  EXPECT_EQ(napper.on_cpu_ns, napper.books_on_cpu_ns);
+  EXPECT_GT(napper.on_cpu_ns, 0);
+  EXPECT_GE(napper.voluntary_switches, 50);
+  EXPECT_GE(napper.unattributed_ns + napper.off_ns[PROFD_REASON_RUNQUEUE], 100 * kMillisecond);
+  EXPECT_EQ(kernel_->SwitchCost().switches, 0U);
+}
+
+}  // namespace
+}  // namespace profd

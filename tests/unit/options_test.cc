@@ -1,0 +1,142 @@
+#include "daemon/config/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace profd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct Outcome {
+  ParsedOptions parsed;
+  std::string out, err;
+};
+
+Outcome Parse(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "profd");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  Outcome outcome;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  outcome.parsed = ParseOptions(static_cast<int>(arguments.size()), argv.data());
+  outcome.out = testing::internal::GetCapturedStdout();
+  outcome.err = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+Options Accepted(std::vector<std::string> arguments) {
+  const Outcome outcome = Parse(std::move(arguments));
+  EXPECT_EQ(outcome.parsed.exit_code, std::nullopt) << outcome.err;
+  EXPECT_THAT(outcome.out + outcome.err, IsEmpty());
+  return outcome.parsed.options;
+}
+
+TEST(DurationTest, NumberAndUnit) {
+  const std::pair<const char*, int64_t> good[] = {
+      {"0ns", 0},           {"7ns", 7},
+      {"500us", 500'000},   {"10ms", 10'000'000},
+      {"2s", 2'000'000'000}, {"9223372036s", 9'223'372'036'000'000'000},
+      {"9223372036854775807ns", std::numeric_limits<int64_t>::max()}};
+  for (const auto& [text, ns] : good) {
+    const auto parsed = ParseDuration(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, ns) << text;
+  }
+}
+
+TEST(DurationTest, AnythingElseIsRefused) {
+  for (const char* text :
+       {"", "s", "ms", "10", "10m", "10h", "10 ms", " 10ms", "10ms ", "-1ms", "+1ms", "1.5s", "1e3s",
+        "0x10ms", "10MS", "10mss", "1s2ms", "9223372037s", "9223372036854775808ns",
+        "99999999999999999999s"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseDuration(text).status())) << "\"" << text << "\"";
+  }
+}
+
+TEST(OptionsTest, DefaultsNeedNoArguments) {
+  const Options options = Accepted({});
+  EXPECT_THAT(options.targets, IsEmpty());
+  EXPECT_THAT(options.listen, StartsWith("unix:///"));
+  EXPECT_EQ(options.tick_ns, 10'000'000);
+  EXPECT_TRUE(options.books && options.per_switch && options.tick);
+  EXPECT_EQ(options.log_level, "info");
+}
+
+TEST(OptionsTest, EveryOption) {
+  const Options options =
+      Accepted({"--target", "4711", "--target=op-reth", "--listen", "127.0.0.1:1", "--tick=5ms",
+                "--disable", "books", "--disable=switch", "--log-level", "debug"});
+  EXPECT_THAT(options.targets, ElementsAre("4711", "op-reth"));
+  EXPECT_EQ(options.listen, "127.0.0.1:1");
+  EXPECT_EQ(options.tick_ns, 5'000'000);
+  EXPECT_FALSE(options.books);
+  EXPECT_FALSE(options.per_switch);
+  EXPECT_TRUE(options.tick);
+  EXPECT_EQ(options.log_level, "debug");
+}
+
+TEST(OptionsTest, LayersMayBeListed) {
+  const Options options = Accepted({"--disable", "tick,switch"});
+  EXPECT_TRUE(options.books);
+  EXPECT_FALSE(options.per_switch);
+  EXPECT_FALSE(options.tick);
+}
+
+TEST(OptionsTest, TickHasBounds) {
+  EXPECT_EQ(Accepted({"--tick", "1ms"}).tick_ns, 1'000'000);
+  EXPECT_EQ(Accepted({"--tick", "1s"}).tick_ns, 1'000'000'000);
+}
+
+TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
+  const std::vector<std::string> wrong[] = {
+      {"--tick", "999us"},
+      {"--tick", "1001ms"},
+      {"--tick", "0ms"},
+      {"--tick", "10"},
+      {"--tick", ""},
+      {"--tick"},
+      {"--tick", "5ms", "--tick", "6ms"},
+      {"--disable", "stacks"},
+      {"--disable", "tick,stacks"},
+      {"--disable"},
+      {"--log-level", "loud"},
+      {"--target"},
+      {"--target", "a", "b"},
+      {"--unknown"},
+      {"-x"},
+      {"4711"},
+  };
+  for (const auto& arguments : wrong) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    const Outcome outcome = Parse(arguments);
+    EXPECT_EQ(outcome.parsed.exit_code, 2);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, StartsWith("profd: "));
+    EXPECT_THAT(outcome.err, HasSubstr("--help"));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
+TEST(OptionsTest, HelpAndVersionAreAnswers) {
+  const Outcome help = Parse({"--help"});
+  EXPECT_EQ(help.parsed.exit_code, 0);
+  EXPECT_THAT(help.err, IsEmpty());
+  for (const char* option : {"--target", "--listen", "--tick", "--disable", "--log-level"}) {
+    EXPECT_THAT(help.out, HasSubstr(option));
+  }
+  const Outcome version = Parse({"--version"});
+  EXPECT_EQ(version.parsed.exit_code, 0);
+  EXPECT_EQ(version.out, "profd " PROFD_VERSION "\n");
+}
+
+}  // namespace
+}  // namespace profd

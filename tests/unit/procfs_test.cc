@@ -1,0 +1,147 @@
+#include "daemon/target/procfs.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
+
+namespace profd {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+// PID of a process that has just ended.
+int32_t EndedPid() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  return child;
+}
+
+// A file of one page, mapped executable.
+class MappedFileFixture : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "procfs_test." + std::to_string(getpid());
+    std::ofstream(path_) << std::string(kPage, 'x');
+    const auto fd = OpenReadOnly(path_);
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    map_ = mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd->get(), 0);
+    ASSERT_NE(map_, MAP_FAILED);
+  }
+  void TearDown() override {
+    if (map_ != MAP_FAILED) munmap(map_, kPage);
+    unlink(path_.c_str());
+  }
+  uint64_t start() const { return reinterpret_cast<uint64_t>(map_); }
+  absl::StatusOr<MappedModule> Open() const { return OpenMapping(getpid(), start(), start() + kPage); }
+
+  std::string path_;
+  void* map_ = MAP_FAILED;
+};
+
+TEST(ProcfsTest, ReadsAProcess) {
+  const auto self = ReadProcess(getpid());
+  ASSERT_TRUE(self.ok()) << self.status();
+  EXPECT_EQ(self->pid, getpid());
+  EXPECT_EQ(self->parent, getppid());
+  EXPECT_EQ(self->executable, "procfs_test");
+  EXPECT_EQ(self->comm, "procfs_test");
+}
+
+TEST(ProcfsTest, CommandNamesCannotForgeTheRest) {
+  for (const char* name : {") S 1 (", "a) R 2 3", "(((", ")))", " ", "a\nb) S 9", "\xff\xfe"}) {
+    ASSERT_EQ(prctl(PR_SET_NAME, name), 0);
+    const auto self = ReadProcess(getpid());
+    ASSERT_TRUE(self.ok()) << self.status();
+    EXPECT_EQ(self->comm, name);
+    EXPECT_EQ(self->parent, getppid());
+  }
+  prctl(PR_SET_NAME, "procfs_test");
+}
+
+TEST(ProcfsTest, ProcessThatIsGoneIsNotFound) {
+  for (const int32_t pid : {EndedPid(), 0, -1, 0x7fffffff}) {
+    EXPECT_TRUE(absl::IsNotFound(ReadProcess(pid).status())) << pid;
+    EXPECT_TRUE(absl::IsNotFound(OpenPidfd(pid).status())) << pid;
+    EXPECT_TRUE(absl::IsNotFound(OpenMapping(pid, 0x1000, 0x2000).status())) << pid;
+  }
+}
+
+TEST(ProcfsTest, ListHoldsUsOnce) {
+  const std::vector<ProcessInfo> processes = ListProcesses();
+  EXPECT_EQ(std::count_if(processes.begin(), processes.end(),
+                          [](const ProcessInfo& p) { return p.pid == getpid(); }),
+            1);
+  EXPECT_TRUE(std::all_of(processes.begin(), processes.end(),
+                          [](const ProcessInfo& p) { return p.pid > 0; }));
+}
+
+TEST(ProcfsTest, PidfdIsOfThatProcess) {
+  const auto fd = OpenPidfd(getpid());
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  const auto info = ReadWholeFile("/proc/self/fdinfo/" + std::to_string(fd->get()));
+  ASSERT_TRUE(info.ok());
+  EXPECT_NE(info->find("Pid:\t" + std::to_string(getpid()) + "\n"), std::string::npos) << *info;
+  EXPECT_NE(fcntl(fd->get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST_F(MappedFileFixture, OpensTheMappedFile) {
+  const auto module = Open();
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_EQ(module->path, path_);
+  struct stat opened, named;
+  ASSERT_EQ(fstat(module->fd.get(), &opened), 0);
+  ASSERT_EQ(stat(path_.c_str(), &named), 0);
+  EXPECT_EQ(opened.st_ino, named.st_ino);
+}
+
+TEST_F(MappedFileFixture, OpensADeletedFileNeverItsSuccessor) {
+  struct stat mapped;
+  ASSERT_EQ(stat(path_.c_str(), &mapped), 0);
+  ASSERT_EQ(unlink(path_.c_str()), 0);
+  std::ofstream(path_) << "another file";
+  const auto module = Open();
+  if (absl::IsPermissionDenied(module.status())) {
+    GTEST_SKIP() << "needs CAP_CHECKPOINT_RESTORE to open deleted files";
+  }
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_EQ(module->path, path_);
+  struct stat opened;
+  ASSERT_EQ(fstat(module->fd.get(), &opened), 0);
+  EXPECT_EQ(opened.st_ino, mapped.st_ino);
+  EXPECT_EQ(opened.st_size, static_cast<off_t>(kPage));
+}
+
+TEST_F(MappedFileFixture, MappingThatIsGoneIsNotFound) {
+  munmap(map_, kPage);
+  const auto module = Open();
+  map_ = MAP_FAILED;
+  EXPECT_TRUE(absl::IsNotFound(module.status())) << module.status();
+}
+
+TEST(ProcfsTest, MappingWithoutAFileIsNotFound) {
+  void* map = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(map, MAP_FAILED);
+  const auto start = reinterpret_cast<uint64_t>(map);
+  EXPECT_TRUE(absl::IsNotFound(OpenMapping(getpid(), start, start + kPage).status()));
+  munmap(map, kPage);
+}
+
+TEST(ProcfsTest, DevicesAreNotModules) {
+  const UniqueFd zero(open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  void* map = mmap(nullptr, kPage, PROT_READ, MAP_PRIVATE, zero.get(), 0);
+  ASSERT_NE(map, MAP_FAILED);
+  const auto start = reinterpret_cast<uint64_t>(map);
+  EXPECT_FALSE(OpenMapping(getpid(), start, start + kPage).ok());
+  munmap(map, kPage);
+}
+
+}  // namespace
+}  // namespace profd

@@ -1,0 +1,85 @@
+#include "daemon/collect/tick_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace profd {
+namespace {
+
+constexpr int64_t kInterval = 10'000'000;
+constexpr int64_t kOrigin = 123'456'789;
+
+int64_t StratumOf(int64_t instant) { return (instant - kOrigin) / kInterval; }
+
+TEST(TickScheduleTest, OneInstantInEveryStratum) {
+  TickSchedule schedule(kInterval, kOrigin, 1);
+  for (int64_t i = 0; i < 10'000; ++i) {
+    ASSERT_GE(schedule.next_ns(), kOrigin);
+    ASSERT_EQ(StratumOf(schedule.next_ns()), i);
+    schedule.Advance(schedule.next_ns());
+  }
+  EXPECT_EQ(schedule.missed(), 0);
+}
+
+// With the seed fixed the figures are fixed; the bounds are where chance would end in 1 of 1000.
+TEST(TickScheduleTest, InstantsAreUniformAndIndependent) {
+  constexpr int kTicks = 100'000;
+  constexpr int kBins = 50;
+  constexpr double kChiSquare49 = 85.35;
+  TickSchedule schedule(kInterval, kOrigin, 2);
+  std::vector<int> bins(kBins);
+  double correlation = 0;
+  double last = 0;
+  for (int i = 0; i < kTicks; ++i) {
+    const int64_t within = (schedule.next_ns() - kOrigin) % kInterval;
+    ++bins[static_cast<size_t>(within * kBins / kInterval)];
+    const double centred = static_cast<double>(within) / kInterval - 0.5;
+    correlation += centred * last * 12 / kTicks;
+    last = centred;
+    schedule.Advance(schedule.next_ns());
+  }
+  double chi_square = 0;
+  constexpr double kExpected = static_cast<double>(kTicks) / kBins;
+  for (const int n : bins) chi_square += (n - kExpected) * (n - kExpected) / kExpected;
+  EXPECT_LT(chi_square, kChiSquare49);
+  EXPECT_LT(std::abs(correlation), 3.3 / std::sqrt(kTicks));
+}
+
+// A tick is held up now and then; every stratum is either ticked in or counted as missed.
+TEST(TickScheduleTest, MissedStrataAreCounted) {
+  TickSchedule schedule(kInterval, kOrigin, 3);
+  std::mt19937_64 random(4);
+  int64_t ticks = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    ASSERT_EQ(StratumOf(schedule.next_ns()), ticks + schedule.missed());
+    const int64_t late = random() % 4 == 0 ? static_cast<int64_t>(random() % (5 * kInterval)) : 0;
+    const int64_t now = schedule.next_ns() + late;
+    schedule.Advance(now);
+    ++ticks;
+    ASSERT_GE(schedule.next_ns(), now);
+    ASSERT_LT(schedule.next_ns(), now + 2 * kInterval);
+  }
+  EXPECT_GT(schedule.missed(), 5'000);
+}
+
+TEST(TickScheduleTest, LongPauseIsCountedAtOnce) {
+  TickSchedule schedule(kInterval, kOrigin, 5);
+  const int64_t now = kOrigin + 3600LL * 100 * kInterval;
+  schedule.Advance(now);
+  EXPECT_GE(schedule.next_ns(), now);
+  EXPECT_EQ(StratumOf(schedule.next_ns()), 1 + schedule.missed());
+}
+
+TEST(TickScheduleTest, SeedDecides) {
+  TickSchedule a(kInterval, kOrigin, 6);
+  TickSchedule same(kInterval, kOrigin, 6);
+  TickSchedule other(kInterval, kOrigin, 7);
+  EXPECT_EQ(a.next_ns(), same.next_ns());
+  EXPECT_NE(a.next_ns(), other.next_ns());
+  EXPECT_EQ(a.interval_ns(), kInterval);
+}
+
+}  // namespace
+}  // namespace profd
