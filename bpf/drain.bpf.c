@@ -89,7 +89,8 @@ int drain(struct bpf_iter__task *ctx)
 		}
 		begin_account(thread, task, target);
 	}
-	if (!thread->target_id)
+	/* A zombie's last account was a record of its own. */
+	if (!thread->target_id || task->exit_state)
 		return 0;
 	record = bpf_map_lookup_elem(&drain_scratch, &zero);
 	if (!record)

@@ -164,7 +164,7 @@ static __always_inline bool step_over_signal(struct walker *walker, enum walk_fr
 	walk->pc = pc;
 	walk->fp = fp;
 	walk->sp = next;
-	walk->bottom = next;
+	walk->bottom = next & ~7ULL;
 	walk->exact = 1;
 	return true;
 }

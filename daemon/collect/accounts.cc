@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kTaskRunning = 0;
 constexpr uint32_t kTaskWakingOrNew = 0x200 | 0x800;
+constexpr uint32_t kTaskDead = 0x80;
 constexpr int kVanishedAfterDrains = 2;
 
 size_t ReasonIndex(uint8_t reason) {
@@ -133,6 +134,8 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
 }
 
 void Accounts::Apply(const profd_thread_record& record) {
+  // A zombie, until its parent waits for it: its last account is a record of its own.
+  if (record.type == PROFD_RECORD_THREAD && (record.state & kTaskDead) != 0) return;
   const ThreadId id{record.thread_id};
   auto [it, fresh] = threads_.try_emplace(id);
   Thread& thread = it->second;

@@ -126,15 +126,15 @@ TEST(RulesTest, SeparatesFunctionsAndMergesEqualNeighbours) {
 }
 
 TEST(RulesTest, RefusesWhatDoesNotFitARow) {
-  EXPECT_EQ(RuleOf(DefCfa(7, 32767 * 8)), Rsp(32767 * 8));
-  EXPECT_EQ(RuleOf(DefCfa(7, 32768 * 8)), kUnsupported);
+  EXPECT_EQ(RuleOf(DefCfa(7, 524287 * 8)), Rsp(524287 * 8));
+  EXPECT_EQ(RuleOf(DefCfa(7, 524288 * 8)), kUnsupported);
   EXPECT_EQ(RuleOf(DefCfa(7, 12)), kUnsupported);
   EXPECT_EQ(RuleOf(DefCfa(10, 0)), kUnsupported);
   EXPECT_EQ(RuleOf({0x80 | 6, 0}), kUnsupported);  // rbp at the CFA itself
-  EXPECT_EQ(RuleOf(Join({{0x80 | 6}, Uleb(2048)})), Rsp(8, -2048 * 8));
-  EXPECT_EQ(RuleOf(Join({{0x80 | 6}, Uleb(2049)})), kUnsupported);
-  EXPECT_EQ(RuleOf(Join({{0x11, 6}, Sleb(-2047)})), Rsp(8, 2047 * 8));
-  EXPECT_EQ(RuleOf(Join({{0x11, 6}, Sleb(-2048)})), kUnsupported);
+  EXPECT_EQ(RuleOf(Join({{0x80 | 6}, Uleb(128)})), Rsp(8, -128 * 8));
+  EXPECT_EQ(RuleOf(Join({{0x80 | 6}, Uleb(129)})), kUnsupported);
+  EXPECT_EQ(RuleOf(Join({{0x11, 6}, Sleb(-127)})), Rsp(8, 127 * 8));
+  EXPECT_EQ(RuleOf(Join({{0x11, 6}, Sleb(-128)})), kUnsupported);
 }
 
 TEST(RulesTest, DecodesNegativeOffsets) {
