@@ -34,29 +34,33 @@ struct {
 	__type(value, struct profd_tick_stats);
 } tick_stats SEC(".maps");
 
-static __always_inline u64 switches_of(struct task_struct *task)
+/* Not a loop: 6.1 refuses one whose back edge clang lays out as a fall-through. */
+static long hash_kernel_frame(u32 index, struct walk **walk)
 {
-	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
+	(*walk)->hash = mix((*walk)->hash, (*walk)->record.frames[index & (PROFD_MAX_FRAMES - 1)]);
+	return 0;
 }
 
-/* Walks both stacks of a thread into walk->record. */
-static __always_inline void walk_thread(struct task_struct *task, struct pt_regs *regs,
+/* Walks both stacks of a thread into walk->record. False when it ran meanwhile. */
+static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs *regs,
 					struct walk *walk, struct profd_tick_stats *stats)
 {
 	struct profd_stack_record *record = &walk->record;
 	struct walker walker = { .task = task, .walk = walk };
 	long bytes = bpf_get_task_stack(task, record->frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
 	u32 kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
-	u64 hash = 0;
 
-	for (u32 i = 0; i < PROFD_MAX_KERNEL_FRAMES && i < kernel_frames; i++)
-		hash = mix(hash, record->frames[i]);
-	walk->hash = hash;
+	walk->hash = 0;
+	bpf_loop(kernel_frames, hash_kernel_frame, &walk, 0);
+	walk->torn = 0;
+	walk->window_size = 0;
 	walk->frames = kernel_frames;
 	walk->frame_pointers = 0;
 	walk->result = PROFD_WALK_NO_USER;
 	if (regs && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
 		walk_from_outside(&walker, regs->ip, regs->sp, regs->bp);
+	else
+		walk->torn = !still_waits(&walker);
 	record->kernel_frames = kernel_frames;
 	record->user_frames = walk->frames - kernel_frames;
 	record->walk = walk->result;
@@ -65,6 +69,7 @@ static __always_inline void walk_thread(struct task_struct *task, struct pt_regs
 	stats->walks++;
 	stats->user_frames += record->user_frames;
 	stats->frame_pointer_frames += walk->frame_pointers;
+	return !walk->torn;
 }
 
 /* A stack without frames that only says why there is none. */
@@ -122,9 +127,8 @@ int tick(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	thread->tick_valid = 0;
-	walk_thread(task, regs, scratch, stats);
-	barrier();
-	if (task->on_cpu || switches_of(task) != switches) {
+	scratch->switches = switches;
+	if (!walk_thread(task, regs, scratch, stats)) {
 		lose(PROFD_LOSS_TORN_WALK, 1);
 		stats->torn++;
 		empty_stack(&scratch->record, PROFD_WALK_TORN);

@@ -19,6 +19,8 @@ enum walk_from {
 };
 
 #define STACK_PAGE 4096
+#define STACK_WINDOW (2 * STACK_PAGE)
+#define RULE_CACHE 512
 #define MAX_FRAME_POINTER_STEP (1 << 20)
 
 /* Registers in an x86-64 signal frame, from the stack pointer at the handler's return. */
@@ -30,8 +32,9 @@ enum walk_from {
 struct walk {
 	u64 pc, sp, fp;
 	u64 hash;
-	u64 page_start; /* address of page[0] */
-	u64 page_size;  /* bytes valid */
+	u64 switches;    /* of the thread when the walk began: it must not run meanwhile */
+	u64 window_start; /* address of window[0] */
+	u64 window_size;  /* bytes valid */
 	u64 bottom;     /* stack pointer at the start: nothing below is read */
 	u64 map_start, map_end, map_offset; /* mapping of the last frame */
 	u32 map_module, map_state, map_rows;
@@ -39,8 +42,14 @@ struct walk {
 	u8 result;  /* enum profd_walk */
 	u8 exact;   /* pc is an instruction, not a return address */
 	u8 frame_pointers;
+	u8 torn; /* the thread ran during the walk */
 	struct profd_stack_record record;
-	u64 page[STACK_PAGE / 8]; /* part of the stack, read on demand */
+	u64 window[STACK_WINDOW / 8]; /* part of the stack, read on demand */
+	/* Rules found before, by frame: code repeats, and a search misses the cache at every step. */
+	struct {
+		u64 frame;
+		u64 rule;
+	} rules[RULE_CACHE];
 };
 
 /* Whose stack, and the memory; lives on the stack. */
@@ -55,35 +64,56 @@ static __always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
+static __always_inline u64 switches_of(struct task_struct *task)
+{
+	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
+}
+
+/* The thread has not run since the walk began, so what was read belongs together. */
+static __always_inline bool still_waits(struct walker *walker)
+{
+	barrier();
+	return !walker->task->on_cpu && switches_of(walker->task) == walker->walk->switches;
+}
+
+/* Reads the stack from `start` to the end of its page, or of the page after. */
+static __always_inline bool fill_window(struct walker *walker, u64 start, u64 pages)
+{
+	struct walk *walk = walker->walk;
+	u64 size = pages * STACK_PAGE - (start & (STACK_PAGE - 1));
+
+	barrier_var(size);
+	walk->window_size = 0;
+	if (size > STACK_WINDOW ||
+	    bpf_copy_from_user_task(walk->window, size, (void *)start, walker->task, 0))
+		return false;
+	walk->window_start = start;
+	walk->window_size = size;
+	if (still_waits(walker))
+		return true;
+	walk->torn = 1;
+	return false;
+}
+
 static __always_inline bool read_stack(struct walker *walker, u64 address, u64 *word,
 				       enum walk_from from)
 {
 	struct walk *walk = walker->walk;
-	u64 offset = address - walk->page_start;
-	u64 start, size;
+	u64 start;
 
 	if (address & 7)
 		return false;
 	if (from == WALK_OWN)
 		return !bpf_probe_read_user(word, sizeof(*word), (void *)address);
-	if (offset >= walk->page_size) {
+	if (address - walk->window_start >= walk->window_size) {
 		/* Whole pages, so that a frame of any size costs one read; a page is there or not. */
 		start = address & ~(u64)(STACK_PAGE - 1);
 		if (start < walk->bottom && walk->bottom <= address)
 			start = walk->bottom;
-		size = STACK_PAGE - (start & (STACK_PAGE - 1));
-		if (size > STACK_PAGE)
+		if (walk->torn || !fill_window(walker, start, 1))
 			return false;
-		if (bpf_copy_from_user_task(walk->page, size, (void *)start,
-					    walker->task, 0)) {
-			walk->page_size = 0;
-			return false;
-		}
-		walk->page_start = start;
-		walk->page_size = size;
-		offset = address - start;
 	}
-	*word = walk->page[(offset >> 3) & (STACK_PAGE / 8 - 1)];
+	*word = walk->window[((address - walk->window_start) >> 3) & (STACK_WINDOW / 8 - 1)];
 	return true;
 }
 
@@ -125,6 +155,23 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 		}
 	}
 	return true;
+}
+
+/* find_rule with a memory; rules of a module never change once it is ready. */
+static __always_inline u32 recall_rule(struct walk *walk, u64 offset)
+{
+	u64 frame = offset | ((u64)walk->map_module << PROFD_FRAME_MODULE_SHIFT);
+	u32 slot = (u32)(mix(0, frame) >> 32);
+	u32 rule;
+
+	barrier_var(slot); /* the mask comes last, where the verifier sees it */
+	slot &= RULE_CACHE - 1;
+	if (walk->rules[slot].frame == frame)
+		return (u32)walk->rules[slot].rule;
+	rule = find_rule(walk->map_module, walk->map_rows, offset);
+	walk->rules[slot].frame = frame;
+	walk->rules[slot].rule = rule;
+	return rule;
 }
 
 /* Steps to the caller by the frame pointer, for code without rules. */
@@ -239,8 +286,7 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 	}
 	rule = PROFD_RULE_NONE;
 	if (walk->map_state == PROFD_MODULE_READY)
-		rule = find_rule(walk->map_module, walk->map_rows,
-				 address - walk->map_start + walk->map_offset);
+		rule = recall_rule(walk, address - walk->map_start + walk->map_offset);
 	kind = PROFD_RULE_KIND(rule);
 	if (kind == PROFD_RULE_END) {
 		walk->result = PROFD_WALK_COMPLETE;
@@ -258,6 +304,17 @@ static long walk_frame_outside(u32 index, void *walker)
 	return walk_frame(walker, WALK_OUTSIDE);
 }
 
+/* Reads what most stacks need before anything else, so that it is of one moment: a thread that runs
+ * later in the walk does no harm unless more has to be read.
+ */
+static __always_inline void prefetch_stack(struct walker *walker, u64 sp)
+{
+	u64 start = sp & ~7ULL;
+
+	if (!fill_window(walker, start, 2) && !walker->walk->torn)
+		fill_window(walker, start, 1);
+}
+
 /* Walks from the given registers. Frames are appended to walk->record after walk->frames;
  * walk->result tells how it ended.
  */
@@ -269,12 +326,13 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 	walk->sp = sp;
 	walk->fp = fp;
 	walk->bottom = sp & ~7ULL;
-	walk->page_size = 0;
 	walk->map_start = 0;
 	walk->map_end = 0;
 	walk->exact = 1;
 	walk->result = PROFD_WALK_TOO_DEEP;
-	bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_outside, walker, 0);
+	prefetch_stack(walker, sp);
+	if (!walk->torn)
+		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_outside, walker, 0);
 }
 
 #endif /* PROFD_BPF_UNWIND_BPF_H_ */

@@ -30,8 +30,9 @@ std::string Count(size_t n, const char* what, const char* plural) {
 std::string Describe(const Options& options, const CollectorState& state) {
   std::vector<std::string> targets;
   for (const TargetState& target : state.targets) {
-    targets.push_back(absl::StrCat(target.selector, " (", Count(target.pids.size(), "process", "es"),
-                                   ", ", Count(target.threads, "thread", "s"), ")"));
+    targets.push_back(absl::StrCat(target.selector, " (",
+                                   Count(target.pids.size(), "process", "es"), ", ",
+                                   Count(target.threads, "thread", "s"), ")"));
   }
   std::string line = absl::StrCat("attached to ", absl::StrJoin(targets, ", "), "; layers");
   for (const LayerState& layer : state.layers) {
@@ -78,9 +79,9 @@ int Main(int argc, char** argv) {
   MemoryStore store;
   auto collector = Collector::Create(std::move(collecting), &store);
   if (!collector.ok()) return Fail(collector.status(), 1);
-  auto server = StartServer(options.listen, {.store = &store,
-                                             .collector = collector->get(),
-                                             .modules = &(*collector)->modules()});
+  auto server = StartServer(
+      options.listen,
+      {.store = &store, .collector = collector->get(), .modules = &(*collector)->modules()});
   if (!server.ok()) return Fail(server.status(), 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());

@@ -45,8 +45,8 @@ bool __real__ZN4absl7debian35Mutex7TryLockEv(absl::Mutex* mutex);
 bool __wrap__ZN4absl7debian35Mutex7TryLockEv(absl::Mutex* mutex) {
   __tsan_mutex_pre_lock(mutex, __tsan_mutex_try_lock);
   const bool locked = __real__ZN4absl7debian35Mutex7TryLockEv(mutex);
-  __tsan_mutex_post_lock(
-      mutex, __tsan_mutex_try_lock | (locked ? 0 : __tsan_mutex_try_lock_failed), 0);
+  __tsan_mutex_post_lock(mutex, __tsan_mutex_try_lock | (locked ? 0 : __tsan_mutex_try_lock_failed),
+                         0);
   return locked;
 }
 

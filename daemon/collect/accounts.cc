@@ -25,8 +25,7 @@ constexpr size_t kRunQueueIndex = static_cast<size_t>(Reason::kRunQueue);
 int64_t QueuedInOpenWait(const profd_thread_record& record, int64_t open_ns) {
   const profd_ledger& ledger = record.ledger;
   const profd_books& books = record.books;
-  const bool runnable =
-      record.state == kTaskRunning || (record.state & kTaskWakingOrNew) != 0;
+  const bool runnable = record.state == kTaskRunning || (record.state & kTaskWakingOrNew) != 0;
   if (!runnable || books.last_queued == 0) return 0;
   // What it waited before it was moved to another queue is in run_delay already.
   int64_t queued = static_cast<int64_t>(books.run_delay - ledger.run_delay);

@@ -41,15 +41,15 @@ class Accounts {
 
  private:
   struct Thread {
-    LedgerDelta last;      // totals at the last drain
-    LedgerDelta current;   // totals as of the last record
+    LedgerDelta last;     // totals at the last drain
+    LedgerDelta current;  // totals as of the last record
     ThreadInfo info;
-    profd_books base{};    // the kernel's books when the account was opened
+    profd_books base{};  // the kernel's books when the account was opened
     bool announced = false;
-    bool seen = false;     // in this drain
+    bool seen = false;  // in this drain
     bool exiting = false;
     bool dead = false;
-    int unseen = 0;        // drains in a row
+    int unseen = 0;  // drains in a row
   };
 
   void Identify(Thread& thread, const profd_thread_record& record);

@@ -126,9 +126,10 @@ CollectorState Collector::State() const {
 void Collector::Run() {
   // A late tick is late when the machine is busy, which is when the target's state is special.
   if (setpriority(PRIO_PROCESS, 0, kTickNice) != 0) {
-    spdlog::warn("ticks may come late on a busy machine: cannot raise priority ({}); needs "
-                 "CAP_SYS_NICE",
-                 std::strerror(errno));
+    spdlog::warn(
+        "ticks may come late on a busy machine: cannot raise priority ({}); needs "
+        "CAP_SYS_NICE",
+        std::strerror(errno));
   }
   int64_t next_drain = MonotonicNs() + kDrainInterval;
   while (true) {
@@ -269,7 +270,9 @@ Collector::Baseline Collector::Measure() {
   Baseline now;
   const std::vector<uint64_t> losses = kernel_->Losses();
   std::copy(losses.begin(), losses.end(), now.losses.begin());
-  const auto set = [&](Loss loss, uint64_t value) { now.losses[static_cast<size_t>(loss)] = value; };
+  const auto set = [&](Loss loss, uint64_t value) {
+    now.losses[static_cast<size_t>(loss)] = value;
+  };
   uint64_t misses = 0;
   for (const ProgramMisses& program : kernel_->Misses()) misses += program.recursion_misses;
   set(Loss::kRecursionMisses, misses);

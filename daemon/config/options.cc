@@ -37,8 +37,8 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
     const char* suffix;
     int64_t ns;
   };
-  for (const Unit unit : {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"ms", 1'000'000},
-                          Unit{"s", 1'000'000'000}}) {
+  for (const Unit unit :
+       {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"ms", 1'000'000}, Unit{"s", 1'000'000'000}}) {
     absl::string_view number = text;
     if (!absl::ConsumeSuffix(&number, unit.suffix)) continue;
     int64_t value = 0;

@@ -26,7 +26,8 @@ constexpr Need kNeeds[] = {
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
      "modules that were deleted or replaced cannot be read"},
     {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names"},
-    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "modules that are not readable by all are skipped"},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
+     "modules that are not readable by all are skipped"},
     {CAP_SYS_NICE, "CAP_SYS_NICE", "ticks may come late on a busy machine"},
 };
 

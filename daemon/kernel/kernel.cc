@@ -20,32 +20,38 @@ namespace profd {
 namespace {
 
 constexpr size_t kIteratorBuffer = 64 << 10;
+constexpr size_t kLogTail = 4096;
 // Known stacks are forgotten at three quarters, so that the map never fills within a second.
 constexpr uint64_t kKnownStacksTrim = 24576;
 // Kernel memory of a thread's account: value, element header and the task's storage table.
 constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
 
 int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
-  // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to.
-  char line[1024];
-  vsnprintf(line, sizeof(line), format, args);
-  std::string_view text(line);
-  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
-  if (level == LIBBPF_DEBUG) {
-    spdlog::trace("libbpf: {}", text);
-  } else {
-    spdlog::debug("libbpf: {}", text);
-  }
+  // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to:
+  // its warnings are our debug messages.
+  const auto severity = level == LIBBPF_DEBUG ? spdlog::level::trace : spdlog::level::debug;
+  if (!spdlog::should_log(severity)) return 0;
+  char* text = nullptr;
+  const int size = vasprintf(&text, format, args);
+  if (size < 0) return 0;
+  // The end of a verifier log is what counts.
+  const std::string_view whole(text, static_cast<size_t>(size));
+  const std::string_view end = whole.substr(whole.size() - std::min(whole.size(), kLogTail));
+  spdlog::log(severity, "libbpf: {}", std::string(end));
+  free(text);
   return 0;
 }
 
 absl::Status LoadError(const char* what, int error) {
   const char* advice = "";
   if (error == EPERM || error == EACCES) {
-    advice = "; needs CAP_BPF and CAP_PERFMON (in a container also a seccomp profile that allows "
-             "bpf())";
+    advice =
+        "; needs CAP_BPF and CAP_PERFMON (in a container also a seccomp profile that allows "
+        "bpf())";
   } else if (error == ESRCH || error == ENOENT || error == EINVAL) {
-    advice = "; needs Linux 6.1 or later with BTF in /sys/kernel/btf/vmlinux";
+    advice =
+        "; needs Linux 6.1 or later with BTF in /sys/kernel/btf/vmlinux (--log-level debug shows "
+        "why)";
   }
   return absl::Status(absl::ErrnoToStatusCode(error),
                       absl::StrCat(what, ": ", std::strerror(error), advice));
@@ -118,9 +124,9 @@ absl::Status Kernel::Init(const KernelOptions& options) {
     bpf_program* program;
     UniqueLink* link;
   };
-  for (const Iterator& it : {Iterator{s->progs.drain, &drain_link_},
-                             Iterator{s->progs.tick, &tick_link_},
-                             Iterator{s->progs.mappings, &mappings_link_}}) {
+  for (const Iterator& it :
+       {Iterator{s->progs.drain, &drain_link_}, Iterator{s->progs.tick, &tick_link_},
+        Iterator{s->progs.mappings, &mappings_link_}}) {
     it.link->reset(bpf_program__attach_iter(it.program, nullptr));
     if (!*it.link) {
       return LoadError(absl::StrCat("attach ", bpf_program__name(it.program)).c_str(), errno);
@@ -180,9 +186,7 @@ absl::Status Kernel::Tick(int64_t weight_ns, int64_t instant_ns) {
   return RunIterator(tick_link_, "tick", 0, {});
 }
 
-absl::Status Kernel::AnnounceMappings() {
-  return RunIterator(mappings_link_, "mappings", 0, {});
-}
+absl::Status Kernel::AnnounceMappings() { return RunIterator(mappings_link_, "mappings", 0, {}); }
 
 absl::Status Kernel::DrainThreads(const RecordSink& sink) {
   return RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink);
@@ -269,8 +273,8 @@ absl::Status Kernel::PublishRules(const profd_module_key& key, std::span<const p
                                   sizeof(profd_rule), static_cast<uint32_t>(rows.size()),
                                   &options));
     if (!table.ok()) return ErrnoStatus("create a rule table", errno);
-    void* memory = mmap(nullptr, rows.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED,
-                        table.get(), 0);
+    void* memory =
+        mmap(nullptr, rows.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
     if (memory == MAP_FAILED) return ErrnoStatus("map a rule table", errno);
     std::memcpy(memory, rows.data(), rows.size_bytes());
     munmap(memory, rows.size_bytes());
@@ -319,13 +323,12 @@ profd_tick_stats Kernel::TickStats() const {
 }
 
 profd_switch_cost Kernel::SwitchCost() const {
-  return SumPerCpu<profd_switch_cost>(
-      bpf_map__fd(skeleton_->maps.switch_cost), 0,
-      [](profd_switch_cost& sum, const profd_switch_cost& v) {
-        sum.switches += v.switches;
-        sum.timed += v.timed;
-        sum.timed_ns += v.timed_ns;
-      });
+  return SumPerCpu<profd_switch_cost>(bpf_map__fd(skeleton_->maps.switch_cost), 0,
+                                      [](profd_switch_cost& sum, const profd_switch_cost& v) {
+                                        sum.switches += v.switches;
+                                        sum.timed += v.timed;
+                                        sum.timed_ns += v.timed_ns;
+                                      });
 }
 
 std::vector<ProgramMisses> Kernel::Misses() const {

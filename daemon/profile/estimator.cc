@@ -150,8 +150,7 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
       const double exact = static_cast<double>(total) - divided;
       double error = exact * ShareError(w / effective[r].sum(), effective[r].value());
       if (divided > 0) {
-        error += static_cast<double>(unattributed) *
-                 ShareError(w / blocked.sum(), blocked.value());
+        error += static_cast<double>(unattributed) * ShareError(w / blocked.sum(), blocked.value());
       }
       out.error_ns = RoundNs(error);
     }

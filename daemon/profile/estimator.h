@@ -49,7 +49,7 @@ struct EstimatedThread {
   // to zero, so that wall = on-CPU + sum of off_ns wherever it did before. A value may be a little
   // negative at the edge of a window; it is left so, for sums over windows to stay exact.
   LedgerDelta ledger;
-  int64_t estimated_ns = 0;                 // what was divided
+  int64_t estimated_ns = 0;                   // what was divided
   std::array<int64_t, kReasonCount> ticks{};  // that saw the thread in this state
   // The times of a (thread, reason) sum exactly to ledger.off_ns, or are zero where that is not
   // positive.

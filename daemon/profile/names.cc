@@ -4,68 +4,103 @@ namespace profd {
 
 const char* ReasonName(Reason reason) {
   switch (reason) {
-    case Reason::kRunQueue: return "runqueue";
-    case Reason::kReclaim: return "reclaim";
-    case Reason::kFault: return "fault";
-    case Reason::kFsync: return "fsync";
-    case Reason::kLock: return "lock";
-    case Reason::kDisk: return "disk";
-    case Reason::kPoll: return "poll";
-    case Reason::kNet: return "net";
-    case Reason::kSleep: return "sleep";
-    case Reason::kPipe: return "pipe";
-    case Reason::kChild: return "child";
-    case Reason::kSignal: return "signal";
-    case Reason::kOther: return "other";
+    case Reason::kRunQueue:
+      return "runqueue";
+    case Reason::kReclaim:
+      return "reclaim";
+    case Reason::kFault:
+      return "fault";
+    case Reason::kFsync:
+      return "fsync";
+    case Reason::kLock:
+      return "lock";
+    case Reason::kDisk:
+      return "disk";
+    case Reason::kPoll:
+      return "poll";
+    case Reason::kNet:
+      return "net";
+    case Reason::kSleep:
+      return "sleep";
+    case Reason::kPipe:
+      return "pipe";
+    case Reason::kChild:
+      return "child";
+    case Reason::kSignal:
+      return "signal";
+    case Reason::kOther:
+      return "other";
   }
   return "other";
 }
 
 const char* WalkName(WalkResult walk) {
   switch (static_cast<profd_walk>(walk)) {
-    case PROFD_WALK_COMPLETE: return "[complete]";
-    case PROFD_WALK_TOO_DEEP: return "[stack too deep]";
-    case PROFD_WALK_NO_RULE: return "[no unwind rule]";
-    case PROFD_WALK_RULES_PENDING: return "[unwind rules pending]";
-    case PROFD_WALK_UNREADABLE: return "[stack unreadable]";
-    case PROFD_WALK_NO_PROGRESS: return "[stack does not grow]";
-    case PROFD_WALK_UNSUPPORTED: return "[unwind rule not supported]";
-    case PROFD_WALK_MAP_BUSY: return "[memory map busy]";
-    case PROFD_WALK_NOT_MAPPED: return "[address not mapped]";
-    case PROFD_WALK_NO_USER: return "[no user stack]";
-    case PROFD_WALK_TORN: return "[torn walk]";
-    case PROFD_WALK_LOST: return "[stack lost]";
-    case PROFD_WALK_COUNT: break;
+    case PROFD_WALK_COMPLETE:
+      return "[complete]";
+    case PROFD_WALK_TOO_DEEP:
+      return "[stack too deep]";
+    case PROFD_WALK_NO_RULE:
+      return "[no unwind rule]";
+    case PROFD_WALK_RULES_PENDING:
+      return "[unwind rules pending]";
+    case PROFD_WALK_UNREADABLE:
+      return "[stack unreadable]";
+    case PROFD_WALK_NO_PROGRESS:
+      return "[stack does not grow]";
+    case PROFD_WALK_UNSUPPORTED:
+      return "[unwind rule not supported]";
+    case PROFD_WALK_MAP_BUSY:
+      return "[memory map busy]";
+    case PROFD_WALK_NOT_MAPPED:
+      return "[address not mapped]";
+    case PROFD_WALK_NO_USER:
+      return "[no user stack]";
+    case PROFD_WALK_TORN:
+      return "[torn walk]";
+    case PROFD_WALK_LOST:
+      return "[stack lost]";
+    case PROFD_WALK_COUNT:
+      break;
   }
   return "[unknown]";
 }
 
 const LossDescription& DescribeLoss(size_t loss) {
   static constexpr LossDescription kDescriptions[kLossCount] = {
-      {"counters_full", "Samples were dropped because the counter map was full; fetch a narrower "
-                        "set of targets or raise the tick interval."},
+      {"counters_full",
+       "Samples were dropped because the counter map was full; fetch a narrower "
+       "set of targets or raise the tick interval."},
       {"counters_full_ns", "Weight of the samples dropped because the counter map was full, ns."},
-      {"stack_ring_full", "Stacks could not be handed over because the ring was full; their time "
-                          "is shown as [stack lost]."},
+      {"stack_ring_full",
+       "Stacks could not be handed over because the ring was full; their time "
+       "is shown as [stack lost]."},
       {"exit_ring_full", "Threads exited while the ring was full; their last account is missing."},
-      {"event_ring_full", "Events (exec, new module) were dropped; rules for a new library may "
-                          "come late."},
+      {"event_ring_full",
+       "Events (exec, new module) were dropped; rules for a new library may "
+       "come late."},
       {"thread_storage", "Threads could not be marked; they are missing from the answer."},
-      {"switch_unseen", "Switches that the kernel did not report; their time was recovered from the "
-                        "kernel's own totals."},
-      {"torn_walk", "Stacks thrown away because the thread ran during the walk; their time is "
-                    "shown as [torn walk]."},
-      {"torn_ledger", "Accounts read while the thread kept switching; corrected at the next drain."},
+      {"switch_unseen",
+       "Switches that the kernel did not report; their time was recovered from the "
+       "kernel's own totals."},
+      {"torn_walk",
+       "Stacks thrown away because the thread ran during the walk; their time is "
+       "shown as [torn walk]."},
+      {"torn_ledger",
+       "Accounts read while the thread kept switching; corrected at the next drain."},
       {"known_stacks_full", "The map of known stacks was full; stacks were sent more than once."},
       {"modules_full", "More modules than the table holds; stacks end in those left out."},
-      {"recursion_misses", "Runs of a kernel program that the kernel skipped; switches may be "
-                           "missing."},
-      {"thread_vanished", "Threads ended without a final account; their time since the last drain "
-                          "is missing."},
+      {"recursion_misses",
+       "Runs of a kernel program that the kernel skipped; switches may be "
+       "missing."},
+      {"thread_vanished",
+       "Threads ended without a final account; their time since the last drain "
+       "is missing."},
       {"stack_unknown", "Samples whose stack never arrived; their time is shown as [stack lost]."},
       {"store_dropped", "Seconds dropped from memory before their age, to keep the byte limit."},
-      {"module_unreadable", "Modules whose file could not be read or understood; their stacks end "
-                            "there."},
+      {"module_unreadable",
+       "Modules whose file could not be read or understood; their stacks end "
+       "there."},
       {"rules_full", "Modules left out because the memory limit for unwind rules was reached."},
       {"drain_failed", "Drains that failed; see the daemon's log."},
   };

@@ -40,7 +40,7 @@ inline constexpr WalkResult kWalkComplete = WalkResult{PROFD_WALK_COMPLETE};
 // What a thread did between two drains. Sums of these over a window telescope, so a value may be
 // negative where an open interval was divided differently at the drain before.
 struct LedgerDelta {
-  int64_t wall_ns = 0;    // time the thread was watched
+  int64_t wall_ns = 0;  // time the thread was watched
   int64_t on_cpu_ns = 0;
   std::array<int64_t, kReasonCount> off_ns{};  // [kRunQueue] is the run queue, the rest blocked
   std::array<int64_t, kReasonCount> waits{};
@@ -104,11 +104,11 @@ struct StackTrace {
 inline constexpr size_t kKernelLossCount = PROFD_LOSS_COUNT;
 enum class Loss : uint8_t {
   kRecursionMisses = PROFD_LOSS_COUNT,  // runs of a program that the kernel skipped
-  kThreadVanished,   // threads that ended without a final account
-  kStackUnknown,     // samples whose stack record never arrived
-  kStoreDropped,     // seconds dropped from memory before their age, to keep the byte limit
-  kModuleUnreadable, // modules whose file could not be read or understood
-  kRulesFull,        // modules left out because the limit for rules was reached
+  kThreadVanished,                      // threads that ended without a final account
+  kStackUnknown,                        // samples whose stack record never arrived
+  kStoreDropped,      // seconds dropped from memory before their age, to keep the byte limit
+  kModuleUnreadable,  // modules whose file could not be read or understood
+  kRulesFull,         // modules left out because the limit for rules was reached
   kDrainFailed,
   kCount,
 };
@@ -147,7 +147,7 @@ struct ProfileDelta {
   int64_t torn_walks = 0;
   CollectorCost cost;
   LossCounts losses{};
-  int64_t lost_weight_ns = 0;  // weight of samples that found the counters full
+  int64_t lost_weight_ns = 0;       // weight of samples that found the counters full
   std::vector<ThreadInfo> threads;  // new or changed since the last delta
   std::vector<StackTrace> stacks;   // new since the last delta; may repeat
   std::vector<ThreadLedger> ledgers;

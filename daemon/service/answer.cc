@@ -15,9 +15,7 @@ namespace {
 
 constexpr size_t kMaxProcessNames = 16;
 
-v1::Reason ToProto(Reason reason) {
-  return static_cast<v1::Reason>(static_cast<int>(reason) + 1);
-}
+v1::Reason ToProto(Reason reason) { return static_cast<v1::Reason>(static_cast<int>(reason) + 1); }
 static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
               v1::REASON_OTHER == PROFD_REASON_OTHER + 1 &&
               static_cast<size_t>(v1::Reason_MAX) == kReasonCount);

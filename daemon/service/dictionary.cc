@@ -9,11 +9,16 @@ namespace {
 
 v1::FrameKind ToProto(FrameKind kind) {
   switch (kind) {
-    case FrameKind::kKernel: return v1::FRAME_KIND_KERNEL;
-    case FrameKind::kLibc: return v1::FRAME_KIND_LIBC;
-    case FrameKind::kRuntime: return v1::FRAME_KIND_RUNTIME;
-    case FrameKind::kApplication: return v1::FRAME_KIND_APPLICATION;
-    case FrameKind::kSynthetic: return v1::FRAME_KIND_SYNTHETIC;
+    case FrameKind::kKernel:
+      return v1::FRAME_KIND_KERNEL;
+    case FrameKind::kLibc:
+      return v1::FRAME_KIND_LIBC;
+    case FrameKind::kRuntime:
+      return v1::FRAME_KIND_RUNTIME;
+    case FrameKind::kApplication:
+      return v1::FRAME_KIND_APPLICATION;
+    case FrameKind::kSynthetic:
+      return v1::FRAME_KIND_SYNTHETIC;
   }
   return v1::FRAME_KIND_UNSPECIFIED;
 }

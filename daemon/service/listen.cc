@@ -81,7 +81,7 @@ absl::StatusOr<bool> SomebodyAnswers(const std::string& path) {
 
 // Leaves `path` free to bind, or says why not.
 absl::Status ClaimSocket(const std::string& path) {
-  struct stat st {};
+  struct stat st{};
   if (lstat(path.c_str(), &st) != 0) {
     return errno == ENOENT ? absl::OkStatus() : ErrnoStatus(absl::StrCat("stat ", path), errno);
   }
@@ -91,8 +91,8 @@ absl::Status ClaimSocket(const std::string& path) {
   }
   ASSIGN_OR_RETURN(const bool alive, SomebodyAnswers(path));
   if (alive) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "another daemon listens on ", path, "; stop it or choose another --listen"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("another daemon listens on ", path, "; stop it or choose another --listen"));
   }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(absl::StrCat("removing the stale socket ", path), errno);
@@ -170,9 +170,9 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const std::string& listen_ad
   // With it a second daemon would take half of the connections instead of an error.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   int port = 0;
-  builder.AddListeningPort(local ? absl::StrCat("unix:", address.socket_path)
-                                 : HostPort(address.host, address.port),
-                           grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(
+      local ? absl::StrCat("unix:", address.socket_path) : HostPort(address.host, address.port),
+      grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(service.get());
   // The socket must not be open to others even for the moment before chmod.
   const mode_t mask = umask(0117);

@@ -22,17 +22,17 @@ constexpr int64_t kMaxSinceNs = 366ll * 86400 * 1'000'000'000;
 absl::StatusOr<std::shared_ptr<const RE2>> CompileFilter(const std::string& what,
                                                          const std::string& expression) {
   if (expression.size() > kMaxExpression) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " is longer than ", kMaxExpression,
-                                                   " bytes; use a shorter expression"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " is longer than ", kMaxExpression, " bytes; use a shorter expression"));
   }
   RE2::Options options;
   options.set_max_mem(kMaxExpressionMemory);
   options.set_log_errors(false);
   auto compiled = std::make_shared<const RE2>(expression, options);
   if (!compiled->ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " \"", CleanText(expression, 100),
-                                                   "\" is not a valid RE2 expression: ",
-                                                   CleanText(compiled->error(), 200)));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " \"", CleanText(expression, 100),
+                     "\" is not a valid RE2 expression: ", CleanText(compiled->error(), 200)));
   }
   return compiled;
 }
@@ -59,9 +59,8 @@ bool TargetFilter::Matches(const ThreadInfo& info) const {
 }
 
 bool FetchPlan::MatchesTarget(const ThreadInfo& info) const {
-  return targets.empty() || std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
-           return target.Matches(info);
-         });
+  return targets.empty() || std::any_of(targets.begin(), targets.end(),
+                                        [&](const auto& target) { return target.Matches(info); });
 }
 
 bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
@@ -79,8 +78,9 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
   if (request.begin_ns() != 0) {
     plan.window.begin_ns = request.begin_ns() - wall_offset_ns;
     if (plan.window.begin_ns > now_ns) {
-      return absl::InvalidArgumentError("the window begins in the future; begin_ns and end_ns are "
-                                        "nanoseconds since the Unix epoch");
+      return absl::InvalidArgumentError(
+          "the window begins in the future; begin_ns and end_ns are "
+          "nanoseconds since the Unix epoch");
     }
   } else {
     const int64_t since = request.since_ns() == 0 ? kDefaultSinceNs : request.since_ns();

@@ -141,10 +141,10 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
   // The seconds that the drain just brought in belong to the answer.
   if (plan.to_now) plan.window.end_ns = MonotonicNs();
   ASSIGN_OR_RETURN(const MergedProfile profile, Merge(plan, request));
-  const bool sent = SendAnswer(host_, plan, profile, wall_offset, &names_,
-                               [&](const v1::FetchResponse& part) {
-                                 return !context->IsCancelled() && writer->Write(part);
-                               });
+  const bool sent =
+      SendAnswer(host_, plan, profile, wall_offset, &names_, [&](const v1::FetchResponse& part) {
+        return !context->IsCancelled() && writer->Write(part);
+      });
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 
@@ -152,18 +152,17 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(const FetchPlan& plan,
                                                      const v1::FetchRequest& request) const {
   bool matched = false;
   std::set<std::string> others;
-  ASSIGN_OR_RETURN(MergedProfile profile,
-                   sources_.store->Merge(plan.window, [&](const ThreadInfo& info) {
-                     if (plan.MatchesTarget(info)) {
-                       matched = true;
-                       return plan.MatchesThread(info);
-                     }
-                     if (others.size() <= kMaxNamesInError) {
-                       others.insert(
-                           absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
-                     }
-                     return false;
-                   }));
+  ASSIGN_OR_RETURN(
+      MergedProfile profile, sources_.store->Merge(plan.window, [&](const ThreadInfo& info) {
+        if (plan.MatchesTarget(info)) {
+          matched = true;
+          return plan.MatchesThread(info);
+        }
+        if (others.size() <= kMaxNamesInError) {
+          others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
+        }
+        return false;
+      }));
   if (matched || plan.targets.empty()) return profile;
   const std::string asked = Quoted(request.targets());
   if (others.empty()) {

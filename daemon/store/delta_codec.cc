@@ -170,8 +170,7 @@ std::string EncodeDelta(const DeltaHeader& header, std::span<const ThreadRow> ro
       const int64_t usual_weight = static_cast<int64_t>(
           static_cast<uint64_t>(sample.ticks) * static_cast<uint64_t>(header.tick_interval_ns));
       const int64_t rest = WrappingSubtract(sample.weight_ns, usual_weight);
-      const uint64_t ticks =
-          ToZigzag(WrappingSubtract(sample.ticks, idle ? header.ticks : 0));
+      const uint64_t ticks = ToZigzag(WrappingSubtract(sample.ticks, idle ? header.ticks : 0));
       PutZigzag(int64_t{sample.site} - last_site, &out);
       last_site = sample.site;
       PutVarint(ticks << 1 | (rest != 0 ? 1 : 0), &out);
@@ -300,10 +299,10 @@ bool DeltaReader::ReadSample(bool idle, SiteSample* sample) {
   sample->ticks = WrappingAdd(FromZigzag(ticks >> 1), idle ? header_.ticks : 0);
   int64_t rest = 0;
   if ((ticks & 1) != 0 && !Zigzag(&rest)) return false;
-  sample->weight_ns = WrappingAdd(
-      static_cast<int64_t>(static_cast<uint64_t>(sample->ticks) *
-                           static_cast<uint64_t>(header_.tick_interval_ns)),
-      rest);
+  sample->weight_ns =
+      WrappingAdd(static_cast<int64_t>(static_cast<uint64_t>(sample->ticks) *
+                                       static_cast<uint64_t>(header_.tick_interval_ns)),
+                  rest);
   return true;
 }
 

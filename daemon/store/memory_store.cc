@@ -226,9 +226,8 @@ LossCounts MemoryStore::Losses() const {
 MemoryStore::View MemoryStore::Take(Window window) const {
   View view;
   absl::MutexLock lock(&mutex_);
-  const auto first =
-      std::partition_point(blobs_.begin(), blobs_.end(),
-                           [&](const Blob& b) { return b.end_ns < window.begin_ns; });
+  const auto first = std::partition_point(
+      blobs_.begin(), blobs_.end(), [&](const Blob& b) { return b.end_ns < window.begin_ns; });
   std::vector<Blob> overlapping;
   for (auto it = first; it != blobs_.end() && it->begin_ns < window.end_ns; ++it) {
     if (MiddleInside(it->begin_ns, it->end_ns, window)) view.blobs.push_back(*it);

@@ -33,9 +33,9 @@ class MemoryStore final : public Store {
 
   // Errors: InvalidArgument for a delta that ends before it begins or before the one before.
   absl::Status Append(ProfileDelta delta) override ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<MergedProfile> Merge(Window window,
-                                      const std::function<bool(const ThreadInfo&)>& keep)
-      const override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<MergedProfile> Merge(
+      Window window, const std::function<bool(const ThreadInfo&)>& keep) const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t OldestNs() const override ABSL_LOCKS_EXCLUDED(mutex_);
   size_t Bytes() const override ABSL_LOCKS_EXCLUDED(mutex_);
   LossCounts Losses() const override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -19,7 +19,8 @@ void OnBusError(int, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   if (address >= guard_begin.load() && address < guard_end.load()) {
     void* page = reinterpret_cast<void*>(address & ~(kPage - 1));
-    if (mmap(page, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED) {
+    if (mmap(page, kPage, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+        MAP_FAILED) {
       guard_hit = true;
       return;
     }

@@ -11,9 +11,8 @@ namespace profd {
 absl::StatusOr<Selector> Selector::Parse(const std::string& text) {
   Selector selector;
   selector.text_ = text;
-  if (!text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-        return std::isdigit(c) != 0;
-      })) {
+  if (!text.empty() &&
+      std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; })) {
     int32_t pid = 0;
     if (!absl::SimpleAtoi(text, &pid) || pid <= 0) {
       return absl::InvalidArgumentError(absl::StrCat("target \"", text, "\" is not a valid PID"));
@@ -25,9 +24,9 @@ absl::StatusOr<Selector> Selector::Parse(const std::string& text) {
   options.set_log_errors(false);
   auto name = std::make_shared<RE2>(text, options);
   if (text.empty() || !name->ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("target \"", text, "\" is neither a PID nor a regular expression: ",
-                     text.empty() ? "it is empty" : name->error()));
+    return absl::InvalidArgumentError(absl::StrCat("target \"", text,
+                                                   "\" is neither a PID nor a regular expression: ",
+                                                   text.empty() ? "it is empty" : name->error()));
   }
   selector.name_ = std::move(name);
   return selector;

@@ -105,7 +105,8 @@ uint32_t PackState(const FrameState& state) {
   }
   const CfaRule& cfa = state.cfa;
   if (cfa.kind == CfaRule::Kind::kDereference) {
-    if (cfa.reg != kDwarfRbp || !FitsWords(cfa.offset, PROFD_RULE_CFA_BITS) || !IsAt(state.rbp, kDwarfRbp, 0)) {
+    if (cfa.reg != kDwarfRbp || !FitsWords(cfa.offset, PROFD_RULE_CFA_BITS) ||
+        !IsAt(state.rbp, kDwarfRbp, 0)) {
       return kUnsupportedRule;
     }
     return PROFD_RULE_PACK(PROFD_RULE_DEREF_RBP, cfa.offset / kWord, 0);

@@ -16,9 +16,9 @@ struct RuleTable {
   // the last row is PROFD_RULE_NONE.
   std::vector<profd_rule> rows;
   // Statistics for `status` and tests.
-  uint32_t functions = 0;          // FDEs compiled
-  uint32_t rejected_functions = 0; // FDEs that were malformed and left out
-  uint32_t unsupported_rows = 0;   // rows of kind PROFD_RULE_UNSUPPORTED
+  uint32_t functions = 0;           // FDEs compiled
+  uint32_t rejected_functions = 0;  // FDEs that were malformed and left out
+  uint32_t unsupported_rows = 0;    // rows of kind PROFD_RULE_UNSUPPORTED
 };
 
 // Limits on what a hostile file can make us do.

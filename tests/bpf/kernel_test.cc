@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <map>
@@ -372,7 +373,7 @@ TEST_F(KernelTest, FullCounterMapIsCountedAsLoss) {
     constexpr size_t kRequests = 1000;
     static timespec requests[kThreads][kRequests];
     for (auto& own : requests) {
-      std::fill(std::begin(own), std::end(own), timespec{.tv_sec = 0, .tv_nsec = 10 * kMillisecond});
+      for (timespec& request : own) request = {.tv_sec = 0, .tv_nsec = 10 * kMillisecond};
       std::thread([&own] {
         for (size_t i = 0;; ++i) syscall(SYS_nanosleep, &own[i % kRequests], nullptr);
       }).detach();
@@ -512,7 +513,6 @@ TEST_F(KernelTest, ZombieIsNotCountedOn) {
       EXPECT_EQ(sum.wall_ns, static_cast<int64_t>(final.now - final.begin));
     }
     for (int i = 0; i < 4; ++i) Drain();
-    ASSERT_THAT(live_, SizeIs(1)) << "the zombie is gone";
     EXPECT_EQ(Named("zombie").sum.wall_ns, sum.wall_ns);
     EXPECT_EQ(accounts_->live_threads(), 0U);
     EXPECT_EQ(accounts_->vanished(), 0U);

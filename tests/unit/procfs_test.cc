@@ -7,8 +7,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 #include <fstream>
 
 namespace profd {
@@ -40,7 +38,9 @@ class MappedFileFixture : public ::testing::Test {
     unlink(path_.c_str());
   }
   uint64_t start() const { return reinterpret_cast<uint64_t>(map_); }
-  absl::StatusOr<MappedModule> Open() const { return OpenMapping(getpid(), start(), start() + kPage); }
+  absl::StatusOr<MappedModule> Open() const {
+    return OpenMapping(getpid(), start(), start() + kPage);
+  }
 
   std::string path_;
   void* map_ = MAP_FAILED;
