@@ -82,69 +82,104 @@ static __always_inline void empty_stack(struct profd_stack_record *record, u8 re
 	record->hash = mix(0, result) | 1;
 }
 
+/* A thread's sample in the making; lives on the stack. */
+struct sampling {
+	struct task_struct *task;
+	struct walk *walk;
+	struct profd_tick_stats *stats;
+	struct profd_sample_key key;
+	u64 switches;
+};
+
+/* Says in which wait the thread is. False when it runs. */
+static __always_inline bool look_at(struct sampling *sampling)
+{
+	struct task_struct *task = sampling->task;
+	struct profd_sample_key *key = &sampling->key;
+	u32 state;
+
+	sampling->switches = switches_of(task);
+	barrier();
+	state = task->__state;
+	if (task->on_cpu || task->exit_state || state & TASK_DEAD)
+		return false;
+	key->reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state,
+				     &key->sysno, &key->arg0);
+	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW))
+		key->reason = PROFD_REASON_RUNQUEUE;
+	return true;
+}
+
+/* Walks. A thread that ran meanwhile, and waits again, is walked once more: the code is warm now,
+ * so waits not much longer than a walk are not missed all the time. 1 ends it.
+ */
+static long try_walk(u32 attempt, struct sampling *sampling)
+{
+	struct walk *walk = sampling->walk;
+
+	if (attempt != 0 && !look_at(sampling))
+		return 1;
+	walk->switches = sampling->switches;
+	if (walk_thread(sampling->task, (struct pt_regs *)bpf_task_pt_regs(sampling->task), walk,
+			sampling->stats))
+		return 1;
+	lose(PROFD_LOSS_TORN_WALK, 1);
+	sampling->stats->torn++;
+	return 0;
+}
+
 SEC("iter.s/task")
 int tick(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct profd_sample_key key = {};
+	struct sampling sampling = {};
 	struct profd_tick_stats *stats;
-	struct walk *scratch;
 	struct profd_thread *thread;
-	struct pt_regs *regs;
-	u64 switches;
+	struct walk *walk;
 	u32 zero = 0;
-	u32 state;
 
 	if (!task)
 		return 0;
 	thread = thread_of(task);
 	if (!thread || !thread->thread_id)
 		return 0;
-	scratch = bpf_map_lookup_elem(&tick_scratch, &zero);
+	walk = bpf_map_lookup_elem(&tick_scratch, &zero);
 	stats = bpf_map_lookup_elem(&tick_stats, &zero);
-	if (!scratch || !stats)
+	if (!walk || !stats)
 		return 0;
-	switches = switches_of(task);
-	barrier();
-	state = task->__state;
 	stats->tasks++;
-	if (task->on_cpu || task->exit_state || state & TASK_DEAD)
+	sampling.task = task;
+	sampling.walk = walk;
+	sampling.stats = stats;
+	sampling.key.thread_id = thread->thread_id;
+	if (!look_at(&sampling))
 		return 0;
 	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
 	if (thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
 	    (s64)(thread->ledger.since - tick_instant_ns) >= 0)
 		return 0;
 	stats->off_cpu++;
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	key.reason = blocked_reason(task, regs, state, &key.sysno, &key.arg0);
-	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW))
-		key.reason = PROFD_REASON_RUNQUEUE;
-	key.thread_id = thread->thread_id;
-	if (thread->tick_valid && thread->tick_switches == switches) {
+	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
-		key.stack = thread->tick_stack;
-		count_sample(&key, tick_weight_ns);
+		sampling.key.stack = thread->tick_stack;
+		count_sample(&sampling.key, tick_weight_ns);
 		return 0;
 	}
 	thread->tick_valid = 0;
-	scratch->switches = switches;
-	if (!walk_thread(task, regs, scratch, stats)) {
-		lose(PROFD_LOSS_TORN_WALK, 1);
-		stats->torn++;
-		empty_stack(&scratch->record, PROFD_WALK_TORN);
-	} else if (scratch->record.walk != PROFD_WALK_RULES_PENDING &&
-		   scratch->record.walk != PROFD_WALK_MAP_BUSY) {
-		/* A walk that may succeed next time is not remembered. */
-		thread->tick_valid = 1;
-	}
-	if (!intern_stack(&scratch->record)) {
+	bpf_loop(2, try_walk, &sampling, 0);
+	if (walk->torn)
+		empty_stack(&walk->record, PROFD_WALK_TORN);
+	else if (walk->record.walk != PROFD_WALK_RULES_PENDING &&
+		 walk->record.walk != PROFD_WALK_MAP_BUSY)
+		thread->tick_valid = 1; /* else the next try may succeed: not remembered */
+	if (!intern_stack(&walk->record)) {
 		thread->tick_valid = 0;
-		empty_stack(&scratch->record, PROFD_WALK_LOST);
+		empty_stack(&walk->record, PROFD_WALK_LOST);
 	}
-	thread->tick_switches = switches;
-	thread->tick_stack = scratch->record.hash;
-	key.stack = scratch->record.hash;
-	count_sample(&key, tick_weight_ns);
+	thread->tick_switches = sampling.switches;
+	thread->tick_stack = walk->record.hash;
+	sampling.key.stack = walk->record.hash;
+	count_sample(&sampling.key, tick_weight_ns);
 	return 0;
 }
 

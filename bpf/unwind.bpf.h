@@ -19,7 +19,6 @@ enum walk_from {
 };
 
 #define STACK_PAGE 4096
-#define STACK_WINDOW (2 * STACK_PAGE)
 #define RULE_CACHE 512
 #define MAX_FRAME_POINTER_STEP (1 << 20)
 
@@ -44,7 +43,7 @@ struct walk {
 	u8 frame_pointers;
 	u8 torn; /* the thread ran during the walk */
 	struct profd_stack_record record;
-	u64 window[STACK_WINDOW / 8]; /* part of the stack, read on demand */
+	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
 	/* Rules found before, by frame: code repeats, and a search misses the cache at every step. */
 	struct {
 		u64 frame;
@@ -76,15 +75,15 @@ static __always_inline bool still_waits(struct walker *walker)
 	return !walker->task->on_cpu && switches_of(walker->task) == walker->walk->switches;
 }
 
-/* Reads the stack from `start` to the end of its page, or of the page after. */
-static __always_inline bool fill_window(struct walker *walker, u64 start, u64 pages)
+/* Reads the stack from `start` to the end of its page: a page is there or not. */
+static __always_inline bool fill_window(struct walker *walker, u64 start)
 {
 	struct walk *walk = walker->walk;
-	u64 size = pages * STACK_PAGE - (start & (STACK_PAGE - 1));
+	u64 size = STACK_PAGE - (start & (STACK_PAGE - 1));
 
 	barrier_var(size);
 	walk->window_size = 0;
-	if (size > STACK_WINDOW ||
+	if (size > STACK_PAGE ||
 	    bpf_copy_from_user_task(walk->window, size, (void *)start, walker->task, 0))
 		return false;
 	walk->window_start = start;
@@ -106,14 +105,14 @@ static __always_inline bool read_stack(struct walker *walker, u64 address, u64 *
 	if (from == WALK_OWN)
 		return !bpf_probe_read_user(word, sizeof(*word), (void *)address);
 	if (address - walk->window_start >= walk->window_size) {
-		/* Whole pages, so that a frame of any size costs one read; a page is there or not. */
+		/* By pages, so that a frame of any size costs one read. */
 		start = address & ~(u64)(STACK_PAGE - 1);
 		if (start < walk->bottom && walk->bottom <= address)
 			start = walk->bottom;
-		if (walk->torn || !fill_window(walker, start, 1))
+		if (walk->torn || !fill_window(walker, start))
 			return false;
 	}
-	*word = walk->window[((address - walk->window_start) >> 3) & (STACK_WINDOW / 8 - 1)];
+	*word = walk->window[((address - walk->window_start) >> 3) & (STACK_PAGE / 8 - 1)];
 	return true;
 }
 
@@ -304,17 +303,6 @@ static long walk_frame_outside(u32 index, void *walker)
 	return walk_frame(walker, WALK_OUTSIDE);
 }
 
-/* Reads what most stacks need before anything else, so that it is of one moment: a thread that runs
- * later in the walk does no harm unless more has to be read.
- */
-static __always_inline void prefetch_stack(struct walker *walker, u64 sp)
-{
-	u64 start = sp & ~7ULL;
-
-	if (!fill_window(walker, start, 2) && !walker->walk->torn)
-		fill_window(walker, start, 1);
-}
-
 /* Walks from the given registers. Frames are appended to walk->record after walk->frames;
  * walk->result tells how it ended.
  */
@@ -330,7 +318,10 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 	walk->map_end = 0;
 	walk->exact = 1;
 	walk->result = PROFD_WALK_TOO_DEEP;
-	prefetch_stack(walker, sp);
+	/* The stack's page first: a thread that runs after it was read does no harm, unless the walk
+	 * needs more than it.
+	 */
+	fill_window(walker, walk->bottom);
 	if (!walk->torn)
 		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_outside, walker, 0);
 }
