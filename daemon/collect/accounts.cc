@@ -13,6 +13,8 @@ constexpr uint32_t kTaskRunning = 0;
 constexpr uint32_t kTaskWakingOrNew = 0x200 | 0x800;
 constexpr uint32_t kTaskDead = 0x80;
 constexpr int kVanishedAfterDrains = 2;
+// Kept for this long, so that a last account that comes late is not taken for a whole new life.
+constexpr int kForgottenAfterDrains = 64;
 
 size_t ReasonIndex(uint8_t reason) {
   return reason < kReasonCount ? reason : static_cast<size_t>(Reason::kOther);
@@ -163,15 +165,14 @@ void Accounts::Finish(ProfileDelta& delta) {
     } else {
       ++thread.unseen;
     }
-    const bool gone = thread.unseen >= kVanishedAfterDrains;
-    if (!thread.dead && gone) {
+    if (!thread.dead && thread.unseen == kVanishedAfterDrains) {
       // Without the per-switch layer the account made at the start of the exit is the last one.
       if (layers_.per_switch || !thread.exiting) ++vanished_;
       thread.info.exited = true;
       delta.threads.push_back(thread.info);
     }
     thread.seen = false;
-    if (thread.dead || gone) {
+    if (thread.dead || thread.unseen >= kForgottenAfterDrains) {
       threads_.erase(it++);
     } else {
       ++it;
@@ -179,9 +180,19 @@ void Accounts::Finish(ProfileDelta& delta) {
   }
 }
 
+bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }
+
+size_t Accounts::live_threads() const {
+  size_t live = 0;
+  for (const auto& [id, thread] : threads_) live += thread.vanished() ? 0 : 1;
+  return live;
+}
+
 std::vector<Accounts::TargetThreads> Accounts::ByTarget() const {
   std::map<std::pair<uint32_t, int32_t>, uint32_t> counts;
-  for (const auto& [id, thread] : threads_) ++counts[{thread.info.target, thread.info.pid}];
+  for (const auto& [id, thread] : threads_) {
+    if (!thread.vanished()) ++counts[{thread.info.target, thread.info.pid}];
+  }
   std::vector<TargetThreads> result;
   result.reserve(counts.size());
   for (const auto& [key, count] : counts) result.push_back({key.first, key.second, count});

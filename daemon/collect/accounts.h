@@ -28,7 +28,7 @@ class Accounts {
   // seen for two drains and gave no last account are counted as vanished.
   void Finish(ProfileDelta& delta);
 
-  size_t live_threads() const { return threads_.size(); }
+  size_t live_threads() const;
   uint64_t vanished() const { return vanished_; }
 
   struct TargetThreads {
@@ -50,6 +50,8 @@ class Accounts {
     bool exiting = false;
     bool dead = false;
     int unseen = 0;  // drains in a row
+
+    bool vanished() const;
   };
 
   void Identify(Thread& thread, const profd_thread_record& record);

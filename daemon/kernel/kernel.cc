@@ -229,7 +229,12 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
     const int error = bpf_map_lookup_and_delete_batch(idle, first ? nullptr : &cursor, &cursor,
                                                       keys.data(), values.data(), &count, nullptr);
     const int reason = errno;
-    if (error != 0 && reason != ENOENT) return ErrnoStatus("drain the counters", reason);
+    if (error != 0 && reason != ENOENT) {
+      // What is still in the map comes with the next drain of this epoch.
+      if (entries.empty()) return ErrnoStatus("drain the counters", reason);
+      spdlog::warn("counters drained in part: {}", std::strerror(reason));
+      return entries;
+    }
     for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
     if (error != 0) return entries;
     first = false;

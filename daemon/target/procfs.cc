@@ -99,6 +99,11 @@ absl::StatusOr<MappedModule> OpenMapping(int32_t pid, uint64_t start, uint64_t e
   if (module.path.empty()) {
     return absl::NotFoundError(absl::StrCat("mapping of PID ", pid, " is gone"));
   }
+  // Looked at before it is opened: opening a device may do something.
+  struct stat st;
+  if (stat(entry.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(module.path, " is not a regular file"));
+  }
   auto fd = OpenReadOnly(entry);
   // map_files needs CAP_CHECKPOINT_RESTORE; the path is the next best, unless it was replaced.
   if (!fd.ok() && !absl::EndsWith(module.path, " (deleted)")) {
@@ -106,7 +111,6 @@ absl::StatusOr<MappedModule> OpenMapping(int32_t pid, uint64_t start, uint64_t e
   }
   if (!fd.ok()) return fd.status();
   module.fd = *std::move(fd);
-  struct stat st;
   if (fstat(module.fd.get(), &st) != 0 || !S_ISREG(st.st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(module.path, " is not a regular file"));
   }
