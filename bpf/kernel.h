@@ -38,6 +38,7 @@ typedef _Bool bool;
 #define S_IFIFO 0010000
 
 #define VM_EXEC 0x00000004
+#define VM_UFFD_MISSING 0x00000200
 #define PAGE_SHIFT 12
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -74,6 +75,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_generation;
+	long long i_size;
 };
 
 struct file {

@@ -58,7 +58,8 @@ static __always_inline void describe_mapping(struct vm_area_struct *vma, struct 
 		struct inode *inode = file->f_inode;
 
 		mapping->key.ino = inode->i_ino;
-		mapping->key.generation = inode->i_generation;
+		/* The size too: a file that is rewritten in place keeps all the rest. */
+		mapping->key.generation = inode->i_generation ^ (u32)inode->i_size * 0x9e3779b1;
 		mapping->key.dev = inode->i_sb->s_dev;
 	}
 }

@@ -53,6 +53,7 @@ static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs
 	walk->hash = 0;
 	bpf_loop(kernel_frames, hash_kernel_frame, &walk, 0);
 	walk->torn = 0;
+	walk->map_busy = 0;
 	walk->window_size = 0;
 	walk->frames = kernel_frames;
 	walk->frame_pointers = 0;
@@ -61,6 +62,8 @@ static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs
 		walk_from_outside(&walker, regs->ip, regs->sp, regs->bp);
 	else
 		walk->torn = !still_waits(&walker);
+	if (walk->map_busy && walk->result != PROFD_WALK_COMPLETE)
+		walk->result = PROFD_WALK_MAP_BUSY;
 	record->kernel_frames = kernel_frames;
 	record->user_frames = walk->frames - kernel_frames;
 	record->walk = walk->result;

@@ -42,6 +42,7 @@ struct walk {
 	u8 exact;   /* pc is an instruction, not a return address */
 	u8 frame_pointers;
 	u8 torn; /* the thread ran during the walk */
+	u8 map_busy; /* stack memory could not be looked up: the map was locked */
 	struct profd_stack_record record;
 	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
 	/* Rules found before, by frame: code repeats, and a search misses the cache at every step. */
@@ -75,6 +76,25 @@ static __always_inline bool still_waits(struct walker *walker)
 	return !walker->task->on_cpu && switches_of(walker->task) == walker->walk->switches;
 }
 
+static long on_stack_vma(struct task_struct *task, struct vm_area_struct *vma, u64 *usable)
+{
+	*usable = !vma->vm_file && !(vma->vm_flags & VM_UFFD_MISSING);
+	return 0;
+}
+
+/* Memory whose pages come from a file or from another process could keep the reader waiting for
+ * ever. Stacks are anonymous.
+ */
+static __always_inline bool may_read(struct walker *walker, u64 address)
+{
+	u64 usable = 0;
+	long error = bpf_find_vma(walker->task, address, on_stack_vma, &usable, 0);
+
+	if (error == -16 /* EBUSY */)
+		walker->walk->map_busy = 1;
+	return !error && usable;
+}
+
 /* Reads the stack from `start` to the end of its page: a page is there or not. */
 static __always_inline bool fill_window(struct walker *walker, u64 start)
 {
@@ -83,7 +103,7 @@ static __always_inline bool fill_window(struct walker *walker, u64 start)
 
 	barrier_var(size);
 	walk->window_size = 0;
-	if (size > STACK_PAGE ||
+	if (size > STACK_PAGE || !may_read(walker, start) ||
 	    bpf_copy_from_user_task(walk->window, size, (void *)start, walker->task, 0))
 		return false;
 	walk->window_start = start;
@@ -146,7 +166,6 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	walk->map_rows = 0;
 	if (mapping.key.ino) {
 		module = module_of(walker->task, &mapping);
-		walk->map_state = PROFD_MODULE_PENDING;
 		if (module) {
 			walk->map_module = module->module_id;
 			walk->map_state = module->state;

@@ -14,7 +14,7 @@ constexpr uint32_t kTaskWakingOrNew = 0x200 | 0x800;
 constexpr uint32_t kTaskDead = 0x80;
 constexpr int kVanishedAfterDrains = 2;
 // Kept for this long, so that a last account that comes late is not taken for a whole new life.
-constexpr int kForgottenAfterDrains = 64;
+constexpr int kForgottenAfterDrains = 4096;
 
 size_t ReasonIndex(uint8_t reason) {
   return reason < kReasonCount ? reason : static_cast<size_t>(Reason::kOther);
@@ -118,11 +118,14 @@ LedgerDelta TotalsOf(const profd_thread_record& record, const profd_books& base,
 void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
   ThreadInfo info = thread.info;
   info.target = record.target_id;
-  // A thread that is being buried has no numbers any more.
-  if (record.pid != 0) info.pid = record.pid;
-  if (record.tid != 0) info.tid = record.tid;
-  info.name = CommToString(record.comm);
-  if (record.pid != 0 || info.process.empty()) info.process = CommToString(record.process);
+  // A thread that is being buried has no numbers any more, and its leader may be another's memory.
+  const bool buried = record.type == PROFD_RECORD_DEAD && thread.announced;
+  if (record.pid != 0 && !buried) info.pid = record.pid;
+  if (record.tid != 0 && !buried) info.tid = record.tid;
+  if (!buried) info.name = CommToString(record.comm);
+  if ((record.pid != 0 && !buried) || info.process.empty()) {
+    info.process = CommToString(record.process);
+  }
   info.exited = thread.dead;
   if (thread.announced && info.name == thread.info.name && info.process == thread.info.process &&
       info.pid == thread.info.pid && info.tid == thread.info.tid &&

@@ -72,11 +72,12 @@ absl::Status Collector::Init() {
     state_.started_wall_ns = WallNs();
     state_.missing = options_.missing;
   }
+  // What lies before the first tick is a delta of its own, without the tick layer.
+  RETURN_IF_ERROR(Drain());
   if (options_.tick) {
     schedule_ = std::make_unique<TickSchedule>(options_.tick_interval_ns, MonotonicNs(),
                                                std::random_device{}());
   }
-  RETURN_IF_ERROR(Drain());
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
 }
@@ -209,10 +210,14 @@ void Collector::ReadAccounts() {
       if (const auto* thread = std::get_if<profd_thread_record>(&*record)) accounts_.Apply(*thread);
     }
   });
-  if (!status.ok()) {
-    ++drain_failures_;
-    spdlog::error("{}", status.ToString());
-  }
+  Expect(status);
+}
+
+bool Collector::Expect(const absl::Status& status) {
+  if (status.ok()) return true;
+  ++drain_failures_;
+  spdlog::error("drain: {}", status.ToString());
+  return false;
 }
 
 absl::Status Collector::Drain() {
@@ -222,16 +227,18 @@ absl::Status Collector::Drain() {
   delta.begin_ns = last_drain_ns_;
   delta.books_on = options_.books;
   delta.switch_on = options_.per_switch;
-  delta.tick_on = options_.tick;
-  delta.tick_interval_ns = options_.tick ? options_.tick_interval_ns : 0;
+  delta.tick_on = schedule_ != nullptr;
+  delta.tick_interval_ns = delta.tick_on ? options_.tick_interval_ns : 0;
   PollEvents();
   ReadAccounts();
   accounts_.Finish(delta);
   delta.end_ns = MonotonicNs();
   last_drain_ns_ = delta.end_ns;
-  ASSIGN_OR_RETURN(const std::vector<CounterEntry> counters, kernel_->DrainCounters());
-  delta.samples.reserve(counters.size());
-  for (const auto& [key, value] : counters) {
+  // From here on nothing returns early: what was taken out of the kernel goes to the store.
+  const absl::StatusOr<std::vector<CounterEntry>> counters = kernel_->DrainCounters();
+  Expect(counters.status());
+  if (counters.ok()) delta.samples.reserve(counters->size());
+  for (const auto& [key, value] : counters.ok() ? *counters : std::vector<CounterEntry>()) {
     const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
     delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
                                      .stack = StackId{key.stack},
@@ -248,8 +255,8 @@ absl::Status Collector::Drain() {
     new_mappings_ |= targets_->Rescan();
     next_rescan_ns_ = now + kRescanInterval;
   }
-  if (std::exchange(new_mappings_, false)) RETURN_IF_ERROR(kernel_->AnnounceMappings());
-  RETURN_IF_ERROR(kernel_->TrimKnownStacks(now >= next_trim_ns_));
+  if (new_mappings_) new_mappings_ = !Expect(kernel_->AnnounceMappings());
+  Expect(kernel_->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
 
   const Baseline measured = Measure();

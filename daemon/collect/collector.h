@@ -62,6 +62,8 @@ class Collector final : public CollectorControl {
   void OnRecord(std::span<const uint8_t> bytes);
   absl::Status Drain();
   void ReadAccounts();
+  // Counts and logs a step of a drain that failed. True when it did not.
+  bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
   Baseline Measure();
 

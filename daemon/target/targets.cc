@@ -54,14 +54,25 @@ absl::Status Targets::MarkRunning() {
   return absl::OkStatus();
 }
 
+bool Targets::MarkTree(const std::vector<ProcessInfo>& processes, int32_t pid, uint32_t target) {
+  bool marked = false;
+  for (const int32_t member : WithDescendants(processes, {pid})) {
+    const absl::Status status = MarkPid(member, target);
+    marked |= status.ok();
+    if (!status.ok() && !absl::IsNotFound(status)) {
+      spdlog::warn("cannot follow PID {}: {}", member, status.ToString());
+    }
+  }
+  return marked;
+}
+
 bool Targets::OnExec(int32_t pid) {
   const auto process = ReadProcess(pid);
   if (!process.ok()) return false;
   for (uint32_t i = 0; i < selectors_.size(); ++i) {
     if (selectors_[i].pid() || !selectors_[i].Matches(*process)) continue;
-    const absl::Status status = MarkPid(pid, i + 1);
-    if (status.ok()) return true;
-    if (!absl::IsNotFound(status)) spdlog::warn("cannot follow PID {}: {}", pid, status.ToString());
+    // It may have had children since.
+    return MarkTree(ListProcesses(), pid, i + 1);
   }
   return false;
 }
@@ -71,10 +82,11 @@ bool Targets::Rescan() {
                                  [](const Selector& selector) { return !selector.pid(); });
   if (!names) return false;
   bool marked = false;
-  for (const ProcessInfo& process : ListProcesses()) {
+  const std::vector<ProcessInfo> processes = ListProcesses();
+  for (const ProcessInfo& process : processes) {
     for (uint32_t i = 0; i < selectors_.size(); ++i) {
       if (selectors_[i].pid() || !selectors_[i].Matches(process)) continue;
-      marked |= MarkPid(process.pid, i + 1).ok();
+      marked |= MarkTree(processes, process.pid, i + 1);
     }
   }
   return marked;

@@ -36,6 +36,8 @@ class Targets {
 
  private:
   absl::Status MarkPid(int32_t pid, uint32_t target);
+  // Marks a process that matches and what descends from it. True when it was there.
+  bool MarkTree(const std::vector<ProcessInfo>& processes, int32_t pid, uint32_t target);
 
   Kernel* kernel_;
   std::vector<Selector> selectors_;
