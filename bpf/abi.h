@@ -122,12 +122,9 @@ struct profd_thread {
 	/* The tick's memory of the wait it saw last. */
 	profd_u64 tick_switches; /* nvcsw + nivcsw at the last walk */
 	profd_u64 tick_stack;
-	profd_u64 tick_arg0;
-	profd_s32 tick_sysno;
-	profd_u8 tick_reason;
-	profd_u8 tick_walk;
 	profd_u8 tick_valid;
 	profd_u8 born; /* seen from its creation on, so the kernel's books began at 0 */
+	profd_u8 pad[6];
 };
 
 /* The kernel's own books, as read from the task. */

@@ -119,12 +119,11 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
   ThreadInfo info = thread.info;
   info.target = record.target_id;
   // A thread that is being buried has no numbers any more, and its leader may be another's memory.
-  const bool buried = record.type == PROFD_RECORD_DEAD && thread.announced;
-  if (record.pid != 0 && !buried) info.pid = record.pid;
-  if (record.tid != 0 && !buried) info.tid = record.tid;
-  if (!buried) info.name = CommToString(record.comm);
-  if ((record.pid != 0 && !buried) || info.process.empty()) {
-    info.process = CommToString(record.process);
+  if (record.type != PROFD_RECORD_DEAD || !thread.announced) {
+    if (record.pid != 0) info.pid = record.pid;
+    if (record.tid != 0) info.tid = record.tid;
+    info.name = CommToString(record.comm);
+    if (record.pid != 0 || info.process.empty()) info.process = CommToString(record.process);
   }
   info.exited = thread.dead;
   if (thread.announced && info.name == thread.info.name && info.process == thread.info.process &&
