@@ -20,7 +20,7 @@ typedef uint64_t profd_u64;
 typedef int32_t profd_s32;
 #endif
 
-#define PROFD_ABI_VERSION 1
+#define PROFD_ABI_VERSION 2
 
 /* Why a thread is not running. First match wins; docs/architecture.md has the table. */
 enum profd_reason {
@@ -72,7 +72,7 @@ enum profd_loss {
 	PROFD_LOSS_RING_FULL_EXIT = 3, /* final ledger of an exited thread not handed over */
 	PROFD_LOSS_RING_FULL_EVENT = 4,
 	PROFD_LOSS_THREAD_STORAGE = 5, /* a thread could not be marked */
-	PROFD_LOSS_SWITCH_UNSEEN = 6, /* a switch does not follow from the one before */
+	PROFD_LOSS_SWITCH_UNSEEN = 6, /* the kernel counted a switch it did not report; found by the daemon */
 	PROFD_LOSS_TORN_WALK = 7,
 	PROFD_LOSS_TORN_LEDGER = 8,    /* a thread kept switching while its ledger was read */
 	PROFD_LOSS_KNOWN_FULL = 9,     /* map of known stacks full; stacks are sent again */
@@ -94,37 +94,45 @@ enum profd_loss {
 #define PROFD_FRAME_OFFSET_MASK 0xffffffffffffULL
 #define PROFD_FRAME_KERNEL_MODULE 0xffffU
 
-/* Per-thread account. Cumulative since the thread was marked; written only by sched_switch.
- * Sums are signed: a single wait may be a little negative where two clocks meet.
+/* Time and number of the waits of one reason. Signed in effect: where two clocks meet a single
+ * wait may be a little negative.
  */
-struct profd_ledger {
-	profd_u64 since;       /* start of the present phase */
-	profd_u64 on_cpu;      /* ns, closed phases only */
-	profd_u64 off[PROFD_REASON_COUNT]; /* ns, by reason, settled waits only */
-	profd_u64 waits[PROFD_REASON_COUNT]; /* number of times the phase was entered */
-	profd_u64 pending_off; /* ns of the last wait; its run-queue part is not yet split off */
-	profd_u64 run_delay;   /* the kernel's sched_info.run_delay up to which waits are settled */
-	profd_u64 exec_runtime; /* the kernel's se.sum_exec_runtime, likewise */
-	profd_u64 last_in;     /* when it last went on-CPU, 0 = never seen to */
-	profd_u8 phase;        /* enum profd_phase */
-	profd_u8 reason;       /* enum profd_reason of the present wait */
-	profd_u8 pending_reason;
-	profd_u8 pad[5];
+struct profd_reason_total {
+	profd_u64 ns;    /* settled waits; of RUNQUEUE what the kernel's run_delay does not hold */
+	profd_u64 count; /* how often a thread went off for it */
 };
 
-/* Value of the task-storage map `threads`. */
+/* Per-thread account: cumulative, written only as the thread leaves its CPU. Up to `since` its time
+ * is exec_runtime on CPU, run_delay + reasons[RUNQUEUE].ns on the run queue, the rest by reason.
+ */
+struct profd_ledger {
+	profd_u64 since;        /* when it last left its CPU, or the account was opened */
+	profd_u64 exec_runtime; /* the kernel's se.sum_exec_runtime up to `since` */
+	profd_u64 run_delay;    /* the kernel's sched_info.run_delay up to `since` */
+	profd_u32 armed;        /* the layer's epoch it is kept in; of another one it stands still */
+	profd_u8 phase;         /* enum profd_phase at `since` */
+	profd_u8 reason;        /* enum profd_reason of the wait that began then */
+	profd_u16 pad;
+	struct profd_reason_total reasons[PROFD_REASON_COUNT];
+};
+
+/* Value of the task-storage map `threads`. What the switch touches comes first. */
 struct profd_thread {
 	profd_u64 thread_id;   /* unique for the life of the daemon, never 0 */
 	profd_u32 target_id;   /* 0 = not a target */
 	profd_u32 seq;         /* odd while sched_switch writes the ledger */
-	profd_u64 begin;       /* when the account was opened */
 	struct profd_ledger ledger;
+	profd_u64 begin;       /* when the account was opened */
+	profd_u64 armed_at;    /* when the ledger was last armed */
+	profd_u64 begin_exec;  /* the kernel's books at `begin` */
+	profd_u64 begin_delay;
 	/* The tick's memory of the wait it saw last. */
 	profd_u64 tick_switches; /* nvcsw + nivcsw at the last walk */
 	profd_u64 tick_stack;
 	profd_u8 tick_valid;
-	profd_u8 born; /* seen from its creation on, so the kernel's books began at 0 */
-	profd_u8 pad[6];
+	profd_u8 born;  /* seen from its creation on, so the kernel's books began at 0 */
+	profd_u8 clock; /* the daemon's own thread: its switches tell how two clocks lie */
+	profd_u8 pad[5];
 };
 
 /* The kernel's own books, as read from the task. */
@@ -145,6 +153,7 @@ enum profd_record_type {
 	PROFD_RECORD_STACK = 4,  /* struct profd_stack_record */
 	PROFD_RECORD_EXEC = 5,   /* struct profd_exec_record */
 	PROFD_RECORD_MODULE = 6, /* struct profd_module_record */
+	PROFD_RECORD_BORN = 7,   /* struct profd_born_record */
 };
 
 struct profd_thread_record {
@@ -153,8 +162,13 @@ struct profd_thread_record {
 	profd_u64 now;
 	profd_u64 thread_id;
 	profd_u64 begin;
+	profd_u64 armed_at;   /* since when the ledger goes on; 0 = it stands still */
+	profd_u64 begin_exec; /* the books at `begin` */
+	profd_u64 begin_delay;
 	profd_s32 pid; /* in the daemon's PID namespace; 0 = not visible there */
 	profd_s32 tid;
+	profd_s32 kernel_tid; /* in the initial PID namespace; what profd_visit wants */
+	profd_u32 pad;
 	profd_u32 state;  /* task->__state */
 	profd_u16 on_cpu; /* task->on_cpu */
 	profd_u16 born;   /* as in struct profd_thread */
@@ -182,6 +196,13 @@ struct profd_exec_record {
 	profd_u32 target_id; /* 0 = not a target yet */
 	profd_u32 pad;
 	char comm[PROFD_COMM_LEN];
+};
+
+/* A new thread of a target, to be visited from the next tick on. */
+struct profd_born_record {
+	profd_u32 type;
+	profd_s32 kernel_tid;
+	profd_u64 thread_id;
 };
 
 /* A file as the kernel tells it apart: what a vma's inode says. */
@@ -256,6 +277,24 @@ struct profd_sample_value {
 	profd_u64 count;     /* number of ticks */
 };
 
+/* What a visit of the tick found. */
+enum profd_visit_outcome {
+	PROFD_VISIT_NONE = 0,
+	PROFD_VISIT_GONE = 1,    /* no such thread any more */
+	PROFD_VISIT_RUNNING = 2, /* on a CPU: no sample */
+	PROFD_VISIT_SAME = 3,    /* in the wait of the visit before */
+	PROFD_VISIT_NEW = 4,     /* in another wait */
+};
+
+/* A thread to be visited by the next tick; written by the daemon, the outcome by the tick. */
+struct profd_visit {
+	profd_u64 thread_id;
+	profd_u64 weight_ns; /* of the sample that is found */
+	profd_s32 kernel_tid;
+	profd_u32 outcome; /* enum profd_visit_outcome */
+};
+#define PROFD_MAX_VISITS 4096
+
 /* What the tick did; a single entry, cumulative. */
 struct profd_tick_stats {
 	profd_u64 tasks;     /* target threads looked at */
@@ -267,10 +306,10 @@ struct profd_tick_stats {
 	profd_u64 frame_pointer_frames;
 };
 
-/* Cost of the per-switch program: one switch in PROFD_COST_SAMPLE is timed. Per CPU. */
-#define PROFD_COST_SAMPLE 64
+/* Cost of the per-switch program: one run in PROFD_COST_SAMPLE, chosen at random, is timed. Per CPU. */
+#define PROFD_COST_SAMPLE_BITS 6
+#define PROFD_COST_SAMPLE (1 << PROFD_COST_SAMPLE_BITS)
 struct profd_switch_cost {
-	profd_u64 switches; /* switches that touched a target */
 	profd_u64 timed;
 	profd_u64 timed_ns;
 };
@@ -283,7 +322,8 @@ struct profd_switch_cost {
 PROFD_STATIC_ASSERT(sizeof(struct profd_rule) == 8, "rule size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
-PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 264, "ledger size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==
 			    PROFD_STACK_HEADER_SIZE, "stack header size");

@@ -18,24 +18,16 @@ struct counter_table {
 struct counter_table counters_even SEC(".maps") __weak;
 struct counter_table counters_odd SEC(".maps") __weak;
 
-/* Entry 0 is the live one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__array(values, struct counter_table);
-} live_counters SEC(".maps") __weak;
+/* The epoch that is counted in, 0 or 1. Only the tick counts, which runs when the daemon calls it:
+ * the daemon changes the epoch while nobody counts, and need not wait for anybody.
+ */
+profd_u32 live_epoch __weak;
 
-static __always_inline void count_sample(struct profd_sample_key *key, u64 weight_ns)
+static __always_inline void count_in(void *table, struct profd_sample_key *key, u64 weight_ns)
 {
 	struct profd_sample_value fresh = { .weight_ns = weight_ns, .count = 1 };
-	struct profd_sample_value *value;
-	u32 zero = 0;
-	void *table = bpf_map_lookup_elem(&live_counters, &zero);
+	struct profd_sample_value *value = bpf_map_lookup_elem(table, key);
 
-	if (!table)
-		return;
-	value = bpf_map_lookup_elem(table, key);
 	if (!value) {
 		if (!bpf_map_update_elem(table, key, &fresh, BPF_NOEXIST))
 			return;
@@ -46,8 +38,16 @@ static __always_inline void count_sample(struct profd_sample_key *key, u64 weigh
 		lose(PROFD_LOSS_COUNTERS_FULL_NS, weight_ns);
 		return;
 	}
-	__sync_fetch_and_add(&value->weight_ns, weight_ns);
-	__sync_fetch_and_add(&value->count, 1);
+	value->weight_ns += weight_ns;
+	value->count++;
+}
+
+static __always_inline void count_sample(struct profd_sample_key *key, u64 weight_ns)
+{
+	if (live_epoch)
+		count_in(&counters_odd, key, weight_ns);
+	else
+		count_in(&counters_even, key, weight_ns);
 }
 
 #endif /* PROFD_BPF_AGGREGATE_BPF_H_ */

@@ -45,21 +45,29 @@ static __always_inline u32 inherited_target(struct task_struct *task)
 	return default_target;
 }
 
-static __always_inline void begin_account(struct profd_thread *thread, struct task_struct *task,
-					  u32 target)
+/* Says what a thread does at present, as far as can be told from outside. */
+static __always_inline u8 present_phase(struct task_struct *task, u8 *reason)
 {
 	u32 state = task->__state;
-	u8 reason = PROFD_REASON_RUNQUEUE;
-	u8 phase = PROFD_PHASE_BLOCKED;
 	s32 sysno;
 	u64 arg0;
 
+	*reason = PROFD_REASON_RUNQUEUE;
 	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW))
-		phase = task->on_cpu ? PROFD_PHASE_ON_CPU : PROFD_PHASE_RUNQUEUE;
-	else
-		reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state,
-					&sysno, &arg0);
-	open_account(thread, task, target, bpf_ktime_get_ns(), phase, reason);
+		return task->on_cpu ? PROFD_PHASE_ON_CPU : PROFD_PHASE_RUNQUEUE;
+	*reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state, &sysno,
+				 &arg0);
+	return PROFD_PHASE_BLOCKED;
+}
+
+/* The daemon's thread is marked as its clock. */
+static __always_inline void mark_clock(struct task_struct *self)
+{
+	struct profd_thread *thread =
+		bpf_task_storage_get(&threads, self, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (thread)
+		thread->clock = 1;
 }
 
 SEC("iter/task")
@@ -71,12 +79,15 @@ int drain(struct bpf_iter__task *ctx)
 	struct profd_thread_record *record;
 	struct profd_thread *thread;
 	u32 zero = 0;
+	u8 phase, reason;
 	u32 target;
 
 	if (!task || task->flags & PF_KTHREAD)
 		return 0;
 	if (!self_ns)
 		learn_self(self);
+	if (!ctx->meta->seq_num)
+		mark_clock(self);
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || !thread->thread_id) {
 		target = thread ? thread->target_id : inherited_target(task);
@@ -87,11 +98,17 @@ int drain(struct bpf_iter__task *ctx)
 			lose(PROFD_LOSS_THREAD_STORAGE, 1);
 			return 0;
 		}
-		begin_account(thread, task, target);
+		phase = present_phase(task, &reason);
+		open_account(thread, task, target, bpf_ktime_get_ns(), phase, reason);
 	}
 	/* A zombie's last account was a record of its own. */
 	if (!thread->target_id || task->exit_state)
 		return 0;
+	if (thread->ledger.armed != switch_epoch) {
+		/* The layer came on, or went: the ledger goes on from here, or stands still. */
+		phase = present_phase(task, &reason);
+		arm_ledger(thread, task, bpf_ktime_get_ns(), phase, reason);
+	}
 	record = bpf_map_lookup_elem(&drain_scratch, &zero);
 	if (!record)
 		return 0;

@@ -51,8 +51,17 @@ struct pt_regs {
 	unsigned long orig_ax;
 };
 
+struct rq {
+	u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED */
+};
+
 struct sched_entity {
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 
 struct sched_info {
@@ -122,6 +131,7 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned in_iowait : 1;
 	unsigned in_memstall : 1;
+	int pid;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	unsigned long nvcsw;

@@ -1,11 +1,12 @@
-/* The exact account of a thread: three phases, closed at every switch.
+/* The exact account of a thread. One entry a cycle, made as the thread leaves its CPU:
  *
- *      switch-out                       switch-in             switch-out
- *  ON_CPU | BLOCKED or RUNQUEUE ............ | ON_CPU ............ |
- *         since         woken                pending_off           settled here
+ *      left its CPU      woken        arrived            leaves it again
+ *          |    wait       |  queued     |     ran + stolen     |
+ *        since        (books: run_delay) (last_arrival)         now
  *
  * Time on the CPU and on the run queue is the kernel's own (sum_exec_runtime, run_delay), which is
- * complete at the switch-out; the wait before it gets the rest, so the three add up to the wall.
+ * complete at the switch-out; the wait gets the rest, so they add up to the wall. Nothing is done
+ * at the switch-in, and nothing is missed if the kernel did not report it.
  */
 #ifndef PROFD_BPF_LEDGER_BPF_H_
 #define PROFD_BPF_LEDGER_BPF_H_
@@ -14,55 +15,47 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
-#include "loss.bpf.h"
 
-/* An index into the arrays by reason, in a form whose bound the verifier can follow. */
-static __always_inline u32 reason_index(u32 reason)
+/* The clock of sched_info on the CPU that the task is on, as of the switch that is under way; 0
+ * where it cannot be had.
+ */
+static __always_inline u64 scheduler_clock(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(struct cfs_rq, rq))
+		return 0;
+	return task->se.cfs_rq->rq->clock;
+}
+
+/* The total of a reason, in a form whose bound the verifier can follow. */
+static __always_inline struct profd_reason_total *reason_total(struct profd_ledger *ledger,
+							       u32 reason)
 {
 	barrier_var(reason);
-	return reason < PROFD_REASON_COUNT ? reason : PROFD_REASON_OTHER;
+	return &ledger->reasons[reason < PROFD_REASON_COUNT ? reason : PROFD_REASON_OTHER];
 }
 
-static __always_inline void ledger_add_off(struct profd_ledger *ledger, u8 reason, u64 ns)
-{
-	ledger->off[reason_index(reason)] += ns;
-}
-
-/* Settles the run that ends now and the wait before it. A switch that the kernel did not report (it
- * happens) leaves the run's start unknown; the books still tell how long it was.
- */
+/* Settles the cycle that ends now. */
 static __always_inline void ledger_settle(struct profd_ledger *ledger, struct task_struct *task,
 					  u64 now)
 {
 	u64 exec_runtime = task->se.sum_exec_runtime;
 	u64 run_delay = task->sched_info.run_delay;
 	u64 ran = exec_runtime - ledger->exec_runtime;
-	u64 queued = run_delay - ledger->run_delay;
-	s64 stolen = 0;
-	s64 wait;
+	u64 rest = now - ledger->since - ran - (run_delay - ledger->run_delay);
+	u64 clock = scheduler_clock(task);
+	s64 stolen;
 
-	if (ledger->phase == PROFD_PHASE_ON_CPU) {
-		stolen = (s64)(now - ledger->since - ran);
-		wait = (s64)(ledger->pending_off - queued);
-	} else {
-		lose(PROFD_LOSS_SWITCH_UNSEEN, 1);
-		ledger->pending_reason = ledger->reason;
-		wait = (s64)(ledger->pending_off + now - ledger->since - ran - queued);
-	}
 	ledger->exec_runtime = exec_runtime;
 	ledger->run_delay = run_delay;
-	ledger->on_cpu += ran;
-	/* More wall time than the kernel booked: interrupts or the hypervisor had the CPU. Less: it
-	 * booked from the wake-up on, so the wait was over before the switch.
+	/* On the CPU for longer than the kernel booked: interrupts or the hypervisor had it. An account
+	 * opened in the middle of a run does not know.
 	 */
-	if (stolen > 0)
-		queued += stolen;
-	else
-		wait += stolen;
-	ledger->off[PROFD_REASON_RUNQUEUE] += queued;
-	ledger_add_off(ledger, ledger->pending_reason, (u64)wait);
-	ledger->pending_off = 0;
-	ledger->pending_reason = PROFD_REASON_RUNQUEUE;
+	stolen = (s64)(clock - task->sched_info.last_arrival - ran);
+	if (clock && ledger->phase != PROFD_PHASE_ON_CPU && stolen > 0) {
+		ledger->reasons[PROFD_REASON_RUNQUEUE].ns += stolen;
+		rest -= stolen;
+	}
+	reason_total(ledger, ledger->reason)->ns += rest;
 }
 
 /* The thread leaves its CPU. `reason` is RUNQUEUE when it stays runnable. */
@@ -77,30 +70,7 @@ static __always_inline void ledger_out(struct profd_thread *thread, struct task_
 	ledger->since = now;
 	ledger->phase = phase;
 	ledger->reason = reason;
-	ledger->waits[reason_index(reason)]++;
-	barrier();
-	thread->seq++;
-}
-
-/* The thread gets a CPU. */
-static __always_inline void ledger_in(struct profd_thread *thread, u64 now)
-{
-	struct profd_ledger *ledger = &thread->ledger;
-
-	thread->seq++;
-	barrier();
-	if (ledger->phase == PROFD_PHASE_ON_CPU) {
-		/* Its switch-out was not reported: the wait within is counted without a reason. */
-		lose(PROFD_LOSS_SWITCH_UNSEEN, 1);
-		ledger->pending_off += now - ledger->since;
-		ledger->pending_reason = PROFD_REASON_OTHER;
-	} else {
-		ledger->pending_off = now - ledger->since;
-		ledger->pending_reason = ledger->reason;
-	}
-	ledger->since = now;
-	ledger->last_in = now;
-	ledger->phase = PROFD_PHASE_ON_CPU;
+	reason_total(ledger, reason)->count++;
 	barrier();
 	thread->seq++;
 }

@@ -7,6 +7,21 @@
 #include "loss.bpf.h"
 #include "target.bpf.h"
 
+/* Tells the daemon whom else to visit. Where that fails the next drain does. */
+static __always_inline void announce_birth(struct task_struct *task, struct profd_thread *thread)
+{
+	struct profd_born_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+
+	if (!record) {
+		lose(PROFD_LOSS_RING_FULL_EVENT, 1);
+		return;
+	}
+	record->type = PROFD_RECORD_BORN;
+	record->kernel_tid = task->pid;
+	record->thread_id = thread->thread_id;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
 /* A thread or child of a target is a target from its first instruction on. */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_newtask, struct task_struct *task, u64 clone_flags)
@@ -24,6 +39,7 @@ int BPF_PROG(on_newtask, struct task_struct *task, u64 clone_flags)
 	thread->born = 1;
 	open_account(thread, task, parent->target_id, bpf_ktime_get_ns(), PROFD_PHASE_RUNQUEUE,
 		     PROFD_REASON_RUNQUEUE);
+	announce_birth(task, thread);
 	return 0;
 }
 

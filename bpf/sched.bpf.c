@@ -9,6 +9,9 @@
 #include "reason.bpf.h"
 #include "target.bpf.h"
 
+/* Our clock less the scheduler's, ns, as of the last time the daemon's thread went to sleep. */
+profd_u64 clock_distance;
+
 /* What this program costs the threads it runs in. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -29,48 +32,53 @@ static __always_inline void emit_dead(struct task_struct *task, struct profd_thr
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* Closes the phase of the thread that goes and opens that of the one that comes. */
+/* Adds what a run that began at `begin` took; one run in PROFD_COST_SAMPLE is. */
+static __always_inline void measure_cost(u64 begin)
+{
+	struct profd_switch_cost *cost;
+	u32 zero = 0;
+
+	/* A product's high bits are even where those of a coarse clock are not. */
+	if (begin * 0x9e3779b97f4a7c15ULL >> (64 - PROFD_COST_SAMPLE_BITS))
+		return;
+	cost = bpf_map_lookup_elem(&switch_cost, &zero);
+	if (!cost)
+		return;
+	cost->timed++;
+	cost->timed_ns += bpf_ktime_get_ns() - begin;
+}
+
+/* Enters the cycle of wait and run that ends as `prev` leaves its CPU. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)
 {
-	struct profd_thread *out = thread_of(prev);
-	struct profd_thread *in = thread_of(next);
-	struct profd_switch_cost *cost;
 	u8 reason = PROFD_REASON_RUNQUEUE;
 	u8 phase = PROFD_PHASE_RUNQUEUE;
-	u32 zero = 0;
-	u64 arg0;
+	struct profd_thread *thread;
+	u64 arg0, now;
 	s32 sysno;
-	u64 now;
 
-	if (!out) {
-		barrier(); /* keeps the compiler from or-ing two pointers, which the verifier refuses */
-		if (!in)
-			return 0;
-	}
+	if (!prev->bpf_storage)
+		return 0;
 	now = bpf_ktime_get_ns();
-	if (out && out->thread_id) {
-		if (!preempt && prev_state != TASK_RUNNING) {
-			phase = PROFD_PHASE_BLOCKED;
-			reason = blocked_reason(prev, (struct pt_regs *)bpf_task_pt_regs(prev),
-						prev_state, &sysno, &arg0);
-		}
-		ledger_out(out, prev, phase, reason, now);
-		if (prev_state & TASK_DEAD)
-			emit_dead(prev, out);
+	thread = bpf_task_storage_get(&threads, prev, 0, 0);
+	if (!thread)
+		return 0;
+	if (!thread->ledger.armed || thread->ledger.armed != switch_epoch) {
+		if (thread->clock)
+			clock_distance = now - scheduler_clock(prev);
+		return 0;
 	}
-	if (in && in->thread_id)
-		ledger_in(in, now);
-	cost = bpf_map_lookup_elem(&switch_cost, &zero);
-	if (cost && ++cost->switches % PROFD_COST_SAMPLE == 0) {
-		/* The look-ups came before `now`: done again, so that they are in the measure. */
-		if (thread_of(prev))
-			cost->timed++;
-		else if (thread_of(next))
-			cost->timed++;
-		cost->timed_ns += bpf_ktime_get_ns() - now;
+	if (!preempt && prev_state != TASK_RUNNING) {
+		phase = PROFD_PHASE_BLOCKED;
+		reason = blocked_reason(prev, (struct pt_regs *)bpf_task_pt_regs(prev), prev_state,
+					&sysno, &arg0);
 	}
+	ledger_out(thread, prev, phase, reason, now);
+	if (prev_state & TASK_DEAD)
+		emit_dead(prev, thread);
+	measure_cost(now);
 	return 0;
 }
 

@@ -31,6 +31,9 @@ profd_u64 next_thread_id __weak;
 profd_u64 self_ns __weak;
 profd_u32 self_level __weak;
 
+/* Epoch of the per-switch layer; 0 while it is off. Ledgers of another epoch stand still. */
+profd_u32 switch_epoch __weak;
+
 /* The account of a thread, or NULL when it has none. */
 static __always_inline struct profd_thread *thread_of(struct task_struct *task)
 {
@@ -57,20 +60,33 @@ static __always_inline int visible_pid(struct task_struct *task)
 	return upid.nr;
 }
 
-/* Opens the account of a thread that is in `phase` from `now` on. */
-static __always_inline void open_account(struct profd_thread *thread, struct task_struct *task,
-					 u32 target_id, u64 now, u8 phase, u8 reason)
+/* Lets the ledger go on from `now`, at which the thread is in `phase`. Nobody else writes to a
+ * ledger that is not armed.
+ */
+static __always_inline void arm_ledger(struct profd_thread *thread, struct task_struct *task,
+				       u64 now, u8 phase, u8 reason)
 {
-	thread->begin = now;
 	thread->ledger.since = now;
 	thread->ledger.phase = phase;
 	thread->ledger.reason = reason;
 	thread->ledger.run_delay = task->sched_info.run_delay;
 	thread->ledger.exec_runtime = task->se.sum_exec_runtime;
-	thread->target_id = target_id;
+	thread->armed_at = now;
 	barrier();
-	/* Last: the switch program takes up an account only when it has an id. */
+	/* Last: from here on the switch program takes it up. */
+	thread->ledger.armed = switch_epoch;
+}
+
+/* Opens the account of a thread that is in `phase` from `now` on. */
+static __always_inline void open_account(struct profd_thread *thread, struct task_struct *task,
+					 u32 target_id, u64 now, u8 phase, u8 reason)
+{
+	thread->begin = now;
+	thread->begin_exec = task->se.sum_exec_runtime;
+	thread->begin_delay = task->sched_info.run_delay;
+	thread->target_id = target_id;
 	thread->thread_id = __sync_fetch_and_add(&next_thread_id, 1) + 1;
+	arm_ledger(thread, task, now, phase, reason);
 }
 
 static __always_inline void read_books(struct profd_books *books, struct task_struct *task)
@@ -117,7 +133,14 @@ static __always_inline bool read_account(struct profd_thread_record *record, u32
 	record->target_id = thread->target_id;
 	record->thread_id = thread->thread_id;
 	record->begin = thread->begin;
+	record->armed_at = 0;
+	if (thread->ledger.armed && thread->ledger.armed == switch_epoch)
+		record->armed_at = thread->armed_at;
+	record->begin_exec = thread->begin_exec;
+	record->begin_delay = thread->begin_delay;
 	record->born = thread->born;
+	record->kernel_tid = task->pid;
+	record->pad = 0;
 	record->pid = visible_pid(leader);
 	record->tid = visible_pid(task);
 	bpf_probe_read_kernel(record->comm, sizeof(record->comm), &task->comm);

@@ -13,8 +13,28 @@
 #include "target.bpf.h"
 #include "unwind.bpf.h"
 
-/* Weight of a sample of this tick, ns: the interval in force. Set by the daemon before a tick. */
+/* Weight of a sample of this tick, ns: the interval in force. For the tick that visits everybody;
+ * set by the daemon before a tick.
+ */
 profd_u64 tick_weight_ns;
+
+/* Number of entries of `visits` that are to be visited. */
+profd_u32 visit_count;
+
+/* The threads to visit, and what became of it. Filled in by the daemon before a tick. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, PROFD_MAX_VISITS);
+	__type(key, u32);
+	__type(value, struct profd_visit);
+} visits SEC(".maps");
+
+#ifndef PROFD_NO_TASK_LOOKUP
+/* Since 6.2; for programs that user space runs since 6.10. */
+extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
+extern void bpf_task_release(struct task_struct *task) __ksym;
+#endif
 
 /* The instant this tick was meant for, ns. What began later, the tick may have caused itself. */
 profd_u64 tick_instant_ns;
@@ -131,42 +151,36 @@ static long try_walk(u32 attempt, struct sampling *sampling)
 	return 0;
 }
 
-SEC("iter.s/task")
-int tick(struct bpf_iter__task *ctx)
+/* Takes a thread's sample. */
+static __always_inline u32 visit(struct task_struct *task, struct profd_thread *thread,
+				 u64 weight_ns)
 {
-	struct task_struct *task = ctx->task;
 	struct sampling sampling = {};
 	struct profd_tick_stats *stats;
-	struct profd_thread *thread;
 	struct walk *walk;
 	u32 zero = 0;
 
-	if (!task)
-		return 0;
-	thread = thread_of(task);
-	if (!thread || !thread->thread_id)
-		return 0;
 	walk = bpf_map_lookup_elem(&tick_scratch, &zero);
 	stats = bpf_map_lookup_elem(&tick_stats, &zero);
 	if (!walk || !stats)
-		return 0;
+		return PROFD_VISIT_NONE;
 	stats->tasks++;
 	sampling.task = task;
 	sampling.walk = walk;
 	sampling.stats = stats;
 	sampling.key.thread_id = thread->thread_id;
 	if (!look_at(&sampling))
-		return 0;
+		return PROFD_VISIT_RUNNING;
 	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
 	if (thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
 	    (s64)(thread->ledger.since - tick_instant_ns) >= 0)
-		return 0;
+		return PROFD_VISIT_RUNNING;
 	stats->off_cpu++;
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
 		sampling.key.stack = thread->tick_stack;
-		count_sample(&sampling.key, tick_weight_ns);
-		return 0;
+		count_sample(&sampling.key, weight_ns);
+		return PROFD_VISIT_SAME;
 	}
 	thread->tick_valid = 0;
 	bpf_loop(2, try_walk, &sampling, 0);
@@ -182,7 +196,58 @@ int tick(struct bpf_iter__task *ctx)
 	thread->tick_switches = sampling.switches;
 	thread->tick_stack = walk->record.hash;
 	sampling.key.stack = walk->record.hash;
-	count_sample(&sampling.key, tick_weight_ns);
+	count_sample(&sampling.key, weight_ns);
+	return PROFD_VISIT_NEW;
+}
+
+/* The tick where threads cannot be looked up: every task of the machine is passed over. */
+SEC("iter.s/task")
+int tick(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct profd_thread *thread;
+
+	if (!task)
+		return 0;
+	thread = thread_of(task);
+	if (thread && thread->thread_id)
+		visit(task, thread, tick_weight_ns);
+	return 0;
+}
+
+static long visit_listed(u32 index, void *unused)
+{
+#ifdef PROFD_NO_TASK_LOOKUP
+	return 1;
+#else
+	struct profd_visit *entry = bpf_map_lookup_elem(&visits, &index);
+	struct profd_thread *thread;
+	struct task_struct *task;
+
+	if (!entry)
+		return 1;
+	entry->outcome = PROFD_VISIT_GONE;
+	task = bpf_task_from_pid(entry->kernel_tid);
+	if (!task)
+		return 0;
+	/* The number may be another thread's by now. */
+	thread = thread_of(task);
+	if (thread && thread->thread_id == entry->thread_id && !task->exit_state)
+		entry->outcome = visit(task, thread, entry->weight_ns);
+	bpf_task_release(task);
+	return 0;
+#endif
+}
+
+/* The tick: visits the threads that the daemon lists. */
+SEC("?syscall")
+int tick_list(void *ctx)
+{
+	u32 count = visit_count;
+
+	if (count > PROFD_MAX_VISITS)
+		count = PROFD_MAX_VISITS;
+	bpf_loop(count, visit_listed, NULL, 0);
 	return 0;
 }
 

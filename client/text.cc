@@ -180,6 +180,12 @@ std::string Wrap(std::string_view text, size_t width, std::string_view indent) {
   return wrapped;
 }
 
+std::string WrapAfter(std::string_view label, std::string_view text, size_t width) {
+  const std::string indent(DisplayWidth(label), ' ');
+  const std::string wrapped = Wrap(text, width, indent);
+  return std::string(label) + (wrapped.empty() ? "\n" : wrapped.substr(indent.size()));
+}
+
 std::string FormatDuration(int64_t ns) {
   const char* sign = ns < 0 ? "-" : "";
   const double magnitude = std::abs(static_cast<double>(ns));
@@ -195,6 +201,15 @@ std::string FormatShare(double part, double whole) {
   const double percent = 100 * part / whole;
   if (percent > 0 && percent < 0.05) return "<0.1%";
   return absl::StrFormat("%.1f%%", percent);
+}
+
+std::string FormatFineShare(double part, double whole) {
+  if (!(whole > 0) || !std::isfinite(part)) return "-";
+  const double percent = 100 * part / whole;
+  if (percent == 0) return "0%";
+  if (percent > 0 && percent < 0.0005) return "<0.001%";
+  const int decimals = percent < 0.0995 ? 3 : percent < 9.995 ? 2 : 1;
+  return absl::StrFormat("%.*f%%", decimals, percent);
 }
 
 std::string FormatCount(uint64_t count) {

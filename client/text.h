@@ -29,11 +29,15 @@ std::string Shorten(std::string_view text, size_t width);
 std::string ClipEnd(std::string_view text, size_t width);
 // `text` broken at spaces into lines of at most `width` columns, each after `indent`, each ended.
 std::string Wrap(std::string_view text, size_t width, std::string_view indent);
+// The same with `label` instead of the first indent, and as much indent as it is wide.
+std::string WrapAfter(std::string_view label, std::string_view text, size_t width);
 
 // "1.23 s", "45.6 ms", "7.89 us", "12 ns". Three significant digits, seconds up to any number.
 std::string FormatDuration(int64_t ns);
 // "12.3%" of part in whole; "-" when whole is not positive.
 std::string FormatShare(double part, double whole);
+// As FormatShare, for parts that are small: "1.23%", "0.012%", "<0.001%", "0%".
+std::string FormatFineShare(double part, double whole);
 // "1,234,567".
 std::string FormatCount(uint64_t count);
 // "12.3 MiB".

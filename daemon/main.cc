@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/base/cpu_use.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
@@ -63,6 +64,7 @@ int Main(int argc, char** argv) {
   collecting.books = options.books;
   collecting.per_switch = options.per_switch;
   collecting.tick = options.tick;
+  collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
   collecting.missing = MissingFeatures();
 
   // Blocked before any thread starts, so that only sigwait below sees them.
@@ -76,12 +78,16 @@ int Main(int argc, char** argv) {
   // Before the first thread: capabilities are a thread's own.
   if (const absl::Status status = DropPrivileges(); !status.ok()) return Fail(status, 1);
 
+  CpuUse cpu_use;
   MemoryStore store;
-  auto collector = Collector::Create(std::move(collecting), &store);
+  auto collector = Collector::Create(std::move(collecting), &store, &cpu_use);
   if (!collector.ok()) return Fail(collector.status(), 1);
   auto server = StartServer(
       options.listen,
-      {.store = &store, .collector = collector->get(), .modules = &(*collector)->modules()});
+      {.store = &store,
+       .collector = collector->get(),
+       .modules = &(*collector)->modules(),
+       .cpu_use = &cpu_use});
   if (!server.ok()) return Fail(server.status(), 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());

@@ -11,6 +11,7 @@
 #include "client/profile.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
+#include "client/render/gaps.h"
 #include "client/render/json.h"
 #include "client/render/summary.h"
 #include "client/text.h"
@@ -102,6 +103,7 @@ void Remark(const View& view, Format format, std::ostream& err) {
     err << "profctl: " << FormatDuration(view.idle_ns)
         << " of idle waits folded away; --idle shows them\n";
   }
+  for (const std::string& gap : DescribeGaps(*view.profile)) err << "profctl: " << gap << "\n";
   for (const profd::v1::Loss& loss : view.profile->trailer.losses()) {
     err << "profctl: lost " << FormatCount(loss.count()) << " " << CleanName(loss.cause()) << ": "
         << CleanName(loss.help()) << "\n";

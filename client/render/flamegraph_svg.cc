@@ -4,11 +4,13 @@
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/render/flamegraph_assets.h"
+#include "client/render/gaps.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -45,8 +47,10 @@ constexpr std::array<Palette, 7> kPalettes = {{
 }};
 
 const Palette& PaletteOf(NodeKind kind) {
-  return *std::find_if(kPalettes.begin(), kPalettes.end(),
-                       [&](const Palette& palette) { return palette.kind == kind; });
+  for (const Palette& palette : kPalettes) {
+    if (palette.kind == kind) return palette;
+  }
+  return kPalettes.back();
 }
 
 // FNV-1a: the same name has the same tone in every picture.
@@ -282,6 +286,7 @@ std::string RenderFlameGraph(const View& view, Grouping grouping) {
   const std::string title = absl::StrCat("Off-CPU time: ", DescribeProcesses(*view.profile));
 
   std::vector<std::string> lines = {WindowLine(*view.profile), TotalsLine(view)};
+  for (std::string& gap : DescribeGaps(*view.profile)) lines.push_back(std::move(gap));
   if (std::string notes = NotesLine(view, layout); !notes.empty()) lines.push_back(notes);
   const double controls_top = 34 + kLine * static_cast<double>(lines.size());
   const double head = controls_top + 56;

@@ -1,5 +1,7 @@
 #include "client/render/json_parts.h"
 
+#include <utility>
+
 namespace profctl {
 
 using nlohmann::ordered_json;
@@ -16,10 +18,24 @@ ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& l
 }
 
 ordered_json ToJson(const profd::v1::Cost& cost) {
+  ordered_json targets = ordered_json::array();
+  for (const profd::v1::TargetCost& target : cost.targets()) targets.push_back(ToJson(target));
   return {{"daemon_cpu_ns", cost.daemon_cpu_ns()},
           {"tick_cpu_ns", cost.tick_cpu_ns()},
           {"drain_cpu_ns", cost.drain_cpu_ns()},
+          {"rules_cpu_ns", cost.rules_cpu_ns()},
+          {"answers_cpu_ns", cost.answers_cpu_ns()},
           {"in_path_ns", cost.in_path_ns()},
+          {"switches", cost.switches()},
+          {"duration_ns", cost.duration_ns()},
+          {"targets", std::move(targets)}};
+}
+
+ordered_json ToJson(const profd::v1::TargetCost& cost) {
+  return {{"target", cost.target()},
+          {"in_path_ns", cost.in_path_ns()},
+          {"tick_cpu_ns", cost.tick_cpu_ns()},
+          {"drain_cpu_ns", cost.drain_cpu_ns()},
           {"switches", cost.switches()}};
 }
 

@@ -12,6 +12,7 @@ namespace profctl {
 
 nlohmann::ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& losses);
 nlohmann::ordered_json ToJson(const profd::v1::Cost& cost);
+nlohmann::ordered_json ToJson(const profd::v1::TargetCost& cost);
 // One line ended by a newline; bytes that are not UTF-8 become U+FFFD.
 std::string DumpJson(const nlohmann::ordered_json& json);
 

@@ -1,10 +1,13 @@
 #include "client/render/status.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/render/cost.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
 #include "client/text.h"
@@ -87,28 +90,134 @@ void AppendLosses(const GetStatusResponse& status, bool colour, std::string& tex
   if (!any) text += "  nothing\n";
 }
 
+// A budget, and under it what each source costs that it is for.
+void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string& text) {
+  const double budget = in_path ? governor.target_budget() : governor.daemon_budget();
+  double cost = 0;
+  for (const profd::v1::GovernedSource& source : governor.sources()) {
+    if (source.in_path() == in_path) cost += source.cost();
+  }
+  absl::StrAppend(&text, in_path ? "  in path    " : "  daemon     ", FormatFineShare(cost, 1));
+  if (budget > 0 && std::isfinite(budget)) {
+    absl::StrAppendFormat(&text, " of %g%% of one CPU%s\n", 100 * budget,
+                          cost > budget ? ", OVER BUDGET" : "");
+  } else {
+    text += " of one CPU, no budget\n";
+  }
+  for (const profd::v1::GovernedSource& source : governor.sources()) {
+    if (source.in_path() != in_path) continue;
+    std::string line = FormatFineShare(source.cost(), 1);
+    if (source.level() == 0) {
+      line += ", gives everything";
+    } else {
+      absl::StrAppend(&line, " at level ", source.level(), ", whole it would be ",
+                      FormatFineShare(source.whole_cost(), 1),
+                      "; given up: ", CleanName(source.given_up()));
+    }
+    text +=
+        WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), 16), 7), "  "),
+                  line, kColumns);
+  }
+}
+
+void AppendBudget(const GetStatusResponse& status, bool colour, std::string& text) {
+  if (!status.has_governor()) return;
+  const profd::v1::Governor& governor = status.governor();
+  text += "\n" + Heading("Budget, and the cost in the last second", colour);
+  AppendPayer(governor, true, text);
+  AppendPayer(governor, false, text);
+  if (governor.changes() == 0) {
+    text += "  nothing was given up since it started\n";
+  } else {
+    absl::StrAppend(&text, "  ", FormatCount(governor.changes()),
+                    governor.changes() == 1 ? " change" : " changes", " since it started\n");
+  }
+}
+
+// The parts of several targets as a table, that of one as a line.
+void AppendTargetCosts(const GetStatusResponse& status, int64_t duration_ns, std::string& text) {
+  Table table({{"target", Table::Align::kLeft},
+               {"in path", Table::Align::kRight},
+               {"ticks", Table::Align::kRight},
+               {"drains", Table::Align::kRight},
+               {"switches/s", Table::Align::kRight}});
+  for (const profd::v1::TargetStatus& target : status.targets()) {
+    const profd::v1::TargetCost& cost = target.cost();
+    const auto rate = [&](int64_t ns) { return FormatPerSecond(ns, duration_ns); };
+    const std::string switches = FormatRate(cost.switches(), duration_ns);
+    const std::string name = CleanName(target.selector());
+    if (status.targets_size() == 1) {
+      text += WrapAfter("  target     ",
+                        absl::StrCat(Shorten(name, 40), ": in path ", rate(cost.in_path_ns()),
+                                     ", ticks ", rate(cost.tick_cpu_ns()), ", drains ",
+                                     rate(cost.drain_cpu_ns()), ", ", switches, " switches/s"),
+                        kColumns);
+      return;
+    }
+    table.Add({name, rate(cost.in_path_ns()), rate(cost.tick_cpu_ns()), rate(cost.drain_cpu_ns()),
+               switches});
+  }
+  if (!table.empty()) text += table.Render();
+}
+
+void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
+                std::string& text) {
+  const profd::v1::Cost& cost = status.cost();
+  const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : uptime_ns;
+  text += "\n" + Heading("Cost since it started", colour);
+  text += WrapAfter("  daemon     ", DescribeDaemonCost(cost, duration_ns), kColumns);
+  text +=
+      WrapAfter("  in path    ",
+                DescribePathCost(cost, duration_ns, status.governor().changes() == 0), kColumns);
+  absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),
+                  " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
+                  FormatBytes(status.memory().store_bytes()), " stored profiles\n");
+  AppendTargetCosts(status, duration_ns, text);
+}
+
+ordered_json GovernorJson(const profd::v1::Governor& governor) {
+  ordered_json sources = ordered_json::array();
+  for (const profd::v1::GovernedSource& source : governor.sources()) {
+    sources.push_back({{"name", source.name()},
+                       {"in_path", source.in_path()},
+                       {"level", source.level()},
+                       {"given_up", source.given_up()},
+                       {"cost", source.cost()},
+                       {"whole_cost", source.whole_cost()}});
+  }
+  return {{"target_budget", governor.target_budget()},
+          {"daemon_budget", governor.daemon_budget()},
+          {"changes", governor.changes()},
+          {"sources", std::move(sources)}};
+}
+
 }  // namespace
 
 std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bool colour) {
-  const auto uptime = static_cast<double>(std::max<int64_t>(now_ns - status.started_ns(), 0));
+  const int64_t uptime_ns =
+      status.started_ns() > 0 ? std::max<int64_t>(now_ns - status.started_ns(), 0) : 0;
   std::string text = Heading(absl::StrCat("profd ", CleanName(status.daemon_version()),
                                           " on Linux ", CleanName(status.kernel_release())),
                              colour);
   absl::StrAppend(&text, "  running since ", FormatTimeUtc(status.started_ns()), " UTC (",
-                  FormatDuration(static_cast<int64_t>(uptime)), ")\n");
+                  FormatDuration(uptime_ns), ")\n");
   if (status.oldest_ns() > 0) {
     absl::StrAppend(&text, "  can be asked about everything since ",
                     FormatTimeUtc(status.oldest_ns()), " UTC\n");
   } else {
     text += "  has nothing stored yet\n";
   }
-  absl::StrAppend(&text, "  watches ", FormatCount(status.threads()), " threads, one tick in ",
-                  FormatDuration(status.tick_interval_ns()), "\n");
+  absl::StrAppend(&text, "  watches ", FormatCount(status.threads()), " threads, ",
+                  status.tick_interval_ns() > 0
+                      ? absl::StrCat("one tick in ", FormatDuration(status.tick_interval_ns()))
+                      : "without ticks",
+                  "\n");
 
   text += "\n" + Heading("Targets", colour);
   AppendTargets(status, text);
   text += "\n" + Heading("Layers", colour);
   AppendLayers(status, text);
+  AppendBudget(status, colour, text);
   if (!status.missing().empty()) {
     text += "\n" + Heading("Missing", colour);
     for (const std::string& missing : status.missing()) {
@@ -118,16 +227,7 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   AppendModules(status, colour, text);
   AppendLosses(status, colour, text);
 
-  const profd::v1::Cost& cost = status.cost();
-  const auto share = [&](int64_t ns) { return FormatShare(static_cast<double>(ns), uptime); };
-  text += "\n" + Heading("Cost since it started", colour);
-  absl::StrAppend(&text, "  daemon     ", share(cost.daemon_cpu_ns()), " of one CPU (ticks ",
-                  share(cost.tick_cpu_ns()), ", drains ", share(cost.drain_cpu_ns()), ")\n");
-  absl::StrAppend(&text, "  in path    ", share(cost.in_path_ns()), " of one CPU over ",
-                  FormatCount(cost.switches()), " switches\n");
-  absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),
-                  " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
-                  FormatBytes(status.memory().store_bytes()), " stored profiles\n");
+  AppendCost(status, uptime_ns, colour, text);
   std::string capabilities;
   for (const std::string& capability : status.capabilities()) {
     absl::StrAppend(&capabilities, capabilities.empty() ? "" : " ", CleanName(capability));
@@ -148,7 +248,8 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
     for (const int32_t pid : target.pids()) pids.push_back(pid);
     targets.push_back({{"selector", target.selector()},
                        {"pids", std::move(pids)},
-                       {"threads", target.threads()}});
+                       {"threads", target.threads()},
+                       {"cost", ToJson(target.cost())}});
   }
   ordered_json missing = ordered_json::array();
   for (const std::string& text : status.missing()) missing.push_back(text);
@@ -186,7 +287,8 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"modules", status.modules()},
                    {"module_list", std::move(modules)},
                    {"programs", std::move(programs)},
-                   {"capabilities", std::move(capabilities)}});
+                   {"capabilities", std::move(capabilities)},
+                   {"governor", GovernorJson(status.governor())}});
 }
 
 }  // namespace profctl

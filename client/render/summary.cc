@@ -10,7 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/render/cost.h"
+#include "client/render/gaps.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -129,9 +132,10 @@ void AppendIdentity(const Profile& profile, std::string& text) {
                     " (here ", FormatDuration(on_cpu), "), run queue ",
                     FormatDuration(books_runqueue), " (here ", FormatDuration(runqueue), ").");
   }
-  if (estimated > 0) {
+  // With a gap that is told under the heading.
+  if (estimated > 0 && !HasGap(profile, profile.header.switch_ns())) {
     absl::StrAppend(&line, " The reasons of ", FormatDuration(estimated),
-                    " are estimated from the ticks, as the per-switch layer was off.");
+                    " of waits are estimated from the ticks.");
   }
   text += Wrap(line, kColumns, "  ");
 }
@@ -383,10 +387,11 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
                     FormatCount(trailer.walks()), " walks were torn\n");
   }
   const profd::v1::Cost& cost = trailer.cost();
-  absl::StrAppend(
-      &text, "  cost           ", FormatShare(static_cast<double>(cost.daemon_cpu_ns()), window),
-      " of one CPU for the daemon, ", FormatShare(static_cast<double>(cost.in_path_ns()), window),
-      " in the path of the threads (", FormatCount(cost.switches()), " switches)\n");
+  const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
+  text += WrapAfter("  cost, daemon   ", DescribeDaemonCost(cost, duration_ns), kColumns);
+  text += WrapAfter("  cost, in path  ",
+                    DescribePathCost(cost, duration_ns, !HasGap(profile, header.switch_ns())),
+                    kColumns);
   if (trailer.losses().empty()) {
     text += "  lost           nothing\n";
     return;
@@ -413,6 +418,10 @@ std::string RenderSummary(const View& view, bool colour) {
   if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {
     absl::StrAppend(&text, "  The window begins ", FormatDuration(missing_ns),
                     " later than asked for: nothing older is stored.\n");
+  }
+  for (std::string gap : DescribeGaps(profile)) {
+    gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
+    text += Wrap(gap + ".", kColumns, "  ");
   }
   if (!view.filter.empty()) {
     text += Wrap("Stacks only of: " + CleanName(view.filter), kColumns, "  ");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "daemon/collect/decode.h"
@@ -22,50 +23,42 @@ size_t ReasonIndex(uint8_t reason) {
 
 constexpr size_t kRunQueueIndex = static_cast<size_t>(Reason::kRunQueue);
 
-// Run-queue part of an open wait: from when it was woken, ns. The kernel's time stamps are of the
-// scheduler's clock; the last switch-in, which we saw on ours, tells the distance between the two.
-int64_t QueuedInOpenWait(const profd_thread_record& record, int64_t open_ns) {
+// The cycle that is open at record.now, divided as the kernel side will settle it. All parts are of
+// `open_ns`, the time since the thread last left its CPU.
+struct OpenCycle {
+  int64_t on_cpu_ns = 0;
+  int64_t queued_ns = 0;
+  int64_t wait_ns = 0;
+};
+
+OpenCycle DivideOpenCycle(const profd_thread_record& record, int64_t clock_distance) {
   const profd_ledger& ledger = record.ledger;
   const profd_books& books = record.books;
-  const bool runnable = record.state == kTaskRunning || (record.state & kTaskWakingOrNew) != 0;
-  if (!runnable || books.last_queued == 0) return 0;
-  // What it waited before it was moved to another queue is in run_delay already.
-  int64_t queued = static_cast<int64_t>(books.run_delay - ledger.run_delay);
-  if (ledger.last_in != 0) {
-    const auto distance = static_cast<int64_t>(ledger.last_in - books.last_arrival);
-    queued += static_cast<int64_t>(record.now - books.last_queued) - distance;
-  }
-  return std::clamp<int64_t>(queued, 0, open_ns);
-}
-
-void AddSwitchLayer(const profd_thread_record& record, LedgerDelta& totals) {
-  const profd_ledger& ledger = record.ledger;
-  totals.on_cpu_ns = static_cast<int64_t>(ledger.on_cpu);
-  for (size_t i = 0; i < kReasonCount; ++i) {
-    totals.off_ns[i] = static_cast<int64_t>(ledger.off[i]);
-    totals.waits[i] = static_cast<int64_t>(ledger.waits[i]);
-  }
-  if (ledger.pending_off != 0) {
-    // As the kernel side settles it, but for what the run itself will tell.
-    const auto queued = static_cast<int64_t>(record.books.run_delay - ledger.run_delay);
-    totals.off_ns[kRunQueueIndex] += queued;
-    totals.off_ns[ReasonIndex(ledger.pending_reason)] +=
-        static_cast<int64_t>(ledger.pending_off) - queued;
-  }
   const auto open_ns = std::max<int64_t>(0, static_cast<int64_t>(record.now - ledger.since));
-  switch (ledger.phase) {
-    case PROFD_PHASE_ON_CPU:
-      totals.on_cpu_ns += open_ns;
-      break;
-    case PROFD_PHASE_RUNQUEUE:
-      totals.off_ns[kRunQueueIndex] += open_ns;
-      break;
-    default: {
-      const int64_t queued = QueuedInOpenWait(record, open_ns);
-      totals.off_ns[kRunQueueIndex] += queued;
-      totals.off_ns[ReasonIndex(ledger.reason)] += open_ns - queued;
-    }
+  const auto now = static_cast<int64_t>(record.now);
+  const auto ago = [&](uint64_t scheduler_time) {
+    return now - (static_cast<int64_t>(scheduler_time) + clock_distance);
+  };
+  OpenCycle cycle;
+  // An account that was opened in the middle of a run has not left its CPU since.
+  if (ledger.phase == PROFD_PHASE_ON_CPU && record.on_cpu != 0) {
+    cycle.on_cpu_ns = open_ns;
+    return cycle;
   }
+  int64_t on_cpu = static_cast<int64_t>(books.exec_runtime - ledger.exec_runtime);
+  int64_t queued = static_cast<int64_t>(books.run_delay - ledger.run_delay);
+  const bool runnable = record.state == kTaskRunning || (record.state & kTaskWakingOrNew) != 0;
+  const bool clock_known = clock_distance != 0;
+  if (record.on_cpu != 0 && clock_known && ago(books.last_arrival) <= open_ns) {
+    // The books are as of the last scheduler tick; it has run since it arrived.
+    on_cpu = std::max(on_cpu, ago(books.last_arrival));
+  } else if (runnable && record.on_cpu == 0 && clock_known && books.last_queued != 0) {
+    queued += std::max<int64_t>(0, ago(books.last_queued));
+  }
+  cycle.on_cpu_ns = std::clamp<int64_t>(on_cpu, 0, open_ns);
+  cycle.queued_ns = std::clamp<int64_t>(queued, 0, open_ns - cycle.on_cpu_ns);
+  cycle.wait_ns = open_ns - cycle.on_cpu_ns - cycle.queued_ns;
+  return cycle;
 }
 
 LedgerDelta Plus(const LedgerDelta& a, const LedgerDelta& b, int64_t sign) {
@@ -88,17 +81,35 @@ LedgerDelta Plus(const LedgerDelta& a, const LedgerDelta& b, int64_t sign) {
   return sum;
 }
 
+// By the books where they are kept, else as many as the ledger saw.
+int64_t SwitchesOf(const LedgerDelta& delta, bool books) {
+  if (books) return delta.voluntary_switches + delta.involuntary_switches;
+  return std::accumulate(delta.waits.begin(), delta.waits.end(), int64_t{0});
+}
+
 int64_t Since(uint64_t now, uint64_t base) { return static_cast<int64_t>(now - base); }
 
 }  // namespace
 
-LedgerDelta TotalsOf(const profd_thread_record& record, const profd_books& base,
-                     const AccountLayers& layers) {
+LedgerDelta ExactTotals(const profd_thread_record& record, int64_t clock_distance) {
+  const profd_ledger& ledger = record.ledger;
+  const OpenCycle open = DivideOpenCycle(record, clock_distance);
   LedgerDelta totals;
-  const profd_books& books = record.books;
   totals.wall_ns = Since(record.now, record.begin);
-  if (layers.per_switch) AddSwitchLayer(record, totals);
-  if (!layers.books) return totals;
+  totals.on_cpu_ns = Since(ledger.exec_runtime, record.begin_exec) + open.on_cpu_ns;
+  for (size_t i = 0; i < kReasonCount; ++i) {
+    totals.off_ns[i] = static_cast<int64_t>(ledger.reasons[i].ns);
+    totals.waits[i] = static_cast<int64_t>(ledger.reasons[i].count);
+  }
+  totals.off_ns[kRunQueueIndex] += Since(ledger.run_delay, record.begin_delay) + open.queued_ns;
+  totals.off_ns[ReasonIndex(ledger.reason)] += open.wait_ns;
+  return totals;
+}
+
+LedgerDelta BookTotals(const profd_thread_record& record, const profd_books& base) {
+  const profd_books& books = record.books;
+  LedgerDelta totals;
+  totals.wall_ns = Since(record.now, record.begin);
   totals.books_on_cpu_ns = Since(books.exec_runtime, base.exec_runtime);
   totals.books_runqueue_ns = Since(books.run_delay, base.run_delay);
   totals.voluntary_switches = Since(books.nvcsw, base.nvcsw);
@@ -107,11 +118,9 @@ LedgerDelta TotalsOf(const profd_thread_record& record, const profd_books& base,
   totals.major_faults = Since(books.maj_flt, base.maj_flt);
   totals.read_bytes = Since(books.read_bytes, base.read_bytes);
   totals.write_bytes = Since(books.write_bytes, base.write_bytes);
-  if (!layers.per_switch) {
-    totals.on_cpu_ns = totals.books_on_cpu_ns;
-    totals.off_ns[kRunQueueIndex] = totals.books_runqueue_ns;
-    totals.unattributed_ns = totals.wall_ns - totals.on_cpu_ns - totals.books_runqueue_ns;
-  }
+  totals.on_cpu_ns = totals.books_on_cpu_ns;
+  totals.off_ns[kRunQueueIndex] = totals.books_runqueue_ns;
+  totals.unattributed_ns = totals.wall_ns - totals.on_cpu_ns - totals.books_runqueue_ns;
   return totals;
 }
 
@@ -136,7 +145,7 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
   news_.push_back(thread.info);
 }
 
-void Accounts::Apply(const profd_thread_record& record) {
+void Accounts::Apply(const profd_thread_record& record, int64_t clock_distance) {
   // A zombie, until its parent waits for it: its last account is a record of its own.
   if (record.type == PROFD_RECORD_THREAD && (record.state & kTaskDead) != 0) return;
   const ThreadId id{record.thread_id};
@@ -145,31 +154,99 @@ void Accounts::Apply(const profd_thread_record& record) {
   if (fresh) {
     thread.info.id = id;
     // A thread seen from its creation on began with empty books; any other is watched from here.
-    if (record.born == 0) thread.base = record.books;
+    if (record.born == 0) {
+      thread.base = record.books;
+      thread.base.exec_runtime = record.begin_exec;
+      thread.base.run_delay = record.begin_delay;
+    }
   }
   if (thread.dead) return;
   thread.seen = true;
   thread.unseen = 0;
   thread.dead = record.type == PROFD_RECORD_DEAD;
   thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
-  thread.current = TotalsOf(record, thread.base, layers_);
+  thread.target = record.target_id;
+
+  LedgerDelta exact = ExactTotals(record, clock_distance);
+  LedgerDelta books;
+  if (books_) {
+    books = BookTotals(record, thread.base);
+  } else {
+    books.wall_ns = exact.wall_ns;
+  }
+  const LedgerDelta step = Step(thread, record, clock_distance, exact, books);
+  thread.pending = Plus(thread.pending, step, 1);
+  thread.exact = std::move(exact);
+  thread.books = std::move(books);
+  thread.last_now = record.now;
+  thread.armed_at = record.armed_at;
   Identify(thread, record);
+}
+
+LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
+                           int64_t clock_distance, const LedgerDelta& exact,
+                           const LedgerDelta& books) {
+  LedgerDelta step = Plus(books, thread.books, -1);
+  // The ledger tells of all the time since the last record only if it has gone on all the while.
+  const bool went_on = record.armed_at != 0 && (thread.last_now != 0
+                                                    ? record.armed_at == thread.armed_at
+                                                    : record.armed_at <= record.begin);
+  if (!went_on) {
+    if (!books_) return step;
+    step.on_cpu_ns -= thread.ahead_on_cpu;
+    step.off_ns[kRunQueueIndex] -= thread.ahead_queued;
+    step.unattributed_ns += thread.ahead_on_cpu + thread.ahead_queued;
+    thread.ahead_on_cpu = thread.ahead_queued = 0;
+    thread.missing = thread.missed;
+    return step;
+  }
+  const LedgerDelta by_ledger = Plus(exact, thread.exact, -1);
+  step.on_cpu_ns = by_ledger.on_cpu_ns;
+  step.off_ns = by_ledger.off_ns;
+  step.waits = by_ledger.waits;
+  step.unattributed_ns = 0;
+  CountUnseen(thread, step);
+  const OpenCycle open = DivideOpenCycle(record, clock_distance);
+  thread.ahead_on_cpu =
+      open.on_cpu_ns - Since(record.books.exec_runtime, record.ledger.exec_runtime);
+  thread.ahead_queued = open.queued_ns - Since(record.books.run_delay, record.ledger.run_delay);
+  if (record.on_cpu == 0 && ReasonIndex(record.ledger.reason) == kRunQueueIndex) {
+    thread.ahead_queued += open.wait_ns;
+  }
+  return step;
+}
+
+// A thread that is read in the middle of a switch has one more in the books for a moment.
+void Accounts::CountUnseen(Thread& thread, const LedgerDelta& step) {
+  if (!books_) return;
+  int64_t waits = 0;
+  for (const int64_t count : step.waits) waits += count;
+  const int64_t before = thread.missing;
+  thread.missing += step.voluntary_switches + step.involuntary_switches - waits;
+  const int64_t lasting = std::min(before, thread.missing) - thread.missed;
+  if (lasting <= 0) return;
+  thread.missed += lasting;
+  switches_unseen_ += static_cast<uint64_t>(lasting);
 }
 
 void Accounts::Finish(ProfileDelta& delta) {
   delta.threads = std::move(news_);
   news_.clear();
+  std::map<uint32_t, TargetActivity> activity;
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;
     if (thread.seen) {
-      delta.ledgers.push_back({it->first, Plus(thread.current, thread.last, -1)});
-      thread.last = thread.current;
+      delta.ledgers.push_back({it->first, thread.pending});
+      TargetActivity& of_target = activity[thread.target];
+      of_target.switches += SwitchesOf(thread.pending, books_);
+      ++of_target.threads;
+      thread.pending = {};
     } else {
       ++thread.unseen;
     }
     if (!thread.dead && thread.unseen == kVanishedAfterDrains) {
       // Without the per-switch layer the account made at the start of the exit is the last one.
-      if (layers_.per_switch || !thread.exiting) ++vanished_;
+      if (thread.armed_at != 0 || !thread.exiting) ++vanished_;
       thread.info.exited = true;
       delta.threads.push_back(thread.info);
     }
@@ -180,6 +257,16 @@ void Accounts::Finish(ProfileDelta& delta) {
       ++it;
     }
   }
+  activity_.clear();
+  for (const auto& [target, did] : activity) {
+    activity_.push_back(did);
+    activity_.back().target = target;
+  }
+}
+
+uint32_t Accounts::TargetOf(ThreadId id) const {
+  const auto it = threads_.find(id);
+  return it != threads_.end() ? it->second.target : 0;
 }
 
 bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }

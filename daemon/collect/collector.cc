@@ -26,26 +26,29 @@ constexpr int64_t kTrimInterval = 120 * kSecond;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int kTickNice = -11;
+// A fetch drains between seconds; the governor judges by whole ones.
+constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
 constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
-
-CollectorCost Minus(const CollectorCost& a, const CollectorCost& b) {
-  return {.daemon_cpu_ns = a.daemon_cpu_ns - b.daemon_cpu_ns,
-          .tick_cpu_ns = a.tick_cpu_ns - b.tick_cpu_ns,
-          .drain_cpu_ns = a.drain_cpu_ns - b.drain_cpu_ns,
-          .in_path_ns = a.in_path_ns - b.in_path_ns,
-          .switches = a.switches - b.switches};
-}
 
 }  // namespace
 
-Collector::Collector(CollectorOptions options, Store* store)
+Collector::Collector(CollectorOptions options, Store* store, CpuUse* cpu_use)
     : options_(std::move(options)),
       store_(store),
-      accounts_({.books = options_.books, .per_switch = options_.per_switch}) {}
+      cpu_use_(cpu_use),
+      visits_(std::random_device{}()),
+      // Without the books nothing would tell how long threads ran while the layer is shed.
+      switch_source_(options_.per_switch && options_.books),
+      tick_source_(options_.tick_interval_ns),
+      governor_(options_.budgets),
+      accounts_(options_.books) {
+  if (options_.per_switch) governor_.AddSource(&switch_source_);
+  if (options_.tick) governor_.AddSource(&tick_source_);
+}
 
 absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(CollectorOptions options,
-                                                             Store* store) {
-  std::unique_ptr<Collector> collector(new Collector(std::move(options), store));
+                                                             Store* store, CpuUse* cpu_use) {
+  std::unique_ptr<Collector> collector(new Collector(std::move(options), store, cpu_use));
   RETURN_IF_ERROR(collector->Init());
   return collector;
 }
@@ -56,7 +59,8 @@ absl::Status Collector::Init() {
   const bool everything = options_.selectors.empty();
   ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
                                             .default_target = everything ? kEveryProcess : 0}));
-  modules_ = std::make_unique<Modules>(kernel_.get(), options_.rule_limit_bytes);
+  tick_source_.SetByList(kernel_->ticks_by_list());
+  modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes);
   targets_ = std::make_unique<Targets>(kernel_.get(), options_.selectors);
   RETURN_IF_ERROR(targets_->MarkRunning());
 
@@ -74,6 +78,8 @@ absl::Status Collector::Init() {
   }
   // What lies before the first tick is a delta of its own, without the tick layer.
   RETURN_IF_ERROR(Drain());
+  governed_ = last_;
+  governed_ns_ = last_drain_ns_;
   if (options_.tick) {
     schedule_ = std::make_unique<TickSchedule>(options_.tick_interval_ns, MonotonicNs(),
                                                std::random_device{}());
@@ -167,14 +173,24 @@ void Collector::Run() {
 
 void Collector::Tick() {
   const int64_t cpu = ThreadCpuNs();
-  const absl::Status status = kernel_->Tick(options_.tick_interval_ns, schedule_->next_ns());
-  if (!status.ok()) {
-    spdlog::error("tick failed: {}", status.ToString());
-  }
+  const absl::Status status =
+      kernel_->ticks_by_list()
+          ? VisitThreads()
+          : kernel_->Tick(schedule_->interval_ns(), schedule_->next_ns());
+  if (!status.ok()) spdlog::error("tick failed: {}", status.ToString());
   ++ticks_;
   PollEvents();
   schedule_->Advance(MonotonicNs());
   tick_cpu_ns_ += ThreadCpuNs() - cpu;
+}
+
+absl::Status Collector::VisitThreads() {
+  // Threads that were born since the last tick are visited by this one.
+  PollEvents();
+  const std::span<profd_visit> visits = visits_.Next(schedule_->interval_ns());
+  const absl::Status status = kernel_->TickListed(visits, schedule_->next_ns());
+  visits_.Learn();
+  return status;
 }
 
 void Collector::PollEvents() {
@@ -192,7 +208,9 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   if (auto* stack = std::get_if<StackTrace>(&*record)) {
     stacks_.push_back(std::move(*stack));
   } else if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
-    accounts_.Apply(*thread);
+    accounts_.Apply(*thread, kernel_->ClockDistance());
+  } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
+    visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
@@ -205,9 +223,13 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
 }
 
 void Collector::ReadAccounts() {
-  const absl::Status status = kernel_->DrainThreads([this](std::span<const uint8_t> bytes) {
+  const int64_t clock_distance = kernel_->ClockDistance();
+  const absl::Status status = kernel_->DrainThreads([&](std::span<const uint8_t> bytes) {
     if (auto record = DecodeRecord(bytes); record.ok()) {
-      if (const auto* thread = std::get_if<profd_thread_record>(&*record)) accounts_.Apply(*thread);
+      if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
+        accounts_.Apply(*thread, clock_distance);
+        visits_.Add(ThreadId{thread->thread_id}, thread->kernel_tid);
+      }
     }
   });
   Expect(status);
@@ -226,9 +248,9 @@ absl::Status Collector::Drain() {
   ProfileDelta delta;
   delta.begin_ns = last_drain_ns_;
   delta.books_on = options_.books;
-  delta.switch_on = options_.per_switch;
+  delta.switch_on = kernel_->switch_on();
   delta.tick_on = schedule_ != nullptr;
-  delta.tick_interval_ns = delta.tick_on ? options_.tick_interval_ns : 0;
+  delta.tick_interval_ns = delta.tick_on ? schedule_->interval_ns() : 0;
   PollEvents();
   ReadAccounts();
   accounts_.Finish(delta);
@@ -264,10 +286,19 @@ absl::Status Collector::Drain() {
   delta.ticks_missed = measured.missed - last_.missed;
   delta.walks = static_cast<int64_t>(measured.tick.walks - last_.tick.walks);
   delta.torn_walks = static_cast<int64_t>(measured.tick.torn - last_.tick.torn);
-  delta.cost = Minus(measured.cost, last_.cost);
+  delta.cost = CostSince(measured.cost, last_.cost);
+  delta.cost.targets = DivideCost(delta.cost, Activity(delta.samples));
+  CollectorCost by_target;
+  by_target.targets = delta.cost.targets;
+  AddCost(by_target, &target_costs_);
   for (size_t i = 0; i < kLossCount; ++i) delta.losses[i] = measured.losses[i] - last_.losses[i];
   delta.lost_weight_ns = static_cast<int64_t>(delta.losses[PROFD_LOSS_COUNTERS_FULL_NS]);
   last_ = measured;
+  if (delta.end_ns - governed_ns_ >= kGovernorInterval) {
+    Govern(measured);
+    governed_ = measured;
+    governed_ns_ = delta.end_ns;
+  }
   Publish(measured);
   drain_cpu_ns_ += ThreadCpuNs() - cpu;
   return store_->Append(std::move(delta));
@@ -283,6 +314,7 @@ Collector::Baseline Collector::Measure() {
   uint64_t misses = 0;
   for (const ProgramMisses& program : kernel_->Misses()) misses += program.recursion_misses;
   set(Loss::kRecursionMisses, misses);
+  now.losses[PROFD_LOSS_SWITCH_UNSEEN] = accounts_.switches_unseen();
   set(Loss::kThreadVanished, accounts_.vanished());
   set(Loss::kModuleUnreadable, modules_->unreadable());
   set(Loss::kRulesFull, modules_->over_limit());
@@ -290,35 +322,86 @@ Collector::Baseline Collector::Measure() {
   now.tick = kernel_->TickStats();
   now.ticks = ticks_;
   now.missed = schedule_ ? schedule_->missed() : 0;
-  const profd_switch_cost cost = kernel_->SwitchCost();
-  const uint64_t timed = cost.timed - switch_cost_.timed;
-  if (timed != 0) {
-    // Switches since the last drain, each at the mean of those that were timed.
-    in_path_ns_ += static_cast<double>(cost.timed_ns - switch_cost_.timed_ns) /
-                   static_cast<double>(timed) *
-                   static_cast<double>(cost.switches - switch_cost_.switches);
-    switch_cost_ = cost;
-  }
+  now.idle_ticks = kernel_->ticks_by_list() ? visits_.idle_ticks()
+                                            : static_cast<int64_t>(now.tick.repeats);
+  now.switch_cost = kernel_->SwitchCost();
+  for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
               .tick_cpu_ns = tick_cpu_ns_,
               .drain_cpu_ns = drain_cpu_ns_,
-              .in_path_ns = static_cast<int64_t>(in_path_ns_),
-              .switches = static_cast<int64_t>(cost.switches)};
+              .rules_cpu_ns = cpu_use_->rules,
+              .answers_cpu_ns = cpu_use_->answers,
+              .in_path_ns = static_cast<int64_t>(now.switch_cost.timed_ns * PROFD_COST_SAMPLE),
+              .switches = switches_,
+              .targets = {}};
   return now;
+}
+
+std::vector<TargetActivity> Collector::Activity(const std::vector<Sample>& samples) const {
+  std::vector<TargetActivity> activity = accounts_.activity();
+  for (const Sample& sample : samples) {
+    const uint32_t target = accounts_.TargetOf(sample.key.thread);
+    for (TargetActivity& a : activity) a.ticks += a.target == target ? sample.ticks : 0;
+  }
+  return activity;
+}
+
+void Collector::Govern(const Baseline& now) {
+  const double seconds = static_cast<double>(last_drain_ns_ - governed_ns_) / kSecond;
+  const CollectorCost cost = CostSince(now.cost, governed_.cost);
+  switch_source_.Learn(seconds, cost.switches, now.switch_cost);
+  tick_source_.Learn({.seconds = seconds,
+                      .tick_cpu_ns = cost.tick_cpu_ns,
+                      .drain_cpu_ns = cost.drain_cpu_ns,
+                      .ticks = now.ticks - governed_.ticks,
+                      .walks = static_cast<int64_t>(now.tick.walks - governed_.tick.walks),
+                      .repeats = static_cast<int64_t>(now.tick.repeats - governed_.tick.repeats),
+                      .idle_ticks = now.idle_ticks - governed_.idle_ticks});
+  for (const GovernedSource* source : governor_.Step()) {
+    const std::string given_up = source->GivenUpAt(source->level());
+    spdlog::info("governor: {}: {}", source->name(), given_up.empty() ? "gives everything again" : given_up);
+  }
+  if (schedule_) {
+    schedule_->SetInterval(tick_source_.IntervalAt(tick_source_.level()));
+    visits_.SetLongestStride(tick_source_.StrideAt(tick_source_.level()));
+  }
+  const bool switch_on = options_.per_switch && switch_source_.level() == 0;
+  if (switch_on == kernel_->switch_on()) return;
+  Expect(kernel_->SetSwitchLayer(switch_on));
+  // Ledgers go on from here, not from the next second.
+  if (switch_on) ReadAccounts();
+}
+
+GovernorState Collector::GovernorNow() const {
+  GovernorState state;
+  state.target_budget = governor_.budgets().target;
+  state.daemon_budget = governor_.budgets().daemon;
+  state.changes = governor_.changes();
+  for (const GovernedSource* source : governor_.sources()) {
+    state.sources.push_back({.name = source->name(),
+                             .in_path = source->payer() == Payer::kTarget,
+                             .level = static_cast<uint32_t>(source->level()),
+                             .given_up = source->GivenUpAt(source->level()),
+                             .cost = source->CostAt(source->level()),
+                             .whole_cost = source->CostAt(0)});
+  }
+  return state;
 }
 
 void Collector::Publish(const Baseline& now) {
   CollectorState state;
-  state.tick_interval_ns = options_.tick ? options_.tick_interval_ns : 0;
+  state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
   const auto note = [](bool on) { return std::string(on ? "" : "disabled by --disable"); };
   state.layers = {{"books", options_.books, note(options_.books)},
-                  {"switch", options_.per_switch, note(options_.per_switch)},
+                  {"switch", kernel_->switch_on(),
+                   switch_source_.level() > 0 ? "shed by the governor, to keep the budget"
+                                              : note(options_.per_switch)},
                   {"tick", options_.tick, note(options_.tick)}};
   if (targets_->everything()) {
-    state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0});
+    state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});
   }
   for (const Selector& selector : targets_->selectors()) {
-    state.targets.push_back({.selector = selector.text(), .pids = {}, .threads = 0});
+    state.targets.push_back({.selector = selector.text(), .pids = {}, .threads = 0, .cost = {}});
   }
   for (const Accounts::TargetThreads& entry : accounts_.ByTarget()) {
     if (entry.target == 0 || entry.target > state.targets.size()) continue;
@@ -326,8 +409,15 @@ void Collector::Publish(const Baseline& now) {
     target.pids.push_back(entry.pid);
     target.threads += entry.threads;
   }
+  for (const TargetCost& cost : target_costs_.targets) {
+    if (cost.target != 0 && cost.target <= state.targets.size()) {
+      state.targets[cost.target - 1].cost = cost;
+    }
+  }
+  state.governor = GovernorNow();
   state.losses = now.losses;
   state.cost = now.cost;
+  state.cost.targets = target_costs_.targets;
   state.threads = static_cast<uint32_t>(accounts_.live_threads());
   state.kernel_map_bytes = kernel_->MapBytes(state.threads);
   for (const ProgramMisses& program : kernel_->Misses()) {

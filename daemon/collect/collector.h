@@ -11,10 +11,14 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "daemon/base/cpu_use.h"
 #include "daemon/base/fd.h"
 #include "daemon/collect/accounts.h"
 #include "daemon/collect/control.h"
+#include "daemon/collect/governor.h"
+#include "daemon/collect/sources.h"
 #include "daemon/collect/tick_schedule.h"
+#include "daemon/collect/visits.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
 #include "daemon/target/modules.h"
@@ -28,6 +32,7 @@ struct CollectorOptions {
   bool books = true;
   bool per_switch = true;
   bool tick = true;
+  Budgets budgets;
   uint64_t rule_limit_bytes = 48u << 20;
   std::vector<std::string> missing;  // for `status`: features that do not work, and why
 };
@@ -35,9 +40,10 @@ struct CollectorOptions {
 class Collector final : public CollectorControl {
  public:
   // Loads the kernel side, marks the targets, waits for the rules of what they run, and starts.
-  // `store` must outlive this. Errors: NotFound for a PID that does not exist, and what the kernel
+  // `store` and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and what the kernel
   // refuses.
-  static absl::StatusOr<std::unique_ptr<Collector>> Create(CollectorOptions options, Store* store);
+  static absl::StatusOr<std::unique_ptr<Collector>> Create(CollectorOptions options, Store* store,
+                                                           CpuUse* cpu_use);
   ~Collector() override;
 
   absl::Status DrainNow() override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -52,12 +58,15 @@ class Collector final : public CollectorControl {
     profd_tick_stats tick{};
     int64_t missed = 0;
     int64_t ticks = 0;
+    profd_switch_cost switch_cost{};
+    int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
   };
 
-  Collector(CollectorOptions options, Store* store);
+  Collector(CollectorOptions options, Store* store, CpuUse* cpu_use);
   absl::Status Init();
   void Run();
   void Tick();
+  absl::Status VisitThreads();
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
   absl::Status Drain();
@@ -66,9 +75,15 @@ class Collector final : public CollectorControl {
   bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
   Baseline Measure();
+  // What each target did since the last drain.
+  std::vector<TargetActivity> Activity(const std::vector<Sample>& samples) const;
+  // Once a second: lets the governor see what it cost, and does what it says.
+  void Govern(const Baseline& now);
+  GovernorState GovernorNow() const;
 
   const CollectorOptions options_;
   Store* const store_;
+  CpuUse* const cpu_use_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<Targets> targets_;
@@ -76,6 +91,12 @@ class Collector final : public CollectorControl {
 
   // The collector's thread alone.
   std::unique_ptr<TickSchedule> schedule_;
+  Visits visits_;
+  SwitchSource switch_source_;
+  TickSource tick_source_;
+  Governor governor_;
+  Baseline governed_;  // as of the governor's last step
+  int64_t governed_ns_ = 0;
   Accounts accounts_;
   std::vector<StackTrace> stacks_;
   Baseline last_;
@@ -86,8 +107,8 @@ class Collector final : public CollectorControl {
   int64_t ticks_ = 0;
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
-  profd_switch_cost switch_cost_{};
-  double in_path_ns_ = 0;
+  int64_t switches_ = 0;
+  CollectorCost target_costs_;  // the targets' parts since start; nothing else of it
   uint64_t drain_failures_ = 0;
   uint64_t bad_records_ = 0;
 

@@ -60,6 +60,8 @@ absl::StatusOr<Record> DecodeRecord(std::span<const uint8_t> bytes) {
       return Fixed<profd_exec_record>(bytes);
     case PROFD_RECORD_MODULE:
       return Fixed<profd_module_record>(bytes);
+    case PROFD_RECORD_BORN:
+      return Fixed<profd_born_record>(bytes);
     default:
       return absl::InvalidArgumentError(absl::StrCat("record of unknown type ", type));
   }

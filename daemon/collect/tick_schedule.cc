@@ -3,7 +3,9 @@
 namespace profd {
 
 TickSchedule::TickSchedule(int64_t interval_ns, int64_t origin_ns, uint64_t seed)
-    : interval_ns_(interval_ns), stratum_ns_(origin_ns), random_(seed) {
+    : interval_ns_(interval_ns),
+      next_interval_ns_(interval_ns),
+      stratum_ns_(origin_ns), random_(seed) {
   Choose();
 }
 
@@ -14,6 +16,7 @@ void TickSchedule::Choose() {
 
 void TickSchedule::Advance(int64_t now_ns) {
   stratum_ns_ += interval_ns_;
+  interval_ns_ = next_interval_ns_;
   const int64_t behind = (now_ns - stratum_ns_) / interval_ns_;
   if (behind > 0) {
     missed_ += behind;

@@ -17,13 +17,17 @@ class TickSchedule {
   // The tick was done at `now_ns`. Strata whose instant has passed meanwhile are missed: a tick
   // made up for later would not be at a random instant.
   void Advance(int64_t now_ns);
+  // The length of the strata after the present one. > 0.
+  void SetInterval(int64_t interval_ns) { next_interval_ns_ = interval_ns; }
   int64_t missed() const { return missed_; }
+  // Of the stratum that next_ns() lies in: what the tick weighs.
   int64_t interval_ns() const { return interval_ns_; }
 
  private:
   void Choose();
 
-  const int64_t interval_ns_;
+  int64_t interval_ns_;
+  int64_t next_interval_ns_;
   int64_t stratum_ns_;  // start of the stratum of next_ns_
   int64_t next_ns_ = 0;
   int64_t missed_ = 0;

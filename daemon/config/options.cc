@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -53,10 +55,25 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
       absl::StrCat("\"", text, "\" is not a duration; write a number and ns, us, ms or s"));
 }
 
+absl::StatusOr<double> ParseBudget(const std::string& text) {
+  if (text == "off") return std::numeric_limits<double>::infinity();
+  absl::string_view number = text;
+  double percent = 0;
+  if (absl::ConsumeSuffix(&number, "%") && !number.empty() &&
+      absl::c_all_of(number, [](char c) { return absl::ascii_isdigit(c) || c == '.'; }) &&
+      absl::SimpleAtod(number, &percent) && percent > 0 && percent <= 100) {
+    return percent / 100;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", text, "\" is not a budget; write a percentage of one CPU such as 1%, or off"));
+}
+
 ParsedOptions ParseOptions(int argc, char** argv) {
   ParsedOptions parsed;
   Options& options = parsed.options;
   std::string tick = "10ms";
+  std::string budget = "1%";
+  std::string daemon_budget = "2%";
   std::vector<std::string> disabled;
   CLI::App app("Always-on profiler of what processes wait for. Ask it with profctl.", "profd");
   app.footer(kFooter);
@@ -71,6 +88,16 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--tick", tick, "Mean interval at which stacks of waiting threads are taken")
       ->type_name("DURATION")
+      ->capture_default_str();
+  app.add_option("--budget", budget,
+                 "What profiling may cost in the path of the targets, of one CPU. Above it the "
+                 "per-switch layer is shed until it fits again; off: never")
+      ->type_name("PERCENT|off")
+      ->capture_default_str();
+  app.add_option("--daemon-budget", daemon_budget,
+                 "What ticks and drains may cost, of one CPU. Above it threads are visited less "
+                 "often; off: never")
+      ->type_name("PERCENT|off")
       ->capture_default_str();
   app.add_option("--disable", disabled,
                  "Leave a layer out: books (the kernel's own totals), switch (exact time by "
@@ -99,6 +126,16 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     return parsed;
   }
   options.tick_ns = *tick_ns;
+  for (const auto& [name, text, value] :
+       {std::tuple{"--budget", budget, &options.budget},
+        std::tuple{"--daemon-budget", daemon_budget, &options.daemon_budget}}) {
+    const auto share = ParseBudget(text);
+    if (!share.ok()) {
+      parsed.exit_code = UsageError(absl::StrCat(name, ": ", share.status().message()));
+      return parsed;
+    }
+    *value = *share;
+  }
   for (const std::string& layer : disabled) {
     if (layer == "books") options.books = false;
     if (layer == "switch") options.per_switch = false;

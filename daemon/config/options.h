@@ -18,11 +18,17 @@ struct Options {
   bool books = true;
   bool per_switch = true;
   bool tick = true;
+  double budget = 0.01;  // shares of one CPU; infinite: none
+  double daemon_budget = 0.02;
   std::string log_level = "info";
 };
 
 // A duration such as "10ms", "500us", "2s", in ns. InvalidArgument for anything else.
 absl::StatusOr<int64_t> ParseDuration(const std::string& text);
+
+// A share such as "1%" or "0.5%", as a number; "off" is infinite. InvalidArgument for anything
+// else, and for shares that are not above 0 or above 100%.
+absl::StatusOr<double> ParseBudget(const std::string& text);
 
 // What the command line says, or the exit code when there is nothing left to do: 0 after --help and
 // --version, 2 for usage that is wrong (one line on stderr says what).

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bpf/profd.skel.h"
+#include "bpf/profd_plain.skel.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -80,10 +81,54 @@ uint64_t MapMemory(int fd) {
   return 0;
 }
 
+using UniqueSkeleton = std::unique_ptr<profd_bpf, SkeletonDeleter>;
+
+// Opens the skeleton, of the object that names no kernel functions if `plain` is set. Both hold the
+// same programs, maps and globals, in the same order.
+UniqueSkeleton Open(bool plain) {
+  if (!plain) return UniqueSkeleton(profd_bpf__open());
+  UniqueSkeleton skeleton(static_cast<profd_bpf*>(calloc(1, sizeof(profd_bpf))));
+  if (!skeleton || profd_bpf__create_skeleton(skeleton.get()) != 0) return nullptr;
+  size_t size = 0;
+  skeleton->skeleton->data = profd_plain_bpf__elf_bytes(&size);
+  skeleton->skeleton->data_sz = size;
+  if (bpf_object__open_skeleton(skeleton->skeleton, nullptr) != 0) return nullptr;
+  return skeleton;
+}
+
+absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_list) {
+  UniqueSkeleton skeleton = Open(!tick_by_list);
+  if (!skeleton) return LoadError("open kernel programs", errno);
+  profd_bpf* s = skeleton.get();
+  s->rodata->default_target = options.default_target;
+  bpf_program__set_autoload(s->progs.on_switch, options.switch_layer);
+  bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
+  if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
+  return skeleton;
+}
+
+// A table with these rows; an empty fd for none.
+absl::StatusOr<UniqueFd> MakeRuleTable(std::span<const profd_rule> rows) {
+  if (rows.empty()) return UniqueFd();
+  LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+  UniqueFd table(bpf_map_create(BPF_MAP_TYPE_ARRAY, "profd_rules", sizeof(uint32_t),
+                                sizeof(profd_rule), static_cast<uint32_t>(rows.size()), &options));
+  if (!table.ok()) return ErrnoStatus("create a rule table", errno);
+  void* memory =
+      mmap(nullptr, rows.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
+  if (memory == MAP_FAILED) return ErrnoStatus("map a rule table", errno);
+  std::memcpy(memory, rows.data(), rows.size_bytes());
+  munmap(memory, rows.size_bytes());
+  return table;
+}
+
 }  // namespace
 
 void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+void VisitTableDeleter::operator()(profd_visit* table) const {
+  munmap(table, PROFD_MAX_VISITS * sizeof(profd_visit));
+}
 void SkeletonDeleter::operator()(profd_bpf* skeleton) const { profd_bpf__destroy(skeleton); }
 
 Kernel::Kernel(profd_bpf* skeleton) : skeleton_(skeleton) {}
@@ -91,24 +136,20 @@ Kernel::~Kernel() = default;
 
 absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& options) {
   libbpf_set_print(LogLibbpf);
-  profd_bpf* skeleton = profd_bpf__open();
-  if (skeleton == nullptr) return LoadError("open kernel programs", errno);
-  std::unique_ptr<Kernel> kernel(new Kernel(skeleton));
+  auto skeleton = Load(options, options.tick_by_list);
+  if (!skeleton.ok() && options.tick_by_list) {
+    spdlog::debug("no tick by list: {}", skeleton.status().ToString());
+    skeleton = Load(options, false);
+  }
+  RETURN_IF_ERROR(skeleton.status());
+  std::unique_ptr<Kernel> kernel(new Kernel(skeleton->release()));
   RETURN_IF_ERROR(kernel->Init(options));
   return kernel;
 }
 
 absl::Status Kernel::Init(const KernelOptions& options) {
   profd_bpf* s = skeleton_.get();
-  s->rodata->default_target = options.default_target;
-  if (!options.switch_layer) bpf_program__set_autoload(s->progs.on_switch, false);
-  if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
-
-  const uint32_t zero = 0;
-  const int even = bpf_map__fd(s->maps.counters_even);
-  if (bpf_map_update_elem(bpf_map__fd(s->maps.live_counters), &zero, &even, BPF_ANY) != 0) {
-    return ErrnoStatus("set the live epoch", errno);
-  }
+  switch_loaded_ = options.switch_layer;
   ring_.reset(ring_buffer__new(
       bpf_map__fd(s->maps.events),
       [](void* context, void* data, size_t size) {
@@ -118,7 +159,17 @@ absl::Status Kernel::Init(const KernelOptions& options) {
       },
       this, nullptr));
   if (!ring_) return ErrnoStatus("map the event ring", errno);
+  if (bpf_program__fd(s->progs.tick_list) >= 0) {
+    void* table = mmap(nullptr, PROFD_MAX_VISITS * sizeof(profd_visit), PROT_READ | PROT_WRITE,
+                       MAP_SHARED, bpf_map__fd(s->maps.visits), 0);
+    if (table == MAP_FAILED) return ErrnoStatus("map the table of visits", errno);
+    visit_table_.reset(static_cast<profd_visit*>(table));
+  }
+  return AttachAll();
+}
 
+absl::Status Kernel::AttachAll() {
+  profd_bpf* s = skeleton_.get();
   // Iterators first: the drain learns our PID namespace before any event names a PID.
   struct Iterator {
     bpf_program* program;
@@ -133,13 +184,27 @@ absl::Status Kernel::Init(const KernelOptions& options) {
     }
   }
   RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}));
-  std::vector<bpf_program*> programs = {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec};
-  if (options.switch_layer) programs.push_back(s->progs.on_switch);
-  for (bpf_program* program : programs) {
+  for (bpf_program* program : {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec}) {
     UniqueLink link(bpf_program__attach(program));
     if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
     links_.push_back(std::move(link));
   }
+  return SetSwitchLayer(true);
+}
+
+absl::Status Kernel::SetSwitchLayer(bool on) {
+  if (!switch_loaded_ || on == switch_on()) return absl::OkStatus();
+  if (!on) {
+    // First, so that what still runs touches no ledger.
+    skeleton_->bss->switch_epoch = 0;
+    switch_link_.reset();
+    return absl::OkStatus();
+  }
+  UniqueLink link(bpf_program__attach(skeleton_->progs.on_switch));
+  if (!link) return LoadError("attach on_switch", errno);
+  switch_link_ = std::move(link);
+  // Another epoch than before: ledgers go on when the next drain has armed them.
+  skeleton_->bss->switch_epoch = ++switch_epoch_;
   return absl::OkStatus();
 }
 
@@ -186,6 +251,21 @@ absl::Status Kernel::Tick(int64_t weight_ns, int64_t instant_ns) {
   return RunIterator(tick_link_, "tick", 0, {});
 }
 
+absl::Status Kernel::TickListed(std::span<profd_visit> visits, int64_t instant_ns) {
+  skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
+  const int program = bpf_program__fd(skeleton_->progs.tick_list);
+  while (!visits.empty()) {
+    const std::span<profd_visit> batch = visits.first(std::min<size_t>(visits.size(), PROFD_MAX_VISITS));
+    std::copy(batch.begin(), batch.end(), visit_table_.get());
+    skeleton_->bss->visit_count = static_cast<uint32_t>(batch.size());
+    LIBBPF_OPTS(bpf_test_run_opts, run);
+    if (bpf_prog_test_run_opts(program, &run) != 0) return ErrnoStatus("run the tick", errno);
+    std::copy_n(visit_table_.get(), batch.size(), batch.begin());
+    visits = visits.subspan(batch.size());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Kernel::AnnounceMappings() { return RunIterator(mappings_link_, "mappings", 0, {}); }
 
 absl::Status Kernel::DrainThreads(const RecordSink& sink) {
@@ -209,14 +289,9 @@ absl::Status Kernel::PollEvents(const RecordSink& sink) {
 absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.counters_even),
                        bpf_map__fd(skeleton_->maps.counters_odd)};
-  const uint32_t zero = 0;
-  const int idle = maps[live_epoch_];
-  const int live = maps[1 - live_epoch_];
-  // The update returns once no program can still be counting into the old map.
-  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.live_counters), &zero, &live, BPF_ANY) != 0) {
-    return ErrnoStatus("change the epoch", errno);
-  }
-  live_epoch_ = 1 - live_epoch_;
+  // The tick, which alone counts, runs on this thread: nobody counts now.
+  const int idle = maps[skeleton_->bss->live_epoch];
+  skeleton_->bss->live_epoch = 1 - skeleton_->bss->live_epoch;
 
   constexpr uint32_t kBatch = 1024;
   static thread_local std::vector<profd_sample_key> keys(kBatch);
@@ -264,40 +339,50 @@ absl::StatusOr<uint32_t> Kernel::ModuleIdOf(const profd_module_key& key) const {
   return module.module_id;
 }
 
-absl::Status Kernel::PublishRules(const profd_module_key& key, std::span<const profd_rule> rows) {
-  const int modules = bpf_map__fd(skeleton_->maps.modules);
-  profd_module module{};
-  if (bpf_map_lookup_elem(modules, &key, &module) != 0) {
-    return ErrnoStatus("look up a module", errno);
-  }
-  module.announced = 1;
-  module.state = PROFD_MODULE_NO_RULES;
-  if (!rows.empty()) {
-    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-    UniqueFd table(bpf_map_create(BPF_MAP_TYPE_ARRAY, "profd_rules", sizeof(uint32_t),
-                                  sizeof(profd_rule), static_cast<uint32_t>(rows.size()),
-                                  &options));
-    if (!table.ok()) return ErrnoStatus("create a rule table", errno);
-    void* memory =
-        mmap(nullptr, rows.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
-    if (memory == MAP_FAILED) return ErrnoStatus("map a rule table", errno);
-    std::memcpy(memory, rows.data(), rows.size_bytes());
-    munmap(memory, rows.size_bytes());
-    const uint32_t id = module.module_id;
-    const int fd = table.get();
-    if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.rule_tables), &id, &fd, BPF_ANY) != 0) {
-      return ErrnoStatus("publish a rule table", errno);
+std::vector<absl::Status> Kernel::PublishRules(std::span<const ModuleRules> modules) {
+  std::vector<absl::Status> results(modules.size());
+  std::vector<profd_module> states(modules.size());
+  std::vector<UniqueFd> tables(modules.size());
+  std::vector<uint32_t> ids;
+  std::vector<int> fds;
+  const int by_file = bpf_map__fd(skeleton_->maps.modules);
+  for (size_t i = 0; i < modules.size(); ++i) {
+    if (bpf_map_lookup_elem(by_file, &modules[i].key, &states[i]) != 0) {
+      results[i] = ErrnoStatus("look up a module", errno);
+      continue;
     }
-    rule_tables_.push_back(std::move(table));
-    rule_bytes_ += rows.size_bytes();
-    module.state = PROFD_MODULE_READY;
-    module.rows = static_cast<uint32_t>(rows.size());
+    auto table = MakeRuleTable(modules[i].rows);
+    results[i] = table.status();
+    if (!table.ok() || !table->ok()) continue;
+    tables[i] = *std::move(table);
+    ids.push_back(states[i].module_id);
+    fds.push_back(tables[i].get());
   }
-  // Last: the state makes the rows visible.
-  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
-    return ErrnoStatus("publish a module", errno);
+  auto count = static_cast<uint32_t>(ids.size());
+  LIBBPF_OPTS(bpf_map_batch_opts, options);
+  if (count != 0 && bpf_map_update_batch(bpf_map__fd(skeleton_->maps.rule_tables), ids.data(),
+                                         fds.data(), &count, &options) != 0) {
+    const absl::Status failed = ErrnoStatus("publish rule tables", errno);
+    for (size_t i = 0; i < modules.size(); ++i) {
+      if (tables[i].ok()) results[i] = failed;
+    }
   }
-  return absl::OkStatus();
+  for (size_t i = 0; i < modules.size(); ++i) {
+    if (!results[i].ok()) continue;
+    const bool has_rows = tables[i].ok();
+    states[i].announced = 1;
+    states[i].state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
+    states[i].rows = static_cast<uint32_t>(modules[i].rows.size());
+    if (has_rows) {
+      rule_bytes_ += modules[i].rows.size() * sizeof(profd_rule);
+      rule_tables_.push_back(std::move(tables[i]));
+    }
+    // Last: the state makes the rows visible.
+    if (bpf_map_update_elem(by_file, &modules[i].key, &states[i], BPF_EXIST) != 0) {
+      results[i] = ErrnoStatus("publish a module", errno);
+    }
+  }
+  return results;
 }
 
 absl::Status Kernel::ForgetModule(const profd_module_key& key) {
@@ -330,10 +415,13 @@ profd_tick_stats Kernel::TickStats() const {
 profd_switch_cost Kernel::SwitchCost() const {
   return SumPerCpu<profd_switch_cost>(bpf_map__fd(skeleton_->maps.switch_cost), 0,
                                       [](profd_switch_cost& sum, const profd_switch_cost& v) {
-                                        sum.switches += v.switches;
                                         sum.timed += v.timed;
                                         sum.timed_ns += v.timed_ns;
                                       });
+}
+
+int64_t Kernel::ClockDistance() const {
+  return static_cast<int64_t>(*static_cast<volatile uint64_t*>(&skeleton_->bss->clock_distance));
 }
 
 std::vector<ProgramMisses> Kernel::Misses() const {

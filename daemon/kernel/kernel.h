@@ -25,6 +25,8 @@ struct KernelOptions {
   bool switch_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
+  // Tell the tick whom to visit, where the kernel can be told.
+  bool tick_by_list = true;
 };
 
 struct LinkDeleter {
@@ -37,6 +39,12 @@ struct RingDeleter {
 };
 using UniqueRing = std::unique_ptr<ring_buffer, RingDeleter>;
 
+// The table through which a tick is told whom to visit, shared with the kernel.
+struct VisitTableDeleter {
+  void operator()(profd_visit* table) const;
+};
+using UniqueVisitTable = std::unique_ptr<profd_visit, VisitTableDeleter>;
+
 struct SkeletonDeleter {
   void operator()(profd_bpf* skeleton) const;
 };
@@ -44,6 +52,11 @@ struct SkeletonDeleter {
 struct ProgramMisses {
   std::string name;
   uint64_t recursion_misses = 0;
+};
+
+struct ModuleRules {
+  profd_module_key key{};
+  std::vector<profd_rule> rows;
 };
 
 using CounterEntry = std::pair<profd_sample_key, profd_sample_value>;
@@ -60,9 +73,18 @@ class Kernel {
   // No-op when it is one already. NotFound when it is gone.
   absl::Status Mark(int pidfd, uint32_t target);
 
+  // Turns the per-switch layer off, so that it costs nothing, or on. Ledgers stand still until the
+  // next DrainThreads after it came on. No-op without KernelOptions::switch_layer.
+  absl::Status SetSwitchLayer(bool on);
+  bool switch_on() const { return switch_link_ != nullptr; }
+
+  // Whether this kernel can be told which threads to visit.
+  bool ticks_by_list() const { return visit_table_ != nullptr; }
   // Looks at every target thread once; each sample found weighs `weight_ns`. `instant_ns` is when
   // the tick was due (monotonic).
   absl::Status Tick(int64_t weight_ns, int64_t instant_ns);
+  // Looks at the listed threads and says what became of it. Needs ticks_by_list().
+  absl::Status TickListed(std::span<profd_visit> visits, int64_t instant_ns);
 
   // Announces the executable mappings of all targets whose file is not known yet.
   absl::Status AnnounceMappings();
@@ -80,8 +102,10 @@ class Kernel {
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);
 
-  // For one other thread, the publisher. Gives a module its rules; empty `rows`: it has none.
-  absl::Status PublishRules(const profd_module_key& key, std::span<const profd_rule> rows);
+  // For one other thread, the publisher. Gives modules their rules; one with empty rows has none.
+  // A call takes some 10 ms however many there are: the kernel waits for all running programs.
+  // Returns a status for each.
+  std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules);
   // For the publisher. Asks to be told of the module again.
   absl::Status ForgetModule(const profd_module_key& key);
   // For the publisher. The id the kernel gave to a module.
@@ -91,6 +115,8 @@ class Kernel {
   std::vector<uint64_t> Losses() const;  // indexed by enum profd_loss
   profd_tick_stats TickStats() const;
   profd_switch_cost SwitchCost() const;
+  // How far our clock is ahead of the scheduler's, ns; 0: not known yet.
+  int64_t ClockDistance() const;
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
@@ -101,17 +127,21 @@ class Kernel {
  private:
   explicit Kernel(profd_bpf* skeleton);
   absl::Status Init(const KernelOptions& options);
+  absl::Status AttachAll();
   absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
                            const RecordSink& sink);
 
   std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
   std::vector<UniqueLink> links_;
+  UniqueLink switch_link_;
+  bool switch_loaded_ = false;
+  uint32_t switch_epoch_ = 0;
+  UniqueVisitTable visit_table_;
   UniqueLink tick_link_;
   UniqueLink drain_link_;
   UniqueLink mappings_link_;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;
-  int live_epoch_ = 0;
   uint64_t stacks_seen_ = 0;
   // Kept open for life: a rule table is never freed while a walk may be using it.
   std::vector<UniqueFd> rule_tables_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bpf/abi.h"
+#include "daemon/profile/cost.h"
 
 namespace profd {
 
@@ -124,14 +125,6 @@ const LossDescription& DescribeLoss(size_t loss);
 const char* ReasonName(Reason reason);
 // The synthetic frame for a walk that is not complete, e.g. "[no unwind rule]".
 const char* WalkName(WalkResult walk);
-
-struct CollectorCost {
-  int64_t daemon_cpu_ns = 0;
-  int64_t tick_cpu_ns = 0;
-  int64_t drain_cpu_ns = 0;
-  int64_t in_path_ns = 0;  // estimated from timed switches
-  int64_t switches = 0;
-};
 
 // Everything that one drain took out of the kernel.
 struct ProfileDelta {

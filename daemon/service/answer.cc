@@ -159,12 +159,23 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
   }
 }
 
+void FillTargetCost(const TargetCost& cost, v1::TargetCost* out) {
+  out->set_target(cost.target);
+  out->set_in_path_ns(cost.in_path_ns);
+  out->set_tick_cpu_ns(cost.tick_cpu_ns);
+  out->set_drain_cpu_ns(cost.drain_cpu_ns);
+  out->set_switches(Count(cost.switches));
+}
+
 void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_daemon_cpu_ns(cost.daemon_cpu_ns);
   out->set_in_path_ns(cost.in_path_ns);
   out->set_switches(Count(cost.switches));
   out->set_tick_cpu_ns(cost.tick_cpu_ns);
   out->set_drain_cpu_ns(cost.drain_cpu_ns);
+  out->set_rules_cpu_ns(cost.rules_cpu_ns);
+  out->set_answers_cpu_ns(cost.answers_cpu_ns);
+  for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
 }
 
 bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
@@ -208,6 +219,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
   trailer->set_complete_share(weight > 0 ? complete_weight / weight : 1);
   FillLosses(profile.losses, profile.lost_weight_ns, trailer->mutable_losses());
   FillCost(profile.cost, trailer->mutable_cost());
+  trailer->mutable_cost()->set_duration_ns(profile.covered.end_ns - profile.covered.begin_ns);
   return send(part);
 }
 

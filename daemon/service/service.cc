@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -76,12 +77,30 @@ void FillTargets(const CollectorState& state, v1::GetStatusResponse* response) {
     out->set_selector(CleanText(target.selector));
     out->mutable_pids()->Add(target.pids.begin(), target.pids.end());
     out->set_threads(target.threads);
+    FillTargetCost(target.cost, out->mutable_cost());
   }
   for (const std::string& missing : state.missing) response->add_missing(CleanText(missing));
   for (const ProgramState& program : state.programs) {
     v1::ProgramStatus* out = response->add_programs();
     out->set_name(CleanText(program.name));
     out->set_recursion_misses(program.recursion_misses);
+  }
+}
+
+void FillGovernor(const GovernorState& state, v1::Governor* governor) {
+  // Infinite, that is no budget, is told as 0.
+  const auto share = [](double budget) { return std::isfinite(budget) ? budget : 0; };
+  governor->set_target_budget(share(state.target_budget));
+  governor->set_daemon_budget(share(state.daemon_budget));
+  governor->set_changes(state.changes);
+  for (const SourceState& source : state.sources) {
+    v1::GovernedSource* out = governor->add_sources();
+    out->set_name(source.name);
+    out->set_in_path(source.in_path);
+    out->set_level(source.level);
+    out->set_given_up(source.given_up);
+    out->set_cost(source.cost);
+    out->set_whole_cost(source.whole_cost);
   }
 }
 
@@ -130,6 +149,7 @@ grpc::Status ProfilerService::Fetch(grpc::ServerContext* context, const v1::Fetc
             absl::StrCat(kMaxFetches, " fetches are running already; try again in a moment")};
   }
   const absl::Cleanup leave = [&] { slots_.Leave(context); };
+  const CpuUse::Scope scope(&sources_.cpu_use->answers);
   return ToGrpc(Answer(context, *request, writer));
 }
 
@@ -196,6 +216,8 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   for (size_t i = 0; i < kLossCount; i++) losses[i] += store_losses[i];
   FillLosses(losses, 0, response->mutable_losses());
   FillCost(state.cost, response->mutable_cost());
+  response->mutable_cost()->set_duration_ns(WallNs() - state.started_wall_ns);
+  FillGovernor(state.governor, response->mutable_governor());
   v1::Memory* memory = response->mutable_memory();
   memory->set_daemon_rss_bytes(ResidentBytes());
   memory->set_kernel_map_bytes(state.kernel_map_bytes);

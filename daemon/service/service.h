@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "daemon/base/cpu_use.h"
 #include "daemon/collect/control.h"
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
@@ -23,6 +24,7 @@ struct ServiceSources {
   const Store* store = nullptr;
   CollectorControl* collector = nullptr;
   const ModuleSource* modules = nullptr;
+  CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
 };
 

@@ -106,9 +106,19 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.daemon_cpu_ns);
   f(h.cost.tick_cpu_ns);
   f(h.cost.drain_cpu_ns);
+  f(h.cost.rules_cpu_ns);
+  f(h.cost.answers_cpu_ns);
   f(h.cost.in_path_ns);
   f(h.cost.switches);
   f(h.lost_weight_ns);
+}
+
+template <typename Target, typename F>
+void ForEachTargetNumber(Target& t, F f) {
+  f(t.in_path_ns);
+  f(t.tick_cpu_ns);
+  f(t.drain_cpu_ns);
+  f(t.switches);
 }
 
 void PutHeader(const DeltaHeader& h, std::string* out) {
@@ -117,6 +127,11 @@ void PutHeader(const DeltaHeader& h, std::string* out) {
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
   ForEachNumber(h, [out](int64_t v) { PutZigzag(v, out); });
+  PutVarint(h.cost.targets.size(), out);
+  for (const TargetCost& target : h.cost.targets) {
+    PutVarint(target.target, out);
+    ForEachTargetNumber(target, [out](int64_t v) { PutZigzag(v, out); });
+  }
   uint64_t mask = 0;
   for (size_t i = 0; i < kLossCount; i++) mask |= uint64_t{h.losses[i] != 0} << i;
   PutVarint(mask, out);
@@ -221,11 +236,27 @@ bool DeltaReader::ReadHeader() {
   header_.tick_on = (flags & kTickOn) != 0;
   bool ok = true;
   ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
-  if (!ok || !Varint(&mask)) return false;
+  if (!ok || !ReadTargetCosts() || !Varint(&mask)) return false;
   for (size_t i = 0; i < kLossCount; i++) {
     if ((mask >> i & 1) != 0 && !Varint(&header_.losses[i])) return false;
   }
   last_wall_ = length;
+  return true;
+}
+
+bool DeltaReader::ReadTargetCosts() {
+  uint64_t count;
+  // Each takes five bytes at least.
+  if (!Varint(&count) || count > rest_.size() / 5) return false;
+  header_.cost.targets.resize(count);
+  for (TargetCost& target : header_.cost.targets) {
+    uint64_t number;
+    if (!Varint(&number) || number > std::numeric_limits<uint32_t>::max()) return false;
+    target.target = static_cast<uint32_t>(number);
+    bool ok = true;
+    ForEachTargetNumber(target, [&](int64_t& v) { ok = ok && Zigzag(&v); });
+    if (!ok) return false;
+  }
   return true;
 }
 
@@ -323,14 +354,6 @@ void AddLedger(const LedgerDelta& delta, LedgerDelta* sum) {
   add(delta.major_faults, &sum->major_faults);
   add(delta.read_bytes, &sum->read_bytes);
   add(delta.write_bytes, &sum->write_bytes);
-}
-
-void AddCost(const CollectorCost& cost, CollectorCost* sum) {
-  sum->daemon_cpu_ns = WrappingAdd(sum->daemon_cpu_ns, cost.daemon_cpu_ns);
-  sum->tick_cpu_ns = WrappingAdd(sum->tick_cpu_ns, cost.tick_cpu_ns);
-  sum->drain_cpu_ns = WrappingAdd(sum->drain_cpu_ns, cost.drain_cpu_ns);
-  sum->in_path_ns = WrappingAdd(sum->in_path_ns, cost.in_path_ns);
-  sum->switches = WrappingAdd(sum->switches, cost.switches);
 }
 
 }  // namespace profd

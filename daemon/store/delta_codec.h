@@ -62,6 +62,7 @@ class DeltaReader {
  private:
   explicit DeltaReader(std::string_view blob) : rest_(blob) {}
   bool ReadHeader();
+  bool ReadTargetCosts();
   bool ReadRow(ThreadRow* row);
   bool ReadLedger(uint64_t form, uint64_t reason, LedgerDelta* ledger);
   bool ReadSample(bool idle, SiteSample* sample);
@@ -86,7 +87,6 @@ inline int64_t WrappingSubtract(int64_t a, int64_t b) {
 
 // sum += delta, field by field.
 void AddLedger(const LedgerDelta& delta, LedgerDelta* sum);
-void AddCost(const CollectorCost& cost, CollectorCost* sum);
 
 }  // namespace profd
 

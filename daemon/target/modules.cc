@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -20,11 +21,14 @@ namespace {
 constexpr size_t kQueueLimit = 4096;
 // Compiling a large file leaves this much free heap or more behind.
 constexpr size_t kTrimAbove = 65536;
+// Modules that are published together, at most, and as soon as they have this many rules.
+constexpr size_t kBatch = 128;
+constexpr size_t kBatchRows = 262'144;
 
 }  // namespace
 
-Modules::Modules(Kernel* kernel, uint64_t rule_limit)
-    : kernel_(kernel), rule_limit_(rule_limit), worker_([this] { Work(); }) {}
+Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit)
+    : kernel_(kernel), cpu_use_(cpu_use), rule_limit_(rule_limit), worker_([this] { Work(); }) {}
 
 Modules::~Modules() {
   {
@@ -52,17 +56,24 @@ void Modules::Work() {
     return stopping_ || !queue_.empty();
   };
   while (true) {
-    profd_module_record record;
+    std::vector<profd_module_record> records;
     {
       absl::MutexLock lock(&mutex_);
       busy_ = false;
       mutex_.Await(absl::Condition(&ready));
       if (stopping_) return;
-      record = queue_.front();
-      queue_.pop_front();
+      const auto end = queue_.begin() + static_cast<ptrdiff_t>(std::min(queue_.size(), kBatch));
+      records.assign(queue_.begin(), end);
+      queue_.erase(queue_.begin(), end);
       busy_ = true;
     }
-    Publish(record);
+    const CpuUse::Scope scope(&cpu_use_->rules);
+    Batch batch;
+    for (const profd_module_record& record : records) {
+      Compile(record, batch);
+      if (batch.rows >= kBatchRows) Publish(std::exchange(batch, {}));
+    }
+    Publish(std::move(batch));
   }
 }
 
@@ -92,12 +103,13 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   return module;
 }
 
-void Modules::Publish(const profd_module_record& record) {
+void Modules::Compile(const profd_module_record& record, Batch& batch) {
   const auto id = kernel_->ModuleIdOf(record.key);
   if (!id.ok()) return;
   const ModuleId module_id{static_cast<uint16_t>(*id)};
+  // Two walks can announce the same module before it is published.
+  if (std::find(batch.ids.begin(), batch.ids.end(), module_id) != batch.ids.end()) return;
   {
-    // Two walks can announce the same module before it is published.
     absl::MutexLock lock(&mutex_);
     if (modules_.contains(module_id)) return;
   }
@@ -110,27 +122,37 @@ void Modules::Publish(const profd_module_record& record) {
     return;
   }
   Module& module = *loaded;
-  bool over_limit = false;
-  if (kernel_->RuleBytes() + rows.size() * sizeof(profd_rule) > rule_limit_) {
-    over_limit = true;
+  if (kernel_->RuleBytes() + (batch.rows + rows.size()) * sizeof(profd_rule) > rule_limit_) {
+    module.over_limit = true;
     module.state.note = "left out: the memory limit for unwind rules is reached";
-    rows.clear();
-  }
-  if (const absl::Status status = kernel_->PublishRules(record.key, rows); !status.ok()) {
-    module.state.note = std::string(status.message());
-    spdlog::warn("{}: {}", module.state.identity.path, module.state.note);
+    rows = {};
   }
   module.state.rules = static_cast<uint32_t>(rows.size());
-  spdlog::debug("module {} {}: {} rules in {} ms{}{}", *id, module.state.identity.path, rows.size(),
-                (MonotonicNs() - begin) / 1'000'000, module.state.note.empty() ? "" : ": ",
-                module.state.note);
-  const bool trim = rows.size() > kTrimAbove;
-  rows = {};
+  spdlog::debug("module {} {}: {} rules in {} ms", *id, module.state.identity.path, rows.size(),
+                (MonotonicNs() - begin) / 1'000'000);
+  batch.rows += rows.size();
+  batch.ids.push_back(module_id);
+  batch.rules.push_back({.key = record.key, .rows = std::move(rows)});
+  batch.modules.push_back(std::move(module));
+}
+
+void Modules::Publish(Batch batch) {
+  if (batch.modules.empty()) return;
+  const std::vector<absl::Status> results = kernel_->PublishRules(batch.rules);
+  const bool trim = batch.rows > kTrimAbove;
+  batch.rules = {};
   if (trim) malloc_trim(0);
   absl::MutexLock lock(&mutex_);
-  unreadable_ += module.unreadable ? 1 : 0;
-  over_limit_ += over_limit ? 1 : 0;
-  modules_.emplace(module_id, std::move(module));
+  for (size_t i = 0; i < batch.modules.size(); ++i) {
+    Module& module = batch.modules[i];
+    if (!results[i].ok()) module.state.note = std::string(results[i].message());
+    if (!module.state.note.empty()) {
+      spdlog::debug("module {}: {}", module.state.identity.path, module.state.note);
+    }
+    unreadable_ += module.unreadable ? 1 : 0;
+    over_limit_ += module.over_limit ? 1 : 0;
+    modules_.emplace(batch.ids[i], std::move(module));
+  }
 }
 
 std::optional<ModuleFile> Modules::Find(ModuleId id) const {

@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
+#include "daemon/base/cpu_use.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
@@ -22,8 +23,9 @@ namespace profd {
 // Thread-safe. Compiles rules on a thread of its own, so that no tick waits for it.
 class Modules : public ModuleSource {
  public:
-  // `kernel` must outlive this. `rule_limit` bounds the bytes of all rule tables together.
-  Modules(Kernel* kernel, uint64_t rule_limit);
+  // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
+  // together.
+  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit);
   ~Modules() override;
 
   // A mapping whose file has no rules yet.
@@ -44,14 +46,24 @@ class Modules : public ModuleSource {
     ModuleState state;
     UniqueFd fd;
     bool unreadable = false;
+    bool over_limit = false;
+  };
+  // Modules to be published together; the vectors go in step.
+  struct Batch {
+    std::vector<ModuleId> ids;
+    std::vector<Module> modules;
+    std::vector<ModuleRules> rules;
+    size_t rows = 0;  // of all
   };
 
   void Work();
-  void Publish(const profd_module_record& record);
+  void Compile(const profd_module_record& record, Batch& batch);
+  void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
   absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
 
   Kernel* const kernel_;
+  CpuUse* const cpu_use_;
   const uint64_t rule_limit_;
 
   mutable absl::Mutex mutex_;

@@ -83,8 +83,7 @@ class KernelTest : public ::testing::Test {
     if (absl::IsPermissionDenied(kernel.status())) GTEST_SKIP() << kernel.status().message();
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     kernel_ = *std::move(kernel);
-    per_switch_ = options.switch_layer;
-    accounts_ = std::make_unique<Accounts>(AccountLayers{.books = true, .per_switch = per_switch_});
+    accounts_ = std::make_unique<Accounts>();
   }
 
   void Mark(const Child& child) {
@@ -140,15 +139,23 @@ class KernelTest : public ::testing::Test {
       } else {
         last_[thread->thread_id].push_back(*thread);
       }
-      accounts_->Apply(*thread);
+      accounts_->Apply(*thread, kernel_->ClockDistance());
     } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
       modules_.push_back(*module);
+    } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
+      born_.push_back(*born);
     }
   }
 
   void Tick(int64_t weight_ns = kWeight) {
     const auto status = kernel_->Tick(weight_ns, MonotonicNs());
     ASSERT_TRUE(status.ok()) << status;
+  }
+
+  void Publish(const profd_module_key& key, std::vector<profd_rule> rows) {
+    const ModuleRules rules = {.key = key, .rows = std::move(rows)};
+    const std::vector<absl::Status> results = kernel_->PublishRules({&rules, 1});
+    ASSERT_TRUE(results.at(0).ok()) << results[0];
   }
 
   uint64_t Loss(profd_loss loss) const { return kernel_->Losses().at(loss); }
@@ -178,12 +185,12 @@ class KernelTest : public ::testing::Test {
 
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Accounts> accounts_;
-  bool per_switch_ = true;
   std::map<uint64_t, Account> by_thread_;
   std::vector<profd_thread_record> live_;                        // of the last drain
   std::map<uint64_t, std::vector<profd_thread_record>> last_;    // EXITING and DEAD, as they came
   std::vector<StackTrace> stacks_;
   std::vector<profd_module_record> modules_;
+  std::vector<profd_born_record> born_;
 };
 
 #define START_OR_SKIP(...)          \
@@ -228,8 +235,10 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto before = HeldObjects();
     START_OR_SKIP({.switch_layer = switch_layer});
     const auto held = HeldObjects();
-    const size_t programs = switch_layer ? 7 : 6;
-    EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), programs);
+    const size_t links = switch_layer ? 7 : 6;
+    EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
+    // The tick by list is run, not attached.
+    const size_t programs = links + (kernel_->ticks_by_list() ? 1 : 0);
     EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
     for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
     kernel_.reset();
@@ -284,9 +293,9 @@ TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
     EXPECT_EQ(record.born, record.tid != child.pid());
     // All runs are settled, so our sum is the kernel's, to the nanosecond.
     if (record.born == 0) continue;
-    EXPECT_EQ(record.ledger.on_cpu, record.books.exec_runtime);
+    EXPECT_EQ(record.ledger.exec_runtime, record.books.exec_runtime);
   }
-  const uint64_t unseen = Loss(PROFD_LOSS_SWITCH_UNSEEN);
+  const uint64_t unseen = accounts_->switches_unseen();
   const LedgerDelta& napper = Named("napper").sum;
   EXPECT_NEAR(napper.waits[PROFD_REASON_SLEEP], kNaps, static_cast<double>(unseen));
   EXPECT_GE(napper.off_ns[PROFD_REASON_SLEEP] + napper.off_ns[PROFD_REASON_RUNQUEUE],
@@ -296,7 +305,6 @@ TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
   EXPECT_EQ(Named("napper").info.pid, child.pid());
   EXPECT_NE(Named("grandchild").info.pid, child.pid());
   EXPECT_EQ(Loss(PROFD_LOSS_THREAD_STORAGE), 0U);
-  EXPECT_GT(kernel_->SwitchCost().switches, uint64_t{kNaps});
 }
 
 TEST_F(KernelTest, MarkingTwiceChangesNothing) {
@@ -467,19 +475,19 @@ TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
   for (const profd_thread_record& record : {exiting, dead}) {
     EXPECT_EQ(record.target_id, kTarget);
     EXPECT_EQ(record.born, 1);
-    const LedgerDelta totals = TotalsOf(record, {}, {});
+    const LedgerDelta totals = ExactTotals(record, kernel_->ClockDistance());
     EXPECT_EQ(Accounted(totals), totals.wall_ns);
     EXPECT_GE(totals.wall_ns, kNaps * 2 * kMillisecond);
     EXPECT_NEAR(totals.waits[PROFD_REASON_SLEEP], kNaps,
-                static_cast<double>(Loss(PROFD_LOSS_SWITCH_UNSEEN)));
+                1);
   }
   EXPECT_GE(dead.now, exiting.now);
-  EXPECT_EQ(dead.ledger.on_cpu, dead.books.exec_runtime);
+  EXPECT_EQ(dead.ledger.exec_runtime, dead.books.exec_runtime);
 
   Drain();
   EXPECT_EQ(Named("brief").drains, 1);
   EXPECT_TRUE(Named("brief").info.exited);
-  EXPECT_EQ(Named("brief").sum.wall_ns, TotalsOf(dead, {}, {}).wall_ns);
+  EXPECT_EQ(Named("brief").sum.wall_ns, ExactTotals(dead, 0).wall_ns);
   for (int i = 0; i < 3; ++i) Drain();
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
@@ -571,12 +579,13 @@ TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
     ASSERT_TRUE(file.ok()) << file.status();
     const auto table = CompileRules(file->bytes());
     ASSERT_TRUE(table.ok()) << table.status();
-    ASSERT_TRUE(kernel_->PublishRules(module.key, table->rows).ok());
+    Publish(module.key, table->rows);
   }
   EXPECT_GT(kernel_->RuleBytes(), 0U);
   stacks_.clear();
   EXPECT_TRUE(tick_until(PROFD_WALK_COMPLETE));
-  EXPECT_FALSE(kernel_->PublishRules({.ino = 1, .dev = 2, .generation = 3}, {}).ok());
+  const ModuleRules unknown = {.key = {.ino = 1, .dev = 2, .generation = 3}, .rows = {}};
+  EXPECT_FALSE(kernel_->PublishRules({&unknown, 1}).at(0).ok());
 }
 
 TEST_F(KernelTest, WithoutTheSwitchLayerTheBooksAddUp) {
@@ -602,7 +611,141 @@ TEST_F(KernelTest, WithoutTheSwitchLayerTheBooksAddUp) {
   EXPECT_GT(napper.on_cpu_ns, 0);
   EXPECT_GE(napper.voluntary_switches, 50);
   EXPECT_GE(napper.unattributed_ns + napper.off_ns[PROFD_REASON_RUNQUEUE], 100 * kMillisecond);
-  EXPECT_EQ(kernel_->SwitchCost().switches, 0U);
+  EXPECT_EQ(kernel_->SwitchCost().timed, 0U);
+}
+
+// Each phase begins with a drain and ends with one; what a phase holds is told by its own part.
+TEST_F(KernelTest, LayerThatIsShedAndRestoredCountsNothingTwice) {
+  constexpr int kNaps = 50;
+  // Before the kernel side: a child would keep its link open.
+  const Child child([](Child& me) {
+    pthread_setname_np(pthread_self(), "napper");
+    while (true) {
+      me.Wait();
+      for (int i = 0; i < kNaps; ++i) Nap(2 * kMillisecond);
+      me.Signal();
+    }
+  });
+  START_OR_SKIP();
+  Mark(child);
+  const auto nap = [&] {
+    by_thread_.clear();
+    child.Signal();
+    child.Wait();
+    Drain();
+    for (const profd_thread_record& record : live_) EXPECT_EQ(record.pid, child.pid());
+    EXPECT_THAT(by_thread_, SizeIs(1));
+    return by_thread_.begin()->second.sum;
+  };
+  for (int round = 0; round < 3; ++round) {
+    const LedgerDelta exact = nap();
+    EXPECT_EQ(exact.unattributed_ns, 0);
+    EXPECT_GE(exact.off_ns[PROFD_REASON_SLEEP] + exact.off_ns[PROFD_REASON_RUNQUEUE],
+              kNaps * 2 * kMillisecond);
+    EXPECT_NEAR(exact.waits[PROFD_REASON_SLEEP], kNaps, 2);
+
+    ASSERT_TRUE(kernel_->SetSwitchLayer(false).ok());
+    EXPECT_FALSE(kernel_->switch_on());
+    const uint64_t timed = kernel_->SwitchCost().timed;
+    const LedgerDelta shed = nap();
+    EXPECT_GE(shed.unattributed_ns + shed.off_ns[PROFD_REASON_RUNQUEUE], kNaps * 2 * kMillisecond);
+    EXPECT_EQ(shed.on_cpu_ns, shed.books_on_cpu_ns);
+    EXPECT_EQ(shed.waits[PROFD_REASON_SLEEP], 0);
+    EXPECT_GE(shed.voluntary_switches, kNaps);
+    EXPECT_EQ(kernel_->SwitchCost().timed, timed) << "it runs while it is shed";
+
+    ASSERT_TRUE(kernel_->SetSwitchLayer(true).ok());
+    Drain();
+  }
+  EXPECT_EQ(accounts_->vanished(), 0U);
+}
+
+TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
+  START_OR_SKIP();
+  if (!kernel_->ticks_by_list()) GTEST_SKIP() << "needs Linux 6.10 or later";
+  const Child child([](Child& me) {
+    std::thread([] {
+      pthread_setname_np(pthread_self(), "spinner");
+      while (true) {
+      }
+    }).detach();
+    std::thread([&] {
+      pthread_setname_np(pthread_self(), "waiter");
+      WaitForever();
+    }).detach();
+    me.Signal();
+    WaitForever();
+  });
+  child.Wait();
+  Mark(child);
+  ASSERT_THAT(live_, SizeIs(3));
+  std::vector<profd_visit> visits;
+  for (const profd_thread_record& record : live_) {
+    visits.push_back({.thread_id = record.thread_id,
+                      .weight_ns = 1'000 + visits.size(),
+                      .kernel_tid = record.kernel_tid,
+                      .outcome = PROFD_VISIT_NONE});
+  }
+  // Another thread has the number by now; nobody has it.
+  visits.push_back({.thread_id = visits[0].thread_id + 100,
+                    .weight_ns = 1,
+                    .kernel_tid = visits[0].kernel_tid,
+                    .outcome = PROFD_VISIT_NONE});
+  visits.push_back({.thread_id = 1, .weight_ns = 1, .kernel_tid = 1 << 30, .outcome = 0});
+
+  const auto outcome = [&](const char* name) {
+    for (size_t i = 0; i < live_.size(); ++i) {
+      if (CommToString(live_[i].comm) == name) return profd_visit_outcome(visits[i].outcome);
+    }
+    return PROFD_VISIT_NONE;
+  };
+  // The rules of what it runs are not there yet, and until they are a wait is walked again.
+  Poll();
+  for (const profd_module_record& module : modules_) {
+    Publish(module.key, {});
+  }
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  for (const profd_module_record& module : modules_) {
+    Publish(module.key, {});
+  }
+  ASSERT_TRUE(Eventually([&] {
+    EXPECT_TRUE(kernel_->TickListed(visits, MonotonicNs()).ok());
+    return outcome("waiter") == PROFD_VISIT_SAME && outcome("spinner") == PROFD_VISIT_RUNNING;
+  }));
+  EXPECT_EQ(visits[3].outcome, uint32_t{PROFD_VISIT_GONE});
+  EXPECT_EQ(visits[4].outcome, uint32_t{PROFD_VISIT_GONE});
+
+  // Each sample weighs what its visit says.
+  const auto counted = kernel_->DrainCounters();
+  ASSERT_TRUE(counted.ok());
+  ASSERT_THAT(*counted, Not(IsEmpty()));
+  for (const auto& [key, value] : *counted) {
+    const auto visit = std::find_if(visits.begin(), visits.begin() + 3,
+                                    [&](const auto& v) { return v.thread_id == key.thread_id; });
+    ASSERT_NE(visit, visits.begin() + 3);
+    EXPECT_EQ(value.weight_ns, value.count * visit->weight_ns);
+  }
+}
+
+TEST_F(KernelTest, ThreadIsAnnouncedAtItsBirth) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    me.Wait();
+    std::thread([] { WaitForever(); }).detach();
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  EXPECT_THAT(born_, IsEmpty());
+  child.Signal();
+  child.Wait();
+  Drain();
+  ASSERT_THAT(born_, SizeIs(1));
+  ASSERT_THAT(live_, SizeIs(2));
+  EXPECT_TRUE(std::any_of(live_.begin(), live_.end(), [&](const profd_thread_record& record) {
+    return record.thread_id == born_[0].thread_id && record.kernel_tid == born_[0].kernel_tid;
+  }));
 }
 
 }  // namespace

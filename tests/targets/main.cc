@@ -35,6 +35,7 @@ constexpr Scenario kScenarios[] = {
     {"deep", Deep},          {"coroutine", Coroutine},
     {"signal", Signal},      {"short-threads", ShortThreads},
     {"fork", Fork},          {"plugin", Plugin},
+    {"surge", Surge},
 };
 
 // Byte by byte: what follows the line belongs to whoever reads next.

@@ -47,6 +47,9 @@ void ShortThreads(const Arguments& arguments);  // COUNT: threads of one nap of 
 void Fork(const Arguments& arguments);          // MILLISECONDS: child naps, then execs `naps`
 void Plugin(const Arguments& arguments);        // COUNT PATH: naps inside a loaded library
 
+// surge.cc
+void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be
+
 }  // namespace waiter
 
 #endif  // PROFD_TESTS_TARGETS_SCENARIOS_H_

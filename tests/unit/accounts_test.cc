@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -20,7 +21,8 @@ constexpr uint32_t kInterruptible = 1;
 constexpr uint32_t kDeadState = 0x80;
 constexpr uint32_t kWaking = 0x200;
 constexpr uint32_t kNew = 0x800;
-constexpr AccountLayers kAll = {.books = true, .per_switch = true};
+// The scheduler's clock is this far behind ours.
+constexpr int64_t kClock = 8'000;
 
 size_t Index(Reason reason) { return static_cast<size_t>(reason); }
 
@@ -31,6 +33,14 @@ int64_t Accounted(const LedgerDelta& delta) {
          std::accumulate(delta.off_ns.begin(), delta.off_ns.end(), int64_t{0});
 }
 
+int64_t Waits(const LedgerDelta& delta) {
+  return std::accumulate(delta.waits.begin(), delta.waits.end(), int64_t{0});
+}
+
+int64_t Switches(const LedgerDelta& delta) {
+  return delta.voluntary_switches + delta.involuntary_switches;
+}
+
 profd_thread_record Record(uint64_t now, uint32_t type = PROFD_RECORD_THREAD) {
   profd_thread_record record{};
   record.type = type;
@@ -38,6 +48,7 @@ profd_thread_record Record(uint64_t now, uint32_t type = PROFD_RECORD_THREAD) {
   record.now = now;
   record.thread_id = 7;
   record.begin = 1'000;
+  record.armed_at = 1'000;
   record.pid = 100;
   record.tid = 107;
   std::strcpy(record.comm, "worker");
@@ -45,22 +56,22 @@ profd_thread_record Record(uint64_t now, uint32_t type = PROFD_RECORD_THREAD) {
   return record;
 }
 
-// In a futex wait since 20,000 that is still going on at 32,000. The scheduler's clock is 8,000
-// behind ours: it went on-CPU at 10,000, which the scheduler calls 2,000.
+// In a futex wait since 20,000 that is still going on at 32,000.
 profd_thread_record Blocked() {
   profd_thread_record record = Record(32'000);
   record.state = kInterruptible;
+  record.begin_exec = 100;
+  record.begin_delay = 200;
   record.ledger.since = 20'000;
-  record.ledger.on_cpu = 10'000;
-  record.ledger.off[PROFD_REASON_SLEEP] = 9'000;
-  record.ledger.waits[PROFD_REASON_SLEEP] = 1;
-  record.ledger.waits[PROFD_REASON_LOCK] = 1;
-  record.ledger.run_delay = 500;
-  record.ledger.last_in = 10'000;
+  record.ledger.exec_runtime = 100 + 9'500;
+  record.ledger.run_delay = 200 + 500;
+  record.ledger.reasons[PROFD_REASON_SLEEP] = {.ns = 9'000, .count = 1};
+  record.ledger.reasons[PROFD_REASON_LOCK] = {.ns = 0, .count = 1};
   record.ledger.phase = PROFD_PHASE_BLOCKED;
   record.ledger.reason = PROFD_REASON_LOCK;
-  record.books.run_delay = 500;
-  record.books.last_arrival = 2'000;
+  record.books.exec_runtime = 100 + 9'500;
+  record.books.run_delay = 200 + 500;
+  record.books.last_arrival = 10'000 - kClock;
   return record;
 }
 
@@ -68,51 +79,241 @@ profd_thread_record Blocked() {
 profd_thread_record Woken() {
   profd_thread_record record = Blocked();
   record.state = kRunning;
-  record.books.last_queued = 17'000;
+  record.books.last_queued = 25'000 - kClock;
   return record;
 }
 
-// On-CPU since 30,000 after a wait of 10,000 for a lock, 4,000 of it on the run queue.
-profd_thread_record JustIn() {
+// Running since 29,000, of which the books have the first 2,000.
+profd_thread_record Running() {
   profd_thread_record record = Blocked();
   record.state = kRunning;
-  record.ledger.since = 30'000;
-  record.ledger.pending_off = 10'000;
-  record.ledger.pending_reason = PROFD_REASON_LOCK;
-  record.ledger.phase = PROFD_PHASE_ON_CPU;
-  record.books.run_delay = 4'500;
+  record.on_cpu = 1;
+  record.books.run_delay += 4'000;
+  record.books.exec_runtime += 2'000;
+  record.books.last_arrival = 29'000 - kClock;
   return record;
 }
 
-ProfileDelta Drain(Accounts& accounts, const std::vector<profd_thread_record>& records) {
-  for (const profd_thread_record& record : records) accounts.Apply(record);
+ProfileDelta Drain(Accounts& accounts, const std::vector<profd_thread_record>& records,
+                   int64_t clock_distance = kClock) {
+  for (const profd_thread_record& record : records) accounts.Apply(record, clock_distance);
   ProfileDelta delta;
   accounts.Finish(delta);
   return delta;
 }
 
-TEST(TotalsTest, OpenPhaseCountsUpToNow) {
-  const struct {
-    uint8_t phase;
-    int64_t on_cpu, runqueue, lock;
-  } cases[] = {{PROFD_PHASE_ON_CPU, 22'000, 0, 0},
-               {PROFD_PHASE_RUNQUEUE, 10'000, 12'000, 0},
-               {PROFD_PHASE_BLOCKED, 10'000, 0, 12'000}};
-  for (const auto& c : cases) {
-    profd_thread_record record = Blocked();
-    record.ledger.phase = c.phase;
-    const LedgerDelta totals = TotalsOf(record, {}, kAll);
-    EXPECT_EQ(totals.on_cpu_ns, c.on_cpu);
-    EXPECT_EQ(Off(totals, Reason::kRunQueue), c.runqueue);
-    EXPECT_EQ(Off(totals, Reason::kLock), c.lock);
-    EXPECT_EQ(Off(totals, Reason::kSleep), 9'000);
-    EXPECT_EQ(totals.waits[Index(Reason::kLock)], 1);
-    EXPECT_EQ(totals.wall_ns, 31'000);
-    EXPECT_EQ(Accounted(totals), totals.wall_ns);
+// What a kernel and the per-switch layer would keep of one thread whose life is told step by step,
+// and what is true of it.
+class Life {
+ public:
+  struct Truth {
+    int64_t on_cpu = 0;
+    std::array<int64_t, kReasonCount> off{};
+  };
+
+  // On the run queue at `now`, new.
+  explicit Life(uint64_t now, bool born = true) : now_(now) {
+    record_ = Record(now);
+    record_.begin = now;
+    record_.born = born ? 1 : 0;
+    record_.state = kNew;
+    queued_at_ = now;
+    record_.books.last_queued = now - kClock;
+    if (!born) {
+      record_.books = {.exec_runtime = 5'000'000, .run_delay = 600'000, .last_arrival = 0,
+                       .last_queued = now - kClock, .nvcsw = 70, .nivcsw = 7, .min_flt = 3,
+                       .maj_flt = 2, .read_bytes = 1, .write_bytes = 1};
+    }
+    Open();
+  }
+
+  // Opens the account anew, with the thread in whatever it does.
+  void Open() {
+    record_.begin = now_;
+    record_.begin_exec = record_.books.exec_runtime;
+    record_.begin_delay = record_.books.run_delay;
+    record_.ledger = {};
+    truth_ = {};
+    Arm();
+  }
+
+  void Pass(int64_t ns) {
+    now_ += static_cast<uint64_t>(ns);
+    (record_.on_cpu != 0 ? truth_.on_cpu : truth_.off[Index(doing_)]) += ns;
+  }
+  // On its CPU, which is taken away for a time that the scheduler does not book.
+  void Stolen(int64_t ns) {
+    Book();
+    now_ += static_cast<uint64_t>(ns);
+    truth_.off[Index(Reason::kRunQueue)] += ns;
+    booked_at_ = now_;
+  }
+  // The scheduler's own tick.
+  void Book() {
+    if (record_.on_cpu == 0) return;
+    record_.books.exec_runtime += now_ - booked_at_;
+    booked_at_ = now_;
+  }
+  void In() {
+    record_.books.run_delay += now_ - queued_at_;
+    record_.books.last_queued = 0;
+    record_.books.last_arrival = now_ - kClock;
+    record_.on_cpu = 1;
+    record_.state = kRunning;
+    booked_at_ = now_;
+  }
+  void Block(Reason reason) { Out(PROFD_PHASE_BLOCKED, reason, kInterruptible); }
+  void Preempt() {
+    Out(PROFD_PHASE_RUNQUEUE, Reason::kRunQueue, kRunning);
+    Queue();
+  }
+  void Wake() { Queue(); }
+
+  // The drain brings the ledger up to the layer's epoch.
+  void Arm() {
+    record_.armed_at = now_;
+    record_.ledger.since = now_;
+    record_.ledger.exec_runtime = record_.books.exec_runtime;
+    record_.ledger.run_delay = record_.books.run_delay;
+    const bool runnable = record_.state != kInterruptible;
+    record_.ledger.reason = static_cast<uint8_t>(runnable ? Reason::kRunQueue : doing_);
+    record_.ledger.phase = !runnable            ? PROFD_PHASE_BLOCKED
+                           : record_.on_cpu != 0 ? PROFD_PHASE_ON_CPU
+                                                 : PROFD_PHASE_RUNQUEUE;
+  }
+  void Shed() { record_.armed_at = 0; }
+  bool armed() const { return record_.armed_at != 0; }
+  // The next switch is not reported to the layer.
+  void MissNext() { miss_next_ = true; }
+
+  profd_thread_record Read() const {
+    profd_thread_record record = record_;
+    record.now = now_;
+    return record;
+  }
+  const Truth& truth() const { return truth_; }
+  bool on_cpu() const { return record_.on_cpu != 0; }
+  bool blocked() const { return record_.state == kInterruptible; }
+  // Run time, and run-queue time, that the books do not have yet.
+  int64_t Unbooked() const {
+    if (on_cpu()) return static_cast<int64_t>(now_ - booked_at_);
+    return blocked() ? 0 : static_cast<int64_t>(now_ - queued_at_);
+  }
+
+ private:
+  void Queue() {
+    doing_ = Reason::kRunQueue;
+    record_.state = kRunning;
+    queued_at_ = now_;
+    record_.books.last_queued = now_ - kClock;
+  }
+  void Out(uint8_t phase, Reason reason, uint32_t state) {
+    Book();
+    ++(phase == PROFD_PHASE_BLOCKED ? record_.books.nvcsw : record_.books.nivcsw);
+    record_.on_cpu = 0;
+    record_.state = state;
+    doing_ = reason;
+    if (miss_next_ || !armed()) {
+      miss_next_ = false;
+      return;
+    }
+    profd_ledger& ledger = record_.ledger;
+    const uint64_t ran = record_.books.exec_runtime - ledger.exec_runtime;
+    uint64_t rest = now_ - ledger.since - ran - (record_.books.run_delay - ledger.run_delay);
+    const auto stolen =
+        static_cast<int64_t>(now_ - kClock - record_.books.last_arrival - ran);
+    if (ledger.phase != PROFD_PHASE_ON_CPU && stolen > 0) {
+      ledger.reasons[PROFD_REASON_RUNQUEUE].ns += static_cast<uint64_t>(stolen);
+      rest -= static_cast<uint64_t>(stolen);
+    }
+    ledger.reasons[ledger.reason].ns += rest;
+    ledger.exec_runtime = record_.books.exec_runtime;
+    ledger.run_delay = record_.books.run_delay;
+    ledger.since = now_;
+    ledger.phase = phase;
+    ledger.reason = static_cast<uint8_t>(reason);
+    ++ledger.reasons[ledger.reason].count;
+  }
+
+  profd_thread_record record_{};
+  uint64_t now_;
+  uint64_t queued_at_ = 0, booked_at_ = 0;
+  Reason doing_ = Reason::kRunQueue;
+  bool miss_next_ = false;
+  Truth truth_;
+};
+
+LedgerDelta DrainOne(Accounts& accounts, const Life& life, int64_t clock_distance = kClock) {
+  const ProfileDelta drained = Drain(accounts, {life.Read()}, clock_distance);
+  EXPECT_THAT(drained.ledgers, SizeIs(1));
+  const LedgerDelta delta = drained.ledgers.at(0).delta;
+  EXPECT_EQ(Accounted(delta), delta.wall_ns);
+  return delta;
+}
+
+void Add(const LedgerDelta& delta, LedgerDelta* sum) {
+  sum->wall_ns += delta.wall_ns;
+  sum->on_cpu_ns += delta.on_cpu_ns;
+  sum->unattributed_ns += delta.unattributed_ns;
+  sum->books_on_cpu_ns += delta.books_on_cpu_ns;
+  sum->books_runqueue_ns += delta.books_runqueue_ns;
+  sum->voluntary_switches += delta.voluntary_switches;
+  sum->involuntary_switches += delta.involuntary_switches;
+  for (size_t r = 0; r < kReasonCount; ++r) {
+    sum->off_ns[r] += delta.off_ns[r];
+    sum->waits[r] += delta.waits[r];
   }
 }
 
-TEST(TotalsTest, OpenWaitIsSplitAtTheWakeUp) {
+// Lets a thread live on for one random step.
+void LiveOn(Life& life, std::mt19937_64& random) {
+  const auto some = [&](uint64_t bound) { return static_cast<int64_t>(1 + random() % bound); };
+  if (life.on_cpu()) {
+    life.Pass(some(4'000));
+    if (random() % 2) life.Book();
+    const uint64_t what = random() % 4;
+    if (what == 0) life.Preempt();
+    if (what > 1) life.Block(Reason{static_cast<uint8_t>(1 + random() % (kReasonCount - 1))});
+  } else if (life.blocked()) {
+    life.Pass(some(9'000));
+    if (random() % 2) life.Wake();
+  } else {
+    life.Pass(some(2'000));
+    if (random() % 2) life.In();
+  }
+}
+
+void BlockSoon(Life& life) {
+  if (life.blocked()) return;
+  if (!life.on_cpu()) life.In();
+  life.Pass(10);
+  life.Block(Reason::kPoll);
+}
+
+TEST(ExactTotalsTest, OpenWaitCountsUpToNow) {
+  for (const bool blocked : {true, false}) {
+    profd_thread_record record = Blocked();
+    if (!blocked) {
+      // Preempted at 20,000.
+      record.state = kRunning;
+      record.ledger.phase = PROFD_PHASE_RUNQUEUE;
+      record.ledger.reason = PROFD_REASON_RUNQUEUE;
+      record.books.last_queued = 20'000 - kClock;
+    }
+    for (const int64_t clock : {kClock, int64_t{0}}) {
+      const LedgerDelta totals = ExactTotals(record, clock);
+      EXPECT_EQ(totals.on_cpu_ns, 9'500);
+      EXPECT_EQ(Off(totals, Reason::kRunQueue), blocked ? 500 : 12'500);
+      EXPECT_EQ(Off(totals, Reason::kLock), blocked ? 12'000 : 0);
+      EXPECT_EQ(Off(totals, Reason::kSleep), 9'000);
+      EXPECT_EQ(totals.waits[Index(Reason::kLock)], 1);
+      EXPECT_EQ(totals.wall_ns, 31'000);
+      EXPECT_EQ(Accounted(totals), totals.wall_ns);
+    }
+  }
+}
+
+TEST(ExactTotalsTest, OpenWaitIsSplitAtTheWakeUp) {
   using Change = std::function<void(profd_thread_record&)>;
   const struct {
     const char* what;
@@ -127,70 +328,135 @@ TEST(TotalsTest, OpenWaitIsSplitAtTheWakeUp) {
       {"moved from another queue", [](auto& r) { r.books.run_delay += 1'000; }, 8'000},
       {"woken before it slept", [](auto& r) { r.books.last_queued = 3'000; }, 12'000},
       {"woken after the reading", [](auto& r) { r.books.last_queued = 25'000; }, 0},
-      {"never seen to run", [](auto& r) { r.ledger.last_in = 0; r.books.run_delay += 300; }, 300},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.what);
     profd_thread_record record = Woken();
     c.change(record);
-    const LedgerDelta totals = TotalsOf(record, {}, kAll);
-    EXPECT_EQ(Off(totals, Reason::kRunQueue), c.queued);
+    const LedgerDelta totals = ExactTotals(record, kClock);
+    EXPECT_EQ(Off(totals, Reason::kRunQueue), 500 + c.queued);
     EXPECT_EQ(Off(totals, Reason::kLock), 12'000 - c.queued);
+    EXPECT_EQ(Accounted(totals), totals.wall_ns);
+  }
+  const LedgerDelta unknown = ExactTotals(Woken(), 0);
+  EXPECT_EQ(Off(unknown, Reason::kRunQueue), 500);
+  EXPECT_EQ(Off(unknown, Reason::kLock), 12'000);
+}
+
+TEST(ExactTotalsTest, OpenRunIsTakenFromTheClockOrTheBooks) {
+  LedgerDelta totals = ExactTotals(Running(), kClock);
+  EXPECT_EQ(totals.on_cpu_ns, 9'500 + 3'000);
+  EXPECT_EQ(Off(totals, Reason::kRunQueue), 4'500);
+  EXPECT_EQ(Off(totals, Reason::kLock), 5'000);
+  EXPECT_EQ(Accounted(totals), totals.wall_ns);
+
+  totals = ExactTotals(Running(), 0);
+  EXPECT_EQ(totals.on_cpu_ns, 9'500 + 2'000);
+  EXPECT_EQ(Off(totals, Reason::kRunQueue), 4'500);
+  EXPECT_EQ(Off(totals, Reason::kLock), 6'000);
+  EXPECT_EQ(Accounted(totals), totals.wall_ns);
+
+  // An arrival before the thread last left is an old one.
+  profd_thread_record record = Running();
+  record.books.last_arrival = 19'000 - kClock;
+  EXPECT_EQ(ExactTotals(record, kClock).on_cpu_ns, 9'500 + 2'000);
+}
+
+TEST(ExactTotalsTest, AccountOpenedInTheMiddleOfARun) {
+  profd_thread_record record = Record(5'000);
+  record.on_cpu = 1;
+  record.begin_exec = record.ledger.exec_runtime = 700;
+  record.ledger.since = 1'000;
+  record.ledger.phase = PROFD_PHASE_ON_CPU;
+  record.books.exec_runtime = 2'000;
+  for (const int64_t clock : {kClock, int64_t{0}}) {
+    const LedgerDelta totals = ExactTotals(record, clock);
+    EXPECT_EQ(totals.on_cpu_ns, 4'000);
     EXPECT_EQ(Accounted(totals), totals.wall_ns);
   }
 }
 
-TEST(TotalsTest, PendingWaitIsSettledByTheBooks) {
-  const LedgerDelta totals = TotalsOf(JustIn(), {}, kAll);
-  EXPECT_EQ(totals.on_cpu_ns, 12'000);
-  EXPECT_EQ(Off(totals, Reason::kRunQueue), 4'000);
-  EXPECT_EQ(Off(totals, Reason::kLock), 6'000);
+TEST(ExactTotalsTest, ClocksThatDisagreeLeaveTheSumWhole) {
+  // More run and queue time in the books than our clock has for both.
+  profd_thread_record record = Running();
+  record.books.run_delay += 20'000;
+  LedgerDelta totals = ExactTotals(record, kClock);
+  EXPECT_EQ(Off(totals, Reason::kLock), 0);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
-}
 
-TEST(TotalsTest, ClocksThatDisagreeLeaveTheSumWhole) {
-  profd_thread_record record = JustIn();
-  record.books.run_delay = 500 + 10'400;
-  const LedgerDelta totals = TotalsOf(record, {}, kAll);
-  EXPECT_EQ(Off(totals, Reason::kLock), -400);
+  record = Running();
+  record.books.exec_runtime += 20'000;
+  totals = ExactTotals(record, kClock);
+  EXPECT_EQ(totals.on_cpu_ns, 9'500 + 12'000);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
 
   // Read while its switch was under way, on a clock that is a little ahead.
   record = Blocked();
   record.now = record.ledger.since - 5;
-  EXPECT_EQ(Off(TotalsOf(record, {}, kAll), Reason::kLock), 0);
+  EXPECT_EQ(Off(ExactTotals(record, kClock), Reason::kLock), 0);
 }
 
-TEST(TotalsTest, UnknownReasonIsOther) {
-  profd_thread_record record = Blocked();
-  record.ledger.reason = 200;
-  EXPECT_EQ(Off(TotalsOf(record, {}, kAll), Reason::kOther), 12'000);
-  record = JustIn();
-  record.ledger.pending_reason = PROFD_REASON_COUNT;
-  EXPECT_EQ(Off(TotalsOf(record, {}, kAll), Reason::kOther), 6'000);
+TEST(ExactTotalsTest, UnknownReasonIsOther) {
+  for (const int reason : {PROFD_REASON_COUNT + 0, 200}) {
+    profd_thread_record record = Blocked();
+    record.ledger.reason = static_cast<uint8_t>(reason);
+    EXPECT_EQ(Off(ExactTotals(record, kClock), Reason::kOther), 12'000);
+  }
 }
 
-TEST(TotalsTest, WithoutTheSwitchLayerTheBooksAddUp) {
+TEST(BookTotalsTest, TheBooksAddUp) {
   profd_thread_record record = Blocked();
   record.ledger = {};
-  record.books.exec_runtime = 5'000;
-  record.books.run_delay = 2'000;
-  const LedgerDelta totals = TotalsOf(record, {}, {.books = true, .per_switch = false});
+  record.books = {.exec_runtime = 5'100, .run_delay = 2'200, .last_arrival = 0, .last_queued = 0,
+                  .nvcsw = 9, .nivcsw = 8, .min_flt = 7, .maj_flt = 6, .read_bytes = 5,
+                  .write_bytes = 4};
+  const profd_books base = {.exec_runtime = 100, .run_delay = 200, .last_arrival = 0,
+                            .last_queued = 0, .nvcsw = 1, .nivcsw = 1, .min_flt = 1,
+                            .maj_flt = 1, .read_bytes = 1, .write_bytes = 1};
+  const LedgerDelta totals = BookTotals(record, base);
   EXPECT_EQ(totals.on_cpu_ns, 5'000);
+  EXPECT_EQ(totals.books_on_cpu_ns, 5'000);
+  EXPECT_EQ(totals.books_runqueue_ns, 2'000);
   EXPECT_EQ(Off(totals, Reason::kRunQueue), 2'000);
   EXPECT_EQ(totals.unattributed_ns, 24'000);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
+  EXPECT_EQ(totals.voluntary_switches, 8);
+  EXPECT_EQ(totals.involuntary_switches, 7);
+  EXPECT_EQ(totals.minor_faults, 6);
+  EXPECT_EQ(totals.major_faults, 5);
+  EXPECT_EQ(totals.read_bytes, 4);
+  EXPECT_EQ(totals.write_bytes, 3);
 }
 
-TEST(TotalsTest, WithoutTheBooksTheSwitchLayerAddsUp) {
+TEST(AccountsTest, WithoutTheSwitchLayerTheBooksCount) {
+  profd_thread_record record = Blocked();
+  record.armed_at = 0;
+  Accounts accounts;
+  const LedgerDelta delta = Drain(accounts, {record}).ledgers.at(0).delta;
+  EXPECT_EQ(delta.on_cpu_ns, 9'500);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 500);
+  EXPECT_EQ(delta.unattributed_ns, 21'000);
+  EXPECT_EQ(Waits(delta), 0);
+  EXPECT_EQ(Accounted(delta), delta.wall_ns);
+}
+
+TEST(AccountsTest, WithoutTheBooksTheSwitchLayerAddsUp) {
   profd_thread_record record = Woken();
-  record.books.exec_runtime = 5'000;
   record.books.nvcsw = 3;
-  const LedgerDelta totals = TotalsOf(record, {}, {.books = false, .per_switch = true});
-  EXPECT_EQ(Accounted(totals), totals.wall_ns);
-  EXPECT_EQ(totals.books_on_cpu_ns, 0);
-  EXPECT_EQ(totals.voluntary_switches, 0);
-  EXPECT_EQ(TotalsOf(record, {}, {.books = false, .per_switch = false}).wall_ns, 31'000);
+  Accounts accounts(false);
+  const LedgerDelta delta = Drain(accounts, {record}).ledgers.at(0).delta;
+  EXPECT_EQ(Accounted(delta), delta.wall_ns);
+  EXPECT_EQ(delta.on_cpu_ns, 9'500);
+  EXPECT_EQ(Off(delta, Reason::kLock), 5'000);
+  EXPECT_EQ(delta.books_on_cpu_ns, 0);
+  EXPECT_EQ(delta.voluntary_switches, 0);
+  EXPECT_EQ(accounts.switches_unseen(), 0U);
+  ASSERT_THAT(accounts.activity(), SizeIs(1));
+  EXPECT_EQ(accounts.activity()[0].switches, 2) << "those that the ledger saw";
+
+  Accounts neither(false);
+  record.armed_at = 0;
+  EXPECT_EQ(Drain(neither, {record}).ledgers.at(0).delta.wall_ns, 31'000);
 }
 
 TEST(AccountsTest, BooksCountFromBirthOrFromTheMark) {
@@ -200,7 +466,9 @@ TEST(AccountsTest, BooksCountFromBirthOrFromTheMark) {
     record.books = {.exec_runtime = 900, .run_delay = 800, .last_arrival = 0, .last_queued = 0,
                     .nvcsw = 7, .nivcsw = 6, .min_flt = 5, .maj_flt = 4, .read_bytes = 3,
                     .write_bytes = 2};
-    Accounts accounts(kAll);
+    record.begin_exec = born ? 0 : 900;
+    record.begin_delay = born ? 0 : 800;
+    Accounts accounts;
     const LedgerDelta first = Drain(accounts, {record}).ledgers.at(0).delta;
     const int64_t kept = born ? 1 : 0;
     EXPECT_EQ(first.books_on_cpu_ns, 900 * kept);
@@ -217,54 +485,341 @@ TEST(AccountsTest, BooksCountFromBirthOrFromTheMark) {
   }
 }
 
-TEST(AccountsTest, DeltasTelescope) {
-  std::mt19937_64 random(1);
-  const auto next = [&](uint64_t bound) { return random() % bound; };
-  Accounts accounts(kAll);
-  profd_thread_record record = Record(1'000);
-  record.born = 1;
-  LedgerDelta sum;
-  for (int i = 0; i < 200; ++i) {
-    record.ledger.since = record.now + next(500);
-    record.now = record.ledger.since + next(1'000);
-    record.state = next(2) ? kRunning : kInterruptible;
-    record.ledger.phase = static_cast<uint8_t>(next(3));
-    record.ledger.reason = static_cast<uint8_t>(next(PROFD_REASON_COUNT));
-    record.ledger.pending_off = next(2) * next(700);
-    record.ledger.pending_reason = static_cast<uint8_t>(next(PROFD_REASON_COUNT));
-    record.books.run_delay += next(300);
-    record.books.last_queued = next(record.now);
-    record.ledger.last_in = next(record.now);
-    // What is closed is whatever the rest leaves of the wall.
-    const uint64_t open = record.ledger.pending_off + (record.now - record.ledger.since);
-    record.ledger.on_cpu = record.now - record.begin - open;
-    const ProfileDelta drained = Drain(accounts, {record});
-    const LedgerDelta& delta = drained.ledgers.at(0).delta;
-    EXPECT_EQ(Accounted(delta), delta.wall_ns);
-    sum.wall_ns += delta.wall_ns;
-    sum.on_cpu_ns += delta.on_cpu_ns;
-    sum.books_runqueue_ns += delta.books_runqueue_ns;
-    for (size_t r = 0; r < kReasonCount; ++r) sum.off_ns[r] += delta.off_ns[r];
+// With both clocks known every delta is the truth, wherever in its cycle the thread is read.
+TEST(AccountsTest, EveryDeltaIsTrueWhileTheLedgerGoesOn) {
+  for (const bool born : {true, false}) {
+    std::mt19937_64 random(1);
+    Accounts accounts;
+    Life life(50'000, born);
+    Life::Truth before;
+    for (int i = 0; i < 3'000; ++i) {
+      for (uint64_t n = random() % 5; n > 0; --n) LiveOn(life, random);
+      const LedgerDelta delta = DrainOne(accounts, life);
+      ASSERT_EQ(delta.on_cpu_ns, life.truth().on_cpu - before.on_cpu) << i;
+      for (size_t r = 0; r < kReasonCount; ++r) {
+        ASSERT_EQ(delta.off_ns[r], life.truth().off[r] - before.off[r]) << i << " " << r;
+      }
+      ASSERT_EQ(delta.unattributed_ns, 0);
+      ASSERT_EQ(Waits(delta), Switches(delta));
+      before = life.truth();
+    }
+    EXPECT_EQ(accounts.switches_unseen(), 0U);
   }
-  const LedgerDelta whole = TotalsOf(record, {}, kAll);
-  EXPECT_EQ(sum.wall_ns, whole.wall_ns);
-  EXPECT_EQ(sum.on_cpu_ns, whole.on_cpu_ns);
-  EXPECT_EQ(sum.off_ns, whole.off_ns);
-  EXPECT_EQ(sum.books_runqueue_ns, whole.books_runqueue_ns);
+}
+
+// Without the scheduler's clock a reading may be a little off, but the sums telescope.
+TEST(AccountsTest, DeltasTelescopeWithoutTheClock) {
+  std::mt19937_64 random(2);
+  Accounts accounts;
+  Life life(50'000);
+  LedgerDelta sum;
+  for (int i = 0; i < 3'000; ++i) {
+    for (uint64_t n = random() % 5; n > 0; --n) LiveOn(life, random);
+    Add(DrainOne(accounts, life, i % 3 == 0 ? kClock : 0), &sum);
+  }
+  BlockSoon(life);
+  Add(DrainOne(accounts, life, 0), &sum);
+  EXPECT_EQ(sum.on_cpu_ns, life.truth().on_cpu);
+  EXPECT_EQ(sum.on_cpu_ns, sum.books_on_cpu_ns);
+  EXPECT_EQ(Off(sum, Reason::kRunQueue), sum.books_runqueue_ns);
+  for (size_t r = 0; r < kReasonCount; ++r) EXPECT_EQ(sum.off_ns[r], life.truth().off[r]) << r;
+  EXPECT_EQ(sum.unattributed_ns, 0);
+}
+
+TEST(AccountsTest, TimeTakenFromTheCpuIsRunQueueTime) {
+  Accounts accounts;
+  Life life(50'000);
+  life.Pass(100);
+  life.In();
+  life.Pass(1'000);
+  life.Stolen(300);
+  life.Pass(500);
+  life.Block(Reason::kNet);
+  life.Pass(2'000);
+  const LedgerDelta delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.on_cpu_ns, 1'500);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 400);
+  EXPECT_EQ(Off(delta, Reason::kNet), 2'000);
+}
+
+// Reads a thread over and over while the layer is shed and restored. `arm_only_blocked` keeps to
+// moments at which the books are complete.
+void ShedAndRestore(uint64_t seed, bool arm_only_blocked) {
+  std::mt19937_64 random(seed);
+  Accounts accounts;
+  Life life(50'000);
+  LedgerDelta sum;
+  Life::Truth before;
+  int64_t blocked_without_ledger = 0, unbooked_at_arming = 0;
+  bool was_armed = true;
+  int sheds = 0;
+  const auto blocked_of = [](const Life::Truth& truth) {
+    return std::accumulate(truth.off.begin() + 1, truth.off.end(), int64_t{0});
+  };
+  const auto drain = [&] {
+    // The drain arms what it finds of an older epoch, then reads.
+    const bool went_on = was_armed && life.armed();
+    const LedgerDelta delta = DrainOne(accounts, life);
+    Add(delta, &sum);
+    if (went_on) {
+      ASSERT_EQ(delta.unattributed_ns, 0);
+      ASSERT_EQ(Waits(delta), Switches(delta));
+    } else {
+      ASSERT_EQ(Waits(delta), 0);
+      for (size_t r = 1; r < kReasonCount; ++r) ASSERT_EQ(delta.off_ns[r], 0);
+      blocked_without_ledger += blocked_of(life.truth()) - blocked_of(before);
+    }
+    before = life.truth();
+    was_armed = life.armed();
+  };
+  for (int i = 0; i < 8'000; ++i) {
+    for (uint64_t n = random() % 6; n > 0; --n) LiveOn(life, random);
+    drain();
+    if (life.armed() && random() % 5 == 0) {
+      life.Shed();
+      ++sheds;
+    } else if (!life.armed() && random() % 5 == 0 && (!arm_only_blocked || life.blocked())) {
+      for (uint64_t n = arm_only_blocked ? 0 : random() % 3; n > 0; --n) LiveOn(life, random);
+      unbooked_at_arming += life.Unbooked();
+      life.Arm();
+      drain();
+    }
+  }
+  BlockSoon(life);
+  drain();
+  ASSERT_GT(sheds, 200);
+  EXPECT_EQ(sum.on_cpu_ns, life.truth().on_cpu);
+  EXPECT_EQ(sum.on_cpu_ns, sum.books_on_cpu_ns);
+  EXPECT_EQ(sum.books_runqueue_ns, life.truth().off[Index(Reason::kRunQueue)]);
+  EXPECT_EQ(accounts.switches_unseen(), 0U);
+  const int64_t queued = life.truth().off[Index(Reason::kRunQueue)];
+  if (arm_only_blocked) {
+    EXPECT_EQ(Off(sum, Reason::kRunQueue), queued);
+    EXPECT_EQ(sum.unattributed_ns, blocked_without_ledger);
+  } else {
+    // What the books did not have yet when the ledger was armed stays unattributed, unless the
+    // layer is shed again before the thread leaves its CPU.
+    EXPECT_LE(Off(sum, Reason::kRunQueue), queued);
+    EXPECT_GE(Off(sum, Reason::kRunQueue), queued - unbooked_at_arming);
+    EXPECT_EQ(Off(sum, Reason::kRunQueue) + sum.unattributed_ns, queued + blocked_without_ledger);
+  }
+}
+
+TEST(AccountsTest, NoTimeIsCountedTwiceAcrossShedAndRestore) { ShedAndRestore(3, true); }
+
+TEST(AccountsTest, ArmedInTheMiddleOfARunOrOfTheQueue) { ShedAndRestore(4, false); }
+
+TEST(AccountsTest, WaitAndRunAtTheShedAreNotToldAgainByTheBooks) {
+  Accounts accounts;
+  Life life(50'000);
+  life.In();
+  life.Pass(100);
+  life.Block(Reason::kLock);
+  life.Pass(1'000);
+  life.Wake();
+  life.Pass(5'000);
+  LedgerDelta delta = DrainOne(accounts, life);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 5'000);
+  EXPECT_EQ(Off(delta, Reason::kLock), 1'000);
+
+  // Queued for 5,000 at the last drain; the books tell of all 6,000 at once.
+  life.Shed();
+  life.Pass(1'000);
+  life.In();
+  life.Pass(3'000);
+  life.Book();
+  delta = DrainOne(accounts, life);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 1'000);
+  EXPECT_EQ(delta.on_cpu_ns, 3'000);
+  EXPECT_EQ(delta.unattributed_ns, 0);
+  EXPECT_EQ(delta.books_runqueue_ns, 6'000);
+}
+
+TEST(AccountsTest, RunAtTheShedIsNotToldAgainByTheBooks) {
+  Accounts accounts;
+  Life life(50'000);
+  life.In();
+  life.Pass(100);
+  life.Block(Reason::kLock);
+  life.Wake();
+  life.In();
+  life.Pass(4'000);
+  EXPECT_EQ(DrainOne(accounts, life).on_cpu_ns, 4'100);
+  life.Shed();
+  life.Pass(200);
+  life.Block(Reason::kLock);
+  life.Pass(800);
+  const LedgerDelta delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.on_cpu_ns, 200);
+  EXPECT_EQ(delta.unattributed_ns, 800);
+}
+
+// Armed by a drain, it is by the books up to there and by the ledger from there on.
+TEST(AccountsTest, StepInWhichTheLayerCameBackIsByTheBooks) {
+  Accounts accounts;
+  Life life(50'000);
+  life.In();
+  life.Pass(100);
+  life.Block(Reason::kLock);
+  life.Shed();
+  life.Pass(900);
+  LedgerDelta delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.unattributed_ns, 900);
+  life.Pass(300);
+  life.Arm();
+  life.Pass(5);
+  delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.unattributed_ns, 305);
+  EXPECT_EQ(Off(delta, Reason::kLock), 0);
+  life.Pass(700);
+  delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.unattributed_ns, 0);
+  EXPECT_EQ(Off(delta, Reason::kLock), 700);
+}
+
+TEST(AccountsTest, ThreadBornWhileTheLayerIsOff) {
+  Accounts accounts;
+  Life life(50'000);
+  life.Shed();
+  life.Pass(200);
+  life.In();
+  life.Pass(1'000);
+  life.Block(Reason::kDisk);
+  life.Pass(3'000);
+  LedgerDelta delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.on_cpu_ns, 1'000);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 200);
+  EXPECT_EQ(delta.unattributed_ns, 3'000);
+  EXPECT_EQ(delta.voluntary_switches, 1);
+  EXPECT_EQ(Waits(delta), 0);
+
+  life.Arm();
+  EXPECT_EQ(DrainOne(accounts, life).wall_ns, 0);
+  life.Pass(400);
+  life.Wake();
+  life.Pass(50);
+  life.In();
+  life.Pass(60);
+  delta = DrainOne(accounts, life);
+  EXPECT_EQ(Off(delta, Reason::kDisk), 400);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 50);
+  EXPECT_EQ(delta.on_cpu_ns, 60);
+  EXPECT_EQ(accounts.switches_unseen(), 0U);
+}
+
+TEST(AccountsTest, ThreadOpenedWhileOnItsCpu) {
+  Accounts accounts;
+  Life life(50'000, false);
+  life.In();
+  life.Pass(700);
+  life.Book();
+  life.Open();
+  EXPECT_EQ(DrainOne(accounts, life).wall_ns, 0);
+  life.Pass(1'000);
+  LedgerDelta delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.on_cpu_ns, 1'000);
+  EXPECT_EQ(delta.wall_ns, 1'000);
+  life.Pass(500);
+  life.Block(Reason::kSignal);
+  life.Pass(2'000);
+  delta = DrainOne(accounts, life);
+  EXPECT_EQ(delta.on_cpu_ns, 500);
+  EXPECT_EQ(Off(delta, Reason::kSignal), 2'000);
+  EXPECT_EQ(Off(delta, Reason::kRunQueue), 0);
+  EXPECT_EQ(delta.books_on_cpu_ns, 1'500);
+}
+
+TEST(AccountsTest, SwitchesThatWereNotReportedAreCounted) {
+  Accounts accounts;
+  Life life(50'000);
+  for (int i = 0; i < 10; ++i) {
+    life.Pass(10);
+    life.In();
+    life.Pass(10);
+    if (i == 4 || i == 5) life.MissNext();
+    life.Preempt();
+    DrainOne(accounts, life);
+  }
+  EXPECT_EQ(accounts.switches_unseen(), 2U);
+  for (int i = 0; i < 5; ++i) DrainOne(accounts, life);
+  EXPECT_EQ(accounts.switches_unseen(), 2U) << "once each";
+}
+
+TEST(AccountsTest, SwitchThatIsUnderWayIsNotUnseen) {
+  Accounts accounts;
+  profd_thread_record record = Blocked();
+  record.books.nvcsw = 2;
+  record.born = 1;
+  Drain(accounts, {record});
+  for (int i = 0; i < 5; ++i) {
+    // The kernel counts, then reports.
+    ++record.books.nvcsw;
+    Drain(accounts, {record});
+    ++record.ledger.reasons[PROFD_REASON_LOCK].count;
+    Drain(accounts, {record});
+  }
+  EXPECT_EQ(accounts.switches_unseen(), 0U);
+}
+
+TEST(AccountsTest, SwitchesWhileTheLayerIsOffAreNotUnseen) {
+  Accounts accounts;
+  Life life(50'000);
+  const auto cycle = [&] {
+    if (!life.on_cpu()) life.In();
+    life.Pass(10);
+    life.Block(Reason::kPipe);
+    life.Pass(10);
+    life.Wake();
+  };
+  cycle();
+  DrainOne(accounts, life);
+  // Read in the middle of a switch, the last of which the layer would have told.
+  life.In();
+  life.MissNext();
+  life.Block(Reason::kPipe);
+  DrainOne(accounts, life);
+  life.Wake();
+  life.Shed();
+  for (int i = 0; i < 3; ++i) {
+    cycle();
+    EXPECT_EQ(Switches(DrainOne(accounts, life)), 1);
+  }
+  life.Arm();
+  for (int i = 0; i < 3; ++i) {
+    DrainOne(accounts, life);
+    cycle();
+  }
+  EXPECT_EQ(accounts.switches_unseen(), 0U);
 }
 
 TEST(AccountsTest, LastRecordOfADrainCounts) {
-  Accounts accounts(kAll);
+  Accounts accounts;
   profd_thread_record earlier = Blocked();
   earlier.now = 25'000;
   const ProfileDelta delta = Drain(accounts, {earlier, Blocked()});
   ASSERT_THAT(delta.ledgers, SizeIs(1));
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 31'000);
+  EXPECT_EQ(Off(delta.ledgers[0].delta, Reason::kLock), 12'000);
   EXPECT_THAT(Drain(accounts, {}).ledgers, IsEmpty());
 }
 
+// An exit that was told while the threads were being read arrives after a newer reading.
+TEST(AccountsTest, RecordsOutOfOrderTelescope) {
+  Accounts accounts;
+  Drain(accounts, {Blocked()});
+  profd_thread_record exiting = Blocked();
+  exiting.type = PROFD_RECORD_EXITING;
+  exiting.now = 31'000;
+  profd_thread_record dead = Blocked();
+  dead.type = PROFD_RECORD_DEAD;
+  dead.now = 33'000;
+  const LedgerDelta delta = Drain(accounts, {exiting, dead}).ledgers.at(0).delta;
+  EXPECT_EQ(delta.wall_ns, 1'000);
+  EXPECT_EQ(Off(delta, Reason::kLock), 1'000);
+}
+
 TEST(AccountsTest, DeadRecordIsFinal) {
-  Accounts accounts(kAll);
+  Accounts accounts;
   Drain(accounts, {Blocked()});
   profd_thread_record dead = Record(40'000, PROFD_RECORD_DEAD);
   dead.state = kDeadState;
@@ -288,7 +843,7 @@ TEST(AccountsTest, DeadRecordIsFinal) {
 }
 
 TEST(AccountsTest, ThreadWithoutALastAccountVanishes) {
-  Accounts accounts(kAll);
+  Accounts accounts;
   Drain(accounts, {Blocked()});
   EXPECT_THAT(Drain(accounts, {}).threads, IsEmpty());
   EXPECT_EQ(accounts.vanished(), 0U);
@@ -301,7 +856,7 @@ TEST(AccountsTest, ThreadWithoutALastAccountVanishes) {
 }
 
 TEST(AccountsTest, ThreadThatIsMissedOnceIsStillThere) {
-  Accounts accounts(kAll);
+  Accounts accounts;
   for (int i = 0; i < 4; ++i) {
     Drain(accounts, {Blocked()});
     Drain(accounts, {});
@@ -311,21 +866,22 @@ TEST(AccountsTest, ThreadThatIsMissedOnceIsStillThere) {
 }
 
 TEST(AccountsTest, StartOfTheExitIsTheLastAccountWithoutTheSwitchLayer) {
-  for (const bool per_switch : {false, true}) {
-    Accounts accounts({.books = true, .per_switch = per_switch});
+  for (const bool armed : {false, true}) {
+    Accounts accounts;
     profd_thread_record exiting = Blocked();
     exiting.type = PROFD_RECORD_EXITING;
+    if (!armed) exiting.armed_at = 0;
     Drain(accounts, {exiting});
     Drain(accounts, {});
     const ProfileDelta delta = Drain(accounts, {});
-    EXPECT_EQ(accounts.vanished(), per_switch ? 1U : 0U);
+    EXPECT_EQ(accounts.vanished(), armed ? 1U : 0U);
     ASSERT_THAT(delta.threads, SizeIs(1));
     EXPECT_TRUE(delta.threads[0].exited);
   }
 }
 
 TEST(AccountsTest, NamesAreToldWhenTheyChange) {
-  Accounts accounts(kAll);
+  Accounts accounts;
   profd_thread_record record = Blocked();
   ProfileDelta delta = Drain(accounts, {record, record});
   ASSERT_THAT(delta.threads, SizeIs(1));
@@ -354,7 +910,7 @@ TEST(AccountsTest, NamesAreToldWhenTheyChange) {
 }
 
 TEST(AccountsTest, CountsThreadsByTargetAndProcess) {
-  Accounts accounts(kAll);
+  Accounts accounts;
   std::vector<profd_thread_record> records(3, Blocked());
   records[1].thread_id = 8;
   records[2].thread_id = 9;
@@ -367,6 +923,34 @@ TEST(AccountsTest, CountsThreadsByTargetAndProcess) {
                             ::testing::Field(&Accounts::TargetThreads::threads, threads));
   };
   EXPECT_THAT(accounts.ByTarget(), ElementsAre(is(1, 100, 2), is(2, 200, 1)));
+  EXPECT_EQ(accounts.TargetOf(ThreadId{8}), 1U);
+  EXPECT_EQ(accounts.TargetOf(ThreadId{9}), 2U);
+  EXPECT_EQ(accounts.TargetOf(ThreadId{10}), 0U);
+}
+
+TEST(AccountsTest, ActivityIsOfTheLastDrainByTarget) {
+  Accounts accounts;
+  std::vector<profd_thread_record> records(3, Blocked());
+  records[1].thread_id = 8;
+  records[2].thread_id = 9;
+  records[2].target_id = 2;
+  Drain(accounts, records);
+  records[0].books.nvcsw += 3;
+  records[1].books.nivcsw += 4;
+  records[1].type = PROFD_RECORD_DEAD;
+  records[2].books.nvcsw += 5;
+  Drain(accounts, records);
+  const std::vector<TargetActivity>& activity = accounts.activity();
+  ASSERT_THAT(activity, SizeIs(2));
+  EXPECT_EQ(activity[0].target, 1U);
+  EXPECT_EQ(activity[0].switches, 7);
+  EXPECT_EQ(activity[0].threads, 2);
+  EXPECT_EQ(activity[1].target, 2U);
+  EXPECT_EQ(activity[1].switches, 5);
+  EXPECT_EQ(activity[1].threads, 1);
+  EXPECT_EQ(accounts.TargetOf(ThreadId{8}), 0U) << "gone";
+  Drain(accounts, {});
+  EXPECT_THAT(accounts.activity(), IsEmpty());
 }
 
 }  // namespace

@@ -337,6 +337,130 @@ TEST_F(CommandsTest, StatusForPeopleAndMachines) {
   EXPECT_EQ(parsed["memory"]["daemon_rss_bytes"], 30 << 20);
 }
 
+// A daemon under load: the per-switch layer is shed, the tick is slowed.
+profd::v1::GetStatusResponse ShedStatus() {
+  profd::v1::GetStatusResponse status;
+  status.set_started_ns(1'769'864'700'000'000'000);
+  status.set_tick_interval_ns(40'000'000);
+  profd::v1::Cost& cost = *status.mutable_cost();
+  cost.set_duration_ns(100'000'000'000);
+  cost.set_daemon_cpu_ns(1'500'000'000);
+  cost.set_tick_cpu_ns(1'000'000'000);
+  cost.set_drain_cpu_ns(200'000'000);
+  cost.set_rules_cpu_ns(30'000'000);
+  cost.set_answers_cpu_ns(20'000'000);
+  cost.set_in_path_ns(300'000'000);
+  cost.set_switches(1'000'000);
+  profd::v1::TargetStatus& target = *status.add_targets();
+  target.set_selector("^reth$");
+  target.mutable_cost()->set_target(1);
+  target.mutable_cost()->set_in_path_ns(300'000'000);
+  target.mutable_cost()->set_tick_cpu_ns(1'000'000'000);
+  target.mutable_cost()->set_drain_cpu_ns(200'000'000);
+  target.mutable_cost()->set_switches(1'000'000);
+  *cost.add_targets() = target.cost();
+  profd::v1::Governor& governor = *status.mutable_governor();
+  governor.set_target_budget(0.01);
+  governor.set_daemon_budget(0.02);
+  governor.set_changes(2);
+  profd::v1::GovernedSource& per_switch = *governor.add_sources();
+  per_switch.set_name("switch");
+  per_switch.set_in_path(true);
+  per_switch.set_level(1);
+  per_switch.set_given_up("exact time by reason: the tick's shares are used instead");
+  per_switch.set_whole_cost(0.0412);
+  profd::v1::GovernedSource& tick = *governor.add_sources();
+  tick.set_name("tick");
+  tick.set_level(5);
+  tick.set_given_up(
+      "threads that only wait are visited at one tick of 16, a tick every 40 ms instead of every "
+      "10 ms");
+  tick.set_cost(0.0178);
+  tick.set_whole_cost(0.062);
+  return status;
+}
+
+TEST_F(CommandsTest, StatusTellsTheBudgetAndWhatIsGivenUp) {
+  daemon_.status = ShedStatus();
+  const Outcome text = Do({"status"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* part :
+       {"\nBudget, and the cost in the last second\n"
+        "  in path    0% of 1% of one CPU\n"
+        "    switch   0% at level 1, whole it would be 4.12%; given up: exact time by reason: the "
+        "tick's\n"
+        "             shares are used instead\n"
+        "  daemon     1.78% of 2% of one CPU\n"
+        "    tick     1.78% at level 5, whole it would be 6.20%; given up: threads that only wait "
+        "are visited\n"
+        "             at one tick of 16, a tick every 40 ms instead of every 10 ms\n"
+        "  2 changes since it started\n",
+        "\nCost since it started\n"
+        "  daemon     1.50% of one CPU (15.0 ms/s): ticks 1.00%, drains 0.20%, rules 0.030%, "
+        "answers 0.020%,\n"
+        "             rest 0.25%\n"
+        "  in path    0.30% of one CPU (3.00 ms/s): 1,000,000 switches, 300 ns each on average, "
+        "shed or not\n"}) {
+    EXPECT_THAT(text.out, HasSubstr(part));
+  }
+  EXPECT_THAT(text.out, HasSubstr("  target     ^reth$: in path 3.00 ms/s, ticks 10.0 ms/s, drains "
+                                  "2.00 ms/s, 10,000 switches/s\n"));
+  EXPECT_THAT(text.out, HasSubstr("one tick in 40.0 ms"));
+
+  const auto json = nlohmann::json::parse(Do({"status", "--format", "json"}).out);
+  EXPECT_EQ(json["governor"]["target_budget"], 0.01);
+  EXPECT_EQ(json["governor"]["daemon_budget"], 0.02);
+  EXPECT_EQ(json["governor"]["changes"], 2);
+  EXPECT_EQ(json["governor"]["sources"][0]["name"], "switch");
+  EXPECT_EQ(json["governor"]["sources"][0]["in_path"], true);
+  EXPECT_EQ(json["governor"]["sources"][0]["whole_cost"], 0.0412);
+  EXPECT_EQ(json["governor"]["sources"][1]["level"], 5);
+  EXPECT_EQ(json["governor"]["sources"][1]["cost"], 0.0178);
+  EXPECT_THAT(json["governor"]["sources"][1]["given_up"].get<std::string>(),
+              StartsWith("threads that only wait"));
+  EXPECT_EQ(json["cost"]["rules_cpu_ns"], 30'000'000);
+  EXPECT_EQ(json["cost"]["answers_cpu_ns"], 20'000'000);
+  EXPECT_EQ(json["cost"]["duration_ns"], 100'000'000'000);
+  EXPECT_EQ(json["cost"]["targets"][0]["target"], 1);
+  EXPECT_EQ(json["targets"][0]["cost"]["drain_cpu_ns"], 200'000'000);
+}
+
+TEST_F(CommandsTest, StatusOfSeveralTargetsWithoutABudget) {
+  daemon_.status = ShedStatus();
+  daemon_.status.add_targets()->set_selector("postgres");
+  daemon_.status.mutable_governor()->set_target_budget(0);
+  daemon_.status.mutable_governor()->set_changes(0);
+  profd::v1::GovernedSource& per_switch = *daemon_.status.mutable_governor()->mutable_sources(0);
+  per_switch.set_level(0);
+  per_switch.set_cost(0.0412);
+  daemon_.status.mutable_governor()->mutable_sources(1)->set_cost(0.025);
+  const Outcome text = Do({"status"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("  in path    4.12% of one CPU, no budget\n"
+                                  "    switch   4.12%, gives everything\n"
+                                  "  daemon     2.50% of 2% of one CPU, OVER BUDGET\n"));
+  EXPECT_THAT(text.out, HasSubstr("nothing was given up since it started"));
+  EXPECT_THAT(text.out, HasSubstr("  target      in path      ticks     drains  switches/s\n"
+                                  "  ^reth$    3.00 ms/s  10.0 ms/s  2.00 ms/s      10,000\n"
+                                  "  postgres     0 ns/s     0 ns/s     0 ns/s           0\n"));
+}
+
+TEST_F(CommandsTest, StatusOfADaemonWithoutAGovernor) {
+  const Outcome text = Do({"status"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, Not(HasSubstr("Budget")));
+  const auto json = nlohmann::json::parse(Do({"status", "--format", "json"}).out);
+  EXPECT_THAT(json["governor"]["sources"], IsEmpty());
+}
+
+TEST_F(CommandsTest, MissingLayersAreRemarkedOn) {
+  daemon_.answer = ShedAnswer().Parts();
+  const std::string gap = "per-switch layer was shed for 12.0 s of 60.0 s: reasons of that time";
+  EXPECT_THAT(Do({"fetch", "--format", "folded"}).err, HasSubstr("profctl: the " + gap));
+  EXPECT_THAT(Do({"fetch"}).out, HasSubstr("  The " + gap));
+  EXPECT_THAT(Do({"fetch", "-o", "-"}).out, HasSubstr("the " + gap));
+}
+
 TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {
   daemon_.answer = AnswerWriter().Parts();
   const Outcome outcome = Do({"fetch"});

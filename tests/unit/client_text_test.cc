@@ -1,10 +1,16 @@
+#include <limits>
+
 #include "client/output.h"
 #include "client/profile.h"
+#include "client/render/cost.h"
 #include "client/text.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace profctl {
 namespace {
+
+using ::testing::EndsWith;
 
 TEST(TextTest, CleanNameKeepsTextAndDropsCommands) {
   EXPECT_EQ(CleanName("reth::main"), "reth::main");
@@ -29,6 +35,8 @@ TEST(TextTest, WidthCountsCodePoints) {
   EXPECT_EQ(ClipEnd("±±±±±±", 4), "±±..");
   EXPECT_EQ(Wrap("aa bb cc", 5, ""), "aa bb\ncc\n");
   EXPECT_EQ(Wrap("", 5, "  "), "");
+  EXPECT_EQ(WrapAfter("± ", "aa bb cc", 7), "± aa bb\n  cc\n");
+  EXPECT_EQ(WrapAfter("a ", "", 7), "a \n");
 }
 
 TEST(TextTest, Durations) {
@@ -49,10 +57,48 @@ TEST(TextTest, SharesCountsBytes) {
   EXPECT_EQ(FormatShare(0, 8), "0.0%");
   EXPECT_EQ(FormatShare(1, 1e9), "<0.1%");
   EXPECT_EQ(FormatShare(1, 0), "-");
+  EXPECT_EQ(FormatFineShare(0, 8), "0%");
+  EXPECT_EQ(FormatFineShare(1, 1e9), "<0.001%");
+  EXPECT_EQ(FormatFineShare(1, 1e5), "0.001%");
+  EXPECT_EQ(FormatFineShare(0.00031, 1), "0.031%");
+  EXPECT_EQ(FormatFineShare(0.00099951, 1), "0.10%");
+  EXPECT_EQ(FormatFineShare(0.0123, 1), "1.23%");
+  EXPECT_EQ(FormatFineShare(0.09996, 1), "10.0%");
+  EXPECT_EQ(FormatFineShare(1, 0), "-");
+  EXPECT_EQ(FormatFineShare(std::numeric_limits<double>::quiet_NaN(), 1), "-");
   EXPECT_EQ(FormatCount(0), "0");
   EXPECT_EQ(FormatCount(1234567), "1,234,567");
   EXPECT_EQ(FormatBytes(1000), "1000 B");
   EXPECT_EQ(FormatBytes(13'000'000), "12.4 MiB");
+}
+
+TEST(CostTest, IsToldByKindAndBySecond) {
+  profd::v1::Cost cost;
+  cost.set_daemon_cpu_ns(600'000'000);
+  cost.set_tick_cpu_ns(400'000'000);
+  cost.set_drain_cpu_ns(90'000'000);
+  cost.set_rules_cpu_ns(12'000'000);
+  cost.set_answers_cpu_ns(30'000'000);
+  cost.set_in_path_ns(64'000'000);
+  cost.set_switches(160'000);
+  EXPECT_EQ(DescribeDaemonCost(cost, 60'000'000'000),
+            "1.00% of one CPU (10.0 ms/s): ticks 0.67%, drains 0.15%, rules 0.020%, answers "
+            "0.050%, rest 0.11%");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 400 ns each on average");
+  EXPECT_THAT(DescribePathCost(cost, 60'000'000'000, false), EndsWith("on average, shed or not"));
+  cost.set_tick_cpu_ns(700'000'000);
+  EXPECT_THAT(DescribeDaemonCost(cost, 60'000'000'000), EndsWith("rest 0%"));
+}
+
+TEST(CostTest, NothingToDivideBy) {
+  profd::v1::Cost cost;
+  EXPECT_EQ(DescribePathCost(cost, 0, true), "- of one CPU (-): 0 switches");
+  EXPECT_EQ(FormatPerSecond(INT64_MAX, 1).back(), 's');
+  EXPECT_EQ(FormatPerSecond(1, -1), "-");
+  EXPECT_EQ(FormatRate(160'000, 60'000'000'000), "2,667");
+  EXPECT_EQ(FormatRate(UINT64_MAX, 1), "9,000,000,000,000,000,000");
+  EXPECT_EQ(FormatRate(1, 0), "-");
 }
 
 TEST(TextTest, ParseDurationIsStrict) {

@@ -48,6 +48,7 @@ TEST(DecodeTest, FixedRecordsAreWholeOrRefused) {
   ExpectWholeOnly<profd_thread_record>(PROFD_RECORD_DEAD);
   ExpectWholeOnly<profd_exec_record>(PROFD_RECORD_EXEC);
   ExpectWholeOnly<profd_module_record>(PROFD_RECORD_MODULE);
+  ExpectWholeOnly<profd_born_record>(PROFD_RECORD_BORN);
 }
 
 TEST(DecodeTest, ContentsArriveUnchanged) {
@@ -59,10 +60,17 @@ TEST(DecodeTest, ContentsArriveUnchanged) {
   const auto decoded = Decode(&module, sizeof(module));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(std::memcmp(&std::get<profd_module_record>(*decoded), &module, sizeof(module)), 0);
+
+  const profd_born_record born = {
+      .type = PROFD_RECORD_BORN, .kernel_tid = 4'000'000, .thread_id = 1ULL << 40};
+  const auto announced = Decode(&born, sizeof(born));
+  ASSERT_TRUE(announced.ok());
+  EXPECT_EQ(std::get<profd_born_record>(*announced).kernel_tid, 4'000'000);
+  EXPECT_EQ(std::get<profd_born_record>(*announced).thread_id, 1ULL << 40);
 }
 
 TEST(DecodeTest, UnknownTypesAreRefused) {
-  for (const uint32_t type : {0U, 7U, 0xffffffffU}) {
+  for (const uint32_t type : {0U, PROFD_RECORD_BORN + 1U, 0xffffffffU}) {
     profd_thread_record record{};
     record.type = type;
     EXPECT_TRUE(absl::IsInvalidArgument(Decode(&record, sizeof(record)).status())) << type;

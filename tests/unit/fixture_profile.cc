@@ -86,8 +86,17 @@ AnswerWriter::AnswerWriter() {
   trailer_.mutable_cost()->set_daemon_cpu_ns(600 * kMs);
   trailer_.mutable_cost()->set_tick_cpu_ns(400 * kMs);
   trailer_.mutable_cost()->set_drain_cpu_ns(90 * kMs);
+  trailer_.mutable_cost()->set_rules_cpu_ns(12 * kMs);
+  trailer_.mutable_cost()->set_answers_cpu_ns(30 * kMs);
   trailer_.mutable_cost()->set_in_path_ns(64 * kMs);
   trailer_.mutable_cost()->set_switches(160'000);
+  trailer_.mutable_cost()->set_duration_ns(60 * kSecond);
+  profd::v1::TargetCost& target = *trailer_.mutable_cost()->add_targets();
+  target.set_target(1);
+  target.set_in_path_ns(64 * kMs);
+  target.set_tick_cpu_ns(400 * kMs);
+  target.set_drain_cpu_ns(90 * kMs);
+  target.set_switches(160'000);
 }
 
 uint32_t AnswerWriter::AddThread(int pid, int tid, const std::string& process,
@@ -103,6 +112,10 @@ uint32_t AnswerWriter::AddThread(int pid, int tid, const std::string& process,
   thread.set_on_cpu_ns(on_cpu_ns);
   thread.set_books_on_cpu_ns(on_cpu_ns);
   return id;
+}
+
+void AnswerWriter::SetEstimated(uint32_t thread, int64_t time_ns) {
+  threads_.mutable_threads(static_cast<int>(thread) - 1)->set_estimated_ns(time_ns);
 }
 
 void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
@@ -305,6 +318,23 @@ AnswerWriter IdleAnswer() {
                     {"aeMain", "redis-server", FRAME_KIND_APPLICATION},
                     {"main", "redis-server", FRAME_KIND_APPLICATION}},
                    58 * kSecond, 40 * kMs);
+  return answer;
+}
+
+AnswerWriter ShedAnswer() {
+  AnswerWriter answer;
+  answer.header().set_switch_ns(48 * kSecond);
+  answer.trailer().set_ticks(1120);
+  answer.trailer().set_tick_interval_ns(53 * kMs);
+  const uint32_t thread =
+      answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
+  answer.AddSample(thread, profd::v1::REASON_FSYNC,
+                   Join({FsyncWait(),
+                         {{"flushAppendOnlyFile", "redis-server", FRAME_KIND_APPLICATION},
+                          {"main", "redis-server", FRAME_KIND_APPLICATION}}}),
+                   58 * kSecond, 400 * kMs);
+  answer.SetEstimated(thread, 11 * kSecond);
+  answer.trailer().set_samples(1090);
   return answer;
 }
 

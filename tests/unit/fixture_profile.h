@@ -28,6 +28,8 @@ class AnswerWriter {
   // `frames` innermost first; none: the sample is [unsampled]. The ledger grows by `time_ns`.
   void AddSample(uint32_t thread, profd::v1::Reason reason, const std::vector<FrameSpec>& frames,
                  int64_t time_ns, int64_t error_ns, bool complete = true);
+  // Reasons of so much of the thread's ledger are estimated.
+  void SetEstimated(uint32_t thread, int64_t time_ns);
   profd::v1::Header& header() { return header_; }
   profd::v1::Trailer& trailer() { return trailer_; }
 
@@ -47,6 +49,8 @@ class AnswerWriter {
 AnswerWriter ServerAnswer();
 // Nothing but idle waits.
 AnswerWriter IdleAnswer();
+// The per-switch layer was off for a fifth of the window.
+AnswerWriter ShedAnswer();
 // Two programs, three processes.
 AnswerWriter ProcessesAnswer();
 

@@ -142,6 +142,15 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     header.ticks = 100;
     header.torn_walks = 3;
     header.cost.in_path_ns = -4;
+    header.cost.rules_cpu_ns = static_cast<int64_t>(random());
+    header.cost.answers_cpu_ns = 6;
+    for (uint64_t n = random() % 4; n > 0; n--) {
+      header.cost.targets.push_back({.target = static_cast<uint32_t>(random()),
+                                     .in_path_ns = static_cast<int64_t>(random()),
+                                     .tick_cpu_ns = -1,
+                                     .drain_cpu_ns = static_cast<int64_t>(random() % 1000),
+                                     .switches = static_cast<int64_t>(random() % 10)});
+    }
     header.losses[5] = random();
     header.lost_weight_ns = 77;
     const std::vector<ThreadRow> rows = RandomRows(&random);
@@ -154,6 +163,9 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     EXPECT_TRUE(reader->header().switch_on);
     EXPECT_EQ(reader->header().torn_walks, 3);
     EXPECT_EQ(reader->header().cost.in_path_ns, -4);
+    EXPECT_EQ(reader->header().cost.rules_cpu_ns, header.cost.rules_cpu_ns);
+    EXPECT_EQ(reader->header().cost.answers_cpu_ns, 6);
+    EXPECT_EQ(reader->header().cost.targets, header.cost.targets);
     EXPECT_EQ(reader->header().losses, header.losses);
     EXPECT_EQ(reader->header().lost_weight_ns, 77);
     ThreadRow row;
@@ -176,7 +188,9 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
 TEST(DeltaCodecTest, DamagedBytesAreSafe) {
   std::mt19937_64 random(2);
   for (int round = 0; round < 3000; round++) {
-    std::string blob = EncodeDelta({.end_ns = kSecond, .ticks = 100}, RandomRows(&random));
+    DeltaHeader header{.end_ns = kSecond, .ticks = 100};
+    header.cost.targets.resize(random() % 4);
+    std::string blob = EncodeDelta(header, RandomRows(&random));
     for (int i = 0; i < 3; i++) blob[random() % blob.size()] = static_cast<char>(random());
     blob.resize(random() % (blob.size() + 1));
     absl::StatusOr<DeltaReader> reader = DeltaReader::Create(blob);
@@ -221,6 +235,10 @@ TEST(MemoryStoreTest, SumsDeltas) {
     delta.losses[Index(Loss::kDrainFailed)] = 2;
     delta.lost_weight_ns = 5;
     delta.cost.tick_cpu_ns = 7;
+    delta.cost.rules_cpu_ns = 8;
+    delta.cost.answers_cpu_ns = 9;
+    delta.cost.targets = {{.target = 1, .in_path_ns = 1, .switches = n}};
+    if (n == 2) delta.cost.targets.push_back({.target = 2, .drain_cpu_ns = 5});
     delta.ledgers[0].delta.waits[Index(Reason::kPoll)] = n;
     delta.samples.push_back(MakeSample(1, 9, 1, Reason::kLock));
     ASSERT_TRUE(store.Append(std::move(delta)).ok());
@@ -237,6 +255,11 @@ TEST(MemoryStoreTest, SumsDeltas) {
   EXPECT_EQ(m.losses[Index(Loss::kDrainFailed)], 6u);
   EXPECT_EQ(m.lost_weight_ns, 15);
   EXPECT_EQ(m.cost.tick_cpu_ns, 21);
+  EXPECT_EQ(m.cost.rules_cpu_ns, 24);
+  EXPECT_EQ(m.cost.answers_cpu_ns, 27);
+  EXPECT_THAT(m.cost.targets,
+              ElementsAre(TargetCost{.target = 1, .in_path_ns = 3, .switches = 6},
+                          TargetCost{.target = 2, .drain_cpu_ns = 5}));
   ASSERT_THAT(m.threads, SizeIs(1));
   EXPECT_EQ(m.threads[0].info.name, "worker");
   EXPECT_EQ(m.threads[0].ledger.off_ns[Index(Reason::kPoll)], 3 * kSecond);

@@ -62,19 +62,41 @@ TEST(DurationTest, AnythingElseIsRefused) {
   }
 }
 
+TEST(BudgetTest, PercentageOrOff) {
+  const std::pair<const char*, double> good[] = {
+      {"1%", 0.01}, {"0.5%", 0.005}, {".25%", 0.0025}, {"100%", 1}, {"02%", 0.02}, {"2.%", 0.02}};
+  for (const auto& [text, share] : good) {
+    const auto parsed = ParseBudget(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_DOUBLE_EQ(*parsed, share) << text;
+  }
+  EXPECT_EQ(*ParseBudget("off"), std::numeric_limits<double>::infinity());
+}
+
+TEST(BudgetTest, AnythingElseIsRefused) {
+  for (const char* text :
+       {"", "%", "1", "0%", "0.0%", "-1%", "+1%", "100.1%", "1e1%", "nan%", "inf%", "1 %", " 1%",
+        "1% ", "1%%", "1.2.3%", ".%", "0x1%", "1,5%", "Off", "off%", "none", "infinity"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseBudget(text).status())) << "\"" << text << "\"";
+  }
+}
+
 TEST(OptionsTest, DefaultsNeedNoArguments) {
   const Options options = Accepted({});
   EXPECT_THAT(options.targets, IsEmpty());
   EXPECT_THAT(options.listen, StartsWith("unix:///"));
   EXPECT_EQ(options.tick_ns, 10'000'000);
   EXPECT_TRUE(options.books && options.per_switch && options.tick);
+  EXPECT_DOUBLE_EQ(options.budget, 0.01);
+  EXPECT_DOUBLE_EQ(options.daemon_budget, 0.02);
   EXPECT_EQ(options.log_level, "info");
 }
 
 TEST(OptionsTest, EveryOption) {
   const Options options =
       Accepted({"--target", "4711", "--target=op-reth", "--listen", "127.0.0.1:1", "--tick=5ms",
-                "--disable", "books", "--disable=switch", "--log-level", "debug"});
+                "--disable", "books", "--disable=switch", "--log-level", "debug", "--budget=0.5%",
+                "--daemon-budget", "off"});
   EXPECT_THAT(options.targets, ElementsAre("4711", "op-reth"));
   EXPECT_EQ(options.listen, "127.0.0.1:1");
   EXPECT_EQ(options.tick_ns, 5'000'000);
@@ -82,6 +104,8 @@ TEST(OptionsTest, EveryOption) {
   EXPECT_FALSE(options.per_switch);
   EXPECT_TRUE(options.tick);
   EXPECT_EQ(options.log_level, "debug");
+  EXPECT_DOUBLE_EQ(options.budget, 0.005);
+  EXPECT_EQ(options.daemon_budget, std::numeric_limits<double>::infinity());
 }
 
 TEST(OptionsTest, LayersMayBeListed) {
@@ -105,6 +129,11 @@ TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
       {"--tick", ""},
       {"--tick"},
       {"--tick", "5ms", "--tick", "6ms"},
+      {"--budget", "1"},
+      {"--budget", "101%"},
+      {"--budget"},
+      {"--daemon-budget", "0%"},
+      {"--daemon-budget", ""},
       {"--disable", "stacks"},
       {"--disable", "tick,stacks"},
       {"--disable"},
@@ -130,7 +159,8 @@ TEST(OptionsTest, HelpAndVersionAreAnswers) {
   const Outcome help = Parse({"--help"});
   EXPECT_EQ(help.parsed.exit_code, 0);
   EXPECT_THAT(help.err, IsEmpty());
-  for (const char* option : {"--target", "--listen", "--tick", "--disable", "--log-level"}) {
+  for (const char* option : {"--target", "--listen", "--tick", "--budget",
+                             "--daemon-budget", "--disable", "--log-level"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
   const Outcome version = Parse({"--version"});

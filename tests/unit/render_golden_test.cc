@@ -1,5 +1,6 @@
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
+#include "client/render/gaps.h"
 #include "client/render/json.h"
 #include "client/render/summary.h"
 #include "client/text.h"
@@ -13,7 +14,9 @@
 namespace profctl {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(FoldedTest, MatchesGolden) {
@@ -70,10 +73,13 @@ TEST(SummaryTest, MatchesGolden) {
   ExpectGolden(RenderSummary(MakeView(idle, false), false), "idle.summary");
   const Profile processes = ProcessesAnswer().Build();
   ExpectGolden(RenderSummary(MakeView(processes, true), false), "processes.summary");
+  const Profile shed = ShedAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(shed, false), false), "shed.summary");
 }
 
 TEST(SummaryTest, FitsAHundredColumnsWithoutControlCharacters) {
-  for (const AnswerWriter& answer : {ServerAnswer(), IdleAnswer(), ProcessesAnswer()}) {
+  for (const AnswerWriter& answer :
+       {ServerAnswer(), IdleAnswer(), ProcessesAnswer(), ShedAnswer()}) {
     const Profile profile = answer.Build();
     std::istringstream lines(RenderSummary(MakeView(profile, true), false));
     std::string line;
@@ -90,6 +96,36 @@ TEST(SummaryTest, EmptyAnswerIsStillAPage) {
               HasSubstr("No thread matches in this window."));
 }
 
+TEST(GapsTest, EachLayerIsMissedByWhatItWouldHaveTold) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  AnswerWriter answer;
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+  answer.header().set_switch_ns(60 * kSecond - kSecond / 2);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+  // Layers are counted by whole drains, which may reach over the window's ends.
+  answer.header().set_switch_ns(61 * kSecond);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+
+  answer.header().set_switch_ns(0);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("the per-switch layer was off: reasons of that time (0 ns of waits) are "
+                          "estimated from the window's 5,980 ticks"));
+  answer.header().set_books_ns(0);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("the per-switch layer was off: all times are estimated from 5,980 ticks",
+                          HasSubstr("the kernel's own books were off")));
+  answer.header().set_switch_ns(30 * kSecond);
+  answer.header().set_books_ns(60 * kSecond);
+  answer.header().set_tick_ns(0);
+  EXPECT_THAT(
+      DescribeGaps(answer.Build()),
+      ElementsAre("the per-switch layer was shed for 30.0 s of 60.0 s: reasons of that time "
+                  "are not known",
+                  "the ticks were off: no stacks were taken in that time"));
+  answer.header().set_end_ns(0);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+}
+
 TEST(FlameGraphTest, MatchesGolden) {
   const Profile server = ServerAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(server, false), Grouping::kName), "server.svg");
@@ -97,6 +133,8 @@ TEST(FlameGraphTest, MatchesGolden) {
   ExpectGolden(RenderFlameGraph(MakeView(idle, false), Grouping::kName), "idle.svg");
   const Profile processes = ProcessesAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(processes, false), Grouping::kThread), "processes.svg");
+  const Profile shed = ShedAnswer().Build();
+  ExpectGolden(RenderFlameGraph(MakeView(shed, false), Grouping::kName), "shed.svg");
 }
 
 TEST(FlameGraphTest, HostileNamesStayText) {

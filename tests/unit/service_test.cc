@@ -141,6 +141,7 @@ class ServiceTest : public ::testing::Test {
     return StartServer(address, {.store = &store_,
                                  .collector = &collector_,
                                  .modules = &modules_,
+                                 .cpu_use = &cpu_use_,
                                  .kallsyms = folder_ + "/kallsyms"});
   }
   void StartOnSocket() {
@@ -178,6 +179,10 @@ class ServiceTest : public ::testing::Test {
         d.losses[PROFD_LOSS_COUNTERS_FULL] = 2;
         d.losses[PROFD_LOSS_COUNTERS_FULL_NS] = 55;
         d.lost_weight_ns = 55;
+        d.cost = {.daemon_cpu_ns = 70, .tick_cpu_ns = 20, .drain_cpu_ns = 10, .rules_cpu_ns = 5,
+                  .answers_cpu_ns = 4, .in_path_ns = 30, .switches = 9,
+                  .targets = {{.target = 2, .in_path_ns = 25, .tick_cpu_ns = 15,
+                               .drain_cpu_ns = 8, .switches = 7}}};
       }
       for (uint64_t t = 1; t <= 3; t++) {
         LedgerDelta ledger;
@@ -237,6 +242,7 @@ class ServiceTest : public ::testing::Test {
   MemoryStore store_;
   FakeCollector collector_;
   FakeModules modules_;
+  CpuUse cpu_use_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<v1::Profiler::Stub> stub_;
 };
@@ -301,6 +307,21 @@ TEST_F(ServiceTest, AnswersAFetch) {
   EXPECT_EQ(r.trailer->ticks(), 1000u);
   EXPECT_EQ(r.trailer->walks(), 40u);
   EXPECT_EQ(r.trailer->tick_interval_ns(), kTick);
+  const v1::Cost& cost = r.trailer->cost();
+  EXPECT_EQ(cost.duration_ns(), 10 * kSecond);
+  EXPECT_EQ(cost.daemon_cpu_ns(), 70);
+  EXPECT_EQ(cost.in_path_ns(), 30);
+  EXPECT_EQ(cost.switches(), 9u);
+  EXPECT_EQ(cost.tick_cpu_ns(), 20);
+  EXPECT_EQ(cost.drain_cpu_ns(), 10);
+  EXPECT_EQ(cost.rules_cpu_ns(), 5);
+  EXPECT_EQ(cost.answers_cpu_ns(), 4);
+  ASSERT_THAT(cost.targets(), SizeIs(1));
+  EXPECT_EQ(cost.targets(0).target(), 2u);
+  EXPECT_EQ(cost.targets(0).in_path_ns(), 25);
+  EXPECT_EQ(cost.targets(0).switches(), 7u);
+  // The handler reports what it took after the answer is out.
+  while (cpu_use_.answers == 0) std::this_thread::yield();
   EXPECT_EQ(r.trailer->samples(), 2110u);
   EXPECT_NEAR(r.trailer->complete_share(), 1800.0 / 2110, 1e-9);
   std::map<std::string, v1::Loss> losses;
@@ -556,7 +577,14 @@ TEST_F(ServiceTest, Status) {
   collector_.state.started_wall_ns = 5;
   collector_.state.tick_interval_ns = kTick;
   collector_.state.layers = {{"books", true, ""}, {"switch", false, "no BTF"}};
-  collector_.state.targets = {{"postgres", {20}, 2}};
+  collector_.state.targets = {{"postgres", {20}, 2,
+                               {.target = 1, .in_path_ns = 11, .tick_cpu_ns = 12,
+                                .drain_cpu_ns = 13, .switches = 14}}};
+  collector_.state.governor = {
+      .target_budget = 0.01,
+      .daemon_budget = std::numeric_limits<double>::infinity(),
+      .changes = 3,
+      .sources = {{"switch", true, 1, "exact time", 0, 0.25}, {"tick", false, 0, "", 0.5, 0.5}}};
   collector_.state.missing = {"kernel symbols: no CAP_SYSLOG"};
   collector_.state.losses[PROFD_LOSS_TORN_WALK] = 3;
   collector_.state.kernel_map_bytes = 123;
@@ -575,6 +603,25 @@ TEST_F(ServiceTest, Status) {
   ASSERT_THAT(r.layers(), SizeIs(2));
   EXPECT_EQ(r.layers(1).note(), "no BTF");
   EXPECT_THAT(r.targets(0).pids(), ElementsAre(20));
+  EXPECT_EQ(r.targets(0).cost().target(), 1u);
+  EXPECT_EQ(r.targets(0).cost().in_path_ns(), 11);
+  EXPECT_EQ(r.targets(0).cost().tick_cpu_ns(), 12);
+  EXPECT_EQ(r.targets(0).cost().drain_cpu_ns(), 13);
+  EXPECT_EQ(r.targets(0).cost().switches(), 14u);
+  EXPECT_GT(r.cost().duration_ns(), kSecond) << "since the start";
+  const v1::Governor& governor = r.governor();
+  EXPECT_EQ(governor.target_budget(), 0.01);
+  EXPECT_EQ(governor.daemon_budget(), 0) << "none";
+  EXPECT_EQ(governor.changes(), 3u);
+  ASSERT_THAT(governor.sources(), SizeIs(2));
+  EXPECT_EQ(governor.sources(0).name(), "switch");
+  EXPECT_TRUE(governor.sources(0).in_path());
+  EXPECT_EQ(governor.sources(0).level(), 1u);
+  EXPECT_EQ(governor.sources(0).given_up(), "exact time");
+  EXPECT_EQ(governor.sources(0).cost(), 0);
+  EXPECT_EQ(governor.sources(0).whole_cost(), 0.25);
+  EXPECT_FALSE(governor.sources(1).in_path());
+  EXPECT_EQ(governor.sources(1).cost(), 0.5);
   EXPECT_THAT(r.missing(), ElementsAre("kernel symbols: no CAP_SYSLOG"));
   ASSERT_THAT(r.losses(), SizeIs(2));
   EXPECT_EQ(r.losses(0).cause(), "torn_walk");

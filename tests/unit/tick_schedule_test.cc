@@ -72,6 +72,44 @@ TEST(TickScheduleTest, LongPauseIsCountedAtOnce) {
   EXPECT_EQ(StratumOf(schedule.next_ns()), 1 + schedule.missed());
 }
 
+// The stratum that has begun keeps its length: what its tick weighs.
+TEST(TickScheduleTest, NewIntervalHoldsFromTheNextStratumOn) {
+  TickSchedule schedule(kInterval, kOrigin, 8);
+  std::mt19937_64 random(9);
+  int64_t stratum = kOrigin;
+  int64_t interval = kInterval;
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(schedule.interval_ns(), interval);
+    ASSERT_GE(schedule.next_ns(), stratum);
+    ASSERT_LT(schedule.next_ns(), stratum + interval);
+    const int64_t instant = schedule.next_ns();
+    int64_t next = interval;
+    if (random() % 3 == 0) {
+      // What was set last counts.
+      schedule.SetInterval(1);
+      next = 1 + static_cast<int64_t>(random() % (5 * kInterval));
+      schedule.SetInterval(next);
+    }
+    ASSERT_EQ(schedule.next_ns(), instant) << "the present tick stays where it is";
+    ASSERT_EQ(schedule.interval_ns(), interval);
+    schedule.Advance(instant);
+    stratum += interval;
+    interval = next;
+  }
+  EXPECT_EQ(schedule.missed(), 0);
+}
+
+TEST(TickScheduleTest, MissedStrataAreOfTheNewLength) {
+  TickSchedule schedule(kInterval, kOrigin, 10);
+  schedule.SetInterval(4 * kInterval);
+  const int64_t now = kOrigin + kInterval + 10 * 4 * kInterval;
+  schedule.Advance(now);
+  EXPECT_GE(schedule.next_ns(), now);
+  EXPECT_EQ((schedule.next_ns() - kOrigin - kInterval) / (4 * kInterval), schedule.missed());
+  EXPECT_GE(schedule.missed(), 10);
+  EXPECT_LE(schedule.missed(), 11);
+}
+
 TEST(TickScheduleTest, SeedDecides) {
   TickSchedule a(kInterval, kOrigin, 6);
   TickSchedule same(kInterval, kOrigin, 6);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 
@@ -29,7 +30,11 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->socket_ =
       options.socket.empty() ? daemon->directory_.path() + "/profd.sock" : options.socket;
+  // Whatever the machine is, tests of what is measured get all of it; governor_test has budgets.
   std::vector<std::string> arguments = {"--listen", daemon->server(), "--log-level", "info"};
+  if (absl::c_find(options.arguments, "--budget") == options.arguments.end()) {
+    arguments.insert(arguments.end(), {"--budget", "off", "--daemon-budget", "off"});
+  }
   for (const std::string& target : options.targets) {
     arguments.insert(arguments.end(), {"--target", target});
   }

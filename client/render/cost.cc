@@ -1,0 +1,69 @@
+#include "client/render/cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+constexpr double kSecond = 1e9;
+// Keeps what is divided by a short duration within int64_t.
+constexpr double kMost = 9e18;
+
+std::string Share(double ns, int64_t duration_ns) {
+  return FormatFineShare(ns, static_cast<double>(duration_ns));
+}
+
+}  // namespace
+
+std::string FormatPerSecond(int64_t ns, int64_t duration_ns) {
+  if (duration_ns <= 0) return "-";
+  const double rate = static_cast<double>(ns) / static_cast<double>(duration_ns) * kSecond;
+  return FormatDuration(static_cast<int64_t>(std::clamp(std::round(rate), -kMost, kMost))) + "/s";
+}
+
+std::string FormatRate(uint64_t count, int64_t duration_ns) {
+  if (duration_ns <= 0) return "-";
+  const double rate = static_cast<double>(count) / static_cast<double>(duration_ns) * kSecond;
+  return FormatCount(static_cast<uint64_t>(std::min(std::round(rate), kMost)));
+}
+
+std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns) {
+  const std::array<std::pair<const char*, int64_t>, 4> parts = {{
+      {"ticks", cost.tick_cpu_ns()},
+      {"drains", cost.drain_cpu_ns()},
+      {"rules", cost.rules_cpu_ns()},
+      {"answers", cost.answers_cpu_ns()},
+  }};
+  std::string text =
+      absl::StrCat(Share(static_cast<double>(cost.daemon_cpu_ns()), duration_ns), " of one CPU (",
+                   FormatPerSecond(cost.daemon_cpu_ns(), duration_ns), "):");
+  auto rest = static_cast<double>(cost.daemon_cpu_ns());
+  for (const auto& [name, ns] : parts) {
+    absl::StrAppend(&text, " ", name, " ", Share(static_cast<double>(ns), duration_ns), ",");
+    rest -= static_cast<double>(ns);
+  }
+  // The parts are read after the whole and may be ahead of it by a little.
+  absl::StrAppend(&text, " rest ", Share(std::max(rest, 0.0), duration_ns));
+  return text;
+}
+
+std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, bool always_on) {
+  std::string text = absl::StrCat(Share(static_cast<double>(cost.in_path_ns()), duration_ns),
+                                  " of one CPU (", FormatPerSecond(cost.in_path_ns(), duration_ns),
+                                  "): ", FormatCount(cost.switches()), " switches");
+  if (cost.switches() > 0) {
+    const double each =
+        static_cast<double>(cost.in_path_ns()) / static_cast<double>(cost.switches());
+    absl::StrAppend(&text, ", ", FormatDuration(std::llround(each)), " each on average",
+                    always_on ? "" : ", shed or not");
+  }
+  return text;
+}
+
+}  // namespace profctl

@@ -1,0 +1,80 @@
+#include "client/render/gaps.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+// Less than this is how exactly a layer can be switched, not a gap.
+constexpr int64_t kLeastGapNs = 100'000'000;
+constexpr int64_t kLeastGapPart = 100;  // of the window
+
+class Window {
+ public:
+  explicit Window(int64_t length_ns)
+      : length_ns_(length_ns), least_ns_(std::max(kLeastGapNs, length_ns / kLeastGapPart)) {}
+
+  bool HasGap(int64_t on_ns) const { return length_ns_ > 0 && OffNs(on_ns) > least_ns_; }
+  bool IsOff(int64_t on_ns) const { return length_ns_ > 0 && on_ns <= 0; }
+  // "was off", or "was shed for 12.0 s of 60.0 s".
+  std::string Tell(const char* verb, const char* how, int64_t on_ns) const {
+    if (IsOff(on_ns)) return absl::StrCat(" ", verb, " off");
+    return absl::StrCat(" ", verb, " ", how, " for ", FormatDuration(OffNs(on_ns)), " of ",
+                        FormatDuration(length_ns_));
+  }
+
+ private:
+  int64_t OffNs(int64_t on_ns) const {
+    return length_ns_ - std::clamp<int64_t>(on_ns, 0, length_ns_);
+  }
+
+  const int64_t length_ns_;
+  const int64_t least_ns_;
+};
+
+// What is known of reasons without the per-switch layer.
+std::string DescribeReasons(const Profile& profile) {
+  const profd::v1::Header& header = profile.header;
+  if (header.tick_ns() <= 0) return "reasons of that time are not known";
+  if (header.books_ns() <= 0 && header.switch_ns() <= 0) {
+    return absl::StrCat("all times are estimated from ", FormatCount(profile.trailer.ticks()),
+                        " ticks");
+  }
+  int64_t estimated_ns = 0;
+  for (const profd::v1::Thread& thread : profile.threads) estimated_ns += thread.estimated_ns();
+  return absl::StrCat("reasons of that time (", FormatDuration(estimated_ns),
+                      " of waits) are estimated from the window's ",
+                      FormatCount(profile.trailer.ticks()), " ticks");
+}
+
+}  // namespace
+
+bool HasGap(const Profile& profile, int64_t on_ns) {
+  return Window(WindowNs(profile)).HasGap(on_ns);
+}
+
+std::vector<std::string> DescribeGaps(const Profile& profile) {
+  const profd::v1::Header& header = profile.header;
+  const Window window(WindowNs(profile));
+  std::vector<std::string> gaps;
+  if (window.HasGap(header.switch_ns())) {
+    gaps.push_back(absl::StrCat("the per-switch layer",
+                                window.Tell("was", "shed", header.switch_ns()), ": ",
+                                DescribeReasons(profile)));
+  }
+  if (window.HasGap(header.books_ns())) {
+    gaps.push_back(absl::StrCat("the kernel's own books",
+                                window.Tell("were", "off", header.books_ns()),
+                                ": nothing checks the account of that time"));
+  }
+  if (window.HasGap(header.tick_ns())) {
+    gaps.push_back(absl::StrCat("the ticks", window.Tell("were", "off", header.tick_ns()),
+                                ": no stacks were taken in that time"));
+  }
+  return gaps;
+}
+
+}  // namespace profctl

@@ -1,0 +1,77 @@
+// Keeps what profiling costs within the budgets, by asking sources to give something up.
+// docs/governor.md has the plan of what goes first.
+#ifndef PROFD_DAEMON_COLLECT_GOVERNOR_H_
+#define PROFD_DAEMON_COLLECT_GOVERNOR_H_
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace profd {
+
+// Who pays for a source.
+enum class Payer {
+  kTarget,  // it runs in the path of the traced threads
+  kDaemon,  // it runs on CPU time of profd
+};
+
+inline constexpr double kNoBudget = std::numeric_limits<double>::infinity();
+
+struct Budgets {
+  double target = 0.01;  // shares of one CPU; kNoBudget: as much as it takes
+  double daemon = 0.02;
+};
+
+// A source of costs that can be turned down. At level 0 it gives everything.
+class GovernedSource {
+ public:
+  virtual ~GovernedSource() = default;
+  virtual const char* name() const = 0;
+  virtual Payer payer() const = 0;
+  virtual int levels() const = 0;
+  // What it would cost at a level under the load of the last second, as a share of one CPU. Does
+  // not rise with the level.
+  virtual double CostAt(int level) const = 0;
+  // What is lost at a level, for a person; empty for level 0.
+  virtual std::string GivenUpAt(int level) const = 0;
+
+  int level() const { return level_; }
+
+ private:
+  friend class Governor;
+  int level_ = 0;
+  // In a row in which a lower level would have been well within the budget.
+  int calm_steps_ = 0;
+  int calm_level_ = 0;  // the lowest that would have been in all of them
+};
+
+// Costs over the budget are answered at once, by as many levels as it takes. What was given up
+// comes back when it would have fitted well for a while, so that a load at the edge does not swing.
+class Governor {
+ public:
+  explicit Governor(Budgets budgets) : budgets_(budgets) {}
+
+  // In the order in which they are asked to give something up; must outlive this.
+  void AddSource(GovernedSource* source) { sources_.push_back(source); }
+
+  // Once a second, after every source has learned what the last second cost. Returns those whose
+  // level changed.
+  std::vector<GovernedSource*> Step();
+
+  const Budgets& budgets() const { return budgets_; }
+  const std::vector<GovernedSource*>& sources() const { return sources_; }
+  uint64_t changes() const { return changes_; }
+
+ private:
+  void Keep(Payer payer, double budget, std::vector<GovernedSource*>& changed);
+  double CostOf(Payer payer) const;
+
+  const Budgets budgets_;
+  std::vector<GovernedSource*> sources_;
+  uint64_t changes_ = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_COLLECT_GOVERNOR_H_

@@ -1,0 +1,95 @@
+#include "daemon/collect/sources.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace profd {
+namespace {
+
+constexpr double kSecond = 1e9;
+// How much of a new measure is taken over; a second holds a few hundred timed switches at least
+// where the cost matters.
+constexpr double kSmoothing = 0.3;
+
+// Work of the tick in units of one visit to a thread that still waits. Only the ratios are fixed;
+// what a unit costs is measured all the time.
+constexpr double kUnitsPerTick = 40;  // waking up, starting the program, reading the ring
+constexpr double kUnitsPerWalk = 30;
+
+constexpr uint32_t kIdleStride = 16;
+// Factors of the interval at the levels from 2 on, up to kLongestInterval.
+constexpr std::array<double, 14> kFactors = {1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 100};
+constexpr int64_t kLongestInterval = 1'000'000'000;
+
+}  // namespace
+
+void SwitchSource::Learn(double seconds, int64_t switches, const profd_switch_cost& cost) {
+  if (seconds <= 0) return;
+  switches_per_second_ = static_cast<double>(std::max<int64_t>(switches, 0)) / seconds;
+  const uint64_t timed = cost.timed - last_.timed;
+  if (timed == 0) return;
+  const double mean =
+      static_cast<double>(cost.timed_ns - last_.timed_ns) / static_cast<double>(timed);
+  last_ = cost;
+  ns_per_switch_ =
+      ns_per_switch_ == 0 ? mean : ns_per_switch_ + kSmoothing * (mean - ns_per_switch_);
+}
+
+double SwitchSource::CostAt(int level) const {
+  return level == 0 ? switches_per_second_ * ns_per_switch_ / kSecond : 0;
+}
+
+std::string SwitchSource::GivenUpAt(int level) const {
+  return level == 0 ? "" : "exact time by reason: the tick's shares are used instead";
+}
+
+void TickSource::Learn(const Work& work) {
+  if (work.seconds <= 0) return;
+  drain_share_ = static_cast<double>(work.drain_cpu_ns) / (work.seconds * kSecond);
+  if (work.ticks <= 0) return;
+  const auto ticks = static_cast<double>(work.ticks);
+  const auto walks = static_cast<double>(work.walks);
+  unit_ns_ = static_cast<double>(work.tick_cpu_ns) /
+             (kUnitsPerTick * ticks + kUnitsPerWalk * walks + static_cast<double>(work.repeats));
+  walks_per_tick_ = walks / ticks;
+  idle_threads_ = static_cast<double>(work.idle_ticks) / ticks;
+}
+
+int TickSource::levels() const { return 2 + static_cast<int>(kFactors.size()); }
+
+int64_t TickSource::IntervalAt(int level) const {
+  if (level < 2) return base_interval_ns_;
+  const size_t step = std::min(static_cast<size_t>(level) - 2, kFactors.size() - 1);
+  const double factor = kFactors[step];
+  const auto longest = std::max(base_interval_ns_, kLongestInterval);
+  return std::min(static_cast<int64_t>(static_cast<double>(base_interval_ns_) * factor), longest);
+}
+
+uint32_t TickSource::StrideAt(int level) const { return by_list_ && level > 0 ? kIdleStride : 1; }
+
+double TickSource::CostAt(int level) const {
+  const double units = kUnitsPerTick + kUnitsPerWalk * walks_per_tick_ +
+                       idle_threads_ / static_cast<double>(StrideAt(level));
+  return drain_share_ + unit_ns_ * units / static_cast<double>(IntervalAt(level));
+}
+
+std::string TickSource::GivenUpAt(int level) const {
+  std::vector<std::string> parts;
+  if (StrideAt(level) > 1) {
+    parts.push_back(
+        absl::StrCat("threads that only wait are visited at one tick of ", kIdleStride));
+  }
+  if (IntervalAt(level) != base_interval_ns_) {
+    parts.push_back(absl::StrFormat("a tick every %g ms instead of every %g ms",
+                                    static_cast<double>(IntervalAt(level)) / 1e6,
+                                    static_cast<double>(base_interval_ns_) / 1e6));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace profd

@@ -1,0 +1,77 @@
+// What the governor can turn down: the per-switch layer and the tick.
+#ifndef PROFD_DAEMON_COLLECT_SOURCES_H_
+#define PROFD_DAEMON_COLLECT_SOURCES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "bpf/abi.h"
+#include "daemon/collect/governor.h"
+
+namespace profd {
+
+// The per-switch layer: on, or shed. While it is shed its cost is known from the kernel's count of
+// switches and from what one has cost before.
+class SwitchSource final : public GovernedSource {
+ public:
+  // Without `sheddable` there is no other level than 0.
+  explicit SwitchSource(bool sheddable) : sheddable_(sheddable) {}
+
+  // `switches` of targets in the last `seconds`; `cost` are the kernel side's totals since start.
+  void Learn(double seconds, int64_t switches, const profd_switch_cost& cost);
+
+  const char* name() const override { return "switch"; }
+  Payer payer() const override { return Payer::kTarget; }
+  int levels() const override { return sheddable_ ? 2 : 1; }
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+  double ns_per_switch() const { return ns_per_switch_; }
+
+ private:
+  const bool sheddable_;
+  profd_switch_cost last_{};
+  double switches_per_second_ = 0;
+  double ns_per_switch_ = 0;  // 0: none was timed yet
+};
+
+// The tick: first threads that only wait are visited less often, then all of them.
+class TickSource final : public GovernedSource {
+ public:
+  explicit TickSource(int64_t interval_ns) : base_interval_ns_(interval_ns) {}
+
+  struct Work {
+    double seconds = 0;
+    int64_t tick_cpu_ns = 0;
+    int64_t drain_cpu_ns = 0;
+    int64_t ticks = 0;
+    int64_t walks = 0;
+    int64_t repeats = 0;       // threads found in the wait they were in before
+    int64_t idle_ticks = 0;    // how many there would have been with stride 1
+  };
+  void Learn(const Work& work);
+  // Whether threads can be left out of a tick.
+  void SetByList(bool by_list) { by_list_ = by_list; }
+
+  // What a level means.
+  int64_t IntervalAt(int level) const;
+  uint32_t StrideAt(int level) const;
+
+  const char* name() const override { return "tick"; }
+  Payer payer() const override { return Payer::kDaemon; }
+  int levels() const override;
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  const int64_t base_interval_ns_;
+  bool by_list_ = false;
+  double unit_ns_ = 0;  // CPU time of one unit of work, as measured in the last second
+  double walks_per_tick_ = 0;
+  double idle_threads_ = 0;
+  double drain_share_ = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_COLLECT_SOURCES_H_

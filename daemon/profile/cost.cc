@@ -1,0 +1,72 @@
+#include "daemon/profile/cost.h"
+
+#include <algorithm>
+
+namespace profd {
+namespace {
+
+int64_t WrappingPlus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+int64_t Share(int64_t cost, int64_t part, int64_t whole) {
+  if (whole <= 0) return 0;
+  return static_cast<int64_t>(static_cast<double>(cost) * static_cast<double>(part) /
+                              static_cast<double>(whole));
+}
+
+void AddTarget(const TargetCost& cost, std::vector<TargetCost>* targets) {
+  auto it = std::find_if(targets->begin(), targets->end(),
+                         [&](const TargetCost& t) { return t.target == cost.target; });
+  if (it == targets->end()) it = targets->insert(it, {.target = cost.target});
+  it->in_path_ns = WrappingPlus(it->in_path_ns, cost.in_path_ns);
+  it->tick_cpu_ns = WrappingPlus(it->tick_cpu_ns, cost.tick_cpu_ns);
+  it->drain_cpu_ns = WrappingPlus(it->drain_cpu_ns, cost.drain_cpu_ns);
+  it->switches = WrappingPlus(it->switches, cost.switches);
+}
+
+}  // namespace
+
+void AddCost(const CollectorCost& cost, CollectorCost* sum) {
+  sum->daemon_cpu_ns = WrappingPlus(sum->daemon_cpu_ns, cost.daemon_cpu_ns);
+  sum->tick_cpu_ns = WrappingPlus(sum->tick_cpu_ns, cost.tick_cpu_ns);
+  sum->drain_cpu_ns = WrappingPlus(sum->drain_cpu_ns, cost.drain_cpu_ns);
+  sum->rules_cpu_ns = WrappingPlus(sum->rules_cpu_ns, cost.rules_cpu_ns);
+  sum->answers_cpu_ns = WrappingPlus(sum->answers_cpu_ns, cost.answers_cpu_ns);
+  sum->in_path_ns = WrappingPlus(sum->in_path_ns, cost.in_path_ns);
+  sum->switches = WrappingPlus(sum->switches, cost.switches);
+  for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
+}
+
+CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before) {
+  return {.daemon_cpu_ns = after.daemon_cpu_ns - before.daemon_cpu_ns,
+          .tick_cpu_ns = after.tick_cpu_ns - before.tick_cpu_ns,
+          .drain_cpu_ns = after.drain_cpu_ns - before.drain_cpu_ns,
+          .rules_cpu_ns = after.rules_cpu_ns - before.rules_cpu_ns,
+          .answers_cpu_ns = after.answers_cpu_ns - before.answers_cpu_ns,
+          .in_path_ns = after.in_path_ns - before.in_path_ns,
+          .switches = after.switches - before.switches,
+          .targets = {}};
+}
+
+std::vector<TargetCost> DivideCost(const CollectorCost& cost,
+                                   const std::vector<TargetActivity>& activity) {
+  TargetActivity all;
+  for (const TargetActivity& a : activity) {
+    all.switches += a.switches;
+    all.ticks += a.ticks;
+    all.threads += a.threads;
+  }
+  std::vector<TargetCost> costs;
+  costs.reserve(activity.size());
+  for (const TargetActivity& a : activity) {
+    costs.push_back({.target = a.target,
+                     .in_path_ns = Share(cost.in_path_ns, a.switches, all.switches),
+                     .tick_cpu_ns = Share(cost.tick_cpu_ns, a.ticks, all.ticks),
+                     .drain_cpu_ns = Share(cost.drain_cpu_ns, a.threads, all.threads),
+                     .switches = a.switches});
+  }
+  return costs;
+}
+
+}  // namespace profd

@@ -1,0 +1,52 @@
+// What profiling costs, by who pays and what for.
+#ifndef PROFD_DAEMON_PROFILE_COST_H_
+#define PROFD_DAEMON_PROFILE_COST_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace profd {
+
+// The part of one target.
+struct TargetCost {
+  uint32_t target = 0;  // index of its selector, plus one
+  int64_t in_path_ns = 0;
+  int64_t tick_cpu_ns = 0;
+  int64_t drain_cpu_ns = 0;
+  int64_t switches = 0;
+  friend bool operator==(const TargetCost&, const TargetCost&) = default;
+};
+
+struct CollectorCost {
+  int64_t daemon_cpu_ns = 0;  // all of the process, what follows included
+  int64_t tick_cpu_ns = 0;
+  int64_t drain_cpu_ns = 0;
+  int64_t rules_cpu_ns = 0;    // compiling unwind rules
+  int64_t answers_cpu_ns = 0;  // merging, naming and sending what clients asked for
+  int64_t in_path_ns = 0;      // in the path of the targets; estimated from timed runs
+  int64_t switches = 0;        // of targets
+  std::vector<TargetCost> targets;
+};
+
+// Sums may come from damaged bytes: they wrap instead of being undefined.
+void AddCost(const CollectorCost& cost, CollectorCost* sum);
+
+// What was added to `before` to make `after`, but for the targets.
+CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before);
+
+// What a target did, as a key to divide costs by.
+struct TargetActivity {
+  uint32_t target = 0;
+  int64_t switches = 0;
+  int64_t ticks = 0;  // samples that were taken of its threads
+  int64_t threads = 0;
+};
+
+// Divides the costs among the targets: the path by switches, the tick by samples, the drain by
+// threads.
+std::vector<TargetCost> DivideCost(const CollectorCost& cost,
+                                   const std::vector<TargetActivity>& activity);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_PROFILE_COST_H_

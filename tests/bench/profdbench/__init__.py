@@ -1,0 +1,1 @@
+"""What profd costs and how it scales, measured: the parts behind tests/bench/bench."""

@@ -1,0 +1,275 @@
+"""What watches a workload during a traced segment, each the way its users run it.
+
+  profd-all        profd, every layer held on (--budget off --daemon-budget off)
+  profd            profd as it comes
+  profd-noswitch   profd without the per-switch layer (--disable switch)
+  perf             perf record -g of context switches, futex, fsync and block requests
+  bpftrace         off-CPU time summed by user stack in the kernel
+  offcputime       libbpf-tools' binary, when its path is given
+  none             nothing: how much two equal measurements differ
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from profdbench import process
+from profdbench.process import Failed, Unavailable
+
+# The events of the guides for off-CPU work with perf.
+PERF_EVENTS = [
+    "sched:sched_switch",
+    "syscalls:sys_enter_futex",
+    "syscalls:sys_exit_futex",
+    "syscalls:sys_enter_fsync",
+    "syscalls:sys_enter_fdatasync",
+    "block:block_rq_issue",
+    "block:block_rq_complete",
+]
+
+BPFTRACE_PROGRAM = """
+BEGIN { printf("ready\\n"); }
+tracepoint:sched:sched_switch
+{
+  $since = @since[args->next_pid];
+  if ($since) {
+    @off[@stack[args->next_pid]] = sum(nsecs - $since);
+    delete(@since[args->next_pid]);
+  }
+  if (FILTER) {
+    @since[args->prev_pid] = nsecs;
+    @stack[args->prev_pid] = ustack;
+  }
+}
+END { clear(@since); clear(@stack); }
+"""
+
+
+class Tool:
+    """Watches between start() and stop(); begin() and end() enclose the measured segment."""
+
+    name = ""
+    start_seconds = 2.0  # what starting, settling and stopping take, for the plan
+    note = None
+
+    def __init__(self, options):
+        self.directory = options.directory
+        self.process = None
+        self.log_path = os.path.join(self.directory, f"{self.name}.log")
+
+    def start(self, workload, pids):
+        raise NotImplementedError
+
+    def spawn(self, command):
+        with open(self.log_path, "wb") as output:
+            self.process = process.spawn(command, stdout=output, stderr=subprocess.STDOUT)
+
+    def wait_for_line(self, pattern):
+        process.wait_for_line(self.process, self.log_path, pattern)
+
+    def check(self):
+        """Failed when the tool has ended by itself."""
+        if self.process and self.process.poll() is not None:
+            raise Failed(f"{self.name} ended by itself:\n{process.read_text(self.log_path)}")
+
+    def begin(self):
+        """Called before the measured segment."""
+
+    def end(self):
+        """Called after it; returns a dict of what the tool itself took meanwhile."""
+        self.check()
+        return {}
+
+    def stop(self):
+        process.stop(self.process, signal.SIGINT)
+        self.process = None
+
+
+class Nothing(Tool):
+    name = "none"
+    start_seconds = 1.5
+
+    def start(self, workload, pids):
+        time.sleep(1)
+
+
+class Profd(Tool):
+    """profd with its default flags; what it says of itself is recorded beside the ratio."""
+
+    name = "profd"
+    start_seconds = 4.0
+    arguments = []
+    # Unwind rules are built in the first second, and the governor has found its place by the third;
+    # a daemon that is always on did both long ago.
+    settle_seconds = 3.0
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.profd = os.path.join(options.build, "profd")
+        self.profctl = os.path.join(options.build, "profctl")
+        for path in (self.profd, self.profctl):
+            if not os.access(path, os.X_OK):
+                raise Unavailable(f"{path} is not built (cmake --build --preset release)")
+        self.help = process.output_of([self.profd, "--help"])
+        self.server = f"unix://{self.directory}/{self.name}.sock"
+        self.before = None
+
+    def start(self, workload, pids):
+        # Children of a target are targets, so the first process stands for all of them.
+        self.spawn([self.profd, "--target", str(pids[0]), "--listen", self.server,
+                    *self.arguments])
+        self.wait_for_line("^profd: ready")
+        time.sleep(self.settle_seconds)
+
+    def _reading(self):
+        status = process.profctl_status(self.profctl, self.server)
+        return {"time": time.monotonic(), "cpu": process.cpu_seconds(self.process.pid),
+                "status": status}
+
+    def begin(self):
+        self.check()
+        self.before = self._reading()
+
+    def end(self):
+        self.check()
+        before, after = self.before, self._reading()
+        seconds = after["time"] - before["time"]
+
+        def number(reading, key):
+            return float(process.find_key(reading["status"], key) or 0)
+
+        def rate(key):
+            return (number(after, key) - number(before, key)) / seconds
+
+        status = after["status"]
+        found = {"cpu": (after["cpu"] - before["cpu"]) / seconds,
+                 "rss_peak_bytes": process.peak_rss_bytes(self.process.pid),
+                 "kernel_map_bytes": int(number(after, "kernel_map_bytes")),
+                 "in_path_ns_per_second": rate("in_path_ns"),
+                 "switches_per_second": rate("switches"),
+                 "tick_interval_ns": int(number(after, "tick_interval_ns")),
+                 "threads": int(number(after, "threads")),
+                 "layers": {layer["name"]: layer["on"] for layer in status.get("layers", [])
+                            if isinstance(layer, dict) and "name" in layer and "on" in layer},
+                 "losses": status.get("losses", [])}
+        if "governor" in status:
+            found["governor"] = status["governor"]
+        return found
+
+    def stop(self):
+        process.stop(self.process, signal.SIGTERM)
+        self.process = None
+
+
+class ProfdAll(Profd):
+    """profd with nothing given up for its budget."""
+
+    name = "profd-all"
+    start_seconds = 3.0
+    settle_seconds = 2.0
+
+    def __init__(self, options):
+        super().__init__(options)
+        wanted = ["--budget", "--daemon-budget"]
+        known = [flag for flag in wanted if re.search(rf"(?<![\w-]){flag}\b", self.help)]
+        self.arguments = [word for flag in known for word in (flag, "off")]
+        if len(known) < len(wanted):
+            missing = " and ".join(flag for flag in wanted if flag not in known)
+            self.note = f"this profd has no {missing}: run without"
+
+
+class ProfdNoSwitch(Profd):
+    name = "profd-noswitch"
+    arguments = ["--disable", "switch"]
+
+
+class PerfRecord(Tool):
+    name = "perf"
+
+    def __init__(self, options):
+        super().__init__(options)
+        if not shutil.which("perf"):
+            raise Unavailable("perf is not installed")
+        process.require_tracefs(self.name)
+        known = [event for event in PERF_EVENTS
+                 if os.path.isdir(os.path.join(process.TRACEFS, "events", *event.split(":")))]
+        if "sched:sched_switch" not in known:
+            raise Unavailable("this kernel has no sched_switch tracepoint in tracefs")
+        self.events = ",".join(known)
+        self.data = os.path.join(self.directory, "perf.data")
+        self.before = 0
+
+    def start(self, workload, pids):
+        # perf follows what is forked from now on, but not what was: every process is named.
+        self.spawn(["perf", "record", "-g", "-e", self.events, "-p", ",".join(map(str, pids)),
+                    "-o", self.data])
+        time.sleep(1.5)  # perf says nothing when it has attached
+        self.check()
+
+    def begin(self):
+        self.before = os.path.getsize(self.data)
+
+    def end(self):
+        self.check()
+        return {"data_bytes": os.path.getsize(self.data) - self.before}
+
+    def stop(self):
+        super().stop()
+        if os.path.exists(self.data):
+            os.unlink(self.data)
+
+
+class Bpftrace(Tool):
+    name = "bpftrace"
+    start_seconds = 2.5
+
+    def __init__(self, options):
+        super().__init__(options)
+        if not shutil.which("bpftrace"):
+            raise Unavailable("bpftrace is not installed")
+        process.require_tracefs(self.name)
+
+    def start(self, workload, pids):
+        condition = (f'comm == "{workload.comm}"' if workload.comm else f"pid == {pids[0]}")
+        self.spawn(["bpftrace", "-B", "line", "-e",
+                    BPFTRACE_PROGRAM.replace("FILTER", condition)])
+        self.wait_for_line("^ready")
+        time.sleep(0.3)
+
+
+class OffCpuTime(Tool):
+    """libbpf-tools' offcputime. It counts in the kernel and prints when it is ended."""
+
+    name = "offcputime"
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.binary = options.offcputime
+        if not self.binary:
+            raise Unavailable("no --offcputime PATH was given")
+        if not os.access(self.binary, os.X_OK):
+            raise Unavailable(f"{self.binary} cannot be run")
+        usage = subprocess.run([self.binary, "--help"], stdin=subprocess.DEVNULL, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               check=False).stdout
+        self.takes_list = bool(re.search(r"comma|PIDs", usage))
+
+    def start(self, workload, pids):
+        # -p does not follow children, so a workload that forks while it runs is watched by -u,
+        # all user threads; so is one of several processes when -p takes a single one.
+        forks = workload.finite and workload.comm
+        if forks or (len(pids) > 1 and not self.takes_list):
+            scope = ["-u"]
+            self.note = "-u (all user threads) where the workload has several processes"
+        else:
+            scope = ["-p", ",".join(map(str, pids))]
+        self.spawn([self.binary, *scope, "1000000"])
+        time.sleep(1.5)  # it says "Tracing" through a buffer that a file does not flush
+        self.check()
+
+
+TOOLS = {tool.name: tool for tool in (
+    ProfdAll, Profd, ProfdNoSwitch, PerfRecord, Bpftrace, OffCpuTime, Nothing)}

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""Tests the arithmetic of the benchmarks: no privilege, nothing is measured."""
+
+import argparse
+import contextlib
+import io
+import itertools
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from profdbench import compare, overhead, progress, results, stats, tools, workloads
+
+MIB = 1024 * 1024
+
+
+class Intervals(unittest.TestCase):
+    def test_coverage_is_that_of_the_sign_test(self):
+        # 9 values: the 2nd and 8th enclose the median with 1 - 2 * (1 + 9) / 512.
+        low, high, coverage = stats.median_interval([5, 1, 9, 3, 7, 2, 8, 4, 6])
+        self.assertEqual((low, high), (2, 8))
+        self.assertAlmostEqual(coverage, 1 - 20 / 512)
+
+    def test_fifteen_values_take_the_fourth(self):
+        self.assertEqual(stats.median_interval(list(range(15)))[:2], (3, 11))
+
+    def test_five_values_are_too_few(self):
+        self.assertIsNone(stats.median_interval([1, 2, 3, 4, 5]))
+        self.assertIsNotNone(stats.median_interval([1, 2, 3, 4, 5, 6]))
+
+    def test_quartiles_and_percentiles(self):
+        self.assertEqual(stats.quartiles([4, 1, 3, 2, 5]), (2, 4))
+        self.assertEqual(stats.quartiles([7]), (7, 7))
+        self.assertEqual(stats.percentile(list(range(1, 101)), 0.99), 99)
+        self.assertEqual(stats.percentile([3], 0.5), 3)
+
+
+class RankTest(unittest.TestCase):
+    def brute_force(self, first, second):
+        """Deals the ranks in every possible way."""
+        values = first + second
+        ranks = [sum(other < value for other in values) +
+                 (sum(other == value for other in values) + 1) / 2 for value in values]
+        centre = len(first) * sum(ranks) / len(ranks)
+        far = abs(sum(ranks[:len(first)]) - centre)
+        deals = list(itertools.combinations(ranks, len(first)))
+        return sum(abs(sum(deal) - centre) >= far - 1e-9 for deal in deals) / len(deals)
+
+    def test_agrees_with_every_deal_counted(self):
+        for first, second in (([1, 2, 3], [4, 5, 6, 7]), ([1, 5, 6], [2, 3, 9, 9]),
+                              ([2, 2, 2, 3], [2, 3, 3, 4]), ([1.5], [0.5, 1.0, 1.5, 2.0])):
+            self.assertAlmostEqual(stats.mann_whitney(first, second),
+                                   self.brute_force(first, second))
+
+    def test_known_values(self):
+        # Fully apart, 5 and 5: two of the 252 deals.
+        self.assertAlmostEqual(stats.mann_whitney([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]), 2 / 252)
+        self.assertEqual(stats.mann_whitney([1, 1, 1], [1, 1, 1]), 1.0)
+
+    def test_is_symmetric(self):
+        first, second = [1, 4, 6, 7, 2], [3, 5, 9, 8, 10, 6]
+        self.assertAlmostEqual(stats.mann_whitney(first, second),
+                               stats.mann_whitney(second, first))
+
+    def test_approximation_joins_the_exact_form(self):
+        first = [value * 1.0 for value in range(30)]
+        second = [value + 6.5 for value in range(30)]
+        exact = stats.mann_whitney(first, second)
+        approximate = stats.mann_whitney(first, second + [21.5])
+        self.assertAlmostEqual(exact, approximate, delta=0.01)
+
+    def test_nothing_to_compare(self):
+        with self.assertRaises(ValueError):
+            stats.mann_whitney([], [1])
+
+
+class FakeWorkload(workloads.Workload):
+    """Performance is 100 when untraced, what the running tool leaves of it else, and drifts."""
+
+    name, about, unit = "fake", "a fake", "op/s"
+
+    def __init__(self):  # no directory
+        self.tool, self.segments, self.drift = None, 0, 0.0
+
+    def prepare(self):
+        return [os.getpid()]
+
+    def measure(self, seconds):
+        self.segments += 1
+        share = self.tool.share if self.tool else 1
+        return share * 100 + self.drift * self.segments, 0.01 / share
+
+
+class FakeTool(tools.Tool):
+    def __init__(self, name, share, fails=False):  # pylint: disable=super-init-not-called
+        self.name, self.share, self.fails, self.note = name, share, fails, None
+
+    def start(self, workload, pids):
+        if self.fails:
+            raise overhead.Failed("cannot\nat all")
+        workload.tool, self.workload = self, workload
+
+    def end(self):
+        return {"cpu": 0.01}
+
+    def stop(self):
+        if not self.fails:
+            self.workload.tool = None
+
+
+class Rounds(unittest.TestCase):
+    def setUp(self):
+        self.old, overhead.SETTLE_AFTER_STOP = overhead.SETTLE_AFTER_STOP, 0
+        self.addCleanup(setattr, overhead, "SETTLE_AFTER_STOP", self.old)
+
+    def run_rounds(self, used, pairs, drift=0.0):
+        workload = FakeWorkload()
+        workload.drift = drift
+        options = argparse.Namespace(seconds=5, pairs=pairs)
+        with contextlib.redirect_stderr(io.StringIO()):
+            runner = overhead.Runner(workload, used, options, progress.Progress(100))
+            return runner, {row["tool"]: row for row in runner.run()}
+
+    def test_ratio_is_what_the_tool_leaves(self):
+        _, rows = self.run_rounds([FakeTool("half", 0.5), FakeTool("none", 1.0)], 6)
+        self.assertAlmostEqual(rows["half"]["median"], 0.5)
+        self.assertAlmostEqual(rows["none"]["median"], 1.0)
+        self.assertEqual(len(rows["half"]["ratios"]), 6)
+        self.assertAlmostEqual(rows["half"]["cpu_ratio"]["median"], 0.5)
+        self.assertAlmostEqual(rows["half"]["cpu"], 0.01)
+
+    def test_steady_drift_cancels(self):
+        _, rows = self.run_rounds([FakeTool("none", 1.0)], 6, drift=1.0)
+        for ratio in rows["none"]["ratios"]:
+            self.assertAlmostEqual(ratio, 1.0)
+
+    def test_pairs_of_a_row_share_no_segment(self):
+        for used in (["a"], ["a", "b"], ["a", "b", "c"]):
+            _, rows = self.run_rounds([FakeTool(name, 1.0) for name in used], 5, drift=1.0)
+            for row in rows.values():
+                segments = [pair[key] for pair in row["pairs"]
+                            for key in ("before", "traced", "after")]
+                self.assertEqual(len(segments), len(set(segments)))
+
+    def test_order_turns(self):
+        _, rows = self.run_rounds([FakeTool(name, 1.0) for name in "abc"], 3, drift=1.0)
+        first = [min(rows, key=lambda name, n=number: rows[name]["pairs"][n]["traced"])
+                 for number in range(3)]
+        self.assertEqual(first, ["a", "b", "c"])
+
+    def test_failing_tool_leaves_the_others(self):
+        runner, rows = self.run_rounds([FakeTool("bad", 1.0, True), FakeTool("good", 0.9)], 6)
+        self.assertEqual(runner.failed, [("bad", "cannot")])
+        self.assertEqual(list(rows), ["good"])
+        self.assertEqual(len(rows["good"]["ratios"]), 6)
+
+    def test_lower_is_better(self):
+        workload = FakeWorkload()
+        workload.higher_is_better = False
+        self.assertAlmostEqual(overhead.ratio_of(workload, 2.0, 1.0, 1.0), 0.5)
+
+    def test_untraced_segments_are_shorter(self):
+        self.assertEqual([overhead.untraced_seconds(n) for n in (1, 5, 10)], [1, 3, 6])
+
+
+def document(ratios=None, extras=None, points=None, **machine):
+    made = {"format": "profd-bench", "version": 1,
+            "machine": {"kernel": "6.1", "cpus": 2, "cpu_model": "m", **machine}}
+    if ratios:
+        made["overhead"] = {"seconds": 5, "rows": [
+            {"workload": workload, "tool": tool, "ratios": values, "extras": extras or []}
+            for (workload, tool), values in ratios.items()]}
+    if points:
+        made["scale"] = {"curves": [{"name": "threads", "points": points}]}
+    return made
+
+
+def around(middle, step=0.001, count=9):
+    return [middle + (number - count // 2) * step for number in range(count)]
+
+
+class Compare(unittest.TestCase):
+    def verdicts(self, old, new):
+        return {(change["where"], change["metric"]): change["verdict"]
+                for change in compare.compare(old, new)["changes"]}
+
+    def one(self, old, new):
+        (verdict,) = self.verdicts(old, new).values()
+        return verdict
+
+    def ratios(self, old, new):
+        key = ("pgbench", "profd")
+        return self.one(document({key: old}), document({key: new}))
+
+    def test_ratio(self):
+        self.assertEqual(self.ratios(around(0.99), around(0.96)), "worse")
+        self.assertEqual(self.ratios(around(0.96), around(0.99)), "better")
+        self.assertEqual(self.ratios(around(0.99), around(0.99)), "unchanged")
+
+    def test_noise_is_no_change(self):
+        self.assertEqual(self.ratios(around(0.99, 0.02), around(0.98, 0.02)), "unchanged")
+
+    def test_a_sure_but_small_change_stays_below_the_floor(self):
+        self.assertEqual(self.ratios(around(0.99, 0.0001), around(0.987, 0.0001)), "unchanged")
+
+    def test_what_none_is_off_is_the_floor(self):
+        old = document({("p", "profd"): around(0.99), ("p", "none"): around(1.04)})
+        new = document({("p", "profd"): around(0.96), ("p", "none"): around(1.0)})
+        self.assertEqual(self.one(old, new), "unchanged")
+
+    def test_few_pairs_change_nothing(self):
+        self.assertEqual(self.ratios([0.99] * 3, [0.5] * 3), "unchanged")
+
+    def test_memory_of_the_daemon(self):
+        def of(size):
+            return document({("p", "profd"): around(1)},
+                            [{"rss_peak_bytes": size, "cpu": 0.01}] * 9)
+        self.assertEqual(self.verdicts(of(30 * MIB), of(34 * MIB))["p, profd", "rss_peak_bytes"],
+                         "worse")
+        self.assertEqual(self.verdicts(of(30 * MIB), of(32 * MIB))["p, profd", "rss_peak_bytes"],
+                         "unchanged")
+        # 20 % of little is below the absolute floor.
+        self.assertEqual(self.verdicts(of(2 * MIB), of(2.4 * MIB))["p, profd", "rss_peak_bytes"],
+                         "unchanged")
+
+    def test_points(self):
+        def of(**values):
+            return document(points=[{"asked": "max", "x": 17, **values}])
+        self.assertEqual(self.one(of(daemon_cpu=0.01), of(daemon_cpu=0.02)), "worse")
+        self.assertEqual(self.one(of(daemon_cpu=0.01), of(daemon_cpu=0.012)), "unchanged")
+        self.assertEqual(self.one(of(fetch={"p50_ms": 90}), of(fetch={"p50_ms": 30})), "better")
+        repeated = [{"values": around(middle, 0.0001)} for middle in (0.01, 0.02)]
+        self.assertEqual(self.one(of(daemon_cpu=repeated[0]), of(daemon_cpu=repeated[1])), "worse")
+
+    def test_disturbed_points_are_judged_by_memory_alone(self):
+        old = document(points=[{"x": 1, "daemon_cpu": 0.01, "rss_peak_bytes": 30 * MIB}])
+        new = document(points=[{"x": 1, "daemon_cpu": 0.5, "rss_peak_bytes": 30 * MIB,
+                                "disturbed": True}])
+        self.assertEqual(self.verdicts(old, new), {("threads, 1", "rss_peak_bytes"): "unchanged"})
+        self.assertTrue(compare.compare(old, new)["notes"])
+
+    def test_rows_in_one_file_are_listed(self):
+        old = document({("a", "profd"): around(1), ("b", "profd"): around(1)})
+        outcome = compare.compare(old, document({("a", "profd"): around(1)}))
+        self.assertEqual(outcome["notes"], ["b, profd: only in the old file"])
+
+    def test_other_machine_is_said(self):
+        same = {("a", "profd"): around(1)}
+        outcome = compare.compare(document(same), document(same, kernel="6.2"))
+        self.assertEqual(outcome["warnings"], ["kernel differs: 6.1 and 6.2"])
+
+    def exit_code(self, old, new, form="text"):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for name, content in (("old", old), ("new", new)):
+                paths.append(os.path.join(folder, name))
+                with open(paths[-1], "w", encoding="utf-8") as file:
+                    file.write(content if isinstance(content, str) else json.dumps(content))
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+                code = compare.main(argparse.Namespace(old=paths[0], new=paths[1], format=form))
+            return code, output.getvalue()
+
+    def test_exit_codes(self):
+        good, bad = (document({("a", "profd"): around(middle)}) for middle in (0.99, 0.9))
+        self.assertEqual(self.exit_code(good, good)[0], 0)
+        self.assertEqual(self.exit_code(bad, good)[0], 0)
+        code, text = self.exit_code(good, bad)
+        self.assertEqual(code, 1)
+        self.assertIn("worse", text)
+        self.assertEqual(json.loads(self.exit_code(good, bad, "json")[1])["counts"]["worse"], 1)
+
+    def test_bad_files(self):
+        good = document({("a", "profd"): around(1)})
+        row = {"workload": "a", "tool": "profd"}
+        for bad in ("", "[]", "{}", "[" * 100000, {**good, "version": 2}, {**good, "overhead": 3},
+                    {**good, "overhead": {"rows": [row]}}, {**good, "overhead": {"rows": 5}},
+                    {**good, "overhead": {"rows": [{**row, "ratios": ["1"] * 9}]}},
+                    {**good, "overhead": {"rows": [{**row, "ratios": [float("nan")]}]}},
+                    {**good, "overhead": {"rows": [{**row, "ratios": []}]}},
+                    {**good, "scale": {"curves": [{}]}}, document({("b", "x"): around(1)})):
+            self.assertEqual(self.exit_code(good, bad)[0], 2, str(bad)[:80])
+            self.assertEqual(self.exit_code(bad, good)[0], 2, str(bad)[:80])
+
+
+class Results(unittest.TestCase):
+    def test_a_section_is_replaced_and_the_other_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "r.json")
+            results.check_writable(path)
+            results.save_section(path, "overhead", {"rows": [1]}, {"kernel": "a"})
+            results.save_section(path, "scale", {"curves": []}, {"kernel": "b"})
+            results.save_section(path, "overhead", {"rows": [2]}, {"kernel": "c"})
+            loaded = results.load(path)
+            self.assertEqual(loaded["overhead"], {"machine": {"kernel": "c"}, "rows": [2]})
+            self.assertEqual(loaded["scale"]["machine"], {"kernel": "b"})
+            self.assertEqual(os.listdir(folder), ["r.json"])
+
+    def test_other_files_are_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "r.json")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"precious": 1}')
+            with self.assertRaises(results.BadFile):
+                results.check_writable(path)
+            with self.assertRaises(results.BadFile):
+                results.save_section(path, "scale", {}, {})
+            with self.assertRaises(results.BadFile):
+                results.check_writable(os.path.join(folder, "none", "r.json"))
+
+
+class Texts(unittest.TestCase):
+    def test_durations(self):
+        self.assertEqual([progress.duration(n) for n in (0, 89, 600, 3900, 5500)],
+                         ["0 s", "89 s", "10 min", "65 min", "1 h 32 min"])
+
+    def test_rust_source_is_balanced_and_grows(self):
+        text = workloads.rust_source(3)
+        self.assertEqual(text.count("{"), text.count("}"))
+        self.assertEqual(text.count("pub mod part"), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

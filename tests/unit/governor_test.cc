@@ -1,0 +1,218 @@
+#include "daemon/collect/governor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace profd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Its costs at each level under a load of 1; they grow with the load.
+class FakeSource final : public GovernedSource {
+ public:
+  FakeSource(const char* name, Payer payer, std::vector<double> costs)
+      : name_(name), payer_(payer), costs_(std::move(costs)) {}
+
+  const char* name() const override { return name_; }
+  Payer payer() const override { return payer_; }
+  int levels() const override { return static_cast<int>(costs_.size()); }
+  double CostAt(int level) const override { return load * costs_.at(static_cast<size_t>(level)); }
+  std::string GivenUpAt(int level) const override { return level == 0 ? "" : "something"; }
+
+  double load = 1;
+
+ private:
+  const char* const name_;
+  const Payer payer_;
+  const std::vector<double> costs_;
+};
+
+constexpr Budgets kBudgets = {.target = 0.010, .daemon = 0.020};
+constexpr int kCalmSteps = 10;
+
+TEST(GovernorTest, WithinTheBudgetNothingIsGivenUp) {
+  FakeSource source("a", Payer::kTarget, {0.010, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  for (int i = 0; i < 100; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
+  EXPECT_EQ(source.level(), 0);
+  EXPECT_EQ(governor.changes(), 0U);
+}
+
+TEST(GovernorTest, EnoughLevelsAtOnceAndNoMore) {
+  FakeSource source("a", Payer::kDaemon, {0.016, 0.012, 0.008, 0.004, 0.002});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  source.load = 1.3;
+  EXPECT_THAT(governor.Step(), ElementsAre(&source));
+  EXPECT_EQ(source.level(), 1) << "0.0156 is within nine tenths of the budget";
+  source.load = 4;
+  EXPECT_THAT(governor.Step(), ElementsAre(&source));
+  EXPECT_EQ(source.level(), 3);
+  EXPECT_THAT(governor.Step(), IsEmpty());
+  EXPECT_EQ(governor.changes(), 2U);
+}
+
+TEST(GovernorTest, HundredfoldLoadIsWithinTheBudgetAfterOneStep) {
+  FakeSource ticks("a", Payer::kDaemon, {0.010, 0.005, 0.001, 0.0001});
+  FakeSource switches("b", Payer::kTarget, {0.001, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&switches);
+  governor.AddSource(&ticks);
+  EXPECT_THAT(governor.Step(), IsEmpty());
+  ticks.load = switches.load = 100;
+  EXPECT_THAT(governor.Step(), ElementsAre(&switches, &ticks));
+  EXPECT_LE(ticks.CostAt(ticks.level()), kBudgets.daemon);
+  EXPECT_LE(switches.CostAt(switches.level()), kBudgets.target);
+}
+
+TEST(GovernorTest, SourcesAreAskedInTheOrderOfThePlan) {
+  FakeSource first("a", Payer::kTarget, {0.008, 0.006, 0.001});
+  FakeSource second("b", Payer::kTarget, {0.008, 0.002});
+  FakeSource third("c", Payer::kTarget, {0.0001, 0});
+  Governor governor(kBudgets);
+  for (FakeSource* source : {&first, &second, &third}) governor.AddSource(source);
+  EXPECT_THAT(governor.Step(), ElementsAre(&first, &second));
+  EXPECT_EQ(first.level(), 2) << "all that it has before the next is asked";
+  EXPECT_EQ(second.level(), 1);
+  EXPECT_EQ(third.level(), 0);
+}
+
+TEST(GovernorTest, SourceThatIsTooDearAtItsLeastStaysThereAndTheNextIsAsked) {
+  FakeSource first("a", Payer::kDaemon, {0.200, 0.150, 0.100});
+  FakeSource second("b", Payer::kDaemon, {0.010, 0.005});
+  FakeSource fixed("c", Payer::kDaemon, {0.001});
+  Governor governor(kBudgets);
+  for (FakeSource* source : {&first, &second, &fixed}) governor.AddSource(source);
+  EXPECT_THAT(governor.Step(), ElementsAre(&first, &second));
+  EXPECT_EQ(first.level(), 2);
+  EXPECT_EQ(second.level(), 1);
+  for (int i = 0; i < 50; ++i) EXPECT_THAT(governor.Step(), IsEmpty()) << "nothing is left to give";
+  EXPECT_EQ(first.level(), 2);
+  EXPECT_EQ(second.level(), 1);
+}
+
+TEST(GovernorTest, ComesBackAfterTenCalmSteps) {
+  FakeSource source("a", Payer::kTarget, {0.010, 0.004, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  source.load = 10;
+  governor.Step();
+  ASSERT_EQ(source.level(), 2);
+  source.load = 0.6;
+  for (int i = 1; i < kCalmSteps; ++i) {
+    EXPECT_THAT(governor.Step(), IsEmpty());
+    EXPECT_EQ(source.level(), 2);
+  }
+  EXPECT_THAT(governor.Step(), ElementsAre(&source));
+  EXPECT_EQ(source.level(), 0) << "as many levels as fit";
+}
+
+TEST(GovernorTest, OneStepThatIsNotCalmBeginsTheCountAnew) {
+  FakeSource source("a", Payer::kTarget, {0.010, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  source.load = 2;
+  governor.Step();
+  ASSERT_EQ(source.level(), 1);
+  for (int i = 0; i < 5; ++i) {
+    source.load = 0.5;
+    for (int k = 1; k < kCalmSteps; ++k) governor.Step();
+    source.load = 0.8;
+    governor.Step();
+    EXPECT_EQ(source.level(), 1);
+  }
+}
+
+// The last calm step alone would let everything come back.
+TEST(GovernorTest, ComesBackAsFarAsItFittedAllTheWhile) {
+  FakeSource source("a", Payer::kDaemon, {0.020, 0.010, 0.005, 0.001});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  source.load = 15;
+  governor.Step();
+  ASSERT_EQ(source.level(), 3);
+  source.load = 1.3;
+  for (int i = 1; i < kCalmSteps; ++i) governor.Step();
+  source.load = 0;
+  EXPECT_THAT(governor.Step(), ElementsAre(&source));
+  EXPECT_EQ(source.level(), 1);
+}
+
+TEST(GovernorTest, LoadThatSwingsAroundTheBudgetDoesNotFlap) {
+  FakeSource source("a", Payer::kTarget, {0.010, 0.005, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  for (int i = 0; i < 1'000; ++i) {
+    source.load = i % 20 < 10 ? 1.2 : 0.8;
+    governor.Step();
+  }
+  EXPECT_EQ(governor.changes(), 1U);
+  // Neither does one that is calm for most of the time.
+  for (int i = 0; i < 1'000; ++i) {
+    source.load = i % 10 == 0 ? 1.2 : 0.1;
+    governor.Step();
+  }
+  EXPECT_EQ(governor.changes(), 1U);
+}
+
+TEST(GovernorTest, WhatWasGivenUpLastComesBackFirst) {
+  FakeSource first("a", Payer::kTarget, {0.010, 0});
+  FakeSource second("b", Payer::kTarget, {0.010, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&first);
+  governor.AddSource(&second);
+  first.load = second.load = 5;
+  EXPECT_THAT(governor.Step(), ElementsAre(&first, &second));
+  first.load = second.load = 0.3;
+  std::vector<std::pair<int, GovernedSource*>> restored;
+  for (int i = 1; i <= 40; ++i) {
+    for (GovernedSource* source : governor.Step()) restored.emplace_back(i, source);
+  }
+  EXPECT_THAT(restored, ElementsAre(std::pair{10, &second}, std::pair{20, &first}));
+}
+
+TEST(GovernorTest, BudgetsAreIndependent) {
+  FakeSource target("a", Payer::kTarget, {0.015, 0});
+  FakeSource daemon("b", Payer::kDaemon, {0.015, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&target);
+  governor.AddSource(&daemon);
+  EXPECT_THAT(governor.Step(), ElementsAre(&target));
+  EXPECT_EQ(daemon.level(), 0);
+  daemon.load = 2;
+  EXPECT_THAT(governor.Step(), ElementsAre(&daemon));
+  // One that is over its budget does not keep the other from coming back.
+  FakeSource endless("c", Payer::kDaemon, {1});
+  governor.AddSource(&endless);
+  target.load = 0.1;
+  for (int i = 0; i < kCalmSteps; ++i) governor.Step();
+  EXPECT_EQ(target.level(), 0);
+  EXPECT_EQ(daemon.level(), 1);
+}
+
+TEST(GovernorTest, WithoutABudgetNothingIsEverGivenUp) {
+  FakeSource target("a", Payer::kTarget, {50, 0});
+  FakeSource daemon("b", Payer::kDaemon, {50, 0});
+  Governor governor({.target = kNoBudget, .daemon = kNoBudget});
+  governor.AddSource(&target);
+  governor.AddSource(&daemon);
+  for (int i = 0; i < 50; ++i) {
+    target.load *= 1.5;
+    EXPECT_THAT(governor.Step(), IsEmpty());
+  }
+  EXPECT_EQ(governor.changes(), 0U);
+}
+
+TEST(GovernorTest, NoSources) {
+  Governor governor(kBudgets);
+  EXPECT_THAT(governor.Step(), IsEmpty());
+  EXPECT_EQ(governor.budgets().daemon, kBudgets.daemon);
+}
+
+}  // namespace
+}  // namespace profd

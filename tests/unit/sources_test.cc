@@ -1,0 +1,221 @@
+#include "daemon/collect/sources.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace profd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(SwitchSourceTest, CostIsSwitchesTimesTheirPrice) {
+  SwitchSource source(true);
+  EXPECT_EQ(source.CostAt(0), 0) << "nothing was timed yet";
+  source.Learn(1, 10'000, {.timed = 0, .timed_ns = 0});
+  EXPECT_EQ(source.CostAt(0), 0);
+  source.Learn(2, 20'000, {.timed = 100, .timed_ns = 50'000});
+  EXPECT_DOUBLE_EQ(source.ns_per_switch(), 500);
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.005);
+  EXPECT_EQ(source.CostAt(1), 0);
+  EXPECT_EQ(source.levels(), 2);
+  EXPECT_EQ(source.payer(), Payer::kTarget);
+}
+
+TEST(SwitchSourceTest, ShedItIsKnownFromTheSwitchesAndTheLastPrice) {
+  SwitchSource source(true);
+  source.Learn(1, 10'000, {.timed = 100, .timed_ns = 50'000});
+  for (const int64_t switches : {40'000, 0, 2'000, 1'000'000}) {
+    source.Learn(1, switches, {.timed = 100, .timed_ns = 50'000});
+    EXPECT_DOUBLE_EQ(source.ns_per_switch(), 500);
+    EXPECT_DOUBLE_EQ(source.CostAt(0), static_cast<double>(switches) * 500e-9);
+  }
+  source.Learn(1, -5, {.timed = 100, .timed_ns = 50'000});
+  EXPECT_EQ(source.CostAt(0), 0);
+}
+
+TEST(SwitchSourceTest, PriceFollowsSlowly) {
+  SwitchSource source(true);
+  profd_switch_cost cost = {.timed = 10, .timed_ns = 4'000};
+  source.Learn(1, 1'000, cost);
+  // Only what was timed since counts.
+  cost.timed += 10;
+  cost.timed_ns += 8'000;
+  source.Learn(1, 1'000, cost);
+  EXPECT_GT(source.ns_per_switch(), 400);
+  EXPECT_LT(source.ns_per_switch(), 800);
+  for (int i = 0; i < 30; ++i) {
+    cost.timed += 10;
+    cost.timed_ns += 8'000;
+    source.Learn(1, 1'000, cost);
+  }
+  EXPECT_NEAR(source.ns_per_switch(), 800, 0.1);
+}
+
+TEST(SwitchSourceTest, NoTimeTeachesNothing) {
+  SwitchSource source(true);
+  source.Learn(0, 1'000'000, {.timed = 10, .timed_ns = 4'000});
+  EXPECT_EQ(source.ns_per_switch(), 0);
+  EXPECT_EQ(source.CostAt(0), 0);
+}
+
+TEST(SwitchSourceTest, SaysWhatIsLost) {
+  const SwitchSource source(true);
+  EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
+  EXPECT_THAT(source.GivenUpAt(1), Not(IsEmpty()));
+  EXPECT_EQ(SwitchSource(false).levels(), 1);
+}
+
+// 100x the switches from one second to the next: one step of the governor is enough.
+TEST(SwitchSourceTest, GovernorShedsItAtOnceAndRestoresIt) {
+  SwitchSource source(true);
+  Governor governor({.target = 0.01, .daemon = 0.02});
+  governor.AddSource(&source);
+  profd_switch_cost cost = {.timed = 100, .timed_ns = 40'000};
+  source.Learn(1, 10'000, cost);
+  EXPECT_THAT(governor.Step(), IsEmpty());
+  cost.timed += 10'000;
+  cost.timed_ns += 4'000'000;
+  source.Learn(1, 1'000'000, cost);
+  governor.Step();
+  EXPECT_EQ(source.level(), 1);
+  for (int i = 0; i < 30; ++i) {
+    source.Learn(1, 1'000'000, cost);
+    governor.Step();
+    ASSERT_EQ(source.level(), 1);
+  }
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(source.level(), 1);
+    source.Learn(1, 10'000, cost);
+    governor.Step();
+  }
+  EXPECT_EQ(source.level(), 0);
+}
+
+// Units of work as the source weighs them: 40 a tick, 30 a walk, 1 a thread that still waits.
+TickSource::Work SecondOf(int64_t ticks, int64_t walks, int64_t idle, int64_t stride,
+                          int64_t unit_ns, int64_t drain_ns) {
+  const int64_t repeats = idle * ticks / stride;
+  return {.seconds = 1,
+          .tick_cpu_ns = unit_ns * (40 * ticks + 30 * walks + repeats),
+          .drain_cpu_ns = drain_ns,
+          .ticks = ticks,
+          .walks = walks,
+          .repeats = repeats,
+          .idle_ticks = idle * ticks};
+}
+
+TEST(TickSourceTest, PredictsWhatItWasAtThePresentLevel) {
+  TickSource source(10 * kMs);
+  EXPECT_EQ(source.CostAt(0), 0);
+  source.SetByList(true);
+  const TickSource::Work work = SecondOf(100, 500, 3'200, 1, 100, 2'000'000);
+  source.Learn(work);
+  EXPECT_DOUBLE_EQ(source.CostAt(0),
+                   static_cast<double>(work.tick_cpu_ns + work.drain_cpu_ns) / kSecond);
+}
+
+TEST(TickSourceTest, PredictsOtherLevels) {
+  // 100 ns x (40 + 30 x 5 + 3200) x 100 = 33.9 ms, and 2 ms of drains; with 200 of 3200: 3.9 ms.
+  TickSource source(10 * kMs);
+  source.SetByList(true);
+  source.Learn(SecondOf(100, 500, 3'200, 1, 100, 2'000'000));
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.0359);
+  EXPECT_DOUBLE_EQ(source.CostAt(1), 0.0059);
+  for (int level = 2; level < source.levels(); ++level) {
+    const double ratio = static_cast<double>(source.IntervalAt(level)) / (10 * kMs);
+    EXPECT_NEAR(source.CostAt(level), 0.002 + 0.0039 / ratio, 1e-9) << level;
+  }
+  // Seen from level 1, all comes out the same.
+  TickSource strided(10 * kMs);
+  strided.SetByList(true);
+  strided.Learn(SecondOf(100, 500, 3'200, 16, 100, 2'000'000));
+  for (int level = 0; level < source.levels(); ++level) {
+    EXPECT_NEAR(strided.CostAt(level), source.CostAt(level), 1e-12) << level;
+  }
+}
+
+TEST(TickSourceTest, PredictsFromALongInterval) {
+  TickSource source(10 * kMs);
+  source.Learn(SecondOf(25, 125, 1'000, 1, 100, 0));
+  EXPECT_NEAR(source.CostAt(0), 100e-9 * (40 + 150 + 1'000) * 100, 1e-12);
+}
+
+TEST(TickSourceTest, WithoutAListTheStrideIsSkipped) {
+  TickSource source(10 * kMs);
+  source.Learn(SecondOf(100, 500, 3'200, 1, 100, 0));
+  for (int level = 0; level < source.levels(); ++level) EXPECT_EQ(source.StrideAt(level), 1U);
+  EXPECT_EQ(source.CostAt(1), source.CostAt(0));
+  EXPECT_THAT(source.GivenUpAt(1), IsEmpty());
+  Governor governor({.target = 1, .daemon = 0.03});
+  governor.AddSource(&source);
+  governor.Step();
+  EXPECT_EQ(source.level(), 2) << "a level that saves nothing is not where it stops";
+  source.SetByList(true);
+  EXPECT_EQ(source.StrideAt(0), 1U);
+  EXPECT_GT(source.StrideAt(1), 1U);
+}
+
+TEST(TickSourceTest, LevelsNeverRaiseTheCost) {
+  for (const bool by_list : {false, true}) {
+    for (const int64_t interval : {kMs, 10 * kMs, 30 * kMs, 999 * kMs, kSecond, 5 * kSecond}) {
+      TickSource source(interval);
+      source.SetByList(by_list);
+      source.Learn(SecondOf(100, 70, 900, 1, 250, 5'000'000));
+      EXPECT_EQ(source.IntervalAt(0), interval);
+      EXPECT_EQ(source.IntervalAt(1), interval);
+      for (int level = 1; level < source.levels(); ++level) {
+        EXPECT_LE(source.CostAt(level), source.CostAt(level - 1));
+        EXPECT_GE(source.IntervalAt(level), source.IntervalAt(level - 1));
+        EXPECT_GE(source.StrideAt(level), source.StrideAt(level - 1));
+        EXPECT_LE(source.IntervalAt(level), std::max(interval, kSecond));
+      }
+      EXPECT_EQ(source.IntervalAt(source.levels() + 5), source.IntervalAt(source.levels() - 1));
+    }
+  }
+  EXPECT_EQ(TickSource(10 * kMs).IntervalAt(TickSource(10 * kMs).levels() - 1), kSecond);
+}
+
+TEST(TickSourceTest, QuietSecondsKeepWhatWasLearned) {
+  TickSource source(10 * kMs);
+  source.Learn(SecondOf(100, 500, 0, 1, 100, 1'000'000));
+  const double cost = source.CostAt(0);
+  source.Learn({.seconds = 0, .drain_cpu_ns = 5});
+  EXPECT_EQ(source.CostAt(0), cost);
+  // No tick fell into this one: only the drain is news.
+  source.Learn({.seconds = 1, .drain_cpu_ns = 3'000'000});
+  EXPECT_NEAR(source.CostAt(0), cost + 0.002, 1e-12);
+}
+
+TEST(TickSourceTest, SaysWhatIsLost) {
+  TickSource source(10 * kMs);
+  source.SetByList(true);
+  EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
+  EXPECT_THAT(source.GivenUpAt(1), HasSubstr("one tick of 16"));
+  EXPECT_THAT(source.GivenUpAt(1), Not(HasSubstr(" ms")));
+  EXPECT_THAT(source.GivenUpAt(2), HasSubstr("one tick of 16"));
+  EXPECT_THAT(source.GivenUpAt(2), HasSubstr("every 15 ms instead of every 10 ms"));
+  source.SetByList(false);
+  EXPECT_EQ(source.GivenUpAt(3), "a tick every 20 ms instead of every 10 ms");
+}
+
+TEST(TickSourceTest, HundredfoldLoadIsWithinTheBudgetAfterOneStep) {
+  TickSource source(10 * kMs);
+  source.SetByList(true);
+  Governor governor({.target = 0.01, .daemon = 0.02});
+  governor.AddSource(&source);
+  source.Learn(SecondOf(100, 100, 50, 1, 100, 100'000));
+  EXPECT_THAT(governor.Step(), IsEmpty());
+  source.Learn(SecondOf(100, 10'000, 5'000, 1, 100, 2'000'000));
+  EXPECT_GT(source.CostAt(0), 0.02);
+  governor.Step();
+  EXPECT_GT(source.level(), 0);
+  EXPECT_LE(source.CostAt(source.level()), 0.02);
+}
+
+}  // namespace
+}  // namespace profd

@@ -1,0 +1,326 @@
+#include "daemon/collect/visits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace profd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kInterval = 10 * kMs;
+
+std::vector<uint64_t> Ids(std::span<const profd_visit> visits) {
+  std::vector<uint64_t> ids;
+  for (const profd_visit& visit : visits) ids.push_back(visit.thread_id);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+// One tick in which every visit has the same outcome. Returns who was visited.
+std::vector<uint64_t> Tick(Visits& visits, profd_visit_outcome outcome) {
+  const std::span<profd_visit> due = visits.Next(kInterval);
+  std::vector<uint64_t> ids = Ids(due);
+  for (profd_visit& visit : due) visit.outcome = outcome;
+  visits.Learn();
+  return ids;
+}
+
+TEST(VisitsTest, WhoDoesNotOnlyWaitIsVisitedAtEveryTick) {
+  for (const profd_visit_outcome outcome :
+       {PROFD_VISIT_NONE, PROFD_VISIT_RUNNING, PROFD_VISIT_NEW}) {
+    Visits visits(1);
+    visits.SetLongestStride(16);
+    visits.Add(ThreadId{5}, 50);
+    for (int i = 0; i < 100; ++i) {
+      const std::span<profd_visit> due = visits.Next(kInterval);
+      ASSERT_EQ(due.size(), 1U);
+      EXPECT_EQ(due[0].thread_id, 5U);
+      EXPECT_EQ(due[0].kernel_tid, 50);
+      EXPECT_EQ(due[0].weight_ns, static_cast<uint64_t>(kInterval));
+      EXPECT_EQ(due[0].outcome, static_cast<uint32_t>(PROFD_VISIT_NONE));
+      due[0].outcome = outcome;
+      visits.Learn();
+    }
+    EXPECT_EQ(visits.idle_ticks(), 0);
+  }
+}
+
+TEST(VisitsTest, WithoutStridesWaitersAreVisitedAtEveryTick) {
+  Visits visits(1);
+  visits.Add(ThreadId{5}, 50);
+  for (int i = 0; i < 100; ++i) EXPECT_THAT(Tick(visits, PROFD_VISIT_SAME), ElementsAre(5));
+  EXPECT_EQ(visits.idle_ticks(), 100);
+}
+
+// Blocks of 1, 2, 4, 8, 16, 16 ... ticks: one visit in each, anywhere in it, that weighs as much.
+TEST(VisitsTest, ExactlyOneVisitInEachBlock) {
+  constexpr uint64_t kThreads = 200;
+  constexpr uint64_t kBlocks = 100;
+  Visits visits(2);
+  visits.SetLongestStride(16);
+  for (uint64_t id = 1; id <= kThreads; ++id) visits.Add(ThreadId{id}, static_cast<int32_t>(id));
+  struct Block {
+    uint64_t begin = 1, stride = 1, visits = 0;
+  };
+  std::vector<Block> blocks(kThreads + 1);
+  std::vector<int> places(16);
+  for (uint64_t tick = 1; tick <= 31 + 16 * kBlocks; ++tick) {
+    for (profd_visit& visit : visits.Next(kInterval)) {
+      Block& block = blocks[visit.thread_id];
+      ASSERT_GE(tick, block.begin);
+      ASSERT_LT(tick, block.begin + block.stride);
+      ASSERT_EQ(visit.weight_ns, block.stride * static_cast<uint64_t>(kInterval));
+      if (block.stride == 16) ++places[tick - block.begin];
+      block.begin += block.stride;
+      block.stride = std::min<uint64_t>(16, block.stride * 2);
+      ++block.visits;
+      visit.outcome = PROFD_VISIT_SAME;
+    }
+    visits.Learn();
+  }
+  for (uint64_t id = 1; id <= kThreads; ++id) ASSERT_EQ(blocks[id].visits, 5 + kBlocks);
+  EXPECT_EQ(visits.idle_ticks(), static_cast<int64_t>(kThreads * (31 + 16 * kBlocks)));
+  // Every place in a block is as likely: chi square with 15 degrees, 1 of 1000.
+  constexpr double kExpected = static_cast<double>(kThreads * kBlocks) / 16;
+  double chi_square = 0;
+  for (const int n : places) chi_square += (n - kExpected) * (n - kExpected) / kExpected;
+  EXPECT_LT(chi_square, 37.7);
+}
+
+TEST(VisitsTest, ABlockThatHasBegunIsFinished) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Visits visits(seed);
+    visits.SetLongestStride(16);
+    visits.Add(ThreadId{1}, 1);
+    for (int i = 0; i < 31; ++i) Tick(visits, PROFD_VISIT_SAME);
+    // It left its wait: the rest of the block is passed over, then every tick has a visit.
+    int n = 0;
+    for (int i = 0; i < 16; ++i) n += Tick(visits, PROFD_VISIT_NEW).empty() ? 0 : 1;
+    EXPECT_EQ(n, 1);
+    for (int i = 0; i < 20; ++i) EXPECT_THAT(Tick(visits, PROFD_VISIT_NEW), ElementsAre(1));
+  }
+}
+
+TEST(VisitsTest, LowerLimitTakesEffectAtTheNextBlock) {
+  Visits visits(3);
+  visits.SetLongestStride(16);
+  for (uint64_t id = 1; id <= 20; ++id) visits.Add(ThreadId{id}, 1);
+  for (int i = 0; i < 31; ++i) Tick(visits, PROFD_VISIT_SAME);
+  visits.SetLongestStride(4);
+  for (int i = 0; i < 16; ++i) {
+    for (profd_visit& visit : visits.Next(kInterval)) {
+      EXPECT_EQ(visit.weight_ns, static_cast<uint64_t>(16 * kInterval));
+      visit.outcome = PROFD_VISIT_SAME;
+    }
+    visits.Learn();
+  }
+  std::map<uint64_t, int> count;
+  for (int i = 0; i < 40; ++i) {
+    for (profd_visit& visit : visits.Next(kInterval)) {
+      EXPECT_EQ(visit.weight_ns, static_cast<uint64_t>(4 * kInterval));
+      ++count[visit.thread_id];
+      visit.outcome = PROFD_VISIT_SAME;
+    }
+    visits.Learn();
+  }
+  for (uint64_t id = 1; id <= 20; ++id) EXPECT_EQ(count[id], 10) << id;
+  visits.SetLongestStride(1);
+  for (int i = 0; i < 4; ++i) Tick(visits, PROFD_VISIT_SAME);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Tick(visits, PROFD_VISIT_SAME).size(), 20U);
+}
+
+TEST(VisitsTest, NewThreadIsVisitedByTheNextTick) {
+  Visits visits(4);
+  EXPECT_THAT(visits.Next(kInterval), IsEmpty());
+  visits.Learn();
+  visits.Add(ThreadId{1}, 1);
+  EXPECT_THAT(Tick(visits, PROFD_VISIT_NEW), ElementsAre(1));
+  // Between a tick and its outcomes.
+  std::span<profd_visit> due = visits.Next(kInterval);
+  due[0].outcome = PROFD_VISIT_GONE;
+  visits.Add(ThreadId{2}, 2);
+  visits.Learn();
+  EXPECT_THAT(Tick(visits, PROFD_VISIT_NEW), ElementsAre(2));
+}
+
+TEST(VisitsTest, KnownThreadTakesItsNewNumber) {
+  Visits visits(5);
+  visits.SetLongestStride(8);
+  visits.Add(ThreadId{1}, 10);
+  for (int i = 0; i < 15; ++i) Tick(visits, PROFD_VISIT_SAME);
+  visits.Add(ThreadId{1}, 11);
+  EXPECT_EQ(visits.size(), 1U);
+  int n = 0;
+  for (int i = 0; i < 8; ++i) {
+    for (const profd_visit& visit : visits.Next(kInterval)) {
+      EXPECT_EQ(visit.kernel_tid, 11);
+      ++n;
+    }
+    visits.Learn();
+  }
+  EXPECT_EQ(n, 1) << "its block went on";
+}
+
+// Threads come and go in any number at once, with blocks of any length.
+TEST(VisitsTest, GoneThreadsAndOnlyThoseAreForgotten) {
+  std::mt19937_64 random(6);
+  Visits visits(6);
+  visits.SetLongestStride(16);
+  std::map<uint64_t, int32_t> alive;
+  std::set<uint64_t> dead;
+  std::map<uint64_t, uint64_t> last_seen;
+  uint64_t next_id = 1;
+  for (uint64_t tick = 1; tick <= 3'000; ++tick) {
+    for (uint64_t n = random() % 4; n > 0 && alive.size() < 60; --n) {
+      const auto tid = static_cast<int32_t>(random() % 30'000);
+      alive[next_id] = tid;
+      last_seen[next_id] = tick;
+      visits.Add(ThreadId{next_id++}, tid);
+    }
+    // The drain tells of everybody again.
+    if (tick % 50 == 0) {
+      for (auto& [id, tid] : alive) visits.Add(ThreadId{id}, ++tid);
+    }
+    const bool massacre = tick % 100 == 0;
+    for (profd_visit& visit : visits.Next(kInterval)) {
+      ASSERT_FALSE(dead.contains(visit.thread_id));
+      ASSERT_EQ(alive.at(visit.thread_id), visit.kernel_tid);
+      last_seen[visit.thread_id] = tick;
+      visit.outcome = random() % 3 ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
+      if (massacre || random() % 20 == 0) {
+        visit.outcome = PROFD_VISIT_GONE;
+        alive.erase(visit.thread_id);
+        dead.insert(visit.thread_id);
+      }
+    }
+    visits.Learn();
+    ASSERT_EQ(visits.size(), alive.size());
+    for (const auto& [id, tid] : alive) ASSERT_LT(tick - last_seen[id], 32U) << "two blocks";
+  }
+  EXPECT_GT(dead.size(), 1'000U);
+}
+
+TEST(VisitsTest, AllGoneAtOnce) {
+  Visits visits(7);
+  for (uint64_t id = 1; id <= 9; ++id) visits.Add(ThreadId{id}, 1);
+  EXPECT_EQ(Tick(visits, PROFD_VISIT_GONE).size(), 9U);
+  EXPECT_EQ(visits.size(), 0U);
+  EXPECT_THAT(Tick(visits, PROFD_VISIT_SAME), IsEmpty());
+  visits.Add(ThreadId{3}, 4);
+  EXPECT_THAT(Tick(visits, PROFD_VISIT_SAME), ElementsAre(3));
+}
+
+// What a thread does at a time, as a wait of its own: the number of the wait and its state.
+// State 0 is on the CPU.
+struct Doing {
+  int64_t wait;
+  int state;
+};
+using Story = std::function<Doing(int64_t time_ns)>;
+constexpr int kStates = 3;
+
+// The sum of weights is the time in each state on average, whatever is done to strides and
+// intervals in between: within 4 standard errors over many repetitions.
+TEST(VisitsTest, WeightsAreUnbiased) {
+  const struct {
+    const char* name;
+    Story story;
+  } threads[] = {
+      {"idle for long", [](int64_t t) { return t < 2'945 * kMs ? Doing{0, 1} : Doing{1, 2}; }},
+      {"waits of 3 ticks", [](int64_t t) {
+         const int64_t wait = t / (3 * kInterval);
+         return Doing{wait, wait % 2 == 0 ? 1 : 2};
+       }},
+      {"busy", [](int64_t t) {
+         const int64_t wait = t / (2 * kMs);
+         return Doing{wait, static_cast<int>(wait % 5) == 0 ? 1 : 0};
+       }},
+      {"busy for a while now and then", [](int64_t t) {
+         const int64_t second = t / (700 * kMs);
+         if (t % (700 * kMs) < 610 * kMs) return Doing{-second - 1, 1};
+         return Doing{t / kMs, t / kMs % 2 == 0 ? 0 : 2};
+       }},
+      {"long waits of two kinds", [](int64_t t) {
+         const int64_t wait = t / (130 * kMs);
+         return Doing{wait, 1 + static_cast<int>(wait % 2)};
+       }},
+  };
+  // Interval and limit of the strides for so many ticks each.
+  const struct {
+    int ticks;
+    int64_t interval;
+    uint32_t stride;
+  } phases[] = {{150, kInterval, 16}, {37, 3 * kInterval, 16}, {50, 3 * kInterval, 4},
+                {41, kInterval, 16}, {60, kInterval / 2, 2}};
+  int64_t duration = 0;
+  for (const auto& phase : phases) duration += phase.ticks * phase.interval;
+
+  constexpr int kRepetitions = 2'000;
+  constexpr size_t kThreads = std::size(threads);
+  double sum[kThreads][kStates] = {};
+  double squares[kThreads][kStates] = {};
+  std::mt19937_64 random(8);
+  int64_t made = 0, ticks = 0;
+  for (int n = 0; n < kRepetitions; ++n) {
+    Visits visits(random());
+    double weights[kThreads][kStates] = {};
+    int64_t last_wait[kThreads];
+    std::fill(std::begin(last_wait), std::end(last_wait), -1'000);
+    for (size_t i = 0; i < kThreads; ++i) visits.Add(ThreadId{i + 1}, 1);
+    int64_t stratum = 0;
+    for (const auto& phase : phases) {
+      visits.SetLongestStride(phase.stride);
+      for (int tick = 0; tick < phase.ticks; ++tick) {
+        const int64_t instant = stratum + static_cast<int64_t>(
+                                              random() % static_cast<uint64_t>(phase.interval));
+        stratum += phase.interval;
+        ++ticks;
+        for (profd_visit& visit : visits.Next(phase.interval)) {
+          ++made;
+          const size_t i = visit.thread_id - 1;
+          const Doing doing = threads[i].story(instant);
+          weights[i][doing.state] += static_cast<double>(visit.weight_ns);
+          visit.outcome = doing.state == 0            ? PROFD_VISIT_RUNNING
+                          : doing.wait == last_wait[i] ? PROFD_VISIT_SAME
+                                                       : PROFD_VISIT_NEW;
+          if (doing.state != 0) last_wait[i] = doing.wait;
+        }
+        visits.Learn();
+      }
+    }
+    for (size_t i = 0; i < kThreads; ++i) {
+      for (int s = 0; s < kStates; ++s) {
+        sum[i][s] += weights[i][s];
+        squares[i][s] += weights[i][s] * weights[i][s];
+      }
+    }
+  }
+  EXPECT_LT(made, ticks * static_cast<int64_t>(kThreads) * 3 / 4) << "strides were in use";
+
+  for (size_t i = 0; i < kThreads; ++i) {
+    // Stories change at whole milliseconds only.
+    double truth[kStates] = {};
+    for (int64_t t = 0; t < duration; t += kMs) {
+      truth[threads[i].story(t).state] += static_cast<double>(kMs);
+    }
+    for (int s = 0; s < kStates; ++s) {
+      const double mean = sum[i][s] / kRepetitions;
+      const double variance = std::max(0.0, squares[i][s] / kRepetitions - mean * mean);
+      EXPECT_NEAR(mean, truth[s], 4 * std::sqrt(variance / kRepetitions) + 1)
+          << threads[i].name << ", state " << s;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace profd
