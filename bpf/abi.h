@@ -1,5 +1,6 @@
 /* The contract between the kernel programs and the daemon. Compiled on both sides.
- * All times are CLOCK_MONOTONIC nanoseconds unless a field says otherwise.
+ * All times are CLOCK_MONOTONIC nanoseconds unless a field says otherwise. The scheduler's clock is
+ * what rq->clock and sched_info are in; it is a distance away, `clock_distance`.
  * Enums only grow at the end; any other change bumps PROFD_ABI_VERSION.
  */
 #ifndef PROFD_BPF_ABI_H_
@@ -106,7 +107,7 @@ struct profd_reason_total {
  * is exec_runtime on CPU, run_delay + reasons[RUNQUEUE].ns on the run queue, the rest by reason.
  */
 struct profd_ledger {
-	profd_u64 since;        /* when it last left its CPU, or the account was opened */
+	profd_u64 since;        /* scheduler's clock: when it last left its CPU, or was armed */
 	profd_u64 exec_runtime; /* the kernel's se.sum_exec_runtime up to `since` */
 	profd_u64 run_delay;    /* the kernel's sched_info.run_delay up to `since` */
 	profd_u32 armed;        /* the layer's epoch it is kept in; of another one it stands still */
@@ -124,6 +125,7 @@ struct profd_thread {
 	struct profd_ledger ledger;
 	profd_u64 begin;       /* when the account was opened */
 	profd_u64 armed_at;    /* when the ledger was last armed */
+	profd_u64 begin_clock; /* `begin` by the scheduler's clock */
 	profd_u64 begin_exec;  /* the kernel's books at `begin` */
 	profd_u64 begin_delay;
 	/* The tick's memory of the wait it saw last. */
@@ -160,9 +162,11 @@ struct profd_thread_record {
 	profd_u32 type; /* enum profd_record_type */
 	profd_u32 target_id;
 	profd_u64 now;
+	profd_u64 clock; /* `now` by the scheduler's clock */
 	profd_u64 thread_id;
 	profd_u64 begin;
 	profd_u64 armed_at;   /* since when the ledger goes on; 0 = it stands still */
+	profd_u64 begin_clock; /* `begin` by the scheduler's clock */
 	profd_u64 begin_exec; /* the books at `begin` */
 	profd_u64 begin_delay;
 	profd_s32 pid; /* in the daemon's PID namespace; 0 = not visible there */

@@ -86,8 +86,10 @@ int drain(struct bpf_iter__task *ctx)
 		return 0;
 	if (!self_ns)
 		learn_self(self);
-	if (!ctx->meta->seq_num)
+	if (task == self) {
 		mark_clock(self);
+		return 0;
+	}
 	thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!thread || !thread->thread_id) {
 		target = thread ? thread->target_id : inherited_target(task);

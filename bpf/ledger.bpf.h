@@ -16,14 +16,16 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 
-/* The clock of sched_info on the CPU that the task is on, as of the switch that is under way; 0
- * where it cannot be had.
- */
-static __always_inline u64 scheduler_clock(struct task_struct *task)
+/* Whether the scheduler's clock can be read: not without CONFIG_FAIR_GROUP_SCHED. */
+static __always_inline bool has_scheduler_clock(void)
 {
-	if (!bpf_core_field_exists(struct cfs_rq, rq))
-		return 0;
-	return task->se.cfs_rq->rq->clock;
+	return bpf_core_field_exists(struct cfs_rq, rq);
+}
+
+/* The scheduler's clock as of the switch of `prev` that is under way. No clock is read for it. */
+static __always_inline u64 scheduler_clock(struct task_struct *prev)
+{
+	return prev->se.cfs_rq->rq->clock;
 }
 
 /* The total of a reason, in a form whose bound the verifier can follow. */
@@ -34,7 +36,7 @@ static __always_inline struct profd_reason_total *reason_total(struct profd_ledg
 	return &ledger->reasons[reason < PROFD_REASON_COUNT ? reason : PROFD_REASON_OTHER];
 }
 
-/* Settles the cycle that ends now. */
+/* Settles the cycle that ends now, by the scheduler's clock. */
 static __always_inline void ledger_settle(struct profd_ledger *ledger, struct task_struct *task,
 					  u64 now)
 {
@@ -42,7 +44,6 @@ static __always_inline void ledger_settle(struct profd_ledger *ledger, struct ta
 	u64 run_delay = task->sched_info.run_delay;
 	u64 ran = exec_runtime - ledger->exec_runtime;
 	u64 rest = now - ledger->since - ran - (run_delay - ledger->run_delay);
-	u64 clock = scheduler_clock(task);
 	s64 stolen;
 
 	ledger->exec_runtime = exec_runtime;
@@ -50,8 +51,8 @@ static __always_inline void ledger_settle(struct profd_ledger *ledger, struct ta
 	/* On the CPU for longer than the kernel booked: interrupts or the hypervisor had it. An account
 	 * opened in the middle of a run does not know.
 	 */
-	stolen = (s64)(clock - task->sched_info.last_arrival - ran);
-	if (clock && ledger->phase != PROFD_PHASE_ON_CPU && stolen > 0) {
+	stolen = (s64)(now - task->sched_info.last_arrival - ran);
+	if (ledger->phase != PROFD_PHASE_ON_CPU && stolen > 0) {
 		ledger->reasons[PROFD_REASON_RUNQUEUE].ns += stolen;
 		rest -= stolen;
 	}

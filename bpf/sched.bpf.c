@@ -9,9 +9,6 @@
 #include "reason.bpf.h"
 #include "target.bpf.h"
 
-/* Our clock less the scheduler's, ns, as of the last time the daemon's thread went to sleep. */
-profd_u64 clock_distance;
-
 /* What this program costs the threads it runs in. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -32,20 +29,25 @@ static __always_inline void emit_dead(struct task_struct *task, struct profd_thr
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* Adds what a run that began at `begin` took; one run in PROFD_COST_SAMPLE is. */
-static __always_inline void measure_cost(u64 begin)
+/* One run in PROFD_COST_SAMPLE is timed. A product's high bits are even where a clock's are not. */
+static __always_inline bool is_timed(u64 clock)
+{
+	return !(clock * 0x9e3779b97f4a7c15ULL >> (64 - PROFD_COST_SAMPLE_BITS));
+}
+
+/* Adds what a run that began at `begin` took, less the reading of the clock that it is timed by. */
+static __always_inline void add_cost(u64 begin)
 {
 	struct profd_switch_cost *cost;
+	u64 end = bpf_ktime_get_ns();
+	u64 reading = bpf_ktime_get_ns() - end;
 	u32 zero = 0;
 
-	/* A product's high bits are even where those of a coarse clock are not. */
-	if (begin * 0x9e3779b97f4a7c15ULL >> (64 - PROFD_COST_SAMPLE_BITS))
-		return;
 	cost = bpf_map_lookup_elem(&switch_cost, &zero);
-	if (!cost)
+	if (!cost || end - begin < reading)
 		return;
 	cost->timed++;
-	cost->timed_ns += bpf_ktime_get_ns() - begin;
+	cost->timed_ns += end - begin - reading;
 }
 
 /* Enters the cycle of wait and run that ends as `prev` leaves its CPU. */
@@ -56,18 +58,20 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	u8 reason = PROFD_REASON_RUNQUEUE;
 	u8 phase = PROFD_PHASE_RUNQUEUE;
 	struct profd_thread *thread;
-	u64 arg0, now;
+	u64 arg0, now, begin = 0;
 	s32 sysno;
 
-	if (!prev->bpf_storage)
+	if (!has_scheduler_clock() || !prev->bpf_storage)
 		return 0;
-	now = bpf_ktime_get_ns();
+	now = scheduler_clock(prev);
+	if (is_timed(now))
+		begin = bpf_ktime_get_ns();
 	thread = bpf_task_storage_get(&threads, prev, 0, 0);
 	if (!thread)
 		return 0;
 	if (!thread->ledger.armed || thread->ledger.armed != switch_epoch) {
 		if (thread->clock)
-			clock_distance = now - scheduler_clock(prev);
+			clock_distance = bpf_ktime_get_ns() - now;
 		return 0;
 	}
 	if (!preempt && prev_state != TASK_RUNNING) {
@@ -78,7 +82,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	ledger_out(thread, prev, phase, reason, now);
 	if (prev_state & TASK_DEAD)
 		emit_dead(prev, thread);
-	measure_cost(now);
+	if (begin)
+		add_cost(begin);
 	return 0;
 }
 

@@ -34,6 +34,9 @@ profd_u32 self_level __weak;
 /* Epoch of the per-switch layer; 0 while it is off. Ledgers of another epoch stand still. */
 profd_u32 switch_epoch __weak;
 
+/* Our clock less the scheduler's, ns, as of the last time the daemon's thread left its CPU. */
+profd_u64 clock_distance __weak;
+
 /* The account of a thread, or NULL when it has none. */
 static __always_inline struct profd_thread *thread_of(struct task_struct *task)
 {
@@ -66,7 +69,7 @@ static __always_inline int visible_pid(struct task_struct *task)
 static __always_inline void arm_ledger(struct profd_thread *thread, struct task_struct *task,
 				       u64 now, u8 phase, u8 reason)
 {
-	thread->ledger.since = now;
+	thread->ledger.since = now - clock_distance;
 	thread->ledger.phase = phase;
 	thread->ledger.reason = reason;
 	thread->ledger.run_delay = task->sched_info.run_delay;
@@ -82,6 +85,7 @@ static __always_inline void open_account(struct profd_thread *thread, struct tas
 					 u32 target_id, u64 now, u8 phase, u8 reason)
 {
 	thread->begin = now;
+	thread->begin_clock = now - clock_distance;
 	thread->begin_exec = task->se.sum_exec_runtime;
 	thread->begin_delay = task->sched_info.run_delay;
 	thread->target_id = target_id;
@@ -119,6 +123,7 @@ static __always_inline bool read_ledger(struct profd_thread_record *record,
 	record->on_cpu = task->on_cpu;
 	read_books(&record->books, task);
 	record->now = bpf_ktime_get_ns();
+	record->clock = record->now - clock_distance;
 	barrier();
 	return !(seq & 1) && seq == *(volatile u32 *)&thread->seq;
 }
@@ -136,6 +141,7 @@ static __always_inline bool read_account(struct profd_thread_record *record, u32
 	record->armed_at = 0;
 	if (thread->ledger.armed && thread->ledger.armed == switch_epoch)
 		record->armed_at = thread->armed_at;
+	record->begin_clock = thread->begin_clock;
 	record->begin_exec = thread->begin_exec;
 	record->begin_delay = thread->begin_delay;
 	record->born = thread->born;

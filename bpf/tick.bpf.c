@@ -173,7 +173,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 		return PROFD_VISIT_RUNNING;
 	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
 	if (thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
-	    (s64)(thread->ledger.since - tick_instant_ns) >= 0)
+	    (s64)(thread->ledger.since + clock_distance - tick_instant_ns) >= 0)
 		return PROFD_VISIT_RUNNING;
 	stats->off_cpu++;
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {

@@ -31,14 +31,11 @@ struct OpenCycle {
   int64_t wait_ns = 0;
 };
 
-OpenCycle DivideOpenCycle(const profd_thread_record& record, int64_t clock_distance) {
+OpenCycle DivideOpenCycle(const profd_thread_record& record) {
   const profd_ledger& ledger = record.ledger;
   const profd_books& books = record.books;
-  const auto open_ns = std::max<int64_t>(0, static_cast<int64_t>(record.now - ledger.since));
-  const auto now = static_cast<int64_t>(record.now);
-  const auto ago = [&](uint64_t scheduler_time) {
-    return now - (static_cast<int64_t>(scheduler_time) + clock_distance);
-  };
+  const auto ago = [&](uint64_t clock) { return static_cast<int64_t>(record.clock - clock); };
+  const int64_t open_ns = std::max<int64_t>(0, ago(ledger.since));
   OpenCycle cycle;
   // An account that was opened in the middle of a run has not left its CPU since.
   if (ledger.phase == PROFD_PHASE_ON_CPU && record.on_cpu != 0) {
@@ -48,11 +45,10 @@ OpenCycle DivideOpenCycle(const profd_thread_record& record, int64_t clock_dista
   int64_t on_cpu = static_cast<int64_t>(books.exec_runtime - ledger.exec_runtime);
   int64_t queued = static_cast<int64_t>(books.run_delay - ledger.run_delay);
   const bool runnable = record.state == kTaskRunning || (record.state & kTaskWakingOrNew) != 0;
-  const bool clock_known = clock_distance != 0;
-  if (record.on_cpu != 0 && clock_known && ago(books.last_arrival) <= open_ns) {
+  if (record.on_cpu != 0 && ago(books.last_arrival) <= open_ns) {
     // The books are as of the last scheduler tick; it has run since it arrived.
     on_cpu = std::max(on_cpu, ago(books.last_arrival));
-  } else if (runnable && record.on_cpu == 0 && clock_known && books.last_queued != 0) {
+  } else if (runnable && record.on_cpu == 0 && books.last_queued != 0) {
     queued += std::max<int64_t>(0, ago(books.last_queued));
   }
   cycle.on_cpu_ns = std::clamp<int64_t>(on_cpu, 0, open_ns);
@@ -91,11 +87,12 @@ int64_t Since(uint64_t now, uint64_t base) { return static_cast<int64_t>(now - b
 
 }  // namespace
 
-LedgerDelta ExactTotals(const profd_thread_record& record, int64_t clock_distance) {
+LedgerDelta ExactTotals(const profd_thread_record& record) {
   const profd_ledger& ledger = record.ledger;
-  const OpenCycle open = DivideOpenCycle(record, clock_distance);
+  const OpenCycle open = DivideOpenCycle(record);
   LedgerDelta totals;
-  totals.wall_ns = Since(record.now, record.begin);
+  // A reading that raced with a switch lies before it.
+  totals.wall_ns = Since(std::max(record.clock, ledger.since), record.begin_clock);
   totals.on_cpu_ns = Since(ledger.exec_runtime, record.begin_exec) + open.on_cpu_ns;
   for (size_t i = 0; i < kReasonCount; ++i) {
     totals.off_ns[i] = static_cast<int64_t>(ledger.reasons[i].ns);
@@ -145,7 +142,7 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
   news_.push_back(thread.info);
 }
 
-void Accounts::Apply(const profd_thread_record& record, int64_t clock_distance) {
+void Accounts::Apply(const profd_thread_record& record) {
   // A zombie, until its parent waits for it: its last account is a record of its own.
   if (record.type == PROFD_RECORD_THREAD && (record.state & kTaskDead) != 0) return;
   const ThreadId id{record.thread_id};
@@ -167,14 +164,14 @@ void Accounts::Apply(const profd_thread_record& record, int64_t clock_distance) 
   thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
   thread.target = record.target_id;
 
-  LedgerDelta exact = ExactTotals(record, clock_distance);
+  LedgerDelta exact = ExactTotals(record);
   LedgerDelta books;
   if (books_) {
     books = BookTotals(record, thread.base);
   } else {
     books.wall_ns = exact.wall_ns;
   }
-  const LedgerDelta step = Step(thread, record, clock_distance, exact, books);
+  const LedgerDelta step = Step(thread, record, exact, books);
   thread.pending = Plus(thread.pending, step, 1);
   thread.exact = std::move(exact);
   thread.books = std::move(books);
@@ -184,8 +181,7 @@ void Accounts::Apply(const profd_thread_record& record, int64_t clock_distance) 
 }
 
 LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
-                           int64_t clock_distance, const LedgerDelta& exact,
-                           const LedgerDelta& books) {
+                           const LedgerDelta& exact, const LedgerDelta& books) {
   LedgerDelta step = Plus(books, thread.books, -1);
   // The ledger tells of all the time since the last record only if it has gone on all the while.
   const bool went_on = record.armed_at != 0 && (thread.last_now != 0
@@ -201,12 +197,13 @@ LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
     return step;
   }
   const LedgerDelta by_ledger = Plus(exact, thread.exact, -1);
+  step.wall_ns = by_ledger.wall_ns;
   step.on_cpu_ns = by_ledger.on_cpu_ns;
   step.off_ns = by_ledger.off_ns;
   step.waits = by_ledger.waits;
   step.unattributed_ns = 0;
   CountUnseen(thread, step);
-  const OpenCycle open = DivideOpenCycle(record, clock_distance);
+  const OpenCycle open = DivideOpenCycle(record);
   thread.ahead_on_cpu =
       open.on_cpu_ns - Since(record.books.exec_runtime, record.ledger.exec_runtime);
   thread.ahead_queued = open.queued_ns - Since(record.books.run_delay, record.ledger.run_delay);

@@ -17,9 +17,8 @@ class Accounts {
   // Without `books` the kernel's own totals are left out.
   explicit Accounts(bool books = true) : books_(books) {}
 
-  // Takes up a record of a thread: live at a drain, or its last ones. `clock_distance` is how far
-  // our clock is ahead of the scheduler's, ns; 0: not known.
-  void Apply(const profd_thread_record& record, int64_t clock_distance);
+  // Takes up a record of a thread: live at a drain, or its last ones.
+  void Apply(const profd_thread_record& record);
 
   // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
   // seen for two drains and gave no last account are counted as vanished.
@@ -69,7 +68,7 @@ class Accounts {
 
   void Identify(Thread& thread, const profd_thread_record& record);
   // The step since the last record, by the ledger or by the books.
-  LedgerDelta Step(Thread& thread, const profd_thread_record& record, int64_t clock_distance,
+  LedgerDelta Step(Thread& thread, const profd_thread_record& record,
                    const LedgerDelta& exact, const LedgerDelta& books);
   void CountUnseen(Thread& thread, const LedgerDelta& step);
 
@@ -84,7 +83,7 @@ class Accounts {
 // Totals of a thread from record.begin to record.now by the ledger of the per-switch layer: closed
 // cycles and the open one, so that on_cpu + sum(off) = wall. Where the ledger stood still meanwhile
 // only differences of records since record.armed_at mean anything.
-LedgerDelta ExactTotals(const profd_thread_record& record, int64_t clock_distance);
+LedgerDelta ExactTotals(const profd_thread_record& record);
 
 // The same by the kernel's books alone: blocked time is of unknown reason. `base` are the books
 // when the account was opened.

@@ -42,7 +42,6 @@ Collector::Collector(CollectorOptions options, Store* store, CpuUse* cpu_use)
       tick_source_(options_.tick_interval_ns),
       governor_(options_.budgets),
       accounts_(options_.books) {
-  if (options_.per_switch) governor_.AddSource(&switch_source_);
   if (options_.tick) governor_.AddSource(&tick_source_);
 }
 
@@ -60,6 +59,7 @@ absl::Status Collector::Init() {
   ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
                                             .default_target = everything ? kEveryProcess : 0}));
   tick_source_.SetByList(kernel_->ticks_by_list());
+  if (kernel_->has_switch_layer()) governor_.AddSource(&switch_source_);
   modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes);
   targets_ = std::make_unique<Targets>(kernel_.get(), options_.selectors);
   RETURN_IF_ERROR(targets_->MarkRunning());
@@ -208,7 +208,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   if (auto* stack = std::get_if<StackTrace>(&*record)) {
     stacks_.push_back(std::move(*stack));
   } else if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
-    accounts_.Apply(*thread, kernel_->ClockDistance());
+    accounts_.Apply(*thread);
   } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
     visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
@@ -223,11 +223,10 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
 }
 
 void Collector::ReadAccounts() {
-  const int64_t clock_distance = kernel_->ClockDistance();
   const absl::Status status = kernel_->DrainThreads([&](std::span<const uint8_t> bytes) {
     if (auto record = DecodeRecord(bytes); record.ok()) {
       if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
-        accounts_.Apply(*thread, clock_distance);
+        accounts_.Apply(*thread);
         visits_.Add(ThreadId{thread->thread_id}, thread->kernel_tid);
       }
     }
@@ -365,11 +364,11 @@ void Collector::Govern(const Baseline& now) {
     schedule_->SetInterval(tick_source_.IntervalAt(tick_source_.level()));
     visits_.SetLongestStride(tick_source_.StrideAt(tick_source_.level()));
   }
-  const bool switch_on = options_.per_switch && switch_source_.level() == 0;
+  const bool switch_on = kernel_->has_switch_layer() && switch_source_.level() == 0;
   if (switch_on == kernel_->switch_on()) return;
   Expect(kernel_->SetSwitchLayer(switch_on));
   // Ledgers go on from here, not from the next second.
-  if (switch_on) ReadAccounts();
+  if (kernel_->switch_on()) ReadAccounts();
 }
 
 GovernorState Collector::GovernorNow() const {
@@ -392,10 +391,13 @@ void Collector::Publish(const Baseline& now) {
   CollectorState state;
   state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
   const auto note = [](bool on) { return std::string(on ? "" : "disabled by --disable"); };
+  std::string about_switch = note(options_.per_switch);
+  if (switch_source_.level() > 0) about_switch = "shed by the governor, to keep the budget";
+  if (options_.per_switch && !kernel_->has_switch_layer()) {
+    about_switch = "needs a kernel with CONFIG_FAIR_GROUP_SCHED";
+  }
   state.layers = {{"books", options_.books, note(options_.books)},
-                  {"switch", kernel_->switch_on(),
-                   switch_source_.level() > 0 ? "shed by the governor, to keep the budget"
-                                              : note(options_.per_switch)},
+                  {"switch", kernel_->switch_on(), about_switch},
                   {"tick", options_.tick, note(options_.tick)}};
   if (targets_->everything()) {
     state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});

@@ -27,6 +27,9 @@ constexpr uint64_t kKnownStacksTrim = 24576;
 // Kernel memory of a thread's account: value, element header and the task's storage table.
 constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
 
+// Naps in which the switches of our own thread must be seen; one is enough.
+constexpr int kClockAttempts = 50;
+
 int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
   // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to:
   // its warnings are our debug messages.
@@ -149,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& opti
 
 absl::Status Kernel::Init(const KernelOptions& options) {
   profd_bpf* s = skeleton_.get();
-  switch_loaded_ = options.switch_layer;
+  has_switch_layer_ = options.switch_layer;
   ring_.reset(ring_buffer__new(
       bpf_map__fd(s->maps.events),
       [](void* context, void* data, size_t size) {
@@ -193,7 +196,7 @@ absl::Status Kernel::AttachAll() {
 }
 
 absl::Status Kernel::SetSwitchLayer(bool on) {
-  if (!switch_loaded_ || on == switch_on()) return absl::OkStatus();
+  if (!has_switch_layer_ || on == switch_on()) return absl::OkStatus();
   if (!on) {
     // First, so that what still runs touches no ledger.
     skeleton_->bss->switch_epoch = 0;
@@ -203,9 +206,30 @@ absl::Status Kernel::SetSwitchLayer(bool on) {
   UniqueLink link(bpf_program__attach(skeleton_->progs.on_switch));
   if (!link) return LoadError("attach on_switch", errno);
   switch_link_ = std::move(link);
+  if (!LearnClock()) {
+    spdlog::warn("no per-switch layer: it needs a kernel with CONFIG_FAIR_GROUP_SCHED");
+    has_switch_layer_ = false;
+    switch_link_.reset();
+    return absl::OkStatus();
+  }
   // Another epoch than before: ledgers go on when the next drain has armed them.
   skeleton_->bss->switch_epoch = ++switch_epoch_;
   return absl::OkStatus();
+}
+
+bool Kernel::LearnClock() {
+  const auto distance = [this] {
+    return *static_cast<volatile uint64_t*>(&skeleton_->bss->clock_distance);
+  };
+  // What was known before a time without the layer is old.
+  const uint64_t before = distance();
+  for (int attempt = 0; attempt < kClockAttempts && distance() == before; ++attempt) {
+    // The drain marks this thread, whose next switch then tells.
+    if (!DrainThreads([](std::span<const uint8_t>) {}).ok()) return false;
+    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
+    nanosleep(&nap, nullptr);
+  }
+  return distance() != 0;
 }
 
 absl::Status Kernel::Mark(int pidfd, uint32_t target) {
@@ -418,10 +442,6 @@ profd_switch_cost Kernel::SwitchCost() const {
                                         sum.timed += v.timed;
                                         sum.timed_ns += v.timed_ns;
                                       });
-}
-
-int64_t Kernel::ClockDistance() const {
-  return static_cast<int64_t>(*static_cast<volatile uint64_t*>(&skeleton_->bss->clock_distance));
 }
 
 std::vector<ProgramMisses> Kernel::Misses() const {

@@ -77,6 +77,8 @@ class Kernel {
   // next DrainThreads after it came on. No-op without KernelOptions::switch_layer.
   absl::Status SetSwitchLayer(bool on);
   bool switch_on() const { return switch_link_ != nullptr; }
+  // False when it was not asked for, or the kernel does not show the scheduler's clock.
+  bool has_switch_layer() const { return has_switch_layer_; }
 
   // Whether this kernel can be told which threads to visit.
   bool ticks_by_list() const { return visit_table_ != nullptr; }
@@ -115,8 +117,6 @@ class Kernel {
   std::vector<uint64_t> Losses() const;  // indexed by enum profd_loss
   profd_tick_stats TickStats() const;
   profd_switch_cost SwitchCost() const;
-  // How far our clock is ahead of the scheduler's, ns; 0: not known yet.
-  int64_t ClockDistance() const;
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
@@ -128,13 +128,15 @@ class Kernel {
   explicit Kernel(profd_bpf* skeleton);
   absl::Status Init(const KernelOptions& options);
   absl::Status AttachAll();
+  // Waits until the distance of the two clocks is known. False when the kernel does not show it.
+  bool LearnClock();
   absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
                            const RecordSink& sink);
 
   std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
   std::vector<UniqueLink> links_;
   UniqueLink switch_link_;
-  bool switch_loaded_ = false;
+  bool has_switch_layer_ = false;
   uint32_t switch_epoch_ = 0;
   UniqueVisitTable visit_table_;
   UniqueLink tick_link_;

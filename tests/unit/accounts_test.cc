@@ -46,8 +46,10 @@ profd_thread_record Record(uint64_t now, uint32_t type = PROFD_RECORD_THREAD) {
   record.type = type;
   record.target_id = 1;
   record.now = now;
+  record.clock = now - kClock;
   record.thread_id = 7;
   record.begin = 1'000;
+  record.begin_clock = 1'000 - kClock;
   record.armed_at = 1'000;
   record.pid = 100;
   record.tid = 107;
@@ -62,7 +64,7 @@ profd_thread_record Blocked() {
   record.state = kInterruptible;
   record.begin_exec = 100;
   record.begin_delay = 200;
-  record.ledger.since = 20'000;
+  record.ledger.since = 20'000 - kClock;
   record.ledger.exec_runtime = 100 + 9'500;
   record.ledger.run_delay = 200 + 500;
   record.ledger.reasons[PROFD_REASON_SLEEP] = {.ns = 9'000, .count = 1};
@@ -94,9 +96,8 @@ profd_thread_record Running() {
   return record;
 }
 
-ProfileDelta Drain(Accounts& accounts, const std::vector<profd_thread_record>& records,
-                   int64_t clock_distance = kClock) {
-  for (const profd_thread_record& record : records) accounts.Apply(record, clock_distance);
+ProfileDelta Drain(Accounts& accounts, const std::vector<profd_thread_record>& records) {
+  for (const profd_thread_record& record : records) accounts.Apply(record);
   ProfileDelta delta;
   accounts.Finish(delta);
   return delta;
@@ -130,6 +131,7 @@ class Life {
   // Opens the account anew, with the thread in whatever it does.
   void Open() {
     record_.begin = now_;
+    record_.begin_clock = now_ - kClock;
     record_.begin_exec = record_.books.exec_runtime;
     record_.begin_delay = record_.books.run_delay;
     record_.ledger = {};
@@ -172,7 +174,7 @@ class Life {
   // The drain brings the ledger up to the layer's epoch.
   void Arm() {
     record_.armed_at = now_;
-    record_.ledger.since = now_;
+    record_.ledger.since = now_ - kClock;
     record_.ledger.exec_runtime = record_.books.exec_runtime;
     record_.ledger.run_delay = record_.books.run_delay;
     const bool runnable = record_.state != kInterruptible;
@@ -189,6 +191,7 @@ class Life {
   profd_thread_record Read() const {
     profd_thread_record record = record_;
     record.now = now_;
+    record.clock = now_ - kClock;
     return record;
   }
   const Truth& truth() const { return truth_; }
@@ -219,7 +222,7 @@ class Life {
     }
     profd_ledger& ledger = record_.ledger;
     const uint64_t ran = record_.books.exec_runtime - ledger.exec_runtime;
-    uint64_t rest = now_ - ledger.since - ran - (record_.books.run_delay - ledger.run_delay);
+    uint64_t rest = now_ - kClock - ledger.since - ran - (record_.books.run_delay - ledger.run_delay);
     const auto stolen =
         static_cast<int64_t>(now_ - kClock - record_.books.last_arrival - ran);
     if (ledger.phase != PROFD_PHASE_ON_CPU && stolen > 0) {
@@ -229,7 +232,7 @@ class Life {
     ledger.reasons[ledger.reason].ns += rest;
     ledger.exec_runtime = record_.books.exec_runtime;
     ledger.run_delay = record_.books.run_delay;
-    ledger.since = now_;
+    ledger.since = now_ - kClock;
     ledger.phase = phase;
     ledger.reason = static_cast<uint8_t>(reason);
     ++ledger.reasons[ledger.reason].count;
@@ -243,8 +246,8 @@ class Life {
   Truth truth_;
 };
 
-LedgerDelta DrainOne(Accounts& accounts, const Life& life, int64_t clock_distance = kClock) {
-  const ProfileDelta drained = Drain(accounts, {life.Read()}, clock_distance);
+LedgerDelta DrainOne(Accounts& accounts, const Life& life) {
+  const ProfileDelta drained = Drain(accounts, {life.Read()});
   EXPECT_THAT(drained.ledgers, SizeIs(1));
   const LedgerDelta delta = drained.ledgers.at(0).delta;
   EXPECT_EQ(Accounted(delta), delta.wall_ns);
@@ -300,16 +303,14 @@ TEST(ExactTotalsTest, OpenWaitCountsUpToNow) {
       record.ledger.reason = PROFD_REASON_RUNQUEUE;
       record.books.last_queued = 20'000 - kClock;
     }
-    for (const int64_t clock : {kClock, int64_t{0}}) {
-      const LedgerDelta totals = ExactTotals(record, clock);
-      EXPECT_EQ(totals.on_cpu_ns, 9'500);
-      EXPECT_EQ(Off(totals, Reason::kRunQueue), blocked ? 500 : 12'500);
-      EXPECT_EQ(Off(totals, Reason::kLock), blocked ? 12'000 : 0);
-      EXPECT_EQ(Off(totals, Reason::kSleep), 9'000);
-      EXPECT_EQ(totals.waits[Index(Reason::kLock)], 1);
-      EXPECT_EQ(totals.wall_ns, 31'000);
-      EXPECT_EQ(Accounted(totals), totals.wall_ns);
-    }
+    const LedgerDelta totals = ExactTotals(record);
+    EXPECT_EQ(totals.on_cpu_ns, 9'500);
+    EXPECT_EQ(Off(totals, Reason::kRunQueue), blocked ? 500 : 12'500);
+    EXPECT_EQ(Off(totals, Reason::kLock), blocked ? 12'000 : 0);
+    EXPECT_EQ(Off(totals, Reason::kSleep), 9'000);
+    EXPECT_EQ(totals.waits[Index(Reason::kLock)], 1);
+    EXPECT_EQ(totals.wall_ns, 31'000);
+    EXPECT_EQ(Accounted(totals), totals.wall_ns);
   }
 }
 
@@ -333,74 +334,64 @@ TEST(ExactTotalsTest, OpenWaitIsSplitAtTheWakeUp) {
     SCOPED_TRACE(c.what);
     profd_thread_record record = Woken();
     c.change(record);
-    const LedgerDelta totals = ExactTotals(record, kClock);
+    const LedgerDelta totals = ExactTotals(record);
     EXPECT_EQ(Off(totals, Reason::kRunQueue), 500 + c.queued);
     EXPECT_EQ(Off(totals, Reason::kLock), 12'000 - c.queued);
     EXPECT_EQ(Accounted(totals), totals.wall_ns);
   }
-  const LedgerDelta unknown = ExactTotals(Woken(), 0);
-  EXPECT_EQ(Off(unknown, Reason::kRunQueue), 500);
-  EXPECT_EQ(Off(unknown, Reason::kLock), 12'000);
 }
 
 TEST(ExactTotalsTest, OpenRunIsTakenFromTheClockOrTheBooks) {
-  LedgerDelta totals = ExactTotals(Running(), kClock);
+  const LedgerDelta totals = ExactTotals(Running());
   EXPECT_EQ(totals.on_cpu_ns, 9'500 + 3'000);
   EXPECT_EQ(Off(totals, Reason::kRunQueue), 4'500);
   EXPECT_EQ(Off(totals, Reason::kLock), 5'000);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
 
-  totals = ExactTotals(Running(), 0);
-  EXPECT_EQ(totals.on_cpu_ns, 9'500 + 2'000);
-  EXPECT_EQ(Off(totals, Reason::kRunQueue), 4'500);
-  EXPECT_EQ(Off(totals, Reason::kLock), 6'000);
-  EXPECT_EQ(Accounted(totals), totals.wall_ns);
-
   // An arrival before the thread last left is an old one.
   profd_thread_record record = Running();
   record.books.last_arrival = 19'000 - kClock;
-  EXPECT_EQ(ExactTotals(record, kClock).on_cpu_ns, 9'500 + 2'000);
+  EXPECT_EQ(ExactTotals(record).on_cpu_ns, 9'500 + 2'000);
 }
 
 TEST(ExactTotalsTest, AccountOpenedInTheMiddleOfARun) {
   profd_thread_record record = Record(5'000);
   record.on_cpu = 1;
   record.begin_exec = record.ledger.exec_runtime = 700;
-  record.ledger.since = 1'000;
+  record.ledger.since = 1'000 - kClock;
   record.ledger.phase = PROFD_PHASE_ON_CPU;
   record.books.exec_runtime = 2'000;
-  for (const int64_t clock : {kClock, int64_t{0}}) {
-    const LedgerDelta totals = ExactTotals(record, clock);
-    EXPECT_EQ(totals.on_cpu_ns, 4'000);
-    EXPECT_EQ(Accounted(totals), totals.wall_ns);
-  }
+  const LedgerDelta totals = ExactTotals(record);
+  EXPECT_EQ(totals.on_cpu_ns, 4'000);
+  EXPECT_EQ(Accounted(totals), totals.wall_ns);
 }
 
 TEST(ExactTotalsTest, ClocksThatDisagreeLeaveTheSumWhole) {
   // More run and queue time in the books than our clock has for both.
   profd_thread_record record = Running();
   record.books.run_delay += 20'000;
-  LedgerDelta totals = ExactTotals(record, kClock);
+  LedgerDelta totals = ExactTotals(record);
   EXPECT_EQ(Off(totals, Reason::kLock), 0);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
 
   record = Running();
   record.books.exec_runtime += 20'000;
-  totals = ExactTotals(record, kClock);
+  totals = ExactTotals(record);
   EXPECT_EQ(totals.on_cpu_ns, 9'500 + 12'000);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
 
   // Read while its switch was under way, on a clock that is a little ahead.
   record = Blocked();
-  record.now = record.ledger.since - 5;
-  EXPECT_EQ(Off(ExactTotals(record, kClock), Reason::kLock), 0);
+  record.now = 20'000 - 5;
+  record.clock = record.now - kClock;
+  EXPECT_EQ(Off(ExactTotals(record), Reason::kLock), 0);
 }
 
 TEST(ExactTotalsTest, UnknownReasonIsOther) {
   for (const int reason : {PROFD_REASON_COUNT + 0, 200}) {
     profd_thread_record record = Blocked();
     record.ledger.reason = static_cast<uint8_t>(reason);
-    EXPECT_EQ(Off(ExactTotals(record, kClock), Reason::kOther), 12'000);
+    EXPECT_EQ(Off(ExactTotals(record), Reason::kOther), 12'000);
   }
 }
 
@@ -507,18 +498,17 @@ TEST(AccountsTest, EveryDeltaIsTrueWhileTheLedgerGoesOn) {
   }
 }
 
-// Without the scheduler's clock a reading may be a little off, but the sums telescope.
-TEST(AccountsTest, DeltasTelescopeWithoutTheClock) {
+TEST(AccountsTest, DeltasTelescope) {
   std::mt19937_64 random(2);
   Accounts accounts;
   Life life(50'000);
   LedgerDelta sum;
   for (int i = 0; i < 3'000; ++i) {
     for (uint64_t n = random() % 5; n > 0; --n) LiveOn(life, random);
-    Add(DrainOne(accounts, life, i % 3 == 0 ? kClock : 0), &sum);
+    Add(DrainOne(accounts, life), &sum);
   }
   BlockSoon(life);
-  Add(DrainOne(accounts, life, 0), &sum);
+  Add(DrainOne(accounts, life), &sum);
   EXPECT_EQ(sum.on_cpu_ns, life.truth().on_cpu);
   EXPECT_EQ(sum.on_cpu_ns, sum.books_on_cpu_ns);
   EXPECT_EQ(Off(sum, Reason::kRunQueue), sum.books_runqueue_ns);
@@ -810,9 +800,11 @@ TEST(AccountsTest, RecordsOutOfOrderTelescope) {
   profd_thread_record exiting = Blocked();
   exiting.type = PROFD_RECORD_EXITING;
   exiting.now = 31'000;
+  exiting.clock = 31'000 - kClock;
   profd_thread_record dead = Blocked();
   dead.type = PROFD_RECORD_DEAD;
   dead.now = 33'000;
+  dead.clock = 33'000 - kClock;
   const LedgerDelta delta = Drain(accounts, {exiting, dead}).ledgers.at(0).delta;
   EXPECT_EQ(delta.wall_ns, 1'000);
   EXPECT_EQ(Off(delta, Reason::kLock), 1'000);
@@ -823,7 +815,7 @@ TEST(AccountsTest, DeadRecordIsFinal) {
   Drain(accounts, {Blocked()});
   profd_thread_record dead = Record(40'000, PROFD_RECORD_DEAD);
   dead.state = kDeadState;
-  dead.ledger.since = 40'000;
+  dead.ledger.since = 40'000 - kClock;
   profd_thread_record zombie = dead;
   zombie.type = PROFD_RECORD_THREAD;
   zombie.now = 45'000;
