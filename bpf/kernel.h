@@ -53,6 +53,7 @@ struct pt_regs {
 
 struct rq {
 	u64 clock;
+	u64 clock_task; /* without interrupts and what the hypervisor took */
 };
 
 struct cfs_rq {
@@ -60,6 +61,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+	u64 exec_start; /* clock_task up to which sum_exec_runtime is booked */
 	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };

@@ -28,6 +28,15 @@ static __always_inline u64 scheduler_clock(struct task_struct *prev)
 	return prev->se.cfs_rq->rq->clock;
 }
 
+/* When `prev` stopped, by the scheduler's clock: what it looked for a successor since is its wait. */
+static __always_inline u64 left_at(struct task_struct *prev)
+{
+	struct rq *rq = prev->se.cfs_rq->rq;
+	u64 since = rq->clock_task - prev->se.exec_start;
+
+	return (s64)since > 0 ? rq->clock - since : rq->clock;
+}
+
 /* The total of a reason, in a form whose bound the verifier can follow. */
 static __always_inline struct profd_reason_total *reason_total(struct profd_ledger *ledger,
 							       u32 reason)

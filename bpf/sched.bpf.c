@@ -63,7 +63,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!has_scheduler_clock() || !prev->bpf_storage)
 		return 0;
-	now = scheduler_clock(prev);
+	now = left_at(prev);
 	if (is_timed(now))
 		begin = bpf_ktime_get_ns();
 	thread = bpf_task_storage_get(&threads, prev, 0, 0);
@@ -71,7 +71,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	if (!thread->ledger.armed || thread->ledger.armed != switch_epoch) {
 		if (thread->clock)
-			clock_distance = bpf_ktime_get_ns() - now;
+			clock_distance = bpf_ktime_get_ns() - scheduler_clock(prev);
 		return 0;
 	}
 	if (!preempt && prev_state != TASK_RUNNING) {
