@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
 
@@ -73,7 +73,7 @@ class Accounts {
   void CountUnseen(Thread& thread, const LedgerDelta& step);
 
   const bool books_;
-  absl::flat_hash_map<ThreadId, Thread> threads_;
+  absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   std::vector<ThreadInfo> news_;
   std::vector<TargetActivity> activity_;
   uint64_t vanished_ = 0;

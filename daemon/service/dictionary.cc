@@ -56,9 +56,9 @@ class Parts {
 
 }  // namespace
 
-StackDictionary::StackDictionary(std::span<const StackTrace> known) {
+StackDictionary::StackDictionary(std::span<const std::shared_ptr<const StackTrace>> known) {
   known_.reserve(known.size());
-  for (const StackTrace& stack : known) known_.emplace(stack.id, &stack);
+  for (const auto& stack : known) known_.emplace(stack->id, stack.get());
 }
 
 uint32_t StackDictionary::Add(StackId id) {

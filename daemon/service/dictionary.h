@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,7 +24,7 @@ inline constexpr size_t kPartBytes = 512 << 10;
 class StackDictionary {
  public:
   // `known` must outlive this.
-  explicit StackDictionary(std::span<const StackTrace> known);
+  explicit StackDictionary(std::span<const std::shared_ptr<const StackTrace>> known);
 
   // The number of a stack; 0 for StackId 0. A stack that is not known gets an entry of its own.
   uint32_t Add(StackId id);

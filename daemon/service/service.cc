@@ -1,5 +1,6 @@
 #include "daemon/service/service.h"
 
+#include <malloc.h>
 #include <sys/capability.h>
 #include <unistd.h>
 
@@ -28,6 +29,8 @@ constexpr int64_t kFetchPatienceNs = 60ll * 1'000'000'000;
 constexpr size_t kMaxNamesInError = 8;
 constexpr size_t kMaxStatusBytes = 2 << 20;
 constexpr size_t kMaxPath = 1024;
+// An answer of this size leaves much free heap behind.
+constexpr size_t kTrimAboveStacks = 10'000;
 
 grpc::Status ToGrpc(const absl::Status& status) {
   // The canonical codes are the same numbers.
@@ -165,6 +168,7 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
       SendAnswer(host_, plan, profile, wall_offset, &names_, [&](const v1::FetchResponse& part) {
         return !context->IsCancelled() && writer->Write(part);
       });
+  if (profile.stacks.size() > kTrimAboveStacks) malloc_trim(0);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 

@@ -269,11 +269,12 @@ class MemoryStore::Merger {
           static_cast<int64_t>(interval_sum_ / static_cast<double>(profile_.ticks));
     }
     AddStoreLosses();
-    absl::flat_hash_map<StackId, const StackTrace*> known;
+    // What is not in the answer yet; null once it is.
+    absl::flat_hash_map<StackId, const std::shared_ptr<const StackTrace>*> known;
+    known.reserve(view_.stacks.size());
     for (const auto& stack : view_.stacks) {
-      if (stack != nullptr) known.emplace(stack->id, stack.get());
+      if (stack != nullptr) known.emplace(stack->id, &stack);
     }
-    absl::flat_hash_set<StackId> added;
     uint64_t unknown = 0;
     profile_.threads.reserve(sums_.size());
     for (Sum& sum : sums_) {
@@ -291,10 +292,11 @@ class MemoryStore::Merger {
         const auto it = known.find(site.stack);
         if (it == known.end()) {
           unknown += static_cast<uint64_t>(std::max<int64_t>(s.ticks, 0));
-        } else if (added.insert(site.stack).second) {
-          profile_.stacks.push_back(*it->second);
+        } else if (it->second != nullptr) {
+          profile_.stacks.push_back(*std::exchange(it->second, nullptr));
         }
       }
+      sum = {};
     }
     profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;
     return std::move(profile_);

@@ -17,7 +17,7 @@
 namespace profd {
 
 struct MemoryStoreOptions {
-  size_t max_bytes = 24u << 20;
+  size_t max_bytes = 20u << 20;
   int64_t max_age_ns = 3600ll * 1'000'000'000;
   // The kernel sends a stack and a thread's name once and names them later: they outlive the last
   // delta that names them by this long.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct MergedProfile {
   LossCounts losses{};  // the store's own included: kStoreDropped, kStackUnknown
   int64_t lost_weight_ns = 0;
   std::vector<MergedThread> threads;
-  std::vector<StackTrace> stacks;  // every stack that a sample names and that is known
+  // Every stack that a sample names and that is known; shared with the store.
+  std::vector<std::shared_ptr<const StackTrace>> stacks;
 };
 
 // Thread-safe: one writer, any number of readers.

@@ -270,7 +270,7 @@ TEST(MemoryStoreTest, SumsDeltas) {
   EXPECT_EQ(m.threads[0].samples[0].weight_ns, 300 * kTick);
   EXPECT_EQ(m.threads[0].samples[1].ticks, 3);
   ASSERT_THAT(m.stacks, SizeIs(1));
-  EXPECT_EQ(m.stacks[0].frames, Stack(9).frames);
+  EXPECT_EQ(m.stacks[0]->frames, Stack(9).frames);
 }
 
 TEST(MemoryStoreTest, TakesDeltasByTheirMiddle) {
