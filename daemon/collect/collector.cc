@@ -271,6 +271,9 @@ absl::Status Collector::Drain() {
   }
   delta.stacks = std::move(stacks_);
   stacks_.clear();
+  drained_threads_ += static_cast<int64_t>(delta.ledgers.size());
+  drained_counters_ += static_cast<int64_t>(delta.samples.size());
+  drained_stacks_ += static_cast<int64_t>(delta.stacks.size());
 
   if (now >= next_rescan_ns_) {
     new_mappings_ |= targets_->Rescan();
@@ -320,6 +323,9 @@ Collector::Baseline Collector::Measure() {
   set(Loss::kDrainFailed, drain_failures_);
   now.tick = kernel_->TickStats();
   now.ticks = ticks_;
+  now.drained_threads = drained_threads_;
+  now.drained_counters = drained_counters_;
+  now.drained_stacks = drained_stacks_;
   now.missed = schedule_ ? schedule_->missed() : 0;
   now.idle_ticks = kernel_->ticks_by_list() ? visits_.idle_ticks()
                                             : static_cast<int64_t>(now.tick.repeats);
@@ -352,13 +358,20 @@ void Collector::Govern(const Baseline& now) {
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = cost.drain_cpu_ns,
+                      .drained_threads = now.drained_threads - governed_.drained_threads,
+                      .drained_counters = now.drained_counters - governed_.drained_counters,
+                      .drained_stacks = now.drained_stacks - governed_.drained_stacks,
                       .ticks = now.ticks - governed_.ticks,
                       .walks = static_cast<int64_t>(now.tick.walks - governed_.tick.walks),
                       .repeats = static_cast<int64_t>(now.tick.repeats - governed_.tick.repeats),
                       .idle_ticks = now.idle_ticks - governed_.idle_ticks});
   for (const GovernedSource* source : governor_.Step()) {
     const std::string given_up = source->GivenUpAt(source->level());
-    spdlog::info("governor: {}: {}", source->name(), given_up.empty() ? "gives everything again" : given_up);
+    if (given_up.empty()) {
+      spdlog::info("governor: {}: gives everything again", source->name());
+    } else {
+      spdlog::info("governor: {}: given up: {}", source->name(), given_up);
+    }
   }
   if (schedule_) {
     schedule_->SetInterval(tick_source_.IntervalAt(tick_source_.level()));

@@ -58,6 +58,10 @@ class Collector final : public CollectorControl {
     profd_tick_stats tick{};
     int64_t missed = 0;
     int64_t ticks = 0;
+    // Accounts, counters and stacks that drains took out.
+    int64_t drained_threads = 0;
+    int64_t drained_counters = 0;
+    int64_t drained_stacks = 0;
     profd_switch_cost switch_cost{};
     int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
   };
@@ -109,6 +113,9 @@ class Collector final : public CollectorControl {
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;
   CollectorCost target_costs_;  // the targets' parts since start; nothing else of it
+  int64_t drained_threads_ = 0;
+  int64_t drained_counters_ = 0;
+  int64_t drained_stacks_ = 0;
   uint64_t drain_failures_ = 0;
   uint64_t bad_records_ = 0;
 

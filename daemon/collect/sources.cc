@@ -20,6 +20,9 @@ constexpr double kSmoothing = 0.3;
 // what a unit costs is measured all the time.
 constexpr double kUnitsPerTick = 40;  // waking up, starting the program, reading the ring
 constexpr double kUnitsPerWalk = 30;
+// Work of a drain, in units of one counter.
+constexpr double kUnitsPerThread = 9;
+constexpr double kUnitsPerStack = 8;
 
 constexpr uint32_t kIdleStride = 16;
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.
@@ -50,7 +53,13 @@ std::string SwitchSource::GivenUpAt(int level) const {
 
 void TickSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
-  drain_share_ = static_cast<double>(work.drain_cpu_ns) / (work.seconds * kSecond);
+  const double by_threads = kUnitsPerThread * static_cast<double>(work.drained_threads);
+  const double by_ticks = static_cast<double>(work.drained_counters) +
+                          kUnitsPerStack * static_cast<double>(work.drained_stacks);
+  const double drain_share = static_cast<double>(work.drain_cpu_ns) / (work.seconds * kSecond);
+  tick_drain_share_ = by_ticks > 0 ? drain_share * by_ticks / (by_threads + by_ticks) : 0;
+  thread_drain_share_ = drain_share - tick_drain_share_;
+  measured_interval_ns_ = IntervalAt(level());
   if (work.ticks <= 0) return;
   const auto ticks = static_cast<double>(work.ticks);
   const auto walks = static_cast<double>(work.walks);
@@ -75,7 +84,10 @@ uint32_t TickSource::StrideAt(int level) const { return by_list_ && level > 0 ? 
 double TickSource::CostAt(int level) const {
   const double units = kUnitsPerTick + kUnitsPerWalk * walks_per_tick_ +
                        idle_threads_ / static_cast<double>(StrideAt(level));
-  return drain_share_ + unit_ns_ * units / static_cast<double>(IntervalAt(level));
+  const auto interval = static_cast<double>(IntervalAt(level));
+  return thread_drain_share_ +
+         tick_drain_share_ * static_cast<double>(measured_interval_ns_) / interval +
+         unit_ns_ * units / interval;
 }
 
 std::string TickSource::GivenUpAt(int level) const {

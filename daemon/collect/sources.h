@@ -44,6 +44,9 @@ class TickSource final : public GovernedSource {
     double seconds = 0;
     int64_t tick_cpu_ns = 0;
     int64_t drain_cpu_ns = 0;
+    int64_t drained_threads = 0;  // accounts, counters and new stacks that drains took out
+    int64_t drained_counters = 0;
+    int64_t drained_stacks = 0;
     int64_t ticks = 0;
     int64_t walks = 0;
     int64_t repeats = 0;       // threads found in the wait they were in before
@@ -69,7 +72,9 @@ class TickSource final : public GovernedSource {
   double unit_ns_ = 0;  // CPU time of one unit of work, as measured in the last second
   double walks_per_tick_ = 0;
   double idle_threads_ = 0;
-  double drain_share_ = 0;
+  double thread_drain_share_ = 0;  // of drains: what goes with the threads, whatever the tick does
+  double tick_drain_share_ = 0;    // and what comes of the ticks, at the interval they had
+  int64_t measured_interval_ns_ = 0;
 };
 
 }  // namespace profd
