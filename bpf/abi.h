@@ -73,7 +73,7 @@ enum profd_loss {
 	PROFD_LOSS_RING_FULL_EXIT = 3, /* final ledger of an exited thread not handed over */
 	PROFD_LOSS_RING_FULL_EVENT = 4,
 	PROFD_LOSS_THREAD_STORAGE = 5, /* a thread could not be marked */
-	PROFD_LOSS_SWITCH_UNSEEN = 6, /* the kernel counted a switch it did not report; found by the daemon */
+	PROFD_LOSS_SWITCH_UNSEEN = 6, /* counted but not reported; found by the daemon */
 	PROFD_LOSS_TORN_WALK = 7,
 	PROFD_LOSS_TORN_LEDGER = 8,    /* a thread kept switching while its ledger was read */
 	PROFD_LOSS_KNOWN_FULL = 9,     /* map of known stacks full; stacks are sent again */
@@ -310,7 +310,7 @@ struct profd_tick_stats {
 	profd_u64 frame_pointer_frames;
 };
 
-/* Cost of the per-switch program: one run in PROFD_COST_SAMPLE, chosen at random, is timed. Per CPU. */
+/* Cost of the per-switch program: one run in PROFD_COST_SAMPLE, at random, is timed. Per CPU. */
 #define PROFD_COST_SAMPLE_BITS 6
 #define PROFD_COST_SAMPLE (1 << PROFD_COST_SAMPLE_BITS)
 struct profd_switch_cost {

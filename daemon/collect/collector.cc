@@ -302,8 +302,9 @@ absl::Status Collector::Drain() {
     governed_ns_ = delta.end_ns;
   }
   Publish(measured);
+  const absl::Status stored = store_->Append(std::move(delta));
   drain_cpu_ns_ += ThreadCpuNs() - cpu;
-  return store_->Append(std::move(delta));
+  return stored;
 }
 
 Collector::Baseline Collector::Measure() {

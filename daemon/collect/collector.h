@@ -40,8 +40,8 @@ struct CollectorOptions {
 class Collector final : public CollectorControl {
  public:
   // Loads the kernel side, marks the targets, waits for the rules of what they run, and starts.
-  // `store` and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and what the kernel
-  // refuses.
+  // `store` and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and
+  // what the kernel refuses.
   static absl::StatusOr<std::unique_ptr<Collector>> Create(CollectorOptions options, Store* store,
                                                            CpuUse* cpu_use);
   ~Collector() override;

@@ -232,14 +232,14 @@ bool Kernel::LearnClock() {
   return distance() != 0;
 }
 
-absl::Status Kernel::Mark(int pidfd, uint32_t target) {
+absl::StatusOr<bool> Kernel::Mark(int pidfd, uint32_t target) {
   profd_thread thread{};
   thread.target_id = target;
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.threads), &pidfd, &thread, BPF_NOEXIST) ==
-          0 ||
-      errno == EEXIST) {
-    return absl::OkStatus();
+      0) {
+    return true;
   }
+  if (errno == EEXIST) return false;
   if (errno == ENOENT || errno == ESRCH) return absl::NotFoundError("the process has exited");
   return ErrnoStatus("mark a target", errno);
 }
@@ -279,7 +279,7 @@ absl::Status Kernel::TickListed(std::span<profd_visit> visits, int64_t instant_n
   skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
   const int program = bpf_program__fd(skeleton_->progs.tick_list);
   while (!visits.empty()) {
-    const std::span<profd_visit> batch = visits.first(std::min<size_t>(visits.size(), PROFD_MAX_VISITS));
+    const auto batch = visits.first(std::min<size_t>(visits.size(), PROFD_MAX_VISITS));
     std::copy(batch.begin(), batch.end(), visit_table_.get());
     skeleton_->bss->visit_count = static_cast<uint32_t>(batch.size());
     LIBBPF_OPTS(bpf_test_run_opts, run);

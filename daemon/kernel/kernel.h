@@ -70,8 +70,8 @@ class Kernel {
   ~Kernel();
 
   // Makes a process a target, through its pidfd. Its threads follow at the next DrainThreads.
-  // No-op when it is one already. NotFound when it is gone.
-  absl::Status Mark(int pidfd, uint32_t target);
+  // False when it is one already. NotFound when it is gone.
+  absl::StatusOr<bool> Mark(int pidfd, uint32_t target);
 
   // Turns the per-switch layer off, so that it costs nothing, or on. Ledgers stand still until the
   // next DrainThreads after it came on. No-op without KernelOptions::switch_layer.

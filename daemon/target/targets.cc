@@ -29,8 +29,8 @@ std::vector<int32_t> WithDescendants(const std::vector<ProcessInfo>& processes,
 
 }  // namespace
 
-absl::Status Targets::MarkPid(int32_t pid, uint32_t target) {
-  if (pid == getpid()) return absl::OkStatus();
+absl::StatusOr<bool> Targets::MarkPid(int32_t pid, uint32_t target) {
+  if (pid == getpid()) return false;
   ASSIGN_OR_RETURN(const UniqueFd pidfd, OpenPidfd(pid));
   return kernel_->Mark(pidfd.get(), target);
 }
@@ -46,7 +46,7 @@ absl::Status Targets::MarkRunning() {
       return absl::NotFoundError(absl::StrCat("no process with PID ", *selectors_[i].pid()));
     }
     for (const int32_t pid : WithDescendants(processes, std::move(roots))) {
-      const absl::Status status = MarkPid(pid, i + 1);
+      const absl::Status status = MarkPid(pid, i + 1).status();
       // One that has ended meanwhile is no error, unless the user named it.
       if (!status.ok() && (!absl::IsNotFound(status) || selectors_[i].pid() == pid)) return status;
     }
@@ -57,10 +57,10 @@ absl::Status Targets::MarkRunning() {
 bool Targets::MarkTree(const std::vector<ProcessInfo>& processes, int32_t pid, uint32_t target) {
   bool marked = false;
   for (const int32_t member : WithDescendants(processes, {pid})) {
-    const absl::Status status = MarkPid(member, target);
-    marked |= status.ok();
-    if (!status.ok() && !absl::IsNotFound(status)) {
-      spdlog::warn("cannot follow PID {}: {}", member, status.ToString());
+    const absl::StatusOr<bool> fresh = MarkPid(member, target);
+    marked |= fresh.ok() && *fresh;
+    if (!fresh.ok() && !absl::IsNotFound(fresh.status())) {
+      spdlog::warn("cannot follow PID {}: {}", member, fresh.status().ToString());
     }
   }
   return marked;

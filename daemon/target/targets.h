@@ -35,8 +35,9 @@ class Targets {
   const std::vector<Selector>& selectors() const { return selectors_; }
 
  private:
-  absl::Status MarkPid(int32_t pid, uint32_t target);
-  // Marks a process that matches and what descends from it. True when it was there.
+  // True when it was not marked before.
+  absl::StatusOr<bool> MarkPid(int32_t pid, uint32_t target);
+  // Marks a process that matches and what descends from it. True when any was not marked before.
   bool MarkTree(const std::vector<ProcessInfo>& processes, int32_t pid, uint32_t target);
 
   Kernel* kernel_;

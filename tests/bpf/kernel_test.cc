@@ -327,7 +327,7 @@ TEST_F(KernelTest, ProcessThatIsGoneCannotBeMarked) {
   ASSERT_TRUE(pidfd.ok());
   kill(pid, SIGKILL);
   ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
-  EXPECT_TRUE(absl::IsNotFound(kernel_->Mark(pidfd->get(), kTarget)));
+  EXPECT_TRUE(absl::IsNotFound(kernel_->Mark(pidfd->get(), kTarget).status()));
 }
 
 TEST_F(KernelTest, DefaultTargetIsEveryProcessButOurs) {

@@ -149,8 +149,8 @@ def own_section(section):
 
 ABOUT = {
     "threads": "Threads that are blocked for good, a quarter each on a futex, in poll, in sleep "
-               "and in recv. A tick looks at every thread; one that is still in the same wait is "
-               "not walked again.",
+               "and in recv. A thread that is still in the same wait is not walked again, and when "
+               "the daemon's budget is passed it is visited at one tick of 16.",
     "switches": "Pairs of threads that do nothing but wake each other, one pair held on each CPU. "
                 "The last point has no pause: all CPUs are taken, and fetches wait for theirs.",
     "stacks": "64 threads whose waits of 10 ms go through this many different stacks by turns, 17 "
