@@ -162,7 +162,6 @@ void Accounts::Apply(const profd_thread_record& record) {
   thread.unseen = 0;
   thread.dead = record.type == PROFD_RECORD_DEAD;
   thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
-  thread.target = record.target_id;
 
   LedgerDelta exact = ExactTotals(record);
   LedgerDelta books;
@@ -175,7 +174,6 @@ void Accounts::Apply(const profd_thread_record& record) {
   thread.pending = Plus(thread.pending, step, 1);
   thread.exact = std::move(exact);
   thread.books = std::move(books);
-  thread.last_now = record.now;
   thread.armed_at = record.armed_at;
   Identify(thread, record);
 }
@@ -184,9 +182,8 @@ LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
                            const LedgerDelta& exact, const LedgerDelta& books) {
   LedgerDelta step = Plus(books, thread.books, -1);
   // The ledger tells of all the time since the last record only if it has gone on all the while.
-  const bool went_on = record.armed_at != 0 && (thread.last_now != 0
-                                                    ? record.armed_at == thread.armed_at
-                                                    : record.armed_at <= record.begin);
+  const bool went_on = record.armed_at != 0 && (thread.announced ? record.armed_at == thread.armed_at
+                                                                 : record.armed_at <= record.begin);
   if (!went_on) {
     if (!books_) return step;
     step.on_cpu_ns -= thread.ahead_on_cpu;
@@ -216,10 +213,8 @@ LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
 // A thread that is read in the middle of a switch has one more in the books for a moment.
 void Accounts::CountUnseen(Thread& thread, const LedgerDelta& step) {
   if (!books_) return;
-  int64_t waits = 0;
-  for (const int64_t count : step.waits) waits += count;
   const int64_t before = thread.missing;
-  thread.missing += step.voluntary_switches + step.involuntary_switches - waits;
+  thread.missing += SwitchesOf(step, true) - SwitchesOf(step, false);
   const int64_t lasting = std::min(before, thread.missing) - thread.missed;
   if (lasting <= 0) return;
   thread.missed += lasting;
@@ -234,7 +229,8 @@ void Accounts::Finish(ProfileDelta& delta) {
     Thread& thread = it->second;
     if (thread.seen) {
       delta.ledgers.push_back({it->first, thread.pending});
-      TargetActivity& of_target = activity[thread.target];
+      TargetActivity& of_target = activity[thread.info.target];
+      of_target.target = thread.info.target;
       of_target.switches += SwitchesOf(thread.pending, books_);
       ++of_target.threads;
       thread.pending = {};
@@ -255,15 +251,12 @@ void Accounts::Finish(ProfileDelta& delta) {
     }
   }
   activity_.clear();
-  for (const auto& [target, did] : activity) {
-    activity_.push_back(did);
-    activity_.back().target = target;
-  }
+  for (const auto& [target, did] : activity) activity_.push_back(did);
 }
 
 uint32_t Accounts::TargetOf(ThreadId id) const {
   const auto it = threads_.find(id);
-  return it != threads_.end() ? it->second.target : 0;
+  return it != threads_.end() ? it->second.info.target : 0;
 }
 
 bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }

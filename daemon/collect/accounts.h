@@ -47,8 +47,7 @@ class Accounts {
     LedgerDelta exact;    // totals of the last record, by the ledger and by the books
     LedgerDelta books;
     LedgerDelta pending;  // since the last drain
-    uint64_t last_now = 0;  // of the last record; 0: none yet
-    uint64_t armed_at = 0;  // likewise; 0: the ledger stood still
+    uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
     int64_t missing = 0;    // switches that the books have and the ledger has not
     int64_t missed = 0;     // of these, counted as unseen
     // What the last step told by the ledger and the books will only tell later, ns.
@@ -56,8 +55,7 @@ class Accounts {
     int64_t ahead_queued = 0;
     ThreadInfo info;
     profd_books base{};  // the kernel's books when the account was opened
-    uint32_t target = 0;
-    bool announced = false;
+    bool announced = false;  // there was a record before
     bool seen = false;  // in this drain
     bool exiting = false;
     bool dead = false;

@@ -290,9 +290,7 @@ absl::Status Collector::Drain() {
   delta.torn_walks = static_cast<int64_t>(measured.tick.torn - last_.tick.torn);
   delta.cost = CostSince(measured.cost, last_.cost);
   delta.cost.targets = DivideCost(delta.cost, Activity(delta.samples));
-  CollectorCost by_target;
-  by_target.targets = delta.cost.targets;
-  AddCost(by_target, &target_costs_);
+  AddCost(delta.cost, &cost_);
   for (size_t i = 0; i < kLossCount; ++i) delta.losses[i] = measured.losses[i] - last_.losses[i];
   delta.lost_weight_ns = static_cast<int64_t>(delta.losses[PROFD_LOSS_COUNTERS_FULL_NS]);
   last_ = measured;
@@ -425,15 +423,14 @@ void Collector::Publish(const Baseline& now) {
     target.pids.push_back(entry.pid);
     target.threads += entry.threads;
   }
-  for (const TargetCost& cost : target_costs_.targets) {
+  for (const TargetCost& cost : cost_.targets) {
     if (cost.target != 0 && cost.target <= state.targets.size()) {
       state.targets[cost.target - 1].cost = cost;
     }
   }
   state.governor = GovernorNow();
   state.losses = now.losses;
-  state.cost = now.cost;
-  state.cost.targets = target_costs_.targets;
+  state.cost = cost_;
   state.threads = static_cast<uint32_t>(accounts_.live_threads());
   state.kernel_map_bytes = kernel_->MapBytes(state.threads);
   for (const ProgramMisses& program : kernel_->Misses()) {

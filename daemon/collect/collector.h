@@ -112,7 +112,7 @@ class Collector final : public CollectorControl {
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;
-  CollectorCost target_costs_;  // the targets' parts since start; nothing else of it
+  CollectorCost cost_;  // since start, with the targets' parts
   int64_t drained_threads_ = 0;
   int64_t drained_counters_ = 0;
   int64_t drained_stacks_ = 0;

@@ -5,7 +5,8 @@ namespace profd {
 TickSchedule::TickSchedule(int64_t interval_ns, int64_t origin_ns, uint64_t seed)
     : interval_ns_(interval_ns),
       next_interval_ns_(interval_ns),
-      stratum_ns_(origin_ns), random_(seed) {
+      stratum_ns_(origin_ns),
+      random_(seed) {
   Choose();
 }
 

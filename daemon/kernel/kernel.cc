@@ -139,8 +139,8 @@ Kernel::~Kernel() = default;
 
 absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& options) {
   libbpf_set_print(LogLibbpf);
-  auto skeleton = Load(options, options.tick_by_list);
-  if (!skeleton.ok() && options.tick_by_list) {
+  auto skeleton = Load(options, true);
+  if (!skeleton.ok()) {
     spdlog::debug("no tick by list: {}", skeleton.status().ToString());
     skeleton = Load(options, false);
   }
@@ -173,7 +173,8 @@ absl::Status Kernel::Init(const KernelOptions& options) {
 
 absl::Status Kernel::AttachAll() {
   profd_bpf* s = skeleton_.get();
-  // Iterators first: the drain learns our PID namespace before any event names a PID.
+  // Iterators first: the drain learns our PID namespace before any event names a PID, and marks
+  // this thread as the clock.
   struct Iterator {
     bpf_program* program;
     UniqueLink* link;
@@ -224,8 +225,6 @@ bool Kernel::LearnClock() {
   // What was known before a time without the layer is old.
   const uint64_t before = distance();
   for (int attempt = 0; attempt < kClockAttempts && distance() == before; ++attempt) {
-    // The drain marks this thread, whose next switch then tells.
-    if (!DrainThreads([](std::span<const uint8_t>) {}).ok()) return false;
     const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
     nanosleep(&nap, nullptr);
   }

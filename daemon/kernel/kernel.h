@@ -25,8 +25,6 @@ struct KernelOptions {
   bool switch_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
-  // Tell the tick whom to visit, where the kernel can be told.
-  bool tick_by_list = true;
 };
 
 struct LinkDeleter {
@@ -129,6 +127,7 @@ class Kernel {
   absl::Status Init(const KernelOptions& options);
   absl::Status AttachAll();
   // Waits until the distance of the two clocks is known. False when the kernel does not show it.
+  // The calling thread was marked as the clock by a drain of its own.
   bool LearnClock();
   absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
                            const RecordSink& sink);

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "daemon/base/wrapping.h"
+
 namespace profd {
 namespace {
-
-int64_t WrappingPlus(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
 
 int64_t Share(int64_t cost, int64_t part, int64_t whole) {
   if (whole <= 0) return 0;
@@ -19,22 +17,22 @@ void AddTarget(const TargetCost& cost, std::vector<TargetCost>* targets) {
   auto it = std::find_if(targets->begin(), targets->end(),
                          [&](const TargetCost& t) { return t.target == cost.target; });
   if (it == targets->end()) it = targets->insert(it, {.target = cost.target});
-  it->in_path_ns = WrappingPlus(it->in_path_ns, cost.in_path_ns);
-  it->tick_cpu_ns = WrappingPlus(it->tick_cpu_ns, cost.tick_cpu_ns);
-  it->drain_cpu_ns = WrappingPlus(it->drain_cpu_ns, cost.drain_cpu_ns);
-  it->switches = WrappingPlus(it->switches, cost.switches);
+  it->in_path_ns = WrappingAdd(it->in_path_ns, cost.in_path_ns);
+  it->tick_cpu_ns = WrappingAdd(it->tick_cpu_ns, cost.tick_cpu_ns);
+  it->drain_cpu_ns = WrappingAdd(it->drain_cpu_ns, cost.drain_cpu_ns);
+  it->switches = WrappingAdd(it->switches, cost.switches);
 }
 
 }  // namespace
 
 void AddCost(const CollectorCost& cost, CollectorCost* sum) {
-  sum->daemon_cpu_ns = WrappingPlus(sum->daemon_cpu_ns, cost.daemon_cpu_ns);
-  sum->tick_cpu_ns = WrappingPlus(sum->tick_cpu_ns, cost.tick_cpu_ns);
-  sum->drain_cpu_ns = WrappingPlus(sum->drain_cpu_ns, cost.drain_cpu_ns);
-  sum->rules_cpu_ns = WrappingPlus(sum->rules_cpu_ns, cost.rules_cpu_ns);
-  sum->answers_cpu_ns = WrappingPlus(sum->answers_cpu_ns, cost.answers_cpu_ns);
-  sum->in_path_ns = WrappingPlus(sum->in_path_ns, cost.in_path_ns);
-  sum->switches = WrappingPlus(sum->switches, cost.switches);
+  sum->daemon_cpu_ns = WrappingAdd(sum->daemon_cpu_ns, cost.daemon_cpu_ns);
+  sum->tick_cpu_ns = WrappingAdd(sum->tick_cpu_ns, cost.tick_cpu_ns);
+  sum->drain_cpu_ns = WrappingAdd(sum->drain_cpu_ns, cost.drain_cpu_ns);
+  sum->rules_cpu_ns = WrappingAdd(sum->rules_cpu_ns, cost.rules_cpu_ns);
+  sum->answers_cpu_ns = WrappingAdd(sum->answers_cpu_ns, cost.answers_cpu_ns);
+  sum->in_path_ns = WrappingAdd(sum->in_path_ns, cost.in_path_ns);
+  sum->switches = WrappingAdd(sum->switches, cost.switches);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
 

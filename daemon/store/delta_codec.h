@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "daemon/base/status.h"
+#include "daemon/base/wrapping.h"
 #include "daemon/profile/profile.h"
 
 namespace profd {
@@ -76,14 +77,6 @@ class DeltaReader {
   int64_t last_wall_ = 0;
   bool damaged_ = false;
 };
-
-// Sums of numbers from outside may pass 2^63: they wrap instead of being undefined.
-inline int64_t WrappingAdd(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-inline int64_t WrappingSubtract(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-}
 
 // sum += delta, field by field.
 void AddLedger(const LedgerDelta& delta, LedgerDelta* sum);

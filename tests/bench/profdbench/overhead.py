@@ -58,7 +58,6 @@ AIM_CPU = 0.02  # the default of --daemon-budget; no aim where that is off
 # An untraced segment is shorter than a traced one, since each ratio takes two of them.
 UNTRACED_SHARE = 0.6
 STEAL_LIMIT = 0.02
-OTHERS_LIMIT = 0.1
 SETTLE_AFTER_STOP = 0.5
 
 
@@ -79,8 +78,7 @@ class Surroundings:
         self.began, self.before = time.monotonic(), self._read()
 
     def _read(self):
-        fields = process.read_text("/proc/stat").split("\n", 1)[0].split()[1:]
-        user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
+        busy, steal = process.machine_ticks()
         own = 0
         for pid in {pid for root in self.roots for pid in descendants(root)}:
             try:
@@ -88,7 +86,7 @@ class Surroundings:
                 own += sum(map(int, times))
             except OSError:
                 pass  # it ended: its time is in its parent's
-        return user + nice + system + irq + softirq, steal, own
+        return busy, steal, own
 
     def result(self):
         """Shares of one CPU."""
@@ -184,7 +182,7 @@ def segment_cost(seconds, tool):
 
 
 def disturbed(pair):
-    return max(pair["steal"]) > STEAL_LIMIT or max(pair["others"]) > OTHERS_LIMIT
+    return max(pair["steal"]) > STEAL_LIMIT or max(pair["others"]) > process.OTHERS_LIMIT
 
 
 def make_row(workload, tool, found):

@@ -12,6 +12,8 @@ TRACEFS = "/sys/kernel/tracing"
 _mounted_tracefs = False
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+# Of one CPU: a measurement during which uninvolved processes use more is marked as disturbed.
+OTHERS_LIMIT = 0.1
 
 
 class Unavailable(Exception):
@@ -56,13 +58,15 @@ def _die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def spawn(command, **kwargs):
+def spawn(command, own_session=True, **kwargs):
     """A child in its own process group that dies with this process, whatever ends it.
 
-    The own group keeps a terminal's Ctrl-C from ending servers and tools out of order.
+    The own group keeps a terminal's Ctrl-C from ending servers and tools out of order. The group
+    is a session as well unless that is to be avoided.
     """
     kwargs.setdefault("stdin", subprocess.DEVNULL)
-    return subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent, **kwargs)
+    group = {"start_new_session": True} if own_session else {"process_group": 0}
+    return subprocess.Popen(command, preexec_fn=_die_with_parent, **group, **kwargs)
 
 
 def stop(process, how=signal.SIGTERM, patience=60):
@@ -108,9 +112,18 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def peak_rss_bytes(pid):
-    match = re.search(r"^VmHWM:\s+(\d+) kB", read_text(f"/proc/{pid}/status"), re.MULTILINE)
+def rss_bytes(pid, peak=False):
+    """Resident memory of a process, now or at its peak."""
+    field = "VmHWM" if peak else "VmRSS"
+    match = re.search(rf"^{field}:\s+(\d+) kB", read_text(f"/proc/{pid}/status"), re.MULTILINE)
     return int(match.group(1)) * 1024
+
+
+def machine_ticks():
+    """Clock ticks that all CPUs were busy since the machine started, and that were stolen."""
+    fields = read_text("/proc/stat").split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
+    return user + nice + system + irq + softirq, steal
 
 
 def profctl_status(profctl, server):

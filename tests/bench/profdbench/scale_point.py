@@ -16,7 +16,6 @@ import time
 from profdbench import process
 
 MIB = 1024 * 1024
-OTHERS_LIMIT = 0.1  # of one CPU; a point measured beside more is marked
 LIMITS = {"rss_peak_bytes": 64 * MIB, "kernel_map_bytes": 64 * MIB}
 STATUS_POLL_S = 0.1
 
@@ -45,9 +44,7 @@ def spawn(command, log):
     its own delays everything outside by tens of ms, profd or not; that is not to be measured here.
     """
     with open(log, "wb") as output:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
-                                stderr=subprocess.STDOUT, process_group=0,
-                                preexec_fn=process._die_with_parent)
+        return process.spawn(command, own_session=False, stdout=output, stderr=subprocess.STDOUT)
 
 
 class Others:
@@ -59,10 +56,8 @@ class Others:
         self.before = self._others()
 
     def _others(self):
-        fields = process.read_text("/proc/stat").split("\n", 1)[0].split()[1:]
-        busy = [int(field) for field in fields]
-        used = sum(busy[:3]) + sum(busy[5:7])  # user, nice, system, interrupts
-        return (used / os.sysconf("SC_CLK_TCK")
+        busy, _ = process.machine_ticks()
+        return (busy / os.sysconf("SC_CLK_TCK")
                 - sum(process.cpu_seconds(pid) for pid in self.pids))
 
     def share(self):
@@ -152,12 +147,6 @@ class Daemon:
                                  f"{result.stderr.decode(errors='replace').strip()}")
         return took, result.stdout
 
-    def rss_bytes(self):
-        for line in process.read_text(f"/proc/{self.pid}/status").splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        return 0
-
     def stop(self):
         process.stop(self.process)
 
@@ -186,7 +175,7 @@ def quiet_span(daemon, load, seconds):
     daemon.check_alive()
     cpu, cpu_span = task_cpu_ns(daemon.pid) - cpu_before, time.monotonic() - cpu_from
     others_cpu = others.share()
-    rss_quiet = daemon.rss_bytes()
+    rss_quiet = process.rss_bytes(daemon.pid)
     last, ended = daemon.status_after_drain()
     span = ended - begun
     drains = max(1, round(span))  # the daemon drains once a second
@@ -195,7 +184,7 @@ def quiet_span(daemon, load, seconds):
         return (int(last["cost"][key]) - int(first["cost"][key])) / span
 
     return last, {
-        "others_cpu": others_cpu, "disturbed": others_cpu > OTHERS_LIMIT,
+        "others_cpu": others_cpu, "disturbed": others_cpu > process.OTHERS_LIMIT,
         "rss_quiet_bytes": rss_quiet,
         "daemon_cpu": cpu / 1e9 / cpu_span, "tick_cpu": rate("tick_cpu_ns") / 1e9,
         "drain_cpu": rate("drain_cpu_ns") / 1e9, "drains": drains,
@@ -250,8 +239,8 @@ def measure(build, load_arguments, profd_arguments, *, settle_s, seconds, fetche
                 "complete_share": trailer["complete_share"],
                 "losses": {loss.get("cause", loss.get("name", "?")): int(loss["count"])
                            for loss in status["losses"]},
-                "rss_bytes": daemon.rss_bytes(),
-                "rss_peak_bytes": process.peak_rss_bytes(daemon.pid),
+                "rss_bytes": process.rss_bytes(daemon.pid),
+                "rss_peak_bytes": process.rss_bytes(daemon.pid, peak=True),
                 "kernel_map_bytes": int(status["memory"]["kernel_map_bytes"]),
                 "store_bytes": int(status["memory"]["store_bytes"]),
             })

@@ -146,7 +146,7 @@ class Profd(Tool):
 
         status = after["status"]
         found = {"cpu": (after["cpu"] - before["cpu"]) / seconds,
-                 "rss_peak_bytes": process.peak_rss_bytes(self.process.pid),
+                 "rss_peak_bytes": process.rss_bytes(self.process.pid, peak=True),
                  "kernel_map_bytes": int(number(after, "kernel_map_bytes")),
                  "in_path_ns_per_second": rate("in_path_ns"),
                  "switches_per_second": rate("switches"),
