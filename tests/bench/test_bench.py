@@ -118,10 +118,10 @@ class Rounds(unittest.TestCase):
         self.old, overhead.SETTLE_AFTER_STOP = overhead.SETTLE_AFTER_STOP, 0
         self.addCleanup(setattr, overhead, "SETTLE_AFTER_STOP", self.old)
 
-    def run_rounds(self, used, pairs, drift=0.0):
+    def run_rounds(self, used, pairs, drift=0.0, bursts=1):
         workload = FakeWorkload()
         workload.drift = drift
-        options = argparse.Namespace(seconds=5, pairs=pairs)
+        options = argparse.Namespace(seconds=5, pairs=pairs, bursts=bursts)
         with contextlib.redirect_stderr(io.StringIO()):
             runner = overhead.Runner(workload, used, options, progress.Progress(100))
             return runner, {row["tool"]: row for row in runner.run()}
@@ -138,6 +138,23 @@ class Rounds(unittest.TestCase):
         _, rows = self.run_rounds([FakeTool("none", 1.0)], 6, drift=1.0)
         for ratio in rows["none"]["ratios"]:
             self.assertAlmostEqual(ratio, 1.0)
+
+    def test_bursts_are_averaged_within_a_pair(self):
+        runner, rows = self.run_rounds([FakeTool("none", 1.0), FakeTool("half", 0.5)], 6, drift=1.0,
+                                       bursts=4)
+        # A round: one untraced, four pairs of segments for `none`, one for the tool without an aim.
+        self.assertEqual(runner.workload.segments, 6 * (1 + 4 * 2 + 2))
+        self.assertEqual([len(pair["bursts"]) for pair in rows["none"]["pairs"]], [4] * 6)
+        self.assertEqual([len(pair["bursts"]) for pair in rows["half"]["pairs"]], [1] * 6)
+        for ratio in rows["none"]["ratios"]:
+            self.assertAlmostEqual(ratio, 1.0)
+
+    def test_one_bad_burst_moves_a_pair_by_its_share(self):
+        segments = [{"value": value, "cpu": 1, "steal": 0, "others": 0}
+                    for value in (100, 100, 100, 50, 100)]
+        pair = overhead.make_pair(FakeWorkload(), segments)
+        self.assertAlmostEqual(pair["ratio"], 0.5**0.5)
+        self.assertEqual((pair["before"], pair["traced"], pair["after"]), (100, 75, 100))
 
     def test_pairs_of_a_row_share_no_segment(self):
         for used in (["a"], ["a", "b"], ["a", "b", "c"]):

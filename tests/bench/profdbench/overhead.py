@@ -17,6 +17,14 @@ How a ratio comes about
   pairs of a row are as independent as the machine lets them be, which the interval needs.
   Attaching, settling and detaching are in no segment.
 
+  A machine whose speed wanders for seconds (a virtual one beside busy neighbours) is not measured
+  better by longer segments, only by more changes between traced and untraced. With --bursts N the
+  tools that have an aim, and `none`, are put on and taken off N times in each pair
+
+      U T U T U T U ... U
+
+  and the pair's ratio is the geometric mean of the N ratios. Other tools stay at one.
+
   Beside the ratio of speed stands that of CPU time: what the watched processes (the server, or the
   whole command) used for a unit of work, untraced over traced. It holds what a tool does in their
   path and leaves out what it does beside them; being free of idling and of waiting for others, it
@@ -134,15 +142,26 @@ class Runner:
             tool.stop()
             time.sleep(SETTLE_AFTER_STOP)
 
+    def pair(self, tool, before, bursts):
+        """One pair that begins after the untraced segment `before`: (pair, extras, last segment)."""
+        segments, extras = [before], []
+        for _ in range(bursts):
+            traced, extra = self.traced(tool)
+            segments += [traced, self.untraced()]
+            extras.append(extra)
+        found = make_pair(self.workload, segments)
+        return found, extras, segments[-1]
+
     def round(self, number):
         turn = number % len(self.tools)
         before = self.untraced()
         self.progress.step(f"{self.workload.name}: round {number + 1} of {self.options.pairs}",
                            segment_cost(self.options.seconds, None))
         for tool in self.tools[turn:] + self.tools[:turn]:
-            cost = segment_cost(self.options.seconds, tool)
+            bursts = bursts_of(self.workload.name, tool, self.options)
+            cost = bursts * segment_cost(self.options.seconds, tool)
             try:
-                traced, extra = self.traced(tool)
+                pair, extras, before = self.pair(tool, before, bursts)
             except Failed as why:
                 log(f"{tool.name} under {self.workload.name}: {why}")
                 self.failed.append((tool.name, str(why).split("\n", 1)[0]))
@@ -150,42 +169,65 @@ class Runner:
                 self.progress.drop(cost * (self.options.pairs - number))
                 before = self.untraced()
                 continue
-            after = self.untraced()
-            pair = {"before": before["value"], "traced": traced["value"], "after": after["value"],
-                    "ratio": ratio_of(self.workload, traced["value"], before["value"],
-                                      after["value"]),
-                    "cpu_per_unit": [segment["cpu"] for segment in (before, traced, after)],
-                    "cpu_ratio": (before["cpu"] + after["cpu"]) / 2 / traced["cpu"],
-                    "round": number,
-                    "steal": [segment["steal"] for segment in (before, traced, after)],
-                    "others": [segment["others"] for segment in (before, traced, after)]}
+            pair["round"] = number
             self.rows[tool.name]["pairs"].append(pair)
-            self.rows[tool.name]["extras"].append(extra)
+            self.rows[tool.name]["extras"] += extras
             self.progress.step(
-                f"{self.workload.name} {tool.name}: {amount(traced['value'])} "
+                f"{self.workload.name} {tool.name}: {amount(pair['traced'])} "
                 f"{self.workload.unit}, ratio {pair['ratio']:.3f}"
                 f"{', disturbed' if disturbed(pair) else ''}", cost)
-            before = after
 
     def run(self):
         """All rounds; what a failing tool did before it failed is not reported."""
         for number in range(self.options.pairs):
             if self.tools:
                 self.round(number)
-        return [make_row(self.workload, tool, self.rows[tool.name]) for tool in self.tools]
+        return [make_row(self.workload, tool, self.rows[tool.name], self.options)
+                for tool in self.tools]
+
+
+def make_pair(workload, segments):
+    """The pair of segments that alternate: untraced, traced, untraced, ... , untraced.
+
+    With several traced ones, each is compared with its two neighbours, and the pair's ratio is the
+    geometric mean: one slow segment moves it by its share, whichever side it is on.
+    """
+    traced = segments[1::2]
+    values = [segment["value"] for segment in segments]
+    cpus = [segment["cpu"] for segment in segments]
+    middles = range(1, len(segments), 2)
+    ratios = [ratio_of(workload, values[i], values[i - 1], values[i + 1]) for i in middles]
+    cpu_ratios = [(cpus[i - 1] + cpus[i + 1]) / 2 / cpus[i] for i in middles]
+    return {"before": statistics.fmean(values[0:-1:2]),
+            "traced": statistics.fmean(segment["value"] for segment in traced),
+            "after": statistics.fmean(values[2::2]),
+            "ratio": statistics.geometric_mean(ratios), "bursts": ratios,
+            "cpu_per_unit": cpus, "cpu_ratio": statistics.geometric_mean(cpu_ratios),
+            "steal": [segment["steal"] for segment in segments],
+            "others": [segment["others"] for segment in segments]}
+
+
+def bursts_of(workload_name, tool, options):
+    """How often a tool is put on and taken off in each pair."""
+    return options.bursts if tool.name == "none" or (workload_name, tool.name) in AIMS else 1
+
+
+# What a segment takes beyond its length: pgbench is read at the ends of its whole seconds.
+SEGMENT_EXTRA = 0.8
 
 
 def segment_cost(seconds, tool):
     """Expected seconds of a tool's turn with the untraced segment after it; None: of that alone."""
-    alone = untraced_seconds(seconds) + 0.4
-    return alone if tool is None else alone + seconds + 0.4 + tool.start_seconds + SETTLE_AFTER_STOP
+    alone = untraced_seconds(seconds) + SEGMENT_EXTRA
+    return alone if tool is None else \
+        alone + seconds + SEGMENT_EXTRA + tool.start_seconds + SETTLE_AFTER_STOP
 
 
 def disturbed(pair):
     return max(pair["steal"]) > STEAL_LIMIT or max(pair["others"]) > process.OTHERS_LIMIT
 
 
-def make_row(workload, tool, found):
+def make_row(workload, tool, found, options):
     """The row of the results file for one workload under one tool."""
     pairs, extras = found["pairs"], found["extras"]
     ratios = [pair["ratio"] for pair in pairs]
@@ -197,7 +239,8 @@ def make_row(workload, tool, found):
            "ratios": ratios, **stats.summary(ratios),
            "cpu_ratios": cpu_ratios, "cpu_ratio": stats.summary(cpu_ratios),
            "disturbed": sum(map(disturbed, pairs)),
-           "aim": AIMS.get((workload.name, tool.name)), "pairs": pairs, "extras": extras}
+           "aim": AIMS.get((workload.name, tool.name)), "seconds": options.seconds,
+           "bursts": bursts_of(workload.name, tool, options), "pairs": pairs, "extras": extras}
     if tool.note:
         row["note"] = tool.note
     for key in ("cpu", "in_path_ns_per_second", "switches_per_second", "tick_interval_ns",
@@ -229,7 +272,7 @@ def print_table(section, where):
     """The section as text on stdout."""
     print(f"Kernel {where['kernel']}, {where['cpus']} CPUs ({where['cpu_model']}), load "
           f"{where['load_before']} before. {section['pairs']} pairs a row, segments of "
-          f"{section['seconds']} s.\n"
+          f"{section['seconds']} s, {section['bursts']} in a pair where there is an aim.\n"
           "Ratio = performance traced / mean of the untraced segments just before and just after; "
           "pairs of a row share no segment.\n"
           "CPU = CPU time of the watched processes for a unit of work, untraced / traced.\n")
@@ -322,6 +365,13 @@ def add_run_options(parser):
                         help="pairs a row (default 9; at least 6 for an interval)")
     parser.add_argument("--seconds", type=positive, default=5,
                         help="length of a traced segment (default 5)")
+    parser.add_argument("--bursts", type=positive, default=1,
+                        help="traced segments in each pair of a tool that has an aim, and of none "
+                        "(default 1): where the machine's speed wanders, 8 of 1 s tell more than "
+                        "1 of 8 s")
+    parser.add_argument("--add", action="store_true",
+                        help="keep the rows of other workloads that the JSON file holds: a table "
+                        "put together from several runs")
     parser.add_argument("--offcputime", metavar="PATH", help="the binary of libbpf-tools")
     add_common_options(parser)
 
@@ -335,9 +385,11 @@ def add_common_options(parser):
 
 def plan(names, tools, options):
     """Expected seconds of the whole run."""
-    per_round = segment_cost(options.seconds, None) + sum(
-        segment_cost(options.seconds, tool) for tool in tools)
-    return sum(WORKLOADS[name].setup_seconds + options.pairs * per_round for name in names)
+    def per_round(name):
+        return segment_cost(options.seconds, None) + sum(
+            bursts_of(name, tool, options) * segment_cost(options.seconds, tool) for tool in tools)
+
+    return sum(WORKLOADS[name].setup_seconds + options.pairs * per_round(name) for name in names)
 
 
 def make_tools(options, skipped):
@@ -353,8 +405,8 @@ def make_tools(options, skipped):
     return tools
 
 
-def run_all(options, section):
-    """Fills section["rows"] and section["skipped"]."""
+def run_all(options, section, save):
+    """Fills section["rows"] and section["skipped"]; save() after each workload."""
     names = options.workload or list(WORKLOADS)
     with tempfile.TemporaryDirectory(prefix="profd-bench.", dir="/var/tmp") as directory:
         os.chmod(directory, 0o711)  # PostgreSQL's user must reach its part
@@ -384,6 +436,22 @@ def run_all(options, section):
                 section["skipped"].append(
                     {"workload": name, "tool": "all", "why": str(why).split("\n", 1)[0]})
                 log(f"{name}: left out: {why}")
+            save()
+
+
+def kept_rows(options):
+    """Rows of workloads that are not measured now, from the file that is added to."""
+    if not options.json or not os.path.exists(options.json):
+        raise Failed("--add needs --json FILE with the results of an earlier run")
+    measured = options.workload or list(WORKLOADS)
+    rows = results.load(options.json).get("overhead", {}).get("rows", [])
+    return [row for row in rows if row["workload"] not in measured]
+
+
+def in_order(rows):
+    """Rows as a run of all workloads would have put them."""
+    names = list(WORKLOADS)
+    return sorted(rows, key=lambda row: names.index(row["workload"]))
 
 
 def main(options):
@@ -397,13 +465,19 @@ def main(options):
     where = results.machine()
     if where["load_before"] > 0.3 * where["cpus"]:
         log(f"warning: this machine is busy (load {where['load_before']}); the ratios will scatter")
-    section = {"pairs": options.pairs, "seconds": options.seconds,
+    section = {"pairs": options.pairs, "seconds": options.seconds, "bursts": options.bursts,
                "untraced_seconds": untraced_seconds(options.seconds), "rows": [], "skipped": []}
+
+    kept = kept_rows(options) if options.add else []
+
+    def save():
+        if options.json and section["rows"]:
+            whole = {**section, "rows": in_order(kept + section["rows"])}
+            results.save_section(options.json, "overhead", whole, where)
+
     try:
-        run_all(options, section)
+        run_all(options, section, save)
     finally:
         process.release_tracefs()
     print_table(section, where)
-    if options.json and section["rows"]:
-        results.save_section(options.json, "overhead", section, where)
     return 0 if section["rows"] else 1

@@ -83,9 +83,11 @@ def aims(document):
 def overhead_section(section, images):
     lines = ["## What it costs the program that is watched", "",
              "Each ratio is the speed under the tool, divided by the mean of the untraced segments "
-             f"just before and just after it: {section['pairs']} such pairs a row, segments of "
-             f"{section['seconds']} s. 1 is no loss; 0.97 means that 3 % of the speed is gone. "
-             "The interval holds the true median with 95 % confidence. All tools of a workload "
+             "just before and just after it. Where a pair says 8 x 1 s, the tool was put on and "
+             "taken off eight times in each pair, and the pair is the mean of the eight: what "
+             "wanders here is the speed of the machine, for seconds, and only changing often "
+             "between traced and untraced averages that out. 1 is no loss; 0.97 means that 3 % of "
+             "the speed is gone. The interval holds the true median with 95 % confidence. All tools of a workload "
              "were measured in turns in the same run.", ""]
     rows = section["rows"]
     drawn = [plot.Ratio(row["workload"], tool_name(row["tool"]), row["median"],
@@ -103,7 +105,8 @@ def overhead_section(section, images):
           f"{row['median']:.3f}",
           f"{row['interval'][0]:.3f} to {row['interval'][1]:.3f}" if row["interval"] else "-",
           f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}",
-          f"{row['min']:.3f} to {row['max']:.3f}", len(row["ratios"])] for row in rows], left=2)
+          f"{row['min']:.3f} to {row['max']:.3f}",
+          f"{len(row['ratios'])} of {row['bursts']} x {row['seconds']} s"] for row in rows], left=2)
     if any(row["tool"] == "none" for row in rows):
         lines += ["The rows of \"nothing\" show what two equal runs differ by here: a smaller "
                   "difference means nothing.", ""]
