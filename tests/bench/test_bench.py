@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -83,9 +84,17 @@ class FakeWorkload(workloads.Workload):
     """Performance is 100 when untraced, what the running tool leaves of it else, and drifts."""
 
     name, about, unit = "fake", "a fake", "op/s"
+    can_count_spans = True
 
     def __init__(self):  # no directory
         self.tool, self.segments, self.drift = None, 0, 0.0
+        self.pauses = []
+
+    def counts(self, spans):
+        # The tool was paused and resumed as often as there are spans.
+        shares = [1 if paused else self.tool.share for paused in self.pauses[:len(spans)]]
+        self.pauses = []
+        return [share * 1e6 * (end - begin) for share, (begin, end) in zip(shares, spans)]
 
     def prepare(self):
         return [os.getpid()]
@@ -113,15 +122,28 @@ class FakeTool(tools.Tool):
             self.workload.tool = None
 
 
+class PausingTool(FakeTool):
+    can_pause = True
+
+    def pause(self, paused):
+        self.workload.pauses.append(paused)
+
+
 class Rounds(unittest.TestCase):
     def setUp(self):
-        self.old, overhead.SETTLE_AFTER_STOP = overhead.SETTLE_AFTER_STOP, 0
-        self.addCleanup(setattr, overhead, "SETTLE_AFTER_STOP", self.old)
+        for name in ("SETTLE_AFTER_STOP", "SETTLE_AFTER_PAUSE"):
+            self.addCleanup(setattr, overhead, name, getattr(overhead, name))
+            setattr(overhead, name, 0)
+        self.addCleanup(setattr, overhead.time, "sleep", time.sleep)
+        real_sleep = time.sleep
+        overhead.time.sleep = lambda seconds: real_sleep(min(seconds, 0.001))
+        self.addCleanup(setattr, overhead, "CpuMeter", overhead.CpuMeter)
+        overhead.CpuMeter = lambda pids: argparse.Namespace(seconds=lambda: 0.01)
 
-    def run_rounds(self, used, pairs, drift=0.0, bursts=1):
+    def run_rounds(self, used, pairs, drift=0.0, bursts=0):
         workload = FakeWorkload()
         workload.drift = drift
-        options = argparse.Namespace(seconds=5, pairs=pairs, bursts=bursts)
+        options = argparse.Namespace(seconds=0, pairs=pairs, bursts=bursts, burst_seconds=0.001)
         with contextlib.redirect_stderr(io.StringIO()):
             runner = overhead.Runner(workload, used, options, progress.Progress(100))
             return runner, {row["tool"]: row for row in runner.run()}
@@ -140,21 +162,40 @@ class Rounds(unittest.TestCase):
             self.assertAlmostEqual(ratio, 1.0)
 
     def test_bursts_are_averaged_within_a_pair(self):
-        runner, rows = self.run_rounds([FakeTool("none", 1.0), FakeTool("half", 0.5)], 6, drift=1.0,
-                                       bursts=4)
-        # A round: one untraced, four pairs of segments for `none`, one for the tool without an aim.
-        self.assertEqual(runner.workload.segments, 6 * (1 + 4 * 2 + 2))
-        self.assertEqual([len(pair["bursts"]) for pair in rows["none"]["pairs"]], [4] * 6)
-        self.assertEqual([len(pair["bursts"]) for pair in rows["half"]["pairs"]], [1] * 6)
+        tools_used = [PausingTool("none", 0.8), FakeTool("half", 0.5)]
+        runner, rows = self.run_rounds(tools_used, 6, drift=1.0, bursts=4)
+        # A round: one untraced, and one more after each tool; a traced one of the other.
+        self.assertEqual(runner.workload.segments, 6 * (1 + 1 + 2))
+        self.assertEqual([len(pair["burst_ratios"]) for pair in rows["none"]["pairs"]], [4] * 6)
+        self.assertNotIn("burst_ratios", rows["half"]["pairs"][0])
         for ratio in rows["none"]["ratios"]:
-            self.assertAlmostEqual(ratio, 1.0)
+            self.assertAlmostEqual(ratio, 0.8, delta=0.01)
+        self.assertEqual(len(rows["none"]["extras"]), 6)
+
+    def test_only_rows_with_an_aim_are_cut_in_bursts(self):
+        options = argparse.Namespace(bursts=7)
+        workload = FakeWorkload()
+        aimed = PausingTool("profd", 1.0)
+        self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
+        workload.name = "pgbench"
+        self.assertEqual(overhead.bursts_of(workload, aimed, options), 7)
+        self.assertEqual(overhead.bursts_of(workload, FakeTool("profd", 1.0), options), 0)
+        workload.can_count_spans = False
+        self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
 
     def test_one_bad_burst_moves_a_pair_by_its_share(self):
         segments = [{"value": value, "cpu": 1, "steal": 0, "others": 0}
                     for value in (100, 100, 100, 50, 100)]
-        pair = overhead.make_pair(FakeWorkload(), segments)
+        pair = overhead.make_pair(FakeWorkload(), segments)  # 1 and 1/2
         self.assertAlmostEqual(pair["ratio"], 0.5**0.5)
         self.assertEqual((pair["before"], pair["traced"], pair["after"]), (100, 75, 100))
+
+    def test_spans_are_counted_from_the_log(self):
+        workload = workloads.Pgbench.__new__(workloads.Pgbench)
+        workload.logged = 0.5
+        workload._read_log = lambda: (  # pylint: disable=protected-access
+            b"0 1 130 0 100 500000\n3 2 90 0 100 700000\n1 3 99 0 101 0\n1 4 9")
+        self.assertEqual(workload.counts([(100, 100.6), (100.6, 101), (101, 102)]), [2, 2, 2])
 
     def test_pairs_of_a_row_share_no_segment(self):
         for used in (["a"], ["a", "b"], ["a", "b", "c"]):
@@ -179,7 +220,7 @@ class Rounds(unittest.TestCase):
     def test_lower_is_better(self):
         workload = FakeWorkload()
         workload.higher_is_better = False
-        self.assertAlmostEqual(overhead.ratio_of(workload, 2.0, 1.0, 1.0), 0.5)
+        self.assertAlmostEqual(overhead.ratio_of(workload, 2.0, 1.0), 0.5)
 
     def test_untraced_segments_are_shorter(self):
         self.assertEqual([overhead.untraced_seconds(n) for n in (1, 5, 10)], [1, 3, 6])

@@ -61,7 +61,7 @@ def document(**scale):
                 {"workload": "pgbench", "tool": "profd", "unit": "tps", "untraced": 2e4,
                  "ratios": [0.98] * 15, "median": 0.98, "min": 0.97, "max": 0.99,
                  "quartiles": [0.975, 0.985], "interval": [0.975, 0.985, 0.96], "aim": 0.99,
-                 "bursts": 8, "seconds": 1}]},
+                 "bursts": 200, "burst_seconds": 0.04, "seconds": 2}]},
             "scale": {"machine": machine, "seconds": 8, "fetches": 25, "all_layers": False,
                       "limits": {"rss_peak_bytes": 64 << 20, "kernel_map_bytes": 64 << 20},
                       "failures": [], "curves": [{
@@ -73,7 +73,7 @@ class Report(unittest.TestCase):
     def test_says_what_was_missed(self):
         text, images = report.render(document(rss_peak_bytes=70 << 20, over=["rss_peak_bytes"]))
         self.assertIn("0.980 (95 % interval 0.975 to 0.985): **missed**", text)
-        self.assertIn("| 15 of 8 x 1 s |", text)
+        self.assertIn("| 15 of 200 x 0.04 s |", text)
         self.assertIn("**exceeded**: peak RSS 70.0 MiB at 5,000 threads", text)
         self.assertEqual(sorted(images), ["drain.svg", "overhead.svg", "threads.svg"])
 

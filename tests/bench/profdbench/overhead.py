@@ -17,13 +17,18 @@ How a ratio comes about
   pairs of a row are as independent as the machine lets them be, which the interval needs.
   Attaching, settling and detaching are in no segment.
 
-  A machine whose speed wanders for seconds (a virtual one beside busy neighbours) is not measured
-  better by longer segments, only by more changes between traced and untraced. With --bursts N the
-  tools that have an aim, and `none`, are put on and taken off N times in each pair
+  A machine whose speed wanders (a virtual one beside busy neighbours: here a loop that only counts
+  runs at 0.6 to 1.1 times its mean speed, from one quarter of a second to the next) is not measured
+  better by longer segments, only by more changes between traced and untraced. profd can pause: it
+  takes its programs out of the kernel and puts them back within two milliseconds. So a pair of a row
+  that has an aim, and of `none`, is cut into --bursts N short ones
 
-      U T U T U T U ... U
+      U T U T U T U ... U     N times T, each --burst-seconds long
 
-  and the pair's ratio is the geometric mean of the N ratios. Other tools stay at one.
+  and its ratio is the geometric mean of the N ratios; --bursts 0 has one long one instead. The pair
+  begins with profd attached and settled, then paused; what profd itself takes is read in one more
+  traced segment at its end. Not in such short segments are the drains, one a second: they are in the
+  CPU of profd that is told.
 
   Beside the ratio of speed stands that of CPU time: what the watched processes (the server, or the
   whole command) used for a unit of work, untraced over traced. It holds what a tool does in their
@@ -52,7 +57,7 @@ from profdbench import process, results, stats
 from profdbench.process import Failed, Unavailable
 from profdbench.progress import Progress, duration, log
 from profdbench.tools import TOOLS
-from profdbench.workloads import WORKLOADS, descendants
+from profdbench.workloads import WORKLOADS, CpuMeter, descendants
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 MIB = 1024 * 1024
@@ -67,6 +72,7 @@ AIM_CPU = 0.02  # the default of --daemon-budget; no aim where that is off
 UNTRACED_SHARE = 0.6
 STEAL_LIMIT = 0.02
 SETTLE_AFTER_STOP = 0.5
+SETTLE_AFTER_PAUSE = 0.012
 
 
 def untraced_seconds(seconds):
@@ -112,9 +118,8 @@ def measure(workload, pids, seconds):
     return {"value": value, "cpu": cpu, **around.result()}
 
 
-def ratio_of(workload, traced, before, after):
+def ratio_of(workload, traced, untraced):
     """Performance traced over untraced, whichever way the unit points."""
-    untraced = (before + after) / 2
     return traced / untraced if workload.higher_is_better else untraced / traced
 
 
@@ -142,15 +147,47 @@ class Runner:
             tool.stop()
             time.sleep(SETTLE_AFTER_STOP)
 
-    def pair(self, tool, before, bursts):
-        """One pair that begins after the untraced segment `before`: (pair, extras, last segment)."""
-        segments, extras = [before], []
-        for _ in range(bursts):
-            traced, extra = self.traced(tool)
-            segments += [traced, self.untraced()]
-            extras.append(extra)
-        found = make_pair(self.workload, segments)
-        return found, extras, segments[-1]
+    def pair(self, tool, before):
+        """One pair after the untraced segment `before`: (pair, extra, last segment)."""
+        bursts = bursts_of(self.workload, tool, self.options)
+        if bursts:
+            pair, extra = self.alternate(tool, bursts)
+            return pair, extra, self.untraced()
+        traced, extra = self.traced(tool)
+        after = self.untraced()
+        return make_pair(self.workload, [before, traced, after]), extra, after
+
+    def alternate(self, tool, bursts):
+        """A pair of short segments in which a tool that stays attached is paused, active, paused,
+        ..., paused."""
+        pids = self.workload.prepare()
+        spans, cpus = [], []
+        try:
+            tool.start(self.workload, pids)
+            around = Surroundings(pids)
+            for i in range(2 * bursts + 1):
+                tool.pause(i % 2 == 0)
+                time.sleep(SETTLE_AFTER_PAUSE)
+                cpu = CpuMeter(pids)
+                begin = time.time()
+                time.sleep(self.options.burst_seconds)
+                spans.append((begin, time.time()))
+                cpus.append(cpu.seconds())
+            around = around.result()
+            tool.pause(False)
+            time.sleep(SETTLE_AFTER_PAUSE)
+            tool.begin()
+            time.sleep(max(1, self.options.seconds))
+            extra = tool.end()
+            counts = self.workload.counts(spans)
+            if min(counts) <= 0 or min(cpus) <= 0:
+                raise Failed(f"{self.workload.name} got nothing done in a segment")
+            segments = [{"value": count / (end - begin), "cpu": cpu / count, **around}
+                        for count, cpu, (begin, end) in zip(counts, cpus, spans)]
+            return make_pair(self.workload, segments), extra
+        finally:
+            tool.stop()
+            time.sleep(SETTLE_AFTER_STOP)
 
     def round(self, number):
         turn = number % len(self.tools)
@@ -158,10 +195,9 @@ class Runner:
         self.progress.step(f"{self.workload.name}: round {number + 1} of {self.options.pairs}",
                            segment_cost(self.options.seconds, None))
         for tool in self.tools[turn:] + self.tools[:turn]:
-            bursts = bursts_of(self.workload.name, tool, self.options)
-            cost = bursts * segment_cost(self.options.seconds, tool)
+            cost = pair_cost(self.workload, tool, self.options)
             try:
-                pair, extras, before = self.pair(tool, before, bursts)
+                pair, extra, before = self.pair(tool, before)
             except Failed as why:
                 log(f"{tool.name} under {self.workload.name}: {why}")
                 self.failed.append((tool.name, str(why).split("\n", 1)[0]))
@@ -171,7 +207,7 @@ class Runner:
                 continue
             pair["round"] = number
             self.rows[tool.name]["pairs"].append(pair)
-            self.rows[tool.name]["extras"] += extras
+            self.rows[tool.name]["extras"].append(extra)
             self.progress.step(
                 f"{self.workload.name} {tool.name}: {amount(pair['traced'])} "
                 f"{self.workload.unit}, ratio {pair['ratio']:.3f}"
@@ -189,38 +225,53 @@ class Runner:
 def make_pair(workload, segments):
     """The pair of segments that alternate: untraced, traced, untraced, ... , untraced.
 
-    With several traced ones, each is compared with its two neighbours, and the pair's ratio is the
-    geometric mean: one slow segment moves it by its share, whichever side it is on.
+    With several traced ones, each is compared with the geometric mean of its two neighbours, and
+    the pair's ratio is the geometric mean of all: noise that is the same on both sides then moves
+    it neither up nor down, however large it is.
     """
     traced = segments[1::2]
     values = [segment["value"] for segment in segments]
     cpus = [segment["cpu"] for segment in segments]
+    mean = statistics.geometric_mean if len(traced) > 1 else statistics.fmean
+
+    def around(column, i):
+        return mean((column[i - 1], column[i + 1]))
+
     middles = range(1, len(segments), 2)
-    ratios = [ratio_of(workload, values[i], values[i - 1], values[i + 1]) for i in middles]
-    cpu_ratios = [(cpus[i - 1] + cpus[i + 1]) / 2 / cpus[i] for i in middles]
-    return {"before": statistics.fmean(values[0:-1:2]),
+    ratios = [ratio_of(workload, values[i], around(values, i)) for i in middles]
+    cpu_ratios = [around(cpus, i) / cpus[i] for i in middles]
+    pair = {"before": statistics.fmean(values[0:-1:2]),
             "traced": statistics.fmean(segment["value"] for segment in traced),
             "after": statistics.fmean(values[2::2]),
-            "ratio": statistics.geometric_mean(ratios), "bursts": ratios,
+            "ratio": statistics.geometric_mean(ratios),
             "cpu_per_unit": cpus, "cpu_ratio": statistics.geometric_mean(cpu_ratios),
             "steal": [segment["steal"] for segment in segments],
             "others": [segment["others"] for segment in segments]}
+    if len(traced) > 1:
+        # Hundreds of segments: what can be checked of them is kept, in little space.
+        pair.update({"burst_ratios": [round(ratio, 4) for ratio in ratios],
+                     "cpu_per_unit": [statistics.fmean(cpus[0::2]), statistics.fmean(cpus[1::2])],
+                     "steal": [max(pair["steal"])], "others": [max(pair["others"])]})
+    return pair
 
 
-def bursts_of(workload_name, tool, options):
-    """How often a tool is put on and taken off in each pair."""
-    return options.bursts if tool.name == "none" or (workload_name, tool.name) in AIMS else 1
-
-
-# What a segment takes beyond its length: pgbench is read at the ends of its whole seconds.
-SEGMENT_EXTRA = 0.8
+def bursts_of(workload, tool, options):
+    """How often a tool is put on and taken off in each pair; 0: once, for a long segment."""
+    wanted = tool.name == "none" or (workload.name, tool.name) in AIMS
+    return options.bursts if wanted and tool.can_pause and workload.can_count_spans else 0
 
 
 def segment_cost(seconds, tool):
     """Expected seconds of a tool's turn with the untraced segment after it; None: of that alone."""
-    alone = untraced_seconds(seconds) + SEGMENT_EXTRA
-    return alone if tool is None else \
-        alone + seconds + SEGMENT_EXTRA + tool.start_seconds + SETTLE_AFTER_STOP
+    alone = untraced_seconds(seconds) + 0.4
+    return alone if tool is None else alone + seconds + 0.4 + tool.start_seconds + SETTLE_AFTER_STOP
+
+
+def pair_cost(workload, tool, options):
+    """Expected seconds of one pair of a tool."""
+    once = segment_cost(options.seconds, tool)
+    bursts = bursts_of(workload, tool, options)
+    return once + bursts * 2 * (options.burst_seconds + SETTLE_AFTER_PAUSE + 0.003)
 
 
 def disturbed(pair):
@@ -240,7 +291,8 @@ def make_row(workload, tool, found, options):
            "cpu_ratios": cpu_ratios, "cpu_ratio": stats.summary(cpu_ratios),
            "disturbed": sum(map(disturbed, pairs)),
            "aim": AIMS.get((workload.name, tool.name)), "seconds": options.seconds,
-           "bursts": bursts_of(workload.name, tool, options), "pairs": pairs, "extras": extras}
+           "burst_seconds": options.burst_seconds,
+           "bursts": bursts_of(workload, tool, options), "pairs": pairs, "extras": extras}
     if tool.note:
         row["note"] = tool.note
     for key in ("cpu", "in_path_ns_per_second", "switches_per_second", "tick_interval_ns",
@@ -272,7 +324,8 @@ def print_table(section, where):
     """The section as text on stdout."""
     print(f"Kernel {where['kernel']}, {where['cpus']} CPUs ({where['cpu_model']}), load "
           f"{where['load_before']} before. {section['pairs']} pairs a row, segments of "
-          f"{section['seconds']} s, {section['bursts']} in a pair where there is an aim.\n"
+          f"{section['seconds']} s; where there is an aim, of {section['bursts']} bursts of "
+          f"{section['burst_seconds']} s.\n"
           "Ratio = performance traced / mean of the untraced segments just before and just after; "
           "pairs of a row share no segment.\n"
           "CPU = CPU time of the watched processes for a unit of work, untraced / traced.\n")
@@ -365,10 +418,11 @@ def add_run_options(parser):
                         help="pairs a row (default 9; at least 6 for an interval)")
     parser.add_argument("--seconds", type=positive, default=5,
                         help="length of a traced segment (default 5)")
-    parser.add_argument("--bursts", type=positive, default=1,
-                        help="traced segments in each pair of a tool that has an aim, and of none "
-                        "(default 1): where the machine's speed wanders, 8 of 1 s tell more than "
-                        "1 of 8 s")
+    parser.add_argument("--bursts", type=int, default=200, metavar="N",
+                        help="cut each pair of a row that has an aim, and of none, into N short "
+                        "traced segments (default 200; 0: one long one); see above")
+    parser.add_argument("--burst-seconds", type=float, default=0.04, metavar="S",
+                        help="their length (default 0.04)")
     parser.add_argument("--add", action="store_true",
                         help="keep the rows of other workloads that the JSON file holds: a table "
                         "put together from several runs")
@@ -387,7 +441,7 @@ def plan(names, tools, options):
     """Expected seconds of the whole run."""
     def per_round(name):
         return segment_cost(options.seconds, None) + sum(
-            bursts_of(name, tool, options) * segment_cost(options.seconds, tool) for tool in tools)
+            pair_cost(WORKLOADS[name], tool, options) for tool in tools)
 
     return sum(WORKLOADS[name].setup_seconds + options.pairs * per_round(name) for name in names)
 
@@ -466,6 +520,7 @@ def main(options):
     if where["load_before"] > 0.3 * where["cpus"]:
         log(f"warning: this machine is busy (load {where['load_before']}); the ratios will scatter")
     section = {"pairs": options.pairs, "seconds": options.seconds, "bursts": options.bursts,
+               "burst_seconds": options.burst_seconds,
                "untraced_seconds": untraced_seconds(options.seconds), "rows": [], "skipped": []}
 
     kept = kept_rows(options) if options.add else []

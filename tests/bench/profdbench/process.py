@@ -12,6 +12,7 @@ TRACEFS = "/sys/kernel/tracing"
 _mounted_tracefs = False
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_FALLOC_PUNCH_HOLE = 3
 # Of one CPU: a measurement during which uninvolved processes use more is marked as disturbed.
 OTHERS_LIMIT = 0.1
 
@@ -104,6 +105,13 @@ def wait_for_line(process, log_path, pattern, timeout=120):
             raise Failed(f"{os.path.basename(process.args[0])} did not start:\n"
                          f"{read_text(log_path).strip()}")
         time.sleep(0.05)
+
+
+def punch_hole(path, size):
+    """Gives back the memory of the first `size` bytes of a file that somebody goes on writing."""
+    with open(path, "r+b") as file:
+        # Keeps the size. Where the filesystem cannot, the file only grows.
+        _libc.fallocate(file.fileno(), _FALLOC_PUNCH_HOLE, ctypes.c_long(0), ctypes.c_long(size))
 
 
 def cpu_seconds(pid):

@@ -80,14 +80,21 @@ def aims(document):
     return lines
 
 
+def pairs_of(row):
+    """How the ratios of a row were taken."""
+    if row["bursts"]:
+        return f"{len(row['ratios'])} of {row['bursts']} x {row['burst_seconds']} s"
+    return f"{len(row['ratios'])} of {row['seconds']} s"
+
+
 def overhead_section(section, images):
     lines = ["## What it costs the program that is watched", "",
              "Each ratio is the speed under the tool, divided by the mean of the untraced segments "
-             "just before and just after it. Where a pair says 8 x 1 s, the tool was put on and "
-             "taken off eight times in each pair, and the pair is the mean of the eight: what "
-             "wanders here is the speed of the machine, for seconds, and only changing often "
-             "between traced and untraced averages that out. 1 is no loss; 0.97 means that 3 % of "
-             "the speed is gone. The interval holds the true median with 95 % confidence. All tools of a workload "
+             "just before and just after it. Where a pair says 200 x 0.04 s, the tool was "
+             "paused and resumed two hundred times in each pair, and the pair is the mean of all: "
+             "the speed of the machine wanders from one fraction of a second to the next, and only "
+             "changing often between traced and untraced averages that out. 1 is no loss; 0.97 means that 3 % of the speed is "
+             "gone. The interval holds the true median with 95 % confidence. All tools of a workload "
              "were measured in turns in the same run.", ""]
     rows = section["rows"]
     drawn = [plot.Ratio(row["workload"], tool_name(row["tool"]), row["median"],
@@ -106,7 +113,7 @@ def overhead_section(section, images):
           f"{row['interval'][0]:.3f} to {row['interval'][1]:.3f}" if row["interval"] else "-",
           f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}",
           f"{row['min']:.3f} to {row['max']:.3f}",
-          f"{len(row['ratios'])} of {row['bursts']} x {row['seconds']} s"] for row in rows], left=2)
+          pairs_of(row)] for row in rows], left=2)
     if any(row["tool"] == "none" for row in rows):
         lines += ["The rows of \"nothing\" show what two equal runs differ by here: a smaller "
                   "difference means nothing.", ""]

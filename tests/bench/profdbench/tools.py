@@ -54,6 +54,7 @@ class Tool:
     name = ""
     start_seconds = 2.0  # what starting, settling and stopping take, for the plan
     note = None
+    can_pause = False
 
     def __init__(self, options):
         self.directory = options.directory
@@ -75,6 +76,9 @@ class Tool:
         if self.process and self.process.poll() is not None:
             raise Failed(f"{self.name} ended by itself:\n{process.read_text(self.log_path)}")
 
+    def pause(self, paused):
+        """Between start() and stop(), of a tool that can_pause: costs nothing from now on, or goes on."""
+
     def begin(self):
         """Called before the measured segment."""
 
@@ -91,6 +95,7 @@ class Tool:
 class Nothing(Tool):
     name = "none"
     start_seconds = 1.5
+    can_pause = True
 
     def start(self, workload, pids):
         time.sleep(1)
@@ -105,15 +110,10 @@ class Profd(Tool):
     # Unwind rules are built in the first second, and the governor has found its place by the third;
     # a daemon that is always on did both long ago.
     settle_seconds = 3.0
-    # Many short segments pay for that each time. Cut short, the governor has had less time to save.
-    settle_seconds_in_bursts = 1.5
+    can_pause = True
 
     def __init__(self, options):
         super().__init__(options)
-        if options.bursts > 1:
-            saved = self.settle_seconds - self.settle_seconds_in_bursts
-            self.settle_seconds -= saved
-            self.start_seconds -= saved
         self.profd = os.path.join(options.build, "profd")
         self.profctl = os.path.join(options.build, "profctl")
         for path in (self.profd, self.profctl):
@@ -135,9 +135,14 @@ class Profd(Tool):
         return {"time": time.monotonic(), "cpu": process.cpu_seconds(self.process.pid),
                 "status": status}
 
+    def pause(self, paused):
+        self.process.send_signal(signal.SIGUSR1 if paused else signal.SIGUSR2)
+
     def begin(self):
         self.check()
         self.before = self._reading()
+        if self.before["status"].get("paused"):
+            raise Failed("profd did not resume")
 
     def end(self):
         self.check()

@@ -12,6 +12,7 @@ Every workload is a context manager, and inside it offers
                      CPU seconds that the watched processes used for each unit of work)
 """
 
+import bisect
 import os
 import re
 import resource
@@ -37,6 +38,7 @@ class Workload:
     comm = None  # set where the work is in several processes that share a name
     setup_seconds = 5
     finite = False
+    can_count_spans = False
 
     def __init__(self, directory):
         self.directory = os.path.join(directory, self.name)
@@ -61,6 +63,11 @@ class Workload:
         raise NotImplementedError
 
     def measure(self, seconds):
+        raise NotImplementedError
+
+    def counts(self, spans):
+        """Work done in each of some spans of the past, given by wall clock seconds, ascending and
+        apart. Only where can_count_spans is set."""
         raise NotImplementedError
 
     def close(self):
@@ -129,9 +136,8 @@ def postgres_bin():
 class Pgbench(Workload):
     """pgbench -S against a cluster of its own, on a Unix socket.
 
-    The count is that of pgbench's progress lines, one a second with the time it was taken; a
-    segment is made of whole ones. pg_stat_database would not do: a backend reports there once a
-    second, when it suits it.
+    The count is that of lines in pgbench's log, into which it writes a quarter of its transactions.
+    pg_stat_database would not do: a backend reports there once a second, when it suits it.
     """
 
     name = "pgbench"
@@ -141,6 +147,8 @@ class Pgbench(Workload):
     setup_seconds = 12
     client_options = ["-S"]
     server_options = ["fsync=off"]
+    logged = 0.25
+    can_count_spans = True
 
     def open(self):
         self.running, self.client, self.seen = False, None, 0
@@ -160,12 +168,19 @@ class Pgbench(Workload):
         self._client("pgbench", "-i", "-q", "-s", "10", "postgres")
         for command in ("vacuum analyze", "checkpoint"):
             self._client("psql", "-d", "postgres", "-c", command)
-        self.lines = self.path("progress")
-        with open(self.lines, "wb") as output:
+        self.said = self.path("pgbench")
+        with open(self.said, "wb") as output:
             self.client = process.spawn(
                 [os.path.join(self.bin, "pgbench"), *self.connection, "-n", "-c", "8",
-                 *self.client_options, "-T", "1000000", "-P", "1", "--progress-timestamp",
-                 "postgres"], stdout=output, stderr=subprocess.STDOUT)
+                 *self.client_options, "-T", "1000000", "-l", f"--log-prefix={self.path('log')}",
+                 f"--sampling-rate={self.logged}", "postgres"],
+                stdout=output, stderr=subprocess.STDOUT)
+        self.log, self.offset = f"{self.path('log')}.{self.client.pid}", 0
+        deadline = time.monotonic() + 30
+        while not os.path.exists(self.log):
+            if self.client.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"pgbench did not start:\n{process.read_text(self.said)}")
+            time.sleep(0.05)
         self.measure(3)
 
     def _as_postgres(self, program, *arguments):
@@ -178,39 +193,43 @@ class Pgbench(Workload):
     def prepare(self):
         return descendants(self.server)
 
-    def _progress(self):
-        """(time, tps, failed) of each line so far."""
-        return [(float(at), float(tps)) for at, tps in re.findall(
-            r"^progress: ([0-9.]+) s, ([0-9.]+) tps,.*\n", process.read_text(self.lines),
-            re.MULTILINE)]
+    def _read_log(self):
+        """What was written to the log since the last call."""
+        size = os.path.getsize(self.log)
+        with open(self.log, "rb") as log:
+            log.seek(self.offset)
+            text = log.read(size - self.offset)
+        process.punch_hole(self.log, size)
+        self.offset = size
+        return text
+
+    def _count(self):
+        """(time, transactions since the last call)."""
+        now = time.monotonic()
+        return now, self._read_log().count(b"\n") / self.logged
+
+    def counts(self, spans):
+        ends = []
+        for line in self._read_log().splitlines():
+            # client, number, latency, script, second and microsecond at which it ended
+            fields = line.split()
+            if len(fields) == 6:
+                ends.append(int(fields[4]) + int(fields[5]) / 1e6)
+        ends.sort()
+        return [(bisect.bisect_left(ends, end) - bisect.bisect_left(ends, begin)) / self.logged
+                for begin, end in spans]
 
     def measure(self, seconds):
-        # The line in progress began before this call and does not count: it is the first skipped.
-        begin, now, cpu = len(self._progress()), time.time(), None
-        pids = self.prepare()
-        deadline = time.monotonic() + seconds + 30
-        size = -1
-        while True:
-            # Looked at often, to read CPU time as a line appears, but parsed once a line.
-            if os.path.getsize(self.lines) == size and time.monotonic() < deadline and \
-                    self.client.poll() is None:
-                time.sleep(0.02)
-                continue
-            size = os.path.getsize(self.lines)
-            lines = self._progress()
-            first = next((i for i, line in enumerate(lines) if i >= begin and line[0] >= now), None)
-            if first is not None and cpu is None:
-                cpu = CpuMeter(pids)
-            if first is not None and lines[-1][0] - lines[first][0] >= seconds - 0.5:
-                cpu = cpu.seconds()
-                break
-            if self.client.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f"pgbench stopped reporting:\n{process.read_text(self.lines)[-2000:]}")
-        done = sum(tps * (at - lines[i][0])
-                   for i, (at, tps) in enumerate(lines[first + 1:], start=first))
+        cpu = CpuMeter(self.prepare())
+        begin, _ = self._count()
+        time.sleep(seconds)
+        end, done = self._count()
+        cpu = cpu.seconds()
+        if self.client.poll() is not None:
+            raise Failed(f"pgbench ended:\n{process.read_text(self.said)[-2000:]}")
         if done <= 0:
             raise Failed("pgbench got no transaction done in a segment")
-        return done / (lines[-1][0] - lines[first][0]), cpu / done
+        return done / (end - begin), cpu / done
 
     def close(self):
         process.stop(getattr(self, "client", None), signal.SIGKILL)
