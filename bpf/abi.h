@@ -21,7 +21,7 @@ typedef uint64_t profd_u64;
 typedef int32_t profd_s32;
 #endif
 
-#define PROFD_ABI_VERSION 2
+#define PROFD_ABI_VERSION 3
 
 /* Why a thread is not running. First match wins; docs/architecture.md has the table. */
 enum profd_reason {
@@ -78,7 +78,11 @@ enum profd_loss {
 	PROFD_LOSS_TORN_LEDGER = 8,    /* a thread kept switching while its ledger was read */
 	PROFD_LOSS_KNOWN_FULL = 9,     /* map of known stacks full; stacks are sent again */
 	PROFD_LOSS_MODULES_FULL = 10,  /* frames in a module that the table has no place for */
-	PROFD_LOSS_COUNT = 11,
+	PROFD_LOSS_HEAP_FULL = 11,     /* heap event not counted: counter map full */
+	PROFD_LOSS_HEAP_FULL_BYTES = 12, /* and its weight, bytes */
+	PROFD_LOSS_HEAP_BUSY = 13,     /* heap event without a stack: no memory free for the walk */
+	PROFD_LOSS_HEAP_STORAGE = 14,  /* heap event of a thread whose totals found no place */
+	PROFD_LOSS_COUNT = 15,
 };
 
 #define PROFD_MAX_KERNEL_FRAMES 64
@@ -156,6 +160,8 @@ enum profd_record_type {
 	PROFD_RECORD_EXEC = 5,   /* struct profd_exec_record */
 	PROFD_RECORD_MODULE = 6, /* struct profd_module_record */
 	PROFD_RECORD_BORN = 7,   /* struct profd_born_record */
+	PROFD_RECORD_HEAP = 8,   /* struct profd_heap_record */
+	PROFD_RECORD_WATCHED = 9, /* struct profd_watched_record */
 };
 
 struct profd_thread_record {
@@ -227,6 +233,16 @@ struct profd_module {
 	profd_u32 state;     /* enum profd_module_state */
 	profd_u32 rows;
 	profd_u32 announced; /* 0: the daemon wants to be told again */
+	profd_u32 watched;   /* the daemon wants to know which processes map it */
+	profd_u32 pad;
+};
+
+/* A process of a target that maps a watched module (task_vma). */
+struct profd_watched_record {
+	profd_u32 type;
+	profd_s32 pid;
+	profd_u32 module_id;
+	profd_u32 pad;
 };
 
 /* An executable mapping whose module is not known yet, or every one of a process (task_vma). */
@@ -266,19 +282,80 @@ enum profd_rule_kind {
 #define PROFD_RULE_CFA(r) ((long long)((profd_s32)((r) << 8) >> 12) * 8)
 #define PROFD_RULE_RBP_OFFSET(r) ((long long)((profd_s32)(r) >> 24) * 8)
 
-/* Key and value of the counters. One counter per (thread, reason, syscall, argument, stack). */
+/* What a sample is of. */
+enum profd_kind {
+	PROFD_KIND_WAIT = 0,  /* time not running; weights are ns */
+	PROFD_KIND_ALLOC = 1, /* memory allocated; weights are bytes */
+	PROFD_KIND_FREE = 2,  /* memory freed; weights are bytes */
+	PROFD_KIND_COUNT = 3,
+};
+
+/* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack). */
 struct profd_sample_key {
 	profd_u64 thread_id;
 	profd_u64 stack; /* hash of a stack record */
 	profd_u64 arg0;  /* first argument of the syscall, 0 without one */
 	profd_s32 sysno; /* -1 = not in a syscall */
-	profd_u8 reason; /* enum profd_reason */
-	profd_u8 pad[3];
+	profd_u8 reason; /* enum profd_reason; of waits only */
+	profd_u8 kind;   /* enum profd_kind */
+	profd_u8 pad[2];
 };
 
 struct profd_sample_value {
-	profd_u64 weight_ns; /* sum of the tick intervals in force */
-	profd_u64 count;     /* number of ticks */
+	profd_u64 weight; /* ns: sum of the tick intervals in force; bytes: what the events stand for */
+	profd_u64 count;  /* number of ticks or events */
+};
+
+/* A total that an allocator keeps of a thread, in that thread's memory: bytes allocated, or bytes
+ * freed, since the thread began. Every so many bytes the allocator pauses for an event; `total` is
+ * the counter as of the last event that was seen. All that is counted is cumulative.
+ */
+struct profd_heap_counter {
+	profd_u64 address; /* of the counter; 0 = no event yet */
+	profd_u64 base;    /* the counter as of the event before the first that was seen */
+	profd_u64 total;
+	profd_u64 seen;    /* bytes that the events which were seen stand for */
+	profd_u64 unseen;  /* bytes of events that nobody saw: what lies between two that were */
+	profd_u32 events;  /* seen */
+	profd_u32 gaps;
+	profd_u32 kind;    /* enum profd_kind */
+	profd_u32 module_id; /* that holds the allocator */
+};
+/* Two of an allocator; a process may hold two allocators. */
+#define PROFD_HEAP_COUNTERS 4
+
+/* The totals of a thread. */
+struct profd_heap {
+	struct profd_heap_counter counters[PROFD_HEAP_COUNTERS];
+};
+
+/* The totals of a thread at a drain, and when it exits. `total` is what the allocator's counter
+ * says at present, or where it cannot be read, said at the last event.
+ */
+struct profd_heap_record {
+	profd_u32 type;
+	profd_u32 exiting;
+	profd_u64 thread_id;
+	struct profd_heap_counter counters[PROFD_HEAP_COUNTERS];
+};
+
+/* Memory of walks at probes, in the threads' own context: so many at a time on each CPU. */
+#define PROFD_HEAP_WALKS_PER_CPU 2
+#define PROFD_HEAP_MAX_WALKS 1024
+
+/* A probe's cookie: the kind of place that it stands at | the module's id << 8. */
+enum profd_heap_place {
+	/* First instruction of jemalloc's te_event_trigger(tsd, ctx). */
+	PROFD_HEAP_JEMALLOC_EVENT = 1,
+};
+#define PROFD_HEAP_MODULE_SHIFT 8
+
+/* Cost of the heap's program: every run is timed. Per CPU. */
+struct profd_heap_cost {
+	profd_u64 events; /* runs in threads of targets */
+	profd_u64 walks;  /* of these, with a stack */
+	profd_u64 ns;     /* of the runs without a stack; without the way into the program and out */
+	profd_u64 walk_ns; /* of those with one */
 };
 
 /* What a visit of the tick found. */
@@ -327,6 +404,7 @@ PROFD_STATIC_ASSERT(sizeof(struct profd_rule) == 8, "rule size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 56, "heap counter size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==

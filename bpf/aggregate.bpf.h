@@ -1,4 +1,6 @@
-/* Counters of samples, in two epochs: the daemon changes which map is live, then drains the other. */
+/* Counters of samples, in two epochs: the daemon changes which map is live, then drains the other.
+ * A counter belongs to one thread, which is in one place at a time: no two programs add to it.
+ */
 #ifndef PROFD_BPF_AGGREGATE_BPF_H_
 #define PROFD_BPF_AGGREGATE_BPF_H_
 
@@ -23,31 +25,31 @@ struct counter_table counters_odd SEC(".maps") __weak;
  */
 profd_u32 live_epoch __weak;
 
-static __always_inline void count_in(void *table, struct profd_sample_key *key, u64 weight_ns)
+/* False when the table is full. */
+static __always_inline bool count_in(void *table, struct profd_sample_key *key, u64 weight)
 {
-	struct profd_sample_value fresh = { .weight_ns = weight_ns, .count = 1 };
+	struct profd_sample_value fresh = { .weight = weight, .count = 1 };
 	struct profd_sample_value *value = bpf_map_lookup_elem(table, key);
 
 	if (!value) {
 		if (!bpf_map_update_elem(table, key, &fresh, BPF_NOEXIST))
-			return;
+			return true;
 		value = bpf_map_lookup_elem(table, key);
 	}
-	if (!value) {
-		lose(PROFD_LOSS_COUNTERS_FULL, 1);
-		lose(PROFD_LOSS_COUNTERS_FULL_NS, weight_ns);
-		return;
-	}
-	value->weight_ns += weight_ns;
+	if (!value)
+		return false;
+	value->weight += weight;
 	value->count++;
+	return true;
 }
 
 static __always_inline void count_sample(struct profd_sample_key *key, u64 weight_ns)
 {
-	if (live_epoch)
-		count_in(&counters_odd, key, weight_ns);
-	else
-		count_in(&counters_even, key, weight_ns);
+	if (live_epoch ? count_in(&counters_odd, key, weight_ns)
+		       : count_in(&counters_even, key, weight_ns))
+		return;
+	lose(PROFD_LOSS_COUNTERS_FULL, 1);
+	lose(PROFD_LOSS_COUNTERS_FULL_NS, weight_ns);
 }
 
 #endif /* PROFD_BPF_AGGREGATE_BPF_H_ */

@@ -47,6 +47,7 @@ struct pt_regs {
 	unsigned long ip;
 	unsigned long sp;
 	unsigned long bp;
+	unsigned long si;
 	unsigned long di;
 	unsigned long orig_ax;
 };
@@ -142,6 +143,7 @@ struct task_struct {
 	unsigned long maj_flt;
 	char comm[16];
 	struct files_struct *files;
+	struct mm_struct *mm;
 	struct task_io_accounting ioac;
 	struct bpf_local_storage *bpf_storage;
 };

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Every executable mapping of a target, so that its rules are there before its first wait is seen. */
+/* Every executable mapping of a target, so that its rules are there before its first wait is seen,
+ * and it is known who runs which allocator.
+ */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "modules.bpf.h"
 #include "target.bpf.h"
+
+/* Tells the daemon that a process maps a module whose processes it asked for. */
+static __always_inline void announce_watched(struct task_struct *task, struct profd_module *module)
+{
+	struct profd_watched_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+
+	if (!record) {
+		lose(PROFD_LOSS_RING_FULL_EVENT, 1);
+		return;
+	}
+	record->type = PROFD_RECORD_WATCHED;
+	record->pid = visible_pid(task);
+	record->module_id = module->module_id;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
 
 SEC("iter/task_vma")
 int mappings(struct bpf_iter__task_vma *ctx)
@@ -14,6 +32,7 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	struct task_struct *task = ctx->task;
 	struct mapping mapping = {};
 	struct profd_thread *thread;
+	struct profd_module *module;
 
 	if (!task || !vma || task != task->group_leader || !(vma->vm_flags & VM_EXEC))
 		return 0;
@@ -21,8 +40,11 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	if (!thread || !thread->target_id)
 		return 0;
 	describe_mapping(vma, &mapping);
-	if (mapping.key.ino)
-		module_of(task, &mapping);
+	if (!mapping.key.ino)
+		return 0;
+	module = module_of(task, &mapping);
+	if (module && module->watched)
+		announce_watched(task, module);
 	return 0;
 }
 

@@ -56,6 +56,7 @@ struct walk {
 struct walker {
 	struct task_struct *task;
 	struct walk *walk;
+	struct known_mappings *known; /* WALK_OWN only */
 };
 
 static __always_inline u64 mix(u64 hash, u64 value)
@@ -76,22 +77,22 @@ static __always_inline bool still_waits(struct walker *walker)
 	return !walker->task->on_cpu && switches_of(walker->task) == walker->walk->switches;
 }
 
-static long on_stack_vma(struct task_struct *task, struct vm_area_struct *vma, u64 *usable)
+static long on_anonymous_vma(struct task_struct *task, struct vm_area_struct *vma, u64 *usable)
 {
 	*usable = !vma->vm_file && !(vma->vm_flags & VM_UFFD_MISSING);
 	return 0;
 }
 
 /* Memory whose pages come from a file or from another process could keep the reader waiting for
- * ever. Stacks are anonymous.
+ * ever. Stacks and heaps are anonymous. `busy`, if any, says that the map was locked.
  */
-static __always_inline bool may_read(struct walker *walker, u64 address)
+static __always_inline bool is_readable(struct task_struct *task, u64 address, u8 *busy)
 {
 	u64 usable = 0;
-	long error = bpf_find_vma(walker->task, address, on_stack_vma, &usable, 0);
+	long error = bpf_find_vma(task, address, on_anonymous_vma, &usable, 0);
 
-	if (error == -16 /* EBUSY */)
-		walker->walk->map_busy = 1;
+	if (busy && error == -16 /* EBUSY */)
+		*busy = 1;
 	return !error && usable;
 }
 
@@ -103,7 +104,7 @@ static __always_inline bool fill_window(struct walker *walker, u64 start)
 
 	barrier_var(size);
 	walk->window_size = 0;
-	if (size > STACK_PAGE || !may_read(walker, start) ||
+	if (size > STACK_PAGE || !is_readable(walker->task, start, &walk->map_busy) ||
 	    bpf_copy_from_user_task(walk->window, size, (void *)start, walker->task, 0))
 		return false;
 	walk->window_start = start;
@@ -142,6 +143,70 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
+static __always_inline u64 address_space(struct task_struct *task)
+{
+	return (u64)task->mm;
+}
+
+/* Looks an address up in what is known from before: the memory map is locked. */
+static __always_inline bool recall_mapping(struct walker *walker, u64 address)
+{
+	struct known_mappings *known = walker->known;
+	struct walk *walk = walker->walk;
+
+	if (!known || known->mm != address_space(walker->task))
+		return false;
+#pragma unroll
+	for (int i = 0; i < KNOWN_MAPPINGS; i++) {
+		struct known_mapping *mapping = &known->entries[i];
+
+		if (address < mapping->start || address >= mapping->end)
+			continue;
+		walk->map_start = mapping->start;
+		walk->map_end = mapping->end;
+		walk->map_offset = mapping->file_offset;
+		walk->map_module = mapping->module_id;
+		walk->map_state = mapping->state;
+		walk->map_rows = mapping->rows;
+		return true;
+	}
+	return false;
+}
+
+/* Keeps the mapping that was just found, unless it is kept. */
+static __always_inline void remember_mapping(struct walker *walker)
+{
+	struct known_mappings *known = walker->known;
+	struct walk *walk = walker->walk;
+	struct known_mapping *mapping;
+	u32 next;
+
+	if (!known || walk->map_state == PROFD_MODULE_PENDING)
+		return;
+	if (known->mm != address_space(walker->task)) {
+		__builtin_memset(known, 0, sizeof(*known));
+		known->mm = address_space(walker->task);
+	}
+#pragma unroll
+	for (int i = 0; i < KNOWN_MAPPINGS; i++) {
+		if (known->entries[i].start == walk->map_start &&
+		    known->entries[i].end == walk->map_end &&
+		    known->entries[i].module_id == walk->map_module)
+			return;
+	}
+	next = known->next;
+	barrier_var(next);
+	next &= KNOWN_MAPPINGS - 1;
+	known->next = next + 1;
+	mapping = &known->entries[next];
+	mapping->start = walk->map_start;
+	mapping->end = walk->map_end;
+	mapping->file_offset = walk->map_offset;
+	mapping->module_id = walk->map_module;
+	mapping->state = walk->map_state;
+	mapping->rows = walk->map_rows;
+}
+
 /* Finds the mapping of an address. False ends the walk, with a result. */
 static __always_inline bool locate(struct walker *walker, u64 address)
 {
@@ -153,6 +218,8 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	if (address >= walk->map_start && address < walk->map_end)
 		return true;
 	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	if (error == -16 /* EBUSY */ && recall_mapping(walker, address))
+		return true;
 	if (error) {
 		walk->result = error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY
 							   : PROFD_WALK_NOT_MAPPED;
@@ -172,6 +239,7 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 			walk->map_rows = module->rows;
 		}
 	}
+	remember_mapping(walker);
 	return true;
 }
 
@@ -276,16 +344,20 @@ static __always_inline bool step_by_rule(struct walker *walker, u32 rule, enum w
 	return true;
 }
 
-/* One frame: name it, then step to its caller. 1 ends the walk. */
-static __always_inline long walk_frame(struct walker *walker, enum walk_from from)
+/* Inside the instruction that a frame is at: not the one after a call. */
+static __always_inline u64 address_of(struct walk *walk)
+{
+	return walk->exact ? walk->pc : walk->pc - 1;
+}
+
+/* Finds where the present frame lies and appends it. False ends the walk, with a result. */
+static __always_inline bool name_frame(struct walker *walker)
 {
 	struct walk *walk = walker->walk;
-	u64 address = walk->exact ? walk->pc : walk->pc - 1;
 	u64 frame;
-	u32 rule, kind;
 
-	if (!locate(walker, address))
-		return 1;
+	if (!locate(walker, address_of(walk)))
+		return false;
 	frame = walk->pc;
 	if (walk->map_module)
 		frame = walk->pc - walk->map_start + walk->map_offset;
@@ -293,18 +365,29 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 		((u64)walk->map_module << PROFD_FRAME_MODULE_SHIFT);
 	if (walk->frames >= PROFD_MAX_FRAMES) {
 		walk->result = PROFD_WALK_TOO_DEEP;
-		return 1;
+		return false;
 	}
 	walk->record.frames[walk->frames & (PROFD_MAX_FRAMES - 1)] = frame;
 	walk->frames++;
 	walk->hash = mix(walk->hash, frame);
+	return true;
+}
+
+/* One frame: name it, then step to its caller. 1 ends the walk. */
+static __always_inline long walk_frame(struct walker *walker, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u32 rule, kind;
+
+	if (!name_frame(walker))
+		return 1;
 	if (walk->map_state == PROFD_MODULE_PENDING) {
 		walk->result = PROFD_WALK_RULES_PENDING;
 		return 1;
 	}
 	rule = PROFD_RULE_NONE;
 	if (walk->map_state == PROFD_MODULE_READY)
-		rule = recall_rule(walk, address - walk->map_start + walk->map_offset);
+		rule = recall_rule(walk, address_of(walk) - walk->map_start + walk->map_offset);
 	kind = PROFD_RULE_KIND(rule);
 	if (kind == PROFD_RULE_END) {
 		walk->result = PROFD_WALK_COMPLETE;
@@ -317,9 +400,45 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 	return !step_by_rule(walker, rule, from);
 }
 
+static long walk_frame_own(u32 index, void *walker)
+{
+	return walk_frame(walker, WALK_OWN);
+}
+
 static long walk_frame_outside(u32 index, void *walker)
 {
 	return walk_frame(walker, WALK_OUTSIDE);
+}
+
+static __always_inline void begin_walk(struct walk *walk, u64 pc, u64 sp, u64 fp)
+{
+	walk->pc = pc;
+	walk->sp = sp;
+	walk->fp = fp;
+	walk->bottom = sp & ~7ULL;
+	walk->map_start = 0;
+	walk->map_end = 0;
+	walk->exact = 1;
+	walk->result = PROFD_WALK_TOO_DEEP;
+}
+
+/* Walks the stack of the current thread, which is at the first instruction of a function: its
+ * caller is at the top of the stack, whatever rules there are. Else as below.
+ */
+static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 fp)
+{
+	struct walk *walk = walker->walk;
+
+	begin_walk(walk, pc, sp, fp);
+	if (!name_frame(walker))
+		return;
+	if (!read_stack(walker, sp, &walk->pc, WALK_OWN)) {
+		walk->result = PROFD_WALK_UNREADABLE;
+		return;
+	}
+	walk->sp += 8;
+	walk->exact = 0;
+	bpf_loop(PROFD_MAX_USER_FRAMES - 1, walk_frame_own, walker, 0);
 }
 
 /* Walks from the given registers. Frames are appended to walk->record after walk->frames;
@@ -329,14 +448,7 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 {
 	struct walk *walk = walker->walk;
 
-	walk->pc = pc;
-	walk->sp = sp;
-	walk->fp = fp;
-	walk->bottom = sp & ~7ULL;
-	walk->map_start = 0;
-	walk->map_end = 0;
-	walk->exact = 1;
-	walk->result = PROFD_WALK_TOO_DEEP;
+	begin_walk(walk, pc, sp, fp);
 	/* The stack's page first: a thread that runs after it was read does no harm, unless the walk
 	 * needs more than it.
 	 */

@@ -13,6 +13,7 @@
 #include "client/commands/fetch.h"
 #include "client/commands/status.h"
 #include "client/connection.h"
+#include "client/kind.h"
 #include "client/reason.h"
 #include "client/text.h"
 #include "daemon/base/clock.h"
@@ -25,13 +26,15 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
-constexpr char kAbout[] = "Asks profd where the time of a process went while it was not running.";
+constexpr char kAbout[] =
+    "Asks profd where the time of a process went while it was not running, and what it allocated.";
 constexpr char kExamples[] =
     "Examples:\n"
     "  profctl fetch                          the last minute: a flame graph and a summary\n"
     "  profctl fetch --since 5m --thread '^tokio' --reason lock,disk\n"
     "  profctl fetch --from 2026-01-31T13:05:00Z --to 2026-01-31T13:06:00Z\n"
     "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
+    "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
     "  profctl fetch -o wait.json             everything, for a program\n"
     "  profctl status                         is it running, what is missing, what does it cost\n"
     "\n"
@@ -42,7 +45,11 @@ std::string FetchNotes() {
       "Without -o and --format a flame graph is written to the current directory, named after\n"
       "process and time, and a summary is printed. Waits that are only idleness (poll, sleep,\n"
       "parked workers) are folded away unless --idle is given; the summary says how much.\n"
-      "\nReasons, the last frame of every stack:\n";
+      "\nKinds of profile:\n";
+  for (const KindInfo& info : AllKinds()) {
+    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
+  }
+  notes += "\nReasons, the last frame of every stack of an offcpu profile:\n";
   for (const ReasonInfo& info : AllReasons()) {
     absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
   }
@@ -52,7 +59,8 @@ std::string FetchNotes() {
 // What was typed, before it is checked.
 struct Typed {
   std::string server = kDefaultServer;
-  std::string since, from, to, thread, output, format, by = "name", status_format = "text";
+  std::string since, from, to, thread, output, format;
+  std::string kind = "offcpu", by = "name", status_format = "text";
   std::vector<std::string> targets, reasons;
   bool idle = false;
 };
@@ -113,12 +121,32 @@ absl::Status ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status ReadKind(const Typed& typed, profd::v1::FetchRequest& request) {
+  const std::optional<ProfileKind> kind = ParseKind(typed.kind);
+  if (!kind) {
+    std::string known;
+    for (const KindInfo& info : AllKinds()) {
+      absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(info.name));
+    }
+    return Wrong("--kind", absl::StrCat("'", CleanName(typed.kind),
+                                        "' is not a kind of profile; there are ", known));
+  }
+  if (DescribeKind(*kind).unit == Unit::kBytes) {
+    const std::string drop = absl::StrCat("; drop it, or --kind ", typed.kind);
+    if (!typed.reasons.empty()) return Wrong("--reason", "only waits have reasons" + drop);
+    if (typed.idle) return Wrong("--idle", "only waits are idle" + drop);
+  }
+  request.set_kind(*kind);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
   options.show_idle = typed.idle;
   options.output = typed.output;
   RETURN_IF_ERROR(ReadWindow(typed, options.request));
+  RETURN_IF_ERROR(ReadKind(typed, options.request));
   RETURN_IF_ERROR(ReadReasons(typed, options.request));
   for (const std::string& target : typed.targets) {
     if (target.empty()) return Wrong("--target", "is empty; give a PID or a regular expression");
@@ -167,6 +195,9 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
 
   CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
+  fetch->add_option("--kind", typed.kind, "What to show: time not running, or bytes of memory")
+      ->type_name("offcpu|alloc|free")
+      ->capture_default_str();
   fetch
       ->add_option("--since", typed.since,
                    "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
@@ -180,18 +211,18 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
       ->type_name("PID|REGEX")
       ->allow_extra_args(false);
   fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
-  fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons")
+  fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
       ->type_name("R[,R...]")
       ->delimiter(',')
       ->allow_extra_args(false);
-  fetch->add_flag("--idle", typed.idle, "Show idle waits too");
+  fetch->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
   fetch
       ->add_option("--by", typed.by,
                    "Flame graph: one base for threads of one name, or one for each thread")
       ->type_name("name|thread")
       ->capture_default_str();
   fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  fetch->add_option("--format", typed.format, "svg, folded (one line a stack, ns) or json")
+  fetch->add_option("--format", typed.format, "svg, folded (one line a stack, ns or bytes) or json")
       ->type_name("FORMAT");
 
   CLI::App* status = app.add_subcommand("status", "Show what profd watches, lacks, loses, costs");

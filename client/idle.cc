@@ -267,7 +267,8 @@ std::string FunctionPath(std::string_view function) {
   return path;
 }
 
-IdleRule::IdleRule(const Profile& profile) {
+IdleRule::IdleRule(const Profile& profile) : waits_(profile.unit == Unit::kNanoseconds) {
+  if (!waits_) return;
   std::vector<FrameRole> roles;
   roles.reserve(profile.frames.size());
   for (const profd::v1::Frame& frame : profile.frames) roles.push_back(RoleOf(frame));
@@ -276,6 +277,7 @@ IdleRule::IdleRule(const Profile& profile) {
 }
 
 std::string_view IdleRule::Group(const Sample& sample) const {
+  if (!waits_) return {};
   if (sample.reason == profd::v1::REASON_POLL) return kPollGroup;
   if (sample.reason == profd::v1::REASON_SLEEP) return kSleepGroup;
   if (sample.stack == kUnsampled) return {};

@@ -18,7 +18,8 @@ std::string FunctionPath(std::string_view function);
 // Decides per sample. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or
 // something unnamed are idle when the frame that asked for the wait, the first one outside libc and
 // the primitives of a runtime, is one that parks a thread without work. A frame of contention
-// anywhere in the stack means the thread wants to go on, and wins.
+// anywhere in the stack means the thread wants to go on, and wins. Only waits can be idle: in a
+// profile of bytes nothing is.
 class IdleRule {
  public:
   explicit IdleRule(const Profile& profile);
@@ -28,6 +29,7 @@ class IdleRule {
   std::string_view Group(const Sample& sample) const;
 
  private:
+  const bool waits_;                           // the profile is one of waits
   std::vector<std::string_view> stack_group_;  // by stack, for the reasons that need a look
 };
 

@@ -14,8 +14,8 @@ namespace profctl {
 namespace {
 
 constexpr uint64_t kMaxAnswerBytes = uint64_t{1} << 30;
-// The sum of any column of times stays below this (146 years), so it cannot overflow.
-constexpr int64_t kMaxTotalNs = int64_t{1} << 62;
+// The sum of any column stays below this (146 years, 4 EiB), so it cannot overflow.
+constexpr int64_t kMaxTotal = int64_t{1} << 62;
 
 absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("the answer is damaged (",
@@ -37,10 +37,7 @@ absl::Status ProfileBuilder::Add(const profd::v1::FetchResponse& part) {
   }
   switch (part.part_case()) {
     case profd::v1::FetchResponse::kHeader:
-      if (header_seen_) return Damaged("two headers");
-      header_seen_ = true;
-      profile_.header = part.header();
-      return absl::OkStatus();
+      return AddHeader(part.header());
     case profd::v1::FetchResponse::kDictionary:
       return AddDictionary(part.dictionary());
     case profd::v1::FetchResponse::kThreads:
@@ -67,12 +64,38 @@ absl::StatusOr<Profile> ProfileBuilder::Finish() {
   return std::move(profile_);
 }
 
-absl::Status ProfileBuilder::CountTime(Column column, int64_t ns) {
-  int64_t& total_ns = totals_ns_[column];
+absl::Status ProfileBuilder::Count(Column column, int64_t amount) {
+  int64_t& total = totals_[column];
   // Before the addition, so that it cannot overflow.
-  const int64_t magnitude = ns < 0 ? -(ns + 1) : ns;
-  if (magnitude > kMaxTotalNs - total_ns) return Damaged("impossible times");
-  total_ns += magnitude;
+  const int64_t magnitude = amount < 0 ? -(amount + 1) : amount;
+  if (magnitude > kMaxTotal - total) return Damaged("impossible times or sizes");
+  total += magnitude;
+  return absl::OkStatus();
+}
+
+absl::Status ProfileBuilder::CountHeap(profd::v1::HeapTotal& total) {
+  RETURN_IF_ERROR(Count(kHeapBytes, total.bytes()));
+  RETURN_IF_ERROR(Count(kHeapWeight, total.weight_bytes()));
+  RETURN_IF_ERROR(Count(kHeapUnseen, total.unseen_bytes()));
+  total.set_bytes(std::max<int64_t>(total.bytes(), 0));
+  total.set_weight_bytes(std::max<int64_t>(total.weight_bytes(), 0));
+  total.set_unseen_bytes(std::max<int64_t>(total.unseen_bytes(), 0));
+  return absl::OkStatus();
+}
+
+absl::Status ProfileBuilder::AddHeader(const profd::v1::Header& header) {
+  if (header_seen_) return Damaged("two headers");
+  header_seen_ = true;
+  // A daemon that knows no kinds answers with its only one, and does not say so.
+  const ProfileKind kind = header.kind() == profd::v1::PROFILE_KIND_UNSPECIFIED
+                               ? profd::v1::PROFILE_KIND_OFFCPU
+                               : header.kind();
+  if (kind != asked_.kind) {
+    if (asked_.unit != Unit::kBytes) return Damaged("it is not of the kind that was asked for");
+    return absl::UnimplementedError("this profd does not know profiles of allocations; update it");
+  }
+  profile_.header = header;
+  profile_.unit = asked_.unit;
   return absl::OkStatus();
 }
 
@@ -108,15 +131,18 @@ absl::Status ProfileBuilder::AddThreads(const profd::v1::ThreadBatch& batch) {
     if (thread.id() == 0 || !thread_index_.emplace(thread.id(), index).second) {
       return Damaged("a thread's id is zero or used twice");
     }
-    RETURN_IF_ERROR(CountTime(kWall, thread.wall_ns()));
-    RETURN_IF_ERROR(CountTime(kOnCpu, thread.on_cpu_ns()));
-    RETURN_IF_ERROR(CountTime(kEstimated, thread.estimated_ns()));
-    RETURN_IF_ERROR(CountTime(kBooks, thread.books_on_cpu_ns()));
-    RETURN_IF_ERROR(CountTime(kBooks, thread.books_runqueue_ns()));
+    RETURN_IF_ERROR(Count(kWall, thread.wall_ns()));
+    RETURN_IF_ERROR(Count(kOnCpu, thread.on_cpu_ns()));
+    RETURN_IF_ERROR(Count(kEstimated, thread.estimated_ns()));
+    RETURN_IF_ERROR(Count(kBooks, thread.books_on_cpu_ns()));
+    RETURN_IF_ERROR(Count(kBooks, thread.books_runqueue_ns()));
     for (const profd::v1::ReasonTotal& total : thread.off()) {
-      RETURN_IF_ERROR(CountTime(kOff, total.time_ns()));
+      RETURN_IF_ERROR(Count(kOff, total.time_ns()));
     }
     profile_.threads.push_back(thread);
+    if (thread.has_heap()) {
+      RETURN_IF_ERROR(CountHeap(*profile_.threads.back().mutable_heap()));
+    }
   }
   return absl::OkStatus();
 }
@@ -132,16 +158,28 @@ absl::Status ProfileBuilder::AddSamples(const profd::v1::SampleBatch& batch) {
       if (stack == stack_index_.end()) return Damaged("a sample refers to an unknown stack");
       sample.stack = stack->second;
     }
-    RETURN_IF_ERROR(CountTime(kTime, sent.time_ns()));
-    RETURN_IF_ERROR(CountTime(kError, sent.error_ns()));
-    RETURN_IF_ERROR(CountTime(kWeight, sent.weight_ns()));
-    sample.reason = DescribeReason(sent.reason()).reason;
-    sample.syscall = sent.syscall();
-    sample.argument = sent.argument();
-    sample.time_ns = std::max<int64_t>(sent.time_ns(), 0);
-    sample.error_ns = std::max<int64_t>(sent.error_ns(), 0);
-    sample.weight_ns = sent.weight_ns();
-    sample.ticks = sent.ticks();
+    switch (profile_.unit) {
+      case Unit::kNanoseconds:
+        sample.reason = DescribeReason(sent.reason()).reason;
+        sample.syscall = sent.syscall();
+        sample.argument = sent.argument();
+        sample.value = sent.time_ns();
+        sample.error = sent.error_ns();
+        sample.weight = sent.weight_ns();
+        sample.count = sent.ticks();
+        break;
+      case Unit::kBytes:
+        sample.value = sent.bytes();
+        sample.error = sent.error_bytes();
+        sample.weight = sent.weight_bytes();
+        sample.count = sent.events();
+        break;
+    }
+    RETURN_IF_ERROR(Count(kValue, sample.value));
+    RETURN_IF_ERROR(Count(kError, sample.error));
+    RETURN_IF_ERROR(Count(kWeight, sample.weight));
+    sample.value = std::max<int64_t>(sample.value, 0);
+    sample.error = std::max<int64_t>(sample.error, 0);
     profile_.samples.push_back(sample);
   }
   return absl::OkStatus();
@@ -210,6 +248,30 @@ int64_t WindowNs(const Profile& profile) {
   const int64_t begin = profile.header.begin_ns();
   const int64_t end = profile.header.end_ns();
   return begin >= 0 && end > begin ? end - begin : 0;
+}
+
+bool HasSamples(const Profile& profile) {
+  if (profile.unit == Unit::kNanoseconds) return profile.trailer.samples() > 0;
+  return std::any_of(profile.samples.begin(), profile.samples.end(),
+                     [](const Sample& sample) { return sample.count > 0; });
+}
+
+void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum) {
+  sum.set_bytes(sum.bytes() + heap.bytes());
+  sum.set_events(sum.events() + heap.events());
+  sum.set_weight_bytes(sum.weight_bytes() + heap.weight_bytes());
+  sum.set_gaps(sum.gaps() + heap.gaps());
+  sum.set_unseen_bytes(sum.unseen_bytes() + heap.unseen_bytes());
+}
+
+std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile) {
+  std::optional<profd::v1::HeapTotal> sum;
+  for (const profd::v1::Thread& thread : profile.threads) {
+    if (!thread.has_heap()) continue;
+    if (!sum) sum.emplace();
+    AddHeap(thread.heap(), *sum);
+  }
+  return sum;
 }
 
 }  // namespace profctl

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,12 +13,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/kind.h"
 #include "client/reason.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
 
-// Stack of a sample whose time no tick saw.
+// Stack of a sample whose time no tick saw, or whose bytes no event.
 inline constexpr uint32_t kUnsampled = std::numeric_limits<uint32_t>::max();
 
 struct Stack {
@@ -28,16 +30,19 @@ struct Stack {
 struct Sample {
   uint32_t thread = 0;          // index into Profile::threads
   uint32_t stack = kUnsampled;  // index into Profile::stacks, or kUnsampled
-  Reason reason = profd::v1::REASON_OTHER;
+  // Off-CPU only; UNSPECIFIED in profiles of bytes.
+  Reason reason = profd::v1::REASON_UNSPECIFIED;
   int32_t syscall = -1;
   uint64_t argument = 0;
-  int64_t time_ns = 0;   // never negative
-  int64_t error_ns = 0;  // standard error of time_ns, never negative
-  int64_t weight_ns = 0;
-  uint64_t ticks = 0;
+  // In the unit of the profile.
+  int64_t value = 0;   // never negative
+  int64_t error = 0;   // standard error of value, never negative
+  int64_t weight = 0;  // raw
+  uint64_t count = 0;  // ticks, or events of the allocator
 };
 
 struct Profile {
+  Unit unit = Unit::kNanoseconds;  // by header.kind
   profd::v1::Header header;
   std::vector<profd::v1::Frame> frames;
   std::vector<Stack> stacks;
@@ -47,28 +52,50 @@ struct Profile {
 };
 
 // Builds a Profile from the parts of a stream and refuses what does not fit together, so that the
-// renderers can trust every index and every sum of times.
+// renderers can trust every index and every sum of times and bytes. No heap total of a thread is
+// negative.
 class ProfileBuilder {
  public:
+  // `asked`: the kind that was asked for.
+  explicit ProfileBuilder(ProfileKind asked) : asked_(DescribeKind(asked)) {}
+
   // Takes the next part. DataLoss when the stream breaks the protocol, ResourceExhausted when the
-  // answer is larger than a client should hold.
+  // answer is larger than a client should hold, Unimplemented when it is not of the kind that was
+  // asked for because the daemon does not know it.
   absl::Status Add(const profd::v1::FetchResponse& part);
   // The profile; DataLoss ("answer incomplete") when no trailer came. The builder is spent.
   absl::StatusOr<Profile> Finish();
 
  private:
+  absl::Status AddHeader(const profd::v1::Header& header);
   absl::Status AddDictionary(const profd::v1::Dictionary& dictionary);
   absl::Status AddThreads(const profd::v1::ThreadBatch& batch);
   absl::Status AddSamples(const profd::v1::SampleBatch& batch);
   // What is summed over an answer; each sum has its own bound.
-  enum Column { kWall, kOnCpu, kOff, kEstimated, kBooks, kTime, kError, kWeight, kColumns };
-  absl::Status CountTime(Column column, int64_t ns);
+  enum Column {
+    kWall,
+    kOnCpu,
+    kOff,
+    kEstimated,
+    kBooks,
+    kHeapBytes,
+    kHeapWeight,
+    kHeapUnseen,
+    kValue,
+    kError,
+    kWeight,
+    kColumns
+  };
+  absl::Status Count(Column column, int64_t amount);
+  // Counts what is in it, and makes 0 of what is negative.
+  absl::Status CountHeap(profd::v1::HeapTotal& total);
 
+  const KindInfo& asked_;
   Profile profile_;
   bool header_seen_ = false;
   bool trailer_seen_ = false;
   uint64_t bytes_ = 0;
-  std::array<int64_t, kColumns> totals_ns_{};
+  std::array<int64_t, kColumns> totals_{};
   absl::flat_hash_map<uint32_t, uint32_t> frame_index_;
   absl::flat_hash_map<uint32_t, uint32_t> stack_index_;
   absl::flat_hash_map<uint32_t, uint32_t> thread_index_;
@@ -91,6 +118,15 @@ std::string DescribeProcesses(const Profile& profile);
 
 // Length of the window really covered, ns; never negative.
 int64_t WindowNs(const Profile& profile);
+
+// A tick saw a thread off-CPU, or a probe an event of an allocator.
+bool HasSamples(const Profile& profile);
+
+// Adds the totals of one thread, as a ProfileBuilder leaves them, to those of others.
+void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum);
+
+// What the threads of the profile allocated or freed together; none where nothing is known of any.
+std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile);
 
 }  // namespace profctl
 

@@ -18,18 +18,18 @@ View MakeView(const Profile& profile, bool show_idle) {
   const IdleRule rule(profile);
   std::map<std::string_view, Group> groups;
   for (const Sample& sample : profile.samples) {
-    if (sample.time_ns <= 0) continue;
+    if (sample.value <= 0) continue;
     const std::string_view name = rule.Group(sample);
     if (!name.empty()) {
       Group& group = groups[name];
-      group.time_ns += sample.time_ns;
+      group.time_ns += sample.value;
       group.threads.insert(sample.thread);
-      view.idle_ns += sample.time_ns;
-      view.thread_idle_ns[sample.thread] += sample.time_ns;
+      view.idle_ns += sample.value;
+      view.thread_idle_ns[sample.thread] += sample.value;
       if (!show_idle) continue;
     }
     view.shown.push_back(&sample);
-    view.shown_ns += sample.time_ns;
+    view.shown_value += sample.value;
   }
   for (const auto& [name, group] : groups) {
     view.idle.push_back({name, group.time_ns, static_cast<uint32_t>(group.threads.size())});

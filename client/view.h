@@ -1,4 +1,4 @@
-// What of a profile is shown: samples with time, idle waits folded away or not.
+// What of a profile is shown: samples with a value, idle waits folded away or not.
 #ifndef PROFD_CLIENT_VIEW_H_
 #define PROFD_CLIENT_VIEW_H_
 
@@ -20,9 +20,9 @@ struct IdleGroup {
 
 struct View {
   const Profile* profile = nullptr;  // not owned, outlives the view
-  std::vector<const Sample*> shown;  // each with time above 0
-  int64_t shown_ns = 0;
-  // Idle waits, the largest group first. Folded away, unless `idle_shown`.
+  std::vector<const Sample*> shown;  // each with a value above 0
+  int64_t shown_value = 0;           // their sum, in the unit of the profile
+  // Idle waits, the largest group first. Folded away, unless `idle_shown`. Off-CPU only.
   std::vector<IdleGroup> idle;
   int64_t idle_ns = 0;
   bool idle_shown = false;

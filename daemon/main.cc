@@ -64,6 +64,7 @@ int Main(int argc, char** argv) {
   collecting.books = options.books;
   collecting.per_switch = options.per_switch;
   collecting.tick = options.tick;
+  collecting.heap = options.heap;
   collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
   collecting.missing = MissingFeatures();
 
@@ -72,6 +73,8 @@ int Main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGUSR1);
+  sigaddset(&signals, SIGUSR2);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   RaiseFileLimit();
@@ -93,7 +96,10 @@ int Main(int argc, char** argv) {
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
   std::fprintf(stderr, "profd: ready\n");
   int received = 0;
-  sigwait(&signals, &received);
+  while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
+    const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);
+    if (!status.ok()) spdlog::error("pause or resume: {}", std::string(status.message()));
+  }
   spdlog::info("stopping on signal {}", received);
   (*server)->Shutdown();
   return 0;

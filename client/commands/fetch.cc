@@ -30,7 +30,7 @@ absl::StatusOr<Profile> Receive(const FetchOptions& options) {
   grpc::ClientContext context;
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, options.request);
-  ProfileBuilder builder;
+  ProfileBuilder builder(options.request.kind());
   profd::v1::FetchResponse part;
   absl::Status status;
   while (status.ok() && reader->Read(&part)) status = builder.Add(part);
@@ -62,7 +62,8 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   return text;
 }
 
-// "profd-reth-1234-20260131T130509Z"; several processes are counted instead of numbered.
+// "profd-reth-1234-20260131T130509Z"; several processes are counted instead of numbered, and a
+// kind that is not the default one is named: "profd-reth-1234-alloc-20260131T130509Z".
 std::string FileStem(const Profile& profile) {
   std::set<int32_t> pids;
   std::set<std::string> names;
@@ -76,6 +77,8 @@ std::string FileStem(const Profile& profile) {
   } else {
     absl::StrAppend(&name, "-", pids.size(), "procs");
   }
+  const KindInfo& kind = DescribeKind(profile.header.kind());
+  if (kind.unit == Unit::kBytes) absl::StrAppend(&name, "-", std::string(kind.name));
   return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.header.end_ns()));
 }
 

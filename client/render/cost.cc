@@ -19,6 +19,10 @@ std::string Share(double ns, int64_t duration_ns) {
   return FormatFineShare(ns, static_cast<double>(duration_ns));
 }
 
+std::string Each(double ns, uint64_t count) {
+  return FormatDuration(std::llround(std::clamp(ns / static_cast<double>(count), -kMost, kMost)));
+}
+
 }  // namespace
 
 std::string FormatPerSecond(int64_t ns, int64_t duration_ns) {
@@ -54,14 +58,20 @@ std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns)
 }
 
 std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, bool always_on) {
-  std::string text = absl::StrCat(Share(static_cast<double>(cost.in_path_ns()), duration_ns),
-                                  " of one CPU (", FormatPerSecond(cost.in_path_ns(), duration_ns),
+  const auto whole = static_cast<double>(cost.in_path_ns());
+  const auto heap = static_cast<double>(cost.heap_in_path_ns());
+  std::string text = absl::StrCat(Share(whole, duration_ns), " of one CPU (",
+                                  FormatPerSecond(cost.in_path_ns(), duration_ns),
                                   "): ", FormatCount(cost.switches()), " switches");
   if (cost.switches() > 0) {
-    const double each =
-        static_cast<double>(cost.in_path_ns()) / static_cast<double>(cost.switches());
-    absl::StrAppend(&text, ", ", FormatDuration(std::llround(each)), " each on average",
-                    always_on ? "" : ", shed or not");
+    // The parts are read apart, and one may be ahead of the whole by a little.
+    absl::StrAppend(&text, ", ", Each(std::max(whole - heap, 0.0), cost.switches()),
+                    " each on average", always_on ? "" : ", shed or not");
+  }
+  if (cost.heap_events() > 0) {
+    absl::StrAppend(&text, "; allocations ", Share(heap, duration_ns), ", ",
+                    FormatCount(cost.heap_events()), " events, ", Each(heap, cost.heap_events()),
+                    " each on average");
   }
   return text;
 }

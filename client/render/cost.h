@@ -13,8 +13,9 @@ namespace profctl {
 // `duration_ns` is what the cost was measured over.
 std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns);
 
-// The time in the path of the targets, and what that is for a switch. `always_on`: no switches are
-// among them that cost nothing since the layer was off.
+// The time in the path of the targets, and what that is for a switch and, where there were any, for
+// an event of an allocator. `always_on`: no switches are among them that cost nothing since the
+// layer was off.
 std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, bool always_on);
 
 // `ns` of cost as what a second of `duration_ns` took: "640 us/s"; "-" without a duration.

@@ -67,6 +67,7 @@ class Builder {
         Charge(node, sample);
       }
     }
+    if (profile_.unit != Unit::kNanoseconds) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     node = Child(node, Intern(reason, NodeKind::kReason, ""));
@@ -127,8 +128,8 @@ class Builder {
   }
 
   void Charge(uint32_t node, const Sample& sample) {
-    const auto error = static_cast<double>(sample.error_ns);
-    nodes_[node].time_ns += sample.time_ns;
+    const auto error = static_cast<double>(sample.error);
+    nodes_[node].value += sample.value;
     nodes_[node].variance += error * error;
   }
 

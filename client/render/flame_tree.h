@@ -21,19 +21,20 @@ struct FlameNode {
   std::string name;    // clean
   std::string module;  // clean, may be empty
   NodeKind kind = NodeKind::kBase;
-  int64_t time_ns = 0;
-  double variance = 0;             // of time_ns, ns²
+  int64_t value = 0;               // in the unit of the profile
+  double variance = 0;             // of value
   uint32_t threads = 0;            // distinct threads; only counted for base nodes
   std::vector<uint32_t> children;  // indexes, by name
 };
 
 struct FlameTree {
-  // nodes[0] is the root, "all"; a node's time is the sum of its children's, or of its samples'.
+  // nodes[0] is the root, "all"; a node's value is the sum of its children's and of the samples
+  // that end in it.
   std::vector<FlameNode> nodes;
 };
 
 // Levels from the root: process (when several names are in the profile), thread group, frames from
-// the outermost, reason.
+// the outermost, and in a profile of waits the reason.
 FlameTree BuildFlameTree(const View& view, Grouping grouping);
 
 }  // namespace profctl

@@ -59,17 +59,7 @@
     return share > 0 && share < 0.05 ? '<0.1%' : share.toFixed(1) + '%';
   }
 
-  function duration(ns) {
-    const units = [[1e9, ' s'], [1e6, ' ms'], [1e3, ' us']];
-    for (const [size, unit] of units) {
-      if (ns >= size * 0.9995 || unit === ' us' && ns >= 1e3) {
-        const value = ns / size;
-        return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0) + unit;
-      }
-    }
-    return ns.toFixed(0) + ' ns';
-  }
-
+@FORMAT_FUNCTION@
   function label(frame) {
     const columns = Math.floor((frame.width - 2 * textMargin) / characterWidth);
     if (columns < 3) return '';
@@ -130,7 +120,7 @@
     clearButton.disabled = query === null;
     matched.textContent = query === null ? '' :
         count === 0 ? 'no match' :
-        'matched ' + percent(time, span(zoomed)) + ' (' + duration(time) + ')';
+        'matched ' + percent(time, span(zoomed)) + ' (' + @FORMAT@(time) + ')';
   }
 
   function search(pattern) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "client/render/flamegraph_assets.h"
 #include "client/render/gaps.h"
+#include "client/render/heap.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -36,7 +38,7 @@ struct Palette {
   int hue, hue_step, saturation, lightness, lightness_step;
 };
 
-constexpr std::array<Palette, 7> kPalettes = {{
+constexpr std::array<Palette, 7> kWaitPalettes = {{
     {NodeKind::kApplication, 'a', "application", 122, 5, 42, 68, 1},
     {NodeKind::kRuntime, 'u', "runtime", 198, 4, 58, 71, 1},
     {NodeKind::kLibc, 'l', "libc", 50, 1, 76, 66, 1},
@@ -46,11 +48,32 @@ constexpr std::array<Palette, 7> kPalettes = {{
     {NodeKind::kBase, 'b', "process, thread", 220, 0, 8, 76, 1},
 }};
 
-const Palette& PaletteOf(NodeKind kind) {
-  for (const Palette& palette : kPalettes) {
+// Greens for memory, told apart by hue and by lightness.
+constexpr std::array<Palette, 6> kMemoryPalettes = {{
+    {NodeKind::kApplication, 'a', "application", 128, 3, 44, 60, 1},
+    {NodeKind::kRuntime, 'u', "runtime", 162, 2, 46, 76, 1},
+    {NodeKind::kLibc, 'l', "libc", 84, 1, 58, 72, 1},
+    {NodeKind::kKernel, 'k', "kernel", 62, 1, 44, 60, 1},
+    {NodeKind::kSynthetic, 's', "not known", 268, 3, 38, 79, 1},
+    {NodeKind::kBase, 'b', "process, thread", 150, 0, 6, 78, 1},
+}};
+
+std::span<const Palette> PalettesOf(Unit unit) {
+  switch (unit) {
+    case Unit::kNanoseconds:
+      return kWaitPalettes;
+    case Unit::kBytes:
+      return kMemoryPalettes;
+  }
+  return {};
+}
+
+const Palette& PaletteOf(NodeKind kind, Unit unit) {
+  const std::span<const Palette> palettes = PalettesOf(unit);
+  for (const Palette& palette : palettes) {
     if (palette.kind == kind) return palette;
   }
-  return kPalettes.back();
+  return palettes.back();
 }
 
 // FNV-1a: the same name has the same tone in every picture.
@@ -60,9 +83,9 @@ int ToneOf(std::string_view name) {
   return static_cast<int>((hash ^ hash >> 16) % kTones);
 }
 
-std::string PaletteStyles() {
+std::string PaletteStyles(Unit unit) {
   std::string css;
-  for (const Palette& palette : kPalettes) {
+  for (const Palette& palette : PalettesOf(unit)) {
     for (int tone = 0; tone < kTones; ++tone) {
       absl::StrAppendFormat(&css, ".%c%d{fill:hsl(%d,%d%%,%d%%)}", palette.letter, tone,
                             palette.hue + tone * palette.hue_step, palette.saturation,
@@ -71,6 +94,16 @@ std::string PaletteStyles() {
     css += "\n";
   }
   return css;
+}
+
+std::string_view ScriptOf(Unit unit) {
+  switch (unit) {
+    case Unit::kNanoseconds:
+      return kFlameGraphScriptNs;
+    case Unit::kBytes:
+      return kFlameGraphScriptBytes;
+  }
+  return "";
 }
 
 std::string JoinNonEmpty(const std::vector<std::string>& parts) {
@@ -85,7 +118,7 @@ std::string JoinNonEmpty(const std::vector<std::string>& parts) {
 
 struct DrawnNode {
   const FlameNode* node;
-  int64_t start_ns;
+  int64_t start;
   uint32_t depth;
 };
 
@@ -93,11 +126,12 @@ struct Layout {
   std::vector<DrawnNode> drawn;  // parents before children
   uint32_t rows = 0;
   uint64_t narrow_frames = 0;
-  int64_t narrow_ns = 0;
+  int64_t narrow_value = 0;
 };
 
-double PixelsPerNs(int64_t total_ns) {
-  return total_ns > 0 ? (kWidth - 2 * kMargin) / static_cast<double>(total_ns) : 0;
+// Of one nanosecond or byte.
+double PixelsOfOne(int64_t total) {
+  return total > 0 ? (kWidth - 2 * kMargin) / static_cast<double>(total) : 0;
 }
 
 uint64_t CountSubtree(const FlameTree& tree, uint32_t root) {
@@ -117,45 +151,46 @@ Layout LayOut(const FlameTree& tree) {
   struct Pending {
     uint32_t node;
     uint32_t depth;
-    int64_t start_ns;
+    int64_t start;
   };
   Layout layout;
-  const double scale = PixelsPerNs(tree.nodes[0].time_ns);
+  const double scale = PixelsOfOne(tree.nodes[0].value);
   std::vector<Pending> pending = {{0, 0, 0}};
   while (!pending.empty()) {
     const Pending at = pending.back();
     pending.pop_back();
     const FlameNode& node = tree.nodes[at.node];
-    layout.drawn.push_back({&node, at.start_ns, at.depth});
+    layout.drawn.push_back({&node, at.start, at.depth});
     layout.rows = std::max(layout.rows, at.depth + 1);
     // Last child first, so that the stack yields them in order.
-    int64_t end_ns = at.start_ns + node.time_ns;
+    int64_t end = at.start + node.value;
     for (auto it = node.children.rbegin(); it != node.children.rend(); ++it) {
       const FlameNode& child = tree.nodes[*it];
-      end_ns -= child.time_ns;
-      if (static_cast<double>(child.time_ns) * scale < kNarrowest) {
+      end -= child.value;
+      if (static_cast<double>(child.value) * scale < kNarrowest) {
         layout.narrow_frames += CountSubtree(tree, *it);
-        layout.narrow_ns += child.time_ns;
+        layout.narrow_value += child.value;
         continue;
       }
-      pending.push_back({*it, at.depth + 1, end_ns});
+      pending.push_back({*it, at.depth + 1, end});
     }
   }
   return layout;
 }
 
-std::string Describe(const FlameNode& node, int64_t total_ns) {
-  const auto total = static_cast<double>(total_ns);
-  const std::string share = FormatShare(static_cast<double>(node.time_ns), total);
-  const double error_ns = std::min(std::sqrt(node.variance), 9e18);
-  if (error_ns < 1) return absl::StrCat(FormatDuration(node.time_ns), ", ", share);
-  return absl::StrCat(FormatDuration(node.time_ns), " ± ",
-                      FormatDuration(static_cast<int64_t>(error_ns)), ", ", share, " ± ",
-                      FormatShare(error_ns, total));
+std::string Describe(const FlameNode& node, const View& view) {
+  const Unit unit = view.profile->unit;
+  const auto total = static_cast<double>(view.shown_value);
+  const std::string share = FormatShare(static_cast<double>(node.value), total);
+  const double error = std::min(std::sqrt(node.variance), 9e18);
+  if (error < 1) return absl::StrCat(FormatValue(node.value, unit), ", ", share);
+  return absl::StrCat(FormatValue(node.value, unit), " ± ",
+                      FormatValue(static_cast<int64_t>(error), unit), ", ", share, " ± ",
+                      FormatShare(error, total));
 }
 
-std::string Explain(const FlameNode& node) {
-  const auto name = PaletteOf(node.kind).name;
+std::string Explain(const FlameNode& node, Unit unit) {
+  const auto name = PaletteOf(node.kind, unit).name;
   switch (node.kind) {
     case NodeKind::kBase:
       return absl::StrCat(node.module, node.module.empty() ? "" : ", ", FormatCount(node.threads),
@@ -168,7 +203,10 @@ std::string Explain(const FlameNode& node) {
       return std::string(name);
     }
     case NodeKind::kSynthetic:
-      if (node.name == "[unsampled]") return "time of the ledger that no tick saw";
+      if (node.name == "[unsampled]") {
+        return unit == Unit::kBytes ? "bytes of the allocator's counter that no event stands for"
+                                    : "time of the ledger that no tick saw";
+      }
       return "the rest of the stack is not known";
     case NodeKind::kKernel:
     case NodeKind::kLibc:
@@ -186,20 +224,20 @@ std::string ClipToWidth(const std::string& name, double width) {
   return ClipEnd(name, static_cast<size_t>(columns));
 }
 
-void AppendFrame(const DrawnNode& drawn, int64_t total_ns, double bottom, std::string& svg) {
+void AppendFrame(const DrawnNode& drawn, const View& view, double bottom, std::string& svg) {
   const FlameNode& node = *drawn.node;
-  const double scale = PixelsPerNs(total_ns);
-  const double x = kMargin + static_cast<double>(drawn.start_ns) * scale;
-  const double width =
-      total_ns > 0 ? static_cast<double>(node.time_ns) * scale : kWidth - 2 * kMargin;
+  const Unit unit = view.profile->unit;
+  const double scale = PixelsOfOne(view.shown_value);
+  const double x = kMargin + static_cast<double>(drawn.start) * scale;
+  const double width = static_cast<double>(node.value) * scale;
   const double y = bottom - (drawn.depth + 1) * kRow;
   absl::StrAppendFormat(&svg, "<g data-s=\"%d\" data-e=\"%d\" data-d=\"%u\"><title>",
-                        drawn.start_ns, drawn.start_ns + node.time_ns, drawn.depth);
-  absl::StrAppend(&svg, XmlEscape(node.name), "\n", XmlEscape(Describe(node, total_ns)), "\n",
-                  XmlEscape(Explain(node)), "</title>");
+                        drawn.start, drawn.start + node.value, drawn.depth);
+  absl::StrAppend(&svg, XmlEscape(node.name), "\n", XmlEscape(Describe(node, view)), "\n",
+                  XmlEscape(Explain(node, unit)), "</title>");
   absl::StrAppendFormat(
       &svg, "<rect class=\"%c%d\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\"/>",
-      PaletteOf(node.kind).letter, ToneOf(node.name), x, y, width, kRow - kGap);
+      PaletteOf(node.kind, unit).letter, ToneOf(node.name), x, y, width, kRow - kGap);
   const std::string label = ClipToWidth(node.name, width);
   if (!label.empty()) {
     absl::StrAppendFormat(&svg, "<text x=\"%.2f\" y=\"%.0f\">%s</text>", x + kTextMargin, y + 13,
@@ -223,16 +261,29 @@ std::string WindowLine(const Profile& profile) {
   return JoinNonEmpty(parts);
 }
 
+// How much is shown.
+std::string ShownPart(const View& view) {
+  const Profile& profile = *view.profile;
+  switch (profile.unit) {
+    case Unit::kNanoseconds:
+      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " not running");
+    case Unit::kBytes:
+      return absl::StrCat(std::string(DescribeKind(profile.header.kind()).done), ": ",
+                          DescribeBytes(profile, view.shown_value));
+  }
+  return "";
+}
+
 std::string TotalsLine(const View& view) {
   const Profile& profile = *view.profile;
-  const double complete = profile.trailer.complete_share();
   std::vector<std::string> parts;
-  parts.push_back(absl::StrCat("shown: ", FormatDuration(view.shown_ns), " not running"));
+  parts.push_back(ShownPart(view));
   if (view.idle_ns > 0) {
     parts.push_back(absl::StrCat(view.idle_shown ? "of it idle: " : "idle, folded away: ",
                                  FormatDuration(view.idle_ns)));
   }
-  if (profile.trailer.samples() > 0 && complete >= 0 && complete <= 1) {
+  const double complete = profile.trailer.complete_share();
+  if (HasSamples(profile) && complete >= 0 && complete <= 1) {
     parts.push_back(absl::StrCat("complete stacks: ", FormatShare(complete, 1)));
   }
   std::string lost = "lost: nothing";
@@ -254,7 +305,8 @@ std::string NotesLine(const View& view, const Layout& layout) {
     parts.push_back(absl::StrCat(
         FormatCount(layout.narrow_frames), layout.narrow_frames == 1 ? " frame" : " frames",
         " too narrow to draw (",
-        FormatShare(static_cast<double>(layout.narrow_ns), static_cast<double>(view.shown_ns)),
+        FormatShare(static_cast<double>(layout.narrow_value),
+                    static_cast<double>(view.shown_value)),
         ")"));
   }
   return JoinNonEmpty(parts);
@@ -266,8 +318,15 @@ void AppendText(std::string_view css_class, double x, double y, std::string_view
                         std::string(css_class), x, y, XmlEscape(ClipEnd(text, columns)));
 }
 
-// What the picture says when there is no time to draw.
+// What the picture says when there is nothing to draw.
 std::vector<std::string> EmptyMessage(const View& view) {
+  if (view.profile->unit == Unit::kBytes) {
+    return {absl::StrCat("Nothing is known to have been ",
+                         std::string(DescribeKind(view.profile->header.kind()).done),
+                         " in this window."),
+            "'profctl status' lists the allocators that are watched; or widen the window with "
+            "--since."};
+  }
   if (view.idle_ns > 0) {
     return {"Nothing but idle waits in this window.",
             absl::StrCat(FormatDuration(view.idle_ns),
@@ -282,8 +341,11 @@ std::vector<std::string> EmptyMessage(const View& view) {
 std::string RenderFlameGraph(const View& view, Grouping grouping) {
   const FlameTree tree = BuildFlameTree(view, grouping);
   const Layout layout = LayOut(tree);
-  const bool empty = view.shown_ns <= 0;
-  const std::string title = absl::StrCat("Off-CPU time: ", DescribeProcesses(*view.profile));
+  const Unit unit = view.profile->unit;
+  const bool empty = view.shown_value <= 0;
+  const std::string title =
+      absl::StrCat(std::string(DescribeKind(view.profile->header.kind()).title), ": ",
+                   DescribeProcesses(*view.profile));
 
   std::vector<std::string> lines = {WindowLine(*view.profile), TotalsLine(view)};
   for (std::string& gap : DescribeGaps(*view.profile)) lines.push_back(std::move(gap));
@@ -302,11 +364,11 @@ std::string RenderFlameGraph(const View& view, Grouping grouping) {
                         "viewBox=\"0 0 %.0f %.0f\" data-margin=\"%.0f\" data-head=\"%.0f\">\n",
                         kWidth, height, kWidth, height, kMargin, head);
   absl::StrAppend(&svg, "<title>", XmlEscape(title), "</title>\n<style>\n", kFlameGraphCss,
-                  PaletteStyles(), "</style>\n");
+                  PaletteStyles(unit), "</style>\n");
   svg += "<rect id=\"paper\" width=\"100%\" height=\"100%\"/>\n<g id=\"frames\">\n";
   if (!empty) {
     for (const DrawnNode& drawn : layout.drawn) {
-      AppendFrame(drawn, view.shown_ns, bottom, svg);
+      AppendFrame(drawn, view, bottom, svg);
     }
   }
   svg += "</g>\n";
@@ -334,7 +396,7 @@ std::string RenderFlameGraph(const View& view, Grouping grouping) {
   absl::StrAppendFormat(&svg, "<g id=\"legend\" transform=\"translate(%.0f,%.0f)\">", kMargin,
                         controls_top + 7);
   double x = 0;
-  for (const Palette& palette : kPalettes) {
+  for (const Palette& palette : PalettesOf(unit)) {
     absl::StrAppendFormat(&svg,
                           "<rect class=\"%c0\" x=\"%.0f\" width=\"12\" height=\"12\" rx=\"2\"/>"
                           "<text class=\"sub\" x=\"%.0f\" y=\"10\">%s</text>",
@@ -344,7 +406,7 @@ std::string RenderFlameGraph(const View& view, Grouping grouping) {
   absl::StrAppendFormat(&svg, "</g>\n<text id=\"detail\" class=\"sub\" x=\"%.0f\" y=\"%.0f\">",
                         kMargin, controls_top + 44);
   svg += "</text>\n</g>\n<script><![CDATA[\n";
-  svg.append(kFlameGraphScript);
+  svg.append(ScriptOf(unit));
   svg += "]]></script>\n</svg>\n";
   return svg;
 }

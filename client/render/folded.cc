@@ -38,12 +38,14 @@ std::string RenderFolded(const View& view) {
       const std::vector<uint32_t>& stack = profile.stacks[sample->stack].frames;
       for (auto it = stack.rbegin(); it != stack.rend(); ++it) line += ";" + frames[*it];
     }
-    const std::string_view reason = DescribeReason(sample->reason).name;
-    line.append(";[").append(reason).append("]");
-    lines[line] += sample->time_ns;
+    if (profile.unit == Unit::kNanoseconds) {
+      const std::string_view reason = DescribeReason(sample->reason).name;
+      line.append(";[").append(reason).append("]");
+    }
+    lines[line] += sample->value;
   }
   std::string folded;
-  for (const auto& [stack, time_ns] : lines) absl::StrAppend(&folded, stack, " ", time_ns, "\n");
+  for (const auto& [stack, value] : lines) absl::StrAppend(&folded, stack, " ", value, "\n");
   return folded;
 }
 

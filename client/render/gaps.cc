@@ -1,8 +1,10 @@
 #include "client/render/gaps.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "client/render/heap.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -50,6 +52,32 @@ std::string DescribeReasons(const Profile& profile) {
                       FormatCount(profile.trailer.ticks()), " ticks");
 }
 
+std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
+  const profd::v1::Header& header = profile.header;
+  const KindInfo& kind = DescribeKind(header.kind());
+  const Window window(WindowNs(profile));
+  const std::string events(kind.events);
+  const std::string done(kind.done);
+  if (window.IsOff(header.heap_ns())) {
+    return {absl::StrCat(events, " were not watched in this window: 'profctl status' says why")};
+  }
+  std::vector<std::string> gaps;
+  if (window.HasGap(header.heap_ns())) {
+    gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
+                                ": what was ", done, " in that time is not known"));
+  }
+  const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
+  if (!heap && !profile.threads.empty()) {
+    gaps.push_back(
+        absl::StrCat("no thread of this answer is known to have ", done,
+                     " anything: 'profctl status' lists the allocators that are watched"));
+  }
+  if (heap && IsBadlyCovered(*heap)) {
+    gaps.push_back(DescribeUnseen(*heap) + "; the stacks that were seen stand for them");
+  }
+  return gaps;
+}
+
 }  // namespace
 
 bool HasGap(const Profile& profile, int64_t on_ns) {
@@ -57,6 +85,7 @@ bool HasGap(const Profile& profile, int64_t on_ns) {
 }
 
 std::vector<std::string> DescribeGaps(const Profile& profile) {
+  if (profile.unit == Unit::kBytes) return DescribeHeapGaps(profile);
   const profd::v1::Header& header = profile.header;
   const Window window(WindowNs(profile));
   std::vector<std::string> gaps;

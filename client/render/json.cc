@@ -32,7 +32,14 @@ std::string_view KindName(profd::v1::FrameKind kind) {
 // Addresses and arguments use all 64 bits, which a JSON number does not hold everywhere.
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
-ordered_json HeaderJson(const profd::v1::Header& header) {
+ordered_json LayersJson(const profd::v1::Header& header, Unit unit) {
+  if (unit == Unit::kBytes) return {{"heap_ns", header.heap_ns()}};
+  return {{"books_ns", header.books_ns()},
+          {"switch_ns", header.switch_ns()},
+          {"tick_ns", header.tick_ns()}};
+}
+
+ordered_json HeaderJson(const profd::v1::Header& header, Unit unit) {
   ordered_json processes = ordered_json::array();
   for (const std::string& process : header.processes()) processes.push_back(process);
   return {{"daemon_version", header.daemon_version()},
@@ -44,15 +51,24 @@ ordered_json HeaderJson(const profd::v1::Header& header) {
           {"end_ns", header.end_ns()},
           {"requested_begin_ns", header.requested_begin_ns()},
           {"requested_end_ns", header.requested_end_ns()},
-          {"layers",
-           {{"books_ns", header.books_ns()},
-            {"switch_ns", header.switch_ns()},
-            {"tick_ns", header.tick_ns()}}},
+          {"layers", LayersJson(header, unit)},
           {"processes", std::move(processes)},
           {"process_count", header.process_count()}};
 }
 
-ordered_json ThreadJson(const profd::v1::Thread& thread) {
+ordered_json MemoryThreadJson(const profd::v1::Thread& thread) {
+  ordered_json json = {{"pid", thread.pid()},
+                       {"tid", thread.tid()},
+                       {"name", thread.name()},
+                       {"process", thread.process()},
+                       {"exited", thread.exited()},
+                       {"heap", nullptr}};
+  if (thread.has_heap()) json["heap"] = ToJson(thread.heap());
+  return json;
+}
+
+ordered_json ThreadJson(const profd::v1::Thread& thread, Unit unit) {
+  if (unit == Unit::kBytes) return MemoryThreadJson(thread);
   ordered_json off = ordered_json::array();
   for (const profd::v1::ReasonTotal& total : thread.off()) {
     off.push_back({{"reason", DescribeReason(total.reason()).name},
@@ -87,23 +103,40 @@ ordered_json FrameJson(const profd::v1::Frame& frame) {
           {"kind", KindName(frame.kind())}};
 }
 
-ordered_json SampleJson(const Sample& sample, std::string_view idle) {
+ordered_json MemorySampleJson(const Sample& sample) {
+  ordered_json json = {{"thread", sample.thread},
+                       {"stack", nullptr},
+                       {"bytes", sample.value},
+                       {"error_bytes", sample.error},
+                       {"weight_bytes", sample.weight},
+                       {"events", sample.count}};
+  if (sample.stack != kUnsampled) json["stack"] = sample.stack;
+  return json;
+}
+
+ordered_json WaitSampleJson(const Sample& sample, std::string_view idle) {
   ordered_json json = {{"thread", sample.thread},
                        {"reason", DescribeReason(sample.reason).name},
                        {"stack", nullptr},
                        {"syscall", sample.syscall},
                        {"argument", Hex(sample.argument)},
-                       {"time_ns", sample.time_ns},
-                       {"error_ns", sample.error_ns},
-                       {"weight_ns", sample.weight_ns},
-                       {"ticks", sample.ticks},
+                       {"time_ns", sample.value},
+                       {"error_ns", sample.error},
+                       {"weight_ns", sample.weight},
+                       {"ticks", sample.count},
                        {"idle", nullptr}};
   if (sample.stack != kUnsampled) json["stack"] = sample.stack;
   if (!idle.empty()) json["idle"] = idle;
   return json;
 }
 
-ordered_json TrailerJson(const profd::v1::Trailer& trailer) {
+ordered_json TrailerJson(const profd::v1::Trailer& trailer, Unit unit) {
+  if (unit == Unit::kBytes) {
+    return {{"heap", ToJson(trailer.heap())},
+            {"complete_share", trailer.complete_share()},
+            {"losses", ToJson(trailer.losses())},
+            {"cost", ToJson(trailer.cost())}};
+  }
   return {{"ticks", trailer.ticks()},
           {"ticks_missed", trailer.ticks_missed()},
           {"tick_interval_ns", trailer.tick_interval_ns()},
@@ -119,9 +152,15 @@ ordered_json TrailerJson(const profd::v1::Trailer& trailer) {
 
 std::string RenderJson(const Profile& profile) {
   ordered_json json = {{"format", "profd-profile"}, {"version", 1}};
-  json["header"] = HeaderJson(profile.header);
+  if (profile.header.kind() != profd::v1::PROFILE_KIND_UNSPECIFIED) {
+    json["kind"] = DescribeKind(profile.header.kind()).name;
+    json["unit"] = UnitName(profile.unit);
+  }
+  json["header"] = HeaderJson(profile.header, profile.unit);
   ordered_json& threads = json["threads"] = ordered_json::array();
-  for (const profd::v1::Thread& thread : profile.threads) threads.push_back(ThreadJson(thread));
+  for (const profd::v1::Thread& thread : profile.threads) {
+    threads.push_back(ThreadJson(thread, profile.unit));
+  }
   ordered_json& frames = json["frames"] = ordered_json::array();
   for (const profd::v1::Frame& frame : profile.frames) frames.push_back(FrameJson(frame));
   ordered_json& stacks = json["stacks"] = ordered_json::array();
@@ -131,9 +170,10 @@ std::string RenderJson(const Profile& profile) {
   ordered_json& samples = json["samples"] = ordered_json::array();
   const IdleRule rule(profile);
   for (const Sample& sample : profile.samples) {
-    samples.push_back(SampleJson(sample, rule.Group(sample)));
+    samples.push_back(profile.unit == Unit::kBytes ? MemorySampleJson(sample)
+                                                   : WaitSampleJson(sample, rule.Group(sample)));
   }
-  json["trailer"] = TrailerJson(profile.trailer);
+  json["trailer"] = TrailerJson(profile.trailer, profile.unit);
   return DumpJson(json);
 }
 

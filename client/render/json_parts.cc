@@ -20,15 +20,28 @@ ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& l
 ordered_json ToJson(const profd::v1::Cost& cost) {
   ordered_json targets = ordered_json::array();
   for (const profd::v1::TargetCost& target : cost.targets()) targets.push_back(ToJson(target));
-  return {{"daemon_cpu_ns", cost.daemon_cpu_ns()},
-          {"tick_cpu_ns", cost.tick_cpu_ns()},
-          {"drain_cpu_ns", cost.drain_cpu_ns()},
-          {"rules_cpu_ns", cost.rules_cpu_ns()},
-          {"answers_cpu_ns", cost.answers_cpu_ns()},
-          {"in_path_ns", cost.in_path_ns()},
-          {"switches", cost.switches()},
-          {"duration_ns", cost.duration_ns()},
-          {"targets", std::move(targets)}};
+  ordered_json json = {{"daemon_cpu_ns", cost.daemon_cpu_ns()},
+                       {"tick_cpu_ns", cost.tick_cpu_ns()},
+                       {"drain_cpu_ns", cost.drain_cpu_ns()},
+                       {"rules_cpu_ns", cost.rules_cpu_ns()},
+                       {"answers_cpu_ns", cost.answers_cpu_ns()},
+                       {"in_path_ns", cost.in_path_ns()},
+                       {"switches", cost.switches()},
+                       {"duration_ns", cost.duration_ns()},
+                       {"targets", std::move(targets)}};
+  if (cost.heap_events() > 0) {
+    json["heap_in_path_ns"] = cost.heap_in_path_ns();
+    json["heap_events"] = cost.heap_events();
+  }
+  return json;
+}
+
+ordered_json ToJson(const profd::v1::HeapTotal& heap) {
+  return {{"bytes", heap.bytes()},
+          {"events", heap.events()},
+          {"weight_bytes", heap.weight_bytes()},
+          {"gaps", heap.gaps()},
+          {"unseen_bytes", heap.unseen_bytes()}};
 }
 
 ordered_json ToJson(const profd::v1::TargetCost& cost) {

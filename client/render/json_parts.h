@@ -11,7 +11,9 @@
 namespace profctl {
 
 nlohmann::ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& losses);
+// Allocations are in it only where there were any.
 nlohmann::ordered_json ToJson(const profd::v1::Cost& cost);
+nlohmann::ordered_json ToJson(const profd::v1::HeapTotal& heap);
 nlohmann::ordered_json ToJson(const profd::v1::TargetCost& cost);
 // One line ended by a newline; bytes that are not UTF-8 become U+FFFD.
 std::string DumpJson(const nlohmann::ordered_json& json);

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/kind.h"
 #include "client/render/cost.h"
+#include "client/render/heap.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
 #include "client/text.h"
@@ -32,6 +34,15 @@ void AppendLayers(const GetStatusResponse& status, std::string& text) {
   }
 }
 
+// "17 18 19 ...".
+std::string DescribePids(const google::protobuf::RepeatedField<int32_t>& pids) {
+  std::string text;
+  for (int i = 0; i < std::min(pids.size(), kMostPids); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : " ", pids.Get(i));
+  }
+  return pids.size() > kMostPids ? text + " ..." : text;
+}
+
 void AppendTargets(const GetStatusResponse& status, std::string& text) {
   if (status.targets().empty()) text += "  none\n";
   for (const profd::v1::TargetStatus& target : status.targets()) {
@@ -42,13 +53,54 @@ void AppendTargets(const GetStatusResponse& status, std::string& text) {
       absl::StrAppend(&line, FormatCount(static_cast<uint64_t>(target.pids_size())),
                       target.pids_size() == 1 ? " process, " : " processes, ",
                       FormatCount(target.threads()),
-                      target.threads() == 1 ? " thread (" : " threads (");
-      for (int i = 0; i < std::min(target.pids_size(), kMostPids); ++i) {
-        absl::StrAppend(&line, i == 0 ? "" : " ", target.pids(i));
-      }
-      line += target.pids_size() > kMostPids ? " ...)" : ")";
+                      target.threads() == 1 ? " thread (" : " threads (",
+                      DescribePids(target.pids()), ")");
     }
     text += ClipEnd(line, kColumns) + "\n";
+  }
+}
+
+// "1.24 GiB in 19,840 events, coverage 99.8%"; what no probe saw where there is any.
+std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
+  std::string text = absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), " in ",
+                                  FormatCount(heap.events()), " events, coverage ",
+                                  FormatCoverage(heap));
+  if (heap.gaps() > 0) absl::StrAppend(&text, "; ", DescribeUnseen(heap));
+  return text;
+}
+
+void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& text) {
+  std::string line = absl::StrCat("  ", CleanName(allocator.allocator()));
+  if (!allocator.version().empty()) absl::StrAppend(&line, " ", CleanName(allocator.version()));
+  absl::StrAppend(&line, " in ", CleanName(allocator.module()));
+  text += Shorten(line, kColumns) + "\n";
+  absl::StrAppend(&text, "    processes  ",
+                  FormatCount(static_cast<uint64_t>(allocator.pids_size())), " (",
+                  DescribePids(allocator.pids()), ")\n");
+  std::string found = allocator.watched() ? "yes" : "NO";
+  absl::StrAppend(&found, ", point to watch ",
+                  allocator.found_by().empty() ? "not found"
+                                               : "found by " + CleanName(allocator.found_by()));
+  text += WrapAfter("    watched    ", found, kColumns);
+  if (allocator.watched()) {
+    text += WrapAfter("    allocated  ", DescribeTotal(allocator.allocated()), kColumns);
+    text += WrapAfter("    freed      ", DescribeTotal(allocator.freed()), kColumns);
+  }
+  if (!allocator.note().empty()) {
+    text += WrapAfter("    note       ", CleanName(allocator.note()), kColumns);
+  }
+}
+
+// A daemon without the layer does not look for allocators.
+void AppendAllocators(const GetStatusResponse& status, bool colour, std::string& text) {
+  const bool looks =
+      std::any_of(status.layers().begin(), status.layers().end(),
+                  [](const profd::v1::LayerStatus& layer) { return layer.name() == "heap"; });
+  if (!looks && status.allocators().empty()) return;
+  text += "\n" + Heading("Allocators, and what was counted since they are watched", colour);
+  if (status.allocators().empty()) text += "  none that is known in these processes\n";
+  for (const profd::v1::AllocatorStatus& allocator : status.allocators()) {
+    AppendAllocator(allocator, text);
   }
 }
 
@@ -191,6 +243,21 @@ ordered_json GovernorJson(const profd::v1::Governor& governor) {
           {"sources", std::move(sources)}};
 }
 
+ordered_json AllocatorJson(const profd::v1::AllocatorStatus& allocator) {
+  ordered_json pids = ordered_json::array();
+  for (const int32_t pid : allocator.pids()) pids.push_back(pid);
+  return {{"pids", std::move(pids)},
+          {"module", allocator.module()},
+          {"build_id", allocator.build_id()},
+          {"allocator", allocator.allocator()},
+          {"version", allocator.version()},
+          {"found_by", allocator.found_by()},
+          {"watched", allocator.watched()},
+          {"allocated", ToJson(allocator.allocated())},
+          {"freed", ToJson(allocator.freed())},
+          {"note", allocator.note()}};
+}
+
 }  // namespace
 
 std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bool colour) {
@@ -224,6 +291,7 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
       text += Wrap(CleanName(missing), kColumns, "  ");
     }
   }
+  AppendAllocators(status, colour, text);
   AppendModules(status, colour, text);
   AppendLosses(status, colour, text);
 
@@ -260,6 +328,8 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                        {"rules", module.rules()},
                        {"note", module.note()}});
   }
+  ordered_json allocators = ordered_json::array();
+  for (const auto& allocator : status.allocators()) allocators.push_back(AllocatorJson(allocator));
   ordered_json programs = ordered_json::array();
   for (const auto& program : status.programs()) {
     programs.push_back(
@@ -286,6 +356,7 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"threads", status.threads()},
                    {"modules", status.modules()},
                    {"module_list", std::move(modules)},
+                   {"allocators", std::move(allocators)},
                    {"programs", std::move(programs)},
                    {"capabilities", std::move(capabilities)},
                    {"governor", GovernorJson(status.governor())}});

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <set>
-#include <tuple>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
+#include "client/render/heap.h"
+#include "client/render/stacks.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -23,8 +24,6 @@ namespace {
 constexpr size_t kColumns = 100;
 constexpr size_t kReasonsColumns = 28;
 constexpr size_t kMostThreadRows = 15;
-constexpr size_t kWidestStacks = 5;
-constexpr size_t kTellingFrames = 6;
 constexpr size_t kReasonSlots = profd::v1::REASON_OTHER + 1;
 
 struct Waiting {
@@ -73,17 +72,6 @@ struct ThreadRow {
 
   int64_t Busy() const { return wall_ns - on_cpu_ns - idle_ns; }
 };
-
-// The group of each thread, after its process where there are several.
-std::vector<std::string> GroupNames(const Profile& profile) {
-  std::vector<std::string> groups = ThreadGroups(profile);
-  if (!HasManyProcesses(profile)) return groups;
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const std::string process = CleanName(profile.threads[i].process());
-    if (process != groups[i]) groups[i] = absl::StrCat(process, "/", groups[i]);
-  }
-  return groups;
-}
 
 // As many of the longest as fit their column.
 std::string TopReasons(const ThreadRow& row) {
@@ -221,135 +209,6 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   text += table.empty() ? "  no thread was off a CPU in this window\n" : table.Render();
 }
 
-// The parts of the kernel that every wait passes and that say nothing about it.
-bool IsPlumbing(std::string_view function) {
-  static constexpr std::string_view kPlumbing[] = {
-      "__schedule",       "schedule",          "preempt_schedule",     "io_schedule",
-      "schedule_timeout", "do_syscall_64",     "entry_SYSCALL_64",     "x64_sys_call",
-      "__x64_sys_",       "do_nanosleep",      "schedule_hrtimeout",   "asm_",
-      "ret_from_fork",    "exit_to_user_mode", "syscall_exit_to_user", "__switch_to"};
-  return std::any_of(std::begin(kPlumbing), std::end(kPlumbing),
-                     [&](std::string_view prefix) { return function.starts_with(prefix); });
-}
-
-// How much a frame tells about a wait; lower is more.
-int Rank(const profd::v1::Frame& frame) {
-  switch (frame.kind()) {
-    case profd::v1::FRAME_KIND_APPLICATION:
-    case profd::v1::FRAME_KIND_SYNTHETIC:
-      return 0;
-    case profd::v1::FRAME_KIND_RUNTIME:
-      return 1;
-    case profd::v1::FRAME_KIND_LIBC:
-      return 2;
-    case profd::v1::FRAME_KIND_KERNEL:
-      return IsPlumbing(frame.function()) ? 4 : 3;
-    default:
-      return 1;
-  }
-}
-
-// Up to kTellingFrames frames, innermost first: the innermost of the most telling kinds, and
-// always the one through which libc or the kernel was entered.
-std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {
-  std::vector<size_t> order(stack.frames.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto rank = [&](size_t i) { return Rank(profile.frames[stack.frames[i]]); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return rank(a) < rank(b); });
-  order.resize(std::min(order.size(), kTellingFrames));
-  const bool only_code =
-      std::all_of(order.begin(), order.end(), [&](size_t i) { return rank(i) < 2; });
-  if (only_code && order.size() == kTellingFrames) {
-    const size_t innermost = *std::min_element(order.begin(), order.end());
-    if (innermost > 0 && rank(innermost - 1) == 2) order.back() = innermost - 1;
-  }
-  std::sort(order.begin(), order.end());
-  std::vector<std::string> names;
-  for (const size_t i : order) {
-    const profd::v1::Frame& frame = profile.frames[stack.frames[i]];
-    if (rank(i) == 4 && names.size() >= 1) continue;
-    std::string name = CleanName(frame.function());
-    if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) name += " (kernel)";
-    names.push_back(std::move(name));
-  }
-  return names;
-}
-
-struct WideStack {
-  const Sample* example = nullptr;
-  std::string group;
-  int64_t time_ns = 0;
-  double variance = 0;
-  std::set<uint32_t> threads;
-};
-
-void AppendStacks(const View& view, bool colour, std::string& text) {
-  const Profile& profile = *view.profile;
-  const std::vector<std::string> group_of_thread = GroupNames(profile);
-  // Functions, not addresses: two calls from one function are one stack to a reader.
-  std::map<std::string, uint32_t> names;
-  std::vector<uint32_t> name_of_frame;
-  for (const profd::v1::Frame& frame : profile.frames) {
-    name_of_frame.push_back(
-        names.emplace(frame.function(), static_cast<uint32_t>(names.size())).first->second);
-  }
-  using Key = std::tuple<std::string, Reason, bool, std::vector<uint32_t>>;
-  std::map<Key, WideStack> stacks;
-  for (const Sample* sample : view.shown) {
-    std::vector<uint32_t> functions;
-    const bool sampled = sample->stack != kUnsampled;
-    if (sampled) {
-      for (const uint32_t frame : profile.stacks[sample->stack].frames) {
-        functions.push_back(name_of_frame[frame]);
-      }
-    }
-    const std::string& group = group_of_thread[sample->thread];
-    WideStack& stack = stacks[Key(group, sample->reason, sampled, std::move(functions))];
-    stack.example = sample;
-    stack.group = group;
-    stack.time_ns += sample->time_ns;
-    const auto error = static_cast<double>(sample->error_ns);
-    stack.variance += error * error;
-    stack.threads.insert(sample->thread);
-  }
-  std::vector<WideStack> widest;
-  for (auto& [key, stack] : stacks) widest.push_back(std::move(stack));
-  std::stable_sort(widest.begin(), widest.end(),
-                   [](const WideStack& a, const WideStack& b) { return a.time_ns > b.time_ns; });
-
-  text +=
-      "\n" + Heading(absl::StrCat("Widest stacks of ", FormatDuration(view.shown_ns),
-                                  view.idle_shown ? ", idle waits included" : " that are not idle",
-                                  " (± one standard error)"),
-                     colour);
-  if (widest.empty()) {
-    text += view.idle_ns > 0 ? "  none: every wait in this window was idle; --idle shows them\n"
-                             : "  none: no thread was seen waiting in this window\n";
-  }
-  const auto whole = static_cast<double>(view.shown_ns);
-  for (size_t i = 0; i < std::min(widest.size(), kWidestStacks); ++i) {
-    const WideStack& stack = widest[i];
-    const double error_ns = std::sqrt(stack.variance);
-    std::string line = absl::StrCat(
-        "  ", i + 1, ". ", FormatDuration(stack.time_ns), "  ",
-        FormatShare(static_cast<double>(stack.time_ns), whole),
-        error_ns > 0 ? absl::StrCat(" ± ", FormatShare(error_ns, whole)) : "", "  [",
-        std::string(DescribeReason(stack.example->reason).name), "]  in ", stack.group);
-    if (stack.threads.size() > 1) {
-      absl::StrAppend(&line, " (", FormatCount(stack.threads.size()), " threads)");
-    }
-    text += ClipEnd(line, kColumns) + "\n";
-    if (stack.example->stack == kUnsampled) {
-      text += "       [unsampled]: waits too short for a tick to see one\n";
-      continue;
-    }
-    for (const std::string& name : TellingFrames(profile, profile.stacks[stack.example->stack])) {
-      text += "       " + Shorten(name, kColumns - 7) + "\n";
-    }
-  }
-}
-
 void AppendIdle(const View& view, bool colour, std::string& text) {
   text += "\n" + Heading(view.idle_shown ? "Idle waits, shown" : "Idle waits, folded away", colour);
   if (view.idle.empty()) {
@@ -366,11 +225,85 @@ void AppendIdle(const View& view, bool colour, std::string& text) {
   text += table.Render();
 }
 
-void AppendTrust(const Profile& profile, bool colour, std::string& text) {
+struct MemoryRow {
+  std::string name;
+  uint32_t threads = 0;
+  profd::v1::HeapTotal heap;
+};
+
+void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all, bool colour,
+                         std::string& text) {
+  const KindInfo& kind = DescribeKind(profile.header.kind());
+  const std::vector<std::string> group_of_thread = GroupNames(profile);
+  std::map<std::string, MemoryRow> groups;
+  uint64_t unknown = 0;
+  for (size_t i = 0; i < profile.threads.size(); ++i) {
+    const profd::v1::Thread& thread = profile.threads[i];
+    if (!thread.has_heap()) {
+      ++unknown;
+      continue;
+    }
+    MemoryRow& row = groups[group_of_thread[i]];
+    row.name = group_of_thread[i];
+    ++row.threads;
+    AddHeap(thread.heap(), row.heap);
+  }
+  std::vector<MemoryRow> rows;
+  for (auto& [name, row] : groups) rows.push_back(std::move(row));
+  std::stable_sort(rows.begin(), rows.end(), [](const MemoryRow& a, const MemoryRow& b) {
+    return a.heap.bytes() > b.heap.bytes();
+  });
+
+  text += Heading(absl::StrCat("Threads, those that ", std::string(kind.done), " most first"),
+                  colour);
+  Table table({{"thread", Table::Align::kLeft, 30},
+               {"n", Table::Align::kRight},
+               {std::string(kind.done), Table::Align::kRight},
+               {"share", Table::Align::kRight},
+               {"rate", Table::Align::kRight},
+               {"events", Table::Align::kRight},
+               {"coverage", Table::Align::kRight}});
+  uint64_t left_threads = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const MemoryRow& row = rows[i];
+    if (i >= kMostThreadRows) {
+      left_threads += row.threads;
+      continue;
+    }
+    table.Add({row.name, FormatCount(row.threads), FormatValue(row.heap.bytes(), profile.unit),
+               FormatShare(static_cast<double>(row.heap.bytes()), static_cast<double>(all.bytes())),
+               FormatByteRate(row.heap.bytes(), WatchedNs(profile)),
+               FormatCount(row.heap.events()), FormatCoverage(row.heap)});
+  }
+  text += table.Render();
+  if (left_threads > 0) {
+    absl::StrAppend(&text, "  and ", rows.size() - kMostThreadRows, " more groups with ",
+                    FormatCount(left_threads), " threads\n");
+  }
+  if (unknown > 0) {
+    absl::StrAppend(&text, "  ", FormatCount(unknown), " of ",
+                    FormatCount(profile.threads.size()), " threads are not known to have ",
+                    std::string(kind.done), " anything\n");
+  }
+}
+
+void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colour,
+                  std::string& text) {
+  const Profile& profile = *view.profile;
+  text += Heading(absl::StrCat("Total: ", DescribeBytes(profile, heap.bytes()),
+                               " (exact, from the allocators' own counters)"),
+                  colour);
+  text += "\n";
+  AppendMemoryThreads(profile, heap, colour, text);
+  AppendStacks(view, colour, text);
+  AppendFunctions(view, colour, text);
+}
+
+// What the stacks of an off-CPU profile are made of.
+void AppendTickTrust(const Profile& profile, std::string& text) {
   const profd::v1::Header& header = profile.header;
   const profd::v1::Trailer& trailer = profile.trailer;
   const auto window = static_cast<double>(WindowNs(profile));
-  text += "\n" + Heading("How far this can be trusted", colour);
   const auto layer = [&](const char* name, int64_t ns) {
     return absl::StrCat(name, " ", FormatShare(static_cast<double>(ns), window));
   };
@@ -385,6 +318,46 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
     absl::StrAppend(&text, "  whole stacks   ", FormatShare(trailer.complete_share(), 1),
                     " of the time; ", FormatCount(trailer.torn_walks()), " of ",
                     FormatCount(trailer.walks()), " walks were torn\n");
+  }
+}
+
+// What the stacks of a profile of bytes are made of.
+void AppendEventTrust(const Profile& profile, std::string& text) {
+  absl::StrAppend(&text, "  watched        ",
+                  FormatShare(static_cast<double>(WatchedNs(profile)),
+                              static_cast<double>(WindowNs(profile))),
+                  " of the window\n");
+  const profd::v1::HeapTotal heap = SumHeap(profile).value_or(profd::v1::HeapTotal());
+  absl::StrAppend(&text, "  events         ", FormatCount(heap.events()));
+  if (heap.events() > 0) {
+    const double each =
+        static_cast<double>(heap.weight_bytes()) / static_cast<double>(heap.events());
+    absl::StrAppend(&text, ", one in ",
+                    FormatValue(static_cast<int64_t>(std::round(each)), profile.unit));
+  }
+  text += "\n";
+  if (heap.events() > 0 || heap.gaps() > 0) {
+    std::string coverage = absl::StrCat(FormatCoverage(heap), " of the bytes of all events");
+    if (heap.gaps() > 0) absl::StrAppend(&coverage, "; ", DescribeUnseen(heap));
+    text += WrapAfter("  coverage       ", coverage, kColumns);
+  }
+  if (HasSamples(profile)) {
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.trailer.complete_share(), 1),
+                    " of the bytes\n");
+  }
+}
+
+void AppendTrust(const Profile& profile, bool colour, std::string& text) {
+  const profd::v1::Header& header = profile.header;
+  const profd::v1::Trailer& trailer = profile.trailer;
+  text += "\n" + Heading("How far this can be trusted", colour);
+  switch (profile.unit) {
+    case Unit::kNanoseconds:
+      AppendTickTrust(profile, text);
+      break;
+    case Unit::kBytes:
+      AppendEventTrust(profile, text);
+      break;
   }
   const profd::v1::Cost& cost = trailer.cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
@@ -409,8 +382,11 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
 std::string RenderSummary(const View& view, bool colour) {
   const Profile& profile = *view.profile;
   const profd::v1::Header& header = profile.header;
+  const bool memory = profile.unit == Unit::kBytes;
+  const std::string title(DescribeKind(header.kind()).title);
   std::string text = Heading(
-      ClipEnd(absl::StrCat("Off-CPU time of ", DescribeProcesses(profile)), kColumns), colour);
+      ClipEnd(absl::StrCat(title, memory ? " by " : " of ", DescribeProcesses(profile)), kColumns),
+      colour);
   absl::StrAppend(&text, "  ", FormatTimeUtc(header.begin_ns()), " to ",
                   FormatTimeUtc(header.end_ns()), " UTC (", FormatDuration(WindowNs(profile)),
                   ") on ", CleanName(header.hostname()), "\n");
@@ -429,6 +405,13 @@ std::string RenderSummary(const View& view, bool colour) {
   text += "\n";
   if (profile.threads.empty()) {
     text += "No thread matches in this window.\n";
+  } else if (memory) {
+    const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
+    if (header.heap_ns() > 0 && heap) {
+      AppendMemory(view, *heap, colour, text);
+    } else {
+      text += "Nothing was counted.\n";
+    }
   } else {
     AppendThreads(view, colour, text);
     AppendReasons(profile, colour, text);

@@ -28,6 +28,7 @@ constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
+constexpr char kPausedNote[] = "paused; SIGUSR2 to profd resumes";
 constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
 
 }  // namespace
@@ -57,10 +58,14 @@ absl::Status Collector::Init() {
   if (!wake_.ok()) return ErrnoStatus("eventfd", errno);
   const bool everything = options_.selectors.empty();
   ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
+                                            .heap_layer = options_.heap,
                                             .default_target = everything ? kEveryProcess : 0}));
   tick_source_.SetByList(kernel_->ticks_by_list());
+  if (options_.heap) governor_.AddSource(&heap_source_);
   if (kernel_->has_switch_layer()) governor_.AddSource(&switch_source_);
-  modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes);
+  modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes,
+                                       options_.heap);
+  if (options_.heap) heap_probes_ = std::make_unique<HeapProbes>(kernel_.get(), modules_.get());
   targets_ = std::make_unique<Targets>(kernel_.get(), options_.selectors);
   RETURN_IF_ERROR(targets_->MarkRunning());
 
@@ -70,6 +75,10 @@ absl::Status Collector::Init() {
   RETURN_IF_ERROR(kernel_->AnnounceMappings());
   PollEvents();
   modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
+  if (heap_probes_) {
+    FollowProcesses();
+    heap_probes_->WaitIdle(MonotonicNs() + kRulesAtStart);
+  }
 
   {
     absl::MutexLock lock(&mutex_);
@@ -107,16 +116,31 @@ absl::Status Collector::DrainNow() {
     if (stopping_) return absl::UnavailableError("the collector is stopping");
     mine = ++drains_asked_;
   }
+  return Await(mine);
+}
+
+absl::Status Collector::SetPaused(bool paused) {
+  uint64_t mine = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return absl::UnavailableError("the collector is stopping");
+    pause_wanted_ = paused;
+    mine = ++drains_asked_;
+  }
+  return Await(mine);
+}
+
+absl::Status Collector::Await(uint64_t asked) {
   const uint64_t one = 1;
   (void)!write(wake_.get(), &one, sizeof(one));
-  const auto done = [this, mine]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || drains_done_ >= mine;
+  const auto done = [this, asked]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || drains_done_ >= asked;
   };
   absl::MutexLock lock(&mutex_);
   if (!mutex_.AwaitWithTimeout(absl::Condition(&done), kDrainTimeout)) {
     return absl::DeadlineExceededError("the collector did not drain in time");
   }
-  if (drains_done_ < mine) return absl::UnavailableError("the collector is stopping");
+  if (drains_done_ < asked) return absl::UnavailableError("the collector is stopping");
   return drain_status_;
 }
 
@@ -145,7 +169,8 @@ void Collector::Run() {
     const timespec timeout{.tv_sec = wait / kSecond, .tv_nsec = wait % kSecond};
     pollfd waiting{.fd = wake_.get(), .events = POLLIN, .revents = 0};
     uint64_t asked = 0;
-    if (ppoll(&waiting, 1, &timeout, nullptr) > 0) {
+    bool pause = false;
+    if (ppoll(&waiting, 1, paused_ ? nullptr : &timeout, nullptr) > 0) {
       uint64_t count = 0;
       (void)!read(wake_.get(), &count, sizeof(count));
     }
@@ -153,10 +178,12 @@ void Collector::Run() {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
       asked = drains_asked_ != drains_done_ ? drains_asked_ : 0;
+      pause = pause_wanted_;
     }
-    if (schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
-    if (asked != 0 || MonotonicNs() >= next_drain) {
-      const absl::Status status = Drain();
+    if (!paused_ && schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
+    if (asked != 0 || (!paused_ && MonotonicNs() >= next_drain)) {
+      absl::Status status = Drain();
+      if (pause != paused_) status.Update(Pause(pause));
       if (!status.ok()) {
         ++drain_failures_;
         spdlog::error("drain failed: {}", status.ToString());
@@ -169,6 +196,23 @@ void Collector::Run() {
       }
     }
   }
+}
+
+// Right after a drain, so that what comes from here on is a delta of its own.
+absl::Status Collector::Pause(bool paused) {
+  paused_ = paused;
+  if (paused && heap_probes_) heap_probes_->SetOn(false);
+  if (paused) RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));
+  if (!paused) {
+    if (schedule_) schedule_->Resume(MonotonicNs());
+    // A pause is no load to judge by.
+    governed_ = last_;
+    governed_ns_ = last_drain_ns_;
+    Obey();
+  }
+  spdlog::info(paused ? "paused" : "resumed");
+  Publish(last_);
+  return absl::OkStatus();
 }
 
 void Collector::Tick() {
@@ -211,6 +255,12 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     accounts_.Apply(*thread);
   } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
     visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
+  } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
+    heap_accounts_.Apply(*heap);
+  } else if (const auto* watched = std::get_if<profd_watched_record>(&*record)) {
+    if (heap_probes_) {
+      heap_probes_->OnMapped(watched->pid, ModuleId{static_cast<uint16_t>(watched->module_id)});
+    }
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
@@ -234,6 +284,52 @@ void Collector::ReadAccounts() {
   Expect(status);
 }
 
+void Collector::ReadHeap() {
+  // Nobody has had an event before the first probe stands.
+  if (!heap_probes_ || (allocators_ == 0 && heap_accounts_.events() == 0)) return;
+  Expect(kernel_->DrainHeap([&](std::span<const uint8_t> bytes) {
+    if (auto record = DecodeRecord(bytes); record.ok()) {
+      if (const auto* heap = std::get_if<profd_heap_record>(&*record)) heap_accounts_.Apply(*heap);
+    }
+  }));
+}
+
+void Collector::AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters,
+                           ProfileDelta& delta) {
+  if (!Expect(counters.status())) return;
+  delta.samples.reserve(delta.samples.size() + counters->size());
+  for (const auto& [key, value] : *counters) {
+    const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
+    const Kind kind = key.kind < kKindCount ? Kind{key.kind} : Kind::kWait;
+    delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
+                                     .stack = StackId{key.stack},
+                                     .argument = key.arg0,
+                                     .syscall = key.sysno,
+                                     .reason = reason,
+                                     .kind = kind},
+                             .weight = static_cast<int64_t>(value.weight),
+                             .ticks = static_cast<int64_t>(value.count)});
+  }
+}
+
+void Collector::FollowProcesses() {
+  std::set<int32_t> processes;
+  for (const Accounts::TargetThreads& entry : accounts_.ByTarget()) {
+    if (entry.pid > 0) processes.insert(entry.pid);
+  }
+  const size_t allocators = modules_->allocators();
+  const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
+                                   processes.end());
+  // A child without an exec maps what its parent maps; a library may have been opened since.
+  if (allocators != allocators_ || (allocators != 0 && more)) new_mappings_ = true;
+  allocators_ = allocators;
+  processes_ = std::move(processes);
+  heap_probes_->KeepOnly(processes_);
+  if (!new_mappings_) return;
+  new_mappings_ = !Expect(kernel_->AnnounceMappings());
+  PollEvents();
+}
+
 bool Collector::Expect(const absl::Status& status) {
   if (status.ok()) return true;
   ++drain_failures_;
@@ -248,27 +344,21 @@ absl::Status Collector::Drain() {
   delta.begin_ns = last_drain_ns_;
   delta.books_on = options_.books;
   delta.switch_on = kernel_->switch_on();
-  delta.tick_on = schedule_ != nullptr;
+  delta.tick_on = schedule_ != nullptr && !paused_;
   delta.tick_interval_ns = delta.tick_on ? schedule_->interval_ns() : 0;
+  delta.heap_on = heap_probes_ && heap_probes_->watching();
   PollEvents();
   ReadAccounts();
   accounts_.Finish(delta);
+  ReadHeap();
+  heap_accounts_.Finish(delta);
   delta.end_ns = MonotonicNs();
   last_drain_ns_ = delta.end_ns;
   // From here on nothing returns early: what was taken out of the kernel goes to the store.
-  const absl::StatusOr<std::vector<CounterEntry>> counters = kernel_->DrainCounters();
-  Expect(counters.status());
-  if (counters.ok()) delta.samples.reserve(counters->size());
-  for (const auto& [key, value] : counters.ok() ? *counters : std::vector<CounterEntry>()) {
-    const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
-    delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
-                                     .stack = StackId{key.stack},
-                                     .argument = key.arg0,
-                                     .syscall = key.sysno,
-                                     .reason = reason},
-                             .weight_ns = static_cast<int64_t>(value.weight_ns),
-                             .ticks = static_cast<int64_t>(value.count)});
-  }
+  AddSamples(kernel_->DrainCounters(), delta);
+  if (heap_probes_ && allocators_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
+  // Those of the stacks that were just counted.
+  PollEvents();
   delta.stacks = std::move(stacks_);
   stacks_.clear();
   drained_threads_ += static_cast<int64_t>(delta.ledgers.size());
@@ -278,7 +368,9 @@ absl::Status Collector::Drain() {
   if (now >= next_rescan_ns_) {
     new_mappings_ |= targets_->Rescan();
     next_rescan_ns_ = now + kRescanInterval;
+    new_mappings_ |= allocators_ != 0;
   }
+  if (heap_probes_) FollowProcesses();
   if (new_mappings_) new_mappings_ = !Expect(kernel_->AnnounceMappings());
   Expect(kernel_->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
@@ -294,7 +386,7 @@ absl::Status Collector::Drain() {
   for (size_t i = 0; i < kLossCount; ++i) delta.losses[i] = measured.losses[i] - last_.losses[i];
   delta.lost_weight_ns = static_cast<int64_t>(delta.losses[PROFD_LOSS_COUNTERS_FULL_NS]);
   last_ = measured;
-  if (delta.end_ns - governed_ns_ >= kGovernorInterval) {
+  if (!paused_ && delta.end_ns - governed_ns_ >= kGovernorInterval) {
     Govern(measured);
     governed_ = measured;
     governed_ns_ = delta.end_ns;
@@ -329,14 +421,22 @@ Collector::Baseline Collector::Measure() {
   now.idle_ticks = kernel_->ticks_by_list() ? visits_.idle_ticks()
                                             : static_cast<int64_t>(now.tick.repeats);
   now.switch_cost = kernel_->SwitchCost();
+  if (heap_probes_) now.heap_cost = kernel_->HeapCost();
+  now.heap_events = heap_accounts_.events();
+  now.heap_bytes = heap_accounts_.bytes();
+  const auto heap_ns = static_cast<int64_t>(
+      HeapSource::InPathNs(now.heap_cost, heap_probes_ ? heap_probes_->trap_ns() : 0));
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
               .tick_cpu_ns = tick_cpu_ns_,
               .drain_cpu_ns = drain_cpu_ns_,
               .rules_cpu_ns = cpu_use_->rules,
               .answers_cpu_ns = cpu_use_->answers,
-              .in_path_ns = static_cast<int64_t>(now.switch_cost.timed_ns * PROFD_COST_SAMPLE),
+              .in_path_ns =
+                  static_cast<int64_t>(now.switch_cost.timed_ns * PROFD_COST_SAMPLE) + heap_ns,
               .switches = switches_,
+              .heap_in_path_ns = heap_ns,
+              .heap_events = static_cast<int64_t>(now.heap_cost.events),
               .targets = {}};
   return now;
 }
@@ -354,6 +454,11 @@ void Collector::Govern(const Baseline& now) {
   const double seconds = static_cast<double>(last_drain_ns_ - governed_ns_) / kSecond;
   const CollectorCost cost = CostSince(now.cost, governed_.cost);
   switch_source_.Learn(seconds, cost.switches, now.switch_cost);
+  heap_source_.Learn({.seconds = seconds,
+                      .events = now.heap_events - governed_.heap_events,
+                      .bytes = now.heap_bytes - governed_.heap_bytes,
+                      .cost = now.heap_cost,
+                      .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0});
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = cost.drain_cpu_ns,
@@ -372,9 +477,18 @@ void Collector::Govern(const Baseline& now) {
       spdlog::info("governor: {}: given up: {}", source->name(), given_up);
     }
   }
+  Obey();
+}
+
+void Collector::Obey() {
   if (schedule_) {
     schedule_->SetInterval(tick_source_.IntervalAt(tick_source_.level()));
     visits_.SetLongestStride(tick_source_.StrideAt(tick_source_.level()));
+  }
+  if (heap_probes_) {
+    const uint32_t one_in = heap_source_.OneInAt(heap_source_.level());
+    heap_probes_->SetOn(one_in != 0);
+    if (one_in != 0) kernel_->SetHeapSampling(one_in);
   }
   const bool switch_on = kernel_->has_switch_layer() && switch_source_.level() == 0;
   if (switch_on == kernel_->switch_on()) return;
@@ -402,15 +516,23 @@ GovernorState Collector::GovernorNow() const {
 void Collector::Publish(const Baseline& now) {
   CollectorState state;
   state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
+  state.paused = paused_;
   const auto note = [](bool on) { return std::string(on ? "" : "disabled by --disable"); };
-  std::string about_switch = note(options_.per_switch);
-  if (switch_source_.level() > 0) about_switch = "shed by the governor, to keep the budget";
+  const auto active_note = [&](bool on) {
+    return on && paused_ ? std::string(kPausedNote) : note(on);
+  };
+  std::string about_switch = active_note(options_.per_switch);
+  if (switch_source_.level() > 0 && !paused_) about_switch = "shed by the governor, to keep the budget";
   if (options_.per_switch && !kernel_->has_switch_layer()) {
     about_switch = "needs a kernel with CONFIG_FAIR_GROUP_SCHED";
   }
+  const bool heap_shed = options_.heap && heap_source_.OneInAt(heap_source_.level()) == 0;
+  std::string about_heap = active_note(options_.heap);
+  if (heap_shed && !paused_) about_heap = "shed by the governor, to keep the budget";
   state.layers = {{"books", options_.books, note(options_.books)},
                   {"switch", kernel_->switch_on(), about_switch},
-                  {"tick", options_.tick, note(options_.tick)}};
+                  {"tick", options_.tick && !paused_, active_note(options_.tick)},
+                  {"heap", options_.heap && !paused_ && !heap_shed, about_heap}};
   if (targets_->everything()) {
     state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});
   }
@@ -426,6 +548,14 @@ void Collector::Publish(const Baseline& now) {
   for (const TargetCost& cost : cost_.targets) {
     if (cost.target != 0 && cost.target <= state.targets.size()) {
       state.targets[cost.target - 1].cost = cost;
+    }
+  }
+  if (heap_probes_) {
+    for (AllocatorState& allocator : heap_probes_->States()) {
+      AllocatorUse& use = state.allocators.emplace_back();
+      const auto totals = heap_accounts_.allocators().find(allocator.module);
+      if (totals != heap_accounts_.allocators().end()) use.totals = totals->second;
+      use.state = std::move(allocator);
     }
   }
   state.governor = GovernorNow();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,11 +17,13 @@
 #include "daemon/collect/accounts.h"
 #include "daemon/collect/control.h"
 #include "daemon/collect/governor.h"
+#include "daemon/collect/heap_accounts.h"
 #include "daemon/collect/sources.h"
 #include "daemon/collect/tick_schedule.h"
 #include "daemon/collect/visits.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
+#include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
 #include "daemon/target/targets.h"
 
@@ -32,6 +35,7 @@ struct CollectorOptions {
   bool books = true;
   bool per_switch = true;
   bool tick = true;
+  bool heap = true;
   Budgets budgets;
   uint64_t rule_limit_bytes = 48u << 20;
   std::vector<std::string> missing;  // for `status`: features that do not work, and why
@@ -47,6 +51,7 @@ class Collector final : public CollectorControl {
   ~Collector() override;
 
   absl::Status DrainNow() override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SetPaused(bool paused) override ABSL_LOCKS_EXCLUDED(mutex_);
   CollectorState State() const override ABSL_LOCKS_EXCLUDED(mutex_);
   const ModuleSource& modules() const { return *modules_; }
 
@@ -63,18 +68,29 @@ class Collector final : public CollectorControl {
     int64_t drained_counters = 0;
     int64_t drained_stacks = 0;
     profd_switch_cost switch_cost{};
+    profd_heap_cost heap_cost{};
+    int64_t heap_events = 0;
+    int64_t heap_bytes = 0;
     int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
   };
 
   Collector(CollectorOptions options, Store* store, CpuUse* cpu_use);
   absl::Status Init();
   void Run();
+  // Wakes the collector's thread and waits until it has done what was asked for by then.
+  absl::Status Await(uint64_t asked) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Pause(bool paused);
   void Tick();
   absl::Status VisitThreads();
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
   absl::Status Drain();
   void ReadAccounts();
+  void ReadHeap();
+  // Takes the counters of one sort over into `delta`.
+  void AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters, ProfileDelta& delta);
+  // Follows processes that come and go with probes in their allocators.
+  void FollowProcesses();
   // Counts and logs a step of a drain that failed. True when it did not.
   bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
@@ -83,6 +99,8 @@ class Collector final : public CollectorControl {
   std::vector<TargetActivity> Activity(const std::vector<Sample>& samples) const;
   // Once a second: lets the governor see what it cost, and does what it says.
   void Govern(const Baseline& now);
+  // Brings the tick and the per-switch layer to what the governor wants of them.
+  void Obey();
   GovernorState GovernorNow() const;
 
   const CollectorOptions options_;
@@ -90,6 +108,7 @@ class Collector final : public CollectorControl {
   CpuUse* const cpu_use_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Modules> modules_;
+  std::unique_ptr<HeapProbes> heap_probes_;  // null: that layer is off
   std::unique_ptr<Targets> targets_;
   UniqueFd wake_;  // eventfd: a drain is asked for, or stop
 
@@ -98,16 +117,21 @@ class Collector final : public CollectorControl {
   Visits visits_;
   SwitchSource switch_source_;
   TickSource tick_source_;
+  HeapSource heap_source_;
   Governor governor_;
   Baseline governed_;  // as of the governor's last step
   int64_t governed_ns_ = 0;
   Accounts accounts_;
+  HeapAccounts heap_accounts_;
+  std::set<int32_t> processes_;   // of targets, as of the last drain
+  size_t allocators_ = 0;         // modules with one whose processes were asked for
   std::vector<StackTrace> stacks_;
   Baseline last_;
   int64_t last_drain_ns_ = 0;
   int64_t next_trim_ns_ = 0;
   int64_t next_rescan_ns_ = 0;
   bool new_mappings_ = false;
+  bool paused_ = false;
   int64_t ticks_ = 0;
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
@@ -123,6 +147,7 @@ class Collector final : public CollectorControl {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t drains_asked_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t drains_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool pause_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status drain_status_ ABSL_GUARDED_BY(mutex_);
   CollectorState state_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last: it uses all of the above

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "daemon/base/status.h"
+#include "daemon/collect/heap_accounts.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
+#include "daemon/target/heap_probes.h"
 
 namespace profd {
 
 struct LayerState {
-  std::string name;  // "books", "switch", "tick"
+  std::string name;  // "books", "switch", "tick", "heap"
   bool on = false;
   std::string note;  // why it is off, or empty
 };
@@ -23,6 +25,12 @@ struct TargetState {
   std::vector<int32_t> pids;
   uint32_t threads = 0;
   TargetCost cost;  // since start
+};
+
+// An allocator of the targets, and what went through it since it is watched.
+struct AllocatorUse {
+  AllocatorState state;
+  AllocatorTotals totals;
 };
 
 // What the governor made of one source of costs. Costs are shares of one CPU.
@@ -50,6 +58,7 @@ struct ProgramState {
 struct CollectorState {
   int64_t started_wall_ns = 0;
   int64_t tick_interval_ns = 0;
+  bool paused = false;
   std::vector<LayerState> layers;
   std::vector<TargetState> targets;
   std::vector<std::string> missing;
@@ -60,6 +69,7 @@ struct CollectorState {
   uint32_t threads = 0;
   std::vector<ModuleState> modules;
   std::vector<ProgramState> programs;
+  std::vector<AllocatorUse> allocators;
 };
 
 // Thread-safe.
@@ -69,6 +79,10 @@ class CollectorControl {
   // Drains the kernel and appends to the store; returns when the store reaches up to the call.
   // Errors: Unavailable when the collector is stopping.
   virtual absl::Status DrainNow() = 0;
+  // Takes every program out of the targets' path and stops ticks and drains, or goes on. What was
+  // collected stays. Returns when it is so. Errors: Unavailable when the collector is stopping, and
+  // what the kernel refuses.
+  virtual absl::Status SetPaused(bool paused) = 0;
   virtual CollectorState State() const = 0;
 };
 

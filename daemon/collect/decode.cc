@@ -62,6 +62,10 @@ absl::StatusOr<Record> DecodeRecord(std::span<const uint8_t> bytes) {
       return Fixed<profd_module_record>(bytes);
     case PROFD_RECORD_BORN:
       return Fixed<profd_born_record>(bytes);
+    case PROFD_RECORD_HEAP:
+      return Fixed<profd_heap_record>(bytes);
+    case PROFD_RECORD_WATCHED:
+      return Fixed<profd_watched_record>(bytes);
     default:
       return absl::InvalidArgumentError(absl::StrCat("record of unknown type ", type));
   }

@@ -25,6 +25,8 @@ constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerStack = 8;
 
 constexpr uint32_t kIdleStride = 16;
+// Stacks at one event of 1, 2, 4, 8, 16; none.
+constexpr int kHeapLevels = 6;
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.
 constexpr std::array<double, 14> kFactors = {1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 100};
 constexpr int64_t kLongestInterval = 1'000'000'000;
@@ -49,6 +51,60 @@ double SwitchSource::CostAt(int level) const {
 
 std::string SwitchSource::GivenUpAt(int level) const {
   return level == 0 ? "" : "exact time by reason: the tick's shares are used instead";
+}
+
+void HeapSource::Learn(const Work& work) {
+  if (work.seconds <= 0) return;
+  const uint64_t events = work.cost.events - last_.events;
+  const uint64_t walks = work.cost.walks - last_.walks;
+  const auto smooth = [](double& value, double mean) {
+    value = value == 0 ? mean : value + kSmoothing * (mean - value);
+  };
+  if (work.events > 0) {
+    smooth(bytes_per_event_, static_cast<double>(work.bytes) / static_cast<double>(work.events));
+    events_per_second_ = static_cast<double>(work.events) / work.seconds;
+  } else if (bytes_per_event_ > 0) {
+    // Without probes the allocators' counters tell how many there would have been.
+    events_per_second_ = std::max(0.0, static_cast<double>(work.bytes)) / bytes_per_event_ /
+                         work.seconds;
+  } else {
+    events_per_second_ = 0;
+  }
+  if (events > walks) {
+    smooth(event_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
+                                         static_cast<double>(events - walks));
+  } else if (event_ns_ == 0) {
+    event_ns_ = work.trap_ns;
+  }
+  if (walks > 0) {
+    const double whole = work.trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
+                                            static_cast<double>(walks);
+    smooth(walk_ns_, std::max(0.0, whole - event_ns_));
+  }
+  last_ = work.cost;
+}
+
+double HeapSource::InPathNs(const profd_heap_cost& cost, double trap_ns) {
+  return static_cast<double>(cost.ns + cost.walk_ns) + static_cast<double>(cost.events) * trap_ns;
+}
+
+int HeapSource::levels() const { return kHeapLevels; }
+
+uint32_t HeapSource::OneInAt(int level) const {
+  return level == kHeapLevels - 1 ? 0 : 1U << static_cast<unsigned>(level);
+}
+
+double HeapSource::CostAt(int level) const {
+  const uint32_t one_in = OneInAt(level);
+  if (one_in == 0) return 0;
+  return events_per_second_ * (event_ns_ + walk_ns_ / one_in) / kSecond;
+}
+
+std::string HeapSource::GivenUpAt(int level) const {
+  const uint32_t one_in = OneInAt(level);
+  if (one_in == 1) return "";
+  if (one_in == 0) return "stacks of allocations: totals by thread stay exact";
+  return absl::StrCat("stacks of allocations are taken at one event of ", one_in);
 }
 
 void TickSource::Learn(const Work& work) {

@@ -1,4 +1,4 @@
-// What the governor can turn down: the per-switch layer and the tick.
+// What the governor can turn down: the per-switch layer, allocations and the tick.
 #ifndef PROFD_DAEMON_COLLECT_SOURCES_H_
 #define PROFD_DAEMON_COLLECT_SOURCES_H_
 
@@ -33,6 +33,37 @@ class SwitchSource final : public GovernedSource {
   profd_switch_cost last_{};
   double switches_per_second_ = 0;
   double ns_per_switch_ = 0;  // 0: none was timed yet
+};
+
+// Allocations: first the stacks of some events are left out, at random, then all probes.
+class HeapSource final : public GovernedSource {
+ public:
+  struct Work {
+    double seconds = 0;
+    int64_t events = 0;  // seen, in the last second
+    int64_t bytes = 0;   // allocated and freed, by the allocators' own count
+    profd_heap_cost cost{};  // the kernel side's totals since start
+    double trap_ns = 0;      // of the way into the program and out of it
+  };
+  void Learn(const Work& work);
+
+  // What a level means: the stack of one event in so many; 0: no probes.
+  uint32_t OneInAt(int level) const;
+  // What all runs have cost, the way into the program included.
+  static double InPathNs(const profd_heap_cost& cost, double trap_ns);
+
+  const char* name() const override { return "heap"; }
+  Payer payer() const override { return Payer::kTarget; }
+  int levels() const override;
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  profd_heap_cost last_{};
+  double events_per_second_ = 0;
+  double bytes_per_event_ = 0;  // 0: none was seen yet
+  double event_ns_ = 0;         // of an event without its stack
+  double walk_ns_ = 0;          // of the stack
 };
 
 // The tick: first threads that only wait are visited less often, then all of them.

@@ -31,4 +31,10 @@ void TickSchedule::Advance(int64_t now_ns) {
   }
 }
 
+void TickSchedule::Resume(int64_t now_ns) {
+  stratum_ns_ = now_ns;
+  interval_ns_ = next_interval_ns_;
+  Choose();
+}
+
 }  // namespace profd

@@ -17,6 +17,8 @@ class TickSchedule {
   // The tick was done at `now_ns`. Strata whose instant has passed meanwhile are missed: a tick
   // made up for later would not be at a random instant.
   void Advance(int64_t now_ns);
+  // Goes on after a time without ticks, none of which were missed: a stratum begins at `now_ns`.
+  void Resume(int64_t now_ns);
   // The length of the strata after the present one. > 0.
   void SetInterval(int64_t interval_ns) { next_interval_ns_ = interval_ns; }
   int64_t missed() const { return missed_; }

@@ -23,6 +23,8 @@ Examples:
   profd --target 4711               one process, its threads and children
   profd                             every process in this PID namespace
   profctl fetch --since 60s         where the time went, asked after the event
+  profctl fetch --kind alloc        who allocated
+  kill -USR1 $(pidof profd)         pause: nothing costs anything; -USR2 resumes
 
 Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,
 CAP_DAC_READ_SEARCH and CAP_SYS_NICE; docs/operating.md says which is for what.)";
@@ -75,7 +77,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   std::string budget = "1%";
   std::string daemon_budget = "2%";
   std::vector<std::string> disabled;
-  CLI::App app("Always-on profiler of what processes wait for. Ask it with profctl.", "profd");
+  CLI::App app("Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.", "profd");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
   app.add_option("--target", options.targets,
@@ -91,7 +93,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--budget", budget,
                  "What profiling may cost in the path of the targets, of one CPU. Above it the "
-                 "per-switch layer is shed until it fits again; off: never")
+                 "stacks of allocations, then the per-switch layer are given up until it fits again; "
+                 "off: never")
       ->type_name("PERCENT|off")
       ->capture_default_str();
   app.add_option("--daemon-budget", daemon_budget,
@@ -101,9 +104,10 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--disable", disabled,
                  "Leave a layer out: books (the kernel's own totals), switch (exact time by "
-                 "reason, in the target's path), tick (stacks); repeatable")
+                 "reason, in the target's path), tick (stacks), heap (allocations by stack); "
+                 "repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick"}))
+      ->check(CLI::IsMember({"books", "switch", "tick", "heap"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--log-level", options.log_level, "What is logged on stderr")
@@ -140,6 +144,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "books") options.books = false;
     if (layer == "switch") options.per_switch = false;
     if (layer == "tick") options.tick = false;
+    if (layer == "heap") options.heap = false;
   }
   return parsed;
 }

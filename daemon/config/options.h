@@ -18,6 +18,7 @@ struct Options {
   bool books = true;
   bool per_switch = true;
   bool tick = true;
+  bool heap = true;
   double budget = 0.01;  // shares of one CPU; infinite: none
   double daemon_budget = 0.02;
   std::string log_level = "info";

@@ -1,9 +1,12 @@
 #include "daemon/kernel/kernel.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,6 +29,27 @@ constexpr size_t kLogTail = 4096;
 constexpr uint64_t kKnownStacksTrim = 24576;
 // Kernel memory of a thread's account: value, element header and the task's storage table.
 constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
+
+// Since 6.6; the headers that this is built with may be older. What BPF_LINK_CREATE reads of it.
+constexpr uint32_t kUprobeMulti = 48;  // BPF_TRACE_UPROBE_MULTI
+struct UprobeMultiAttr {
+  uint32_t program;
+  uint32_t target;
+  uint32_t attach_type;
+  uint32_t link_flags;
+  uint64_t path;
+  uint64_t offsets;
+  uint64_t ref_counts;
+  uint64_t cookies;
+  uint32_t count;
+  uint32_t flags;
+  uint32_t pid;
+  uint32_t pad;
+};
+
+// For threads that count to end it, before their counters are read.
+constexpr int kCountingNaps = 100;
+constexpr long kCountingNapNs = 50'000;
 
 // Naps in which the switches of our own thread must be seen; one is enough.
 constexpr int kClockAttempts = 50;
@@ -99,6 +123,12 @@ UniqueSkeleton Open(bool plain) {
   return skeleton;
 }
 
+// Whether one link can hold a probe for one process, without CAP_SYS_ADMIN.
+bool HasMultiProbes() {
+  const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
+  return types && btf__find_by_name_kind(types.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
+}
+
 absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
@@ -106,8 +136,44 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   s->rodata->default_target = options.default_target;
   bpf_program__set_autoload(s->progs.on_switch, options.switch_layer);
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
+  for (bpf_program* program : {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit}) {
+    bpf_program__set_autoload(program, options.heap_layer);
+  }
+  const auto walks = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) *
+                     PROFD_HEAP_WALKS_PER_CPU;
+  bpf_map__set_max_entries(s->maps.heap_scratch,
+                           options.heap_layer ? std::min<uint32_t>(walks, PROFD_HEAP_MAX_WALKS) : 1);
+  if (HasMultiProbes()) {
+    bpf_program__set_expected_attach_type(s->progs.on_heap_event,
+                                          static_cast<bpf_attach_type>(kUprobeMulti));
+  }
   if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
   return skeleton;
+}
+
+// Takes everything out of a table of counters.
+absl::StatusOr<std::vector<CounterEntry>> EmptyCounters(int table) {
+  constexpr uint32_t kBatch = 1024;
+  static thread_local std::vector<profd_sample_key> keys(kBatch);
+  static thread_local std::vector<profd_sample_value> values(kBatch);
+  std::vector<CounterEntry> entries;
+  uint32_t cursor = 0;
+  bool first = true;
+  while (true) {
+    uint32_t count = kBatch;
+    const int error = bpf_map_lookup_and_delete_batch(table, first ? nullptr : &cursor, &cursor,
+                                                      keys.data(), values.data(), &count, nullptr);
+    const int reason = errno;
+    if (error != 0 && reason != ENOENT) {
+      // What is still in the map comes with the next drain of this epoch.
+      if (entries.empty()) return ErrnoStatus("drain the counters", reason);
+      spdlog::warn("counters drained in part: {}", std::strerror(reason));
+      return entries;
+    }
+    for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
+    if (error != 0) return entries;
+    first = false;
+  }
 }
 
 // A table with these rows; an empty fd for none.
@@ -181,14 +247,17 @@ absl::Status Kernel::AttachAll() {
   };
   for (const Iterator& it :
        {Iterator{s->progs.drain, &drain_link_}, Iterator{s->progs.tick, &tick_link_},
-        Iterator{s->progs.mappings, &mappings_link_}}) {
+        Iterator{s->progs.mappings, &mappings_link_}, Iterator{s->progs.drain_heap, &heap_link_}}) {
+    if (bpf_program__fd(it.program) < 0) continue;  // left out
     it.link->reset(bpf_program__attach_iter(it.program, nullptr));
     if (!*it.link) {
       return LoadError(absl::StrCat("attach ", bpf_program__name(it.program)).c_str(), errno);
     }
   }
   RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}));
-  for (bpf_program* program : {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec}) {
+  for (bpf_program* program :
+       {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec, s->progs.on_heap_exit}) {
+    if (bpf_program__fd(program) < 0) continue;
     UniqueLink link(bpf_program__attach(program));
     if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
     links_.push_back(std::move(link));
@@ -315,28 +384,63 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
   // The tick, which alone counts, runs on this thread: nobody counts now.
   const int idle = maps[skeleton_->bss->live_epoch];
   skeleton_->bss->live_epoch = 1 - skeleton_->bss->live_epoch;
+  return EmptyCounters(idle);
+}
 
-  constexpr uint32_t kBatch = 1024;
-  static thread_local std::vector<profd_sample_key> keys(kBatch);
-  static thread_local std::vector<profd_sample_value> values(kBatch);
-  std::vector<CounterEntry> entries;
-  uint32_t cursor = 0;
-  bool first = true;
-  while (true) {
-    uint32_t count = kBatch;
-    const int error = bpf_map_lookup_and_delete_batch(idle, first ? nullptr : &cursor, &cursor,
-                                                      keys.data(), values.data(), &count, nullptr);
-    const int reason = errno;
-    if (error != 0 && reason != ENOENT) {
-      // What is still in the map comes with the next drain of this epoch.
-      if (entries.empty()) return ErrnoStatus("drain the counters", reason);
-      spdlog::warn("counters drained in part: {}", std::strerror(reason));
-      return entries;
+absl::Status Kernel::DrainHeap(const RecordSink& sink) {
+  if (!heap_link_) return absl::OkStatus();
+  return RunIterator(heap_link_, "drain_heap", sizeof(profd_heap_record), sink);
+}
+
+absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
+  const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even), bpf_map__fd(skeleton_->maps.heap_odd)};
+  auto& epoch = *static_cast<volatile uint32_t*>(&skeleton_->bss->heap_epoch);
+  const int idle = maps[epoch];
+  epoch = 1 - epoch;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Whoever began to count before this may still do so in the idle epoch.
+  const uint32_t walks = bpf_map__max_entries(skeleton_->maps.heap_scratch);
+  int naps = 0;
+  for (uint32_t i = 0; i < walks; ++i) {
+    const auto& walking = *static_cast<volatile uint32_t*>(&skeleton_->bss->heap_walking[i]);
+    while (walking != 0) {
+      if (++naps > kCountingNaps) return std::vector<CounterEntry>();
+      const timespec nap{.tv_sec = 0, .tv_nsec = kCountingNapNs};
+      nanosleep(&nap, nullptr);
     }
-    for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
-    if (error != 0) return entries;
-    first = false;
   }
+  return EmptyCounters(idle);
+}
+
+void Kernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
+
+absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, ModuleId module, int32_t pid,
+                                              uint64_t offset, profd_heap_place place) {
+  const bpf_program* program = skeleton_->progs.on_heap_event;
+  // The kernel opens it by name; this one leads to the file whatever became of its own.
+  const std::string path = absl::StrCat("/proc/self/fd/", file);
+  const uint64_t cookie =
+      static_cast<uint64_t>(place) | static_cast<uint64_t>(module) << PROFD_HEAP_MODULE_SHIFT;
+  Probe probe;
+  if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
+    UprobeMultiAttr attr{};
+    attr.program = static_cast<uint32_t>(bpf_program__fd(program));
+    attr.attach_type = kUprobeMulti;
+    attr.path = reinterpret_cast<uintptr_t>(path.c_str());
+    attr.offsets = reinterpret_cast<uintptr_t>(&offset);
+    attr.cookies = reinterpret_cast<uintptr_t>(&cookie);
+    attr.count = 1;
+    attr.pid = static_cast<uint32_t>(pid);
+    probe.multi.reset(
+        static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
+    if (!probe.multi.ok()) return ErrnoStatus("put a probe into an allocator", errno);
+    return probe;
+  }
+  LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = cookie);
+  probe.single.reset(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
+                                                     offset, &options));
+  if (!probe.single) return ErrnoStatus("put a probe into an allocator", errno);
+  return probe;
 }
 
 absl::Status Kernel::TrimKnownStacks(bool all) {
@@ -396,6 +500,7 @@ std::vector<absl::Status> Kernel::PublishRules(std::span<const ModuleRules> modu
     states[i].announced = 1;
     states[i].state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
     states[i].rows = static_cast<uint32_t>(modules[i].rows.size());
+    states[i].watched = modules[i].watched ? 1 : 0;
     if (has_rows) {
       rule_bytes_ += modules[i].rows.size() * sizeof(profd_rule);
       rule_tables_.push_back(std::move(tables[i]));
@@ -433,6 +538,16 @@ profd_tick_stats Kernel::TickStats() const {
   const uint32_t zero = 0;
   if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.tick_stats), &zero, &stats) != 0) return {};
   return stats;
+}
+
+profd_heap_cost Kernel::HeapCost() const {
+  return SumPerCpu<profd_heap_cost>(bpf_map__fd(skeleton_->maps.heap_cost), 0,
+                                    [](profd_heap_cost& sum, const profd_heap_cost& v) {
+                                      sum.events += v.events;
+                                      sum.walks += v.walks;
+                                      sum.ns += v.ns;
+                                      sum.walk_ns += v.walk_ns;
+                                    });
 }
 
 profd_switch_cost Kernel::SwitchCost() const {

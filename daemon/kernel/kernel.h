@@ -14,6 +14,7 @@
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
+#include "daemon/profile/profile.h"
 
 struct profd_bpf;
 struct bpf_link;
@@ -23,6 +24,7 @@ namespace profd {
 
 struct KernelOptions {
   bool switch_layer = true;
+  bool heap_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
 };
@@ -47,6 +49,13 @@ struct SkeletonDeleter {
   void operator()(profd_bpf* skeleton) const;
 };
 
+// A probe in one process, or in all that map the file; gone with this. Removing it takes tens of
+// milliseconds: the kernel waits for all programs.
+struct Probe {
+  UniqueFd multi;
+  UniqueLink single;
+};
+
 struct ProgramMisses {
   std::string name;
   uint64_t recursion_misses = 0;
@@ -54,6 +63,7 @@ struct ProgramMisses {
 
 struct ModuleRules {
   profd_module_key key{};
+  bool watched = false;  // AnnounceMappings tells which processes map it
   std::vector<profd_rule> rows;
 };
 
@@ -86,7 +96,8 @@ class Kernel {
   // Looks at the listed threads and says what became of it. Needs ticks_by_list().
   absl::Status TickListed(std::span<profd_visit> visits, int64_t instant_ns);
 
-  // Announces the executable mappings of all targets whose file is not known yet.
+  // Announces the executable mappings of all targets whose file is not known yet, and the processes
+  // that map a watched one.
   absl::Status AnnounceMappings();
 
   // Writes the account of every target thread (struct profd_thread_record) to `sink`.
@@ -98,6 +109,17 @@ class Kernel {
   // Changes the epoch and empties the one that was live.
   absl::StatusOr<std::vector<CounterEntry>> DrainCounters();
 
+  // Writes the heap totals of every thread that had an event (struct profd_heap_record) to `sink`.
+  absl::Status DrainHeap(const RecordSink& sink);
+  // Changes the epoch of the heap's counters and empties the one that was live. When a thread is
+  // stuck in the middle of counting, what was counted comes with a later call.
+  absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters();
+  // Takes the stack of one heap event in `one_in` only, a power of two, at random.
+  void SetHeapSampling(uint32_t one_in);
+  // Thread-safe. Puts a probe of the heap's program into a file, at the first instruction of a
+  // function that `place` says the kind of; for one process, or every one with 0.
+  absl::StatusOr<Probe> AttachHeapProbe(int file, ModuleId module, int32_t pid, uint64_t offset,
+                                        profd_heap_place place);
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);
@@ -115,6 +137,7 @@ class Kernel {
   std::vector<uint64_t> Losses() const;  // indexed by enum profd_loss
   profd_tick_stats TickStats() const;
   profd_switch_cost SwitchCost() const;
+  profd_heap_cost HeapCost() const;
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
@@ -141,6 +164,7 @@ class Kernel {
   UniqueLink tick_link_;
   UniqueLink drain_link_;
   UniqueLink mappings_link_;
+  UniqueLink heap_link_;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;
   uint64_t stacks_seen_ = 0;

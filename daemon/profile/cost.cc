@@ -33,6 +33,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->answers_cpu_ns = WrappingAdd(sum->answers_cpu_ns, cost.answers_cpu_ns);
   sum->in_path_ns = WrappingAdd(sum->in_path_ns, cost.in_path_ns);
   sum->switches = WrappingAdd(sum->switches, cost.switches);
+  sum->heap_in_path_ns = WrappingAdd(sum->heap_in_path_ns, cost.heap_in_path_ns);
+  sum->heap_events = WrappingAdd(sum->heap_events, cost.heap_events);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
 
@@ -44,6 +46,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .answers_cpu_ns = after.answers_cpu_ns - before.answers_cpu_ns,
           .in_path_ns = after.in_path_ns - before.in_path_ns,
           .switches = after.switches - before.switches,
+          .heap_in_path_ns = after.heap_in_path_ns - before.heap_in_path_ns,
+          .heap_events = after.heap_events - before.heap_events,
           .targets = {}};
 }
 

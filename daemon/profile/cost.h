@@ -25,6 +25,8 @@ struct CollectorCost {
   int64_t answers_cpu_ns = 0;  // merging, naming and sending what clients asked for
   int64_t in_path_ns = 0;      // in the path of the targets; estimated from timed runs
   int64_t switches = 0;        // of targets
+  int64_t heap_in_path_ns = 0; // part of in_path_ns
+  int64_t heap_events = 0;     // that allocators paused for
   std::vector<TargetCost> targets;
 };
 

@@ -35,7 +35,7 @@ std::vector<int64_t> Apportion(int64_t total, std::span<const int64_t> weights) 
 class EffectiveTicks {
  public:
   void Add(const Sample& s) {
-    const auto weight = static_cast<double>(std::max<int64_t>(s.weight_ns, 0));
+    const auto weight = static_cast<double>(std::max<int64_t>(s.weight, 0));
     const auto ticks = static_cast<double>(std::max<int64_t>(s.ticks, 1));
     sum_ += weight;
     squares_ += weight * weight / ticks;
@@ -55,13 +55,13 @@ size_t ReasonIndex(Reason reason) {
 double RawError(const Sample& s, int64_t all) {
   if (s.ticks <= 0) return 0;
   const auto ticks = static_cast<double>(s.ticks);
-  const double interval = static_cast<double>(s.weight_ns) / ticks;
+  const double interval = static_cast<double>(s.weight) / ticks;
   if (all < s.ticks) return interval * std::sqrt(ticks);
   const auto n = static_cast<double>(all);
   return interval * n * ShareError(ticks / n, n);
 }
 
-int64_t RoundNs(double ns) { return static_cast<int64_t>(std::llround(std::min(ns, 9e18))); }
+int64_t Rounded(double v) { return static_cast<int64_t>(std::llround(std::min(v, 9e18))); }
 
 }  // namespace
 
@@ -96,7 +96,7 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
   });
   for (const Sample& s : samples) {
     const size_t r = ReasonIndex(s.key.reason);
-    weight[r] += std::max<int64_t>(s.weight_ns, 0);
+    weight[r] += std::max<int64_t>(s.weight, 0);
     result.ticks[r] += s.ticks;
     effective[r].Add(s);
     if (r != kRunQueueIndex) blocked.Add(s);
@@ -122,24 +122,24 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
     std::vector<int64_t> weights;
     for (; next < order.size() && ReasonIndex(samples[order[next]].key.reason) == r; next++) {
       here.push_back(&samples[order[next]]);
-      weights.push_back(std::max<int64_t>(here.back()->weight_ns, 0));
+      weights.push_back(std::max<int64_t>(here.back()->weight, 0));
     }
     const int64_t total = basis.ledger ? std::max<int64_t>(result.ledger.off_ns[r], 0) : weight[r];
     if (total > 0 && weight[r] == 0) {
       EstimatedSample& unsampled = result.samples.emplace_back();
       unsampled.key = {.thread = thread, .reason = static_cast<Reason>(r)};
-      unsampled.time_ns = total;
+      unsampled.amount = total;
     }
     const std::vector<int64_t> times = Apportion(total, weights);
     for (size_t i = 0; i < here.size(); i++) {
       const Sample& s = *here[i];
       EstimatedSample& out = result.samples.emplace_back();
       out.key = s.key;
-      out.weight_ns = s.weight_ns;
+      out.weight = s.weight;
       out.ticks = s.ticks;
-      out.time_ns = times[i];
+      out.amount = times[i];
       if (!basis.ledger) {
-        out.error_ns = RoundNs(RawError(s, basis.ticks));
+        out.error = Rounded(RawError(s, basis.ticks));
         continue;
       }
       if (weight[r] == 0) continue;
@@ -152,8 +152,35 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
       if (divided > 0) {
         error += static_cast<double>(unattributed) * ShareError(w / blocked.sum(), blocked.value());
       }
-      out.error_ns = RoundNs(error);
+      out.error = Rounded(error);
     }
+  }
+  return result;
+}
+
+std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t total,
+                                          std::span<const Sample> samples) {
+  total = std::max<int64_t>(total, 0);
+  std::vector<EstimatedSample> result;
+  std::vector<int64_t> weights;
+  EffectiveTicks effective;
+  for (const Sample& s : samples) {
+    weights.push_back(std::max<int64_t>(s.weight, 0));
+    effective.Add(s);
+  }
+  if (total > 0 && !(effective.sum() > 0)) {
+    result.push_back({.key = {.thread = thread, .kind = kind}, .amount = total});
+  }
+  const std::vector<int64_t> amounts = Apportion(total, weights);
+  for (size_t i = 0; i < samples.size(); i++) {
+    EstimatedSample& out = result.emplace_back();
+    out.key = samples[i].key;
+    out.weight = samples[i].weight;
+    out.ticks = samples[i].ticks;
+    out.amount = amounts[i];
+    if (!(effective.sum() > 0)) continue;
+    const double share = static_cast<double>(weights[i]) / effective.sum();
+    out.error = Rounded(static_cast<double>(total) * ShareError(share, effective.value()));
   }
   return result;
 }

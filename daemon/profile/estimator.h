@@ -37,10 +37,10 @@ struct EstimateBasis {
 };
 
 struct EstimatedSample {
-  SampleKey key;  // stack 0: [unsampled], time that no tick saw
-  int64_t time_ns = 0;
-  int64_t error_ns = 0;  // standard error of time_ns
-  int64_t weight_ns = 0;
+  SampleKey key;       // stack 0: [unsampled], what no tick or event saw
+  int64_t amount = 0;  // ns or bytes, by the kind
+  int64_t error = 0;   // standard error of `amount`
+  int64_t weight = 0;
   int64_t ticks = 0;
 };
 
@@ -56,9 +56,15 @@ struct EstimatedThread {
   std::vector<EstimatedSample> samples;
 };
 
-// `samples` are all of one thread and window, whatever the answer will show of them. Pure.
+// `samples` are all waits of one thread and window, whatever the answer will show of them. Pure.
 EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
                                std::span<const Sample> samples, const EstimateBasis& basis);
+
+// Divides what a thread allocated or freed, `total` bytes by its allocator's own count, among the
+// stacks of its events, all of one kind. The amounts sum to `total`, or are zero where that is not
+// positive.
+std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t total,
+                                          std::span<const Sample> samples);
 
 }  // namespace profd
 

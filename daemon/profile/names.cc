@@ -90,6 +90,15 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Accounts read while the thread kept switching; corrected at the next drain."},
       {"known_stacks_full", "The map of known stacks was full; stacks were sent more than once."},
       {"modules_full", "More modules than the table holds; stacks end in those left out."},
+      {"heap_counters_full",
+       "Allocation events were dropped because their counter map was full; totals stay exact, "
+       "shares of stacks may be off."},
+      {"heap_counters_full_bytes", "Weight of the allocation events dropped, bytes."},
+      {"heap_walk_busy",
+       "Allocation events without a stack, because other threads were interrupted in theirs on "
+       "the same CPU."},
+      {"heap_storage",
+       "Allocation events of threads whose totals found no place; they are missing."},
       {"recursion_misses",
        "Runs of a kernel program that the kernel skipped; switches may be "
        "missing."},

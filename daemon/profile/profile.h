@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bpf/abi.h"
+#include "daemon/base/wrapping.h"
 #include "daemon/profile/cost.h"
 
 namespace profd {
@@ -30,6 +31,14 @@ enum class Reason : uint8_t {
 };
 inline constexpr size_t kReasonCount = PROFD_REASON_COUNT;
 
+// What a sample is of; the values are those of enum profd_kind.
+enum class Kind : uint8_t {
+  kWait = PROFD_KIND_WAIT,    // time not running, ns
+  kAlloc = PROFD_KIND_ALLOC,  // memory allocated, bytes
+  kFree = PROFD_KIND_FREE,    // memory freed, bytes
+};
+inline constexpr size_t kKindCount = PROFD_KIND_COUNT;
+
 enum class ThreadId : uint64_t {};  // unique for the life of the daemon; 0 is never used
 enum class StackId : uint64_t {};   // 64-bit hash of a stack's frames; 0: no stack
 enum class ModuleId : uint16_t {};  // 0: none
@@ -37,6 +46,24 @@ enum class ModuleId : uint16_t {};  // 0: none
 // How a walk ended; the values are those of enum profd_walk.
 enum class WalkResult : uint8_t {};
 inline constexpr WalkResult kWalkComplete = WalkResult{PROFD_WALK_COMPLETE};
+
+// What a thread allocated or freed, by its allocator's own count.
+struct HeapDelta {
+  int64_t bytes = 0;
+  int64_t seen_bytes = 0;    // that the events which were seen stand for
+  int64_t unseen_bytes = 0;  // of events that no probe saw
+  int64_t events = 0;        // that were seen
+  int64_t gaps = 0;          // between two that were seen
+};
+
+// sum += delta. Sums may come from damaged bytes: they wrap instead of being undefined.
+inline void AddHeap(const HeapDelta& delta, HeapDelta* sum) {
+  sum->bytes = WrappingAdd(sum->bytes, delta.bytes);
+  sum->seen_bytes = WrappingAdd(sum->seen_bytes, delta.seen_bytes);
+  sum->unseen_bytes = WrappingAdd(sum->unseen_bytes, delta.unseen_bytes);
+  sum->events = WrappingAdd(sum->events, delta.events);
+  sum->gaps = WrappingAdd(sum->gaps, delta.gaps);
+}
 
 // What a thread did between two drains. Sums of these over a window telescope, so a value may be
 // negative where an open interval was divided differently at the drain before.
@@ -56,6 +83,7 @@ struct LedgerDelta {
   int64_t major_faults = 0;
   int64_t read_bytes = 0;
   int64_t write_bytes = 0;
+  HeapDelta allocated, freed;
 };
 
 struct ThreadLedger {
@@ -68,18 +96,19 @@ struct SampleKey {
   StackId stack{};
   uint64_t argument = 0;
   int32_t syscall = -1;
-  Reason reason = Reason::kOther;
+  Reason reason = Reason::kOther;  // of waits
+  Kind kind = Kind::kWait;
   friend bool operator==(const SampleKey&, const SampleKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const SampleKey& k) {
-    return H::combine(std::move(h), k.thread, k.stack, k.argument, k.syscall, k.reason);
+    return H::combine(std::move(h), k.thread, k.stack, k.argument, k.syscall, k.reason, k.kind);
   }
 };
 
 struct Sample {
   SampleKey key;
-  int64_t weight_ns = 0;  // sum of the tick intervals in force
-  int64_t ticks = 0;
+  int64_t weight = 0;  // sum of the tick intervals in force, ns; or what events stand for, bytes
+  int64_t ticks = 0;   // or events
 };
 
 // Who a thread is. Sent again when its name changes; `exited` once it is known to be gone.
@@ -133,6 +162,7 @@ struct ProfileDelta {
   bool books_on = false;
   bool switch_on = false;
   bool tick_on = false;
+  bool heap_on = false;
   int64_t tick_interval_ns = 0;  // in force
   int64_t ticks = 0;
   int64_t ticks_missed = 0;

@@ -22,8 +22,32 @@ static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
 
 uint64_t Count(int64_t v) { return v > 0 ? static_cast<uint64_t>(v) : 0; }
 
-void FillHeader(const HostInfo& host, const MergedProfile& profile, int64_t wall_offset_ns,
-                v1::Header* header) {
+v1::ProfileKind ToProto(Kind kind) {
+  switch (kind) {
+    case Kind::kWait:
+      break;
+    case Kind::kAlloc:
+      return v1::PROFILE_KIND_ALLOC;
+    case Kind::kFree:
+      return v1::PROFILE_KIND_FREE;
+  }
+  return v1::PROFILE_KIND_OFFCPU;
+}
+
+// What the answer is about: of that kind, and for one of the reasons.
+bool IsShown(const FetchPlan& plan, const SampleKey& key) {
+  return key.kind == plan.kind &&
+         (key.kind != Kind::kWait || plan.reasons[static_cast<size_t>(key.reason)]);
+}
+
+const HeapDelta& HeapOf(const LedgerDelta& ledger, Kind kind) {
+  return kind == Kind::kFree ? ledger.freed : ledger.allocated;
+}
+
+void FillHeader(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
+                int64_t wall_offset_ns, v1::Header* header) {
+  header->set_kind(ToProto(plan.kind));
+  header->set_heap_ns(profile.heap_ns);
   header->set_daemon_version(host.version);
   header->set_hostname(host.hostname);
   header->set_kernel_release(host.kernel_release);
@@ -78,13 +102,20 @@ void FillThread(const ThreadInfo& info, const EstimatedThread& estimate, v1::Thr
 void FillSample(const EstimatedSample& estimate, uint32_t thread, uint32_t stack,
                 v1::Sample* sample) {
   sample->set_thread(thread);
-  sample->set_reason(ToProto(estimate.key.reason));
   sample->set_stack(stack);
+  if (estimate.key.kind != Kind::kWait) {
+    sample->set_bytes(estimate.amount);
+    sample->set_error_bytes(estimate.error);
+    sample->set_weight_bytes(estimate.weight);
+    sample->set_events(Count(estimate.ticks));
+    return;
+  }
+  sample->set_reason(ToProto(estimate.key.reason));
   sample->set_syscall(estimate.key.syscall);
   sample->set_argument(estimate.key.argument);
-  sample->set_time_ns(estimate.time_ns);
-  sample->set_error_ns(estimate.error_ns);
-  sample->set_weight_ns(estimate.weight_ns);
+  sample->set_time_ns(estimate.amount);
+  sample->set_error_ns(estimate.error);
+  sample->set_weight_ns(estimate.weight);
   sample->set_ticks(Count(estimate.ticks));
 }
 
@@ -95,15 +126,21 @@ class ThreadSender {
 
   bool Send(const FetchPlan& plan, const MergedThread& merged, const EstimateBasis& basis,
             const StackDictionary& dictionary) {
-    const EstimatedThread estimate =
-        EstimateThread(merged.info.id, merged.ledger, merged.samples, basis);
+    const std::vector<Sample> waits = OfKind(merged.samples, Kind::kWait);
+    EstimatedThread estimate = EstimateThread(merged.info.id, merged.ledger, waits, basis);
     v1::Thread* thread = threads_.mutable_threads()->add_threads();
     thread->set_id(++thread_number_);
     FillThread(merged.info, estimate, thread);
+    if (plan.kind != Kind::kWait) {
+      const HeapDelta& heap = HeapOf(merged.ledger, plan.kind);
+      const std::vector<Sample> events = OfKind(merged.samples, plan.kind);
+      estimate.samples = EstimateHeap(merged.info.id, plan.kind, heap.bytes, events);
+      if (heap.events != 0 || heap.bytes != 0) FillHeap(heap, thread->mutable_heap());
+    }
     thread_bytes_ += thread->ByteSizeLong() + 8;
     if (thread_bytes_ >= kPartBytes && !Flush()) return false;
     for (const EstimatedSample& s : estimate.samples) {
-      if (!plan.reasons[static_cast<size_t>(s.key.reason)]) continue;
+      if (!IsShown(plan, s.key)) continue;
       v1::Sample* sample = samples_.mutable_samples()->add_samples();
       FillSample(s, thread_number_, dictionary.NumberOf(s.key.stack), sample);
       sample_bytes_ += sample->ByteSizeLong() + 8;
@@ -122,6 +159,13 @@ class ThreadSender {
   }
 
  private:
+  static std::vector<Sample> OfKind(const std::vector<Sample>& samples, Kind kind) {
+    std::vector<Sample> found;
+    std::copy_if(samples.begin(), samples.end(), std::back_inserter(found),
+                 [kind](const Sample& s) { return s.key.kind == kind; });
+    return found;
+  }
+
   const SendPart& send_;
   v1::FetchResponse threads_, samples_;
   size_t thread_bytes_ = 0, sample_bytes_ = 0;
@@ -145,7 +189,9 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                 google::protobuf::RepeatedPtrField<v1::Loss>* out) {
   for (size_t i = 0; i < losses.size(); i++) {
     // The weight of the samples that found the counters full is a field of their own cause.
-    if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS) continue;
+    if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS || i == PROFD_LOSS_HEAP_FULL_BYTES) {
+      continue;
+    }
     const LossDescription& description = DescribeLoss(i);
     v1::Loss* loss = out->Add();
     loss->set_cause(description.cause);
@@ -157,6 +203,14 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                               : static_cast<int64_t>(losses[PROFD_LOSS_COUNTERS_FULL_NS]));
     }
   }
+}
+
+void FillHeap(const HeapDelta& heap, v1::HeapTotal* out) {
+  out->set_bytes(heap.bytes);
+  out->set_events(Count(heap.events));
+  out->set_weight_bytes(heap.seen_bytes);
+  out->set_gaps(Count(heap.gaps));
+  out->set_unseen_bytes(heap.unseen_bytes);
 }
 
 void FillTargetCost(const TargetCost& cost, v1::TargetCost* out) {
@@ -175,23 +229,27 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_drain_cpu_ns(cost.drain_cpu_ns);
   out->set_rules_cpu_ns(cost.rules_cpu_ns);
   out->set_answers_cpu_ns(cost.answers_cpu_ns);
+  out->set_heap_in_path_ns(cost.heap_in_path_ns);
+  out->set_heap_events(Count(cost.heap_events));
   for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
 }
 
 bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
                 int64_t wall_offset_ns, FrameNames* names, const SendPart& send) {
   v1::FetchResponse part;
-  FillHeader(host, profile, wall_offset_ns, part.mutable_header());
+  FillHeader(host, plan, profile, wall_offset_ns, part.mutable_header());
   if (!send(part)) return false;
 
   StackDictionary dictionary(profile.stacks);
   double weight = 0, complete_weight = 0;
   uint64_t samples = 0;
+  HeapDelta heap;
   for (const MergedThread& thread : profile.threads) {
+    if (plan.kind != Kind::kWait) AddHeap(HeapOf(thread.ledger, plan.kind), &heap);
     for (const Sample& sample : thread.samples) {
-      if (!plan.reasons[static_cast<size_t>(sample.key.reason)]) continue;
+      if (!IsShown(plan, sample.key)) continue;
       dictionary.Add(sample.key.stack);
-      const auto w = static_cast<double>(std::max<int64_t>(sample.weight_ns, 0));
+      const auto w = static_cast<double>(std::max<int64_t>(sample.weight, 0));
       weight += w;
       if (dictionary.Complete(sample.key.stack)) complete_weight += w;
       samples += Count(sample.ticks);
@@ -217,6 +275,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
   trailer->set_torn_walks(Count(profile.torn_walks));
   // Without samples nothing is incomplete.
   trailer->set_complete_share(weight > 0 ? complete_weight / weight : 1);
+  if (plan.kind != Kind::kWait) FillHeap(heap, trailer->mutable_heap());
   FillLosses(profile.losses, profile.lost_weight_ns, trailer->mutable_losses());
   FillCost(profile.cost, trailer->mutable_cost());
   trailer->mutable_cost()->set_duration_ns(profile.covered.end_ns - profile.covered.begin_ns);

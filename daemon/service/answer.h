@@ -29,6 +29,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                 google::protobuf::RepeatedPtrField<v1::Loss>* out);
 void FillCost(const CollectorCost& cost, v1::Cost* out);
+void FillHeap(const HeapDelta& heap, v1::HeapTotal* out);
 void FillTargetCost(const TargetCost& cost, v1::TargetCost* out);
 
 }  // namespace profd

@@ -101,6 +101,23 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
   if (!request.thread_regex().empty()) {
     ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
   }
+  switch (request.kind()) {
+    case v1::PROFILE_KIND_UNSPECIFIED:
+    case v1::PROFILE_KIND_OFFCPU:
+      break;
+    case v1::PROFILE_KIND_ALLOC:
+      plan.kind = Kind::kAlloc;
+      break;
+    case v1::PROFILE_KIND_FREE:
+      plan.kind = Kind::kFree;
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("profile kind ", static_cast<int>(request.kind()), " is not known"));
+  }
+  if (plan.kind != Kind::kWait && !request.reasons().empty()) {
+    return absl::InvalidArgumentError("reasons are of profiles of kind OFFCPU only");
+  }
   if (request.reasons().empty()) plan.reasons.fill(true);
   for (const int reason : request.reasons()) {
     // REASON_UNSPECIFIED is 0; the others follow in the order of Reason.

@@ -29,6 +29,7 @@ class TargetFilter {
 };
 
 struct FetchPlan {
+  Kind kind = Kind::kWait;
   Window window;       // monotonic; end_ns is the arrival of the request when `to_now`
   bool to_now = true;  // the window reaches up to the request
   std::vector<TargetFilter> targets;  // empty: all

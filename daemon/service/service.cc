@@ -90,6 +90,22 @@ void FillTargets(const CollectorState& state, v1::GetStatusResponse* response) {
   }
 }
 
+void FillAllocators(const CollectorState& state, v1::GetStatusResponse* response) {
+  for (const AllocatorUse& use : state.allocators) {
+    v1::AllocatorStatus* out = response->add_allocators();
+    out->mutable_pids()->Add(use.state.pids.begin(), use.state.pids.end());
+    out->set_module(CleanText(use.state.identity.path, kMaxPath));
+    out->set_build_id(CleanText(use.state.identity.build_id, 128));
+    out->set_allocator(use.state.allocator);
+    out->set_version(CleanText(use.state.version, 64));
+    out->set_found_by(use.state.found_by);
+    out->set_watched(use.state.watched);
+    out->set_note(CleanText(use.state.note, kMaxPath));
+    FillHeap(use.totals.allocated, out->mutable_allocated());
+    FillHeap(use.totals.freed, out->mutable_freed());
+  }
+}
+
 void FillGovernor(const GovernorState& state, v1::Governor* governor) {
   // Infinite, that is no budget, is told as 0.
   const auto share = [](double budget) { return std::isfinite(budget) ? budget : 0; };
@@ -209,11 +225,13 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   response->set_kernel_release(host_.kernel_release);
   response->set_started_ns(state.started_wall_ns);
   response->set_tick_interval_ns(state.tick_interval_ns);
+  response->set_paused(state.paused);
   if (const int64_t oldest = sources_.store->OldestNs(); oldest != 0) {
     response->set_oldest_ns(oldest + WallOffsetNs());
   }
   FillTargets(state, response);
   FillModules(state, response);
+  FillAllocators(state, response);
   response->set_threads(state.threads);
   LossCounts losses = state.losses;
   const LossCounts store_losses = sources_.store->Losses();

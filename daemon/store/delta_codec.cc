@@ -17,7 +17,7 @@ constexpr uint64_t kFormBits = 2;
 constexpr uint64_t kReasonBits = 4;
 static_assert(kReasonCount <= 1u << kReasonBits);
 
-constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4;
+constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8;
 
 uint64_t ToZigzag(int64_t v) {
   return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63);
@@ -37,7 +37,7 @@ void PutZigzag(int64_t v, std::string* out) { PutVarint(ToZigzag(v), out); }
 // has beyond the parts that it is made of; the books are kept as differences from our own sums.
 constexpr size_t kUnattributedField = 2;
 constexpr size_t kFirstOffField = 8;
-constexpr size_t kFieldCount = 11 + 2 * kReasonCount;
+constexpr size_t kFieldCount = 21 + 2 * kReasonCount;
 using Fields = std::array<int64_t, kFieldCount>;
 
 int64_t SumOfParts(const LedgerDelta& l) {
@@ -63,6 +63,13 @@ Fields ToFields(const LedgerDelta& l) {
   f[i++] = l.major_faults;
   f[i++] = l.read_bytes;
   f[i++] = l.write_bytes;
+  for (const HeapDelta* heap : {&l.allocated, &l.freed}) {
+    f[i++] = heap->bytes;
+    f[i++] = heap->seen_bytes;
+    f[i++] = heap->unseen_bytes;
+    f[i++] = heap->events;
+    f[i++] = heap->gaps;
+  }
   return f;
 }
 
@@ -83,6 +90,13 @@ LedgerDelta FromFields(const Fields& f) {
   l.major_faults = f[i++];
   l.read_bytes = f[i++];
   l.write_bytes = f[i++];
+  for (HeapDelta* heap : {&l.allocated, &l.freed}) {
+    heap->bytes = f[i++];
+    heap->seen_bytes = f[i++];
+    heap->unseen_bytes = f[i++];
+    heap->events = f[i++];
+    heap->gaps = f[i++];
+  }
   l.wall_ns = WrappingAdd(wall_rest, SumOfParts(l));
   l.books_on_cpu_ns = WrappingAdd(books_on_cpu, l.on_cpu_ns);
   l.books_runqueue_ns = WrappingAdd(books_run_queue, l.off_ns[run_queue]);
@@ -110,6 +124,8 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.answers_cpu_ns);
   f(h.cost.in_path_ns);
   f(h.cost.switches);
+  f(h.cost.heap_in_path_ns);
+  f(h.cost.heap_events);
   f(h.lost_weight_ns);
 }
 
@@ -122,7 +138,8 @@ void ForEachTargetNumber(Target& t, F f) {
 }
 
 void PutHeader(const DeltaHeader& h, std::string* out) {
-  PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) | (h.tick_on ? kTickOn : 0),
+  PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) |
+                (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0),
             out);
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
@@ -184,7 +201,7 @@ std::string EncodeDelta(const DeltaHeader& header, std::span<const ThreadRow> ro
     for (const SiteSample& sample : row.samples) {
       const int64_t usual_weight = static_cast<int64_t>(
           static_cast<uint64_t>(sample.ticks) * static_cast<uint64_t>(header.tick_interval_ns));
-      const int64_t rest = WrappingSubtract(sample.weight_ns, usual_weight);
+      const int64_t rest = WrappingSubtract(sample.weight, usual_weight);
       const uint64_t ticks = ToZigzag(WrappingSubtract(sample.ticks, idle ? header.ticks : 0));
       PutZigzag(int64_t{sample.site} - last_site, &out);
       last_site = sample.site;
@@ -234,6 +251,7 @@ bool DeltaReader::ReadHeader() {
   header_.books_on = (flags & kBooksOn) != 0;
   header_.switch_on = (flags & kSwitchOn) != 0;
   header_.tick_on = (flags & kTickOn) != 0;
+  header_.heap_on = (flags & kHeapOn) != 0;
   bool ok = true;
   ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
   if (!ok || !ReadTargetCosts() || !Varint(&mask)) return false;
@@ -330,7 +348,7 @@ bool DeltaReader::ReadSample(bool idle, SiteSample* sample) {
   sample->ticks = WrappingAdd(FromZigzag(ticks >> 1), idle ? header_.ticks : 0);
   int64_t rest = 0;
   if ((ticks & 1) != 0 && !Zigzag(&rest)) return false;
-  sample->weight_ns =
+  sample->weight =
       WrappingAdd(static_cast<int64_t>(static_cast<uint64_t>(sample->ticks) *
                                        static_cast<uint64_t>(header_.tick_interval_ns)),
                   rest);
@@ -354,6 +372,8 @@ void AddLedger(const LedgerDelta& delta, LedgerDelta* sum) {
   add(delta.major_faults, &sum->major_faults);
   add(delta.read_bytes, &sum->read_bytes);
   add(delta.write_bytes, &sum->write_bytes);
+  AddHeap(delta.allocated, &sum->allocated);
+  AddHeap(delta.freed, &sum->freed);
 }
 
 }  // namespace profd

@@ -36,6 +36,7 @@ DeltaHeader HeaderOf(const ProfileDelta& d) {
           .books_on = d.books_on,
           .switch_on = d.switch_on,
           .tick_on = d.tick_on,
+          .heap_on = d.heap_on,
           .tick_interval_ns = d.tick_interval_ns,
           .ticks = d.ticks,
           .ticks_missed = d.ticks_missed,
@@ -111,7 +112,7 @@ uint32_t MemoryStore::InternThread(ThreadId id) {
 }
 
 uint32_t MemoryStore::InternSite(const SampleKey& key) {
-  const Site site{key.stack, key.argument, key.syscall, key.reason};
+  const Site site{key.stack, key.argument, key.syscall, key.reason, key.kind};
   uint32_t slot = sites_.Find(site);
   if (slot == sites_.kNone) slot = sites_.Insert(site, site, 0);
   sites_.Use(slot, next_delta_, newest_end_ns_);
@@ -134,7 +135,7 @@ std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
       unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
     }
     samples.push_back({InternThread(sample.key.thread),
-                       {InternSite(sample.key), sample.weight_ns, sample.ticks}});
+                       {InternSite(sample.key), sample.weight, sample.ticks}});
   }
   std::sort(ledgers.begin(), ledgers.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -155,7 +156,7 @@ std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
     }
     for (; sample != samples.end() && sample->first == row.thread; ++sample) {
       if (!row.samples.empty() && row.samples.back().site == sample->second.site) {
-        row.samples.back().weight_ns += sample->second.weight_ns;
+        row.samples.back().weight += sample->second.weight;
         row.samples.back().ticks += sample->second.ticks;
       } else {
         row.samples.push_back(sample->second);
@@ -285,8 +286,8 @@ class MemoryStore::Merger {
       for (const SiteSample& s : sum.samples) {
         const Site& site = view_.sites[s.site];
         thread.samples.push_back(
-            {{thread.info.id, site.stack, site.argument, site.syscall, site.reason},
-             s.weight_ns,
+            {{thread.info.id, site.stack, site.argument, site.syscall, site.reason, site.kind},
+             s.weight,
              s.ticks});
         if (site.stack == StackId{}) continue;
         const auto it = known.find(site.stack);
@@ -323,6 +324,7 @@ class MemoryStore::Merger {
     if (h.books_on) profile_.books_ns += length;
     if (h.switch_on) profile_.switch_ns += length;
     if (h.tick_on) profile_.tick_ns += length;
+    if (h.heap_on) profile_.heap_ns += length;
     profile_.ticks = WrappingAdd(profile_.ticks, h.ticks);
     interval_sum_ += static_cast<double>(h.tick_interval_ns) * static_cast<double>(h.ticks);
     profile_.ticks_missed = WrappingAdd(profile_.ticks_missed, h.ticks_missed);
@@ -348,7 +350,7 @@ class MemoryStore::Merger {
         return absl::DataLossError("stored delta: names a site that is not known");
       }
       SiteSample& to = Find(&sum, sample.site);
-      to.weight_ns = WrappingAdd(to.weight_ns, sample.weight_ns);
+      to.weight = WrappingAdd(to.weight, sample.weight);
       to.ticks = WrappingAdd(to.ticks, sample.ticks);
     }
     return absl::OkStatus();

@@ -47,10 +47,11 @@ class MemoryStore final : public Store {
     uint64_t argument = 0;
     int32_t syscall = -1;
     Reason reason = Reason::kOther;
+    Kind kind = Kind::kWait;
     friend bool operator==(const Site&, const Site&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const Site& s) {
-      return H::combine(std::move(h), s.stack, s.argument, s.syscall, s.reason);
+      return H::combine(std::move(h), s.stack, s.argument, s.syscall, s.reason, s.kind);
     }
   };
   struct Blob {

@@ -15,9 +15,12 @@ namespace {
 // Real files have some tens of sections; those built with a section a function some thousands.
 constexpr uint64_t kMaxSections = 1 << 16;
 constexpr uint64_t kMaxSegments = 4096;
+// More than any linker makes; bounds the search for each address.
+constexpr size_t kMaxCodeSegments = 64;
 constexpr int kMaxNotes = 1024;
 constexpr uint64_t kMaxBuildIdBytes = 64;
 constexpr uint64_t kPageSize = 4096;
+constexpr size_t kPieceBytes = 256 << 10;
 
 uint64_t AlignUp(uint64_t value, uint64_t align) { return (value + align - 1) & ~(align - 1); }
 
@@ -45,6 +48,7 @@ absl::Status ElfFile::ReadHeaders() {
     return absl::InvalidArgumentError("not a little-endian ELF64 file");
   }
 
+  machine_ = header.e_machine;
   // Counts that do not fit their 16 bits are kept in the first section's header.
   Elf64_Shdr first{};
   uint64_t section_count = header.e_shnum;
@@ -86,13 +90,18 @@ void ElfFile::ReadSegments(const Elf64_Ehdr& header, uint64_t count) {
   std::vector<Elf64_Phdr> raw(count);
   if (!Read(header.e_phoff, raw.data(), count * sizeof(Elf64_Phdr)).ok()) return;
   for (const Elf64_Phdr& p : raw) {
-    if (p.p_type != PT_LOAD && p.p_type != PT_NOTE) continue;
+    if (p.p_type != PT_LOAD && p.p_type != PT_NOTE && p.p_type != PT_GNU_EH_FRAME) continue;
     segments_.push_back({.type = p.p_type,
                          .flags = p.p_flags,
                          .offset = p.p_offset,
                          .address = p.p_vaddr,
                          .file_size = p.p_filesz,
                          .align = p.p_align});
+    if (p.p_type == PT_LOAD && (p.p_flags & PF_X) != 0 && p.p_offset < size_ &&
+        code_.size() < kMaxCodeSegments) {
+      code_.push_back(segments_.back());
+      code_.back().file_size = std::min(p.p_filesz, size_ - p.p_offset);
+    }
   }
 }
 
@@ -133,6 +142,15 @@ std::optional<uint64_t> ElfFile::VaddrOfOffset(uint64_t offset) const {
     }
   }
   return exact ? exact : executable_page;
+}
+
+std::optional<FileRange> ElfFile::CodeAt(uint64_t vaddr) const {
+  for (const Segment& segment : code_) {
+    if (vaddr < segment.address || vaddr - segment.address >= segment.file_size) continue;
+    const uint64_t inside = vaddr - segment.address;
+    return FileRange{.offset = segment.offset + inside, .size = segment.file_size - inside};
+  }
+  return std::nullopt;
 }
 
 std::string ElfFile::BuildId() const {
@@ -202,6 +220,25 @@ std::string ElfFile::ReadString(uint64_t offset, uint64_t end, size_t limit) con
     piece *= 4;
   }
   return text;
+}
+
+absl::Status ElfFile::ReadPieces(
+    const FileRange& range, size_t overlap,
+    absl::FunctionRef<bool(uint64_t at, std::string_view bytes)> visit) const {
+  if (range.offset >= size_) return absl::OkStatus();
+  const uint64_t end = range.offset + std::min(range.size, size_ - range.offset);
+  std::vector<char> piece(static_cast<size_t>(std::min<uint64_t>(end - range.offset, kPieceBytes)));
+  size_t kept = 0;
+  for (uint64_t at = range.offset; at < end;) {
+    const auto fresh = static_cast<size_t>(std::min<uint64_t>(piece.size() - kept, end - at));
+    RETURN_IF_ERROR(Read(at, piece.data() + kept, fresh));
+    const std::string_view bytes(piece.data(), kept + fresh);
+    if (!visit(at - kept, bytes)) return absl::OkStatus();
+    at += fresh;
+    kept = std::min(overlap, bytes.size());
+    std::memmove(piece.data(), bytes.data() + bytes.size() - kept, kept);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace profd::symbolize

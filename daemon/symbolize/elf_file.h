@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/base/status.h"
 
 namespace profd::symbolize {
@@ -27,6 +28,12 @@ struct Section {
 
   bool Executable() const { return (flags & SHF_EXECINSTR) != 0; }
   bool Contains(uint64_t vaddr) const { return vaddr >= address && vaddr - address < size; }
+};
+
+// Bytes of a file.
+struct FileRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
 };
 
 struct Segment {
@@ -49,7 +56,11 @@ class ElfFile {
   // The same for an image of `size` bytes that begins at `base` of `fd`, which need not be regular.
   static absl::StatusOr<ElfFile> OpenImage(int fd, uint64_t base, uint64_t size);
 
+  uint16_t machine() const { return machine_; }  // EM_*
+
   const std::vector<Section>& sections() const { return sections_; }
+  // Those of type PT_LOAD, PT_NOTE and PT_GNU_EH_FRAME.
+  const std::vector<Segment>& segments() const { return segments_; }
   // Null when `index` is out of range, SHN_UNDEF or a reserved number.
   const Section* FindSection(uint32_t index) const;
   const Section* FindSectionByName(std::string_view name) const;
@@ -57,6 +68,10 @@ class ElfFile {
   // The virtual address that the loader gives to the byte at `offset`; nothing when no PT_LOAD
   // holds it. Where segments share a page of the file the executable one wins.
   std::optional<uint64_t> VaddrOfOffset(uint64_t offset) const;
+
+  // Where the code at `vaddr` lies, and how much its executable segment holds from there on;
+  // nothing when `vaddr` is not code.
+  std::optional<FileRange> CodeAt(uint64_t vaddr) const;
 
   // The GNU build-id as hex; "" when there is none.
   std::string BuildId() const;
@@ -66,6 +81,11 @@ class ElfFile {
   // The NUL-terminated string at `offset`, looking no further than `end` or `limit` bytes,
   // whichever is first; cut there when no NUL was found. "" when it cannot be read.
   std::string ReadString(uint64_t offset, uint64_t end, size_t limit) const;
+  // Reads what the file has of `range` in pieces of some 256 KiB and calls `visit(at, bytes)` for
+  // each, until that returns false. A piece begins with the last `overlap` bytes (fewer than
+  // 4096) of the one before, so that whatever is not longer is whole in one of them.
+  absl::Status ReadPieces(const FileRange& range, size_t overlap,
+                          absl::FunctionRef<bool(uint64_t at, std::string_view bytes)> visit) const;
 
  private:
   ElfFile(int fd, uint64_t base, uint64_t size) : fd_(fd), base_(base), size_(size) {}
@@ -77,9 +97,11 @@ class ElfFile {
   int fd_;
   uint64_t base_;
   uint64_t size_;
+  uint16_t machine_ = EM_NONE;
   uint32_t names_index_ = 0;
   std::vector<Section> sections_;
-  std::vector<Segment> segments_;  // PT_LOAD and PT_NOTE only
+  std::vector<Segment> segments_;
+  std::vector<Segment> code_;  // the executable ones of type PT_LOAD, cut to what the file holds
 };
 
 }  // namespace profd::symbolize

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/symbolize/symbol_name.h"
 
 namespace profd::symbolize {
@@ -20,13 +21,94 @@ constexpr uint64_t kMaxCoveringUpdates = 50'000'000;
 constexpr uint64_t kMaxUnsizedReach = 64 << 10;
 constexpr size_t kMaxNameBytes = 64 << 10;
 constexpr size_t kMaxTables = 16;
+// Of a search by name: places in one string table, names read in all, bytes of string tables.
+constexpr size_t kMaxNamePlaces = 4096;
+constexpr size_t kMaxNamesRead = 16384;
+constexpr size_t kMaxSearchedNameBytes = 255;
+constexpr uint64_t kMaxSearchedStrings = uint64_t{1} << 30;
 
 // Better kinds have the higher bits: functions before bare labels, exported before local.
 constexpr uint8_t kLabelRank = 1;
 constexpr uint8_t kExportedBit = 2;
 constexpr uint8_t kFunctionBit = 4;
 
+// The string table of a symbol table that can be read; null for one that cannot.
+const Section* StringsOf(const ElfFile& elf, const Section& table) {
+  const Section* strings = elf.FindSection(table.link);
+  if (strings == nullptr || strings->type != SHT_STRTAB || table.entry_size != sizeof(Elf64_Sym) ||
+      (table.flags & SHF_COMPRESSED) != 0 ||
+      strings->size > std::numeric_limits<uint64_t>::max() - strings->offset) {
+    return nullptr;
+  }
+  return strings;
+}
+
+// Calls `visit` for each symbol, of which at most `left` are read; counts that down. A table that
+// ends early has still given what it could.
+void ForEachSymbol(const ElfFile& elf, const Section& table, uint64_t& symbols_left,
+                   absl::FunctionRef<void(const Elf64_Sym&)> visit) {
+  std::vector<Elf64_Sym> chunk(kChunkSymbols);
+  uint64_t left = std::min(table.size / sizeof(Elf64_Sym), symbols_left);
+  symbols_left -= left;
+  uint64_t offset = table.offset;
+  while (left > 0) {
+    const auto count = static_cast<size_t>(std::min<uint64_t>(left, kChunkSymbols));
+    if (!elf.Read(offset, chunk.data(), count * sizeof(Elf64_Sym)).ok()) return;
+    for (size_t i = 0; i < count; ++i) visit(chunk[i]);
+    offset += count * sizeof(Elf64_Sym);
+    left -= count;
+  }
+}
+
+// Where `part` begins in a string table, ascending, counted from the table's begin.
+std::vector<uint64_t> PlacesOf(const ElfFile& elf, const Section& strings, std::string_view part,
+                               uint64_t& bytes_left) {
+  std::vector<uint64_t> places;
+  const uint64_t size = std::min(strings.size, bytes_left);
+  bytes_left -= size;
+  const auto visit = [&](uint64_t at, std::string_view bytes) {
+    for (size_t i = bytes.find(part); i != bytes.npos; i = bytes.find(part, i + 1)) {
+      if (places.size() == kMaxNamePlaces) return false;
+      places.push_back(at + i - strings.offset);
+    }
+    return true;
+  };
+  // What lies before an unreadable place has been searched.
+  (void)elf.ReadPieces({.offset = strings.offset, .size = size}, part.size() - 1, visit);
+  return places;
+}
+
 }  // namespace
+
+std::vector<NamedFunction> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit) {
+  std::vector<NamedFunction> found;
+  uint64_t symbols_left = kMaxSymbols;
+  uint64_t bytes_left = kMaxSearchedStrings;
+  size_t names_left = kMaxNamesRead;
+  for (const Section& section : elf.sections()) {
+    if (section.type != SHT_SYMTAB && section.type != SHT_DYNSYM) continue;
+    const Section* strings = StringsOf(elf, section);
+    if (strings == nullptr) continue;
+    const std::vector<uint64_t> places = PlacesOf(elf, *strings, part, bytes_left);
+    if (places.empty()) continue;
+    ForEachSymbol(elf, section, symbols_left, [&](const Elf64_Sym& symbol) {
+      // The names of most symbols are never read: no `part` lies within reach behind their start.
+      const auto place = std::lower_bound(places.begin(), places.end(), symbol.st_name);
+      if (place == places.end() || *place - symbol.st_name > kMaxSearchedNameBytes - part.size() ||
+          ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
+          found.size() == limit || names_left == 0) {
+        return;
+      }
+      --names_left;
+      std::string name = elf.ReadString(strings->offset + symbol.st_name,
+                                        strings->offset + strings->size, kMaxSearchedNameBytes + 1);
+      if (name.size() > kMaxSearchedNameBytes || name.find(part) == name.npos) return;
+      found.push_back(
+          {.name = std::move(name), .address = symbol.st_value, .size = symbol.st_size});
+    });
+  }
+  return found;
+}
 
 void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {
   // A label inside a function is no better name than the function, whatever is nearer.
@@ -61,29 +143,14 @@ bool SymbolLookup::AddTables(const ElfFile& elf) {
 }
 
 void SymbolLookup::AddTable(const ElfFile& elf, const Section& section) {
-  const Section* strings = elf.FindSection(section.link);
-  if (strings == nullptr || strings->type != SHT_STRTAB ||
-      section.entry_size != sizeof(Elf64_Sym) || (section.flags & SHF_COMPRESSED) != 0 ||
-      strings->size > std::numeric_limits<uint64_t>::max() - strings->offset) {
-    return;
-  }
+  const Section* strings = StringsOf(elf, section);
+  if (strings == nullptr) return;
   const auto table = static_cast<uint16_t>(tables_.size());
   tables_.push_back({.elf = &elf,
                      .strings_begin = strings->offset,
                      .strings_end = strings->offset + strings->size});
-
-  std::vector<Elf64_Sym> chunk(kChunkSymbols);
-  uint64_t left = std::min(section.size / sizeof(Elf64_Sym), symbols_left_);
-  symbols_left_ -= left;
-  uint64_t offset = section.offset;
-  while (left > 0) {
-    const auto count = static_cast<size_t>(std::min<uint64_t>(left, kChunkSymbols));
-    // A table that ends early has still named what it could.
-    if (!elf.Read(offset, chunk.data(), count * sizeof(Elf64_Sym)).ok()) return;
-    for (size_t i = 0; i < count; ++i) AddSymbol(elf, chunk[i], table);
-    offset += count * sizeof(Elf64_Sym);
-    left -= count;
-  }
+  ForEachSymbol(elf, section, symbols_left_,
+                [&](const Elf64_Sym& symbol) { AddSymbol(elf, symbol, table); });
 }
 
 void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16_t table) {

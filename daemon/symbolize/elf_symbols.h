@@ -5,11 +5,23 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd::symbolize {
+
+struct NamedFunction {
+  std::string name;
+  uint64_t address = 0;  // virtual
+  uint64_t size = 0;     // bytes, 0 when the symbol has none
+};
+
+// The functions that .symtab and .dynsym of `elf` define under a name that contains `part`, at most
+// `limit`; names of more than 255 bytes are left out. A table that cannot be read has none. Time
+// is bounded by the size of the tables, memory by `limit`.
+std::vector<NamedFunction> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit);
 
 // Tables are streamed past the wanted addresses and only the best candidates are kept: memory
 // depends on how much is asked, not on the file. Time is bounded by the size of the tables.

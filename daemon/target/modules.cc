@@ -27,8 +27,12 @@ constexpr size_t kBatchRows = 262'144;
 
 }  // namespace
 
-Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit)
-    : kernel_(kernel), cpu_use_(cpu_use), rule_limit_(rule_limit), worker_([this] { Work(); }) {}
+Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators)
+    : kernel_(kernel),
+      cpu_use_(cpu_use),
+      rule_limit_(rule_limit),
+      search_allocators_(allocators),
+      worker_([this] { Work(); }) {}
 
 Modules::~Modules() {
   {
@@ -100,6 +104,14 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   if ((*file)->torn()) return refuse("the file was cut short while it was read");
   if (table->rows.empty()) module.state.note = "no .eh_frame: frames are found by frame pointer";
   rows = std::move(table->rows);
+  if (!search_allocators_) return module;
+  auto allocator = FindJemalloc(module.fd.get(), module.state.identity.path);
+  if (allocator.ok()) {
+    module.allocator = *std::move(allocator);
+  } else {
+    spdlog::debug("no allocator sought in {}: {}", module.state.identity.path,
+                  allocator.status().ToString());
+  }
   return module;
 }
 
@@ -132,7 +144,9 @@ void Modules::Compile(const profd_module_record& record, Batch& batch) {
                 (MonotonicNs() - begin) / 1'000'000);
   batch.rows += rows.size();
   batch.ids.push_back(module_id);
-  batch.rules.push_back({.key = record.key, .rows = std::move(rows)});
+  batch.rules.push_back({.key = record.key,
+                         .watched = module.allocator.has_value(),
+                         .rows = std::move(rows)});
   batch.modules.push_back(std::move(module));
 }
 
@@ -151,6 +165,7 @@ void Modules::Publish(Batch batch) {
     }
     unreadable_ += module.unreadable ? 1 : 0;
     over_limit_ += module.over_limit ? 1 : 0;
+    allocators_ += module.allocator ? 1 : 0;
     modules_.emplace(batch.ids[i], std::move(module));
   }
 }
@@ -163,6 +178,25 @@ std::optional<ModuleFile> Modules::Find(ModuleId id) const {
   file.identity = it->second.state.identity;
   if (it->second.fd.ok()) file.fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
   return file;
+}
+
+std::optional<ModuleIdentity> Modules::IdentityOf(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  return it->second.state.identity;
+}
+
+std::optional<JemallocInfo> Modules::AllocatorIn(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  return it->second.allocator;
+}
+
+size_t Modules::allocators() const {
+  absl::MutexLock lock(&mutex_);
+  return allocators_;
 }
 
 std::vector<ModuleState> Modules::States() const {

@@ -1,4 +1,5 @@
-// The files that targets run code from: their identity, their unwind rules, a handle for symbols.
+// The files that targets run code from: their identity, their unwind rules, the allocator in them,
+// a handle for symbols.
 #ifndef PROFD_DAEMON_TARGET_MODULES_H_
 #define PROFD_DAEMON_TARGET_MODULES_H_
 
@@ -14,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
+#include "daemon/heap/jemalloc.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
@@ -25,7 +27,8 @@ class Modules : public ModuleSource {
  public:
   // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
   // together.
-  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit);
+  // With `allocators` every module is searched for one.
+  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators);
   ~Modules() override;
 
   // A mapping whose file has no rules yet.
@@ -35,6 +38,11 @@ class Modules : public ModuleSource {
   void WaitIdle(int64_t deadline_ns);
 
   std::optional<ModuleFile> Find(ModuleId id) const override;
+  std::optional<ModuleIdentity> IdentityOf(ModuleId id) const;
+  // The allocator that a module holds.
+  std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
+  // How many modules hold one.
+  size_t allocators() const;
 
   std::vector<ModuleState> States() const;
   size_t Count() const;
@@ -45,6 +53,7 @@ class Modules : public ModuleSource {
   struct Module {
     ModuleState state;
     UniqueFd fd;
+    std::optional<JemallocInfo> allocator;
     bool unreadable = false;
     bool over_limit = false;
   };
@@ -65,12 +74,14 @@ class Modules : public ModuleSource {
   Kernel* const kernel_;
   CpuUse* const cpu_use_;
   const uint64_t rule_limit_;
+  const bool search_allocators_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<profd_module_record> queue_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ModuleId, Module> modules_ ABSL_GUARDED_BY(mutex_);
+  size_t allocators_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread worker_;  // last: it uses all of the above

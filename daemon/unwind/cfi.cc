@@ -196,6 +196,15 @@ std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
   return base + *value;
 }
 
+std::optional<uint64_t> ReadFrameHeader(std::span<const uint8_t> header, uint64_t address) {
+  ByteReader reader(header);
+  const uint8_t version = reader.Read<uint8_t>();
+  const uint8_t encoding = reader.Read<uint8_t>();
+  reader.Read<uint16_t>();  // encodings of the search table, which is not used
+  if (!reader.ok() || version != 1) return std::nullopt;
+  return ReadEncodedPointer(reader, encoding, address, address, 0);
+}
+
 // One run of call frame instructions over a state.
 class FrameReader::Program {
  public:

@@ -40,6 +40,10 @@ std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
                                            uint64_t field_address, uint64_t data_base,
                                            uint64_t text_base);
 
+// Address of the .eh_frame that an .eh_frame_hdr (`header`, at `address`) names. Empty when
+// malformed. Format: the LSB's chapter on .eh_frame_hdr.
+std::optional<uint64_t> ReadFrameHeader(std::span<const uint8_t> header, uint64_t address);
+
 struct CfaRule {
   enum class Kind : uint8_t {
     kUnset,

@@ -169,12 +169,8 @@ std::optional<FrameSection> ElfImage::FrameSectionByHeader() const {
 std::optional<FrameSection> ElfImage::FrameSectionBySegment() const {
   if (!frame_header_segment_) return std::nullopt;
   const uint64_t address = frame_header_segment_->p_vaddr;
-  ByteReader reader(Bytes(frame_header_segment_->p_offset, frame_header_segment_->p_filesz));
-  const uint8_t version = reader.Read<uint8_t>();
-  const uint8_t encoding = reader.Read<uint8_t>();
-  reader.Read<uint16_t>();  // encodings of the search table, which is not used
-  if (!reader.ok() || version != 1) return std::nullopt;
-  const std::optional<uint64_t> start = ReadEncodedPointer(reader, encoding, address, address, 0);
+  const std::optional<uint64_t> start = ReadFrameHeader(
+      Bytes(frame_header_segment_->p_offset, frame_header_segment_->p_filesz), address);
   if (!start) return std::nullopt;
   for (uint64_t i = 0; i < header_.e_phnum; ++i) {
     Elf64_Phdr segment;

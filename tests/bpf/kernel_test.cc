@@ -3,17 +3,21 @@
 
 #include <bpf/bpf.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -67,6 +71,65 @@ void Nap(int64_t ns) {
 
 [[noreturn]] void WaitForever() {
   while (true) pause();
+}
+
+// What jemalloc hands to its event function.
+struct FakeEvent {
+  bool is_alloc;
+  uint64_t* current;
+  uint64_t* last;
+};
+
+// A thread's counters as an allocator keeps them.
+struct FakeAllocator {
+  uint64_t allocated = 0, allocated_last = 0, freed = 0, freed_last = 0;
+
+  void Allocate(uint64_t bytes);
+  void Free(uint64_t bytes);
+};
+
+}  // namespace
+
+// Stands in for the allocator's event function.
+extern "C" [[gnu::noinline]] void ProfdTestHeapEvent(void* /*tsd*/, FakeEvent* event) {
+  *event->last = *event->current;
+  asm volatile("" ::: "memory");
+}
+extern "C" [[gnu::noinline]] void ProfdTestAllocates(FakeEvent* event) {
+  ProfdTestHeapEvent(nullptr, event);
+  asm volatile("" ::: "memory");
+}
+extern "C" [[gnu::noinline]] void ProfdTestFrees(FakeEvent* event) {
+  ProfdTestHeapEvent(nullptr, event);
+  asm volatile("" ::: "memory");
+}
+
+namespace {
+
+void FakeAllocator::Allocate(uint64_t bytes) {
+  allocated += bytes;
+  FakeEvent event{true, &allocated, &allocated_last};
+  ProfdTestAllocates(&event);
+}
+void FakeAllocator::Free(uint64_t bytes) {
+  freed += bytes;
+  FakeEvent event{false, &freed, &freed_last};
+  ProfdTestFrees(&event);
+}
+
+// Where a function of this program lies in its file.
+uint64_t FileOffset(const void* function) {
+  const auto address = reinterpret_cast<uintptr_t>(function);
+  const auto maps = ReadWholeFile("/proc/self/maps", 1 << 24);
+  if (!maps.ok()) return 0;
+  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    uint64_t begin = 0, end = 0, offset = 0;
+    if (sscanf(std::string(line).c_str(), "%lx-%lx %*s %lx", &begin, &end, &offset) == 3 &&
+        address >= begin && address < end) {
+      return address - begin + offset;
+    }
+  }
+  return 0;
 }
 
 // What became of one thread, over all drains.
@@ -144,6 +207,8 @@ class KernelTest : public ::testing::Test {
       modules_.push_back(*module);
     } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
       born_.push_back(*born);
+    } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
+      heap_.push_back(*heap);
     }
   }
 
@@ -179,7 +244,7 @@ class KernelTest : public ::testing::Test {
     ASSERT_TRUE(entries.ok()) << entries.status();
     for (const auto& [key, value] : *entries) {
       sum.count += value.count;
-      sum.weight_ns += value.weight_ns;
+      sum.weight += value.weight;
     }
   }
 
@@ -191,6 +256,7 @@ class KernelTest : public ::testing::Test {
   std::vector<StackTrace> stacks_;
   std::vector<profd_module_record> modules_;
   std::vector<profd_born_record> born_;
+  std::vector<profd_heap_record> heap_;
 };
 
 #define START_OR_SKIP(...)          \
@@ -230,15 +296,231 @@ size_t Count(const std::set<std::pair<std::string, uint32_t>>& objects, const ch
 }
 
 // Other daemons may come and go meanwhile: what counts is that our own objects do not outlive us.
+class HeapKernelTest : public KernelTest {
+ protected:
+  void Attach(int32_t pid) {
+    const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    auto probe = kernel_->AttachHeapProbe(
+        self.get(), ModuleId{7}, pid,
+        FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)), PROFD_HEAP_JEMALLOC_EVENT);
+    ASSERT_TRUE(probe.ok()) << probe.status();
+    probe_ = *std::move(probe);
+  }
+  // Adds to `sums`, by kind.
+  void AddHeapCounters() {
+    const auto entries = kernel_->DrainHeapCounters();
+    ASSERT_TRUE(entries.ok()) << entries.status();
+    for (const auto& [key, value] : *entries) {
+      sums_[key.kind].weight += value.weight;
+      sums_[key.kind].count += value.count;
+      stacks_of_[key.kind].insert(key.stack);
+    }
+  }
+  std::vector<profd_heap_record> DrainHeap() {
+    std::vector<profd_heap_record> records;
+    const auto status = kernel_->DrainHeap([&](std::span<const uint8_t> bytes) {
+      const auto record = DecodeRecord(bytes);
+      if (record.ok()) records.push_back(std::get<profd_heap_record>(*record));
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return records;
+  }
+
+  Probe probe_;
+  std::map<uint32_t, profd_sample_value> sums_;
+  std::map<uint32_t, std::set<uint64_t>> stacks_of_;
+};
+
+TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    static FakeAllocator allocator;
+    allocator.Allocate(100'000);  // before anybody watches
+    me.Wait();
+    for (int i = 0; i < 10; ++i) allocator.Allocate(70'000);
+    for (int i = 0; i < 5; ++i) allocator.Free(80'000);
+    allocator.allocated += 123;  // not yet an event's worth
+    me.Signal();
+    me.Wait();
+    // An event that no probe sees.
+    allocator.allocated_last = allocator.allocated += 70'000;
+    allocator.Allocate(70'000);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  child.Wait();
+  AddHeapCounters();
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 10U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 700'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_FREE].count, 5U);
+  EXPECT_EQ(sums_[PROFD_KIND_FREE].weight, 400'000U);
+  EXPECT_NE(stacks_of_[PROFD_KIND_ALLOC], stacks_of_[PROFD_KIND_FREE]);
+  std::vector<profd_heap_record> records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  const profd_heap_counter& allocated = records[0].counters[0];
+  EXPECT_EQ(allocated.kind, uint32_t{PROFD_KIND_ALLOC});
+  EXPECT_EQ(allocated.module_id, 7U);
+  EXPECT_EQ(allocated.base, 100'000U);
+  EXPECT_EQ(allocated.total, 800'123U) << "read where the allocator keeps it";
+  EXPECT_EQ(allocated.seen, 700'000U);
+  EXPECT_EQ(allocated.gaps, 0U);
+  EXPECT_EQ(records[0].counters[1].total, 400'000U);
+  EXPECT_EQ(records[0].counters[2].address, 0U);
+
+  child.Signal();
+  child.Wait();
+  records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  EXPECT_EQ(records[0].counters[0].gaps, 1U);
+  EXPECT_EQ(records[0].counters[0].unseen, 70'123U);
+  EXPECT_EQ(records[0].counters[0].total, 940'123U);
+  const profd_heap_cost cost = kernel_->HeapCost();
+  EXPECT_EQ(cost.events, 16U);
+  EXPECT_EQ(cost.walks, 16U);
+  EXPECT_GT(cost.walk_ns, 0U);
+
+  // Without the probe nothing runs, and the counters are read all the same.
+  probe_ = {};
+  EXPECT_THAT(DrainHeap(), SizeIs(1));
+}
+
+// The caller of the function that the probe stands on is there without any rule, as is the function.
+TEST_F(HeapKernelTest, StackBeginsWithTheFunctionAndItsCaller) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    static FakeAllocator allocator;
+    me.Wait();
+    allocator.Allocate(70'000);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  child.Wait();
+  Poll();
+  ASSERT_THAT(stacks_, SizeIs(1));
+  const std::vector<uint64_t>& frames = stacks_[0].frames;
+  ASSERT_GE(frames.size(), 2U);
+  EXPECT_EQ(frames[0] & PROFD_FRAME_OFFSET_MASK,
+            FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)));
+  const uint64_t caller = FileOffset(reinterpret_cast<const void*>(&ProfdTestAllocates));
+  EXPECT_GT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller);
+  EXPECT_LT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller + 64);
+}
+
+// Threads count while the epochs change under them: every event is in one of them, once.
+TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
+  START_OR_SKIP();
+  struct Shared {
+    std::atomic<bool> stop = false;
+    std::atomic<uint64_t> events = 0, bytes = 0;
+    std::atomic<int> running = 4;
+  };
+  auto* shared = new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared;
+  const Child child([shared](Child& me) {
+    me.Wait();
+    for (uint64_t t = 0; t < 4; ++t) {
+      std::thread([shared, t] {
+        FakeAllocator allocator;
+        while (!shared->stop) {
+          for (uint64_t i = 0; i < 20; ++i) {
+            allocator.Allocate(65'536 + t + i);
+            shared->bytes += 65'536 + t + i;
+          }
+          shared->events += 20;
+        }
+        --shared->running;
+        WaitForever();
+      }).detach();
+    }
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  for (int i = 0; i < 200; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    AddHeapCounters();
+    Poll();
+  }
+  shared->stop = true;
+  ASSERT_TRUE(Eventually([&] { return shared->running == 0; }));
+  // Both epochs.
+  AddHeapCounters();
+  AddHeapCounters();
+  EXPECT_GT(shared->events, 1'000U);
+  EXPECT_EQ(Loss(PROFD_LOSS_HEAP_FULL), 0U);
+  const uint64_t busy = Loss(PROFD_LOSS_HEAP_BUSY);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count + busy, shared->events);
+  if (busy == 0) {
+    EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, shared->bytes);
+  }
+  munmap(shared, sizeof(Shared));
+}
+
+TEST_F(HeapKernelTest, StacksOfSomeEventsWeighForAll) {
+  START_OR_SKIP();
+  constexpr uint64_t kEvents = 20'000;
+  const Child child([](Child& me) {
+    static FakeAllocator allocator;
+    me.Wait();
+    for (uint64_t i = 0; i < kEvents; ++i) allocator.Allocate(70'000);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  kernel_->SetHeapSampling(4);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  child.Wait();
+  AddHeapCounters();
+  const auto count = static_cast<double>(sums_[PROFD_KIND_ALLOC].count);
+  EXPECT_NEAR(count, kEvents / 4.0, 5 * std::sqrt(kEvents * 0.25 * 0.75));
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, sums_[PROFD_KIND_ALLOC].count * 70'000 * 4);
+  const std::vector<profd_heap_record> records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  EXPECT_EQ(records[0].counters[0].events, kEvents) << "totals know of all";
+  EXPECT_EQ(records[0].counters[0].seen, kEvents * 70'000);
+  EXPECT_EQ(kernel_->HeapCost().events, kEvents);
+}
+
+TEST_F(HeapKernelTest, ThreadThatExitsLeavesItsTotals) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    me.Wait();
+    static FakeAllocator allocator;
+    std::thread([] {
+      allocator.Allocate(70'000);
+      allocator.allocated += 99;
+    }).join();
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  child.Wait();
+  Poll();
+  ASSERT_THAT(heap_, SizeIs(1));
+  EXPECT_EQ(heap_[0].exiting, 1U);
+  EXPECT_EQ(heap_[0].counters[0].total, 70'099U);
+  EXPECT_THAT(DrainHeap(), IsEmpty());
+}
+
 TEST_F(KernelTest, NothingIsLeftBehind) {
   for (const bool switch_layer : {true, false, true}) {
     const auto before = HeldObjects();
     START_OR_SKIP({.switch_layer = switch_layer});
     const auto held = HeldObjects();
-    const size_t links = switch_layer ? 7 : 6;
+    const size_t links = switch_layer ? 9 : 8;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
-    // The tick by list is run, not attached.
-    const size_t programs = links + (kernel_->ticks_by_list() ? 1 : 0);
+    // The tick by list is run, not attached; the heap's program is attached to what it finds.
+    const size_t programs = links + 1 + (kernel_->ticks_by_list() ? 1 : 0);
     EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
     for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
     kernel_.reset();
@@ -361,7 +643,7 @@ TEST_F(KernelTest, EpochsCountEverySampleOnce) {
   AddCounters(drained);
   EXPECT_GT(drained.count, 1'000U);
   EXPECT_EQ(drained.count, kernel_->TickStats().off_cpu);
-  EXPECT_EQ(drained.weight_ns, weight);
+  EXPECT_EQ(drained.weight, weight);
   EXPECT_EQ(Loss(PROFD_LOSS_COUNTERS_FULL), 0U);
   const profd_tick_stats stats = kernel_->TickStats();
   // A torn walk is tried once more.
@@ -403,7 +685,7 @@ TEST_F(KernelTest, FullCounterMapIsCountedAsLoss) {
   AddCounters(drained);
   EXPECT_EQ(drained.count + lost(), kernel_->TickStats().off_cpu);
   EXPECT_EQ(Loss(PROFD_LOSS_COUNTERS_FULL_NS), lost() * uint64_t{kWeight});
-  EXPECT_EQ(drained.weight_ns, drained.count * uint64_t{kWeight});
+  EXPECT_EQ(drained.weight, drained.count * uint64_t{kWeight});
 
   // The other epoch has place again, and so has this one once it was drained.
   const uint64_t lost_before = lost();
@@ -726,7 +1008,7 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
     const auto visit = std::find_if(visits.begin(), visits.begin() + 3,
                                     [&](const auto& v) { return v.thread_id == key.thread_id; });
     ASSERT_NE(visit, visits.begin() + 3);
-    EXPECT_EQ(value.weight_ns, value.count * visit->weight_ns);
+    EXPECT_EQ(value.weight, value.count * visit->weight_ns);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
 #include <cmath>
 #include <cstring>
 #include <thread>
@@ -146,6 +148,69 @@ TEST_F(GovernorTest, WhatWasGivenUpComesBackWhenTheLoadIsGone) {
   const auto status = daemon_->Status();
   ASSERT_TRUE(status.ok());
   EXPECT_EQ(status->governor().changes(), 2U) << status->governor().DebugString();
+}
+
+TEST_F(GovernorTest, PausedItCostsNothingAndForgetsNothing) {
+  constexpr int64_t kRunMs = 6'000;
+  ASSERT_NO_FATAL_FAILURE(Start({"surge", std::to_string(kRunMs / 2), std::to_string(kRunMs / 2)},
+                                {"--budget", "off", "--daemon-budget", "off"}));
+  ASSERT_TRUE(target_->Go());
+  const auto set_paused = [&](bool paused) {
+    ASSERT_EQ(kill(daemon_->process().pid(), paused ? SIGUSR1 : SIGUSR2), 0);
+    bool done = false;
+    for (int i = 0; !done && i < 200; ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+      const auto status = daemon_->Status();
+      ASSERT_TRUE(status.ok()) << status.status();
+      done = status->paused() == paused;
+    }
+    ASSERT_TRUE(done);
+  };
+  const auto cost = [&] {
+    const auto status = daemon_->Status();
+    EXPECT_TRUE(status.ok());
+    return status->cost();
+  };
+  std::this_thread::sleep_for(milliseconds(1'000));
+  ASSERT_NO_FATAL_FAILURE(set_paused(true));
+  const auto status = daemon_->Status();
+  ASSERT_TRUE(status.ok());
+  for (const v1::LayerStatus& layer : status->layers()) {
+    EXPECT_EQ(layer.on(), layer.name() == "books") << layer.DebugString();
+    if (!layer.on()) {
+      EXPECT_THAT(layer.note(), HasSubstr("SIGUSR2"));
+    }
+  }
+  const v1::Cost before = cost();
+  std::this_thread::sleep_for(milliseconds(3'000));  // the switches begin in here
+  // A fetch brings the cost up to date, and works.
+  const absl::StatusOr<Answer> meanwhile = daemon_->FetchProcess(target_->pid());
+  ASSERT_TRUE(meanwhile.ok()) << meanwhile.status();
+  const v1::Cost after = cost();
+  EXPECT_EQ(after.in_path_ns(), before.in_path_ns());
+  EXPECT_EQ(after.tick_cpu_ns(), before.tick_cpu_ns());
+  ASSERT_NO_FATAL_FAILURE(set_paused(false));
+  const absl::StatusOr<Report> report = target_->AwaitReport();
+  ASSERT_TRUE(report.ok()) << report.status();
+
+  const absl::StatusOr<Answer> whole = daemon_->FetchProcess(target_->pid());
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const v1::Header& header = whole->header;
+  const int64_t length = header.end_ns() - header.begin_ns();
+  EXPECT_GT(header.tick_ns(), 0);
+  EXPECT_LT(header.tick_ns(), length - 2 * kSecond) << "the pause is no time of the tick's";
+  EXPECT_LT(header.switch_ns(), length - 2 * kSecond);
+  EXPECT_LT(whole->trailer.ticks_missed(), whole->trailer.ticks() / 4) << "a pause misses none";
+  EXPECT_GT(cost().in_path_ns(), after.in_path_ns()) << "it did not go on";
+  // The kernel's books went on: every thread adds up, over the pause as well.
+  for (const char* name : {"lead", "echo"}) {
+    const SelfMeasured& self = *report->Named(name)[0];
+    const v1::Thread* thread = whole->FindThread(self.tid);
+    ASSERT_NE(thread, nullptr);
+    EXPECT_TRUE(AddsUp(*thread));
+    ExpectWholeLife(*thread, self);
+  }
+  EXPECT_EQ(daemon_->Stop(), 0);
 }
 
 // The time of one program as the kernel itself counts it, of all its instances.

@@ -1,8 +1,11 @@
 #include <limits>
+#include <optional>
 
+#include "client/kind.h"
 #include "client/output.h"
 #include "client/profile.h"
 #include "client/render/cost.h"
+#include "client/render/heap.h"
 #include "client/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,6 +14,7 @@ namespace profctl {
 namespace {
 
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
 
 TEST(TextTest, CleanNameKeepsTextAndDropsCommands) {
   EXPECT_EQ(CleanName("reth::main"), "reth::main");
@@ -72,6 +76,67 @@ TEST(TextTest, SharesCountsBytes) {
   EXPECT_EQ(FormatBytes(13'000'000), "12.4 MiB");
 }
 
+TEST(TextTest, BytesHaveThreeDigits) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1.00 KiB");
+  EXPECT_EQ(FormatBytes(10'235), "10.0 KiB");
+  EXPECT_EQ(FormatBytes((uint64_t{1} << 20) - 1), "1.00 MiB");
+  EXPECT_EQ(FormatBytes(uint64_t{1331} << 20), "1.30 GiB");
+  EXPECT_EQ(FormatBytes(uint64_t{5} << 50), "5120 TiB");
+}
+
+TEST(KindTest, NamesAndUnits) {
+  for (const KindInfo& info : AllKinds()) {
+    EXPECT_EQ(ParseKind(info.name), info.kind);
+    EXPECT_EQ(DescribeKind(info.kind).name, info.name);
+  }
+  EXPECT_EQ(ParseKind("heap"), std::nullopt);
+  EXPECT_EQ(ParseKind(""), std::nullopt);
+  EXPECT_EQ(DescribeKind(profd::v1::PROFILE_KIND_UNSPECIFIED).name, "offcpu");
+  EXPECT_EQ(DescribeKind(profd::v1::PROFILE_KIND_ALLOC).unit, Unit::kBytes);
+  EXPECT_EQ(DescribeKind(profd::v1::PROFILE_KIND_OFFCPU).unit, Unit::kNanoseconds);
+  EXPECT_EQ(FormatValue(1'500'000, Unit::kNanoseconds), "1.50 ms");
+  EXPECT_EQ(FormatValue(1'500'000, Unit::kBytes), "1.43 MiB");
+  EXPECT_EQ(FormatValue(-1'500'000, Unit::kNanoseconds), "-1.50 ms");
+  EXPECT_EQ(FormatValue(-1'500'000, Unit::kBytes), "0 B");
+}
+
+TEST(HeapTest, CoverageIsOfTheBytesOfAllEvents) {
+  profd::v1::HeapTotal heap;
+  EXPECT_EQ(HeapCoverage(heap), 1);
+  EXPECT_EQ(FormatCoverage(heap), "-");
+  EXPECT_FALSE(IsBadlyCovered(heap));
+  heap.set_events(3);
+  heap.set_weight_bytes(300);
+  EXPECT_EQ(FormatCoverage(heap), "100.0%");
+  heap.set_gaps(1);
+  heap.set_unseen_bytes(100);
+  EXPECT_EQ(HeapCoverage(heap), 0.75);
+  EXPECT_TRUE(IsBadlyCovered(heap));
+  EXPECT_EQ(DescribeUnseen(heap), "events no probe saw: 1 with 100 B, 25.0% of all");
+  heap.set_events(0);
+  heap.set_weight_bytes(0);
+  EXPECT_EQ(FormatCoverage(heap), "0.0%");
+  // A status comes as it was sent.
+  for (const int64_t bytes : {INT64_MIN, INT64_MAX, int64_t{-1}}) {
+    heap.set_weight_bytes(bytes);
+    for (const int64_t unseen : {INT64_MIN, INT64_MAX, int64_t{-1}}) {
+      heap.set_unseen_bytes(unseen);
+      EXPECT_GE(HeapCoverage(heap), 0) << bytes << " " << unseen;
+      EXPECT_LE(HeapCoverage(heap), 1) << bytes << " " << unseen;
+    }
+  }
+}
+
+TEST(HeapTest, ByteRates) {
+  EXPECT_EQ(FormatByteRate(60 << 20, 60'000'000'000), "1.00 MiB/s");
+  EXPECT_EQ(FormatByteRate(0, 60'000'000'000), "0 B/s");
+  EXPECT_EQ(FormatByteRate(-1, 60'000'000'000), "0 B/s");
+  EXPECT_EQ(FormatByteRate(1, 0), "-");
+  EXPECT_THAT(FormatByteRate(INT64_MAX, 1), EndsWith(" TiB/s"));
+}
+
 TEST(CostTest, IsToldByKindAndBySecond) {
   profd::v1::Cost cost;
   cost.set_daemon_cpu_ns(600'000'000);
@@ -89,6 +154,28 @@ TEST(CostTest, IsToldByKindAndBySecond) {
   EXPECT_THAT(DescribePathCost(cost, 60'000'000'000, false), EndsWith("on average, shed or not"));
   cost.set_tick_cpu_ns(700'000'000);
   EXPECT_THAT(DescribeDaemonCost(cost, 60'000'000'000), EndsWith("rest 0%"));
+}
+
+TEST(CostTest, AllocationsAreAPartOfThePath) {
+  profd::v1::Cost cost;
+  cost.set_in_path_ns(64'000'000);
+  cost.set_switches(160'000);
+  cost.set_heap_in_path_ns(16'000'000);
+  cost.set_heap_events(20'000);
+  // The switches are divided by what is theirs.
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns each on average; allocations "
+            "0.027%, 20,000 events, 800 ns each on average");
+  cost.set_switches(0);
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
+            "0.11% of one CPU (1.07 ms/s): 0 switches; allocations 0.027%, 20,000 events, 800 ns "
+            "each on average");
+  cost.set_switches(1);
+  cost.set_heap_in_path_ns(65'000'000);
+  EXPECT_THAT(DescribePathCost(cost, 60'000'000'000, true), HasSubstr("1 switches, 0 ns each"));
+  cost.set_heap_in_path_ns(INT64_MIN);
+  cost.set_in_path_ns(INT64_MAX);
+  EXPECT_THAT(DescribePathCost(cost, 1, true), HasSubstr("1 switches, 9000000000 s each"));
 }
 
 TEST(CostTest, NothingToDivideBy) {

@@ -16,6 +16,8 @@ using Frames = std::vector<FrameSpec>;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1000 * kMs;
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kMiB = 1024 * kKiB;
 constexpr int64_t kBegin = 1'769'864'700 * kSecond;  // 2026-01-31T13:05:00Z
 
 FrameSpec Kernel(const std::string& name) { return {name, "[kernel]", FRAME_KIND_KERNEL}; }
@@ -66,7 +68,8 @@ Frames MainRoot() {
 
 }  // namespace
 
-AnswerWriter::AnswerWriter() {
+AnswerWriter::AnswerWriter(profd::v1::ProfileKind kind) {
+  header_.set_kind(kind);
   header_.set_daemon_version("0.1.0");
   header_.set_hostname("node-7");
   header_.set_kernel_release("6.12.0");
@@ -77,6 +80,7 @@ AnswerWriter::AnswerWriter() {
   header_.set_books_ns(60 * kSecond);
   header_.set_switch_ns(60 * kSecond);
   header_.set_tick_ns(60 * kSecond);
+  if (DescribeKind(kind).unit == Unit::kBytes) header_.set_heap_ns(60 * kSecond);
   trailer_.set_ticks(5980);
   trailer_.set_ticks_missed(2);
   trailer_.set_tick_interval_ns(10 * kMs);
@@ -118,6 +122,61 @@ void AnswerWriter::SetEstimated(uint32_t thread, int64_t time_ns) {
   threads_.mutable_threads(static_cast<int>(thread) - 1)->set_estimated_ns(time_ns);
 }
 
+uint32_t AnswerWriter::AddStack(const std::vector<FrameSpec>& frames, bool complete) {
+  profd::v1::Stack& stack = *dictionary_.add_stacks();
+  stack.set_id(static_cast<uint32_t>(dictionary_.stacks_size()));
+  stack.set_complete(complete);
+  for (const FrameSpec& spec : frames) {
+    uint32_t id = 0;
+    for (const profd::v1::Frame& known : dictionary_.frames()) {
+      if (known.function() == spec.function && known.module() == spec.module) id = known.id();
+    }
+    if (id == 0) {
+      profd::v1::Frame& frame = *dictionary_.add_frames();
+      id = static_cast<uint32_t>(dictionary_.frames_size());
+      frame.set_id(id);
+      frame.set_function(spec.function);
+      frame.set_module(spec.module);
+      frame.set_kind(spec.kind);
+      frame.set_offset(0x1000 * id);
+    }
+    stack.add_frames(id);
+  }
+  return stack.id();
+}
+
+profd::v1::HeapTotal& AnswerWriter::Heap(uint32_t thread) {
+  return *threads_.mutable_threads(static_cast<int>(thread) - 1)->mutable_heap();
+}
+
+void AnswerWriter::AddBytes(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
+                            int64_t error_bytes, uint64_t events, bool complete) {
+  profd::v1::HeapTotal seen;
+  seen.set_bytes(bytes);
+  seen.set_events(events);
+  seen.set_weight_bytes(static_cast<int64_t>(events) * 64 * kKiB);
+  profd::v1::Sample& sample = *samples_.add_samples();
+  sample.set_thread(thread);
+  if (!frames.empty()) sample.set_stack(AddStack(frames, complete));
+  sample.set_bytes(bytes);
+  sample.set_error_bytes(error_bytes);
+  sample.set_weight_bytes(seen.weight_bytes());
+  sample.set_events(events);
+  AddHeap(seen, Heap(thread));
+  AddHeap(seen, *trailer_.mutable_heap());
+  trailer_.mutable_cost()->set_heap_events(trailer_.heap().events());
+  trailer_.mutable_cost()->set_heap_in_path_ns(
+      static_cast<int64_t>(trailer_.heap().events()) * 800);
+}
+
+void AnswerWriter::AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes) {
+  profd::v1::HeapTotal unseen;
+  unseen.set_gaps(gaps);
+  unseen.set_unseen_bytes(bytes);
+  AddHeap(unseen, Heap(thread));
+  AddHeap(unseen, *trailer_.mutable_heap());
+}
+
 void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
                              const std::vector<FrameSpec>& frames, int64_t time_ns,
                              int64_t error_ns, bool complete) {
@@ -129,26 +188,7 @@ void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
   sample.set_time_ns(time_ns);
   sample.set_error_ns(error_ns);
   if (!frames.empty()) {
-    profd::v1::Stack& stack = *dictionary_.add_stacks();
-    stack.set_id(static_cast<uint32_t>(dictionary_.stacks_size()));
-    stack.set_complete(complete);
-    for (const FrameSpec& spec : frames) {
-      uint32_t id = 0;
-      for (const profd::v1::Frame& known : dictionary_.frames()) {
-        if (known.function() == spec.function && known.module() == spec.module) id = known.id();
-      }
-      if (id == 0) {
-        profd::v1::Frame& frame = *dictionary_.add_frames();
-        id = static_cast<uint32_t>(dictionary_.frames_size());
-        frame.set_id(id);
-        frame.set_function(spec.function);
-        frame.set_module(spec.module);
-        frame.set_kind(spec.kind);
-        frame.set_offset(0x1000 * id);
-      }
-      stack.add_frames(id);
-    }
-    sample.set_stack(stack.id());
+    sample.set_stack(AddStack(frames, complete));
     sample.set_weight_ns(time_ns);
     sample.set_ticks(static_cast<uint64_t>(time_ns / (10 * kMs)));
     trailer_.set_samples(trailer_.samples() + sample.ticks());
@@ -181,7 +221,7 @@ std::vector<profd::v1::FetchResponse> AnswerWriter::Parts(bool with_trailer) con
 }
 
 Profile AnswerWriter::Build() const {
-  ProfileBuilder builder;
+  ProfileBuilder builder(header_.kind());
   for (const profd::v1::FetchResponse& part : Parts()) {
     const absl::Status status = builder.Add(part);
     EXPECT_TRUE(status.ok()) << status;
@@ -355,6 +395,112 @@ AnswerWriter ProcessesAnswer() {
   answer.AddSample(bench, profd::v1::REASON_NET,
                    {Libc("recv"), {"main", "pgbench", FRAME_KIND_APPLICATION}}, 10 * kSecond,
                    60 * kMs);
+  return answer;
+}
+
+AnswerWriter AllocAnswer() {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  answer.header().add_processes("reth (4242)");
+  answer.header().set_process_count(1);
+  const Frames allocate = {App("_rjem_je_te_event_trigger"), App("_rjem_je_malloc_default"),
+                           App("_rjem_malloc"), Runtime("alloc::alloc::alloc")};
+  const Frames grow = Join({allocate, {Runtime("alloc::raw_vec::RawVecInner<A>::finish_grow")}});
+  const Frames worker_root =
+      Join({{Runtime("tokio::runtime::task::raw::poll"),
+             Runtime("tokio::runtime::scheduler::multi_thread::worker::run")},
+            ThreadRoot()});
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t worker = answer.AddThread(
+        4242, 4250 + i, "reth", absl::StrCat("tokio-rt-worker-", i), 60 * kSecond, 4 * kSecond);
+    answer.AddBytes(worker,
+                    Join({grow,
+                          {App("alloy_rlp::encode::Encodable::encode"),
+                           App("reth_rpc::eth::EthApi<P>::block_receipts")},
+                          worker_root}),
+                    128 * kMiB + i * kMiB, 5 * kMiB, 2048);
+    answer.AddBytes(worker,
+                    Join({allocate,
+                          {App("bytes::bytes_mut::BytesMut::reserve_inner"),
+                           App("reth_network::session::active::ActiveSession::poll")},
+                          worker_root}),
+                    32 * kMiB, 3 * kMiB, 512);
+  }
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t storage = answer.AddThread(4242, 4300 + i, "reth", absl::StrCat("storage-0", i),
+                                              60 * kSecond, 2 * kSecond);
+    answer.AddBytes(
+        storage,
+        Join({grow,
+              {App("alloy_trie::nodes::branch::BranchNodeRef::rlp"),
+               App("alloy_trie::hash_builder::HashBuilder::push_branch_node"),
+               App("reth_trie_parallel::proof::ParallelProof::storage_proof"),
+               Runtime("rayon_core::registry::ThreadBuilder::run")},
+              ThreadRoot()}),
+        200 * kMiB, 4 * kMiB, 3200);
+  }
+  const uint32_t persistence =
+      answer.AddThread(4242, 4310, "reth", "persistence", 60 * kSecond, 5 * kSecond);
+  answer.AddBytes(persistence,
+                  Join({{App("_rjem_je_te_event_trigger"), App("_rjem_calloc")},
+                        {App("mdbx_txn_begin"), App("mdbx_env_sync"),
+                         App("reth_engine_tree::persistence::PersistenceService::run")},
+                        ThreadRoot()}),
+                  20 * kMiB, 2 * kMiB, 320);
+  answer.AddBytes(persistence,
+                  {App("_rjem_je_te_event_trigger"), App("_rjem_malloc"),
+                   {"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}},
+                  5 * kMiB, 600 * kKiB, 80, false);
+  const uint32_t rocks =
+      answer.AddThread(4242, 4320, "reth", "rocksdb:low", 60 * kSecond, 10 * kMs);
+  answer.AddBytes(
+      rocks,
+      {{"libjemalloc.so.2+0x5e1f0", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
+       {"malloc", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
+       {"operator new(unsigned long)", "libstdc++.so.6", FRAME_KIND_RUNTIME},
+       App("rocksdb::Arena::AllocateNewBlock(unsigned long)"), Libc("start_thread")},
+      3 * kMiB, 400 * kKiB, 48);
+  const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
+  answer.AddBytes(
+      main, Join({allocate, {App("evil<\"&'>;\x1b[31m\nname \xe2\x80\xae")}, MainRoot()}),
+      64 * kKiB, 64 * kKiB, 1);
+  answer.AddBytes(main, {}, 40 * kKiB, 0, 0);
+  answer.AddUnseen(main, 2, 128 * kKiB);
+  answer.AddThread(4242, 4330, "reth", "timer", 60 * kSecond, 30 * kMs);
+  answer.trailer().set_complete_share(0.996);
+  return answer;
+}
+
+AnswerWriter FreeAnswer() {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_FREE);
+  const uint32_t thread =
+      answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
+  answer.AddBytes(thread,
+                  {{"libjemalloc.so.2+0x5e1f0", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
+                   {"free", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
+                   {"zfree", "redis-server", FRAME_KIND_APPLICATION},
+                   {"decrRefCount", "redis-server", FRAME_KIND_APPLICATION},
+                   {"main", "redis-server", FRAME_KIND_APPLICATION}},
+                  768 * kMiB, 6 * kMiB, 12'288);
+  return answer;
+}
+
+AnswerWriter UncoveredAnswer() {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  answer.header().set_heap_ns(48 * kSecond);
+  const uint32_t thread = answer.AddThread(9, 9, "rustc", "rustc", 60 * kSecond, 50 * kSecond);
+  answer.AddBytes(thread,
+                  {{"malloc_default", "rustc", FRAME_KIND_APPLICATION},
+                   {"rustc_ast::mut_visit::walk_expr", "rustc", FRAME_KIND_APPLICATION},
+                   {"main", "rustc", FRAME_KIND_APPLICATION}},
+                  144 * kMiB, 3 * kMiB, 1152);
+  answer.AddUnseen(thread, 1152, 78 * kMiB);
+  return answer;
+}
+
+AnswerWriter UnwatchedAnswer() {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  answer.header().set_heap_ns(0);
+  answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
   return answer;
 }
 

@@ -20,7 +20,8 @@ class AnswerWriter {
     profd::v1::FrameKind kind;
   };
 
-  AnswerWriter();
+  // Without a kind it is what a daemon answers that knows off-CPU profiles only.
+  explicit AnswerWriter(profd::v1::ProfileKind kind = profd::v1::PROFILE_KIND_UNSPECIFIED);
 
   // Returns the id of the thread.
   uint32_t AddThread(int pid, int tid, const std::string& process, const std::string& name,
@@ -28,6 +29,12 @@ class AnswerWriter {
   // `frames` innermost first; none: the sample is [unsampled]. The ledger grows by `time_ns`.
   void AddSample(uint32_t thread, profd::v1::Reason reason, const std::vector<FrameSpec>& frames,
                  int64_t time_ns, int64_t error_ns, bool complete = true);
+  // The same in a profile of bytes; the thread's total grows by `bytes`. Each event stands for
+  // 64 KiB and costs 800 ns.
+  void AddBytes(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
+                int64_t error_bytes, uint64_t events, bool complete = true);
+  // Events of the thread that no probe saw.
+  void AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes);
   // Reasons of so much of the thread's ledger are estimated.
   void SetEstimated(uint32_t thread, int64_t time_ns);
   profd::v1::Header& header() { return header_; }
@@ -38,6 +45,10 @@ class AnswerWriter {
   Profile Build() const;
 
  private:
+  // Returns the id of a new stack.
+  uint32_t AddStack(const std::vector<FrameSpec>& frames, bool complete);
+  profd::v1::HeapTotal& Heap(uint32_t thread);
+
   profd::v1::Header header_;
   profd::v1::Dictionary dictionary_;
   profd::v1::ThreadBatch threads_;
@@ -53,6 +64,16 @@ AnswerWriter IdleAnswer();
 AnswerWriter ShedAnswer();
 // Two programs, three processes.
 AnswerWriter ProcessesAnswer();
+
+// Allocations of a node-like program: stacks by event, bytes that no event stands for, a broken
+// stack, a hostile name, a thread of which nothing is known.
+AnswerWriter AllocAnswer();
+// What one thread of another program freed.
+AnswerWriter FreeAnswer();
+// Half of the events were seen, in four fifths of the window.
+AnswerWriter UncoveredAnswer();
+// Allocations were not watched.
+AnswerWriter UnwatchedAnswer();
 
 }  // namespace profctl
 

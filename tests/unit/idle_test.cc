@@ -164,6 +164,28 @@ TEST(IdleTest, LibuvWorkers) {
   EXPECT_EQ(GroupOf({"pthread_cond_wait", "worker"}), "");
 }
 
+TEST(IdleTest, NothingOfMemoryIsIdle) {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  const uint32_t thread = answer.AddThread(1, 1, "p", "t", 100, 0);
+  answer.AddBytes(thread,
+                  {{"syscall", "libc.so.6", FRAME_KIND_LIBC},
+                   {"tokio::runtime::scheduler::multi_thread::park::Parker::park", "prog",
+                    FRAME_KIND_APPLICATION}},
+                  4096, 0, 1);
+  // Not for a profile of bytes, so it must not be looked at.
+  std::vector<profd::v1::FetchResponse> parts = answer.Parts();
+  parts[3].mutable_samples()->mutable_samples(0)->set_reason(profd::v1::REASON_POLL);
+  ProfileBuilder builder(profd::v1::PROFILE_KIND_ALLOC);
+  for (const profd::v1::FetchResponse& part : parts) ASSERT_TRUE(builder.Add(part).ok());
+  const absl::StatusOr<Profile> profile = builder.Finish();
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  EXPECT_EQ(IdleRule(*profile).Group(profile->samples[0]), "");
+  const View view = MakeView(*profile, false);
+  EXPECT_EQ(view.shown_value, 4096);
+  EXPECT_EQ(view.idle_ns, 0);
+  EXPECT_TRUE(view.idle.empty());
+}
+
 TEST(ViewTest, FoldsIdleAwayAndSaysHowMuch) {
   const Profile profile = IdleAnswer().Build();
   const View folded = MakeView(profile, false);
@@ -172,7 +194,7 @@ TEST(ViewTest, FoldsIdleAwayAndSaysHowMuch) {
   ASSERT_EQ(folded.idle.size(), 1u);
   EXPECT_EQ(folded.idle[0].threads, 1u);
   const View shown = MakeView(profile, true);
-  EXPECT_EQ(shown.shown_ns, folded.idle_ns);
+  EXPECT_EQ(shown.shown_value, folded.idle_ns);
   EXPECT_EQ(shown.idle_ns, folded.idle_ns);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -82,7 +83,9 @@ LedgerDelta RandomLedger(std::mt19937_64* random) {
   for (int64_t* field :
        {&l.wall_ns, &l.on_cpu_ns, &l.unattributed_ns, &l.books_on_cpu_ns, &l.books_runqueue_ns,
         &l.voluntary_switches, &l.involuntary_switches, &l.minor_faults, &l.major_faults,
-        &l.read_bytes, &l.write_bytes}) {
+        &l.read_bytes, &l.write_bytes, &l.allocated.bytes, &l.allocated.seen_bytes,
+        &l.allocated.unseen_bytes, &l.allocated.events, &l.allocated.gaps, &l.freed.bytes,
+        &l.freed.seen_bytes, &l.freed.unseen_bytes, &l.freed.events, &l.freed.gaps}) {
     *field = value();
   }
   for (int64_t& off : l.off_ns) off = value();
@@ -104,6 +107,14 @@ void ExpectEqual(const LedgerDelta& a, const LedgerDelta& b) {
   EXPECT_EQ(a.major_faults, b.major_faults);
   EXPECT_EQ(a.read_bytes, b.read_bytes);
   EXPECT_EQ(a.write_bytes, b.write_bytes);
+  for (const auto& [one, other] :
+       {std::pair{&a.allocated, &b.allocated}, std::pair{&a.freed, &b.freed}}) {
+    EXPECT_EQ(one->bytes, other->bytes);
+    EXPECT_EQ(one->seen_bytes, other->seen_bytes);
+    EXPECT_EQ(one->unseen_bytes, other->unseen_bytes);
+    EXPECT_EQ(one->events, other->events);
+    EXPECT_EQ(one->gaps, other->gaps);
+  }
 }
 
 std::vector<ThreadRow> RandomRows(std::mt19937_64* random) {
@@ -144,6 +155,8 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     header.cost.in_path_ns = -4;
     header.cost.rules_cpu_ns = static_cast<int64_t>(random());
     header.cost.answers_cpu_ns = 6;
+    header.cost.heap_events = 8;
+    header.heap_on = round % 2 == 0;
     for (uint64_t n = random() % 4; n > 0; n--) {
       header.cost.targets.push_back({.target = static_cast<uint32_t>(random()),
                                      .in_path_ns = static_cast<int64_t>(random()),
@@ -165,6 +178,8 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     EXPECT_EQ(reader->header().cost.in_path_ns, -4);
     EXPECT_EQ(reader->header().cost.rules_cpu_ns, header.cost.rules_cpu_ns);
     EXPECT_EQ(reader->header().cost.answers_cpu_ns, 6);
+    EXPECT_EQ(reader->header().cost.heap_events, 8);
+    EXPECT_EQ(reader->header().heap_on, round % 2 == 0);
     EXPECT_EQ(reader->header().cost.targets, header.cost.targets);
     EXPECT_EQ(reader->header().losses, header.losses);
     EXPECT_EQ(reader->header().lost_weight_ns, 77);
@@ -176,7 +191,7 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
       ASSERT_EQ(row.samples.size(), expected.samples.size());
       for (size_t i = 0; i < row.samples.size(); i++) {
         EXPECT_EQ(row.samples[i].site, expected.samples[i].site);
-        EXPECT_EQ(row.samples[i].weight_ns, expected.samples[i].weight_ns);
+        EXPECT_EQ(row.samples[i].weight, expected.samples[i].weight);
         EXPECT_EQ(row.samples[i].ticks, expected.samples[i].ticks);
       }
     }
@@ -210,6 +225,34 @@ TEST(DeltaCodecTest, AnIdleThreadCostsAFewBytes) {
   const std::string blob =
       EncodeDelta({.end_ns = kSecond, .tick_interval_ns = kTick, .ticks = 100}, rows);
   EXPECT_LE(blob.size(), rows.size() * 6 + 64);
+}
+
+TEST(MemoryStoreTest, KindsAreKeptApart) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 2; n++) {
+    ProfileDelta delta = IdleSecond(n);
+    delta.threads = {Info(1)};
+    delta.stacks = {Stack(9)};
+    delta.heap_on = n == 2;
+    for (const Kind kind : {Kind::kAlloc, Kind::kFree}) {
+      delta.samples.push_back(
+          {.key = {.thread = ThreadId{1}, .stack = StackId{9}, .kind = kind}, .weight = n * 70'000,
+           .ticks = 1});
+    }
+    delta.ledgers.push_back({ThreadId{1}, {}});
+    delta.ledgers.back().delta.allocated = {.bytes = 70'000 * n, .events = 1};
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  const MergedProfile merged = MergeAll(store);
+  EXPECT_EQ(merged.heap_ns, kSecond);
+  ASSERT_EQ(merged.threads.size(), 1u);
+  EXPECT_EQ(merged.threads[0].ledger.allocated.bytes, 210'000);
+  EXPECT_EQ(merged.threads[0].ledger.allocated.events, 2);
+  std::map<Kind, int64_t> weights;
+  for (const Sample& sample : merged.threads[0].samples) weights[sample.key.kind] += sample.weight;
+  EXPECT_EQ(weights[Kind::kAlloc], 210'000);
+  EXPECT_EQ(weights[Kind::kFree], 210'000);
+  EXPECT_EQ(weights[Kind::kWait], 200 * kTick);
 }
 
 TEST(MemoryStoreTest, EmptyStore) {
@@ -267,7 +310,7 @@ TEST(MemoryStoreTest, SumsDeltas) {
   ASSERT_THAT(m.threads[0].samples, SizeIs(2));
   EXPECT_EQ(m.threads[0].samples[0].key, MakeSample(1, 9, 1).key);
   EXPECT_EQ(m.threads[0].samples[0].ticks, 300);
-  EXPECT_EQ(m.threads[0].samples[0].weight_ns, 300 * kTick);
+  EXPECT_EQ(m.threads[0].samples[0].weight, 300 * kTick);
   EXPECT_EQ(m.threads[0].samples[1].ticks, 3);
   ASSERT_THAT(m.stacks, SizeIs(1));
   EXPECT_EQ(m.stacks[0]->frames, Stack(9).frames);

@@ -1,3 +1,9 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
@@ -38,8 +44,22 @@ TEST(FoldedTest, EveryLineIsAStackAndANumberAndAllTimeIsThere) {
     sum += std::stoll(line.substr(space + 1));
   }
   int64_t expected = 0;
-  for (const Sample& sample : profile.samples) expected += sample.time_ns;
+  for (const Sample& sample : profile.samples) expected += sample.value;
   EXPECT_EQ(sum, expected);
+}
+
+TEST(FoldedTest, BytesHaveNoReason) {
+  const Profile profile = AllocAnswer().Build();
+  const std::string folded = RenderFolded(MakeView(profile, false));
+  ExpectGolden(folded, "alloc.folded");
+  for (const ReasonInfo& reason : AllReasons()) {
+    EXPECT_THAT(folded, Not(HasSubstr("[" + std::string(reason.name) + "]")));
+  }
+  std::istringstream lines(folded);
+  int64_t sum = 0;
+  std::string line;
+  while (std::getline(lines, line)) sum += std::stoll(line.substr(line.find(' ') + 1));
+  EXPECT_EQ(sum, SumHeap(profile)->bytes());
 }
 
 TEST(FoldedTest, UnsampledTimeIsNamed) {
@@ -66,6 +86,66 @@ TEST(JsonTest, MatchesGoldenAndIsComplete) {
   }
 }
 
+TEST(JsonTest, BytesAreCompleteWithoutTimes) {
+  const Profile profile = AllocAnswer().Build();
+  const std::string text = RenderJson(profile);
+  ExpectGolden(text, "alloc.json");
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["kind"], "alloc");
+  EXPECT_EQ(json["unit"], "bytes");
+  EXPECT_EQ(json["header"]["layers"].size(), 1u);
+  EXPECT_EQ(json["header"]["layers"]["heap_ns"], 60'000'000'000);
+  int64_t sum = 0;
+  for (const auto& sample : json["samples"]) {
+    EXPECT_EQ(sample.size(), 6u);
+    for (const char* absent : {"time_ns", "error_ns", "weight_ns", "ticks", "reason", "idle"}) {
+      EXPECT_FALSE(sample.contains(absent)) << absent;
+    }
+    EXPECT_LT(sample["thread"].get<size_t>(), json["threads"].size());
+    sum += sample["bytes"].get<int64_t>();
+  }
+  EXPECT_EQ(sum, SumHeap(profile)->bytes());
+  EXPECT_EQ(json["samples"][0]["error_bytes"], 5 << 20);
+  EXPECT_EQ(json["samples"][0]["weight_bytes"], 128 << 20);
+  EXPECT_EQ(json["samples"][0]["events"], 2048);
+  int64_t total = 0;
+  for (const auto& thread : json["threads"]) {
+    for (const char* absent : {"wall_ns", "on_cpu_ns", "off", "books_on_cpu_ns"}) {
+      EXPECT_FALSE(thread.contains(absent)) << absent;
+    }
+    if (thread["name"] == "timer") {
+      EXPECT_TRUE(thread["heap"].is_null());
+    } else {
+      total += thread["heap"]["bytes"].get<int64_t>();
+    }
+    if (thread["name"] != "reth") continue;
+    EXPECT_EQ(thread["heap"]["gaps"], 2);
+    EXPECT_EQ(thread["heap"]["unseen_bytes"], 128 << 10);
+  }
+  EXPECT_EQ(total, sum);
+  EXPECT_EQ(json["trailer"]["heap"]["bytes"], sum);
+  EXPECT_FALSE(json["trailer"].contains("ticks"));
+  const uint64_t events = SumHeap(profile)->events();
+  EXPECT_EQ(json["trailer"]["cost"]["heap_in_path_ns"], events * 800);
+  EXPECT_EQ(json["trailer"]["cost"]["heap_events"], events);
+}
+
+TEST(JsonTest, KindAndUnitAreWhatTheDaemonSaid) {
+  AnswerWriter answer = ServerAnswer();
+  EXPECT_FALSE(nlohmann::json::parse(RenderJson(answer.Build())).contains("kind"));
+  answer.header().set_kind(profd::v1::PROFILE_KIND_OFFCPU);
+  const auto json = nlohmann::json::parse(RenderJson(answer.Build()));
+  EXPECT_EQ(json["kind"], "offcpu");
+  EXPECT_EQ(json["unit"], "ns");
+  EXPECT_FALSE(json["samples"][0].contains("bytes"));
+  EXPECT_FALSE(json["threads"][0].contains("heap"));
+  EXPECT_FALSE(json["trailer"].contains("heap"));
+  EXPECT_FALSE(json["trailer"]["cost"].contains("heap_events"));
+  const auto freed = nlohmann::json::parse(RenderJson(FreeAnswer().Build()));
+  EXPECT_EQ(freed["kind"], "free");
+  EXPECT_EQ(freed["unit"], "bytes");
+}
+
 TEST(SummaryTest, MatchesGolden) {
   const Profile server = ServerAnswer().Build();
   ExpectGolden(RenderSummary(MakeView(server, false), false), "server.summary");
@@ -75,11 +155,96 @@ TEST(SummaryTest, MatchesGolden) {
   ExpectGolden(RenderSummary(MakeView(processes, true), false), "processes.summary");
   const Profile shed = ShedAnswer().Build();
   ExpectGolden(RenderSummary(MakeView(shed, false), false), "shed.summary");
+  const Profile alloc = AllocAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(alloc, false), false), "alloc.summary");
+  const Profile free = FreeAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(free, false), false), "free.summary");
+  const Profile uncovered = UncoveredAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(uncovered, false), false), "uncovered.summary");
+  const Profile unwatched = UnwatchedAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(unwatched, false), false), "unwatched.summary");
+}
+
+// The part of a page from `heading` to the next empty line.
+std::string Section(const std::string& page, const std::string& heading) {
+  const size_t begin = page.find(heading);
+  if (begin == std::string::npos) return "";
+  return page.substr(begin, page.find("\n\n", begin) - begin);
+}
+
+TEST(SummaryTest, MemoryIsToldInTotalByThreadByStackAndByFunction) {
+  const Profile profile = AllocAnswer().Build();
+  const std::string page = RenderSummary(MakeView(profile, false), false);
+  // 4 × 160 MiB + 6 MiB, 3 × 200, 20 + 5, 3, and 104 KiB, in 60 s.
+  EXPECT_THAT(page, HasSubstr("Total: 1.24 GiB in 60.0 s, 21.2 MiB/s (exact, from the allocators' "
+                              "own counters)\n"));
+  const std::string threads = Section(page, "Threads, those that allocated most first");
+  EXPECT_LT(threads.find("tokio-rt-worker"), threads.find("storage"));
+  EXPECT_THAT(threads, HasSubstr("  1 of 11 threads are not known to have allocated anything"));
+  const std::string stacks = Section(page, "Widest stacks of 1.24 GiB (± one standard error)");
+  EXPECT_THAT(stacks, HasSubstr("  1. 600 MiB  47.1% ± 0.5%  in storage (3 threads)\n"
+                                "       alloc::raw_vec::RawVecInner<A>::finish_grow\n"
+                                "       alloy_trie::nodes::branch::BranchNodeRef::rlp\n"));
+  EXPECT_THAT(stacks, HasSubstr("  in persistence\n       mdbx_txn_begin\n"));
+  const std::string functions = Section(page, "Functions of the program");
+  EXPECT_LT(functions.find("BranchNodeRef::rlp"), functions.find("Encodable::encode"));
+  EXPECT_THAT(functions, HasSubstr("rocksdb::Arena::AllocateNewBlock"));
+  EXPECT_THAT(functions, HasSubstr("[no unwind rule]"));
+  EXPECT_THAT(functions, HasSubstr("[unsampled]"));
+  EXPECT_THAT(functions, Not(HasSubstr("malloc")));
+  for (const char* absent : {"Why they did not run", "Idle waits", "ticks missed", "run queue"}) {
+    EXPECT_THAT(page, Not(HasSubstr(absent)));
+  }
+  EXPECT_THAT(page, HasSubstr("  whole stacks   99.6% of the bytes\n"));
+}
+
+TEST(SummaryTest, FunctionsBeyondTheMostAreCounted) {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
+  for (int i = 0; i < 13; ++i) {
+    const std::string name = "f" + std::to_string(i);
+    answer.AddBytes(thread, {{name, "a", profd::v1::FRAME_KIND_APPLICATION}}, (100 - i) << 10, 0,
+                    1);
+  }
+  const Profile profile = answer.Build();
+  const std::string page = RenderSummary(MakeView(profile, false), false);
+  // f10, f11 and f12 with 90, 89 and 88 KiB.
+  EXPECT_THAT(page, HasSubstr("  and 3 more with 267 KiB\n"));
+}
+
+TEST(SummaryTest, LowCoverageIsToldAtTheTop) {
+  const Profile low = UncoveredAnswer().Build();
+  const std::string page = RenderSummary(MakeView(low, false), false);
+  EXPECT_THAT(page.substr(0, page.find("Total:")),
+              HasSubstr("  Events no probe saw: 1,152 with 78.0 MiB, 52.0% of all; the stacks that "
+                        "were seen stand for them.\n"));
+  EXPECT_THAT(page, HasSubstr("Total: 144 MiB in 48.0 s, 3.00 MiB/s"));
+  EXPECT_THAT(page, HasSubstr("  coverage       48.0% of the bytes of all events"));
+  const Profile high = AllocAnswer().Build();
+  EXPECT_THAT(RenderSummary(MakeView(high, false), false), Not(HasSubstr("Events no probe saw")));
+}
+
+TEST(SummaryTest, SaysThatNothingIsWatched) {
+  AnswerWriter answer = UnwatchedAnswer();
+  const auto page_of = [](const AnswerWriter& writer) {
+    const Profile profile = writer.Build();
+    return RenderSummary(MakeView(profile, false), false);
+  };
+  EXPECT_THAT(page_of(answer), HasSubstr("  Allocations were not watched in this window: 'profctl "
+                                         "status' says why.\n\nNothing was counted.\n"));
+  answer.header().set_heap_ns(60'000'000'000);
+  EXPECT_THAT(page_of(answer),
+              HasSubstr("  No thread of this answer is known to have allocated anything: 'profctl "
+                        "status' lists the\n  allocators that are watched.\n"
+                        "\nNothing was counted.\n"));
+  EXPECT_THAT(page_of(AnswerWriter(profd::v1::PROFILE_KIND_FREE)),
+              HasSubstr("No thread matches in this window."));
 }
 
 TEST(SummaryTest, FitsAHundredColumnsWithoutControlCharacters) {
   for (const AnswerWriter& answer :
-       {ServerAnswer(), IdleAnswer(), ProcessesAnswer(), ShedAnswer()}) {
+       {ServerAnswer(), IdleAnswer(), ProcessesAnswer(), ShedAnswer(), AllocAnswer(), FreeAnswer(),
+        UncoveredAnswer(), UnwatchedAnswer()}) {
     const Profile profile = answer.Build();
     std::istringstream lines(RenderSummary(MakeView(profile, true), false));
     std::string line;
@@ -126,6 +291,99 @@ TEST(GapsTest, EachLayerIsMissedByWhatItWouldHaveTold) {
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
 }
 
+TEST(GapsTest, OfMemoryIsMissingWhatWasNotWatched) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  AnswerWriter answer = AllocAnswer();
+  // What the other layers did is of no matter.
+  answer.header().set_switch_ns(0);
+  answer.header().set_tick_ns(0);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+  answer.header().set_heap_ns(60 * kSecond - kSecond / 2);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+  answer.header().set_heap_ns(61 * kSecond);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+  answer.header().set_heap_ns(48 * kSecond);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("allocations were not watched for 12.0 s of 60.0 s: what was allocated "
+                          "in that time is not known"));
+  answer.header().set_kind(profd::v1::PROFILE_KIND_FREE);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("frees were not watched for 12.0 s of 60.0 s: what was freed in that "
+                          "time is not known"));
+  answer.header().set_heap_ns(0);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("frees were not watched in this window: 'profctl status' says why"));
+  // A profile of waits does not miss them.
+  EXPECT_THAT(DescribeGaps(ServerAnswer().Build()), IsEmpty());
+}
+
+TEST(GapsTest, CoverageIsBadUnder98Percent) {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
+  answer.AddBytes(thread, {}, 98 << 16, 0, 98);
+  answer.AddUnseen(thread, 2, 2 << 16);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
+  answer.AddUnseen(thread, 1, 1 << 16);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("events no probe saw: 3 with 192 KiB, 3.0% of all; the stacks that were "
+                          "seen stand for them"));
+}
+
+// No node holds less than what is above it.
+void CheckNode(const FlameTree& tree, uint32_t index) {
+  const FlameNode& node = tree.nodes[index];
+  EXPECT_NE(node.kind, NodeKind::kReason);
+  int64_t above = 0;
+  double variance = 0;
+  for (const uint32_t child : node.children) {
+    above += tree.nodes[child].value;
+    variance += tree.nodes[child].variance;
+    CheckNode(tree, child);
+  }
+  EXPECT_LE(above, node.value) << node.name;
+  EXPECT_LE(variance, node.variance * (1 + 1e-9)) << node.name;
+}
+
+TEST(FlameTreeTest, BytesAddUpToTheExactTotals) {
+  const Profile profile = AllocAnswer().Build();
+  const FlameTree tree = BuildFlameTree(MakeView(profile, false), Grouping::kThread);
+  CheckNode(tree, 0);
+  EXPECT_EQ(tree.nodes[0].value, SumHeap(profile)->bytes());
+  double variance = 0;
+  for (const Sample& sample : profile.samples) {
+    variance += static_cast<double>(sample.error) * static_cast<double>(sample.error);
+  }
+  EXPECT_DOUBLE_EQ(tree.nodes[0].variance, variance);
+  ASSERT_EQ(tree.nodes[0].children.size(), 10u);  // all threads but the unknown one
+  for (const uint32_t child : tree.nodes[0].children) {
+    const FlameNode& node = tree.nodes[child];
+    const auto thread = std::find_if(
+        profile.threads.begin(), profile.threads.end(), [&](const profd::v1::Thread& candidate) {
+          return node.name == candidate.name() + " (" + std::to_string(candidate.tid()) + ")";
+        });
+    ASSERT_NE(thread, profile.threads.end()) << node.name;
+    EXPECT_EQ(node.value, thread->heap().bytes()) << node.name;
+  }
+}
+
+TEST(FlameTreeTest, AStackMayEndWhereAnotherGoesOn) {
+  const auto app = profd::v1::FRAME_KIND_APPLICATION;
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
+  answer.AddBytes(thread, {{"outer", "a", app}}, 300, 0, 1);
+  answer.AddBytes(thread, {{"inner", "a", app}, {"outer", "a", app}}, 700, 0, 1);
+  const Profile profile = answer.Build();
+  const View view = MakeView(profile, false);
+  const FlameTree tree = BuildFlameTree(view, Grouping::kName);
+  ASSERT_EQ(tree.nodes.size(), 4u);  // all, thread, outer, inner
+  EXPECT_EQ(tree.nodes[2].value, 1000);
+  EXPECT_EQ(tree.nodes[3].value, 700);
+  EXPECT_EQ(RenderFolded(view), "a;outer 300\na;outer;inner 700\n");
+  const std::string svg = RenderFlameGraph(view, Grouping::kName);
+  EXPECT_THAT(svg, HasSubstr("data-s=\"0\" data-e=\"1000\" data-d=\"2\"><title>outer\n1000 B, "));
+  EXPECT_THAT(svg, HasSubstr("data-s=\"300\" data-e=\"1000\" data-d=\"3\"><title>inner\n700 B, "));
+}
+
 TEST(FlameGraphTest, MatchesGolden) {
   const Profile server = ServerAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(server, false), Grouping::kName), "server.svg");
@@ -135,6 +393,97 @@ TEST(FlameGraphTest, MatchesGolden) {
   ExpectGolden(RenderFlameGraph(MakeView(processes, false), Grouping::kThread), "processes.svg");
   const Profile shed = ShedAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(shed, false), Grouping::kName), "shed.svg");
+  const Profile alloc = AllocAnswer().Build();
+  ExpectGolden(RenderFlameGraph(MakeView(alloc, false), Grouping::kName), "alloc.svg");
+  const Profile uncovered = UncoveredAnswer().Build();
+  ExpectGolden(RenderFlameGraph(MakeView(uncovered, false), Grouping::kName), "uncovered.svg");
+  const Profile unwatched = UnwatchedAnswer().Build();
+  ExpectGolden(RenderFlameGraph(MakeView(unwatched, false), Grouping::kName), "unwatched.svg");
+}
+
+TEST(FlameGraphTest, MemoryIsDrawnInBytes) {
+  const Profile alloc = AllocAnswer().Build();
+  const std::string svg = RenderFlameGraph(MakeView(alloc, false), Grouping::kName);
+  EXPECT_THAT(svg, HasSubstr("<title>Memory allocated: reth (4242)</title>"));
+  EXPECT_THAT(svg, HasSubstr(">allocated: 1.24 GiB in 60.0 s, 21.2 MiB/s · complete stacks: 99.6% "
+                             "· lost: nothing<"));
+  EXPECT_THAT(svg, HasSubstr("600 MiB ± 6.93 MiB, 47.1% ± 0.5%"));
+  EXPECT_THAT(svg, HasSubstr("function size(bytes)"));
+  for (const char* absent : {"function duration(ns)", "why it waited", "not running", "@FORMAT"}) {
+    EXPECT_THAT(svg, Not(HasSubstr(absent)));
+  }
+  const Profile free = FreeAnswer().Build();
+  const std::string freed = RenderFlameGraph(MakeView(free, false), Grouping::kName);
+  EXPECT_THAT(freed, HasSubstr("<title>Memory freed: redis-server (77)</title>"));
+  EXPECT_THAT(freed, HasSubstr(">freed: 768 MiB in 60.0 s, 12.8 MiB/s ·"));
+  const Profile waits = ServerAnswer().Build();
+  const std::string offcpu = RenderFlameGraph(MakeView(waits, false), Grouping::kName);
+  EXPECT_THAT(offcpu, HasSubstr("function duration(ns)"));
+  for (const char* absent : {"function size(bytes)", "@FORMAT"}) {
+    EXPECT_THAT(offcpu, Not(HasSubstr(absent)));
+  }
+}
+
+TEST(FlameGraphTest, MissingMemoryIsSaid) {
+  const Profile low = UncoveredAnswer().Build();
+  const std::string svg = RenderFlameGraph(MakeView(low, false), Grouping::kName);
+  EXPECT_THAT(svg, HasSubstr(">events no probe saw: 1,152 with 78.0 MiB, 52.0% of all"));
+  EXPECT_THAT(svg, HasSubstr(">allocations were not watched for 12.0 s of 60.0 s"));
+  EXPECT_THAT(svg, HasSubstr(">allocated: 144 MiB in 48.0 s, 3.00 MiB/s ·"));
+  const Profile none = UnwatchedAnswer().Build();
+  const std::string empty = RenderFlameGraph(MakeView(none, false), Grouping::kName);
+  EXPECT_THAT(empty, HasSubstr("Nothing is known to have been allocated in this window."));
+  EXPECT_THAT(empty, HasSubstr("profctl status"));
+}
+
+struct Colour {
+  double hue, saturation, lightness;  // degrees, 0 to 1, 0 to 1
+};
+
+// The relative luminance of WCAG 2.1.
+double Luminance(const Colour& colour) {
+  const double chroma = colour.saturation * std::min(colour.lightness, 1 - colour.lightness);
+  const auto channel = [&](double n) {
+    const double k = std::fmod(n + colour.hue / 30, 12);
+    const double value =
+        colour.lightness - chroma * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
+    return value <= 0.03928 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * channel(0) + 0.7152 * channel(8) + 0.0722 * channel(4);
+}
+
+TEST(FlameGraphTest, ColoursOfMemoryAreGreenReadableAndApart) {
+  const Profile profile = AllocAnswer().Build();
+  const std::string svg = RenderFlameGraph(MakeView(profile, false), Grouping::kName);
+  std::map<char, std::vector<Colour>> palettes;
+  for (size_t at = svg.find("{fill:hsl("); at != std::string::npos;
+       at = svg.find("{fill:hsl(", at + 1)) {
+    int hue = 0, saturation = 0, lightness = 0;
+    ASSERT_EQ(std::sscanf(svg.c_str() + at, "{fill:hsl(%d,%d%%,%d%%)", &hue, &saturation,
+                          &lightness),
+              3);
+    palettes[svg[at - 2]].push_back({static_cast<double>(hue), saturation / 100.0,
+                                     lightness / 100.0});
+  }
+  EXPECT_EQ(palettes.size(), 6u);
+  const double text = Luminance({240, 0.069, 0.114});  // #1b1b1f
+  for (const auto& [letter, colours] : palettes) {
+    for (const Colour& colour : colours) {
+      // 7 is what WCAG asks for its highest level.
+      EXPECT_GT((Luminance(colour) + 0.05) / (text + 0.05), 7) << letter;
+      if (std::string("aulk").find(letter) == std::string::npos) continue;
+      EXPECT_GE(colour.hue, 60) << letter;
+      EXPECT_LE(colour.hue, 180) << letter;
+      for (const auto& [other, others] : palettes) {
+        if (other == letter) continue;
+        for (const Colour& neighbour : others) {
+          const bool apart = std::abs(colour.hue - neighbour.hue) >= 12 ||
+                             std::abs(colour.saturation - neighbour.saturation) >= 0.2;
+          EXPECT_TRUE(apart) << letter << " and " << other;
+        }
+      }
+    }
+  }
 }
 
 TEST(FlameGraphTest, HostileNamesStayText) {

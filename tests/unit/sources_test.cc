@@ -13,6 +13,38 @@ using ::testing::Not;
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 
+TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
+  HeapSource source;
+  EXPECT_EQ(source.payer(), Payer::kTarget);
+  EXPECT_EQ(source.CostAt(0), 0) << "no event yet";
+  // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
+  const profd_heap_cost cost = {.events = 2'000, .walks = 1'000, .ns = 1'000'000,
+                                .walk_ns = 5'000'000};
+  source.Learn({.seconds = 2, .events = 2'000, .bytes = 140'000'000, .cost = cost,
+                .trap_ns = 2'000});
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 4e-6));
+  EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 4e-6 / 2));
+  EXPECT_DOUBLE_EQ(source.CostAt(2), 1'000 * (3e-6 + 4e-6 / 4));
+  EXPECT_EQ(source.CostAt(source.levels() - 1), 0);
+  for (int level = 1; level < source.levels(); level++) {
+    EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
+    EXPECT_THAT(source.GivenUpAt(level), HasSubstr("stacks of allocations"));
+  }
+  EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
+  EXPECT_EQ(HeapSource::InPathNs(cost, 2'000), 1e6 + 5e6 + 2'000 * 2'000);
+}
+
+TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
+  HeapSource source;
+  const profd_heap_cost cost = {.events = 100, .walks = 100, .ns = 0, .walk_ns = 500'000};
+  source.Learn({.seconds = 1, .events = 100, .bytes = 7'000'000, .cost = cost, .trap_ns = 1'000});
+  const double each = source.CostAt(0) / 100;
+  source.Learn({.seconds = 1, .events = 0, .bytes = 70'000'000, .cost = cost, .trap_ns = 1'000});
+  EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
+  source.Learn({.seconds = 1, .events = 0, .bytes = -5, .cost = cost, .trap_ns = 1'000});
+  EXPECT_EQ(source.CostAt(0), 0);
+}
+
 TEST(SwitchSourceTest, CostIsSwitchesTimesTheirPrice) {
   SwitchSource source(true);
   EXPECT_EQ(source.CostAt(0), 0) << "nothing was timed yet";

@@ -20,6 +20,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -367,6 +368,120 @@ TEST(SymbolizeModuleTest, LongNamesAreCut) {
   const TestElf elf{.symtab = {{std::string(100'000, 'n'), kTextAddress, 0x10}}};
   const std::vector<std::string> names = Names(elf.Bytes(), {0});
   EXPECT_EQ(names[0].size(), 4096u);
+}
+
+// Name, address and size of each function found, as text.
+std::vector<std::string> FunctionsNamed(const std::string& bytes, std::string_view part,
+                                        size_t limit = 100) {
+  const UniqueFd fd = FileOf(bytes);
+  const auto elf = symbolize::ElfFile::Open(fd.get());
+  EXPECT_TRUE(elf.ok()) << elf.status();
+  std::vector<std::string> out;
+  for (const symbolize::NamedFunction& f : symbolize::FindFunctions(*elf, part, limit)) {
+    out.push_back(f.name + "@" + std::to_string(f.address - kTextAddress) + "+" +
+                  std::to_string(f.size));
+  }
+  return out;
+}
+
+TEST(FindFunctionsTest, ThoseWhoseNameContainsThePart) {
+  const TestElf elf{.symtab = {{"a_part_b", kTextAddress, 16, STT_FUNC, STB_LOCAL},
+                               {"other", kTextAddress + 16, 16},
+                               {"part", kTextAddress + 32, 0},
+                               {"part_object", kTextAddress, 16, STT_OBJECT},
+                               {"part_label", kTextAddress, 0, STT_NOTYPE},
+                               {"part_undefined", 0, 0, STT_FUNC, STB_GLOBAL, SHN_UNDEF}},
+                    .dynsym = {{"dynamic_part", kTextAddress + 48, 16}, {"par", kTextAddress, 16}}};
+  EXPECT_THAT(FunctionsNamed(elf.Bytes(), "part"),
+              ElementsAre("a_part_b@0+16", "part@32+0", "dynamic_part@48+16"));
+  EXPECT_THAT(FunctionsNamed(elf.Bytes(), "part", 2), ElementsAre("a_part_b@0+16", "part@32+0"));
+  EXPECT_THAT(FunctionsNamed(elf.Bytes(), "none"), ElementsAre());
+}
+
+TEST(FindFunctionsTest, NamesThatShareTheirEnd) {
+  const TestElf elf{.symtab = {{"long_prefix_part", kTextAddress, 16}, {"x", kTextAddress, 8}}};
+  const std::string bytes = elf.Bytes();
+  uint64_t section_table = 0;
+  std::memcpy(&section_table, bytes.data() + offsetof(Elf64_Ehdr, e_shoff), sizeof(section_table));
+  Elf64_Shdr symtab;
+  std::memcpy(&symtab, bytes.data() + section_table + 3 * sizeof(Elf64_Shdr), sizeof(symtab));
+  const size_t name = symtab.sh_offset + 2 * sizeof(Elf64_Sym) + offsetof(Elf64_Sym, st_name);
+  EXPECT_THAT(FunctionsNamed(With<uint32_t>(bytes, name, 1 + 5), "part"),
+              ElementsAre("long_prefix_part@0+16", "prefix_part@0+8"));
+  EXPECT_THAT(FunctionsNamed(With<uint32_t>(bytes, name, 1 + 12), "part"),
+              ElementsAre("long_prefix_part@0+16", "part@0+8"));
+  EXPECT_THAT(FunctionsNamed(With<uint32_t>(bytes, name, 1 + 13), "part"),
+              ElementsAre("long_prefix_part@0+16"));
+  EXPECT_THAT(FunctionsNamed(With<uint32_t>(bytes, name, UINT32_MAX), "part"),
+              ElementsAre("long_prefix_part@0+16"));
+}
+
+TEST(FindFunctionsTest, LongNamesAreLeftOut) {
+  const std::string longest = std::string(251, 'n') + "part";
+  const TestElf elf{.symtab = {{longest, kTextAddress, 1},
+                               {"n" + longest, kTextAddress, 2},
+                               {"part" + std::string(252, 'n'), kTextAddress, 3}}};
+  EXPECT_THAT(FunctionsNamed(elf.Bytes(), "part"), ElementsAre(longest + "@0+1"));
+}
+
+TEST(ElfFileTest, CodeAtItsAddressOnly) {
+  const UniqueFd fd = FileOf(TestElf{}.Bytes());
+  const auto elf = symbolize::ElfFile::Open(fd.get());
+  ASSERT_TRUE(elf.ok()) << elf.status();
+  EXPECT_EQ(elf->machine(), EM_X86_64);
+  const auto code = elf->CodeAt(kTextAddress + 0x10);
+  ASSERT_TRUE(code.has_value());
+  EXPECT_EQ(code->offset, kTextOffset + 0x10);
+  EXPECT_EQ(code->size, kTextSize - 0x10);
+  EXPECT_FALSE(elf->CodeAt(kTextAddress - 1).has_value());
+  EXPECT_FALSE(elf->CodeAt(kTextAddress + kTextSize).has_value());
+  EXPECT_FALSE(elf->CodeAt(UINT64_MAX).has_value());
+}
+
+TEST(ElfFileTest, CodeEndsWithTheFile) {
+  const std::string good = TestElf{}.Bytes();
+  // The second program header is that of the code.
+  const size_t segment = sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr);
+  const UniqueFd fd = FileOf(With(good, segment + offsetof(Elf64_Phdr, p_filesz), UINT64_MAX));
+  const auto elf = symbolize::ElfFile::Open(fd.get());
+  ASSERT_TRUE(elf.ok()) << elf.status();
+  const auto code = elf->CodeAt(kTextAddress + 1);
+  ASSERT_TRUE(code.has_value());
+  EXPECT_EQ(code->offset + code->size, good.size());
+  const UniqueFd outside = FileOf(With(good, segment + offsetof(Elf64_Phdr, p_offset), UINT64_MAX));
+  EXPECT_FALSE(symbolize::ElfFile::Open(outside.get())->CodeAt(kTextAddress).has_value());
+}
+
+TEST(ElfFileTest, PiecesOverlapAndCoverTheRange) {
+  std::string bytes = TestElf{}.Bytes();
+  std::mt19937_64 random(3);
+  while (bytes.size() < 700'000) bytes += static_cast<char>(random());
+  const UniqueFd fd = FileOf(bytes);
+  const auto elf = symbolize::ElfFile::Open(fd.get());
+  ASSERT_TRUE(elf.ok()) << elf.status();
+  for (const uint64_t size : {uint64_t{0}, uint64_t{5}, uint64_t{600'000}, UINT64_MAX}) {
+    uint64_t end = 100;  // of what was seen
+    int pieces = 0;
+    const auto visit = [&](uint64_t at, std::string_view piece) {
+      EXPECT_EQ(at, pieces == 0 ? 100 : end - 10);
+      EXPECT_EQ(piece, std::string_view(bytes).substr(at, piece.size()));
+      end = at + piece.size();
+      ++pieces;
+      return true;
+    };
+    EXPECT_TRUE(elf->ReadPieces({.offset = 100, .size = size}, 10, visit).ok());
+    EXPECT_EQ(end, 100 + std::min<uint64_t>(size, bytes.size() - 100));
+    EXPECT_EQ(pieces, size == 0 ? 0 : size == 5 ? 1 : 3);
+  }
+  int visits = 0;
+  const auto stop = [&visits](uint64_t, std::string_view) { return ++visits < 2; };
+  EXPECT_TRUE(elf->ReadPieces({.offset = 0, .size = UINT64_MAX}, 10, stop).ok());
+  EXPECT_EQ(visits, 2);
+  EXPECT_TRUE(elf->ReadPieces({.offset = UINT64_MAX, .size = 1}, 10, stop).ok());
+  EXPECT_EQ(visits, 2);
+  ASSERT_EQ(ftruncate(fd.get(), 300'000), 0);
+  EXPECT_FALSE(
+      elf->ReadPieces({.offset = 0, .size = UINT64_MAX}, 10, [](auto...) { return true; }).ok());
 }
 
 // File and file offset of an address of this process.

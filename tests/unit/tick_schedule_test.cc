@@ -72,6 +72,17 @@ TEST(TickScheduleTest, LongPauseIsCountedAtOnce) {
   EXPECT_EQ(StratumOf(schedule.next_ns()), 1 + schedule.missed());
 }
 
+TEST(TickScheduleTest, NothingIsMissedInAPause) {
+  TickSchedule schedule(kInterval, kOrigin, 5);
+  schedule.SetInterval(3 * kInterval);
+  const int64_t now = kOrigin + 3600LL * 100 * kInterval + 7;
+  schedule.Resume(now);
+  EXPECT_GE(schedule.next_ns(), now);
+  EXPECT_LT(schedule.next_ns(), now + 3 * kInterval);
+  EXPECT_EQ(schedule.interval_ns(), 3 * kInterval);
+  EXPECT_EQ(schedule.missed(), 0);
+}
+
 // The stratum that has begun keeps its length: what its tick weighs.
 TEST(TickScheduleTest, NewIntervalHoldsFromTheNextStratumOn) {
   TickSchedule schedule(kInterval, kOrigin, 8);

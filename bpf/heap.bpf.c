@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Memory that is allocated and freed, by stack: at the events in which an allocator pauses anyway,
+ * in the thread's own context. Between two events it costs nothing.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "abi.h"
+#include "aggregate.bpf.h"
+#include "loss.bpf.h"
+#include "stacks.bpf.h"
+#include "target.bpf.h"
+#include "unwind.bpf.h"
+
+/* What is known of a thread that had an event. Made at the first one. */
+struct heap_thread {
+	struct profd_heap heap;
+	struct known_mappings known;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct heap_thread);
+} heaps SEC(".maps");
+
+/* Counters of heap samples, in two epochs. */
+struct counter_table heap_even SEC(".maps");
+struct counter_table heap_odd SEC(".maps");
+
+/* The epoch that is counted in. After a change the daemon waits until no walk is under way that
+ * began before it: heap_walking says which are.
+ */
+profd_u32 heap_epoch;
+
+/* Which memory of a walk is in use. Whoever counts holds one. */
+profd_u32 heap_walking[PROFD_HEAP_MAX_WALKS];
+
+/* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
+profd_u32 heap_skip_mask;
+
+/* As many as CPUs times PROFD_HEAP_WALKS_PER_CPU; sized by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct walk);
+} heap_scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct profd_heap_cost);
+} heap_cost SEC(".maps");
+
+/* Where the records of a drain are put together. One drain runs at a time. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct profd_heap_record);
+} heap_record_scratch SEC(".maps");
+
+/* Bytes that a thread allocates after its last event, at most. */
+#define MAX_TAIL (1 << 20)
+
+/* What jemalloc hands to te_event_trigger (5.3: te_ctx_t). */
+struct jemalloc_event {
+	u8 is_alloc;
+	u8 pad[7];
+	u64 current;    /* address of the thread's total */
+	u64 last_event; /* address of what it was at the event before */
+};
+
+/* An event, whatever allocator it is of. */
+struct heap_event {
+	u64 address; /* of the thread's total */
+	u64 before;  /* the total at the event before this one */
+	u64 total;
+	u32 kind; /* enum profd_kind */
+	u32 module_id;
+};
+
+static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct heap_event *event)
+{
+	struct jemalloc_event told;
+
+	if (bpf_probe_read_user(&told, sizeof(told), (void *)regs->si) ||
+	    bpf_probe_read_user(&event->total, sizeof(u64), (void *)told.current) ||
+	    bpf_probe_read_user(&event->before, sizeof(u64), (void *)told.last_event))
+		return false;
+	event->address = told.current;
+	event->kind = told.is_alloc ? PROFD_KIND_ALLOC : PROFD_KIND_FREE;
+	event->module_id = bpf_get_attach_cookie(regs) >> PROFD_HEAP_MODULE_SHIFT;
+	return true;
+}
+
+static __always_inline bool is_counter(struct profd_heap_counter *counter, u64 address)
+{
+	return counter->address == address || !counter->address;
+}
+
+/* The counter at that address, or a place for it. NULL when a thread has more of them than fit. */
+static __always_inline struct profd_heap_counter *counter_of(struct profd_heap *heap, u64 address)
+{
+	if (is_counter(&heap->counters[0], address))
+		return &heap->counters[0];
+	if (is_counter(&heap->counters[1], address))
+		return &heap->counters[1];
+	if (is_counter(&heap->counters[2], address))
+		return &heap->counters[2];
+	if (is_counter(&heap->counters[3], address))
+		return &heap->counters[3];
+	return NULL;
+}
+
+/* Enters an event into the thread's totals. False when there is no place for them. */
+static __always_inline bool enter_event(struct profd_heap *heap, const struct heap_event *event)
+{
+	struct profd_heap_counter *counter = counter_of(heap, event->address);
+	s64 missing;
+
+	if (!counter)
+		return false;
+	if (!counter->address) {
+		counter->base = event->before;
+		counter->total = event->before;
+		counter->kind = event->kind;
+		counter->module_id = event->module_id;
+		barrier();
+		counter->address = event->address;
+	}
+	missing = event->before - counter->total;
+	if (missing != 0)
+		counter->gaps++;
+	if (missing > 0)
+		counter->unseen += missing;
+	counter->events++;
+	counter->seen += event->total - event->before;
+	counter->total = event->total;
+	return true;
+}
+
+/* Takes memory for a walk, which keeps it until drop_walk. A thread may be interrupted in its walk
+ * and another one take its CPU: that is why there is more than one.
+ */
+static __always_inline struct walk *take_walk(u32 *slot)
+{
+	u32 first = bpf_get_smp_processor_id() * PROFD_HEAP_WALKS_PER_CPU;
+
+	*slot = first;
+	if (first >= PROFD_HEAP_MAX_WALKS - 1)
+		return NULL;
+	if (__sync_val_compare_and_swap(&heap_walking[first & (PROFD_HEAP_MAX_WALKS - 1)], 0, 1)) {
+		*slot = first + 1;
+		if (__sync_val_compare_and_swap(
+			    &heap_walking[(first + 1) & (PROFD_HEAP_MAX_WALKS - 1)], 0, 1))
+			return NULL;
+	}
+	return bpf_map_lookup_elem(&heap_scratch, slot);
+}
+
+static __always_inline void drop_walk(u32 slot)
+{
+	barrier();
+	*(volatile u32 *)&heap_walking[slot & (PROFD_HEAP_MAX_WALKS - 1)] = 0;
+}
+
+/* Walks from the first instruction of a function and counts the stack. */
+static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
+					struct profd_thread *thread,
+					struct heap_thread *heap_thread,
+					const struct heap_event *event, u64 weight,
+					struct walk *walk)
+{
+	struct profd_stack_record *record = &walk->record;
+	struct walker walker = { .task = task, .walk = walk, .known = &heap_thread->known };
+	struct profd_sample_key key = { .sysno = -1 };
+
+	walk->hash = 0;
+	walk->torn = 0;
+	walk->map_busy = 0;
+	walk->frames = 0;
+	walk->frame_pointers = 0;
+	walk_own(&walker, regs->ip, regs->sp, regs->bp);
+	record->kernel_frames = 0;
+	record->user_frames = walk->frames;
+	record->walk = walk->result;
+	record->frame_pointers = walk->frame_pointers;
+	record->hash = mix(mix(walk->hash, 0), walk->result) | 1;
+	if (!intern_stack(record)) {
+		record->user_frames = 0;
+		record->walk = PROFD_WALK_LOST;
+		record->hash = mix(0, PROFD_WALK_LOST) | 1;
+	}
+	key.thread_id = thread->thread_id;
+	key.stack = record->hash;
+	key.kind = event->kind;
+	if (heap_epoch ? count_in(&heap_odd, &key, weight) : count_in(&heap_even, &key, weight))
+		return;
+	lose(PROFD_LOSS_HEAP_FULL, 1);
+	lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);
+}
+
+/* Enters the event, and takes its stack unless it is one of those left out. True when it was. */
+static __always_inline bool handle_event(struct pt_regs *regs, struct task_struct *task,
+					 struct profd_thread *thread)
+{
+	u32 mask = heap_skip_mask;
+	struct heap_thread *heap_thread;
+	struct heap_event event;
+	struct walk *walk;
+	u64 weight;
+	u32 slot;
+
+	if (!read_jemalloc_event(regs, &event))
+		return false;
+	heap_thread = bpf_task_storage_get(&heaps, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!heap_thread || !enter_event(&heap_thread->heap, &event)) {
+		lose(PROFD_LOSS_HEAP_STORAGE, 1);
+		return false;
+	}
+	/* Signed: what is not more than before is no event. */
+	weight = event.total - event.before;
+	if ((s64)weight <= 0 || (mask && bpf_get_prandom_u32() & mask))
+		return false;
+	walk = take_walk(&slot);
+	if (!walk) {
+		lose(PROFD_LOSS_HEAP_BUSY, 1);
+		return false;
+	}
+	count_event(regs, task, thread, heap_thread, &event, weight * (mask + 1ULL), walk);
+	drop_walk(slot);
+	return true;
+}
+
+/* At the first instruction of jemalloc's te_event_trigger. */
+SEC("uprobe")
+int on_heap_event(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct profd_thread *thread = thread_of(task);
+	struct profd_heap_cost *cost;
+	u64 began, took;
+	u32 zero = 0;
+	bool walked;
+
+	if (!thread || !thread->thread_id)
+		return 0;
+	began = bpf_ktime_get_ns();
+	walked = handle_event(regs, task, thread);
+	cost = bpf_map_lookup_elem(&heap_cost, &zero);
+	if (!cost)
+		return 0;
+	took = bpf_ktime_get_ns() - began;
+	cost->events++;
+	if (walked) {
+		cost->walks++;
+		cost->walk_ns += took;
+	} else {
+		cost->ns += took;
+	}
+	return 0;
+}
+
+static __always_inline void begin_record(struct profd_heap_record *record,
+					 struct profd_thread *thread, struct profd_heap *heap)
+{
+	record->type = PROFD_RECORD_HEAP;
+	record->thread_id = thread->thread_id;
+	__builtin_memcpy(record->counters, heap->counters, sizeof(record->counters));
+}
+
+/* What the allocator's counter says as its thread exits. The memory may be another's by now: what
+ * lies further from the last event than events do is not it.
+ */
+static __always_inline void read_own(struct profd_heap_counter *counter)
+{
+	u64 total;
+
+	if (counter->address &&
+	    !bpf_probe_read_user(&total, sizeof(total), (void *)counter->address) &&
+	    total - counter->total < MAX_TAIL)
+		counter->total = total;
+}
+
+static __always_inline void read_outside(struct task_struct *task,
+					 struct profd_heap_counter *counter)
+{
+	u64 total;
+
+	if (counter->address && is_readable(task, counter->address, NULL) &&
+	    !bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->address, task, 0))
+		counter->total = total;
+}
+
+/* The totals of every thread that has any. */
+SEC("iter.s/task")
+int drain_heap(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct profd_heap_record *record;
+	struct heap_thread *heap_thread;
+	struct profd_thread *thread;
+	u32 zero = 0;
+
+	if (!task || task->exit_state)
+		return 0;
+	thread = thread_of(task);
+	if (!thread || !thread->thread_id)
+		return 0;
+	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
+	record = bpf_map_lookup_elem(&heap_record_scratch, &zero);
+	if (!heap_thread || !record)
+		return 0;
+	begin_record(record, thread, &heap_thread->heap);
+	record->exiting = 0;
+	read_outside(task, &record->counters[0]);
+	read_outside(task, &record->counters[1]);
+	read_outside(task, &record->counters[2]);
+	read_outside(task, &record->counters[3]);
+	bpf_seq_write(ctx->meta->seq, record, sizeof(*record));
+	return 0;
+}
+
+/* The last totals of a thread. Where its memory is gone by now, those of its last event. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_heap_exit, struct task_struct *task)
+{
+	struct profd_thread *thread = thread_of(task);
+	struct profd_heap_record *record;
+	struct heap_thread *heap_thread;
+
+	if (!thread || !thread->thread_id)
+		return 0;
+	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
+	if (!heap_thread)
+		return 0;
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (!record) {
+		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
+		return 0;
+	}
+	begin_record(record, thread, &heap_thread->heap);
+	record->exiting = 1;
+	read_own(&record->counters[0]);
+	read_own(&record->counters[1]);
+	read_own(&record->counters[2]);
+	read_own(&record->counters[3]);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+char LICENSE[] SEC("license") __weak = "GPL";

@@ -1,0 +1,49 @@
+#include "client/kind.h"
+
+#include <algorithm>
+#include <array>
+
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+constexpr std::array<KindInfo, 3> kKinds = {{
+    {profd::v1::PROFILE_KIND_OFFCPU, "offcpu", Unit::kNanoseconds, "Off-CPU time", "not running",
+     "waits", "time not running, by what was waited for"},
+    {profd::v1::PROFILE_KIND_ALLOC, "alloc", Unit::kBytes, "Memory allocated", "allocated",
+     "allocations", "memory allocated in the window, bytes"},
+    {profd::v1::PROFILE_KIND_FREE, "free", Unit::kBytes, "Memory freed", "freed", "frees",
+     "memory freed in the window, bytes, by the stack that freed it"},
+}};
+
+}  // namespace
+
+std::span<const KindInfo> AllKinds() { return kKinds; }
+
+const KindInfo& DescribeKind(ProfileKind kind) {
+  const auto it = std::find_if(kKinds.begin(), kKinds.end(),
+                               [&](const KindInfo& info) { return info.kind == kind; });
+  return it == kKinds.end() ? kKinds.front() : *it;
+}
+
+std::optional<ProfileKind> ParseKind(std::string_view name) {
+  const auto it = std::find_if(kKinds.begin(), kKinds.end(),
+                               [&](const KindInfo& info) { return info.name == name; });
+  if (it == kKinds.end()) return std::nullopt;
+  return it->kind;
+}
+
+std::string_view UnitName(Unit unit) { return unit == Unit::kBytes ? "bytes" : "ns"; }
+
+std::string FormatValue(int64_t value, Unit unit) {
+  switch (unit) {
+    case Unit::kNanoseconds:
+      return FormatDuration(value);
+    case Unit::kBytes:
+      return FormatBytes(static_cast<uint64_t>(std::max<int64_t>(value, 0)));
+  }
+  return "";
+}
+
+}  // namespace profctl

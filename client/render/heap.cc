@@ -1,0 +1,64 @@
+#include "client/render/heap.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "client/render/gaps.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+constexpr double kLeastCoverage = 0.98;
+constexpr double kSecond = 1e9;
+// Keeps what is divided by a short duration within uint64_t.
+constexpr double kMost = 9e18;
+
+// Bytes of a status are as they were sent; those of a profile were checked.
+double Bytes(int64_t bytes) { return static_cast<double>(std::max<int64_t>(bytes, 0)); }
+
+}  // namespace
+
+double HeapCoverage(const profd::v1::HeapTotal& heap) {
+  const double all = Bytes(heap.weight_bytes()) + Bytes(heap.unseen_bytes());
+  return all > 0 ? Bytes(heap.weight_bytes()) / all : 1;
+}
+
+std::string FormatCoverage(const profd::v1::HeapTotal& heap) {
+  if (heap.events() == 0 && heap.gaps() == 0) return "-";
+  return FormatShare(HeapCoverage(heap), 1);
+}
+
+bool IsBadlyCovered(const profd::v1::HeapTotal& heap) {
+  return HeapCoverage(heap) < kLeastCoverage;
+}
+
+std::string DescribeUnseen(const profd::v1::HeapTotal& heap) {
+  return absl::StrCat("events no probe saw: ", FormatCount(heap.gaps()), " with ",
+                      FormatValue(heap.unseen_bytes(), Unit::kBytes), ", ",
+                      FormatShare(1 - HeapCoverage(heap), 1), " of all");
+}
+
+std::string FormatByteRate(int64_t bytes, int64_t duration_ns) {
+  if (duration_ns <= 0) return "-";
+  const double rate = Bytes(bytes) / static_cast<double>(duration_ns) * kSecond;
+  return FormatBytes(static_cast<uint64_t>(std::min(std::round(rate), kMost))) + "/s";
+}
+
+std::string DescribeBytes(const Profile& profile, int64_t bytes) {
+  const int64_t watched_ns = WatchedNs(profile);
+  std::string text = FormatValue(bytes, Unit::kBytes);
+  if (watched_ns <= 0) return text;
+  return absl::StrCat(text, " in ", FormatDuration(watched_ns), ", ",
+                      FormatByteRate(bytes, watched_ns));
+}
+
+int64_t WatchedNs(const Profile& profile) {
+  const int64_t window_ns = WindowNs(profile);
+  // What is no gap is how exactly the window can be cut.
+  if (!HasGap(profile, profile.header.heap_ns())) return window_ns;
+  return std::clamp<int64_t>(profile.header.heap_ns(), 0, window_ns);
+}
+
+}  // namespace profctl

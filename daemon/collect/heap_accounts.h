@@ -1,0 +1,51 @@
+// Turns the cumulative heap totals of threads, read at drains, into what happened in between.
+#ifndef PROFD_DAEMON_COLLECT_HEAP_ACCOUNTS_H_
+#define PROFD_DAEMON_COLLECT_HEAP_ACCOUNTS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "absl/container/flat_hash_map.h"
+#include "bpf/abi.h"
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// What went through one allocator since its first event.
+struct AllocatorTotals {
+  HeapDelta allocated, freed;
+};
+
+// Not thread-safe.
+class HeapAccounts {
+ public:
+  // Takes up a record of a thread: live at a drain, or its last one.
+  void Apply(const profd_heap_record& record);
+
+  // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
+  void Finish(ProfileDelta& delta);
+
+  // By the module that holds the allocator.
+  const std::map<ModuleId, AllocatorTotals>& allocators() const { return allocators_; }
+  // Of all threads that ever had an event.
+  int64_t events() const { return events_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Thread {
+    std::array<profd_heap_counter, PROFD_HEAP_COUNTERS> last{};
+    LedgerDelta pending;  // since the last drain; of the heap only
+    bool changed = false;
+    bool exited = false;
+  };
+
+  absl::flat_hash_map<ThreadId, Thread> threads_;
+  std::map<ModuleId, AllocatorTotals> allocators_;
+  int64_t events_ = 0;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_COLLECT_HEAP_ACCOUNTS_H_

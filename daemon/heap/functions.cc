@@ -1,0 +1,121 @@
+#include "daemon/heap/functions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/unwind/cfi.h"
+
+namespace profd {
+namespace {
+
+using symbolize::ElfFile;
+using symbolize::FileRange;
+using symbolize::Section;
+using symbolize::Segment;
+
+// The largest programs have some 30 MB of .eh_frame and 700,000 functions.
+constexpr uint64_t kMaxFrameBytes = 64 << 20;
+constexpr size_t kMaxFunctions = 2'000'000;
+constexpr uint64_t kMaxFrameHeaderBytes = 64;  // as much of it as is read
+
+// Where .eh_frame lies and what its pointers count from.
+struct FramePlace {
+  FileRange range;
+  FrameSection section;  // `bytes` is not set yet
+};
+
+std::optional<FramePlace> FindBySection(const ElfFile& elf) {
+  const Section* found = elf.FindSectionByName(".eh_frame");
+  if (found == nullptr || found->type == SHT_NOBITS || (found->flags & SHF_ALLOC) == 0 ||
+      (found->flags & SHF_COMPRESSED) != 0) {
+    return std::nullopt;
+  }
+  FramePlace place;
+  place.range = {.offset = found->offset, .size = found->size};
+  place.section.address = found->address;
+  return place;
+}
+
+std::optional<FramePlace> FindBySegment(const ElfFile& elf, const Segment& header) {
+  uint8_t bytes[kMaxFrameHeaderBytes];
+  const auto size = static_cast<size_t>(std::min<uint64_t>(header.file_size, sizeof(bytes)));
+  if (!elf.Read(header.offset, bytes, size).ok()) return std::nullopt;
+  const std::optional<uint64_t> address = ReadFrameHeader({bytes, size}, header.address);
+  if (!address) return std::nullopt;
+  for (const Segment& segment : elf.segments()) {
+    if (segment.type != PT_LOAD || *address < segment.address ||
+        *address - segment.address >= segment.file_size) {
+      continue;
+    }
+    const uint64_t inside = *address - segment.address;
+    FramePlace place;
+    place.range = {.offset = segment.offset + inside, .size = segment.file_size - inside};
+    place.section.address = *address;
+    place.section.exact_size = false;
+    return place;
+  }
+  return std::nullopt;
+}
+
+std::optional<FramePlace> FindFrames(const ElfFile& elf) {
+  const auto& segments = elf.segments();
+  const auto header = std::find_if(segments.begin(), segments.end(), [](const Segment& segment) {
+    return segment.type == PT_GNU_EH_FRAME;
+  });
+  std::optional<FramePlace> place = FindBySection(elf);
+  if (!place && header != segments.end()) place = FindBySegment(elf, *header);
+  if (!place) return std::nullopt;
+  if (header != segments.end()) place->section.data_base = header->address;
+  const auto text = std::find_if(segments.begin(), segments.end(), [](const Segment& segment) {
+    return segment.type == PT_LOAD && (segment.flags & PF_X) != 0;
+  });
+  if (text != segments.end()) place->section.text_base = text->address;
+  return place;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FileRange>> ListFunctions(const ElfFile& elf) {
+  std::optional<FramePlace> place = FindFrames(elf);
+  if (!place || place->range.size == 0) return std::vector<FileRange>();
+  // Without a section header the segment may go on behind: a terminator ends the list.
+  const uint64_t size =
+      place->section.exact_size ? place->range.size : std::min(place->range.size, kMaxFrameBytes);
+  if (size > kMaxFrameBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(".eh_frame has ", size, " bytes, more than ",
+                                                     kMaxFrameBytes, " are not searched"));
+  }
+  // Whether the file has them at all is known before memory is taken for them.
+  uint8_t last;
+  RETURN_IF_ERROR(elf.Read(place->range.offset + size - 1, &last, sizeof(last)));
+  std::vector<uint8_t> bytes(static_cast<size_t>(size));
+  RETURN_IF_ERROR(elf.Read(place->range.offset, bytes.data(), bytes.size()));
+  place->section.bytes = bytes;
+
+  std::vector<FileRange> functions;
+  bool too_many = false;
+  FrameReader(place->section).ForEachFunction([&](const FrameDescription& function) {
+    const std::optional<FileRange> code = elf.CodeAt(function.begin);
+    if (!code || function.size == 0) return;
+    too_many = functions.size() == kMaxFunctions;
+    if (too_many) return;
+    functions.push_back({.offset = code->offset, .size = std::min(function.size, code->size)});
+  });
+  if (too_many) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(".eh_frame has more than ", kMaxFunctions, " entries"));
+  }
+  // Of two that begin alike the longer one stays.
+  std::sort(functions.begin(), functions.end(), [](const FileRange& a, const FileRange& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.size > b.size;
+  });
+  const auto same_begin = [](const FileRange& a, const FileRange& b) {
+    return a.offset == b.offset;
+  };
+  functions.erase(std::unique(functions.begin(), functions.end(), same_begin), functions.end());
+  return functions;
+}
+
+}  // namespace profd

@@ -1,0 +1,262 @@
+#include "daemon/heap/jemalloc.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/heap/event_shape.h"
+#include "daemon/heap/functions.h"
+#include "daemon/symbolize/debug_file.h"
+#include "daemon/symbolize/elf_symbols.h"
+#include "re2/re2.h"
+
+namespace profd {
+namespace {
+
+using symbolize::ElfFile;
+using symbolize::FileRange;
+using symbolize::NamedFunction;
+using symbolize::Section;
+using symbolize::Segment;
+
+// The largest programs have some 60 MB of constants.
+constexpr uint64_t kMaxConstantBytes = 512 << 20;
+
+// What begins all messages of jemalloc, but for its first character: with it, this program would
+// hold the text, too.
+constexpr std::string_view kMessageRest = "jemalloc>: ";
+constexpr char kMessageFirst = '<';
+
+// jemalloc keeps `git describe --long --abbrev=40` of its source: "5.3.0-0-g" and 40 digits. That
+// is at most so long, with the character before it and the NUL.
+constexpr size_t kMaxVersionBytes = 64;
+// What it is made of where the source was no repository.
+constexpr std::string_view kNoVersion = "0.0.0";
+
+constexpr char kEventFunction[] = "te_event_trigger";
+constexpr size_t kMaxNamed = 64;
+
+// Code between two functions that is read along with them rather than skipped, and the most that
+// is read at once.
+constexpr uint64_t kMaxGap = 4096;
+constexpr uint64_t kMaxBatchBytes = 256 << 10;
+
+constexpr char kNotFound[] = "jemalloc's event function was not found: ";
+constexpr char kRemedy[] = "; keep the module's symbols or install its debug file";
+
+// Constants live in read-only sections of their own; without section headers, in segments that are
+// read-only, or in that of the code where a linker made no other.
+std::vector<FileRange> FindConstants(const ElfFile& elf) {
+  std::vector<FileRange> ranges;
+  const Section* frames = elf.FindSectionByName(".eh_frame");
+  for (const Section& section : elf.sections()) {
+    const uint64_t excluded = SHF_WRITE | SHF_EXECINSTR | SHF_COMPRESSED;
+    if (section.type == SHT_PROGBITS && (section.flags & SHF_ALLOC) != 0 &&
+        (section.flags & excluded) == 0 && &section != frames) {
+      ranges.push_back({.offset = section.offset, .size = section.size});
+    }
+  }
+  for (const uint32_t excluded : {PF_W | PF_X, PF_W}) {
+    if (!ranges.empty()) break;
+    for (const Segment& segment : elf.segments()) {
+      if (segment.type == PT_LOAD && (segment.flags & excluded) == 0) {
+        ranges.push_back({.offset = segment.offset, .size = segment.file_size});
+      }
+    }
+  }
+  uint64_t left = kMaxConstantBytes;
+  for (FileRange& range : ranges) {
+    range.size = std::min(range.size, left);
+    left -= range.size;
+  }
+  return ranges;
+}
+
+absl::StatusOr<bool> HasMessages(const ElfFile& elf, const std::vector<FileRange>& constants) {
+  bool found = false;
+  const auto visit = [&found](uint64_t, std::string_view bytes) {
+    const char* const begin = bytes.data();
+    const char* const end = begin + bytes.size();
+    for (const char* at = begin; !found && at != nullptr && at < end; ++at) {
+      at = static_cast<const char*>(
+          memmem(at, static_cast<size_t>(end - at), kMessageRest.data(), kMessageRest.size()));
+      if (at == nullptr) break;
+      found = at > begin && at[-1] == kMessageFirst;
+    }
+    return !found;
+  };
+  for (const FileRange& range : constants) {
+    RETURN_IF_ERROR(elf.ReadPieces(range, kMessageRest.size(), visit));
+    if (found) break;
+  }
+  return found;
+}
+
+// Of the first text of that form; empty when there is none. "v5.3.0" and the like are of others.
+absl::StatusOr<std::string> FindVersion(const ElfFile& elf,
+                                        const std::vector<FileRange>& constants) {
+  static const RE2* const pattern = new RE2(
+      R"([^0-9A-Za-z_.-](\d{1,3}\.\d{1,3}\.\d{1,3})-\d{1,6}-g[0-9a-f]{40}\x00)", RE2::Latin1);
+  std::string version;
+  const auto visit = [&version](uint64_t, std::string_view bytes) {
+    re2::StringPiece rest(bytes.data(), bytes.size());
+    while (version.empty() && RE2::FindAndConsume(&rest, *pattern, &version)) {
+      if (version == kNoVersion) version.clear();
+    }
+    return version.empty();
+  };
+  for (const FileRange& range : constants) {
+    RETURN_IF_ERROR(elf.ReadPieces(range, kMaxVersionBytes, visit));
+    if (!version.empty()) break;
+  }
+  return version;
+}
+
+enum class NameKind : uint8_t {
+  kOther,
+  kWhole,  // with any prefix
+  kPart,   // what a compiler cloned or cut from it: ".cold", ".constprop.0"
+};
+
+NameKind KindOf(std::string_view name) {
+  const size_t at = name.find(kEventFunction);
+  if (at == name.npos || (at > 0 && name[at - 1] != '_')) return NameKind::kOther;
+  const std::string_view rest = name.substr(at + std::strlen(kEventFunction));
+  if (rest.empty()) return NameKind::kWhole;
+  return rest[0] == '.' ? NameKind::kPart : NameKind::kOther;
+}
+
+// What symbol tables say of the event function.
+struct Named {
+  std::vector<uint64_t> offsets;  // of those whose code is as expected, ascending
+  bool refused = false;           // there is one under its whole name whose code is not
+};
+
+absl::StatusOr<bool> HasShapeAt(const ElfFile& elf, const FileRange& code) {
+  uint8_t bytes[kEventShapeBytes];
+  const auto size = static_cast<size_t>(std::min<uint64_t>(code.size, sizeof(bytes)));
+  RETURN_IF_ERROR(elf.Read(code.offset, bytes, size));
+  return HasEventShape({bytes, size});
+}
+
+// `symbols` is the module itself or its debug file, whose addresses are those of the module.
+absl::StatusOr<Named> FindByName(const ElfFile& symbols, const ElfFile& module) {
+  Named named;
+  for (const NamedFunction& function :
+       symbolize::FindFunctions(symbols, kEventFunction, kMaxNamed)) {
+    const NameKind kind = KindOf(function.name);
+    if (kind == NameKind::kOther) continue;
+    bool has_shape = false;
+    if (std::optional<FileRange> code = module.CodeAt(function.address)) {
+      if (function.size != 0) code->size = std::min(code->size, function.size);
+      ASSIGN_OR_RETURN(has_shape, HasShapeAt(module, *code));
+      if (has_shape) named.offsets.push_back(code->offset);
+    }
+    if (!has_shape && kind == NameKind::kWhole) named.refused = true;
+  }
+  std::sort(named.offsets.begin(), named.offsets.end());
+  named.offsets.erase(std::unique(named.offsets.begin(), named.offsets.end()), named.offsets.end());
+  return named;
+}
+
+// Fills in what was found by name. False when no symbol says anything of the function.
+bool Settle(const Named& named, const std::string& found_by, JemallocInfo& info) {
+  if (named.offsets.empty() && !named.refused) return false;
+  if (named.offsets.size() == 1 && !named.refused) {
+    info.event_function = named.offsets[0];
+    info.found_by = found_by;
+  } else if (named.refused) {
+    info.note = absl::StrCat(kNotFound, "the code of ", kEventFunction, " (by ", found_by,
+                             ") is not that of an optimised jemalloc 5.3.0 or 5.3.1; link one");
+  } else {
+    info.note = absl::StrCat(kNotFound, named.offsets.size(), " functions are ", kEventFunction,
+                             " (by ", found_by, "); link one jemalloc only");
+  }
+  return true;
+}
+
+bool BeforeEvents(const std::string& version) {
+  static const RE2* const pattern = new RE2(R"((\d+)\.(\d+)\..*)");
+  int major = 0;
+  int minor = 0;
+  return RE2::FullMatch(version, *pattern, &major, &minor) &&
+         (major < 5 || (major == 5 && minor < 3));
+}
+
+void SettleByShape(const absl::StatusOr<std::vector<uint64_t>>& shapes, JemallocInfo& info) {
+  if (!shapes.ok()) {
+    info.note = absl::StrCat(kNotFound, shapes.status().message(), kRemedy);
+  } else if (shapes->size() == 1) {
+    info.event_function = shapes->front();
+    info.found_by = "shape";
+  } else if (!shapes->empty()) {
+    info.note = absl::StrCat(kNotFound, shapes->size(), " functions look like it", kRemedy);
+  } else if (BeforeEvents(info.version)) {
+    info.note = absl::StrCat(kNotFound, "version ", info.version,
+                             " has none; build with jemalloc 5.3.0 or 5.3.1");
+  } else {
+    info.note = absl::StrCat(kNotFound, "no function looks like it", kRemedy);
+  }
+}
+
+absl::Status FindEventFunction(const ElfFile& elf, const std::string& path,
+                               const std::string& debug_root, JemallocInfo& info) {
+  ASSIGN_OR_RETURN(Named named, FindByName(elf, elf));
+  if (Settle(named, "symbol", info)) return absl::OkStatus();
+  const auto debug = symbolize::OpenDebugFile(elf, elf.BuildId(), path, debug_root);
+  if (debug) {
+    ASSIGN_OR_RETURN(named, FindByName(debug->elf, elf));
+    if (Settle(named, "debug file", info)) return absl::OkStatus();
+  }
+  const auto shapes = FindByShape(elf);
+  if (!shapes.ok() && !absl::IsResourceExhausted(shapes.status())) return shapes.status();
+  SettleByShape(shapes, info);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> FindByShape(const ElfFile& elf) {
+  ASSIGN_OR_RETURN(const std::vector<FileRange> functions, ListFunctions(elf));
+  std::vector<uint64_t> found;
+  std::vector<uint8_t> bytes;
+  const auto head = [](const FileRange& function) {
+    return std::min<uint64_t>(function.size, kEventShapeBytes);
+  };
+  for (size_t first = 0; first < functions.size();) {
+    const uint64_t begin = functions[first].offset;
+    uint64_t end = begin;
+    size_t last = first;
+    for (; last < functions.size(); ++last) {
+      const uint64_t head_end = functions[last].offset + head(functions[last]);
+      if (functions[last].offset > end + kMaxGap || head_end - begin > kMaxBatchBytes) break;
+      end = std::max(end, head_end);
+    }
+    bytes.resize(static_cast<size_t>(end - begin));
+    RETURN_IF_ERROR(elf.Read(begin, bytes.data(), bytes.size()));
+    for (; first < last; ++first) {
+      const FileRange& function = functions[first];
+      const std::span<const uint8_t> code(bytes);
+      if (HasEventShape(code.subspan(function.offset - begin, head(function)))) {
+        found.push_back(function.offset);
+      }
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::string& path,
+                                                         const std::string& debug_root) {
+  ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));
+  if (elf.machine() != EM_X86_64) return absl::InvalidArgumentError("not an x86-64 ELF file");
+  const std::vector<FileRange> constants = FindConstants(elf);
+  ASSIGN_OR_RETURN(const bool has_jemalloc, HasMessages(elf, constants));
+  if (!has_jemalloc) return std::nullopt;
+  JemallocInfo info;
+  ASSIGN_OR_RETURN(info.version, FindVersion(elf, constants));
+  RETURN_IF_ERROR(FindEventFunction(elf, path, debug_root, info));
+  return info;
+}
+
+}  // namespace profd

@@ -1,0 +1,43 @@
+// Finds jemalloc in a module, and in it the function that runs once per 64 KiB allocated or freed.
+#ifndef PROFD_DAEMON_HEAP_JEMALLOC_H_
+#define PROFD_DAEMON_HEAP_JEMALLOC_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/status.h"
+#include "daemon/symbolize/elf_file.h"
+
+namespace profd {
+
+struct JemallocInfo {
+  // The release, "5.3.0"; commits since then are not told. Empty when the file does not say.
+  std::string version;
+  // How the event function was found: "symbol", "debug file" or "shape". Empty when it was not.
+  std::string found_by;
+  // File offset of the first instruction of te_event_trigger; 0 when it was not found.
+  uint64_t event_function = 0;
+  // Why it was not found and what would bring it; empty when it was.
+  std::string note;
+};
+
+// Looks into the regular file behind `fd`. `path` is where the target has it: it leads to a debug
+// file under `debug_root` when the build-id does not. Empty when the module holds no jemalloc,
+// which is known by its messages in the first 512 MiB of constants.
+//
+// A function is taken only if its code is as expected (event_shape.h) and it is the only such one.
+// Errors: InvalidArgument for what is not an x86-64 ELF file, and what reading gives. The file may
+// lie, be sparse, or be cut short while it is read. May take a second for a large module with
+// jemalloc in it and no symbols; the answer holds for all files of the same build-id.
+absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(
+    int fd, const std::string& path, const std::string& debug_root = "/usr/lib/debug");
+
+// File offsets of all functions of `elf` whose code is as expected of te_event_trigger, ascending.
+// Errors: those of ListFunctions, and what reading gives.
+absl::StatusOr<std::vector<uint64_t>> FindByShape(const symbolize::ElfFile& elf);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_HEAP_JEMALLOC_H_

@@ -1,0 +1,204 @@
+#include "daemon/target/heap_probes.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "daemon/base/clock.h"
+#include "spdlog/spdlog.h"
+
+// What MeasureTrap puts a probe into.
+extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "memory"); }
+
+namespace profd {
+namespace {
+
+constexpr int kTrapCalls = 2000;
+
+// Where an instruction of this program lies in its file.
+std::optional<uint64_t> OwnFileOffset(uint64_t address) {
+  const auto maps = ReadWholeFile("/proc/self/maps");
+  if (!maps.ok()) return std::nullopt;
+  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 3));
+    if (fields.size() < 3) continue;
+    const std::pair<absl::string_view, absl::string_view> range =
+        absl::StrSplit(fields[0], absl::MaxSplits('-', 1));
+    uint64_t begin = 0, end = 0, offset = 0;
+    if (!absl::SimpleHexAtoi(range.first, &begin) || !absl::SimpleHexAtoi(range.second, &end) ||
+        !absl::SimpleHexAtoi(fields[2], &offset)) {
+      continue;
+    }
+    if (address >= begin && address < end) return address - begin + offset;
+  }
+  return std::nullopt;
+}
+
+double NsPerCall() {
+  const int64_t begin = MonotonicNs();
+  for (int i = 0; i < kTrapCalls; ++i) ProfdProbeMeasure();
+  return static_cast<double>(MonotonicNs() - begin) / kTrapCalls;
+}
+
+}  // namespace
+
+HeapProbes::HeapProbes(Kernel* kernel, const Modules* modules)
+    : kernel_(kernel), modules_(modules), worker_([this] { Work(); }) {}
+
+HeapProbes::~HeapProbes() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  worker_.join();
+}
+
+void HeapProbes::OnMapped(int32_t pid, ModuleId module) {
+  if (pid <= 0) return;  // not visible in our PID namespace
+  absl::MutexLock lock(&mutex_);
+  if (wanted_.emplace(pid, module).second) idle_ = false;
+}
+
+void HeapProbes::KeepOnly(const std::set<int32_t>& pids) {
+  absl::MutexLock lock(&mutex_);
+  const size_t before = wanted_.size();
+  std::erase_if(wanted_, [&](const Place& place) { return !pids.contains(place.first); });
+  std::erase_if(failed_, [&](const auto& entry) { return !pids.contains(entry.first.first); });
+  if (wanted_.size() != before) idle_ = false;
+}
+
+void HeapProbes::SetOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  if (on == on_) return;
+  on_ = on;
+  idle_ = false;
+}
+
+void HeapProbes::WaitIdle(int64_t deadline_ns) {
+  absl::MutexLock lock(&mutex_);
+  mutex_.AwaitWithTimeout(absl::Condition(&idle_),
+                          absl::Nanoseconds(std::max<int64_t>(0, deadline_ns - MonotonicNs())));
+}
+
+bool HeapProbes::watching() const {
+  absl::MutexLock lock(&mutex_);
+  return !probes_.empty();
+}
+
+double HeapProbes::trap_ns() const {
+  absl::MutexLock lock(&mutex_);
+  return trap_ns_;
+}
+
+void HeapProbes::Work() {
+  const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !idle_; };
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(&ready));
+      if (stopping_) return;
+    }
+    while (Step()) {
+    }
+  }
+}
+
+bool HeapProbes::Step() {
+  Place place;
+  Probe removed;  // outlives the lock: removing it takes long
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return false;
+    const auto stale = std::find_if(probes_.begin(), probes_.end(), [&](const auto& entry)
+                                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                          return !on_ || !wanted_.contains(entry.first);
+                                        });
+    if (stale != probes_.end()) {
+      removed = std::move(stale->second);
+      probes_.erase(stale);
+      return true;
+    }
+    const auto missing = std::find_if(
+        wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return !probes_.contains(p) && !failed_.contains(p);
+        });
+    if (!on_ || missing == wanted_.end()) {
+      idle_ = true;
+      return false;
+    }
+    place = *missing;
+    first = trap_ns_ == 0;
+  }
+  const double trap = first ? MeasureTrap() : 0;
+  absl::StatusOr<Probe> probe = Attach(place);
+  absl::MutexLock lock(&mutex_);
+  if (first) trap_ns_ = trap;
+  if (probe.ok()) {
+    probes_.emplace(place, *std::move(probe));
+  } else if (absl::IsUnavailable(probe.status())) {
+    wanted_.erase(place);  // until it is told of again
+  } else {
+    failed_.emplace(place, std::string(probe.status().message()));
+    spdlog::warn("allocations of PID {}: {}", place.first, failed_.at(place));
+  }
+  return true;
+}
+
+absl::StatusOr<Probe> HeapProbes::Attach(const Place& place) {
+  const auto& [pid, module] = place;
+  const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
+  if (!info) return absl::UnavailableError("the module was not looked into yet");
+  if (info->event_function == 0) return absl::NotFoundError(info->note);
+  const std::optional<ModuleFile> file = modules_->Find(module);
+  if (!file || !file->fd.ok()) return absl::NotFoundError("the allocator's file is not open");
+  return kernel_->AttachHeapProbe(file->fd.get(), module, pid, info->event_function,
+                                  PROFD_HEAP_JEMALLOC_EVENT);
+}
+
+double HeapProbes::MeasureTrap() {
+  constexpr double kUnknown = 1;
+  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const auto offset = OwnFileOffset(reinterpret_cast<uintptr_t>(&ProfdProbeMeasure));
+  if (!self.ok() || !offset) return kUnknown;
+  const double without = NsPerCall();
+  const absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(
+      self.get(), ModuleId{}, getpid(), *offset, PROFD_HEAP_JEMALLOC_EVENT);
+  if (!probe.ok()) return kUnknown;
+  return std::max(kUnknown, NsPerCall() - without);
+}
+
+std::vector<AllocatorState> HeapProbes::States() const {
+  std::map<ModuleId, AllocatorState> states;
+  absl::MutexLock lock(&mutex_);
+  for (const Place& place : wanted_) {
+    AllocatorState& state = states[place.second];
+    const bool fresh = state.pids.empty();
+    state.pids.push_back(place.first);
+    state.watched = (fresh || state.watched) && probes_.contains(place);
+    if (const auto failed = failed_.find(place); failed != failed_.end() && state.note.empty()) {
+      state.note = failed->second;
+    }
+  }
+  std::vector<AllocatorState> list;
+  for (auto& [id, state] : states) {
+    state.module = id;
+    state.allocator = "jemalloc";
+    if (const auto info = modules_->AllocatorIn(id)) {
+      state.version = info->version;
+      state.found_by = info->found_by;
+    }
+    if (const auto file = modules_->IdentityOf(id)) state.identity = *file;
+    list.push_back(std::move(state));
+  }
+  return list;
+}
+
+}  // namespace profd

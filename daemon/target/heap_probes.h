@@ -1,0 +1,82 @@
+// Probes in the allocators of targets: which process runs which, and the probes that stand in them.
+#ifndef PROFD_DAEMON_TARGET_HEAP_PROBES_H_
+#define PROFD_DAEMON_TARGET_HEAP_PROBES_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/target/modules.h"
+
+namespace profd {
+
+// An allocator and the processes that run it.
+struct AllocatorState {
+  ModuleId module{};
+  ModuleIdentity identity;
+  std::string allocator;  // "jemalloc"
+  std::string version;    // may be empty
+  std::string found_by;   // empty: the place to watch was not found
+  std::vector<int32_t> pids;
+  bool watched = false;  // probes stand in all of them
+  std::string note;      // what is missing and what to do about it
+};
+
+// Thread-safe. Puts probes in and takes them out on a thread of its own: the kernel takes its time
+// for either.
+class HeapProbes {
+ public:
+  // Both must outlive this.
+  HeapProbes(Kernel* kernel, const Modules* modules);
+  ~HeapProbes();
+
+  // A process of a target maps a module that holds an allocator. May repeat.
+  void OnMapped(int32_t pid, ModuleId module);
+  // The processes of all targets, as they are now: probes in others go.
+  void KeepOnly(const std::set<int32_t>& pids);
+  // Takes all probes out, or puts them back.
+  void SetOn(bool on);
+  // Waits until everything asked for so far is done, or `deadline_ns` (monotonic).
+  void WaitIdle(int64_t deadline_ns);
+
+  // A probe stands somewhere.
+  bool watching() const;
+  std::vector<AllocatorState> States() const;
+  // What the way into the program at a probe and out of it again takes, as measured on a function
+  // of our own; 0 before the first probe.
+  double trap_ns() const;
+
+ private:
+  using Place = std::pair<int32_t, ModuleId>;
+
+  void Work();
+  // One probe more or one less. False when nothing is to be done.
+  bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Probe> Attach(const Place& place);
+  // Calls a function with a probe in it, and without.
+  double MeasureTrap();
+
+  Kernel* const kernel_;
+  const Modules* const modules_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool on_ ABSL_GUARDED_BY(mutex_) = true;
+  bool idle_ ABSL_GUARDED_BY(mutex_) = true;
+  double trap_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<Place> wanted_ ABSL_GUARDED_BY(mutex_);
+  std::map<Place, Probe> probes_ ABSL_GUARDED_BY(mutex_);
+  std::map<Place, std::string> failed_ ABSL_GUARDED_BY(mutex_);  // why
+  std::thread worker_;  // last: it uses all of the above
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_TARGET_HEAP_PROBES_H_

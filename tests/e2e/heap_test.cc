@@ -1,0 +1,386 @@
+// Allocations by stack, on programs with known arithmetic and on a real server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/clock.h"
+#include "nlohmann/json.hpp"
+#include "tests/e2e/harness/checks.h"
+#include "tests/e2e/harness/daemon.h"
+#include "tests/e2e/harness/servers.h"
+
+namespace profd::e2e {
+namespace {
+
+using Stream = Subprocess::Stream;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What a thread allocates between two of jemalloc's events, and a little more: an allocation that
+// passes the mark counts whole.
+constexpr int64_t kInterval = 65536 + 20480;
+
+std::string AllocBinary(const std::string& variant) {
+  return absl::StrCat(ALLOC_DIRECTORY, "/", variant);
+}
+
+// tests/targets/alloc.cc, held before each of its phases.
+class Allocating {
+ public:
+  static std::unique_ptr<Allocating> Start(const std::string& binary,
+                                           std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), binary);
+    auto process = Subprocess::Start({.argv = arguments});
+    EXPECT_TRUE(process.ok()) << process.status();
+    if (!process.ok()) return nullptr;
+    auto self = std::unique_ptr<Allocating>(new Allocating(*std::move(process)));
+    return self->AwaitReady() ? std::move(self) : nullptr;
+  }
+
+  int pid() const { return process_->pid(); }
+  Subprocess& process() { return *process_; }
+  bool AwaitReady() {
+    return process_->LineWith(Stream::kStdout, "ready", seconds(30)).has_value();
+  }
+  void Go() { process_->Write("go\n"); }
+  // Both phases to their end, and what was done in them.
+  nlohmann::json Run() {
+    Go();
+    EXPECT_TRUE(AwaitReady());
+    Go();
+    return Account();
+  }
+  nlohmann::json Account() {
+    const auto line = process_->LineWith(Stream::kStdout, "\"total\"", seconds(60));
+    EXPECT_TRUE(line.has_value());
+    return line ? nlohmann::json::parse(*line) : nlohmann::json();
+  }
+
+ private:
+  explicit Allocating(std::unique_ptr<Subprocess> process) : process_(std::move(process)) {}
+  std::unique_ptr<Subprocess> process_;
+};
+
+class HeapTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_UNLESS_ROOT(); }
+
+  void StartDaemon(const std::string& selector, std::vector<std::string> arguments = {}) {
+    daemon_.reset();
+    auto daemon = Daemon::Start({.targets = {selector}, .arguments = std::move(arguments)});
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    daemon_ = *std::move(daemon);
+  }
+
+  // The allocator that runs in a process, once it is watched there.
+  v1::AllocatorStatus AwaitWatched(int pid) {
+    v1::AllocatorStatus found;
+    EXPECT_TRUE(Eventually(seconds(20), [&] {
+      const auto status = daemon_->Status();
+      if (!status.ok()) return false;
+      for (const v1::AllocatorStatus& allocator : status->allocators()) {
+        if (std::count(allocator.pids().begin(), allocator.pids().end(), pid) == 0) continue;
+        found = allocator;
+        return allocator.watched();
+      }
+      return false;
+    })) << found.DebugString();
+    return found;
+  }
+
+  Answer Fetch(int pid, v1::ProfileKind kind) {
+    v1::FetchRequest request;
+    request.add_targets(std::to_string(pid));
+    request.set_kind(kind);
+    request.set_since_ns(int64_t{600} * 1'000'000'000);
+    absl::StatusOr<Answer> answer = daemon_->Fetch(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *std::move(answer) : Answer{};
+  }
+
+  std::unique_ptr<Daemon> daemon_;
+};
+
+double Coverage(const v1::HeapTotal& heap) {
+  const auto seen = static_cast<double>(heap.weight_bytes());
+  const double all = seen + static_cast<double>(heap.unseen_bytes());
+  return all > 0 ? seen / all : 0;
+}
+
+// Bytes by the one function of a family in each stack; what has none is under "".
+std::map<std::string, int64_t> BytesBy(const Answer& answer, const std::string& prefix) {
+  std::map<std::string, int64_t> bytes;
+  for (const v1::Sample& sample : answer.samples) {
+    std::string name;
+    for (const v1::Frame& frame : answer.FramesOf(sample)) {
+      if (frame.function().starts_with(prefix)) name = frame.function();
+    }
+    bytes[name] += sample.bytes();
+  }
+  return bytes;
+}
+
+int64_t TotalBytes(const Answer& answer) {
+  int64_t total = 0;
+  for (const v1::Sample& sample : answer.samples) total += sample.bytes();
+  return total;
+}
+
+// What holds in every answer: estimates sum to the exact totals, which are those of the threads.
+void ExpectAddsUp(const Answer& answer) {
+  std::map<uint32_t, int64_t> by_thread;
+  for (const v1::Sample& sample : answer.samples) {
+    EXPECT_GE(sample.bytes(), 0);
+    EXPECT_EQ(sample.time_ns(), 0);
+    by_thread[sample.thread()] += sample.bytes();
+  }
+  int64_t total = 0;
+  for (const auto& [id, thread] : answer.threads) {
+    EXPECT_EQ(by_thread[id], thread.heap().bytes()) << thread.DebugString();
+    total += thread.heap().bytes();
+  }
+  EXPECT_EQ(answer.trailer.heap().bytes(), total);
+}
+
+struct Variant {
+  std::string name;
+  std::string found_by;
+  bool symbols;
+};
+
+class KnownArithmetic : public HeapTest, public testing::WithParamInterface<Variant> {};
+
+TEST_P(KnownArithmetic, BytesByStackAndExactTotals) {
+  const Variant& variant = GetParam();
+  if (access(AllocBinary(variant.name).c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  constexpr int kSites = 3, kThreads = 4;
+  // A GiB and more, of sizes that are small against jemalloc's interval (docs/sampling.md).
+  auto target = Allocating::Start(
+      AllocBinary(variant.name),
+      {"n=400000", "size=700", absl::StrCat("threads=", kThreads), absl::StrCat("sites=", kSites),
+       "calloc=20", "aligned=10", "realloc=10", "free=50", "by=next"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  const v1::AllocatorStatus allocator = AwaitWatched(target->pid());
+  EXPECT_EQ(allocator.allocator(), "jemalloc");
+  EXPECT_EQ(allocator.found_by(), variant.found_by);
+  EXPECT_THAT(allocator.version(), HasSubstr("5.3"));
+  EXPECT_EQ(allocator.note(), "");
+  const nlohmann::json account = target->Run();
+  ASSERT_TRUE(account.is_object());
+
+  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
+                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+    SCOPED_TRACE(name);
+    const Answer answer = Fetch(target->pid(), kind);
+    EXPECT_EQ(answer.header.kind(), kind);
+    EXPECT_GT(answer.header.heap_ns(), 0);
+    ExpectAddsUp(answer);
+    const v1::HeapTotal& heap = answer.trailer.heap();
+    EXPECT_EQ(heap.gaps(), 0U) << heap.DebugString();
+    EXPECT_GE(Coverage(heap), 0.999);
+    EXPECT_GE(answer.trailer.complete_share(), 0.99);
+    EXPECT_GT(answer.trailer.cost().heap_events(), heap.events() / 2);
+    EXPECT_GT(answer.trailer.cost().heap_in_path_ns(), 0);
+
+    // Exact by thread, to what it allocated before its first event.
+    for (const nlohmann::json& self : account["threads"]) {
+      const v1::Thread* thread = answer.FindThread(self["tid"].get<int>());
+      ASSERT_NE(thread, nullptr);
+      const auto counted = self["counted"][name].get<int64_t>();
+      EXPECT_NEAR(static_cast<double>(thread->heap().bytes()), static_cast<double>(counted),
+                  kInterval)
+          << thread->DebugString();
+    }
+    if (kind == v1::PROFILE_KIND_FREE) {
+      if (!variant.symbols) continue;
+      const std::map<std::string, int64_t> by = BytesBy(answer, "FreeSite");
+      const auto usable = account["total"]["freed"]["usable"].get<double>();
+      // What a realloc gave back was not freed by FreeSite.
+      EXPECT_GT(static_cast<double>(by.at("FreeSite")), 0.8 * usable);
+      continue;
+    }
+    if (variant.symbols) {
+      std::map<std::string, int64_t> by = BytesBy(answer, "AllocSite");
+      for (const nlohmann::json& site : account["sites"]) {
+        const auto usable = site["allocated"]["usable"].get<double>();
+        EXPECT_NEAR(static_cast<double>(by[site["name"].get<std::string>()]), usable,
+                    0.03 * usable)
+            << site.dump();
+      }
+    } else {
+      const auto usable = account["total"]["allocated"]["usable"].get<double>();
+      EXPECT_NEAR(static_cast<double>(TotalBytes(answer)), usable, 0.01 * usable);
+    }
+  }
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jemalloc, KnownArithmetic,
+    testing::Values(Variant{"alloc_jemalloc", "shape", true},
+                    Variant{"alloc_jemalloc_static", "symbol", true},
+                    Variant{"alloc_jemalloc_stripped", "shape", false}),
+    [](const auto& variant) { return variant.param.name; });
+
+TEST_F(HeapTest, OtherAllocatorsAreNotMistaken) {
+  auto target = Allocating::Start(AllocBinary("alloc_glibc"), {"n=20000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  target->Run();
+  const auto status = daemon_->Status();
+  ASSERT_TRUE(status.ok());
+  EXPECT_TRUE(status->allocators().empty()) << status->DebugString();
+  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  EXPECT_TRUE(answer.samples.empty());
+  EXPECT_EQ(answer.header.heap_ns(), 0);
+  for (const auto& [id, thread] : answer.threads) EXPECT_FALSE(thread.has_heap());
+}
+
+TEST_F(HeapTest, DisabledItFindsNothing) {
+  if (access(AllocBinary("alloc_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc"), {"n=2000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid()), {"--disable", "heap"}));
+  target->Run();
+  const auto status = daemon_->Status();
+  ASSERT_TRUE(status.ok());
+  EXPECT_TRUE(status->allocators().empty());
+  EXPECT_TRUE(Fetch(target->pid(), v1::PROFILE_KIND_ALLOC).samples.empty());
+}
+
+// Two processes of one program, one of them a target: the other one has no probe.
+TEST_F(HeapTest, ProbesStandInTargetsOnly) {
+  const std::string binary = AllocBinary("alloc_jemalloc_static");
+  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(binary, {"n=20000", "size=10000"});
+  auto other = Allocating::Start(binary, {"n=20000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NE(other, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  EXPECT_THAT(AwaitWatched(target->pid()).pids(), ElementsAre(target->pid()));
+  other->Run();
+  EXPECT_EQ(Fetch(target->pid(), v1::PROFILE_KIND_ALLOC).trailer.heap().events(), 0U);
+  const nlohmann::json account = target->Run();
+  const auto usable = account["total"]["allocated"]["usable"].get<double>();
+  EXPECT_NEAR(static_cast<double>(TotalBytes(Fetch(target->pid(), v1::PROFILE_KIND_ALLOC))), usable,
+              kInterval);
+}
+
+// A second target of the same program that comes later, by name.
+TEST_F(HeapTest, FollowsProcessesThatComeLater) {
+  const std::string binary = AllocBinary("alloc_jemalloc_static");
+  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  auto first = Allocating::Start(binary, {"n=20000", "size=10000"});
+  ASSERT_NE(first, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
+  AwaitWatched(first->pid());
+  auto second = Allocating::Start(binary, {"n=20000", "size=10000"});
+  ASSERT_NE(second, nullptr);
+  AwaitWatched(second->pid());
+  for (Allocating* each : {first.get(), second.get()}) {
+    const nlohmann::json account = each->Run();
+    const auto usable = account["total"]["allocated"]["usable"].get<double>();
+    EXPECT_NEAR(static_cast<double>(TotalBytes(Fetch(each->pid(), v1::PROFILE_KIND_ALLOC))), usable,
+                kInterval);
+  }
+  // A process that ends takes its probe along.
+  first.reset();
+  EXPECT_TRUE(Eventually(seconds(10), [&] {
+    const auto status = daemon_->Status();
+    return status.ok() && status->allocators_size() == 1 && status->allocators(0).pids_size() == 1;
+  }));
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+// kill -9 in the middle: the target goes on as if nothing had been, and the next profd picks it up.
+TEST_F(HeapTest, TargetOutlivesAKilledProfd) {
+  const std::string binary = AllocBinary("alloc_jemalloc_stripped");
+  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(binary, {"n=40000", "size=10000", "threads=2", "free=50"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  AwaitWatched(target->pid());
+  target->Go();
+  daemon_->process().Signal(SIGKILL);
+  ASSERT_TRUE(target->AwaitReady()) << "the target did not survive";
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  AwaitWatched(target->pid());
+  target->Go();
+  const nlohmann::json account = target->Account();
+  ASSERT_TRUE(account.is_object());
+  const Answer freed = Fetch(target->pid(), v1::PROFILE_KIND_FREE);
+  ExpectAddsUp(freed);
+  EXPECT_GE(Coverage(freed.trailer.heap()), 0.999);
+  // All of the second phase, from its first event on.
+  const auto usable = account["total"]["freed"]["usable"].get<double>();
+  EXPECT_NEAR(static_cast<double>(TotalBytes(freed)), usable, 2 * kInterval);
+  EXPECT_EQ(daemon_->Stop(), 0);
+  target->process().CloseStdin();
+  EXPECT_EQ(target->process().Wait(seconds(10)), 0);
+}
+
+// The governor: with a budget far too small stacks are taken of few events, or none; totals stay.
+TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
+  const std::string binary = AllocBinary("alloc_jemalloc_static");
+  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(binary, {"n=3000000", "size=1000", "calloc=100"});
+  ASSERT_NE(target, nullptr);
+  auto daemon = Daemon::Start({.targets = {std::to_string(target->pid())},
+                               .arguments = {"--budget", "0.01%", "--disable", "switch"}});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  daemon_ = *std::move(daemon);
+  AwaitWatched(target->pid());
+  target->process().Write("go\n");
+  bool given_up = false;
+  for (int i = 0; i < 200 && !given_up; ++i) {
+    std::this_thread::sleep_for(milliseconds(50));
+    const auto status = daemon_->Status();
+    ASSERT_TRUE(status.ok());
+    for (const v1::GovernedSource& source : status->governor().sources()) {
+      given_up |= source.name() == "heap" && source.level() > 0;
+    }
+  }
+  EXPECT_TRUE(given_up);
+  ASSERT_TRUE(target->AwaitReady());
+  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  EXPECT_NEAR(static_cast<double>(answer.trailer.heap().bytes()), 3'000'000.0 * 1024, kInterval);
+}
+
+TEST_F(HeapTest, RedisIsCoveredWhole) {
+  if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty()) GTEST_SKIP() << "no redis";
+  TemporaryDirectory directory;
+  const std::string socket = directory.path() + "/redis";
+  auto server = Subprocess::Start(
+      {.argv = {"redis-server", "--port", "0", "--unixsocket", socket, "--save", ""}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_TRUE((*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value());
+  const int pid = (*server)->pid();
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
+  EXPECT_THAT(AwaitWatched(pid).module(), HasSubstr("libjemalloc"));
+  const auto load = RunToEnd({.argv = {"redis-benchmark", "-s", socket, "-t", "set", "-n", "300000",
+                                       "-d", "512", "-r", "100000", "-P", "16", "-q"}},
+                             seconds(60));
+  ASSERT_TRUE(load.ok()) << load.status();
+  for (const v1::ProfileKind kind : {v1::PROFILE_KIND_ALLOC, v1::PROFILE_KIND_FREE}) {
+    const Answer answer = Fetch(pid, kind);
+    ExpectAddsUp(answer);
+    const v1::HeapTotal& heap = answer.trailer.heap();
+    EXPECT_GT(heap.events(), 500U);
+    EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
+    EXPECT_GE(answer.trailer.complete_share(), 0.99);
+  }
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+}  // namespace
+}  // namespace profd::e2e

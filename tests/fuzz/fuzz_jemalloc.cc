@@ -1,0 +1,48 @@
+// Any bytes given as code, or as the file of a module, are searched within their bounds, and what
+// is found has the shape it was found by.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "daemon/base/fd.h"
+#include "daemon/heap/event_shape.h"
+#include "daemon/heap/jemalloc.h"
+
+namespace {
+
+void Require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void CheckInfo(const profd::JemallocInfo& info, const uint8_t* data, size_t size) {
+  Require(info.version.size() <= 11);  // three numbers of up to three digits
+  Require(info.found_by.empty() != info.note.empty());
+  if (info.found_by.empty()) {
+    Require(info.event_function == 0);
+  } else {
+    Require(info.event_function < size);
+    Require(profd::HasEventShape({data + info.event_function, size - info.event_function}));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // A copy of the exact size: a read past the end is seen.
+  const std::vector<uint8_t> code(data, data + size);
+  if (profd::HasEventShape(code)) {
+    Require(profd::HasEventShape({code.data(), std::min(size, profd::kEventShapeBytes)}));
+  }
+
+  const profd::UniqueFd fd(memfd_create("fuzz_jemalloc", MFD_CLOEXEC));
+  Require(fd.ok());
+  Require(write(fd.get(), data, size) == static_cast<ssize_t>(size));
+  const auto info = profd::FindJemalloc(fd.get(), "/usr/lib/module.so", "/nonexistent");
+  if (info.ok() && info->has_value()) CheckInfo(**info, data, size);
+  return 0;
+}

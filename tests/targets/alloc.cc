@@ -1,0 +1,420 @@
+// alloc [KEY=VALUE...]: allocates and frees in known amounts at known places.
+//
+//   n=1000        allocations of each thread
+//   size=4096     bytes of each
+//   threads=1     named alloc0, alloc1, ...; they live as long as the program
+//   sites=1       up to 16: each allocation is made in AllocSite0, AllocSite1 ..., in an order without
+//                 a pattern: an allocator that pauses every so many bytes would fall into step with one
+//   calloc=0      percent of the allocations made by calloc,
+//   aligned=0     by aligned_alloc to 64 bytes (the size is rounded up to that),
+//   realloc=0     by malloc and a realloc to twice the size; the others by malloc
+//   free=0        percent of the allocations that are freed again, in FreeSite
+//   by=self       who frees them: `self`, the `next` thread, or `main`
+//
+// Percentages are exact where n is a multiple of 100. Says "ready PID" and waits for a line on
+// stdin before each of its two phases, allocating and freeing. Then it prints its account as a line
+// of JSON and ends when stdin is closed. "usable" is what the allocator says it gave
+// (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old.
+// Where the allocator is jemalloc, "counted" is what its own counters of the thread grew by.
+// Nothing else in the program allocates during the phases.
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/targets/meter.h"
+
+// Of jemalloc; null with another allocator.
+extern "C" __attribute__((weak)) int mallctl(const char* name, void* old, size_t* old_size,
+                                             void* changed, size_t changed_size);
+
+namespace allocating {
+
+constexpr int kMaxSites = 16;
+constexpr int kMaxThreads = 256;
+constexpr size_t kAlignment = 64;
+
+enum class Way { kMalloc, kCalloc, kAligned, kRealloc };
+
+struct Amount {
+  uint64_t count = 0;
+  uint64_t requested = 0;
+  uint64_t usable = 0;
+
+  void Add(size_t bytes, size_t given) {
+    ++count;
+    requested += bytes;
+    usable += given;
+  }
+  void Add(const Amount& other) {
+    count += other.count;
+    requested += other.requested;
+    usable += other.usable;
+  }
+};
+
+struct Account {
+  Amount allocated, freed;
+
+  void Add(const Account& other) {
+    allocated.Add(other.allocated);
+    freed.Add(other.freed);
+  }
+};
+
+struct Block {
+  void* memory;
+  size_t requested;
+  int site;
+};
+
+struct Options {
+  uint64_t n = 1000;
+  uint64_t size = 4096;
+  uint64_t threads = 1;
+  uint64_t sites = 1;
+  uint64_t calloc = 0;
+  uint64_t aligned = 0;
+  uint64_t realloc = 0;
+  uint64_t free = 0;
+  enum class By { kSelf, kNext, kMain } by = By::kSelf;
+};
+
+struct Counters {
+  uint64_t allocated = 0, freed = 0;
+};
+
+// What one thread did. `sites` is by the place of the allocation, also for what is freed.
+struct Worker {
+  int index = 0;
+  int tid = 0;
+  Block* blocks = nullptr;
+  Account sites[kMaxSites];
+  Account total;
+  Counters before, after;
+};
+
+Options options;
+Worker workers[kMaxThreads];
+Worker main_worker;  // frees, where `by` says so
+pthread_barrier_t barrier;
+
+void Check(bool ok, const char* what) {
+  if (ok) return;
+  fprintf(stderr, "alloc: %s: %s\n", what, strerror(errno));
+  _exit(3);
+}
+
+// Inlined, so that the allocator's caller is the site.
+__attribute__((always_inline)) inline void* Allocate(Way way, size_t size, Account* account) {
+  void* memory = nullptr;
+  switch (way) {
+    case Way::kMalloc:
+      memory = malloc(size);
+      break;
+    case Way::kCalloc:
+      memory = calloc(1, size);
+      break;
+    case Way::kAligned:
+      memory = aligned_alloc(kAlignment, size);
+      break;
+    case Way::kRealloc: {
+      void* half = malloc(size / 2);
+      const size_t given = malloc_usable_size(half);
+      account->allocated.Add(size / 2, given);
+      memory = realloc(half, size);
+      account->freed.Add(size / 2, given);
+      break;
+    }
+  }
+  Check(memory != nullptr, "allocation");
+  account->allocated.Add(size, malloc_usable_size(memory));
+  return memory;
+}
+
+// Functions of their own, whatever the optimiser would make of sixteen equal ones.
+#define SITE(number)                                                                      \
+  extern "C" KEEP_FRAME void* AllocSite##number(Way way, size_t size, Account* account) { \
+    return Allocate(way, size, account);                                                  \
+  }
+
+SITE(0)
+SITE(1)
+SITE(2)
+SITE(3)
+SITE(4)
+SITE(5)
+SITE(6)
+SITE(7)
+SITE(8)
+SITE(9)
+SITE(10)
+SITE(11)
+SITE(12)
+SITE(13)
+SITE(14)
+SITE(15)
+
+extern "C" KEEP_FRAME void FreeSite(void* memory) { free(memory); }
+
+using Site = void* (*)(Way, size_t, Account*);
+constexpr Site kSites[kMaxSites] = {AllocSite0,  AllocSite1,  AllocSite2,  AllocSite3,
+                                    AllocSite4,  AllocSite5,  AllocSite6,  AllocSite7,
+                                    AllocSite8,  AllocSite9,  AllocSite10, AllocSite11,
+                                    AllocSite12, AllocSite13, AllocSite14, AllocSite15};
+
+// Strides without a common factor with 100: in a row of 100, each percentage comes up once.
+uint64_t WayPercent(uint64_t i) { return i * 37 % 100; }
+uint64_t FreePercent(uint64_t i) { return i * 61 % 100; }
+
+Way WayOf(uint64_t i) {
+  const uint64_t percent = WayPercent(i);
+  if (percent < options.calloc) return Way::kCalloc;
+  if (percent < options.calloc + options.aligned) return Way::kAligned;
+  if (percent < options.calloc + options.aligned + options.realloc) return Way::kRealloc;
+  return Way::kMalloc;
+}
+
+size_t SizeOf(Way way) {
+  switch (way) {
+    case Way::kMalloc:
+    case Way::kCalloc:
+      return options.size;
+    case Way::kAligned:
+      return (options.size + kAlignment - 1) / kAlignment * kAlignment;
+    case Way::kRealloc:
+      return options.size * 2;
+  }
+  return 0;
+}
+
+// The finaliser of MurmurHash3.
+int SiteOf(const Worker* worker, uint64_t i) {
+  uint64_t h = i + static_cast<uint64_t>(worker->index) * 0x9e3779b97f4a7c15;
+  h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
+  h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
+  return static_cast<int>((h ^ (h >> 33)) % options.sites);
+}
+
+KEEP_FRAME void AllocateAll(Worker* worker) {
+  for (uint64_t i = 0; i < options.n; ++i) {
+    const Way way = WayOf(i);
+    const int site = SiteOf(worker, i);
+    const size_t size = SizeOf(way);
+    worker->blocks[i] = {kSites[site](way, size, &worker->sites[site]), size, site};
+  }
+}
+
+// `worker` frees what `owner` allocated.
+KEEP_FRAME void FreeAll(Worker* worker, const Worker& owner) {
+  for (uint64_t i = 0; i < options.n; ++i) {
+    if (FreePercent(i) >= options.free) continue;
+    const Block& block = owner.blocks[i];
+    worker->sites[block.site].freed.Add(block.requested, malloc_usable_size(block.memory));
+    FreeSite(block.memory);
+  }
+}
+
+uint64_t Counter(const char* name) {
+  uint64_t value = 0;
+  size_t size = sizeof(value);
+  Check(mallctl(name, &value, &size, nullptr, 0) == 0, "mallctl");
+  return value;
+}
+
+Counters ReadCounters() {
+  if (mallctl == nullptr) return {};
+  return {Counter("thread.allocated"), Counter("thread.deallocated")};
+}
+
+void Meet() { pthread_barrier_wait(&barrier); }
+
+KEEP_FRAME void* Work(void* argument) {
+  Worker* worker = static_cast<Worker*>(argument);
+  worker->tid = static_cast<int>(syscall(SYS_gettid));
+  char name[16];
+  snprintf(name, sizeof(name), "alloc%d", worker->index);
+  pthread_setname_np(pthread_self(), name);
+  worker->before = ReadCounters();
+  Meet();  // all are there
+  Meet();  // the first line was read
+  AllocateAll(worker);
+  Meet();
+  Meet();  // the second line was read
+  if (options.by == Options::By::kSelf) FreeAll(worker, *worker);
+  if (options.by == Options::By::kNext) {
+    FreeAll(worker, workers[(static_cast<uint64_t>(worker->index) + 1) % options.threads]);
+  }
+  worker->after = ReadCounters();
+  Meet();
+  Meet();  // never: the program ends first
+  return nullptr;
+}
+
+bool AwaitLine() {
+  char c;
+  while (read(STDIN_FILENO, &c, 1) == 1) {
+    if (c == '\n') return true;
+  }
+  return false;
+}
+
+// Ends the program when nobody is there to say go.
+void AwaitGo() {
+  char line[32];  // stdio would allocate
+  const int size = snprintf(line, sizeof(line), "ready %d\n", getpid());
+  Check(write(STDOUT_FILENO, line, static_cast<size_t>(size)) == size, "write");
+  if (!AwaitLine()) _exit(0);
+}
+
+void PrintAmount(const char* name, const Amount& amount) {
+  printf("\"%s\":{\"count\":%" PRIu64 ",\"requested\":%" PRIu64 ",\"usable\":%" PRIu64 "}", name,
+         amount.count, amount.requested, amount.usable);
+}
+
+void PrintAccount(const Account& account) {
+  PrintAmount("allocated", account.allocated);
+  printf(",");
+  PrintAmount("freed", account.freed);
+}
+
+void PrintWorker(const Worker& worker) {
+  printf("{\"tid\":%d,", worker.tid);
+  PrintAccount(worker.total);
+  if (mallctl != nullptr) {
+    printf(",\"counted\":{\"allocated\":%" PRIu64 ",\"freed\":%" PRIu64 "}",
+           worker.after.allocated - worker.before.allocated,
+           worker.after.freed - worker.before.freed);
+  }
+  printf("}");
+}
+
+void PrintReport() {
+  Account sites[kMaxSites];
+  Account total;
+  const auto add = [&](Worker* worker) {
+    for (uint64_t i = 0; i < options.sites; ++i) {
+      sites[i].Add(worker->sites[i]);
+      worker->total.Add(worker->sites[i]);
+    }
+    total.Add(worker->total);
+  };
+  add(&main_worker);
+  for (uint64_t i = 0; i < options.threads; ++i) add(&workers[i]);
+
+  printf("{\"pid\":%d,\"allocator\":\"%s\",\"main\":", getpid(),
+         mallctl != nullptr ? "jemalloc" : "glibc");
+  PrintWorker(main_worker);
+  printf(",\"threads\":[");
+  for (uint64_t i = 0; i < options.threads; ++i) {
+    if (i > 0) printf(",");
+    PrintWorker(workers[i]);
+  }
+  printf("],\"sites\":[");
+  for (uint64_t i = 0; i < options.sites; ++i) {
+    printf("%s{\"name\":\"AllocSite%" PRIu64 "\",", i > 0 ? "," : "", i);
+    PrintAccount(sites[i]);
+    printf("}");
+  }
+  printf("],\"total\":{");
+  PrintAccount(total);
+  printf("}}\n");
+  fflush(stdout);
+}
+
+bool Parse(const char* argument) {
+  const char* equals = strchr(argument, '=');
+  if (equals == nullptr) return false;
+  const auto named = [&](const char* name) {
+    return strlen(name) == static_cast<size_t>(equals - argument) &&
+           strncmp(argument, name, strlen(name)) == 0;
+  };
+  const char* value = equals + 1;
+  const struct {
+    const char* name;
+    Options::By by;
+  } kFreers[] = {
+      {"self", Options::By::kSelf}, {"next", Options::By::kNext}, {"main", Options::By::kMain}};
+  for (const auto& freer : kFreers) {
+    if (!named("by") || strcmp(value, freer.name) != 0) continue;
+    options.by = freer.by;
+    return true;
+  }
+  const struct {
+    const char* name;
+    uint64_t* value;
+  } kNumbers[] = {{"n", &options.n},
+                  {"size", &options.size},
+                  {"threads", &options.threads},
+                  {"sites", &options.sites},
+                  {"calloc", &options.calloc},
+                  {"aligned", &options.aligned},
+                  {"realloc", &options.realloc},
+                  {"free", &options.free}};
+  for (const auto& number : kNumbers) {
+    if (!named(number.name)) continue;
+    char* end = nullptr;
+    *number.value = strtoull(value, &end, 10);
+    return end != value && *end == '\0';
+  }
+  return false;
+}
+
+bool Valid() {
+  return options.n <= uint64_t{1} << 32 && options.size >= 1 && options.size <= uint64_t{1} << 40 &&
+         options.threads >= 1 && options.threads <= kMaxThreads && options.sites >= 1 &&
+         options.sites <= kMaxSites && options.free <= 100 &&
+         options.calloc + options.aligned + options.realloc <= 100;
+}
+
+}  // namespace allocating
+
+int main(int argc, char** argv) {
+  using namespace allocating;
+  for (int i = 1; i < argc; ++i) {
+    if (Parse(argv[i])) continue;
+    fprintf(stderr, "alloc: cannot use '%s'\n", argv[i]);
+    return 2;
+  }
+  if (!Valid()) {
+    fprintf(stderr, "alloc: a value is out of range\n");
+    return 2;
+  }
+  Check(pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(options.threads) + 1) == 0,
+        "pthread_barrier_init");
+  const size_t bytes = options.n * sizeof(Block) + 1;
+  for (uint64_t i = 0; i < options.threads; ++i) {
+    void* blocks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    Check(blocks != MAP_FAILED, "mmap");
+    workers[i].index = static_cast<int>(i);
+    workers[i].blocks = static_cast<Block*>(blocks);
+    pthread_t thread;
+    Check(pthread_create(&thread, nullptr, Work, &workers[i]) == 0, "pthread_create");
+  }
+  main_worker.tid = getpid();
+  Meet();
+  main_worker.before = ReadCounters();
+  AwaitGo();
+  Meet();
+  Meet();  // all is allocated
+  AwaitGo();
+  Meet();
+  if (options.by == Options::By::kMain) {
+    for (uint64_t i = 0; i < options.threads; ++i) FreeAll(&main_worker, workers[i]);
+  }
+  Meet();  // all is freed
+  main_worker.after = ReadCounters();
+  PrintReport();
+  while (AwaitLine()) {
+  }
+  _exit(0);
+}
