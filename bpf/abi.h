@@ -311,7 +311,8 @@ struct profd_sample_value {
  * the counter as of the last event that was seen. All that is counted is cumulative.
  */
 struct profd_heap_counter {
-	profd_u64 address; /* of the counter; 0 = no event yet */
+	profd_u64 address; /* of what it was at the last event: its identity; 0 = no event yet */
+	profd_u64 current; /* address of the counter itself; while not known, as above */
 	profd_u64 base;    /* the counter as of the event before the first that was seen */
 	profd_u64 total;
 	profd_u64 seen;    /* bytes that the events which were seen stand for */
@@ -343,12 +344,27 @@ struct profd_heap_record {
 #define PROFD_HEAP_WALKS_PER_CPU 2
 #define PROFD_HEAP_MAX_WALKS 1024
 
-/* A probe's cookie: the kind of place that it stands at | the module's id << 8. */
+/* Where a probe stands. */
 enum profd_heap_place {
 	/* First instruction of jemalloc's te_event_trigger(tsd, ctx). */
 	PROFD_HEAP_JEMALLOC_EVENT = 1,
+	/* In a copy of it, at the store of the new count as that of the last event. */
+	PROFD_HEAP_JEMALLOC_INLINED_ALLOC = 2,
+	PROFD_HEAP_JEMALLOC_INLINED_FREE = 3,
 };
-#define PROFD_HEAP_MODULE_SHIFT 8
+
+/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | field:32 << 32.
+ * Registers by their place in struct pt_regs; field: of the last event's count, in the thread's data.
+ */
+#define PROFD_HEAP_COOKIE(place, module, value, thread, field)                               \
+	((profd_u64)(place) | (profd_u64)(value) << 3 | (profd_u64)(module) << 8 |           \
+	 (profd_u64)(thread) << 24 | (profd_u64)(profd_u32)(field) << 32)
+#define PROFD_HEAP_PLACE(cookie) ((profd_u32)(cookie) & 7)
+#define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 3) & 31)
+#define PROFD_HEAP_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+#define PROFD_HEAP_THREAD_REGISTER(cookie) ((profd_u32)((cookie) >> 24) & 31)
+#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 32))
+#define PROFD_PT_REGS_WORDS 21
 
 /* Cost of the heap's program: every run is timed. Per CPU. */
 struct profd_heap_cost {
@@ -404,7 +420,7 @@ PROFD_STATIC_ASSERT(sizeof(struct profd_rule) == 8, "rule size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
-PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 56, "heap counter size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 64, "heap counter size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==

@@ -76,12 +76,37 @@ struct jemalloc_event {
 
 /* An event, whatever allocator it is of. */
 struct heap_event {
-	u64 address; /* of the thread's total */
+	u64 address; /* of the total as of the last event */
+	u64 current; /* of the total itself; 0: not known */
 	u64 before;  /* the total at the event before this one */
 	u64 total;
 	u32 kind; /* enum profd_kind */
 	u32 module_id;
 };
+
+/* A register by its place in pt_regs. */
+static __always_inline u64 register_at(struct pt_regs *regs, u32 index)
+{
+	u64 words[PROFD_PT_REGS_WORDS];
+
+	barrier_var(index);
+	if (index >= PROFD_PT_REGS_WORDS || bpf_probe_read_kernel(words, sizeof(words), regs))
+		return 0;
+	return words[index];
+}
+
+static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
+					       struct heap_event *event)
+{
+	event->total = register_at(regs, PROFD_HEAP_VALUE_REGISTER(cookie));
+	event->address = register_at(regs, PROFD_HEAP_THREAD_REGISTER(cookie)) +
+			 PROFD_HEAP_FIELD(cookie);
+	event->current = 0;
+	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
+			      PROFD_KIND_ALLOC :
+			      PROFD_KIND_FREE;
+	return !bpf_probe_read_user(&event->before, sizeof(u64), (void *)event->address);
+}
 
 static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct heap_event *event)
 {
@@ -91,9 +116,9 @@ static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct hea
 	    bpf_probe_read_user(&event->total, sizeof(u64), (void *)told.current) ||
 	    bpf_probe_read_user(&event->before, sizeof(u64), (void *)told.last_event))
 		return false;
-	event->address = told.current;
+	event->address = told.last_event;
+	event->current = told.current;
 	event->kind = told.is_alloc ? PROFD_KIND_ALLOC : PROFD_KIND_FREE;
-	event->module_id = bpf_get_attach_cookie(regs) >> PROFD_HEAP_MODULE_SHIFT;
 	return true;
 }
 
@@ -129,9 +154,12 @@ static __always_inline bool enter_event(struct profd_heap *heap, const struct he
 		counter->total = event->before;
 		counter->kind = event->kind;
 		counter->module_id = event->module_id;
+		counter->current = event->address;
 		barrier();
 		counter->address = event->address;
 	}
+	if (event->current)
+		counter->current = event->current;
 	missing = event->before - counter->total;
 	if (missing != 0)
 		counter->gaps++;
@@ -168,12 +196,12 @@ static __always_inline void drop_walk(u32 slot)
 	*(volatile u32 *)&heap_walking[slot & (PROFD_HEAP_MAX_WALKS - 1)] = 0;
 }
 
-/* Walks from the first instruction of a function and counts the stack. */
+/* Walks from the place of the probe and counts the stack. */
 static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
 					struct profd_thread *thread,
 					struct heap_thread *heap_thread,
-					const struct heap_event *event, u64 weight,
-					struct walk *walk)
+					const struct heap_event *event, bool at_entry,
+					u64 weight, struct walk *walk)
 {
 	struct profd_stack_record *record = &walk->record;
 	struct walker walker = { .task = task, .walk = walk, .known = &heap_thread->known };
@@ -184,7 +212,7 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 	walk->map_busy = 0;
 	walk->frames = 0;
 	walk->frame_pointers = 0;
-	walk_own(&walker, regs->ip, regs->sp, regs->bp);
+	walk_own(&walker, regs->ip, regs->sp, regs->bp, at_entry);
 	record->kernel_frames = 0;
 	record->user_frames = walk->frames;
 	record->walk = walk->result;
@@ -210,13 +238,17 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 {
 	u32 mask = heap_skip_mask;
 	struct heap_thread *heap_thread;
+	u64 cookie = bpf_get_attach_cookie(regs);
+	bool at_entry = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
 	struct heap_event event;
 	struct walk *walk;
 	u64 weight;
 	u32 slot;
 
-	if (!read_jemalloc_event(regs, &event))
+	if (at_entry ? !read_jemalloc_event(regs, &event) :
+		       !read_inlined_event(regs, cookie, &event))
 		return false;
+	event.module_id = PROFD_HEAP_MODULE(cookie);
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!heap_thread || !enter_event(&heap_thread->heap, &event)) {
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
@@ -231,12 +263,12 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
 		return false;
 	}
-	count_event(regs, task, thread, heap_thread, &event, weight * (mask + 1ULL), walk);
+	count_event(regs, task, thread, heap_thread, &event, at_entry, weight * (mask + 1ULL), walk);
 	drop_walk(slot);
 	return true;
 }
 
-/* At the first instruction of jemalloc's te_event_trigger. */
+/* At the places of enum profd_heap_place. */
 SEC("uprobe")
 int on_heap_event(struct pt_regs *regs)
 {
@@ -281,7 +313,7 @@ static __always_inline void read_own(struct profd_heap_counter *counter)
 	u64 total;
 
 	if (counter->address &&
-	    !bpf_probe_read_user(&total, sizeof(total), (void *)counter->address) &&
+	    !bpf_probe_read_user(&total, sizeof(total), (void *)counter->current) &&
 	    total - counter->total < MAX_TAIL)
 		counter->total = total;
 }
@@ -291,8 +323,8 @@ static __always_inline void read_outside(struct task_struct *task,
 {
 	u64 total;
 
-	if (counter->address && is_readable(task, counter->address, NULL) &&
-	    !bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->address, task, 0))
+	if (counter->address && is_readable(task, counter->current, NULL) &&
+	    !bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, task, 0))
 		counter->total = total;
 }
 

@@ -422,22 +422,24 @@ static __always_inline void begin_walk(struct walk *walk, u64 pc, u64 sp, u64 fp
 	walk->result = PROFD_WALK_TOO_DEEP;
 }
 
-/* Walks the stack of the current thread, which is at the first instruction of a function: its
- * caller is at the top of the stack, whatever rules there are. Else as below.
+/* Walks the stack of the current thread. At the first instruction of a function its caller is at the
+ * top of the stack, whatever rules there are. Else as below.
  */
-static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 fp)
+static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 fp, bool at_entry)
 {
 	struct walk *walk = walker->walk;
 
 	begin_walk(walk, pc, sp, fp);
-	if (!name_frame(walker))
-		return;
-	if (!read_stack(walker, sp, &walk->pc, WALK_OWN)) {
-		walk->result = PROFD_WALK_UNREADABLE;
-		return;
+	if (at_entry) {
+		if (!name_frame(walker))
+			return;
+		if (!read_stack(walker, sp, &walk->pc, WALK_OWN)) {
+			walk->result = PROFD_WALK_UNREADABLE;
+			return;
+		}
+		walk->sp += 8;
+		walk->exact = 0;
 	}
-	walk->sp += 8;
-	walk->exact = 0;
 	bpf_loop(PROFD_MAX_USER_FRAMES - 1, walk_frame_own, walker, 0);
 }
 

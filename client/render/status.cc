@@ -274,6 +274,7 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   } else {
     text += "  has nothing stored yet\n";
   }
+  if (status.paused()) text += "  PAUSED: nothing is collected until profd gets SIGUSR2\n";
   absl::StrAppend(&text, "  watches ", FormatCount(status.threads()), " threads, ",
                   status.tick_interval_ns() > 0
                       ? absl::StrCat("one tick in ", FormatDuration(status.tick_interval_ns()))
@@ -342,6 +343,7 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"daemon_version", status.daemon_version()},
                    {"kernel_release", status.kernel_release()},
                    {"started_ns", status.started_ns()},
+                   {"paused", status.paused()},
                    {"tick_interval_ns", status.tick_interval_ns()},
                    {"oldest_ns", status.oldest_ns()},
                    {"layers", std::move(layers)},

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/collect/decode.h"
@@ -28,8 +29,24 @@ constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
+// Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
+constexpr double kCovered = 0.98;
+constexpr double kCoverageMatters = 1 << 20;
 constexpr char kPausedNote[] = "paused; SIGUSR2 to profd resumes";
 constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
+
+// For a person, where a part of the bytes has no stacks; empty where nearly all have.
+std::string CoverageNote(const AllocatorTotals& totals) {
+  const auto seen =
+      static_cast<double>(totals.allocated.seen_bytes) + static_cast<double>(totals.freed.seen_bytes);
+  const double all = seen + static_cast<double>(totals.allocated.unseen_bytes) +
+                     static_cast<double>(totals.freed.unseen_bytes);
+  if (all < kCoverageMatters || seen >= kCovered * all) return "";
+  return absl::StrFormat(
+      "stacks stand for %.0f%% of the bytes only: other events run through code that was not found, "
+      "which a linker made; totals are exact",
+      100 * seen / all);
+}
 
 }  // namespace
 
@@ -556,6 +573,8 @@ void Collector::Publish(const Baseline& now) {
       const auto totals = heap_accounts_.allocators().find(allocator.module);
       if (totals != heap_accounts_.allocators().end()) use.totals = totals->second;
       use.state = std::move(allocator);
+      if (heap_shed && !paused_) use.state.note = about_heap;
+      if (use.state.note.empty()) use.state.note = CoverageNote(use.totals);
     }
   }
   state.governor = GovernorNow();

@@ -41,6 +41,9 @@ constexpr size_t kMaxNamed = 64;
 // is read at once.
 constexpr uint64_t kMaxGap = 4096;
 constexpr uint64_t kMaxBatchBytes = 256 << 10;
+// Of a function, when copies of the event are sought in it.
+constexpr uint64_t kMaxFunctionBytes = 128 << 10;
+constexpr size_t kMaxInlined = 16;
 
 constexpr char kNotFound[] = "jemalloc's event function was not found: ";
 constexpr char kRemedy[] = "; keep the module's symbols or install its debug file";
@@ -215,19 +218,19 @@ absl::Status FindEventFunction(const ElfFile& elf, const std::string& path,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<uint64_t>> FindByShape(const ElfFile& elf) {
+// Reads the first `limit` bytes of every function, many at once, and hands them to
+// visit(const FileRange& function, std::span<const uint8_t> code).
+template <typename Visit>
+absl::Status VisitFunctions(const ElfFile& elf, uint64_t limit, Visit visit) {
   ASSIGN_OR_RETURN(const std::vector<FileRange> functions, ListFunctions(elf));
-  std::vector<uint64_t> found;
   std::vector<uint8_t> bytes;
-  const auto head = [](const FileRange& function) {
-    return std::min<uint64_t>(function.size, kEventShapeBytes);
+  const auto head = [limit](const FileRange& function) {
+    return std::min<uint64_t>(function.size, limit);
   };
   for (size_t first = 0; first < functions.size();) {
     const uint64_t begin = functions[first].offset;
-    uint64_t end = begin;
-    size_t last = first;
+    uint64_t end = begin + head(functions[first]);
+    size_t last = first + 1;
     for (; last < functions.size(); ++last) {
       const uint64_t head_end = functions[last].offset + head(functions[last]);
       if (functions[last].offset > end + kMaxGap || head_end - begin > kMaxBatchBytes) break;
@@ -235,14 +238,35 @@ absl::StatusOr<std::vector<uint64_t>> FindByShape(const ElfFile& elf) {
     }
     bytes.resize(static_cast<size_t>(end - begin));
     RETURN_IF_ERROR(elf.Read(begin, bytes.data(), bytes.size()));
+    const std::span<const uint8_t> code(bytes);
     for (; first < last; ++first) {
       const FileRange& function = functions[first];
-      const std::span<const uint8_t> code(bytes);
-      if (HasEventShape(code.subspan(function.offset - begin, head(function)))) {
-        found.push_back(function.offset);
-      }
+      visit(function, code.subspan(function.offset - begin, head(function)));
     }
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> FindByShape(const ElfFile& elf) {
+  std::vector<uint64_t> found;
+  RETURN_IF_ERROR(VisitFunctions(
+      elf, kEventShapeBytes, [&](const FileRange& function, std::span<const uint8_t> code) {
+        if (HasEventShape(code)) found.push_back(function.offset);
+      }));
+  return found;
+}
+
+absl::StatusOr<std::vector<InlinedEvent>> FindInlined(const ElfFile& elf) {
+  std::vector<InlinedEvent> found;
+  RETURN_IF_ERROR(VisitFunctions(
+      elf, kMaxFunctionBytes, [&](const FileRange& function, std::span<const uint8_t> code) {
+        for (InlinedEvent event : FindInlinedEvents(code)) {
+          event.offset += function.offset;
+          found.push_back(event);
+        }
+      }));
   return found;
 }
 
@@ -256,6 +280,10 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::stri
   JemallocInfo info;
   ASSIGN_OR_RETURN(info.version, FindVersion(elf, constants));
   RETURN_IF_ERROR(FindEventFunction(elf, path, debug_root, info));
+  auto inlined = FindInlined(elf);
+  if (!inlined.ok() && !absl::IsResourceExhausted(inlined.status())) return inlined.status();
+  // More than a handful is not what was looked for.
+  if (inlined.ok() && inlined->size() <= kMaxInlined) info.inlined = *std::move(inlined);
   return info;
 }
 

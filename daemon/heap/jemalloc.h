@@ -1,4 +1,4 @@
-// Finds jemalloc in a module, and in it the function that runs once per 64 KiB allocated or freed.
+// Finds jemalloc in a module, and in it the code that runs once per 64 KiB allocated or freed.
 #ifndef PROFD_DAEMON_HEAP_JEMALLOC_H_
 #define PROFD_DAEMON_HEAP_JEMALLOC_H_
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/base/status.h"
+#include "daemon/heap/inlined_events.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd {
@@ -19,7 +20,10 @@ struct JemallocInfo {
   std::string found_by;
   // File offset of the first instruction of te_event_trigger; 0 when it was not found.
   uint64_t event_function = 0;
-  // Why it was not found and what would bring it; empty when it was.
+  // Where copies of it were put into its callers, which is where link-time optimisation likes to have
+  // them. Of the two counts that a thread has, that of what it allocated lies first.
+  std::vector<InlinedEvent> inlined;
+  // Why the function was not found and what would bring it; empty when it was.
   std::string note;
 };
 
@@ -33,6 +37,9 @@ struct JemallocInfo {
 // jemalloc in it and no symbols; the answer holds for all files of the same build-id.
 absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(
     int fd, const std::string& path, const std::string& debug_root = "/usr/lib/debug");
+
+// Copies of the event in all functions of `elf`, by file offset, ascending. Errors as below.
+absl::StatusOr<std::vector<InlinedEvent>> FindInlined(const symbolize::ElfFile& elf);
 
 // File offsets of all functions of `elf` whose code is as expected of te_event_trigger, ascending.
 // Errors: those of ListFunctions, and what reading gives.

@@ -414,32 +414,38 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
 
 void Kernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
 
-absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, ModuleId module, int32_t pid,
-                                              uint64_t offset, profd_heap_place place) {
+absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
+                                              std::span<const HeapPlace> places) {
   const bpf_program* program = skeleton_->progs.on_heap_event;
   // The kernel opens it by name; this one leads to the file whatever became of its own.
   const std::string path = absl::StrCat("/proc/self/fd/", file);
-  const uint64_t cookie =
-      static_cast<uint64_t>(place) | static_cast<uint64_t>(module) << PROFD_HEAP_MODULE_SHIFT;
   Probe probe;
   if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
+    std::vector<uint64_t> offsets, cookies;
+    for (const HeapPlace& place : places) {
+      offsets.push_back(place.offset);
+      cookies.push_back(place.cookie);
+    }
     UprobeMultiAttr attr{};
     attr.program = static_cast<uint32_t>(bpf_program__fd(program));
     attr.attach_type = kUprobeMulti;
     attr.path = reinterpret_cast<uintptr_t>(path.c_str());
-    attr.offsets = reinterpret_cast<uintptr_t>(&offset);
-    attr.cookies = reinterpret_cast<uintptr_t>(&cookie);
-    attr.count = 1;
+    attr.offsets = reinterpret_cast<uintptr_t>(offsets.data());
+    attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
+    attr.count = static_cast<uint32_t>(places.size());
     attr.pid = static_cast<uint32_t>(pid);
     probe.multi.reset(
         static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
     if (!probe.multi.ok()) return ErrnoStatus("put a probe into an allocator", errno);
     return probe;
   }
-  LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = cookie);
-  probe.single.reset(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
-                                                     offset, &options));
-  if (!probe.single) return ErrnoStatus("put a probe into an allocator", errno);
+  for (const HeapPlace& place : places) {
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = place.cookie);
+    UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
+                                                    place.offset, &options));
+    if (!link) return ErrnoStatus("put a probe into an allocator", errno);
+    probe.single.push_back(std::move(link));
+  }
   return probe;
 }
 

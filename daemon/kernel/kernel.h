@@ -49,11 +49,17 @@ struct SkeletonDeleter {
   void operator()(profd_bpf* skeleton) const;
 };
 
-// A probe in one process, or in all that map the file; gone with this. Removing it takes tens of
+// Probes in one process, or in all that map the file; gone with this. Removing them takes tens of
 // milliseconds: the kernel waits for all programs.
 struct Probe {
   UniqueFd multi;
-  UniqueLink single;
+  std::vector<UniqueLink> single;
+};
+
+// Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE).
+struct HeapPlace {
+  uint64_t offset = 0;
+  uint64_t cookie = 0;
 };
 
 struct ProgramMisses {
@@ -116,10 +122,8 @@ class Kernel {
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters();
   // Takes the stack of one heap event in `one_in` only, a power of two, at random.
   void SetHeapSampling(uint32_t one_in);
-  // Thread-safe. Puts a probe of the heap's program into a file, at the first instruction of a
-  // function that `place` says the kind of; for one process, or every one with 0.
-  absl::StatusOr<Probe> AttachHeapProbe(int file, ModuleId module, int32_t pid, uint64_t offset,
-                                        profd_heap_place place);
+  // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with 0.
+  absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);

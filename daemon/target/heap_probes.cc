@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 
@@ -39,6 +40,33 @@ std::optional<uint64_t> OwnFileOffset(uint64_t address) {
     if (address >= begin && address < end) return address - begin + offset;
   }
   return std::nullopt;
+}
+
+// Where the registers of an instruction, by their numbers there, lie in struct pt_regs.
+constexpr std::array<uint8_t, 16> kPtRegsWords = {10, 11, 12, 5, 19, 4, 13, 14,
+                                                  9,  8,  7,  6, 3,  2, 1,  0};
+
+std::vector<HeapPlace> PlacesOf(const JemallocInfo& info, ModuleId module) {
+  const auto id = static_cast<uint64_t>(module);
+  std::vector<HeapPlace> places;
+  if (info.event_function != 0) {
+    places.push_back({.offset = info.event_function,
+                      .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, id, 0, 0, 0)});
+  }
+  std::set<int32_t> fields;
+  for (const InlinedEvent& event : info.inlined) fields.insert(event.last_event);
+  // Of the two counts in a thread's data that of allocations lies first. One alone does not tell.
+  if (fields.size() != 2) return places;
+  for (const InlinedEvent& event : info.inlined) {
+    const auto place = event.last_event == *fields.begin() ? PROFD_HEAP_JEMALLOC_INLINED_ALLOC
+                                                           : PROFD_HEAP_JEMALLOC_INLINED_FREE;
+    places.push_back(
+        {.offset = event.offset,
+         .cookie = PROFD_HEAP_COOKIE(place, id, kPtRegsWords.at(event.value_register & 15),
+                                     kPtRegsWords.at(event.thread_register & 15),
+                                     event.last_event)});
+  }
+  return places;
 }
 
 double NsPerCall() {
@@ -156,11 +184,11 @@ absl::StatusOr<Probe> HeapProbes::Attach(const Place& place) {
   const auto& [pid, module] = place;
   const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
   if (!info) return absl::UnavailableError("the module was not looked into yet");
-  if (info->event_function == 0) return absl::NotFoundError(info->note);
+  const std::vector<HeapPlace> places = PlacesOf(*info, module);
+  if (places.empty()) return absl::NotFoundError(info->note);
   const std::optional<ModuleFile> file = modules_->Find(module);
   if (!file || !file->fd.ok()) return absl::NotFoundError("the allocator's file is not open");
-  return kernel_->AttachHeapProbe(file->fd.get(), module, pid, info->event_function,
-                                  PROFD_HEAP_JEMALLOC_EVENT);
+  return kernel_->AttachHeapProbe(file->fd.get(), pid, places);
 }
 
 double HeapProbes::MeasureTrap() {
@@ -169,8 +197,8 @@ double HeapProbes::MeasureTrap() {
   const auto offset = OwnFileOffset(reinterpret_cast<uintptr_t>(&ProfdProbeMeasure));
   if (!self.ok() || !offset) return kUnknown;
   const double without = NsPerCall();
-  const absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(
-      self.get(), ModuleId{}, getpid(), *offset, PROFD_HEAP_JEMALLOC_EVENT);
+  const HeapPlace place = {.offset = *offset, .cookie = PROFD_HEAP_JEMALLOC_EVENT};
+  const absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(self.get(), getpid(), {&place, 1});
   if (!probe.ok()) return kUnknown;
   return std::max(kUnknown, NsPerCall() - without);
 }

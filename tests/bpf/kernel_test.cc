@@ -95,6 +95,19 @@ extern "C" [[gnu::noinline]] void ProfdTestHeapEvent(void* /*tsd*/, FakeEvent* e
   *event->last = *event->current;
   asm volatile("" ::: "memory");
 }
+// Stands in for a copy of it: the store is the first instruction.
+extern "C" void ProfdTestInlinedEvent(uint64_t value, uint64_t* thread_data);
+asm(R"(
+  .text
+  .globl ProfdTestInlinedEvent
+  .type ProfdTestInlinedEvent, @function
+ProfdTestInlinedEvent:
+  .cfi_startproc
+  mov %rdi, 8(%rsi)
+  ret
+  .cfi_endproc
+  .size ProfdTestInlinedEvent, .-ProfdTestInlinedEvent
+)");
 extern "C" [[gnu::noinline]] void ProfdTestAllocates(FakeEvent* event) {
   ProfdTestHeapEvent(nullptr, event);
   asm volatile("" ::: "memory");
@@ -300,9 +313,10 @@ class HeapKernelTest : public KernelTest {
  protected:
   void Attach(int32_t pid) {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-    auto probe = kernel_->AttachHeapProbe(
-        self.get(), ModuleId{7}, pid,
-        FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)), PROFD_HEAP_JEMALLOC_EVENT);
+    const HeapPlace place = {
+        .offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
+        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 7, 0, 0, 0)};
+    auto probe = kernel_->AttachHeapProbe(self.get(), pid, {&place, 1});
     ASSERT_TRUE(probe.ok()) << probe.status();
     probe_ = *std::move(probe);
   }
@@ -461,6 +475,49 @@ TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
     EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, shared->bytes);
   }
   munmap(shared, sizeof(Shared));
+}
+
+// A copy of the event in the middle of a function: its registers say what the function's arguments would.
+TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    static uint64_t thread_data[4] = {};  // allocated, as of the last event, freed, the same
+    me.Wait();
+    for (uint64_t i = 1; i <= 3; ++i) {
+      thread_data[0] = 70'000 * i;
+      ProfdTestInlinedEvent(70'000 * i, thread_data);
+    }
+    // The function tells where the counter itself is.
+    thread_data[0] += 80'000;
+    FakeEvent event{true, &thread_data[0], &thread_data[1]};
+    ProfdTestAllocates(&event);
+    thread_data[0] += 55;
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  constexpr uint32_t kRdi = 14, kRsi = 13;
+  const HeapPlace places[] = {
+      {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestInlinedEvent)),
+       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 9, kRdi, kRsi, 8)},
+      {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
+       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 9, 0, 0, 0)}};
+  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  auto probe = kernel_->AttachHeapProbe(self.get(), child.pid(), places);
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  child.Signal();
+  child.Wait();
+  AddHeapCounters();
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 4U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 290'000U);
+  const std::vector<profd_heap_record> records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  const profd_heap_counter& counter = records[0].counters[0];
+  EXPECT_EQ(counter.events, 4U) << "one counter, whichever way an event went";
+  EXPECT_EQ(counter.gaps, 0U);
+  EXPECT_EQ(counter.total, 290'055U);
+  EXPECT_EQ(counter.module_id, 9U);
+  EXPECT_EQ(records[0].counters[1].address, 0U);
 }
 
 TEST_F(HeapKernelTest, StacksOfSomeEventsWeighForAll) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -379,6 +380,36 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
     EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
     EXPECT_GE(answer.trailer.complete_share(), 0.99);
   }
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+// The linker put copies of the event function of rustc's jemalloc into its callers, where nearly all
+// events run: they have probes, too.
+TEST_F(HeapTest, LinkTimeOptimisedCopiesAreCovered) {
+  const std::string rustc = FindProgram("rustc");
+  if (rustc.empty()) GTEST_SKIP() << "no rustc";
+  TemporaryDirectory directory;
+  std::ofstream(directory.path() + "/main.rs") << RustProgram(40);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon("rustc"));
+  const auto built = RunToEnd({.argv = {rustc, "-O", "main.rs", "-o", "main"},
+                               .directory = directory.path()},
+                              seconds(120));
+  ASSERT_TRUE(built.ok()) << built.status();
+  ASSERT_EQ(built->code, 0) << built->err;
+  v1::FetchRequest request;
+  request.set_kind(v1::PROFILE_KIND_ALLOC);
+  request.set_since_ns(int64_t{600} * 1'000'000'000);
+  const auto answer = daemon_->Fetch(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ExpectAddsUp(*answer);
+  const v1::HeapTotal& heap = answer->trailer.heap();
+  if (heap.events() == 0) GTEST_SKIP() << "this rustc has no jemalloc";
+  EXPECT_GT(heap.bytes(), 50'000'000);
+  // What the events tell, seen and missed, is all but the ends of the exact totals.
+  EXPECT_NEAR(static_cast<double>(heap.weight_bytes() + heap.unseen_bytes()),
+              static_cast<double>(heap.bytes()), 0.1 * static_cast<double>(heap.bytes()));
+  EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
+  EXPECT_GE(answer->trailer.complete_share(), 0.99);
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 

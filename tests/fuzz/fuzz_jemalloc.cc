@@ -11,6 +11,7 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/heap/event_shape.h"
+#include "daemon/heap/inlined_events.h"
 #include "daemon/heap/jemalloc.h"
 
 namespace {
@@ -37,6 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<uint8_t> code(data, data + size);
   if (profd::HasEventShape(code)) {
     Require(profd::HasEventShape({code.data(), std::min(size, profd::kEventShapeBytes)}));
+  }
+
+  for (const profd::InlinedEvent& event : profd::FindInlinedEvents(code)) {
+    Require(event.offset < size && event.value_register < 16 && event.thread_register < 16);
   }
 
   const profd::UniqueFd fd(memfd_create("fuzz_jemalloc", MFD_CLOEXEC));

@@ -396,6 +396,16 @@ profd::v1::GetStatusResponse AllocatorsStatus() {
   return status;
 }
 
+TEST_F(CommandsTest, StatusSaysThatProfdIsPaused) {
+  for (const bool paused : {false, true}) {
+    daemon_.status.set_paused(paused);
+    const Outcome text = Do({"status"});
+    ASSERT_EQ(text.code, 0) << text.err;
+    EXPECT_EQ(text.out.find("PAUSED") != std::string::npos, paused);
+    EXPECT_EQ(nlohmann::json::parse(Do({"status", "--format", "json"}).out)["paused"], paused);
+  }
+}
+
 TEST_F(CommandsTest, StatusTellsTheAllocators) {
   daemon_.status = AllocatorsStatus();
   profd::v1::Cost& cost = *daemon_.status.mutable_cost();

@@ -22,6 +22,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/heap/event_shape.h"
 #include "daemon/heap/functions.h"
+#include "daemon/heap/inlined_events.h"
 #include "daemon/symbolize/elf_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -151,6 +152,76 @@ TEST(EventShapeTest, TheStraightLineIsFollowed) {
 TEST(EventShapeTest, OnlyTheFirstInstructionsCount) {
   EXPECT_TRUE(HasEventShape(Join({Nops(19), kShape})));
   EXPECT_FALSE(HasEventShape(Join({Nops(20), kShape})));
+}
+
+// The copy of the event in malloc of a rustc, and that in free of it.
+const Bytes kSubLast = {0x4d, 0x2b, 0x65, 0x08};                                 // sub r12, [r13+8]
+const Bytes kStoreLast = {0x49, 0x89, 0x4d, 0x08};                               // mov [r13+8], rcx
+const Bytes kCompareState = {0x41, 0x80, 0xbd, 0x30, 0x03, 0x00, 0x00, 0x02};    // cmp [r13+0x330], 2
+const Bytes kJump = {0x0f, 0x87, 0x00, 0x00, 0x00, 0x00};                        // ja
+const Bytes kCompareReentrancy = {0x41, 0x80, 0x7d, 0x01, 0x00};                 // cmp [r13+1], 0
+const Bytes kInlined = Join({kSubLast, kStoreLast, kCompareState, kJump, kCompareReentrancy});
+
+TEST(InlinedEventsTest, AsLinkersMakeThem) {
+  EXPECT_THAT(FindInlinedEvents(Join({kNop, kInlined, kReturn})),
+              ElementsAre(InlinedEvent{.offset = 5, .value_register = 1, .thread_register = 13,
+                                       .last_event = 8}));
+  // The state goes through a register.
+  const Bytes freeing = {0x48, 0x2b, 0x73, 0x18,                    // sub rsi, [rbx + 0x18]
+                         0x48, 0x89, 0x4b, 0x18,                    // mov [rbx + 0x18], rcx
+                         0x0f, 0xb6, 0x93, 0x30, 0x03, 0x00, 0x00,  // movzx edx, byte [rbx + 0x330]
+                         0x80, 0xfa, 0x02,                          // cmp dl, 2
+                         0x80, 0x7b, 0x01, 0x00};                   // cmp byte [rbx + 1], 0
+  EXPECT_THAT(FindInlinedEvents(Join({kInlined, Nops(20), freeing})),
+              ElementsAre(InlinedEvent{.offset = 4, .value_register = 1, .thread_register = 13,
+                                       .last_event = 8},
+                          InlinedEvent{.offset = kInlined.size() + 24, .value_register = 1,
+                                       .thread_register = 3, .last_event = 0x18}));
+  // r12 as the base takes a byte more.
+  EXPECT_THAT(FindInlinedEvents({{0x4d, 0x2b, 0x6c, 0x24, 0x08,                // sub r13, [r12 + 8]
+                                  0x49, 0x89, 0x44, 0x24, 0x08,                // mov [r12 + 8], rax
+                                  0x41, 0x80, 0xbc, 0x24, 0x30, 0x03, 0, 0, 2,
+                                  0x41, 0x80, 0x7c, 0x24, 0x01, 0x00}}),
+              ElementsAre(InlinedEvent{.offset = 5, .value_register = 0, .thread_register = 12,
+                                       .last_event = 8}));
+}
+
+TEST(InlinedEventsTest, EachStepIsNeeded) {
+  const std::vector<Bytes> steps = {kSubLast, kStoreLast, kCompareState, kCompareReentrancy};
+  for (size_t left_out = 0; left_out < steps.size(); ++left_out) {
+    Bytes code;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (i != left_out) code.insert(code.end(), steps[i].begin(), steps[i].end());
+    }
+    EXPECT_THAT(FindInlinedEvents(code), IsEmpty()) << left_out;
+  }
+  // Far apart, of another field, of another thread, of the wrong state.
+  EXPECT_THAT(FindInlinedEvents(Join({kSubLast, Nops(4), kStoreLast, kCompareState,
+                                      kCompareReentrancy})), IsEmpty());
+  EXPECT_THAT(FindInlinedEvents(Join({kSubLast, kStoreLast, Nops(8), kCompareState,
+                                      kCompareReentrancy})), IsEmpty());
+  for (const size_t byte : {3, 7, 6, 15, 18 + 2}) {
+    Bytes code = Join({kSubLast, kStoreLast, kCompareState, kCompareReentrancy});
+    code.at(byte) ^= 1;
+    EXPECT_THAT(FindInlinedEvents(code), IsEmpty()) << byte;
+  }
+}
+
+TEST(InlinedEventsTest, AnyBytes) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20'000; ++round) {
+    Bytes code = kInlined;
+    code.resize(random() % 60);
+    for (int i = 0; i < 3 && !code.empty(); ++i) {
+      code[random() % code.size()] = static_cast<uint8_t>(random());
+    }
+    for (const InlinedEvent& event : FindInlinedEvents(code)) {
+      EXPECT_LT(event.offset, code.size());
+      EXPECT_LT(event.value_register, 16);
+      EXPECT_LT(event.thread_register, 16);
+      EXPECT_GT(event.last_event, 0);
+    }
+  }
 }
 
 TEST(EventShapeTest, AnyBytes) {
