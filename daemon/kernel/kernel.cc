@@ -394,11 +394,11 @@ absl::Status Kernel::DrainHeap(const RecordSink& sink) {
 
 absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even), bpf_map__fd(skeleton_->maps.heap_odd)};
-  auto& epoch = *static_cast<volatile uint32_t*>(&skeleton_->bss->heap_epoch);
-  const int idle = maps[epoch];
-  epoch = 1 - epoch;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Whoever began to count before this may still do so in the idle epoch.
+  // Whoever takes memory for a walk after this counts in the other epoch; who had it may still be in
+  // this one.
+  const uint32_t before = skeleton_->bss->heap_epoch;
+  const int idle = maps[before];
+  std::atomic_ref(skeleton_->bss->heap_epoch).exchange(1 - before);
   const uint32_t walks = bpf_map__max_entries(skeleton_->maps.heap_scratch);
   int naps = 0;
   for (uint32_t i = 0; i < walks; ++i) {

@@ -83,7 +83,7 @@ struct LedgerDelta {
   int64_t major_faults = 0;
   int64_t read_bytes = 0;
   int64_t write_bytes = 0;
-  HeapDelta allocated, freed;
+  HeapDelta allocated{}, freed{};
 };
 
 struct ThreadLedger {
