@@ -16,6 +16,7 @@
 struct heap_thread {
 	struct profd_heap heap;
 	struct known_mappings known;
+	u64 words[PROFD_PT_REGS_WORDS]; /* registers at a probe; too many for the stack */
 };
 
 struct {
@@ -85,21 +86,20 @@ struct heap_event {
 };
 
 /* A register by its place in pt_regs. */
-static __always_inline u64 register_at(struct pt_regs *regs, u32 index)
+static __always_inline u64 register_at(struct heap_thread *heap_thread, u32 index)
 {
-	u64 words[PROFD_PT_REGS_WORDS];
-
 	barrier_var(index);
-	if (index >= PROFD_PT_REGS_WORDS || bpf_probe_read_kernel(words, sizeof(words), regs))
-		return 0;
-	return words[index];
+	return index < PROFD_PT_REGS_WORDS ? heap_thread->words[index] : 0;
 }
 
 static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
+					       struct heap_thread *heap_thread,
 					       struct heap_event *event)
 {
-	event->total = register_at(regs, PROFD_HEAP_VALUE_REGISTER(cookie));
-	event->address = register_at(regs, PROFD_HEAP_THREAD_REGISTER(cookie)) +
+	if (bpf_probe_read_kernel(heap_thread->words, sizeof(heap_thread->words), regs))
+		return false;
+	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
+	event->address = register_at(heap_thread, PROFD_HEAP_THREAD_REGISTER(cookie)) +
 			 PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
 	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
@@ -245,12 +245,16 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	u64 weight;
 	u32 slot;
 
+	heap_thread = bpf_task_storage_get(&heaps, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!heap_thread) {
+		lose(PROFD_LOSS_HEAP_STORAGE, 1);
+		return false;
+	}
 	if (at_entry ? !read_jemalloc_event(regs, &event) :
-		       !read_inlined_event(regs, cookie, &event))
+		       !read_inlined_event(regs, cookie, heap_thread, &event))
 		return false;
 	event.module_id = PROFD_HEAP_MODULE(cookie);
-	heap_thread = bpf_task_storage_get(&heaps, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!heap_thread || !enter_event(&heap_thread->heap, &event)) {
+	if (!enter_event(&heap_thread->heap, &event)) {
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
 	}

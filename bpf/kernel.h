@@ -125,6 +125,15 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct uprobe;
+
+/* What a thread that met a probe is about to do. */
+struct uprobe_task {
+	unsigned long vaddr; /* where the probe stands */
+	struct uprobe *active_uprobe;
+	unsigned long xol_vaddr; /* where its instruction is carried out */
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -144,6 +153,7 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 	struct mm_struct *mm;
+	struct uprobe_task *utask;
 	struct task_io_accounting ioac;
 	struct bpf_local_storage *bpf_storage;
 };

@@ -37,6 +37,7 @@ void Governor::Keep(Payer payer, double budget, std::vector<GovernedSource*>& ch
       source->calm_steps_ = 0;
       if (cost <= kAim * budget) continue;
       const int before = source->level_;
+      if (source->CostAt(source->levels() - 1) >= source->CostAt(before)) continue;  // saves nothing
       const double others = cost - source->CostAt(before);
       while (source->level_ + 1 < source->levels() &&
              others + source->CostAt(source->level_) > kAim * budget) {

@@ -506,7 +506,6 @@ std::vector<absl::Status> Kernel::PublishRules(std::span<const ModuleRules> modu
     states[i].announced = 1;
     states[i].state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
     states[i].rows = static_cast<uint32_t>(modules[i].rows.size());
-    states[i].watched = modules[i].watched ? 1 : 0;
     if (has_rows) {
       rule_bytes_ += modules[i].rows.size() * sizeof(profd_rule);
       rule_tables_.push_back(std::move(tables[i]));
@@ -517,6 +516,19 @@ std::vector<absl::Status> Kernel::PublishRules(std::span<const ModuleRules> modu
     }
   }
   return results;
+}
+
+absl::Status Kernel::WatchModule(const profd_module_key& key) {
+  const int modules = bpf_map__fd(skeleton_->maps.modules);
+  profd_module module{};
+  if (bpf_map_lookup_elem(modules, &key, &module) != 0) {
+    return ErrnoStatus("look up a module", errno);
+  }
+  module.watched = 1;
+  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
+    return ErrnoStatus("watch a module", errno);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Kernel::ForgetModule(const profd_module_key& key) {

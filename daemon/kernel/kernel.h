@@ -69,7 +69,6 @@ struct ProgramMisses {
 
 struct ModuleRules {
   profd_module_key key{};
-  bool watched = false;  // AnnounceMappings tells which processes map it
   std::vector<profd_rule> rows;
 };
 
@@ -132,6 +131,8 @@ class Kernel {
   // A call takes some 10 ms however many there are: the kernel waits for all running programs.
   // Returns a status for each.
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules);
+  // For the publisher. AnnounceMappings is to tell which processes map the module.
+  absl::Status WatchModule(const profd_module_key& key);
   // For the publisher. Asks to be told of the module again.
   absl::Status ForgetModule(const profd_module_key& key);
   // For the publisher. The id the kernel gave to a module.

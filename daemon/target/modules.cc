@@ -78,7 +78,38 @@ void Modules::Work() {
       if (batch.rows >= kBatchRows) Publish(std::exchange(batch, {}));
     }
     Publish(std::move(batch));
+    if (!search_allocators_) continue;
+    // After the rules, which walks wait for.
+    for (const profd_module_record& record : records) SearchAllocator(record.key);
   }
+}
+
+void Modules::SearchAllocator(const profd_module_key& key) {
+  const auto id = kernel_->ModuleIdOf(key);
+  if (!id.ok()) return;
+  const ModuleId module_id{static_cast<uint16_t>(*id)};
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = modules_.find(module_id);
+    if (it == modules_.end() || it->second.allocator) return;
+  }
+  const std::optional<ModuleFile> file = Find(module_id);
+  if (!file || !file->fd.ok()) return;
+  auto allocator = FindJemalloc(file->fd.get(), file->identity.path);
+  if (!allocator.ok()) {
+    spdlog::debug("no allocator sought in {}: {}", file->identity.path,
+                  allocator.status().ToString());
+    return;
+  }
+  if (!*allocator) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    modules_[module_id].allocator = **std::move(allocator);
+  }
+  const absl::Status watched = kernel_->WatchModule(key);
+  if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
+  absl::MutexLock lock(&mutex_);
+  ++allocators_;  // last: whoever sees it asks for the processes
 }
 
 absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
@@ -104,14 +135,6 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   if ((*file)->torn()) return refuse("the file was cut short while it was read");
   if (table->rows.empty()) module.state.note = "no .eh_frame: frames are found by frame pointer";
   rows = std::move(table->rows);
-  if (!search_allocators_) return module;
-  auto allocator = FindJemalloc(module.fd.get(), module.state.identity.path);
-  if (allocator.ok()) {
-    module.allocator = *std::move(allocator);
-  } else {
-    spdlog::debug("no allocator sought in {}: {}", module.state.identity.path,
-                  allocator.status().ToString());
-  }
   return module;
 }
 
@@ -144,9 +167,7 @@ void Modules::Compile(const profd_module_record& record, Batch& batch) {
                 (MonotonicNs() - begin) / 1'000'000);
   batch.rows += rows.size();
   batch.ids.push_back(module_id);
-  batch.rules.push_back({.key = record.key,
-                         .watched = module.allocator.has_value(),
-                         .rows = std::move(rows)});
+  batch.rules.push_back({.key = record.key, .rows = std::move(rows)});
   batch.modules.push_back(std::move(module));
 }
 
@@ -165,7 +186,6 @@ void Modules::Publish(Batch batch) {
     }
     unreadable_ += module.unreadable ? 1 : 0;
     over_limit_ += module.over_limit ? 1 : 0;
-    allocators_ += module.allocator ? 1 : 0;
     modules_.emplace(batch.ids[i], std::move(module));
   }
 }

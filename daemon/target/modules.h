@@ -67,6 +67,8 @@ class Modules : public ModuleSource {
 
   void Work();
   void Compile(const profd_module_record& record, Batch& batch);
+  // Looks for an allocator in a module that was published.
+  void SearchAllocator(const profd_module_key& key);
   void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
   absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
