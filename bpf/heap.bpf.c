@@ -213,16 +213,9 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 	walk->frames = 0;
 	walk->frame_pointers = 0;
 	walk_own(&walker, regs->ip, regs->sp, regs->bp, at_entry);
-	record->kernel_frames = 0;
-	record->user_frames = walk->frames;
-	record->walk = walk->result;
-	record->frame_pointers = walk->frame_pointers;
-	record->hash = mix(mix(walk->hash, 0), walk->result) | 1;
-	if (!intern_stack(record)) {
-		record->user_frames = 0;
-		record->walk = PROFD_WALK_LOST;
-		record->hash = mix(0, PROFD_WALK_LOST) | 1;
-	}
+	finish_stack(walk, 0);
+	if (!intern_stack(record))
+		empty_stack(record, PROFD_WALK_LOST);
 	key.thread_id = thread->thread_id;
 	key.stack = record->hash;
 	key.kind = event->kind;

@@ -103,25 +103,11 @@ static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs
 		walk->torn = !still_waits(&walker);
 	if (walk->map_busy && walk->result != PROFD_WALK_COMPLETE)
 		walk->result = PROFD_WALK_MAP_BUSY;
-	record->kernel_frames = kernel_frames;
-	record->user_frames = walk->frames - kernel_frames;
-	record->walk = walk->result;
-	record->frame_pointers = walk->frame_pointers;
-	record->hash = mix(mix(walk->hash, kernel_frames), walk->result) | 1;
+	finish_stack(walk, kernel_frames);
 	stats->walks++;
 	stats->user_frames += record->user_frames;
 	stats->frame_pointer_frames += walk->frame_pointers;
 	return !walk->torn;
-}
-
-/* A stack without frames that only says why there is none. */
-static __always_inline void empty_stack(struct profd_stack_record *record, u8 result)
-{
-	record->kernel_frames = 0;
-	record->user_frames = 0;
-	record->frame_pointers = 0;
-	record->walk = result;
-	record->hash = mix(0, result) | 1;
 }
 
 /* A thread's sample in the making; lives on the stack. */

@@ -65,6 +65,28 @@ static __always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
+/* Fills in what the record of a walked stack says beside its frames. */
+static __always_inline void finish_stack(struct walk *walk, u32 kernel_frames)
+{
+	struct profd_stack_record *record = &walk->record;
+
+	record->kernel_frames = kernel_frames;
+	record->user_frames = walk->frames - kernel_frames;
+	record->walk = walk->result;
+	record->frame_pointers = walk->frame_pointers;
+	record->hash = mix(mix(walk->hash, kernel_frames), walk->result) | 1;
+}
+
+/* A stack without frames that only says why there is none. */
+static __always_inline void empty_stack(struct profd_stack_record *record, u8 result)
+{
+	record->kernel_frames = 0;
+	record->user_frames = 0;
+	record->frame_pointers = 0;
+	record->walk = result;
+	record->hash = mix(0, result) | 1;
+}
+
 static __always_inline u64 switches_of(struct task_struct *task)
 {
 	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;

@@ -94,6 +94,7 @@ absl::Status Collector::Init() {
   modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
   if (heap_probes_) {
     FollowProcesses();
+    AnnounceMappings();
     heap_probes_->WaitIdle(MonotonicNs() + kRulesAtStart);
   }
 
@@ -342,6 +343,9 @@ void Collector::FollowProcesses() {
   allocators_ = allocators;
   processes_ = std::move(processes);
   heap_probes_->KeepOnly(processes_);
+}
+
+void Collector::AnnounceMappings() {
   if (!new_mappings_) return;
   new_mappings_ = !Expect(kernel_->AnnounceMappings());
   PollEvents();
@@ -388,7 +392,7 @@ absl::Status Collector::Drain() {
     new_mappings_ |= allocators_ != 0;
   }
   if (heap_probes_) FollowProcesses();
-  if (new_mappings_) new_mappings_ = !Expect(kernel_->AnnounceMappings());
+  AnnounceMappings();
   Expect(kernel_->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
 

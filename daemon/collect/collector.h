@@ -89,8 +89,11 @@ class Collector final : public CollectorControl {
   void ReadHeap();
   // Takes the counters of one sort over into `delta`.
   void AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters, ProfileDelta& delta);
-  // Follows processes that come and go with probes in their allocators.
+  // Follows processes that come and go with probes in their allocators. Sets new_mappings_ when the
+  // kernel has to be asked who maps one.
   void FollowProcesses();
+  // Does what new_mappings_ asks for.
+  void AnnounceMappings();
   // Counts and logs a step of a drain that failed. True when it did not.
   bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
@@ -99,7 +102,7 @@ class Collector final : public CollectorControl {
   std::vector<TargetActivity> Activity(const std::vector<Sample>& samples) const;
   // Once a second: lets the governor see what it cost, and does what it says.
   void Govern(const Baseline& now);
-  // Brings the tick and the per-switch layer to what the governor wants of them.
+  // Brings all sources to what the governor wants of them.
   void Obey();
   GovernorState GovernorNow() const;
 
