@@ -21,7 +21,7 @@ typedef uint64_t profd_u64;
 typedef int32_t profd_s32;
 #endif
 
-#define PROFD_ABI_VERSION 3
+#define PROFD_ABI_VERSION 4
 
 /* Why a thread is not running. First match wins; docs/architecture.md has the table. */
 enum profd_reason {
@@ -162,6 +162,7 @@ enum profd_record_type {
 	PROFD_RECORD_BORN = 7,   /* struct profd_born_record */
 	PROFD_RECORD_HEAP = 8,   /* struct profd_heap_record */
 	PROFD_RECORD_WATCHED = 9, /* struct profd_watched_record */
+	PROFD_RECORD_LIVE = 10,  /* struct profd_live_record */
 };
 
 struct profd_thread_record {
@@ -287,7 +288,22 @@ enum profd_kind {
 	PROFD_KIND_WAIT = 0,  /* time not running; weights are ns */
 	PROFD_KIND_ALLOC = 1, /* memory allocated; weights are bytes */
 	PROFD_KIND_FREE = 2,  /* memory freed; weights are bytes */
-	PROFD_KIND_COUNT = 3,
+	PROFD_KIND_INUSE = 3, /* memory in use: bytes of live objects */
+	PROFD_KIND_RESIDENT = 4, /* memory resident, by who touched it first */
+	PROFD_KIND_COUNT = 5,
+};
+
+/* An object that is sampled came to life, or a page was touched first; or the object is gone. */
+struct profd_live_record {
+	profd_u32 type;
+	profd_u32 kind;       /* enum profd_kind */
+	profd_u64 process_id; /* thread id of the process's leader; 0: not known */
+	profd_u64 thread_id;
+	profd_u64 address;
+	profd_u64 stack;      /* hash; 0: the object at that address is gone */
+	profd_u64 size;       /* bytes of the object; that the page stands for */
+	profd_s32 pid;        /* in the daemon's PID namespace */
+	profd_u32 module_id;  /* that holds the allocator; 0 for pages */
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack). */
@@ -340,9 +356,9 @@ struct profd_heap_record {
 	struct profd_heap_counter counters[PROFD_HEAP_COUNTERS];
 };
 
-/* Memory of walks at probes, in the threads' own context: so many at a time on each CPU. */
-#define PROFD_HEAP_WALKS_PER_CPU 2
-#define PROFD_HEAP_MAX_WALKS 1024
+/* Memory of walks in the threads' own context: so many at a time on each CPU. */
+#define PROFD_OWN_WALKS_PER_CPU 2
+#define PROFD_MAX_OWN_WALKS 1024
 
 /* Where a probe stands. */
 enum profd_heap_place {
@@ -372,6 +388,25 @@ struct profd_heap_cost {
 	profd_u64 walks;  /* of these, with a stack */
 	profd_u64 ns;     /* of the runs without a stack; without the way into the program and out */
 	profd_u64 walk_ns; /* of those with one */
+};
+
+/* Of the pages that are touched first, those whose hash lies below a threshold are sampled: one in so
+ * many, and the same page again when it is touched again. splitmix64's finalizer, upper half.
+ */
+static inline profd_u32 profd_page_hash(profd_u64 page, profd_u64 seed)
+{
+	profd_u64 h = page + seed;
+
+	h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	h = (h ^ (h >> 27)) * 0x94d049bb133111ebULL;
+	return (profd_u32)((h ^ (h >> 31)) >> 32);
+}
+
+/* Cost of the page faults' program. Per CPU. */
+struct profd_fault_cost {
+	profd_u64 faults;  /* of threads of targets */
+	profd_u64 walks;   /* of these, with a stack */
+	profd_u64 walk_ns; /* of those: without the way into the program and out */
 };
 
 /* What a visit of the tick found. */

@@ -8,9 +8,8 @@
 #include "abi.h"
 #include "aggregate.bpf.h"
 #include "loss.bpf.h"
-#include "stacks.bpf.h"
+#include "own_walk.bpf.h"
 #include "target.bpf.h"
-#include "unwind.bpf.h"
 
 /* What is known of a thread that had an event. Made at the first one. */
 struct heap_thread {
@@ -31,23 +30,12 @@ struct counter_table heap_even SEC(".maps");
 struct counter_table heap_odd SEC(".maps");
 
 /* The epoch that is counted in. After a change the daemon waits until no walk is under way that
- * began before it: heap_walking says which are.
+ * began before it. Whoever counts holds the memory of one.
  */
 profd_u32 heap_epoch;
 
-/* Which memory of a walk is in use. Whoever counts holds one. */
-profd_u32 heap_walking[PROFD_HEAP_MAX_WALKS];
-
 /* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
 profd_u32 heap_skip_mask;
-
-/* As many as CPUs times PROFD_HEAP_WALKS_PER_CPU; sized by the daemon. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct walk);
-} heap_scratch SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -171,31 +159,6 @@ static __always_inline bool enter_event(struct profd_heap *heap, const struct he
 	return true;
 }
 
-/* Takes memory for a walk, which keeps it until drop_walk. A thread may be interrupted in its walk
- * and another one take its CPU: that is why there is more than one.
- */
-static __always_inline struct walk *take_walk(u32 *slot)
-{
-	u32 first = bpf_get_smp_processor_id() * PROFD_HEAP_WALKS_PER_CPU;
-
-	*slot = first;
-	if (first >= PROFD_HEAP_MAX_WALKS - 1)
-		return NULL;
-	if (__sync_val_compare_and_swap(&heap_walking[first & (PROFD_HEAP_MAX_WALKS - 1)], 0, 1)) {
-		*slot = first + 1;
-		if (__sync_val_compare_and_swap(
-			    &heap_walking[(first + 1) & (PROFD_HEAP_MAX_WALKS - 1)], 0, 1))
-			return NULL;
-	}
-	return bpf_map_lookup_elem(&heap_scratch, slot);
-}
-
-static __always_inline void drop_walk(u32 slot)
-{
-	barrier();
-	*(volatile u32 *)&heap_walking[slot & (PROFD_HEAP_MAX_WALKS - 1)] = 0;
-}
-
 /* Walks from the place of the probe and counts the stack. */
 static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
 					struct profd_thread *thread,
@@ -203,21 +166,11 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 					const struct heap_event *event, bool at_entry,
 					u64 weight, struct walk *walk)
 {
-	struct profd_stack_record *record = &walk->record;
-	struct walker walker = { .task = task, .walk = walk, .known = &heap_thread->known };
 	struct profd_sample_key key = { .sysno = -1 };
 
-	walk->hash = 0;
-	walk->torn = 0;
-	walk->map_busy = 0;
-	walk->frames = 0;
-	walk->frame_pointers = 0;
-	walk_own(&walker, regs->ip, regs->sp, regs->bp, at_entry);
-	finish_stack(walk, 0);
-	if (!intern_stack(record))
-		empty_stack(record, PROFD_WALK_LOST);
 	key.thread_id = thread->thread_id;
-	key.stack = record->hash;
+	key.stack = take_own_stack(walk, task, &heap_thread->known, regs->ip, regs->sp,
+				   regs->bp, at_entry);
 	key.kind = event->kind;
 	if (heap_epoch ? count_in(&heap_odd, &key, weight) : count_in(&heap_even, &key, weight))
 		return;

@@ -139,9 +139,9 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
     bpf_program__set_autoload(program, options.heap_layer);
   }
   const auto walks = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) *
-                     PROFD_HEAP_WALKS_PER_CPU;
-  bpf_map__set_max_entries(s->maps.heap_scratch,
-                           options.heap_layer ? std::min<uint32_t>(walks, PROFD_HEAP_MAX_WALKS) : 1);
+                     PROFD_OWN_WALKS_PER_CPU;
+  bpf_map__set_max_entries(s->maps.own_scratch,
+                           options.heap_layer ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS) : 1);
   if (HasMultiProbes()) {
     bpf_program__set_expected_attach_type(s->progs.on_heap_event,
                                           static_cast<bpf_attach_type>(kUprobeMulti));
@@ -398,10 +398,10 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
   const uint32_t before = skeleton_->bss->heap_epoch;
   const int idle = maps[before];
   std::atomic_ref(skeleton_->bss->heap_epoch).exchange(1 - before);
-  const uint32_t walks = bpf_map__max_entries(skeleton_->maps.heap_scratch);
+  const uint32_t walks = bpf_map__max_entries(skeleton_->maps.own_scratch);
   int naps = 0;
   for (uint32_t i = 0; i < walks; ++i) {
-    const auto& walking = *static_cast<volatile uint32_t*>(&skeleton_->bss->heap_walking[i]);
+    const auto& walking = *static_cast<volatile uint32_t*>(&skeleton_->bss->own_walking[i]);
     while (walking != 0) {
       if (++naps > kCountingNaps) return std::vector<CounterEntry>();
       const timespec nap{.tv_sec = 0, .tv_nsec = kCountingNapNs};

@@ -36,8 +36,16 @@ enum class Kind : uint8_t {
   kWait = PROFD_KIND_WAIT,    // time not running, ns
   kAlloc = PROFD_KIND_ALLOC,  // memory allocated, bytes
   kFree = PROFD_KIND_FREE,    // memory freed, bytes
+  kInuse = PROFD_KIND_INUSE,  // memory in use, bytes of live objects
+  kResident = PROFD_KIND_RESIDENT,  // memory resident, bytes, by who touched it first
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT;
+
+// Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
+// negative: what there is at an instant is the sum of all changes before it.
+inline constexpr bool IsLevel(Kind kind) {
+  return kind == Kind::kInuse || kind == Kind::kResident;
+}
 
 enum class ThreadId : uint64_t {};  // unique for the life of the daemon; 0 is never used
 enum class StackId : uint64_t {};   // 64-bit hash of a stack's frames; 0: no stack
@@ -109,6 +117,9 @@ struct Sample {
   SampleKey key;
   int64_t weight = 0;  // sum of the tick intervals in force, ns; or what events stand for, bytes
   int64_t ticks = 0;   // or events
+  // Of levels in a merged window, whose weight and events are what there is at its end: what the
+  // weight grew by in the window.
+  int64_t growth = 0;
 };
 
 // Who a thread is. Sent again when its name changes; `exited` once it is known to be gone.
@@ -163,6 +174,7 @@ struct ProfileDelta {
   bool switch_on = false;
   bool tick_on = false;
   bool heap_on = false;
+  bool faults_on = false;
   int64_t tick_interval_ns = 0;  // in force
   int64_t ticks = 0;
   int64_t ticks_missed = 0;

@@ -1,0 +1,67 @@
+/* Stacks of the thread that a program runs in, at a probe or a page fault. */
+#ifndef PROFD_BPF_OWN_WALK_BPF_H_
+#define PROFD_BPF_OWN_WALK_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+#include "loss.bpf.h"
+#include "stacks.bpf.h"
+#include "unwind.bpf.h"
+
+/* Memory of these walks: as many as CPUs times PROFD_OWN_WALKS_PER_CPU; sized by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct walk);
+} own_scratch SEC(".maps") __weak;
+
+/* Which of them is in use. */
+profd_u32 own_walking[PROFD_MAX_OWN_WALKS] __weak;
+
+/* Takes memory for a walk, which keeps it until drop_walk. A thread may be interrupted in its walk
+ * and another one take its CPU: that is why there is more than one.
+ */
+static __always_inline struct walk *take_walk(u32 *slot)
+{
+	u32 first = bpf_get_smp_processor_id() * PROFD_OWN_WALKS_PER_CPU;
+
+	*slot = first;
+	if (first >= PROFD_MAX_OWN_WALKS - 1)
+		return NULL;
+	if (__sync_val_compare_and_swap(&own_walking[first & (PROFD_MAX_OWN_WALKS - 1)], 0, 1)) {
+		*slot = first + 1;
+		if (__sync_val_compare_and_swap(
+			    &own_walking[(first + 1) & (PROFD_MAX_OWN_WALKS - 1)], 0, 1))
+			return NULL;
+	}
+	return bpf_map_lookup_elem(&own_scratch, slot);
+}
+
+static __always_inline void drop_walk(u32 slot)
+{
+	barrier();
+	*(volatile u32 *)&own_walking[slot & (PROFD_MAX_OWN_WALKS - 1)] = 0;
+}
+
+/* Walks from these registers and hands the stack over; its hash. `known` may be NULL. */
+static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct *task,
+					  struct known_mappings *known, u64 pc, u64 sp, u64 fp,
+					  bool at_entry)
+{
+	struct walker walker = { .task = task, .walk = walk, .known = known };
+
+	walk->hash = 0;
+	walk->torn = 0;
+	walk->map_busy = 0;
+	walk->frames = 0;
+	walk->frame_pointers = 0;
+	walk_own(&walker, pc, sp, fp, at_entry);
+	finish_stack(walk, 0);
+	if (!intern_stack(&walk->record))
+		empty_stack(&walk->record, PROFD_WALK_LOST);
+	return walk->record.hash;
+}
+
+#endif /* PROFD_BPF_OWN_WALK_BPF_H_ */
