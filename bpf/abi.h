@@ -82,7 +82,8 @@ enum profd_loss {
 	PROFD_LOSS_HEAP_FULL_BYTES = 12, /* and its weight, bytes */
 	PROFD_LOSS_HEAP_BUSY = 13,     /* heap event without a stack: no memory free for the walk */
 	PROFD_LOSS_HEAP_STORAGE = 14,  /* heap event of a thread whose totals found no place */
-	PROFD_LOSS_COUNT = 15,
+	PROFD_LOSS_FAULT_BUSY = 15,    /* page of the sample without a record: no memory for the walk */
+	PROFD_LOSS_COUNT = 16,
 };
 
 #define PROFD_MAX_KERNEL_FRAMES 64
@@ -335,7 +336,8 @@ struct profd_heap_counter {
 	profd_u64 unseen;  /* bytes of events that nobody saw: what lies between two that were */
 	profd_u32 events;  /* seen */
 	profd_u32 gaps;
-	profd_u32 kind;    /* enum profd_kind */
+	profd_u16 kind;    /* enum profd_kind */
+	profd_u16 round;   /* of probes, at the last event: between two rounds none stood */
 	profd_u32 module_id; /* that holds the allocator */
 };
 /* Two of an allocator; a process may hold two allocators. */
@@ -402,11 +404,19 @@ static inline profd_u32 profd_page_hash(profd_u64 page, profd_u64 seed)
 	return (profd_u32)((h ^ (h >> 31)) >> 32);
 }
 
+/* For one page in so many. */
+static inline profd_u32 profd_page_threshold(profd_u32 one_in)
+{
+	return one_in > 1 ? (profd_u32)(0x100000000ULL / one_in) : 0xffffffff;
+}
+
 /* Cost of the page faults' program. Per CPU. */
 struct profd_fault_cost {
-	profd_u64 faults;  /* of threads of targets */
-	profd_u64 walks;   /* of these, with a stack */
-	profd_u64 walk_ns; /* of those: without the way into the program and out */
+	profd_u64 faults;   /* of threads of targets */
+	profd_u64 timed;    /* runs without a stack whose time was taken, at random */
+	profd_u64 timed_ns; /* without the way into the program and out */
+	profd_u64 walks;    /* runs with a stack; all are timed */
+	profd_u64 walk_ns;
 };
 
 /* What a visit of the tick found. */

@@ -14,7 +14,6 @@
 /* What is known of a thread that had an event. Made at the first one. */
 struct heap_thread {
 	struct profd_heap heap;
-	struct known_mappings known;
 	u64 words[PROFD_PT_REGS_WORDS]; /* registers at a probe; too many for the stack */
 };
 
@@ -33,6 +32,9 @@ struct counter_table heap_odd SEC(".maps");
  * began before it. Whoever counts holds the memory of one.
  */
 profd_u32 heap_epoch;
+
+/* Counted up before probes are put back after a time without any. */
+profd_u16 heap_round;
 
 /* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
 profd_u32 heap_skip_mask;
@@ -142,6 +144,7 @@ static __always_inline bool enter_event(struct profd_heap *heap, const struct he
 		counter->total = event->before;
 		counter->kind = event->kind;
 		counter->module_id = event->module_id;
+		counter->round = heap_round;
 		counter->current = event->address;
 		barrier();
 		counter->address = event->address;
@@ -149,10 +152,14 @@ static __always_inline bool enter_event(struct profd_heap *heap, const struct he
 	if (event->current)
 		counter->current = event->current;
 	missing = event->before - counter->total;
-	if (missing != 0)
-		counter->gaps++;
-	if (missing > 0)
-		counter->unseen += missing;
+	/* While there were no probes nothing was to be seen. */
+	if (counter->round == heap_round) {
+		if (missing != 0)
+			counter->gaps++;
+		if (missing > 0)
+			counter->unseen += missing;
+	}
+	counter->round = heap_round;
 	counter->events++;
 	counter->seen += event->total - event->before;
 	counter->total = event->total;
@@ -162,15 +169,13 @@ static __always_inline bool enter_event(struct profd_heap *heap, const struct he
 /* Walks from the place of the probe and counts the stack. */
 static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
 					struct profd_thread *thread,
-					struct heap_thread *heap_thread,
 					const struct heap_event *event, bool at_entry,
 					u64 weight, struct walk *walk)
 {
 	struct profd_sample_key key = { .sysno = -1 };
 
 	key.thread_id = thread->thread_id;
-	key.stack = take_own_stack(walk, task, &heap_thread->known, regs->ip, regs->sp,
-				   regs->bp, at_entry);
+	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, at_entry);
 	key.kind = event->kind;
 	if (heap_epoch ? count_in(&heap_odd, &key, weight) : count_in(&heap_even, &key, weight))
 		return;
@@ -213,7 +218,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
 		return false;
 	}
-	count_event(regs, task, thread, heap_thread, &event, at_entry, weight * (mask + 1ULL), walk);
+	count_event(regs, task, thread, &event, at_entry, weight * (mask + 1ULL), walk);
 	drop_walk(slot);
 	return true;
 }
@@ -271,9 +276,10 @@ static __always_inline void read_own(struct profd_heap_counter *counter)
 static __always_inline void read_outside(struct task_struct *task,
 					 struct profd_heap_counter *counter)
 {
+	struct memory_mapping mapping = {};
 	u64 total;
 
-	if (counter->address && is_readable(task, counter->current, NULL) &&
+	if (counter->address && is_readable(task, counter->current, NULL, &mapping) &&
 	    !bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, task, 0))
 		counter->total = total;
 }

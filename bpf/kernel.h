@@ -153,6 +153,8 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 	struct mm_struct *mm;
+	u64 start_time;
+	u64 self_exec_id;
 	struct uprobe_task *utask;
 	struct task_io_accounting ioac;
 	struct bpf_local_storage *bpf_storage;
@@ -177,6 +179,18 @@ struct bpf_iter__task_vma {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 	struct vm_area_struct *vma;
+};
+
+struct seqcount {
+	unsigned int sequence;
+};
+
+/* Counts the changes of its mappings: since 6.4, and as a seqcount since 6.13. */
+struct mm_struct___count {
+	int mm_lock_seq;
+};
+struct mm_struct___seqcount {
+	struct seqcount mm_lock_seq;
 };
 
 #pragma clang attribute pop

@@ -108,26 +108,6 @@ static __always_inline struct profd_module *module_of(struct task_struct *task,
 	return bpf_map_lookup_elem(&modules, &mapping->key);
 }
 
-/* Where frames of a thread lay before: for when its memory map is locked, and only then. What it says
- * of code that was unmapped since is wrong until the lock is free again.
- */
-#define KNOWN_MAPPINGS 8
-struct known_mapping {
-	u64 start;
-	u64 end;
-	u64 file_offset; /* bytes, of start */
-	u32 module_id;
-	u32 rows;
-	u32 state; /* enum profd_module_state */
-	u32 pad;
-};
-struct known_mappings {
-	u64 mm; /* address space that all of it is about */
-	u32 next; /* the one to be replaced */
-	u32 pad;
-	struct known_mapping entries[KNOWN_MAPPINGS];
-};
-
 /* A search in a rule table; lives on the stack. */
 struct rule_search {
 	void *table;

@@ -45,12 +45,11 @@ static __always_inline void drop_walk(u32 slot)
 	*(volatile u32 *)&own_walking[slot & (PROFD_MAX_OWN_WALKS - 1)] = 0;
 }
 
-/* Walks from these registers and hands the stack over; its hash. `known` may be NULL. */
-static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct *task,
-					  struct known_mappings *known, u64 pc, u64 sp, u64 fp,
-					  bool at_entry)
+/* Walks from these registers and hands the stack over; its hash. */
+static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct *task, u64 pc,
+					  u64 sp, u64 fp, bool at_entry)
 {
-	struct walker walker = { .task = task, .walk = walk, .known = known };
+	struct walker walker = { .task = task, .walk = walk };
 
 	walk->hash = 0;
 	walk->torn = 0;

@@ -61,25 +61,6 @@ static long hash_kernel_frame(u32 index, struct walk **walk)
 	return 0;
 }
 
-/* Bytes of the longest instruction, and the one after it. */
-#define MAX_INSTRUCTION 16
-
-/* Where a thread is. The instruction under a probe is carried out elsewhere, in a page that no file has:
- * a thread that waits there is where the probe stands.
- */
-static __always_inline u64 user_pc(struct task_struct *task, struct pt_regs *regs)
-{
-	struct uprobe_task *probed;
-
-	if (!bpf_core_field_exists(struct task_struct, utask))
-		return regs->ip;
-	probed = BPF_CORE_READ(task, utask);
-	if (!probed || !BPF_CORE_READ(probed, active_uprobe) ||
-	    regs->ip - BPF_CORE_READ(probed, xol_vaddr) >= MAX_INSTRUCTION)
-		return regs->ip;
-	return BPF_CORE_READ(probed, vaddr);
-}
-
 /* Walks both stacks of a thread into walk->record. False when it ran meanwhile. */
 static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs *regs,
 					struct walk *walk, struct profd_tick_stats *stats)

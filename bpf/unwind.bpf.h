@@ -20,12 +20,30 @@ enum walk_from {
 
 #define STACK_PAGE 4096
 #define RULE_CACHE 512
+#define MAPPING_CACHE 256
+#define MAPPING_REGION_BITS 16 /* an entry for each 64 KiB: a large library has several */
 #define MAX_FRAME_POINTER_STEP (1 << 20)
 
 /* Registers in an x86-64 signal frame, from the stack pointer at the handler's return. */
 #define SIGNAL_RBP 0x78
 #define SIGNAL_RSP 0xa0
 #define SIGNAL_RIP 0xa8
+
+/* What is known of a part of an address space, for as long as its mappings have not changed. */
+enum cached_kind {
+	CACHED_CODE = 1,
+	CACHED_MEMORY = 2, /* anonymous memory: reading it keeps nobody waiting */
+};
+struct cached_mapping {
+	u64 space; /* walk.space */
+	u64 start, end, file_offset;
+	u32 changes; /* of the address space, when it was looked up */
+	u32 module_id;
+	u32 rows;
+	u8 state;
+	u8 kind;
+	u8 pad[2];
+};
 
 /* Memory of one walk, in a map value of whoever runs it: what the verifier need not track. */
 struct walk {
@@ -34,6 +52,7 @@ struct walk {
 	u64 switches;    /* of the thread when the walk began: it must not run meanwhile */
 	u64 window_start; /* address of window[0] */
 	u64 window_size;  /* bytes valid */
+	u64 space;      /* tells address spaces apart */
 	u64 bottom;     /* stack pointer at the start: nothing below is read */
 	u64 map_start, map_end, map_offset; /* mapping of the last frame */
 	u32 map_module, map_state, map_rows;
@@ -50,13 +69,13 @@ struct walk {
 		u64 frame;
 		u64 rule;
 	} rules[RULE_CACHE];
+	struct cached_mapping mappings[MAPPING_CACHE];
 };
 
 /* Whose stack, and the memory; lives on the stack. */
 struct walker {
 	struct task_struct *task;
 	struct walk *walk;
-	struct known_mappings *known; /* WALK_OWN only */
 };
 
 static __always_inline u64 mix(u64 hash, u64 value)
@@ -99,23 +118,105 @@ static __always_inline bool still_waits(struct walker *walker)
 	return !walker->task->on_cpu && switches_of(walker->task) == walker->walk->switches;
 }
 
-static long on_anonymous_vma(struct task_struct *task, struct vm_area_struct *vma, u64 *usable)
+#define NO_COUNT 0xffffffffU
+
+/* How often the mappings of a thread's process have changed; NO_COUNT while they are being changed, and
+ * where the kernel does not count.
+ */
+static __always_inline u32 changes_of(struct task_struct *task)
 {
-	*usable = !vma->vm_file && !(vma->vm_flags & VM_UFFD_MISSING);
+	struct mm_struct *mm = task->mm;
+	u32 changes = NO_COUNT;
+
+	if (bpf_core_field_exists(struct mm_struct___seqcount, mm_lock_seq)) {
+		changes = ((volatile struct mm_struct___seqcount *)mm)->mm_lock_seq.sequence;
+		if (changes & 1)
+			changes = NO_COUNT;
+	} else if (bpf_core_field_exists(struct mm_struct___count, mm_lock_seq)) {
+		changes = ((volatile struct mm_struct___count *)mm)->mm_lock_seq;
+	}
+	return changes;
+}
+
+/* Tells an address space in use by one program from others: its memory may be that of a later one. */
+static __always_inline void name_space(struct walk *walk, struct task_struct *task)
+{
+	volatile u64 *space = &walk->space;
+
+	/* By way of memory: the verifier lets nobody calculate with a pointer. */
+	*space = (u64)task->mm;
+	*space = mix(mix(*space, task->group_leader->start_time), task->self_exec_id) | 1;
+}
+
+static __always_inline struct cached_mapping *cached_mapping(struct walk *walk, u64 address)
+{
+	u32 slot = (u32)(mix(walk->space, address >> MAPPING_REGION_BITS) >> 32);
+
+	barrier_var(slot); /* the mask comes last, where the verifier sees it */
+	return &walk->mappings[slot & (MAPPING_CACHE - 1)];
+}
+
+static __always_inline bool is_cached(struct walk *walk, struct cached_mapping *entry, u8 kind,
+				      u64 address)
+{
+	return entry->space == walk->space && entry->kind == kind && address >= entry->start &&
+	       address < entry->end;
+}
+
+/* It is known to be true. */
+static __always_inline bool is_current(struct cached_mapping *entry, u32 changes)
+{
+	return changes != NO_COUNT && entry->changes == changes;
+}
+
+struct memory_mapping {
+	u64 usable;
+	u64 start;
+	u64 end;
+};
+
+static long on_anonymous_vma(struct task_struct *task, struct vm_area_struct *vma,
+			     struct memory_mapping *mapping)
+{
+	mapping->usable = !vma->vm_file && !(vma->vm_flags & VM_UFFD_MISSING);
+	mapping->start = vma->vm_start;
+	mapping->end = vma->vm_end;
 	return 0;
 }
 
 /* Memory whose pages come from a file or from another process could keep the reader waiting for
  * ever. Stacks and heaps are anonymous. `busy`, if any, says that the map was locked.
  */
-static __always_inline bool is_readable(struct task_struct *task, u64 address, u8 *busy)
+static __always_inline bool is_readable(struct task_struct *task, u64 address, u8 *busy,
+					struct memory_mapping *mapping)
 {
-	u64 usable = 0;
-	long error = bpf_find_vma(task, address, on_anonymous_vma, &usable, 0);
+	long error = bpf_find_vma(task, address, on_anonymous_vma, mapping, 0);
 
 	if (busy && error == -16 /* EBUSY */)
 		*busy = 1;
-	return !error && usable;
+	return !error && mapping->usable;
+}
+
+/* The same, with a memory. */
+static __always_inline bool is_readable_memory(struct walker *walker, u64 address)
+{
+	struct walk *walk = walker->walk;
+	struct cached_mapping *entry = cached_mapping(walk, address);
+	u32 changes = changes_of(walker->task);
+	struct memory_mapping mapping = {};
+
+	if (is_current(entry, changes) && is_cached(walk, entry, CACHED_MEMORY, address))
+		return true;
+	if (!is_readable(walker->task, address, &walk->map_busy, &mapping))
+		return false;
+	if (changes_of(walker->task) != changes)
+		return true;
+	entry->space = walk->space;
+	entry->start = mapping.start;
+	entry->end = mapping.end;
+	entry->changes = changes;
+	entry->kind = CACHED_MEMORY;
+	return true;
 }
 
 /* Reads the stack from `start` to the end of its page: a page is there or not. */
@@ -126,7 +227,7 @@ static __always_inline bool fill_window(struct walker *walker, u64 start)
 
 	barrier_var(size);
 	walk->window_size = 0;
-	if (size > STACK_PAGE || !is_readable(walker->task, start, &walk->map_busy) ||
+	if (size > STACK_PAGE || !is_readable_memory(walker, start) ||
 	    bpf_copy_from_user_task(walk->window, size, (void *)start, walker->task, 0))
 		return false;
 	walk->window_start = start;
@@ -165,83 +266,60 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
-static __always_inline u64 address_space(struct task_struct *task)
+/* Goes on with what is known from before. */
+static __always_inline void use_mapping(struct walk *walk, struct cached_mapping *entry)
 {
-	return (u64)task->mm;
+	walk->map_start = entry->start;
+	walk->map_end = entry->end;
+	walk->map_offset = entry->file_offset;
+	walk->map_module = entry->module_id;
+	walk->map_state = entry->state;
+	walk->map_rows = entry->rows;
 }
 
-/* Looks an address up in what is known from before: the memory map is locked. */
-static __always_inline bool recall_mapping(struct walker *walker, u64 address)
+/* Keeps the mapping that was just found for other walks, unless the mappings have changed since. */
+static __always_inline void cache_mapping(struct walker *walker, struct cached_mapping *entry,
+					  u32 changes)
 {
-	struct known_mappings *known = walker->known;
 	struct walk *walk = walker->walk;
 
-	if (!known || known->mm != address_space(walker->task))
-		return false;
-#pragma unroll
-	for (int i = 0; i < KNOWN_MAPPINGS; i++) {
-		struct known_mapping *mapping = &known->entries[i];
-
-		if (address < mapping->start || address >= mapping->end)
-			continue;
-		walk->map_start = mapping->start;
-		walk->map_end = mapping->end;
-		walk->map_offset = mapping->file_offset;
-		walk->map_module = mapping->module_id;
-		walk->map_state = mapping->state;
-		walk->map_rows = mapping->rows;
-		return true;
-	}
-	return false;
-}
-
-/* Keeps the mapping that was just found, unless it is kept. */
-static __always_inline void remember_mapping(struct walker *walker)
-{
-	struct known_mappings *known = walker->known;
-	struct walk *walk = walker->walk;
-	struct known_mapping *mapping;
-	u32 next;
-
-	if (!known || walk->map_state == PROFD_MODULE_PENDING)
+	if (walk->map_state == PROFD_MODULE_PENDING || changes_of(walker->task) != changes)
 		return;
-	if (known->mm != address_space(walker->task)) {
-		__builtin_memset(known, 0, sizeof(*known));
-		known->mm = address_space(walker->task);
-	}
-#pragma unroll
-	for (int i = 0; i < KNOWN_MAPPINGS; i++) {
-		if (known->entries[i].start == walk->map_start &&
-		    known->entries[i].end == walk->map_end &&
-		    known->entries[i].module_id == walk->map_module)
-			return;
-	}
-	next = known->next;
-	barrier_var(next);
-	next &= KNOWN_MAPPINGS - 1;
-	known->next = next + 1;
-	mapping = &known->entries[next];
-	mapping->start = walk->map_start;
-	mapping->end = walk->map_end;
-	mapping->file_offset = walk->map_offset;
-	mapping->module_id = walk->map_module;
-	mapping->state = walk->map_state;
-	mapping->rows = walk->map_rows;
+	entry->space = walk->space;
+	entry->start = walk->map_start;
+	entry->end = walk->map_end;
+	entry->file_offset = walk->map_offset;
+	entry->changes = changes;
+	entry->module_id = walk->map_module;
+	entry->rows = walk->map_rows;
+	entry->state = walk->map_state;
+	entry->kind = CACHED_CODE;
 }
 
 /* Finds the mapping of an address. False ends the walk, with a result. */
 static __always_inline bool locate(struct walker *walker, u64 address)
 {
 	struct walk *walk = walker->walk;
+	struct cached_mapping *entry = cached_mapping(walk, address);
+	u32 changes = changes_of(walker->task);
 	struct mapping mapping = {};
 	struct profd_module *module;
 	long error;
 
 	if (address >= walk->map_start && address < walk->map_end)
 		return true;
-	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
-	if (error == -16 /* EBUSY */ && recall_mapping(walker, address))
+	if (is_current(entry, changes) && is_cached(walk, entry, CACHED_CODE, address)) {
+		use_mapping(walk, entry);
 		return true;
+	}
+	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	/* Not to be had now. What is cached may be older than the last change; it is right unless code was
+	 * unmapped, and other code is there now.
+	 */
+	if (error == -16 /* EBUSY */ && is_cached(walk, entry, CACHED_CODE, address)) {
+		use_mapping(walk, entry);
+		return true;
+	}
 	if (error) {
 		walk->result = error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY
 							   : PROFD_WALK_NOT_MAPPED;
@@ -261,7 +339,7 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 			walk->map_rows = module->rows;
 		}
 	}
-	remember_mapping(walker);
+	cache_mapping(walker, entry, changes);
 	return true;
 }
 
@@ -432,8 +510,30 @@ static long walk_frame_outside(u32 index, void *walker)
 	return walk_frame(walker, WALK_OUTSIDE);
 }
 
-static __always_inline void begin_walk(struct walk *walk, u64 pc, u64 sp, u64 fp)
+/* Bytes of the longest instruction, and the one after it. */
+#define MAX_INSTRUCTION 16
+
+/* Where a thread is. The instruction under a probe is carried out elsewhere, in a page that no file has:
+ * a thread that waits there is where the probe stands.
+ */
+static __always_inline u64 user_pc(struct task_struct *task, struct pt_regs *regs)
 {
+	struct uprobe_task *probed;
+
+	if (!bpf_core_field_exists(struct task_struct, utask))
+		return regs->ip;
+	probed = BPF_CORE_READ(task, utask);
+	if (!probed || !BPF_CORE_READ(probed, active_uprobe) ||
+	    regs->ip - BPF_CORE_READ(probed, xol_vaddr) >= MAX_INSTRUCTION)
+		return regs->ip;
+	return BPF_CORE_READ(probed, vaddr);
+}
+
+static __always_inline void begin_walk(struct walker *walker, u64 pc, u64 sp, u64 fp)
+{
+	struct walk *walk = walker->walk;
+
+	name_space(walk, walker->task);
 	walk->pc = pc;
 	walk->sp = sp;
 	walk->fp = fp;
@@ -451,7 +551,7 @@ static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 
 {
 	struct walk *walk = walker->walk;
 
-	begin_walk(walk, pc, sp, fp);
+	begin_walk(walker, pc, sp, fp);
 	if (at_entry) {
 		if (!name_frame(walker))
 			return;
@@ -472,7 +572,7 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 {
 	struct walk *walk = walker->walk;
 
-	begin_walk(walk, pc, sp, fp);
+	begin_walk(walker, pc, sp, fp);
 	/* The stack's page first: a thread that runs after it was read does no harm, unless the walk
 	 * needs more than it.
 	 */

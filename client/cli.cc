@@ -35,6 +35,7 @@ constexpr char kExamples[] =
     "  profctl fetch --from 2026-01-31T13:05:00Z --to 2026-01-31T13:06:00Z\n"
     "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
     "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
+    "  profctl fetch --kind rss               who touched the memory that is resident now\n"
     "  profctl fetch -o wait.json             everything, for a program\n"
     "  profctl status                         is it running, what is missing, what does it cost\n"
     "\n"

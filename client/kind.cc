@@ -8,13 +8,19 @@
 namespace profctl {
 namespace {
 
-constexpr std::array<KindInfo, 3> kKinds = {{
+constexpr std::array<KindInfo, 5> kKinds = {{
     {profd::v1::PROFILE_KIND_OFFCPU, "offcpu", Unit::kNanoseconds, "Off-CPU time", "not running",
      "waits", "time not running, by what was waited for"},
     {profd::v1::PROFILE_KIND_ALLOC, "alloc", Unit::kBytes, "Memory allocated", "allocated",
      "allocations", "memory allocated in the window, bytes"},
     {profd::v1::PROFILE_KIND_FREE, "free", Unit::kBytes, "Memory freed", "freed", "frees",
      "memory freed in the window, bytes, by the stack that freed it"},
+    {profd::v1::PROFILE_KIND_INUSE, "inuse", Unit::kBytes, "Memory in use", "in use",
+     "live objects", "memory in use at the end of the window, by the stack that allocated it",
+     true},
+    {profd::v1::PROFILE_KIND_RESIDENT, "rss", Unit::kBytes, "Resident memory", "resident",
+     "page faults", "memory resident at the end of the window, by the stack that touched it first",
+     true},
 }};
 
 }  // namespace
@@ -44,6 +50,12 @@ std::string FormatValue(int64_t value, Unit unit) {
       return FormatBytes(static_cast<uint64_t>(std::max<int64_t>(value, 0)));
   }
   return "";
+}
+
+std::string FormatGrowth(int64_t bytes) {
+  const uint64_t size = bytes < 0 ? uint64_t{0} - static_cast<uint64_t>(bytes)
+                                  : static_cast<uint64_t>(bytes);
+  return (bytes < 0 ? "-" : "+") + FormatBytes(size);
 }
 
 }  // namespace profctl

@@ -24,6 +24,7 @@ struct KindInfo {
   std::string_view done;     // "allocated"
   std::string_view events;   // "allocations"
   std::string_view meaning;  // a few words for help
+  bool level = false;        // of an instant, the end of the window; not what happened in it
 };
 
 // Every kind there is, in the order of the protocol.
@@ -36,6 +37,8 @@ std::optional<ProfileKind> ParseKind(std::string_view name);
 std::string_view UnitName(Unit unit);
 // "1.23 s" or "12.3 MiB". Bytes are never negative.
 std::string FormatValue(int64_t value, Unit unit);
+// "+12.3 MiB", "-4.00 KiB".
+std::string FormatGrowth(int64_t bytes);
 
 }  // namespace profctl
 

@@ -92,7 +92,7 @@ absl::Status ProfileBuilder::AddHeader(const profd::v1::Header& header) {
                                : header.kind();
   if (kind != asked_.kind) {
     if (asked_.unit != Unit::kBytes) return Damaged("it is not of the kind that was asked for");
-    return absl::UnimplementedError("this profd does not know profiles of allocations; update it");
+    return absl::UnimplementedError("this profd does not know profiles of that kind; update it");
   }
   profile_.header = header;
   profile_.unit = asked_.unit;
@@ -173,11 +173,13 @@ absl::Status ProfileBuilder::AddSamples(const profd::v1::SampleBatch& batch) {
         sample.error = sent.error_bytes();
         sample.weight = sent.weight_bytes();
         sample.count = sent.events();
+        sample.growth = sent.growth_bytes();
         break;
     }
     RETURN_IF_ERROR(Count(kValue, sample.value));
     RETURN_IF_ERROR(Count(kError, sample.error));
     RETURN_IF_ERROR(Count(kWeight, sample.weight));
+    RETURN_IF_ERROR(Count(kGrowth, sample.growth));
     sample.value = std::max<int64_t>(sample.value, 0);
     sample.error = std::max<int64_t>(sample.error, 0);
     profile_.samples.push_back(sample);
@@ -254,6 +256,12 @@ bool HasSamples(const Profile& profile) {
   if (profile.unit == Unit::kNanoseconds) return profile.trailer.samples() > 0;
   return std::any_of(profile.samples.begin(), profile.samples.end(),
                      [](const Sample& sample) { return sample.count > 0; });
+}
+
+int64_t SumGrowth(const Profile& profile) {
+  int64_t sum = 0;
+  for (const Sample& sample : profile.samples) sum += sample.growth;
+  return sum;
 }
 
 void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum) {

@@ -38,7 +38,8 @@ struct Sample {
   int64_t value = 0;   // never negative
   int64_t error = 0;   // standard error of value, never negative
   int64_t weight = 0;  // raw
-  uint64_t count = 0;  // ticks, or events of the allocator
+  uint64_t count = 0;  // ticks, events of the allocator, or sampled objects and pages
+  int64_t growth = 0;  // of levels: in the window
 };
 
 struct Profile {
@@ -84,6 +85,7 @@ class ProfileBuilder {
     kValue,
     kError,
     kWeight,
+    kGrowth,
     kColumns
   };
   absl::Status Count(Column column, int64_t amount);
@@ -124,6 +126,9 @@ bool HasSamples(const Profile& profile);
 
 // Adds the totals of one thread, as a ProfileBuilder leaves them, to those of others.
 void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum);
+
+// What the samples of a profile of levels grew by in the window.
+int64_t SumGrowth(const Profile& profile);
 
 // What the threads of the profile allocated or freed together; none where nothing is known of any.
 std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile);

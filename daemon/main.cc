@@ -65,6 +65,7 @@ int Main(int argc, char** argv) {
   collecting.per_switch = options.per_switch;
   collecting.tick = options.tick;
   collecting.heap = options.heap;
+  collecting.faults = options.faults;
   collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
   collecting.missing = MissingFeatures();
 

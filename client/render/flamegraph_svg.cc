@@ -320,6 +320,12 @@ void AppendText(std::string_view css_class, double x, double y, std::string_view
 
 // What the picture says when there is nothing to draw.
 std::vector<std::string> EmptyMessage(const View& view) {
+  if (DescribeKind(view.profile->header.kind()).level) {
+    return {absl::StrCat("Nothing is known to be ",
+                         std::string(DescribeKind(view.profile->header.kind()).done),
+                         " at the end of this window."),
+            "'profctl status' says what is watched, and what is missing."};
+  }
   if (view.profile->unit == Unit::kBytes) {
     return {absl::StrCat("Nothing is known to have been ",
                          std::string(DescribeKind(view.profile->header.kind()).done),

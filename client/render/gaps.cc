@@ -62,6 +62,13 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
     return {absl::StrCat(events, " were not watched in this window: 'profctl status' says why")};
   }
   std::vector<std::string> gaps;
+  if (kind.level) {
+    if (window.HasGap(header.heap_ns())) {
+      gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
+                                  ": what came in that time is missing"));
+    }
+    return gaps;
+  }
   if (window.HasGap(header.heap_ns())) {
     gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
                                 ": what was ", done, " in that time is not known"));

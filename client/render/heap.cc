@@ -49,6 +49,10 @@ std::string FormatByteRate(int64_t bytes, int64_t duration_ns) {
 std::string DescribeBytes(const Profile& profile, int64_t bytes) {
   const int64_t watched_ns = WatchedNs(profile);
   std::string text = FormatValue(bytes, Unit::kBytes);
+  if (DescribeKind(profile.header.kind()).level) {
+    return absl::StrCat(text, " at the end of the window, ", FormatGrowth(SumGrowth(profile)),
+                        " in ", FormatDuration(WindowNs(profile)));
+  }
   if (watched_ns <= 0) return text;
   return absl::StrCat(text, " in ", FormatDuration(watched_ns), ", ",
                       FormatByteRate(bytes, watched_ns));

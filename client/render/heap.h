@@ -26,7 +26,8 @@ std::string DescribeUnseen(const profd::v1::HeapTotal& heap);
 // "12.3 MiB/s"; "-" without a duration.
 std::string FormatByteRate(int64_t bytes, int64_t duration_ns);
 
-// "1.24 GiB in 60.0 s, 21.2 MiB/s": `bytes` by the part of the window that was watched.
+// "1.24 GiB in 60.0 s, 21.2 MiB/s": `bytes` by the part of the window that was watched; of levels
+// "1.24 GiB at the end of the window, +12.3 MiB in 60.0 s".
 std::string DescribeBytes(const Profile& profile, int64_t bytes);
 
 // Part of the window in which allocations were watched, ns.

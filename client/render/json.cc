@@ -33,6 +33,7 @@ std::string_view KindName(profd::v1::FrameKind kind) {
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
 ordered_json LayersJson(const profd::v1::Header& header, Unit unit) {
+  if (header.kind() == profd::v1::PROFILE_KIND_RESIDENT) return {{"faults_ns", header.heap_ns()}};
   if (unit == Unit::kBytes) return {{"heap_ns", header.heap_ns()}};
   return {{"books_ns", header.books_ns()},
           {"switch_ns", header.switch_ns()},
@@ -103,7 +104,7 @@ ordered_json FrameJson(const profd::v1::Frame& frame) {
           {"kind", KindName(frame.kind())}};
 }
 
-ordered_json MemorySampleJson(const Sample& sample) {
+ordered_json MemorySampleJson(const Sample& sample, bool level) {
   ordered_json json = {{"thread", sample.thread},
                        {"stack", nullptr},
                        {"bytes", sample.value},
@@ -111,6 +112,7 @@ ordered_json MemorySampleJson(const Sample& sample) {
                        {"weight_bytes", sample.weight},
                        {"events", sample.count}};
   if (sample.stack != kUnsampled) json["stack"] = sample.stack;
+  if (level) json["growth_bytes"] = sample.growth;
   return json;
 }
 
@@ -130,8 +132,13 @@ ordered_json WaitSampleJson(const Sample& sample, std::string_view idle) {
   return json;
 }
 
-ordered_json TrailerJson(const profd::v1::Trailer& trailer, Unit unit) {
-  if (unit == Unit::kBytes) {
+ordered_json TrailerJson(const profd::v1::Trailer& trailer, const KindInfo& kind) {
+  if (kind.level) {
+    return {{"complete_share", trailer.complete_share()},
+            {"losses", ToJson(trailer.losses())},
+            {"cost", ToJson(trailer.cost())}};
+  }
+  if (kind.unit == Unit::kBytes) {
     return {{"heap", ToJson(trailer.heap())},
             {"complete_share", trailer.complete_share()},
             {"losses", ToJson(trailer.losses())},
@@ -169,11 +176,12 @@ std::string RenderJson(const Profile& profile) {
   }
   ordered_json& samples = json["samples"] = ordered_json::array();
   const IdleRule rule(profile);
+  const KindInfo& kind = DescribeKind(profile.header.kind());
   for (const Sample& sample : profile.samples) {
-    samples.push_back(profile.unit == Unit::kBytes ? MemorySampleJson(sample)
+    samples.push_back(profile.unit == Unit::kBytes ? MemorySampleJson(sample, kind.level)
                                                    : WaitSampleJson(sample, rule.Group(sample)));
   }
-  json["trailer"] = TrailerJson(profile.trailer, profile.unit);
+  json["trailer"] = TrailerJson(profile.trailer, kind);
   return DumpJson(json);
 }
 

@@ -33,6 +33,10 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["heap_in_path_ns"] = cost.heap_in_path_ns();
     json["heap_events"] = cost.heap_events();
   }
+  if (cost.faults() > 0) {
+    json["fault_in_path_ns"] = cost.fault_in_path_ns();
+    json["faults"] = cost.faults();
+  }
   return json;
 }
 

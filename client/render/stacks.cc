@@ -129,11 +129,13 @@ std::string Asker(const Profile& profile, const std::vector<int>& ranks, const S
 // An estimate with its error, summed over samples that do not depend on each other.
 struct Estimate {
   int64_t value = 0;
+  int64_t growth = 0;
   double variance = 0;
 
   void Add(const Sample& sample) {
     const auto error = static_cast<double>(sample.error);
     value += sample.value;
+    growth += sample.growth;
     variance += error * error;
   }
   // "41.4% ± 0.4%".
@@ -162,7 +164,9 @@ std::string StacksHeading(const View& view) {
 }
 
 std::string WhyNoStacks(const View& view) {
-  if (view.profile->unit == Unit::kBytes) return "no event of an allocator was in this window";
+  const KindInfo& kind = DescribeKind(view.profile->header.kind());
+  if (kind.level) return absl::StrCat("nothing is known to be ", std::string(kind.done));
+  if (kind.unit == Unit::kBytes) return "no event of an allocator was in this window";
   return view.idle_ns > 0 ? "every wait in this window was idle; --idle shows them"
                           : "no thread was seen waiting in this window";
 }
@@ -221,11 +225,13 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
   if (widest.empty()) text += "  none: " + WhyNoStacks(view) + "\n";
   const std::vector<int> ranks = RankFrames(profile);
   const auto whole = static_cast<double>(view.shown_value);
+  const bool level = DescribeKind(profile.header.kind()).level;
   for (size_t i = 0; i < std::min(widest.size(), kWidestStacks); ++i) {
     const WideStack& stack = widest[i];
     std::string line =
         absl::StrCat("  ", i + 1, ". ", FormatValue(stack.estimate.value, profile.unit), "  ",
                      stack.estimate.Share(whole));
+    if (level) absl::StrAppend(&line, "  ", FormatGrowth(stack.estimate.growth));
     if (profile.unit == Unit::kNanoseconds) {
       const std::string reason(DescribeReason(stack.example->reason).name);
       absl::StrAppend(&line, "  [", reason, "]");
@@ -265,9 +271,12 @@ void AppendFunctions(const View& view, bool colour, std::string& text) {
     return a.second.value > b.second.value;
   });
   text += "\n" + Heading("Functions of the program, the innermost of each stack", colour);
-  Table table({{std::string(DescribeKind(profile.header.kind()).done), Table::Align::kRight},
-               {"share", Table::Align::kRight},
-               {"function", Table::Align::kLeft, 70}});
+  const KindInfo& kind = DescribeKind(profile.header.kind());
+  std::vector<Table::Column> columns = {{std::string(kind.done), Table::Align::kRight},
+                                        {"share", Table::Align::kRight}};
+  if (kind.level) columns.push_back({"in the window", Table::Align::kRight});
+  columns.push_back({"function", Table::Align::kLeft, 70});
+  Table table(std::move(columns));
   int64_t rest = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [function, estimate] = rows[i];
@@ -275,8 +284,11 @@ void AppendFunctions(const View& view, bool colour, std::string& text) {
       rest += estimate.value;
       continue;
     }
-    table.Add({FormatValue(estimate.value, profile.unit),
-               estimate.Share(static_cast<double>(view.shown_value)), function});
+    std::vector<std::string> cells = {FormatValue(estimate.value, profile.unit),
+                                      estimate.Share(static_cast<double>(view.shown_value))};
+    if (kind.level) cells.push_back(FormatGrowth(estimate.growth));
+    cells.push_back(function);
+    table.Add(std::move(cells));
   }
   text += table.Render();
   if (rows.size() > kMostFunctions) {

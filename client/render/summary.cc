@@ -321,6 +321,29 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
   }
 }
 
+// What there is at the end of the window.
+void AppendLevel(const View& view, bool colour, std::string& text) {
+  uint64_t count = 0;
+  for (const Sample* sample : view.shown) count += sample->count;
+  text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value),
+                               " (estimated from ", FormatCount(count), " of them)"),
+                  colour);
+  AppendStacks(view, colour, text);
+  AppendFunctions(view, colour, text);
+}
+
+// What the stacks of a profile of levels are made of.
+void AppendLevelTrust(const Profile& profile, std::string& text) {
+  absl::StrAppend(&text, "  watched        ",
+                  FormatShare(static_cast<double>(WatchedNs(profile)),
+                              static_cast<double>(WindowNs(profile))),
+                  " of the window\n");
+  if (HasSamples(profile)) {
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.trailer.complete_share(), 1),
+                    " of the bytes\n");
+  }
+}
+
 // What the stacks of a profile of bytes are made of.
 void AppendEventTrust(const Profile& profile, std::string& text) {
   absl::StrAppend(&text, "  watched        ",
@@ -356,7 +379,11 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
       AppendTickTrust(profile, text);
       break;
     case Unit::kBytes:
-      AppendEventTrust(profile, text);
+      if (DescribeKind(header.kind()).level) {
+        AppendLevelTrust(profile, text);
+      } else {
+        AppendEventTrust(profile, text);
+      }
       break;
   }
   const profd::v1::Cost& cost = trailer.cost();
@@ -385,7 +412,7 @@ std::string RenderSummary(const View& view, bool colour) {
   const bool memory = profile.unit == Unit::kBytes;
   const std::string title(DescribeKind(header.kind()).title);
   std::string text = Heading(
-      ClipEnd(absl::StrCat(title, memory ? " by " : " of ", DescribeProcesses(profile)), kColumns),
+      ClipEnd(absl::StrCat(title, memory && !DescribeKind(header.kind()).level ? " by " : " of ", DescribeProcesses(profile)), kColumns),
       colour);
   absl::StrAppend(&text, "  ", FormatTimeUtc(header.begin_ns()), " to ",
                   FormatTimeUtc(header.end_ns()), " UTC (", FormatDuration(WindowNs(profile)),
@@ -405,6 +432,8 @@ std::string RenderSummary(const View& view, bool colour) {
   text += "\n";
   if (profile.threads.empty()) {
     text += "No thread matches in this window.\n";
+  } else if (DescribeKind(header.kind()).level) {
+    AppendLevel(view, colour, text);
   } else if (memory) {
     const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
     if (header.heap_ns() > 0 && heap) {

@@ -29,6 +29,9 @@ constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
+// A load that begins suddenly is answered at once when it costs more than so many seconds' budget.
+constexpr double kOverrun = 2;
+constexpr int64_t kLeastGoverned = kSecond / 20;
 // Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
@@ -58,6 +61,7 @@ Collector::Collector(CollectorOptions options, Store* store, CpuUse* cpu_use)
       // Without the books nothing would tell how long threads ran while the layer is shed.
       switch_source_(options_.per_switch && options_.books),
       tick_source_(options_.tick_interval_ns),
+      heap_slices_(std::random_device{}()),
       governor_(options_.budgets),
       accounts_(options_.books) {
   if (options_.tick) governor_.AddSource(&tick_source_);
@@ -76,9 +80,11 @@ absl::Status Collector::Init() {
   const bool everything = options_.selectors.empty();
   ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
                                             .heap_layer = options_.heap,
+                                            .fault_layer = options_.faults,
                                             .default_target = everything ? kEveryProcess : 0}));
   tick_source_.SetByList(kernel_->ticks_by_list());
   if (options_.heap) governor_.AddSource(&heap_source_);
+  if (options_.faults) governor_.AddSource(&fault_source_);
   if (kernel_->has_switch_layer()) governor_.AddSource(&switch_source_);
   modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes,
                                        options_.heap);
@@ -92,11 +98,11 @@ absl::Status Collector::Init() {
   RETURN_IF_ERROR(kernel_->AnnounceMappings());
   PollEvents();
   modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
-  if (heap_probes_) {
-    FollowProcesses();
-    AnnounceMappings();
-    heap_probes_->WaitIdle(MonotonicNs() + kRulesAtStart);
-  }
+  FollowProcesses();
+  AnnounceMappings();
+  if (heap_probes_) heap_probes_->WaitIdle(MonotonicNs() + kRulesAtStart);
+  // Late: from here on the ring is read often.
+  if (options_.faults) RETURN_IF_ERROR(StartFaults());
 
   {
     absl::MutexLock lock(&mutex_);
@@ -182,7 +188,8 @@ void Collector::Run() {
   }
   int64_t next_drain = MonotonicNs() + kDrainInterval;
   while (true) {
-    const int64_t wake_at = schedule_ ? std::min(schedule_->next_ns(), next_drain) : next_drain;
+    int64_t wake_at = std::min(next_drain, heap_slices_.next_ns());
+    if (schedule_) wake_at = std::min(wake_at, schedule_->next_ns());
     const int64_t wait = std::max<int64_t>(0, wake_at - MonotonicNs());
     const timespec timeout{.tv_sec = wait / kSecond, .tv_nsec = wait % kSecond};
     pollfd waiting{.fd = wake_.get(), .events = POLLIN, .revents = 0};
@@ -199,8 +206,10 @@ void Collector::Run() {
       pause = pause_wanted_;
     }
     if (!paused_ && schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
-    if (asked != 0 || (!paused_ && MonotonicNs() >= next_drain)) {
-      absl::Status status = Drain();
+    if (!paused_) TurnHeap();
+    const bool overrun = !paused_ && IsOverrun();
+    if (asked != 0 || overrun || (!paused_ && MonotonicNs() >= next_drain)) {
+      absl::Status status = Drain(overrun);
       if (pause != paused_) status.Update(Pause(pause));
       if (!status.ok()) {
         ++drain_failures_;
@@ -220,6 +229,7 @@ void Collector::Run() {
 absl::Status Collector::Pause(bool paused) {
   paused_ = paused;
   if (paused && heap_probes_) heap_probes_->SetOn(false);
+  if (paused) RETURN_IF_ERROR(kernel_->SetFaults(0));
   if (paused) RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));
   if (!paused) {
     if (schedule_) schedule_->Resume(MonotonicNs());
@@ -279,9 +289,12 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     if (heap_probes_) {
       heap_probes_->OnMapped(watched->pid, ModuleId{static_cast<uint16_t>(watched->module_id)});
     }
+  } else if (const auto* live = std::get_if<profd_live_record>(&*record)) {
+    if (resident_pages_ && live->kind == PROFD_KIND_RESIDENT) resident_pages_->OnTouched(*live);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
+    if (resident_pages_) resident_pages_->OnExec(exec->pid);
     if (exec->target_id != 0) {
       new_mappings_ = true;
     } else if (!targets_->everything() && targets_->OnExec(exec->pid)) {
@@ -342,7 +355,8 @@ void Collector::FollowProcesses() {
   if (allocators != allocators_ || (allocators != 0 && more)) new_mappings_ = true;
   allocators_ = allocators;
   processes_ = std::move(processes);
-  heap_probes_->KeepOnly(processes_);
+  if (heap_probes_) heap_probes_->KeepOnly(processes_);
+  if (resident_pages_) resident_pages_->KeepOnly(processes_);
 }
 
 void Collector::AnnounceMappings() {
@@ -358,7 +372,38 @@ bool Collector::Expect(const absl::Status& status) {
   return false;
 }
 
-absl::Status Collector::Drain() {
+absl::Status Collector::StartFaults() {
+  auto pages = std::make_unique<ResidentPages>(kernel_->fault_seed(), cpu_use_);
+  const double without = ResidentPages::MeasureTouch();
+  if (const absl::Status status = kernel_->SetFaults(fault_source_.OneInAt(0)); !status.ok()) {
+    if (!absl::IsPermissionDenied(status)) return status;
+    about_faults_ = std::string(status.message());
+    return absl::OkStatus();
+  }
+  fault_trap_ns_ = std::max(0.0, ResidentPages::MeasureTouch() - without);
+  pages->SetOneIn(fault_source_.OneInAt(0));
+  resident_pages_ = std::move(pages);
+  return absl::OkStatus();
+}
+
+int64_t Collector::InPathNs() const {
+  double ns = static_cast<double>(kernel_->SwitchCost().timed_ns * PROFD_COST_SAMPLE);
+  if (heap_probes_) ns += HeapSource::InPathNs(kernel_->HeapCost(), heap_probes_->trap_ns());
+  if (resident_pages_) ns += FaultSource::InPathNs(kernel_->FaultCost(), fault_trap_ns_);
+  return static_cast<int64_t>(ns);
+}
+
+bool Collector::IsOverrun() const {
+  if (MonotonicNs() - governed_ns_ < kLeastGoverned) return false;
+  const double spent = static_cast<double>(InPathNs() - governed_.cost.in_path_ns) / kSecond;
+  return spent > kOverrun * options_.budgets.target;
+}
+
+void Collector::TurnHeap() {
+  if (heap_probes_) heap_probes_->SetOn(heap_slices_.IsOnAt(MonotonicNs()));
+}
+
+absl::Status Collector::Drain(bool govern) {
   const int64_t cpu = ThreadCpuNs();
   const int64_t now = MonotonicNs();
   ProfileDelta delta;
@@ -367,7 +412,9 @@ absl::Status Collector::Drain() {
   delta.switch_on = kernel_->switch_on();
   delta.tick_on = schedule_ != nullptr && !paused_;
   delta.tick_interval_ns = delta.tick_on ? schedule_->interval_ns() : 0;
-  delta.heap_on = heap_probes_ && heap_probes_->watching();
+  delta.heap_on = heap_probes_ && !paused_ && heap_probes_->watching() &&
+                  heap_source_.ShareAt(heap_source_.level()) > 0;
+  delta.faults_on = kernel_->faults_on();
   PollEvents();
   ReadAccounts();
   accounts_.Finish(delta);
@@ -376,6 +423,10 @@ absl::Status Collector::Drain() {
   delta.end_ns = MonotonicNs();
   last_drain_ns_ = delta.end_ns;
   // From here on nothing returns early: what was taken out of the kernel goes to the store.
+  for (const ThreadLedger& ledger : delta.ledgers) {
+    faults_ += ledger.delta.minor_faults + ledger.delta.major_faults;
+  }
+  if (resident_pages_) resident_pages_->Finish(delta);
   AddSamples(kernel_->DrainCounters(), delta);
   if (heap_probes_ && allocators_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
   // Those of the stacks that were just counted.
@@ -391,7 +442,7 @@ absl::Status Collector::Drain() {
     next_rescan_ns_ = now + kRescanInterval;
     new_mappings_ |= allocators_ != 0;
   }
-  if (heap_probes_) FollowProcesses();
+  FollowProcesses();
   AnnounceMappings();
   Expect(kernel_->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
@@ -407,7 +458,7 @@ absl::Status Collector::Drain() {
   for (size_t i = 0; i < kLossCount; ++i) delta.losses[i] = measured.losses[i] - last_.losses[i];
   delta.lost_weight_ns = static_cast<int64_t>(delta.losses[PROFD_LOSS_COUNTERS_FULL_NS]);
   last_ = measured;
-  if (!paused_ && delta.end_ns - governed_ns_ >= kGovernorInterval) {
+  if (!paused_ && (govern || delta.end_ns - governed_ns_ >= kGovernorInterval)) {
     Govern(measured);
     governed_ = measured;
     governed_ns_ = delta.end_ns;
@@ -444,7 +495,12 @@ Collector::Baseline Collector::Measure() {
   now.switch_cost = kernel_->SwitchCost();
   if (heap_probes_) now.heap_cost = kernel_->HeapCost();
   now.heap_events = heap_accounts_.events();
+  now.heap_seen_bytes = heap_accounts_.seen_bytes();
   now.heap_bytes = heap_accounts_.bytes();
+  if (resident_pages_) now.fault_cost = kernel_->FaultCost();
+  now.faults = faults_;
+  const auto fault_ns =
+      static_cast<int64_t>(FaultSource::InPathNs(now.fault_cost, fault_trap_ns_));
   const auto heap_ns = static_cast<int64_t>(
       HeapSource::InPathNs(now.heap_cost, heap_probes_ ? heap_probes_->trap_ns() : 0));
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
@@ -454,10 +510,13 @@ Collector::Baseline Collector::Measure() {
               .rules_cpu_ns = cpu_use_->rules,
               .answers_cpu_ns = cpu_use_->answers,
               .in_path_ns =
-                  static_cast<int64_t>(now.switch_cost.timed_ns * PROFD_COST_SAMPLE) + heap_ns,
+                  static_cast<int64_t>(now.switch_cost.timed_ns * PROFD_COST_SAMPLE) + heap_ns +
+                  fault_ns,
               .switches = switches_,
               .heap_in_path_ns = heap_ns,
               .heap_events = static_cast<int64_t>(now.heap_cost.events),
+              .fault_in_path_ns = fault_ns,
+              .faults = static_cast<int64_t>(now.fault_cost.faults),
               .targets = {}};
   return now;
 }
@@ -477,9 +536,14 @@ void Collector::Govern(const Baseline& now) {
   switch_source_.Learn(seconds, cost.switches, now.switch_cost);
   heap_source_.Learn({.seconds = seconds,
                       .events = now.heap_events - governed_.heap_events,
+                      .seen_bytes = now.heap_seen_bytes - governed_.heap_seen_bytes,
                       .bytes = now.heap_bytes - governed_.heap_bytes,
                       .cost = now.heap_cost,
                       .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0});
+  fault_source_.Learn({.seconds = seconds,
+                       .faults = now.faults - governed_.faults,
+                       .cost = now.fault_cost,
+                       .trap_ns = fault_trap_ns_});
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = cost.drain_cpu_ns,
@@ -507,9 +571,15 @@ void Collector::Obey() {
     visits_.SetLongestStride(tick_source_.StrideAt(tick_source_.level()));
   }
   if (heap_probes_) {
-    const uint32_t one_in = heap_source_.OneInAt(heap_source_.level());
-    heap_probes_->SetOn(one_in != 0);
-    if (one_in != 0) kernel_->SetHeapSampling(one_in);
+    kernel_->SetHeapSampling(heap_source_.OneInAt(heap_source_.level()));
+    heap_slices_.SetShare(heap_source_.ShareAt(heap_source_.level()), MonotonicNs());
+    TurnHeap();
+  }
+  if (resident_pages_) {
+    uint32_t one_in = fault_source_.OneInAt(fault_source_.level());
+    if (one_in != 0) one_in = std::max(one_in, resident_pages_->LeastOneIn());
+    if (one_in != 0) resident_pages_->SetOneIn(one_in);
+    Expect(kernel_->SetFaults(one_in));
   }
   const bool switch_on = kernel_->has_switch_layer() && switch_source_.level() == 0;
   if (switch_on == kernel_->switch_on()) return;
@@ -534,6 +604,14 @@ GovernorState Collector::GovernorNow() const {
   return state;
 }
 
+std::string Collector::AboutFaults() const {
+  if (!options_.faults) return "disabled by --disable";
+  if (!resident_pages_) return about_faults_;
+  if (paused_) return kPausedNote;
+  if (!kernel_->faults_on()) return "shed by the governor, to keep the budget";
+  return resident_pages_->note();
+}
+
 void Collector::Publish(const Baseline& now) {
   CollectorState state;
   state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
@@ -547,13 +625,14 @@ void Collector::Publish(const Baseline& now) {
   if (options_.per_switch && !kernel_->has_switch_layer()) {
     about_switch = "needs a kernel with CONFIG_FAIR_GROUP_SCHED";
   }
-  const bool heap_shed = options_.heap && heap_source_.OneInAt(heap_source_.level()) == 0;
+  const bool heap_shed = options_.heap && heap_source_.ShareAt(heap_source_.level()) == 0;
   std::string about_heap = active_note(options_.heap);
   if (heap_shed && !paused_) about_heap = "shed by the governor, to keep the budget";
   state.layers = {{"books", options_.books, note(options_.books)},
                   {"switch", kernel_->switch_on(), about_switch},
                   {"tick", options_.tick && !paused_, active_note(options_.tick)},
-                  {"heap", options_.heap && !paused_ && !heap_shed, about_heap}};
+                  {"heap", options_.heap && !paused_ && !heap_shed, about_heap},
+                  {"faults", kernel_->faults_on(), AboutFaults()}};
   if (targets_->everything()) {
     state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});
   }
@@ -577,6 +656,7 @@ void Collector::Publish(const Baseline& now) {
       const auto totals = heap_accounts_.allocators().find(allocator.module);
       if (totals != heap_accounts_.allocators().end()) use.totals = totals->second;
       use.state = std::move(allocator);
+      if (heap_shed || paused_) use.state.watched = false;
       if (heap_shed && !paused_) use.state.note = about_heap;
       if (use.state.note.empty()) use.state.note = CoverageNote(use.totals);
     }

@@ -18,6 +18,8 @@
 #include "daemon/collect/control.h"
 #include "daemon/collect/governor.h"
 #include "daemon/collect/heap_accounts.h"
+#include "daemon/collect/resident_pages.h"
+#include "daemon/collect/slices.h"
 #include "daemon/collect/sources.h"
 #include "daemon/collect/tick_schedule.h"
 #include "daemon/collect/visits.h"
@@ -36,6 +38,7 @@ struct CollectorOptions {
   bool per_switch = true;
   bool tick = true;
   bool heap = true;
+  bool faults = true;
   Budgets budgets;
   uint64_t rule_limit_bytes = 48u << 20;
   std::vector<std::string> missing;  // for `status`: features that do not work, and why
@@ -70,7 +73,10 @@ class Collector final : public CollectorControl {
     profd_switch_cost switch_cost{};
     profd_heap_cost heap_cost{};
     int64_t heap_events = 0;
+    int64_t heap_seen_bytes = 0;
     int64_t heap_bytes = 0;
+    profd_fault_cost fault_cost{};
+    int64_t faults = 0;
     int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
   };
 
@@ -84,12 +90,20 @@ class Collector final : public CollectorControl {
   absl::Status VisitThreads();
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
-  absl::Status Drain();
+  // `govern`: the governor is to look at once, however short the time since it last did.
+  absl::Status Drain(bool govern = false);
+  // What the programs in the targets' path have cost by now, ns since start.
+  int64_t InPathNs() const;
+  // The path has cost so much since the governor last looked that it cannot wait for its second.
+  bool IsOverrun() const;
+  // Puts the probes of allocators in or takes them out, as their slices of the time want it.
+  void TurnHeap();
+  absl::Status StartFaults();
   void ReadAccounts();
   void ReadHeap();
   // Takes the counters of one sort over into `delta`.
   void AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters, ProfileDelta& delta);
-  // Follows processes that come and go with probes in their allocators. Sets new_mappings_ when the
+  // Follows processes that come and go, with probes in their allocators. Sets new_mappings_ when the
   // kernel has to be asked who maps one.
   void FollowProcesses();
   // Does what new_mappings_ asks for.
@@ -105,6 +119,8 @@ class Collector final : public CollectorControl {
   // Brings all sources to what the governor wants of them.
   void Obey();
   GovernorState GovernorNow() const;
+  // For `status`: why page faults are not watched, or what is wrong with it.
+  std::string AboutFaults() const;
 
   const CollectorOptions options_;
   Store* const store_;
@@ -112,6 +128,7 @@ class Collector final : public CollectorControl {
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<HeapProbes> heap_probes_;  // null: that layer is off
+  std::unique_ptr<ResidentPages> resident_pages_;  // null: that layer is off
   std::unique_ptr<Targets> targets_;
   UniqueFd wake_;  // eventfd: a drain is asked for, or stop
 
@@ -121,6 +138,10 @@ class Collector final : public CollectorControl {
   SwitchSource switch_source_;
   TickSource tick_source_;
   HeapSource heap_source_;
+  FaultSource fault_source_;
+  Slices heap_slices_;
+  double fault_trap_ns_ = 0;  // of the way into the page faults' program and out of it
+  std::string about_faults_;  // why that layer is off
   Governor governor_;
   Baseline governed_;  // as of the governor's last step
   int64_t governed_ns_ = 0;
@@ -139,6 +160,7 @@ class Collector final : public CollectorControl {
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;
+  int64_t faults_ = 0;
   CollectorCost cost_;  // since start, with the targets' parts
   int64_t drained_threads_ = 0;
   int64_t drained_counters_ = 0;

@@ -20,7 +20,7 @@ inline constexpr double kNoBudget = std::numeric_limits<double>::infinity();
 
 struct Budgets {
   double target = 0.01;  // shares of one CPU; kNoBudget: as much as it takes
-  double daemon = 0.02;
+  double daemon = 0.01;
 };
 
 // A source of costs that can be turned down. At level 0 it gives everything.

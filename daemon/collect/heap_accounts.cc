@@ -40,6 +40,7 @@ void HeapAccounts::Apply(const profd_heap_record& record) {
     AddHeap(growth, freed ? &totals.freed : &totals.allocated);
     events_ = WrappingAdd(events_, growth.events);
     bytes_ = WrappingAdd(bytes_, growth.bytes);
+    seen_bytes_ = WrappingAdd(seen_bytes_, growth.seen_bytes);
     thread.changed = true;
   }
   thread.exited = thread.exited || record.exiting != 0;

@@ -31,6 +31,7 @@ class HeapAccounts {
   // Of all threads that ever had an event.
   int64_t events() const { return events_; }
   int64_t bytes() const { return bytes_; }
+  int64_t seen_bytes() const { return seen_bytes_; }
 
  private:
   struct Thread {
@@ -44,6 +45,7 @@ class HeapAccounts {
   std::map<ModuleId, AllocatorTotals> allocators_;
   int64_t events_ = 0;
   int64_t bytes_ = 0;
+  int64_t seen_bytes_ = 0;  // that events which were seen stand for
 };
 
 }  // namespace profd

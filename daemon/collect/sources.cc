@@ -25,11 +25,24 @@ constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerStack = 8;
 
 constexpr uint32_t kIdleStride = 16;
-// Stacks at one event of 1, 2, 4, 8, 16; none.
-constexpr int kHeapLevels = 6;
+// While probes stand, the stack of one event in so many; they stand for one part in so many of the
+// time, 0: never.
+struct HeapLevel {
+  uint32_t one_in;
+  uint32_t slices;
+};
+constexpr std::array<HeapLevel, 9> kHeapLevels = {
+    {{1, 1}, {2, 1}, {4, 1}, {1, 4}, {1, 8}, {1, 16}, {1, 32}, {1, 64}, {1, 0}}};
+// One page in so many; 0: none.
+constexpr std::array<uint32_t, 4> kFaultOneIn = {17, 67, 257, 0};
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.
 constexpr std::array<double, 14> kFactors = {1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 100};
 constexpr int64_t kLongestInterval = 1'000'000'000;
+
+// Takes part of a new measure over, or all of the first one.
+void Smooth(double& value, double mean) {
+  value = value == 0 ? mean : value + kSmoothing * (mean - value);
+}
 
 }  // namespace
 
@@ -41,8 +54,7 @@ void SwitchSource::Learn(double seconds, int64_t switches, const profd_switch_co
   const double mean =
       static_cast<double>(cost.timed_ns - last_.timed_ns) / static_cast<double>(timed);
   last_ = cost;
-  ns_per_switch_ =
-      ns_per_switch_ == 0 ? mean : ns_per_switch_ + kSmoothing * (mean - ns_per_switch_);
+  Smooth(ns_per_switch_, mean);
 }
 
 double SwitchSource::CostAt(int level) const {
@@ -57,21 +69,16 @@ void HeapSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
   const uint64_t events = work.cost.events - last_.events;
   const uint64_t walks = work.cost.walks - last_.walks;
-  const auto smooth = [](double& value, double mean) {
-    value = value == 0 ? mean : value + kSmoothing * (mean - value);
-  };
   if (work.events > 0) {
-    smooth(bytes_per_event_, static_cast<double>(work.bytes) / static_cast<double>(work.events));
-    events_per_second_ = static_cast<double>(work.events) / work.seconds;
-  } else if (bytes_per_event_ > 0) {
-    // Without probes the allocators' counters tell how many there would have been.
-    events_per_second_ = std::max(0.0, static_cast<double>(work.bytes)) / bytes_per_event_ /
-                         work.seconds;
-  } else {
-    events_per_second_ = 0;
+    Smooth(bytes_per_event_,
+           static_cast<double>(work.seen_bytes) / static_cast<double>(work.events));
   }
+  // The allocators' counters tell how many events there were, seen or not.
+  events_per_second_ = bytes_per_event_ > 0 ? std::max(0.0, static_cast<double>(work.bytes)) /
+                                                  bytes_per_event_ / work.seconds
+                                            : 0;
   if (events > walks) {
-    smooth(event_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
+    Smooth(event_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
                                          static_cast<double>(events - walks));
   } else if (event_ns_ == 0) {
     event_ns_ = work.trap_ns;
@@ -79,7 +86,7 @@ void HeapSource::Learn(const Work& work) {
   if (walks > 0) {
     const double whole = work.trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
                                             static_cast<double>(walks);
-    smooth(walk_ns_, std::max(0.0, whole - event_ns_));
+    Smooth(walk_ns_, std::max(0.0, whole - event_ns_));
   }
   last_ = work.cost;
 }
@@ -88,23 +95,73 @@ double HeapSource::InPathNs(const profd_heap_cost& cost, double trap_ns) {
   return static_cast<double>(cost.ns + cost.walk_ns) + static_cast<double>(cost.events) * trap_ns;
 }
 
-int HeapSource::levels() const { return kHeapLevels; }
+int HeapSource::levels() const { return static_cast<int>(kHeapLevels.size()); }
 
 uint32_t HeapSource::OneInAt(int level) const {
-  return level == kHeapLevels - 1 ? 0 : 1U << static_cast<unsigned>(level);
+  return kHeapLevels[static_cast<size_t>(level)].one_in;
+}
+
+double HeapSource::ShareAt(int level) const {
+  const uint32_t slices = kHeapLevels[static_cast<size_t>(level)].slices;
+  return slices == 0 ? 0 : 1.0 / slices;
 }
 
 double HeapSource::CostAt(int level) const {
-  const uint32_t one_in = OneInAt(level);
-  if (one_in == 0) return 0;
-  return events_per_second_ * (event_ns_ + walk_ns_ / one_in) / kSecond;
+  return events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / OneInAt(level)) / kSecond;
 }
 
 std::string HeapSource::GivenUpAt(int level) const {
+  const auto [one_in, slices] = kHeapLevels[static_cast<size_t>(level)];
+  if (slices == 0) return "stacks of allocations: totals by thread stay exact";
+  if (slices > 1) {
+    return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
+                        " of the time");
+  }
+  if (one_in > 1) return absl::StrCat("stacks of allocations are taken at one event of ", one_in);
+  return "";
+}
+
+void FaultSource::Learn(const Work& work) {
+  if (work.seconds <= 0) return;
+  faults_per_second_ = static_cast<double>(std::max<int64_t>(work.faults, 0)) / work.seconds;
+  const uint64_t timed = work.cost.timed - last_.timed;
+  const uint64_t walks = work.cost.walks - last_.walks;
+  if (timed > 0) {
+    Smooth(fault_ns_, work.trap_ns + static_cast<double>(work.cost.timed_ns - last_.timed_ns) /
+                                         static_cast<double>(timed));
+  } else if (fault_ns_ == 0) {
+    fault_ns_ = work.trap_ns;
+  }
+  if (walks > 0) {
+    Smooth(walk_ns_,
+           static_cast<double>(work.cost.walk_ns - last_.walk_ns) / static_cast<double>(walks));
+  }
+  last_ = work.cost;
+}
+
+double FaultSource::InPathNs(const profd_fault_cost& cost, double trap_ns) {
+  const double each =
+      cost.timed > 0 ? static_cast<double>(cost.timed_ns) / static_cast<double>(cost.timed) : 0;
+  return static_cast<double>(cost.faults) * trap_ns +
+         static_cast<double>(cost.faults - std::min(cost.walks, cost.faults)) * each +
+         static_cast<double>(cost.walk_ns);
+}
+
+int FaultSource::levels() const { return static_cast<int>(kFaultOneIn.size()); }
+
+uint32_t FaultSource::OneInAt(int level) const { return kFaultOneIn[static_cast<size_t>(level)]; }
+
+double FaultSource::CostAt(int level) const {
   const uint32_t one_in = OneInAt(level);
-  if (one_in == 1) return "";
-  if (one_in == 0) return "stacks of allocations: totals by thread stay exact";
-  return absl::StrCat("stacks of allocations are taken at one event of ", one_in);
+  if (one_in == 0) return 0;
+  return faults_per_second_ * (fault_ns_ + walk_ns_ / one_in) / kSecond;
+}
+
+std::string FaultSource::GivenUpAt(int level) const {
+  if (level == 0) return "";
+  const uint32_t one_in = OneInAt(level);
+  if (one_in == 0) return "who touches memory first: the sizes of processes stay exact";
+  return absl::StrCat("one page of ", one_in, " is sampled instead of one of ", OneInAt(0));
 }
 
 void TickSource::Learn(const Work& work) {

@@ -1,4 +1,4 @@
-// What the governor can turn down: the per-switch layer, allocations and the tick.
+// What the governor can turn down: the per-switch layer, allocations, page faults and the tick.
 #ifndef PROFD_DAEMON_COLLECT_SOURCES_H_
 #define PROFD_DAEMON_COLLECT_SOURCES_H_
 
@@ -35,20 +35,24 @@ class SwitchSource final : public GovernedSource {
   double ns_per_switch_ = 0;  // 0: none was timed yet
 };
 
-// Allocations: first the stacks of some events are left out, at random, then all probes.
+// Allocations: first the stacks of some events are left out, at random; then the probes stand for
+// slices of the time only, then not at all.
 class HeapSource final : public GovernedSource {
  public:
   struct Work {
     double seconds = 0;
-    int64_t events = 0;  // seen, in the last second
-    int64_t bytes = 0;   // allocated and freed, by the allocators' own count
+    int64_t events = 0;      // seen, in the last second
+    int64_t seen_bytes = 0;  // that they stand for
+    int64_t bytes = 0;       // allocated and freed, by the allocators' own count
     profd_heap_cost cost{};  // the kernel side's totals since start
     double trap_ns = 0;      // of the way into the program and out of it
   };
   void Learn(const Work& work);
 
-  // What a level means: the stack of one event in so many; 0: no probes.
+  // What a level means: the stack of one event in so many, while the probes stand; and the share of
+  // the time in which they do.
   uint32_t OneInAt(int level) const;
+  double ShareAt(int level) const;
   // What all runs have cost, the way into the program included.
   static double InPathNs(const profd_heap_cost& cost, double trap_ns);
 
@@ -64,6 +68,35 @@ class HeapSource final : public GovernedSource {
   double bytes_per_event_ = 0;  // 0: none was seen yet
   double event_ns_ = 0;         // of an event without its stack
   double walk_ns_ = 0;          // of the stack
+};
+
+// Page faults: first fewer pages are sampled, then none are.
+class FaultSource final : public GovernedSource {
+ public:
+  struct Work {
+    double seconds = 0;
+    int64_t faults = 0;  // of targets, in the last second, by the kernel's books
+    profd_fault_cost cost{};  // the kernel side's totals since start
+    double trap_ns = 0;       // of the way into the program and out of it
+  };
+  void Learn(const Work& work);
+
+  // What a level means: one page in so many is sampled; 0: none.
+  uint32_t OneInAt(int level) const;
+  // What all runs have cost, the way into the program included.
+  static double InPathNs(const profd_fault_cost& cost, double trap_ns);
+
+  const char* name() const override { return "faults"; }
+  Payer payer() const override { return Payer::kTarget; }
+  int levels() const override;
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  profd_fault_cost last_{};
+  double faults_per_second_ = 0;
+  double fault_ns_ = 0;  // of one that is not sampled
+  double walk_ns_ = 0;   // of one that is
 };
 
 // The tick: first threads that only wait are visited less often, then all of them.

@@ -75,7 +75,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   Options& options = parsed.options;
   std::string tick = "10ms";
   std::string budget = "1%";
-  std::string daemon_budget = "2%";
+  std::string daemon_budget = "1%";
   std::vector<std::string> disabled;
   CLI::App app("Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.", "profd");
   app.footer(kFooter);
@@ -93,8 +93,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--budget", budget,
                  "What profiling may cost in the path of the targets, of one CPU. Above it the "
-                 "stacks of allocations, then the per-switch layer are given up until it fits again; "
-                 "off: never")
+                 "stacks of allocations, then who touches memory, then the per-switch layer are "
+                 "given up until it fits again; off: never")
       ->type_name("PERCENT|off")
       ->capture_default_str();
   app.add_option("--daemon-budget", daemon_budget,
@@ -104,10 +104,10 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--disable", disabled,
                  "Leave a layer out: books (the kernel's own totals), switch (exact time by "
-                 "reason, in the target's path), tick (stacks), heap (allocations by stack); "
-                 "repeatable")
+                 "reason, in the target's path), tick (stacks), heap (allocations by stack), "
+                 "faults (resident memory by stack); repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick", "heap"}))
+      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--log-level", options.log_level, "What is logged on stderr")
@@ -145,6 +145,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "switch") options.per_switch = false;
     if (layer == "tick") options.tick = false;
     if (layer == "heap") options.heap = false;
+    if (layer == "faults") options.faults = false;
   }
   return parsed;
 }

@@ -19,8 +19,9 @@ struct Options {
   bool per_switch = true;
   bool tick = true;
   bool heap = true;
+  bool faults = true;
   double budget = 0.01;  // shares of one CPU; infinite: none
-  double daemon_budget = 0.02;
+  double daemon_budget = 0.01;
   std::string log_level = "info";
 };
 

@@ -22,7 +22,7 @@ struct Need {
 constexpr Need kNeeds[] = {
     {CAP_BPF, "CAP_BPF", "kernel programs cannot be loaded"},
     {CAP_PERFMON, "CAP_PERFMON", "kernel programs cannot be attached"},
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "modules of other users' processes cannot be read"},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "modules of other users' processes cannot be read, nor which of their pages are resident"},
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
      "modules that were deleted or replaced cannot be read"},
     {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names"},

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <linux/perf_event.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -138,10 +140,15 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   for (bpf_program* program : {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit}) {
     bpf_program__set_autoload(program, options.heap_layer);
   }
+  bpf_program__set_autoload(s->progs.on_fault, options.fault_layer);
+  std::random_device random;
+  s->rodata->fault_seed = uint64_t{random()} << 32 | random();
   const auto walks = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) *
                      PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch,
-                           options.heap_layer ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS) : 1);
+                           options.heap_layer || options.fault_layer
+                               ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
+                               : 1);
   if (HasMultiProbes()) {
     bpf_program__set_expected_attach_type(s->progs.on_heap_event,
                                           static_cast<bpf_attach_type>(kUprobeMulti));
@@ -173,6 +180,22 @@ absl::StatusOr<std::vector<CounterEntry>> EmptyCounters(int table) {
     if (error != 0) return entries;
     first = false;
   }
+}
+
+// A software event of one CPU that runs a program at each page fault of that sort.
+absl::StatusOr<UniqueLink> AttachFaults(const bpf_program* program, int cpu, uint64_t sort) {
+  perf_event_attr attr{};
+  attr.size = sizeof(attr);
+  attr.type = PERF_TYPE_SOFTWARE;
+  attr.config = sort;
+  attr.sample_period = 1;
+  UniqueFd event(static_cast<int>(
+      syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+  if (!event.ok()) return ErrnoStatus("count page faults", errno);
+  UniqueLink link(bpf_program__attach_perf_event(program, event.get()));
+  if (!link) return LoadError("attach on_fault", errno);
+  event.release();  // the link's now
+  return link;
 }
 
 // A table with these rows; an empty fd for none.
@@ -218,6 +241,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& opti
 absl::Status Kernel::Init(const KernelOptions& options) {
   profd_bpf* s = skeleton_.get();
   has_switch_layer_ = options.switch_layer;
+  fault_seed_ = s->rodata->fault_seed;
   ring_.reset(ring_buffer__new(
       bpf_map__fd(s->maps.events),
       [](void* context, void* data, size_t size) {
@@ -413,6 +437,8 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
 
 void Kernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
 
+void Kernel::BeginHeapRound() { ++skeleton_->bss->heap_round; }
+
 absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
   const bpf_program* program = skeleton_->progs.on_heap_event;
@@ -446,6 +472,27 @@ absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
     probe.single.push_back(std::move(link));
   }
   return probe;
+}
+
+absl::Status Kernel::SetFaults(uint32_t one_in) {
+  if (one_in == 0) {
+    fault_links_.clear();
+    return absl::OkStatus();
+  }
+  skeleton_->bss->fault_one_in = one_in;
+  skeleton_->bss->fault_threshold = profd_page_threshold(one_in);
+  if (faults_on()) return absl::OkStatus();
+  std::vector<UniqueLink> links;
+  for (int cpu = 0; cpu < libbpf_num_possible_cpus(); ++cpu) {
+    for (const uint64_t sort : {PERF_COUNT_SW_PAGE_FAULTS_MIN, PERF_COUNT_SW_PAGE_FAULTS_MAJ}) {
+      absl::StatusOr<UniqueLink> link = AttachFaults(skeleton_->progs.on_fault, cpu, sort);
+      if (absl::IsNotFound(link.status())) continue;  // a CPU that is off
+      RETURN_IF_ERROR(link.status());
+      links.push_back(*std::move(link));
+    }
+  }
+  fault_links_ = std::move(links);
+  return absl::OkStatus();
 }
 
 absl::Status Kernel::TrimKnownStacks(bool all) {
@@ -565,6 +612,17 @@ profd_heap_cost Kernel::HeapCost() const {
                                       sum.ns += v.ns;
                                       sum.walk_ns += v.walk_ns;
                                     });
+}
+
+profd_fault_cost Kernel::FaultCost() const {
+  return SumPerCpu<profd_fault_cost>(bpf_map__fd(skeleton_->maps.fault_cost), 0,
+                                     [](profd_fault_cost& sum, const profd_fault_cost& v) {
+                                       sum.faults += v.faults;
+                                       sum.timed += v.timed;
+                                       sum.timed_ns += v.timed_ns;
+                                       sum.walks += v.walks;
+                                       sum.walk_ns += v.walk_ns;
+                                     });
 }
 
 profd_switch_cost Kernel::SwitchCost() const {

@@ -25,6 +25,7 @@ namespace profd {
 struct KernelOptions {
   bool switch_layer = true;
   bool heap_layer = true;
+  bool fault_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
 };
@@ -121,6 +122,13 @@ class Kernel {
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters();
   // Takes the stack of one heap event in `one_in` only, a power of two, at random.
   void SetHeapSampling(uint32_t one_in);
+  // Thread-safe. Events from here on do not follow on those before: no probes stood in between.
+  void BeginHeapRound();
+  // From now on the pages whose profd_page_hash lies below 2^32 / one_in are told of when somebody
+  // touches them first (struct profd_live_record); 0: none, and page faults cost nothing.
+  absl::Status SetFaults(uint32_t one_in);
+  bool faults_on() const { return !fault_links_.empty(); }
+  uint64_t fault_seed() const { return fault_seed_; }
   // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with 0.
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
@@ -143,6 +151,7 @@ class Kernel {
   profd_tick_stats TickStats() const;
   profd_switch_cost SwitchCost() const;
   profd_heap_cost HeapCost() const;
+  profd_fault_cost FaultCost() const;
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
@@ -170,6 +179,8 @@ class Kernel {
   UniqueLink drain_link_;
   UniqueLink mappings_link_;
   UniqueLink heap_link_;
+  std::vector<UniqueLink> fault_links_;  // one for each CPU and sort of fault
+  uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;
   uint64_t stacks_seen_ = 0;

@@ -35,6 +35,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->switches = WrappingAdd(sum->switches, cost.switches);
   sum->heap_in_path_ns = WrappingAdd(sum->heap_in_path_ns, cost.heap_in_path_ns);
   sum->heap_events = WrappingAdd(sum->heap_events, cost.heap_events);
+  sum->fault_in_path_ns = WrappingAdd(sum->fault_in_path_ns, cost.fault_in_path_ns);
+  sum->faults = WrappingAdd(sum->faults, cost.faults);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
 
@@ -48,6 +50,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .switches = after.switches - before.switches,
           .heap_in_path_ns = after.heap_in_path_ns - before.heap_in_path_ns,
           .heap_events = after.heap_events - before.heap_events,
+          .fault_in_path_ns = after.fault_in_path_ns - before.fault_in_path_ns,
+          .faults = after.faults - before.faults,
           .targets = {}};
 }
 

@@ -27,6 +27,8 @@ struct CollectorCost {
   int64_t switches = 0;        // of targets
   int64_t heap_in_path_ns = 0; // part of in_path_ns
   int64_t heap_events = 0;     // that allocators paused for
+  int64_t fault_in_path_ns = 0;  // part of in_path_ns
+  int64_t faults = 0;            // page faults of targets
   std::vector<TargetCost> targets;
 };
 

@@ -185,4 +185,21 @@ std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t to
   return result;
 }
 
+std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples) {
+  std::vector<EstimatedSample> result;
+  result.reserve(samples.size());
+  for (const Sample& s : samples) {
+    EstimatedSample& out = result.emplace_back();
+    out.key = s.key;
+    out.amount = std::max<int64_t>(s.weight, 0);
+    out.weight = s.weight;
+    out.ticks = s.ticks;
+    out.growth = s.growth;
+    if (s.ticks > 0) {
+      out.error = Rounded(static_cast<double>(out.amount) / std::sqrt(static_cast<double>(s.ticks)));
+    }
+  }
+  return result;
+}
+
 }  // namespace profd

@@ -42,6 +42,7 @@ struct EstimatedSample {
   int64_t error = 0;   // standard error of `amount`
   int64_t weight = 0;
   int64_t ticks = 0;
+  int64_t growth = 0;  // of levels: in the window
 };
 
 struct EstimatedThread {
@@ -65,6 +66,10 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
 // positive.
 std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t total,
                                           std::span<const Sample> samples);
+
+// What there is at an instant, of samples each of which already stands for what it was drawn from:
+// nothing is scaled. The error is that of a Poisson sample.
+std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples);
 
 }  // namespace profd
 

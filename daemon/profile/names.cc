@@ -99,6 +99,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "the same CPU."},
       {"heap_storage",
        "Allocation events of threads whose totals found no place; they are missing."},
+      {"fault_walk_busy",
+       "Pages that were touched but not counted, because other threads were interrupted in their "
+       "walks on the same CPU."},
       {"recursion_misses",
        "Runs of a kernel program that the kernel skipped; switches may be "
        "missing."},

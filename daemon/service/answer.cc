@@ -30,6 +30,10 @@ v1::ProfileKind ToProto(Kind kind) {
       return v1::PROFILE_KIND_ALLOC;
     case Kind::kFree:
       return v1::PROFILE_KIND_FREE;
+    case Kind::kInuse:
+      return v1::PROFILE_KIND_INUSE;
+    case Kind::kResident:
+      return v1::PROFILE_KIND_RESIDENT;
   }
   return v1::PROFILE_KIND_OFFCPU;
 }
@@ -47,7 +51,7 @@ const HeapDelta& HeapOf(const LedgerDelta& ledger, Kind kind) {
 void FillHeader(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
                 int64_t wall_offset_ns, v1::Header* header) {
   header->set_kind(ToProto(plan.kind));
-  header->set_heap_ns(profile.heap_ns);
+  header->set_heap_ns(plan.kind == Kind::kResident ? profile.faults_ns : profile.heap_ns);
   header->set_daemon_version(host.version);
   header->set_hostname(host.hostname);
   header->set_kernel_release(host.kernel_release);
@@ -108,6 +112,7 @@ void FillSample(const EstimatedSample& estimate, uint32_t thread, uint32_t stack
     sample->set_error_bytes(estimate.error);
     sample->set_weight_bytes(estimate.weight);
     sample->set_events(Count(estimate.ticks));
+    if (IsLevel(estimate.key.kind)) sample->set_growth_bytes(estimate.growth);
     return;
   }
   sample->set_reason(ToProto(estimate.key.reason));
@@ -131,7 +136,9 @@ class ThreadSender {
     v1::Thread* thread = threads_.mutable_threads()->add_threads();
     thread->set_id(++thread_number_);
     FillThread(merged.info, estimate, thread);
-    if (plan.kind != Kind::kWait) {
+    if (IsLevel(plan.kind)) {
+      estimate.samples = EstimateLevels(OfKind(merged.samples, plan.kind));
+    } else if (plan.kind != Kind::kWait) {
       const HeapDelta& heap = HeapOf(merged.ledger, plan.kind);
       const std::vector<Sample> events = OfKind(merged.samples, plan.kind);
       estimate.samples = EstimateHeap(merged.info.id, plan.kind, heap.bytes, events);
@@ -231,6 +238,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_answers_cpu_ns(cost.answers_cpu_ns);
   out->set_heap_in_path_ns(cost.heap_in_path_ns);
   out->set_heap_events(Count(cost.heap_events));
+  out->set_fault_in_path_ns(cost.fault_in_path_ns);
+  out->set_faults(Count(cost.faults));
   for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
 }
 
@@ -244,8 +253,9 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
   double weight = 0, complete_weight = 0;
   uint64_t samples = 0;
   HeapDelta heap;
+  const bool has_totals = plan.kind != Kind::kWait && !IsLevel(plan.kind);
   for (const MergedThread& thread : profile.threads) {
-    if (plan.kind != Kind::kWait) AddHeap(HeapOf(thread.ledger, plan.kind), &heap);
+    if (has_totals) AddHeap(HeapOf(thread.ledger, plan.kind), &heap);
     for (const Sample& sample : thread.samples) {
       if (!IsShown(plan, sample.key)) continue;
       dictionary.Add(sample.key.stack);
@@ -275,7 +285,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
   trailer->set_torn_walks(Count(profile.torn_walks));
   // Without samples nothing is incomplete.
   trailer->set_complete_share(weight > 0 ? complete_weight / weight : 1);
-  if (plan.kind != Kind::kWait) FillHeap(heap, trailer->mutable_heap());
+  if (has_totals) FillHeap(heap, trailer->mutable_heap());
   FillLosses(profile.losses, profile.lost_weight_ns, trailer->mutable_losses());
   FillCost(profile.cost, trailer->mutable_cost());
   trailer->mutable_cost()->set_duration_ns(profile.covered.end_ns - profile.covered.begin_ns);

@@ -111,6 +111,12 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
     case v1::PROFILE_KIND_FREE:
       plan.kind = Kind::kFree;
       break;
+    case v1::PROFILE_KIND_INUSE:
+      plan.kind = Kind::kInuse;
+      break;
+    case v1::PROFILE_KIND_RESIDENT:
+      plan.kind = Kind::kResident;
+      break;
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("profile kind ", static_cast<int>(request.kind()), " is not known"));

@@ -192,17 +192,19 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(const FetchPlan& plan,
                                                      const v1::FetchRequest& request) const {
   bool matched = false;
   std::set<std::string> others;
-  ASSIGN_OR_RETURN(
-      MergedProfile profile, sources_.store->Merge(plan.window, [&](const ThreadInfo& info) {
-        if (plan.MatchesTarget(info)) {
-          matched = true;
-          return plan.MatchesThread(info);
-        }
-        if (others.size() <= kMaxNamesInError) {
-          others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
-        }
-        return false;
-      }));
+  const auto keep = [&](const ThreadInfo& info) {
+    if (plan.MatchesTarget(info)) {
+      matched = true;
+      return plan.MatchesThread(info);
+    }
+    if (others.size() <= kMaxNamesInError) {
+      others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
+    }
+    return false;
+  };
+  ASSIGN_OR_RETURN(MergedProfile profile,
+                   IsLevel(plan.kind) ? sources_.store->MergeLevels(plan.window, keep)
+                                      : sources_.store->Merge(plan.window, keep));
   if (matched || plan.targets.empty()) return profile;
   const std::string asked = Quoted(request.targets());
   if (others.empty()) {

@@ -17,7 +17,7 @@ constexpr uint64_t kFormBits = 2;
 constexpr uint64_t kReasonBits = 4;
 static_assert(kReasonCount <= 1u << kReasonBits);
 
-constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8;
+constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFaultsOn = 16;
 
 uint64_t ToZigzag(int64_t v) {
   return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63);
@@ -126,6 +126,8 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.switches);
   f(h.cost.heap_in_path_ns);
   f(h.cost.heap_events);
+  f(h.cost.fault_in_path_ns);
+  f(h.cost.faults);
   f(h.lost_weight_ns);
 }
 
@@ -139,7 +141,8 @@ void ForEachTargetNumber(Target& t, F f) {
 
 void PutHeader(const DeltaHeader& h, std::string* out) {
   PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) |
-                (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0),
+                (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0) |
+                (h.faults_on ? kFaultsOn : 0),
             out);
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
@@ -252,6 +255,7 @@ bool DeltaReader::ReadHeader() {
   header_.switch_on = (flags & kSwitchOn) != 0;
   header_.tick_on = (flags & kTickOn) != 0;
   header_.heap_on = (flags & kHeapOn) != 0;
+  header_.faults_on = (flags & kFaultsOn) != 0;
   bool ok = true;
   ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
   if (!ok || !ReadTargetCosts() || !Varint(&mask)) return false;

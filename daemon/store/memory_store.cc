@@ -37,6 +37,7 @@ DeltaHeader HeaderOf(const ProfileDelta& d) {
           .switch_on = d.switch_on,
           .tick_on = d.tick_on,
           .heap_on = d.heap_on,
+          .faults_on = d.faults_on,
           .tick_interval_ns = d.tick_interval_ns,
           .ticks = d.ticks,
           .ticks_missed = d.ticks_missed,
@@ -63,7 +64,9 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
   const DeltaHeader header = HeaderOf(delta);
   LearnThreads(std::move(delta.threads));
   LearnStacks(std::move(delta.stacks));
-  auto bytes = std::make_shared<const std::string>(EncodeDelta(header, Rows(delta)));
+  const std::vector<ThreadRow> rows = Rows(delta);
+  AddLevels(rows);
+  auto bytes = std::make_shared<const std::string>(EncodeDelta(header, rows));
   blob_bytes_ += HeapBytes(*bytes) + sizeof(Blob);
   blobs_.push_back({delta.begin_ns, delta.end_ns, std::move(bytes)});
   next_delta_++;
@@ -166,14 +169,39 @@ std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
   return rows;
 }
 
+void MemoryStore::AddLevels(const std::vector<ThreadRow>& rows) {
+  for (const ThreadRow& row : rows) {
+    for (const SiteSample& sample : row.samples) {
+      if (!IsLevel(sites_.value(sample.site).kind)) continue;
+      const auto it = levels_.try_emplace({row.thread, sample.site}).first;
+      it->second.weight = WrappingAdd(it->second.weight, sample.weight);
+      it->second.ticks = WrappingAdd(it->second.ticks, sample.ticks);
+      if (it->second.weight == 0 && it->second.ticks == 0) levels_.erase(it);
+    }
+  }
+}
+
+void MemoryStore::UseLevels() {
+  // As if the next delta named them.
+  levels_used_ = next_delta_;
+  for (const auto& [place, level] : levels_) {
+    threads_.Use(place.first, levels_used_, newest_end_ns_);
+    sites_.Use(place.second, levels_used_, newest_end_ns_);
+    const uint32_t stack = stacks_.Find(sites_.value(place.second).stack);
+    if (stack != stacks_.kNone) stacks_.Use(stack, levels_used_, newest_end_ns_);
+  }
+}
+
 size_t MemoryStore::BytesLocked() const {
-  return blob_bytes_ + threads_.bytes() + stacks_.bytes() + sites_.bytes();
+  return blob_bytes_ + threads_.bytes() + stacks_.bytes() + sites_.bytes() +
+         levels_.capacity() * sizeof(Levels::slot_type);
 }
 
 void MemoryStore::DropOldestDelta() {
   blob_bytes_ -= HeapBytes(*blobs_.front().bytes) + sizeof(Blob);
   blobs_.pop_front();
   oldest_delta_++;
+  if (levels_used_ < oldest_delta_) UseLevels();
   threads_.Expire(oldest_delta_);
   stacks_.Expire(oldest_delta_);
   sites_.Expire(oldest_delta_);
@@ -224,17 +252,28 @@ LossCounts MemoryStore::Losses() const {
   return losses;
 }
 
-MemoryStore::View MemoryStore::Take(Window window) const {
+MemoryStore::View MemoryStore::Take(Window window, bool levels) const {
   View view;
   absl::MutexLock lock(&mutex_);
   const auto first = std::partition_point(
       blobs_.begin(), blobs_.end(), [&](const Blob& b) { return b.end_ns < window.begin_ns; });
   std::vector<Blob> overlapping;
-  for (auto it = first; it != blobs_.end() && it->begin_ns < window.end_ns; ++it) {
+  auto it = first;
+  for (; it != blobs_.end() && it->begin_ns < window.end_ns; ++it) {
     if (MiddleInside(it->begin_ns, it->end_ns, window)) view.blobs.push_back(*it);
     if (view.blobs.empty() && it->end_ns > window.begin_ns) overlapping.push_back(*it);
   }
   if (view.blobs.empty()) view.blobs = std::move(overlapping);
+  if (levels) {
+    view.levels = levels_;
+    // The last one that overlaps the window need not be part of it.
+    if (!view.blobs.empty()) {
+      it = std::partition_point(blobs_.begin(), blobs_.end(), [&](const Blob& b) {
+        return b.end_ns <= view.blobs.back().end_ns;
+      });
+    }
+    view.later.assign(it, blobs_.end());
+  }
   view.threads = threads_.Snapshot();
   view.sites = sites_.Snapshot();
   view.stacks = stacks_.Snapshot();
@@ -264,6 +303,34 @@ class MemoryStore::Merger {
     return reader.status();
   }
 
+  // Of levels: what there was at the end of the window.
+  absl::Status AddLevels() {
+    Levels levels = view_.levels;
+    for (const Blob& blob : view_.later) {
+      ASSIGN_OR_RETURN(DeltaReader reader, DeltaReader::Create(*blob.bytes));
+      while (reader.Next(&row_)) {
+        for (const SiteSample& later : row_.samples) {
+          if (later.site >= view_.sites.size() || row_.thread >= place_.size()) {
+            return absl::DataLossError("stored delta: names what is not known");
+          }
+          if (!IsLevel(view_.sites[later.site].kind)) continue;
+          SiteSample& level = levels[{row_.thread, later.site}];
+          level.weight = WrappingSubtract(level.weight, later.weight);
+          level.ticks = WrappingSubtract(level.ticks, later.ticks);
+        }
+      }
+      RETURN_IF_ERROR(reader.status());
+    }
+    for (const auto& [place, level] : levels) {
+      if (level.weight == 0 && level.ticks == 0) continue;
+      Sum* sum = SumOf(place.first);
+      if (sum != nullptr) Find(sum, place.second);
+    }
+    levels_ = std::move(levels);
+    with_levels_ = true;
+    return absl::OkStatus();
+  }
+
   MergedProfile Finish() && {
     if (profile_.ticks > 0) {
       profile_.tick_interval_ns =
@@ -285,10 +352,16 @@ class MemoryStore::Merger {
       thread.samples.reserve(sum.samples.size());
       for (const SiteSample& s : sum.samples) {
         const Site& site = view_.sites[s.site];
-        thread.samples.push_back(
-            {{thread.info.id, site.stack, site.argument, site.syscall, site.reason, site.kind},
-             s.weight,
-             s.ticks});
+        Sample& sample = thread.samples.emplace_back(Sample{
+            {thread.info.id, site.stack, site.argument, site.syscall, site.reason, site.kind},
+            s.weight,
+            s.ticks});
+        if (with_levels_ && IsLevel(site.kind)) {
+          const auto level = levels_.find({sum.thread, s.site});
+          sample.growth = sample.weight;
+          sample.weight = level == levels_.end() ? 0 : level->second.weight;
+          sample.ticks = level == levels_.end() ? 0 : level->second.ticks;
+        }
         if (site.stack == StackId{}) continue;
         const auto it = known.find(site.stack);
         if (it == known.end()) {
@@ -325,6 +398,7 @@ class MemoryStore::Merger {
     if (h.switch_on) profile_.switch_ns += length;
     if (h.tick_on) profile_.tick_ns += length;
     if (h.heap_on) profile_.heap_ns += length;
+    if (h.faults_on) profile_.faults_ns += length;
     profile_.ticks = WrappingAdd(profile_.ticks, h.ticks);
     interval_sum_ += static_cast<double>(h.tick_interval_ns) * static_cast<double>(h.ticks);
     profile_.ticks_missed = WrappingAdd(profile_.ticks_missed, h.ticks_missed);
@@ -335,15 +409,21 @@ class MemoryStore::Merger {
     for (size_t i = 0; i < kLossCount; i++) profile_.losses[i] += h.losses[i];
   }
 
-  absl::Status AddRow() {
-    uint32_t& place = place_[row_.thread];
+  // Null for a thread that is left out.
+  Sum* SumOf(uint32_t thread) {
+    uint32_t& place = place_[thread];
     if (place == kUnasked) {
-      place = keep_ && !keep_(*view_.threads[row_.thread]) ? kLeftOut
-                                                           : static_cast<uint32_t>(sums_.size());
-      if (place != kLeftOut) sums_.emplace_back().thread = row_.thread;
+      place = keep_ && !keep_(*view_.threads[thread]) ? kLeftOut
+                                                      : static_cast<uint32_t>(sums_.size());
+      if (place != kLeftOut) sums_.emplace_back().thread = thread;
     }
-    if (place == kLeftOut) return absl::OkStatus();
-    Sum& sum = sums_[place];
+    return place == kLeftOut ? nullptr : &sums_[place];
+  }
+
+  absl::Status AddRow() {
+    Sum* kept = SumOf(row_.thread);
+    if (kept == nullptr) return absl::OkStatus();
+    Sum& sum = *kept;
     AddLedger(row_.ledger, &sum.ledger);
     for (const SiteSample& sample : row_.samples) {
       if (sample.site >= view_.sites.size()) {
@@ -392,21 +472,34 @@ class MemoryStore::Merger {
   const std::function<bool(const ThreadInfo&)>& keep_;
   std::vector<uint32_t> place_;  // by slot: index into sums_
   std::vector<Sum> sums_;
+  Levels levels_;  // at the end of the window
+  bool with_levels_ = false;
   ThreadRow row_;
   MergedProfile profile_;
   double interval_sum_ = 0;
   bool first_ = true;
 };
 
-absl::StatusOr<MergedProfile> MemoryStore::Merge(
-    Window window, const std::function<bool(const ThreadInfo&)>& keep) const {
+absl::StatusOr<MergedProfile> MemoryStore::MergeWindow(
+    Window window, const std::function<bool(const ThreadInfo&)>& keep, bool levels) const {
   if (window.end_ns < window.begin_ns) {
     return absl::InvalidArgumentError("window ends before it begins");
   }
-  const View view = Take(window);
+  const View view = Take(window, levels);
   Merger merger(view, window, keep);
   for (const Blob& blob : view.blobs) RETURN_IF_ERROR(merger.Add(blob));
+  if (levels) RETURN_IF_ERROR(merger.AddLevels());
   return std::move(merger).Finish();
+}
+
+absl::StatusOr<MergedProfile> MemoryStore::Merge(
+    Window window, const std::function<bool(const ThreadInfo&)>& keep) const {
+  return MergeWindow(window, keep, false);
+}
+
+absl::StatusOr<MergedProfile> MemoryStore::MergeLevels(
+    Window window, const std::function<bool(const ThreadInfo&)>& keep) const {
+  return MergeWindow(window, keep, true);
 }
 
 }  // namespace profd

@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/store/delta_codec.h"
 #include "daemon/store/slot_table.h"
@@ -26,7 +28,7 @@ struct MemoryStoreOptions {
 
 // Keeps deltas as small blobs beside dictionaries of threads, stacks and sites (a stack with its
 // reason and system call). What nothing names any more goes. The oldest is dropped first, by age,
-// or by bytes, which is counted as kStoreDropped.
+// or by bytes, which is counted as kStoreDropped. Levels are summed over all that was ever appended.
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(MemoryStoreOptions options = {});
@@ -34,6 +36,9 @@ class MemoryStore final : public Store {
   // Errors: InvalidArgument for a delta that ends before it begins or before the one before.
   absl::Status Append(ProfileDelta delta) override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<MergedProfile> Merge(
+      Window window, const std::function<bool(const ThreadInfo&)>& keep) const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<MergedProfile> MergeLevels(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t OldestNs() const override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -54,6 +59,8 @@ class MemoryStore final : public Store {
       return H::combine(std::move(h), s.stack, s.argument, s.syscall, s.reason, s.kind);
     }
   };
+  // What there is of a level, by thread and site.
+  using Levels = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, SiteSample>;
   struct Blob {
     int64_t begin_ns = 0, end_ns = 0;
     std::shared_ptr<const std::string> bytes;
@@ -65,10 +72,19 @@ class MemoryStore final : public Store {
     std::vector<Site> sites;
     std::vector<std::shared_ptr<const StackTrace>> stacks;
     Window dropped;
+    // For levels only: what there is now, and what came after the window.
+    Levels levels;
+    std::vector<Blob> later;
   };
   class Merger;
 
-  View Take(Window window) const ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<MergedProfile> MergeWindow(
+      Window window, const std::function<bool(const ThreadInfo&)>& keep, bool levels) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  View Take(Window window, bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddLevels(const std::vector<ThreadRow>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps the dictionaries from forgetting what levels name.
+  void UseLevels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t InternThread(ThreadId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t InternSite(const SampleKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnThreads(std::vector<ThreadInfo> threads) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -89,6 +105,8 @@ class MemoryStore final : public Store {
   SlotTable<ThreadId, std::shared_ptr<const ThreadInfo>> threads_ ABSL_GUARDED_BY(mutex_);
   SlotTable<StackId, std::shared_ptr<const StackTrace>> stacks_ ABSL_GUARDED_BY(mutex_);
   SlotTable<Site, Site> sites_ ABSL_GUARDED_BY(mutex_);
+  Levels levels_ ABSL_GUARDED_BY(mutex_);
+  uint64_t levels_used_ ABSL_GUARDED_BY(mutex_) = 0;  // number of a delta
   Window dropped_ ABSL_GUARDED_BY(mutex_);  // by bytes; drops are contiguous
   int64_t dropped_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unknown_stacks_ ABSL_GUARDED_BY(mutex_) = 0;

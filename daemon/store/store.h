@@ -33,7 +33,7 @@ struct MergedProfile {
   Window requested;
   Window covered;  // exactly what the numbers stand for; empty when nothing overlaps
   // Part of `covered` in which each layer was on.
-  int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0;
+  int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0, faults_ns = 0;
   int64_t tick_interval_ns = 0;                      // mean, weighted by ticks
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
   CollectorCost cost;
@@ -56,6 +56,11 @@ class Store {
   // once per thread of the window, with its latest name. Errors: InvalidArgument for a window that
   // ends before it begins; DataLoss for a delta that cannot be decoded.
   virtual absl::StatusOr<MergedProfile> Merge(
+      Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
+
+  // The same, and of the kinds that are levels what there was at the end of the window, made by
+  // threads of the window or of the time before it.
+  virtual absl::StatusOr<MergedProfile> MergeLevels(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
 
   // Monotonic ns of the oldest delta; 0 when empty.

@@ -98,6 +98,7 @@ void HeapProbes::KeepOnly(const std::set<int32_t>& pids) {
   absl::MutexLock lock(&mutex_);
   const size_t before = wanted_.size();
   std::erase_if(wanted_, [&](const Place& place) { return !pids.contains(place.first); });
+  std::erase_if(stood_, [&](const Place& place) { return !pids.contains(place.first); });
   std::erase_if(failed_, [&](const auto& entry) { return !pids.contains(entry.first.first); });
   if (wanted_.size() != before) idle_ = false;
 }
@@ -106,6 +107,7 @@ void HeapProbes::SetOn(bool on) {
   absl::MutexLock lock(&mutex_);
   if (on == on_) return;
   on_ = on;
+  if (on) kernel_->BeginHeapRound();
   idle_ = false;
 }
 
@@ -117,7 +119,7 @@ void HeapProbes::WaitIdle(int64_t deadline_ns) {
 
 bool HeapProbes::watching() const {
   absl::MutexLock lock(&mutex_);
-  return !probes_.empty();
+  return !stood_.empty();
 }
 
 double HeapProbes::trap_ns() const {
@@ -171,6 +173,7 @@ bool HeapProbes::Step() {
   if (first) trap_ns_ = trap;
   if (probe.ok()) {
     probes_.emplace(place, *std::move(probe));
+    stood_.insert(place);
   } else if (absl::IsUnavailable(probe.status())) {
     wanted_.erase(place);  // until it is told of again
   } else {
@@ -210,7 +213,7 @@ std::vector<AllocatorState> HeapProbes::States() const {
     AllocatorState& state = states[place.second];
     const bool fresh = state.pids.empty();
     state.pids.push_back(place.first);
-    state.watched = (fresh || state.watched) && probes_.contains(place);
+    state.watched = (fresh || state.watched) && stood_.contains(place);
     if (const auto failed = failed_.find(place); failed != failed_.end() && state.note.empty()) {
       state.note = failed->second;
     }

@@ -41,12 +41,12 @@ class HeapProbes {
   void OnMapped(int32_t pid, ModuleId module);
   // The processes of all targets, as they are now: probes in others go.
   void KeepOnly(const std::set<int32_t>& pids);
-  // Takes all probes out, or puts them back.
+  // Takes all probes out, or puts them back. Where they stood they will stand again.
   void SetOn(bool on);
   // Waits until everything asked for so far is done, or `deadline_ns` (monotonic).
   void WaitIdle(int64_t deadline_ns);
 
-  // A probe stands somewhere.
+  // A probe stands somewhere, or will when they are put back.
   bool watching() const;
   std::vector<AllocatorState> States() const;
   // What the way into the program at a probe and out of it again takes, as measured on a function
@@ -73,6 +73,7 @@ class HeapProbes {
   double trap_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<Place> wanted_ ABSL_GUARDED_BY(mutex_);
   std::map<Place, Probe> probes_ ABSL_GUARDED_BY(mutex_);
+  std::set<Place> stood_ ABSL_GUARDED_BY(mutex_);  // where a probe could be put
   std::map<Place, std::string> failed_ ABSL_GUARDED_BY(mutex_);  // why
   std::thread worker_;  // last: it uses all of the above
 };

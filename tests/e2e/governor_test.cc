@@ -102,7 +102,7 @@ TEST_F(GovernorTest, BudgetHoldsTwoSecondsAfterTheLoadGrows) {
            static_cast<double>(answer.trailer.cost().duration_ns());
   };
   ASSERT_GT(rate(after), 100 * rate(quiet)) << "the load did not grow enough to show anything";
-  EXPECT_GT(InPathShare(surge), kBudget) << "nothing had to be given up";
+  EXPECT_LT(InPathShare(surge), 2.5 * kBudget) << "it took too long to see";
   EXPECT_LE(InPathShare(after), kBudget);
   EXPECT_LT(after.header.switch_ns(), after.header.end_ns() - after.header.begin_ns());
 

@@ -383,6 +383,59 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
+// Allocations that cost too much are seen in slices of the time: within the budget, without gaps, and
+// still by whole stacks; totals come from the counters, slice or not.
+TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
+  if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty()) GTEST_SKIP() << "no redis";
+  constexpr double kBudget = 0.001;
+  TemporaryDirectory directory;
+  const std::string socket = directory.path() + "/redis";
+  auto server = Subprocess::Start(
+      {.argv = {"redis-server", "--port", "0", "--unixsocket", socket, "--save", ""}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_TRUE((*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value());
+  const int pid = (*server)->pid();
+  ASSERT_NO_FATAL_FAILURE(
+      StartDaemon(std::to_string(pid), {"--budget", "0.1%", "--disable", "switch,faults"}));
+  AwaitWatched(pid);
+  auto load = Subprocess::Start({.argv = {"redis-benchmark", "-s", socket, "-t", "set", "-l", "-d",
+                                          "2048", "-r", "10000", "-P", "16", "-q"}});
+  ASSERT_TRUE(load.ok()) << load.status();
+  v1::GovernedSource source;
+  ASSERT_TRUE(Eventually(seconds(20), [&] {
+    const auto status = daemon_->Status();
+    if (!status.ok()) return false;
+    for (const v1::GovernedSource& s : status->governor().sources()) {
+      if (s.name() == "heap") source = s;
+    }
+    return source.level() >= 3;
+  })) << source.DebugString();
+  const int64_t begin = WallNs();
+  std::this_thread::sleep_for(seconds(8));
+  v1::FetchRequest request;
+  request.set_kind(v1::PROFILE_KIND_ALLOC);
+  request.set_begin_ns(begin);
+  const auto answer = daemon_->Fetch(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto status = daemon_->Status();
+  ASSERT_TRUE(status.ok());
+  for (const v1::AllocatorStatus& allocator : status->allocators()) {
+    EXPECT_TRUE(allocator.watched()) << allocator.DebugString();
+  }
+  ExpectAddsUp(*answer);
+  const v1::HeapTotal& heap = answer->trailer.heap();
+  EXPECT_GT(heap.events(), 20U);
+  EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
+  EXPECT_LT(heap.weight_bytes(), heap.bytes() / 2) << "it was not in slices";
+  EXPECT_GE(answer->trailer.complete_share(), 0.99);
+  const v1::Cost& cost = answer->trailer.cost();
+  EXPECT_LT(static_cast<double>(cost.heap_in_path_ns()),
+            2 * kBudget * static_cast<double>(cost.duration_ns()));
+  // Nearly all of the time was one in which allocations were counted.
+  EXPECT_TRUE(Near(answer->header.heap_ns(), answer->header.end_ns() - answer->header.begin_ns(), 0.01));
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
 // The linker put copies of the event function of rustc's jemalloc into its callers, where nearly all
 // events run: they have probes, too.
 TEST_F(HeapTest, LinkTimeOptimisedCopiesAreCovered) {

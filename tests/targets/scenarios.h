@@ -17,6 +17,9 @@ struct Arguments {
   const char* Text(int index) const;
 };
 
+// Reads stdin up to the end of a line; false at its end.
+bool AwaitLine();
+
 // naps.cc
 void Naps(const Arguments& arguments);      // US COUNT
 void TwoPaths(const Arguments& arguments);  // MILLISECONDS SEED
@@ -49,6 +52,9 @@ void Plugin(const Arguments& arguments);        // COUNT PATH: naps inside a loa
 
 // surge.cc
 void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be
+
+// touch.cc
+void Touch(const Arguments& arguments);  // MIB MIB [huge]: says what it did, a line lets it go on
 
 }  // namespace waiter
 

@@ -337,7 +337,7 @@ TEST_F(CommandsTest, AllocationsFromTheCommandLineToTheFile) {
 }
 
 TEST_F(CommandsTest, AnOlderDaemonDoesNotKnowAllocations) {
-  const std::string update = "this profd does not know profiles of allocations; update it\n";
+  const std::string update = "this profd does not know profiles of that kind; update it\n";
   for (const char* kind : {"alloc", "free"}) {
     for (const auto& arguments : std::vector<std::vector<std::string>>{
              {"fetch", "--kind", kind}, {"fetch", "--kind", kind, "-o", "x.json"}}) {

@@ -146,7 +146,7 @@ TEST(ProfileBuilderTest, RefusesAnotherKindThanWasAskedFor) {
     EXPECT_TRUE(status_of(asked, asked).ok());
     for (const auto answered : {PROFILE_KIND_UNSPECIFIED, PROFILE_KIND_OFFCPU}) {
       EXPECT_EQ(status_of(answered, asked).message(),
-                "this profd does not know profiles of allocations; update it");
+                "this profd does not know profiles of that kind; update it");
     }
   }
   EXPECT_FALSE(status_of(PROFILE_KIND_FREE, PROFILE_KIND_ALLOC).ok());

@@ -70,7 +70,7 @@ TEST(DecodeTest, ContentsArriveUnchanged) {
 }
 
 TEST(DecodeTest, UnknownTypesAreRefused) {
-  for (const uint32_t type : {0U, PROFD_RECORD_WATCHED + 1U, 0xffffffffU}) {
+  for (const uint32_t type : {0U, PROFD_RECORD_LIVE + 1U, 0xffffffffU}) {
     profd_thread_record record{};
     record.type = type;
     EXPECT_TRUE(absl::IsInvalidArgument(Decode(&record, sizeof(record)).status())) << type;

@@ -362,6 +362,24 @@ void ExpectHonest(const std::map<uint64_t, Coverage>& all, size_t stacks) {
 }
 
 // Waits much shorter than a tick, where strata gain nothing: the formula's worst case.
+// Poisson sampling: n objects that stand for w bytes each have a standard error of w * sqrt(n).
+TEST(EstimateLevelsTest, StandForThemselves) {
+  const std::vector<Sample> samples = {
+      {{.thread = ThreadId{1}, .stack = StackId{2}, .kind = Kind::kInuse}, 6'400'000, 16, -300},
+      {{.thread = ThreadId{1}, .stack = StackId{3}, .kind = Kind::kInuse}, 0, 0, -500},
+      {{.thread = ThreadId{1}, .stack = StackId{4}, .kind = Kind::kInuse}, -7, -1, 0}};
+  const std::vector<EstimatedSample> levels = EstimateLevels(samples);
+  ASSERT_EQ(levels.size(), 3U);
+  EXPECT_EQ(levels[0].amount, 6'400'000);
+  EXPECT_EQ(levels[0].error, 400'000 * 4);
+  EXPECT_EQ(levels[0].ticks, 16);
+  EXPECT_EQ(levels[0].growth, -300);
+  EXPECT_EQ(levels[1].amount, 0);
+  EXPECT_EQ(levels[1].error, 0);
+  EXPECT_EQ(levels[1].growth, -500);
+  EXPECT_EQ(levels[2].amount, 0) << "damaged";
+}
+
 TEST(CoverageTest, ShortWaits) {
   ExpectHonest(Measure({{0, Reason::kOther, 0.2 * kMs, 0.4},
                         {1, Reason::kLock, 0.3 * kMs, 0.3},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -253,6 +254,109 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
   EXPECT_EQ(weights[Kind::kAlloc], 210'000);
   EXPECT_EQ(weights[Kind::kFree], 210'000);
   EXPECT_EQ(weights[Kind::kWait], 200 * kTick);
+}
+
+// A change of a level in second `n`.
+ProfileDelta LevelSecond(int64_t n, uint64_t thread, uint64_t stack, int64_t bytes, int64_t count) {
+  ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+  delta.threads = {Info(thread)};
+  delta.stacks = {Stack(stack)};
+  delta.samples.push_back(
+      {.key = {.thread = ThreadId{thread}, .stack = StackId{stack}, .kind = Kind::kInuse},
+       .weight = bytes,
+       .ticks = count});
+  return delta;
+}
+
+// The samples of levels at the end of a window, by stack.
+std::map<uint64_t, Sample> LevelsOf(const MemoryStore& store, int64_t begin, int64_t end) {
+  const auto merged = store.MergeLevels({begin * kSecond, end * kSecond}, nullptr);
+  EXPECT_TRUE(merged.ok()) << merged.status();
+  std::map<uint64_t, Sample> levels;
+  if (!merged.ok()) return levels;
+  for (const MergedThread& thread : merged->threads) {
+    for (const Sample& sample : thread.samples) {
+      if (sample.key.kind != Kind::kInuse) continue;
+      EXPECT_TRUE(levels.emplace(static_cast<uint64_t>(sample.key.stack), sample).second);
+      EXPECT_NE(std::find_if(merged->stacks.begin(), merged->stacks.end(),
+                             [&](const auto& s) { return s->id == sample.key.stack; }),
+                merged->stacks.end());
+    }
+  }
+  return levels;
+}
+
+TEST(MemoryStoreTest, LevelsAreWhatThereIsAtTheEndOfTheWindow) {
+  MemoryStore store;
+  ASSERT_TRUE(store.Append(LevelSecond(1, 1, 9, 1'000, 1)).ok());
+  ASSERT_TRUE(store.Append(LevelSecond(2, 2, 8, 500, 2)).ok());
+  ASSERT_TRUE(store.Append(LevelSecond(3, 1, 9, 300, 1)).ok());
+  ASSERT_TRUE(store.Append(LevelSecond(4, 2, 8, -500, -2)).ok());
+  ASSERT_TRUE(store.Append(LevelSecond(5, 1, 9, -700, -1)).ok());
+  // Up to now: one of 600 is left, and nothing of the other, which came and went.
+  std::map<uint64_t, Sample> levels = LevelsOf(store, 0, 10);
+  EXPECT_EQ(levels[9].weight, 600);
+  EXPECT_EQ(levels[9].ticks, 1);
+  EXPECT_EQ(levels[9].growth, 600);
+  EXPECT_EQ(levels[8].weight, 0);
+  EXPECT_EQ(levels[8].growth, 0);
+  // The last seconds only: what was there before counts, and its growth does not.
+  levels = LevelsOf(store, 5, 10);
+  EXPECT_EQ(levels[9].weight, 600);
+  EXPECT_EQ(levels[9].growth, -700);
+  EXPECT_FALSE(levels.contains(8));
+  // In the past.
+  levels = LevelsOf(store, 2, 4);
+  EXPECT_EQ(levels[9].weight, 1'300);
+  EXPECT_EQ(levels[9].ticks, 2);
+  EXPECT_EQ(levels[9].growth, 300);
+  EXPECT_EQ(levels[8].weight, 500);
+  EXPECT_EQ(levels[8].growth, 500);
+  // Before anything was.
+  EXPECT_THAT(LevelsOf(store, 0, 1), IsEmpty());
+  // A plain merge gives the changes.
+  const MergedProfile merged = MergeAll(store);
+  int64_t sum = 0;
+  for (const MergedThread& thread : merged.threads) {
+    for (const Sample& sample : thread.samples) sum += sample.weight;
+  }
+  EXPECT_EQ(sum, 600);
+}
+
+// What made it may be hours old: its thread and its stack are still known.
+TEST(MemoryStoreTest, LevelsOutliveTheDeltasThatMadeThem) {
+  MemoryStore store({.max_age_ns = 20 * kSecond, .grace_ns = 5 * kSecond});
+  ASSERT_TRUE(store.Append(LevelSecond(1, 1, 9, 1'000, 1)).ok());
+  ASSERT_TRUE(store.Append(LevelSecond(2, 2, 8, 2'000, 1)).ok());
+  for (int64_t n = 3; n < 500; ++n) {
+    ASSERT_TRUE(store.Append(IdleSecond(n, 3, 7)).ok());
+    // Once it is gone nothing keeps the rest.
+    if (n == 250) {
+      ASSERT_TRUE(store.Append(LevelSecond(++n, 2, 8, -2'000, -1)).ok());
+    }
+  }
+  const std::map<uint64_t, Sample> levels = LevelsOf(store, 490, 500);
+  ASSERT_EQ(levels.size(), 1U);
+  EXPECT_EQ(levels.at(9).weight, 1'000);
+  EXPECT_EQ(levels.at(9).growth, 0);
+  const auto merged = store.MergeLevels({490 * kSecond, 500 * kSecond}, nullptr);
+  ASSERT_TRUE(merged.ok());
+  const auto thread = std::find_if(merged->threads.begin(), merged->threads.end(),
+                                   [](const MergedThread& t) { return t.info.id == ThreadId{1}; });
+  ASSERT_NE(thread, merged->threads.end());
+  EXPECT_EQ(thread->info.process, "server");
+}
+
+// With room for next to nothing, levels stay right.
+TEST(MemoryStoreTest, LevelsSurviveALackOfMemory) {
+  MemoryStore store({.max_bytes = 4'096});
+  ASSERT_TRUE(store.Append(LevelSecond(1, 1, 9, 1'000, 1)).ok());
+  for (int64_t n = 2; n < 200; ++n) {
+    ASSERT_TRUE(store.Append(LevelSecond(n, 100 + static_cast<uint64_t>(n), 1'000 + static_cast<uint64_t>(n), 10, 1)).ok());
+  }
+  const std::map<uint64_t, Sample> levels = LevelsOf(store, 0, 1'000);
+  EXPECT_EQ(levels.size(), 199U);
+  EXPECT_EQ(levels.at(9).weight, 1'000);
 }
 
 TEST(MemoryStoreTest, EmptyStore) {

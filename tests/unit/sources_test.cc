@@ -20,12 +20,18 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
   const profd_heap_cost cost = {.events = 2'000, .walks = 1'000, .ns = 1'000'000,
                                 .walk_ns = 5'000'000};
-  source.Learn({.seconds = 2, .events = 2'000, .bytes = 140'000'000, .cost = cost,
-                .trap_ns = 2'000});
+  source.Learn({.seconds = 2, .events = 2'000, .seen_bytes = 140'000'000, .bytes = 140'000'000,
+                .cost = cost, .trap_ns = 2'000});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 4e-6));
   EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 4e-6 / 2));
   EXPECT_DOUBLE_EQ(source.CostAt(2), 1'000 * (3e-6 + 4e-6 / 4));
+  // Slices of the time, all stacks in them.
+  EXPECT_EQ(source.ShareAt(2), 1);
+  EXPECT_DOUBLE_EQ(source.ShareAt(3), 0.25);
+  EXPECT_EQ(source.OneInAt(3), 1U);
+  EXPECT_DOUBLE_EQ(source.CostAt(3), 1'000 * (3e-6 + 4e-6) / 4);
   EXPECT_EQ(source.CostAt(source.levels() - 1), 0);
+  EXPECT_EQ(source.ShareAt(source.levels() - 1), 0);
   for (int level = 1; level < source.levels(); level++) {
     EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
     EXPECT_THAT(source.GivenUpAt(level), HasSubstr("stacks of allocations"));
@@ -37,12 +43,40 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
 TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
   HeapSource source;
   const profd_heap_cost cost = {.events = 100, .walks = 100, .ns = 0, .walk_ns = 500'000};
-  source.Learn({.seconds = 1, .events = 100, .bytes = 7'000'000, .cost = cost, .trap_ns = 1'000});
+  source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 7'000'000,
+                .cost = cost, .trap_ns = 1'000});
   const double each = source.CostAt(0) / 100;
   source.Learn({.seconds = 1, .events = 0, .bytes = 70'000'000, .cost = cost, .trap_ns = 1'000});
   EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
+  // In slices some are seen: what a tenth of the bytes tells of the price is true of all.
+  source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 70'000'000,
+                .cost = cost, .trap_ns = 1'000});
+  EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
   source.Learn({.seconds = 1, .events = 0, .bytes = -5, .cost = cost, .trap_ns = 1'000});
   EXPECT_EQ(source.CostAt(0), 0);
+}
+
+TEST(FaultSourceTest, CostIsFaultsTimesTheirPrice) {
+  FaultSource source;
+  EXPECT_EQ(source.payer(), Payer::kTarget);
+  EXPECT_EQ(source.CostAt(0), 0) << "no fault yet";
+  // 10,000 faults a second of 100 ns and the way in; 17 us for each that is sampled.
+  const profd_fault_cost cost = {.faults = 20'000, .timed = 300, .timed_ns = 30'000,
+                                 .walks = 1'000, .walk_ns = 17'000'000};
+  source.Learn({.seconds = 2, .faults = 20'000, .cost = cost, .trap_ns = 300});
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 10'000 * (400e-9 + 17e-6 / 17));
+  EXPECT_EQ(source.OneInAt(source.levels() - 1), 0U);
+  EXPECT_EQ(source.CostAt(source.levels() - 1), 0);
+  for (int level = 1; level < source.levels(); level++) {
+    EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
+    EXPECT_THAT(source.GivenUpAt(level), Not(IsEmpty()));
+  }
+  EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
+  // Faults that were not sampled cost what the timed ones did.
+  EXPECT_DOUBLE_EQ(FaultSource::InPathNs(cost, 300), 20'000 * 300.0 + 19'000 * 100.0 + 17e6);
+  // Without its program the kernel's books tell the rate.
+  source.Learn({.seconds = 1, .faults = 40'000, .cost = cost, .trap_ns = 300});
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 40'000 * (400e-9 + 17e-6 / 17));
 }
 
 TEST(SwitchSourceTest, CostIsSwitchesTimesTheirPrice) {

@@ -66,7 +66,7 @@ MIB = 1024 * 1024
 AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97}
 AIM_RSS = 64 * MIB
 AIM_MAPS = 64 * MIB
-AIM_CPU = 0.02  # the default of --daemon-budget; no aim where that is off
+AIM_CPU = 0.01  # the default of --daemon-budget; no aim where that is off
 
 # An untraced segment is shorter than a traced one, since each ratio takes two of them.
 UNTRACED_SHARE = 0.6
