@@ -18,6 +18,7 @@
 #include "daemon/collect/control.h"
 #include "daemon/collect/governor.h"
 #include "daemon/collect/heap_accounts.h"
+#include "daemon/collect/live_heap.h"
 #include "daemon/collect/sources.h"
 #include "daemon/collect/tick_schedule.h"
 #include "daemon/collect/visits.h"
@@ -84,6 +85,7 @@ class Collector final : public CollectorControl {
   absl::Status VisitThreads();
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
+  void OnLiveObject(const profd_live_heap_record& record);
   absl::Status Drain();
   void ReadAccounts();
   void ReadHeap();
@@ -97,6 +99,8 @@ class Collector final : public CollectorControl {
   // Counts and logs a step of a drain that failed. True when it did not.
   bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
+  // Fills in what is live in the allocator of `use`.
+  void PublishLive(const LossCounts& losses, AllocatorUse& use) const;
   Baseline Measure();
   // What each target did since the last drain.
   std::vector<TargetActivity> Activity(const std::vector<Sample>& samples) const;
@@ -126,6 +130,7 @@ class Collector final : public CollectorControl {
   int64_t governed_ns_ = 0;
   Accounts accounts_;
   HeapAccounts heap_accounts_;
+  LiveHeap live_heap_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
   size_t allocators_ = 0;         // modules with one whose processes were asked for
   std::vector<StackTrace> stacks_;
