@@ -83,7 +83,9 @@ enum profd_loss {
 	PROFD_LOSS_HEAP_BUSY = 13,     /* heap event without a stack: no memory free for the walk */
 	PROFD_LOSS_HEAP_STORAGE = 14,  /* heap event of a thread whose totals found no place */
 	PROFD_LOSS_FAULT_BUSY = 15,    /* page of the sample without a record: no memory for the walk */
-	PROFD_LOSS_COUNT = 16,
+	PROFD_LOSS_LIVE_BORN = 16,     /* sampled object that came to life and is not counted */
+	PROFD_LOSS_LIVE_GONE = 17,     /* sampled object that is gone and still counted */
+	PROFD_LOSS_COUNT = 18,
 };
 
 #define PROFD_MAX_KERNEL_FRAMES 64
@@ -164,6 +166,7 @@ enum profd_record_type {
 	PROFD_RECORD_HEAP = 8,   /* struct profd_heap_record */
 	PROFD_RECORD_WATCHED = 9, /* struct profd_watched_record */
 	PROFD_RECORD_LIVE = 10,  /* struct profd_live_record */
+	PROFD_RECORD_LIVE_HEAP = 11, /* struct profd_live_heap_record */
 };
 
 struct profd_thread_record {
@@ -358,6 +361,35 @@ struct profd_heap_record {
 	struct profd_heap_counter counters[PROFD_HEAP_COUNTERS];
 };
 
+/* An object that jemalloc sampled came to life, or is gone. Which one it was is not told of all
+ * versions; but of objects of one context and one size any may stand for any other.
+ */
+struct profd_live_heap_record {
+	profd_u32 type;
+	profd_u32 module_id; /* that holds the allocator */
+	profd_u64 time;
+	profd_u64 thread_id;
+	profd_u64 context;   /* jemalloc's, of the thread and the stack that allocated the object */
+	profd_u64 stack;     /* hash; 0: the object is gone */
+	profd_u64 size;      /* bytes, usable */
+	profd_u64 born;      /* of one that is gone, by jemalloc's clock, ns; 0: not known */
+	profd_s32 pid;       /* in the daemon's PID namespace */
+	profd_u32 pad;
+};
+
+/* Where a probe of the live heap stands: at the first instruction of jemalloc's ... */
+enum profd_live_place {
+	PROFD_LIVE_BORN_5_2 = 1, /* prof_malloc_sample_object(tsdn, ptr, usize, tctx) */
+	PROFD_LIVE_GONE_5_2 = 2, /* prof_free_sampled_object(tsd, ptr, usize, tctx) */
+	PROFD_LIVE_BORN_5_3 = 3, /* prof_malloc_sample_object(tsd, ptr, size, usize, tctx) */
+	PROFD_LIVE_GONE_5_3 = 4, /* prof_free_sampled_object(tsd, [ptr,] usize, info) */
+};
+
+/* A probe's cookie: place:8 | module id:16 << 8. */
+#define PROFD_LIVE_COOKIE(place, module) ((profd_u64)(place) | (profd_u64)(module) << 8)
+#define PROFD_LIVE_PLACE(cookie) ((profd_u32)(cookie) & 0xff)
+#define PROFD_LIVE_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+
 /* Memory of walks in the threads' own context: so many at a time on each CPU. */
 #define PROFD_OWN_WALKS_PER_CPU 2
 #define PROFD_MAX_OWN_WALKS 1024
@@ -384,7 +416,7 @@ enum profd_heap_place {
 #define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 32))
 #define PROFD_PT_REGS_WORDS 21
 
-/* Cost of the heap's program: every run is timed. Per CPU. */
+/* Cost of the heap's programs: every run is timed. Per CPU. */
 struct profd_heap_cost {
 	profd_u64 events; /* runs in threads of targets */
 	profd_u64 walks;  /* of these, with a stack */
@@ -466,6 +498,7 @@ PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 64, "heap counter size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_live_heap_record) == 64, "live heap record size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==

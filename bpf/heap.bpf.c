@@ -7,6 +7,7 @@
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "aggregate.bpf.h"
+#include "heap_cost.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
 #include "target.bpf.h"
@@ -38,13 +39,6 @@ profd_u16 heap_round;
 
 /* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
 profd_u32 heap_skip_mask;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct profd_heap_cost);
-} heap_cost SEC(".maps");
 
 /* Where the records of a drain are put together. One drain runs at a time. */
 struct {
@@ -229,26 +223,14 @@ int on_heap_event(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct profd_thread *thread = thread_of(task);
-	struct profd_heap_cost *cost;
-	u64 began, took;
-	u32 zero = 0;
+	u64 began;
 	bool walked;
 
 	if (!thread || !thread->thread_id)
 		return 0;
 	began = bpf_ktime_get_ns();
 	walked = handle_event(regs, task, thread);
-	cost = bpf_map_lookup_elem(&heap_cost, &zero);
-	if (!cost)
-		return 0;
-	took = bpf_ktime_get_ns() - began;
-	cost->events++;
-	if (walked) {
-		cost->walks++;
-		cost->walk_ns += took;
-	} else {
-		cost->ns += took;
-	}
+	add_heap_cost(began, walked);
 	return 0;
 }
 

@@ -49,6 +49,9 @@ struct pt_regs {
 	unsigned long bp;
 	unsigned long si;
 	unsigned long di;
+	unsigned long dx;
+	unsigned long cx;
+	unsigned long r8;
 	unsigned long orig_ax;
 };
 

@@ -69,6 +69,20 @@ std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
   return text;
 }
 
+// "12.0 MiB in 1,234 objects since 2026-01-31 14:05:00 UTC, one sampled in 512 KiB".
+std::string DescribeLive(const profd::v1::AllocatorStatus& allocator) {
+  std::string text;
+  if (allocator.live_since_ns() > 0) {
+    text = absl::StrCat(
+        FormatValue(allocator.live_bytes(), Unit::kBytes), " in ",
+        FormatCount(static_cast<uint64_t>(std::max<int64_t>(0, allocator.live_objects()))),
+        " objects since ", FormatTimeUtc(allocator.live_since_ns()), " UTC, one sampled in ",
+        FormatBytes(allocator.sample_bytes()));
+  }
+  if (allocator.live_note().empty()) return text;
+  return absl::StrCat(text, text.empty() ? "" : "; ", CleanName(allocator.live_note()));
+}
+
 void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& text) {
   std::string line = absl::StrCat("  ", CleanName(allocator.allocator()));
   if (!allocator.version().empty()) absl::StrAppend(&line, " ", CleanName(allocator.version()));
@@ -86,6 +100,8 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
     text += WrapAfter("    allocated  ", DescribeTotal(allocator.allocated()), kColumns);
     text += WrapAfter("    freed      ", DescribeTotal(allocator.freed()), kColumns);
   }
+  const std::string live = DescribeLive(allocator);
+  if (!live.empty()) text += WrapAfter("    live       ", live, kColumns);
   if (!allocator.note().empty()) {
     text += WrapAfter("    note       ", CleanName(allocator.note()), kColumns);
   }
@@ -255,7 +271,12 @@ ordered_json AllocatorJson(const profd::v1::AllocatorStatus& allocator) {
           {"watched", allocator.watched()},
           {"allocated", ToJson(allocator.allocated())},
           {"freed", ToJson(allocator.freed())},
-          {"note", allocator.note()}};
+          {"note", allocator.note()},
+          {"live_since_ns", allocator.live_since_ns()},
+          {"live_bytes", allocator.live_bytes()},
+          {"live_objects", allocator.live_objects()},
+          {"sample_bytes", allocator.sample_bytes()},
+          {"live_note", allocator.live_note()}};
 }
 
 }  // namespace

@@ -325,8 +325,10 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
 void AppendLevel(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;
+  const bool objects = view.profile->header.kind() == profd::v1::PROFILE_KIND_INUSE;
   text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value),
-                               " (estimated from ", FormatCount(count), " of them)"),
+                               objects ? " (estimated, as are its " : " (estimated from ",
+                               FormatCount(count), objects ? " objects)" : " pages)"),
                   colour);
   AppendStacks(view, colour, text);
   AppendFunctions(view, colour, text);

@@ -51,6 +51,13 @@ std::string CoverageNote(const AllocatorTotals& totals) {
       100 * seen / all);
 }
 
+// For a person, where sampled objects were not counted, or are still counted; else empty.
+std::string LiveNote(uint64_t still_counted, uint64_t not_counted) {
+  if (still_counted == 0 && not_counted == 0) return "";
+  return absl::StrCat("of the sampled objects of all processes, ", not_counted,
+                      " were not counted, and ", still_counted, " are counted that are gone");
+}
+
 }  // namespace
 
 Collector::Collector(CollectorOptions options, Store* store, CpuUse* cpu_use)
@@ -228,7 +235,7 @@ void Collector::Run() {
 // Right after a drain, so that what comes from here on is a delta of its own.
 absl::Status Collector::Pause(bool paused) {
   paused_ = paused;
-  if (paused && heap_probes_) heap_probes_->SetOn(false);
+  if (heap_probes_) heap_probes_->SetOn(!paused);
   if (paused) RETURN_IF_ERROR(kernel_->SetFaults(0));
   if (paused) RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));
   if (!paused) {
@@ -285,6 +292,8 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
   } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
     heap_accounts_.Apply(*heap);
+  } else if (const auto* live = std::get_if<profd_live_heap_record>(&*record)) {
+    OnLiveObject(*live);
   } else if (const auto* watched = std::get_if<profd_watched_record>(&*record)) {
     if (heap_probes_) {
       heap_probes_->OnMapped(watched->pid, ModuleId{static_cast<uint16_t>(watched->module_id)});
@@ -295,12 +304,20 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
+    live_heap_.OnExec(exec->pid, MonotonicNs());
     if (exec->target_id != 0) {
       new_mappings_ = true;
     } else if (!targets_->everything() && targets_->OnExec(exec->pid)) {
       new_mappings_ = true;
     }
   }
+}
+
+void Collector::OnLiveObject(const profd_live_heap_record& record) {
+  if (!heap_probes_) return;
+  const auto source =
+      heap_probes_->LiveSourceOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}});
+  if (source) live_heap_.Apply(record, *source, WallOffsetNs());
 }
 
 void Collector::ReadAccounts() {
@@ -355,7 +372,10 @@ void Collector::FollowProcesses() {
   if (allocators != allocators_ || (allocators != 0 && more)) new_mappings_ = true;
   allocators_ = allocators;
   processes_ = std::move(processes);
-  if (heap_probes_) heap_probes_->KeepOnly(processes_);
+  if (heap_probes_) {
+    heap_probes_->KeepOnly(processes_);
+    live_heap_.KeepOnly(heap_probes_->LiveSources());
+  }
   if (resident_pages_) resident_pages_->KeepOnly(processes_);
 }
 
@@ -400,7 +420,7 @@ bool Collector::IsOverrun() const {
 }
 
 void Collector::TurnHeap() {
-  if (heap_probes_) heap_probes_->SetOn(heap_slices_.IsOnAt(MonotonicNs()));
+  if (heap_probes_) heap_probes_->SetEventsOn(heap_slices_.IsOnAt(MonotonicNs()));
 }
 
 absl::Status Collector::Drain(bool govern) {
@@ -433,6 +453,7 @@ absl::Status Collector::Drain(bool govern) {
   PollEvents();
   delta.stacks = std::move(stacks_);
   stacks_.clear();
+  live_heap_.Finish(delta);
   drained_threads_ += static_cast<int64_t>(delta.ledgers.size());
   drained_counters_ += static_cast<int64_t>(delta.samples.size());
   drained_stacks_ += static_cast<int64_t>(delta.stacks.size());
@@ -441,6 +462,7 @@ absl::Status Collector::Drain(bool govern) {
     new_mappings_ |= targets_->Rescan();
     next_rescan_ns_ = now + kRescanInterval;
     new_mappings_ |= allocators_ != 0;
+    if (heap_probes_) heap_probes_->Refresh();
   }
   FollowProcesses();
   AnnounceMappings();
@@ -524,6 +546,7 @@ Collector::Baseline Collector::Measure() {
 std::vector<TargetActivity> Collector::Activity(const std::vector<Sample>& samples) const {
   std::vector<TargetActivity> activity = accounts_.activity();
   for (const Sample& sample : samples) {
+    if (IsLevel(sample.key.kind)) continue;
     const uint32_t target = accounts_.TargetOf(sample.key.thread);
     for (TargetActivity& a : activity) a.ticks += a.target == target ? sample.ticks : 0;
   }
@@ -586,6 +609,20 @@ void Collector::Obey() {
   Expect(kernel_->SetSwitchLayer(switch_on));
   // Ledgers go on from here, not from the next second.
   if (kernel_->switch_on()) ReadAccounts();
+}
+
+void Collector::PublishLive(const LossCounts& losses, AllocatorUse& use) const {
+  if (use.state.live_since_ns == 0) return;
+  const std::map<ModuleId, LiveTotals> totals = live_heap_.Totals();
+  LiveTotals live;
+  if (const auto found = totals.find(use.state.module); found != totals.end()) live = found->second;
+  use.live_since_wall_ns = std::max(use.state.live_since_ns, live.since_ns) + WallOffsetNs();
+  use.live_bytes = RoundedSum(live.bytes);
+  use.live_objects = RoundedSum(live.objects);
+  if (use.state.live_note.empty()) {
+    use.state.live_note = LiveNote(losses[PROFD_LOSS_LIVE_GONE],
+                                   losses[PROFD_LOSS_LIVE_BORN] + live_heap_.dropped());
+  }
 }
 
 GovernorState Collector::GovernorNow() const {
@@ -659,6 +696,7 @@ void Collector::Publish(const Baseline& now) {
       if (heap_shed || paused_) use.state.watched = false;
       if (heap_shed && !paused_) use.state.note = about_heap;
       if (use.state.note.empty()) use.state.note = CoverageNote(use.totals);
+      PublishLive(now.losses, use);
     }
   }
   state.governor = GovernorNow();

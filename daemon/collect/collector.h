@@ -18,6 +18,7 @@
 #include "daemon/collect/control.h"
 #include "daemon/collect/governor.h"
 #include "daemon/collect/heap_accounts.h"
+#include "daemon/collect/live_heap.h"
 #include "daemon/collect/resident_pages.h"
 #include "daemon/collect/slices.h"
 #include "daemon/collect/sources.h"
@@ -90,6 +91,7 @@ class Collector final : public CollectorControl {
   absl::Status VisitThreads();
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
+  void OnLiveObject(const profd_live_heap_record& record);
   // `govern`: the governor is to look at once, however short the time since it last did.
   absl::Status Drain(bool govern = false);
   // What the programs in the targets' path have cost by now, ns since start.
@@ -111,6 +113,8 @@ class Collector final : public CollectorControl {
   // Counts and logs a step of a drain that failed. True when it did not.
   bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
+  // Fills in what is live in the allocator of `use`.
+  void PublishLive(const LossCounts& losses, AllocatorUse& use) const;
   Baseline Measure();
   // What each target did since the last drain.
   std::vector<TargetActivity> Activity(const std::vector<Sample>& samples) const;
@@ -147,6 +151,7 @@ class Collector final : public CollectorControl {
   int64_t governed_ns_ = 0;
   Accounts accounts_;
   HeapAccounts heap_accounts_;
+  LiveHeap live_heap_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
   size_t allocators_ = 0;         // modules with one whose processes were asked for
   std::vector<StackTrace> stacks_;

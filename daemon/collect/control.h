@@ -27,10 +27,14 @@ struct TargetState {
   TargetCost cost;  // since start
 };
 
-// An allocator of the targets, and what went through it since it is watched.
+// An allocator of the targets, what went through it since it is watched, and what is live of that.
 struct AllocatorUse {
   AllocatorState state;
   AllocatorTotals totals;
+  // Estimates, of objects that came to life since then.
+  int64_t live_since_wall_ns = 0;  // 0: the live heap is not counted
+  int64_t live_bytes = 0;
+  int64_t live_objects = 0;
 };
 
 // What the governor made of one source of costs. Costs are shares of one CPU.

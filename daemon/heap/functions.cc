@@ -19,6 +19,10 @@ using symbolize::Segment;
 constexpr uint64_t kMaxFrameBytes = 64 << 20;
 constexpr size_t kMaxFunctions = 2'000'000;
 constexpr uint64_t kMaxFrameHeaderBytes = 64;  // as much of it as is read
+// Code between two functions that is read along with them rather than skipped, and the most that
+// is read at once.
+constexpr uint64_t kMaxGap = 4096;
+constexpr uint64_t kMaxBatchBytes = 256 << 10;
 
 // Where .eh_frame lies and what its pointers count from.
 struct FramePlace {
@@ -116,6 +120,34 @@ absl::StatusOr<std::vector<FileRange>> ListFunctions(const ElfFile& elf) {
   };
   functions.erase(std::unique(functions.begin(), functions.end(), same_begin), functions.end());
   return functions;
+}
+
+absl::Status VisitFunctions(
+    const ElfFile& elf, uint64_t limit,
+    absl::FunctionRef<void(const FileRange& function, std::span<const uint8_t> code)> visit) {
+  ASSIGN_OR_RETURN(const std::vector<FileRange> functions, ListFunctions(elf));
+  std::vector<uint8_t> bytes;
+  const auto head = [limit](const FileRange& function) {
+    return std::min<uint64_t>(function.size, limit);
+  };
+  for (size_t first = 0; first < functions.size();) {
+    const uint64_t begin = functions[first].offset;
+    uint64_t end = begin + head(functions[first]);
+    size_t last = first + 1;
+    for (; last < functions.size(); ++last) {
+      const uint64_t head_end = functions[last].offset + head(functions[last]);
+      if (functions[last].offset > end + kMaxGap || head_end - begin > kMaxBatchBytes) break;
+      end = std::max(end, head_end);
+    }
+    bytes.resize(static_cast<size_t>(end - begin));
+    RETURN_IF_ERROR(elf.Read(begin, bytes.data(), bytes.size()));
+    const std::span<const uint8_t> code(bytes);
+    for (; first < last; ++first) {
+      const FileRange& function = functions[first];
+      visit(function, code.subspan(function.offset - begin, head(function)));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace profd

@@ -2,8 +2,11 @@
 #ifndef PROFD_DAEMON_HEAP_FUNCTIONS_H_
 #define PROFD_DAEMON_HEAP_FUNCTIONS_H_
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/base/status.h"
 #include "daemon/symbolize/elf_file.h"
 
@@ -13,6 +16,13 @@ namespace profd {
 // function that the compiler set apart are functions here. Empty without .eh_frame.
 // ResourceExhausted when it is larger than 64 MiB or has more than 2 million entries.
 absl::StatusOr<std::vector<symbolize::FileRange>> ListFunctions(const symbolize::ElfFile& elf);
+
+// Reads the first `limit` bytes of every one of them, many at once, and hands them to `visit`. Errors
+// as above, and what reading gives.
+absl::Status VisitFunctions(
+    const symbolize::ElfFile& elf, uint64_t limit,
+    absl::FunctionRef<void(const symbolize::FileRange& function, std::span<const uint8_t> code)>
+        visit);
 
 }  // namespace profd
 

@@ -16,7 +16,7 @@ namespace {
 
 using symbolize::ElfFile;
 using symbolize::FileRange;
-using symbolize::NamedFunction;
+using symbolize::NamedSymbol;
 using symbolize::Section;
 using symbolize::Segment;
 
@@ -34,13 +34,13 @@ constexpr size_t kMaxVersionBytes = 64;
 // What it is made of where the source was no repository.
 constexpr std::string_view kNoVersion = "0.0.0";
 
+// The environment variable for settings; a prefix is put before it in capitals.
+constexpr char kSettingsVariable[] = "MALLOC_CONF";
+constexpr size_t kMaxPrefix = 32;
+
 constexpr char kEventFunction[] = "te_event_trigger";
 constexpr size_t kMaxNamed = 64;
 
-// Code between two functions that is read along with them rather than skipped, and the most that
-// is read at once.
-constexpr uint64_t kMaxGap = 4096;
-constexpr uint64_t kMaxBatchBytes = 256 << 10;
 // Of a function, when copies of the event are sought in it.
 constexpr uint64_t kMaxFunctionBytes = 128 << 10;
 constexpr size_t kMaxInlined = 16;
@@ -116,6 +116,30 @@ absl::StatusOr<std::string> FindVersion(const ElfFile& elf,
   return version;
 }
 
+bool MayBeInPrefix(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Its messages name the variable without the prefix: the longest name is it.
+absl::StatusOr<std::string> FindSettingsVariable(const ElfFile& elf,
+                                                 const std::vector<FileRange>& constants) {
+  static constexpr std::string_view kEnd(kSettingsVariable, sizeof(kSettingsVariable));  // with NUL
+  std::string longest = kSettingsVariable;
+  const auto visit = [&longest](uint64_t, std::string_view bytes) {
+    for (size_t at = bytes.find(kEnd); at != bytes.npos; at = bytes.find(kEnd, at + 1)) {
+      size_t begin = at;
+      while (begin > 0 && at - begin <= kMaxPrefix && MayBeInPrefix(bytes[begin - 1])) --begin;
+      const std::string_view name = bytes.substr(begin, at + kEnd.size() - 1 - begin);
+      if (at - begin <= kMaxPrefix && name.size() > longest.size()) longest = name;
+    }
+    return true;
+  };
+  for (const FileRange& range : constants) {
+    RETURN_IF_ERROR(elf.ReadPieces(range, kMaxPrefix + kEnd.size(), visit));
+  }
+  return longest;
+}
+
 enum class NameKind : uint8_t {
   kOther,
   kWhole,  // with any prefix
@@ -146,7 +170,7 @@ absl::StatusOr<bool> HasShapeAt(const ElfFile& elf, const FileRange& code) {
 // `symbols` is the module itself or its debug file, whose addresses are those of the module.
 absl::StatusOr<Named> FindByName(const ElfFile& symbols, const ElfFile& module) {
   Named named;
-  for (const NamedFunction& function :
+  for (const NamedSymbol& function :
        symbolize::FindFunctions(symbols, kEventFunction, kMaxNamed)) {
     const NameKind kind = KindOf(function.name);
     if (kind == NameKind::kOther) continue;
@@ -218,35 +242,6 @@ absl::Status FindEventFunction(const ElfFile& elf, const std::string& path,
   return absl::OkStatus();
 }
 
-// Reads the first `limit` bytes of every function, many at once, and hands them to
-// visit(const FileRange& function, std::span<const uint8_t> code).
-template <typename Visit>
-absl::Status VisitFunctions(const ElfFile& elf, uint64_t limit, Visit visit) {
-  ASSIGN_OR_RETURN(const std::vector<FileRange> functions, ListFunctions(elf));
-  std::vector<uint8_t> bytes;
-  const auto head = [limit](const FileRange& function) {
-    return std::min<uint64_t>(function.size, limit);
-  };
-  for (size_t first = 0; first < functions.size();) {
-    const uint64_t begin = functions[first].offset;
-    uint64_t end = begin + head(functions[first]);
-    size_t last = first + 1;
-    for (; last < functions.size(); ++last) {
-      const uint64_t head_end = functions[last].offset + head(functions[last]);
-      if (functions[last].offset > end + kMaxGap || head_end - begin > kMaxBatchBytes) break;
-      end = std::max(end, head_end);
-    }
-    bytes.resize(static_cast<size_t>(end - begin));
-    RETURN_IF_ERROR(elf.Read(begin, bytes.data(), bytes.size()));
-    const std::span<const uint8_t> code(bytes);
-    for (; first < last; ++first) {
-      const FileRange& function = functions[first];
-      visit(function, code.subspan(function.offset - begin, head(function)));
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<uint64_t>> FindByShape(const ElfFile& elf) {
@@ -280,6 +275,8 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::stri
   JemallocInfo info;
   ASSIGN_OR_RETURN(info.version, FindVersion(elf, constants));
   RETURN_IF_ERROR(FindEventFunction(elf, path, debug_root, info));
+  info.objects = FindSampledObjects(elf, path, debug_root, info.version);
+  ASSIGN_OR_RETURN(info.settings_variable, FindSettingsVariable(elf, constants));
   auto inlined = FindInlined(elf);
   if (!inlined.ok() && !absl::IsResourceExhausted(inlined.status())) return inlined.status();
   // More than a handful is not what was looked for.

@@ -9,6 +9,7 @@
 
 #include "daemon/base/status.h"
 #include "daemon/heap/inlined_events.h"
+#include "daemon/heap/sampled_objects.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd {
@@ -25,6 +26,10 @@ struct JemallocInfo {
   std::vector<InlinedEvent> inlined;
   // Why the function was not found and what would bring it; empty when it was.
   std::string note;
+  // What tells of the live heap.
+  SampledObjects objects;
+  // The environment variable that it takes settings from: "MALLOC_CONF", "_RJEM_MALLOC_CONF".
+  std::string settings_variable;
 };
 
 // Looks into the regular file behind `fd`. `path` is where the target has it: it leads to a debug

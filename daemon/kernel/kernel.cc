@@ -137,7 +137,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   s->rodata->default_target = options.default_target;
   bpf_program__set_autoload(s->progs.on_switch, options.switch_layer);
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
-  for (bpf_program* program : {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit}) {
+  for (bpf_program* program : {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit,
+                               s->progs.on_live_object}) {
     bpf_program__set_autoload(program, options.heap_layer);
   }
   bpf_program__set_autoload(s->progs.on_fault, options.fault_layer);
@@ -150,8 +151,9 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
                                ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
                                : 1);
   if (HasMultiProbes()) {
-    bpf_program__set_expected_attach_type(s->progs.on_heap_event,
-                                          static_cast<bpf_attach_type>(kUprobeMulti));
+    for (bpf_program* program : {s->progs.on_heap_event, s->progs.on_live_object}) {
+      bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kUprobeMulti));
+    }
   }
   if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
   return skeleton;
@@ -211,6 +213,41 @@ absl::StatusOr<UniqueFd> MakeRuleTable(std::span<const profd_rule> rows) {
   std::memcpy(memory, rows.data(), rows.size_bytes());
   munmap(memory, rows.size_bytes());
   return table;
+}
+
+// Puts probes of a program into a file, for one process or every one with 0.
+absl::StatusOr<Probe> PutProbe(const bpf_program* program, int file, int32_t pid,
+                               std::span<const HeapPlace> places) {
+  // The kernel opens it by name; this one leads to the file whatever became of its own.
+  const std::string path = absl::StrCat("/proc/self/fd/", file);
+  Probe probe;
+  if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
+    std::vector<uint64_t> offsets, cookies;
+    for (const HeapPlace& place : places) {
+      offsets.push_back(place.offset);
+      cookies.push_back(place.cookie);
+    }
+    UprobeMultiAttr attr{};
+    attr.program = static_cast<uint32_t>(bpf_program__fd(program));
+    attr.attach_type = kUprobeMulti;
+    attr.path = reinterpret_cast<uintptr_t>(path.c_str());
+    attr.offsets = reinterpret_cast<uintptr_t>(offsets.data());
+    attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
+    attr.count = static_cast<uint32_t>(places.size());
+    attr.pid = static_cast<uint32_t>(pid);
+    probe.multi.reset(
+        static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
+    if (!probe.multi.ok()) return ErrnoStatus("put a probe into an allocator", errno);
+    return probe;
+  }
+  for (const HeapPlace& place : places) {
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = place.cookie);
+    UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
+                                                    place.offset, &options));
+    if (!link) return ErrnoStatus("put a probe into an allocator", errno);
+    probe.single.push_back(std::move(link));
+  }
+  return probe;
 }
 
 }  // namespace
@@ -441,37 +478,12 @@ void Kernel::BeginHeapRound() { ++skeleton_->bss->heap_round; }
 
 absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
-  const bpf_program* program = skeleton_->progs.on_heap_event;
-  // The kernel opens it by name; this one leads to the file whatever became of its own.
-  const std::string path = absl::StrCat("/proc/self/fd/", file);
-  Probe probe;
-  if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
-    std::vector<uint64_t> offsets, cookies;
-    for (const HeapPlace& place : places) {
-      offsets.push_back(place.offset);
-      cookies.push_back(place.cookie);
-    }
-    UprobeMultiAttr attr{};
-    attr.program = static_cast<uint32_t>(bpf_program__fd(program));
-    attr.attach_type = kUprobeMulti;
-    attr.path = reinterpret_cast<uintptr_t>(path.c_str());
-    attr.offsets = reinterpret_cast<uintptr_t>(offsets.data());
-    attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
-    attr.count = static_cast<uint32_t>(places.size());
-    attr.pid = static_cast<uint32_t>(pid);
-    probe.multi.reset(
-        static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
-    if (!probe.multi.ok()) return ErrnoStatus("put a probe into an allocator", errno);
-    return probe;
-  }
-  for (const HeapPlace& place : places) {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = place.cookie);
-    UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
-                                                    place.offset, &options));
-    if (!link) return ErrnoStatus("put a probe into an allocator", errno);
-    probe.single.push_back(std::move(link));
-  }
-  return probe;
+  return PutProbe(skeleton_->progs.on_heap_event, file, pid, places);
+}
+
+absl::StatusOr<Probe> Kernel::AttachLiveProbe(int file, int32_t pid,
+                                              std::span<const HeapPlace> places) {
+  return PutProbe(skeleton_->progs.on_live_object, file, pid, places);
 }
 
 absl::Status Kernel::SetFaults(uint32_t one_in) {

@@ -57,7 +57,8 @@ struct Probe {
   std::vector<UniqueLink> single;
 };
 
-// Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE).
+// Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
+// PROFD_LIVE_COOKIE).
 struct HeapPlace {
   uint64_t offset = 0;
   uint64_t cookie = 0;
@@ -131,6 +132,8 @@ class Kernel {
   uint64_t fault_seed() const { return fault_seed_; }
   // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with 0.
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // The same for the program that follows the objects which an allocator samples.
+  absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid, std::span<const HeapPlace> places);
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);

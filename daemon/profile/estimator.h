@@ -68,7 +68,7 @@ std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t to
                                           std::span<const Sample> samples);
 
 // What there is at an instant, of samples each of which already stands for what it was drawn from:
-// nothing is scaled. The error is that of a Poisson sample.
+// nothing is scaled. The error is that of a Poisson sample; of objects by their mean size.
 std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples);
 
 }  // namespace profd

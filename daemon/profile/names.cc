@@ -102,6 +102,12 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"fault_walk_busy",
        "Pages that were touched but not counted, because other threads were interrupted in their "
        "walks on the same CPU."},
+      {"live_born",
+       "Sampled objects that came to life and are not counted; the live heap is told as smaller "
+       "than it is."},
+      {"live_gone",
+       "Sampled objects that are gone and still counted; the live heap is told as larger than it "
+       "is, until their process ends."},
       {"recursion_misses",
        "Runs of a kernel program that the kernel skipped; switches may be "
        "missing."},

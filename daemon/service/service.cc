@@ -103,6 +103,11 @@ void FillAllocators(const CollectorState& state, v1::GetStatusResponse* response
     out->set_note(CleanText(use.state.note, kMaxPath));
     FillHeap(use.totals.allocated, out->mutable_allocated());
     FillHeap(use.totals.freed, out->mutable_freed());
+    out->set_live_since_ns(use.live_since_wall_ns);
+    out->set_live_bytes(use.live_bytes);
+    out->set_live_objects(use.live_objects);
+    out->set_sample_bytes(use.state.sample_bytes);
+    out->set_live_note(CleanText(use.state.live_note, kMaxPath));
   }
 }
 

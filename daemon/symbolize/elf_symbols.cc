@@ -78,10 +78,10 @@ std::vector<uint64_t> PlacesOf(const ElfFile& elf, const Section& strings, std::
   return places;
 }
 
-}  // namespace
-
-std::vector<NamedFunction> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit) {
-  std::vector<NamedFunction> found;
+// Symbols of one type (STT_*) under a name that contains `part`.
+std::vector<NamedSymbol> FindNamed(const ElfFile& elf, unsigned type, std::string_view part,
+                                   size_t limit) {
+  std::vector<NamedSymbol> found;
   uint64_t symbols_left = kMaxSymbols;
   uint64_t bytes_left = kMaxSearchedStrings;
   size_t names_left = kMaxNamesRead;
@@ -95,7 +95,7 @@ std::vector<NamedFunction> FindFunctions(const ElfFile& elf, std::string_view pa
       // The names of most symbols are never read: no `part` lies within reach behind their start.
       const auto place = std::lower_bound(places.begin(), places.end(), symbol.st_name);
       if (place == places.end() || *place - symbol.st_name > kMaxSearchedNameBytes - part.size() ||
-          ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
+          ELF64_ST_TYPE(symbol.st_info) != type || symbol.st_shndx == SHN_UNDEF ||
           found.size() == limit || names_left == 0) {
         return;
       }
@@ -108,6 +108,16 @@ std::vector<NamedFunction> FindFunctions(const ElfFile& elf, std::string_view pa
     });
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit) {
+  return FindNamed(elf, STT_FUNC, part, limit);
+}
+
+std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit) {
+  return FindNamed(elf, STT_OBJECT, part, limit);
 }
 
 void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {

@@ -12,7 +12,8 @@
 
 namespace profd::symbolize {
 
-struct NamedFunction {
+// A function or a variable.
+struct NamedSymbol {
   std::string name;
   uint64_t address = 0;  // virtual
   uint64_t size = 0;     // bytes, 0 when the symbol has none
@@ -21,7 +22,9 @@ struct NamedFunction {
 // The functions that .symtab and .dynsym of `elf` define under a name that contains `part`, at most
 // `limit`; names of more than 255 bytes are left out. A table that cannot be read has none. Time
 // is bounded by the size of the tables, memory by `limit`.
-std::vector<NamedFunction> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit);
+std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit);
+// The same for variables that have a place of their own: none that each thread has.
+std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit);
 
 // Tables are streamed past the wanted addresses and only the best candidates are kept: memory
 // depends on how much is asked, not on the file. Time is bounded by the size of the tables.

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
+#include "daemon/target/jemalloc_settings.h"
 #include "spdlog/spdlog.h"
 
 // What MeasureTrap puts a probe into.
@@ -69,6 +70,14 @@ std::vector<HeapPlace> PlacesOf(const JemallocInfo& info, ModuleId module) {
   return places;
 }
 
+std::array<HeapPlace, 2> LivePlacesOf(const SampledObjects& objects, ModuleId module) {
+  const auto id = static_cast<uint64_t>(module);
+  const profd_live_place born = objects.is_5_2 ? PROFD_LIVE_BORN_5_2 : PROFD_LIVE_BORN_5_3;
+  const profd_live_place gone = objects.is_5_2 ? PROFD_LIVE_GONE_5_2 : PROFD_LIVE_GONE_5_3;
+  return {{{.offset = objects.born, .cookie = PROFD_LIVE_COOKIE(born, id)},
+           {.offset = objects.gone, .cookie = PROFD_LIVE_COOKIE(gone, id)}}};
+}
+
 double NsPerCall() {
   const int64_t begin = MonotonicNs();
   for (int i = 0; i < kTrapCalls; ++i) ProfdProbeMeasure();
@@ -103,12 +112,31 @@ void HeapProbes::KeepOnly(const std::set<int32_t>& pids) {
   if (wanted_.size() != before) idle_ = false;
 }
 
+void HeapProbes::SetEventsOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  if (on == events_on_) return;
+  events_on_ = on;
+  if (on) kernel_->BeginHeapRound();
+  idle_ = false;
+}
+
 void HeapProbes::SetOn(bool on) {
   absl::MutexLock lock(&mutex_);
   if (on == on_) return;
   on_ = on;
   if (on) kernel_->BeginHeapRound();
   idle_ = false;
+  // What came to life or went meanwhile is not known: counted anew.
+  for (auto& [place, live] : live_) {
+    live.source.reset();
+    live.stale = true;
+  }
+}
+
+void HeapProbes::Refresh() {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [place, live] : live_) live.stale = true;
+  if (!live_.empty()) idle_ = false;
 }
 
 void HeapProbes::WaitIdle(int64_t deadline_ns) {
@@ -142,30 +170,52 @@ void HeapProbes::Work() {
 
 bool HeapProbes::Step() {
   Place place;
-  Probe removed;  // outlives the lock: removing it takes long
+  Probe removed;  // outlive the lock: removing them takes long
+  Live gone;
   bool first = false;
+  bool follow = false;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return false;
     const auto stale = std::find_if(probes_.begin(), probes_.end(), [&](const auto& entry)
                                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                          return !on_ || !wanted_.contains(entry.first);
+                                          return !on_ || !events_on_ ||
+                                                 !wanted_.contains(entry.first);
                                         });
     if (stale != probes_.end()) {
       removed = std::move(stale->second);
       probes_.erase(stale);
       return true;
     }
+    const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
+                                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                               return !on_ || !wanted_.contains(entry.first);
+                                             });
+    if (unfollowed != live_.end()) {
+      gone = std::move(unfollowed->second);
+      live_.erase(unfollowed);
+      return true;
+    }
     const auto missing = std::find_if(
         wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          return !probes_.contains(p) && !failed_.contains(p);
+          return events_on_ && !probes_.contains(p) && !failed_.contains(p);
         });
-    if (!on_ || missing == wanted_.end()) {
+    const auto unread = std::find_if(
+        wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          const auto live = live_.find(p);
+          return live == live_.end() || live->second.stale;
+        });
+    if (!on_ || (missing == wanted_.end() && unread == wanted_.end())) {
       idle_ = true;
       return false;
     }
-    place = *missing;
+    follow = missing == wanted_.end();
+    place = follow ? *unread : *missing;
     first = trap_ns_ == 0;
+  }
+  if (follow) {
+    FollowObjects(place);
+    return true;
   }
   const double trap = first ? MeasureTrap() : 0;
   absl::StatusOr<Probe> probe = Attach(place);
@@ -194,6 +244,65 @@ absl::StatusOr<Probe> HeapProbes::Attach(const Place& place) {
   return kernel_->AttachHeapProbe(file->fd.get(), pid, places);
 }
 
+void HeapProbes::FollowObjects(const Place& place) {
+  const auto& [pid, module] = place;
+  const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
+  const std::optional<ModuleFile> file = modules_->Find(module);
+  std::string note;
+  std::optional<LiveSource> source;
+  if (info && info->objects.born == 0) {
+    note = info->objects.note;
+  } else if (info && file && file->fd.ok()) {
+    const JemallocSettings settings = ReadJemallocSettings(pid, file->fd.get(), *info);
+    note = DescribeMissing(settings, *info);
+    // Taken before the first object can be seen.
+    if (settings.profiling.value_or(true)) {
+      source = LiveSource{.since_ns = MonotonicNs(),
+                          .sample_bytes = uint64_t{1} << settings.lg_sample};
+    }
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    Live& live = live_[place];
+    live.stale = false;
+    live.note = note;
+    // What is counted goes on.
+    if (source && live.source) source->since_ns = live.source->since_ns;
+    live.source = source;
+    if (!source || live.probe) return;
+  }
+  absl::StatusOr<Probe> probe =
+      kernel_->AttachLiveProbe(file->fd.get(), pid, LivePlacesOf(info->objects, module));
+  absl::MutexLock lock(&mutex_);
+  Live& live = live_[place];
+  if (probe.ok()) {
+    live.probe = *std::move(probe);
+    return;
+  }
+  live.source.reset();
+  live.note = absl::StrCat("the live heap is not known: ", probe.status().message());
+}
+
+bool HeapProbes::Counts(const Place& place, const Live& live) const {
+  return live.source && wanted_.contains(place);
+}
+
+std::optional<LiveSource> HeapProbes::LiveSourceOf(const Place& place) const {
+  absl::MutexLock lock(&mutex_);
+  const auto live = live_.find(place);
+  if (live == live_.end() || !Counts(place, live->second)) return std::nullopt;
+  return live->second.source;
+}
+
+std::map<HeapProbes::Place, LiveSource> HeapProbes::LiveSources() const {
+  std::map<Place, LiveSource> sources;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [place, live] : live_) {
+    if (Counts(place, live)) sources.emplace(place, *live.source);
+  }
+  return sources;
+}
+
 double HeapProbes::MeasureTrap() {
   constexpr double kUnknown = 1;
   const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
@@ -217,6 +326,12 @@ std::vector<AllocatorState> HeapProbes::States() const {
     if (const auto failed = failed_.find(place); failed != failed_.end() && state.note.empty()) {
       state.note = failed->second;
     }
+    const auto live = live_.find(place);
+    if (live == live_.end()) continue;
+    if (state.live_note.empty()) state.live_note = live->second.note;
+    if (!Counts(place, live->second)) continue;
+    state.live_since_ns = std::max(state.live_since_ns, live->second.source->since_ns);
+    state.sample_bytes = std::max(state.sample_bytes, live->second.source->sample_bytes);
   }
   std::vector<AllocatorState> list;
   for (auto& [id, state] : states) {

@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <climits>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -42,6 +44,27 @@ std::string MappingPath(int32_t pid, uint64_t start) {
     return slash == absl::string_view::npos ? "" : std::string(line.substr(slash));
   }
   return "";
+}
+
+struct CodeMapping {
+  uint64_t start = 0, end = 0, file_offset = 0;
+  absl::string_view path;
+};
+
+// A line of /proc/PID/maps, "start-end r-xp offset device inode   /path". False when it is not of
+// code from a file.
+bool ParseCodeMapping(absl::string_view line, CodeMapping* mapping) {
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(line, absl::MaxSplits(' ', 5), absl::AllowEmpty());
+  if (fields.size() < 6 || fields[1].size() < 3 || fields[1][2] != 'x') return false;
+  const std::pair<absl::string_view, absl::string_view> range =
+      absl::StrSplit(fields[0], absl::MaxSplits('-', 1));
+  const size_t slash = fields[5].find('/');
+  if (slash == absl::string_view::npos) return false;
+  mapping->path = fields[5].substr(slash);
+  return absl::SimpleHexAtoi(range.first, &mapping->start) &&
+         absl::SimpleHexAtoi(range.second, &mapping->end) &&
+         absl::SimpleHexAtoi(fields[2], &mapping->file_offset) && mapping->start < mapping->end;
 }
 
 }  // namespace
@@ -116,6 +139,43 @@ absl::StatusOr<MappedModule> OpenMapping(int32_t pid, uint64_t start, uint64_t e
   }
   module.path = WithoutDeleted(module.path);
   return module;
+}
+
+absl::StatusOr<uint64_t> FindCode(int32_t pid, int fd, uint64_t offset) {
+  const std::string root = absl::StrCat("/proc/", pid);
+  const auto maps = ReadWholeFile(root + "/maps");
+  if (!maps.ok()) return absl::NotFoundError(absl::StrCat("no process with PID ", pid));
+  struct stat wanted;
+  if (fstat(fd, &wanted) != 0) return ErrnoStatus("fstat", errno);
+  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    CodeMapping mapping;
+    if (!ParseCodeMapping(line, &mapping) || offset < mapping.file_offset ||
+        offset - mapping.file_offset >= mapping.end - mapping.start) {
+      continue;
+    }
+    // The numbers in the line need not be those of the file (overlayfs).
+    struct stat st;
+    const std::string entry =
+        absl::StrFormat("%s/map_files/%x-%x", root, mapping.start, mapping.end);
+    const std::string path = absl::StrCat(root, "/root", mapping.path);
+    if (stat(entry.c_str(), &st) != 0 && stat(path.c_str(), &st) != 0) continue;
+    if (st.st_dev == wanted.st_dev && st.st_ino == wanted.st_ino) {
+      return mapping.start + (offset - mapping.file_offset);
+    }
+  }
+  return absl::NotFoundError(absl::StrCat("PID ", pid, " does not map the file"));
+}
+
+absl::Status ReadMemory(int32_t pid, uint64_t address, void* out, size_t size) {
+  const std::string path = absl::StrCat("/proc/", pid, "/mem");
+  if (address > static_cast<uint64_t>(std::numeric_limits<off_t>::max()) - size) {
+    return absl::NotFoundError(absl::StrCat("PID ", pid, " has no memory there"));
+  }
+  auto memory = OpenReadOnly(path);
+  if (!memory.ok()) return memory.status();
+  const absl::Status status = ReadFileAt(memory->get(), address, out, size);
+  if (status.ok() || absl::IsPermissionDenied(status)) return status;
+  return absl::NotFoundError(absl::StrCat("PID ", pid, " has no memory there"));
 }
 
 }  // namespace profd

@@ -36,6 +36,14 @@ struct MappedModule {
 // mount namespace. NotFound when the process or the mapping is gone.
 absl::StatusOr<MappedModule> OpenMapping(int32_t pid, uint64_t start, uint64_t end);
 
+// The address at which a process has the byte at `offset` of the file behind `fd` as code. NotFound
+// when it has not, or the process is gone.
+absl::StatusOr<uint64_t> FindCode(int32_t pid, int fd, uint64_t offset);
+
+// Reads exactly `size` bytes of a process's memory. PermissionDenied without CAP_SYS_PTRACE;
+// NotFound when the process is gone or has no memory there.
+absl::Status ReadMemory(int32_t pid, uint64_t address, void* out, size_t size);
+
 }  // namespace profd
 
 #endif  // PROFD_DAEMON_TARGET_PROCFS_H_

@@ -109,6 +109,32 @@ ProfdTestInlinedEvent:
   .cfi_endproc
   .size ProfdTestInlinedEvent, .-ProfdTestInlinedEvent
 )");
+// Stand in for the functions that tell of sampled objects, whatever their arguments are.
+extern "C" void ProfdTestObjectBorn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+extern "C" void ProfdTestObjectGone(uint64_t, uint64_t, uint64_t, uint64_t);
+asm(R"(
+  .text
+  .globl ProfdTestObjectBorn, ProfdTestObjectGone
+  .type ProfdTestObjectBorn, @function
+  .type ProfdTestObjectGone, @function
+ProfdTestObjectBorn:
+  .cfi_startproc
+  nop
+  ret
+  .cfi_endproc
+  .size ProfdTestObjectBorn, .-ProfdTestObjectBorn
+ProfdTestObjectGone:
+  .cfi_startproc
+  nop
+  ret
+  .cfi_endproc
+  .size ProfdTestObjectGone, .-ProfdTestObjectGone
+)");
+extern "C" [[gnu::noinline]] void ProfdTestMakesObject(uint64_t size, uint64_t usable,
+                                                       uint64_t context) {
+  ProfdTestObjectBorn(0, 0x5000, size, usable, context);
+  asm volatile("" ::: "memory");
+}
 extern "C" [[gnu::noinline]] void ProfdTestAllocates(FakeEvent* event) {
   ProfdTestHeapEvent(nullptr, event);
   asm volatile("" ::: "memory");
@@ -223,6 +249,8 @@ class KernelTest : public ::testing::Test {
       born_.push_back(*born);
     } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
       heap_.push_back(*heap);
+    } else if (const auto* object = std::get_if<profd_live_heap_record>(&*record)) {
+      objects_.push_back(*object);
     }
   }
 
@@ -271,6 +299,7 @@ class KernelTest : public ::testing::Test {
   std::vector<profd_module_record> modules_;
   std::vector<profd_born_record> born_;
   std::vector<profd_heap_record> heap_;
+  std::vector<profd_live_heap_record> objects_;
 };
 
 #define START_OR_SKIP(...)          \
@@ -714,6 +743,118 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
   EXPECT_EQ(counter.unseen, 210'000U);
 }
 
+class LiveKernelTest : public KernelTest {
+ protected:
+  void Attach(int32_t pid, profd_live_place born, profd_live_place gone) {
+    const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    const HeapPlace places[] = {
+        {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectBorn)),
+         .cookie = PROFD_LIVE_COOKIE(born, 7)},
+        {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectGone)),
+         .cookie = PROFD_LIVE_COOKIE(gone, 7)}};
+    auto probe = kernel_->AttachLiveProbe(self.get(), pid, places);
+    ASSERT_TRUE(probe.ok()) << probe.status();
+    probe_ = *std::move(probe);
+  }
+  void ExpectObject(size_t index, const Child& child, bool gone, uint64_t size, uint64_t born) {
+    const profd_live_heap_record& object = objects_.at(index);
+    SCOPED_TRACE(index);
+    EXPECT_EQ(object.stack == 0, gone);
+    EXPECT_EQ(object.size, size);
+    EXPECT_EQ(object.context, 0x7000U);
+    EXPECT_EQ(object.born, born);
+    EXPECT_EQ(object.pid, child.pid());
+    EXPECT_EQ(object.module_id, 7U);
+    EXPECT_NE(object.thread_id, 0U);
+    EXPECT_LT(static_cast<int64_t>(object.time), MonotonicNs());
+  }
+
+  Probe probe_;
+};
+
+TEST_F(LiveKernelTest, ObjectsComeAndGo) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    struct {
+      uint64_t born = 5, context = 0x7000, size = 1000;
+    } info;
+    const auto address = reinterpret_cast<uint64_t>(&info);
+    me.Wait();
+    ProfdTestMakesObject(1000, 1024, 0x7000);
+    ProfdTestObjectGone(0, 1024, address, 0);       // 5.3.0
+    ProfdTestObjectGone(0, 0x5000, 2048, address);  // 5.3.1
+    ProfdTestObjectGone(0, 1024, 1024, 1024);       // neither
+    info.context = 1;
+    ProfdTestObjectGone(0, 1024, address, 0);
+    ProfdTestObjectBorn(0, 0x5000, 1000, 1024, 1);
+    ProfdTestObjectBorn(0, 0x5000, 1000, 0, 0x7000);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), PROFD_LIVE_BORN_5_3, PROFD_LIVE_GONE_5_3));
+  child.Signal();
+  child.Wait();
+  Poll();
+  ASSERT_THAT(objects_, SizeIs(3));
+  ExpectObject(0, child, false, 1024, 0);
+  ExpectObject(1, child, true, 1024, 5);
+  ExpectObject(2, child, true, 2048, 5);
+  EXPECT_EQ(Loss(PROFD_LOSS_LIVE_GONE), 2U);
+  EXPECT_EQ(Loss(PROFD_LOSS_LIVE_BORN), 2U);
+  const profd_heap_cost cost = kernel_->HeapCost();
+  EXPECT_EQ(cost.events, 7U);
+  EXPECT_EQ(cost.walks, 1U);
+
+  ASSERT_THAT(stacks_, SizeIs(1));
+  EXPECT_EQ(static_cast<uint64_t>(stacks_[0].id), objects_[0].stack);
+  const std::vector<uint64_t>& frames = stacks_[0].frames;
+  ASSERT_GE(frames.size(), 2U);
+  EXPECT_EQ(frames[0] & PROFD_FRAME_OFFSET_MASK,
+            FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectBorn)));
+  const uint64_t caller = FileOffset(reinterpret_cast<const void*>(&ProfdTestMakesObject));
+  EXPECT_GT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller);
+  EXPECT_LT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller + 64);
+}
+
+TEST_F(LiveKernelTest, ArgumentsOfTheVersionBefore) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    me.Wait();
+    ProfdTestObjectBorn(0, 0x5000, 1024, 0x7000, 0);
+    ProfdTestObjectGone(0, 0x5000, 1024, 0x7000);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), PROFD_LIVE_BORN_5_2, PROFD_LIVE_GONE_5_2));
+  child.Signal();
+  child.Wait();
+  Poll();
+  ASSERT_THAT(objects_, SizeIs(2));
+  ExpectObject(0, child, false, 1024, 0);
+  ExpectObject(1, child, true, 1024, 0);
+}
+
+// With nobody to read the ring what does not fit is counted.
+TEST_F(LiveKernelTest, LossesAreCounted) {
+  START_OR_SKIP();
+  constexpr uint64_t kObjects = 60'000;  // more than the ring holds
+  const Child child([](Child& me) {
+    me.Wait();
+    for (uint64_t i = 0; i < kObjects; ++i) ProfdTestObjectGone(0, 0x5000, 1024, 0x7000);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), PROFD_LIVE_BORN_5_2, PROFD_LIVE_GONE_5_2));
+  child.Signal();
+  child.Wait();
+  Poll();
+  EXPECT_GT(Loss(PROFD_LOSS_LIVE_GONE), 0U);
+  EXPECT_EQ(objects_.size() + Loss(PROFD_LOSS_LIVE_GONE), kObjects);
+}
+
 TEST_F(KernelTest, NothingIsLeftBehind) {
   for (const bool switch_layer : {true, false, true}) {
     const auto before = HeldObjects();
@@ -721,9 +862,9 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto held = HeldObjects();
     const size_t links = switch_layer ? 9 : 8;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
-    // The tick by list is run, not attached; the heap's program is attached to what it finds, that of
+    // The tick by list is run, not attached; the heap's two are attached to what they find, that of
     // page faults when it is asked for.
-    const size_t programs = links + 2 + (kernel_->ticks_by_list() ? 1 : 0);
+    const size_t programs = links + 3 + (kernel_->ticks_by_list() ? 1 : 0);
     EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
     for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
     kernel_.reset();

@@ -10,6 +10,8 @@
 //   realloc=0     by malloc and a realloc to twice the size; the others by malloc
 //   free=0        percent of the allocations that are freed again, in FreeSite
 //   by=self       who frees them: `self`, the `next` thread, or `main`
+//   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
+//                 the second
 //
 // Percentages are exact where n is a multiple of 100. Says "ready PID" and waits for a line on
 // stdin before each of its two phases, allocating and freeing. Then it prints its account as a line
@@ -86,6 +88,7 @@ struct Options {
   uint64_t realloc = 0;
   uint64_t free = 0;
   enum class By { kSelf, kNext, kMain } by = By::kSelf;
+  const char* dump = nullptr;
 };
 
 struct Counters {
@@ -235,6 +238,15 @@ Counters ReadCounters() {
   return {Counter("thread.allocated"), Counter("thread.deallocated")};
 }
 
+void Dump(int number) {
+  if (options.dump == nullptr) return;
+  char path[256];
+  const char* name = path;
+  Check(snprintf(path, sizeof(path), "%s.%d", options.dump, number) < int{sizeof(path)}, "dump");
+  Check(mallctl != nullptr && mallctl("prof.dump", nullptr, nullptr, &name, sizeof(name)) == 0,
+        "prof.dump");
+}
+
 void Meet() { pthread_barrier_wait(&barrier); }
 
 KEEP_FRAME void* Work(void* argument) {
@@ -348,6 +360,10 @@ bool Parse(const char* argument) {
     options.by = freer.by;
     return true;
   }
+  if (named("dump")) {
+    options.dump = value;
+    return true;
+  }
   const struct {
     const char* name;
     uint64_t* value;
@@ -404,6 +420,7 @@ int main(int argc, char** argv) {
   Meet();
   main_worker.before = ReadCounters();
   AwaitGo();
+  Dump(0);
   Meet();
   Meet();  // all is allocated
   AwaitGo();
@@ -413,6 +430,7 @@ int main(int argc, char** argv) {
   }
   Meet();  // all is freed
   main_worker.after = ReadCounters();
+  Dump(1);
   PrintReport();
   while (AwaitLine()) {
   }

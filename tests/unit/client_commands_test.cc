@@ -386,6 +386,10 @@ profd::v1::GetStatusResponse AllocatorsStatus() {
   watched.mutable_freed()->set_weight_bytes(int64_t{600} << 20);
   watched.mutable_freed()->set_gaps(9'600);
   watched.mutable_freed()->set_unseen_bytes(int64_t{600} << 20);
+  watched.set_live_since_ns(1'769'864'700'000'000'000);
+  watched.set_live_bytes(int64_t{12} << 20);
+  watched.set_live_objects(1234);
+  watched.set_sample_bytes(1 << 19);
   profd::v1::AllocatorStatus& unwatched = *status.add_allocators();
   for (int pid = 100; pid < 1100; ++pid) unwatched.add_pids(pid);
   unwatched.set_module("/opt/\x1b/lib" + std::string(200, 'x') + ".so");
@@ -393,6 +397,9 @@ profd::v1::GetStatusResponse AllocatorsStatus() {
   unwatched.set_note(
       "the file has no symbols and no function of its shape; install its debug file, or start the "
       "program with a library that has symbols");
+  unwatched.set_live_note(
+      "the live heap is not known: jemalloc runs without profiling; start the process with "
+      "MALLOC_CONF=prof:true");
   return status;
 }
 
@@ -424,9 +431,14 @@ TEST_F(CommandsTest, StatusTellsTheAllocators) {
                         "    allocated  1.30 GiB in 20,800 events, coverage 100.0%\n"
                         "    freed      1.17 GiB in 9,600 events, coverage 50.0%; events no probe "
                         "saw: 9,600 with 600 MiB,\n"
-                        "               50.0% of all\n"));
+                        "               50.0% of all\n"
+                        "    live       12.0 MiB in 1,234 objects since 2026-01-31 13:05:00 UTC, "
+                        "one sampled in 512 KiB\n"));
   EXPECT_THAT(text.out, HasSubstr("\n    processes  1,000 (100 101 102 103 104 105 106 107 ...)\n"
                                   "    watched    NO, point to watch not found\n"
+                                  "    live       the live heap is not known: jemalloc runs "
+                                  "without profiling; start the process with\n"
+                                  "               MALLOC_CONF=prof:true\n"
                                   "    note       the file has no symbols and no function of its "
                                   "shape; install its debug"));
   EXPECT_THAT(text.out, HasSubstr("0 switches; allocations 0.027%, 20,000 events, 800 ns\n"));
@@ -449,7 +461,14 @@ TEST_F(CommandsTest, StatusTellsTheAllocators) {
   EXPECT_EQ(watched["watched"], true);
   EXPECT_EQ(watched["allocated"]["bytes"], int64_t{1331} << 20);
   EXPECT_EQ(watched["freed"]["unseen_bytes"], int64_t{600} << 20);
+  EXPECT_EQ(watched["live_since_ns"], 1'769'864'700'000'000'000);
+  EXPECT_EQ(watched["live_bytes"], 12 << 20);
+  EXPECT_EQ(watched["live_objects"], 1234);
+  EXPECT_EQ(watched["sample_bytes"], 1 << 19);
+  EXPECT_EQ(watched["live_note"], "");
   EXPECT_EQ(json["allocators"][1]["watched"], false);
+  EXPECT_EQ(json["allocators"][1]["live_since_ns"], 0);
+  EXPECT_THAT(json["allocators"][1]["live_note"].get<std::string>(), StartsWith("the live heap"));
   EXPECT_THAT(json["allocators"][1]["note"].get<std::string>(), StartsWith("the file has no sym"));
   EXPECT_EQ(json["cost"]["heap_events"], 20'000);
 }
@@ -472,8 +491,11 @@ TEST_F(CommandsTest, HostileAllocatorsStayAPage) {
   total.set_weight_bytes(INT64_MIN);
   total.set_unseen_bytes(INT64_MAX);
   total.set_gaps(UINT64_MAX);
+  daemon_.status.mutable_allocators(0)->set_live_bytes(INT64_MIN);
+  daemon_.status.mutable_allocators(0)->set_live_objects(INT64_MIN);
   const Outcome text = Do({"status"});
   ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("    live       0 B in 0 objects since 2026-"));
   EXPECT_THAT(text.out, HasSubstr("    allocated  0 B in 20,800 events, coverage 0.0%; events no"));
 }
 

@@ -49,6 +49,7 @@ TEST(DecodeTest, FixedRecordsAreWholeOrRefused) {
   ExpectWholeOnly<profd_exec_record>(PROFD_RECORD_EXEC);
   ExpectWholeOnly<profd_module_record>(PROFD_RECORD_MODULE);
   ExpectWholeOnly<profd_born_record>(PROFD_RECORD_BORN);
+  ExpectWholeOnly<profd_live_heap_record>(PROFD_RECORD_LIVE_HEAP);
 }
 
 TEST(DecodeTest, ContentsArriveUnchanged) {
@@ -70,7 +71,7 @@ TEST(DecodeTest, ContentsArriveUnchanged) {
 }
 
 TEST(DecodeTest, UnknownTypesAreRefused) {
-  for (const uint32_t type : {0U, PROFD_RECORD_LIVE + 1U, 0xffffffffU}) {
+  for (const uint32_t type : {0U, PROFD_RECORD_LIVE_HEAP + 1U, 0xffffffffU}) {
     profd_thread_record record{};
     record.type = type;
     EXPECT_TRUE(absl::IsInvalidArgument(Decode(&record, sizeof(record)).status())) << type;

@@ -129,6 +129,7 @@ struct ElfOptions {
     std::string name;
     uint64_t address;
     uint64_t size;
+    uint8_t type = STT_FUNC;
   };
   std::vector<Symbol> symbols;
   Bytes code;  // at kText
@@ -200,7 +201,7 @@ inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
     for (const ElfOptions::Symbol& symbol : options.symbols) {
       Elf64_Sym entry = {};
       entry.st_name = static_cast<uint32_t>(strings.size());
-      entry.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+      entry.st_info = ELF64_ST_INFO(STB_GLOBAL, symbol.type);
       entry.st_shndx = 1;
       entry.st_value = symbol.address;
       entry.st_size = symbol.size;

@@ -380,6 +380,17 @@ TEST(EstimateLevelsTest, StandForThemselves) {
   EXPECT_EQ(levels[2].amount, 0) << "damaged";
 }
 
+// Of objects it is told how many there are: 10,000 of 1,000 bytes, one byte in 100,000 sampled, are known
+// from some 99.5 of them.
+TEST(EstimateLevelsTest, ErrorOfObjectsIsThatOfTheSampledOnes) {
+  const std::vector<Sample> samples = {
+      {{.thread = ThreadId{1}, .stack = StackId{2}, .argument = 100'000, .kind = Kind::kInuse},
+       10'000'000, 10'000}};
+  const std::vector<EstimatedSample> levels = EstimateLevels(samples);
+  ASSERT_EQ(levels.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(levels[0].error), 10'000'000 / std::sqrt(99.5), 1'000);
+}
+
 TEST(CoverageTest, ShortWaits) {
   ExpectHonest(Measure({{0, Reason::kOther, 0.2 * kMs, 0.4},
                         {1, Reason::kLock, 0.3 * kMs, 0.3},

@@ -23,6 +23,7 @@
 #include "daemon/heap/event_shape.h"
 #include "daemon/heap/functions.h"
 #include "daemon/heap/inlined_events.h"
+#include "daemon/heap/object_shape.h"
 #include "daemon/symbolize/elf_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -235,6 +236,85 @@ TEST(EventShapeTest, AnyBytes) {
   }
 }
 
+// The steps of the functions of sampled objects: the context in rbx.
+const Bytes kContext = {0x4c, 0x89, 0xc3};                             // mov rbx, r8
+const Bytes kInfoContext = {0x48, 0x8b, 0x5a, 0x08};                   // mov rbx, [rdx + 8]
+const Bytes kThread = {0x48, 0x8b, 0x03};                              // mov rax, [rbx]
+const Bytes kLock = {0x4c, 0x8b, 0x38};                                // mov r15, [rax]
+const Bytes kCount0 = {0x48, 0x83, 0x43, 0x20, 0x01};                  // add [rbx + 0x20], 1
+const Bytes kCount1 = {0x48, 0x01, 0x4b, 0x28};                        // add [rbx + 0x28], rcx
+const Bytes kCount2 = {0x48, 0x01, 0x53, 0x30};                        // add [rbx + 0x30], rdx
+const Bytes kCount3 = {0x48, 0x01, 0x73, 0x38};                        // add [rbx + 0x38], rsi
+const Bytes kPrepared = {0xc6, 0x83, 0x80, 0x00, 0x00, 0x00, 0x00};    // mov byte [rbx + 0x80], 0
+const Bytes kCounts = Join({kThread, kLock, kCount0, kCount1, kCount2, kCount3});
+const Bytes kBorn = Join({kContext, kCounts, kPrepared, kReturn});
+const Bytes kGone = Join({kInfoContext, kCounts, kReturn});
+
+TEST(ObjectShapeTest, AsCompilersMakeThem) {
+  EXPECT_EQ(ShapeOfObjectFunction(kBorn), ObjectShape::kBorn);
+  EXPECT_EQ(ShapeOfObjectFunction(kGone), ObjectShape::kGone);
+  const Bytes kThroughFourth = {0x48, 0x8b, 0x59, 0x08};  // mov rbx, [rcx + 8]
+  EXPECT_EQ(ShapeOfObjectFunction(Join({kThroughFourth, kCounts})), ObjectShape::kGone);
+  // gcc 12: two counts at a time.
+  const Bytes vectors = {0xf3, 0x0f, 0x6f, 0x4b, 0x30,   // movdqu xmm1, [rbx + 0x30]
+                         0xf3, 0x0f, 0x6f, 0x53, 0x20,   // movdqu xmm2, [rbx + 0x20]
+                         0x66, 0x0f, 0xd4, 0xd0,         // paddq xmm2, xmm0
+                         0x66, 0x0f, 0xd4, 0xcb,         // paddq xmm1, xmm3
+                         0x0f, 0x11, 0x53, 0x20,         // movups [rbx + 0x20], xmm2
+                         0x0f, 0x11, 0x4b, 0x30};        // movups [rbx + 0x30], xmm1
+  EXPECT_EQ(ShapeOfObjectFunction(Join({kContext, kThread, kLock, vectors, kPrepared})),
+            ObjectShape::kBorn);
+  // Calls, a way out in the middle, the info kept in a register.
+  const Bytes kCall = {0xe8, 0, 0, 0, 0};
+  const Bytes kOut = {0x5b, 0xc3};                       // pop rbx; ret
+  const Bytes kKeep = {0x49, 0x89, 0xd6};                // mov r14, rdx
+  const Bytes kKept = {0x49, 0x8b, 0x5e, 0x08};          // mov rbx, [r14 + 8]
+  EXPECT_EQ(ShapeOfObjectFunction(Join({kKeep, kCall, kKept, kCall, kOut, kCounts})),
+            ObjectShape::kGone);
+}
+
+TEST(ObjectShapeTest, EachStepIsNeeded) {
+  const std::vector<Bytes> steps = {kContext, kThread, kLock,   kCount0,
+                                    kCount1,  kCount2, kCount3, kPrepared};
+  for (size_t left_out = 0; left_out < steps.size(); ++left_out) {
+    Bytes born, gone = left_out == 0 ? Bytes() : kInfoContext;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (i == left_out) continue;
+      test::Put(born, steps[i]);
+      if (i != 0 && i != 7) test::Put(gone, steps[i]);
+    }
+    EXPECT_EQ(ShapeOfObjectFunction(born), ObjectShape::kNone) << left_out;
+    EXPECT_EQ(ShapeOfObjectFunction(gone), left_out == 7 ? ObjectShape::kGone : ObjectShape::kNone)
+        << left_out;
+  }
+  // What is only read or only written is no count.
+  const Bytes kRead = {0x48, 0x8b, 0x4b, 0x30};   // mov rcx, [rbx + 0x30]
+  const Bytes kWrite = {0x48, 0x89, 0x4b, 0x30};  // mov [rbx + 0x30], rcx
+  const Bytes rest = Join({kThread, kLock, kCount0, kCount1, kCount3});
+  EXPECT_EQ(ShapeOfObjectFunction(Join({kInfoContext, rest, kRead})), ObjectShape::kNone);
+  EXPECT_EQ(ShapeOfObjectFunction(Join({kInfoContext, rest, kWrite})), ObjectShape::kNone);
+  EXPECT_EQ(ShapeOfObjectFunction(Join({kInfoContext, rest, kRead, kWrite})), ObjectShape::kGone);
+  // Of another argument, another field, in a register that a call does not keep.
+  EXPECT_EQ(ShapeOfObjectFunction(Join({{0x48, 0x8b, 0x5e, 0x08}, kCounts})), ObjectShape::kNone);
+  EXPECT_EQ(ShapeOfObjectFunction(Join({{0x48, 0x8b, 0x5a, 0x10}, kCounts})), ObjectShape::kNone);
+  EXPECT_EQ(ShapeOfObjectFunction(Join({{0xe8, 0, 0, 0, 0}, kInfoContext, kCounts})),
+            ObjectShape::kNone);
+}
+
+TEST(ObjectShapeTest, AnyBytes) {
+  std::mt19937 random(4);
+  for (int round = 0; round < 20'000; ++round) {
+    Bytes code = random() % 2 == 0 ? kBorn : kGone;
+    for (int i = 0; i < 2; ++i) code[random() % code.size()] = static_cast<uint8_t>(random());
+    code.resize(random() % (code.size() + 20));
+    const ObjectShape shape = ShapeOfObjectFunction(code);
+    // As much as it takes to tell.
+    if (code.size() < kCounts.size()) {
+      EXPECT_EQ(shape, ObjectShape::kNone);
+    }
+  }
+}
+
 UniqueFd FileOf(const Bytes& bytes) {
   UniqueFd fd(memfd_create("module", MFD_CLOEXEC));
   EXPECT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
@@ -279,6 +359,9 @@ struct Module {
 
   static test::ElfOptions::Symbol Named(const std::string& name, size_t index) {
     return {name, Address(index), 0x20};
+  }
+  static test::ElfOptions::Symbol Variable(const std::string& name, uint64_t address) {
+    return {name, address, 8, STT_OBJECT};
   }
 };
 
@@ -415,6 +498,139 @@ TEST(FindJemallocTest, Version) {
   for (const auto& [text, version] : cases) {
     const Module module{.functions = {kShape}, .constants = kMessage + '\0' + text};
     EXPECT_EQ(Found(module).version, version) << text;
+  }
+}
+
+// The functions and variables of a jemalloc with profiling.
+Module Profiling(const std::string& prefix) {
+  return {.functions = {kShape, kPlain, kPlain},
+          .symbols = {Module::Named(prefix + "prof_malloc_sample_object", 1),
+                      Module::Named(prefix + "prof_free_sampled_object", 2),
+                      Module::Named(prefix + "prof_malloc_sample_object.cold", 0),
+                      Module::Variable(prefix + "opt_prof", 0x7000),
+                      Module::Variable(prefix + "opt_prof_active", 0x7010),
+                      Module::Variable(prefix + "prof_active_state", 0x7020),
+                      Module::Variable(prefix + "prof_active", 0x7030),
+                      Module::Variable(prefix + "opt_lg_prof_sample", 0x7040),
+                      Module::Variable(prefix + "lg_prof_sample", 0x7050),
+                      Module::Variable("lg_prof_sample_of_others", 0x7060)}};
+}
+
+TEST(FindSampledObjectsTest, SymbolsWithAnyPrefix) {
+  for (const std::string prefix : {"", "je_", "_rjem_je_", "myprefix_je_"}) {
+    const SampledObjects objects = Found(Profiling(prefix)).objects;
+    EXPECT_EQ(objects.found_by, "symbol");
+    EXPECT_EQ(objects.note, "");
+    EXPECT_FALSE(objects.is_5_2);
+    EXPECT_EQ(objects.born, Module::Offset(1));
+    EXPECT_EQ(objects.gone, Module::Offset(2));
+    EXPECT_EQ(objects.born_address, Module::Address(1));
+    EXPECT_EQ(objects.opt_prof, 0x7000u);
+    EXPECT_EQ(objects.prof_active, 0x7020u);
+    EXPECT_EQ(objects.lg_prof_sample, 0x7050u);
+  }
+}
+
+TEST(FindSampledObjectsTest, Versions) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"5.2.0-0", ""},
+      {"5.2.1-0", ""},
+      {"5.3.0-1", ""},
+      {"5.3.1-0", ""},
+      {"5.1.0-0", "it takes jemalloc 5.2 or 5.3, this is 5.1.0"},
+      {"5.4.0-0", "it takes jemalloc 5.2 or 5.3, this is 5.4.0"},
+      {"15.3.0-0", "this is 15.3.0"},
+      {"0.0.0-0", "does not say which jemalloc it holds"}};
+  for (const auto& [version, note] : cases) {
+    Module module = Profiling("je_");
+    module.constants = kMessage + '\0' + VersionText(version);
+    const SampledObjects objects = Found(module).objects;
+    SCOPED_TRACE(version);
+    EXPECT_THAT(objects.note, HasSubstr(note));
+    EXPECT_EQ(objects.note.empty(), note.empty());
+    EXPECT_EQ(objects.born != 0, note.empty());
+    EXPECT_EQ(objects.is_5_2, version[2] == '2' && note.empty());
+    if (objects.is_5_2) {
+      EXPECT_EQ(objects.prof_active, 0x7030u);
+    }
+  }
+}
+
+TEST(FindSampledObjectsTest, BothFunctionsAndOneOfEach) {
+  for (const size_t missing : {0, 1}) {
+    Module module = Profiling("je_");
+    module.symbols.erase(module.symbols.begin() + static_cast<ptrdiff_t>(missing));
+    const SampledObjects objects = Found(module).objects;
+    EXPECT_EQ(objects.found_by, "");
+    EXPECT_EQ(objects.born, 0u);
+    EXPECT_THAT(objects.note, HasSubstr("keep the module's symbols or install its debug file"));
+  }
+  Module twice = Profiling("je_");
+  twice.symbols.push_back(Module::Named("_rjem_je_prof_free_sampled_object", 0));
+  EXPECT_THAT(Found(twice).objects.note, HasSubstr("link one jemalloc only"));
+  EXPECT_EQ(Found(twice).objects.born, 0u);
+  Module aliases = Profiling("je_");
+  aliases.symbols.push_back(Module::Named("prof_free_sampled_object", 2));
+  EXPECT_EQ(Found(aliases).objects.found_by, "symbol");
+  Module empty = Profiling("je_");
+  empty.symbols[1].size = 8;
+  EXPECT_EQ(Found(empty).objects.born, 0u);
+  Module data = Profiling("je_");
+  data.symbols[0].address = 0x10;
+  EXPECT_THAT(Found(data).objects.note, HasSubstr("is no code"));
+  EXPECT_EQ(Found(data).objects.born, 0u);
+}
+
+TEST(FindSampledObjectsTest, ByShape) {
+  for (const bool sections : {true, false}) {
+    const Module module{.functions = {kPlain, kGone, kShape, kBorn}, .sections = sections};
+    const SampledObjects objects = Found(module).objects;
+    EXPECT_EQ(objects.found_by, "shape") << objects.note;
+    EXPECT_EQ(objects.born, Module::Offset(3));
+    EXPECT_EQ(objects.born_address, Module::Address(3));
+    EXPECT_EQ(objects.gone, Module::Offset(1));
+    EXPECT_EQ(objects.lg_prof_sample, 0u);
+  }
+  EXPECT_THAT(Found({.functions = {kShape, kBorn}}).objects.note,
+              HasSubstr("no function looks like those that tell of sampled objects; build"));
+  EXPECT_THAT(Found({.functions = {kShape, kBorn, kGone, kGone}}).objects.note,
+              HasSubstr("several functions look like"));
+  // Those of 5.2 look otherwise.
+  const Module before{.functions = {kBorn, kGone},
+                      .constants = kMessage + '\0' + VersionText("5.2.1-0")};
+  EXPECT_EQ(Found(before).objects.found_by, "");
+  EXPECT_THAT(Found(before).objects.note, HasSubstr("no symbol says"));
+}
+
+TEST(FindSampledObjectsTest, VariablesMayBeMissing) {
+  Module module = Profiling("je_");
+  module.symbols.resize(3);
+  module.symbols.push_back(Module::Variable("je_lg_prof_sample", 0x7000));
+  module.symbols.push_back(Module::Variable("other_lg_prof_sample", 0x7100));
+  const SampledObjects objects = Found(module).objects;
+  EXPECT_EQ(objects.found_by, "symbol");
+  EXPECT_EQ(objects.opt_prof, 0u);
+  EXPECT_EQ(objects.prof_active, 0u);
+  EXPECT_EQ(objects.lg_prof_sample, 0u) << "two of a name";
+}
+
+TEST(FindJemallocTest, SettingsVariable) {
+  const auto text = [](std::initializer_list<std::string> strings) {
+    std::string all = kMessage;
+    for (const std::string& string : strings) all += '\0' + string;
+    return all + '\0';
+  };
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {kMessage, "MALLOC_CONF"},
+      {text({"MALLOC_CONF"}), "MALLOC_CONF"},
+      {text({"_RJEM_MALLOC_CONF"}), "_RJEM_MALLOC_CONF"},
+      {text({"value of the environment variable MALLOC_CONF", "JE_MALLOC_CONF"}), "JE_MALLOC_CONF"},
+      {text({"JE_MALLOC_CONF", "MALLOC_CONF"}), "JE_MALLOC_CONF"},
+      {text({"JE_MALLOC_CONFX"}), "MALLOC_CONF"},
+      {text({std::string(32, 'A') + "MALLOC_CONF"}), std::string(32, 'A') + "MALLOC_CONF"},
+      {text({std::string(33, 'A') + "MALLOC_CONF"}), "MALLOC_CONF"}};
+  for (const auto& [constants, variable] : cases) {
+    EXPECT_EQ(Found({.functions = {kShape}, .constants = constants}).settings_variable, variable);
   }
 }
 
@@ -599,6 +815,8 @@ TEST_F(RealModuleTest, SharedLibraryWithoutSymbols) {
   EXPECT_THAT(info->version, HasSubstr("5."));
   EXPECT_THAT(Shapes(), ElementsAre(info->event_function));
   ExpectFound(*info, "shape", info->event_function);
+  EXPECT_EQ(info->objects.found_by, "shape") << info->objects.note;
+  EXPECT_NE(info->objects.born, info->objects.gone);
 }
 
 TEST_F(RealModuleTest, StaticallyLinked) {
@@ -608,6 +826,14 @@ TEST_F(RealModuleTest, StaticallyLinked) {
   ExpectFound(*info, "symbol", info->event_function);
   EXPECT_THAT(info->version, HasSubstr("5."));
   EXPECT_THAT(Shapes(), ElementsAre(info->event_function));
+  EXPECT_EQ(info->settings_variable, "MALLOC_CONF");
+  const SampledObjects& objects = info->objects;
+  EXPECT_EQ(objects.found_by, "symbol") << objects.note;
+  EXPECT_NE(objects.born, 0u);
+  EXPECT_NE(objects.gone, 0u);
+  for (const uint64_t variable : {objects.opt_prof, objects.prof_active, objects.lg_prof_sample}) {
+    EXPECT_GT(variable, objects.born_address) << "data lie behind the code";
+  }
 }
 
 TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
@@ -618,6 +844,10 @@ TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
   ASSERT_TRUE(whole.has_value());
   ASSERT_TRUE(stripped.has_value());
   ExpectFound(*stripped, "shape", whole->event_function);
+  EXPECT_EQ(stripped->objects.found_by, "shape") << stripped->objects.note;
+  EXPECT_EQ(stripped->objects.born, whole->objects.born);
+  EXPECT_EQ(stripped->objects.born_address, whole->objects.born_address);
+  EXPECT_EQ(stripped->objects.gone, whole->objects.gone);
   EXPECT_EQ(stripped->version, whole->version);
 }
 
@@ -640,6 +870,9 @@ TEST_F(RealModuleTest, DebugFile) {
   ASSERT_TRUE(whole.has_value());
   ASSERT_TRUE(info.has_value());
   ExpectFound(*info, "debug file", whole->event_function);
+  EXPECT_EQ(info->objects.found_by, "debug file");
+  EXPECT_EQ(info->objects.born, whole->objects.born);
+  EXPECT_EQ(info->objects.lg_prof_sample, whole->objects.lg_prof_sample);
 }
 
 TEST_F(RealModuleTest, LinkTimeOptimised) {

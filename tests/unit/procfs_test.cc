@@ -143,5 +143,37 @@ TEST(ProcfsTest, DevicesAreNotModules) {
   munmap(map, kPage);
 }
 
+TEST_F(MappedFileFixture, CodeIsFoundWhereItIsMapped) {
+  const auto fd = OpenReadOnly(path_);
+  ASSERT_TRUE(fd.ok());
+  const auto found = FindCode(getpid(), fd->get(), 10);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, start() + 10);
+  EXPECT_TRUE(absl::IsNotFound(FindCode(getpid(), fd->get(), kPage).status()));
+  EXPECT_TRUE(absl::IsNotFound(FindCode(getpid(), fd->get(), UINT64_MAX).status()));
+  EXPECT_TRUE(absl::IsNotFound(FindCode(EndedPid(), fd->get(), 10).status()));
+  // Another file of the same content.
+  std::ofstream(path_ + ".other") << std::string(kPage, 'x');
+  const auto other = OpenReadOnly(path_ + ".other");
+  ASSERT_TRUE(other.ok());
+  EXPECT_TRUE(absl::IsNotFound(FindCode(getpid(), other->get(), 10).status()));
+  unlink((path_ + ".other").c_str());
+  // Mapped as data only.
+  ASSERT_EQ(mprotect(map_, kPage, PROT_READ), 0);
+  EXPECT_TRUE(absl::IsNotFound(FindCode(getpid(), fd->get(), 10).status()));
+}
+
+TEST(ProcfsTest, ReadsMemory) {
+  const uint64_t value = 0x1234567890abcdef;
+  uint64_t read = 0;
+  const auto address = reinterpret_cast<uint64_t>(&value);
+  ASSERT_TRUE(ReadMemory(getpid(), address, &read, sizeof(read)).ok());
+  EXPECT_EQ(read, value);
+  for (const uint64_t nowhere : {uint64_t{0}, uint64_t{1} << 47, uint64_t{1} << 63, UINT64_MAX}) {
+    EXPECT_TRUE(absl::IsNotFound(ReadMemory(getpid(), nowhere, &read, sizeof(read)))) << nowhere;
+  }
+  EXPECT_FALSE(ReadMemory(EndedPid(), address, &read, sizeof(read)).ok());
+}
+
 }  // namespace
 }  // namespace profd

@@ -377,7 +377,7 @@ std::vector<std::string> FunctionsNamed(const std::string& bytes, std::string_vi
   const auto elf = symbolize::ElfFile::Open(fd.get());
   EXPECT_TRUE(elf.ok()) << elf.status();
   std::vector<std::string> out;
-  for (const symbolize::NamedFunction& f : symbolize::FindFunctions(*elf, part, limit)) {
+  for (const symbolize::NamedSymbol& f : symbolize::FindFunctions(*elf, part, limit)) {
     out.push_back(f.name + "@" + std::to_string(f.address - kTextAddress) + "+" +
                   std::to_string(f.size));
   }
@@ -396,6 +396,22 @@ TEST(FindFunctionsTest, ThoseWhoseNameContainsThePart) {
               ElementsAre("a_part_b@0+16", "part@32+0", "dynamic_part@48+16"));
   EXPECT_THAT(FunctionsNamed(elf.Bytes(), "part", 2), ElementsAre("a_part_b@0+16", "part@32+0"));
   EXPECT_THAT(FunctionsNamed(elf.Bytes(), "none"), ElementsAre());
+}
+
+TEST(FindFunctionsTest, VariablesAreOfTheirOwn) {
+  const TestElf elf{.symtab = {{"part", kTextAddress, 16},
+                               {"part_object", kTextAddress + 64, 8, STT_OBJECT, STB_LOCAL},
+                               {"part_of_thread", 0x10, 8, STT_TLS},
+                               {"part_undefined", 0, 8, STT_OBJECT, STB_GLOBAL, SHN_UNDEF}}};
+  const UniqueFd fd = FileOf(elf.Bytes());
+  const auto file = symbolize::ElfFile::Open(fd.get());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto variables = symbolize::FindVariables(*file, "part", 100);
+  ASSERT_EQ(variables.size(), 1u);
+  EXPECT_EQ(variables[0].name, "part_object");
+  EXPECT_EQ(variables[0].address, kTextAddress + 64);
+  EXPECT_EQ(variables[0].size, 8u);
+  EXPECT_TRUE(symbolize::FindVariables(*file, "part", 0).empty());
 }
 
 TEST(FindFunctionsTest, NamesThatShareTheirEnd) {

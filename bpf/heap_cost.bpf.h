@@ -1,0 +1,35 @@
+/* What probes in allocators cost the threads that run into them. */
+#ifndef PROFD_BPF_HEAP_COST_BPF_H_
+#define PROFD_BPF_HEAP_COST_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct profd_heap_cost);
+} heap_cost SEC(".maps") __weak;
+
+/* Enters a run that began at `began` and took a stack, or did not. */
+static __always_inline void add_heap_cost(u64 began, bool walked)
+{
+	u32 zero = 0;
+	struct profd_heap_cost *cost = bpf_map_lookup_elem(&heap_cost, &zero);
+	u64 took;
+
+	if (!cost)
+		return;
+	took = bpf_ktime_get_ns() - began;
+	cost->events++;
+	if (walked) {
+		cost->walks++;
+		cost->walk_ns += took;
+	} else {
+		cost->ns += took;
+	}
+}
+
+#endif /* PROFD_BPF_HEAP_COST_BPF_H_ */
