@@ -174,6 +174,7 @@ std::string RenderJson(const Profile& profile) {
                                                    : WaitSampleJson(sample, rule.Group(sample)));
   }
   json["trailer"] = TrailerJson(profile.trailer, profile.unit);
+  if (profile.trailer.has_memory()) json["trailer"]["memory"] = ToJson(profile.trailer.memory());
   return DumpJson(json);
 }
 

@@ -35,6 +35,7 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->switches = WrappingAdd(sum->switches, cost.switches);
   sum->heap_in_path_ns = WrappingAdd(sum->heap_in_path_ns, cost.heap_in_path_ns);
   sum->heap_events = WrappingAdd(sum->heap_events, cost.heap_events);
+  sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
 
@@ -48,6 +49,7 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .switches = after.switches - before.switches,
           .heap_in_path_ns = after.heap_in_path_ns - before.heap_in_path_ns,
           .heap_events = after.heap_events - before.heap_events,
+          .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
           .targets = {}};
 }
 

@@ -35,8 +35,10 @@ constexpr Scenario kScenarios[] = {
     {"deep", Deep},          {"coroutine", Coroutine},
     {"signal", Signal},      {"short-threads", ShortThreads},
     {"fork", Fork},          {"plugin", Plugin},
-    {"surge", Surge},
+    {"surge", Surge},        {"memory", Memory},
 };
+
+}  // namespace
 
 // Byte by byte: what follows the line belongs to whoever reads next.
 KEEP_FRAME bool AwaitLine() {
@@ -47,7 +49,6 @@ KEEP_FRAME bool AwaitLine() {
   return false;
 }
 
-}  // namespace
 }  // namespace waiter
 
 int main(int argc, char** argv) {

@@ -17,6 +17,9 @@ struct Arguments {
   const char* Text(int index) const;
 };
 
+// Waits for a line on stdin; false when there is none any more.
+bool AwaitLine();
+
 // naps.cc
 void Naps(const Arguments& arguments);      // US COUNT
 void TwoPaths(const Arguments& arguments);  // MILLISECONDS SEED
@@ -49,6 +52,11 @@ void Plugin(const Arguments& arguments);        // COUNT PATH: naps inside a loa
 
 // surge.cc
 void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be
+
+// memory.cc
+// MIB: touches so much, gives it back, touches as much of shared memory. Says "touched", "dropped"
+// and "shared", and waits for a line after each.
+void Memory(const Arguments& arguments);
 
 }  // namespace waiter
 
