@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands/fetch.h"
+#include "client/commands/memory.h"
 #include "client/commands/status.h"
 #include "client/connection.h"
 #include "client/kind.h"
@@ -37,9 +38,26 @@ constexpr char kExamples[] =
     "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
     "  profctl fetch -o wait.json             everything, for a program\n"
+    "  profctl memory --since 10m             what memory is made of, and does it grow\n"
     "  profctl status                         is it running, what is missing, what does it cost\n"
     "\n"
     "Exit status: 0 done, 1 failed, 2 the command line is wrong.";
+
+constexpr char kMemoryNotes[] =
+    "For each process, the largest RSS first:\n"
+    "  now          RSS: pages of the process in memory; PSS: shared ones divided among sharers\n"
+    "  made of      anonymous: heap and stacks; file: mapped files, which can be read again;\n"
+    "               shmem: shared memory and tmpfs\n"
+    "  cgroup       use and the tightest limit: what the OOM killer goes by\n"
+    "  growth       of the RSS, by least squares over the window: GROWS, steady or shrinks, and\n"
+    "               when the limit is met if that goes on\n"
+    "  allocated    and freed, exact, where the allocator is watched; who allocated most stands\n"
+    "               below the plot, and in 'profctl fetch --kind alloc'\n"
+    "\n"
+    "Examples:\n"
+    "  profctl memory                         the last minute\n"
+    "  profctl memory --since 1h              is there a leak?\n"
+    "  profctl memory --target reth --format json | jq '.processes[0].points[-1]'";
 
 std::string FetchNotes() {
   std::string notes =
@@ -61,9 +79,9 @@ std::string FetchNotes() {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string kind = "offcpu", by = "name", status_format = "text";
+  std::string kind = "offcpu", by = "name", status_format = "text", memory_format = "text";
   std::vector<std::string> targets, reasons;
-  bool idle = false;
+  bool idle = false, colour = false;
 };
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
@@ -79,7 +97,8 @@ absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
                                     "' is not a regular expression: ", CleanName(regex.error())));
 }
 
-absl::Status ReadWindow(const Typed& typed, profd::v1::FetchRequest& request) {
+template <typename Request>
+absl::Status ReadWindow(const Typed& typed, Request& request) {
   if (!typed.since.empty() && !typed.from.empty()) {
     return Wrong("--since", "cannot be combined with --from; give one of them");
   }
@@ -103,6 +122,21 @@ absl::Status ReadWindow(const Typed& typed, profd::v1::FetchRequest& request) {
     request.set_end_ns(*to);
   }
   return absl::OkStatus();
+}
+
+template <typename Request>
+absl::Status ReadTargets(const Typed& typed, Request& request) {
+  for (const std::string& target : typed.targets) {
+    if (target.empty()) return Wrong("--target", "is empty; give a PID or a regular expression");
+    RETURN_IF_ERROR(CheckRegex("--target", target));
+    request.add_targets(target);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTextOrJson(const std::string& format) {
+  if (format == "text" || format == "json") return absl::OkStatus();
+  return Wrong("--format", absl::StrCat("'", CleanName(format), "' is not text or json"));
 }
 
 absl::Status ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
@@ -149,11 +183,7 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   RETURN_IF_ERROR(ReadWindow(typed, options.request));
   RETURN_IF_ERROR(ReadKind(typed, options.request));
   RETURN_IF_ERROR(ReadReasons(typed, options.request));
-  for (const std::string& target : typed.targets) {
-    if (target.empty()) return Wrong("--target", "is empty; give a PID or a regular expression");
-    RETURN_IF_ERROR(CheckRegex("--target", target));
-    options.request.add_targets(target);
-  }
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
   options.request.set_thread_regex(typed.thread);
   if (!typed.format.empty()) {
@@ -171,6 +201,32 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   }
   options.grouping = typed.by == "thread" ? Grouping::kThread : Grouping::kName;
   return options;
+}
+
+absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
+  MemoryOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadWindow(typed, options.request));
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckTextOrJson(typed.memory_format));
+  options.json = typed.memory_format == "json";
+  return options;
+}
+
+// The options that say which window and which processes.
+void AddScope(CLI::App* command, Typed& typed) {
+  command
+      ->add_option("--since", typed.since,
+                   "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
+      ->type_name("DURATION");
+  command->add_option("--from", typed.from, "Begin of the window: RFC 3339 or seconds since 1970")
+      ->type_name("TIME");
+  command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
+  command
+      ->add_option("--target", typed.targets,
+                   "Only processes with this PID or name; may be repeated")
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
 }
 
 int Report(const absl::Status& status, int code, std::ostream& err) {
@@ -199,18 +255,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   fetch->add_option("--kind", typed.kind, "What to show: time not running, or bytes of memory")
       ->type_name("offcpu|alloc|free")
       ->capture_default_str();
-  fetch
-      ->add_option("--since", typed.since,
-                   "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
-      ->type_name("DURATION");
-  fetch->add_option("--from", typed.from, "Begin of the window: RFC 3339 or seconds since 1970")
-      ->type_name("TIME");
-  fetch->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
-  fetch
-      ->add_option("--target", typed.targets,
-                   "Only processes with this PID or name; may be repeated")
-      ->type_name("PID|REGEX")
-      ->allow_extra_args(false);
+  AddScope(fetch, typed);
   fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
   fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
       ->type_name("R[,R...]")
@@ -231,6 +276,15 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
       ->type_name("FORMAT")
       ->capture_default_str();
 
+  CLI::App* memory =
+      app.add_subcommand("memory", "Show what processes hold of memory, and how that changes");
+  memory->footer(kMemoryNotes);
+  AddScope(memory, typed);
+  memory->add_option("--format", typed.memory_format, "text or json")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  memory->add_flag("--color", typed.colour, "Colour the page, also where it is not a terminal's");
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -242,19 +296,24 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command: say fetch or status"), kExitUsage, err);
+    return Report(absl::InvalidArgumentError("no command: say fetch, memory or status"), kExitUsage,
+                  err);
   }
   if (const absl::Status address = CheckAddress(typed.server); !address.ok()) {
     return Report(address, kExitUsage, err);
   }
   if (status->parsed()) {
-    if (typed.status_format != "text" && typed.status_format != "json") {
-      return Report(Wrong("--format", absl::StrCat("'", CleanName(typed.status_format),
-                                                   "' is not text or json")),
-                    kExitUsage, err);
+    if (const absl::Status format = CheckTextOrJson(typed.status_format); !format.ok()) {
+      return Report(format, kExitUsage, err);
     }
     return Report(PrintStatus({typed.server, typed.status_format == "json", colour}, out),
                   kExitFailure, err);
+  }
+  if (memory->parsed()) {
+    absl::StatusOr<MemoryOptions> options = ReadMemory(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = colour || typed.colour;
+    return Report(PrintMemory(*options, out), kExitFailure, err);
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);

@@ -11,6 +11,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
+#include "daemon/memory/memory_watch.h"
 #include "daemon/service/listen.h"
 #include "daemon/store/memory_store.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -84,13 +85,15 @@ int Main(int argc, char** argv) {
 
   CpuUse cpu_use;
   MemoryStore store;
-  auto collector = Collector::Create(std::move(collecting), &store, &cpu_use);
+  MemoryWatch memory(&cpu_use);
+  auto collector = Collector::Create(std::move(collecting), &store, &memory, &cpu_use);
   if (!collector.ok()) return Fail(collector.status(), 1);
   auto server = StartServer(
       options.listen,
       {.store = &store,
        .collector = collector->get(),
        .modules = &(*collector)->modules(),
+       .memory = &memory,
        .cpu_use = &cpu_use});
   if (!server.ok()) return Fail(server.status(), 1);
 

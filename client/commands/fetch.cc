@@ -24,23 +24,6 @@ namespace {
 constexpr std::chrono::seconds kConnectTimeout(5);
 constexpr std::chrono::minutes kFetchTimeout(5);
 
-absl::StatusOr<Profile> Receive(const FetchOptions& options) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
-                   Connection::Open(options.server, kConnectTimeout));
-  grpc::ClientContext context;
-  SetDeadline(context, kFetchTimeout);
-  const auto reader = connection->stub().Fetch(&context, options.request);
-  ProfileBuilder builder(options.request.kind());
-  profd::v1::FetchResponse part;
-  absl::Status status;
-  while (status.ok() && reader->Read(&part)) status = builder.Add(part);
-  if (!status.ok()) context.TryCancel();
-  const grpc::Status outcome = reader->Finish();
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(connection->Explain(outcome));
-  return builder.Finish();
-}
-
 std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   std::string text;
   const auto add = [&](std::string_view what, const std::string& value) {
@@ -128,8 +111,26 @@ std::optional<Format> FormatOfFile(std::string_view path) {
   return ParseFormat(path.substr(dot + 1));
 }
 
+absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
+                                       const profd::v1::FetchRequest& request) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
+                   Connection::Open(server, kConnectTimeout));
+  grpc::ClientContext context;
+  SetDeadline(context, kFetchTimeout);
+  const auto reader = connection->stub().Fetch(&context, request);
+  ProfileBuilder builder(request.kind());
+  profd::v1::FetchResponse part;
+  absl::Status status;
+  while (status.ok() && reader->Read(&part)) status = builder.Add(part);
+  if (!status.ok()) context.TryCancel();
+  const grpc::Status outcome = reader->Finish();
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(connection->Explain(outcome));
+  return builder.Finish();
+}
+
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
-  ASSIGN_OR_RETURN(const Profile profile, Receive(options));
+  ASSIGN_OR_RETURN(const Profile profile, ReceiveProfile(options.server, options.request));
   View view = MakeView(profile, options.show_idle);
   view.filter = DescribeFilter(options.request);
 

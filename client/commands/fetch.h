@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/profile.h"
 #include "client/render/flame_tree.h"
 #include "profd/v1/profiler.pb.h"
 
@@ -28,6 +30,10 @@ struct FetchOptions {
   std::string output;            // empty: the format's default place; "-": `out`
   bool colour = false;
 };
+
+// The answer to a request. The error is one line.
+absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
+                                       const profd::v1::FetchRequest& request);
 
 // Data goes to `out` or to a file, remarks to `err`. The error is one line.
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err);

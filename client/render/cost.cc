@@ -1,9 +1,9 @@
 #include "client/render/cost.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/text.h"
@@ -38,12 +38,13 @@ std::string FormatRate(uint64_t count, int64_t duration_ns) {
 }
 
 std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns) {
-  const std::array<std::pair<const char*, int64_t>, 4> parts = {{
+  std::vector<std::pair<const char*, int64_t>> parts = {
       {"ticks", cost.tick_cpu_ns()},
       {"drains", cost.drain_cpu_ns()},
       {"rules", cost.rules_cpu_ns()},
       {"answers", cost.answers_cpu_ns()},
-  }};
+  };
+  if (cost.memory_cpu_ns() > 0) parts.emplace_back("memory", cost.memory_cpu_ns());
   std::string text =
       absl::StrCat(Share(static_cast<double>(cost.daemon_cpu_ns()), duration_ns), " of one CPU (",
                    FormatPerSecond(cost.daemon_cpu_ns(), duration_ns), "):");

@@ -182,6 +182,7 @@ std::string RenderJson(const Profile& profile) {
                                                    : WaitSampleJson(sample, rule.Group(sample)));
   }
   json["trailer"] = TrailerJson(profile.trailer, kind);
+  if (profile.trailer.has_memory()) json["trailer"]["memory"] = ToJson(profile.trailer.memory());
   return DumpJson(json);
 }
 

@@ -37,6 +37,7 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["fault_in_path_ns"] = cost.fault_in_path_ns();
     json["faults"] = cost.faults();
   }
+  if (cost.memory_cpu_ns() > 0) json["memory_cpu_ns"] = cost.memory_cpu_ns();
   return json;
 }
 
@@ -54,6 +55,23 @@ ordered_json ToJson(const profd::v1::TargetCost& cost) {
           {"tick_cpu_ns", cost.tick_cpu_ns()},
           {"drain_cpu_ns", cost.drain_cpu_ns()},
           {"switches", cost.switches()}};
+}
+
+ordered_json ToJson(const profd::v1::MemoryLine& memory) {
+  const auto figure = [](bool known, int64_t bytes) {
+    return known ? ordered_json(bytes) : ordered_json(nullptr);
+  };
+  return {{"processes", memory.processes()},
+          {"rss_bytes", figure(memory.has_rss_bytes(), memory.rss_bytes())},
+          {"anon_bytes", figure(memory.has_anon_bytes(), memory.anon_bytes())},
+          {"rss_growth_bytes", figure(memory.has_rss_growth_bytes(), memory.rss_growth_bytes())},
+          {"growth_ns", memory.growth_ns()},
+          {"cgroup_current_bytes",
+           figure(memory.has_cgroup_current_bytes(), memory.cgroup_current_bytes())},
+          {"cgroup_limit_bytes",
+           figure(memory.has_cgroup_limit_bytes(), memory.cgroup_limit_bytes())},
+          {"allocated_bytes", figure(memory.has_allocated_bytes(), memory.allocated_bytes())},
+          {"freed_bytes", figure(memory.has_freed_bytes(), memory.freed_bytes())}};
 }
 
 std::string DumpJson(const ordered_json& json) {

@@ -11,10 +11,11 @@
 namespace profctl {
 
 nlohmann::ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& losses);
-// Allocations are in it only where there were any.
+// Allocations are in it only where there were any, reading memory only where that was done.
 nlohmann::ordered_json ToJson(const profd::v1::Cost& cost);
 nlohmann::ordered_json ToJson(const profd::v1::HeapTotal& heap);
 nlohmann::ordered_json ToJson(const profd::v1::TargetCost& cost);
+nlohmann::ordered_json ToJson(const profd::v1::MemoryLine& memory);
 // One line ended by a newline; bytes that are not UTF-8 become U+FFFD.
 std::string DumpJson(const nlohmann::ordered_json& json);
 

@@ -297,4 +297,28 @@ void AppendFunctions(const View& view, bool colour, std::string& text) {
   }
 }
 
+std::vector<Site> TopSites(const Profile& profile, int32_t pid, size_t most) {
+  const std::vector<int> ranks = RankFrames(profile);
+  std::map<std::string, Estimate> functions;
+  int64_t whole = 0;
+  for (const Sample& sample : profile.samples) {
+    if (profile.threads[sample.thread].pid() != pid || sample.value <= 0) continue;
+    const bool sampled = sample.stack != kUnsampled;
+    functions[sampled ? Asker(profile, ranks, profile.stacks[sample.stack]) : "[unsampled]"].Add(
+        sample);
+    whole += sample.value;
+  }
+  std::vector<Site> sites;
+  for (const auto& [function, estimate] : functions) {
+    sites.push_back({.function = function,
+                     .bytes = estimate.value,
+                     .error_bytes = std::llround(std::min(std::sqrt(estimate.variance), 9e18)),
+                     .whole_bytes = whole});
+  }
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const Site& a, const Site& b) { return a.bytes > b.bytes; });
+  if (sites.size() > most) sites.resize(most);
+  return sites;
+}
+
 }  // namespace profctl

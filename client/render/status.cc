@@ -239,7 +239,12 @@ void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
                 DescribePathCost(cost, duration_ns, status.governor().changes() == 0), kColumns);
   absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),
                   " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
-                  FormatBytes(status.memory().store_bytes()), " stored profiles\n");
+                  FormatBytes(status.memory().store_bytes()), " stored profiles");
+  if (status.memory().timeline_bytes() > 0) {
+    absl::StrAppend(&text, ", ", FormatBytes(status.memory().timeline_bytes()),
+                    " memory timeline");
+  }
+  text += "\n";
   AppendTargetCosts(status, duration_ns, text);
 }
 
@@ -375,7 +380,8 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"memory",
                     {{"daemon_rss_bytes", status.memory().daemon_rss_bytes()},
                      {"kernel_map_bytes", status.memory().kernel_map_bytes()},
-                     {"store_bytes", status.memory().store_bytes()}}},
+                     {"store_bytes", status.memory().store_bytes()},
+                     {"timeline_bytes", status.memory().timeline_bytes()}}},
                    {"threads", status.threads()},
                    {"modules", status.modules()},
                    {"module_list", std::move(modules)},

@@ -14,6 +14,7 @@
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
+#include "client/render/memory.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
 #include "client/text.h"
@@ -431,6 +432,8 @@ std::string RenderSummary(const View& view, bool colour) {
   if (!view.filter.empty()) {
     text += Wrap("Stacks only of: " + CleanName(view.filter), kColumns, "  ");
   }
+  const std::string held = DescribeMemoryLine(profile.trailer.memory(), WatchedNs(profile));
+  if (!held.empty()) text += WrapAfter("  memory  ", held, kColumns);
   text += "\n";
   if (profile.threads.empty()) {
     text += "No thread matches in this window.\n";

@@ -14,6 +14,7 @@ int64_t Read(clockid_t id) {
 }  // namespace
 
 int64_t MonotonicNs() { return Read(CLOCK_MONOTONIC); }
+int64_t BootNs() { return Read(CLOCK_BOOTTIME); }
 int64_t WallNs() { return Read(CLOCK_REALTIME); }
 int64_t ProcessCpuNs() { return Read(CLOCK_PROCESS_CPUTIME_ID); }
 int64_t ThreadCpuNs() { return Read(CLOCK_THREAD_CPUTIME_ID); }

@@ -8,6 +8,8 @@ namespace profd {
 
 // CLOCK_MONOTONIC, ns.
 int64_t MonotonicNs();
+// CLOCK_BOOTTIME, ns: monotonic, and goes on while the machine sleeps.
+int64_t BootNs();
 // CLOCK_REALTIME, ns since the Unix epoch.
 int64_t WallNs();
 // CPU time of this process / of the calling thread, ns.

@@ -29,7 +29,7 @@ class CpuUse {
   // ns since start.
   std::atomic<int64_t> rules = 0;    // compiling unwind rules
   std::atomic<int64_t> answers = 0;  // clients' requests
-  std::atomic<int64_t> pages = 0;    // looking which pages are still resident
+  std::atomic<int64_t> memory = 0;   // reading what processes hold of memory
 };
 
 }  // namespace profd

@@ -31,12 +31,11 @@ absl::StatusOr<UniqueFd> OpenReadOnly(const std::string& path) {
   return fd;
 }
 
-absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit) {
-  ASSIGN_OR_RETURN(UniqueFd fd, OpenReadOnly(path));
+absl::StatusOr<std::string> ReadToEnd(int fd, const std::string& path, size_t limit) {
   std::string out;
   char buffer[16384];
   while (true) {
-    const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(absl::StrCat("read ", path), errno);
     if (n == 0) return out;
@@ -45,6 +44,11 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit)
     }
     out.append(buffer, static_cast<size_t>(n));
   }
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenReadOnly(path));
+  return ReadToEnd(fd.get(), path, limit);
 }
 
 absl::Status ReadFileAt(int fd, uint64_t offset, void* out, size_t size) {

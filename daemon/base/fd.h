@@ -66,7 +66,8 @@ class MappedFile {
 absl::StatusOr<UniqueFd> OpenReadOnly(const std::string& path);
 
 // Reads up to `limit` bytes of a file whose size is not known before (/proc). ResourceExhausted
-// when it is longer.
+// when it is longer. `path` names it in errors.
+absl::StatusOr<std::string> ReadToEnd(int fd, const std::string& path, size_t limit);
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t limit = 64 << 20);
 
 // Reads exactly `size` bytes at `offset`. OutOfRange when the file is shorter.

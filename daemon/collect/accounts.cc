@@ -259,6 +259,11 @@ uint32_t Accounts::TargetOf(ThreadId id) const {
   return it != threads_.end() ? it->second.info.target : 0;
 }
 
+int32_t Accounts::ProcessOf(ThreadId id) const {
+  const auto it = threads_.find(id);
+  return it != threads_.end() ? it->second.info.pid : 0;
+}
+
 bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }
 
 size_t Accounts::live_threads() const {

@@ -30,6 +30,8 @@ class Accounts {
   uint64_t switches_unseen() const { return switches_unseen_; }
   // The target of a thread; 0 when it is not known.
   uint32_t TargetOf(ThreadId id) const;
+  // The PID of its process; 0 when it is not known.
+  int32_t ProcessOf(ThreadId id) const;
 
   // What each target did between the last two drains; without ticks.
   const std::vector<TargetActivity>& activity() const { return activity_; }

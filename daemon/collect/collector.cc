@@ -60,9 +60,10 @@ std::string LiveNote(uint64_t still_counted, uint64_t not_counted) {
 
 }  // namespace
 
-Collector::Collector(CollectorOptions options, Store* store, CpuUse* cpu_use)
+Collector::Collector(CollectorOptions options, Store* store, MemoryWatch* memory, CpuUse* cpu_use)
     : options_(std::move(options)),
       store_(store),
+      memory_(memory),
       cpu_use_(cpu_use),
       visits_(std::random_device{}()),
       // Without the books nothing would tell how long threads ran while the layer is shed.
@@ -75,8 +76,9 @@ Collector::Collector(CollectorOptions options, Store* store, CpuUse* cpu_use)
 }
 
 absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(CollectorOptions options,
-                                                             Store* store, CpuUse* cpu_use) {
-  std::unique_ptr<Collector> collector(new Collector(std::move(options), store, cpu_use));
+                                                             Store* store, MemoryWatch* memory,
+                                                             CpuUse* cpu_use) {
+  std::unique_ptr<Collector> collector(new Collector(std::move(options), store, memory, cpu_use));
   RETURN_IF_ERROR(collector->Init());
   return collector;
 }
@@ -235,6 +237,7 @@ void Collector::Run() {
 // Right after a drain, so that what comes from here on is a delta of its own.
 absl::Status Collector::Pause(bool paused) {
   paused_ = paused;
+  memory_->SetOn(!paused);
   if (heap_probes_) heap_probes_->SetOn(!paused);
   if (paused) RETURN_IF_ERROR(kernel_->SetFaults(0));
   if (paused) RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));
@@ -360,11 +363,21 @@ void Collector::AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& coun
   }
 }
 
+void Collector::SumHeap(const std::vector<ThreadLedger>& ledgers) {
+  for (const ThreadLedger& ledger : ledgers) {
+    const int32_t pid = accounts_.ProcessOf(ledger.thread);
+    if (pid <= 0) continue;  // not visible in our PID namespace
+    memory_->AddHeap(pid, ledger.delta.allocated.bytes, ledger.delta.freed.bytes);
+  }
+}
+
 void Collector::FollowProcesses() {
   std::set<int32_t> processes;
   for (const Accounts::TargetThreads& entry : accounts_.ByTarget()) {
     if (entry.pid > 0) processes.insert(entry.pid);
   }
+  memory_->KeepOnly(processes);
+  if (!heap_probes_) return;
   const size_t allocators = modules_->allocators();
   const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
                                    processes.end());
@@ -437,9 +450,11 @@ absl::Status Collector::Drain(bool govern) {
   delta.faults_on = kernel_->faults_on();
   PollEvents();
   ReadAccounts();
-  accounts_.Finish(delta);
   ReadHeap();
   heap_accounts_.Finish(delta);
+  SumHeap(delta.ledgers);
+  // From here on threads that ended are not known any more.
+  accounts_.Finish(delta);
   delta.end_ns = MonotonicNs();
   last_drain_ns_ = delta.end_ns;
   // From here on nothing returns early: what was taken out of the kernel goes to the store.
@@ -539,6 +554,7 @@ Collector::Baseline Collector::Measure() {
               .heap_events = static_cast<int64_t>(now.heap_cost.events),
               .fault_in_path_ns = fault_ns,
               .faults = static_cast<int64_t>(now.fault_cost.faults),
+              .memory_cpu_ns = cpu_use_->memory,
               .targets = {}};
   return now;
 }

@@ -25,6 +25,7 @@
 #include "daemon/collect/tick_schedule.h"
 #include "daemon/collect/visits.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/memory/memory_watch.h"
 #include "daemon/store/store.h"
 #include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
@@ -48,10 +49,10 @@ struct CollectorOptions {
 class Collector final : public CollectorControl {
  public:
   // Loads the kernel side, marks the targets, waits for the rules of what they run, and starts.
-  // `store` and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and
-  // what the kernel refuses.
+  // `store`, `memory` and `cpu_use` must outlive this. Errors: NotFound for a PID that does not
+  // exist, and what the kernel refuses.
   static absl::StatusOr<std::unique_ptr<Collector>> Create(CollectorOptions options, Store* store,
-                                                           CpuUse* cpu_use);
+                                                           MemoryWatch* memory, CpuUse* cpu_use);
   ~Collector() override;
 
   absl::Status DrainNow() override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -81,7 +82,7 @@ class Collector final : public CollectorControl {
     int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
   };
 
-  Collector(CollectorOptions options, Store* store, CpuUse* cpu_use);
+  Collector(CollectorOptions options, Store* store, MemoryWatch* memory, CpuUse* cpu_use);
   absl::Status Init();
   void Run();
   // Wakes the collector's thread and waits until it has done what was asked for by then.
@@ -105,8 +106,10 @@ class Collector final : public CollectorControl {
   void ReadHeap();
   // Takes the counters of one sort over into `delta`.
   void AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters, ProfileDelta& delta);
-  // Follows processes that come and go, with probes in their allocators. Sets new_mappings_ when the
-  // kernel has to be asked who maps one.
+  // Tells the memory watch what the processes of these threads allocated.
+  void SumHeap(const std::vector<ThreadLedger>& ledgers);
+  // Follows processes that come and go with the memory watch and with probes in their allocators.
+  // Sets new_mappings_ when the kernel has to be asked who maps one.
   void FollowProcesses();
   // Does what new_mappings_ asks for.
   void AnnounceMappings();
@@ -128,6 +131,7 @@ class Collector final : public CollectorControl {
 
   const CollectorOptions options_;
   Store* const store_;
+  MemoryWatch* const memory_;
   CpuUse* const cpu_use_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Modules> modules_;

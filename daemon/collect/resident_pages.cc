@@ -180,7 +180,7 @@ void ResidentPages::Run() {
     }
     const int64_t began = ThreadCpuNs();
     {
-      const CpuUse::Scope scope(&cpu_use_->pages);
+      const CpuUse::Scope scope(&cpu_use_->memory);
       Look();
     }
     rest_ns = std::max(kLookInterval, (ThreadCpuNs() - began) * kRestPerLook);

@@ -24,6 +24,7 @@ Examples:
   profd                             every process in this PID namespace
   profctl fetch --since 60s         where the time went, asked after the event
   profctl fetch --kind alloc        who allocated
+  profctl memory                    what memory is made of, and whether it grows
   kill -USR1 $(pidof profd)         pause: nothing costs anything; -USR2 resumes
 
 Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,

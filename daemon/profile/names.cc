@@ -121,6 +121,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "there."},
       {"rules_full", "Modules left out because the memory limit for unwind rules was reached."},
       {"drain_failed", "Drains that failed; see the daemon's log."},
+      {"memory_dropped",
+       "Points of the memory timeline dropped before their age, to keep the byte limit; watch fewer "
+       "processes."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};
   return loss < kLossCount ? kDescriptions[loss] : kUnknown;

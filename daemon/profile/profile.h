@@ -151,6 +151,7 @@ enum class Loss : uint8_t {
   kModuleUnreadable,  // modules whose file could not be read or understood
   kRulesFull,         // modules left out because the limit for rules was reached
   kDrainFailed,
+  kMemoryDropped,  // points of the processes' memory dropped before their age, to keep the limit
   kCount,
 };
 inline constexpr size_t kLossCount = static_cast<size_t>(Loss::kCount);

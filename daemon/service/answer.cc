@@ -240,11 +240,13 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_heap_events(Count(cost.heap_events));
   out->set_fault_in_path_ns(cost.fault_in_path_ns);
   out->set_faults(Count(cost.faults));
+  out->set_memory_cpu_ns(cost.memory_cpu_ns);
   for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
 }
 
 bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
-                int64_t wall_offset_ns, FrameNames* names, const SendPart& send) {
+                const v1::MemoryLine& memory, int64_t wall_offset_ns, FrameNames* names,
+                const SendPart& send) {
   v1::FetchResponse part;
   FillHeader(host, plan, profile, wall_offset_ns, part.mutable_header());
   if (!send(part)) return false;
@@ -286,6 +288,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
   // Without samples nothing is incomplete.
   trailer->set_complete_share(weight > 0 ? complete_weight / weight : 1);
   if (has_totals) FillHeap(heap, trailer->mutable_heap());
+  if (memory.processes() > 0) *trailer->mutable_memory() = memory;
   FillLosses(profile.losses, profile.lost_weight_ns, trailer->mutable_losses());
   FillCost(profile.cost, trailer->mutable_cost());
   trailer->mutable_cost()->set_duration_ns(profile.covered.end_ns - profile.covered.begin_ns);

@@ -23,7 +23,8 @@ HostInfo ThisHost();
 
 // Sends all parts of the answer in the order that the API promises. False when the client left.
 bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
-                int64_t wall_offset_ns, FrameNames* names, const SendPart& send);
+                const v1::MemoryLine& memory, int64_t wall_offset_ns, FrameNames* names,
+                const SendPart& send);
 
 // Losses that occurred, with their descriptions. `lost_weight_ns` belongs to full counters.
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,

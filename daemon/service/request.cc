@@ -17,6 +17,40 @@ constexpr int64_t kDefaultSinceNs = 60ll * 1'000'000'000;
 // Longer than anything is kept; keeps the arithmetic below in range.
 constexpr int64_t kMaxSinceNs = 366ll * 86400 * 1'000'000'000;
 
+template <typename Request>
+absl::Status ParseScope(const Request& request, int64_t now_ns, int64_t wall_offset_ns,
+                        RequestScope* scope) {
+  if (request.begin_ns() < 0 || request.end_ns() < 0 || request.since_ns() < 0) {
+    return absl::InvalidArgumentError("begin_ns, end_ns and since_ns must not be negative");
+  }
+  scope->to_now = request.end_ns() == 0;
+  scope->window.end_ns = scope->to_now ? now_ns : request.end_ns() - wall_offset_ns;
+  if (request.begin_ns() != 0) {
+    scope->window.begin_ns = request.begin_ns() - wall_offset_ns;
+    if (scope->window.begin_ns > now_ns) {
+      return absl::InvalidArgumentError(
+          "the window begins in the future; begin_ns and end_ns are "
+          "nanoseconds since the Unix epoch");
+    }
+  } else {
+    const int64_t since = request.since_ns() == 0 ? kDefaultSinceNs : request.since_ns();
+    scope->window.begin_ns = scope->window.end_ns - std::min(since, kMaxSinceNs);
+  }
+  if (scope->window.begin_ns >= scope->window.end_ns) {
+    return absl::InvalidArgumentError("the window ends before it begins");
+  }
+
+  if (request.targets_size() > kMaxTargets) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kMaxTargets, " targets; join them into one expression"));
+  }
+  for (const std::string& target : request.targets()) {
+    ASSIGN_OR_RETURN(TargetFilter filter, TargetFilter::Parse(target));
+    scope->targets.push_back(std::move(filter));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const RE2>> CompileFilter(const std::string& what,
@@ -53,14 +87,15 @@ absl::StatusOr<TargetFilter> TargetFilter::Parse(const std::string& text) {
   return filter;
 }
 
-bool TargetFilter::Matches(const ThreadInfo& info) const {
-  if (name_ == nullptr) return info.pid == pid_;
-  return RE2::PartialMatch(info.process, *name_);
+bool TargetFilter::Matches(int32_t pid, const std::string& process) const {
+  if (name_ == nullptr) return pid == pid_;
+  return RE2::PartialMatch(process, *name_);
 }
 
-bool FetchPlan::MatchesTarget(const ThreadInfo& info) const {
-  return targets.empty() || std::any_of(targets.begin(), targets.end(),
-                                        [&](const auto& target) { return target.Matches(info); });
+bool RequestScope::MatchesTarget(int32_t pid, const std::string& process) const {
+  return targets.empty() ||
+         std::any_of(targets.begin(), targets.end(),
+                     [&](const auto& target) { return target.Matches(pid, process); });
 }
 
 bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
@@ -70,34 +105,7 @@ bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
 absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t now_ns,
                                      int64_t wall_offset_ns) {
   FetchPlan plan;
-  if (request.begin_ns() < 0 || request.end_ns() < 0 || request.since_ns() < 0) {
-    return absl::InvalidArgumentError("begin_ns, end_ns and since_ns must not be negative");
-  }
-  plan.to_now = request.end_ns() == 0;
-  plan.window.end_ns = plan.to_now ? now_ns : request.end_ns() - wall_offset_ns;
-  if (request.begin_ns() != 0) {
-    plan.window.begin_ns = request.begin_ns() - wall_offset_ns;
-    if (plan.window.begin_ns > now_ns) {
-      return absl::InvalidArgumentError(
-          "the window begins in the future; begin_ns and end_ns are "
-          "nanoseconds since the Unix epoch");
-    }
-  } else {
-    const int64_t since = request.since_ns() == 0 ? kDefaultSinceNs : request.since_ns();
-    plan.window.begin_ns = plan.window.end_ns - std::min(since, kMaxSinceNs);
-  }
-  if (plan.window.begin_ns >= plan.window.end_ns) {
-    return absl::InvalidArgumentError("the window ends before it begins");
-  }
-
-  if (request.targets_size() > kMaxTargets) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("more than ", kMaxTargets, " targets; join them into one expression"));
-  }
-  for (const std::string& target : request.targets()) {
-    ASSIGN_OR_RETURN(TargetFilter filter, TargetFilter::Parse(target));
-    plan.targets.push_back(std::move(filter));
-  }
+  RETURN_IF_ERROR(ParseScope(request, now_ns, wall_offset_ns, &plan));
   if (!request.thread_regex().empty()) {
     ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
   }
@@ -133,6 +141,13 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
     plan.reasons[static_cast<size_t>(reason - 1)] = true;
   }
   return plan;
+}
+
+absl::StatusOr<RequestScope> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
+                                         int64_t wall_offset_ns) {
+  RequestScope scope;
+  RETURN_IF_ERROR(ParseScope(request, now_ns, wall_offset_ns, &scope));
+  return scope;
 }
 
 }  // namespace profd

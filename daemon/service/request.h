@@ -21,22 +21,27 @@ class TargetFilter {
  public:
   // Errors: InvalidArgument.
   static absl::StatusOr<TargetFilter> Parse(const std::string& text);
-  bool Matches(const ThreadInfo& info) const;
+  bool Matches(int32_t pid, const std::string& process) const;
 
  private:
   int32_t pid_ = 0;  // 0: by name
   std::shared_ptr<const RE2> name_;
 };
 
-struct FetchPlan {
-  Kind kind = Kind::kWait;
+// What every request for a window says.
+struct RequestScope {
   Window window;       // monotonic; end_ns is the arrival of the request when `to_now`
   bool to_now = true;  // the window reaches up to the request
   std::vector<TargetFilter> targets;  // empty: all
+
+  bool MatchesTarget(int32_t pid, const std::string& process) const;
+};
+
+struct FetchPlan : RequestScope {
+  Kind kind = Kind::kWait;
   std::shared_ptr<const RE2> thread;  // null: all
   std::array<bool, kReasonCount> reasons{};
 
-  bool MatchesTarget(const ThreadInfo& info) const;
   bool MatchesThread(const ThreadInfo& info) const;
 };
 
@@ -44,6 +49,9 @@ struct FetchPlan {
 // one line for the user.
 absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t now_ns,
                                      int64_t wall_offset_ns);
+
+absl::StatusOr<RequestScope> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
+                                         int64_t wall_offset_ns);
 
 // Compiles an expression from outside within bounds of length and memory; `what` names it in the
 // error.

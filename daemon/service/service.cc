@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
+#include "daemon/service/memory_answer.h"
 #include "daemon/service/text.h"
 #include "spdlog/spdlog.h"
 
@@ -31,6 +32,12 @@ constexpr size_t kMaxStatusBytes = 2 << 20;
 constexpr size_t kMaxPath = 1024;
 // An answer of this size leaves much free heap behind.
 constexpr size_t kTrimAboveStacks = 10'000;
+constexpr size_t kDefaultMemoryPoints = 120;
+
+grpc::Status TooManyFetches() {
+  return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+          absl::StrCat(kMaxFetches, " fetches are running already; try again in a moment")};
+}
 
 grpc::Status ToGrpc(const absl::Status& status) {
   // The canonical codes are the same numbers.
@@ -168,10 +175,7 @@ ProfilerService::ProfilerService(ServiceSources sources)
 
 grpc::Status ProfilerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                                     grpc::ServerWriter<v1::FetchResponse>* writer) {
-  if (!slots_.Enter(context, MonotonicNs())) {
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-            absl::StrCat(kMaxFetches, " fetches are running already; try again in a moment")};
-  }
+  if (!slots_.Enter(context, MonotonicNs())) return TooManyFetches();
   const absl::Cleanup leave = [&] { slots_.Leave(context); };
   const CpuUse::Scope scope(&sources_.cpu_use->answers);
   return ToGrpc(Answer(context, *request, writer));
@@ -184,23 +188,87 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
   RETURN_IF_ERROR(sources_.collector->DrainNow());
   // The seconds that the drain just brought in belong to the answer.
   if (plan.to_now) plan.window.end_ns = MonotonicNs();
-  ASSIGN_OR_RETURN(const MergedProfile profile, Merge(plan, request));
-  const bool sent =
-      SendAnswer(host_, plan, profile, wall_offset, &names_, [&](const v1::FetchResponse& part) {
-        return !context->IsCancelled() && writer->Write(part);
-      });
+  ASSIGN_OR_RETURN(const MergedProfile profile,
+                   Merge(plan, request.targets(), IsLevel(plan.kind),
+                         [&](const ThreadInfo& info) { return plan.MatchesThread(info); }));
+  const v1::MemoryLine memory =
+      MemoryLineOf(Histories(plan, 1), profile, plan.thread == nullptr);
+  const bool sent = SendAnswer(host_, plan, profile, memory, wall_offset, &names_,
+                               [&](const v1::FetchResponse& part) {
+                                 return !context->IsCancelled() && writer->Write(part);
+                               });
   if (profile.stacks.size() > kTrimAboveStacks) malloc_trim(0);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 
-absl::StatusOr<MergedProfile> ProfilerService::Merge(const FetchPlan& plan,
-                                                     const v1::FetchRequest& request) const {
+std::vector<ProcessHistory> ProfilerService::Histories(const RequestScope& scope,
+                                                       size_t max_points) const {
+  return sources_.memory->timeline().Select(
+      {.begin_ns = scope.window.begin_ns,
+       .end_ns = scope.window.end_ns,
+       .max_points = max_points,
+       .matches = [&](const WatchedProcess& process) {
+         return scope.MatchesTarget(process.pid, process.name);
+       }});
+}
+
+grpc::Status ProfilerService::GetMemory(grpc::ServerContext* context,
+                                        const v1::GetMemoryRequest* request,
+                                        v1::GetMemoryResponse* response) {
+  if (!slots_.Enter(context, MonotonicNs())) return TooManyFetches();
+  const absl::Cleanup leave = [&] { slots_.Leave(context); };
+  const CpuUse::Scope scope(&sources_.cpu_use->answers);
+  return ToGrpc(AnswerMemory(*request, response));
+}
+
+absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
+                                           v1::GetMemoryResponse* response) {
+  const int64_t wall_offset = WallOffsetNs();
+  ASSIGN_OR_RETURN(RequestScope scope, ParseMemory(request, MonotonicNs(), wall_offset));
+  RETURN_IF_ERROR(sources_.collector->DrainNow());
+  if (scope.to_now) {
+    sources_.memory->Refresh();
+    scope.window.end_ns = MonotonicNs();
+  }
+  std::vector<ProcessHistory> histories =
+      Histories(scope, request.max_points() == 0 ? kDefaultMemoryPoints : request.max_points());
+  absl::StatusOr<MergedProfile> profile =
+      Merge(scope, request.targets(), true, [](const ThreadInfo&) { return true; });
+  // What the timeline knows is an answer without a profile, too.
+  if (absl::IsNotFound(profile.status()) && !histories.empty()) profile = MergedProfile();
+  RETURN_IF_ERROR(profile.status());
+
+  const CollectorState state = sources_.collector->State();
+  response->set_hostname(host_.hostname);
+  response->set_begin_ns(scope.window.begin_ns + wall_offset);
+  response->set_end_ns(scope.window.end_ns + wall_offset);
+  response->set_heap_ns(profile->heap_ns);
+  FillProcesses(std::move(histories), *profile, state.allocators, wall_offset, response);
+  if (const size_t unwatched = sources_.memory->unwatched(); unwatched > 0) {
+    response->set_processes_unwatched(static_cast<uint32_t>(unwatched));
+    response->add_notes(absl::StrCat("the memory of ", unwatched,
+                                     " smaller processes is not watched: there are too many; "
+                                     "start profd with --target for fewer"));
+  }
+  if (state.paused) response->add_notes("profd is paused: nothing is read until it gets SIGUSR2");
+  const MemoryTimeline& timeline = sources_.memory->timeline();
+  if (timeline.dropped() > 0 && timeline.dropped_until_ns() >= scope.window.begin_ns) {
+    LossCounts losses{};
+    losses[static_cast<size_t>(Loss::kMemoryDropped)] = timeline.dropped();
+    FillLosses(losses, 0, response->mutable_losses());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MergedProfile> ProfilerService::Merge(
+    const RequestScope& scope, const Texts& asked, bool levels,
+    const std::function<bool(const ThreadInfo&)>& keep) const {
   bool matched = false;
   std::set<std::string> others;
-  const auto keep = [&](const ThreadInfo& info) {
-    if (plan.MatchesTarget(info)) {
+  const auto keep_matched = [&](const ThreadInfo& info) {
+    if (scope.MatchesTarget(info.pid, info.process)) {
       matched = true;
-      return plan.MatchesThread(info);
+      return keep(info);
     }
     if (others.size() <= kMaxNamesInError) {
       others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
@@ -208,19 +276,18 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(const FetchPlan& plan,
     return false;
   };
   ASSIGN_OR_RETURN(MergedProfile profile,
-                   IsLevel(plan.kind) ? sources_.store->MergeLevels(plan.window, keep)
-                                      : sources_.store->Merge(plan.window, keep));
-  if (matched || plan.targets.empty()) return profile;
-  const std::string asked = Quoted(request.targets());
+                   levels ? sources_.store->MergeLevels(scope.window, keep_matched)
+                          : sources_.store->Merge(scope.window, keep_matched));
+  if (matched || scope.targets.empty()) return profile;
   if (others.empty()) {
     return absl::NotFoundError(absl::StrCat(
-        "no process matches ", asked,
+        "no process matches ", Quoted(asked),
         ": nothing was profiled in this window; `profctl status` shows what profd is attached to"));
   }
   const bool more = others.size() > kMaxNamesInError;
   if (more) others.erase(std::prev(others.end()));
   return absl::NotFoundError(absl::StrCat(
-      "no process matches ", asked, "; profiled in this window: ", absl::StrJoin(others, ", "),
+      "no process matches ", Quoted(asked), "; profiled in this window: ", absl::StrJoin(others, ", "),
       more ? " and more" : "", ". Ask for one of them, or start profd with --target for another"));
 }
 
@@ -243,6 +310,7 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   LossCounts losses = state.losses;
   const LossCounts store_losses = sources_.store->Losses();
   for (size_t i = 0; i < kLossCount; i++) losses[i] += store_losses[i];
+  losses[static_cast<size_t>(Loss::kMemoryDropped)] += sources_.memory->timeline().dropped();
   FillLosses(losses, 0, response->mutable_losses());
   FillCost(state.cost, response->mutable_cost());
   response->mutable_cost()->set_duration_ns(WallNs() - state.started_wall_ns);
@@ -251,6 +319,7 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   memory->set_daemon_rss_bytes(ResidentBytes());
   memory->set_kernel_map_bytes(state.kernel_map_bytes);
   memory->set_store_bytes(sources_.store->Bytes());
+  memory->set_timeline_bytes(sources_.memory->timeline().Bytes());
   for (std::string& name : EffectiveCapabilities()) response->add_capabilities(std::move(name));
   return grpc::Status::OK;
 }

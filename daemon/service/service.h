@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_SERVICE_SERVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/cpu_use.h"
 #include "daemon/collect/control.h"
+#include "daemon/memory/memory_watch.h"
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/request.h"
@@ -24,12 +26,13 @@ struct ServiceSources {
   const Store* store = nullptr;
   CollectorControl* collector = nullptr;
   const ModuleSource* modules = nullptr;
+  MemoryWatch* memory = nullptr;
   CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
 };
 
-// Bounds the fetches that run at once. A client that does not read its answer loses its place when
-// another needs it. Thread-safe.
+// Bounds the fetches and the like that run at once. A client that does not read its answer loses
+// its place when another needs it. Thread-safe.
 class FetchSlots {
  public:
   FetchSlots(size_t limit, int64_t patience_ns) : limit_(limit), patience_ns_(patience_ns) {}
@@ -57,11 +60,20 @@ class ProfilerService final : public v1::Profiler::Service {
                      grpc::ServerWriter<v1::FetchResponse>* writer) override;
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override;
+  grpc::Status GetMemory(grpc::ServerContext* context, const v1::GetMemoryRequest* request,
+                         v1::GetMemoryResponse* response) override;
 
  private:
+  using Texts = google::protobuf::RepeatedPtrField<std::string>;
+
   absl::Status Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
                       grpc::ServerWriter<v1::FetchResponse>* writer);
-  absl::StatusOr<MergedProfile> Merge(const FetchPlan& plan, const v1::FetchRequest& request) const;
+  absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
+  // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
+  // there was at its end, too. NotFound when no process matches what was `asked` for.
+  absl::StatusOr<MergedProfile> Merge(const RequestScope& scope, const Texts& asked, bool levels,
+                                      const std::function<bool(const ThreadInfo&)>& keep) const;
+  std::vector<ProcessHistory> Histories(const RequestScope& scope, size_t max_points) const;
 
   const ServiceSources sources_;
   const HostInfo host_;

@@ -3,6 +3,8 @@
 #include <array>
 #include <limits>
 
+#include "daemon/base/varint.h"
+
 namespace profd {
 namespace {
 
@@ -18,20 +20,6 @@ constexpr uint64_t kReasonBits = 4;
 static_assert(kReasonCount <= 1u << kReasonBits);
 
 constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFaultsOn = 16;
-
-uint64_t ToZigzag(int64_t v) {
-  return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63);
-}
-int64_t FromZigzag(uint64_t v) { return static_cast<int64_t>((v >> 1) ^ (~(v & 1) + 1)); }
-
-void PutVarint(uint64_t v, std::string* out) {
-  while (v >= 0x80) {
-    out->push_back(static_cast<char>(v | 0x80));
-    v >>= 7;
-  }
-  out->push_back(static_cast<char>(v));
-}
-void PutZigzag(int64_t v, std::string* out) { PutVarint(ToZigzag(v), out); }
 
 // The fields of an account in the order of the mask's bits. `wall_rest` is what the wall clock
 // has beyond the parts that it is made of; the books are kept as differences from our own sums.
@@ -128,6 +116,7 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.heap_events);
   f(h.cost.fault_in_path_ns);
   f(h.cost.faults);
+  f(h.cost.memory_cpu_ns);
   f(h.lost_weight_ns);
 }
 

@@ -35,7 +35,8 @@ constexpr Scenario kScenarios[] = {
     {"deep", Deep},          {"coroutine", Coroutine},
     {"signal", Signal},      {"short-threads", ShortThreads},
     {"fork", Fork},          {"plugin", Plugin},
-    {"surge", Surge},        {"touch", Touch},
+    {"surge", Surge},        {"memory", Memory},
+    {"touch", Touch},
 };
 
 }  // namespace

@@ -55,6 +55,10 @@ void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then
 
 // touch.cc
 void Touch(const Arguments& arguments);  // MIB MIB [huge]: says what it did, a line lets it go on
+// memory.cc
+// MIB: touches so much, gives it back, touches as much of shared memory. Says "touched", "dropped"
+// and "shared", and waits for a line after each.
+void Memory(const Arguments& arguments);
 
 }  // namespace waiter
 

@@ -918,6 +918,9 @@ TEST(AccountsTest, CountsThreadsByTargetAndProcess) {
   EXPECT_EQ(accounts.TargetOf(ThreadId{8}), 1U);
   EXPECT_EQ(accounts.TargetOf(ThreadId{9}), 2U);
   EXPECT_EQ(accounts.TargetOf(ThreadId{10}), 0U);
+  EXPECT_EQ(accounts.ProcessOf(ThreadId{8}), 100);
+  EXPECT_EQ(accounts.ProcessOf(ThreadId{9}), 200);
+  EXPECT_EQ(accounts.ProcessOf(ThreadId{10}), 0);
 }
 
 TEST(AccountsTest, ActivityIsOfTheLastDrainByTarget) {

@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "profd/v1/profiler.grpc.pb.h"
+#include "tests/unit/fixture_memory.h"
 #include "tests/unit/fixture_profile.h"
 
 namespace profctl {
@@ -47,11 +48,19 @@ class FakeDaemon final : public profd::v1::Profiler::Service {
     *response = status;
     return outcome;
   }
+  grpc::Status GetMemory(grpc::ServerContext*, const profd::v1::GetMemoryRequest* request,
+                         profd::v1::GetMemoryResponse* response) override {
+    asked_memory = *request;
+    *response = memory;
+    return memory_outcome;
+  }
 
   std::vector<profd::v1::FetchResponse> answer = ServerAnswer().Parts();
   profd::v1::GetStatusResponse status;
-  grpc::Status outcome;
+  profd::v1::GetMemoryResponse memory = GrowingMemory();
+  grpc::Status outcome, memory_outcome;
   profd::v1::FetchRequest asked;
+  profd::v1::GetMemoryRequest asked_memory;
 };
 
 struct Outcome {
@@ -208,7 +217,7 @@ TEST_F(CommandsTest, AsksForWhatWasTyped) {
 
 TEST_F(CommandsTest, WrongCommandLines) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
-      {{}, "no command: say fetch or status"},
+      {{}, "no command: say fetch, memory or status"},
       {{"dance"}, "dance"},
       {{"fetch", "--bogus"}, "--bogus"},
       {{"fetch", "--since"}, "--since"},
@@ -229,6 +238,11 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {{"fetch", "--kind", "alloc", "--reason", "lock"}, "--reason: only waits have reasons; drop"},
       {{"fetch", "--idle", "--kind", "free"}, "--idle: only waits are idle; drop it, or --kind"},
       {{"status", "--format", "svg"}, "'svg' is not text or json"},
+      {{"memory", "--format", "svg"}, "'svg' is not text or json"},
+      {{"memory", "--since", "5s", "--from", "1"}, "cannot be combined"},
+      {{"memory", "--since", "0s"}, "--since: must be longer than 0"},
+      {{"memory", "--target", "("}, "--target: '(' is not a regular expression"},
+      {{"memory", "--kind", "alloc"}, "--kind"},
   };
   for (const auto& [arguments, part] : wrong) ExpectFailure(Do(arguments), 2, part);
   for (const char* address : {"", "nonsense", "unix://relative", "unix:///", "host:", ":1",
@@ -252,6 +266,12 @@ TEST_F(CommandsTest, HelpTeaches) {
     EXPECT_THAT(fetch.out, HasSubstr(std::string(kind.meaning)));
   }
   EXPECT_THAT(help.out, HasSubstr("profctl fetch --kind alloc"));
+  EXPECT_THAT(help.out, HasSubstr("profctl memory --since 10m"));
+  const Outcome memory = Do({"memory", "--help"});
+  EXPECT_EQ(memory.code, 0);
+  for (const char* part : {"--since", "--target", "--color", "PSS", "OOM", "is there a leak?"}) {
+    EXPECT_THAT(memory.out, HasSubstr(part));
+  }
   EXPECT_THAT(Do({"--version"}).out, StartsWith("profctl "));
 }
 
@@ -663,6 +683,90 @@ TEST_F(CommandsTest, MissingLayersAreRemarkedOn) {
   EXPECT_THAT(Do({"fetch", "--format", "folded"}).err, HasSubstr("profctl: the " + gap));
   EXPECT_THAT(Do({"fetch"}).out, HasSubstr("  The " + gap));
   EXPECT_THAT(Do({"fetch", "-o", "-"}).out, HasSubstr("the " + gap));
+}
+
+TEST_F(CommandsTest, MemoryAsksForTheWindowAndForItsSites) {
+  daemon_.answer = AllocAnswer().Parts();
+  const Outcome text =
+      Do({"memory", "--since", "5m", "--to", "1769864760", "--target", "4242", "--target", "^re"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.err, IsEmpty());
+  EXPECT_EQ(daemon_.asked_memory.since_ns(), 300'000'000'000);
+  EXPECT_EQ(daemon_.asked_memory.end_ns(), 1'769'864'760'000'000'000);
+  EXPECT_THAT(daemon_.asked_memory.targets(), ::testing::ElementsAre("4242", "^re"));
+  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_ALLOC);
+  EXPECT_THAT(daemon_.asked.targets(), ::testing::ElementsAre("4242"));
+  EXPECT_EQ(daemon_.asked.begin_ns(), daemon_.memory.begin_ns());
+  EXPECT_EQ(daemon_.asked.end_ns(), daemon_.memory.end_ns());
+  EXPECT_THAT(text.out, StartsWith("Memory of 1 process\n"));
+  EXPECT_THAT(text.out, HasSubstr("GROWS by"));
+  EXPECT_THAT(text.out, HasSubstr("BranchNodeRef::rlp"));
+  EXPECT_THAT(Files(), IsEmpty());
+
+  ASSERT_EQ(Do({"memory", "--from", "2020-01-31T13:05:00Z"}).code, 0);
+  EXPECT_EQ(daemon_.asked_memory.begin_ns(), 1'580'475'900'000'000'000);
+  const auto json = nlohmann::json::parse(Do({"memory", "--format", "json"}).out);
+  EXPECT_EQ(json["format"], "profd-memory");
+  EXPECT_EQ(json["processes"][0]["sites"].size(), 5u);
+}
+
+TEST_F(CommandsTest, MemoryIsAnAnswerWithoutItsSites) {
+  daemon_.outcome = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "4 fetches are running");
+  daemon_.answer.clear();
+  const Outcome busy = Do({"memory"});
+  ASSERT_EQ(busy.code, 0) << busy.err;
+  EXPECT_THAT(busy.out, HasSubstr("who allocated is not known"));
+  const auto json = nlohmann::json::parse(Do({"memory", "--format", "json"}).out);
+  ASSERT_EQ(json["notes"].size(), 1u);
+  EXPECT_THAT(json["notes"][0].get<std::string>(), HasSubstr("4 fetches are running"));
+  // An allocator that is not watched has none, and nobody asks.
+  daemon_.memory.mutable_processes(0)->clear_allocated_bytes();
+  daemon_.asked.Clear();
+  const Outcome unwatched = Do({"memory"});
+  ASSERT_EQ(unwatched.code, 0) << unwatched.err;
+  EXPECT_THAT(unwatched.out, Not(HasSubstr("who allocated")));
+  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_UNSPECIFIED);
+}
+
+TEST_F(CommandsTest, MemoryErrorsAreOneLine) {
+  daemon_.memory_outcome = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+  ExpectFailure(Do({"memory"}), 1, "of another version");
+  daemon_.memory_outcome = grpc::Status(grpc::StatusCode::NOT_FOUND, "no process matches \"x\"");
+  ExpectFailure(Do({"memory", "--target", "x"}), 1, "no process matches");
+  daemon_.memory_outcome = grpc::Status::OK;
+  daemon_.memory.mutable_processes(0)->clear_points();
+  ExpectFailure(Do({"memory"}), 1, "the answer is damaged");
+}
+
+TEST_F(CommandsTest, MemoryPlotsWhatTheTerminalShows) {
+  daemon_.memory.mutable_processes(0)->clear_allocated_bytes();
+  const auto plots_unicode = [&] {
+    return Do({"memory"}).out.find("\xe2\x94\x82") != std::string::npos;
+  };
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) unsetenv(name);
+  EXPECT_FALSE(plots_unicode());
+  setenv("LANG", "de_DE.UTF-8", 1);
+  EXPECT_TRUE(plots_unicode());
+  setenv("LC_CTYPE", "C", 1);
+  EXPECT_FALSE(plots_unicode()) << "it stands above LANG";
+  setenv("LC_ALL", "C.utf8", 1);
+  EXPECT_TRUE(plots_unicode());
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) unsetenv(name);
+  EXPECT_THAT(Do({"memory"}).out, Not(HasSubstr("\x1b[1m")));
+  EXPECT_THAT(Do({"memory", "--color"}).out, HasSubstr("\x1b[1m"));
+}
+
+TEST_F(CommandsTest, TheCostOfReadingMemoryIsTold) {
+  daemon_.status = ShedStatus();
+  EXPECT_THAT(Do({"status"}).out, Not(HasSubstr("memory 0")));
+  daemon_.status.mutable_cost()->set_memory_cpu_ns(100'000'000);
+  daemon_.status.mutable_memory()->set_timeline_bytes(3 << 20);
+  const Outcome text = Do({"status"});
+  EXPECT_THAT(text.out, HasSubstr("memory 0.10%, rest"));
+  EXPECT_THAT(text.out, HasSubstr("3.00 MiB memory timeline"));
+  const auto json = nlohmann::json::parse(Do({"status", "--format", "json"}).out);
+  EXPECT_EQ(json["cost"]["memory_cpu_ns"], 100'000'000);
+  EXPECT_EQ(json["memory"]["timeline_bytes"], 3 << 20);
 }
 
 TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {

@@ -17,7 +17,7 @@ constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 CollectorCost Cost(int64_t n) {
   return {.daemon_cpu_ns = 7 * n, .tick_cpu_ns = 6 * n, .drain_cpu_ns = 5 * n,
           .rules_cpu_ns = 4 * n, .answers_cpu_ns = 3 * n, .in_path_ns = 2 * n, .switches = n,
-          .targets = {}};
+          .memory_cpu_ns = 8 * n, .targets = {}};
 }
 
 void ExpectEqual(const CollectorCost& a, const CollectorCost& b) {
@@ -28,6 +28,7 @@ void ExpectEqual(const CollectorCost& a, const CollectorCost& b) {
   EXPECT_EQ(a.answers_cpu_ns, b.answers_cpu_ns);
   EXPECT_EQ(a.in_path_ns, b.in_path_ns);
   EXPECT_EQ(a.switches, b.switches);
+  EXPECT_EQ(a.memory_cpu_ns, b.memory_cpu_ns);
   EXPECT_EQ(a.targets, b.targets);
 }
 

@@ -157,6 +157,7 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     header.cost.rules_cpu_ns = static_cast<int64_t>(random());
     header.cost.answers_cpu_ns = 6;
     header.cost.heap_events = 8;
+    header.cost.memory_cpu_ns = 9;
     header.heap_on = round % 2 == 0;
     for (uint64_t n = random() % 4; n > 0; n--) {
       header.cost.targets.push_back({.target = static_cast<uint32_t>(random()),
@@ -180,6 +181,7 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     EXPECT_EQ(reader->header().cost.rules_cpu_ns, header.cost.rules_cpu_ns);
     EXPECT_EQ(reader->header().cost.answers_cpu_ns, 6);
     EXPECT_EQ(reader->header().cost.heap_events, 8);
+    EXPECT_EQ(reader->header().cost.memory_cpu_ns, 9);
     EXPECT_EQ(reader->header().heap_on, round % 2 == 0);
     EXPECT_EQ(reader->header().cost.targets, header.cost.targets);
     EXPECT_EQ(reader->header().losses, header.losses);

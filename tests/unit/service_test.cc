@@ -22,8 +22,10 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/service/listen.h"
+#include "daemon/service/memory_answer.h"
 #include "daemon/service/text.h"
 #include "daemon/store/memory_store.h"
+#include "tests/unit/fake_proc.h"
 
 namespace profd {
 
@@ -132,9 +134,12 @@ class ServiceTest : public ::testing::Test {
                                             "ffffffff81001000 T schedule\n"
                                             "ffffffff81002000 T futex_wait\n";
     socket_ = folder_ + "/run/profd.sock";
+    proc_ = std::make_unique<FakeProc>(folder_ + "/proc");
+    memory_ = std::make_unique<MemoryWatch>(&cpu_use_, MemoryWatchOptions{.proc = proc_->path()});
   }
   void TearDown() override {
     server_.reset();
+    memory_.reset();
     std::filesystem::remove_all(folder_);
   }
 
@@ -142,6 +147,7 @@ class ServiceTest : public ::testing::Test {
     return StartServer(address, {.store = &store_,
                                  .collector = &collector_,
                                  .modules = &modules_,
+                                 .memory = memory_.get(),
                                  .cpu_use = &cpu_use_,
                                  .kallsyms = folder_ + "/kallsyms"});
   }
@@ -220,6 +226,23 @@ class ServiceTest : public ::testing::Test {
     return result;
   }
 
+  // The processes of FillStore, in one cgroup, and one that the store knows nothing of.
+  void FillMemory() {
+    proc_->Set(11, {.name = "redis-server", .rss_kb = 1000, .pss_kb = 900});
+    proc_->Set(20, {.name = "postgres", .start = 4300, .rss_kb = 5000, .anon_kb = 4000});
+    proc_->Set(30, {.name = "quiet\xff", .rss_kb = 10, .cgroup = "/other"});
+    proc_->Write("cgroup/app/memory.current", "8388608\n");
+    proc_->Write("cgroup/app/memory.max", "16777216\n");
+    memory_->KeepOnly({11, 20, 30});
+    memory_->Refresh();
+  }
+
+  grpc::Status GetMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    return stub_->GetMemory(&context, request, response);
+  }
+
   static void Learn(const v1::FetchResponse& part, FetchResult* result) {
     for (const v1::Frame& frame : part.dictionary().frames()) {
       EXPECT_NE(frame.id(), 0u);
@@ -244,6 +267,8 @@ class ServiceTest : public ::testing::Test {
   FakeCollector collector_;
   FakeModules modules_;
   CpuUse cpu_use_;
+  std::unique_ptr<FakeProc> proc_;
+  std::unique_ptr<MemoryWatch> memory_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<v1::Profiler::Stub> stub_;
 };
@@ -413,6 +438,227 @@ TEST_F(ServiceTest, NotFoundNamesWhatThereIs) {
   EXPECT_THAT(r.status.error_message(), HasSubstr("\"mysqld\", \"4711\""));
   EXPECT_THAT(r.status.error_message(), HasSubstr("postgres (20), redis-server (11)"));
   EXPECT_EQ(r.parts, 0);
+}
+
+// A second in which threads 2 and 3, of postgres, and thread 1, of redis, allocated.
+ProfileDelta HeapDeltaNow() {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - 1;
+  d.heap_on = true;
+  for (const auto& [thread, bytes] : {std::pair{1, 100}, std::pair{2, 1000}, std::pair{3, 300}}) {
+    LedgerDelta ledger;
+    ledger.allocated = {.bytes = bytes, .events = 1};
+    ledger.freed = {.bytes = bytes / 2};
+    d.ledgers.push_back({ThreadId{static_cast<uint64_t>(thread)}, ledger});
+  }
+  return d;
+}
+
+TEST_F(ServiceTest, AnswersWithTheMemoryOfProcesses) {
+  FillStore();
+  ASSERT_TRUE(store_.Append(HeapDeltaNow()).ok());
+  memory_->AddHeap(20, 9000, 2000);
+  FillMemory();
+  AllocatorUse use;
+  use.state.allocator = "jemalloc";
+  use.state.version = "5.3.0";
+  use.state.pids = {20};
+  collector_.state.allocators = {use};
+  StartOnSocket();
+  v1::GetMemoryRequest request;
+  request.set_since_ns(60 * kSecond);
+  v1::GetMemoryResponse r;
+  const grpc::Status status = GetMemory(request, &r);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(collector_.drains, 1);
+  EXPECT_GE(r.end_ns() - r.begin_ns(), 60 * kSecond);
+  EXPECT_NEAR(static_cast<double>(r.end_ns()), static_cast<double>(WallNs()), 60.0 * kSecond);
+  EXPECT_EQ(r.heap_ns(), 1);
+  EXPECT_THAT(r.notes(), IsEmpty());
+  EXPECT_THAT(r.losses(), IsEmpty());
+  ASSERT_THAT(r.processes(), SizeIs(3));
+  const v1::ProcessMemory& postgres = r.processes(0);
+  EXPECT_EQ(postgres.pid(), 20) << "the largest first";
+  EXPECT_EQ(postgres.name(), "postgres");
+  EXPECT_FALSE(postgres.ended());
+  EXPECT_EQ(postgres.peak_rss_bytes(), 5000 << 10);
+  EXPECT_EQ(postgres.cgroup().path(), "/app");
+  EXPECT_EQ(postgres.cgroup().version(), 2u);
+  EXPECT_EQ(postgres.allocated_bytes(), 1300);
+  EXPECT_EQ(postgres.freed_bytes(), 650);
+  EXPECT_EQ(postgres.allocator(), "jemalloc 5.3.0");
+  EXPECT_EQ(postgres.net_allocated_bytes(), 7000);
+  EXPECT_FALSE(postgres.has_live_bytes());
+  // Since boot, which began before now.
+  EXPECT_NEAR(static_cast<double>(postgres.started_ns()),
+              static_cast<double>(WallNs() - BootNs() + 43 * kSecond), 1e9);
+  ASSERT_FALSE(postgres.points().empty());
+  const v1::MemoryPoint& point = *postgres.points().rbegin();
+  EXPECT_NEAR(static_cast<double>(point.time_ns()), static_cast<double>(WallNs()), 60.0 * kSecond);
+  EXPECT_EQ(point.rss_bytes(), 5000 << 10);
+  EXPECT_EQ(point.anon_bytes(), 4000 << 10);
+  EXPECT_EQ(point.file_bytes(), 300 << 10);
+  EXPECT_EQ(point.shmem_bytes(), 100 << 10);
+  EXPECT_TRUE(point.has_swap_bytes());
+  EXPECT_EQ(point.swap_bytes(), 0);
+  EXPECT_EQ(point.page_table_bytes(), 20 << 10);
+  EXPECT_EQ(point.threads(), 3);
+  EXPECT_EQ(point.minor_faults(), 10);
+  EXPECT_EQ(point.major_faults(), 2);
+  EXPECT_EQ(point.pss_bytes(), 800 << 10);
+  EXPECT_LE(point.pss_time_ns(), WallNs());
+  EXPECT_EQ(point.cgroup_current_bytes(), 8 << 20);
+  EXPECT_EQ(point.cgroup_limit_bytes(), 16 << 20);
+  EXPECT_FALSE(point.has_cgroup_oom_kills());
+  EXPECT_EQ(point.allocated_bytes(), 9000);
+  EXPECT_EQ(point.freed_bytes(), 2000);
+  const v1::ProcessMemory& redis = r.processes(1);
+  EXPECT_EQ(redis.pid(), 11);
+  EXPECT_EQ(redis.allocated_bytes(), 100);
+  EXPECT_FALSE(redis.has_net_allocated_bytes());
+  EXPECT_EQ(redis.allocator(), "");
+  const v1::ProcessMemory& quiet = r.processes(2);
+  EXPECT_EQ(quiet.name(), "quiet?") << "not UTF-8 as the kernel has it";
+  EXPECT_FALSE(quiet.has_allocated_bytes());
+  EXPECT_FALSE(quiet.has_cgroup()) << "its files are not there";
+  EXPECT_FALSE(quiet.points(0).has_cgroup_current_bytes());
+}
+
+TEST_F(ServiceTest, MemoryIsFilteredAndMissingNamesAreTold) {
+  FillStore();
+  FillMemory();
+  StartOnSocket();
+  v1::GetMemoryRequest request;
+  v1::GetMemoryResponse r;
+  request.add_targets("^redis");
+  request.add_targets("30");
+  ASSERT_TRUE(GetMemory(request, &r).ok());
+  ASSERT_THAT(r.processes(), SizeIs(2));
+  EXPECT_EQ(r.processes(0).pid(), 11);
+  EXPECT_EQ(r.processes(1).pid(), 30);
+  // Known to the timeline, not to the store.
+  request.clear_targets();
+  request.add_targets("quiet");
+  r.Clear();
+  ASSERT_TRUE(GetMemory(request, &r).ok());
+  EXPECT_THAT(r.processes(), SizeIs(1));
+
+  request.clear_targets();
+  request.add_targets("mysqld");
+  const grpc::Status status = GetMemory(request, &r);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("no process matches \"mysqld\""));
+  EXPECT_THAT(status.error_message(), HasSubstr("postgres (20), redis-server (11)"));
+}
+
+TEST_F(ServiceTest, HostileMemoryRequestsAreRefused) {
+  FillMemory();
+  StartOnSocket();
+  const auto refuse = [&](const std::function<void(v1::GetMemoryRequest*)>& make) {
+    v1::GetMemoryRequest request;
+    v1::GetMemoryResponse r;
+    make(&request);
+    const grpc::Status status = GetMemory(request, &r);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+    EXPECT_THAT(status.error_message(), Not(HasSubstr("\n")));
+    EXPECT_THAT(status.error_message(), Not(IsEmpty()));
+  };
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  refuse([](auto* r) { r->set_since_ns(-1); });
+  refuse([](auto* r) { r->set_begin_ns(kMax); });
+  refuse([](auto* r) {
+    r->set_begin_ns(20);
+    r->set_end_ns(10);
+  });
+  refuse([](auto* r) { r->add_targets(""); });
+  refuse([](auto* r) { r->add_targets("("); });
+  refuse([](auto* r) {
+    for (int i = 0; i < 65; i++) r->add_targets("a");
+  });
+  EXPECT_EQ(collector_.drains, 0) << "a bad request costs nothing";
+
+  v1::GetMemoryResponse r;
+  v1::GetMemoryRequest wide;
+  wide.set_since_ns(kMax);
+  wide.set_max_points(std::numeric_limits<uint32_t>::max());
+  ASSERT_TRUE(GetMemory(wide, &r).ok());
+  EXPECT_THAT(r.processes(), SizeIs(3));
+  wide.set_begin_ns(1);
+  wide.set_end_ns(kMax);
+  ASSERT_TRUE(GetMemory(wide, &r).ok());
+  EXPECT_THAT(r.processes(), SizeIs(3));
+  v1::GetMemoryRequest early;
+  early.set_end_ns(1);
+  ASSERT_TRUE(GetMemory(early, &r).ok());
+  EXPECT_THAT(r.processes(), IsEmpty());
+}
+
+TEST_F(ServiceTest, MemoryErrorsAndNotes) {
+  FillMemory();
+  collector_.state.paused = true;
+  StartOnSocket();
+  v1::GetMemoryResponse r;
+  ASSERT_TRUE(GetMemory({}, &r).ok());
+  ASSERT_THAT(r.notes(), SizeIs(1));
+  EXPECT_THAT(r.notes(0), HasSubstr("SIGUSR2"));
+  collector_.drain_status = absl::UnavailableError("the collector is stopping");
+  EXPECT_EQ(GetMemory({}, &r).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServiceTest, AFetchHasALineOfMemory) {
+  FillStore();
+  ASSERT_TRUE(store_.Append(HeapDeltaNow()).ok());
+  FillMemory();
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.add_targets("redis|postgres");
+  FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.trailer.has_value());
+  const v1::MemoryLine both = r.trailer->memory();
+  EXPECT_EQ(both.processes(), 2u);
+  EXPECT_EQ(both.rss_bytes(), 6000 << 10);
+  EXPECT_EQ(both.anon_bytes(), 4600 << 10);
+  EXPECT_EQ(both.cgroup_current_bytes(), 8 << 20);
+  EXPECT_EQ(both.cgroup_limit_bytes(), 16 << 20);
+  EXPECT_EQ(both.allocated_bytes(), 1400);
+  EXPECT_EQ(both.freed_bytes(), 700);
+  r = Fetch(Since(60));
+  EXPECT_EQ(r.trailer->memory().processes(), 3u);
+  EXPECT_FALSE(r.trailer->memory().has_cgroup_current_bytes()) << "they are in several";
+  request.set_thread_regex("writer");
+  r = Fetch(request);
+  EXPECT_EQ(r.trailer->memory().rss_bytes(), 6000 << 10);
+  EXPECT_FALSE(r.trailer->memory().has_allocated_bytes()) << "not all threads are in the answer";
+}
+
+TEST_F(ServiceTest, AFetchWithoutMemoryHasNoLine) {
+  FillStore();
+  StartOnSocket();
+  EXPECT_FALSE(Fetch(Since(60)).trailer->has_memory());
+}
+
+TEST(MemoryLineTest, GrowthIsOfWhatRuns) {
+  const auto history = [](int32_t pid, int64_t begin_rss, int64_t end_rss, bool ended) {
+    ProcessHistory h;
+    h.process.pid = pid;
+    h.process.ended = ended;
+    h.points.resize(2);
+    h.points[0].rss = begin_rss;
+    h.points[1].time_ns = pid * kSecond;
+    h.points[1].rss = end_rss;
+    return h;
+  };
+  const v1::MemoryLine line = MemoryLineOf(
+      {history(5, 100, 150, false), history(9, 100, 70, false), history(20, 100, 1000, true)}, {},
+      true);
+  EXPECT_EQ(line.processes(), 2u);
+  EXPECT_EQ(line.rss_bytes(), 220);
+  EXPECT_EQ(line.rss_growth_bytes(), 20);
+  EXPECT_EQ(line.growth_ns(), 9 * kSecond);
+  EXPECT_FALSE(line.has_anon_bytes());
+  EXPECT_FALSE(line.has_allocated_bytes());
+  EXPECT_EQ(MemoryLineOf({history(1, 1, 1, true)}, {}, true).processes(), 0u);
 }
 
 TEST_F(ServiceTest, NotFoundInAnEmptyStore) {

@@ -1,0 +1,133 @@
+// The memory of processes over the last hour, in bounded memory.
+#ifndef PROFD_DAEMON_MEMORY_MEMORY_TIMELINE_H_
+#define PROFD_DAEMON_MEMORY_MEMORY_TIMELINE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/memory/cgroup.h"
+
+namespace profd {
+
+// What one process held at an instant. Bytes, unless it says otherwise; absent: could not be read.
+struct MemoryPoint {
+  int64_t time_ns = 0;  // monotonic, kept to the millisecond
+  std::optional<int64_t> rss, anon, file, shmem, swap, page_tables;
+  std::optional<int64_t> threads;                     // number
+  std::optional<int64_t> minor_faults, major_faults;  // number since the process began
+  std::optional<int64_t> pss, pss_time_ns;            // as of that instant
+  CgroupFigures cgroup;
+  std::optional<int64_t> allocated, freed;  // since its allocator is watched
+};
+
+struct WatchedProcess {
+  int32_t pid = 0;
+  int64_t start_ns = 0;  // as in ProcessStat
+  std::string name;
+  CgroupPlace cgroup;  // version 0: not known
+  std::string note;    // what cannot be read of it and why, or empty
+  bool ended = false;
+};
+
+// A process and its points, oldest first.
+struct ProcessHistory {
+  WatchedProcess process;
+  std::vector<MemoryPoint> points;
+  std::optional<int64_t> peak_rss;  // of all points in the window, also of those left out
+};
+
+// Points are written as differences from the one before, of what changed only, in chunks that stand
+// alone: some 3 to 20 bytes each instead of 150. So the limit holds the whole hour of 200 busy
+// processes, and about half of that of 512. A stretch in which nothing changed is two points. Beyond
+// the limit the oldest chunk of all goes, and its points are counted.
+//
+// Thread-safe.
+class MemoryTimeline {
+ public:
+  explicit MemoryTimeline(size_t max_bytes = 4u << 20,
+                          int64_t max_age_ns = 3600ll * 1'000'000'000)
+      : max_bytes_(max_bytes), max_age_ns_(max_age_ns) {}
+
+  // Points of a process come in time order.
+  void Add(const WatchedProcess& process, const MemoryPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The process is gone; its points stay.
+  void End(int32_t pid, int64_t start_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Drops what is too old at `now_ns`.
+  void Expire(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  struct Query {
+    int64_t begin_ns = 0;  // monotonic
+    int64_t end_ns = 0;
+    // Of each process, the first one not counted; where there are many processes, `all_points` is
+    // divided among them.
+    size_t max_points = 120;
+    size_t all_points = 20'000;
+    std::function<bool(const WatchedProcess&)> matches;
+  };
+  // The processes that match and have points in the window; those that run and have none give their
+  // last one from before.
+  std::vector<ProcessHistory> Select(const Query& query) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  size_t Bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Points dropped to keep the limit, and the latest of them, monotonic ns.
+  uint64_t dropped() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t dropped_until_ns() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  static constexpr size_t kFigures = 18;
+  // 0: absent, else the figure in its unit and one more.
+  using Packed = std::array<int64_t, kFigures>;
+  struct Chunk {
+    int64_t first_ms = 0, last_ms = 0;
+    uint32_t points = 0;
+    std::string bytes;
+  };
+  struct Process {
+    WatchedProcess info;
+    std::vector<Chunk> chunks;  // oldest first; none is empty
+    // Of the newest chunk: its last point, where that begins in its bytes, the time before it, and
+    // whether it says the same as the one before.
+    Packed last{};
+    size_t last_at = 0;
+    int64_t before_ms = 0;
+    bool flat = false;
+    size_t counted = 0;  // what it takes, as it stands in bytes_
+  };
+  struct Series;
+  using Key = std::pair<int32_t, int64_t>;
+  using Processes = std::map<Key, Process>;
+
+  static Packed Pack(const MemoryPoint& point);
+  static MemoryPoint Unpack(int64_t time_ms, const Packed& packed);
+  static void Append(const MemoryPoint& point, Process* process);
+  // Calls `visit` with each point of a chunk and whether it says the same as the one before.
+  static void Decode(const Chunk& chunk,
+                     const std::function<void(int64_t, const Packed&, bool)>& visit);
+  static Series Take(const Process& process, const Query& query, size_t max_points);
+  void Count(Process* process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropChunk(Process* process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes out a process of which nothing is left. The next one.
+  Processes::iterator EraseIfSpent(Processes::iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t max_bytes_;
+  const int64_t max_age_ns_;
+  mutable absl::Mutex mutex_;
+  Processes processes_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t dropped_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t dropped_until_ms_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_MEMORY_MEMORY_TIMELINE_H_

@@ -1,0 +1,281 @@
+#include "daemon/memory/memory_watch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/wrapping.h"
+#include "daemon/memory/fields.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kInterval = 5 * kSecond;
+// A round that took long is followed by this many times as long without one.
+constexpr int64_t kRestPerRound = 200;
+// Answers do with what is no older than this.
+constexpr int64_t kFresh = kSecond;
+constexpr absl::Duration kMostPatience = absl::Seconds(2);
+// What changes rarely: mounts, the cgroup of a process, which processes are the largest.
+constexpr int64_t kRareInterval = 60 * kSecond;
+
+// smaps_rollup walks the page tables and holds the target's memory map for reading meanwhile. One
+// process is read again after this many times as long as it took; all together may take kPssShare
+// of a CPU, and save up no more than kMostPssBudget.
+constexpr int64_t kRestPerPss = 1000;
+constexpr double kPssShare = 0.002;
+constexpr int64_t kMostPssBudget = 10'000'000;
+// Above it the map would be held for longer than a target should have to wait: a GiB of small pages
+// takes some 25 ms.
+constexpr int64_t kMostPssRss = int64_t{4} << 30;
+
+// Resident pages; 0 where there are none.
+int64_t ResidentPages(const std::string& proc, int32_t pid) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(absl::StrCat(proc, "/", pid, "/statm"));
+  if (!text.ok()) return 0;
+  const std::vector<std::string_view> fields = SplitAt(*text, ' ');
+  return fields.size() < 2 ? 0 : ParseNumber(fields[1]).value_or(0);
+}
+
+}  // namespace
+
+MemoryWatch::MemoryWatch(CpuUse* cpu_use, MemoryWatchOptions options)
+    : cpu_use_(cpu_use), options_(std::move(options)), worker_([this] { Work(); }) {}
+
+MemoryWatch::~MemoryWatch() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  worker_.join();
+}
+
+void MemoryWatch::KeepOnly(const std::set<int32_t>& pids) {
+  absl::MutexLock lock(&mutex_);
+  if (pids == wanted_) return;
+  if (wanted_.empty()) asked_ = true;
+  wanted_ = pids;
+  std::erase_if(heap_, [&](const auto& entry) { return !pids.contains(entry.first); });
+  fresh_until_ns_ = 0;
+}
+
+void MemoryWatch::AddHeap(int32_t pid, int64_t allocated, int64_t freed) {
+  absl::MutexLock lock(&mutex_);
+  Heap& heap = heap_[pid];
+  heap.allocated = WrappingAdd(heap.allocated, allocated);
+  heap.freed = WrappingAdd(heap.freed, freed);
+}
+
+void MemoryWatch::SetOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  on_ = on;
+  asked_ = on;
+}
+
+void MemoryWatch::Refresh() {
+  absl::MutexLock lock(&mutex_);
+  if (!on_) return;
+  uint64_t wanted = rounds_begun_;
+  if (MonotonicNs() >= fresh_until_ns_) {
+    ++wanted;
+    asked_ = true;
+  }
+  const auto done = [this, wanted]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || rounds_done_ >= wanted;
+  };
+  mutex_.AwaitWithTimeout(absl::Condition(&done), kMostPatience);
+}
+
+size_t MemoryWatch::unwatched() const {
+  absl::MutexLock lock(&mutex_);
+  return unwatched_;
+}
+
+// At the priority of any thread: one that gives way while it holds a target's memory map would make
+// the target wait with it.
+void MemoryWatch::Work() {
+  const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || (on_ && asked_);
+  };
+  int64_t next_ns = MonotonicNs() + kInterval;
+  while (true) {
+    std::set<int32_t> wanted;
+    {
+      absl::MutexLock lock(&mutex_);
+      const int64_t wait_ns = std::max<int64_t>(0, next_ns - MonotonicNs());
+      mutex_.AwaitWithTimeout(absl::Condition(&wake), absl::Nanoseconds(wait_ns));
+      if (stopping_) return;
+      if (!on_) {
+        next_ns = MonotonicNs() + kInterval;
+        continue;
+      }
+      asked_ = false;
+      wanted = wanted_;
+      ++rounds_begun_;
+      fresh_until_ns_ = MonotonicNs() + kFresh;
+    }
+    const int64_t began = MonotonicNs();
+    const int64_t cpu = ThreadCpuNs();
+    Round(wanted);
+    const int64_t took = ThreadCpuNs() - cpu;
+    cpu_use_->memory += took;
+    next_ns = began + std::max(kInterval, took * kRestPerRound);
+    absl::MutexLock lock(&mutex_);
+    ++rounds_done_;
+  }
+}
+
+void MemoryWatch::Round(const std::set<int32_t>& wanted) {
+  const int64_t now = MonotonicNs();
+  const auto earned = kPssShare * static_cast<double>(now - pss_budget_as_of_ns_);
+  pss_budget_ns_ = std::min(pss_budget_ns_ + static_cast<int64_t>(earned), kMostPssBudget);
+  pss_budget_as_of_ns_ = now;
+  if (now >= mounts_due_ns_) {
+    const absl::StatusOr<std::string> text = ReadWholeFile(options_.proc + "/self/mountinfo");
+    mounts_ = text.ok() ? CgroupMounts::Parse(*text) : CgroupMounts();
+    mounts_due_ns_ = now + kRareInterval;
+  }
+  cgroups_.clear();
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    if (wanted.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    if (it->second.start_ns) timeline_.End(it->first, *it->second.start_ns);
+    it = processes_.erase(it);
+  }
+  for (const int32_t pid : Choose(wanted, now)) Read(pid, now);
+  timeline_.Expire(now);
+}
+
+std::vector<int32_t> MemoryWatch::Choose(const std::set<int32_t>& wanted, int64_t now_ns) {
+  std::vector<int32_t> pids(wanted.begin(), wanted.end());
+  size_t unwatched = 0;
+  if (pids.size() > options_.process_limit) {
+    if (now_ns >= largest_due_ns_) {
+      std::vector<std::pair<int64_t, int32_t>> by_size;
+      for (const int32_t pid : pids) {
+        // Threads of the kernel have no memory and take no place.
+        const int64_t pages = ResidentPages(options_.proc, pid);
+        if (pages > 0) by_size.emplace_back(pages, pid);
+      }
+      std::sort(by_size.rbegin(), by_size.rend());
+      unwatched = by_size.size() - std::min(by_size.size(), options_.process_limit);
+      by_size.resize(by_size.size() - unwatched);
+      largest_.clear();
+      for (const auto& [pages, pid] : by_size) largest_.insert(pid);
+      largest_due_ns_ = now_ns + kRareInterval;
+      absl::MutexLock lock(&mutex_);
+      unwatched_ = unwatched;
+    }
+    std::erase_if(pids, [&](int32_t pid) { return !largest_.contains(pid); });
+  } else {
+    largest_due_ns_ = 0;
+    absl::MutexLock lock(&mutex_);
+    unwatched_ = 0;
+  }
+  std::stable_sort(pids.begin(), pids.end(), [&](int32_t a, int32_t b) {
+    return processes_[a].pss_time_ns < processes_[b].pss_time_ns;
+  });
+  return pids;
+}
+
+void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
+  Process& process = processes_[pid];
+  if (now_ns < process.skip_until_ns) return;
+  // What cannot be read is gone, or will be missing from the timeline.
+  const absl::StatusOr<ProcessDirectory> directory = ProcessDirectory::Open(options_.proc, pid);
+  if (!directory.ok()) return;
+  const absl::StatusOr<std::string> stat_text = directory->Read("stat");
+  if (!stat_text.ok()) return;
+  absl::StatusOr<ProcessStat> stat = ParseStat(*stat_text);
+  if (!stat.ok()) return;
+  if (process.start_ns != stat->start_ns) {
+    if (process.start_ns) {
+      // Another process got the PID of one that is gone.
+      timeline_.End(pid, *process.start_ns);
+      absl::MutexLock lock(&mutex_);
+      heap_.erase(pid);
+    }
+    process = {};
+    process.start_ns = stat->start_ns;
+  }
+  if (stat->kernel_thread) {
+    process.skip_until_ns = now_ns + kRareInterval;
+    return;
+  }
+  const absl::StatusOr<std::string> status = directory->Read("status");
+  const ProcessFigures figures = status.ok() ? ParseStatus(*status) : ProcessFigures();
+  if (!figures.rss) return;  // a zombie
+
+  MemoryPoint point;
+  point.time_ns = MonotonicNs();
+  point.rss = figures.rss;
+  point.anon = figures.anon;
+  point.file = figures.file;
+  point.shmem = figures.shmem;
+  point.swap = figures.swap;
+  point.page_tables = figures.page_tables;
+  point.threads = figures.threads;
+  point.minor_faults = stat->minor_faults;
+  point.major_faults = stat->major_faults;
+  ReadPss(*directory, pid, *figures.rss, now_ns, &process);
+  point.pss = process.pss;
+  point.pss_time_ns = process.pss_time_ns;
+  if (now_ns >= process.cgroup_due_ns) {
+    const absl::StatusOr<std::string> cgroup = directory->Read("cgroup");
+    process.cgroup = cgroup.ok() ? ParseCgroup(*cgroup) : std::nullopt;
+    process.cgroup_due_ns = now_ns + kRareInterval;
+  }
+  if (process.cgroup) point.cgroup = FiguresOf(*process.cgroup);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto heap = heap_.find(pid); heap != heap_.end()) {
+      point.allocated = heap->second.allocated;
+      point.freed = heap->second.freed;
+    }
+  }
+  timeline_.Add({.pid = pid,
+                 .start_ns = stat->start_ns,
+                 .name = std::move(stat->name),
+                 .cgroup = process.cgroup.value_or(CgroupPlace()),
+                 .note = process.note},
+                point);
+}
+
+void MemoryWatch::ReadPss(const ProcessDirectory& directory, int32_t pid, int64_t rss,
+                          int64_t now_ns, Process* process) {
+  if (now_ns < process->pss_due_ns || pss_budget_ns_ <= 0) return;
+  process->note.clear();
+  if (rss > kMostPssRss) {
+    process->pss = process->pss_time_ns = std::nullopt;
+    process->note = absl::StrCat(
+        "PSS is not read above ", kMostPssRss >> 30,
+        " GiB of RSS: the process would have to wait for it with changes of its memory map");
+    process->pss_due_ns = now_ns + kRareInterval;
+    return;
+  }
+  const int64_t cpu = ThreadCpuNs();
+  const absl::StatusOr<std::string> text = directory.Read("smaps_rollup");
+  const int64_t took = ThreadCpuNs() - cpu;
+  pss_budget_ns_ -= took;
+  process->pss_due_ns = now_ns + took * kRestPerPss;
+  process->pss = text.ok() ? ParsePss(*text) : std::nullopt;
+  process->pss_time_ns = process->pss ? std::optional(MonotonicNs()) : std::nullopt;
+  if (absl::IsPermissionDenied(text.status())) {
+    process->note = absl::StrCat("PSS is not known: to read /proc/", pid,
+                                 "/smaps_rollup profd needs CAP_SYS_PTRACE");
+    process->pss_due_ns = now_ns + kRareInterval;
+  }
+}
+
+CgroupFigures MemoryWatch::FiguresOf(const CgroupPlace& place) {
+  const auto [it, fresh] = cgroups_.try_emplace(place);
+  if (fresh) it->second = ReadCgroup(place.version, mounts_.DirectoriesOf(place));
+  return it->second;
+}
+
+}  // namespace profd

@@ -1,0 +1,105 @@
+// Reads every few seconds what the processes of the targets hold of memory.
+#ifndef PROFD_DAEMON_MEMORY_MEMORY_WATCH_H_
+#define PROFD_DAEMON_MEMORY_MEMORY_WATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/base/cpu_use.h"
+#include "daemon/memory/cgroup.h"
+#include "daemon/memory/memory_timeline.h"
+#include "daemon/memory/process_memory.h"
+
+namespace profd {
+
+struct MemoryWatchOptions {
+  std::string proc = "/proc";
+  // Where there are more processes, the largest are watched.
+  size_t process_limit = 512;
+};
+
+// Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU time
+// under half a percent of one CPU.
+class MemoryWatch {
+ public:
+  // `cpu_use` must outlive this.
+  explicit MemoryWatch(CpuUse* cpu_use, MemoryWatchOptions options = {});
+  ~MemoryWatch();
+  MemoryWatch(const MemoryWatch&) = delete;
+  MemoryWatch& operator=(const MemoryWatch&) = delete;
+
+  // The processes of all targets, as they are now.
+  void KeepOnly(const std::set<int32_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What threads of a process allocated and freed since the last call, bytes.
+  void AddHeap(int32_t pid, int64_t allocated, int64_t freed) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Stops reading, or goes on.
+  void SetOn(bool on) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Returns when nothing is older than a second, or when that takes too long.
+  void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const MemoryTimeline& timeline() const { return timeline_; }
+  // Processes of targets that are left out to keep the limit.
+  size_t unwatched() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  struct Process {
+    std::optional<int64_t> start_ns;  // none: not read yet
+    int64_t skip_until_ns = 0;        // a thread of the kernel has no memory
+    std::optional<CgroupPlace> cgroup;
+    int64_t cgroup_due_ns = 0;
+    std::optional<int64_t> pss, pss_time_ns;
+    int64_t pss_due_ns = 0;
+    std::string note;
+  };
+  struct Heap {
+    int64_t allocated = 0, freed = 0;
+  };
+
+  void Work();
+  void Round(const std::set<int32_t>& wanted) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Those to be read in this round, the ones whose PSS is oldest first.
+  std::vector<int32_t> Choose(const std::set<int32_t>& wanted, int64_t now_ns);
+  void Read(int32_t pid, int64_t now_ns);
+  // Reads it where it is due and the common budget allows.
+  void ReadPss(const ProcessDirectory& directory, int32_t pid, int64_t rss, int64_t now_ns,
+               Process* process);
+  CgroupFigures FiguresOf(const CgroupPlace& place);
+
+  CpuUse* const cpu_use_;
+  const MemoryWatchOptions options_;
+  MemoryTimeline timeline_;
+
+  // The worker's alone.
+  std::map<int32_t, Process> processes_;
+  std::set<int32_t> largest_;  // where there are more than may be watched
+  int64_t largest_due_ns_ = 0;
+  CgroupMounts mounts_;
+  int64_t mounts_due_ns_ = 0;
+  std::map<CgroupPlace, CgroupFigures> cgroups_;  // of this round
+  int64_t pss_budget_ns_ = 0;  // CPU time that may go into it; may be overdrawn once
+  int64_t pss_budget_as_of_ns_ = 0;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool on_ ABSL_GUARDED_BY(mutex_) = true;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<int32_t> wanted_ ABSL_GUARDED_BY(mutex_);
+  std::map<int32_t, Heap> heap_ ABSL_GUARDED_BY(mutex_);
+  size_t unwatched_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t rounds_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t fresh_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // until then the last round will do
+  std::thread worker_;  // last: it uses all of the above
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_MEMORY_MEMORY_WATCH_H_

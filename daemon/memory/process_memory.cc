@@ -1,0 +1,99 @@
+#include "daemon/memory/process_memory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/memory/fields.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMostFileBytes = 64 << 10;
+constexpr int64_t kKiB = 1024;
+constexpr int64_t kKernelThread = 0x00200000;  // PF_KTHREAD
+
+// What follows "KEY:" at the beginning of a line, without the spaces around it.
+std::optional<std::string_view> ValueOf(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ':') continue;
+    line.remove_prefix(key.size() + 1);
+    const auto space = [](char c) { return c == ' ' || c == '\t'; };
+    while (!line.empty() && space(line.front())) line.remove_prefix(1);
+    while (!line.empty() && space(line.back())) line.remove_suffix(1);
+    return line;
+  }
+  return std::nullopt;
+}
+
+// A value such as "1234 kB", in bytes.
+std::optional<int64_t> BytesOf(std::string_view text, std::string_view key) {
+  std::optional<std::string_view> value = ValueOf(text, key);
+  if (!value || !value->ends_with(" kB")) return std::nullopt;
+  value->remove_suffix(3);
+  const std::optional<int64_t> number = ParseNumber(*value);
+  if (!number || *number > INT64_MAX / kKiB) return std::nullopt;
+  return *number * kKiB;
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessStat> ParseStat(std::string_view text) {
+  const absl::Status bad = absl::InvalidArgumentError("not the stat of a process");
+  // "pid (name) state ppid ...": the name may hold any character, so it ends at the last ')'.
+  const size_t open = text.find('(');
+  const size_t close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open) return bad;
+  const std::vector<std::string_view> fields = SplitAt(text.substr(close + 1), ' ');
+  // By their numbers in proc(5): the state is the third, after a space that follows the name.
+  const auto field = [&](size_t number) -> std::optional<int64_t> {
+    if (number - 2 >= fields.size()) return std::nullopt;
+    return ParseNumber(fields[number - 2]);
+  };
+  const std::optional<int64_t> flags = field(9), minor = field(10), major = field(12),
+                               start = field(22);
+  const int64_t tick_ns = 1'000'000'000 / std::max<int64_t>(sysconf(_SC_CLK_TCK), 1);
+  if (!flags || !minor || !major || !start || *start > INT64_MAX / tick_ns) return bad;
+  return ProcessStat{.name = std::string(text.substr(open + 1, close - open - 1)),
+                     .start_ns = *start * tick_ns,
+                     .minor_faults = *minor,
+                     .major_faults = *major,
+                     .kernel_thread = (*flags & kKernelThread) != 0};
+}
+
+ProcessFigures ParseStatus(std::string_view text) {
+  ProcessFigures figures;
+  figures.rss = BytesOf(text, "VmRSS");
+  figures.anon = BytesOf(text, "RssAnon");
+  figures.file = BytesOf(text, "RssFile");
+  figures.shmem = BytesOf(text, "RssShmem");
+  figures.swap = BytesOf(text, "VmSwap");
+  figures.page_tables = BytesOf(text, "VmPTE");
+  if (const auto threads = ValueOf(text, "Threads")) figures.threads = ParseNumber(*threads);
+  return figures;
+}
+
+std::optional<int64_t> ParsePss(std::string_view text) { return BytesOf(text, "Pss"); }
+
+absl::StatusOr<ProcessDirectory> ProcessDirectory::Open(const std::string& proc, int32_t pid) {
+  std::string path = absl::StrCat(proc, "/", pid);
+  UniqueFd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(absl::StrCat("open ", path), errno);
+  return ProcessDirectory(std::move(path), std::move(fd));
+}
+
+absl::StatusOr<std::string> ProcessDirectory::Read(const char* file) const {
+  const std::string path = absl::StrCat(path_, "/", file);
+  const UniqueFd fd(openat(fd_.get(), file, O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(absl::StrCat("open ", path), errno);
+  return ReadToEnd(fd.get(), path, kMostFileBytes);
+}
+
+}  // namespace profd

@@ -1,0 +1,55 @@
+// What /proc says of one process and its memory. Every field is hostile or gone by the time it is
+// read.
+#ifndef PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_
+#define PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "daemon/base/fd.h"
+#include "daemon/base/status.h"
+
+namespace profd {
+
+struct ProcessStat {
+  std::string name;
+  // CLOCK_BOOTTIME, ns, to the hundredth of a second: tells apart processes of one PID.
+  int64_t start_ns = 0;
+  int64_t minor_faults = 0;  // of all its threads, since it began
+  int64_t major_faults = 0;
+  bool kernel_thread = false;
+};
+// /proc/PID/stat. InvalidArgument for what is not one.
+absl::StatusOr<ProcessStat> ParseStat(std::string_view text);
+
+// /proc/PID/status. Bytes; absent: not there, as with kernel threads and zombies.
+struct ProcessFigures {
+  std::optional<int64_t> rss, anon, file, shmem, swap, page_tables;
+  std::optional<int64_t> threads;
+};
+ProcessFigures ParseStatus(std::string_view text);
+
+// /proc/PID/smaps_rollup: the proportional set size, bytes.
+std::optional<int64_t> ParsePss(std::string_view text);
+
+// The directory of one process. What is read through it is never of another that got its PID.
+class ProcessDirectory {
+ public:
+  // `proc` is where /proc is. NotFound when there is no such process.
+  static absl::StatusOr<ProcessDirectory> Open(const std::string& proc, int32_t pid);
+  // A small file in it. NotFound when the process is gone, PermissionDenied when it may not be
+  // read.
+  absl::StatusOr<std::string> Read(const char* file) const;
+
+ private:
+  ProcessDirectory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  std::string path_;
+  UniqueFd fd_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_

@@ -1,0 +1,207 @@
+#include "daemon/service/memory_answer.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/wrapping.h"
+#include "daemon/service/text.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMaxProcesses = 1024;
+constexpr size_t kMaxPath = 1024;
+
+struct HeapSum {
+  int64_t allocated = 0, freed = 0;
+};
+
+// Live heap by PID.
+std::map<int32_t, int64_t> LiveByProcess(const MergedProfile& profile) {
+  std::map<int32_t, int64_t> sums;
+  for (const MergedThread& thread : profile.threads) {
+    for (const Sample& sample : thread.samples) {
+      if (sample.key.kind != Kind::kInuse) continue;
+      int64_t& sum = sums[thread.info.pid];
+      sum = WrappingAdd(sum, sample.weight);
+    }
+  }
+  return sums;
+}
+
+// Since when the live heap is counted, wall clock ns, by PID.
+std::map<int32_t, int64_t> LiveSince(const std::vector<AllocatorUse>& allocators) {
+  std::map<int32_t, int64_t> since;
+  for (const AllocatorUse& use : allocators) {
+    if (use.live_since_wall_ns == 0) continue;
+    for (const int32_t pid : use.state.pids) {
+      since[pid] = std::max(since[pid], use.live_since_wall_ns);
+    }
+  }
+  return since;
+}
+
+// Of the threads of which anything is known, by PID.
+std::map<int32_t, HeapSum> HeapByProcess(const MergedProfile& profile) {
+  std::map<int32_t, HeapSum> sums;
+  for (const MergedThread& thread : profile.threads) {
+    const HeapDelta& allocated = thread.ledger.allocated;
+    const HeapDelta& freed = thread.ledger.freed;
+    if (allocated.bytes == 0 && freed.bytes == 0 && allocated.events == 0 && freed.events == 0) {
+      continue;
+    }
+    HeapSum& sum = sums[thread.info.pid];
+    sum.allocated = WrappingAdd(sum.allocated, allocated.bytes);
+    sum.freed = WrappingAdd(sum.freed, freed.bytes);
+  }
+  return sums;
+}
+
+// "jemalloc 5.3.0" by PID; several stand in a row.
+std::map<int32_t, std::string> AllocatorNames(const std::vector<AllocatorUse>& allocators) {
+  std::map<int32_t, std::string> names;
+  for (const AllocatorUse& use : allocators) {
+    std::string name = use.state.allocator;
+    if (!use.state.version.empty()) absl::StrAppend(&name, " ", CleanText(use.state.version, 64));
+    for (const int32_t pid : use.state.pids) {
+      std::string& all = names[pid];
+      absl::StrAppend(&all, all.empty() ? "" : ", ", name);
+    }
+  }
+  return names;
+}
+
+void FillPoint(const MemoryPoint& point, int64_t wall_offset_ns, v1::MemoryPoint* out) {
+  out->set_time_ns(point.time_ns + wall_offset_ns);
+  if (point.rss) out->set_rss_bytes(*point.rss);
+  if (point.anon) out->set_anon_bytes(*point.anon);
+  if (point.file) out->set_file_bytes(*point.file);
+  if (point.shmem) out->set_shmem_bytes(*point.shmem);
+  if (point.swap) out->set_swap_bytes(*point.swap);
+  if (point.page_tables) out->set_page_table_bytes(*point.page_tables);
+  if (point.threads) out->set_threads(*point.threads);
+  if (point.minor_faults) out->set_minor_faults(*point.minor_faults);
+  if (point.major_faults) out->set_major_faults(*point.major_faults);
+  if (point.pss) out->set_pss_bytes(*point.pss);
+  if (point.pss_time_ns) out->set_pss_time_ns(*point.pss_time_ns + wall_offset_ns);
+  const CgroupFigures& cgroup = point.cgroup;
+  if (cgroup.current) out->set_cgroup_current_bytes(*cgroup.current);
+  if (cgroup.limit) out->set_cgroup_limit_bytes(*cgroup.limit);
+  if (cgroup.oom_kills) out->set_cgroup_oom_kills(*cgroup.oom_kills);
+  if (cgroup.limit_hits) out->set_cgroup_limit_hits(*cgroup.limit_hits);
+  if (cgroup.high_hits) out->set_cgroup_high_hits(*cgroup.high_hits);
+  if (point.allocated) out->set_allocated_bytes(*point.allocated);
+  if (point.freed) out->set_freed_bytes(*point.freed);
+}
+
+int64_t LastRss(const ProcessHistory& history) { return history.points.back().rss.value_or(0); }
+
+}  // namespace
+
+void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& profile,
+                   const std::vector<AllocatorUse>& allocators, int64_t wall_offset_ns,
+                   v1::GetMemoryResponse* response) {
+  const std::map<int32_t, HeapSum> heap = HeapByProcess(profile);
+  const std::map<int32_t, std::string> names = AllocatorNames(allocators);
+  const std::map<int32_t, int64_t> live = LiveByProcess(profile);
+  const std::map<int32_t, int64_t> live_since = LiveSince(allocators);
+  // Threads name their process by PID alone: where two had it, that is the younger one.
+  std::map<int32_t, int64_t> youngest;
+  for (const ProcessHistory& history : histories) {
+    int64_t& start_ns = youngest[history.process.pid];
+    start_ns = std::max(start_ns, history.process.start_ns);
+  }
+  std::stable_sort(histories.begin(), histories.end(), [](const auto& a, const auto& b) {
+    return LastRss(a) > LastRss(b);
+  });
+  if (histories.size() > kMaxProcesses) {
+    response->set_processes_left_out(static_cast<uint32_t>(histories.size() - kMaxProcesses));
+    histories.resize(kMaxProcesses);
+  }
+  const int64_t boot_to_wall_ns = WallNs() - BootNs();
+  for (const ProcessHistory& history : histories) {
+    const WatchedProcess& process = history.process;
+    v1::ProcessMemory* out = response->add_processes();
+    out->set_pid(process.pid);
+    out->set_name(CleanText(process.name, 256));
+    out->set_started_ns(process.start_ns + boot_to_wall_ns);
+    out->set_ended(process.ended);
+    out->set_note(CleanText(process.note, kMaxPath));
+    for (const MemoryPoint& point : history.points) {
+      FillPoint(point, wall_offset_ns, out->add_points());
+    }
+    if (history.peak_rss) out->set_peak_rss_bytes(*history.peak_rss);
+    if (process.cgroup.version != 0 && history.points.back().cgroup.current) {
+      out->mutable_cgroup()->set_path(CleanText(process.cgroup.path, kMaxPath));
+      out->mutable_cgroup()->set_version(static_cast<uint32_t>(process.cgroup.version));
+    }
+    if (process.start_ns != youngest[process.pid]) continue;
+    if (const auto sum = heap.find(process.pid); sum != heap.end()) {
+      out->set_allocated_bytes(sum->second.allocated);
+      out->set_freed_bytes(sum->second.freed);
+    }
+    if (const auto name = names.find(process.pid); name != names.end()) {
+      out->set_allocator(name->second);
+    }
+    if (const auto since = live_since.find(process.pid); since != live_since.end()) {
+      const auto sum = live.find(process.pid);
+      out->set_live_bytes(sum == live.end() ? 0 : std::max<int64_t>(sum->second, 0));
+      out->set_live_since_ns(since->second);
+    }
+    const MemoryPoint& last = history.points.back();
+    if (last.allocated && last.freed) out->set_net_allocated_bytes(*last.allocated - *last.freed);
+  }
+}
+
+v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
+                            const MergedProfile& profile, bool all_threads) {
+  v1::MemoryLine line;
+  const auto add = [](const std::optional<int64_t>& figure, std::optional<int64_t>* sum) {
+    if (figure) *sum = WrappingAdd(sum->value_or(0), *figure);
+  };
+  std::optional<int64_t> rss, anon, growth;
+  int64_t growth_ns = 0;
+  const ProcessHistory* first = nullptr;
+  bool one_cgroup = true;
+  for (const ProcessHistory& history : histories) {
+    if (history.process.ended) continue;
+    line.set_processes(line.processes() + 1);
+    const MemoryPoint& begin = history.points.front();
+    const MemoryPoint& end = history.points.back();
+    add(end.rss, &rss);
+    add(end.anon, &anon);
+    if (end.time_ns > begin.time_ns && begin.rss && end.rss) {
+      add(*end.rss - *begin.rss, &growth);
+      growth_ns = std::max(growth_ns, end.time_ns - begin.time_ns);
+    }
+    if (first == nullptr) first = &history;
+    one_cgroup = one_cgroup && history.process.cgroup == first->process.cgroup;
+  }
+  if (first == nullptr) return line;
+  if (rss) line.set_rss_bytes(*rss);
+  if (anon) line.set_anon_bytes(*anon);
+  if (growth) {
+    line.set_rss_growth_bytes(*growth);
+    line.set_growth_ns(growth_ns);
+  }
+  const CgroupFigures& cgroup = first->points.back().cgroup;
+  if (one_cgroup && cgroup.current) line.set_cgroup_current_bytes(*cgroup.current);
+  if (one_cgroup && cgroup.current && cgroup.limit) line.set_cgroup_limit_bytes(*cgroup.limit);
+  const std::map<int32_t, HeapSum> heap = HeapByProcess(profile);
+  if (!all_threads || heap.empty() || profile.heap_ns == 0) return line;
+  int64_t allocated = 0, freed = 0;
+  for (const auto& [pid, sum] : heap) {
+    allocated = WrappingAdd(allocated, sum.allocated);
+    freed = WrappingAdd(freed, sum.freed);
+  }
+  line.set_allocated_bytes(allocated);
+  line.set_freed_bytes(freed);
+  return line;
+}
+
+}  // namespace profd

@@ -1,0 +1,27 @@
+// Assembles what is known of processes' memory: the answer to a GetMemory, the line in a Fetch.
+#ifndef PROFD_DAEMON_SERVICE_MEMORY_ANSWER_H_
+#define PROFD_DAEMON_SERVICE_MEMORY_ANSWER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/collect/control.h"
+#include "daemon/memory/memory_timeline.h"
+#include "daemon/store/store.h"
+#include "profd/v1/profiler.pb.h"
+
+namespace profd {
+
+// The processes with what their threads allocated and freed in the window. `profile` is that window
+// of the same processes.
+void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& profile,
+                   const std::vector<AllocatorUse>& allocators, int64_t wall_offset_ns,
+                   v1::GetMemoryResponse* response);
+
+// `all_threads`: none of the processes' threads are left out of `profile`.
+v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
+                            const MergedProfile& profile, bool all_threads);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_MEMORY_ANSWER_H_
