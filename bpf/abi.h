@@ -165,7 +165,7 @@ enum profd_record_type {
 	PROFD_RECORD_BORN = 7,   /* struct profd_born_record */
 	PROFD_RECORD_HEAP = 8,   /* struct profd_heap_record */
 	PROFD_RECORD_WATCHED = 9, /* struct profd_watched_record */
-	PROFD_RECORD_LIVE = 10,  /* struct profd_live_record */
+	PROFD_RECORD_PAGE = 10,  /* struct profd_page_record */
 	PROFD_RECORD_LIVE_HEAP = 11, /* struct profd_live_heap_record */
 };
 
@@ -297,17 +297,15 @@ enum profd_kind {
 	PROFD_KIND_COUNT = 5,
 };
 
-/* An object that is sampled came to life, or a page was touched first; or the object is gone. */
-struct profd_live_record {
+/* A page of the sample was touched first. */
+struct profd_page_record {
 	profd_u32 type;
-	profd_u32 kind;       /* enum profd_kind */
+	profd_s32 pid; /* in the daemon's PID namespace */
 	profd_u64 process_id; /* thread id of the process's leader; 0: not known */
 	profd_u64 thread_id;
 	profd_u64 address;
-	profd_u64 stack;      /* hash; 0: the object at that address is gone */
-	profd_u64 size;       /* bytes of the object; that the page stands for */
-	profd_s32 pid;        /* in the daemon's PID namespace */
-	profd_u32 module_id;  /* that holds the allocator; 0 for pages */
+	profd_u64 stack; /* hash of a stack record */
+	profd_u64 size;  /* bytes that it stands for */
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack). */

@@ -36,7 +36,7 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 {
 	struct profd_thread *process = thread_of(task->group_leader);
 	struct walker walker = { .task = task };
-	struct profd_live_record *record;
+	struct profd_page_record *record;
 	u64 stack = 0;
 	u32 slot;
 
@@ -60,15 +60,13 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 		lose(PROFD_LOSS_RING_FULL_EVENT, 1);
 		return;
 	}
-	record->type = PROFD_RECORD_LIVE;
-	record->kind = PROFD_KIND_RESIDENT;
+	record->type = PROFD_RECORD_PAGE;
 	record->process_id = process ? process->thread_id : 0;
 	record->thread_id = thread->thread_id;
 	record->address = page << PAGE_SHIFT;
 	record->stack = stack;
 	record->size = (u64)fault_one_in << PAGE_SHIFT;
 	record->pid = visible_pid(task->group_leader);
-	record->module_id = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 

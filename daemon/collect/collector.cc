@@ -301,8 +301,8 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     if (heap_probes_) {
       heap_probes_->OnMapped(watched->pid, ModuleId{static_cast<uint16_t>(watched->module_id)});
     }
-  } else if (const auto* live = std::get_if<profd_live_record>(&*record)) {
-    if (resident_pages_ && live->kind == PROFD_KIND_RESIDENT) resident_pages_->OnTouched(*live);
+  } else if (const auto* page = std::get_if<profd_page_record>(&*record)) {
+    if (resident_pages_) resident_pages_->OnTouched(*page);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {

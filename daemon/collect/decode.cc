@@ -66,8 +66,8 @@ absl::StatusOr<Record> DecodeRecord(std::span<const uint8_t> bytes) {
       return Fixed<profd_heap_record>(bytes);
     case PROFD_RECORD_WATCHED:
       return Fixed<profd_watched_record>(bytes);
-    case PROFD_RECORD_LIVE:
-      return Fixed<profd_live_record>(bytes);
+    case PROFD_RECORD_PAGE:
+      return Fixed<profd_page_record>(bytes);
     case PROFD_RECORD_LIVE_HEAP:
       return Fixed<profd_live_heap_record>(bytes);
     default:

@@ -76,7 +76,7 @@ ResidentPages::~ResidentPages() {
   thread_.join();
 }
 
-void ResidentPages::OnTouched(const profd_live_record& record) {
+void ResidentPages::OnTouched(const profd_page_record& record) {
   // Without a process nobody would tell when it is gone.
   if (record.process_id == 0 || record.pid <= 0 || record.size < kPageBytes) return;
   const ThreadId process{record.process_id};

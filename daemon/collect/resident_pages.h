@@ -30,7 +30,7 @@ class ResidentPages {
   ~ResidentPages();
 
   // A page was touched.
-  void OnTouched(const profd_live_record& record) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnTouched(const profd_page_record& record) ABSL_LOCKS_EXCLUDED(mutex_);
   // A process became another program: its pages are gone.
   void OnExec(int32_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
   // The processes of all targets, as they are now: pages of others are gone.

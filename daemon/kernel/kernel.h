@@ -126,7 +126,7 @@ class Kernel {
   // Thread-safe. Events from here on do not follow on those before: no probes stood in between.
   void BeginHeapRound();
   // From now on the pages whose profd_page_hash lies below 2^32 / one_in are told of when somebody
-  // touches them first (struct profd_live_record); 0: none, and page faults cost nothing.
+  // touches them first (struct profd_page_record); 0: none, and page faults cost nothing.
   absl::Status SetFaults(uint32_t one_in);
   bool faults_on() const { return !fault_links_.empty(); }
   uint64_t fault_seed() const { return fault_seed_; }

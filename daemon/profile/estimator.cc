@@ -61,14 +61,16 @@ double RawError(const Sample& s, int64_t all) {
   return interval * n * ShareError(ticks / n, n);
 }
 
-// How many were sampled: pages are counted so; of objects it is told how many there are, all in all,
-// and how many bytes were sampled once on the mean.
-double SampledOf(const Sample& s) {
+// Standard error of a level as a share of it. Pages are counted as they were sampled, one in many. Of
+// objects it is told how many there are and how many bytes are sampled once on the mean: each is sampled
+// with a probability that goes with its size, for which their mean size is taken.
+double LevelError(const Sample& s) {
   if (s.ticks <= 0 || s.weight <= 0) return 0;
   const auto count = static_cast<double>(s.ticks);
-  if (s.key.kind != Kind::kInuse || s.key.argument == 0) return count;
+  if (s.key.kind != Kind::kInuse || s.key.argument == 0) return 1 / std::sqrt(count);
   const double size = static_cast<double>(s.weight) / count;
-  return std::max(1.0, -count * std::expm1(-size / static_cast<double>(s.key.argument)));
+  const double p = -std::expm1(-size / static_cast<double>(s.key.argument));
+  return std::sqrt((1 - p) / (count * p));
 }
 
 int64_t Rounded(double v) { return static_cast<int64_t>(std::llround(std::min(v, 9e18))); }
@@ -205,9 +207,7 @@ std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples) {
     out.weight = s.weight;
     out.ticks = s.ticks;
     out.growth = s.growth;
-    if (const double sampled = SampledOf(s); sampled > 0) {
-      out.error = Rounded(static_cast<double>(out.amount) / std::sqrt(sampled));
-    }
+    out.error = Rounded(static_cast<double>(out.amount) * LevelError(s));
   }
   return result;
 }

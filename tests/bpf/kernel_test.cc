@@ -630,15 +630,14 @@ class FaultKernelTest : public KernelTest {
     EXPECT_TRUE(kernel_->PollEvents([&](std::span<const uint8_t> bytes) {
       const auto record = DecodeRecord(bytes);
       if (!record.ok()) return;
-      if (const auto* live = std::get_if<profd_live_record>(&*record)) {
-        const uint64_t offset = live->address - reinterpret_cast<uintptr_t>(memory);
+      if (const auto* page = std::get_if<profd_page_record>(&*record)) {
+        const uint64_t offset = page->address - reinterpret_cast<uintptr_t>(memory);
         if (offset >= kPages * kPage) return;
-        EXPECT_EQ(live->kind, uint32_t{PROFD_KIND_RESIDENT});
-        EXPECT_EQ(live->pid, child.pid());
-        EXPECT_EQ(live->process_id, live->thread_id);
-        EXPECT_NE(live->stack, 0U);
+        EXPECT_EQ(page->pid, child.pid());
+        EXPECT_EQ(page->process_id, page->thread_id);
+        EXPECT_NE(page->stack, 0U);
         EXPECT_EQ(offset % kPage, 0U);
-        sizes_.insert(live->size);
+        sizes_.insert(page->size);
         ++touched_[offset / kPage];
       } else if (const auto* stack = std::get_if<StackTrace>(&*record)) {
         stacks_.insert(stack->id);

@@ -381,14 +381,17 @@ TEST(EstimateLevelsTest, StandForThemselves) {
 }
 
 // Of objects it is told how many there are: 10,000 of 1,000 bytes, one byte in 100,000 sampled, are known
-// from some 99.5 of them.
+// from some 99.5 of them. Those that are always sampled are known exactly.
 TEST(EstimateLevelsTest, ErrorOfObjectsIsThatOfTheSampledOnes) {
   const std::vector<Sample> samples = {
       {{.thread = ThreadId{1}, .stack = StackId{2}, .argument = 100'000, .kind = Kind::kInuse},
-       10'000'000, 10'000}};
+       10'000'000, 10'000},
+      {{.thread = ThreadId{1}, .stack = StackId{3}, .argument = 100'000, .kind = Kind::kInuse},
+       1'000'000'000, 100}};
   const std::vector<EstimatedSample> levels = EstimateLevels(samples);
-  ASSERT_EQ(levels.size(), 1U);
-  EXPECT_NEAR(static_cast<double>(levels[0].error), 10'000'000 / std::sqrt(99.5), 1'000);
+  ASSERT_EQ(levels.size(), 2U);
+  EXPECT_NEAR(static_cast<double>(levels[0].error), 10'000'000 * std::sqrt(0.99 / 99.5), 1'000);
+  EXPECT_EQ(levels[1].error, 0);
 }
 
 TEST(CoverageTest, ShortWaits) {

@@ -169,6 +169,19 @@ void AnswerWriter::AddBytes(uint32_t thread, const std::vector<FrameSpec>& frame
       static_cast<int64_t>(trailer_.heap().events()) * 800);
 }
 
+void AnswerWriter::AddLevel(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
+                            int64_t error_bytes, uint64_t count, int64_t growth_bytes,
+                            bool complete) {
+  profd::v1::Sample& sample = *samples_.add_samples();
+  sample.set_thread(thread);
+  sample.set_stack(AddStack(frames, complete));
+  sample.set_bytes(bytes);
+  sample.set_error_bytes(error_bytes);
+  sample.set_weight_bytes(bytes);
+  sample.set_events(count);
+  sample.set_growth_bytes(growth_bytes);
+}
+
 void AnswerWriter::AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes) {
   profd::v1::HeapTotal unseen;
   unseen.set_gaps(gaps);
@@ -467,6 +480,33 @@ AnswerWriter AllocAnswer() {
   answer.AddUnseen(main, 2, 128 * kKiB);
   answer.AddThread(4242, 4330, "reth", "timer", 60 * kSecond, 30 * kMs);
   answer.trailer().set_complete_share(0.996);
+  return answer;
+}
+
+AnswerWriter ResidentAnswer() {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_RESIDENT);
+  answer.header().add_processes("reth (4242)");
+  answer.header().set_process_count(1);
+  const Frames root = Join({{Runtime("tokio::runtime::task::raw::poll")}, ThreadRoot()});
+  const uint32_t worker =
+      answer.AddThread(4242, 4250, "reth", "tokio-rt-worker-0", 60 * kSecond, 4 * kSecond);
+  answer.AddLevel(worker,
+                  Join({{Libc("__memset_avx2_unaligned_erms"), App("_rjem_calloc"),
+                         App("reth_trie::cache::TrieCache::grow")},
+                        root}),
+                  800 * kMiB, 7 * kMiB, 12'047, 96 * kMiB);
+  answer.AddLevel(worker,
+                  Join({{App("bytes::bytes_mut::BytesMut::extend_from_slice"),
+                         App("reth_network::session::active::ActiveSession::poll")},
+                        root}),
+                  40 * kMiB, 2 * kMiB, 602, -24 * kMiB);
+  answer.AddLevel(worker, Join({{App("reth_rpc::eth::EthApi<P>::block_receipts")}, root}), 0, 0, 0,
+                  -10 * kMiB);
+  answer.AddLevel(worker, {App("evm_interpreter_loop"), {"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}}, 8 * kMiB,
+                  kMiB, 120, 0, false);
+  answer.trailer().set_complete_share(840.0 / 848);
+  answer.trailer().mutable_cost()->set_faults(378'000);
+  answer.trailer().mutable_cost()->set_fault_in_path_ns(151 * kMs);
   return answer;
 }
 

@@ -33,6 +33,9 @@ class AnswerWriter {
   // 64 KiB and costs 800 ns.
   void AddBytes(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
                 int64_t error_bytes, uint64_t events, bool complete = true);
+  // The same in a profile of levels: what there is, of so many pages or objects, and what it grew by.
+  void AddLevel(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
+                int64_t error_bytes, uint64_t count, int64_t growth_bytes, bool complete = true);
   // Events of the thread that no probe saw.
   void AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes);
   // Reasons of so much of the thread's ledger are estimated.
@@ -72,6 +75,8 @@ AnswerWriter AllocAnswer();
 AnswerWriter FreeAnswer();
 // Half of the events were seen, in four fifths of the window.
 AnswerWriter UncoveredAnswer();
+// Resident memory of a node-like program: what grew, what shrank, what is gone, a broken stack.
+AnswerWriter ResidentAnswer();
 // Allocations were not watched.
 AnswerWriter UnwatchedAnswer();
 

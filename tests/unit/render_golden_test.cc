@@ -86,6 +86,22 @@ TEST(JsonTest, MatchesGoldenAndIsComplete) {
   }
 }
 
+TEST(JsonTest, LevelsHaveWhatTheyGrewBy) {
+  const Profile profile = ResidentAnswer().Build();
+  const auto json = nlohmann::json::parse(RenderJson(profile));
+  EXPECT_EQ(json["kind"], "rss");
+  EXPECT_EQ(json["header"]["layers"]["faults_ns"], 60'000'000'000);
+  EXPECT_FALSE(json["trailer"].contains("heap"));
+  int64_t bytes = 0, growth = 0;
+  for (const auto& sample : json["samples"]) {
+    bytes += sample["bytes"].get<int64_t>();
+    growth += sample["growth_bytes"].get<int64_t>();
+  }
+  EXPECT_EQ(bytes, int64_t{848} << 20);
+  EXPECT_EQ(growth, int64_t{62} << 20);
+  EXPECT_EQ(SumGrowth(profile), growth);
+}
+
 TEST(JsonTest, BytesAreCompleteWithoutTimes) {
   const Profile profile = AllocAnswer().Build();
   const std::string text = RenderJson(profile);
@@ -163,6 +179,8 @@ TEST(SummaryTest, MatchesGolden) {
   ExpectGolden(RenderSummary(MakeView(uncovered, false), false), "uncovered.summary");
   const Profile unwatched = UnwatchedAnswer().Build();
   ExpectGolden(RenderSummary(MakeView(unwatched, false), false), "unwatched.summary");
+  const Profile resident = ResidentAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(resident, false), false), "resident.summary");
 }
 
 // The part of a page from `heading` to the next empty line.
@@ -399,6 +417,8 @@ TEST(FlameGraphTest, MatchesGolden) {
   ExpectGolden(RenderFlameGraph(MakeView(uncovered, false), Grouping::kName), "uncovered.svg");
   const Profile unwatched = UnwatchedAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(unwatched, false), Grouping::kName), "unwatched.svg");
+  const Profile resident = ResidentAnswer().Build();
+  ExpectGolden(RenderFlameGraph(MakeView(resident, false), Grouping::kName), "resident.svg");
 }
 
 TEST(FlameGraphTest, MemoryIsDrawnInBytes) {

@@ -38,15 +38,13 @@ class ResidentPagesTest : public ::testing::Test {
   }
   void Tell(uint64_t address, uint32_t one_in, int32_t pid = getpid()) {
     if (profd_page_hash(address / kPage, kSeed) >= profd_page_threshold(one_in)) return;
-    resident_.OnTouched({.type = PROFD_RECORD_LIVE,
-                         .kind = PROFD_KIND_RESIDENT,
+    resident_.OnTouched({.type = PROFD_RECORD_PAGE,
+                         .pid = pid,
                          .process_id = kProcess,
                          .thread_id = kProcess,
                          .address = address,
                          .stack = static_cast<uint64_t>(kStack),
-                         .size = one_in * kPage,
-                         .pid = pid,
-                         .module_id = 0});
+                         .size = one_in * kPage});
   }
   // What is resident by what was told so far.
   double Bytes() {
@@ -149,7 +147,7 @@ TEST_F(ResidentPagesTest, ProcessThatIsGoneHasNoPages) {
 }
 
 TEST_F(ResidentPagesTest, RecordsThatSayNothingAreLeftOut) {
-  profd_live_record record{};
+  profd_page_record record{};
   resident_.OnTouched(record);
   record.size = kPage;
   record.process_id = 1;  // not visible here
