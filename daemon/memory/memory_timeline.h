@@ -46,9 +46,9 @@ struct ProcessHistory {
 };
 
 // Points are written as differences from the one before, of what changed only, in chunks that stand
-// alone: some 3 to 20 bytes each instead of 150. So the limit holds the whole hour of 200 busy
-// processes, and about half of that of 512. A stretch in which nothing changed is two points. Beyond
-// the limit the oldest chunk of all goes, and its points are counted.
+// alone: 3 to 30 bytes each instead of 150. So the limit holds nearly the hour of 200 processes of
+// which everything changes all the time, and 20 minutes of 512. A stretch in which nothing changed
+// is two points. Beyond the limit the oldest chunk of all goes, and its points are counted.
 //
 // Thread-safe.
 class MemoryTimeline {
