@@ -160,9 +160,8 @@ class LaunchingTool(FakeTool):
 
 class Rounds(unittest.TestCase):
     def setUp(self):
-        for name in ("SETTLE_AFTER_STOP", "SETTLE_AFTER_PAUSE"):
-            self.addCleanup(setattr, overhead, name, getattr(overhead, name))
-            setattr(overhead, name, 0)
+        self.addCleanup(setattr, overhead, "SETTLE_AFTER_STOP", overhead.SETTLE_AFTER_STOP)
+        overhead.SETTLE_AFTER_STOP = 0
         self.addCleanup(setattr, overhead.time, "sleep", time.sleep)
         real_sleep = time.sleep
         overhead.time.sleep = lambda seconds: real_sleep(min(seconds, 0.001))
@@ -208,6 +207,10 @@ class Rounds(unittest.TestCase):
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
         workload.name = "pgbench"
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 7)
+        workload.burst_scale = 4
+        self.assertEqual(overhead.bursts_of(workload, aimed, options), 2)
+        options.burst_seconds = 0.04
+        self.assertEqual(overhead.burst_seconds_of(workload, options), 0.16)
         self.assertEqual(overhead.bursts_of(workload, FakeTool("profd", 1.0), options), 0)
         workload.can_count_spans = False
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)

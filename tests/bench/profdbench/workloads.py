@@ -42,6 +42,10 @@ class Workload:
     setup_seconds = 5
     finite = False
     can_count_spans = False
+    # After a tool was paused or resumed, until that has reached the workload; and how many times as
+    # long and as few as others' its bursts are.
+    settle_after_pause = 0.012
+    burst_scale = 1
     can_launch = False
     launcher = None
     restart_seconds = 0  # of restart() and finish(), for the plan
@@ -281,6 +285,8 @@ class Redis(Workload):
     unit = "op/s"
     setup_seconds = 4
     can_count_spans = True
+    settle_after_pause = 0.15
+    burst_scale = 4
     can_launch = True
     restart_seconds = 5
 
