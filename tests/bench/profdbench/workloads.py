@@ -367,10 +367,10 @@ class Redis(Workload):
         server = getattr(self, "server", None)
         if server and server.poll() is None and self.pid and self.pid != server.pid:
             # A tool that started it ends after it, with what it recorded.
-            os.kill(self.pid, signal.SIGTERM)
             try:
+                os.kill(self.pid, signal.SIGTERM)
                 server.wait(60)
-            except subprocess.TimeoutExpired:
+            except (ProcessLookupError, subprocess.TimeoutExpired):
                 pass
         process.stop(server)
         self.client = self.connection = self.server = None
