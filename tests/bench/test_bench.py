@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from profdbench import compare, overhead, progress, results, stats, tools, workloads
+from profdbench import compare, overhead, process, progress, results, stats, tools, workloads
 
 MIB = 1024 * 1024
 
@@ -86,9 +87,21 @@ class FakeWorkload(workloads.Workload):
     name, about, unit = "fake", "a fake", "op/s"
     can_count_spans = True
 
+    can_launch = True
+
     def __init__(self):  # no directory
         self.tool, self.segments, self.drift = None, 0, 0.0
         self.pauses = []
+        self.runs = []  # the names of what each run was started under
+
+    def program(self):
+        return "/bin/fake"
+
+    def restart(self):
+        self.runs.append(self.launcher.name if self.launcher else None)
+
+    def finish(self):
+        return "done" if self.launcher else ""
 
     def counts(self, spans):
         # The tool was paused and resumed as often as there are spans.
@@ -101,7 +114,8 @@ class FakeWorkload(workloads.Workload):
 
     def measure(self, seconds):
         self.segments += 1
-        share = self.tool.share if self.tool else 1
+        tool = self.tool or self.launcher
+        share = tool.share if tool else 1
         return share * 100 + self.drift * self.segments, 0.01 / share
 
 
@@ -129,23 +143,37 @@ class PausingTool(FakeTool):
         self.workload.pauses.append(paused)
 
 
+class LaunchingTool(FakeTool):
+    launches = True
+
+    def check_program(self, path):
+        if path != "/bin/fake":
+            raise overhead.Failed("another program")
+
+    def recorded(self, output):
+        if self.fails or output != "done":
+            raise overhead.Failed("recorded nothing")
+
+    def stop(self):
+        pass
+
+
 class Rounds(unittest.TestCase):
     def setUp(self):
-        for name in ("SETTLE_AFTER_STOP", "SETTLE_AFTER_PAUSE"):
-            self.addCleanup(setattr, overhead, name, getattr(overhead, name))
-            setattr(overhead, name, 0)
+        self.addCleanup(setattr, overhead, "SETTLE_AFTER_STOP", overhead.SETTLE_AFTER_STOP)
+        overhead.SETTLE_AFTER_STOP = 0
         self.addCleanup(setattr, overhead.time, "sleep", time.sleep)
         real_sleep = time.sleep
         overhead.time.sleep = lambda seconds: real_sleep(min(seconds, 0.001))
         self.addCleanup(setattr, overhead, "CpuMeter", overhead.CpuMeter)
         overhead.CpuMeter = lambda pids: argparse.Namespace(seconds=lambda: 0.01)
 
-    def run_rounds(self, used, pairs, drift=0.0, bursts=0):
+    def run_rounds(self, used, pairs, drift=0.0, bursts=0, kind=overhead.Runner):
         workload = FakeWorkload()
         workload.drift = drift
         options = argparse.Namespace(seconds=0, pairs=pairs, bursts=bursts, burst_seconds=0.001)
         with contextlib.redirect_stderr(io.StringIO()):
-            runner = overhead.Runner(workload, used, options, progress.Progress(100))
+            runner = kind(workload, used, options, progress.Progress(100))
             return runner, {row["tool"]: row for row in runner.run()}
 
     def test_ratio_is_what_the_tool_leaves(self):
@@ -179,6 +207,10 @@ class Rounds(unittest.TestCase):
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
         workload.name = "pgbench"
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 7)
+        workload.burst_scale = 4
+        self.assertEqual(overhead.bursts_of(workload, aimed, options), 2)
+        options.burst_seconds = 0.04
+        self.assertEqual(overhead.burst_seconds_of(workload, options), 0.16)
         self.assertEqual(overhead.bursts_of(workload, FakeTool("profd", 1.0), options), 0)
         workload.can_count_spans = False
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
@@ -216,6 +248,35 @@ class Rounds(unittest.TestCase):
         self.assertEqual(runner.failed, [("bad", "cannot")])
         self.assertEqual(list(rows), ["good"])
         self.assertEqual(len(rows["good"]["ratios"]), 6)
+
+    def test_what_launches_has_runs_of_its_own(self):
+        used = [LaunchingTool("slow", 0.4), LaunchingTool("none", 1.0)]
+        runner, rows = self.run_rounds(used, 2, kind=overhead.Launches)
+        self.assertAlmostEqual(rows["slow"]["median"], 0.4)
+        self.assertAlmostEqual(rows["none"]["median"], 1.0)
+        self.assertEqual(runner.workload.runs, [None, "slow", None, "none", None,
+                                                None, "none", None, "slow", None])
+        self.assertIsNone(runner.workload.launcher)
+
+    def test_a_run_that_recorded_nothing_is_no_result(self):
+        used = [LaunchingTool("bad", 1.0, fails=True), LaunchingTool("good", 0.9)]
+        runner, rows = self.run_rounds(used, 2, kind=overhead.Launches)
+        self.assertEqual(runner.failed, [("bad", "recorded nothing")])
+        self.assertEqual(list(rows), ["good"])
+
+    def test_each_tool_has_its_runner(self):
+        attached, launching = FakeTool("a", 1.0), LaunchingTool("b", 1.0)
+        both = overhead.tools_for(workloads.Redis, [attached, launching])
+        self.assertEqual(both, {overhead.Runner: [attached], overhead.Launches: [launching]})
+        self.assertEqual(overhead.tools_for(workloads.Fio, [launching]),
+                         {overhead.Runner: [], overhead.Launches: []})
+
+    def test_launching_counts_in_the_plan(self):
+        options = argparse.Namespace(seconds=5, pairs=2, bursts=0, burst_seconds=0.04)
+        tool = tools.Heaptrack.__new__(tools.Heaptrack)
+        redis = overhead.plan(["redis"], [tool], options)
+        self.assertGreater(redis, 2 * 2 * workloads.Redis.restart_seconds)
+        self.assertEqual(overhead.plan(["fio"], [tool], options), workloads.Fio.setup_seconds)
 
     def test_lower_is_better(self):
         workload = FakeWorkload()
@@ -370,6 +431,65 @@ class Results(unittest.TestCase):
                 results.save_section(path, "scale", {}, {})
             with self.assertRaises(results.BadFile):
                 results.check_writable(os.path.join(folder, "none", "r.json"))
+
+
+class Launchers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.options = argparse.Namespace(directory=self.folder.name)
+        self.addCleanup(setattr, tools.shutil, "which", tools.shutil.which)
+        tools.shutil.which = lambda name: f"/usr/bin/{name}"
+
+    def test_heaptrack_says_how_much_it_saw(self):
+        tool = tools.Heaptrack(self.options)
+        self.assertEqual(tool.command(["redis-server", "--port", "0"]),
+                         ["heaptrack", "-o", os.path.join(self.folder.name, "heaptrack.data"),
+                          "redis-server", "--port", "0"])
+        said = "OK\nheaptrack stats:\n\tallocations:          \t{}\n\tleaked allocations:   \t7\n"
+        tool.recorded(said.format(2_000_000))
+        with self.assertRaisesRegex(process.Failed, "no allocation"):
+            tool.recorded(said.format(0))
+        with self.assertRaisesRegex(process.Failed, "did not finish"):
+            tool.recorded("OK\n")
+
+    def test_heaptrack_is_not_given_a_program_with_its_own_malloc(self):
+        tool = tools.Heaptrack(self.options)
+        symbols = "00000000000a1b20 T malloc_conf\n00000000000a1b30 {} malloc{}\n"
+        self.addCleanup(setattr, process, "output_of", process.output_of)
+        process.output_of = lambda command: symbols.format("T", "_usable_size")
+        tool.check_program("/usr/bin/redis-server")
+        process.output_of = lambda command: symbols.format("T", "")
+        with self.assertRaisesRegex(process.Failed, "^rustc brings a malloc of its own"):
+            tool.check_program("/opt/bin/rustc")
+
+    def test_jemalloc_wrote_its_profile(self):
+        tool = tools.Jeprof(self.options)
+        self.assertIn("prof:true", tool.environment["MALLOC_CONF"])
+        with self.assertRaisesRegex(process.Failed, "built without profiling"):
+            tool.recorded("")
+        path = os.path.join(self.folder.name, "jeprof.data.17.0.f.heap")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        tool.recorded("")
+        tool.stop()
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_workload_starts_what_the_launcher_says(self):
+        workload = FakeWorkload()
+        workload.launcher = argparse.Namespace(
+            command=lambda argv: ["sh", "-c", 'echo "$TOLD $0"', *argv],
+            environment={"TOLD": "so"})
+        with workload.launch(["program"], stdout=subprocess.PIPE, text=True) as started:
+            self.assertEqual(started.communicate()[0], "so program\n")
+
+    def test_spans_of_redis_are_counted_at_their_ends(self):
+        workload = workloads.Redis.__new__(workloads.Redis)
+        workload.counted = {}
+        answers = iter([(1.0, 100), (1.04, 500), (1.1, 700), (1.14, 900)])
+        workload._count = lambda: next(answers)  # pylint: disable=protected-access
+        instants = [workload.instant() for _ in range(4)]
+        self.assertEqual(workload.counts([tuple(instants[:2]), tuple(instants[2:])]), [400, 200])
 
 
 class Texts(unittest.TestCase):

@@ -77,6 +77,20 @@ class Report(unittest.TestCase):
         self.assertIn("**exceeded**: peak RSS 70.0 MiB at 5,000 threads", text)
         self.assertEqual(sorted(images), ["drain.svg", "overhead.svg", "threads.svg"])
 
+    def test_tools_that_launch_are_named_and_explained(self):
+        made = document()
+        text, _ = report.render(made)
+        self.assertNotIn("whole runs", text)
+        rows = made["overhead"]["rows"]
+        rows.append({**rows[0], "workload": "redis", "tool": "jeprof", "aim": None, "bursts": 0})
+        rows.append({**rows[0], "workload": "redis", "tool": "heaptrack", "aim": None,
+                     "median": 0.5, "bursts": 0})
+        text, _ = report.render(made)
+        self.assertIn("| redis | jemalloc's profiling |", text)
+        self.assertIn("| redis | heaptrack | 20,000 tps | 0.500 |", text)
+        self.assertIn("ratios of whole runs", text)
+        self.assertEqual(text.count("aim at least"), 1)
+
     def test_is_deterministic_and_says_that_it_is_generated(self):
         text, images = report.render(document())
         self.assertEqual((text, images), report.render(document()))

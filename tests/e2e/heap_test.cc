@@ -5,17 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "daemon/base/clock.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
-#include "tests/e2e/harness/daemon.h"
+#include "tests/e2e/harness/heap.h"
 #include "tests/e2e/harness/servers.h"
 
 namespace profd::e2e {
@@ -24,132 +21,6 @@ namespace {
 using Stream = Subprocess::Stream;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// What a thread allocates between two of jemalloc's events, and a little more: an allocation that
-// passes the mark counts whole.
-constexpr int64_t kInterval = 65536 + 20480;
-
-std::string AllocBinary(const std::string& variant) {
-  return absl::StrCat(ALLOC_DIRECTORY, "/", variant);
-}
-
-// tests/targets/alloc.cc, held before each of its phases.
-class Allocating {
- public:
-  static std::unique_ptr<Allocating> Start(const std::string& binary,
-                                           std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), binary);
-    auto process = Subprocess::Start({.argv = arguments});
-    EXPECT_TRUE(process.ok()) << process.status();
-    if (!process.ok()) return nullptr;
-    auto self = std::unique_ptr<Allocating>(new Allocating(*std::move(process)));
-    return self->AwaitReady() ? std::move(self) : nullptr;
-  }
-
-  int pid() const { return process_->pid(); }
-  Subprocess& process() { return *process_; }
-  bool AwaitReady() {
-    return process_->LineWith(Stream::kStdout, "ready", seconds(30)).has_value();
-  }
-  void Go() { process_->Write("go\n"); }
-  // Both phases to their end, and what was done in them.
-  nlohmann::json Run() {
-    Go();
-    EXPECT_TRUE(AwaitReady());
-    Go();
-    return Account();
-  }
-  nlohmann::json Account() {
-    const auto line = process_->LineWith(Stream::kStdout, "\"total\"", seconds(60));
-    EXPECT_TRUE(line.has_value());
-    return line ? nlohmann::json::parse(*line) : nlohmann::json();
-  }
-
- private:
-  explicit Allocating(std::unique_ptr<Subprocess> process) : process_(std::move(process)) {}
-  std::unique_ptr<Subprocess> process_;
-};
-
-class HeapTest : public testing::Test {
- protected:
-  void SetUp() override { SKIP_UNLESS_ROOT(); }
-
-  void StartDaemon(const std::string& selector, std::vector<std::string> arguments = {}) {
-    daemon_.reset();
-    auto daemon = Daemon::Start({.targets = {selector}, .arguments = std::move(arguments)});
-    ASSERT_TRUE(daemon.ok()) << daemon.status();
-    daemon_ = *std::move(daemon);
-  }
-
-  // The allocator that runs in a process, once it is watched there.
-  v1::AllocatorStatus AwaitWatched(int pid) {
-    v1::AllocatorStatus found;
-    EXPECT_TRUE(Eventually(seconds(20), [&] {
-      const auto status = daemon_->Status();
-      if (!status.ok()) return false;
-      for (const v1::AllocatorStatus& allocator : status->allocators()) {
-        if (std::count(allocator.pids().begin(), allocator.pids().end(), pid) == 0) continue;
-        found = allocator;
-        return allocator.watched();
-      }
-      return false;
-    })) << found.DebugString();
-    return found;
-  }
-
-  Answer Fetch(int pid, v1::ProfileKind kind) {
-    v1::FetchRequest request;
-    request.add_targets(std::to_string(pid));
-    request.set_kind(kind);
-    request.set_since_ns(int64_t{600} * 1'000'000'000);
-    absl::StatusOr<Answer> answer = daemon_->Fetch(request);
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    return answer.ok() ? *std::move(answer) : Answer{};
-  }
-
-  std::unique_ptr<Daemon> daemon_;
-};
-
-double Coverage(const v1::HeapTotal& heap) {
-  const auto seen = static_cast<double>(heap.weight_bytes());
-  const double all = seen + static_cast<double>(heap.unseen_bytes());
-  return all > 0 ? seen / all : 0;
-}
-
-// Bytes by the one function of a family in each stack; what has none is under "".
-std::map<std::string, int64_t> BytesBy(const Answer& answer, const std::string& prefix) {
-  std::map<std::string, int64_t> bytes;
-  for (const v1::Sample& sample : answer.samples) {
-    std::string name;
-    for (const v1::Frame& frame : answer.FramesOf(sample)) {
-      if (frame.function().starts_with(prefix)) name = frame.function();
-    }
-    bytes[name] += sample.bytes();
-  }
-  return bytes;
-}
-
-int64_t TotalBytes(const Answer& answer) {
-  int64_t total = 0;
-  for (const v1::Sample& sample : answer.samples) total += sample.bytes();
-  return total;
-}
-
-// What holds in every answer: estimates sum to the exact totals, which are those of the threads.
-void ExpectAddsUp(const Answer& answer) {
-  std::map<uint32_t, int64_t> by_thread;
-  for (const v1::Sample& sample : answer.samples) {
-    EXPECT_GE(sample.bytes(), 0);
-    EXPECT_EQ(sample.time_ns(), 0);
-    by_thread[sample.thread()] += sample.bytes();
-  }
-  int64_t total = 0;
-  for (const auto& [id, thread] : answer.threads) {
-    EXPECT_EQ(by_thread[id], thread.heap().bytes()) << thread.DebugString();
-    total += thread.heap().bytes();
-  }
-  EXPECT_EQ(answer.trailer.heap().bytes(), total);
-}
 
 struct Variant {
   std::string name;
@@ -192,15 +63,7 @@ TEST_P(KnownArithmetic, BytesByStackAndExactTotals) {
     EXPECT_GT(answer.trailer.cost().heap_events(), heap.events() / 2);
     EXPECT_GT(answer.trailer.cost().heap_in_path_ns(), 0);
 
-    // Exact by thread, to what it allocated before its first event.
-    for (const nlohmann::json& self : account["threads"]) {
-      const v1::Thread* thread = answer.FindThread(self["tid"].get<int>());
-      ASSERT_NE(thread, nullptr);
-      const auto counted = self["counted"][name].get<int64_t>();
-      EXPECT_NEAR(static_cast<double>(thread->heap().bytes()), static_cast<double>(counted),
-                  kInterval)
-          << thread->DebugString();
-    }
+    ExpectExactByThread(answer, account, name);
     if (kind == v1::PROFILE_KIND_FREE) {
       if (!variant.symbols) continue;
       const std::map<std::string, int64_t> by = BytesBy(answer, "FreeSite");

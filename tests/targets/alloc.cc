@@ -15,7 +15,13 @@
 //
 // Percentages are exact where n is a multiple of 100. Says "ready PID" and waits for a line on
 // stdin before each of its two phases, allocating and freeing. Then it prints its account as a line
-// of JSON and ends when stdin is closed. "usable" is what the allocator says it gave
+// of JSON, does what further lines say, and ends when stdin is closed:
+//
+//   exec PROGRAM [ARGUMENT...]   becomes another program
+//   fork                         the child says "ready PID", waits for a line, allocates as one
+//                                thread does, prints its account, waits for a line and ends
+//
+// "usable" is what the allocator says it gave
 // (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old.
 // Where the allocator is jemalloc, "counted" is what its own counters of the thread grew by.
 // Nothing else in the program allocates during the phases.
@@ -23,6 +29,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,7 +48,7 @@ extern "C" __attribute__((weak)) int mallctl(const char* name, void* old, size_t
 namespace allocating {
 
 constexpr int kMaxSites = 16;
-constexpr int kMaxThreads = 256;
+constexpr int kMaxThreads = 1024;
 constexpr size_t kAlignment = 64;
 
 enum class Way { kMalloc, kCalloc, kAligned, kRealloc };
@@ -107,7 +114,7 @@ struct Worker {
 
 Options options;
 Worker workers[kMaxThreads];
-Worker main_worker;  // frees, where `by` says so
+Worker main_worker;  // frees, where `by` says so; allocates in a forked child
 pthread_barrier_t barrier;
 
 void Check(bool ok, const char* what) {
@@ -271,12 +278,23 @@ KEEP_FRAME void* Work(void* argument) {
   return nullptr;
 }
 
-bool AwaitLine() {
+// The next line of stdin without its newline, cut to `size`. False at the end of stdin.
+bool ReadLine(char* line, size_t size) {
+  size_t used = 0;
   char c;
   while (read(STDIN_FILENO, &c, 1) == 1) {
-    if (c == '\n') return true;
+    if (c == '\n') {
+      line[used] = '\0';
+      return true;
+    }
+    if (used + 1 < size) line[used++] = c;
   }
   return false;
+}
+
+bool AwaitLine() {
+  char line[8];
+  return ReadLine(line, sizeof(line));
 }
 
 // Ends the program when nobody is there to say go.
@@ -340,6 +358,58 @@ void PrintReport() {
   PrintAccount(total);
   printf("}}\n");
   fflush(stdout);
+}
+
+Block* MapBlocks() {
+  void* blocks = mmap(nullptr, options.n * sizeof(Block) + 1, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  Check(blocks != MAP_FAILED, "mmap");
+  return static_cast<Block*>(blocks);
+}
+
+[[noreturn]] void RunChild() {
+  options.threads = 0;  // they are not in the child
+  main_worker = Worker();
+  main_worker.tid = getpid();
+  main_worker.blocks = MapBlocks();
+  main_worker.before = ReadCounters();
+  AwaitGo();
+  AllocateAll(&main_worker);
+  main_worker.after = ReadCounters();
+  PrintReport();
+  AwaitLine();
+  _exit(0);
+}
+
+void Fork() {
+  const pid_t child = fork();
+  Check(child >= 0, "fork");
+  if (child == 0) RunChild();
+  int status = 0;
+  Check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
+}
+
+// `words` is cut at its spaces.
+[[noreturn]] void Exec(char* words) {
+  char* argv[32] = {};
+  char* rest = nullptr;
+  size_t count = 0;
+  for (char* word = strtok_r(words, " ", &rest); word != nullptr && count + 1 < 32;
+       word = strtok_r(nullptr, " ", &rest)) {
+    argv[count++] = word;
+  }
+  if (count > 0) execv(argv[0], argv);
+  Check(false, "exec");
+  _exit(3);
+}
+
+// What lines say, until stdin is closed.
+void Obey() {
+  char line[4096];
+  while (ReadLine(line, sizeof(line))) {
+    if (strcmp(line, "fork") == 0) Fork();
+    if (strncmp(line, "exec ", 5) == 0) Exec(line + 5);
+  }
 }
 
 bool Parse(const char* argument) {
@@ -406,13 +476,9 @@ int main(int argc, char** argv) {
   }
   Check(pthread_barrier_init(&barrier, nullptr, static_cast<unsigned>(options.threads) + 1) == 0,
         "pthread_barrier_init");
-  const size_t bytes = options.n * sizeof(Block) + 1;
   for (uint64_t i = 0; i < options.threads; ++i) {
-    void* blocks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    Check(blocks != MAP_FAILED, "mmap");
     workers[i].index = static_cast<int>(i);
-    workers[i].blocks = static_cast<Block*>(blocks);
+    workers[i].blocks = MapBlocks();
     pthread_t thread;
     Check(pthread_create(&thread, nullptr, Work, &workers[i]) == 0, "pthread_create");
   }
@@ -432,7 +498,6 @@ int main(int argc, char** argv) {
   main_worker.after = ReadCounters();
   Dump(1);
   PrintReport();
-  while (AwaitLine()) {
-  }
+  Obey();
   _exit(0);
 }

@@ -25,10 +25,17 @@ How a ratio comes about
 
       U T U T U T U ... U     N times T, each --burst-seconds long
 
-  and its ratio is the geometric mean of the N ratios; --bursts 0 has one long one instead. The pair
-  begins with profd attached and settled, then paused; what profd itself takes is read in one more
-  traced segment at its end. Not in such short segments are the drains, one a second: they are in the
-  CPU of profd that is told.
+  and its ratio is the geometric mean of the N ratios; --bursts 0 has one long one instead. (rustc
+  is compared by whole compilations all the same: there is no half of one.) The pair begins with
+  profd attached and settled, then paused; what profd itself takes is read in one more traced
+  segment at its end. Not in such short segments are the drains, one a second: they are in the CPU
+  of profd that is told. redis has bursts four times as long and a fourth of them: the probe in its
+  allocator takes a tenth of a second to be gone, and to be back.
+
+  heaptrack and jemalloc's own profiling are in a program from its start. For them redis is
+  started anew for every segment, traced and untraced, with new clients, and warmed up for 3 s; a
+  run of rustc is a segment of its own anyway. What the tool does before and after a segment of
+  redis is in none.
 
   Beside the ratio of speed stands that of CPU time: what the watched processes (the server, or the
   whole command) used for a unit of work, untraced over traced. It holds what a tool does in their
@@ -63,7 +70,8 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "..")
 MIB = 1024 * 1024
 
 # Medians that the project wants to hold, and what profd itself may take.
-AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97}
+AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97,
+        ("redis", "profd"): 0.99, ("rustc", "profd"): 0.99}
 AIM_RSS = 64 * MIB
 AIM_MAPS = 64 * MIB
 AIM_CPU = 0.01  # the default of --daemon-budget; no aim where that is off
@@ -72,7 +80,6 @@ AIM_CPU = 0.01  # the default of --daemon-budget; no aim where that is off
 UNTRACED_SHARE = 0.6
 STEAL_LIMIT = 0.02
 SETTLE_AFTER_STOP = 0.5
-SETTLE_AFTER_PAUSE = 0.012
 
 
 def untraced_seconds(seconds):
@@ -167,15 +174,15 @@ class Runner:
             around = Surroundings(pids)
             for i in range(2 * bursts + 1):
                 tool.pause(i % 2 == 0)
-                time.sleep(SETTLE_AFTER_PAUSE)
+                time.sleep(self.workload.settle_after_pause)
                 cpu = CpuMeter(pids)
-                begin = time.time()
-                time.sleep(self.options.burst_seconds)
-                spans.append((begin, time.time()))
+                begin = self.workload.instant()
+                time.sleep(burst_seconds_of(self.workload, self.options))
+                spans.append((begin, self.workload.instant()))
                 cpus.append(cpu.seconds())
             around = around.result()
             tool.pause(False)
-            time.sleep(SETTLE_AFTER_PAUSE)
+            time.sleep(self.workload.settle_after_pause)
             tool.begin()
             time.sleep(max(1, self.options.seconds))
             extra = tool.end()
@@ -222,6 +229,32 @@ class Runner:
                 for tool in self.tools]
 
 
+class Launches(Runner):
+    """Runs the rounds of tools that a workload is started under: it is, for every segment."""
+
+    def untraced(self):
+        return self._launched(None, untraced_seconds(self.options.seconds))
+
+    def traced(self, tool):
+        tool.check_program(self.workload.program())
+        try:
+            return self._launched(tool, self.options.seconds), {}
+        finally:
+            tool.stop()
+
+    def _launched(self, tool, seconds):
+        self.workload.launcher = tool
+        try:
+            self.workload.restart()
+            segment = measure(self.workload, self.workload.prepare(), seconds)
+            output = self.workload.finish()
+        finally:
+            self.workload.launcher = None
+        if tool:
+            tool.recorded(output)
+        return segment
+
+
 def make_pair(workload, segments):
     """The pair of segments that alternate: untraced, traced, untraced, ... , untraced.
 
@@ -258,7 +291,13 @@ def make_pair(workload, segments):
 def bursts_of(workload, tool, options):
     """How often a tool is put on and taken off in each pair; 0: once, for a long segment."""
     wanted = tool.name == "none" or (workload.name, tool.name) in AIMS
-    return options.bursts if wanted and tool.can_pause and workload.can_count_spans else 0
+    if not wanted or not tool.can_pause or not workload.can_count_spans:
+        return 0
+    return math.ceil(options.bursts / workload.burst_scale)
+
+
+def burst_seconds_of(workload, options):
+    return round(options.burst_seconds * workload.burst_scale, 6)
 
 
 def segment_cost(seconds, tool):
@@ -270,8 +309,11 @@ def segment_cost(seconds, tool):
 def pair_cost(workload, tool, options):
     """Expected seconds of one pair of a tool."""
     once = segment_cost(options.seconds, tool)
+    if tool.launches:
+        return once + 2 * workload.restart_seconds
     bursts = bursts_of(workload, tool, options)
-    return once + bursts * 2 * (options.burst_seconds + SETTLE_AFTER_PAUSE + 0.003)
+    each = burst_seconds_of(workload, options) + workload.settle_after_pause + 0.003
+    return once + bursts * 2 * each
 
 
 def disturbed(pair):
@@ -291,7 +333,7 @@ def make_row(workload, tool, found, options):
            "cpu_ratios": cpu_ratios, "cpu_ratio": stats.summary(cpu_ratios),
            "disturbed": sum(map(disturbed, pairs)),
            "aim": AIMS.get((workload.name, tool.name)), "seconds": options.seconds,
-           "burst_seconds": options.burst_seconds,
+           "burst_seconds": burst_seconds_of(workload, options),
            "bursts": bursts_of(workload, tool, options), "pairs": pairs, "extras": extras}
     if tool.note:
         row["note"] = tool.note
@@ -325,7 +367,7 @@ def print_table(section, where):
     print(f"Kernel {where['kernel']}, {where['cpus']} CPUs ({where['cpu_model']}), load "
           f"{where['load_before']} before. {section['pairs']} pairs a row, segments of "
           f"{section['seconds']} s; where there is an aim, of {section['bursts']} bursts of "
-          f"{section['burst_seconds']} s.\n"
+          f"{section['burst_seconds']} s or fewer and longer ones.\n"
           "Ratio = performance traced / mean of the untraced segments just before and just after; "
           "pairs of a row share no segment.\n"
           "CPU = CPU time of the watched processes for a unit of work, untraced / traced.\n")
@@ -437,11 +479,19 @@ def add_common_options(parser):
     parser.add_argument("--json", metavar="FILE", help="write all numbers there as well")
 
 
+def tools_for(workload, tools):
+    """The tools of each runner: those that come to a running workload, those that it is started
+    under."""
+    return {Runner: [tool for tool in tools if not tool.launches],
+            Launches: [tool for tool in tools if tool.launches and workload.can_launch]}
+
+
 def plan(names, tools, options):
     """Expected seconds of the whole run."""
     def per_round(name):
-        return segment_cost(options.seconds, None) + sum(
-            pair_cost(WORKLOADS[name], tool, options) for tool in tools)
+        return sum(segment_cost(options.seconds, None) +
+                   sum(pair_cost(WORKLOADS[name], tool, options) for tool in used)
+                   for used in tools_for(WORKLOADS[name], tools).values() if used)
 
     return sum(WORKLOADS[name].setup_seconds + options.pairs * per_round(name) for name in names)
 
@@ -479,12 +529,17 @@ def run_all(options, section, save):
                 if tool.name != "profd-all":
                     tool.note = None
             try:
+                runners = {kind: used for kind, used in tools_for(WORKLOADS[name], tools).items()
+                           if used}
+                if not runners:
+                    raise Unavailable("none of the tools can watch it")
                 with WORKLOADS[name](directory) as workload:
                     progress.step(f"{name}: {workload.about}", workload.setup_seconds)
-                    runner = Runner(workload, tools, options, progress)
-                    section["rows"] += runner.run()
-                    section["skipped"] += [{"workload": name, "tool": tool, "why": why}
-                                           for tool, why in runner.failed]
+                    for kind, used in runners.items():
+                        runner = kind(workload, used, options, progress)
+                        section["rows"] += runner.run()
+                        section["skipped"] += [{"workload": name, "tool": tool, "why": why}
+                                               for tool, why in runner.failed]
             except (Unavailable, Failed) as why:
                 progress.drop(own - (progress.done - done))
                 section["skipped"].append(

@@ -18,6 +18,7 @@ KNOWN_TOOLS = {
     "profd": "profd, default budgets", "profd-all": "profd, all layers",
     "profd-noswitch": "profd, no switch layer", "perf": "perf record",
     "bpftrace": "bpftrace, user stacks", "offcputime": "offcputime", "none": "nothing (noise)",
+    "heaptrack": "heaptrack", "jeprof": "jemalloc's profiling",
 }
 
 
@@ -117,6 +118,10 @@ def overhead_section(section, images):
     if any(row["tool"] == "none" for row in rows):
         lines += ["The rows of \"nothing\" show what two equal runs differ by here: a smaller "
                   "difference means nothing.", ""]
+    if any(row["tool"] in ("heaptrack", "jeprof") for row in rows):
+        lines += ["heaptrack and jemalloc's own profiling are in a program from its start: theirs "
+                  "are ratios of whole runs, one started under the tool and one before and after "
+                  "it without.", ""]
     about = {row["workload"]: row["about"] for row in rows if row.get("about")}
     lines += [f"- **{name}**: {text}" for name, text in about.items()] + ([""] if about else [])
     skipped = section.get("skipped", [])

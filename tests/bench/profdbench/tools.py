@@ -6,9 +6,12 @@
   perf             perf record -g of context switches, futex, fsync and block requests
   bpftrace         off-CPU time summed by user stack in the kernel
   offcputime       libbpf-tools' binary, when its path is given
+  heaptrack        heaptrack; redis and rustc only
+  jeprof           jemalloc's own heap profiling, by MALLOC_CONF; redis and rustc only
   none             nothing: how much two equal measurements differ
 """
 
+import glob
 import os
 import re
 import shutil
@@ -55,6 +58,9 @@ class Tool:
     start_seconds = 2.0  # what starting, settling and stopping take, for the plan
     note = None
     can_pause = False
+    # A workload cannot be given to it while it runs: it is started under the tool, by command() and
+    # `environment`, and recorded() is called after its end instead of start() to stop().
+    launches = False
 
     def __init__(self, options):
         self.directory = options.directory
@@ -282,5 +288,78 @@ class OffCpuTime(Tool):
         self.check()
 
 
+class Launcher(Tool):
+    """A tool that is in a program from its start."""
+
+    launches = True
+    start_seconds = 0.0  # what it takes is in the workload's own start
+    environment = {}
+
+    def check_program(self, path):
+        """Failed when it cannot watch this program."""
+
+    def command(self, argv):
+        """What to start instead of `argv`."""
+        return argv
+
+    def recorded(self, output):
+        """After the program's end, with what it printed: Failed when nothing was recorded."""
+        raise NotImplementedError
+
+    def stop(self):
+        """Removes what was recorded."""
+        for path in self.files():
+            os.unlink(path)
+
+    def files(self):
+        return glob.glob(glob.escape(self.prefix) + "*")
+
+
+class Heaptrack(Launcher):
+    name = "heaptrack"
+
+    def __init__(self, options):
+        super().__init__(options)
+        for program in ("heaptrack", "nm"):
+            if not shutil.which(program):
+                raise Unavailable(f"{program} is not installed")
+        self.prefix = os.path.join(self.directory, "heaptrack.data")
+
+    def check_program(self, path):
+        # Its library would come after the program, would never be called, and heaptrack would wait
+        # for it for ever.
+        symbols = process.output_of(["nm", "-D", "--defined-only", path])
+        if re.search(r" malloc$", symbols, re.MULTILINE):
+            raise Failed(f"{os.path.basename(path)} brings a malloc of its own, which heaptrack "
+                         "does not see")
+
+    def command(self, argv):
+        return ["heaptrack", "-o", self.prefix, *argv]
+
+    def recorded(self, output):
+        match = re.search(r"^\s*allocations:\s+(\d+)", output, re.MULTILINE)
+        if not match:
+            raise Failed(f"heaptrack did not finish:\n{output[-2000:]}")
+        if int(match.group(1)) == 0:
+            raise Failed("heaptrack saw no allocation")
+
+
+class Jeprof(Launcher):
+    """At jemalloc's default rate, a sample in 512 KiB; the profile is written at the end."""
+
+    name = "jeprof"
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.prefix = os.path.join(self.directory, "jeprof.data")
+        self.environment = {
+            "MALLOC_CONF": f"prof:true,prof_final:true,prof_prefix:{self.prefix}"}
+
+    def recorded(self, output):
+        if not self.files():
+            raise Failed("the program wrote no profile: it has no jemalloc, or one that was built "
+                         "without profiling")
+
+
 TOOLS = {tool.name: tool for tool in (
-    ProfdAll, Profd, ProfdNoSwitch, PerfRecord, Bpftrace, OffCpuTime, Nothing)}
+    ProfdAll, Profd, ProfdNoSwitch, PerfRecord, Bpftrace, OffCpuTime, Heaptrack, Jeprof, Nothing)}

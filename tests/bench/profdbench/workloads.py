@@ -10,6 +10,9 @@ Every workload is a context manager, and inside it offers
   prepare()         the pids that a tool is to watch in the next segment
   measure(seconds)  (performance over about that long, in `unit`,
                      CPU seconds that the watched processes used for each unit of work)
+
+Some can be started under a tool (can_launch). Then `launcher` is that tool, program() the path of
+what it is to watch, restart() starts it anew, and finish() ends it and gives what it printed.
 """
 
 import bisect
@@ -39,6 +42,13 @@ class Workload:
     setup_seconds = 5
     finite = False
     can_count_spans = False
+    # After a tool was paused or resumed, until that has reached the workload; and how many times as
+    # long and as few as others' its bursts are.
+    settle_after_pause = 0.012
+    burst_scale = 1
+    can_launch = False
+    launcher = None
+    restart_seconds = 0  # of restart() and finish(), for the plan
 
     def __init__(self, directory):
         self.directory = os.path.join(directory, self.name)
@@ -65,10 +75,30 @@ class Workload:
     def measure(self, seconds):
         raise NotImplementedError
 
+    def instant(self):
+        """Now, in seconds of a clock that counts() knows."""
+        return time.time()
+
     def counts(self, spans):
-        """Work done in each of some spans of the past, given by wall clock seconds, ascending and
-        apart. Only where can_count_spans is set."""
+        """Work done in each of some spans of the past, given by two instants, ascending and apart.
+        Only where can_count_spans is set."""
         raise NotImplementedError
+
+    def program(self):
+        raise NotImplementedError
+
+    def restart(self):
+        raise NotImplementedError
+
+    def finish(self):
+        raise NotImplementedError
+
+    def launch(self, argv, **kwargs):
+        """Starts a program, under the launcher if there is one."""
+        if self.launcher:
+            argv = self.launcher.command(argv)
+            kwargs["env"] = {**os.environ, **self.launcher.environment}
+        return process.spawn(argv, **kwargs)
 
     def close(self):
         """Ends everything; also after an open() that failed half-way."""
@@ -254,15 +284,21 @@ class Redis(Workload):
     about = "redis-benchmark -t set -P 16, 50 connections"
     unit = "op/s"
     setup_seconds = 4
+    can_count_spans = True
+    settle_after_pause = 0.15
+    burst_scale = 4
+    can_launch = True
+    restart_seconds = 5
 
     def open(self):
-        self.server = self.client = self.connection = None
+        self.server = self.client = self.connection = self.pid = None
+        self.counted = {}  # commands, by instant
         for program in ("redis-server", "redis-benchmark"):
             if not shutil.which(program):
                 raise Unavailable(f"{program} is not installed")
         address = self.path("socket")
         with open(self.path("log"), "wb") as output:
-            self.server = process.spawn(
+            self.server = self.launch(
                 ["redis-server", "--port", "0", "--unixsocket", address, "--save", "",
                  "--appendonly", "no", "--dir", self.directory], stdout=output, stderr=output)
         deadline = time.monotonic() + 20
@@ -278,26 +314,41 @@ class Redis(Workload):
                     raise Failed("redis-server did not start:\n" +
                                  process.read_text(self.path("log"))) from None
                 time.sleep(0.05)
+        # Not that of a tool that started it.
+        self.pid = self._ask("server", "process_id")[1]
         self.client = process.spawn(
             ["redis-benchmark", "-s", address, "-t", "set", "-P", "16", "-n", "2000000000", "-l",
              "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.measure(3)
 
     def prepare(self):
-        return [self.server.pid]
+        return [self.pid]
 
-    def _count(self):
-        """(time, commands): the time is the middle of the question, which takes milliseconds."""
+    def _ask(self, section, key):
+        """(time, number): the time is the middle of the question, which takes milliseconds."""
         before = time.monotonic()
-        self.connection.sendall(b"INFO stats\r\n")
+        self.connection.sendall(f"INFO {section}\r\n".encode())
         answer = b""
-        while b"total_commands_processed:" not in answer or not answer.endswith(b"\r\n"):
+        while f"{key}:".encode() not in answer or not answer.endswith(b"\r\n"):
             part = self.connection.recv(65536)
             if not part:
                 raise Failed("redis-server closed the connection")
             answer += part
-        number = re.search(rb"total_commands_processed:(\d+)", answer).group(1)
+        number = re.search(rf"{key}:(\d+)".encode(), answer).group(1)
         return (before + time.monotonic()) / 2, int(number)
+
+    def _count(self):
+        return self._ask("stats", "total_commands_processed")
+
+    def instant(self):
+        now, commands = self._count()
+        self.counted[now] = commands
+        return now
+
+    def counts(self, spans):
+        done = [self.counted[end] - self.counted[begin] for begin, end in spans]
+        self.counted.clear()
+        return done
 
     def measure(self, seconds):
         cpu = CpuMeter(self.prepare())
@@ -313,7 +364,27 @@ class Redis(Workload):
         process.stop(getattr(self, "client", None), signal.SIGKILL)
         if getattr(self, "connection", None):
             self.connection.close()
-        process.stop(getattr(self, "server", None))
+        server = getattr(self, "server", None)
+        if server and server.poll() is None and self.pid and self.pid != server.pid:
+            # A tool that started it ends after it, with what it recorded.
+            try:
+                os.kill(self.pid, signal.SIGTERM)
+                server.wait(60)
+            except (ProcessLookupError, subprocess.TimeoutExpired):
+                pass
+        process.stop(server)
+        self.client = self.connection = self.server = None
+
+    def program(self):
+        return shutil.which("redis-server")
+
+    def restart(self):
+        self.close()
+        self.open()
+
+    def finish(self):
+        self.close()
+        return process.read_text(self.path("log"))
 
 
 class Fio(Workload):
@@ -394,7 +465,7 @@ class Finite(Workload):
     finite = True
 
     def open(self):
-        self.process = None
+        self.process, self.printed = None, ""
         self.check()
         self.amount_per_second = self.calibrate()
 
@@ -421,21 +492,26 @@ class Finite(Workload):
     def prepare(self):
         """A shell that becomes the command as it is told how much to do."""
         self.abandon()
+        environment = self.launcher.environment if self.launcher else {}
         self.process = process.spawn(
             ["sh", "-c", 'read -r line && eval "exec $line"'], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory,
+            env={**os.environ, **environment})
         return [self.process.pid]
 
     def run(self, amount):
         if self.process is None:
             self.prepare()
+        command = self.command(amount)
+        if self.launcher:
+            command = self.launcher.command(command)
         cpu, began = children_cpu(), time.monotonic()
         try:
-            text, _ = self.process.communicate(" ".join(self.command(amount)) + "\n", timeout=600)
+            text, _ = self.process.communicate(" ".join(command) + "\n", timeout=600)
         except subprocess.TimeoutExpired:
             raise Failed(f"{self.name} did not end within ten minutes") from None
         seconds = time.monotonic() - began
-        code, self.process = self.process.returncode, None
+        code, self.process, self.printed = self.process.returncode, None, text
         if code != 0:
             raise Failed(f"{self.name} failed:\n{text.strip()}")
         return self.parse(text, seconds, amount), (children_cpu() - cpu) / amount
@@ -450,6 +526,12 @@ class Finite(Workload):
     def close(self):
         if getattr(self, "process", None):
             self.abandon()
+
+    def restart(self):
+        """Every segment is a run of its own."""
+
+    def finish(self):
+        return self.printed
 
 
 class Pipe(Finite):
@@ -507,6 +589,7 @@ class Rustc(Finite):
     unit = "s"
     higher_is_better = False
     setup_seconds = 12
+    can_launch = True
 
     def check(self):
         compiler = shutil.which("rustc")
@@ -525,6 +608,9 @@ class Rustc(Finite):
         self._write(max(4, round(modules * 3 / took)))
         self.run(1)
         return 0  # run() ignores the amount
+
+    def program(self):
+        return self.compiler
 
     def _write(self, modules):
         with open(self.path("lib.rs"), "w", encoding="utf-8") as file:

@@ -1,0 +1,52 @@
+// Stacks of allocations as others tell them: jemalloc's own heap profile, and heaptrack's.
+#ifndef PROFD_TESTS_E2E_HARNESS_HEAP_DUMP_H_
+#define PROFD_TESTS_E2E_HARNESS_HEAP_DUMP_H_
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tests/e2e/harness/answer.h"
+
+namespace profd::e2e {
+
+// An instruction, or where a call returns to.
+struct CodeAddress {
+  std::string module;  // base name of its file
+  uint64_t offset = 0;
+  auto operator<=>(const CodeAddress&) const = default;
+};
+// Innermost first.
+using CodeStack = std::vector<CodeAddress>;
+
+struct Estimate {
+  double bytes = 0;
+  double error = 0;  // one standard error
+};
+using StackBytes = std::map<CodeStack, Estimate>;
+
+// What a process allocated from one dump ("heap_v2", with prof_accum) to a later one. The text
+// holds samples, each allocation of size z being one with probability 1 - exp(-z/R); they are
+// scaled by that. They are those of a Poisson process: n have the relative error 1/sqrt(n).
+absl::StatusOr<StackBytes> AllocatedBetween(const std::string& before, const std::string& after);
+
+// Bytes by stack of all threads in an answer. Threads are unrelated, so their variances add up.
+StackBytes StacksOf(const Answer& answer);
+
+// Without the innermost frames, which are the allocator's.
+StackBytes WithoutAllocator(const StackBytes& stacks,
+                            const std::function<bool(const CodeAddress&)>& is_allocator);
+
+double Sum(const StackBytes& stacks);
+
+// The `count` largest stacks of either are those of the other, with the same bytes: to `sigmas`
+// times both errors together. One may be in only one list where the error leaves its place open.
+void ExpectSameTop(const StackBytes& a, const StackBytes& b, size_t count, double sigmas);
+
+}  // namespace profd::e2e
+
+#endif  // PROFD_TESTS_E2E_HARNESS_HEAP_DUMP_H_

@@ -1,0 +1,262 @@
+// Allocations by stack, held against what others say of the same program: jemalloc's own profile of
+// the same run, heaptrack in a run of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/fd.h"
+#include "daemon/symbolize/symbolizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/e2e/harness/checks.h"
+#include "tests/e2e/harness/heap.h"
+#include "tests/e2e/harness/heap_dump.h"
+#include "tests/e2e/harness/servers.h"
+
+namespace profd::e2e {
+namespace {
+
+using Stream = Subprocess::Stream;
+
+// One sample of jemalloc's in 64 KiB, about as many as profd has.
+constexpr char kProfiling[] = "prof:true,prof_accum:true,lg_prof_sample:16";
+constexpr size_t kTop = 10;
+// Some forty comparisons of two estimates: chance breaks one of them in one of 400 runs.
+constexpr double kSigmas = 4;
+
+class HeapPeers : public HeapTest {
+ protected:
+  // Same stacks, same bytes, same sum.
+  void ExpectAgree(const StackBytes& ours, const StackBytes& theirs) {
+    ExpectSameTop(ours, theirs, kTop, kSigmas);
+    double variance = 0;
+    for (const auto& [stack, estimate] : theirs) variance += estimate.error * estimate.error;
+    EXPECT_NEAR(Sum(ours), Sum(theirs), kSigmas * std::sqrt(variance) + kInterval);
+    EXPECT_GT(Sum(ours), 200e6) << "too little to compare";
+  }
+};
+
+// A command of redis as it goes over the wire.
+std::string Wire(const std::vector<std::string>& words) {
+  std::string text = absl::StrCat("*", words.size(), "\r\n");
+  for (const std::string& word : words) {
+    absl::StrAppend(&text, "$", word.size(), "\r\n", word, "\r\n");
+  }
+  return text;
+}
+
+// What many clients would send: redis-benchmark repeats the same sizes in the same order, with
+// which jemalloc's events fall into step (docs/sampling.md).
+std::string MixedCommands(int count, std::mt19937* random) {
+  const auto below = [&](uint32_t limit) { return static_cast<uint32_t>((*random)()) % limit; };
+  const auto name = [&](const char* kind, uint32_t limit) {
+    return absl::StrCat(kind, ":", below(limit));
+  };
+  const auto value = [&](uint32_t limit) { return std::string(8 + below(limit), 'v'); };
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    switch (below(6)) {
+      case 0:
+        text += Wire({"SET", name("string", 50'000), value(1'500)});
+        break;
+      case 1:
+        text += Wire({"HSET", name("hash", 5'000), name("field", 1'000), value(300)});
+        break;
+      case 2:
+        text += Wire({"ZADD", name("sorted", 500), absl::StrCat(below(1'000'000)), value(100)});
+        break;
+      case 3:
+        text += Wire({"SADD", name("set", 500), name("member", 100'000)});
+        break;
+      case 4:
+        text += Wire({"RPUSH", name("list", 20'000), value(200)});
+        break;
+      default:
+        text += Wire({"APPEND", name("log", 20'000), value(100)});
+        break;
+    }
+  }
+  return text;
+}
+
+// Stripped, with a dynamic jemalloc: stacks are addresses in files, compared to the byte.
+TEST_F(HeapPeers, JemallocsProfileOfRedis) {
+  if (FindProgram("redis-server").empty() || FindProgram("redis-cli").empty()) {
+    GTEST_SKIP() << "no redis";
+  }
+  TemporaryDirectory directory;
+  const std::string socket = directory.path() + "/redis";
+  auto server = Subprocess::Start({.argv = {"redis-server", "--port", "0", "--unixsocket", socket,
+                                            "--save", "", "--enable-debug-command", "yes"},
+                                   .environment = {{"MALLOC_CONF", kProfiling}}});
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_TRUE((*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value());
+  const int pid = (*server)->pid();
+  const auto dump = [&](const std::string& name) {
+    const std::string path = absl::StrCat(directory.path(), "/", name);
+    const auto said = RunToEnd(
+        {.argv = {"redis-cli", "-s", socket, "debug", "mallctl-str", "prof.dump", path}},
+        seconds(20));
+    return said.ok() && access(path.c_str(), R_OK) == 0 ? path : "";
+  };
+  const std::string before = dump("before");
+  if (before.empty()) GTEST_SKIP() << "this redis cannot write jemalloc's profile";
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
+  AwaitWatched(pid);
+  auto client = Subprocess::Start({.argv = {"redis-cli", "-s", socket, "--pipe"}});
+  ASSERT_TRUE(client.ok()) << client.status();
+  std::mt19937 random(1);
+  for (int i = 0; i < 90; ++i) ASSERT_TRUE((*client)->Write(MixedCommands(10'000, &random)));
+  (*client)->CloseStdin();
+  EXPECT_TRUE((*client)->LineWith(Stream::kStdout, "errors: 0, replies: 900000", seconds(60)));
+  const std::string after = dump("after");
+  ASSERT_NE(after, "");
+  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
+  const auto theirs = AllocatedBetween(before, after);
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+  const auto is_allocator = [](const CodeAddress& address) {
+    return absl::StartsWith(address.module, "libjemalloc");
+  };
+  ExpectAgree(WithoutAllocator(StacksOf(answer), is_allocator),
+              WithoutAllocator(*theirs, is_allocator));
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+// Static and prefixed. The allocator's frames are those in C.
+TEST_F(HeapPeers, JemallocsProfileOfTheStandin) {
+  if (!IsBuilt("standin")) GTEST_SKIP() << WhyNoStandin();
+  TemporaryDirectory directory;
+  const std::string dump = directory.path() + "/dump";
+  auto target = Allocating::Start(AllocBinary("standin"),
+                                  {"alloc", "--threads", "3", "--tokio", "1", "--count", "200000",
+                                   "--size", "900", "--sites", "8", "--skew", "1", "--dump", dump},
+                                  {{"_RJEM_MALLOC_CONF", kProfiling}});
+  ASSERT_NE(target, nullptr);
+  const int pid = target->pid();
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
+  AwaitWatched(pid);
+  target->Go();
+  ASSERT_TRUE(target->AwaitReady());
+  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
+  const auto theirs = AllocatedBetween(dump + ".0", dump + ".1");
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+
+  const StackBytes ours = StacksOf(answer);
+  std::vector<uint64_t> offsets;
+  for (const StackBytes* stacks : {&ours, &*theirs}) {
+    for (const auto& [stack, estimate] : *stacks) {
+      for (const CodeAddress& address : stack) {
+        // Where a call returns to may be the next function.
+        if (address.module == "standin") offsets.push_back(address.offset - 1);
+      }
+    }
+  }
+  const auto file = OpenReadOnly(AllocBinary("standin"));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::vector<Symbol> symbols = SymbolizeModule(file->get(), {"standin", ""}, offsets);
+  std::map<uint64_t, std::string> names;
+  for (size_t i = 0; i < symbols.size(); ++i) names[offsets[i] + 1] = symbols[i].function;
+  const auto is_allocator = [&](const CodeAddress& address) {
+    return address.module == "standin" && !absl::StrContains(names[address.offset], "::");
+  };
+  ExpectAgree(WithoutAllocator(ours, is_allocator), WithoutAllocator(*theirs, is_allocator));
+  EXPECT_EQ(daemon_->Stop(), 0);
+  target->Go();
+  EXPECT_TRUE(target->Account().is_object());
+  EXPECT_EQ(target->End(), 0);
+}
+
+// Bytes by site of a flame graph of heaptrack: "root;...;leaf bytes" a line.
+std::map<std::string, double> BySite(const std::string& text) {
+  std::map<std::string, double> bytes;
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const size_t space = line.rfind(' ');
+    double cost = 0;
+    if (space == absl::string_view::npos || !absl::SimpleAtod(line.substr(space + 1), &cost)) {
+      ADD_FAILURE() << "heaptrack says: " << line;
+      continue;
+    }
+    for (const absl::string_view frame : absl::StrSplit(line.substr(0, space), ';')) {
+      const size_t at = frame.find("AllocSite");
+      if (at == absl::string_view::npos) continue;
+      size_t end = at + 9;
+      while (end < frame.size() && frame[end] >= '0' && frame[end] <= '9') ++end;
+      bytes[std::string(frame.substr(at, end - at))] += cost;
+    }
+  }
+  return bytes;
+}
+
+// The same program twice: with jemalloc under profd, with libc's allocator under heaptrack, which
+// counts what was asked for and not given back, where profd counts what the allocator gave. The
+// program says how much the one is for the other, and frees nothing.
+TEST_F(HeapPeers, HeaptrackOfAnotherRun) {
+  if (FindProgram("heaptrack").empty()) GTEST_SKIP() << "no heaptrack";
+  if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
+  constexpr size_t kSites = 4;
+  const std::vector<std::string> arguments = {"n=200000", "size=1400", "threads=4",
+                                              absl::StrCat("sites=", kSites), "calloc=20",
+                                              "aligned=10"};
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_static"), arguments);
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  AwaitWatched(target->pid());
+  const nlohmann::json account = target->Run();
+  ASSERT_TRUE(account.is_object());
+  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  std::map<std::string, int64_t> ours = BytesBy(answer, "AllocSite");
+  EXPECT_EQ(daemon_->Stop(), 0);
+  EXPECT_EQ(target->End(), 0);
+
+  TemporaryDirectory directory;
+  std::vector<std::string> under = {"-o", directory.path() + "/data", AllocBinary("alloc_glibc")};
+  under.insert(under.end(), arguments.begin(), arguments.end());
+  auto second = Allocating::Start("heaptrack", under);
+  ASSERT_NE(second, nullptr);
+  const nlohmann::json again = second->Run();
+  ASSERT_TRUE(again.is_object());
+  EXPECT_EQ(second->End(), 0);
+  std::string data = directory.path() + "/data.zst";
+  if (access(data.c_str(), R_OK) != 0) data = directory.path() + "/data.gz";
+  const std::string flame = directory.path() + "/stacks";
+  const auto printed =
+      RunToEnd({.argv = {"heaptrack_print", "-f", data, "-F", flame, "--flamegraph-cost-type",
+                         "leaked", "-p", "0", "-a", "0", "-T", "0"}},
+               seconds(60));
+  ASSERT_TRUE(printed.ok()) << printed.status();
+  ASSERT_EQ(printed->code, 0) << printed->err;
+  const auto text = ReadWholeFile(flame);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const std::map<std::string, double> theirs = BySite(*text);
+
+  EXPECT_EQ(theirs.size(), kSites);
+  for (size_t i = 0; i < kSites; ++i) {
+    const nlohmann::json& site = account["sites"][i]["allocated"];
+    const auto name = account["sites"][i]["name"].get<std::string>();
+    SCOPED_TRACE(name);
+    const auto requested = site["requested"].get<double>();
+    ASSERT_EQ(requested, again["sites"][i]["allocated"]["requested"].get<double>());
+    ASSERT_TRUE(theirs.contains(name));
+    EXPECT_NEAR(theirs.at(name), requested, 0.01 * requested);
+    const double asked_for =
+        static_cast<double>(ours[name]) * requested / site["usable"].get<double>();
+    EXPECT_NEAR(asked_for, theirs.at(name), 0.03 * theirs.at(name));
+  }
+}
+
+}  // namespace
+}  // namespace profd::e2e

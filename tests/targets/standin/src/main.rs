@@ -1,0 +1,57 @@
+//! A stand-in for op-reth: built from crates that op-reth is built from, with threads that have the
+//! names, the allocator and the ways to wait of a node's, in amounts that are known.
+//!
+//!   standin alloc [--OPTION VALUE]...   allocates and frees (alloc.rs)
+//!   standin idle                        waits in every way until stdin is closed (idle.rs)
+//!
+//! Each says "ready PID" once all of its threads are there.
+
+mod alloc;
+mod idle;
+mod jemalloc;
+mod sites;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::thread;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let mode = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let outcome = match mode.as_str() {
+        "alloc" => alloc::Options::parse(&rest).and_then(alloc::run),
+        "idle" if rest.is_empty() => idle::run(),
+        _ => Err("usage: standin alloc [--OPTION VALUE]... | standin idle".to_string()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("standin: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Starts a thread that ends with the process.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
+    thread::Builder::new()
+        .name(name.to_string())
+        .spawn(body)
+        .expect("thread");
+}
+
+fn say_ready() {
+    println!("ready {}", std::process::id());
+    std::io::stdout().flush().expect("stdout");
+}
+
+/// False at the end of stdin.
+fn await_line() -> bool {
+    std::io::stdin()
+        .read_line(&mut String::new())
+        .is_ok_and(|bytes| bytes > 0)
+}
