@@ -306,6 +306,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
+    if (heap_probes_) heap_probes_->OnExec(exec->pid);
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
     if (exec->target_id != 0) {

@@ -53,6 +53,8 @@ class HeapProbes {
 
   // A process of a target maps a module that holds an allocator. May repeat.
   void OnMapped(int32_t pid, ModuleId module);
+  // A process became another program: it maps what it is told of from now on.
+  void OnExec(int32_t pid);
   // The processes of all targets, as they are now: probes in others go.
   void KeepOnly(const std::set<int32_t>& pids);
   // Takes all probes out, or puts them back. Where they stood they will stand again.

@@ -290,6 +290,11 @@ TEST_F(HeapLives, ExecsOtherPrograms) {
   ASSERT_TRUE(target->AwaitReady());
   ASSERT_EQ(target->ready_pid(), pid);
   ExpectUnprobed(pid);
+  // It runs neither of the two allocators any more.
+  EXPECT_TRUE(Eventually(seconds(10), [&] {
+    const auto status = daemon_->Status();
+    return status.ok() && status->allocators().empty();
+  }));
   ASSERT_TRUE(target->Run().is_object());
   ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, twice, 2);
   EndDaemon(SIGTERM);

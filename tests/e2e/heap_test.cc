@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/clock.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/heap.h"
