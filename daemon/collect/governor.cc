@@ -6,6 +6,8 @@ namespace profd {
 namespace {
 
 // Of the budget: what a new level may be expected to cost, and what restoring one may.
+// Share of what has to be saved that a source must be able to save, to be asked first.
+constexpr double kWorthwhile = 0.1;
 constexpr double kAim = 0.9;
 constexpr double kComfort = 0.7;
 // Steps that a lower level must have been within kComfort.
@@ -32,19 +34,23 @@ std::vector<GovernedSource*> Governor::Step() {
 void Governor::Keep(Payer payer, double budget, std::vector<GovernedSource*>& changed) {
   double cost = CostOf(payer);
   if (cost > budget) {
-    for (GovernedSource* source : sources_) {
-      if (source->payer() != payer) continue;
-      source->calm_steps_ = 0;
-      if (cost <= kAim * budget) continue;
-      const int before = source->level_;
-      if (source->CostAt(source->levels() - 1) >= source->CostAt(before)) continue;  // saves nothing
-      const double others = cost - source->CostAt(before);
-      while (source->level_ + 1 < source->levels() &&
-             others + source->CostAt(source->level_) > kAim * budget) {
-        ++source->level_;
+    // First those that help; the small ones only where that was not enough.
+    for (const double least : {kWorthwhile * (cost - kAim * budget), 0.0}) {
+      for (GovernedSource* source : sources_) {
+        if (source->payer() != payer) continue;
+        source->calm_steps_ = 0;
+        if (cost <= kAim * budget) continue;
+        const int before = source->level_;
+        const double saving = source->CostAt(before) - source->CostAt(source->levels() - 1);
+        if (saving <= least) continue;
+        const double others = cost - source->CostAt(before);
+        while (source->level_ + 1 < source->levels() &&
+               others + source->CostAt(source->level_) > kAim * budget) {
+          ++source->level_;
+        }
+        cost = others + source->CostAt(source->level_);
+        if (source->level_ != before) changed.push_back(source);
       }
-      cost = others + source->CostAt(source->level_);
-      if (source->level_ != before) changed.push_back(source);
     }
     return;
   }

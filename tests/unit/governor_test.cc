@@ -82,6 +82,19 @@ TEST(GovernorTest, SourcesAreAskedInTheOrderOfThePlan) {
   EXPECT_EQ(third.level(), 0);
 }
 
+// Giving up what costs next to nothing helps nobody, unless nothing else is left.
+TEST(GovernorTest, SmallSourcesAreAskedLast) {
+  FakeSource small("a", Payer::kTarget, {0.0005, 0});
+  FakeSource large("b", Payer::kTarget, {0.020, 0.0085});
+  Governor governor(kBudgets);
+  governor.AddSource(&small);
+  governor.AddSource(&large);
+  EXPECT_THAT(governor.Step(), ElementsAre(&large));
+  EXPECT_EQ(small.level(), 0);
+  small.load = 4;
+  EXPECT_THAT(governor.Step(), ElementsAre(&small)) << "0.002 beside 0.0085 is too much";
+}
+
 TEST(GovernorTest, SourceThatIsTooDearAtItsLeastStaysThereAndTheNextIsAsked) {
   FakeSource first("a", Payer::kDaemon, {0.200, 0.150, 0.100});
   FakeSource second("b", Payer::kDaemon, {0.010, 0.005});
