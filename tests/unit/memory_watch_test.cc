@@ -149,9 +149,9 @@ TEST_F(MemoryWatchTest, AProcessThatIsGoneKeepsItsPoints) {
 
 TEST_F(MemoryWatchTest, APidThatIsUsedAgainIsAnotherProcess) {
   proc_->Set(11, {.name = "first"});
-  watch_->KeepOnly({11});
   watch_->AddHeap(11, 500, 200);
   watch_->AddHeap(11, 50, 20);
+  watch_->KeepOnly({11});  // begins a round of its own
   watch_->Refresh();
   std::vector<ProcessHistory> histories = Select();
   ASSERT_THAT(histories, SizeIs(1));
