@@ -12,6 +12,7 @@
 #include "daemon/profile/estimator.h"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/daemon.h"
+#include "tests/e2e/harness/schedstat.h"
 #include "tests/e2e/harness/target.h"
 
 namespace profd::e2e {
@@ -333,7 +334,9 @@ TEST_F(TargetsTest, FsyncLoop) {
 
 TEST_F(TargetsTest, RunQueue) {
   Outcome outcome;
+  const int64_t stolen_before = StolenNs();
   ASSERT_NO_FATAL_FAILURE(Run({"spin", "2000", "3"}, &outcome));
+  const int64_t stolen = StolenNs() - stolen_before;
   const std::vector<const SelfMeasured*> spinners = outcome.report.Named("spinner");
   ASSERT_EQ(spinners.size(), 3U);
   for (const SelfMeasured* self : spinners) {
@@ -346,7 +349,8 @@ TEST_F(TargetsTest, RunQueue) {
         << thread->DebugString();
     EXPECT_GT(OffNs(*thread, v1::REASON_RUNQUEUE), self->LifeNs() / 2);
     EXPECT_TRUE(Near(thread->on_cpu_ns(), self->cpu_ns, kLedgerTolerance, 5'000'000));
-    EXPECT_TRUE(Near(thread->books_runqueue_ns(), OffNs(*thread, v1::REASON_RUNQUEUE), 0.02));
+    EXPECT_TRUE(Near(thread->books_runqueue_ns(), OffNs(*thread, v1::REASON_RUNQUEUE), 0.02, stolen))
+        << "stolen " << stolen;
     const ExpectedStack compute{{"spin::Compute", "spin::Thread"}, ""};
     const ExpectedStack clock{{"waiter::Now", "spin::Compute", "spin::Thread"}, ""};
     double share = ShareOf(outcome.answer, *thread, v1::REASON_RUNQUEUE, compute).share +

@@ -1,5 +1,7 @@
 #include "tests/e2e/harness/schedstat.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -60,6 +62,16 @@ std::vector<int> WithChildren(int pid) {
   return found;
 }
 
+int64_t StolenNs() {
+  // user nice system idle iowait irq softirq steal
+  std::ifstream stat("/proc/stat");
+  std::string name;
+  int64_t ticks = 0;
+  stat >> name;
+  for (int field = 0; field < 8; ++field) stat >> ticks;
+  return stat ? ticks * (1'000'000'000 / sysconf(_SC_CLK_TCK)) : 0;
+}
+
 absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
                               const std::vector<int>& pids) {
   const Schedstat before = ReadSchedstat(pids);
@@ -68,6 +80,7 @@ absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& requ
   const Schedstat after = ReadSchedstat(pids);
   Edge edge;
   edge.wall_ns = answer->header.end_ns();
+  edge.stolen_ns = StolenNs();
   edge.answer = *std::move(answer);
   for (const auto& [tid, first] : before) {
     const auto second = after.find(tid);

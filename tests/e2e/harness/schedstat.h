@@ -21,6 +21,10 @@ using Schedstat = std::map<int, ThreadTimes>;  // by TID
 // All threads of these processes; those that end meanwhile are left out.
 Schedstat ReadSchedstat(const std::vector<int>& pids);
 
+// Time that a hypervisor kept all CPUs from running since the machine began, ns, as far as it says so; in
+// steps of a hundredth of a second. profd counts it as waiting for a CPU, the kernel's account does not.
+int64_t StolenNs();
+
 // The processes whose parent is `pid`, and `pid` itself.
 std::vector<int> WithChildren(int pid);
 
@@ -29,6 +33,7 @@ std::vector<int> WithChildren(int pid);
 struct Edge {
   int64_t wall_ns = 0;
   Schedstat threads;
+  int64_t stolen_ns = 0;
   Answer answer;  // of the fetch that made the edge
 };
 absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
