@@ -97,16 +97,7 @@ std::optional<int64_t> Fragmentation(const ProcessMemory& process) {
   return std::max<int64_t>(now.anon_bytes() - process.live_bytes(), 0);
 }
 
-std::string Bytes(int64_t bytes) {
-  return FormatBytes(static_cast<uint64_t>(std::max<int64_t>(bytes, 0)));
-}
-
-// "+12.3 MiB", "-1.00 KiB".
-std::string SignedBytes(int64_t bytes) {
-  const auto magnitude =
-      bytes < 0 ? static_cast<uint64_t>(-(bytes + 1)) + 1 : static_cast<uint64_t>(bytes);
-  return (bytes < 0 ? "-" : "+") + FormatBytes(magnitude);
-}
+std::string Bytes(int64_t bytes) { return FormatValue(bytes, Unit::kBytes); }
 
 // "1.30 of 2.00 GiB".
 std::string PartOf(int64_t part, int64_t whole) {
@@ -223,7 +214,7 @@ std::string DescribeGrowth(const ProcessMemory& process) {
   if (DurationNs(process) <= 0 || !begin.has_rss_bytes() || !now.has_rss_bytes()) {
     return "not known yet: it was read once";
   }
-  std::string text = absl::StrCat(SignedBytes(now.rss_bytes() - begin.rss_bytes()), " of RSS in ",
+  std::string text = absl::StrCat(FormatGrowth(now.rss_bytes() - begin.rss_bytes()), " of RSS in ",
                                   FormatDuration(DurationNs(process)));
   const std::optional<Trend> trend = RssTrend(process);
   if (!trend) return text;
@@ -244,7 +235,7 @@ std::string DescribeHeap(const ProcessMemory& process, int64_t heap_ns) {
                                   Bytes(process.freed_bytes()), ")");
   if (!process.allocator().empty()) absl::StrAppend(&text, ", ", CleanName(process.allocator()));
   if (process.has_net_allocated_bytes()) {
-    absl::StrAppend(&text, "; net ", SignedBytes(process.net_allocated_bytes()),
+    absl::StrAppend(&text, "; net ", FormatGrowth(process.net_allocated_bytes()),
                     " since it is watched");
   }
   return text;
@@ -621,7 +612,7 @@ std::string DescribeMemoryLine(const profd::v1::MemoryLine& line, int64_t heap_n
   if (line.has_rss_bytes()) {
     text = "RSS " + Bytes(line.rss_bytes());
     if (line.has_rss_growth_bytes() && line.growth_ns() > 0) {
-      absl::StrAppend(&text, " (", SignedBytes(line.rss_growth_bytes()), " in ",
+      absl::StrAppend(&text, " (", FormatGrowth(line.rss_growth_bytes()), " in ",
                       FormatDuration(line.growth_ns()), ")");
     }
   }

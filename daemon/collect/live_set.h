@@ -1,4 +1,4 @@
-// What is live, of a sample of all there is: objects of an allocator, or pages.
+// What is live, of a sample of all there is.
 #ifndef PROFD_DAEMON_COLLECT_LIVE_SET_H_
 #define PROFD_DAEMON_COLLECT_LIVE_SET_H_
 
@@ -31,7 +31,7 @@ class LiveSet {
 
   // Takes the place of what was at that address.
   void Add(ThreadId process, uint64_t address, Entry entry);
-  // No-op for what is not there: it may be older than we are.
+  // No-op for what is not there.
   void Remove(ThreadId process, uint64_t address);
   // The same, unless another one has taken its place since it was read.
   void RemoveIfSame(ThreadId process, uint64_t address, uint64_t serial);

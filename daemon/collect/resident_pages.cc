@@ -98,29 +98,27 @@ void ResidentPages::OnTouched(const profd_page_record& record) {
 
 void ResidentPages::OnExec(int32_t pid) {
   absl::MutexLock lock(&mutex_);
-  for (auto it = processes_.begin(); it != processes_.end();) {
-    if (it->second.pid == pid) {
-      pages_.RemoveProcess(it->first);
-      it = processes_.erase(it);
-    } else {
-      ++it;
-    }
-  }
+  RemoveProcesses([pid](Process& process) { return process.pid == pid; });
 }
 
 void ResidentPages::KeepOnly(const std::set<int32_t>& pids) {
   absl::MutexLock lock(&mutex_);
-  for (auto it = processes_.begin(); it != processes_.end();) {
-    Process& process = it->second;
+  RemoveProcesses([&](Process& process) {
     process.absent = pids.contains(process.pid) ? 0 : process.absent + 1;
-    if (process.absent >= kAbsences) {
+    return process.absent >= kAbsences;
+  });
+  if (pages_.size() < kMaxPages / 8) least_one_in_ = 1;
+}
+
+void ResidentPages::RemoveProcesses(absl::FunctionRef<bool(Process& process)> gone) {
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    if (gone(it->second)) {
       pages_.RemoveProcess(it->first);
       it = processes_.erase(it);
     } else {
       ++it;
     }
   }
-  if (pages_.size() < kMaxPages / 8) least_one_in_ = 1;
 }
 
 void ResidentPages::SetOneIn(uint32_t one_in) {

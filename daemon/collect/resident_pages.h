@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
@@ -67,6 +68,8 @@ class ResidentPages {
   struct Seen;
 
   void Run();
+  void RemoveProcesses(absl::FunctionRef<bool(Process& process)> gone)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LookAt(ThreadId id, const Process& process) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<Page> PagesOf(ThreadId id) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Keeps of the known pages those of a sample of one in so many.

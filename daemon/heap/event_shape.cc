@@ -1,9 +1,8 @@
 #include "daemon/heap/event_shape.h"
 
-#include <Zydis/Zydis.h>
-
 #include <algorithm>
-#include <array>
+
+#include "daemon/heap/instructions.h"
 
 namespace profd {
 namespace {
@@ -18,44 +17,8 @@ constexpr int64_t kLastEventField = 16;
 // What a register is known to hold. The names are those of the header's picture.
 enum class Value : uint8_t { kUnknown, kCtx, kP, kQ, kV };
 
-// The 16 general registers. Only whole ones are known: a write to a part makes it unknown.
-class Registers {
- public:
-  Registers() { Set(ZYDIS_REGISTER_RSI, Value::kCtx); }
-
-  Value Get(ZydisRegister reg) const {
-    if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return Value::kUnknown;
-    return values_[static_cast<size_t>(ZydisRegisterGetId(reg))];
-  }
-
-  void Set(ZydisRegister reg, Value value) {
-    reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-    if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return;
-    values_[static_cast<size_t>(ZydisRegisterGetId(reg))] = value;
-  }
-
-  bool KnowsNothing() const {
-    return std::all_of(values_.begin(), values_.end(),
-                       [](Value value) { return value == Value::kUnknown; });
-  }
-
- private:
-  std::array<Value, 16> values_ = {};
-};
-
-struct Decoded {
-  ZydisDecodedInstruction instruction;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];  // hidden ones too
-};
-
-bool Is64BitMemory(const ZydisDecodedOperand& operand) {
-  return operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.type == ZYDIS_MEMOP_TYPE_MEM &&
-         operand.size == 64 && operand.mem.index == ZYDIS_REGISTER_NONE &&
-         operand.mem.segment != ZYDIS_REGISTER_FS && operand.mem.segment != ZYDIS_REGISTER_GS;
-}
-
-int64_t Displacement(const ZydisDecodedOperand& operand) {
-  return operand.mem.disp.has_displacement ? operand.mem.disp.value : 0;
+bool Is64BitField(const ZydisDecodedOperand& operand) {
+  return IsField(operand) && operand.size == 64;
 }
 
 // Whether control never reaches the next instruction.
@@ -78,6 +41,8 @@ class Path {
  public:
   enum class Verdict : uint8_t { kOpen, kHasShape, kHasNot };
 
+  Path() { registers_.Set(ZYDIS_REGISTER_RSI, Value::kCtx); }
+
   Verdict Step(const Decoded& decoded) {
     const ZydisDecodedInstruction& instruction = decoded.instruction;
     if (EndsStraightLine(instruction)) return Verdict::kHasNot;
@@ -93,7 +58,7 @@ class Path {
     // w is most often not loaded but subtracted at once.
     if (ReadsQ(decoded)) read_q_ = true;
     const Value moved = is_move ? ValueOf(from) : Value::kUnknown;
-    ForgetWritten(decoded);
+    registers_.ForgetWritten(decoded);
     if (is_move && to.type == ZYDIS_OPERAND_TYPE_REGISTER && to.size == 64) {
       registers_.Set(to.reg.value, moved);
     }
@@ -102,7 +67,7 @@ class Path {
 
  private:
   bool IsQ(const ZydisDecodedOperand& operand, ZydisOperandActions action) const {
-    return Is64BitMemory(operand) && (operand.actions & action) != 0 &&
+    return Is64BitField(operand) && (operand.actions & action) != 0 &&
            Displacement(operand) == 0 && registers_.Get(operand.mem.base) == Value::kQ;
   }
 
@@ -122,7 +87,7 @@ class Path {
 
   Value ValueOf(const ZydisDecodedOperand& operand) const {
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) return registers_.Get(operand.reg.value);
-    if (!Is64BitMemory(operand)) return Value::kUnknown;
+    if (!Is64BitField(operand)) return Value::kUnknown;
     const int64_t displacement = Displacement(operand);
     switch (registers_.Get(operand.mem.base)) {
       case Value::kCtx:
@@ -139,43 +104,17 @@ class Path {
     return Value::kUnknown;
   }
 
-  void ForgetWritten(const Decoded& decoded) {
-    for (size_t i = 0; i < decoded.instruction.operand_count; ++i) {
-      const ZydisDecodedOperand& operand = decoded.operands[i];
-      if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER &&
-          (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0) {
-        registers_.Set(operand.reg.value, Value::kUnknown);
-      }
-    }
-    if (decoded.instruction.meta.category != ZYDIS_CATEGORY_CALL) return;
-    for (const ZydisRegister reg : {ZYDIS_REGISTER_RAX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_RDX,
-                                    ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_R8,
-                                    ZYDIS_REGISTER_R9, ZYDIS_REGISTER_R10, ZYDIS_REGISTER_R11}) {
-      registers_.Set(reg, Value::kUnknown);
-    }
-  }
-
-  Registers registers_;
+  Registers<Value> registers_;
   bool read_q_ = false;
 };
-
-ZydisDecoder MakeDecoder() {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  return decoder;
-}
 
 }  // namespace
 
 bool HasEventShape(std::span<const uint8_t> code) {
-  static const ZydisDecoder decoder = MakeDecoder();
   Path path;
   Decoded decoded;
   for (int i = 0; i < kMaxInstructions && !code.empty(); ++i) {
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), code.size(),
-                                             &decoded.instruction, decoded.operands))) {
-      return false;
-    }
+    if (!DecodeNext(&code, &decoded)) return false;
     switch (path.Step(decoded)) {
       case Path::Verdict::kHasShape:
         return true;
@@ -184,7 +123,6 @@ bool HasEventShape(std::span<const uint8_t> code) {
       case Path::Verdict::kOpen:
         break;
     }
-    code = code.subspan(decoded.instruction.length);
   }
   return false;
 }

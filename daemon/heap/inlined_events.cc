@@ -1,10 +1,10 @@
 #include "daemon/heap/inlined_events.h"
 
-#include <Zydis/Zydis.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
+
+#include "daemon/heap/instructions.h"
 
 namespace profd {
 namespace {
@@ -27,11 +27,9 @@ struct Step {
   uint64_t offset = 0;
 };
 
-bool IsField(const ZydisDecodedOperand& operand, uint16_t bits) {
-  return operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.type == ZYDIS_MEMOP_TYPE_MEM &&
-         operand.size == bits && operand.mem.index == ZYDIS_REGISTER_NONE &&
-         ZydisRegisterGetClass(operand.mem.base) == ZYDIS_REGCLASS_GPR64 &&
-         operand.mem.segment != ZYDIS_REGISTER_FS && operand.mem.segment != ZYDIS_REGISTER_GS;
+bool IsFieldOf(const ZydisDecodedOperand& operand, uint16_t bits) {
+  return IsField(operand) && operand.size == bits &&
+         ZydisRegisterGetClass(operand.mem.base) == ZYDIS_REGCLASS_GPR64;
 }
 
 bool IsWhole(const ZydisDecodedOperand& operand) {
@@ -39,8 +37,8 @@ bool IsWhole(const ZydisDecodedOperand& operand) {
          ZydisRegisterGetClass(operand.reg.value) == ZYDIS_REGCLASS_GPR64;
 }
 
-Step Understand(const ZydisDecodedInstruction& instruction, const ZydisDecodedOperand* operands,
-                uint64_t offset) {
+Step Understand(const Decoded& decoded, uint64_t offset) {
+  const auto& [instruction, operands] = decoded;
   Step step;
   step.offset = offset;
   if (instruction.operand_count_visible != 2) return step;
@@ -48,17 +46,17 @@ Step Understand(const ZydisDecodedInstruction& instruction, const ZydisDecodedOp
   const ZydisDecodedOperand& from = operands[1];
   const auto at = [&step](const ZydisDecodedOperand& memory) {
     step.base = memory.mem.base;
-    step.field = memory.mem.disp.has_displacement ? memory.mem.disp.value : 0;
+    step.field = Displacement(memory);
   };
   switch (instruction.mnemonic) {
     case ZYDIS_MNEMONIC_SUB:
-      if (!IsWhole(to) || !IsField(from, 64)) return step;
+      if (!IsWhole(to) || !IsFieldOf(from, 64)) return step;
       at(from);
       step.does = Step::Does::kSubtracts;
       step.value = to.reg.value;
       return step;
     case ZYDIS_MNEMONIC_MOV:
-      if (!IsField(to, 64) || !IsWhole(from)) return step;
+      if (!IsFieldOf(to, 64) || !IsWhole(from)) return step;
       at(to);
       step.does = Step::Does::kStores;
       step.value = from.reg.value;
@@ -67,8 +65,8 @@ Step Understand(const ZydisDecodedInstruction& instruction, const ZydisDecodedOp
       if (from.type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return step;
       if (from.imm.value.s == kNominalStates && to.size == 8) {
         step.does = Step::Does::kComparesState;
-        if (IsField(to, 8)) at(to);
-      } else if (from.imm.value.s == 0 && IsField(to, 8)) {
+        if (IsFieldOf(to, 8)) at(to);
+      } else if (from.imm.value.s == 0 && IsFieldOf(to, 8)) {
         at(to);
         if (step.field == kReentrancyField) step.does = Step::Does::kComparesReentrancy;
       }
@@ -106,27 +104,16 @@ bool MayHoldEvent(std::span<const uint8_t> code) {
   return false;
 }
 
-ZydisDecoder MakeDecoder() {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  return decoder;
-}
-
 }  // namespace
 
 std::vector<InlinedEvent> FindInlinedEvents(std::span<const uint8_t> code) {
   if (!MayHoldEvent(code)) return {};
-  static const ZydisDecoder decoder = MakeDecoder();
   std::vector<Step> steps;
-  for (size_t at = 0; at < code.size();) {
-    ZydisDecodedInstruction instruction;
-    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data() + at, code.size() - at,
-                                             &instruction, operands))) {
-      break;  // data, or the end
-    }
-    steps.push_back(Understand(instruction, operands, at));
-    at += instruction.length;
+  Decoded decoded;
+  for (std::span<const uint8_t> rest = code; !rest.empty();) {
+    const size_t at = code.size() - rest.size();
+    if (!DecodeNext(&rest, &decoded)) break;  // data, or the end
+    steps.push_back(Understand(decoded, at));
   }
   std::vector<InlinedEvent> found;
   const std::span<const Step> all(steps);

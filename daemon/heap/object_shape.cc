@@ -1,9 +1,9 @@
 #include "daemon/heap/object_shape.h"
 
-#include <Zydis/Zydis.h>
-
 #include <algorithm>
 #include <array>
+
+#include "daemon/heap/instructions.h"
 
 namespace profd {
 namespace {
@@ -41,44 +41,14 @@ struct Deeds {
   }
 };
 
-struct Decoded {
-  ZydisDecodedInstruction instruction;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];  // hidden ones too
-};
-
-int64_t Displacement(const ZydisDecodedOperand& operand) {
-  return operand.mem.disp.has_displacement ? operand.mem.disp.value : 0;
-}
-
-// A field of what a register points to.
-bool IsField(const ZydisDecodedOperand& operand) {
-  return operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.type == ZYDIS_MEMOP_TYPE_MEM &&
-         operand.mem.index == ZYDIS_REGISTER_NONE && operand.mem.segment != ZYDIS_REGISTER_FS &&
-         operand.mem.segment != ZYDIS_REGISTER_GS;
-}
-
-bool IsCalleeSaved(ZydisRegister reg) {
-  switch (reg) {
-    case ZYDIS_REGISTER_RBX:
-    case ZYDIS_REGISTER_RBP:
-    case ZYDIS_REGISTER_R12:
-    case ZYDIS_REGISTER_R13:
-    case ZYDIS_REGISTER_R14:
-    case ZYDIS_REGISTER_R15:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Goes through a function line by line, whichever way control goes: what is kept over calls is kept
 // in the same registers on all ways.
 class Lines {
  public:
   Lines() {
-    Set(ZYDIS_REGISTER_R8, Value::kContext);
-    Set(ZYDIS_REGISTER_RDX, Value::kInfo);
-    Set(ZYDIS_REGISTER_RCX, Value::kInfo);
+    registers_.Set(ZYDIS_REGISTER_R8, Value::kContext);
+    registers_.Set(ZYDIS_REGISTER_RDX, Value::kInfo);
+    registers_.Set(ZYDIS_REGISTER_RCX, Value::kInfo);
   }
 
   void Step(const Decoded& decoded) {
@@ -90,15 +60,8 @@ class Lines {
     const bool is_move = instruction.mnemonic == ZYDIS_MNEMONIC_MOV &&
                          to.type == ZYDIS_OPERAND_TYPE_REGISTER && to.size == 64;
     const Value moved = is_move ? ValueOf(decoded.operands[1]) : Value::kUnknown;
-    for (size_t i = 0; i < instruction.operand_count; ++i) {
-      const ZydisDecodedOperand& operand = decoded.operands[i];
-      if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER &&
-          (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0) {
-        Set(operand.reg.value, Value::kUnknown);
-      }
-    }
-    if (instruction.meta.category == ZYDIS_CATEGORY_CALL) ForgetCallerSaved();
-    if (is_move) Set(to.reg.value, moved);
+    registers_.ForgetWritten(decoded);
+    if (is_move) registers_.Set(to.reg.value, moved);
     has_info_context_ = has_info_context_ || moved == Value::kInfoContext;
   }
 
@@ -110,29 +73,11 @@ class Lines {
   }
 
  private:
-  Value Get(ZydisRegister reg) const {
-    if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return Value::kUnknown;
-    return values_[static_cast<size_t>(ZydisRegisterGetId(reg))];
-  }
-
-  void Set(ZydisRegister reg, Value value) {
-    reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
-    if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return;
-    values_[static_cast<size_t>(ZydisRegisterGetId(reg))] = value;
-  }
-
-  void ForgetCallerSaved() {
-    for (int i = 0; i < 16; ++i) {
-      const auto reg = static_cast<ZydisRegister>(ZYDIS_REGISTER_RAX + i);
-      if (!IsCalleeSaved(reg)) Set(reg, Value::kUnknown);
-    }
-  }
-
   Value ValueOf(const ZydisDecodedOperand& operand) const {
-    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) return Get(operand.reg.value);
+    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER) return registers_.Get(operand.reg.value);
     if (!IsField(operand)) return Value::kUnknown;
     const int64_t displacement = Displacement(operand);
-    switch (Get(operand.mem.base)) {
+    switch (registers_.Get(operand.mem.base)) {
       case Value::kInfo:
         return displacement == kContextField ? Value::kInfoContext : Value::kUnknown;
       case Value::kContext:
@@ -151,7 +96,7 @@ class Lines {
   void Note(const Decoded& decoded, const ZydisDecodedOperand& operand) {
     if (!IsField(operand)) return;
     const int64_t begin = Displacement(operand);
-    switch (Get(operand.mem.base)) {
+    switch (registers_.Get(operand.mem.base)) {
       case Value::kThread:
         born_.locks = born_.locks || begin == 0;
         return;
@@ -188,7 +133,7 @@ class Lines {
     }
   }
 
-  std::array<Value, 16> values_ = {};
+  Registers<Value> registers_;
   Deeds born_, gone_;
   bool has_info_context_ = false;
 };
@@ -199,28 +144,17 @@ bool MayClearPrepared(std::span<const uint8_t> code) {
   return std::search(code.begin(), code.end(), kBytes.begin(), kBytes.end()) != code.end();
 }
 
-ZydisDecoder MakeDecoder() {
-  ZydisDecoder decoder;
-  ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-  return decoder;
-}
-
 }  // namespace
 
 ObjectShape ShapeOfObjectFunction(std::span<const uint8_t> code) {
-  static const ZydisDecoder decoder = MakeDecoder();
   code = code.first(std::min(code.size(), kObjectShapeBytes));
   const bool may_be_born = MayClearPrepared(code);
   Lines lines;
   Decoded decoded;
   for (size_t i = 0; !code.empty(); ++i) {
     if (i == kEntryInstructions && !may_be_born && !lines.has_info_context()) break;
-    if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), code.size(),
-                                             &decoded.instruction, decoded.operands))) {
-      break;
-    }
+    if (!DecodeNext(&code, &decoded)) break;
     lines.Step(decoded);
-    code = code.subspan(decoded.instruction.length);
   }
   return lines.Shape();
 }

@@ -111,19 +111,19 @@ void HeapProbes::OnMapped(int32_t pid, ModuleId module) {
 
 void HeapProbes::KeepOnly(const std::set<int32_t>& pids) {
   absl::MutexLock lock(&mutex_);
-  const size_t before = wanted_.size();
-  std::erase_if(wanted_, [&](const Place& place) { return !pids.contains(place.first); });
-  std::erase_if(stood_, [&](const Place& place) { return !pids.contains(place.first); });
-  std::erase_if(failed_, [&](const auto& entry) { return !pids.contains(entry.first.first); });
-  if (wanted_.size() != before) idle_ = false;
+  Forget([&](int32_t pid) { return !pids.contains(pid); });
 }
 
 void HeapProbes::OnExec(int32_t pid) {
   absl::MutexLock lock(&mutex_);
-  std::erase_if(wanted_, [&](const Place& place) { return place.first == pid; });
-  std::erase_if(stood_, [&](const Place& place) { return place.first == pid; });
-  std::erase_if(failed_, [&](const auto& entry) { return entry.first.first == pid; });
-  idle_ = false;
+  Forget([pid](int32_t other) { return other == pid; });
+}
+
+void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
+  const auto at = [&](const Place& place) { return gone(place.first); };
+  if (std::erase_if(wanted_, at) != 0) idle_ = false;
+  std::erase_if(stood_, at);
+  std::erase_if(failed_, [&](const auto& entry) { return at(entry.first); });
 }
 
 void HeapProbes::SetEventsOn(bool on) {

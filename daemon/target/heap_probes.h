@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/target/modules.h"
@@ -87,6 +88,8 @@ class HeapProbes {
   };
 
   void Work();
+  // What is known of these processes; their probes go.
+  void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // One probe more or one less. False when nothing is to be done.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Probe> Attach(const Place& place);

@@ -172,6 +172,14 @@ uint64_t FileOffset(const void* function) {
   return 0;
 }
 
+// A stack that was taken at the first instruction of `function`, as `caller` had called it.
+void ExpectBeginsWith(const StackTrace& stack, const void* function, const void* caller) {
+  ASSERT_GE(stack.frames.size(), 2U);
+  EXPECT_EQ(stack.frames[0] & PROFD_FRAME_OFFSET_MASK, FileOffset(function));
+  EXPECT_GT(stack.frames[1] & PROFD_FRAME_OFFSET_MASK, FileOffset(caller));
+  EXPECT_LT(stack.frames[1] & PROFD_FRAME_OFFSET_MASK, FileOffset(caller) + 64);
+}
+
 // What became of one thread, over all drains.
 struct Account {
   ThreadInfo info;
@@ -447,13 +455,8 @@ TEST_F(HeapKernelTest, StackBeginsWithTheFunctionAndItsCaller) {
   child.Wait();
   Poll();
   ASSERT_THAT(stacks_, SizeIs(1));
-  const std::vector<uint64_t>& frames = stacks_[0].frames;
-  ASSERT_GE(frames.size(), 2U);
-  EXPECT_EQ(frames[0] & PROFD_FRAME_OFFSET_MASK,
-            FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)));
-  const uint64_t caller = FileOffset(reinterpret_cast<const void*>(&ProfdTestAllocates));
-  EXPECT_GT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller);
-  EXPECT_LT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller + 64);
+  ExpectBeginsWith(stacks_[0], reinterpret_cast<const void*>(&ProfdTestHeapEvent),
+                   reinterpret_cast<const void*>(&ProfdTestAllocates));
 }
 
 // Threads count while the epochs change under them: every event is in one of them, once.
@@ -807,13 +810,8 @@ TEST_F(LiveKernelTest, ObjectsComeAndGo) {
 
   ASSERT_THAT(stacks_, SizeIs(1));
   EXPECT_EQ(static_cast<uint64_t>(stacks_[0].id), objects_[0].stack);
-  const std::vector<uint64_t>& frames = stacks_[0].frames;
-  ASSERT_GE(frames.size(), 2U);
-  EXPECT_EQ(frames[0] & PROFD_FRAME_OFFSET_MASK,
-            FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectBorn)));
-  const uint64_t caller = FileOffset(reinterpret_cast<const void*>(&ProfdTestMakesObject));
-  EXPECT_GT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller);
-  EXPECT_LT(frames[1] & PROFD_FRAME_OFFSET_MASK, caller + 64);
+  ExpectBeginsWith(stacks_[0], reinterpret_cast<const void*>(&ProfdTestObjectBorn),
+                   reinterpret_cast<const void*>(&ProfdTestMakesObject));
 }
 
 TEST_F(LiveKernelTest, ArgumentsOfTheVersionBefore) {

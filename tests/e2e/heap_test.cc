@@ -221,15 +221,25 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   EXPECT_NEAR(static_cast<double>(answer.trailer.heap().bytes()), 3'000'000.0 * 1024, kInterval);
 }
 
+// A server that listens on `socket`; null when it does not.
+std::unique_ptr<Subprocess> StartRedis(const std::string& socket) {
+  auto server = Subprocess::Start(
+      {.argv = {"redis-server", "--port", "0", "--unixsocket", socket, "--save", ""}});
+  EXPECT_TRUE(server.ok()) << server.status();
+  if (!server.ok()) return nullptr;
+  const bool listens =
+      (*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value();
+  EXPECT_TRUE(listens);
+  return listens ? *std::move(server) : nullptr;
+}
+
 TEST_F(HeapTest, RedisIsCoveredWhole) {
   if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty()) GTEST_SKIP() << "no redis";
   TemporaryDirectory directory;
   const std::string socket = directory.path() + "/redis";
-  auto server = Subprocess::Start(
-      {.argv = {"redis-server", "--port", "0", "--unixsocket", socket, "--save", ""}});
-  ASSERT_TRUE(server.ok()) << server.status();
-  ASSERT_TRUE((*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value());
-  const int pid = (*server)->pid();
+  const std::unique_ptr<Subprocess> server = StartRedis(socket);
+  ASSERT_NE(server, nullptr);
+  const int pid = server->pid();
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
   EXPECT_THAT(AwaitWatched(pid).module(), HasSubstr("libjemalloc"));
   const auto load = RunToEnd({.argv = {"redis-benchmark", "-s", socket, "-t", "set", "-n", "300000",
@@ -254,11 +264,9 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   constexpr double kBudget = 0.01;
   TemporaryDirectory directory;
   const std::string socket = directory.path() + "/redis";
-  auto server = Subprocess::Start(
-      {.argv = {"redis-server", "--port", "0", "--unixsocket", socket, "--save", ""}});
-  ASSERT_TRUE(server.ok()) << server.status();
-  ASSERT_TRUE((*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value());
-  const int pid = (*server)->pid();
+  const std::unique_ptr<Subprocess> server = StartRedis(socket);
+  ASSERT_NE(server, nullptr);
+  const int pid = server->pid();
   ASSERT_NO_FATAL_FAILURE(
       StartDaemon(std::to_string(pid), {"--budget", "1%", "--disable", "switch,faults"}));
   AwaitWatched(pid);

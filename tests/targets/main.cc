@@ -50,6 +50,12 @@ KEEP_FRAME bool AwaitLine() {
   return false;
 }
 
+void Stop(const char* where) {
+  printf("%s\n", where);
+  fflush(stdout);
+  Check(AwaitLine(), "read");
+}
+
 }  // namespace waiter
 
 int main(int argc, char** argv) {

@@ -1,7 +1,5 @@
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "tests/targets/meter.h"
@@ -17,13 +15,6 @@ KEEP_FRAME void* MapAndTouch(size_t bytes, int sharing) {
   Check(memory != MAP_FAILED, "mmap");
   memset(memory, 1, bytes);
   return memory;
-}
-
-// Says where it stands and waits until it may go on.
-void Stop(const char* where) {
-  printf("%s\n", where);
-  fflush(stdout);
-  Check(AwaitLine(), "read");
 }
 
 }  // namespace

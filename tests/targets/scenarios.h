@@ -19,6 +19,8 @@ struct Arguments {
 
 // Reads stdin up to the end of a line; false at its end.
 bool AwaitLine();
+// Says where it stands and waits until it may go on.
+void Stop(const char* where);
 
 // naps.cc
 void Naps(const Arguments& arguments);      // US COUNT

@@ -1,7 +1,5 @@
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
 
 #include "tests/targets/meter.h"
@@ -31,12 +29,6 @@ char* Map(size_t bytes, bool huge) {
   return static_cast<char*>(memory);
 }
 
-void Say(const char* what) {
-  printf("%s\n", what);
-  fflush(stdout);
-  AwaitLine();
-}
-
 }  // namespace touch
 
 void Touch(const Arguments& arguments) {
@@ -49,11 +41,11 @@ void Touch(const Arguments& arguments) {
   char* second = Map(second_bytes, huge);
   TouchFirst(first, first_bytes);
   TouchSecond(second, second_bytes);
-  Say("touched");
+  Stop("touched");
   Check(madvise(first, first_bytes / 2, MADV_DONTNEED) == 0, "madvise");
-  Say("given back");
+  Stop("given back");
   TouchAgain(first, first_bytes / 2);
-  Say("touched again");
+  Stop("touched again");
 }
 
 }  // namespace waiter
