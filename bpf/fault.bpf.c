@@ -10,12 +10,11 @@
 #include "own_walk.bpf.h"
 #include "target.bpf.h"
 
-/* struct bpf_perf_event_data, without the names of its registers. */
-struct fault_context {
-	u64 regs[PROFD_PT_REGS_WORDS];
-	u64 sample_period;
-	u64 addr;
-};
+/* User addresses end here. */
+#define END_OF_USER (1ULL << 47)
+/* A stack grows by accesses that lie about the stack pointer. */
+#define BELOW_STACK 256
+#define ABOVE_STACK (1 << 16)
 
 /* A page is in the sample when its hash lies below; so is one in fault_one_in. */
 profd_u32 fault_threshold;
@@ -30,9 +29,15 @@ struct {
 	__type(value, struct profd_fault_cost);
 } fault_cost SEC(".maps");
 
-/* The stack of whoever touched an anonymous page, and a record for the daemon. */
+/* The access makes the first thread's stack larger: there is no mapping yet. */
+static __always_inline bool grows_stack(struct pt_regs *user, u64 address)
+{
+	return address - (user->sp - BELOW_STACK) < BELOW_STACK + ABOVE_STACK;
+}
+
+/* The stack of whoever touches an anonymous page, and a record for the daemon. */
 static __always_inline void take_page(struct task_struct *task, struct profd_thread *thread,
-				      struct pt_regs *user, u64 page)
+				      struct pt_regs *user, u64 address)
 {
 	struct profd_thread *process = thread_of(task->group_leader);
 	struct walker walker = { .task = task };
@@ -49,7 +54,7 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 	 * a page fault: the rest is what was asked for at others.
 	 */
 	name_space(walker.walk, task);
-	if (is_readable_memory(&walker, page << PAGE_SHIFT))
+	if (is_readable_memory(&walker, address) || grows_stack(user, address))
 		stack = take_own_stack(walker.walk, task, user_pc(task, user), user->sp, user->bp,
 				       false);
 	drop_walk(slot);
@@ -63,7 +68,7 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 	record->type = PROFD_RECORD_PAGE;
 	record->process_id = process ? process->thread_id : 0;
 	record->thread_id = thread->thread_id;
-	record->address = page << PAGE_SHIFT;
+	record->address = address & ~((1ULL << PAGE_SHIFT) - 1);
 	record->stack = stack;
 	record->size = (u64)fault_one_in << PAGE_SHIFT;
 	record->pid = visible_pid(task->group_leader);
@@ -73,35 +78,50 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 /* One run in so many is timed. */
 #define TIMED 63
 
-/* A page fault that was served, of whatever process. */
-SEC("perf_event")
-int on_fault(struct fault_context *ctx)
+/* Before the fault is served. Interrupts are off. */
+static __always_inline void handle_fault(u64 address)
 {
-	u64 began = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct profd_thread *thread = thread_of(task);
 	struct profd_fault_cost *cost;
-	u64 page = ctx->addr >> PAGE_SHIFT;
 	u32 zero = 0;
 	u32 hash;
+	u64 began;
 
-	if (!thread || !thread->thread_id)
-		return 0;
+	if (!thread || !thread->thread_id || address >= END_OF_USER)
+		return;
+	/* Not before: others get by without a look at the clock. */
+	began = bpf_ktime_get_ns();
 	cost = bpf_map_lookup_elem(&fault_cost, &zero);
 	if (!cost)
-		return 0;
+		return;
 	cost->faults++;
-	hash = profd_page_hash(page, fault_seed);
+	hash = profd_page_hash(address >> PAGE_SHIFT, fault_seed);
 	if (hash >= fault_threshold) {
 		if (!(hash & TIMED)) {
 			cost->timed++;
 			cost->timed_ns += bpf_ktime_get_ns() - began;
 		}
-		return 0;
+		return;
 	}
-	take_page(task, thread, (struct pt_regs *)bpf_task_pt_regs(task), page);
+	take_page(task, thread, (struct pt_regs *)bpf_task_pt_regs(task), address);
 	cost->walks++;
 	cost->walk_ns += bpf_ktime_get_ns() - began;
+}
+
+/* Page faults of all processes. */
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(on_user_fault, unsigned long address)
+{
+	handle_fault(address);
+	return 0;
+}
+
+/* In system calls that touch a process's memory; and our own reads of memory that is not there. */
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(on_kernel_fault, unsigned long address)
+{
+	handle_fault(address);
 	return 0;
 }
 

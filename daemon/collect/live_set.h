@@ -46,6 +46,8 @@ class LiveSet {
   const absl::flat_hash_map<ThreadId, Process>& processes() const { return processes_; }
   size_t size() const { return size_; }
   int64_t bytes() const { return bytes_; }
+  // Of the entry that is added next; serials grow.
+  uint64_t next_serial() const { return next_serial_; }
 
  private:
   struct Change {

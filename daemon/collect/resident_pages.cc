@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
@@ -27,6 +28,8 @@ constexpr uint64_t kPageBytes = uint64_t{1} << 12;
 // A process that is new may have touched pages before a drain knows of it.
 constexpr int kAbsences = 2;
 constexpr uint64_t kHugePages = 512;
+// A page is told of before it is there; that its fault is served takes no longer.
+constexpr absl::Duration kInService = absl::Milliseconds(100);
 // Pages that are read in one go: those that lie within so many.
 constexpr uint64_t kSpan = 512;
 // /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst of the kernel).
@@ -206,28 +209,32 @@ double ResidentPages::MeasureTouch() {
 
 void ResidentPages::Look() {
   std::map<ThreadId, Process> processes;
+  uint64_t end = 0;
   {
     absl::MutexLock lock(&mutex_);
     processes = processes_;
+    end = pages_.next_serial();
     note_.clear();
   }
-  for (const auto& [id, process] : processes) LookAt(id, process);
+  absl::SleepFor(kInService);
+  for (const auto& [id, process] : processes) LookAt(id, process, end);
 }
 
-std::vector<ResidentPages::Page> ResidentPages::PagesOf(ThreadId id) const {
+std::vector<ResidentPages::Page> ResidentPages::PagesOf(ThreadId id, uint64_t end) const {
   std::vector<Page> pages;
   absl::MutexLock lock(&mutex_);
   const auto found = pages_.processes().find(id);
   if (found == pages_.processes().end()) return pages;
   pages.reserve(found->second.size());
   for (const auto& [address, entry] : found->second) {
+    if (entry.serial >= end) continue;
     pages.push_back({.address = address, .serial = entry.serial, .one_in = entry.one_in});
   }
   return pages;
 }
 
-void ResidentPages::LookAt(ThreadId id, const Process& process) {
-  const std::vector<Page> pages = PagesOf(id);
+void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
+  const std::vector<Page> pages = PagesOf(id, end);
   if (pages.empty()) return;
   const UniqueFd pagemap(
       open(absl::StrCat("/proc/", process.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));

@@ -48,7 +48,7 @@ class ResidentPages {
   // What touching a page takes, ns, as measured on some of our own.
   static double MeasureTouch();
 
-  // Looks once at all pages, on the calling thread.
+  // Looks once at all pages, on the calling thread, which it keeps waiting for 100 ms.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   size_t pages() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Why pages of some process cannot be looked at; empty when they can.
@@ -70,8 +70,9 @@ class ResidentPages {
   void Run();
   void RemoveProcesses(absl::FunctionRef<bool(Process& process)> gone)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LookAt(ThreadId id, const Process& process) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::vector<Page> PagesOf(ThreadId id) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // `end`: of the serials that are looked at.
+  void LookAt(ThreadId id, const Process& process, uint64_t end) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::vector<Page> PagesOf(ThreadId id, uint64_t end) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Keeps of the known pages those of a sample of one in so many.
   void Thin(uint32_t one_in) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

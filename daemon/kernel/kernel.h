@@ -182,7 +182,7 @@ class Kernel {
   UniqueLink drain_link_;
   UniqueLink mappings_link_;
   UniqueLink heap_link_;
-  std::vector<UniqueLink> fault_links_;  // one for each CPU and sort of fault
+  std::vector<UniqueLink> fault_links_;  // empty: off
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;
