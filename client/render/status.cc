@@ -372,6 +372,7 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"paused", status.paused()},
                    {"tick_interval_ns", status.tick_interval_ns()},
                    {"oldest_ns", status.oldest_ns()},
+                   {"switch_entry_ns", status.switch_entry_ns()},
                    {"layers", std::move(layers)},
                    {"targets", std::move(targets)},
                    {"missing", std::move(missing)},

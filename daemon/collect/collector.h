@@ -98,9 +98,11 @@ class Collector final : public CollectorControl {
   // What the programs in the targets' path have cost by now, ns since start.
   int64_t InPathNs() const;
   // The path has cost so much since the governor last looked that it cannot wait for its second.
-  bool IsOverrun() const;
+  bool IsOverrun();
   // Puts the probes of allocators in or takes them out, as their slices of the time want it.
   void TurnHeap();
+  // Learns what it takes to call the per-switch program at all.
+  absl::Status MeasureSwitchEntry();
   absl::Status StartFaults();
   void ReadAccounts();
   void ReadHeap();
@@ -153,6 +155,7 @@ class Collector final : public CollectorControl {
   Governor governor_;
   Baseline governed_;  // as of the governor's last step
   int64_t governed_ns_ = 0;
+  int64_t next_overrun_look_ns_ = 0;
   Accounts accounts_;
   HeapAccounts heap_accounts_;
   LiveHeap live_heap_;

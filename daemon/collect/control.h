@@ -69,6 +69,7 @@ struct CollectorState {
   LossCounts losses{};  // since start
   CollectorCost cost;   // since start
   GovernorState governor;
+  double switch_entry_ns = 0;  // of each switch that the layer sees, part of the path
   uint64_t kernel_map_bytes = 0;
   uint32_t threads = 0;
   std::vector<ModuleState> modules;

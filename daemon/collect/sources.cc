@@ -54,7 +54,12 @@ void SwitchSource::Learn(double seconds, int64_t switches, const profd_switch_co
   const double mean =
       static_cast<double>(cost.timed_ns - last_.timed_ns) / static_cast<double>(timed);
   last_ = cost;
-  Smooth(ns_per_switch_, mean);
+  Smooth(ns_per_switch_, entry_ns_ + mean);
+}
+
+double SwitchSource::InPathNs(const profd_switch_cost& cost) const {
+  return PROFD_COST_SAMPLE *
+         (static_cast<double>(cost.timed_ns) + static_cast<double>(cost.timed) * entry_ns_);
 }
 
 double SwitchSource::CostAt(int level) const {

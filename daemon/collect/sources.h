@@ -17,8 +17,14 @@ class SwitchSource final : public GovernedSource {
   // Without `sheddable` there is no other level than 0.
   explicit SwitchSource(bool sheddable) : sheddable_(sheddable) {}
 
+  // What the kernel spends on calling the program at all, ns a switch: part of what one costs.
+  void SetEntry(double ns) { entry_ns_ = ns; }
+  double entry_ns() const { return entry_ns_; }
   // `switches` of targets in the last `seconds`; `cost` are the kernel side's totals since start.
   void Learn(double seconds, int64_t switches, const profd_switch_cost& cost);
+
+  // What all runs have cost, the way into the program included, ns.
+  double InPathNs(const profd_switch_cost& cost) const;
 
   const char* name() const override { return "switch"; }
   Payer payer() const override { return Payer::kTarget; }
@@ -32,6 +38,7 @@ class SwitchSource final : public GovernedSource {
   const bool sheddable_;
   profd_switch_cost last_{};
   double switches_per_second_ = 0;
+  double entry_ns_ = 0;
   double ns_per_switch_ = 0;  // 0: none was timed yet
 };
 

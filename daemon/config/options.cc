@@ -76,7 +76,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   Options& options = parsed.options;
   std::string tick = "10ms";
   std::string budget = "1%";
-  std::string daemon_budget = "1%";
+  std::string daemon_budget = "0.5%";
   std::vector<std::string> disabled;
   CLI::App app("Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.", "profd");
   app.footer(kFooter);

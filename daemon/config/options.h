@@ -21,7 +21,7 @@ struct Options {
   bool heap = true;
   bool faults = true;
   double budget = 0.01;  // shares of one CPU; infinite: none
-  double daemon_budget = 0.01;
+  double daemon_budget = 0.005;
   std::string log_level = "info";
 };
 

@@ -25,8 +25,8 @@ constexpr int64_t kRareInterval = 60 * kSecond;
 // smaps_rollup walks the page tables and holds the target's memory map for reading meanwhile. One
 // process is read again after this many times as long as it took; all together may take kPssShare
 // of a CPU, and save up no more than kMostPssBudget.
-constexpr int64_t kRestPerPss = 1000;
-constexpr double kPssShare = 0.002;
+constexpr int64_t kRestPerPss = 4000;
+constexpr double kPssShare = 0.0005;
 constexpr int64_t kMostPssBudget = 10'000'000;
 // Above it the map would be held for longer than a target should have to wait: a GiB of small pages
 // takes some 25 ms.

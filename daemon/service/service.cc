@@ -300,6 +300,7 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   response->set_started_ns(state.started_wall_ns);
   response->set_tick_interval_ns(state.tick_interval_ns);
   response->set_paused(state.paused);
+  response->set_switch_entry_ns(state.switch_entry_ns);
   if (const int64_t oldest = sources_.store->OldestNs(); oldest != 0) {
     response->set_oldest_ns(oldest + WallOffsetNs());
   }

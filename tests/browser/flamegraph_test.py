@@ -235,6 +235,32 @@ class FlameGraphTest(unittest.TestCase):
         base = [frame["name"] for frame in self.frames() if frame["depth"] == 1]
         self.assertEqual(sorted(base), ["pgbench (200)", "postgres (100)", "postgres (101)"])
 
+    def test_memory_is_told_in_bytes(self):
+        self.open("alloc.svg")
+        self.keep("alloc")
+        frames = self.frames()
+        self.assertEqual(self.browser.run("return document.title"), "Memory allocated: reth (4242)")
+        for frame in frames:
+            bytes_, unit = re.search(r"\n([\d.]+) (B|KiB|MiB|GiB)", frame["title"]).groups()
+            value = float(bytes_) * 1024 ** ["B", "KiB", "MiB", "GiB"].index(unit)
+            width = frame["end"] - frame["start"]
+            self.assertAlmostEqual(value / width, 1, delta=0.01, msg=frame["name"])
+        target = self.frame("Arena::AllocateNewBlock")
+        self.browser.run("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))",
+                         target["group"])
+        self.assertAlmostEqual(self.frame("Arena::AllocateNewBlock")["width"],
+                               self.picture_width(), delta=0.1)
+        self.browser.press("/")
+        self.browser.type("operator new")
+        self.assertTrue(self.text_of("matched").startswith("matched 100.0%"))
+
+    def test_memory_has_colours_of_its_own(self):
+        waiting = {frame["fill"] for frame in self.frames() if frame["depth"] > 1}
+        self.open("alloc.svg")
+        allocating = {frame["fill"] for frame in self.frames() if frame["depth"] > 1}
+        self.assertGreater(len(allocating), 2)
+        self.assertFalse(waiting & allocating)
+
     def test_tall_graph_begins_at_its_root_with_the_head_in_sight(self):
         self.browser.resize(1280, 420)
         self.open("server.svg")

@@ -104,6 +104,15 @@ TEST(SwitchSourceTest, ShedItIsKnownFromTheSwitchesAndTheLastPrice) {
   EXPECT_EQ(source.CostAt(0), 0);
 }
 
+TEST(SwitchSourceTest, WayIntoTheProgramIsPartOfThePrice) {
+  SwitchSource source(true);
+  source.SetEntry(100);
+  source.Learn(2, 20'000, {.timed = 100, .timed_ns = 50'000});
+  EXPECT_DOUBLE_EQ(source.ns_per_switch(), 600);
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.006);
+  EXPECT_DOUBLE_EQ(source.InPathNs({.timed = 100, .timed_ns = 50'000}), 64 * 60'000);
+}
+
 TEST(SwitchSourceTest, PriceFollowsSlowly) {
   SwitchSource source(true);
   profd_switch_cost cost = {.timed = 10, .timed_ns = 4'000};
