@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "daemon/base/clock.h"
@@ -197,7 +198,18 @@ class KernelTest : public ::testing::Test {
     accounts_ = std::make_unique<Accounts>();
   }
 
+  // The account of a thread that runs is off by up to a tick of the scheduler: most children are about to
+  // wait.
+  static void AwaitSleep(const Child& child) {
+    for (int i = 0; i < 500; ++i) {
+      const auto stat = ReadWholeFile(absl::StrCat("/proc/", child.pid(), "/stat"));
+      if (!stat.ok() || absl::StrContains(*stat, ") S ")) return;
+      Nap(kMillisecond);
+    }
+  }
+
   void Mark(const Child& child) {
+    AwaitSleep(child);
     const auto pidfd = OpenPidfd(child.pid());
     ASSERT_TRUE(pidfd.ok()) << pidfd.status();
     ASSERT_TRUE(kernel_->Mark(pidfd->get(), kTarget).ok());
