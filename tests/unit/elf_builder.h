@@ -133,9 +133,9 @@ struct ElfOptions {
     uint8_t binding = STB_GLOBAL;
     uint16_t section = 1;
   };
-  std::vector<Symbol> symbols;
-  std::vector<Symbol> dynamic_symbols;  // without any there is no such table
-  Bytes code;  // at kText
+  std::vector<Symbol> symbols{};
+  std::vector<Symbol> dynamic_symbols{};  // without any there is no such table
+  Bytes code{};  // at kText
 };
 
 inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
