@@ -1,4 +1,4 @@
-/* Counters of memory events by stack, in two epochs: of threads that count whenever they come by. */
+/* Counters of memory events by stack, in two epochs: threads count whenever they come by. */
 #ifndef PROFD_BPF_HEAP_COUNT_BPF_H_
 #define PROFD_BPF_HEAP_COUNT_BPF_H_
 

@@ -39,8 +39,8 @@ struct arguments {
 	u64 first, second, third, fourth;
 };
 
-/* All at once: read where they are needed, they would make the compiler compute with `regs`, which no
- * program may.
+/* All at once: read where they are needed, they would make the compiler compute with `regs`, which
+ * no program may.
  */
 static __always_inline void read_arguments(struct pt_regs *regs, struct arguments *arguments)
 {
@@ -107,8 +107,8 @@ static long add_area(u32 index, struct range *range)
 	return 0;
 }
 
-/* How much of a range is private anonymous memory. What cannot be told, as another thread is changing
- * the mappings, is taken for it.
+/* How much of a range is private anonymous memory. What cannot be told, as another thread is
+ * changing the mappings, is taken for it.
  */
 static __always_inline u64 anonymous_in(struct task_struct *task, u64 start, u64 length)
 {
@@ -204,7 +204,8 @@ static __always_inline void read_request(struct pt_regs *regs, struct task_struc
 	} else if (call == PROFD_MAP_BRK) {
 		read_brk(task, &arguments, request);
 	} else if (call == PROFD_MAP_MADVISE &&
-		   (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_DONTNEED_LOCKED)) {
+		   (advice == MADV_DONTNEED || advice == MADV_FREE ||
+		    advice == MADV_DONTNEED_LOCKED)) {
 		read_range(&arguments, request);
 		request->returns = true;
 	}

@@ -37,7 +37,7 @@ constexpr char kExamples[] =
     "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
     "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
-    "  profctl fetch --kind mapped            who mapped memory: heap growth, stacks, large blocks\n"
+    "  profctl fetch --kind mapped            who mapped memory: heap growth, large blocks\n"
     "  profctl fetch -o wait.json             everything, for a program\n"
     "  profctl memory --since 10m             what memory is made of, and does it grow\n"
     "  profctl status                         is it running, what is missing, what does it cost\n"

@@ -68,8 +68,9 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, b
                                   "): ", FormatCount(cost.switches()), " switches");
   if (cost.switches() > 0) {
     // The parts are read apart, and one may be ahead of the whole by a little.
-    absl::StrAppend(&text, ", ", Each(std::max(whole - heap - faults - mappings, 0.0), cost.switches()),
-                    " each on average", always_on ? "" : ", shed or not");
+    const double rest = std::max(whole - heap - faults - mappings, 0.0);
+    absl::StrAppend(&text, ", ", Each(rest, cost.switches()), " each on average",
+                    always_on ? "" : ", shed or not");
   }
   if (cost.heap_events() > 0) {
     absl::StrAppend(&text, "; allocations ", Share(heap, duration_ns), ", ",

@@ -1,5 +1,5 @@
-// What the governor can turn down: the per-switch layer, allocations, page faults, mapping calls and the
-// tick.
+// What the governor can turn down: the per-switch layer, allocations, page faults, mapping calls
+// and the tick.
 #ifndef PROFD_DAEMON_COLLECT_SOURCES_H_
 #define PROFD_DAEMON_COLLECT_SOURCES_H_
 

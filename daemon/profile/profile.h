@@ -50,8 +50,8 @@ inline constexpr bool IsLevel(Kind kind) {
   return kind == Kind::kInuse || kind == Kind::kResident;
 }
 
-// Of such a kind each call was counted, or one of so many: no total is known beside the samples, whose
-// key has as the argument of how many one was counted.
+// Of such a kind each call was counted, or one of so many: no total is known beside the samples,
+// whose key has as the argument of how many one was counted.
 inline constexpr bool IsMapping(Kind kind) {
   return kind == Kind::kMapped || kind == Kind::kUnmapped || kind == Kind::kReturned;
 }

@@ -32,8 +32,9 @@ struct CalledFunctions {
   std::vector<NamedSymbol> defined;  // under one of the names asked for
   bool imports = false;              // there are functions that other files are to define
 };
-// Of the tables of `elf` that are of type `table` (SHT_DYNSYM, SHT_SYMTAB): at most `limit` functions that
-// are not the file's own (STB_LOCAL), whose whole name is one of `names`. Bounded as above.
+// Of the tables of `elf` that are of type `table` (SHT_DYNSYM, SHT_SYMTAB): at most `limit`
+// functions that are not the file's own (STB_LOCAL), whose whole name is one of `names`. Bounded as
+// above.
 CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
                            std::span<const std::string_view> names, size_t limit);
 

@@ -23,8 +23,8 @@ extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "
 namespace profd {
 namespace {
 
-// Processes whose calls are watched at a time. Putting probes into one takes the locks of all processes
-// that map the same file.
+// Processes whose calls are watched at a time. Putting probes into one takes the locks of all
+// processes that map the same file.
 constexpr size_t kMostMapCalls = 256;
 // Probes that go together. The kernel waits for all programs at each; side by side they wait once.
 constexpr size_t kRemovedTogether = 32;

@@ -1,5 +1,5 @@
-// Probes in the allocators and libcs of targets: which process runs which, and the probes that stand in
-// them.
+// Probes in the allocators and libcs of targets: which process runs which, and the probes that
+// stand in them.
 #ifndef PROFD_DAEMON_TARGET_HEAP_PROBES_H_
 #define PROFD_DAEMON_TARGET_HEAP_PROBES_H_
 
@@ -60,8 +60,8 @@ class HeapProbes {
   HeapProbes(Kernel* kernel, const Modules* modules);
   ~HeapProbes();
 
-  // A process of a target maps a module that holds an allocator, or is a libc. May repeat. A libc's calls
-  // are watched in processes that outlive two KeepOnly: those of a moment are not worth it.
+  // A process of a target maps a module that holds an allocator, or is a libc. May repeat. A libc's
+  // calls are watched in processes that outlive two KeepOnly: those of a moment are not worth it.
   void OnMapped(int32_t pid, ModuleId module);
   // A process became another program: it maps what it is told of from now on.
   void OnExec(int32_t pid);
@@ -76,8 +76,8 @@ class HeapProbes {
   void SetMapCallsOn(bool on);
   // Reads again what the processes say of their sampling: they may have changed it.
   void Refresh();
-  // Waits until everything asked for so far is done, the calls of libcs in young processes too, but not
-  // beyond `deadline_ns` (monotonic), and for those calls not beyond `map_calls_ns`.
+  // Waits until everything asked for so far is done, the calls of libcs in young processes too, but
+  // not beyond `deadline_ns` (monotonic), and for those calls not beyond `map_calls_ns`.
   void WaitIdle(int64_t deadline_ns, int64_t map_calls_ns);
 
   // A probe stands at an allocator's events somewhere, or will when they are put back.

@@ -1042,8 +1042,8 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto held = HeldObjects();
     const size_t links = switch_layer ? 9 : 8;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
-    // The tick by list is run, not attached; the heap's two and that of mapping calls are attached to
-    // what they find, that of page faults when it is asked for.
+    // The tick by list is run, not attached; the heap's two and that of mapping calls are attached
+    // to what they find, that of page faults when it is asked for.
     const size_t programs = links + 4 + (kernel_->ticks_by_list() ? 1 : 0);
     EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
     for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;

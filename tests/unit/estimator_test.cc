@@ -117,7 +117,10 @@ TEST(EstimateHeapTest, DividesTheCounterByTheWeights) {
 }
 
 Sample CallSample(int64_t weight, int64_t calls, uint64_t one_in) {
-  return {.key = {.thread = kThread, .stack = StackId{1}, .argument = one_in, .kind = Kind::kMapped},
+  return {.key = {.thread = kThread,
+                  .stack = StackId{1},
+                  .argument = one_in,
+                  .kind = Kind::kMapped},
           .weight = weight,
           .ticks = calls};
 }

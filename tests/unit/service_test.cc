@@ -289,7 +289,8 @@ TEST_F(ServiceTest, MappingCallsAreAnsweredAsTheyWereCounted) {
   d.begin_ns = d.end_ns - kSecond / 2;
   d.mappings_on = true;
   d.cost = {.in_path_ns = 30, .map_in_path_ns = 20, .map_calls = 6, .targets = {}};
-  const auto call = [&](Kind kind, uint64_t thread, uint64_t one_in, int64_t weight, int64_t calls) {
+  const auto call = [&](Kind kind, uint64_t thread, uint64_t one_in, int64_t weight,
+                        int64_t calls) {
     d.samples.push_back({{ThreadId{thread}, StackId{100}, one_in, -1, Reason::kOther, kind},
                          weight, calls});
   };
