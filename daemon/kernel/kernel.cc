@@ -255,7 +255,9 @@ absl::StatusOr<Probe> PutProbe(const bpf_program* program, int file, int32_t pid
     LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = place.cookie);
     UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
                                                     place.offset, &options));
-    if (!link) return ErrnoStatus("put a probe into a file", errno);
+    if (!link) {
+      return ErrnoStatus("put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)", errno);
+    }
     probe.single.push_back(std::move(link));
   }
   return probe;

@@ -339,9 +339,10 @@ void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const c
     group.wanted.erase(place);  // until it is told of again
   } else if (group.wanted.contains(place)) {
     group.failed.emplace(place, std::string(probe.status().message()));
-    // A process may be gone before its turn.
-    const bool gone = &group == &map_calls_ && absl::IsNotFound(probe.status());
-    spdlog::log(gone ? spdlog::level::debug : spdlog::level::warn, "{} of PID {}: {}", what,
+    // Every process has a libc: some are gone before their turn, and what fails in one does in all.
+    const bool known = &group == &map_calls_ &&
+                       (absl::IsNotFound(probe.status()) || group.failed.size() > 1);
+    spdlog::log(known ? spdlog::level::debug : spdlog::level::warn, "{} of PID {}: {}", what,
                 place.first, group.failed.at(place));
   }
 }
