@@ -85,7 +85,9 @@ enum profd_loss {
 	PROFD_LOSS_FAULT_BUSY = 15,    /* page of the sample without a record: no memory for the walk */
 	PROFD_LOSS_LIVE_BORN = 16,     /* sampled object that came to life and is not counted */
 	PROFD_LOSS_LIVE_GONE = 17,     /* sampled object that is gone and still counted */
-	PROFD_LOSS_COUNT = 18,
+	PROFD_LOSS_MAP_LOST = 18,      /* mapping call not counted */
+	PROFD_LOSS_MAP_BUSY = 19,      /* mapping call on memory that was taken for anonymous */
+	PROFD_LOSS_COUNT = 20,
 };
 
 #define PROFD_MAX_KERNEL_FRAMES 64
@@ -294,7 +296,10 @@ enum profd_kind {
 	PROFD_KIND_FREE = 2,  /* memory freed; weights are bytes */
 	PROFD_KIND_INUSE = 3, /* memory in use: bytes of live objects */
 	PROFD_KIND_RESIDENT = 4, /* memory resident, by who touched it first */
-	PROFD_KIND_COUNT = 5,
+	PROFD_KIND_MAPPED = 5,   /* private anonymous memory mapped; weights are bytes */
+	PROFD_KIND_UNMAPPED = 6, /* the same, unmapped */
+	PROFD_KIND_RETURNED = 7, /* its pages given back, the addresses kept (madvise) */
+	PROFD_KIND_COUNT = 8,
 };
 
 /* A page of the sample was touched first. */
@@ -312,7 +317,8 @@ struct profd_page_record {
 struct profd_sample_key {
 	profd_u64 thread_id;
 	profd_u64 stack; /* hash of a stack record */
-	profd_u64 arg0;  /* first argument of the syscall, 0 without one */
+	profd_u64 arg0;  /* first argument of the syscall, 0 without one; of mapping calls: of how many
+			  * one is counted */
 	profd_s32 sysno; /* -1 = not in a syscall */
 	profd_u8 reason; /* enum profd_reason; of waits only */
 	profd_u8 kind;   /* enum profd_kind */
@@ -414,7 +420,16 @@ enum profd_heap_place {
 #define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 32))
 #define PROFD_PT_REGS_WORDS 21
 
-/* Cost of the heap's programs: every run is timed. Per CPU. */
+/* A function of a libc that changes the address space: the cookie of a probe there. */
+enum profd_map_call {
+	PROFD_MAP_MMAP = 1,
+	PROFD_MAP_MUNMAP = 2,
+	PROFD_MAP_MREMAP = 3,
+	PROFD_MAP_BRK = 4,
+	PROFD_MAP_MADVISE = 5,
+};
+
+/* Cost of the programs at probes: every run is timed. Per CPU. */
 struct profd_heap_cost {
 	profd_u64 events; /* runs in threads of targets */
 	profd_u64 walks;  /* of these, with a stack */

@@ -6,8 +6,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
-#include "aggregate.bpf.h"
 #include "heap_cost.bpf.h"
+#include "heap_count.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
 #include "target.bpf.h"
@@ -24,15 +24,6 @@ struct {
 	__type(key, int);
 	__type(value, struct heap_thread);
 } heaps SEC(".maps");
-
-/* Counters of heap samples, in two epochs. */
-struct counter_table heap_even SEC(".maps");
-struct counter_table heap_odd SEC(".maps");
-
-/* The epoch that is counted in. After a change the daemon waits until no walk is under way that
- * began before it. Whoever counts holds the memory of one.
- */
-profd_u32 heap_epoch;
 
 /* Counted up before probes are put back after a time without any. */
 profd_u16 heap_round;
@@ -171,7 +162,7 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 	key.thread_id = thread->thread_id;
 	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, at_entry);
 	key.kind = event->kind;
-	if (heap_epoch ? count_in(&heap_odd, &key, weight) : count_in(&heap_even, &key, weight))
+	if (count_heap(&key, weight))
 		return;
 	lose(PROFD_LOSS_HEAP_FULL, 1);
 	lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);

@@ -14,10 +14,10 @@ struct {
 } heap_cost SEC(".maps") __weak;
 
 /* Enters a run that began at `began` and took a stack, or did not. */
-static __always_inline void add_heap_cost(u64 began, bool walked)
+static __always_inline void add_probe_cost(void *table, u64 began, bool walked)
 {
 	u32 zero = 0;
-	struct profd_heap_cost *cost = bpf_map_lookup_elem(&heap_cost, &zero);
+	struct profd_heap_cost *cost = bpf_map_lookup_elem(table, &zero);
 	u64 took;
 
 	if (!cost)
@@ -30,6 +30,11 @@ static __always_inline void add_heap_cost(u64 began, bool walked)
 	} else {
 		cost->ns += took;
 	}
+}
+
+static __always_inline void add_heap_cost(u64 began, bool walked)
+{
+	add_probe_cost(&heap_cost, began, walked);
 }
 
 #endif /* PROFD_BPF_HEAP_COST_BPF_H_ */

@@ -163,6 +163,11 @@ struct task_struct {
 	struct bpf_local_storage *bpf_storage;
 };
 
+struct mm_struct {
+	unsigned long start_brk;
+	unsigned long brk;
+};
+
 struct seq_file {
 	unsigned long count;
 };

@@ -8,7 +8,7 @@
 namespace profctl {
 namespace {
 
-constexpr std::array<KindInfo, 5> kKinds = {{
+constexpr std::array<KindInfo, 8> kKinds = {{
     {profd::v1::PROFILE_KIND_OFFCPU, "offcpu", Unit::kNanoseconds, "Off-CPU time", "not running",
      "waits", "time not running, by what was waited for"},
     {profd::v1::PROFILE_KIND_ALLOC, "alloc", Unit::kBytes, "Memory allocated", "allocated",
@@ -21,6 +21,14 @@ constexpr std::array<KindInfo, 5> kKinds = {{
     {profd::v1::PROFILE_KIND_RESIDENT, "rss", Unit::kBytes, "Resident memory", "resident",
      "page faults", "memory resident at the end of the window, by the stack that touched it first",
      true},
+    {profd::v1::PROFILE_KIND_MAPPED, "mapped", Unit::kBytes, "Address space mapped", "mapped",
+     "mapping calls", "private memory mapped by mmap, mremap and brk, bytes of addresses", false,
+     true},
+    {profd::v1::PROFILE_KIND_UNMAPPED, "unmapped", Unit::kBytes, "Address space unmapped",
+     "unmapped", "mapping calls", "the same given up, by munmap, mremap and brk", false, true},
+    {profd::v1::PROFILE_KIND_RETURNED, "returned", Unit::kBytes, "Memory handed back", "returned",
+     "mapping calls", "ranges whose pages were handed back by madvise, their addresses kept",
+     false, true},
 }};
 
 }  // namespace

@@ -25,6 +25,7 @@ struct KindInfo {
   std::string_view events;   // "allocations"
   std::string_view meaning;  // a few words for help
   bool level = false;        // of an instant, the end of the window; not what happened in it
+  bool calls = false;        // of calls that are counted themselves: threads have no totals
 };
 
 // Every kind there is, in the order of the protocol.

@@ -62,13 +62,15 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, b
   const auto whole = static_cast<double>(cost.in_path_ns());
   const auto heap = static_cast<double>(cost.heap_in_path_ns());
   const auto faults = static_cast<double>(cost.fault_in_path_ns());
+  const auto mappings = static_cast<double>(cost.mapping_in_path_ns());
   std::string text = absl::StrCat(Share(whole, duration_ns), " of one CPU (",
                                   FormatPerSecond(cost.in_path_ns(), duration_ns),
                                   "): ", FormatCount(cost.switches()), " switches");
   if (cost.switches() > 0) {
     // The parts are read apart, and one may be ahead of the whole by a little.
-    absl::StrAppend(&text, ", ", Each(std::max(whole - heap - faults, 0.0), cost.switches()),
-                    " each on average", always_on ? "" : ", shed or not");
+    const double rest = std::max(whole - heap - faults - mappings, 0.0);
+    absl::StrAppend(&text, ", ", Each(rest, cost.switches()), " each on average",
+                    always_on ? "" : ", shed or not");
   }
   if (cost.heap_events() > 0) {
     absl::StrAppend(&text, "; allocations ", Share(heap, duration_ns), ", ",
@@ -78,6 +80,11 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, b
   if (cost.faults() > 0) {
     absl::StrAppend(&text, "; page faults ", Share(faults, duration_ns), ", ",
                     FormatCount(cost.faults()), ", ", Each(faults, cost.faults()),
+                    " each on average");
+  }
+  if (cost.mapping_calls() > 0) {
+    absl::StrAppend(&text, "; mapping calls ", Share(mappings, duration_ns), ", ",
+                    FormatCount(cost.mapping_calls()), ", ", Each(mappings, cost.mapping_calls()),
                     " each on average");
   }
   return text;

@@ -330,8 +330,11 @@ std::vector<std::string> EmptyMessage(const View& view) {
     return {absl::StrCat("Nothing is known to have been ",
                          std::string(DescribeKind(view.profile->header.kind()).done),
                          " in this window."),
-            "'profctl status' lists the allocators that are watched; or widen the window with "
-            "--since."};
+            absl::StrCat("'profctl status' ",
+                         DescribeKind(view.profile->header.kind()).calls
+                             ? "says whether calls are watched"
+                             : "lists the allocators that are watched",
+                         "; or widen the window with --since.")};
   }
   if (view.idle_ns > 0) {
     return {"Nothing but idle waits in this window.",

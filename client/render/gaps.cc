@@ -73,6 +73,7 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
     gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
                                 ": what was ", done, " in that time is not known"));
   }
+  if (kind.calls) return gaps;
   const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
   if (!heap && !profile.threads.empty()) {
     gaps.push_back(

@@ -34,6 +34,7 @@ std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
 ordered_json LayersJson(const profd::v1::Header& header, Unit unit) {
   if (header.kind() == profd::v1::PROFILE_KIND_RESIDENT) return {{"faults_ns", header.heap_ns()}};
+  if (DescribeKind(header.kind()).calls) return {{"mappings_ns", header.heap_ns()}};
   if (unit == Unit::kBytes) return {{"heap_ns", header.heap_ns()}};
   return {{"books_ns", header.books_ns()},
           {"switch_ns", header.switch_ns()},
@@ -133,7 +134,7 @@ ordered_json WaitSampleJson(const Sample& sample, std::string_view idle) {
 }
 
 ordered_json TrailerJson(const profd::v1::Trailer& trailer, const KindInfo& kind) {
-  if (kind.level) {
+  if (kind.level || kind.calls) {
     return {{"complete_share", trailer.complete_share()},
             {"losses", ToJson(trailer.losses())},
             {"cost", ToJson(trailer.cost())}};

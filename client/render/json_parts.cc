@@ -37,6 +37,10 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["fault_in_path_ns"] = cost.fault_in_path_ns();
     json["faults"] = cost.faults();
   }
+  if (cost.mapping_calls() > 0) {
+    json["mapping_in_path_ns"] = cost.mapping_in_path_ns();
+    json["mapping_calls"] = cost.mapping_calls();
+  }
   if (cost.memory_cpu_ns() > 0) json["memory_cpu_ns"] = cost.memory_cpu_ns();
   return json;
 }

@@ -257,6 +257,17 @@ std::string DescribeLive(const ProcessMemory& process) {
   return text;
 }
 
+std::string DescribeMappings(const ProcessMemory& process) {
+  if (!process.has_mapped_bytes()) return "";
+  std::string text = absl::StrCat(Bytes(process.mapped_bytes()), " mapped, ",
+                                  Bytes(process.unmapped_bytes()), " unmapped: ",
+                                  FormatGrowth(process.mapped_bytes() - process.unmapped_bytes()));
+  if (process.returned_bytes() > 0) {
+    absl::StrAppend(&text, "; pages of ", Bytes(process.returned_bytes()), " handed back");
+  }
+  return text + "; 'profctl fetch --kind mapped' says by whom";
+}
+
 std::string DescribeFaults(const ProcessMemory& process) {
   const std::optional<double> minor = PerSecond(process, MinorFaults);
   const std::optional<double> major = PerSecond(process, MajorFaults);
@@ -357,6 +368,7 @@ void AppendProcess(const MemoryReport& report, const ProcessMemory& process, boo
   AppendLine("growth", DescribeGrowth(process), text);
   AppendLine("allocated", DescribeHeap(process, report.memory.heap_ns()), text);
   AppendLine("live heap", DescribeLive(process), text);
+  AppendLine("address space", DescribeMappings(process), text);
   AppendLine("page faults", DescribeFaults(process), text);
   AppendLine("note", CleanName(process.note()), text);
   AppendPlot(process, unicode, text);
@@ -455,6 +467,9 @@ ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& proces
       {"live_bytes", OrNull(process.has_live_bytes(), process.live_bytes())},
       {"live_since_ns", OrNull(process.has_live_bytes(), process.live_since_ns())},
       {"fragmentation_bytes", OrNull(fragmentation.has_value(), fragmentation.value_or(0))},
+      {"mapped_bytes", OrNull(process.has_mapped_bytes(), process.mapped_bytes())},
+      {"unmapped_bytes", OrNull(process.has_unmapped_bytes(), process.unmapped_bytes())},
+      {"returned_bytes", OrNull(process.has_returned_bytes(), process.returned_bytes())},
       {"sites", std::move(sites)},
       {"note", process.note()},
       {"points", std::move(points)}};
@@ -485,7 +500,8 @@ absl::Status CheckMemory(const GetMemoryResponse& memory) {
     }
     for (const int64_t figure : {process.started_ns(), process.peak_rss_bytes(),
                                  process.allocated_bytes(), process.freed_bytes(),
-                                 process.live_bytes()}) {
+                                 process.live_bytes(), process.mapped_bytes(),
+                                 process.unmapped_bytes(), process.returned_bytes()}) {
       if (!IsFigure(figure)) return Damaged("impossible sizes");
     }
   }

@@ -166,6 +166,7 @@ std::string StacksHeading(const View& view) {
 std::string WhyNoStacks(const View& view) {
   const KindInfo& kind = DescribeKind(view.profile->header.kind());
   if (kind.level) return absl::StrCat("nothing is known to be ", std::string(kind.done));
+  if (kind.calls) return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
   if (kind.unit == Unit::kBytes) return "no event of an allocator was in this window";
   return view.idle_ns > 0 ? "every wait in this window was idle; --idle shows them"
                           : "no thread was seen waiting in this window";

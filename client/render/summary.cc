@@ -335,6 +335,18 @@ void AppendLevel(const View& view, bool colour, std::string& text) {
   AppendFunctions(view, colour, text);
 }
 
+// What calls did in the window.
+void AppendCalls(const View& view, bool colour, std::string& text) {
+  uint64_t count = 0;
+  for (const Sample* sample : view.shown) count += sample->count;
+  text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value), " (",
+                               FormatCount(count), count == 1 ? " call" : " calls",
+                               " counted)"),
+                  colour);
+  AppendStacks(view, colour, text);
+  AppendFunctions(view, colour, text);
+}
+
 // What the stacks of a profile of levels are made of.
 void AppendLevelTrust(const Profile& profile, std::string& text) {
   absl::StrAppend(&text, "  watched        ",
@@ -382,7 +394,7 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
       AppendTickTrust(profile, text);
       break;
     case Unit::kBytes:
-      if (DescribeKind(header.kind()).level) {
+      if (DescribeKind(header.kind()).level || DescribeKind(header.kind()).calls) {
         AppendLevelTrust(profile, text);
       } else {
         AppendEventTrust(profile, text);
@@ -439,6 +451,8 @@ std::string RenderSummary(const View& view, bool colour) {
     text += "No thread matches in this window.\n";
   } else if (DescribeKind(header.kind()).level) {
     AppendLevel(view, colour, text);
+  } else if (DescribeKind(header.kind()).calls) {
+    AppendCalls(view, colour, text);
   } else if (memory) {
     const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
     if (header.heap_ns() > 0 && heap) {

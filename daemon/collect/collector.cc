@@ -27,6 +27,7 @@ constexpr int64_t kDrainInterval = kSecond;
 constexpr int64_t kTrimInterval = 120 * kSecond;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
+constexpr int64_t kMapCallsAtStart = kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
@@ -91,17 +92,21 @@ absl::Status Collector::Init() {
   ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
                                             .heap_layer = options_.heap,
                                             .fault_layer = options_.faults,
+                                            .map_layer = options_.mappings,
                                             .default_target = everything ? kEveryProcess : 0}));
   tick_source_.SetByList(kernel_->ticks_by_list());
   if (options_.heap) governor_.AddSource(&heap_source_);
   if (options_.faults) governor_.AddSource(&fault_source_);
+  if (kernel_->has_map_layer()) governor_.AddSource(&map_source_);
   if (kernel_->has_switch_layer()) {
     governor_.AddSource(&switch_source_);
     RETURN_IF_ERROR(MeasureSwitchEntry());
   }
   modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes,
-                                       options_.heap);
-  if (options_.heap) heap_probes_ = std::make_unique<HeapProbes>(kernel_.get(), modules_.get());
+                                       options_.heap, kernel_->has_map_layer());
+  if (options_.heap || kernel_->has_map_layer()) {
+    heap_probes_ = std::make_unique<HeapProbes>(kernel_.get(), modules_.get());
+  }
   targets_ = std::make_unique<Targets>(kernel_.get(), options_.selectors);
   RETURN_IF_ERROR(targets_->MarkRunning());
 
@@ -113,7 +118,10 @@ absl::Status Collector::Init() {
   modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
   FollowProcesses();
   AnnounceMappings();
-  if (heap_probes_) heap_probes_->WaitIdle(MonotonicNs() + kRulesAtStart);
+  if (heap_probes_) {
+    const int64_t now = MonotonicNs();
+    heap_probes_->WaitIdle(now + kRulesAtStart, now + kMapCallsAtStart);
+  }
   // Late: from here on the ring is read often.
   if (options_.faults) RETURN_IF_ERROR(StartFaults());
 
@@ -384,11 +392,15 @@ void Collector::FollowProcesses() {
   memory_->KeepOnly(processes);
   if (!heap_probes_) return;
   const size_t allocators = modules_->allocators();
+  const size_t libcs = modules_->libcs();
   const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
                                    processes.end());
   // A child without an exec maps what its parent maps; a library may have been opened since.
-  if (allocators != allocators_ || (allocators != 0 && more)) new_mappings_ = true;
+  if (allocators != allocators_ || libcs != libcs_ || (allocators + libcs != 0 && more)) {
+    new_mappings_ = true;
+  }
   allocators_ = allocators;
+  libcs_ = libcs;
   processes_ = std::move(processes);
   if (heap_probes_) {
     heap_probes_->KeepOnly(processes_);
@@ -447,6 +459,7 @@ absl::Status Collector::StartFaults() {
 int64_t Collector::InPathNs() const {
   double ns = switch_source_.InPathNs(kernel_->SwitchCost());
   if (heap_probes_) ns += HeapSource::InPathNs(kernel_->HeapCost(), heap_probes_->trap_ns());
+  if (heap_probes_) ns += HeapSource::InPathNs(kernel_->MapCost(), heap_probes_->trap_ns());
   if (resident_pages_) ns += FaultSource::InPathNs(kernel_->FaultCost(), fault_trap_ns_);
   return static_cast<int64_t>(ns);
 }
@@ -476,6 +489,7 @@ absl::Status Collector::Drain(bool govern) {
   delta.heap_on = heap_probes_ && !paused_ && heap_probes_->watching() &&
                   heap_source_.ShareAt(heap_source_.level()) > 0;
   delta.faults_on = kernel_->faults_on();
+  delta.mappings_on = MappingsLayer().on;
   PollEvents();
   ReadAccounts();
   ReadHeap();
@@ -491,7 +505,7 @@ absl::Status Collector::Drain(bool govern) {
   }
   if (resident_pages_) resident_pages_->Finish(delta);
   AddSamples(kernel_->DrainCounters(), delta);
-  if (heap_probes_ && allocators_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
+  if (heap_probes_ && allocators_ + libcs_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
   // Those of the stacks that were just counted.
   PollEvents();
   delta.stacks = std::move(stacks_);
@@ -504,7 +518,7 @@ absl::Status Collector::Drain(bool govern) {
   if (now >= next_rescan_ns_) {
     new_mappings_ |= targets_->Rescan();
     next_rescan_ns_ = now + kRescanInterval;
-    new_mappings_ |= allocators_ != 0;
+    new_mappings_ |= allocators_ + libcs_ != 0;
     if (heap_probes_) heap_probes_->Refresh();
   }
   FollowProcesses();
@@ -560,6 +574,7 @@ Collector::Baseline Collector::Measure() {
                                             : static_cast<int64_t>(now.tick.repeats);
   now.switch_cost = kernel_->SwitchCost();
   if (heap_probes_) now.heap_cost = kernel_->HeapCost();
+  if (heap_probes_) now.map_cost = kernel_->MapCost();
   now.heap_events = heap_accounts_.events();
   now.heap_seen_bytes = heap_accounts_.seen_bytes();
   now.heap_bytes = heap_accounts_.bytes();
@@ -567,8 +582,9 @@ Collector::Baseline Collector::Measure() {
   now.faults = faults_;
   const auto fault_ns =
       static_cast<int64_t>(FaultSource::InPathNs(now.fault_cost, fault_trap_ns_));
-  const auto heap_ns = static_cast<int64_t>(
-      HeapSource::InPathNs(now.heap_cost, heap_probes_ ? heap_probes_->trap_ns() : 0));
+  const double trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0;
+  const auto heap_ns = static_cast<int64_t>(HeapSource::InPathNs(now.heap_cost, trap_ns));
+  const auto map_ns = static_cast<int64_t>(HeapSource::InPathNs(now.map_cost, trap_ns));
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
               .tick_cpu_ns = tick_cpu_ns_,
@@ -577,12 +593,14 @@ Collector::Baseline Collector::Measure() {
               .answers_cpu_ns = cpu_use_->answers,
               .in_path_ns =
                   static_cast<int64_t>(switch_source_.InPathNs(now.switch_cost)) + heap_ns +
-                  fault_ns,
+                  fault_ns + map_ns,
               .switches = switches_,
               .heap_in_path_ns = heap_ns,
               .heap_events = static_cast<int64_t>(now.heap_cost.events),
               .fault_in_path_ns = fault_ns,
               .faults = static_cast<int64_t>(now.fault_cost.faults),
+              .map_in_path_ns = map_ns,
+              .map_calls = static_cast<int64_t>(now.map_cost.events),
               .memory_cpu_ns = cpu_use_->memory,
               .targets = {}};
   return now;
@@ -612,6 +630,10 @@ void Collector::Govern(const Baseline& now) {
                        .faults = now.faults - governed_.faults,
                        .cost = now.fault_cost,
                        .trap_ns = fault_trap_ns_});
+  map_source_.Learn({.seconds = seconds,
+                     .on = map_source_.OneInAt(map_source_.level()) != 0,
+                     .cost = now.map_cost,
+                     .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0});
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = cost.drain_cpu_ns,
@@ -642,6 +664,10 @@ void Collector::Obey() {
     kernel_->SetHeapSampling(heap_source_.OneInAt(heap_source_.level()));
     heap_slices_.SetShare(heap_source_.ShareAt(heap_source_.level()), MonotonicNs());
     TurnHeap();
+    const uint32_t map_one_in = map_source_.OneInAt(map_source_.level());
+    // At once, what the probes take their time for.
+    kernel_->SetMapSampling(map_one_in);
+    heap_probes_->SetMapCallsOn(map_one_in != 0);
   }
   if (resident_pages_) {
     uint32_t one_in = fault_source_.OneInAt(fault_source_.level());
@@ -694,6 +720,29 @@ std::string Collector::AboutFaults() const {
   return resident_pages_->note();
 }
 
+LayerState Collector::MappingsLayer() const {
+  LayerState layer = {.name = "mappings", .on = false, .note = {}};
+  if (!options_.mappings) {
+    layer.note = "disabled by --disable";
+  } else if (!kernel_->has_map_layer()) {
+    layer.note = "this kernel does not take its program (--log-level debug shows why)";
+  } else if (paused_) {
+    layer.note = kPausedNote;
+  } else if (map_source_.OneInAt(map_source_.level()) == 0) {
+    layer.note = "shed by the governor, to keep the budget";
+  } else {
+    const MapCallState calls = heap_probes_->MapCalls();
+    layer.on = calls.watched > 0;
+    if (calls.processes == 0) {
+      layer.note = "no process runs a libc whose calls can be watched";
+    } else if (calls.watched < calls.processes) {
+      layer.note = absl::StrCat("probes stand in ", calls.watched, " of ", calls.processes,
+                                " processes", calls.failed.empty() ? "" : ": ", calls.failed);
+    }
+  }
+  return layer;
+}
+
 void Collector::Publish(const Baseline& now) {
   CollectorState state;
   state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
@@ -714,7 +763,8 @@ void Collector::Publish(const Baseline& now) {
                   {"switch", kernel_->switch_on(), about_switch},
                   {"tick", options_.tick && !paused_, active_note(options_.tick)},
                   {"heap", options_.heap && !paused_ && !heap_shed, about_heap},
-                  {"faults", kernel_->faults_on(), AboutFaults()}};
+                  {"faults", kernel_->faults_on(), AboutFaults()},
+                  MappingsLayer()};
   if (targets_->everything()) {
     state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});
   }

@@ -41,6 +41,7 @@ struct CollectorOptions {
   bool tick = true;
   bool heap = true;
   bool faults = true;
+  bool mappings = true;
   Budgets budgets;
   uint64_t rule_limit_bytes = 48u << 20;
   std::vector<std::string> missing;  // for `status`: features that do not work, and why
@@ -78,6 +79,7 @@ class Collector final : public CollectorControl {
     int64_t heap_seen_bytes = 0;
     int64_t heap_bytes = 0;
     profd_fault_cost fault_cost{};
+    profd_heap_cost map_cost{};
     int64_t faults = 0;
     int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
   };
@@ -130,6 +132,8 @@ class Collector final : public CollectorControl {
   GovernorState GovernorNow() const;
   // For `status`: why page faults are not watched, or what is wrong with it.
   std::string AboutFaults() const;
+  // The layer of mapping calls.
+  LayerState MappingsLayer() const;
 
   const CollectorOptions options_;
   Store* const store_;
@@ -137,7 +141,7 @@ class Collector final : public CollectorControl {
   CpuUse* const cpu_use_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Modules> modules_;
-  std::unique_ptr<HeapProbes> heap_probes_;  // null: that layer is off
+  std::unique_ptr<HeapProbes> heap_probes_;  // null: no layer puts probes in
   std::unique_ptr<ResidentPages> resident_pages_;  // null: that layer is off
   std::unique_ptr<Targets> targets_;
   UniqueFd wake_;  // eventfd: a drain is asked for, or stop
@@ -149,6 +153,7 @@ class Collector final : public CollectorControl {
   TickSource tick_source_;
   HeapSource heap_source_;
   FaultSource fault_source_;
+  MapSource map_source_;
   Slices heap_slices_;
   double fault_trap_ns_ = 0;  // of the way into the page faults' program and out of it
   std::string about_faults_;  // why that layer is off
@@ -161,6 +166,7 @@ class Collector final : public CollectorControl {
   LiveHeap live_heap_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
   size_t allocators_ = 0;         // modules with one whose processes were asked for
+  size_t libcs_ = 0;              // the same of libcs
   std::vector<StackTrace> stacks_;
   Baseline last_;
   int64_t last_drain_ns_ = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,10 @@ constexpr std::array<HeapLevel, 9> kHeapLevels = {
     {{1, 1}, {2, 1}, {4, 1}, {1, 4}, {1, 8}, {1, 16}, {1, 32}, {1, 64}, {1, 0}}};
 // One page in so many; 0: none.
 constexpr std::array<uint32_t, 4> kFaultOneIn = {17, 67, 257, 0};
+// One mapping call in so many; 0: none.
+constexpr std::array<uint32_t, 5> kMapOneIn = {1, 4, 16, 64, 0};
+// Calls that no probe sees are supposed to become fewer: half of them after so many seconds.
+constexpr double kMapHalfLife = 60;
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.
 constexpr std::array<double, 14> kFactors = {1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 100};
 constexpr int64_t kLongestInterval = 1'000'000'000;
@@ -167,6 +172,51 @@ std::string FaultSource::GivenUpAt(int level) const {
   const uint32_t one_in = OneInAt(level);
   if (one_in == 0) return "who touches memory first: the sizes of processes stay exact";
   return absl::StrCat("one page of ", one_in, " is sampled instead of one of ", OneInAt(0));
+}
+
+void MapSource::Learn(const Work& work) {
+  if (work.seconds <= 0) return;
+  if (!work.on) {
+    calls_per_second_ *= std::exp2(-work.seconds / kMapHalfLife);
+    last_ = work.cost;
+    return;
+  }
+  const uint64_t calls = work.cost.events - last_.events;
+  const uint64_t walks = work.cost.walks - last_.walks;
+  calls_per_second_ = static_cast<double>(calls) / work.seconds;
+  if (calls > 0) {
+    const double all = static_cast<double>(walks) * std::max<uint32_t>(OneInAt(level()), 1);
+    Smooth(walks_per_call_, std::min(1.0, all / static_cast<double>(calls)));
+  }
+  if (calls > walks) {
+    Smooth(call_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
+                                        static_cast<double>(calls - walks));
+  } else if (call_ns_ == 0) {
+    call_ns_ = work.trap_ns;
+  }
+  if (walks > 0) {
+    const double whole = work.trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
+                                            static_cast<double>(walks);
+    Smooth(walk_ns_, std::max(0.0, whole - call_ns_));
+  }
+  last_ = work.cost;
+}
+
+int MapSource::levels() const { return static_cast<int>(kMapOneIn.size()); }
+
+uint32_t MapSource::OneInAt(int level) const { return kMapOneIn[static_cast<size_t>(level)]; }
+
+double MapSource::CostAt(int level) const {
+  const uint32_t one_in = OneInAt(level);
+  if (one_in == 0) return 0;
+  return calls_per_second_ * (call_ns_ + walks_per_call_ * walk_ns_ / one_in) / kSecond;
+}
+
+std::string MapSource::GivenUpAt(int level) const {
+  if (level == 0) return "";
+  const uint32_t one_in = OneInAt(level);
+  if (one_in == 0) return "who maps memory and who unmaps it";
+  return absl::StrCat("one mapping call of ", one_in, " is counted and stands for all");
 }
 
 void TickSource::Learn(const Work& work) {

@@ -1,4 +1,5 @@
-// What the governor can turn down: the per-switch layer, allocations, page faults and the tick.
+// What the governor can turn down: the per-switch layer, allocations, page faults, mapping calls
+// and the tick.
 #ifndef PROFD_DAEMON_COLLECT_SOURCES_H_
 #define PROFD_DAEMON_COLLECT_SOURCES_H_
 
@@ -104,6 +105,34 @@ class FaultSource final : public GovernedSource {
   double faults_per_second_ = 0;
   double fault_ns_ = 0;  // of one that is not sampled
   double walk_ns_ = 0;   // of one that is
+};
+
+// Mapping calls: first some of them are left out, at random, then the probes go.
+class MapSource final : public GovernedSource {
+ public:
+  struct Work {
+    double seconds = 0;
+    bool on = true;          // probes stood
+    profd_heap_cost cost{};  // the kernel side's totals since start
+    double trap_ns = 0;      // of the way into the program and out of it
+  };
+  void Learn(const Work& work);
+
+  // What a level means: one call in so many is counted; 0: none, and no probe stands.
+  uint32_t OneInAt(int level) const;
+
+  const char* name() const override { return "mappings"; }
+  Payer payer() const override { return Payer::kTarget; }
+  int levels() const override;
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  profd_heap_cost last_{};
+  double calls_per_second_ = 0;
+  double walks_per_call_ = 0;  // were all counted
+  double call_ns_ = 0;         // of a call that is not counted
+  double walk_ns_ = 0;         // the rest, of one that is
 };
 
 // The tick: first threads that only wait are visited less often, then all of them.

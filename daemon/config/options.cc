@@ -94,8 +94,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--budget", budget,
                  "What profiling may cost in the path of the targets, of one CPU. Above it the "
-                 "stacks of allocations, then who touches memory, then the per-switch layer are "
-                 "given up until it fits again; off: never")
+                 "stacks of allocations, then who touches memory, then who maps it, then the "
+                 "per-switch layer are given up until it fits again; off: never")
       ->type_name("PERCENT|off")
       ->capture_default_str();
   app.add_option("--daemon-budget", daemon_budget,
@@ -106,9 +106,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   app.add_option("--disable", disabled,
                  "Leave a layer out: books (the kernel's own totals), switch (exact time by "
                  "reason, in the target's path), tick (stacks), heap (allocations by stack), "
-                 "faults (resident memory by stack); repeatable")
+                 "faults (resident memory by stack), mappings (address space by stack); repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults"}))
+      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--log-level", options.log_level, "What is logged on stderr")
@@ -147,6 +147,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "tick") options.tick = false;
     if (layer == "heap") options.heap = false;
     if (layer == "faults") options.faults = false;
+    if (layer == "mappings") options.mappings = false;
   }
   return parsed;
 }

@@ -20,6 +20,7 @@ struct Options {
   bool tick = true;
   bool heap = true;
   bool faults = true;
+  bool mappings = true;
   double budget = 0.01;  // shares of one CPU; infinite: none
   double daemon_budget = 0.005;
   std::string log_level = "info";

@@ -96,6 +96,15 @@ T SumPerCpu(int fd, uint32_t key, void (*add)(T&, const T&)) {
   return total;
 }
 
+profd_heap_cost SumProbeCost(int fd) {
+  return SumPerCpu<profd_heap_cost>(fd, 0, [](profd_heap_cost& sum, const profd_heap_cost& v) {
+    sum.events += v.events;
+    sum.walks += v.walks;
+    sum.ns += v.ns;
+    sum.walk_ns += v.walk_ns;
+  });
+}
+
 // "memlock:" of a map's fdinfo, bytes.
 uint64_t MapMemory(int fd) {
   const auto info = ReadWholeFile(absl::StrCat("/proc/self/fdinfo/", fd), 1 << 16);
@@ -143,16 +152,18 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   for (bpf_program* program : {s->progs.on_user_fault, s->progs.on_kernel_fault}) {
     bpf_program__set_autoload(program, options.fault_layer);
   }
+  bpf_program__set_autoload(s->progs.on_map_call, options.map_layer);
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
   const auto walks = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) *
                      PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch,
-                           options.heap_layer || options.fault_layer
+                           options.heap_layer || options.fault_layer || options.map_layer
                                ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
                                : 1);
   if (HasMultiProbes()) {
-    for (bpf_program* program : {s->progs.on_heap_event, s->progs.on_live_object}) {
+    for (bpf_program* program :
+         {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call}) {
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kUprobeMulti));
     }
   }
@@ -222,14 +233,16 @@ absl::StatusOr<Probe> PutProbe(const bpf_program* program, int file, int32_t pid
     attr.pid = static_cast<uint32_t>(pid);
     probe.multi.reset(
         static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
-    if (!probe.multi.ok()) return ErrnoStatus("put a probe into an allocator", errno);
+    if (!probe.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
     return probe;
   }
   for (const HeapPlace& place : places) {
     LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = place.cookie);
     UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
                                                     place.offset, &options));
-    if (!link) return ErrnoStatus("put a probe into an allocator", errno);
+    if (!link) {
+      return ErrnoStatus("put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)", errno);
+    }
     probe.single.push_back(std::move(link));
   }
   return probe;
@@ -253,6 +266,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& opti
   if (!skeleton.ok()) {
     spdlog::debug("no tick by list: {}", skeleton.status().ToString());
     skeleton = Load(options, false);
+  }
+  if (!skeleton.ok() && options.map_layer && !absl::IsPermissionDenied(skeleton.status())) {
+    // One that this kernel does not take must not keep the others out.
+    KernelOptions without = options;
+    without.map_layer = false;
+    return Create(without);
   }
   RETURN_IF_ERROR(skeleton.status());
   std::unique_ptr<Kernel> kernel(new Kernel(skeleton->release()));
@@ -471,6 +490,17 @@ absl::StatusOr<Probe> Kernel::AttachLiveProbe(int file, int32_t pid,
   return PutProbe(skeleton_->progs.on_live_object, file, pid, places);
 }
 
+absl::StatusOr<Probe> Kernel::AttachMapProbe(int file, int32_t pid,
+                                             std::span<const HeapPlace> places) {
+  return PutProbe(skeleton_->progs.on_map_call, file, pid, places);
+}
+
+void Kernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask = one_in - 1; }
+
+bool Kernel::has_map_layer() const {
+  return bpf_program__fd(skeleton_->progs.on_map_call) >= 0;
+}
+
 absl::Status Kernel::SetFaults(uint32_t one_in) {
   if (one_in == 0) {
     fault_links_.clear();
@@ -600,13 +630,11 @@ profd_tick_stats Kernel::TickStats() const {
 }
 
 profd_heap_cost Kernel::HeapCost() const {
-  return SumPerCpu<profd_heap_cost>(bpf_map__fd(skeleton_->maps.heap_cost), 0,
-                                    [](profd_heap_cost& sum, const profd_heap_cost& v) {
-                                      sum.events += v.events;
-                                      sum.walks += v.walks;
-                                      sum.ns += v.ns;
-                                      sum.walk_ns += v.walk_ns;
-                                    });
+  return SumProbeCost(bpf_map__fd(skeleton_->maps.heap_cost));
+}
+
+profd_heap_cost Kernel::MapCost() const {
+  return SumProbeCost(bpf_map__fd(skeleton_->maps.map_cost));
 }
 
 profd_fault_cost Kernel::FaultCost() const {

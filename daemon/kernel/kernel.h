@@ -26,6 +26,7 @@ struct KernelOptions {
   bool switch_layer = true;
   bool heap_layer = true;
   bool fault_layer = true;
+  bool map_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
 };
@@ -58,7 +59,7 @@ struct Probe {
 };
 
 // Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
-// PROFD_LIVE_COOKIE).
+// PROFD_LIVE_COOKIE, enum profd_map_call).
 struct HeapPlace {
   uint64_t offset = 0;
   uint64_t cookie = 0;
@@ -134,6 +135,12 @@ class Kernel {
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
   // The same for the program that follows the objects which an allocator samples.
   absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // The same for the program that counts calls which change an address space.
+  absl::StatusOr<Probe> AttachMapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // Counts one of these calls in `one_in` only, a power of two, at random; 0: none.
+  void SetMapSampling(uint32_t one_in);
+  // False when it was not asked for, or the kernel takes no such program.
+  bool has_map_layer() const;
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);
@@ -155,6 +162,7 @@ class Kernel {
   profd_switch_cost SwitchCost() const;
   profd_heap_cost HeapCost() const;
   profd_fault_cost FaultCost() const;
+  profd_heap_cost MapCost() const;
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are

@@ -37,6 +37,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->heap_events = WrappingAdd(sum->heap_events, cost.heap_events);
   sum->fault_in_path_ns = WrappingAdd(sum->fault_in_path_ns, cost.fault_in_path_ns);
   sum->faults = WrappingAdd(sum->faults, cost.faults);
+  sum->map_in_path_ns = WrappingAdd(sum->map_in_path_ns, cost.map_in_path_ns);
+  sum->map_calls = WrappingAdd(sum->map_calls, cost.map_calls);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
@@ -53,6 +55,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .heap_events = after.heap_events - before.heap_events,
           .fault_in_path_ns = after.fault_in_path_ns - before.fault_in_path_ns,
           .faults = after.faults - before.faults,
+          .map_in_path_ns = after.map_in_path_ns - before.map_in_path_ns,
+          .map_calls = after.map_calls - before.map_calls,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
           .targets = {}};
 }

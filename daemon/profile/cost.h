@@ -29,6 +29,8 @@ struct CollectorCost {
   int64_t heap_events = 0;     // that allocators paused for
   int64_t fault_in_path_ns = 0;  // part of in_path_ns
   int64_t faults = 0;            // page faults of targets
+  int64_t map_in_path_ns = 0;    // part of in_path_ns
+  int64_t map_calls = 0;         // by which targets changed their address spaces
   int64_t memory_cpu_ns = 0;   // reading what processes hold of memory
   std::vector<TargetCost> targets;
 };

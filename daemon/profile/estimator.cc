@@ -212,4 +212,21 @@ std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples) {
   return result;
 }
 
+std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples) {
+  std::vector<EstimatedSample> result;
+  result.reserve(samples.size());
+  for (const Sample& s : samples) {
+    EstimatedSample& out = result.emplace_back();
+    out.key = s.key;
+    out.amount = std::max<int64_t>(s.weight, 0);
+    out.weight = s.weight;
+    out.ticks = s.ticks;
+    if (s.ticks <= 0 || s.key.argument <= 1) continue;
+    const double left_out = 1 - 1 / static_cast<double>(s.key.argument);
+    out.error = Rounded(static_cast<double>(out.amount) *
+                        std::sqrt(left_out / static_cast<double>(s.ticks)));
+  }
+  return result;
+}
+
 }  // namespace profd

@@ -71,6 +71,10 @@ std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t to
 // nothing is scaled. The error is that of a Poisson sample; of objects by their mean size.
 std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples);
 
+// What mapping calls asked for. Where all were counted that is exact; where one of so many was, the
+// error is that of a binomial sample of calls of their mean size.
+std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples);
+
 }  // namespace profd
 
 #endif  // PROFD_DAEMON_PROFILE_ESTIMATOR_H_

@@ -108,6 +108,12 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"live_gone",
        "Sampled objects that are gone and still counted; the live heap is told as larger than it "
        "is, until their process ends."},
+      {"mapping_lost",
+       "Mapping calls that are not counted, because their counter map was full or other threads "
+       "were interrupted in their walks on the same CPU."},
+      {"mapping_busy",
+       "Mapping calls while another thread changed the mappings; what they took away was counted "
+       "as private memory, which that of a file is not."},
       {"recursion_misses",
        "Runs of a kernel program that the kernel skipped; switches may be "
        "missing."},

@@ -38,6 +38,9 @@ enum class Kind : uint8_t {
   kFree = PROFD_KIND_FREE,    // memory freed, bytes
   kInuse = PROFD_KIND_INUSE,  // memory in use, bytes of live objects
   kResident = PROFD_KIND_RESIDENT,  // memory resident, bytes, by who touched it first
+  kMapped = PROFD_KIND_MAPPED,      // private anonymous memory mapped, bytes
+  kUnmapped = PROFD_KIND_UNMAPPED,  // the same, unmapped
+  kReturned = PROFD_KIND_RETURNED,  // its pages given back, bytes of addresses
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT;
 
@@ -45,6 +48,12 @@ inline constexpr size_t kKindCount = PROFD_KIND_COUNT;
 // negative: what there is at an instant is the sum of all changes before it.
 inline constexpr bool IsLevel(Kind kind) {
   return kind == Kind::kInuse || kind == Kind::kResident;
+}
+
+// Of such a kind each call was counted, or one of so many: no total is known beside the samples,
+// whose key has as the argument of how many one was counted.
+inline constexpr bool IsMapping(Kind kind) {
+  return kind == Kind::kMapped || kind == Kind::kUnmapped || kind == Kind::kReturned;
 }
 
 enum class ThreadId : uint64_t {};  // unique for the life of the daemon; 0 is never used
@@ -176,6 +185,7 @@ struct ProfileDelta {
   bool tick_on = false;
   bool heap_on = false;
   bool faults_on = false;
+  bool mappings_on = false;
   int64_t tick_interval_ns = 0;  // in force
   int64_t ticks = 0;
   int64_t ticks_missed = 0;

@@ -34,6 +34,12 @@ v1::ProfileKind ToProto(Kind kind) {
       return v1::PROFILE_KIND_INUSE;
     case Kind::kResident:
       return v1::PROFILE_KIND_RESIDENT;
+    case Kind::kMapped:
+      return v1::PROFILE_KIND_MAPPED;
+    case Kind::kUnmapped:
+      return v1::PROFILE_KIND_UNMAPPED;
+    case Kind::kReturned:
+      return v1::PROFILE_KIND_RETURNED;
   }
   return v1::PROFILE_KIND_OFFCPU;
 }
@@ -48,10 +54,16 @@ const HeapDelta& HeapOf(const LedgerDelta& ledger, Kind kind) {
   return kind == Kind::kFree ? ledger.freed : ledger.allocated;
 }
 
+// The part of the window in which that kind was watched.
+int64_t WatchedNs(const MergedProfile& profile, Kind kind) {
+  if (kind == Kind::kResident) return profile.faults_ns;
+  return IsMapping(kind) ? profile.mappings_ns : profile.heap_ns;
+}
+
 void FillHeader(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
                 int64_t wall_offset_ns, v1::Header* header) {
   header->set_kind(ToProto(plan.kind));
-  header->set_heap_ns(plan.kind == Kind::kResident ? profile.faults_ns : profile.heap_ns);
+  header->set_heap_ns(WatchedNs(profile, plan.kind));
   header->set_daemon_version(host.version);
   header->set_hostname(host.hostname);
   header->set_kernel_release(host.kernel_release);
@@ -138,6 +150,8 @@ class ThreadSender {
     FillThread(merged.info, estimate, thread);
     if (IsLevel(plan.kind)) {
       estimate.samples = EstimateLevels(OfKind(merged.samples, plan.kind));
+    } else if (IsMapping(plan.kind)) {
+      estimate.samples = EstimateMappings(OfKind(merged.samples, plan.kind));
     } else if (plan.kind != Kind::kWait) {
       const HeapDelta& heap = HeapOf(merged.ledger, plan.kind);
       const std::vector<Sample> events = OfKind(merged.samples, plan.kind);
@@ -240,6 +254,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_heap_events(Count(cost.heap_events));
   out->set_fault_in_path_ns(cost.fault_in_path_ns);
   out->set_faults(Count(cost.faults));
+  out->set_mapping_in_path_ns(cost.map_in_path_ns);
+  out->set_mapping_calls(Count(cost.map_calls));
   out->set_memory_cpu_ns(cost.memory_cpu_ns);
   for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
 }
@@ -255,7 +271,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
   double weight = 0, complete_weight = 0;
   uint64_t samples = 0;
   HeapDelta heap;
-  const bool has_totals = plan.kind != Kind::kWait && !IsLevel(plan.kind);
+  const bool has_totals = plan.kind == Kind::kAlloc || plan.kind == Kind::kFree;
   for (const MergedThread& thread : profile.threads) {
     if (has_totals) AddHeap(HeapOf(thread.ledger, plan.kind), &heap);
     for (const Sample& sample : thread.samples) {

@@ -21,6 +21,26 @@ struct HeapSum {
   int64_t allocated = 0, freed = 0;
 };
 
+struct MappingSum {
+  int64_t mapped = 0, unmapped = 0, returned = 0;
+};
+
+// What mapping calls did in the window, by PID; of processes of which any was seen.
+std::map<int32_t, MappingSum> MappingsByProcess(const MergedProfile& profile) {
+  std::map<int32_t, MappingSum> sums;
+  for (const MergedThread& thread : profile.threads) {
+    for (const Sample& sample : thread.samples) {
+      if (!IsMapping(sample.key.kind)) continue;
+      MappingSum& process = sums[thread.info.pid];
+      int64_t& sum = sample.key.kind == Kind::kMapped     ? process.mapped
+                     : sample.key.kind == Kind::kUnmapped ? process.unmapped
+                                                          : process.returned;
+      sum = WrappingAdd(sum, sample.weight);
+    }
+  }
+  return sums;
+}
+
 // Live heap by PID.
 std::map<int32_t, int64_t> LiveByProcess(const MergedProfile& profile) {
   std::map<int32_t, int64_t> sums;
@@ -110,6 +130,7 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
   const std::map<int32_t, std::string> names = AllocatorNames(allocators);
   const std::map<int32_t, int64_t> live = LiveByProcess(profile);
   const std::map<int32_t, int64_t> live_since = LiveSince(allocators);
+  const std::map<int32_t, MappingSum> mappings = MappingsByProcess(profile);
   // Threads name their process by PID alone: where two had it, that is the younger one.
   std::map<int32_t, int64_t> youngest;
   for (const ProcessHistory& history : histories) {
@@ -152,6 +173,11 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
       const auto sum = live.find(process.pid);
       out->set_live_bytes(sum == live.end() ? 0 : std::max<int64_t>(sum->second, 0));
       out->set_live_since_ns(since->second);
+    }
+    if (const auto sum = mappings.find(process.pid); sum != mappings.end()) {
+      out->set_mapped_bytes(std::max<int64_t>(sum->second.mapped, 0));
+      out->set_unmapped_bytes(std::max<int64_t>(sum->second.unmapped, 0));
+      out->set_returned_bytes(std::max<int64_t>(sum->second.returned, 0));
     }
     const MemoryPoint& last = history.points.back();
     if (last.allocated && last.freed) out->set_net_allocated_bytes(*last.allocated - *last.freed);

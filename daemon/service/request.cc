@@ -125,6 +125,15 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
     case v1::PROFILE_KIND_RESIDENT:
       plan.kind = Kind::kResident;
       break;
+    case v1::PROFILE_KIND_MAPPED:
+      plan.kind = Kind::kMapped;
+      break;
+    case v1::PROFILE_KIND_UNMAPPED:
+      plan.kind = Kind::kUnmapped;
+      break;
+    case v1::PROFILE_KIND_RETURNED:
+      plan.kind = Kind::kReturned;
+      break;
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("profile kind ", static_cast<int>(request.kind()), " is not known"));

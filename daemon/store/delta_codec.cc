@@ -19,7 +19,8 @@ constexpr uint64_t kFormBits = 2;
 constexpr uint64_t kReasonBits = 4;
 static_assert(kReasonCount <= 1u << kReasonBits);
 
-constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFaultsOn = 16;
+constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFaultsOn = 16,
+                   kMappingsOn = 32;
 
 // The fields of an account in the order of the mask's bits. `wall_rest` is what the wall clock
 // has beyond the parts that it is made of; the books are kept as differences from our own sums.
@@ -116,6 +117,8 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.heap_events);
   f(h.cost.fault_in_path_ns);
   f(h.cost.faults);
+  f(h.cost.map_in_path_ns);
+  f(h.cost.map_calls);
   f(h.cost.memory_cpu_ns);
   f(h.lost_weight_ns);
 }
@@ -131,7 +134,7 @@ void ForEachTargetNumber(Target& t, F f) {
 void PutHeader(const DeltaHeader& h, std::string* out) {
   PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) |
                 (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0) |
-                (h.faults_on ? kFaultsOn : 0),
+                (h.faults_on ? kFaultsOn : 0) | (h.mappings_on ? kMappingsOn : 0),
             out);
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
@@ -245,6 +248,7 @@ bool DeltaReader::ReadHeader() {
   header_.tick_on = (flags & kTickOn) != 0;
   header_.heap_on = (flags & kHeapOn) != 0;
   header_.faults_on = (flags & kFaultsOn) != 0;
+  header_.mappings_on = (flags & kMappingsOn) != 0;
   bool ok = true;
   ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
   if (!ok || !ReadTargetCosts() || !Varint(&mask)) return false;

@@ -38,6 +38,7 @@ DeltaHeader HeaderOf(const ProfileDelta& d) {
           .tick_on = d.tick_on,
           .heap_on = d.heap_on,
           .faults_on = d.faults_on,
+          .mappings_on = d.mappings_on,
           .tick_interval_ns = d.tick_interval_ns,
           .ticks = d.ticks,
           .ticks_missed = d.ticks_missed,
@@ -399,6 +400,7 @@ class MemoryStore::Merger {
     if (h.tick_on) profile_.tick_ns += length;
     if (h.heap_on) profile_.heap_ns += length;
     if (h.faults_on) profile_.faults_ns += length;
+    if (h.mappings_on) profile_.mappings_ns += length;
     profile_.ticks = WrappingAdd(profile_.ticks, h.ticks);
     interval_sum_ += static_cast<double>(h.tick_interval_ns) * static_cast<double>(h.ticks);
     profile_.ticks_missed = WrappingAdd(profile_.ticks_missed, h.ticks_missed);

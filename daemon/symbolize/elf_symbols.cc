@@ -120,6 +120,41 @@ std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part
   return FindNamed(elf, STT_OBJECT, part, limit);
 }
 
+CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
+                           std::span<const std::string_view> names, size_t limit) {
+  CalledFunctions called;
+  uint64_t symbols_left = kMaxSymbols;
+  for (const Section& section : elf.sections()) {
+    if (section.type != table) continue;
+    const Section* strings = StringsOf(elf, section);
+    if (strings == nullptr) continue;
+    // A name may be the end of another one: what ends with it is where a symbol may point.
+    std::vector<std::vector<uint64_t>> places;
+    for (const std::string_view name : names) {
+      uint64_t bytes_left = kMaxSearchedStrings;
+      places.push_back(PlacesOf(elf, *strings, std::string(name) + '\0', bytes_left));
+    }
+    ForEachSymbol(elf, section, symbols_left, [&](const Elf64_Sym& symbol) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+          ELF64_ST_BIND(symbol.st_info) == STB_LOCAL) {
+        return;
+      }
+      if (symbol.st_shndx == SHN_UNDEF) {
+        called.imports = true;
+        return;
+      }
+      for (size_t i = 0; i < names.size() && called.defined.size() < limit; ++i) {
+        if (std::binary_search(places[i].begin(), places[i].end(), symbol.st_name)) {
+          called.defined.push_back({.name = std::string(names[i]),
+                                    .address = symbol.st_value,
+                                    .size = symbol.st_size});
+        }
+      }
+    });
+  }
+  return called;
+}
+
 void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {
   // A label inside a function is no better name than the function, whatever is nearer.
   const auto key = [](uint64_t v, uint8_t r) { return std::tuple(r & kFunctionBit, v, r); };

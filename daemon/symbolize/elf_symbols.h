@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,17 @@ struct NamedSymbol {
 std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit);
 // The same for variables that have a place of their own: none that each thread has.
 std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit);
+
+// What a symbol table says of functions that are called from one file to another.
+struct CalledFunctions {
+  std::vector<NamedSymbol> defined;  // under one of the names asked for
+  bool imports = false;              // there are functions that other files are to define
+};
+// Of the tables of `elf` that are of type `table` (SHT_DYNSYM, SHT_SYMTAB): at most `limit`
+// functions that are not the file's own (STB_LOCAL), whose whole name is one of `names`. Bounded as
+// above.
+CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
+                           std::span<const std::string_view> names, size_t limit);
 
 // Tables are streamed past the wanted addresses and only the best candidates are kept: memory
 // depends on how much is asked, not on the file. Time is bounded by the size of the tables.

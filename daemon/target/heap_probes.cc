@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,11 @@ extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "
 namespace profd {
 namespace {
 
+// Processes whose calls are watched at a time. Putting probes into one takes the locks of all
+// processes that map the same file.
+constexpr size_t kMostMapCalls = 256;
+// Probes that go together. The kernel waits for all programs at each; side by side they wait once.
+constexpr size_t kRemovedTogether = 32;
 constexpr int kTrapRounds = 20;
 constexpr int kTrapCalls = 100;
 
@@ -79,6 +85,15 @@ std::array<HeapPlace, 2> LivePlacesOf(const SampledObjects& objects, ModuleId mo
            {.offset = objects.gone, .cookie = PROFD_LIVE_COOKIE(gone, id)}}};
 }
 
+void Remove(std::vector<Probe> probes) {
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < probes.size(); ++i) {
+    threads.emplace_back([&probe = probes[i]] { probe = Probe(); });
+  }
+  if (!probes.empty()) probes[0] = Probe();
+  for (std::thread& thread : threads) thread.join();
+}
+
 double NsPerCall() {
   // The fastest of some rounds: what comes in between makes the others slow.
   int64_t fastest = INT64_MAX;
@@ -93,7 +108,13 @@ double NsPerCall() {
 }  // namespace
 
 HeapProbes::HeapProbes(Kernel* kernel, const Modules* modules)
-    : kernel_(kernel), modules_(modules), worker_([this] { Work(); }) {}
+    : kernel_(kernel), modules_(modules) {
+  {
+    absl::MutexLock lock(&mutex_);
+    map_calls_.most = kMostMapCalls;
+  }
+  worker_ = std::thread([this] { Work(); });
+}
 
 HeapProbes::~HeapProbes() {
   {
@@ -101,17 +122,34 @@ HeapProbes::~HeapProbes() {
     stopping_ = true;
   }
   worker_.join();
+  absl::MutexLock lock(&mutex_);
+  for (Group* group : {&events_, &map_calls_}) {
+    while (!group->probes.empty()) Remove(group->TakeStale(false));
+  }
 }
 
 void HeapProbes::OnMapped(int32_t pid, ModuleId module) {
   if (pid <= 0) return;  // not visible in our PID namespace
+  const bool allocator = modules_->AllocatorIn(module).has_value();
+  const bool libc = !modules_->MapCallsIn(module).empty();
   absl::MutexLock lock(&mutex_);
-  if (wanted_.emplace(pid, module).second) idle_ = false;
+  if (allocator && events_.wanted.emplace(pid, module).second) Wake();
+  const Place place(pid, module);
+  if (libc && !map_calls_.wanted.contains(place)) young_.emplace(place, false);
 }
 
 void HeapProbes::KeepOnly(const std::set<int32_t>& pids) {
   absl::MutexLock lock(&mutex_);
   Forget([&](int32_t pid) { return !pids.contains(pid); });
+  for (auto it = young_.begin(); it != young_.end();) {
+    if (!std::exchange(it->second, true)) {
+      ++it;
+      continue;
+    }
+    map_calls_.wanted.insert(it->first);
+    it = young_.erase(it);
+    Wake();
+  }
 }
 
 void HeapProbes::OnExec(int32_t pid) {
@@ -121,17 +159,52 @@ void HeapProbes::OnExec(int32_t pid) {
 
 void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
   const auto at = [&](const Place& place) { return gone(place.first); };
-  if (std::erase_if(wanted_, at) != 0) idle_ = false;
-  std::erase_if(stood_, at);
-  std::erase_if(failed_, [&](const auto& entry) { return at(entry.first); });
+  if (events_.Forget(at)) Wake();
+  if (map_calls_.Forget(at)) Wake();
+  std::erase_if(young_, [&](const auto& entry) { return at(entry.first); });
+}
+
+bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
+  std::erase_if(stood, gone);
+  std::erase_if(failed, [&](const auto& entry) { return gone(entry.first); });
+  return std::erase_if(wanted, gone) != 0;
+}
+
+std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
+  std::vector<Probe> stale;
+  for (auto it = probes.begin(); it != probes.end() && stale.size() < kRemovedTogether;) {
+    if (all_on && on && wanted.contains(it->first)) {
+      ++it;
+      continue;
+    }
+    stale.push_back(std::move(it->second));
+    it = probes.erase(it);
+  }
+  return stale;
+}
+
+std::optional<HeapProbes::Place> HeapProbes::Group::FindMissing() const {
+  if (!on || probes.size() >= most) return std::nullopt;
+  const auto missing = std::find_if(wanted.begin(), wanted.end(), [&](const Place& place) {
+    return !probes.contains(place) && !failed.contains(place);
+  });
+  if (missing == wanted.end()) return std::nullopt;
+  return *missing;
 }
 
 void HeapProbes::SetEventsOn(bool on) {
   absl::MutexLock lock(&mutex_);
-  if (on == events_on_) return;
-  events_on_ = on;
+  if (on == events_.on) return;
+  events_.on = on;
   if (on) kernel_->BeginHeapRound();
-  idle_ = false;
+  Wake();
+}
+
+void HeapProbes::SetMapCallsOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  if (on == map_calls_.on) return;
+  map_calls_.on = on;
+  Wake();
 }
 
 void HeapProbes::SetOn(bool on) {
@@ -139,7 +212,7 @@ void HeapProbes::SetOn(bool on) {
   if (on == on_) return;
   on_ = on;
   if (on) kernel_->BeginHeapRound();
-  idle_ = false;
+  Wake();
   // What came to life or went meanwhile is not known: counted anew.
   for (auto& [place, live] : live_) {
     live.source.reset();
@@ -150,18 +223,33 @@ void HeapProbes::SetOn(bool on) {
 void HeapProbes::Refresh() {
   absl::MutexLock lock(&mutex_);
   for (auto& [place, live] : live_) live.stale = true;
-  if (!live_.empty()) idle_ = false;
+  if (!live_.empty()) Wake();
 }
 
-void HeapProbes::WaitIdle(int64_t deadline_ns) {
+void HeapProbes::WaitIdle(int64_t deadline_ns, int64_t map_calls_ns) {
+  const auto left = [](int64_t until_ns) {
+    return absl::Nanoseconds(std::max<int64_t>(0, until_ns - MonotonicNs()));
+  };
   absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&idle_),
-                          absl::Nanoseconds(std::max<int64_t>(0, deadline_ns - MonotonicNs())));
+  if (!young_.empty()) Wake();
+  for (const auto& [place, seen] : young_) map_calls_.wanted.insert(place);
+  young_.clear();
+  mutex_.AwaitWithTimeout(absl::Condition(&settled_), left(deadline_ns));
+  mutex_.AwaitWithTimeout(absl::Condition(&idle_), left(map_calls_ns));
 }
 
 bool HeapProbes::watching() const {
   absl::MutexLock lock(&mutex_);
-  return !stood_.empty();
+  return !events_.stood.empty();
+}
+
+MapCallState HeapProbes::MapCalls() const {
+  absl::MutexLock lock(&mutex_);
+  MapCallState state = {.processes = map_calls_.wanted.size(),
+                        .watched = map_calls_.stood.size(),
+                        .failed = {}};
+  if (!map_calls_.failed.empty()) state.failed = map_calls_.failed.begin()->second;
+  return state;
 }
 
 double HeapProbes::trap_ns() const {
@@ -183,71 +271,94 @@ void HeapProbes::Work() {
 }
 
 bool HeapProbes::Step() {
-  Place place;
-  Probe removed;  // outlive the lock: removing them takes long
-  Live gone;
+  std::vector<Probe> stale;
+  Live gone;  // outlives the lock: removing it takes long
+  std::optional<Place> events, unread_place, map_calls;
   bool first = false;
-  bool follow = false;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return false;
-    const auto stale = std::find_if(probes_.begin(), probes_.end(), [&](const auto& entry)
-                                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                          return !on_ || !events_on_ ||
-                                                 !wanted_.contains(entry.first);
-                                        });
-    if (stale != probes_.end()) {
-      removed = std::move(stale->second);
-      probes_.erase(stale);
-      return true;
-    }
+    stale = events_.TakeStale(on_);
+    if (stale.empty()) stale = map_calls_.TakeStale(on_);
+  }
+  if (!stale.empty()) {
+    Remove(std::move(stale));
+    return true;
+  }
+  {
+    absl::MutexLock lock(&mutex_);
     const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
                                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                               return !on_ || !wanted_.contains(entry.first);
+                                               return !on_ || !events_.wanted.contains(entry.first);
                                              });
     if (unfollowed != live_.end()) {
       gone = std::move(unfollowed->second);
       live_.erase(unfollowed);
       return true;
     }
-    const auto missing = std::find_if(
-        wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          return events_on_ && !probes_.contains(p) && !failed_.contains(p);
-        });
     const auto unread = std::find_if(
-        wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        events_.wanted.begin(), events_.wanted.end(),
+        [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
           const auto live = live_.find(p);
           return live == live_.end() || live->second.stale;
         });
-    if (!on_ || (missing == wanted_.end() && unread == wanted_.end())) {
+    events = events_.FindMissing();
+    if (unread != events_.wanted.end()) unread_place = *unread;
+    settled_ = !on_ || !(events || unread_place);
+    // Last: there may be many.
+    map_calls = map_calls_.FindMissing();
+    if (!on_ || !(events || unread_place || map_calls)) {
       idle_ = true;
       return false;
     }
-    follow = missing == wanted_.end();
-    place = follow ? *unread : *missing;
     first = trap_ns_ == 0;
   }
-  if (follow) {
-    FollowObjects(place);
+  if (!events && unread_place) {
+    FollowObjects(*unread_place);
     return true;
   }
   const double trap = first ? MeasureTrap() : 0;
-  absl::StatusOr<Probe> probe = Attach(place);
+  absl::StatusOr<Probe> probe = events ? AttachEvents(*events) : AttachMapCalls(*map_calls);
   absl::MutexLock lock(&mutex_);
   if (first) trap_ns_ = trap;
-  if (probe.ok()) {
-    probes_.emplace(place, *std::move(probe));
-    stood_.insert(place);
-  } else if (absl::IsUnavailable(probe.status())) {
-    wanted_.erase(place);  // until it is told of again
+  if (events) {
+    Settle(*events, std::move(probe), "allocations", events_);
   } else {
-    failed_.emplace(place, std::string(probe.status().message()));
-    spdlog::warn("allocations of PID {}: {}", place.first, failed_.at(place));
+    Settle(*map_calls, std::move(probe), "mapping calls", map_calls_);
   }
   return true;
 }
 
-absl::StatusOr<Probe> HeapProbes::Attach(const Place& place) {
+void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const char* what,
+                        Group& group) {
+  if (probe.ok()) {
+    // The process may be gone by now: then the next step takes it out.
+    group.probes.emplace(place, *std::move(probe));
+    if (group.wanted.contains(place)) group.stood.insert(place);
+  } else if (absl::IsUnavailable(probe.status())) {
+    group.wanted.erase(place);  // until it is told of again
+  } else if (group.wanted.contains(place)) {
+    group.failed.emplace(place, std::string(probe.status().message()));
+    // Every process has a libc: some are gone before their turn, and what fails in one does in all.
+    const bool known = &group == &map_calls_ &&
+                       (absl::IsNotFound(probe.status()) || group.failed.size() > 1);
+    spdlog::log(known ? spdlog::level::debug : spdlog::level::warn, "{} of PID {}: {}", what,
+                place.first, group.failed.at(place));
+  }
+}
+
+absl::StatusOr<Probe> HeapProbes::AttachMapCalls(const Place& place) {
+  const auto& [pid, module] = place;
+  std::vector<HeapPlace> places;
+  for (const MapCall& call : modules_->MapCallsIn(module)) {
+    places.push_back({.offset = call.offset, .cookie = call.call});
+  }
+  const std::optional<ModuleFile> file = modules_->Find(module);
+  if (!file || !file->fd.ok()) return absl::NotFoundError("the libc's file is not open");
+  return kernel_->AttachMapProbe(file->fd.get(), pid, places);
+}
+
+absl::StatusOr<Probe> HeapProbes::AttachEvents(const Place& place) {
   const auto& [pid, module] = place;
   const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
   if (!info) return absl::UnavailableError("the module was not looked into yet");
@@ -298,7 +409,7 @@ void HeapProbes::FollowObjects(const Place& place) {
 }
 
 bool HeapProbes::Counts(const Place& place, const Live& live) const {
-  return live.source && wanted_.contains(place);
+  return live.source && events_.wanted.contains(place);
 }
 
 std::optional<LiveSource> HeapProbes::LiveSourceOf(const Place& place) const {
@@ -324,7 +435,9 @@ double HeapProbes::MeasureTrap() {
   if (!self.ok() || !offset) return kUnknown;
   const double without = NsPerCall();
   const HeapPlace place = {.offset = *offset, .cookie = PROFD_HEAP_JEMALLOC_EVENT};
-  const absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(self.get(), getpid(), {&place, 1});
+  // We are no target: either program ends at once.
+  absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(self.get(), getpid(), {&place, 1});
+  if (!probe.ok()) probe = kernel_->AttachMapProbe(self.get(), getpid(), {&place, 1});
   if (!probe.ok()) return kUnknown;
   return std::max(kUnknown, NsPerCall() - without);
 }
@@ -332,14 +445,13 @@ double HeapProbes::MeasureTrap() {
 std::vector<AllocatorState> HeapProbes::States() const {
   std::map<ModuleId, AllocatorState> states;
   absl::MutexLock lock(&mutex_);
-  for (const Place& place : wanted_) {
+  for (const Place& place : events_.wanted) {
     AllocatorState& state = states[place.second];
     const bool fresh = state.pids.empty();
     state.pids.push_back(place.first);
-    state.watched = (fresh || state.watched) && stood_.contains(place);
-    if (const auto failed = failed_.find(place); failed != failed_.end() && state.note.empty()) {
-      state.note = failed->second;
-    }
+    state.watched = (fresh || state.watched) && events_.stood.contains(place);
+    const auto failed = events_.failed.find(place);
+    if (failed != events_.failed.end() && state.note.empty()) state.note = failed->second;
     const auto live = live_.find(place);
     if (live == live_.end()) continue;
     if (state.live_note.empty()) state.live_note = live->second.note;

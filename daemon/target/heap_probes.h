@@ -1,4 +1,5 @@
-// Probes in the allocators of targets: which process runs which, and the probes that stand in them.
+// Probes in the allocators and libcs of targets: which process runs which, and the probes that
+// stand in them.
 #ifndef PROFD_DAEMON_TARGET_HEAP_PROBES_H_
 #define PROFD_DAEMON_TARGET_HEAP_PROBES_H_
 
@@ -41,18 +42,26 @@ struct LiveSource {
   uint64_t sample_bytes = 0;  // mean bytes allocated from one sampled object to the next
 };
 
+// The probes at the calls by which processes change their address spaces.
+struct MapCallState {
+  size_t processes = 0;  // that run a libc with such calls
+  size_t watched = 0;    // of these, those with probes, or whose probes will be put back
+  std::string failed;    // why there are none in one of the others; may be empty
+};
+
 // Thread-safe. Puts probes in and takes them out on a thread of its own: the kernel takes its time
 // for either.
 class HeapProbes {
  public:
-  // A process and the module in it that holds an allocator.
+  // A process and the module in it that holds an allocator, or is its libc.
   using Place = std::pair<int32_t, ModuleId>;
 
   // Both must outlive this.
   HeapProbes(Kernel* kernel, const Modules* modules);
   ~HeapProbes();
 
-  // A process of a target maps a module that holds an allocator. May repeat.
+  // A process of a target maps a module that holds an allocator, or is a libc. May repeat. A libc's
+  // calls are watched in processes that outlive two KeepOnly: those of a moment are not worth it.
   void OnMapped(int32_t pid, ModuleId module);
   // A process became another program: it maps what it is told of from now on.
   void OnExec(int32_t pid);
@@ -63,13 +72,17 @@ class HeapProbes {
   // The same of those at the allocators' events only; those at sampled objects stay, as what is live can
   // be followed without a break only.
   void SetEventsOn(bool on);
+  // The same of those at the calls of libcs.
+  void SetMapCallsOn(bool on);
   // Reads again what the processes say of their sampling: they may have changed it.
   void Refresh();
-  // Waits until everything asked for so far is done, or `deadline_ns` (monotonic).
-  void WaitIdle(int64_t deadline_ns);
+  // Waits until everything asked for so far is done, the calls of libcs in young processes too, but
+  // not beyond `deadline_ns` (monotonic), and for those calls not beyond `map_calls_ns`.
+  void WaitIdle(int64_t deadline_ns, int64_t map_calls_ns);
 
-  // A probe stands somewhere, or will when they are put back.
+  // A probe stands at an allocator's events somewhere, or will when they are put back.
   bool watching() const;
+  MapCallState MapCalls() const;
   std::vector<AllocatorState> States() const;
   // What counts the live heap there; empty when nothing does.
   std::optional<LiveSource> LiveSourceOf(const Place& place) const;
@@ -79,6 +92,22 @@ class HeapProbes {
   double trap_ns() const;
 
  private:
+  // Probes of one program, each in one of the places that are for it.
+  struct Group {
+    bool on = true;
+    std::set<Place> wanted;
+    std::map<Place, Probe> probes;
+    std::set<Place> stood;                // where a probe could be put
+    std::map<Place, std::string> failed;  // why
+    size_t most = SIZE_MAX;               // probes at a time
+
+    // Some probes that are not to stand any more; none when there is none.
+    std::vector<Probe> TakeStale(bool all_on);
+    // Where one is missing.
+    std::optional<Place> FindMissing() const;
+    bool Forget(absl::FunctionRef<bool(const Place&)> gone);
+  };
+
   // What follows the objects that a process samples, and what is known of that.
   struct Live {
     std::optional<Probe> probe;
@@ -90,9 +119,15 @@ class HeapProbes {
   void Work();
   // What is known of these processes; their probes go.
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // One probe more or one less. False when nothing is to be done.
+  // One probe more or some less. False when nothing is to be done.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<Probe> Attach(const Place& place);
+  absl::StatusOr<Probe> AttachEvents(const Place& place);
+  absl::StatusOr<Probe> AttachMapCalls(const Place& place);
+  // Something is to be done.
+  void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { idle_ = settled_ = false; }
+  // Enters what became of one.
+  void Settle(const Place& place, absl::StatusOr<Probe> probe, const char* what, Group& group)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reads the settings of a process that runs jemalloc, and follows its sampled objects if there
   // are any.
   void FollowObjects(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -106,14 +141,13 @@ class HeapProbes {
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool on_ ABSL_GUARDED_BY(mutex_) = true;
-  bool events_on_ ABSL_GUARDED_BY(mutex_) = true;
   bool idle_ ABSL_GUARDED_BY(mutex_) = true;
+  bool settled_ ABSL_GUARDED_BY(mutex_) = true;  // nothing but calls of libcs is left to be done
   double trap_ns_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::set<Place> wanted_ ABSL_GUARDED_BY(mutex_);
-  std::map<Place, Probe> probes_ ABSL_GUARDED_BY(mutex_);
-  std::set<Place> stood_ ABSL_GUARDED_BY(mutex_);  // where a probe could be put
-  std::map<Place, std::string> failed_ ABSL_GUARDED_BY(mutex_);  // why
-  std::map<Place, Live> live_ ABSL_GUARDED_BY(mutex_);           // the worker adds and removes
+  Group events_ ABSL_GUARDED_BY(mutex_);  // of allocators
+  Group map_calls_ ABSL_GUARDED_BY(mutex_);
+  std::map<Place, bool> young_ ABSL_GUARDED_BY(mutex_);  // of libcs; true: seen by a KeepOnly
+  std::map<Place, Live> live_ ABSL_GUARDED_BY(mutex_);  // the worker adds and removes
   std::thread worker_;  // last: it uses all of the above
 };
 

@@ -27,11 +27,13 @@ constexpr size_t kBatchRows = 262'144;
 
 }  // namespace
 
-Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators)
+Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators,
+                 bool map_calls)
     : kernel_(kernel),
       cpu_use_(cpu_use),
       rule_limit_(rule_limit),
       search_allocators_(allocators),
+      search_map_calls_(map_calls),
       worker_([this] { Work(); }) {}
 
 Modules::~Modules() {
@@ -78,38 +80,57 @@ void Modules::Work() {
       if (batch.rows >= kBatchRows) Publish(std::exchange(batch, {}));
     }
     Publish(std::move(batch));
-    if (!search_allocators_) continue;
+    if (!search_allocators_ && !search_map_calls_) continue;
     // After the rules, which walks wait for.
-    for (const profd_module_record& record : records) SearchAllocator(record.key);
+    for (const profd_module_record& record : records) Search(record.key);
   }
 }
 
-void Modules::SearchAllocator(const profd_module_key& key) {
+void Modules::Search(const profd_module_key& key) {
   const auto id = kernel_->ModuleIdOf(key);
   if (!id.ok()) return;
   const ModuleId module_id{static_cast<uint16_t>(*id)};
   {
     absl::MutexLock lock(&mutex_);
     const auto it = modules_.find(module_id);
-    if (it == modules_.end() || it->second.allocator) return;
+    if (it == modules_.end() || it->second.allocator || !it->second.map_calls.empty()) return;
   }
   const std::optional<ModuleFile> file = Find(module_id);
   if (!file || !file->fd.ok()) return;
-  auto allocator = FindJemalloc(file->fd.get(), file->identity.path);
-  if (!allocator.ok()) {
-    spdlog::debug("no allocator sought in {}: {}", file->identity.path,
-                  allocator.status().ToString());
-    return;
-  }
-  if (!*allocator) return;
-  {
-    absl::MutexLock lock(&mutex_);
-    modules_[module_id].allocator = **std::move(allocator);
-  }
+  const bool allocator = search_allocators_ && SearchAllocator(module_id, *file);
+  const bool libc = search_map_calls_ && SearchMapCalls(module_id, *file);
+  if (!allocator && !libc) return;
   const absl::Status watched = kernel_->WatchModule(key);
   if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
   absl::MutexLock lock(&mutex_);
-  ++allocators_;  // last: whoever sees it asks for the processes
+  // Last: whoever sees it asks for the processes.
+  allocators_ += allocator ? 1 : 0;
+  libcs_ += libc ? 1 : 0;
+}
+
+bool Modules::SearchAllocator(ModuleId id, const ModuleFile& file) {
+  auto allocator = FindJemalloc(file.fd.get(), file.identity.path);
+  if (!allocator.ok()) {
+    spdlog::debug("no allocator sought in {}: {}", file.identity.path,
+                  allocator.status().ToString());
+    return false;
+  }
+  if (!*allocator) return false;
+  absl::MutexLock lock(&mutex_);
+  modules_[id].allocator = **std::move(allocator);
+  return true;
+}
+
+bool Modules::SearchMapCalls(ModuleId id, const ModuleFile& file) {
+  auto calls = FindMapCalls(file.fd.get());
+  if (!calls.ok()) {
+    spdlog::debug("no libc sought in {}: {}", file.identity.path, calls.status().ToString());
+    return false;
+  }
+  if (calls->empty()) return false;
+  absl::MutexLock lock(&mutex_);
+  modules_[id].map_calls = *std::move(calls);
+  return true;
 }
 
 absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
@@ -217,6 +238,17 @@ std::optional<JemallocInfo> Modules::AllocatorIn(ModuleId id) const {
 size_t Modules::allocators() const {
   absl::MutexLock lock(&mutex_);
   return allocators_;
+}
+
+std::vector<MapCall> Modules::MapCallsIn(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  return it == modules_.end() ? std::vector<MapCall>() : it->second.map_calls;
+}
+
+size_t Modules::libcs() const {
+  absl::MutexLock lock(&mutex_);
+  return libcs_;
 }
 
 std::vector<ModuleState> Modules::States() const {

@@ -16,6 +16,7 @@
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
 #include "daemon/heap/jemalloc.h"
+#include "daemon/heap/map_calls.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
@@ -27,8 +28,8 @@ class Modules : public ModuleSource {
  public:
   // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
   // together.
-  // With `allocators` every module is searched for one.
-  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators);
+  // With `allocators` every module is searched for one, with `map_calls` for the calls of a libc.
+  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool map_calls);
   ~Modules() override;
 
   // A mapping whose file has no rules yet.
@@ -43,6 +44,10 @@ class Modules : public ModuleSource {
   std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
   // How many modules hold one.
   size_t allocators() const;
+  // The calls that change an address space, of a libc; empty for another module.
+  std::vector<MapCall> MapCallsIn(ModuleId id) const;
+  // How many modules hold such calls.
+  size_t libcs() const;
 
   std::vector<ModuleState> States() const;
   size_t Count() const;
@@ -54,6 +59,7 @@ class Modules : public ModuleSource {
     ModuleState state;
     UniqueFd fd;
     std::optional<JemallocInfo> allocator;
+    std::vector<MapCall> map_calls;
     bool unreadable = false;
     bool over_limit = false;
   };
@@ -67,8 +73,11 @@ class Modules : public ModuleSource {
 
   void Work();
   void Compile(const profd_module_record& record, Batch& batch);
-  // Looks for an allocator in a module that was published.
-  void SearchAllocator(const profd_module_key& key);
+  // Looks for what probes may stand in, in a module that was published.
+  void Search(const profd_module_key& key);
+  // True when there is one.
+  bool SearchAllocator(ModuleId id, const ModuleFile& file);
+  bool SearchMapCalls(ModuleId id, const ModuleFile& file);
   void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
   absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
@@ -77,6 +86,7 @@ class Modules : public ModuleSource {
   CpuUse* const cpu_use_;
   const uint64_t rule_limit_;
   const bool search_allocators_;
+  const bool search_map_calls_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -84,6 +94,7 @@ class Modules : public ModuleSource {
   std::deque<profd_module_record> queue_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ModuleId, Module> modules_ ABSL_GUARDED_BY(mutex_);
   size_t allocators_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t libcs_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread worker_;  // last: it uses all of the above

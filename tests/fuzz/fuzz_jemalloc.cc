@@ -13,6 +13,7 @@
 #include "daemon/heap/event_shape.h"
 #include "daemon/heap/inlined_events.h"
 #include "daemon/heap/jemalloc.h"
+#include "daemon/heap/map_calls.h"
 
 namespace {
 
@@ -49,5 +50,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(write(fd.get(), data, size) == static_cast<ssize_t>(size));
   const auto info = profd::FindJemalloc(fd.get(), "/usr/lib/module.so", "/nonexistent");
   if (info.ok() && info->has_value()) CheckInfo(**info, data, size);
+  if (const auto calls = profd::FindMapCalls(fd.get()); calls.ok()) {
+    for (const profd::MapCall& call : *calls) Require(call.offset < size);
+  }
   return 0;
 }

@@ -36,7 +36,7 @@ constexpr Scenario kScenarios[] = {
     {"signal", Signal},      {"short-threads", ShortThreads},
     {"fork", Fork},          {"plugin", Plugin},
     {"surge", Surge},        {"memory", Memory},
-    {"touch", Touch},
+    {"touch", Touch},        {"maps", Maps},
 };
 
 }  // namespace

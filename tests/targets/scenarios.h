@@ -55,6 +55,10 @@ void Plugin(const Arguments& arguments);        // COUNT PATH: naps inside a loa
 // surge.cc
 void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be
 
+// maps.cc COUNT: maps so many blocks of each sort, says "mapped" and by how many bytes the heap
+// grew, gives half of them up, says "unmapped", and begins again; a line lets it go on.
+void Maps(const Arguments& arguments);
+
 // touch.cc
 void Touch(const Arguments& arguments);  // MIB MIB [huge]: says what it did, a line lets it go on
 // memory.cc

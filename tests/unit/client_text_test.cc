@@ -178,6 +178,17 @@ TEST(CostTest, AllocationsAreAPartOfThePath) {
   EXPECT_THAT(DescribePathCost(cost, 1, true), HasSubstr("1 switches, 9000000000 s each"));
 }
 
+TEST(CostTest, MappingCallsAreAPartOfThePath) {
+  profd::v1::Cost cost;
+  cost.set_in_path_ns(64'000'000);
+  cost.set_switches(160'000);
+  cost.set_mapping_in_path_ns(16'000'000);
+  cost.set_mapping_calls(4'000);
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns each on average; mapping calls "
+            "0.027%, 4,000, 4.00 us each on average");
+}
+
 TEST(CostTest, NothingToDivideBy) {
   profd::v1::Cost cost;
   EXPECT_EQ(DescribePathCost(cost, 0, true), "- of one CPU (-): 0 switches");

@@ -130,9 +130,12 @@ struct ElfOptions {
     uint64_t address;
     uint64_t size;
     uint8_t type = STT_FUNC;
+    uint8_t binding = STB_GLOBAL;
+    uint16_t section = 1;
   };
-  std::vector<Symbol> symbols;
-  Bytes code;  // at kText
+  std::vector<Symbol> symbols{};
+  std::vector<Symbol> dynamic_symbols{};  // without any there is no such table
+  Bytes code{};  // at kText
 };
 
 inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
@@ -196,24 +199,32 @@ inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
     };
     add_section(".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, kText, kTextOffset, kTextSize);
     add_section(".eh_frame", SHT_PROGBITS, SHF_ALLOC, kFrameAddress, kFrameOffset, frames.size());
-    std::string strings(1, '\0');
-    Bytes symbols(sizeof(Elf64_Sym));
-    for (const ElfOptions::Symbol& symbol : options.symbols) {
-      Elf64_Sym entry = {};
-      entry.st_name = static_cast<uint32_t>(strings.size());
-      entry.st_info = ELF64_ST_INFO(STB_GLOBAL, symbol.type);
-      entry.st_shndx = 1;
-      entry.st_value = symbol.address;
-      entry.st_size = symbol.size;
-      strings.append(symbol.name).push_back('\0');
-      Put(symbols, entry);
+    const auto add_symbols = [&](const char* strings_name, const char* table_name, uint32_t type,
+                                 const std::vector<ElfOptions::Symbol>& table) {
+      std::string strings(1, '\0');
+      Bytes symbols(sizeof(Elf64_Sym));
+      for (const ElfOptions::Symbol& symbol : table) {
+        Elf64_Sym entry = {};
+        entry.st_name = static_cast<uint32_t>(strings.size());
+        entry.st_info = static_cast<uint8_t>(ELF64_ST_INFO(symbol.binding, symbol.type));
+        entry.st_shndx = symbol.section;
+        entry.st_value = symbol.address;
+        entry.st_size = symbol.size;
+        strings.append(symbol.name).push_back('\0');
+        Put(symbols, entry);
+      }
+      add_section(strings_name, SHT_STRTAB, 0, 0, file.size(), strings.size());
+      file.insert(file.end(), strings.begin(), strings.end());
+      const auto link = static_cast<uint32_t>(sections.size() - 1);
+      add_section(table_name, type, 0, 0, file.size(), symbols.size());
+      sections.back().sh_link = link;
+      sections.back().sh_entsize = sizeof(Elf64_Sym);
+      Put(file, symbols);
+    };
+    add_symbols(".strtab", ".symtab", SHT_SYMTAB, options.symbols);
+    if (!options.dynamic_symbols.empty()) {
+      add_symbols(".dynstr", ".dynsym", SHT_DYNSYM, options.dynamic_symbols);
     }
-    add_section(".strtab", SHT_STRTAB, 0, 0, file.size(), strings.size());
-    file.insert(file.end(), strings.begin(), strings.end());
-    add_section(".symtab", SHT_SYMTAB, 0, 0, file.size(), symbols.size());
-    sections.back().sh_link = 3;
-    sections.back().sh_entsize = sizeof(Elf64_Sym);
-    Put(file, symbols);
     add_section(".shstrtab", SHT_STRTAB, 0, 0, file.size(), 0);
     sections.back().sh_size = names.size();
     file.insert(file.end(), names.begin(), names.end());

@@ -116,6 +116,50 @@ TEST(EstimateHeapTest, DividesTheCounterByTheWeights) {
   EXPECT_NEAR(found[0].error, 900'001 * std::sqrt(2.0 / 9 / 12), 15'000);
 }
 
+Sample CallSample(int64_t weight, int64_t calls, uint64_t one_in) {
+  return {.key = {.thread = kThread,
+                  .stack = StackId{1},
+                  .argument = one_in,
+                  .kind = Kind::kMapped},
+          .weight = weight,
+          .ticks = calls};
+}
+
+TEST(EstimateMappingsTest, ExactWhereAllCallsWereCounted) {
+  const std::vector<Sample> samples = {CallSample(8'192, 2, 1), CallSample(40'000, 10, 4),
+                                       CallSample(-5, 3, 16), CallSample(7, 0, 64)};
+  const std::vector<EstimatedSample> found = EstimateMappings(samples);
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].amount, 8'192);
+  EXPECT_EQ(found[0].error, 0);
+  EXPECT_EQ(found[0].ticks, 2);
+  EXPECT_EQ(found[1].amount, 40'000);
+  EXPECT_NEAR(found[1].error, 40'000 * std::sqrt(0.75 / 10), 1);
+  EXPECT_EQ(found[2].amount, 0) << "a damaged one";
+  EXPECT_EQ(found[3].error, 0);
+}
+
+// One call in 16 of 3,000 of one size: the 95 % interval holds as often as it says.
+TEST(EstimateMappingsTest, TheIntervalHolds) {
+  std::mt19937_64 random(7);
+  constexpr int kRuns = 1'000, kCalls = 3'000;
+  constexpr int64_t kOneIn = 16, kBytes = 4'096;
+  int holds = 0;
+  double mean = 0;
+  for (int run = 0; run < kRuns; run++) {
+    int64_t counted = 0;
+    for (int call = 0; call < kCalls; call++) counted += random() % kOneIn == 0 ? 1 : 0;
+    const std::vector<Sample> samples = {CallSample(counted * kOneIn * kBytes, counted, kOneIn)};
+    const EstimatedSample estimate = EstimateMappings(samples).at(0);
+    const auto off = static_cast<double>(estimate.amount - kCalls * kBytes);
+    holds += std::abs(off) <= kNormal95 * static_cast<double>(estimate.error) ? 1 : 0;
+    mean += off / kRuns;
+  }
+  EXPECT_LT(std::abs(mean), 0.01 * kCalls * kBytes);
+  EXPECT_GE(holds, kRuns * 93 / 100);
+  EXPECT_LE(holds, kRuns * 97 / 100);
+}
+
 TEST(EstimateHeapTest, WithoutEventsNothingIsGuessed) {
   const std::vector<EstimatedSample> found = EstimateHeap(kThread, Kind::kFree, 5'000, {});
   ASSERT_EQ(found.size(), 1u);

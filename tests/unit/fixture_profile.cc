@@ -510,6 +510,27 @@ AnswerWriter ResidentAnswer() {
   return answer;
 }
 
+AnswerWriter MappedAnswer() {
+  AnswerWriter answer(profd::v1::PROFILE_KIND_MAPPED);
+  answer.header().add_processes("reth (4242)");
+  answer.header().set_process_count(1);
+  answer.header().set_heap_ns(45 * kSecond);
+  const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
+  answer.AddLevel(main,
+                  Join({{Libc("mmap"), App("mdbx_env_set_geometry"), App("reth_db::open")},
+                        MainRoot()}),
+                  512 * kMiB, 0, 2, 0);
+  const uint32_t worker =
+      answer.AddThread(4242, 4250, "reth", "tokio-rt-worker-0", 60 * kSecond, 4 * kSecond);
+  answer.AddLevel(worker,
+                  Join({{Libc("brk"), Libc("sbrk"), Libc("malloc"), App("reth_trie::grow")},
+                        ThreadRoot()}),
+                  96 * kMiB, 12 * kMiB, 48, 0);
+  answer.trailer().mutable_cost()->set_mapping_calls(400);
+  answer.trailer().mutable_cost()->set_mapping_in_path_ns(2 * kMs);
+  return answer;
+}
+
 AnswerWriter FreeAnswer() {
   AnswerWriter answer(profd::v1::PROFILE_KIND_FREE);
   const uint32_t thread =

@@ -77,6 +77,8 @@ AnswerWriter FreeAnswer();
 AnswerWriter UncoveredAnswer();
 // Resident memory of a node-like program: what grew, what shrank, what is gone, a broken stack.
 AnswerWriter ResidentAnswer();
+// What the calls of a program mapped.
+AnswerWriter MappedAnswer();
 // Allocations were not watched.
 AnswerWriter UnwatchedAnswer();
 

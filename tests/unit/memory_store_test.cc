@@ -158,6 +158,9 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     header.cost.answers_cpu_ns = 6;
     header.cost.heap_events = 8;
     header.cost.memory_cpu_ns = 9;
+    header.cost.map_in_path_ns = 10;
+    header.cost.map_calls = 11;
+    header.mappings_on = round % 3 == 0;
     header.heap_on = round % 2 == 0;
     for (uint64_t n = random() % 4; n > 0; n--) {
       header.cost.targets.push_back({.target = static_cast<uint32_t>(random()),
@@ -182,6 +185,9 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
     EXPECT_EQ(reader->header().cost.answers_cpu_ns, 6);
     EXPECT_EQ(reader->header().cost.heap_events, 8);
     EXPECT_EQ(reader->header().cost.memory_cpu_ns, 9);
+    EXPECT_EQ(reader->header().cost.map_in_path_ns, 10);
+    EXPECT_EQ(reader->header().cost.map_calls, 11);
+    EXPECT_EQ(reader->header().mappings_on, round % 3 == 0);
     EXPECT_EQ(reader->header().heap_on, round % 2 == 0);
     EXPECT_EQ(reader->header().cost.targets, header.cost.targets);
     EXPECT_EQ(reader->header().losses, header.losses);
@@ -237,7 +243,8 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
     delta.threads = {Info(1)};
     delta.stacks = {Stack(9)};
     delta.heap_on = n == 2;
-    for (const Kind kind : {Kind::kAlloc, Kind::kFree}) {
+    delta.mappings_on = true;
+    for (const Kind kind : {Kind::kAlloc, Kind::kFree, Kind::kMapped}) {
       delta.samples.push_back(
           {.key = {.thread = ThreadId{1}, .stack = StackId{9}, .kind = kind}, .weight = n * 70'000,
            .ticks = 1});
@@ -248,6 +255,7 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
   }
   const MergedProfile merged = MergeAll(store);
   EXPECT_EQ(merged.heap_ns, kSecond);
+  EXPECT_EQ(merged.mappings_ns, 2 * kSecond);
   ASSERT_EQ(merged.threads.size(), 1u);
   EXPECT_EQ(merged.threads[0].ledger.allocated.bytes, 210'000);
   EXPECT_EQ(merged.threads[0].ledger.allocated.events, 2);
@@ -255,6 +263,7 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
   for (const Sample& sample : merged.threads[0].samples) weights[sample.key.kind] += sample.weight;
   EXPECT_EQ(weights[Kind::kAlloc], 210'000);
   EXPECT_EQ(weights[Kind::kFree], 210'000);
+  EXPECT_EQ(weights[Kind::kMapped], 210'000);
   EXPECT_EQ(weights[Kind::kWait], 200 * kTick);
 }
 

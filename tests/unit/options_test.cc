@@ -115,6 +115,13 @@ TEST(OptionsTest, LayersMayBeListed) {
   EXPECT_FALSE(options.tick);
 }
 
+TEST(OptionsTest, EveryLayerMayBeLeftOut) {
+  const Options options = Accepted({"--disable", "books,switch,tick,heap,faults,mappings"});
+  EXPECT_FALSE(options.books || options.per_switch || options.tick);
+  EXPECT_FALSE(options.heap || options.faults || options.mappings);
+  EXPECT_TRUE(Accepted({}).mappings);
+}
+
 TEST(OptionsTest, TickHasBounds) {
   EXPECT_EQ(Accepted({"--tick", "1ms"}).tick_ns, 1'000'000);
   EXPECT_EQ(Accepted({"--tick", "1s"}).tick_ns, 1'000'000'000);

@@ -86,6 +86,19 @@ TEST(JsonTest, MatchesGoldenAndIsComplete) {
   }
 }
 
+TEST(JsonTest, CallsHaveNoTotalsOfThreads) {
+  const Profile profile = MappedAnswer().Build();
+  const auto json = nlohmann::json::parse(RenderJson(profile));
+  EXPECT_EQ(json["kind"], "mapped");
+  EXPECT_EQ(json["unit"], "bytes");
+  EXPECT_EQ(json["header"]["layers"]["mappings_ns"], 45'000'000'000);
+  EXPECT_FALSE(json["trailer"].contains("heap"));
+  EXPECT_EQ(json["trailer"]["cost"]["mapping_calls"], 400);
+  EXPECT_EQ(json["samples"][0]["bytes"], int64_t{512} << 20);
+  EXPECT_EQ(json["samples"][0]["events"], 2);
+  EXPECT_FALSE(json["samples"][0].contains("growth_bytes"));
+}
+
 TEST(JsonTest, LevelsHaveWhatTheyGrewBy) {
   const Profile profile = ResidentAnswer().Build();
   const auto json = nlohmann::json::parse(RenderJson(profile));
@@ -181,6 +194,8 @@ TEST(SummaryTest, MatchesGolden) {
   ExpectGolden(RenderSummary(MakeView(unwatched, false), false), "unwatched.summary");
   const Profile resident = ResidentAnswer().Build();
   ExpectGolden(RenderSummary(MakeView(resident, false), false), "resident.summary");
+  const Profile mapped = MappedAnswer().Build();
+  ExpectGolden(RenderSummary(MakeView(mapped, false), false), "mapped.summary");
 }
 
 // The part of a page from `heading` to the next empty line.

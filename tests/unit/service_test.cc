@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -277,6 +278,61 @@ v1::FetchRequest Since(int64_t seconds) {
   v1::FetchRequest request;
   request.set_since_ns(seconds * kSecond);
   return request;
+}
+
+// A process that mapped and unmapped: what its calls did is told as it was counted.
+TEST_F(ServiceTest, MappingCallsAreAnsweredAsTheyWereCounted) {
+  FillStore();
+  FillMemory();
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond / 2;
+  d.mappings_on = true;
+  d.cost = {.in_path_ns = 30, .map_in_path_ns = 20, .map_calls = 6, .targets = {}};
+  const auto call = [&](Kind kind, uint64_t thread, uint64_t one_in, int64_t weight,
+                        int64_t calls) {
+    d.samples.push_back({{ThreadId{thread}, StackId{100}, one_in, -1, Reason::kOther, kind},
+                         weight, calls});
+  };
+  call(Kind::kMapped, 2, 1, 40'960, 2);
+  call(Kind::kMapped, 3, 4, 65'536, 4);
+  call(Kind::kUnmapped, 2, 1, 8'192, 1);
+  call(Kind::kReturned, 3, 1, 4'096, 1);
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.set_kind(v1::PROFILE_KIND_MAPPED);
+  const FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  EXPECT_EQ(r.header->kind(), v1::PROFILE_KIND_MAPPED);
+  EXPECT_EQ(r.header->heap_ns(), kSecond / 2);
+  EXPECT_FALSE(r.trailer->has_heap());
+  EXPECT_EQ(r.trailer->cost().mapping_calls(), 6u);
+  EXPECT_EQ(r.trailer->cost().mapping_in_path_ns(), 20);
+  ASSERT_THAT(r.samples, SizeIs(2));
+  EXPECT_EQ(r.samples[0].bytes(), 40'960);
+  EXPECT_EQ(r.samples[0].error_bytes(), 0);
+  EXPECT_EQ(r.samples[0].events(), 2u);
+  EXPECT_EQ(r.samples[1].bytes(), 65'536);
+  EXPECT_NEAR(static_cast<double>(r.samples[1].error_bytes()), 65'536 * std::sqrt(0.75 / 4), 1);
+  for (const auto& [id, thread] : r.threads) EXPECT_FALSE(thread.has_heap());
+  for (const auto& [kind, bytes] : {std::pair{v1::PROFILE_KIND_UNMAPPED, 8'192},
+                                    std::pair{v1::PROFILE_KIND_RETURNED, 4'096}}) {
+    request.set_kind(kind);
+    const FetchResult other = Fetch(request);
+    ASSERT_THAT(other.samples, SizeIs(1));
+    EXPECT_EQ(other.samples[0].bytes(), bytes);
+  }
+
+  v1::GetMemoryResponse memory;
+  ASSERT_TRUE(GetMemory({}, &memory).ok());
+  for (const v1::ProcessMemory& process : memory.processes()) {
+    EXPECT_EQ(process.has_mapped_bytes(), process.pid() == 20);
+    if (process.pid() != 20) continue;
+    EXPECT_EQ(process.mapped_bytes(), 40'960 + 65'536);
+    EXPECT_EQ(process.unmapped_bytes(), 8'192);
+    EXPECT_EQ(process.returned_bytes(), 4'096);
+  }
 }
 
 TEST_F(ServiceTest, AnswersAFetch) {

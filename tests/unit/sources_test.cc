@@ -56,6 +56,43 @@ TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
   EXPECT_EQ(source.CostAt(0), 0);
 }
 
+TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
+  MapSource source;
+  EXPECT_EQ(source.payer(), Payer::kTarget);
+  EXPECT_EQ(source.CostAt(0), 0) << "no call yet";
+  // 1,000 calls a second; half of them change something and take a walk of 4 us more.
+  const profd_heap_cost cost = {.events = 2'000, .walks = 1'000, .ns = 1'000'000,
+                                .walk_ns = 5'000'000};
+  source.Learn({.seconds = 2, .cost = cost, .trap_ns = 2'000});
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 0.5 * 4e-6));
+  EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 0.5 * 4e-6 / 4));
+  EXPECT_DOUBLE_EQ(source.CostAt(3), 1'000 * (3e-6 + 0.5 * 4e-6 / 64));
+  EXPECT_EQ(source.OneInAt(0), 1U);
+  EXPECT_EQ(source.OneInAt(3), 64U);
+  EXPECT_EQ(source.OneInAt(source.levels() - 1), 0U);
+  EXPECT_EQ(source.CostAt(source.levels() - 1), 0);
+  for (int level = 1; level < source.levels(); level++) {
+    EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
+    EXPECT_THAT(source.GivenUpAt(level), Not(IsEmpty()));
+  }
+  EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
+}
+
+// Without probes nobody counts: what was there is supposed to ebb, so that they are tried again.
+TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
+  MapSource source;
+  const profd_heap_cost cost = {.events = 1'000, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
+  source.Learn({.seconds = 1, .cost = cost, .trap_ns = 1'000});
+  const double before = source.CostAt(0);
+  EXPECT_GT(before, 0);
+  for (int i = 0; i < 60; i++) {
+    source.Learn({.seconds = 1, .on = false, .cost = cost, .trap_ns = 1'000});
+  }
+  EXPECT_NEAR(source.CostAt(0), before / 2, before * 1e-6);
+  source.Learn({.seconds = 1, .cost = cost, .trap_ns = 1'000});
+  EXPECT_EQ(source.CostAt(0), 0) << "probes stand, and there is no call";
+}
+
 TEST(FaultSourceTest, CostIsFaultsTimesTheirPrice) {
   FaultSource source;
   EXPECT_EQ(source.payer(), Payer::kTarget);

@@ -1,0 +1,25 @@
+/* Counters of memory events by stack, in two epochs: threads count whenever they come by. */
+#ifndef PROFD_BPF_HEAP_COUNT_BPF_H_
+#define PROFD_BPF_HEAP_COUNT_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+#include "aggregate.bpf.h"
+
+/* The two epochs. */
+struct counter_table heap_even SEC(".maps") __weak;
+struct counter_table heap_odd SEC(".maps") __weak;
+
+/* The epoch that is counted in. After a change the daemon waits until no walk is under way that
+ * began before it. Whoever counts holds the memory of one.
+ */
+profd_u32 heap_epoch __weak;
+
+/* False when the table is full. */
+static __always_inline bool count_heap(struct profd_sample_key *key, u64 weight)
+{
+	return heap_epoch ? count_in(&heap_odd, key, weight) : count_in(&heap_even, key, weight);
+}
+
+#endif /* PROFD_BPF_HEAP_COUNT_BPF_H_ */

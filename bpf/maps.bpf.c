@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Address space by stack: private anonymous memory that is mapped, unmapped or given back. At the
+ * first instructions of the functions in the target's own libc, in the thread's own context, before
+ * the kernel is asked: a call that fails is counted as one that does not.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <linux/mman.h>
+#include "abi.h"
+#include "heap_cost.bpf.h"
+#include "heap_count.bpf.h"
+#include "loss.bpf.h"
+#include "own_walk.bpf.h"
+#include "target.bpf.h"
+
+#define PAGE_SIZE (1ULL << PAGE_SHIFT)
+/* No process has more addresses. */
+#define MAX_LENGTH (1ULL << 56)
+/* Mappings that one call takes away, at most. */
+#define MAX_AREAS 64
+/* Newer than the headers of some hosts. */
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+/* Calls that are left out, at random: all but one in mask + 1, which weighs as much more. */
+profd_u32 map_skip_mask;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct profd_heap_cost);
+} map_cost SEC(".maps");
+
+/* Arguments of a function at its first instruction. */
+struct arguments {
+	u64 first, second, third, fourth;
+};
+
+/* All at once: read where they are needed, they would make the compiler compute with `regs`, which
+ * no program may.
+ */
+static __always_inline void read_arguments(struct pt_regs *regs, struct arguments *arguments)
+{
+	u64 first = regs->di, second = regs->si, third = regs->dx, fourth = regs->cx;
+
+	barrier_var(first);
+	barrier_var(second);
+	barrier_var(third);
+	barrier_var(fourth);
+	arguments->first = first;
+	arguments->second = second;
+	arguments->third = third;
+	arguments->fourth = fourth;
+}
+
+/* What a call asks for: so many bytes more, and of private anonymous memory in this range there is
+ * none any more, or no page.
+ */
+struct request {
+	u64 gained;
+	u64 start, length;
+	bool returns; /* the addresses stay */
+};
+
+/* Addresses that are looked through, one mapping after another. */
+struct range {
+	struct task_struct *task;
+	u64 at, end;
+	u64 anonymous; /* bytes, up to `at` */
+	u32 busy;
+};
+
+/* A mapping, from an address in it on. */
+struct area {
+	u64 end;
+	u64 anonymous;
+};
+
+static long on_area(struct task_struct *task, struct vm_area_struct *vma, struct area *area)
+{
+	area->end = vma->vm_end;
+	area->anonymous = !vma->vm_file;
+	return 0;
+}
+
+/* 1 ends the search: at the end, and where nothing is mapped. */
+static long add_area(u32 index, struct range *range)
+{
+	struct area area = {};
+	long error;
+
+	if (range->at >= range->end)
+		return 1;
+	error = bpf_find_vma(range->task, range->at, on_area, &area, 0);
+	if (error) {
+		range->busy = error == -16 /* EBUSY */;
+		return 1;
+	}
+	if (area.end > range->end)
+		area.end = range->end;
+	if (area.anonymous)
+		range->anonymous += area.end - range->at;
+	range->at = area.end;
+	return 0;
+}
+
+/* How much of a range is private anonymous memory. What cannot be told, as another thread is
+ * changing the mappings, is taken for it.
+ */
+static __always_inline u64 anonymous_in(struct task_struct *task, u64 start, u64 length)
+{
+	struct range range = { .task = task, .at = start, .end = start + length };
+
+	if (range.end <= start)
+		return 0;
+	bpf_loop(MAX_AREAS, add_area, &range, 0);
+	if (range.busy) {
+		lose(PROFD_LOSS_MAP_BUSY, 1);
+		return range.anonymous + (range.end - range.at);
+	}
+	return range.anonymous;
+}
+
+/* Up to whole pages; 0 for what the kernel refuses. */
+static __always_inline u64 whole_pages(u64 length)
+{
+	return length > MAX_LENGTH ? 0 : (length + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
+}
+
+static __always_inline void read_mmap(struct arguments *arguments, struct request *request)
+{
+	u64 length = whole_pages(arguments->second);
+	u32 flags = (u32)arguments->fourth;
+
+	if (flags & MAP_ANONYMOUS && (flags & MAP_TYPE) == MAP_PRIVATE)
+		request->gained = length;
+	/* In the place of what was there. */
+	if (flags & MAP_FIXED) {
+		request->start = arguments->first;
+		request->length = length;
+	}
+}
+
+static __always_inline void read_mremap(struct task_struct *task, struct arguments *arguments,
+					struct request *request)
+{
+	u64 before = whole_pages(arguments->second);
+	u64 after = whole_pages(arguments->third);
+
+	if (!before || !after)
+		return;
+	if (after < before) {
+		request->start = arguments->first + after;
+		request->length = before - after;
+		return;
+	}
+	if (arguments->fourth & MREMAP_DONTUNMAP)
+		before = 0;
+	if (after > before && anonymous_in(task, arguments->first, PAGE_SIZE))
+		request->gained = after - before;
+}
+
+static __always_inline void read_brk(struct task_struct *task, struct arguments *arguments,
+				     struct request *request)
+{
+	struct mm_struct *mm = task->mm;
+	u64 before = whole_pages(mm->brk);
+	u64 after = whole_pages(arguments->first);
+
+	/* 0 asks where it is. */
+	if (arguments->first < mm->start_brk)
+		return;
+	if (after >= before) {
+		request->gained = after - before;
+	} else {
+		request->start = after;
+		request->length = before - after;
+	}
+}
+
+static __always_inline void read_range(struct arguments *arguments, struct request *request)
+{
+	request->start = arguments->first;
+	request->length = whole_pages(arguments->second);
+}
+
+static __always_inline void read_request(struct pt_regs *regs, struct task_struct *task, u64 call,
+					 struct request *request)
+{
+	struct arguments arguments;
+	u64 advice;
+
+	read_arguments(regs, &arguments);
+	advice = (u32)arguments.third;
+	if (call == PROFD_MAP_MMAP) {
+		read_mmap(&arguments, request);
+	} else if (call == PROFD_MAP_MUNMAP) {
+		read_range(&arguments, request);
+	} else if (call == PROFD_MAP_MREMAP) {
+		read_mremap(task, &arguments, request);
+	} else if (call == PROFD_MAP_BRK) {
+		read_brk(task, &arguments, request);
+	} else if (call == PROFD_MAP_MADVISE &&
+		   (advice == MADV_DONTNEED || advice == MADV_FREE ||
+		    advice == MADV_DONTNEED_LOCKED)) {
+		read_range(&arguments, request);
+		request->returns = true;
+	}
+}
+
+/* Walks from the call and counts the stack. False when there is no memory for it. */
+static __always_inline bool count_call(struct pt_regs *regs, struct task_struct *task,
+				       struct profd_thread *thread, u8 kind, u64 bytes, u32 one_in)
+{
+	struct profd_sample_key key = { .sysno = -1, .kind = kind, .arg0 = one_in };
+	struct walk *walk;
+	u32 slot;
+
+	walk = take_walk(&slot);
+	if (!walk) {
+		lose(PROFD_LOSS_MAP_LOST, 1);
+		return false;
+	}
+	key.thread_id = thread->thread_id;
+	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, true);
+	if (!count_heap(&key, bytes * one_in))
+		lose(PROFD_LOSS_MAP_LOST, 1);
+	drop_walk(slot);
+	return true;
+}
+
+/* True when a stack was taken. */
+static __always_inline bool handle_call(struct pt_regs *regs, struct task_struct *task,
+					struct profd_thread *thread)
+{
+	u32 mask = map_skip_mask;
+	struct request request = {};
+	u64 gone = 0;
+
+	if (mask && bpf_get_prandom_u32() & mask)
+		return false;
+	read_request(regs, task, bpf_get_attach_cookie(regs), &request);
+	if (request.length)
+		gone = anonymous_in(task, request.start, request.length);
+	if (request.gained == gone)
+		return false;
+	if (request.gained > gone)
+		return count_call(regs, task, thread, PROFD_KIND_MAPPED, request.gained - gone,
+				  mask + 1);
+	return count_call(regs, task, thread,
+			  request.returns ? PROFD_KIND_RETURNED : PROFD_KIND_UNMAPPED,
+			  gone - request.gained, mask + 1);
+}
+
+/* At the first instructions of the functions of enum profd_map_call, of a libc. */
+SEC("uprobe")
+int on_map_call(struct pt_regs *regs)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct profd_thread *thread = thread_of(task);
+	u64 began;
+	bool walked;
+
+	if (!thread || !thread->thread_id)
+		return 0;
+	began = bpf_ktime_get_ns();
+	walked = handle_call(regs, task, thread);
+	add_probe_cost(&map_cost, began, walked);
+	return 0;
+}
+
+char LICENSE[] SEC("license") __weak = "GPL";
