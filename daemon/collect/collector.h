@@ -23,6 +23,7 @@
 #include "daemon/collect/slices.h"
 #include "daemon/collect/sources.h"
 #include "daemon/collect/tick_schedule.h"
+#include "daemon/collect/told_heap.h"
 #include "daemon/collect/visits.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/memory/memory_watch.h"
@@ -77,6 +78,7 @@ class Collector final : public CollectorControl {
     int64_t heap_events = 0;
     int64_t heap_seen_bytes = 0;
     int64_t heap_bytes = 0;
+    int64_t told = 0;
     profd_fault_cost fault_cost{};
     int64_t faults = 0;
     int64_t idle_ticks = 0;  // ticks at which a thread was in the wait of the tick before
@@ -93,6 +95,7 @@ class Collector final : public CollectorControl {
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
   void OnLiveObject(const profd_live_heap_record& record);
+  void OnHeap(const profd_heap_record& record);
   // `govern`: the governor is to look at once, however short the time since it last did.
   absl::Status Drain(bool govern = false);
   // What the programs in the targets' path have cost by now, ns since start.
@@ -156,6 +159,7 @@ class Collector final : public CollectorControl {
   Accounts accounts_;
   HeapAccounts heap_accounts_;
   LiveHeap live_heap_;
+  ToldHeap told_heap_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
   size_t allocators_ = 0;         // modules with one whose processes were asked for
   std::vector<StackTrace> stacks_;

@@ -22,6 +22,11 @@ extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "
 namespace profd {
 namespace {
 
+constexpr char kNothingTold[] =
+    "no object was told of yet: whether it samples is for the program to say";
+constexpr char kLeftToTold[] =
+    "the process tells of the objects that it samples (otel_memory): these are watched instead";
+
 constexpr int kTrapRounds = 20;
 constexpr int kTrapCalls = 100;
 
@@ -106,7 +111,11 @@ HeapProbes::~HeapProbes() {
 void HeapProbes::OnMapped(int32_t pid, ModuleId module) {
   if (pid <= 0) return;  // not visible in our PID namespace
   absl::MutexLock lock(&mutex_);
-  if (wanted_.emplace(pid, module).second) idle_ = false;
+  if (!wanted_.emplace(pid, module).second) return;
+  idle_ = false;
+  if (modules_->OtelMemoryIn(module)) {
+    told_.try_emplace({pid, module}).first->second.only = !modules_->AllocatorIn(module);
+  }
 }
 
 void HeapProbes::KeepOnly(const std::set<int32_t>& pids) {
@@ -123,6 +132,7 @@ void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
   const auto at = [&](const Place& place) { return gone(place.first); };
   if (std::erase_if(wanted_, at) != 0) idle_ = false;
   std::erase_if(stood_, at);
+  std::erase_if(heard_, gone);
   std::erase_if(failed_, [&](const auto& entry) { return at(entry.first); });
 }
 
@@ -147,6 +157,13 @@ void HeapProbes::SetOn(bool on) {
   }
 }
 
+void HeapProbes::SetToldOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  if (on == told_on_) return;
+  told_on_ = on;
+  idle_ = false;
+}
+
 void HeapProbes::Refresh() {
   absl::MutexLock lock(&mutex_);
   for (auto& [place, live] : live_) live.stale = true;
@@ -161,7 +178,11 @@ void HeapProbes::WaitIdle(int64_t deadline_ns) {
 
 bool HeapProbes::watching() const {
   absl::MutexLock lock(&mutex_);
-  return !stood_.empty();
+  return !stood_.empty() || std::any_of(told_.begin(), told_.end(), [&](const auto& entry)
+                                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                              return entry.second.stood &&
+                                                     wanted_.contains(entry.first);
+                                            });
 }
 
 double HeapProbes::trap_ns() const {
@@ -186,14 +207,17 @@ bool HeapProbes::Step() {
   Place place;
   Probe removed;  // outlive the lock: removing them takes long
   Live gone;
+  std::optional<Probe> untold;
   bool first = false;
   bool follow = false;
+  bool tell = false;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return false;
     const auto stale = std::find_if(probes_.begin(), probes_.end(), [&](const auto& entry)
                                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                                           return !on_ || !events_on_ ||
+                                                 IsLeftToTold(entry.first) ||
                                                  !wanted_.contains(entry.first);
                                         });
     if (stale != probes_.end()) {
@@ -203,28 +227,46 @@ bool HeapProbes::Step() {
     }
     const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
                                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                               return !on_ || !wanted_.contains(entry.first);
+                                               return !on_ || IsLeftToTold(entry.first) ||
+                                                      !wanted_.contains(entry.first);
                                              });
     if (unfollowed != live_.end()) {
       gone = std::move(unfollowed->second);
       live_.erase(unfollowed);
       return true;
     }
+    const auto told = std::find_if(told_.begin(), told_.end(), [&](const auto& entry)
+                                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                         return !wanted_.contains(entry.first) ||
+                                                (entry.second.probe && (!on_ || !told_on_));
+                                       });
+    if (told != told_.end()) {
+      untold = std::exchange(told->second.probe, std::nullopt);
+      told->second.tried = false;
+      told->second.since_ns = 0;
+      if (!wanted_.contains(told->first)) told_.erase(told);
+      return true;
+    }
+    const auto silent = std::find_if(told_.begin(), told_.end(), [&](const auto& entry)
+                                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                           return on_ && told_on_ && !entry.second.tried;
+                                         });
+    tell = silent != told_.end();
     const auto missing = std::find_if(
         wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          return events_on_ && !probes_.contains(p) && !failed_.contains(p);
+          return events_on_ && !probes_.contains(p) && !failed_.contains(p) && !IsLeftToTold(p);
         });
     const auto unread = std::find_if(
         wanted_.begin(), wanted_.end(), [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
           const auto live = live_.find(p);
-          return live == live_.end() || live->second.stale;
+          return !IsLeftToTold(p) && (live == live_.end() || live->second.stale);
         });
-    if (!on_ || (missing == wanted_.end() && unread == wanted_.end())) {
+    if (!tell && (!on_ || (missing == wanted_.end() && unread == wanted_.end()))) {
       idle_ = true;
       return false;
     }
-    follow = missing == wanted_.end();
-    place = follow ? *unread : *missing;
+    follow = !tell && missing == wanted_.end();
+    place = tell ? silent->first : follow ? *unread : *missing;
     first = trap_ns_ == 0;
   }
   if (follow) {
@@ -232,6 +274,12 @@ bool HeapProbes::Step() {
     return true;
   }
   const double trap = first ? MeasureTrap() : 0;
+  if (tell) {
+    FollowTold(place);
+    absl::MutexLock lock(&mutex_);
+    if (first) trap_ns_ = trap;
+    return true;
+  }
   absl::StatusOr<Probe> probe = Attach(place);
   absl::MutexLock lock(&mutex_);
   if (first) trap_ns_ = trap;
@@ -317,6 +365,94 @@ std::map<HeapProbes::Place, LiveSource> HeapProbes::LiveSources() const {
   return sources;
 }
 
+absl::StatusOr<Probe> HeapProbes::AttachTold(const Place& place) {
+  const auto& [pid, module] = place;
+  const std::optional<OtelMemory> info = modules_->OtelMemoryIn(module);
+  const std::optional<ModuleFile> file = modules_->Find(module);
+  if (!info || !file || !file->fd.ok()) return absl::NotFoundError("the file is not open");
+  if (info->alloc.empty()) return absl::NotFoundError(info->note);
+  const auto id = static_cast<uint64_t>(module);
+  std::vector<HeapPlace> places;
+  for (const auto& [kind, found] :
+       {std::pair(PROFD_USDT_ALLOC, &info->alloc), std::pair(PROFD_USDT_FREE, &info->free)}) {
+    for (const UsdtPlace& usdt : *found) {
+      ASSIGN_OR_RETURN(const uint32_t number, kernel_->NumberOfArguments(usdt.arguments));
+      places.push_back({.offset = usdt.offset,
+                        .cookie = PROFD_USDT_COOKIE(kind, id, number),
+                        .semaphore = usdt.semaphore});
+    }
+  }
+  return kernel_->AttachToldProbe(file->fd.get(), pid, places);
+}
+
+void HeapProbes::FollowTold(const Place& place) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Told& told = told_[place];
+    told.tried = true;
+    told.failed.clear();
+    // Taken before the first object can be seen.
+    told.since_ns = MonotonicNs();
+  }
+  absl::StatusOr<Probe> probe = AttachTold(place);
+  absl::MutexLock lock(&mutex_);
+  Told& told = told_[place];
+  if (probe.ok()) {
+    told.probe = *std::move(probe);
+    told.stood = true;
+    return;
+  }
+  told.since_ns = 0;
+  told.stood = false;
+  told.failed = std::string(probe.status().message());
+  spdlog::warn("objects of PID {}: {}", place.first, told.failed);
+}
+
+bool HeapProbes::IsLeftToTold(const Place& place) const {
+  if (heard_.contains(place.first)) return true;
+  const auto told = told_.find(place);
+  return told != told_.end() && told->second.only;
+}
+
+std::optional<LiveSource> HeapProbes::OnTold(const Place& place) {
+  absl::MutexLock lock(&mutex_);
+  const auto told = told_.find(place);
+  if (told == told_.end() || told->second.since_ns == 0 || !wanted_.contains(place)) {
+    return std::nullopt;
+  }
+  if (heard_.insert(place.first).second) idle_ = false;
+  return LiveSource{.since_ns = told->second.since_ns};
+}
+
+std::map<HeapProbes::Place, LiveSource> HeapProbes::ToldSources() const {
+  std::map<Place, LiveSource> sources;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [place, told] : told_) {
+    if (told.since_ns == 0 || !wanted_.contains(place)) continue;
+    sources.emplace(place, LiveSource{.since_ns = told.since_ns});
+  }
+  return sources;
+}
+
+bool HeapProbes::HasTold(int32_t pid) const {
+  absl::MutexLock lock(&mutex_);
+  return heard_.contains(pid);
+}
+
+void HeapProbes::AddToldState(const Place& place,
+                              std::map<ModuleId, AllocatorState>& states) const {
+  const auto told = told_.find(place);
+  if (told == told_.end()) return;
+  AllocatorState& state = states[place.second];
+  const bool fresh = state.pids.empty();
+  state.pids.push_back(place.first);
+  state.watched = (fresh || state.watched) && told->second.stood;
+  state.live_since_ns = std::max(state.live_since_ns, told->second.since_ns);
+  if (!state.note.empty()) return;
+  state.note = told->second.failed;
+  if (state.note.empty() && !heard_.contains(place.first)) state.note = kNothingTold;
+}
+
 double HeapProbes::MeasureTrap() {
   constexpr double kUnknown = 1;
   const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
@@ -330,13 +466,19 @@ double HeapProbes::MeasureTrap() {
 }
 
 std::vector<AllocatorState> HeapProbes::States() const {
-  std::map<ModuleId, AllocatorState> states;
+  std::map<ModuleId, AllocatorState> states, told_states;
   absl::MutexLock lock(&mutex_);
   for (const Place& place : wanted_) {
+    AddToldState(place, told_states);
+    if (const auto told = told_.find(place); told != told_.end() && told->second.only) continue;
     AllocatorState& state = states[place.second];
     const bool fresh = state.pids.empty();
     state.pids.push_back(place.first);
     state.watched = (fresh || state.watched) && stood_.contains(place);
+    if (heard_.contains(place.first)) {
+      state.watched = false;
+      if (state.note.empty()) state.note = kLeftToTold;
+    }
     if (const auto failed = failed_.find(place); failed != failed_.end() && state.note.empty()) {
       state.note = failed->second;
     }
@@ -354,6 +496,17 @@ std::vector<AllocatorState> HeapProbes::States() const {
     if (const auto info = modules_->AllocatorIn(id)) {
       state.version = info->version;
       state.found_by = info->found_by;
+    }
+    if (const auto file = modules_->IdentityOf(id)) state.identity = *file;
+    list.push_back(std::move(state));
+  }
+  for (auto& [id, state] : told_states) {
+    state.module = id;
+    state.told = true;
+    state.allocator = "otel_memory";
+    if (const auto info = modules_->OtelMemoryIn(id)) {
+      if (!info->alloc.empty()) state.found_by = "USDT";
+      if (!info->note.empty()) state.note = info->note;
     }
     if (const auto file = modules_->IdentityOf(id)) state.identity = *file;
     list.push_back(std::move(state));

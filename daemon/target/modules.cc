@@ -91,7 +91,7 @@ void Modules::SearchAllocator(const profd_module_key& key) {
   {
     absl::MutexLock lock(&mutex_);
     const auto it = modules_.find(module_id);
-    if (it == modules_.end() || it->second.allocator) return;
+    if (it == modules_.end() || it->second.allocator || it->second.otel_memory) return;
   }
   const std::optional<ModuleFile> file = Find(module_id);
   if (!file || !file->fd.ok()) return;
@@ -99,12 +99,20 @@ void Modules::SearchAllocator(const profd_module_key& key) {
   if (!allocator.ok()) {
     spdlog::debug("no allocator sought in {}: {}", file->identity.path,
                   allocator.status().ToString());
-    return;
   }
-  if (!*allocator) return;
+  auto otel_memory = FindOtelMemory(file->fd.get());
+  if (!otel_memory.ok()) {
+    spdlog::debug("no USDT probes sought in {}: {}", file->identity.path,
+                  otel_memory.status().ToString());
+  }
+  const bool has_allocator = allocator.ok() && *allocator;
+  const bool has_probes = otel_memory.ok() && *otel_memory;
+  if (!has_allocator && !has_probes) return;
   {
     absl::MutexLock lock(&mutex_);
-    modules_[module_id].allocator = **std::move(allocator);
+    Module& module = modules_[module_id];
+    if (has_allocator) module.allocator = **std::move(allocator);
+    if (has_probes) module.otel_memory = **std::move(otel_memory);
   }
   const absl::Status watched = kernel_->WatchModule(key);
   if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
@@ -212,6 +220,13 @@ std::optional<JemallocInfo> Modules::AllocatorIn(ModuleId id) const {
   const auto it = modules_.find(id);
   if (it == modules_.end()) return std::nullopt;
   return it->second.allocator;
+}
+
+std::optional<OtelMemory> Modules::OtelMemoryIn(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  return it->second.otel_memory;
 }
 
 size_t Modules::allocators() const {

@@ -16,6 +16,7 @@
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
 #include "daemon/heap/jemalloc.h"
+#include "daemon/heap/usdt.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
@@ -41,7 +42,9 @@ class Modules : public ModuleSource {
   std::optional<ModuleIdentity> IdentityOf(ModuleId id) const;
   // The allocator that a module holds.
   std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
-  // How many modules hold one.
+  // The probes by which a module tells of the objects that it samples.
+  std::optional<OtelMemory> OtelMemoryIn(ModuleId id) const;
+  // How many modules hold either.
   size_t allocators() const;
 
   std::vector<ModuleState> States() const;
@@ -54,6 +57,7 @@ class Modules : public ModuleSource {
     ModuleState state;
     UniqueFd fd;
     std::optional<JemallocInfo> allocator;
+    std::optional<OtelMemory> otel_memory;
     bool unreadable = false;
     bool over_limit = false;
   };
