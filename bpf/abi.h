@@ -169,6 +169,7 @@ enum profd_record_type {
 	PROFD_RECORD_WATCHED = 9, /* struct profd_watched_record */
 	PROFD_RECORD_PAGE = 10,  /* struct profd_page_record */
 	PROFD_RECORD_LIVE_HEAP = 11, /* struct profd_live_heap_record */
+	PROFD_RECORD_TOLD = 12,  /* struct profd_told_record */
 };
 
 struct profd_thread_record {
@@ -501,6 +502,51 @@ struct profd_switch_cost {
 	profd_u64 timed_ns;
 };
 
+/* An object that an allocator samples came to life, or is gone, as its USDT probes tell. */
+struct profd_told_record {
+	profd_u32 type;
+	profd_u32 module_id; /* that holds the probe */
+	profd_u64 time;
+	profd_u64 thread_id;
+	profd_u64 address;
+	profd_u64 size;   /* bytes */
+	profd_u64 weight; /* bytes that it stands for; of one that is gone neither is told */
+	profd_u64 stack;  /* hash; of one that is gone 0 where there was no memory for the walk */
+	profd_s32 pid;    /* in the daemon's PID namespace */
+	profd_u32 gone;
+};
+
+/* Where a USDT probe of the provider otel_memory stands. */
+enum profd_usdt_place {
+	PROFD_USDT_ALLOC = 1, /* alloc(pointer, size, weighted bytes) */
+	PROFD_USDT_FREE = 2,  /* free(pointer) */
+};
+
+/* An argument of such a probe: value + base + (index << shift), or what lies in memory there. */
+struct profd_usdt_argument {
+	profd_u8 size; /* bytes: 1, 2, 4, 8 */
+	profd_u8 is_signed;
+	profd_u8 in_memory;
+	profd_u8 base;  /* a register by its place in struct pt_regs, or PROFD_USDT_NO_REGISTER */
+	profd_u8 index; /* the same */
+	profd_u8 shift;
+	profd_u8 pad[2];
+	profd_u64 value;
+};
+#define PROFD_USDT_NO_REGISTER 0xff
+#define PROFD_USDT_ARGUMENTS 3
+struct profd_usdt_spec {
+	struct profd_usdt_argument arguments[PROFD_USDT_ARGUMENTS];
+};
+#define PROFD_MAX_USDT_SPECS 1024
+
+/* A probe's cookie: place:8 | module id:16 << 8 | number of its arguments:32 << 32. */
+#define PROFD_USDT_COOKIE(place, module, spec) \
+	((profd_u64)(place) | (profd_u64)(module) << 8 | (profd_u64)(spec) << 32)
+#define PROFD_USDT_PLACE(cookie) ((profd_u32)(cookie) & 0xff)
+#define PROFD_USDT_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+#define PROFD_USDT_SPEC(cookie) ((profd_u32)((cookie) >> 32))
+
 #define PROFD_STATIC_ASSERT(e, m) _Static_assert(e, m)
 #ifdef __cplusplus
 #undef PROFD_STATIC_ASSERT
@@ -512,6 +558,8 @@ PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 64, "heap counter size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_live_heap_record) == 64, "live heap record size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_told_record) == 64, "told record size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_usdt_argument) == 16, "USDT argument size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==

@@ -76,8 +76,10 @@ std::string DescribeLive(const profd::v1::AllocatorStatus& allocator) {
     text = absl::StrCat(
         FormatValue(allocator.live_bytes(), Unit::kBytes), " in ",
         FormatCount(static_cast<uint64_t>(std::max<int64_t>(0, allocator.live_objects()))),
-        " objects since ", FormatTimeUtc(allocator.live_since_ns()), " UTC, one sampled in ",
-        FormatBytes(allocator.sample_bytes()));
+        " objects since ", FormatTimeUtc(allocator.live_since_ns()), " UTC");
+    if (allocator.sample_bytes() > 0) {
+      absl::StrAppend(&text, ", one sampled in ", FormatBytes(allocator.sample_bytes()));
+    }
   }
   if (allocator.live_note().empty()) return text;
   return absl::StrCat(text, text.empty() ? "" : "; ", CleanName(allocator.live_note()));

@@ -306,7 +306,12 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
     visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
   } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
-    heap_accounts_.Apply(*heap);
+    OnHeap(*heap);
+  } else if (const auto* told = std::get_if<profd_told_record>(&*record)) {
+    if (!heap_probes_) return;
+    const auto source =
+        heap_probes_->OnTold({told->pid, ModuleId{static_cast<uint16_t>(told->module_id)}});
+    if (source) told_heap_.Apply(*told, *source);
   } else if (const auto* live = std::get_if<profd_live_heap_record>(&*record)) {
     OnLiveObject(*live);
   } else if (const auto* watched = std::get_if<profd_watched_record>(&*record)) {
@@ -321,6 +326,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     if (heap_probes_) heap_probes_->OnExec(exec->pid);
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
+    told_heap_.OnExec(exec->pid, MonotonicNs());
     if (exec->target_id != 0) {
       new_mappings_ = true;
     } else if (!targets_->everything() && targets_->OnExec(exec->pid)) {
@@ -334,6 +340,12 @@ void Collector::OnLiveObject(const profd_live_heap_record& record) {
   const auto source =
       heap_probes_->LiveSourceOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}});
   if (source) live_heap_.Apply(record, *source, WallOffsetNs());
+}
+
+// What is told of by the process itself is not counted from the allocator's books as well.
+void Collector::OnHeap(const profd_heap_record& record) {
+  const int32_t pid = accounts_.ProcessOf(ThreadId{record.thread_id});
+  heap_accounts_.Apply(record, !heap_probes_ || !heap_probes_->HasTold(pid));
 }
 
 void Collector::ReadAccounts() {
@@ -353,7 +365,7 @@ void Collector::ReadHeap() {
   if (!heap_probes_ || (allocators_ == 0 && heap_accounts_.events() == 0)) return;
   Expect(kernel_->DrainHeap([&](std::span<const uint8_t> bytes) {
     if (auto record = DecodeRecord(bytes); record.ok()) {
-      if (const auto* heap = std::get_if<profd_heap_record>(&*record)) heap_accounts_.Apply(*heap);
+      if (const auto* heap = std::get_if<profd_heap_record>(&*record)) OnHeap(*heap);
     }
   }));
 }
@@ -405,6 +417,7 @@ void Collector::FollowProcesses() {
   if (heap_probes_) {
     heap_probes_->KeepOnly(processes_);
     live_heap_.KeepOnly(heap_probes_->LiveSources());
+    told_heap_.KeepOnly(heap_probes_->ToldSources());
   }
   if (resident_pages_) resident_pages_->KeepOnly(processes_);
 }
@@ -494,6 +507,7 @@ absl::Status Collector::Drain(bool govern) {
   ReadAccounts();
   ReadHeap();
   heap_accounts_.Finish(delta);
+  told_heap_.Finish(delta);
   SumHeap(delta.ledgers);
   // From here on threads that ended are not known any more.
   accounts_.Finish(delta);
@@ -578,6 +592,7 @@ Collector::Baseline Collector::Measure() {
   now.heap_events = heap_accounts_.events();
   now.heap_seen_bytes = heap_accounts_.seen_bytes();
   now.heap_bytes = heap_accounts_.bytes();
+  now.told = told_heap_.records();
   if (resident_pages_) now.fault_cost = kernel_->FaultCost();
   now.faults = faults_;
   const auto fault_ns =
@@ -625,7 +640,8 @@ void Collector::Govern(const Baseline& now) {
                       .seen_bytes = now.heap_seen_bytes - governed_.heap_seen_bytes,
                       .bytes = now.heap_bytes - governed_.heap_bytes,
                       .cost = now.heap_cost,
-                      .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0});
+                      .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0,
+                      .told = now.told - governed_.told});
   fault_source_.Learn({.seconds = seconds,
                        .faults = now.faults - governed_.faults,
                        .cost = now.fault_cost,
@@ -663,6 +679,7 @@ void Collector::Obey() {
   if (heap_probes_) {
     kernel_->SetHeapSampling(heap_source_.OneInAt(heap_source_.level()));
     heap_slices_.SetShare(heap_source_.ShareAt(heap_source_.level()), MonotonicNs());
+    heap_probes_->SetToldOn(heap_source_.ShareAt(heap_source_.level()) > 0);
     TurnHeap();
     const uint32_t map_one_in = map_source_.OneInAt(map_source_.level());
     // At once, what the probes take their time for.
@@ -684,7 +701,8 @@ void Collector::Obey() {
 
 void Collector::PublishLive(const LossCounts& losses, AllocatorUse& use) const {
   if (use.state.live_since_ns == 0) return;
-  const std::map<ModuleId, LiveTotals> totals = live_heap_.Totals();
+  const std::map<ModuleId, LiveTotals> totals =
+      use.state.told ? told_heap_.Live() : live_heap_.Totals();
   LiveTotals live;
   if (const auto found = totals.find(use.state.module); found != totals.end()) live = found->second;
   use.live_since_wall_ns = std::max(use.state.live_since_ns, live.since_ns) + WallOffsetNs();
@@ -692,7 +710,8 @@ void Collector::PublishLive(const LossCounts& losses, AllocatorUse& use) const {
   use.live_objects = RoundedSum(live.objects);
   if (use.state.live_note.empty()) {
     use.state.live_note = LiveNote(losses[PROFD_LOSS_LIVE_GONE],
-                                   losses[PROFD_LOSS_LIVE_BORN] + live_heap_.dropped());
+                                   losses[PROFD_LOSS_LIVE_BORN] + live_heap_.dropped() +
+                                       told_heap_.dropped());
   }
 }
 
@@ -786,8 +805,15 @@ void Collector::Publish(const Baseline& now) {
     for (AllocatorState& allocator : heap_probes_->States()) {
       AllocatorUse& use = state.allocators.emplace_back();
       const auto totals = heap_accounts_.allocators().find(allocator.module);
-      if (totals != heap_accounts_.allocators().end()) use.totals = totals->second;
+      const auto told = told_heap_.totals().find(allocator.module);
+      if (!allocator.told && totals != heap_accounts_.allocators().end()) {
+        use.totals = totals->second;
+      }
       use.state = std::move(allocator);
+      if (use.state.told && told != told_heap_.totals().end()) {
+        use.totals = told->second.totals;
+        use.state.sample_bytes = told->second.sample_bytes;
+      }
       if (heap_shed || paused_) use.state.watched = false;
       if (heap_shed && !paused_) use.state.note = about_heap;
       if (use.state.note.empty()) use.state.note = CoverageNote(use.totals);

@@ -23,6 +23,7 @@
 #include "daemon/collect/slices.h"
 #include "daemon/collect/sources.h"
 #include "daemon/collect/tick_schedule.h"
+#include "daemon/collect/told_heap.h"
 #include "daemon/collect/visits.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/memory/memory_watch.h"
@@ -78,6 +79,7 @@ class Collector final : public CollectorControl {
     int64_t heap_events = 0;
     int64_t heap_seen_bytes = 0;
     int64_t heap_bytes = 0;
+    int64_t told = 0;
     profd_fault_cost fault_cost{};
     profd_heap_cost map_cost{};
     int64_t faults = 0;
@@ -95,6 +97,7 @@ class Collector final : public CollectorControl {
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
   void OnLiveObject(const profd_live_heap_record& record);
+  void OnHeap(const profd_heap_record& record);
   // `govern`: the governor is to look at once, however short the time since it last did.
   absl::Status Drain(bool govern = false);
   // What the programs in the targets' path have cost by now, ns since start.
@@ -164,6 +167,7 @@ class Collector final : public CollectorControl {
   Accounts accounts_;
   HeapAccounts heap_accounts_;
   LiveHeap live_heap_;
+  ToldHeap told_heap_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
   size_t allocators_ = 0;         // modules with one whose processes were asked for
   size_t libcs_ = 0;              // the same of libcs

@@ -70,6 +70,8 @@ absl::StatusOr<Record> DecodeRecord(std::span<const uint8_t> bytes) {
       return Fixed<profd_page_record>(bytes);
     case PROFD_RECORD_LIVE_HEAP:
       return Fixed<profd_live_heap_record>(bytes);
+    case PROFD_RECORD_TOLD:
+      return Fixed<profd_told_record>(bytes);
     default:
       return absl::InvalidArgumentError(absl::StrCat("record of unknown type ", type));
   }

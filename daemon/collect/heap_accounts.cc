@@ -25,7 +25,7 @@ HeapDelta Growth(const profd_heap_counter& now, const profd_heap_counter& last) 
 
 }  // namespace
 
-void HeapAccounts::Apply(const profd_heap_record& record) {
+void HeapAccounts::Apply(const profd_heap_record& record, bool count) {
   Thread& thread = threads_[ThreadId{record.thread_id}];
   for (size_t i = 0; i < PROFD_HEAP_COUNTERS; ++i) {
     const profd_heap_counter& now = record.counters[i];
@@ -33,7 +33,7 @@ void HeapAccounts::Apply(const profd_heap_record& record) {
     const HeapDelta growth = Growth(now, thread.last[i]);
     const profd_heap_counter last = std::exchange(thread.last[i], now);
     if (growth.bytes == 0 && last.address == now.address) thread.last[i].total = last.total;
-    if (growth.bytes == 0 && growth.events == 0) continue;
+    if (!count || (growth.bytes == 0 && growth.events == 0)) continue;
     const bool freed = now.kind == PROFD_KIND_FREE;
     AllocatorTotals& totals = allocators_[ModuleId{static_cast<uint16_t>(now.module_id)}];
     AddHeap(growth, freed ? &thread.pending.freed : &thread.pending.allocated);

@@ -20,8 +20,9 @@ struct AllocatorTotals {
 // Not thread-safe.
 class HeapAccounts {
  public:
-  // Takes up a record of a thread: live at a drain, or its last one.
-  void Apply(const profd_heap_record& record);
+  // Takes up a record of a thread: live at a drain, or its last one. Without `count` what happened
+  // since the one before is left out.
+  void Apply(const profd_heap_record& record, bool count = true);
 
   // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
   void Finish(ProfileDelta& delta);

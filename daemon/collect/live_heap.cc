@@ -37,17 +37,57 @@ void LiveHeap::Apply(const profd_live_heap_record& record, const LiveSource& sou
                      int64_t wall_offset_ns) {
   // Of probes that stood there before.
   if (static_cast<int64_t>(record.time) < source.since_ns) return;
-  Heap& heap = heaps_[{record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}}];
-  if (heap.attached_ns != source.since_ns) {
-    Clear(heap);
-    heap.attached_ns = heap.since_ns = source.since_ns;
-  }
+  Heap& heap =
+      HeapOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}}, source);
   if (record.stack != 0) {
     Add(heap, record, source.sample_bytes);
   } else if (record.born == 0 ||
              BornNs(record.born, wall_offset_ns) >= heap.attached_ns - kClockStep) {
     Remove(heap, record);
   }
+}
+
+LiveHeap::Heap& LiveHeap::HeapOf(const Place& place, const LiveSource& source) {
+  Heap& heap = heaps_[place];
+  if (heap.attached_ns != source.since_ns) {
+    Clear(heap);
+    heap.attached_ns = heap.since_ns = source.since_ns;
+  }
+  return heap;
+}
+
+void LiveHeap::Put(const Place& place, const LiveSource& source, uint64_t address,
+                   const WeighedObject& object) {
+  Heap& heap = HeapOf(place, source);
+  const Group group = {.context = address, .size = 0};
+  Take(heap, group);
+  if (kept_ >= limit_) {
+    ++dropped_;
+    return;
+  }
+  ++kept_;
+  Alike& alike = heap.groups[group].emplace_back();
+  alike = {.owner = {.thread = object.thread,
+                     .stack = object.stack,
+                     .sample_bytes = object.sample_bytes},
+           .weight = object.weight,
+           .count = 1};
+  Change(heap, alike, 1, true);
+}
+
+std::optional<ObjectWeight> LiveHeap::Take(const Place& place, const LiveSource& source,
+                                           uint64_t address) {
+  return Take(HeapOf(place, source), {.context = address, .size = 0});
+}
+
+std::optional<ObjectWeight> LiveHeap::Take(Heap& heap, const Group& group) {
+  const auto found = heap.groups.find(group);
+  if (found == heap.groups.end()) return std::nullopt;
+  const Alike alike = found->second.front();
+  heap.groups.erase(found);
+  Change(heap, alike, alike.count, false);
+  --kept_;
+  return alike.weight;
 }
 
 void LiveHeap::OnExec(int32_t pid, int64_t now_ns) {

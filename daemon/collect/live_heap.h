@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,14 @@ ObjectWeight WeighObject(uint64_t size, uint64_t sample_bytes);
 
 // To whole bytes or objects; bounded, as sums come from memory that says what it likes.
 int64_t RoundedSum(double value);
+
+// An object of which it is told what it stands for.
+struct WeighedObject {
+  ThreadId thread{};
+  StackId stack{};
+  uint64_t sample_bytes = 0;  // bytes that are sampled once on the mean
+  ObjectWeight weight;
+};
 
 // The live heap of the processes that run an allocator; estimates.
 struct LiveTotals {
@@ -49,6 +58,11 @@ class LiveHeap {
   // clock minus monotonic. What is gone and was never seen to come is from before, and left out.
   void Apply(const profd_live_heap_record& record, const LiveSource& source,
              int64_t wall_offset_ns);
+  // The same of an object that is known by its address: it takes the place of what is known there.
+  void Put(const Place& place, const LiveSource& source, uint64_t address,
+           const WeighedObject& object);
+  // It is gone. What it stood for; empty when it was not known.
+  std::optional<ObjectWeight> Take(const Place& place, const LiveSource& source, uint64_t address);
   // A process became another program: nothing of its heap is left.
   void OnExec(int32_t pid, int64_t now_ns);
   // Forgets the heaps of all places but these, and of those that are counted anew.
@@ -112,6 +126,9 @@ class LiveHeap {
     bool changed = false;
   };
 
+  // The heap of a place as `source` counts it: empty when it did not count before.
+  Heap& HeapOf(const Place& place, const LiveSource& source);
+  std::optional<ObjectWeight> Take(Heap& heap, const Group& group);
   void Add(Heap& heap, const profd_live_heap_record& record, uint64_t sample_bytes);
   void Remove(Heap& heap, const profd_live_heap_record& record);
   // `count` objects more, or less.

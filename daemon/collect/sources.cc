@@ -25,6 +25,10 @@ constexpr double kUnitsPerWalk = 30;
 constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerStack = 8;
 
+// How much of the rate of told objects still counts after each second in which nobody asks for any:
+// what it is then is not known, and after some while it is tried again.
+constexpr double kToldMemory = 0.97;
+
 constexpr uint32_t kIdleStride = 16;
 // While probes stand, the stack of one event in so many; they stand for one part in so many of the
 // time, 0: never.
@@ -87,6 +91,11 @@ void HeapSource::Learn(const Work& work) {
   events_per_second_ = bytes_per_event_ > 0 ? std::max(0.0, static_cast<double>(work.bytes)) /
                                                   bytes_per_event_ / work.seconds
                                             : 0;
+  if (ShareAt(level()) > 0) {
+    told_per_second_ = static_cast<double>(work.told) / work.seconds;
+  } else {
+    told_per_second_ *= std::pow(kToldMemory, work.seconds);
+  }
   if (events > walks) {
     Smooth(event_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
                                          static_cast<double>(events - walks));
@@ -117,7 +126,9 @@ double HeapSource::ShareAt(int level) const {
 }
 
 double HeapSource::CostAt(int level) const {
-  return events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / OneInAt(level)) / kSecond;
+  const double told = ShareAt(level) > 0 ? told_per_second_ * (event_ns_ + walk_ns_) : 0;
+  return (events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / OneInAt(level)) + told) /
+         kSecond;
 }
 
 std::string HeapSource::GivenUpAt(int level) const {

@@ -44,7 +44,8 @@ class SwitchSource final : public GovernedSource {
 };
 
 // Allocations: first the stacks of some events are left out, at random; then the probes stand for
-// slices of the time only, then not at all.
+// slices of the time only, then not at all. Of objects that allocators tell of none can be left
+// out: all or nothing.
 class HeapSource final : public GovernedSource {
  public:
   struct Work {
@@ -54,6 +55,7 @@ class HeapSource final : public GovernedSource {
     int64_t bytes = 0;       // allocated and freed, by the allocators' own count
     profd_heap_cost cost{};  // the kernel side's totals since start
     double trap_ns = 0;      // of the way into the program and out of it
+    int64_t told = 0;        // objects that allocators told of, in the last second
   };
   void Learn(const Work& work);
 
@@ -76,6 +78,7 @@ class HeapSource final : public GovernedSource {
   double bytes_per_event_ = 0;  // 0: none was seen yet
   double event_ns_ = 0;         // of an event without its stack
   double walk_ns_ = 0;          // of the stack
+  double told_per_second_ = 0;  // while nothing is asked for: as guessed from before
 };
 
 // Page faults: first fewer pages are sampled, then none are.

@@ -146,7 +146,7 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   bpf_program__set_autoload(s->progs.on_switch, options.switch_layer);
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
   for (bpf_program* program : {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit,
-                               s->progs.on_live_object}) {
+                               s->progs.on_live_object, s->progs.on_told_object}) {
     bpf_program__set_autoload(program, options.heap_layer);
   }
   for (bpf_program* program : {s->progs.on_user_fault, s->progs.on_kernel_fault}) {
@@ -163,7 +163,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
                                : 1);
   if (HasMultiProbes()) {
     for (bpf_program* program :
-         {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call}) {
+         {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call,
+          s->progs.on_told_object}) {
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kUprobeMulti));
     }
   }
@@ -218,16 +219,18 @@ absl::StatusOr<Probe> PutProbe(const bpf_program* program, int file, int32_t pid
   const std::string path = absl::StrCat("/proc/self/fd/", file);
   Probe probe;
   if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
-    std::vector<uint64_t> offsets, cookies;
+    std::vector<uint64_t> offsets, cookies, semaphores;
     for (const HeapPlace& place : places) {
       offsets.push_back(place.offset);
       cookies.push_back(place.cookie);
+      semaphores.push_back(place.semaphore);
     }
     UprobeMultiAttr attr{};
     attr.program = static_cast<uint32_t>(bpf_program__fd(program));
     attr.attach_type = kUprobeMulti;
     attr.path = reinterpret_cast<uintptr_t>(path.c_str());
     attr.offsets = reinterpret_cast<uintptr_t>(offsets.data());
+    attr.ref_counts = reinterpret_cast<uintptr_t>(semaphores.data());
     attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
     attr.count = static_cast<uint32_t>(places.size());
     attr.pid = static_cast<uint32_t>(pid);
@@ -237,7 +240,8 @@ absl::StatusOr<Probe> PutProbe(const bpf_program* program, int file, int32_t pid
     return probe;
   }
   for (const HeapPlace& place : places) {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .bpf_cookie = place.cookie);
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
+                .bpf_cookie = place.cookie);
     UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
                                                     place.offset, &options));
     if (!link) {
@@ -499,6 +503,28 @@ void Kernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask = o
 
 bool Kernel::has_map_layer() const {
   return bpf_program__fd(skeleton_->progs.on_map_call) >= 0;
+}
+
+absl::StatusOr<Probe> Kernel::AttachToldProbe(int file, int32_t pid,
+                                              std::span<const HeapPlace> places) {
+  return PutProbe(skeleton_->progs.on_told_object, file, pid, places);
+}
+
+absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) {
+  const auto known =
+      std::find_if(usdt_specs_.begin(), usdt_specs_.end(), [&](const profd_usdt_spec& other) {
+        return std::memcmp(&other, &spec, sizeof(spec)) == 0;
+      });
+  const auto number = static_cast<uint32_t>(known - usdt_specs_.begin());
+  if (known != usdt_specs_.end()) return number;
+  if (number == PROFD_MAX_USDT_SPECS) {
+    return absl::ResourceExhaustedError("too many forms of arguments of USDT probes");
+  }
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.usdt_specs), &number, &spec, BPF_ANY) != 0) {
+    return ErrnoStatus("tell the arguments of a USDT probe", errno);
+  }
+  usdt_specs_.push_back(spec);
+  return number;
 }
 
 absl::Status Kernel::SetFaults(uint32_t one_in) {

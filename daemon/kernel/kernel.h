@@ -59,10 +59,13 @@ struct Probe {
 };
 
 // Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
-// PROFD_LIVE_COOKIE, enum profd_map_call).
+// PROFD_LIVE_COOKIE, PROFD_USDT_COOKIE, enum profd_map_call).
 struct HeapPlace {
   uint64_t offset = 0;
   uint64_t cookie = 0;
+  // Where in the file a count of the probes that stand lies, 16 bits, which the kernel keeps in the
+  // memory of each process; 0: there is none.
+  uint64_t semaphore = 0;
 };
 
 struct ProgramMisses {
@@ -141,6 +144,11 @@ class Kernel {
   void SetMapSampling(uint32_t one_in);
   // False when it was not asked for, or the kernel takes no such program.
   bool has_map_layer() const;
+  // The same for the program at USDT probes by which an allocator tells of its objects.
+  absl::StatusOr<Probe> AttachToldProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // For one other thread, the one that puts these in. The number by which that program finds such
+  // arguments, the same for the same. ResourceExhausted after PROFD_MAX_USDT_SPECS.
+  absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec);
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);
@@ -198,6 +206,7 @@ class Kernel {
   // Kept open for life: a rule table is never freed while a walk may be using it.
   std::vector<UniqueFd> rule_tables_;
   std::atomic<uint64_t> rule_bytes_ = 0;
+  std::vector<profd_usdt_spec> usdt_specs_;  // by their numbers
 };
 
 }  // namespace profd

@@ -28,6 +28,11 @@ namespace {
 constexpr size_t kMostMapCalls = 256;
 // Probes that go together. The kernel waits for all programs at each; side by side they wait once.
 constexpr size_t kRemovedTogether = 32;
+constexpr char kNothingTold[] =
+    "no object was told of yet: whether it samples is for the program to say";
+constexpr char kLeftToTold[] =
+    "the process tells of the objects that it samples (otel_memory): these are watched instead";
+
 constexpr int kTrapRounds = 20;
 constexpr int kTrapCalls = 100;
 
@@ -131,10 +136,15 @@ HeapProbes::~HeapProbes() {
 void HeapProbes::OnMapped(int32_t pid, ModuleId module) {
   if (pid <= 0) return;  // not visible in our PID namespace
   const bool allocator = modules_->AllocatorIn(module).has_value();
+  const bool tells = modules_->OtelMemoryIn(module).has_value();
   const bool libc = !modules_->MapCallsIn(module).empty();
-  absl::MutexLock lock(&mutex_);
-  if (allocator && events_.wanted.emplace(pid, module).second) Wake();
   const Place place(pid, module);
+  absl::MutexLock lock(&mutex_);
+  if ((allocator || tells) && events_.wanted.insert(place).second) {
+    if (tells) told_.try_emplace(place).first->second.only = !allocator;
+    if (!allocator || heard_.contains(pid)) events_.left.insert(place);
+    Wake();
+  }
   if (libc && !map_calls_.wanted.contains(place)) young_.emplace(place, false);
 }
 
@@ -161,11 +171,13 @@ void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
   const auto at = [&](const Place& place) { return gone(place.first); };
   if (events_.Forget(at)) Wake();
   if (map_calls_.Forget(at)) Wake();
+  std::erase_if(heard_, gone);
   std::erase_if(young_, [&](const auto& entry) { return at(entry.first); });
 }
 
 bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
   std::erase_if(stood, gone);
+  std::erase_if(left, gone);
   std::erase_if(failed, [&](const auto& entry) { return gone(entry.first); });
   return std::erase_if(wanted, gone) != 0;
 }
@@ -173,7 +185,7 @@ bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
 std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
   std::vector<Probe> stale;
   for (auto it = probes.begin(); it != probes.end() && stale.size() < kRemovedTogether;) {
-    if (all_on && on && wanted.contains(it->first)) {
+    if (all_on && on && wanted.contains(it->first) && !left.contains(it->first)) {
       ++it;
       continue;
     }
@@ -186,7 +198,7 @@ std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
 std::optional<HeapProbes::Place> HeapProbes::Group::FindMissing() const {
   if (!on || probes.size() >= most) return std::nullopt;
   const auto missing = std::find_if(wanted.begin(), wanted.end(), [&](const Place& place) {
-    return !probes.contains(place) && !failed.contains(place);
+    return !probes.contains(place) && !failed.contains(place) && !left.contains(place);
   });
   if (missing == wanted.end()) return std::nullopt;
   return *missing;
@@ -220,6 +232,13 @@ void HeapProbes::SetOn(bool on) {
   }
 }
 
+void HeapProbes::SetToldOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  if (on == told_on_) return;
+  told_on_ = on;
+  Wake();
+}
+
 void HeapProbes::Refresh() {
   absl::MutexLock lock(&mutex_);
   for (auto& [place, live] : live_) live.stale = true;
@@ -240,7 +259,11 @@ void HeapProbes::WaitIdle(int64_t deadline_ns, int64_t map_calls_ns) {
 
 bool HeapProbes::watching() const {
   absl::MutexLock lock(&mutex_);
-  return !events_.stood.empty();
+  return !events_.stood.empty() || std::any_of(told_.begin(), told_.end(), [&](const auto& entry)
+                                                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                                     return entry.second.stood &&
+                                                            events_.wanted.contains(entry.first);
+                                                   });
 }
 
 MapCallState HeapProbes::MapCalls() const {
@@ -272,8 +295,9 @@ void HeapProbes::Work() {
 
 bool HeapProbes::Step() {
   std::vector<Probe> stale;
-  Live gone;  // outlives the lock: removing it takes long
-  std::optional<Place> events, unread_place, map_calls;
+  Live gone;  // outlive the lock: removing them takes long
+  std::optional<Probe> untold;
+  std::optional<Place> events, unread_place, tell, map_calls;
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -289,35 +313,59 @@ bool HeapProbes::Step() {
     absl::MutexLock lock(&mutex_);
     const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
                                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                               return !on_ || !events_.wanted.contains(entry.first);
+                                               return !on_ || events_.left.contains(entry.first) ||
+                                                      !events_.wanted.contains(entry.first);
                                              });
     if (unfollowed != live_.end()) {
       gone = std::move(unfollowed->second);
       live_.erase(unfollowed);
       return true;
     }
+    const auto told = std::find_if(told_.begin(), told_.end(), [&](const auto& entry)
+                                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                         return !events_.wanted.contains(entry.first) ||
+                                                (entry.second.probe && (!on_ || !told_on_));
+                                       });
+    if (told != told_.end()) {
+      untold = std::exchange(told->second.probe, std::nullopt);
+      told->second.tried = false;
+      told->second.since_ns = 0;
+      if (!events_.wanted.contains(told->first)) told_.erase(told);
+      return true;
+    }
+    const auto silent = std::find_if(told_.begin(), told_.end(), [&](const auto& entry)
+                                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                           return on_ && told_on_ && !entry.second.tried;
+                                         });
+    if (silent != told_.end()) tell = silent->first;
     const auto unread = std::find_if(
         events_.wanted.begin(), events_.wanted.end(),
         [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
           const auto live = live_.find(p);
-          return live == live_.end() || live->second.stale;
+          return !events_.left.contains(p) && (live == live_.end() || live->second.stale);
         });
     events = events_.FindMissing();
     if (unread != events_.wanted.end()) unread_place = *unread;
-    settled_ = !on_ || !(events || unread_place);
+    settled_ = !on_ || !(events || unread_place || tell);
     // Last: there may be many.
     map_calls = map_calls_.FindMissing();
-    if (!on_ || !(events || unread_place || map_calls)) {
+    if (!on_ || !(events || unread_place || tell || map_calls)) {
       idle_ = true;
       return false;
     }
     first = trap_ns_ == 0;
   }
-  if (!events && unread_place) {
+  if (!tell && !events && unread_place) {
     FollowObjects(*unread_place);
     return true;
   }
   const double trap = first ? MeasureTrap() : 0;
+  if (tell) {
+    FollowTold(*tell);
+    absl::MutexLock lock(&mutex_);
+    if (first) trap_ns_ = trap;
+    return true;
+  }
   absl::StatusOr<Probe> probe = events ? AttachEvents(*events) : AttachMapCalls(*map_calls);
   absl::MutexLock lock(&mutex_);
   if (first) trap_ns_ = trap;
@@ -428,6 +476,93 @@ std::map<HeapProbes::Place, LiveSource> HeapProbes::LiveSources() const {
   return sources;
 }
 
+absl::StatusOr<Probe> HeapProbes::AttachTold(const Place& place) {
+  const auto& [pid, module] = place;
+  const std::optional<OtelMemory> info = modules_->OtelMemoryIn(module);
+  const std::optional<ModuleFile> file = modules_->Find(module);
+  if (!info || !file || !file->fd.ok()) return absl::NotFoundError("the file is not open");
+  if (info->alloc.empty()) return absl::NotFoundError(info->note);
+  const auto id = static_cast<uint64_t>(module);
+  std::vector<HeapPlace> places;
+  for (const auto& [kind, found] :
+       {std::pair(PROFD_USDT_ALLOC, &info->alloc), std::pair(PROFD_USDT_FREE, &info->free)}) {
+    for (const UsdtPlace& usdt : *found) {
+      ASSIGN_OR_RETURN(const uint32_t number, kernel_->NumberOfArguments(usdt.arguments));
+      places.push_back({.offset = usdt.offset,
+                        .cookie = PROFD_USDT_COOKIE(kind, id, number),
+                        .semaphore = usdt.semaphore});
+    }
+  }
+  return kernel_->AttachToldProbe(file->fd.get(), pid, places);
+}
+
+void HeapProbes::FollowTold(const Place& place) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Told& told = told_[place];
+    told.tried = true;
+    told.failed.clear();
+    // Taken before the first object can be seen.
+    told.since_ns = MonotonicNs();
+  }
+  absl::StatusOr<Probe> probe = AttachTold(place);
+  absl::MutexLock lock(&mutex_);
+  Told& told = told_[place];
+  if (probe.ok()) {
+    told.probe = *std::move(probe);
+    told.stood = true;
+    return;
+  }
+  told.since_ns = 0;
+  told.stood = false;
+  told.failed = std::string(probe.status().message());
+  spdlog::warn("objects of PID {}: {}", place.first, told.failed);
+}
+
+std::optional<LiveSource> HeapProbes::OnTold(const Place& place) {
+  absl::MutexLock lock(&mutex_);
+  const auto told = told_.find(place);
+  if (told == told_.end() || told->second.since_ns == 0 || !events_.wanted.contains(place)) {
+    return std::nullopt;
+  }
+  if (heard_.insert(place.first).second) {
+    for (const Place& other : events_.wanted) {
+      if (other.first == place.first) events_.left.insert(other);
+    }
+    Wake();
+  }
+  return LiveSource{.since_ns = told->second.since_ns};
+}
+
+std::map<HeapProbes::Place, LiveSource> HeapProbes::ToldSources() const {
+  std::map<Place, LiveSource> sources;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [place, told] : told_) {
+    if (told.since_ns == 0 || !events_.wanted.contains(place)) continue;
+    sources.emplace(place, LiveSource{.since_ns = told.since_ns});
+  }
+  return sources;
+}
+
+bool HeapProbes::HasTold(int32_t pid) const {
+  absl::MutexLock lock(&mutex_);
+  return heard_.contains(pid);
+}
+
+void HeapProbes::AddToldState(const Place& place,
+                              std::map<ModuleId, AllocatorState>& states) const {
+  const auto told = told_.find(place);
+  if (told == told_.end()) return;
+  AllocatorState& state = states[place.second];
+  const bool fresh = state.pids.empty();
+  state.pids.push_back(place.first);
+  state.watched = (fresh || state.watched) && told->second.stood;
+  state.live_since_ns = std::max(state.live_since_ns, told->second.since_ns);
+  if (!state.note.empty()) return;
+  state.note = told->second.failed;
+  if (state.note.empty() && !heard_.contains(place.first)) state.note = kNothingTold;
+}
+
 double HeapProbes::MeasureTrap() {
   constexpr double kUnknown = 1;
   const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
@@ -443,13 +578,19 @@ double HeapProbes::MeasureTrap() {
 }
 
 std::vector<AllocatorState> HeapProbes::States() const {
-  std::map<ModuleId, AllocatorState> states;
+  std::map<ModuleId, AllocatorState> states, told_states;
   absl::MutexLock lock(&mutex_);
   for (const Place& place : events_.wanted) {
+    AddToldState(place, told_states);
+    if (const auto told = told_.find(place); told != told_.end() && told->second.only) continue;
     AllocatorState& state = states[place.second];
     const bool fresh = state.pids.empty();
     state.pids.push_back(place.first);
     state.watched = (fresh || state.watched) && events_.stood.contains(place);
+    if (heard_.contains(place.first)) {
+      state.watched = false;
+      if (state.note.empty()) state.note = kLeftToTold;
+    }
     const auto failed = events_.failed.find(place);
     if (failed != events_.failed.end() && state.note.empty()) state.note = failed->second;
     const auto live = live_.find(place);
@@ -466,6 +607,17 @@ std::vector<AllocatorState> HeapProbes::States() const {
     if (const auto info = modules_->AllocatorIn(id)) {
       state.version = info->version;
       state.found_by = info->found_by;
+    }
+    if (const auto file = modules_->IdentityOf(id)) state.identity = *file;
+    list.push_back(std::move(state));
+  }
+  for (auto& [id, state] : told_states) {
+    state.module = id;
+    state.told = true;
+    state.allocator = "otel_memory";
+    if (const auto info = modules_->OtelMemoryIn(id)) {
+      if (!info->alloc.empty()) state.found_by = "USDT";
+      if (!info->note.empty()) state.note = info->note;
     }
     if (const auto file = modules_->IdentityOf(id)) state.identity = *file;
     list.push_back(std::move(state));

@@ -24,7 +24,7 @@ namespace profd {
 struct AllocatorState {
   ModuleId module{};
   ModuleIdentity identity;
-  std::string allocator;  // "jemalloc"
+  std::string allocator;  // "jemalloc", "otel_memory"
   std::string version;    // may be empty
   std::string found_by;   // empty: the place to watch was not found
   std::vector<int32_t> pids;
@@ -34,6 +34,7 @@ struct AllocatorState {
   int64_t live_since_ns = 0;
   uint64_t sample_bytes = 0;  // mean bytes from one object that is counted to the next
   std::string live_note;      // what is missing of the live heap and what to do about it
+  bool told = false;          // it tells of the objects that it samples, at USDT probes
 };
 
 // How the live heap of a process is counted.
@@ -74,6 +75,8 @@ class HeapProbes {
   void SetEventsOn(bool on);
   // The same of those at the calls of libcs.
   void SetMapCallsOn(bool on);
+  // The same of those at which allocators tell of the objects that they sample.
+  void SetToldOn(bool on);
   // Reads again what the processes say of their sampling: they may have changed it.
   void Refresh();
   // Waits until everything asked for so far is done, the calls of libcs in young processes too, but
@@ -87,6 +90,12 @@ class HeapProbes {
   // What counts the live heap there; empty when nothing does.
   std::optional<LiveSource> LiveSourceOf(const Place& place) const;
   std::map<Place, LiveSource> LiveSources() const;
+  // An object was told of: from now on nothing else is asked of the allocators of that process.
+  // What counts the objects there; empty when nothing does.
+  std::optional<LiveSource> OnTold(const Place& place);
+  std::map<Place, LiveSource> ToldSources() const;
+  // Such an object was told of since the process runs its program.
+  bool HasTold(int32_t pid) const;
   // What the way into the program at a probe and out of it again takes, as measured on a function
   // of our own; 0 before the first probe.
   double trap_ns() const;
@@ -98,6 +107,7 @@ class HeapProbes {
     std::set<Place> wanted;
     std::map<Place, Probe> probes;
     std::set<Place> stood;                // where a probe could be put
+    std::set<Place> left;                 // of the wanted, to other probes: none is to stand there
     std::map<Place, std::string> failed;  // why
     size_t most = SIZE_MAX;               // probes at a time
 
@@ -116,6 +126,16 @@ class HeapProbes {
     bool stale = false;  // to be read again
   };
 
+  // Probes at which a process tells of the objects that it samples.
+  struct Told {
+    bool only = false;   // the module holds no allocator that could be watched otherwise
+    bool tried = false;  // to put the probe in, since it was last out
+    bool stood = false;
+    std::optional<Probe> probe;
+    int64_t since_ns = 0;  // monotonic; 0: nothing is counted
+    std::string failed;    // why it could not be put in
+  };
+
   void Work();
   // What is known of these processes; their probes go.
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -132,6 +152,10 @@ class HeapProbes {
   // are any.
   void FollowObjects(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
   bool Counts(const Place& place, const Live& live) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Probe> AttachTold(const Place& place);
+  void FollowTold(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddToldState(const Place& place, std::map<ModuleId, AllocatorState>& states) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls a function with a probe in it, and without.
   double MeasureTrap();
 
@@ -148,6 +172,9 @@ class HeapProbes {
   Group map_calls_ ABSL_GUARDED_BY(mutex_);
   std::map<Place, bool> young_ ABSL_GUARDED_BY(mutex_);  // of libcs; true: seen by a KeepOnly
   std::map<Place, Live> live_ ABSL_GUARDED_BY(mutex_);  // the worker adds and removes
+  bool told_on_ ABSL_GUARDED_BY(mutex_) = true;
+  std::map<Place, Told> told_ ABSL_GUARDED_BY(mutex_);  // the worker removes
+  std::set<int32_t> heard_ ABSL_GUARDED_BY(mutex_);     // processes that told of an object
   std::thread worker_;  // last: it uses all of the above
 };
 

@@ -93,18 +93,22 @@ void Modules::Search(const profd_module_key& key) {
   {
     absl::MutexLock lock(&mutex_);
     const auto it = modules_.find(module_id);
-    if (it == modules_.end() || it->second.allocator || !it->second.map_calls.empty()) return;
+    if (it == modules_.end() || it->second.allocator || it->second.otel_memory ||
+        !it->second.map_calls.empty()) {
+      return;
+    }
   }
   const std::optional<ModuleFile> file = Find(module_id);
   if (!file || !file->fd.ok()) return;
   const bool allocator = search_allocators_ && SearchAllocator(module_id, *file);
+  const bool tells = search_allocators_ && SearchOtelMemory(module_id, *file);
   const bool libc = search_map_calls_ && SearchMapCalls(module_id, *file);
-  if (!allocator && !libc) return;
+  if (!allocator && !tells && !libc) return;
   const absl::Status watched = kernel_->WatchModule(key);
   if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
   absl::MutexLock lock(&mutex_);
   // Last: whoever sees it asks for the processes.
-  allocators_ += allocator ? 1 : 0;
+  allocators_ += allocator || tells ? 1 : 0;
   libcs_ += libc ? 1 : 0;
 }
 
@@ -118,6 +122,19 @@ bool Modules::SearchAllocator(ModuleId id, const ModuleFile& file) {
   if (!*allocator) return false;
   absl::MutexLock lock(&mutex_);
   modules_[id].allocator = **std::move(allocator);
+  return true;
+}
+
+bool Modules::SearchOtelMemory(ModuleId id, const ModuleFile& file) {
+  auto otel_memory = FindOtelMemory(file.fd.get());
+  if (!otel_memory.ok()) {
+    spdlog::debug("no USDT probes sought in {}: {}", file.identity.path,
+                  otel_memory.status().ToString());
+    return false;
+  }
+  if (!*otel_memory) return false;
+  absl::MutexLock lock(&mutex_);
+  modules_[id].otel_memory = **std::move(otel_memory);
   return true;
 }
 
@@ -233,6 +250,13 @@ std::optional<JemallocInfo> Modules::AllocatorIn(ModuleId id) const {
   const auto it = modules_.find(id);
   if (it == modules_.end()) return std::nullopt;
   return it->second.allocator;
+}
+
+std::optional<OtelMemory> Modules::OtelMemoryIn(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  return it->second.otel_memory;
 }
 
 size_t Modules::allocators() const {

@@ -17,6 +17,7 @@
 #include "daemon/base/cpu_use.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/heap/map_calls.h"
+#include "daemon/heap/usdt.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
@@ -42,7 +43,9 @@ class Modules : public ModuleSource {
   std::optional<ModuleIdentity> IdentityOf(ModuleId id) const;
   // The allocator that a module holds.
   std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
-  // How many modules hold one.
+  // The probes by which a module tells of the objects that it samples.
+  std::optional<OtelMemory> OtelMemoryIn(ModuleId id) const;
+  // How many modules hold either.
   size_t allocators() const;
   // The calls that change an address space, of a libc; empty for another module.
   std::vector<MapCall> MapCallsIn(ModuleId id) const;
@@ -60,6 +63,7 @@ class Modules : public ModuleSource {
     UniqueFd fd;
     std::optional<JemallocInfo> allocator;
     std::vector<MapCall> map_calls;
+    std::optional<OtelMemory> otel_memory;
     bool unreadable = false;
     bool over_limit = false;
   };
@@ -77,6 +81,7 @@ class Modules : public ModuleSource {
   void Search(const profd_module_key& key);
   // True when there is one.
   bool SearchAllocator(ModuleId id, const ModuleFile& file);
+  bool SearchOtelMemory(ModuleId id, const ModuleFile& file);
   bool SearchMapCalls(ModuleId id, const ModuleFile& file);
   void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.

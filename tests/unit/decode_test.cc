@@ -50,6 +50,7 @@ TEST(DecodeTest, FixedRecordsAreWholeOrRefused) {
   ExpectWholeOnly<profd_module_record>(PROFD_RECORD_MODULE);
   ExpectWholeOnly<profd_born_record>(PROFD_RECORD_BORN);
   ExpectWholeOnly<profd_live_heap_record>(PROFD_RECORD_LIVE_HEAP);
+  ExpectWholeOnly<profd_told_record>(PROFD_RECORD_TOLD);
 }
 
 TEST(DecodeTest, ContentsArriveUnchanged) {
@@ -71,7 +72,7 @@ TEST(DecodeTest, ContentsArriveUnchanged) {
 }
 
 TEST(DecodeTest, UnknownTypesAreRefused) {
-  for (const uint32_t type : {0U, PROFD_RECORD_LIVE_HEAP + 1U, 0xffffffffU}) {
+  for (const uint32_t type : {0U, PROFD_RECORD_TOLD + 1U, 0xffffffffU}) {
     profd_thread_record record{};
     record.type = type;
     EXPECT_TRUE(absl::IsInvalidArgument(Decode(&record, sizeof(record)).status())) << type;

@@ -82,6 +82,18 @@ TEST(HeapAccountsTest, TwoAllocatorsOfOneThreadAddUp) {
   EXPECT_EQ(accounts.allocators().at(ModuleId{9}).allocated.bytes, 100'000);
 }
 
+TEST(HeapAccountsTest, WhatIsNotToBeCountedIsLeftOutForGood) {
+  HeapAccounts accounts;
+  ProfileDelta delta;
+  accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 0, 70'000, 70'000, 1)}));
+  accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 0, 150'000, 150'000, 2)}), false);
+  accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 0, 155'000, 150'000, 2)}));
+  accounts.Finish(delta);
+  ASSERT_EQ(delta.ledgers.size(), 1U);
+  EXPECT_EQ(delta.ledgers[0].delta.allocated.bytes, 75'000);
+  EXPECT_EQ(delta.ledgers[0].delta.allocated.events, 1);
+}
+
 TEST(HeapAccountsTest, GapsAreHandedOn) {
   HeapAccounts accounts;
   profd_heap_counter counter = Counter(64, PROFD_KIND_FREE, 0, 210'000, 140'000, 2);

@@ -93,6 +93,18 @@ TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
   EXPECT_EQ(source.CostAt(0), 0) << "probes stand, and there is no call";
 }
 
+// None of these can be left out: they cost what they cost, or nothing.
+TEST(HeapSourceTest, ObjectsThatAreToldOfAreAllOrNothing) {
+  HeapSource source;
+  const profd_heap_cost cost = {.events = 1'000, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
+  source.Learn({.seconds = 2, .cost = cost, .trap_ns = 1'000, .told = 1'000});
+  const int last = source.levels() - 1;
+  for (int level = 0; level < last; level++) {
+    EXPECT_DOUBLE_EQ(source.CostAt(level), 500 * 6e-6);
+  }
+  EXPECT_EQ(source.CostAt(last), 0);
+}
+
 TEST(FaultSourceTest, CostIsFaultsTimesTheirPrice) {
   FaultSource source;
   EXPECT_EQ(source.payer(), Payer::kTarget);
