@@ -292,7 +292,7 @@ void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colou
                   std::string& text) {
   const Profile& profile = *view.profile;
   text += Heading(absl::StrCat("Total: ", DescribeBytes(profile, heap.bytes()),
-                               " (exact, from the allocators' own counters)"),
+                               " (by the allocators' own account)"),
                   colour);
   text += "\n";
   AppendMemoryThreads(profile, heap, colour, text);

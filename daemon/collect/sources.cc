@@ -133,7 +133,9 @@ double HeapSource::CostAt(int level) const {
 
 std::string HeapSource::GivenUpAt(int level) const {
   const auto [one_in, slices] = kHeapLevels[static_cast<size_t>(level)];
-  if (slices == 0) return "stacks of allocations: totals by thread stay exact";
+  if (slices == 0) {
+    return "stacks of allocations, objects told of by USDT: the allocators' own totals stay exact";
+  }
   if (slices > 1) {
     return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
                         " of the time");

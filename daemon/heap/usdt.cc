@@ -150,12 +150,14 @@ uint64_t ReadWord(std::string_view bytes, size_t at) {
 // Notes are filled up to multiples of four.
 size_t Padded(uint32_t size) { return (size_t{size} + 3) & ~size_t{3}; }
 
-// A byte of data as the file has it.
-std::optional<uint64_t> FileOffsetOfData(const ElfFile& elf, uint64_t vaddr, uint64_t size) {
+// Where a semaphore lies in the file.
+std::optional<uint64_t> FindSemaphore(const ElfFile& elf, uint64_t vaddr) {
   for (const Segment& segment : elf.segments()) {
     if (segment.type != PT_LOAD || (segment.flags & PF_W) == 0 || vaddr < segment.address) continue;
     const uint64_t inside = vaddr - segment.address;
-    if (inside < segment.file_size && segment.file_size - inside >= size) {
+    uint16_t count = 0;
+    if (inside < segment.file_size && segment.file_size - inside >= sizeof(count) &&
+        elf.Read(segment.offset + inside, &count, sizeof(count)).ok()) {
       return segment.offset + inside;
     }
   }
@@ -179,7 +181,7 @@ absl::StatusOr<UsdtPlace> FindPlace(const ElfFile& elf, const UsdtNote& note, in
   }
   place.offset = code->offset;
   if (note.semaphore != 0) {
-    const auto semaphore = FileOffsetOfData(elf, note.semaphore, sizeof(uint16_t));
+    const auto semaphore = FindSemaphore(elf, note.semaphore);
     if (!semaphore) return absl::InvalidArgumentError("its semaphore lies in no data of the file");
     place.semaphore = *semaphore;
   }

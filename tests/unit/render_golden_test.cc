@@ -209,8 +209,8 @@ TEST(SummaryTest, MemoryIsToldInTotalByThreadByStackAndByFunction) {
   const Profile profile = AllocAnswer().Build();
   const std::string page = RenderSummary(MakeView(profile, false), false);
   // 4 × 160 MiB + 6 MiB, 3 × 200, 20 + 5, 3, and 104 KiB, in 60 s.
-  EXPECT_THAT(page, HasSubstr("Total: 1.24 GiB in 60.0 s, 21.2 MiB/s (exact, from the allocators' "
-                              "own counters)\n"));
+  EXPECT_THAT(page, HasSubstr("Total: 1.24 GiB in 60.0 s, 21.2 MiB/s (by the allocators' own "
+                              "account)\n"));
   const std::string threads = Section(page, "Threads, those that allocated most first");
   EXPECT_LT(threads.find("tokio-rt-worker"), threads.find("storage"));
   EXPECT_THAT(threads, HasSubstr("  1 of 11 threads are not known to have allocated anything"));
