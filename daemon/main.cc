@@ -67,6 +67,7 @@ int Main(int argc, char** argv) {
   collecting.tick = options.tick;
   collecting.heap = options.heap;
   collecting.faults = options.faults;
+  collecting.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
   collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
   collecting.missing = MissingFeatures();
 

@@ -26,6 +26,8 @@ constexpr int64_t kDrainInterval = kSecond;
 constexpr int64_t kTrimInterval = 120 * kSecond;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
+// From one look for processes that only bursts want to know to the next.
+constexpr int64_t kBurstMappings = 4 * kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
@@ -69,6 +71,7 @@ Collector::Collector(CollectorOptions options, Store* store, MemoryWatch* memory
       // Without the books nothing would tell how long threads ran while the layer is shed.
       switch_source_(options_.per_switch && options_.books),
       tick_source_(options_.tick_interval_ns),
+      burst_source_(options_.bursts),
       heap_slices_(std::random_device{}()),
       governor_(options_.budgets),
       accounts_(options_.books) {
@@ -90,13 +93,19 @@ absl::Status Collector::Init() {
   ASSIGN_OR_RETURN(kernel_, Kernel::Create({.switch_layer = options_.per_switch,
                                             .heap_layer = options_.heap,
                                             .fault_layer = options_.faults,
+                                            .malloc_layer = options_.bursts.interval_ns > 0,
                                             .default_target = everything ? kEveryProcess : 0}));
   tick_source_.SetByList(kernel_->ticks_by_list());
   if (options_.heap) governor_.AddSource(&heap_source_);
   if (options_.faults) governor_.AddSource(&fault_source_);
+  if (options_.bursts.interval_ns > 0) governor_.AddSource(&burst_source_);
   if (kernel_->has_switch_layer()) governor_.AddSource(&switch_source_);
   modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes,
-                                       options_.heap);
+                                       options_.heap, options_.bursts.interval_ns > 0);
+  if (options_.bursts.interval_ns > 0) {
+    bursts_ = std::make_unique<MallocBursts>(kernel_.get(), modules_.get(), options_.bursts,
+                                             std::random_device{}());
+  }
   if (options_.heap) heap_probes_ = std::make_unique<HeapProbes>(kernel_.get(), modules_.get());
   targets_ = std::make_unique<Targets>(kernel_.get(), options_.selectors);
   RETURN_IF_ERROR(targets_->MarkRunning());
@@ -217,7 +226,9 @@ void Collector::Run() {
     if (!paused_ && schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
     if (!paused_) TurnHeap();
     const bool overrun = !paused_ && IsOverrun();
-    if (asked != 0 || overrun || (!paused_ && MonotonicNs() >= next_drain)) {
+    // Each drain takes one burst: where they are many it comes more often.
+    const bool behind = !paused_ && bursts_ && bursts_->pending() > 1;
+    if (asked != 0 || overrun || behind || (!paused_ && MonotonicNs() >= next_drain)) {
       absl::Status status = Drain(overrun);
       if (pause != paused_) status.Update(Pause(pause));
       if (!status.ok()) {
@@ -239,6 +250,7 @@ absl::Status Collector::Pause(bool paused) {
   paused_ = paused;
   memory_->SetOn(!paused);
   if (heap_probes_) heap_probes_->SetOn(!paused);
+  if (bursts_) bursts_->SetOn(!paused);
   if (paused) RETURN_IF_ERROR(kernel_->SetFaults(0));
   if (paused) RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));
   if (!paused) {
@@ -298,15 +310,16 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   } else if (const auto* live = std::get_if<profd_live_heap_record>(&*record)) {
     OnLiveObject(*live);
   } else if (const auto* watched = std::get_if<profd_watched_record>(&*record)) {
-    if (heap_probes_) {
-      heap_probes_->OnMapped(watched->pid, ModuleId{static_cast<uint16_t>(watched->module_id)});
-    }
+    const ModuleId id{static_cast<uint16_t>(watched->module_id)};
+    if (heap_probes_ && modules_->AllocatorIn(id)) heap_probes_->OnMapped(watched->pid, id);
+    if (bursts_ && modules_->GlibcIn(id)) bursts_->OnMapped(watched->pid, id);
   } else if (const auto* page = std::get_if<profd_page_record>(&*record)) {
     if (resident_pages_) resident_pages_->OnTouched(*page);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
     if (heap_probes_) heap_probes_->OnExec(exec->pid);
+    if (bursts_) bursts_->OnExec(exec->pid);
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
     if (exec->target_id != 0) {
@@ -378,24 +391,34 @@ void Collector::FollowProcesses() {
     if (entry.pid > 0) processes.insert(entry.pid);
   }
   memory_->KeepOnly(processes);
-  if (!heap_probes_) return;
+  if (!heap_probes_ && !bursts_) return;
   const size_t allocators = modules_->allocators();
+  const size_t glibcs = modules_->glibcs();
   const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
                                    processes.end());
   // A child without an exec maps what its parent maps; a library may have been opened since.
   if (allocators != allocators_ || (allocators != 0 && more)) new_mappings_ = true;
+  // Who looks at all processes for each that is new has much to do; a burst can wait.
+  burst_mappings_ |= glibcs != 0 && more;
+  if (glibcs != glibcs_ || (burst_mappings_ && last_drain_ns_ >= next_burst_mappings_ns_)) {
+    new_mappings_ = true;
+  }
   allocators_ = allocators;
+  glibcs_ = glibcs;
   processes_ = std::move(processes);
   if (heap_probes_) {
     heap_probes_->KeepOnly(processes_);
     live_heap_.KeepOnly(heap_probes_->LiveSources());
   }
   if (resident_pages_) resident_pages_->KeepOnly(processes_);
+  if (bursts_) bursts_->KeepOnly(processes_);
 }
 
 void Collector::AnnounceMappings() {
   if (!new_mappings_) return;
   new_mappings_ = !Expect(kernel_->AnnounceMappings());
+  burst_mappings_ = false;
+  next_burst_mappings_ns_ = last_drain_ns_ + kBurstMappings;
   PollEvents();
 }
 
@@ -430,7 +453,9 @@ int64_t Collector::InPathNs() const {
 bool Collector::IsOverrun() const {
   if (options_.budgets.target == kNoBudget) return false;  // reading the costs takes system calls
   if (MonotonicNs() - governed_ns_ < kLeastGoverned) return false;
-  const double spent = static_cast<double>(InPathNs() - governed_.cost.in_path_ns) / kSecond;
+  // Bursts are short, and no load that begins: they are not in it.
+  const int64_t before = governed_.cost.in_path_ns - governed_.cost.burst_in_path_ns;
+  const double spent = static_cast<double>(InPathNs() - before) / kSecond;
   return spent > kOverrun * options_.budgets.target;
 }
 
@@ -450,6 +475,7 @@ absl::Status Collector::Drain(bool govern) {
   delta.heap_on = heap_probes_ && !paused_ && heap_probes_->watching() &&
                   heap_source_.ShareAt(heap_source_.level()) > 0;
   delta.faults_on = kernel_->faults_on();
+  delta.bursts_on = bursts_ && !paused_ && bursts_->watching();
   PollEvents();
   ReadAccounts();
   ReadHeap();
@@ -466,6 +492,7 @@ absl::Status Collector::Drain(bool govern) {
   if (resident_pages_) resident_pages_->Finish(delta);
   AddSamples(kernel_->DrainCounters(), delta);
   if (heap_probes_ && allocators_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
+  AddBurst(delta);
   // Those of the stacks that were just counted.
   PollEvents();
   delta.stacks = std::move(stacks_);
@@ -478,7 +505,7 @@ absl::Status Collector::Drain(bool govern) {
   if (now >= next_rescan_ns_) {
     new_mappings_ |= targets_->Rescan();
     next_rescan_ns_ = now + kRescanInterval;
-    new_mappings_ |= allocators_ != 0;
+    new_mappings_ |= allocators_ != 0 || glibcs_ != 0;
     if (heap_probes_) heap_probes_->Refresh();
   }
   FollowProcesses();
@@ -542,6 +569,8 @@ Collector::Baseline Collector::Measure() {
       static_cast<int64_t>(FaultSource::InPathNs(now.fault_cost, fault_trap_ns_));
   const auto heap_ns = static_cast<int64_t>(
       HeapSource::InPathNs(now.heap_cost, heap_probes_ ? heap_probes_->trap_ns() : 0));
+  const profd_malloc_cost malloc_cost = bursts_ ? kernel_->MallocCost() : profd_malloc_cost{};
+  const auto burst_ns = static_cast<int64_t>(BurstSource::InPathNs(malloc_cost, burst_traps()));
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
               .tick_cpu_ns = tick_cpu_ns_,
@@ -550,13 +579,15 @@ Collector::Baseline Collector::Measure() {
               .answers_cpu_ns = cpu_use_->answers,
               .in_path_ns =
                   static_cast<int64_t>(now.switch_cost.timed_ns * PROFD_COST_SAMPLE) + heap_ns +
-                  fault_ns,
+                  fault_ns + burst_ns,
               .switches = switches_,
               .heap_in_path_ns = heap_ns,
               .heap_events = static_cast<int64_t>(now.heap_cost.events),
               .fault_in_path_ns = fault_ns,
               .faults = static_cast<int64_t>(now.fault_cost.faults),
               .memory_cpu_ns = cpu_use_->memory,
+              .burst_in_path_ns = burst_ns,
+              .burst_calls = static_cast<int64_t>(malloc_cost.calls),
               .targets = {}};
   return now;
 }
@@ -564,7 +595,7 @@ Collector::Baseline Collector::Measure() {
 std::vector<TargetActivity> Collector::Activity(const std::vector<Sample>& samples) const {
   std::vector<TargetActivity> activity = accounts_.activity();
   for (const Sample& sample : samples) {
-    if (IsLevel(sample.key.kind)) continue;
+    if (IsLevel(sample.key.kind) || IsFromBursts(sample.key)) continue;
     const uint32_t target = accounts_.TargetOf(sample.key.thread);
     for (TargetActivity& a : activity) a.ticks += a.target == target ? sample.ticks : 0;
   }
@@ -585,6 +616,9 @@ void Collector::Govern(const Baseline& now) {
                        .faults = now.faults - governed_.faults,
                        .cost = now.fault_cost,
                        .trap_ns = fault_trap_ns_});
+  if (burst_source_.PlanAt(burst_source_.level()).interval_ns == 0) {
+    burst_source_.PassWithout(seconds);
+  }
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = cost.drain_cpu_ns,
@@ -622,6 +656,7 @@ void Collector::Obey() {
     if (one_in != 0) resident_pages_->SetOneIn(one_in);
     Expect(kernel_->SetFaults(one_in));
   }
+  if (bursts_) bursts_->SetPlan(burst_source_.PlanAt(burst_source_.level()));
   const bool switch_on = kernel_->has_switch_layer() && switch_source_.level() == 0;
   if (switch_on == kernel_->switch_on()) return;
   Expect(kernel_->SetSwitchLayer(switch_on));
@@ -667,6 +702,39 @@ std::string Collector::AboutFaults() const {
   return resident_pages_->note();
 }
 
+void Collector::AddBurst(ProfileDelta& delta) {
+  if (!bursts_ || glibcs_ == 0) return;
+  const std::optional<BurstResult> burst = bursts_->Take();
+  if (!burst) return;
+  const BurstTraps traps = bursts_->traps();
+  EstimateBurst(*burst, traps, delta, burst_totals_);
+  burst_source_.Learn(*burst, kernel_->MallocCost(), traps);
+}
+
+std::string Collector::AboutBursts() const {
+  if (!bursts_) return "disabled by --disable";
+  if (paused_) return kPausedNote;
+  return bursts_->plan().interval_ns > 0 ? "" : "shed by the governor, to keep the budget";
+}
+
+void Collector::PublishBursts(std::vector<AllocatorUse>& allocators) const {
+  if (!bursts_) return;
+  const BurstPlan plan = bursts_->plan();
+  for (AllocatorState& allocator : bursts_->States()) {
+    AllocatorUse& use = allocators.emplace_back();
+    const auto totals = burst_totals_.find(allocator.module);
+    if (totals != burst_totals_.end()) use.totals = totals->second;
+    use.state = std::move(allocator);
+    if (!use.state.note.empty()) continue;
+    use.state.note = AboutBursts();
+    if (!use.state.note.empty()) continue;
+    use.state.note = absl::StrFormat(
+        "it keeps no count: estimated from %d bursts of tracing, one of %g ms in %g s",
+        bursts_->bursts(), static_cast<double>(plan.length_ns) / 1e6,
+        static_cast<double>(plan.interval_ns) / kSecond);
+  }
+}
+
 void Collector::Publish(const Baseline& now) {
   CollectorState state;
   state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
@@ -687,7 +755,8 @@ void Collector::Publish(const Baseline& now) {
                   {"switch", kernel_->switch_on(), about_switch},
                   {"tick", options_.tick && !paused_, active_note(options_.tick)},
                   {"heap", options_.heap && !paused_ && !heap_shed, about_heap},
-                  {"faults", kernel_->faults_on(), AboutFaults()}};
+                  {"faults", kernel_->faults_on(), AboutFaults()},
+                  {"bursts", AboutBursts().empty(), AboutBursts()}};
   if (targets_->everything()) {
     state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});
   }
@@ -717,6 +786,7 @@ void Collector::Publish(const Baseline& now) {
       PublishLive(now.losses, use);
     }
   }
+  PublishBursts(state.allocators);
   state.governor = GovernorNow();
   state.losses = now.losses;
   state.cost = cost_;

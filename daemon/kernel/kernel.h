@@ -26,6 +26,7 @@ struct KernelOptions {
   bool switch_layer = true;
   bool heap_layer = true;
   bool fault_layer = true;
+  bool malloc_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
 };
@@ -58,7 +59,7 @@ struct Probe {
 };
 
 // Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
-// PROFD_LIVE_COOKIE).
+// PROFD_LIVE_COOKIE, PROFD_MALLOC_COOKIE).
 struct HeapPlace {
   uint64_t offset = 0;
   uint64_t cookie = 0;
@@ -75,6 +76,13 @@ struct ModuleRules {
 };
 
 using CounterEntry = std::pair<profd_sample_key, profd_sample_value>;
+
+// What a burst found: by thread and stack, and by thread (thread id).
+struct MallocCounts {
+  std::vector<CounterEntry> samples;
+  std::vector<std::pair<uint64_t, profd_malloc_thread>> threads;
+};
+
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
 // Not thread-safe, except where a function says so: one thread ticks and drains.
@@ -134,6 +142,13 @@ class Kernel {
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
   // The same for the program that follows the objects which an allocator samples.
   absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // The same for the program that counts calls of glibc's malloc.
+  absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // Thread-safe. Calls count from `begin_ns` (monotonic) on, for so long; between bursts no probe
+  // stands.
+  void SetMallocBurst(int64_t begin_ns, int64_t length_ns);
+  // For one thread, between bursts. Takes out what the last one found.
+  absl::StatusOr<MallocCounts> DrainMalloc();
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);
@@ -155,6 +170,7 @@ class Kernel {
   profd_switch_cost SwitchCost() const;
   profd_heap_cost HeapCost() const;
   profd_fault_cost FaultCost() const;
+  profd_malloc_cost MallocCost() const;  // thread-safe
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are

@@ -38,6 +38,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->fault_in_path_ns = WrappingAdd(sum->fault_in_path_ns, cost.fault_in_path_ns);
   sum->faults = WrappingAdd(sum->faults, cost.faults);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
+  sum->burst_in_path_ns = WrappingAdd(sum->burst_in_path_ns, cost.burst_in_path_ns);
+  sum->burst_calls = WrappingAdd(sum->burst_calls, cost.burst_calls);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
 
@@ -54,6 +56,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .fault_in_path_ns = after.fault_in_path_ns - before.fault_in_path_ns,
           .faults = after.faults - before.faults,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
+          .burst_in_path_ns = after.burst_in_path_ns - before.burst_in_path_ns,
+          .burst_calls = after.burst_calls - before.burst_calls,
           .targets = {}};
 }
 

@@ -108,6 +108,9 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"live_gone",
        "Sampled objects that are gone and still counted; the live heap is told as larger than it "
        "is, until their process ends."},
+      {"malloc_counters_full",
+       "Calls of glibc's malloc in bursts that found a table full; what their threads or stacks "
+       "allocated is told too low. Watch fewer processes."},
       {"recursion_misses",
        "Runs of a kernel program that the kernel skipped; switches may be "
        "missing."},

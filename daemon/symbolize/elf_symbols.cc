@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -118,6 +119,38 @@ std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part
 
 std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit) {
   return FindNamed(elf, STT_OBJECT, part, limit);
+}
+
+std::vector<NamedSymbol> FindFunctionsNamed(const ElfFile& elf, uint32_t table,
+                                            std::span<const std::string_view> names) {
+  std::vector<NamedSymbol> found;
+  uint64_t symbols_left = kMaxSymbols;
+  uint64_t bytes_left = kMaxSearchedStrings;
+  for (const Section& section : elf.sections()) {
+    if (section.type != table) continue;
+    const Section* strings = StringsOf(elf, section);
+    if (strings == nullptr) continue;
+    // One text may be the end of another one: each place counts.
+    std::map<uint64_t, std::string_view> places;
+    for (const std::string_view name : names) {
+      const std::string whole = std::string(name) + '\0';
+      for (const uint64_t place : PlacesOf(elf, *strings, whole, bytes_left)) {
+        places.emplace(place, name);
+      }
+    }
+    if (places.empty()) continue;
+    ForEachSymbol(elf, section, symbols_left, [&](const Elf64_Sym& symbol) {
+      const auto place = places.find(symbol.st_name);
+      if (place == places.end() || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
+          symbol.st_shndx == SHN_UNDEF || found.size() == kMostNamed) {
+        return;
+      }
+      found.push_back({.name = std::string(place->second),
+                       .address = symbol.st_value,
+                       .size = symbol.st_size});
+    });
+  }
+  return found;
 }
 
 void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {

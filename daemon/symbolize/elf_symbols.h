@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,12 @@ struct NamedSymbol {
 std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit);
 // The same for variables that have a place of their own: none that each thread has.
 std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit);
+
+// The functions that the symbol tables of type `table` (SHT_*) define under one of `names`, as they
+// come; at most kMostNamed. Time is bounded by the size of the tables.
+inline constexpr size_t kMostNamed = 256;
+std::vector<NamedSymbol> FindFunctionsNamed(const ElfFile& elf, uint32_t table,
+                                            std::span<const std::string_view> names);
 
 // Tables are streamed past the wanted addresses and only the best candidates are kept: memory
 // depends on how much is asked, not on the file. Time is bounded by the size of the tables.

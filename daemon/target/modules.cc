@@ -27,11 +27,12 @@ constexpr size_t kBatchRows = 262'144;
 
 }  // namespace
 
-Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators)
+Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool glibc)
     : kernel_(kernel),
       cpu_use_(cpu_use),
       rule_limit_(rule_limit),
       search_allocators_(allocators),
+      search_glibc_(glibc),
       worker_([this] { Work(); }) {}
 
 Modules::~Modules() {
@@ -78,22 +79,18 @@ void Modules::Work() {
       if (batch.rows >= kBatchRows) Publish(std::exchange(batch, {}));
     }
     Publish(std::move(batch));
-    if (!search_allocators_) continue;
     // After the rules, which walks wait for.
-    for (const profd_module_record& record : records) SearchAllocator(record.key);
+    for (const profd_module_record& record : records) {
+      if (search_allocators_) SearchAllocator(record.key);
+      if (search_glibc_) SearchGlibc(record.key);
+    }
   }
 }
 
 void Modules::SearchAllocator(const profd_module_key& key) {
-  const auto id = kernel_->ModuleIdOf(key);
-  if (!id.ok()) return;
-  const ModuleId module_id{static_cast<uint16_t>(*id)};
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto it = modules_.find(module_id);
-    if (it == modules_.end() || it->second.allocator) return;
-  }
-  const std::optional<ModuleFile> file = Find(module_id);
+  const std::optional<ModuleId> id = PublishedId(key);
+  if (!id || AllocatorIn(*id)) return;
+  const std::optional<ModuleFile> file = Find(*id);
   if (!file || !file->fd.ok()) return;
   auto allocator = FindJemalloc(file->fd.get(), file->identity.path);
   if (!allocator.ok()) {
@@ -104,12 +101,43 @@ void Modules::SearchAllocator(const profd_module_key& key) {
   if (!*allocator) return;
   {
     absl::MutexLock lock(&mutex_);
-    modules_[module_id].allocator = **std::move(allocator);
+    modules_[*id].allocator = **std::move(allocator);
   }
-  const absl::Status watched = kernel_->WatchModule(key);
-  if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
+  Watch(key, file->identity.path, &allocators_);
+}
+
+void Modules::SearchGlibc(const profd_module_key& key) {
+  const std::optional<ModuleId> id = PublishedId(key);
+  if (!id || GlibcIn(*id)) return;
+  const std::optional<ModuleFile> file = Find(*id);
+  if (!file || !file->fd.ok()) return;
+  auto glibc = FindGlibc(file->fd.get());
+  if (!glibc.ok()) {
+    spdlog::debug("no malloc sought in {}: {}", file->identity.path, glibc.status().ToString());
+    return;
+  }
+  if (!*glibc) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    modules_[*id].glibc = **std::move(glibc);
+  }
+  Watch(key, file->identity.path, &glibcs_);
+}
+
+std::optional<ModuleId> Modules::PublishedId(const profd_module_key& key) const {
+  const auto id = kernel_->ModuleIdOf(key);
+  if (!id.ok()) return std::nullopt;
+  const ModuleId module_id{static_cast<uint16_t>(*id)};
   absl::MutexLock lock(&mutex_);
-  ++allocators_;  // last: whoever sees it asks for the processes
+  if (!modules_.contains(module_id)) return std::nullopt;
+  return module_id;
+}
+
+void Modules::Watch(const profd_module_key& key, const std::string& path, size_t* count) {
+  const absl::Status watched = kernel_->WatchModule(key);
+  if (!watched.ok()) spdlog::warn("{}: {}", path, watched.ToString());
+  absl::MutexLock lock(&mutex_);
+  ++*count;  // last: whoever sees it asks for the processes
 }
 
 absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
@@ -217,6 +245,18 @@ std::optional<JemallocInfo> Modules::AllocatorIn(ModuleId id) const {
 size_t Modules::allocators() const {
   absl::MutexLock lock(&mutex_);
   return allocators_;
+}
+
+std::optional<GlibcInfo> Modules::GlibcIn(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  return it->second.glibc;
+}
+
+size_t Modules::glibcs() const {
+  absl::MutexLock lock(&mutex_);
+  return glibcs_;
 }
 
 std::vector<ModuleState> Modules::States() const {

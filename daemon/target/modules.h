@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
+#include "daemon/heap/glibc.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
@@ -27,8 +28,8 @@ class Modules : public ModuleSource {
  public:
   // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
   // together.
-  // With `allocators` every module is searched for one.
-  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators);
+  // With `allocators` every module is searched for one, with `glibc` for glibc's malloc.
+  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool glibc);
   ~Modules() override;
 
   // A mapping whose file has no rules yet.
@@ -43,6 +44,9 @@ class Modules : public ModuleSource {
   std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
   // How many modules hold one.
   size_t allocators() const;
+  // The same of glibc's malloc.
+  std::optional<GlibcInfo> GlibcIn(ModuleId id) const;
+  size_t glibcs() const;
 
   std::vector<ModuleState> States() const;
   size_t Count() const;
@@ -54,6 +58,7 @@ class Modules : public ModuleSource {
     ModuleState state;
     UniqueFd fd;
     std::optional<JemallocInfo> allocator;
+    std::optional<GlibcInfo> glibc;
     bool unreadable = false;
     bool over_limit = false;
   };
@@ -69,6 +74,12 @@ class Modules : public ModuleSource {
   void Compile(const profd_module_record& record, Batch& batch);
   // Looks for an allocator in a module that was published.
   void SearchAllocator(const profd_module_key& key);
+  void SearchGlibc(const profd_module_key& key);
+  // What was published for that file; empty when nothing was.
+  std::optional<ModuleId> PublishedId(const profd_module_key& key) const;
+  // From now on it is told which processes map the module. `count`: of its sort.
+  void Watch(const profd_module_key& key, const std::string& path, size_t* count)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
   absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
@@ -77,6 +88,7 @@ class Modules : public ModuleSource {
   CpuUse* const cpu_use_;
   const uint64_t rule_limit_;
   const bool search_allocators_;
+  const bool search_glibc_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -84,6 +96,7 @@ class Modules : public ModuleSource {
   std::deque<profd_module_record> queue_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ModuleId, Module> modules_ ABSL_GUARDED_BY(mutex_);
   size_t allocators_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t glibcs_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread worker_;  // last: it uses all of the above

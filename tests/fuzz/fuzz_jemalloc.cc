@@ -11,6 +11,7 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/heap/event_shape.h"
+#include "daemon/heap/glibc.h"
 #include "daemon/heap/inlined_events.h"
 #include "daemon/heap/jemalloc.h"
 
@@ -49,5 +50,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(write(fd.get(), data, size) == static_cast<ssize_t>(size));
   const auto info = profd::FindJemalloc(fd.get(), "/usr/lib/module.so", "/nonexistent");
   if (info.ok() && info->has_value()) CheckInfo(**info, data, size);
+  const auto glibc = profd::FindGlibc(fd.get());
+  if (glibc.ok() && glibc->has_value()) {
+    for (const profd::GlibcFunction& function : (*glibc)->functions) {
+      Require(function.offset < size);
+    }
+  }
   return 0;
 }
