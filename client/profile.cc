@@ -80,6 +80,7 @@ absl::Status ProfileBuilder::CountHeap(profd::v1::HeapTotal& total) {
   total.set_bytes(std::max<int64_t>(total.bytes(), 0));
   total.set_weight_bytes(std::max<int64_t>(total.weight_bytes(), 0));
   total.set_unseen_bytes(std::max<int64_t>(total.unseen_bytes(), 0));
+  total.set_estimated_bytes(std::clamp<int64_t>(total.estimated_bytes(), 0, total.bytes()));
   return absl::OkStatus();
 }
 
@@ -270,6 +271,7 @@ void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum) {
   sum.set_weight_bytes(sum.weight_bytes() + heap.weight_bytes());
   sum.set_gaps(sum.gaps() + heap.gaps());
   sum.set_unseen_bytes(sum.unseen_bytes() + heap.unseen_bytes());
+  sum.set_estimated_bytes(sum.estimated_bytes() + heap.estimated_bytes());
 }
 
 std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile) {

@@ -68,6 +68,7 @@ int Main(int argc, char** argv) {
   collecting.heap = options.heap;
   collecting.faults = options.faults;
   collecting.mappings = options.mappings;
+  collecting.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
   collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
   collecting.missing = MissingFeatures();
 

@@ -52,12 +52,28 @@ std::string DescribeReasons(const Profile& profile) {
                       FormatCount(profile.trailer.ticks()), " ticks");
 }
 
+// What is known of an allocator that keeps no count; empty where that is not the question.
+std::string DescribeEstimate(const Profile& profile) {
+  const profd::v1::Header& header = profile.header;
+  if (DescribeKind(header.kind()).level || header.bursts_on_ns() <= 0) return "";
+  if (header.bursts() == 0) {
+    return "no burst of tracing lies in this window: what went through glibc's malloc in it is not "
+           "known; ask for a longer one";
+  }
+  const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
+  if (!heap || heap->estimated_bytes() <= 0) return "";
+  return absl::StrCat("what went through glibc's malloc is estimated from ",
+                      DescribeBursts(profile));
+}
+
 std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
   const profd::v1::Header& header = profile.header;
   const KindInfo& kind = DescribeKind(header.kind());
   const Window window(WindowNs(profile));
   const std::string events(kind.events);
   const std::string done(kind.done);
+  const std::string estimate = DescribeEstimate(profile);
+  if (window.IsOff(header.heap_ns()) && !estimate.empty()) return {estimate};
   if (window.IsOff(header.heap_ns())) {
     return {absl::StrCat(events, " were not watched in this window: 'profctl status' says why")};
   }
@@ -69,6 +85,7 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
     }
     return gaps;
   }
+  if (!estimate.empty()) gaps.push_back(estimate);
   if (window.HasGap(header.heap_ns())) {
     gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
                                 ": what was ", done, " in that time is not known"));

@@ -58,6 +58,21 @@ std::string DescribeBytes(const Profile& profile, int64_t bytes) {
                       FormatByteRate(bytes, watched_ns));
 }
 
+std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& heap) {
+  if (heap.estimated_bytes() <= 0) return "exact, from the allocators' own counters";
+  const std::string bursts = "estimated from " + DescribeBursts(profile);
+  if (heap.estimated_bytes() >= heap.bytes()) return bursts;
+  return absl::StrCat(FormatValue(heap.estimated_bytes(), Unit::kBytes), " of it ", bursts);
+}
+
+std::string DescribeBursts(const Profile& profile) {
+  const uint64_t bursts = profile.header.bursts();
+  return absl::StrCat(FormatCount(bursts), bursts == 1 ? " burst" : " bursts", " of tracing, ",
+                      FormatFineShare(Bytes(profile.header.burst_ns()),
+                                      static_cast<double>(WindowNs(profile))),
+                      " of the window");
+}
+
 int64_t WatchedNs(const Profile& profile) {
   const int64_t window_ns = WindowNs(profile);
   // What is no gap is how exactly the window can be cut.

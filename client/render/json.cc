@@ -35,7 +35,15 @@ std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 ordered_json LayersJson(const profd::v1::Header& header, Unit unit) {
   if (header.kind() == profd::v1::PROFILE_KIND_RESIDENT) return {{"faults_ns", header.heap_ns()}};
   if (DescribeKind(header.kind()).calls) return {{"mappings_ns", header.heap_ns()}};
-  if (unit == Unit::kBytes) return {{"heap_ns", header.heap_ns()}};
+  if (unit == Unit::kBytes) {
+    ordered_json layers = {{"heap_ns", header.heap_ns()}};
+    if (header.bursts_on_ns() > 0) {
+      layers["bursts_on_ns"] = header.bursts_on_ns();
+      layers["bursts"] = header.bursts();
+      layers["burst_ns"] = header.burst_ns();
+    }
+    return layers;
+  }
   return {{"books_ns", header.books_ns()},
           {"switch_ns", header.switch_ns()},
           {"tick_ns", header.tick_ns()}};

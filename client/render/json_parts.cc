@@ -41,16 +41,22 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["mapping_in_path_ns"] = cost.mapping_in_path_ns();
     json["mapping_calls"] = cost.mapping_calls();
   }
+  if (cost.burst_calls() > 0) {
+    json["burst_in_path_ns"] = cost.burst_in_path_ns();
+    json["burst_calls"] = cost.burst_calls();
+  }
   if (cost.memory_cpu_ns() > 0) json["memory_cpu_ns"] = cost.memory_cpu_ns();
   return json;
 }
 
 ordered_json ToJson(const profd::v1::HeapTotal& heap) {
-  return {{"bytes", heap.bytes()},
-          {"events", heap.events()},
-          {"weight_bytes", heap.weight_bytes()},
-          {"gaps", heap.gaps()},
-          {"unseen_bytes", heap.unseen_bytes()}};
+  ordered_json json = {{"bytes", heap.bytes()},
+                       {"events", heap.events()},
+                       {"weight_bytes", heap.weight_bytes()},
+                       {"gaps", heap.gaps()},
+                       {"unseen_bytes", heap.unseen_bytes()}};
+  if (heap.estimated_bytes() != 0) json["estimated_bytes"] = heap.estimated_bytes();
+  return json;
 }
 
 ordered_json ToJson(const profd::v1::TargetCost& cost) {

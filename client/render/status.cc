@@ -62,6 +62,10 @@ void AppendTargets(const GetStatusResponse& status, std::string& text) {
 
 // "1.24 GiB in 19,840 events, coverage 99.8%"; what no probe saw where there is any.
 std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
+  if (heap.estimated_bytes() > 0) {
+    return absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), ", estimated from ",
+                        FormatCount(heap.events()), " calls");
+  }
   std::string text = absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), " in ",
                                   FormatCount(heap.events()), " events, coverage ",
                                   FormatCoverage(heap));

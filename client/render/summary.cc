@@ -291,8 +291,8 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
 void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colour,
                   std::string& text) {
   const Profile& profile = *view.profile;
-  text += Heading(absl::StrCat("Total: ", DescribeBytes(profile, heap.bytes()),
-                               " (by the allocators' own account)"),
+  text += Heading(absl::StrCat("Total: ", DescribeBytes(profile, heap.bytes()), " (",
+                               DescribeSource(profile, heap), ")"),
                   colour);
   text += "\n";
   AppendMemoryThreads(profile, heap, colour, text);

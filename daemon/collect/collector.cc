@@ -28,6 +28,8 @@ constexpr int64_t kTrimInterval = 120 * kSecond;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
+// From one look for processes that only bursts want to know to the next.
+constexpr int64_t kBurstMappings = 4 * kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
@@ -71,6 +73,7 @@ Collector::Collector(CollectorOptions options, Store* store, MemoryWatch* memory
       // Without the books nothing would tell how long threads ran while the layer is shed.
       switch_source_(options_.per_switch && options_.books),
       tick_source_(options_.tick_interval_ns),
+      burst_source_(options_.bursts),
       heap_slices_(std::random_device{}()),
       governor_(options_.budgets),
       accounts_(options_.books) {
@@ -93,17 +96,24 @@ absl::Status Collector::Init() {
                                             .heap_layer = options_.heap,
                                             .fault_layer = options_.faults,
                                             .map_layer = options_.mappings,
+                                            .malloc_layer = options_.bursts.interval_ns > 0,
                                             .default_target = everything ? kEveryProcess : 0}));
   tick_source_.SetByList(kernel_->ticks_by_list());
   if (options_.heap) governor_.AddSource(&heap_source_);
   if (options_.faults) governor_.AddSource(&fault_source_);
   if (kernel_->has_map_layer()) governor_.AddSource(&map_source_);
+  if (options_.bursts.interval_ns > 0) governor_.AddSource(&burst_source_);
   if (kernel_->has_switch_layer()) {
     governor_.AddSource(&switch_source_);
     RETURN_IF_ERROR(MeasureSwitchEntry());
   }
   modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes,
-                                       options_.heap, kernel_->has_map_layer());
+                                       options_.heap, kernel_->has_map_layer(),
+                                       options_.bursts.interval_ns > 0);
+  if (options_.bursts.interval_ns > 0) {
+    bursts_ = std::make_unique<MallocBursts>(kernel_.get(), modules_.get(), options_.bursts,
+                                             std::random_device{}());
+  }
   if (options_.heap || kernel_->has_map_layer()) {
     heap_probes_ = std::make_unique<HeapProbes>(kernel_.get(), modules_.get());
   }
@@ -229,7 +239,9 @@ void Collector::Run() {
     if (!paused_ && schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
     if (!paused_) TurnHeap();
     const bool overrun = !paused_ && IsOverrun();
-    if (asked != 0 || overrun || (!paused_ && MonotonicNs() >= next_drain)) {
+    // Each drain takes one burst: where they are many it comes more often.
+    const bool behind = !paused_ && bursts_ && bursts_->pending() > 1;
+    if (asked != 0 || overrun || behind || (!paused_ && MonotonicNs() >= next_drain)) {
       absl::Status status = Drain(overrun);
       if (pause != paused_) status.Update(Pause(pause));
       if (!status.ok()) {
@@ -251,6 +263,7 @@ absl::Status Collector::Pause(bool paused) {
   paused_ = paused;
   memory_->SetOn(!paused);
   if (heap_probes_) heap_probes_->SetOn(!paused);
+  if (bursts_) bursts_->SetOn(!paused);
   if (paused) RETURN_IF_ERROR(kernel_->SetFaults(0));
   if (paused) RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));
   if (!paused) {
@@ -315,15 +328,16 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
   } else if (const auto* live = std::get_if<profd_live_heap_record>(&*record)) {
     OnLiveObject(*live);
   } else if (const auto* watched = std::get_if<profd_watched_record>(&*record)) {
-    if (heap_probes_) {
-      heap_probes_->OnMapped(watched->pid, ModuleId{static_cast<uint16_t>(watched->module_id)});
-    }
+    const ModuleId id{static_cast<uint16_t>(watched->module_id)};
+    if (heap_probes_ && modules_->AllocatorIn(id)) heap_probes_->OnMapped(watched->pid, id);
+    if (bursts_ && modules_->GlibcIn(id)) bursts_->OnMapped(watched->pid, id);
   } else if (const auto* page = std::get_if<profd_page_record>(&*record)) {
     if (resident_pages_) resident_pages_->OnTouched(*page);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
     if (heap_probes_) heap_probes_->OnExec(exec->pid);
+    if (bursts_) bursts_->OnExec(exec->pid);
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
     told_heap_.OnExec(exec->pid, MonotonicNs());
@@ -402,17 +416,24 @@ void Collector::FollowProcesses() {
     if (entry.pid > 0) processes.insert(entry.pid);
   }
   memory_->KeepOnly(processes);
-  if (!heap_probes_) return;
+  if (!heap_probes_ && !bursts_) return;
   const size_t allocators = modules_->allocators();
   const size_t libcs = modules_->libcs();
+  const size_t glibcs = modules_->glibcs();
   const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
                                    processes.end());
   // A child without an exec maps what its parent maps; a library may have been opened since.
   if (allocators != allocators_ || libcs != libcs_ || (allocators + libcs != 0 && more)) {
     new_mappings_ = true;
   }
+  // Who looks at all processes for each that is new has much to do; a burst can wait.
+  burst_mappings_ |= glibcs != 0 && more;
+  if (glibcs != glibcs_ || (burst_mappings_ && last_drain_ns_ >= next_burst_mappings_ns_)) {
+    new_mappings_ = true;
+  }
   allocators_ = allocators;
   libcs_ = libcs;
+  glibcs_ = glibcs;
   processes_ = std::move(processes);
   if (heap_probes_) {
     heap_probes_->KeepOnly(processes_);
@@ -420,11 +441,14 @@ void Collector::FollowProcesses() {
     told_heap_.KeepOnly(heap_probes_->ToldSources());
   }
   if (resident_pages_) resident_pages_->KeepOnly(processes_);
+  if (bursts_) bursts_->KeepOnly(processes_);
 }
 
 void Collector::AnnounceMappings() {
   if (!new_mappings_) return;
   new_mappings_ = !Expect(kernel_->AnnounceMappings());
+  burst_mappings_ = false;
+  next_burst_mappings_ns_ = last_drain_ns_ + kBurstMappings;
   PollEvents();
 }
 
@@ -482,7 +506,9 @@ bool Collector::IsOverrun() {
   const int64_t now = MonotonicNs();
   if (now < next_overrun_look_ns_) return false;
   next_overrun_look_ns_ = now + kLeastGoverned;
-  const double spent = static_cast<double>(InPathNs() - governed_.cost.in_path_ns) / kSecond;
+  // Bursts are short, and no load that begins: they are not in it.
+  const int64_t before = governed_.cost.in_path_ns - governed_.cost.burst_in_path_ns;
+  const double spent = static_cast<double>(InPathNs() - before) / kSecond;
   return spent > kOverrun * options_.budgets.target;
 }
 
@@ -503,6 +529,7 @@ absl::Status Collector::Drain(bool govern) {
                   heap_source_.ShareAt(heap_source_.level()) > 0;
   delta.faults_on = kernel_->faults_on();
   delta.mappings_on = MappingsLayer().on;
+  delta.bursts_on = bursts_ && !paused_ && bursts_->watching();
   PollEvents();
   ReadAccounts();
   ReadHeap();
@@ -520,6 +547,7 @@ absl::Status Collector::Drain(bool govern) {
   if (resident_pages_) resident_pages_->Finish(delta);
   AddSamples(kernel_->DrainCounters(), delta);
   if (heap_probes_ && allocators_ + libcs_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
+  AddBurst(delta);
   // Those of the stacks that were just counted.
   PollEvents();
   delta.stacks = std::move(stacks_);
@@ -532,7 +560,7 @@ absl::Status Collector::Drain(bool govern) {
   if (now >= next_rescan_ns_) {
     new_mappings_ |= targets_->Rescan();
     next_rescan_ns_ = now + kRescanInterval;
-    new_mappings_ |= allocators_ + libcs_ != 0;
+    new_mappings_ |= allocators_ + libcs_ + glibcs_ != 0;
     if (heap_probes_) heap_probes_->Refresh();
   }
   FollowProcesses();
@@ -600,6 +628,8 @@ Collector::Baseline Collector::Measure() {
   const double trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0;
   const auto heap_ns = static_cast<int64_t>(HeapSource::InPathNs(now.heap_cost, trap_ns));
   const auto map_ns = static_cast<int64_t>(HeapSource::InPathNs(now.map_cost, trap_ns));
+  const profd_malloc_cost malloc_cost = bursts_ ? kernel_->MallocCost() : profd_malloc_cost{};
+  const auto burst_ns = static_cast<int64_t>(BurstSource::InPathNs(malloc_cost, burst_traps()));
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
               .tick_cpu_ns = tick_cpu_ns_,
@@ -608,7 +638,7 @@ Collector::Baseline Collector::Measure() {
               .answers_cpu_ns = cpu_use_->answers,
               .in_path_ns =
                   static_cast<int64_t>(switch_source_.InPathNs(now.switch_cost)) + heap_ns +
-                  fault_ns + map_ns,
+                  fault_ns + map_ns + burst_ns,
               .switches = switches_,
               .heap_in_path_ns = heap_ns,
               .heap_events = static_cast<int64_t>(now.heap_cost.events),
@@ -617,6 +647,8 @@ Collector::Baseline Collector::Measure() {
               .map_in_path_ns = map_ns,
               .map_calls = static_cast<int64_t>(now.map_cost.events),
               .memory_cpu_ns = cpu_use_->memory,
+              .burst_in_path_ns = burst_ns,
+              .burst_calls = static_cast<int64_t>(malloc_cost.calls),
               .targets = {}};
   return now;
 }
@@ -624,7 +656,7 @@ Collector::Baseline Collector::Measure() {
 std::vector<TargetActivity> Collector::Activity(const std::vector<Sample>& samples) const {
   std::vector<TargetActivity> activity = accounts_.activity();
   for (const Sample& sample : samples) {
-    if (IsLevel(sample.key.kind)) continue;
+    if (IsLevel(sample.key.kind) || IsFromBursts(sample.key)) continue;
     const uint32_t target = accounts_.TargetOf(sample.key.thread);
     for (TargetActivity& a : activity) a.ticks += a.target == target ? sample.ticks : 0;
   }
@@ -650,6 +682,9 @@ void Collector::Govern(const Baseline& now) {
                      .on = map_source_.OneInAt(map_source_.level()) != 0,
                      .cost = now.map_cost,
                      .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0});
+  if (burst_source_.PlanAt(burst_source_.level()).interval_ns == 0) {
+    burst_source_.PassWithout(seconds);
+  }
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = cost.drain_cpu_ns,
@@ -692,6 +727,7 @@ void Collector::Obey() {
     if (one_in != 0) resident_pages_->SetOneIn(one_in);
     Expect(kernel_->SetFaults(one_in));
   }
+  if (bursts_) bursts_->SetPlan(burst_source_.PlanAt(burst_source_.level()));
   const bool switch_on = kernel_->has_switch_layer() && switch_source_.level() == 0;
   if (switch_on == kernel_->switch_on()) return;
   Expect(kernel_->SetSwitchLayer(switch_on));
@@ -762,6 +798,39 @@ LayerState Collector::MappingsLayer() const {
   return layer;
 }
 
+void Collector::AddBurst(ProfileDelta& delta) {
+  if (!bursts_ || glibcs_ == 0) return;
+  const std::optional<BurstResult> burst = bursts_->Take();
+  if (!burst) return;
+  const BurstTraps traps = bursts_->traps();
+  EstimateBurst(*burst, traps, delta, burst_totals_);
+  burst_source_.Learn(*burst, kernel_->MallocCost(), traps);
+}
+
+std::string Collector::AboutBursts() const {
+  if (!bursts_) return "disabled by --disable";
+  if (paused_) return kPausedNote;
+  return bursts_->plan().interval_ns > 0 ? "" : "shed by the governor, to keep the budget";
+}
+
+void Collector::PublishBursts(std::vector<AllocatorUse>& allocators) const {
+  if (!bursts_) return;
+  const BurstPlan plan = bursts_->plan();
+  for (AllocatorState& allocator : bursts_->States()) {
+    AllocatorUse& use = allocators.emplace_back();
+    const auto totals = burst_totals_.find(allocator.module);
+    if (totals != burst_totals_.end()) use.totals = totals->second;
+    use.state = std::move(allocator);
+    if (!use.state.note.empty()) continue;
+    use.state.note = AboutBursts();
+    if (!use.state.note.empty()) continue;
+    use.state.note = absl::StrFormat(
+        "it keeps no count: estimated from %d bursts of tracing, one of %g ms in %g s",
+        bursts_->bursts(), static_cast<double>(plan.length_ns) / 1e6,
+        static_cast<double>(plan.interval_ns) / kSecond);
+  }
+}
+
 void Collector::Publish(const Baseline& now) {
   CollectorState state;
   state.tick_interval_ns = options_.tick ? tick_source_.IntervalAt(tick_source_.level()) : 0;
@@ -783,7 +852,8 @@ void Collector::Publish(const Baseline& now) {
                   {"tick", options_.tick && !paused_, active_note(options_.tick)},
                   {"heap", options_.heap && !paused_ && !heap_shed, about_heap},
                   {"faults", kernel_->faults_on(), AboutFaults()},
-                  MappingsLayer()};
+                  MappingsLayer(),
+                  {"bursts", AboutBursts().empty(), AboutBursts()}};
   if (targets_->everything()) {
     state.targets.push_back({.selector = "every process", .pids = {}, .threads = 0, .cost = {}});
   }
@@ -820,6 +890,7 @@ void Collector::Publish(const Baseline& now) {
       PublishLive(now.losses, use);
     }
   }
+  PublishBursts(state.allocators);
   state.switch_entry_ns = switch_source_.entry_ns();
   state.governor = GovernorNow();
   state.losses = now.losses;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,10 +16,12 @@
 #include "daemon/base/cpu_use.h"
 #include "daemon/base/fd.h"
 #include "daemon/collect/accounts.h"
+#include "daemon/collect/burst_estimate.h"
 #include "daemon/collect/control.h"
 #include "daemon/collect/governor.h"
 #include "daemon/collect/heap_accounts.h"
 #include "daemon/collect/live_heap.h"
+#include "daemon/collect/malloc_bursts.h"
 #include "daemon/collect/resident_pages.h"
 #include "daemon/collect/slices.h"
 #include "daemon/collect/sources.h"
@@ -43,6 +46,7 @@ struct CollectorOptions {
   bool heap = true;
   bool faults = true;
   bool mappings = true;
+  BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};
   Budgets budgets;
   uint64_t rule_limit_bytes = 48u << 20;
   std::vector<std::string> missing;  // for `status`: features that do not work, and why
@@ -137,6 +141,12 @@ class Collector final : public CollectorControl {
   std::string AboutFaults() const;
   // The layer of mapping calls.
   LayerState MappingsLayer() const;
+  // Adds a burst that is over to `delta`.
+  void AddBurst(ProfileDelta& delta);
+  BurstTraps burst_traps() const { return bursts_ ? bursts_->traps() : BurstTraps{}; }
+  std::string AboutBursts() const;
+  // For `status`: what went through glibc's malloc.
+  void PublishBursts(std::vector<AllocatorUse>& allocators) const;
 
   const CollectorOptions options_;
   Store* const store_;
@@ -146,6 +156,7 @@ class Collector final : public CollectorControl {
   std::unique_ptr<Modules> modules_;
   std::unique_ptr<HeapProbes> heap_probes_;  // null: no layer puts probes in
   std::unique_ptr<ResidentPages> resident_pages_;  // null: that layer is off
+  std::unique_ptr<MallocBursts> bursts_;           // null: that layer is off
   std::unique_ptr<Targets> targets_;
   UniqueFd wake_;  // eventfd: a drain is asked for, or stop
 
@@ -157,6 +168,7 @@ class Collector final : public CollectorControl {
   HeapSource heap_source_;
   FaultSource fault_source_;
   MapSource map_source_;
+  BurstSource burst_source_;
   Slices heap_slices_;
   double fault_trap_ns_ = 0;  // of the way into the page faults' program and out of it
   std::string about_faults_;  // why that layer is off
@@ -168,9 +180,13 @@ class Collector final : public CollectorControl {
   HeapAccounts heap_accounts_;
   LiveHeap live_heap_;
   ToldHeap told_heap_;
+  std::map<ModuleId, AllocatorTotals> burst_totals_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
   size_t allocators_ = 0;         // modules with one whose processes were asked for
   size_t libcs_ = 0;              // the same of libcs
+  size_t glibcs_ = 0;             // the same of glibc's malloc
+  bool burst_mappings_ = false;   // there are processes that no burst knows yet
+  int64_t next_burst_mappings_ns_ = 0;
   std::vector<StackTrace> stacks_;
   Baseline last_;
   int64_t last_drain_ns_ = 0;

@@ -44,6 +44,14 @@ constexpr std::array<uint32_t, 4> kFaultOneIn = {17, 67, 257, 0};
 constexpr std::array<uint32_t, 5> kMapOneIn = {1, 4, 16, 64, 0};
 // Calls that no probe sees are supposed to become fewer: half of them after so many seconds.
 constexpr double kMapHalfLife = 60;
+// Parts of a burst's whole length, and how many intervals there are from one to the next; 0: none.
+struct BurstLevel {
+  int64_t part;
+  int64_t intervals;
+};
+constexpr std::array<BurstLevel, 6> kBurstLevels = {{{1, 1}, {2, 1}, {4, 1}, {10, 1}, {10, 4}, {1, 0}}};
+// The time in which what bursts cost is half forgotten.
+constexpr double kBurstHalfLife = 120;
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.
 constexpr std::array<double, 14> kFactors = {1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 100};
 constexpr int64_t kLongestInterval = 1'000'000'000;
@@ -283,6 +291,50 @@ std::string TickSource::GivenUpAt(int level) const {
                                     static_cast<double>(base_interval_ns_) / 1e6));
   }
   return absl::StrJoin(parts, ", ");
+}
+
+void BurstSource::Learn(const BurstResult& burst, const profd_malloc_cost& cost,
+                        const BurstTraps& traps) {
+  const double in_path_ns = InPathNs(cost, traps);
+  const double spent_ns = std::max(0.0, in_path_ns - last_in_path_ns_);
+  last_in_path_ns_ = in_path_ns;
+  if (burst.standing_ns <= 0) return;
+  Smooth(load_, spent_ns / static_cast<double>(burst.standing_ns));
+  Smooth(margin_ns_,
+         static_cast<double>(std::max<int64_t>(0, burst.standing_ns - burst.length_ns)));
+}
+
+void BurstSource::PassWithout(double seconds) { load_ *= std::exp2(-seconds / kBurstHalfLife); }
+
+double BurstSource::InPathNs(const profd_malloc_cost& cost, const BurstTraps& traps) {
+  const uint64_t stepped = std::min(cost.stepped, cost.calls);
+  return static_cast<double>(cost.ns) + static_cast<double>(stepped) * traps.stepped +
+         static_cast<double>(cost.calls - stepped) * traps.emulated;
+}
+
+int BurstSource::levels() const { return static_cast<int>(kBurstLevels.size()); }
+
+BurstPlan BurstSource::PlanAt(int level) const {
+  const auto [part, intervals] = kBurstLevels[static_cast<size_t>(level)];
+  return {.length_ns = whole_.length_ns / part, .interval_ns = whole_.interval_ns * intervals};
+}
+
+double BurstSource::CostAt(int level) const {
+  const BurstPlan plan = PlanAt(level);
+  if (plan.interval_ns <= 0) return 0;
+  return load_ * (static_cast<double>(plan.length_ns) + margin_ns_) /
+         static_cast<double>(plan.interval_ns);
+}
+
+std::string BurstSource::GivenUpAt(int level) const {
+  if (level == 0) return "";
+  const BurstPlan plan = PlanAt(level);
+  if (plan.interval_ns <= 0) return "what glibc's malloc gives and takes back";
+  return absl::StrFormat("glibc's malloc is traced for %g ms in %g s instead of %g ms in %g s",
+                         static_cast<double>(plan.length_ns) / 1e6,
+                         static_cast<double>(plan.interval_ns) / kSecond,
+                         static_cast<double>(whole_.length_ns) / 1e6,
+                         static_cast<double>(whole_.interval_ns) / kSecond);
 }
 
 }  // namespace profd

@@ -1,5 +1,5 @@
-// What the governor can turn down: the per-switch layer, allocations, page faults, mapping calls
-// and the tick.
+// What the governor can turn down: the per-switch layer, allocations, page faults, mapping calls,
+// bursts of tracing and the tick.
 #ifndef PROFD_DAEMON_COLLECT_SOURCES_H_
 #define PROFD_DAEMON_COLLECT_SOURCES_H_
 
@@ -8,6 +8,7 @@
 
 #include "bpf/abi.h"
 #include "daemon/collect/governor.h"
+#include "daemon/collect/malloc_bursts.h"
 
 namespace profd {
 
@@ -178,6 +179,35 @@ class TickSource final : public GovernedSource {
   double thread_drain_share_ = 0;  // of drains: what goes with the threads, whatever the tick does
   double tick_drain_share_ = 0;    // and what comes of the ticks, at the interval they had
   int64_t measured_interval_ns_ = 0;
+};
+
+// Bursts of tracing of glibc's malloc: first they are shorter, then rarer, then there are none.
+class BurstSource final : public GovernedSource {
+ public:
+  explicit BurstSource(BurstPlan whole) : whole_(whole) {}
+
+  // A burst that is over; `cost` are the kernel side's totals since start.
+  void Learn(const BurstResult& burst, const profd_malloc_cost& cost, const BurstTraps& traps);
+  // While there are no bursts nothing is learned: what they cost is forgotten bit by bit, so that they
+  // are tried again.
+  void PassWithout(double seconds);
+
+  // What a level means.
+  BurstPlan PlanAt(int level) const;
+  // What all runs have cost, the way into the program included.
+  static double InPathNs(const profd_malloc_cost& cost, const BurstTraps& traps);
+
+  const char* name() const override { return "bursts"; }
+  Payer payer() const override { return Payer::kTarget; }
+  int levels() const override;
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  const BurstPlan whole_;
+  double last_in_path_ns_ = 0;
+  double load_ = 0;       // cost in the time in which probes stand, by that time
+  double margin_ns_ = 0;  // for which they stand before and after a burst
 };
 
 }  // namespace profd

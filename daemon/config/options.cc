@@ -16,6 +16,10 @@ namespace {
 
 constexpr int64_t kShortestTick = 1'000'000;
 constexpr int64_t kLongestTick = 1'000'000'000;
+constexpr int64_t kShortestBurst = 1'000'000;
+constexpr int64_t kLongestBurst = 100'000'000;
+constexpr int64_t kLeastBurstIntervals = 10;
+constexpr int64_t kLongestBurstInterval = 3600ll * 1'000'000'000;
 
 constexpr const char* kFooter = R"(
 Examples:
@@ -71,12 +75,33 @@ absl::StatusOr<double> ParseBudget(const std::string& text) {
       "\"", text, "\" is not a budget; write a percentage of one CPU such as 1%, or off"));
 }
 
+absl::StatusOr<BurstTimes> ParseBurst(const std::string& text) {
+  const size_t slash = text.find('/');
+  if (slash == text.npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\" is no burst; write a length and an interval such as 20ms/5s"));
+  }
+  const auto length = ParseDuration(text.substr(0, slash));
+  if (!length.ok()) return length.status();
+  const auto interval = ParseDuration(text.substr(slash + 1));
+  if (!interval.ok()) return interval.status();
+  if (*length < kShortestBurst || *length > kLongestBurst) {
+    return absl::InvalidArgumentError("the length must be between 1ms and 100ms");
+  }
+  if (*interval < kLeastBurstIntervals * *length || *interval > kLongestBurstInterval) {
+    return absl::InvalidArgumentError(
+        "the interval must be ten times the length at least, and 3600s at most");
+  }
+  return BurstTimes{.length_ns = *length, .interval_ns = *interval};
+}
+
 ParsedOptions ParseOptions(int argc, char** argv) {
   ParsedOptions parsed;
   Options& options = parsed.options;
   std::string tick = "10ms";
   std::string budget = "1%";
   std::string daemon_budget = "0.5%";
+  std::string malloc_burst = "20ms/5s";
   std::vector<std::string> disabled;
   CLI::App app("Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.", "profd");
   app.footer(kFooter);
@@ -94,7 +119,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--budget", budget,
                  "What profiling may cost in the path of the targets, of one CPU. Above it the "
-                 "stacks of allocations, then who touches memory, then who maps it, then the "
+                 "stacks of allocations, then who touches memory, then who maps it, then bursts of "
+                 "tracing, then the "
                  "per-switch layer are given up until it fits again; off: never")
       ->type_name("PERCENT|off")
       ->capture_default_str();
@@ -106,11 +132,17 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   app.add_option("--disable", disabled,
                  "Leave a layer out: books (the kernel's own totals), switch (exact time by "
                  "reason, in the target's path), tick (stacks), heap (allocations by stack), "
-                 "faults (resident memory by stack), mappings (address space by stack); repeatable")
+                 "faults (resident memory by stack), mappings (address space by stack), bursts "
+                 "(glibc's malloc by stack); repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings"}))
+      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts"}))
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--malloc-burst", malloc_burst,
+                 "glibc's malloc keeps no count: all its calls are traced for so long, once in each "
+                 "interval, and what they stand for is estimated")
+      ->type_name("LENGTH/INTERVAL")
+      ->capture_default_str();
   app.add_option("--log-level", options.log_level, "What is logged on stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
       ->capture_default_str();
@@ -141,6 +173,13 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     }
     *value = *share;
   }
+  const auto burst = ParseBurst(malloc_burst);
+  if (!burst.ok()) {
+    parsed.exit_code = UsageError(absl::StrCat("--malloc-burst: ", burst.status().message()));
+    return parsed;
+  }
+  options.burst_ns = burst->length_ns;
+  options.burst_interval_ns = burst->interval_ns;
   for (const std::string& layer : disabled) {
     if (layer == "books") options.books = false;
     if (layer == "switch") options.per_switch = false;
@@ -148,6 +187,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "heap") options.heap = false;
     if (layer == "faults") options.faults = false;
     if (layer == "mappings") options.mappings = false;
+    if (layer == "bursts") options.burst_interval_ns = 0;
   }
   return parsed;
 }

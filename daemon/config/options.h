@@ -21,6 +21,9 @@ struct Options {
   bool heap = true;
   bool faults = true;
   bool mappings = true;
+  // Bursts of tracing of glibc's malloc: one of `burst_ns` in each interval; 0: none.
+  int64_t burst_ns = 20'000'000;
+  int64_t burst_interval_ns = 5'000'000'000;
   double budget = 0.01;  // shares of one CPU; infinite: none
   double daemon_budget = 0.005;
   std::string log_level = "info";
@@ -32,6 +35,14 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& text);
 // A share such as "1%" or "0.5%", as a number; "off" is infinite. InvalidArgument for anything
 // else, and for shares that are not above 0 or above 100%.
 absl::StatusOr<double> ParseBudget(const std::string& text);
+
+// A burst's length and the interval that it is in, such as "20ms/5s", ns. InvalidArgument for anything
+// else; for a length below 1 ms or above 100 ms, or an interval below ten times that or above an hour.
+struct BurstTimes {
+  int64_t length_ns = 0;
+  int64_t interval_ns = 0;
+};
+absl::StatusOr<BurstTimes> ParseBurst(const std::string& text);
 
 // What the command line says, or the exit code when there is nothing left to do: 0 after --help and
 // --version, 2 for usage that is wrong (one line on stderr says what).

@@ -153,18 +153,24 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
     bpf_program__set_autoload(program, options.fault_layer);
   }
   bpf_program__set_autoload(s->progs.on_map_call, options.map_layer);
+  bpf_program__set_autoload(s->progs.on_malloc, options.malloc_layer);
+  if (!options.malloc_layer) {
+    bpf_map__set_max_entries(s->maps.malloc_counts, 1);
+    bpf_map__set_max_entries(s->maps.malloc_threads, 1);
+  }
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
   const auto walks = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) *
                      PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch,
-                           options.heap_layer || options.fault_layer || options.map_layer
+                           options.heap_layer || options.fault_layer || options.map_layer ||
+                                   options.malloc_layer
                                ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
                                : 1);
   if (HasMultiProbes()) {
     for (bpf_program* program :
          {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call,
-          s->progs.on_told_object}) {
+          s->progs.on_told_object, s->progs.on_malloc}) {
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kUprobeMulti));
     }
   }
@@ -172,12 +178,13 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   return skeleton;
 }
 
-// Takes everything out of a table of counters.
-absl::StatusOr<std::vector<CounterEntry>> EmptyCounters(int table) {
+// Takes everything out of a table.
+template <typename Key, typename Value>
+absl::StatusOr<std::vector<std::pair<Key, Value>>> EmptyTable(int table) {
   constexpr uint32_t kBatch = 1024;
-  static thread_local std::vector<profd_sample_key> keys(kBatch);
-  static thread_local std::vector<profd_sample_value> values(kBatch);
-  std::vector<CounterEntry> entries;
+  static thread_local std::vector<Key> keys(kBatch);
+  static thread_local std::vector<Value> values(kBatch);
+  std::vector<std::pair<Key, Value>> entries;
   uint32_t cursor = 0;
   bool first = true;
   while (true) {
@@ -195,6 +202,10 @@ absl::StatusOr<std::vector<CounterEntry>> EmptyCounters(int table) {
     if (error != 0) return entries;
     first = false;
   }
+}
+
+absl::StatusOr<std::vector<CounterEntry>> EmptyCounters(int table) {
+  return EmptyTable<profd_sample_key, profd_sample_value>(table);
 }
 
 // A table with these rows; an empty fd for none.
@@ -527,6 +538,28 @@ absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) 
   return number;
 }
 
+absl::StatusOr<Probe> Kernel::AttachMallocProbe(int file, int32_t pid,
+                                                std::span<const HeapPlace> places) {
+  return PutProbe(skeleton_->progs.on_malloc, file, pid, places);
+}
+
+void Kernel::SetMallocBurst(int64_t begin_ns, int64_t length_ns) {
+  // No burst in between: a length is always that of the begin before it, or none.
+  std::atomic_ref(skeleton_->bss->malloc_length_ns).store(0);
+  std::atomic_ref(skeleton_->bss->malloc_begin_ns).store(static_cast<uint64_t>(begin_ns));
+  std::atomic_ref(skeleton_->bss->malloc_length_ns).store(static_cast<uint64_t>(length_ns));
+}
+
+absl::StatusOr<MallocCounts> Kernel::DrainMalloc() {
+  MallocCounts counts;
+  ASSIGN_OR_RETURN(counts.samples, EmptyCounters(bpf_map__fd(skeleton_->maps.malloc_counts)));
+  auto threads =
+      EmptyTable<uint64_t, profd_malloc_thread>(bpf_map__fd(skeleton_->maps.malloc_threads));
+  RETURN_IF_ERROR(threads.status());
+  counts.threads = *std::move(threads);
+  return counts;
+}
+
 absl::Status Kernel::SetFaults(uint32_t one_in) {
   if (one_in == 0) {
     fault_links_.clear();
@@ -672,6 +705,15 @@ profd_fault_cost Kernel::FaultCost() const {
                                        sum.walks += v.walks;
                                        sum.walk_ns += v.walk_ns;
                                      });
+}
+
+profd_malloc_cost Kernel::MallocCost() const {
+  return SumPerCpu<profd_malloc_cost>(bpf_map__fd(skeleton_->maps.malloc_cost), 0,
+                                      [](profd_malloc_cost& sum, const profd_malloc_cost& v) {
+                                        sum.calls += v.calls;
+                                        sum.stepped += v.stepped;
+                                        sum.ns += v.ns;
+                                      });
 }
 
 profd_switch_cost Kernel::SwitchCost() const {

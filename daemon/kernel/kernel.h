@@ -27,6 +27,7 @@ struct KernelOptions {
   bool heap_layer = true;
   bool fault_layer = true;
   bool map_layer = true;
+  bool malloc_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
 };
@@ -59,7 +60,7 @@ struct Probe {
 };
 
 // Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
-// PROFD_LIVE_COOKIE, PROFD_USDT_COOKIE, enum profd_map_call).
+// PROFD_LIVE_COOKIE, PROFD_USDT_COOKIE, PROFD_MALLOC_COOKIE, enum profd_map_call).
 struct HeapPlace {
   uint64_t offset = 0;
   uint64_t cookie = 0;
@@ -79,6 +80,13 @@ struct ModuleRules {
 };
 
 using CounterEntry = std::pair<profd_sample_key, profd_sample_value>;
+
+// What a burst found: by thread and stack, and by thread (thread id).
+struct MallocCounts {
+  std::vector<CounterEntry> samples;
+  std::vector<std::pair<uint64_t, profd_malloc_thread>> threads;
+};
+
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
 // Not thread-safe, except where a function says so: one thread ticks and drains.
@@ -149,6 +157,13 @@ class Kernel {
   // For one other thread, the one that puts these in. The number by which that program finds such
   // arguments, the same for the same. ResourceExhausted after PROFD_MAX_USDT_SPECS.
   absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec);
+  // The same for the program that counts calls of glibc's malloc.
+  absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid, std::span<const HeapPlace> places);
+  // Thread-safe. Calls count from `begin_ns` (monotonic) on, for so long; between bursts no probe
+  // stands.
+  void SetMallocBurst(int64_t begin_ns, int64_t length_ns);
+  // For one thread, between bursts. Takes out what the last one found.
+  absl::StatusOr<MallocCounts> DrainMalloc();
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   absl::Status TrimKnownStacks(bool all);
@@ -171,6 +186,7 @@ class Kernel {
   profd_heap_cost HeapCost() const;
   profd_fault_cost FaultCost() const;
   profd_heap_cost MapCost() const;
+  profd_malloc_cost MallocCost() const;  // thread-safe
   std::vector<ProgramMisses> Misses() const;
 
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are

@@ -40,6 +40,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->map_in_path_ns = WrappingAdd(sum->map_in_path_ns, cost.map_in_path_ns);
   sum->map_calls = WrappingAdd(sum->map_calls, cost.map_calls);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
+  sum->burst_in_path_ns = WrappingAdd(sum->burst_in_path_ns, cost.burst_in_path_ns);
+  sum->burst_calls = WrappingAdd(sum->burst_calls, cost.burst_calls);
   for (const TargetCost& target : cost.targets) AddTarget(target, &sum->targets);
 }
 
@@ -58,6 +60,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .map_in_path_ns = after.map_in_path_ns - before.map_in_path_ns,
           .map_calls = after.map_calls - before.map_calls,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
+          .burst_in_path_ns = after.burst_in_path_ns - before.burst_in_path_ns,
+          .burst_calls = after.burst_calls - before.burst_calls,
           .targets = {}};
 }
 

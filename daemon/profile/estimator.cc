@@ -1,6 +1,7 @@
 #include "daemon/profile/estimator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -225,6 +226,43 @@ std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples) {
     const double left_out = 1 - 1 / static_cast<double>(s.key.argument);
     out.error = Rounded(static_cast<double>(out.amount) *
                         std::sqrt(left_out / static_cast<double>(s.ticks)));
+  }
+  return result;
+}
+
+double StudentWidening(int64_t degrees) {
+  constexpr std::array<double, 10> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571,
+                                                 2.447,  2.365, 2.306, 2.262, 2.228};
+  if (degrees <= 0) return 1;
+  if (degrees <= static_cast<int64_t>(kQuantiles.size())) {
+    return kQuantiles[static_cast<size_t>(degrees) - 1] / kNormal95;
+  }
+  // The first terms of its expansion in 1 / degrees.
+  const auto n = static_cast<double>(degrees);
+  constexpr double kZ2 = kNormal95 * kNormal95;
+  return 1 + (kZ2 + 1) / (4 * n) + (5 * kZ2 * kZ2 + 16 * kZ2 + 3) / (96 * n * n);
+}
+
+std::vector<EstimatedSample> EstimateBursts(std::span<const Sample> samples, const HeapDelta& heap,
+                                            int64_t bursts) {
+  std::vector<EstimatedSample> result;
+  result.reserve(samples.size());
+  const auto n = static_cast<double>(bursts);
+  const double doubt = heap.burst_bytes > 0 ? static_cast<double>(heap.burst_doubt) /
+                                                  static_cast<double>(heap.burst_bytes)
+                                            : 0;
+  for (const Sample& s : samples) {
+    EstimatedSample& out = result.emplace_back();
+    out.key = s.key;
+    out.amount = std::max<int64_t>(s.weight, 0);
+    out.weight = s.weight;
+    out.ticks = s.ticks;
+    const auto amount = static_cast<double>(out.amount);
+    // Of one burst nothing tells how another one would differ.
+    double variance = amount * amount;
+    if (bursts > 1) variance = std::max(0.0, n / (n - 1) * (s.squares - amount * amount / n));
+    const double drawn = std::sqrt(variance) * StudentWidening(bursts - 1);
+    out.error = Rounded(std::hypot(drawn, doubt * amount));
   }
   return result;
 }

@@ -114,6 +114,9 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"mapping_busy",
        "Mapping calls while another thread changed the mappings; what they took away was counted "
        "as private memory, which that of a file is not."},
+      {"malloc_counters_full",
+       "Calls of glibc's malloc in bursts that found a table full; what their threads or stacks "
+       "allocated is told too low. Watch fewer processes."},
       {"recursion_misses",
        "Runs of a kernel program that the kernel skipped; switches may be "
        "missing."},

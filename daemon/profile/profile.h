@@ -71,6 +71,10 @@ struct HeapDelta {
   int64_t unseen_bytes = 0;  // of events that no probe saw
   int64_t events = 0;        // that were seen
   int64_t gaps = 0;          // between two that were seen
+  // Beside that, of an allocator that keeps no count, as estimated from bursts of tracing.
+  int64_t burst_bytes = 0;
+  int64_t burst_doubt = 0;  // standard error of burst_bytes by what the probes did to the thread
+  int64_t burst_calls = 0;  // that were counted
 };
 
 // sum += delta. Sums may come from damaged bytes: they wrap instead of being undefined.
@@ -80,6 +84,9 @@ inline void AddHeap(const HeapDelta& delta, HeapDelta* sum) {
   sum->unseen_bytes = WrappingAdd(sum->unseen_bytes, delta.unseen_bytes);
   sum->events = WrappingAdd(sum->events, delta.events);
   sum->gaps = WrappingAdd(sum->gaps, delta.gaps);
+  sum->burst_bytes = WrappingAdd(sum->burst_bytes, delta.burst_bytes);
+  sum->burst_doubt = WrappingAdd(sum->burst_doubt, delta.burst_doubt);
+  sum->burst_calls = WrappingAdd(sum->burst_calls, delta.burst_calls);
 }
 
 // What a thread did between two drains. Sums of these over a window telescope, so a value may be
@@ -111,7 +118,7 @@ struct ThreadLedger {
 struct SampleKey {
   ThreadId thread{};
   StackId stack{};
-  uint64_t argument = 0;
+  uint64_t argument = 0;  // of the system call; of kInuse bytes per sampled object; see IsFromBursts
   int32_t syscall = -1;
   Reason reason = Reason::kOther;  // of waits
   Kind kind = Kind::kWait;
@@ -122,6 +129,12 @@ struct SampleKey {
   }
 };
 
+// Bytes that are estimated from bursts of tracing.
+inline bool IsFromBursts(const SampleKey& key) {
+  return (key.kind == Kind::kAlloc || key.kind == Kind::kFree) &&
+         key.argument == PROFD_BURST_ARGUMENT;
+}
+
 struct Sample {
   SampleKey key;
   int64_t weight = 0;  // sum of the tick intervals in force, ns; or what events stand for, bytes
@@ -129,6 +142,8 @@ struct Sample {
   // Of levels in a merged window, whose weight and events are what there is at its end: what the
   // weight grew by in the window.
   int64_t growth = 0;
+  // In a merged window: sum of the squares of the weights, by delta.
+  double squares = 0;
 };
 
 // Who a thread is. Sent again when its name changes; `exited` once it is known to be gone.
@@ -186,6 +201,10 @@ struct ProfileDelta {
   bool heap_on = false;
   bool faults_on = false;
   bool mappings_on = false;
+  bool bursts_on = false;
+  int64_t bursts = 0;        // that the samples hold; one at most
+  int64_t burst_ns = 0;      // their length
+  int64_t burst_span_ns = 0; // the time that they stand for
   int64_t tick_interval_ns = 0;  // in force
   int64_t ticks = 0;
   int64_t ticks_missed = 0;

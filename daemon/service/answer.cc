@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,8 @@ namespace profd {
 namespace {
 
 constexpr size_t kMaxProcessNames = 16;
+// Of one sample: sums of them are no overflow.
+constexpr double kMostBytes = 1e15;
 
 v1::Reason ToProto(Reason reason) { return static_cast<v1::Reason>(static_cast<int>(reason) + 1); }
 static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
@@ -64,6 +67,14 @@ void FillHeader(const HostInfo& host, const FetchPlan& plan, const MergedProfile
                 int64_t wall_offset_ns, v1::Header* header) {
   header->set_kind(ToProto(plan.kind));
   header->set_heap_ns(WatchedNs(profile, plan.kind));
+  if (plan.kind == Kind::kAlloc || plan.kind == Kind::kFree) {
+    header->set_bursts(Count(profile.bursts));
+    header->set_burst_ns(profile.burst_ns);
+    header->set_bursts_on_ns(profile.bursts_on_ns);
+    if (profile.bursts > 0) {
+      header->set_heap_ns(std::max(profile.heap_ns, profile.bursts_on_ns));
+    }
+  }
   header->set_daemon_version(host.version);
   header->set_hostname(host.hostname);
   header->set_kernel_release(host.kernel_release);
@@ -139,7 +150,8 @@ void FillSample(const EstimatedSample& estimate, uint32_t thread, uint32_t stack
 // Sends threads and samples, a thread always before its samples.
 class ThreadSender {
  public:
-  explicit ThreadSender(const SendPart& send) : send_(send) {}
+  // `bursts`: of tracing, in the window.
+  ThreadSender(const SendPart& send, int64_t bursts) : send_(send), bursts_(bursts) {}
 
   bool Send(const FetchPlan& plan, const MergedThread& merged, const EstimateBasis& basis,
             const StackDictionary& dictionary) {
@@ -154,9 +166,17 @@ class ThreadSender {
       estimate.samples = EstimateMappings(OfKind(merged.samples, plan.kind));
     } else if (plan.kind != Kind::kWait) {
       const HeapDelta& heap = HeapOf(merged.ledger, plan.kind);
-      const std::vector<Sample> events = OfKind(merged.samples, plan.kind);
-      estimate.samples = EstimateHeap(merged.info.id, plan.kind, heap.bytes, events);
-      if (heap.events != 0 || heap.bytes != 0) FillHeap(heap, thread->mutable_heap());
+      std::vector<Sample> events = OfKind(merged.samples, plan.kind);
+      const auto bursts = std::stable_partition(
+          events.begin(), events.end(), [](const Sample& s) { return !IsFromBursts(s.key); });
+      estimate.samples =
+          EstimateHeap(merged.info.id, plan.kind, heap.bytes, {events.begin(), bursts});
+      for (EstimatedSample& s : EstimateBursts({bursts, events.end()}, heap, bursts_)) {
+        estimate.samples.push_back(s);
+      }
+      if (heap.events != 0 || heap.bytes != 0 || heap.burst_calls != 0) {
+        FillHeap(heap, thread->mutable_heap());
+      }
     }
     thread_bytes_ += thread->ByteSizeLong() + 8;
     if (thread_bytes_ >= kPartBytes && !Flush()) return false;
@@ -188,6 +208,7 @@ class ThreadSender {
   }
 
   const SendPart& send_;
+  const int64_t bursts_;
   v1::FetchResponse threads_, samples_;
   size_t thread_bytes_ = 0, sample_bytes_ = 0;
   uint32_t thread_number_ = 0;
@@ -227,9 +248,10 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
 }
 
 void FillHeap(const HeapDelta& heap, v1::HeapTotal* out) {
-  out->set_bytes(heap.bytes);
-  out->set_events(Count(heap.events));
-  out->set_weight_bytes(heap.seen_bytes);
+  out->set_bytes(WrappingAdd(heap.bytes, heap.burst_bytes));
+  out->set_events(Count(WrappingAdd(heap.events, heap.burst_calls)));
+  out->set_weight_bytes(WrappingAdd(heap.seen_bytes, heap.burst_bytes));
+  out->set_estimated_bytes(heap.burst_bytes);
   out->set_gaps(Count(heap.gaps));
   out->set_unseen_bytes(heap.unseen_bytes);
 }
@@ -257,7 +279,35 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_mapping_in_path_ns(cost.map_in_path_ns);
   out->set_mapping_calls(Count(cost.map_calls));
   out->set_memory_cpu_ns(cost.memory_cpu_ns);
+  out->set_burst_in_path_ns(cost.burst_in_path_ns);
+  out->set_burst_calls(Count(cost.burst_calls));
   for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
+}
+
+void ScaleBursts(MergedProfile* profile) {
+  if (profile->burst_span_ns <= 0 || profile->bursts_on_ns <= 0) return;
+  const double scale = static_cast<double>(profile->bursts_on_ns) /
+                       static_cast<double>(profile->burst_span_ns);
+  const auto scaled = [scale](int64_t bytes) {
+    return static_cast<int64_t>(
+        std::llround(std::clamp(scale * static_cast<double>(bytes), 0.0, kMostBytes)));
+  };
+  for (MergedThread& thread : profile->threads) {
+    HeapDelta& allocated = thread.ledger.allocated;
+    HeapDelta& freed = thread.ledger.freed;
+    allocated.burst_doubt = scaled(allocated.burst_doubt);
+    freed.burst_doubt = scaled(freed.burst_doubt);
+    // The totals are the sums, to the byte.
+    allocated.burst_bytes = freed.burst_bytes = 0;
+    for (Sample& sample : thread.samples) {
+      if (!IsFromBursts(sample.key)) continue;
+      sample.weight = scaled(sample.weight);
+      sample.squares *= scale * scale;
+      int64_t& total =
+          sample.key.kind == Kind::kAlloc ? allocated.burst_bytes : freed.burst_bytes;
+      total = WrappingAdd(total, sample.weight);
+    }
+  }
 }
 
 bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
@@ -287,7 +337,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
 
   const EstimateBasis basis = {.ledger = profile.books_ns > 0 || profile.switch_ns > 0,
                                .ticks = profile.ticks};
-  ThreadSender threads(send);
+  ThreadSender threads(send, profile.bursts);
   for (const MergedThread& thread : profile.threads) {
     if (!threads.Send(plan, thread, basis, dictionary)) return false;
   }

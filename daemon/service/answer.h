@@ -21,6 +21,10 @@ struct HostInfo {
 };
 HostInfo ThisHost();
 
+// Brings what bursts of tracing stand for to the time in which they were planned: in a short window there
+// may be one more or one less than fit.
+void ScaleBursts(MergedProfile* profile);
+
 // Sends all parts of the answer in the order that the API promises. False when the client left.
 bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile& profile,
                 const v1::MemoryLine& memory, int64_t wall_offset_ns, FrameNames* names,

@@ -86,6 +86,7 @@ std::map<int32_t, HeapSum> HeapByProcess(const MergedProfile& profile) {
 std::map<int32_t, std::string> AllocatorNames(const std::vector<AllocatorUse>& allocators) {
   std::map<int32_t, std::string> names;
   for (const AllocatorUse& use : allocators) {
+    if (use.state.estimated) continue;  // it keeps no count
     std::string name = use.state.allocator;
     if (!use.state.version.empty()) absl::StrAppend(&name, " ", CleanText(use.state.version, 64));
     for (const int32_t pid : use.state.pids) {

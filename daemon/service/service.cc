@@ -188,9 +188,10 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
   RETURN_IF_ERROR(sources_.collector->DrainNow());
   // The seconds that the drain just brought in belong to the answer.
   if (plan.to_now) plan.window.end_ns = MonotonicNs();
-  ASSIGN_OR_RETURN(const MergedProfile profile,
+  ASSIGN_OR_RETURN(MergedProfile profile,
                    Merge(plan, request.targets(), IsLevel(plan.kind),
                          [&](const ThreadInfo& info) { return plan.MatchesThread(info); }));
+  ScaleBursts(&profile);
   const v1::MemoryLine memory =
       MemoryLineOf(Histories(plan, 1), profile, plan.thread == nullptr);
   const bool sent = SendAnswer(host_, plan, profile, memory, wall_offset, &names_,

@@ -20,13 +20,13 @@ constexpr uint64_t kReasonBits = 4;
 static_assert(kReasonCount <= 1u << kReasonBits);
 
 constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFaultsOn = 16,
-                   kMappingsOn = 32;
+                   kMappingsOn = 32, kBurstsOn = 64;
 
 // The fields of an account in the order of the mask's bits. `wall_rest` is what the wall clock
 // has beyond the parts that it is made of; the books are kept as differences from our own sums.
 constexpr size_t kUnattributedField = 2;
 constexpr size_t kFirstOffField = 8;
-constexpr size_t kFieldCount = 21 + 2 * kReasonCount;
+constexpr size_t kFieldCount = 27 + 2 * kReasonCount;
 using Fields = std::array<int64_t, kFieldCount>;
 
 int64_t SumOfParts(const LedgerDelta& l) {
@@ -59,6 +59,11 @@ Fields ToFields(const LedgerDelta& l) {
     f[i++] = heap->events;
     f[i++] = heap->gaps;
   }
+  for (const HeapDelta* heap : {&l.allocated, &l.freed}) {
+    f[i++] = heap->burst_bytes;
+    f[i++] = heap->burst_doubt;
+    f[i++] = heap->burst_calls;
+  }
   return f;
 }
 
@@ -85,6 +90,11 @@ LedgerDelta FromFields(const Fields& f) {
     heap->unseen_bytes = f[i++];
     heap->events = f[i++];
     heap->gaps = f[i++];
+  }
+  for (HeapDelta* heap : {&l.allocated, &l.freed}) {
+    heap->burst_bytes = f[i++];
+    heap->burst_doubt = f[i++];
+    heap->burst_calls = f[i++];
   }
   l.wall_ns = WrappingAdd(wall_rest, SumOfParts(l));
   l.books_on_cpu_ns = WrappingAdd(books_on_cpu, l.on_cpu_ns);
@@ -120,7 +130,12 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.map_in_path_ns);
   f(h.cost.map_calls);
   f(h.cost.memory_cpu_ns);
+  f(h.cost.burst_in_path_ns);
+  f(h.cost.burst_calls);
   f(h.lost_weight_ns);
+  f(h.bursts);
+  f(h.burst_ns);
+  f(h.burst_span_ns);
 }
 
 template <typename Target, typename F>
@@ -134,7 +149,8 @@ void ForEachTargetNumber(Target& t, F f) {
 void PutHeader(const DeltaHeader& h, std::string* out) {
   PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) |
                 (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0) |
-                (h.faults_on ? kFaultsOn : 0) | (h.mappings_on ? kMappingsOn : 0),
+                (h.faults_on ? kFaultsOn : 0) | (h.mappings_on ? kMappingsOn : 0) |
+                    (h.bursts_on ? kBurstsOn : 0),
             out);
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
@@ -249,6 +265,7 @@ bool DeltaReader::ReadHeader() {
   header_.heap_on = (flags & kHeapOn) != 0;
   header_.faults_on = (flags & kFaultsOn) != 0;
   header_.mappings_on = (flags & kMappingsOn) != 0;
+  header_.bursts_on = (flags & kBurstsOn) != 0;
   bool ok = true;
   ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
   if (!ok || !ReadTargetCosts() || !Varint(&mask)) return false;

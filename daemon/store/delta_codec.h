@@ -27,17 +27,20 @@ struct DeltaHeader {
   int64_t begin_ns = 0, end_ns = 0;  // monotonic
   bool books_on = false, switch_on = false, tick_on = false, heap_on = false, faults_on = false;
   bool mappings_on = false;
+  bool bursts_on = false;
   int64_t tick_interval_ns = 0;
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
   CollectorCost cost{};
   LossCounts losses{};
   int64_t lost_weight_ns = 0;
+  int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;
 };
 
 struct SiteSample {
   uint32_t site = 0;
   int64_t weight = 0;  // ns or bytes, by the kind of the site
   int64_t ticks = 0;
+  double squares = 0;  // not stored: of several weights that were added up
 };
 
 struct ThreadRow {

@@ -39,6 +39,7 @@ DeltaHeader HeaderOf(const ProfileDelta& d) {
           .heap_on = d.heap_on,
           .faults_on = d.faults_on,
           .mappings_on = d.mappings_on,
+          .bursts_on = d.bursts_on,
           .tick_interval_ns = d.tick_interval_ns,
           .ticks = d.ticks,
           .ticks_missed = d.ticks_missed,
@@ -46,7 +47,10 @@ DeltaHeader HeaderOf(const ProfileDelta& d) {
           .torn_walks = d.torn_walks,
           .cost = d.cost,
           .losses = d.losses,
-          .lost_weight_ns = d.lost_weight_ns};
+          .lost_weight_ns = d.lost_weight_ns,
+          .bursts = d.bursts,
+          .burst_ns = d.burst_ns,
+          .burst_span_ns = d.burst_span_ns};
 }
 
 }  // namespace
@@ -357,6 +361,7 @@ class MemoryStore::Merger {
             {thread.info.id, site.stack, site.argument, site.syscall, site.reason, site.kind},
             s.weight,
             s.ticks});
+        sample.squares = s.squares;
         if (with_levels_ && IsLevel(site.kind)) {
           const auto level = levels_.find({sum.thread, s.site});
           sample.growth = sample.weight;
@@ -401,6 +406,10 @@ class MemoryStore::Merger {
     if (h.heap_on) profile_.heap_ns += length;
     if (h.faults_on) profile_.faults_ns += length;
     if (h.mappings_on) profile_.mappings_ns += length;
+    if (h.bursts_on) profile_.bursts_on_ns += length;
+    profile_.bursts = WrappingAdd(profile_.bursts, h.bursts);
+    profile_.burst_ns = WrappingAdd(profile_.burst_ns, h.burst_ns);
+    profile_.burst_span_ns = WrappingAdd(profile_.burst_span_ns, h.burst_span_ns);
     profile_.ticks = WrappingAdd(profile_.ticks, h.ticks);
     interval_sum_ += static_cast<double>(h.tick_interval_ns) * static_cast<double>(h.ticks);
     profile_.ticks_missed = WrappingAdd(profile_.ticks_missed, h.ticks_missed);
@@ -434,6 +443,7 @@ class MemoryStore::Merger {
       SiteSample& to = Find(&sum, sample.site);
       to.weight = WrappingAdd(to.weight, sample.weight);
       to.ticks = WrappingAdd(to.ticks, sample.ticks);
+      to.squares += static_cast<double>(sample.weight) * static_cast<double>(sample.weight);
     }
     return absl::OkStatus();
   }

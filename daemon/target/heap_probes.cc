@@ -1,6 +1,5 @@
 #include "daemon/target/heap_probes.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,16 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
 #include "daemon/target/jemalloc_settings.h"
+#include "daemon/target/trap.h"
 #include "spdlog/spdlog.h"
-
-// What MeasureTrap puts a probe into.
-extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "memory"); }
 
 namespace profd {
 namespace {
@@ -32,28 +27,6 @@ constexpr char kNothingTold[] =
     "no object was told of yet: whether it samples is for the program to say";
 constexpr char kLeftToTold[] =
     "the process tells of the objects that it samples (otel_memory): these are watched instead";
-
-constexpr int kTrapRounds = 20;
-constexpr int kTrapCalls = 100;
-
-// Where an instruction of this program lies in its file.
-std::optional<uint64_t> OwnFileOffset(uint64_t address) {
-  const auto maps = ReadWholeFile("/proc/self/maps");
-  if (!maps.ok()) return std::nullopt;
-  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
-    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 3));
-    if (fields.size() < 3) continue;
-    const std::pair<absl::string_view, absl::string_view> range =
-        absl::StrSplit(fields[0], absl::MaxSplits('-', 1));
-    uint64_t begin = 0, end = 0, offset = 0;
-    if (!absl::SimpleHexAtoi(range.first, &begin) || !absl::SimpleHexAtoi(range.second, &end) ||
-        !absl::SimpleHexAtoi(fields[2], &offset)) {
-      continue;
-    }
-    if (address >= begin && address < end) return address - begin + offset;
-  }
-  return std::nullopt;
-}
 
 // Where the registers of an instruction, by their numbers there, lie in struct pt_regs.
 constexpr std::array<uint8_t, 16> kPtRegsWords = {10, 11, 12, 5, 19, 4, 13, 14,
@@ -97,17 +70,6 @@ void Remove(std::vector<Probe> probes) {
   }
   if (!probes.empty()) probes[0] = Probe();
   for (std::thread& thread : threads) thread.join();
-}
-
-double NsPerCall() {
-  // The fastest of some rounds: what comes in between makes the others slow.
-  int64_t fastest = INT64_MAX;
-  for (int round = 0; round < kTrapRounds; ++round) {
-    const int64_t begin = MonotonicNs();
-    for (int i = 0; i < kTrapCalls; ++i) ProfdProbeMeasure();
-    fastest = std::min(fastest, MonotonicNs() - begin);
-  }
-  return static_cast<double>(fastest) / kTrapCalls;
 }
 
 }  // namespace
@@ -564,17 +526,12 @@ void HeapProbes::AddToldState(const Place& place,
 }
 
 double HeapProbes::MeasureTrap() {
-  constexpr double kUnknown = 1;
-  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  const auto offset = OwnFileOffset(reinterpret_cast<uintptr_t>(&ProfdProbeMeasure));
-  if (!self.ok() || !offset) return kUnknown;
-  const double without = NsPerCall();
-  const HeapPlace place = {.offset = *offset, .cookie = PROFD_HEAP_JEMALLOC_EVENT};
-  // We are no target: either program ends at once.
-  absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(self.get(), getpid(), {&place, 1});
-  if (!probe.ok()) probe = kernel_->AttachMapProbe(self.get(), getpid(), {&place, 1});
-  if (!probe.ok()) return kUnknown;
-  return std::max(kUnknown, NsPerCall() - without);
+  return profd::MeasureTrap(FirstInstruction::kEmulated, [this](int file, uint64_t offset) {
+    const HeapPlace place = {.offset = offset, .cookie = PROFD_HEAP_JEMALLOC_EVENT};
+    // We are no target: either program ends at once.
+    absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(file, getpid(), {&place, 1});
+    return probe.ok() ? std::move(probe) : kernel_->AttachMapProbe(file, getpid(), {&place, 1});
+  });
 }
 
 std::vector<AllocatorState> HeapProbes::States() const {

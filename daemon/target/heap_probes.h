@@ -35,6 +35,7 @@ struct AllocatorState {
   uint64_t sample_bytes = 0;  // mean bytes from one object that is counted to the next
   std::string live_note;      // what is missing of the live heap and what to do about it
   bool told = false;          // it tells of the objects that it samples, at USDT probes
+  bool estimated = false;     // it keeps no count of its own: what went through it is an estimate
 };
 
 // How the live heap of a process is counted.

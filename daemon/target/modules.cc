@@ -28,12 +28,13 @@ constexpr size_t kBatchRows = 262'144;
 }  // namespace
 
 Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators,
-                 bool map_calls)
+                 bool map_calls, bool glibc)
     : kernel_(kernel),
       cpu_use_(cpu_use),
       rule_limit_(rule_limit),
       search_allocators_(allocators),
       search_map_calls_(map_calls),
+      search_glibc_(glibc),
       worker_([this] { Work(); }) {}
 
 Modules::~Modules() {
@@ -80,7 +81,7 @@ void Modules::Work() {
       if (batch.rows >= kBatchRows) Publish(std::exchange(batch, {}));
     }
     Publish(std::move(batch));
-    if (!search_allocators_ && !search_map_calls_) continue;
+    if (!search_allocators_ && !search_map_calls_ && !search_glibc_) continue;
     // After the rules, which walks wait for.
     for (const profd_module_record& record : records) Search(record.key);
   }
@@ -94,7 +95,7 @@ void Modules::Search(const profd_module_key& key) {
     absl::MutexLock lock(&mutex_);
     const auto it = modules_.find(module_id);
     if (it == modules_.end() || it->second.allocator || it->second.otel_memory ||
-        !it->second.map_calls.empty()) {
+        !it->second.map_calls.empty() || it->second.glibc) {
       return;
     }
   }
@@ -103,13 +104,15 @@ void Modules::Search(const profd_module_key& key) {
   const bool allocator = search_allocators_ && SearchAllocator(module_id, *file);
   const bool tells = search_allocators_ && SearchOtelMemory(module_id, *file);
   const bool libc = search_map_calls_ && SearchMapCalls(module_id, *file);
-  if (!allocator && !tells && !libc) return;
+  const bool glibc = search_glibc_ && SearchGlibc(module_id, *file);
+  if (!allocator && !tells && !libc && !glibc) return;
   const absl::Status watched = kernel_->WatchModule(key);
   if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
   absl::MutexLock lock(&mutex_);
   // Last: whoever sees it asks for the processes.
   allocators_ += allocator || tells ? 1 : 0;
   libcs_ += libc ? 1 : 0;
+  glibcs_ += glibc ? 1 : 0;
 }
 
 bool Modules::SearchAllocator(ModuleId id, const ModuleFile& file) {
@@ -147,6 +150,18 @@ bool Modules::SearchMapCalls(ModuleId id, const ModuleFile& file) {
   if (calls->empty()) return false;
   absl::MutexLock lock(&mutex_);
   modules_[id].map_calls = *std::move(calls);
+  return true;
+}
+
+bool Modules::SearchGlibc(ModuleId id, const ModuleFile& file) {
+  auto glibc = FindGlibc(file.fd.get());
+  if (!glibc.ok()) {
+    spdlog::debug("no malloc sought in {}: {}", file.identity.path, glibc.status().ToString());
+    return false;
+  }
+  if (!*glibc) return false;
+  absl::MutexLock lock(&mutex_);
+  modules_[id].glibc = **std::move(glibc);
   return true;
 }
 
@@ -273,6 +288,18 @@ std::vector<MapCall> Modules::MapCallsIn(ModuleId id) const {
 size_t Modules::libcs() const {
   absl::MutexLock lock(&mutex_);
   return libcs_;
+}
+
+std::optional<GlibcInfo> Modules::GlibcIn(ModuleId id) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = modules_.find(id);
+  if (it == modules_.end()) return std::nullopt;
+  return it->second.glibc;
+}
+
+size_t Modules::glibcs() const {
+  absl::MutexLock lock(&mutex_);
+  return glibcs_;
 }
 
 std::vector<ModuleState> Modules::States() const {

@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
+#include "daemon/heap/glibc.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/heap/map_calls.h"
 #include "daemon/heap/usdt.h"
@@ -29,8 +30,10 @@ class Modules : public ModuleSource {
  public:
   // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
   // together.
-  // With `allocators` every module is searched for one, with `map_calls` for the calls of a libc.
-  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool map_calls);
+  // With `allocators` every module is searched for one, with `map_calls` for the calls of a libc, with
+  // `glibc` for glibc's malloc.
+  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool map_calls,
+          bool glibc);
   ~Modules() override;
 
   // A mapping whose file has no rules yet.
@@ -51,6 +54,9 @@ class Modules : public ModuleSource {
   std::vector<MapCall> MapCallsIn(ModuleId id) const;
   // How many modules hold such calls.
   size_t libcs() const;
+  // The same of glibc's malloc.
+  std::optional<GlibcInfo> GlibcIn(ModuleId id) const;
+  size_t glibcs() const;
 
   std::vector<ModuleState> States() const;
   size_t Count() const;
@@ -64,6 +70,7 @@ class Modules : public ModuleSource {
     std::optional<JemallocInfo> allocator;
     std::vector<MapCall> map_calls;
     std::optional<OtelMemory> otel_memory;
+    std::optional<GlibcInfo> glibc;
     bool unreadable = false;
     bool over_limit = false;
   };
@@ -83,6 +90,7 @@ class Modules : public ModuleSource {
   bool SearchAllocator(ModuleId id, const ModuleFile& file);
   bool SearchOtelMemory(ModuleId id, const ModuleFile& file);
   bool SearchMapCalls(ModuleId id, const ModuleFile& file);
+  bool SearchGlibc(ModuleId id, const ModuleFile& file);
   void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
   absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
@@ -92,6 +100,7 @@ class Modules : public ModuleSource {
   const uint64_t rule_limit_;
   const bool search_allocators_;
   const bool search_map_calls_;
+  const bool search_glibc_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -100,6 +109,7 @@ class Modules : public ModuleSource {
   absl::flat_hash_map<ModuleId, Module> modules_ ABSL_GUARDED_BY(mutex_);
   size_t allocators_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t libcs_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t glibcs_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread worker_;  // last: it uses all of the above

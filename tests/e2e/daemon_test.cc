@@ -127,7 +127,8 @@ TEST_F(DaemonTest, StatusListsLayersTargetsAndCost) {
     layers.push_back(layer.name());
     EXPECT_TRUE(layer.on()) << layer.DebugString();
   }
-  EXPECT_THAT(layers, testing::UnorderedElementsAre("books", "switch", "tick", "heap", "faults"));
+  EXPECT_THAT(layers, testing::UnorderedElementsAre("books", "switch", "tick", "heap", "faults",
+                                                     "bursts"));
   EXPECT_EQ(status->tick_interval_ns(), 20'000'000);
   ASSERT_EQ(status->targets_size(), 1);
   EXPECT_THAT(status->targets(0).pids(), testing::ElementsAre(target_->pid()));

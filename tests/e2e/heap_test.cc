@@ -200,7 +200,7 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   auto target = Allocating::Start(binary, {"n=3000000", "size=1000", "calloc=100"});
   ASSERT_NE(target, nullptr);
   auto daemon = Daemon::Start({.targets = {std::to_string(target->pid())},
-                               .arguments = {"--budget", "0.01%", "--disable", "switch"}});
+                               .arguments = {"--budget", "0.01%", "--disable", "switch,bursts"}});
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   daemon_ = *std::move(daemon);
   AwaitWatched(target->pid());

@@ -88,6 +88,7 @@ class LiveHeapTest : public testing::Test {
   }
   void StartDaemon(int pid, std::vector<std::string> arguments = {}) {
     daemon_.reset();
+    arguments.insert(arguments.end(), {"--disable", "bursts"});
     auto daemon =
         Daemon::Start({.targets = {std::to_string(pid)}, .arguments = std::move(arguments)});
     ASSERT_TRUE(daemon.ok()) << daemon.status();

@@ -11,6 +11,7 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/heap/event_shape.h"
+#include "daemon/heap/glibc.h"
 #include "daemon/heap/inlined_events.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/heap/map_calls.h"
@@ -52,6 +53,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (info.ok() && info->has_value()) CheckInfo(**info, data, size);
   if (const auto calls = profd::FindMapCalls(fd.get()); calls.ok()) {
     for (const profd::MapCall& call : *calls) Require(call.offset < size);
+  }
+  const auto glibc = profd::FindGlibc(fd.get());
+  if (glibc.ok() && glibc->has_value()) {
+    for (const profd::GlibcFunction& function : (*glibc)->functions) {
+      Require(function.offset < size);
+    }
   }
   return 0;
 }

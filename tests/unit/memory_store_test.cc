@@ -267,6 +267,59 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
   EXPECT_EQ(weights[Kind::kWait], 200 * kTick);
 }
 
+// Each burst is in a delta of its own: sums of squares tell how they differ.
+TEST(MemoryStoreTest, BurstsAreKeptApart) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 3; n++) {
+    ProfileDelta delta = IdleSecond(n);
+    delta.threads = {Info(1)};
+    delta.stacks = {Stack(9)};
+    delta.bursts_on = n != 2;
+    delta.bursts = 1;
+    delta.burst_ns = 20;
+    delta.burst_span_ns = 5000;
+    delta.samples.push_back({.key = {.thread = ThreadId{1},
+                                     .stack = StackId{9},
+                                     .argument = PROFD_BURST_ARGUMENT,
+                                     .kind = Kind::kAlloc},
+                             .weight = n * 100,
+                             .ticks = 2});
+    delta.samples.push_back(
+        {.key = {.thread = ThreadId{1}, .stack = StackId{9}, .kind = Kind::kAlloc},
+         .weight = 70'000,
+         .ticks = 1});
+    delta.ledgers.push_back({ThreadId{1}, {}});
+    delta.ledgers.back().delta.allocated = {
+        .bytes = 70'000, .burst_bytes = n * 100, .burst_doubt = n, .burst_calls = 7};
+    delta.ledgers.back().delta.freed = {.burst_bytes = 5};
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  const MergedProfile merged = MergeAll(store);
+  EXPECT_EQ(merged.bursts, 3);
+  EXPECT_EQ(merged.burst_ns, 60);
+  EXPECT_EQ(merged.burst_span_ns, 15'000);
+  EXPECT_EQ(merged.bursts_on_ns, 2 * kSecond);
+  ASSERT_EQ(merged.threads.size(), 1u);
+  const LedgerDelta& ledger = merged.threads[0].ledger;
+  EXPECT_EQ(ledger.allocated.bytes, 210'000);
+  EXPECT_EQ(ledger.allocated.burst_bytes, 600);
+  EXPECT_EQ(ledger.allocated.burst_doubt, 6);
+  EXPECT_EQ(ledger.allocated.burst_calls, 21);
+  EXPECT_EQ(ledger.freed.burst_bytes, 15);
+  int64_t exact = 0;
+  for (const Sample& sample : merged.threads[0].samples) {
+    if (sample.key.kind != Kind::kAlloc) continue;
+    if (!IsFromBursts(sample.key)) {
+      exact += sample.weight;
+      continue;
+    }
+    EXPECT_EQ(sample.weight, 600);
+    EXPECT_EQ(sample.ticks, 6);
+    EXPECT_DOUBLE_EQ(sample.squares, 100 * 100 + 200 * 200 + 300 * 300);
+  }
+  EXPECT_EQ(exact, 210'000);
+}
+
 // A change of a level in second `n`.
 ProfileDelta LevelSecond(int64_t n, uint64_t thread, uint64_t stack, int64_t bytes, int64_t count) {
   ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);

@@ -127,6 +127,15 @@ TEST(OptionsTest, TickHasBounds) {
   EXPECT_EQ(Accepted({"--tick", "1s"}).tick_ns, 1'000'000'000);
 }
 
+TEST(OptionsTest, BurstsHaveALengthAndAnInterval) {
+  EXPECT_EQ(Accepted({}).burst_ns, 20'000'000);
+  EXPECT_EQ(Accepted({}).burst_interval_ns, 5'000'000'000);
+  const Options options = Accepted({"--malloc-burst", "5ms/200ms"});
+  EXPECT_EQ(options.burst_ns, 5'000'000);
+  EXPECT_EQ(options.burst_interval_ns, 200'000'000);
+  EXPECT_EQ(Accepted({"--disable", "bursts"}).burst_interval_ns, 0);
+}
+
 TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
   const std::vector<std::string> wrong[] = {
       {"--tick", "999us"},
@@ -141,6 +150,13 @@ TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
       {"--budget"},
       {"--daemon-budget", "0%"},
       {"--daemon-budget", ""},
+      {"--malloc-burst", "20ms"},
+      {"--malloc-burst", "20ms/100ms"},
+      {"--malloc-burst", "500us/5s"},
+      {"--malloc-burst", "101ms/5s"},
+      {"--malloc-burst", "20ms/3601s"},
+      {"--malloc-burst", "/"},
+      {"--malloc-burst"},
       {"--disable", "stacks"},
       {"--disable", "tick,stacks"},
       {"--disable"},
@@ -167,7 +183,7 @@ TEST(OptionsTest, HelpAndVersionAreAnswers) {
   EXPECT_EQ(help.parsed.exit_code, 0);
   EXPECT_THAT(help.err, IsEmpty());
   for (const char* option : {"--target", "--listen", "--tick", "--budget",
-                             "--daemon-budget", "--disable", "--log-level"}) {
+                             "--daemon-budget", "--disable", "--malloc-burst", "--log-level"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
   const Outcome version = Parse({"--version"});

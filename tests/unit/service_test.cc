@@ -1086,6 +1086,35 @@ TEST(SymbolCacheTest, StaysWithinItsBounds) {
   EXPECT_LE(cache.bytes(), 1u << 20);
 }
 
+TEST(ScaleBurstsTest, BurstsStandForTheWindow) {
+  MergedProfile profile;
+  profile.bursts = 3;
+  profile.burst_span_ns = 15 * kSecond;
+  profile.bursts_on_ns = 12 * kSecond;  // one more than fits
+  MergedThread& thread = profile.threads.emplace_back();
+  thread.ledger.allocated = {.bytes = 77, .burst_bytes = 1500, .burst_doubt = 500};
+  thread.ledger.freed = {.burst_bytes = 150};
+  const auto add = [&](Kind kind, uint64_t argument, int64_t weight, double squares) {
+    thread.samples.push_back({.key = {.argument = argument, .kind = kind},
+                              .weight = weight,
+                              .squares = squares});
+  };
+  add(Kind::kAlloc, PROFD_BURST_ARGUMENT, 1000, 1e6);
+  add(Kind::kAlloc, PROFD_BURST_ARGUMENT, 500, 0);
+  add(Kind::kAlloc, 0, 60, 0);
+  add(Kind::kFree, PROFD_BURST_ARGUMENT, 150, 0);
+  ScaleBursts(&profile);
+  EXPECT_EQ(thread.samples[0].weight, 800);
+  EXPECT_DOUBLE_EQ(thread.samples[0].squares, 0.64e6);
+  EXPECT_EQ(thread.samples[1].weight, 400);
+  EXPECT_EQ(thread.samples[2].weight, 60) << "of an allocator's own event";
+  EXPECT_EQ(thread.samples[3].weight, 120);
+  EXPECT_EQ(thread.ledger.allocated.bytes, 77);
+  EXPECT_EQ(thread.ledger.allocated.burst_bytes, 1200);
+  EXPECT_EQ(thread.ledger.allocated.burst_doubt, 400);
+  EXPECT_EQ(thread.ledger.freed.burst_bytes, 120);
+}
+
 TEST(LossesTest, TheDocumentNamesEveryCause) {
   std::ifstream file(PROFD_SOURCE_DIR "/docs/losses.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});

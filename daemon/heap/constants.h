@@ -1,0 +1,16 @@
+// Where a module keeps its texts.
+#ifndef PROFD_DAEMON_HEAP_CONSTANTS_H_
+#define PROFD_DAEMON_HEAP_CONSTANTS_H_
+
+#include <vector>
+
+#include "daemon/symbolize/elf_file.h"
+
+namespace profd {
+
+// What is read-only and no code, 512 MiB at most.
+std::vector<symbolize::FileRange> FindConstants(const symbolize::ElfFile& elf);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_HEAP_CONSTANTS_H_

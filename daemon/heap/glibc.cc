@@ -1,0 +1,148 @@
+#include "daemon/heap/glibc.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "daemon/heap/constants.h"
+#include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/elf_symbols.h"
+#include "re2/re2.h"
+
+namespace profd {
+namespace {
+
+using symbolize::ElfFile;
+using symbolize::FileRange;
+using symbolize::NamedSymbol;
+using symbolize::Section;
+
+struct Name {
+  std::string_view name;
+  profd_malloc_place place;
+};
+constexpr std::array<Name, 9> kNames = {{{"malloc", PROFD_MALLOC_MALLOC},
+                                         {"calloc", PROFD_MALLOC_CALLOC},
+                                         {"realloc", PROFD_MALLOC_REALLOC},
+                                         {"free", PROFD_MALLOC_FREE},
+                                         {"memalign", PROFD_MALLOC_MEMALIGN},
+                                         {"aligned_alloc", PROFD_MALLOC_MEMALIGN},
+                                         {"posix_memalign", PROFD_MALLOC_POSIX_MEMALIGN},
+                                         {"valloc", PROFD_MALLOC_VALLOC},
+                                         {"pvalloc", PROFD_MALLOC_PVALLOC}}};
+
+// "GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36."
+constexpr size_t kMaxBannerBytes = 256;
+// What free says of a pointer that is none, in every version; a program that is linked statically may have
+// no banner.
+constexpr std::string_view kMessage = "free(): invalid pointer";
+
+constexpr size_t kInstructionBytes = 2;
+constexpr uint64_t kFewSymbols = 16;
+constexpr size_t kMostNamed = 256;
+
+std::vector<NamedSymbol> FindNamed(const ElfFile& elf, uint32_t table) {
+  std::array<std::string_view, kNames.size()> names;
+  std::transform(kNames.begin(), kNames.end(), names.begin(), [](const Name& n) { return n.name; });
+  return symbolize::FindCalled(elf, table, names, kMostNamed).defined;
+}
+
+profd_malloc_place PlaceOf(std::string_view name) {
+  return std::find_if(kNames.begin(), kNames.end(), [&](const Name& n) { return n.name == name; })
+      ->place;
+}
+
+// A program that is linked statically has next to no dynamic symbols. What has them, and no malloc among
+// them, has it from elsewhere.
+bool IsStatic(const ElfFile& elf) {
+  return std::none_of(elf.sections().begin(), elf.sections().end(), [](const Section& section) {
+    return section.type == SHT_DYNSYM && section.size > kFewSymbols * sizeof(Elf64_Sym);
+  });
+}
+
+bool Defines(const std::vector<NamedSymbol>& functions, std::string_view name) {
+  return std::any_of(functions.begin(), functions.end(),
+                     [&](const NamedSymbol& f) { return f.name == name; });
+}
+
+// What its texts say of the library.
+struct Texts {
+  std::string version;
+  bool has_message = false;
+};
+
+absl::StatusOr<Texts> ReadTexts(const ElfFile& elf) {
+  static const RE2* const banner = new RE2(
+      R"(GNU C Library \([^)\x00]{0,120}\) [a-z]{1,16} release version (\d{1,3}\.\d{1,3}))",
+      RE2::Latin1);
+  Texts texts;
+  const auto visit = [&texts](uint64_t, std::string_view bytes) {
+    texts.has_message = texts.has_message || bytes.find(kMessage) != bytes.npos;
+    if (texts.version.empty()) {
+      RE2::PartialMatch(re2::StringPiece(bytes.data(), bytes.size()), *banner, &texts.version);
+    }
+    return !texts.has_message || texts.version.empty();
+  };
+  for (const FileRange& range : FindConstants(elf)) {
+    RETURN_IF_ERROR(elf.ReadPieces(range, kMaxBannerBytes, visit));
+  }
+  return texts;
+}
+
+absl::StatusOr<std::vector<GlibcFunction>> Locate(const ElfFile& elf,
+                                                  const std::vector<NamedSymbol>& named) {
+  std::vector<GlibcFunction> functions;
+  for (const NamedSymbol& symbol : named) {
+    const std::optional<FileRange> code = elf.CodeAt(symbol.address);
+    if (!code || code->size < kInstructionBytes) continue;
+    uint8_t bytes[kInstructionBytes];
+    RETURN_IF_ERROR(elf.Read(code->offset, bytes, sizeof(bytes)));
+    functions.push_back({.place = PlaceOf(symbol.name),
+                         .offset = code->offset,
+                         .stepped = !IsEmulated(bytes)});
+  }
+  // memalign and aligned_alloc may be one function.
+  std::stable_sort(functions.begin(), functions.end(),
+                   [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  functions.erase(std::unique(functions.begin(), functions.end(),
+                              [](const auto& a, const auto& b) { return a.offset == b.offset; }),
+                  functions.end());
+  return functions;
+}
+
+bool Has(const std::vector<GlibcFunction>& functions, profd_malloc_place place) {
+  return std::any_of(functions.begin(), functions.end(),
+                     [place](const GlibcFunction& f) { return f.place == place; });
+}
+
+}  // namespace
+
+bool IsEmulated(std::span<const uint8_t> code) {
+  const auto is = [&](size_t i, uint8_t low, uint8_t high) {
+    return i < code.size() && code[i] >= low && code[i] <= high;
+  };
+  if (is(0, 0x50, 0x57) || (is(0, 0x41, 0x41) && is(1, 0x50, 0x57))) return true;  // push
+  if (is(0, 0x90, 0x90) || is(0, 0xe8, 0xe9) || is(0, 0xeb, 0xeb)) return true;  // nop, call, jmp
+  return is(0, 0x70, 0x7f) || (is(0, 0x0f, 0x0f) && is(1, 0x80, 0x8f));  // jcc
+}
+
+absl::StatusOr<std::optional<GlibcInfo>> FindGlibc(int fd) {
+  ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));
+  if (elf.machine() != EM_X86_64) return absl::InvalidArgumentError("not an x86-64 ELF file");
+  std::vector<NamedSymbol> named = FindNamed(elf, SHT_DYNSYM);
+  const auto whole = [&] { return Defines(named, "malloc") && Defines(named, "free"); };
+  if (!whole() && IsStatic(elf)) named = FindNamed(elf, SHT_SYMTAB);
+  if (!whole()) return std::nullopt;
+  ASSIGN_OR_RETURN(const Texts texts, ReadTexts(elf));
+  if (texts.version.empty() && !texts.has_message) return std::nullopt;
+  GlibcInfo info = {.version = texts.version, .found_by = "symbol", .functions = {}};
+  ASSIGN_OR_RETURN(info.functions, Locate(elf, named));
+  if (!Has(info.functions, PROFD_MALLOC_MALLOC) || !Has(info.functions, PROFD_MALLOC_FREE)) {
+    return std::nullopt;
+  }
+  return info;
+}
+
+}  // namespace profd

@@ -1,0 +1,82 @@
+#include "daemon/target/trap.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/fd.h"
+
+// What probes are put into. Frame pointers are kept: the first instruction is a push.
+extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "memory"); }
+extern "C" void ProfdProbeMeasureStepped();
+asm(R"(
+  .text
+  .globl ProfdProbeMeasureStepped
+  .type ProfdProbeMeasureStepped, @function
+ProfdProbeMeasureStepped:
+  .cfi_startproc
+  test %rdi, %rdi
+  ret
+  .cfi_endproc
+  .size ProfdProbeMeasureStepped, .-ProfdProbeMeasureStepped
+)");
+
+namespace profd {
+namespace {
+
+constexpr int kRounds = 20;
+constexpr int kCalls = 100;
+constexpr double kUnknown = 1;
+
+// Where an instruction of this program lies in its file.
+std::optional<uint64_t> OwnFileOffset(uint64_t address) {
+  const auto maps = ReadWholeFile("/proc/self/maps");
+  if (!maps.ok()) return std::nullopt;
+  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 3));
+    if (fields.size() < 3) continue;
+    const std::pair<absl::string_view, absl::string_view> range =
+        absl::StrSplit(fields[0], absl::MaxSplits('-', 1));
+    uint64_t begin = 0, end = 0, offset = 0;
+    if (!absl::SimpleHexAtoi(range.first, &begin) || !absl::SimpleHexAtoi(range.second, &end) ||
+        !absl::SimpleHexAtoi(fields[2], &offset)) {
+      continue;
+    }
+    if (address >= begin && address < end) return address - begin + offset;
+  }
+  return std::nullopt;
+}
+
+double NsPerCall(void (*function)()) {
+  // The fastest of some rounds: what comes in between makes the others slow.
+  int64_t fastest = INT64_MAX;
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t begin = MonotonicNs();
+    for (int i = 0; i < kCalls; ++i) function();
+    fastest = std::min(fastest, MonotonicNs() - begin);
+  }
+  return static_cast<double>(fastest) / kCalls;
+}
+
+}  // namespace
+
+double MeasureTrap(FirstInstruction first,
+                   absl::FunctionRef<absl::StatusOr<Probe>(int file, uint64_t offset)> attach) {
+  void (*const function)() =
+      first == FirstInstruction::kStepped ? &ProfdProbeMeasureStepped : &ProfdProbeMeasure;
+  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const auto offset = OwnFileOffset(reinterpret_cast<uintptr_t>(function));
+  if (!self.ok() || !offset) return kUnknown;
+  const double without = NsPerCall(function);
+  const absl::StatusOr<Probe> probe = attach(self.get(), *offset);
+  if (!probe.ok()) return kUnknown;
+  return std::max(kUnknown, NsPerCall(function) - without);
+}
+
+}  // namespace profd
