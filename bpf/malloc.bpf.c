@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* glibc's malloc in bursts: its functions are called far too often to stop at every call, so the probes
- * stand for some milliseconds at a time. In a burst every call is counted, and stacks are taken of a
- * sample of them.
+/* glibc's malloc in bursts: its functions are called far too often to stop at every call, so the
+ * probes stand for some milliseconds at a time. In a burst every call is counted, and stacks are
+ * taken of a sample of them.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -51,8 +51,8 @@ struct {
 #define IS_MMAPPED 2
 #define CHUNK_FLAGS 7
 
-/* The stacks of so many calls of a thread are taken in each burst; of n times as many one in n, up to
- * MAX_STEP.
+/* The stacks of so many calls of a thread are taken in each burst; of n times as many one in n, up
+ * to MAX_STEP.
  */
 #define ALL_WALKED 64
 #define MAX_STEP 32
@@ -128,8 +128,8 @@ static __always_inline bool read_call(struct pt_regs *regs, u32 place, struct ma
 	return true;
 }
 
-/* A call of so many bytes or more has its stack taken, a smaller one with a probability in proportion to
- * its size. From what the thread did before in this burst, so that weights are without bias.
+/* A call of so many bytes or more has its stack taken, a smaller one with a probability in proportion
+ * to its size. From what the thread did before in this burst, so that weights are without bias.
  */
 static __always_inline u64 threshold_of(const struct profd_malloc_thread *sum)
 {
@@ -153,8 +153,9 @@ static __always_inline void count_bytes(struct profd_sample_key *key, u32 kind, 
 }
 
 /* Walks and counts the stack. A call below the threshold stands for others. */
-static __always_inline void count_call(struct pt_regs *regs, struct task_struct *task, u64 thread_id,
-				       const struct malloc_call *call, u64 threshold)
+static __always_inline void count_call(struct pt_regs *regs, struct task_struct *task,
+				       u64 thread_id, const struct malloc_call *call,
+				       u64 threshold)
 {
 	struct profd_sample_key key = { .sysno = -1, .arg0 = PROFD_BURST_ARGUMENT };
 	u64 allocated = call->allocated, freed = call->freed;
@@ -192,8 +193,8 @@ static __always_inline struct profd_malloc_thread *sum_of(u64 thread_id)
 }
 
 /* In the burst. */
-static __always_inline void enter_call(struct pt_regs *regs, struct task_struct *task, u64 thread_id,
-				       u64 cookie, struct profd_malloc_thread *sum)
+static __always_inline void enter_call(struct pt_regs *regs, struct task_struct *task,
+				       u64 thread_id, u64 cookie, struct profd_malloc_thread *sum)
 {
 	u64 threshold = threshold_of(sum);
 	struct malloc_call call;

@@ -56,8 +56,8 @@ HeapDelta Divide(ThreadId thread, Kind kind, uint64_t bytes, uint32_t calls, dou
 BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double taken_ns) {
   const auto length = static_cast<double>(length_ns);
   // From its first call to the last one.
-  const double stretch =
-      std::clamp(static_cast<double>(static_cast<int64_t>(did.last_ns - did.first_ns)), 0.0, length);
+  const auto between = static_cast<int64_t>(did.last_ns - did.first_ns);
+  const double stretch = std::clamp(static_cast<double>(between), 0.0, length);
   const double queued = std::min(static_cast<double>(did.queued_ns), stretch);
   double waited = std::min(static_cast<double>(did.waited_ns), stretch);
   double could = stretch - queued;  // have run

@@ -49,7 +49,8 @@ struct BurstLevel {
   int64_t part;
   int64_t intervals;
 };
-constexpr std::array<BurstLevel, 6> kBurstLevels = {{{1, 1}, {2, 1}, {4, 1}, {10, 1}, {10, 4}, {1, 0}}};
+constexpr std::array<BurstLevel, 6> kBurstLevels = {
+    {{1, 1}, {2, 1}, {4, 1}, {10, 1}, {10, 4}, {1, 0}}};
 // The time in which what bursts cost is half forgotten.
 constexpr double kBurstHalfLife = 120;
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.

@@ -1091,8 +1091,9 @@ class MallocKernelTest : public KernelTest {
     ASSERT_TRUE(found.ok() && *found) << path;
     std::vector<HeapPlace> places;
     for (const GlibcFunction& function : (*found)->functions) {
+      const int stepped = function.stepped ? 1 : 0;
       places.push_back({.offset = function.offset,
-                        .cookie = PROFD_MALLOC_COOKIE(function.place, function.stepped ? 1 : 0, 7)});
+                        .cookie = PROFD_MALLOC_COOKIE(function.place, stepped, 7)});
     }
     auto probe = kernel_->AttachMallocProbe(library.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();

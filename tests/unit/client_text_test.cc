@@ -156,6 +156,17 @@ TEST(CostTest, IsToldByKindAndBySecond) {
   EXPECT_THAT(DescribeDaemonCost(cost, 60'000'000'000), EndsWith("rest 0%"));
 }
 
+TEST(CostTest, BurstsAreAPartOfThePath) {
+  profd::v1::Cost cost;
+  cost.set_in_path_ns(64'000'000);
+  cost.set_switches(160'000);
+  cost.set_burst_in_path_ns(16'000'000);
+  cost.set_burst_calls(8'000);
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns each on average; bursts of "
+            "malloc 0.027%, 8,000 calls, 2.00 us each on average");
+}
+
 TEST(CostTest, AllocationsAreAPartOfThePath) {
   profd::v1::Cost cost;
   cost.set_in_path_ns(64'000'000);

@@ -182,6 +182,10 @@ void AnswerWriter::AddLevel(uint32_t thread, const std::vector<FrameSpec>& frame
   sample.set_growth_bytes(growth_bytes);
 }
 
+void AnswerWriter::SetEstimatedBytes(uint32_t thread, int64_t bytes) {
+  Heap(thread).set_estimated_bytes(bytes);
+}
+
 void AnswerWriter::AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes) {
   profd::v1::HeapTotal unseen;
   unseen.set_gaps(gaps);

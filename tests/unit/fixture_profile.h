@@ -38,6 +38,8 @@ class AnswerWriter {
                 int64_t error_bytes, uint64_t count, int64_t growth_bytes, bool complete = true);
   // Events of the thread that no probe saw.
   void AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes);
+  // So much of the thread's total is estimated from bursts of tracing.
+  void SetEstimatedBytes(uint32_t thread, int64_t bytes);
   // Reasons of so much of the thread's ledger are estimated.
   void SetEstimated(uint32_t thread, int64_t time_ns);
   profd::v1::Header& header() { return header_; }

@@ -7,6 +7,7 @@
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
+#include "client/render/heap.h"
 #include "client/render/json.h"
 #include "client/render/summary.h"
 #include "client/text.h"
@@ -348,6 +349,31 @@ TEST(GapsTest, OfMemoryIsMissingWhatWasNotWatched) {
               ElementsAre("frees were not watched in this window: 'profctl status' says why"));
   // A profile of waits does not miss them.
   EXPECT_THAT(DescribeGaps(ServerAnswer().Build()), IsEmpty());
+}
+
+TEST(GapsTest, EstimatesFromBurstsSaySo) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
+  answer.AddBytes(thread, {}, 100 << 16, 0, 98);
+  answer.header().set_bursts_on_ns(60 * kSecond);
+  answer.header().set_bursts(12);
+  answer.header().set_burst_ns(12 * kSecond / 50);
+  EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty()) << "all of it is exact";
+  answer.SetEstimatedBytes(thread, 25 << 16);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("what went through glibc's malloc is estimated from 12 bursts of "
+                          "tracing, 0.40% of the window"));
+  EXPECT_EQ(DescribeSource(answer.Build(), *SumHeap(answer.Build())),
+            "1.56 MiB of it estimated from 12 bursts of tracing, 0.40% of the window");
+  answer.SetEstimatedBytes(thread, 200 << 16);  // more than there is
+  EXPECT_EQ(DescribeSource(answer.Build(), *SumHeap(answer.Build())),
+            "estimated from 12 bursts of tracing, 0.40% of the window");
+  answer.header().set_bursts(0);
+  answer.header().set_heap_ns(0);
+  EXPECT_THAT(DescribeGaps(answer.Build()),
+              ElementsAre("no burst of tracing lies in this window: what went through glibc's "
+                          "malloc in it is not known; ask for a longer one"));
 }
 
 TEST(GapsTest, CoverageIsBadUnder98Percent) {
