@@ -451,8 +451,8 @@ enum profd_malloc_place {
 	PROFD_MALLOC_PVALLOC = 8,        /* pvalloc(size) */
 };
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. Stepped: the kernel does not emulate the
- * instruction there but lets the thread carry it out elsewhere, which takes longer.
+/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. Stepped: the kernel does not
+ * emulate the instruction there but lets the thread carry it out elsewhere, which takes longer.
  */
 #define PROFD_MALLOC_COOKIE(place, stepped, module) \
 	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
@@ -472,7 +472,7 @@ struct profd_malloc_thread {
 	profd_u32 calls;   /* runs into a probe */
 	profd_u32 stepped; /* of these, at an instruction that is not emulated */
 	profd_u64 ns;      /* of all runs, without the way into the program and out */
-	profd_u64 first_ns, last_ns; /* when the first run began, and the last one ended */
+	profd_u64 first_ns, last_ns; /* when the burst began, and the last run ended */
 	profd_u64 queued_ns; /* in between, for a CPU */
 	profd_u64 waited_ns; /* from the end of a run to the next, where the thread waited meanwhile */
 	profd_u64 last_delay; /* the kernel's run_delay and nvcsw at the end of the last run */

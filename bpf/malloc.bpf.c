@@ -211,15 +211,28 @@ static __always_inline void enter_call(struct pt_regs *regs, struct task_struct 
 	count_call(regs, task, thread_id, &call, threshold);
 }
 
-/* Begins a run. Since the one before the thread may have waited, or wanted a CPU. */
+/* Whether the thread was last without a CPU because others had it. */
+static __always_inline bool was_preempted(const struct profd_thread *thread)
+{
+	return thread->ledger.armed && thread->ledger.armed == switch_epoch &&
+	       thread->ledger.phase == PROFD_PHASE_RUNQUEUE;
+}
+
+/* Begins a run. Since the one before, or the begin of the burst, the thread may have waited, or
+ * wanted a CPU.
+ */
 static __always_inline void begin_run(struct profd_malloc_thread *sum, struct task_struct *task,
-				      u64 now)
+				      const struct profd_thread *thread, u64 now)
 {
 	u64 delay = task->sched_info.run_delay;
 	u64 queued = delay - sum->last_delay;
 
 	if (!sum->calls) {
-		sum->first_ns = now;
+		sum->first_ns = malloc_begin_ns;
+		if (was_preempted(thread))
+			sum->queued_ns = now - malloc_begin_ns;
+		else
+			sum->waited_ns = now - malloc_begin_ns;
 	} else {
 		sum->queued_ns += queued;
 		if (task->nvcsw != sum->last_switches)
@@ -273,7 +286,7 @@ int on_malloc(struct pt_regs *regs)
 		lose(PROFD_LOSS_MALLOC_FULL, 1);
 		return 0;
 	}
-	begin_run(sum, task, began);
+	begin_run(sum, task, thread, began);
 	enter_call(regs, task, thread->thread_id, cookie, sum);
 	cost->ns += end_run(sum, task, began);
 	return 0;

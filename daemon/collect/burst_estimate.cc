@@ -12,8 +12,10 @@ namespace {
 
 // Of the time that a thread has in a burst, the share that is taken to be left to it at least.
 constexpr double kLeastLeft = 0.1;
-// What the probes took is known to this share of it.
+// What the probes took is known to this share of it; less well of a thread that queues for a CPU, whose
+// caches others use.
 constexpr double kTakenError = 0.15;
+constexpr double kTakenErrorQueued = 0.4;
 // Of an error that lies anywhere between none and 1, the standard deviation from none.
 constexpr double kWaitingError = 0.58;
 
@@ -55,14 +57,14 @@ HeapDelta Divide(ThreadId thread, Kind kind, uint64_t bytes, uint32_t calls, dou
 
 BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double taken_ns) {
   const auto length = static_cast<double>(length_ns);
-  // From its first call to the last one.
+  // Up to its last call.
   const auto between = static_cast<int64_t>(did.last_ns - did.first_ns);
   const double stretch = std::clamp(static_cast<double>(between), 0.0, length);
   const double queued = std::min(static_cast<double>(did.queued_ns), stretch);
   double waited = std::min(static_cast<double>(did.waited_ns), stretch);
   double could = stretch - queued;  // have run
-  // One that never waits between its calls has no CPU before the first and after the last one.
-  if (did.waited_ns != 0 || stretch < length / 2) {
+  // One that never waited has no CPU after that.
+  if (did.waited_ns != 0) {
     const double gap = did.calls > 0 ? stretch / did.calls : 0;
     waited += std::max(0.0, length - stretch - 2 * gap);
     could = length - queued;
@@ -72,7 +74,8 @@ BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double t
   const double lost = std::max(0.0, taken_ns - waited);
   BurstEffect effect;
   effect.correction = could / std::max(could - lost, kLeastLeft * could);
-  effect.doubt = kTakenError * (effect.correction - 1) +
+  const double known = did.queued_ns > 0 ? kTakenErrorQueued : kTakenError;
+  effect.doubt = known * (effect.correction - 1) +
                  kWaitingError * std::min(taken_ns, waited) / could;
   return effect;
 }

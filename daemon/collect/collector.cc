@@ -329,7 +329,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     OnLiveObject(*live);
   } else if (const auto* watched = std::get_if<profd_watched_record>(&*record)) {
     const ModuleId id{static_cast<uint16_t>(watched->module_id)};
-    if (heap_probes_ && modules_->AllocatorIn(id)) heap_probes_->OnMapped(watched->pid, id);
+    if (heap_probes_) heap_probes_->OnMapped(watched->pid, id);
     if (bursts_ && modules_->GlibcIn(id)) bursts_->OnMapped(watched->pid, id);
   } else if (const auto* page = std::get_if<profd_page_record>(&*record)) {
     if (resident_pages_) resident_pages_->OnTouched(*page);

@@ -45,9 +45,10 @@ TEST(BurstEffectTest, OfOneThatIsWithoutACpuForHalfOfTheTime) {
   profd_malloc_thread did = Runs();
   did.queued_ns = 10 * kMs;
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5 * kMs).correction, 10.0 / 5);
-  // Nor had it one in the first quarter.
+  EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5 * kMs).doubt, 0.4);
+  // Nor had it one in the last quarter.
   did = Runs();
-  did.first_ns += 5 * kMs;
+  did.last_ns -= 5 * kMs;
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5 * kMs).correction, 15.0 / 10);
 }
 
@@ -57,14 +58,12 @@ TEST(BurstEffectTest, TimeInWhichItWaitsMakesUpForTheProbes) {
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 10 * kMs).correction, 1);
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 10 * kMs).doubt, 0.58 / 2);
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 15 * kMs).correction, 20.0 / 15);
-  // One call, or some close together: it waits before and after.
+  // Some calls close together: it waits before and after.
   did = Runs();
   did.calls = 10;
+  did.waited_ns = kMs / 2;
   did.last_ns = did.first_ns + kMs;
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, kMs).correction, 1);
-  did.calls = 1;
-  did.last_ns = did.first_ns;
-  EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5'000).correction, 1);
 }
 
 TEST(BurstEffectTest, IsBounded) {
