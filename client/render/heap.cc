@@ -59,7 +59,7 @@ std::string DescribeBytes(const Profile& profile, int64_t bytes) {
 }
 
 std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& heap) {
-  if (heap.estimated_bytes() <= 0) return "exact, from the allocators' own counters";
+  if (heap.estimated_bytes() <= 0) return "by the allocators' own account";
   const std::string bursts = "estimated from " + DescribeBursts(profile);
   if (heap.estimated_bytes() >= heap.bytes()) return bursts;
   return absl::StrCat(FormatValue(heap.estimated_bytes(), Unit::kBytes), " of it ", bursts);

@@ -30,7 +30,7 @@ std::string FormatByteRate(int64_t bytes, int64_t duration_ns);
 // "1.24 GiB at the end of the window, +12.3 MiB in 60.0 s".
 std::string DescribeBytes(const Profile& profile, int64_t bytes);
 
-// "exact, from the allocators' own counters", or what of it is estimated: of a total of bytes.
+// "by the allocators' own account", or what of it is estimated: of a total of bytes.
 std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& heap);
 
 // "12 bursts of tracing, 0.4% of the window".
