@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <tuple>
 
 #include "daemon/heap/constants.h"
 #include "daemon/symbolize/elf_file.h"
@@ -104,8 +105,9 @@ absl::StatusOr<std::vector<GlibcFunction>> Locate(const ElfFile& elf,
                          .stepped = !IsEmulated(bytes)});
   }
   // memalign and aligned_alloc may be one function.
-  std::stable_sort(functions.begin(), functions.end(),
-                   [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::sort(functions.begin(), functions.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.offset, a.place) < std::tie(b.offset, b.place);
+  });
   functions.erase(std::unique(functions.begin(), functions.end(),
                               [](const auto& a, const auto& b) { return a.offset == b.offset; }),
                   functions.end());

@@ -28,7 +28,7 @@ using testing::Not;
 
 constexpr auto kErr = Subprocess::Stream::kStderr;
 // profd reads what its targets run before it ticks for the first time.
-constexpr int64_t kBeforeFirstTick = 500'000'000;
+constexpr int64_t kBeforeFirstTick = 1'500'000'000;
 
 class DaemonTest : public testing::Test {
  protected:
