@@ -460,7 +460,7 @@ bool Collector::Expect(const absl::Status& status) {
 }
 
 absl::Status Collector::MeasureSwitchEntry() {
-  constexpr int kTurns = 2;  // few: each patches the code of the scheduler
+  constexpr int kTurns = 4;  // few: each patches the code of the scheduler
   std::vector<double> with, without;
   for (int turn = 0; turn < kTurns; ++turn) {
     RETURN_IF_ERROR(kernel_->SetSwitchLayer(false));

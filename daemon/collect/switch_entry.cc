@@ -14,7 +14,7 @@
 namespace profd {
 namespace {
 
-constexpr int kRounds = 48;
+constexpr int kRounds = 24;
 constexpr int kTrips = 100;
 
 // The calling thread stays on the first CPU that it may use.

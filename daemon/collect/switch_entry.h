@@ -6,7 +6,7 @@
 
 namespace profd {
 
-// Two threads on one CPU that hand a word to and fro, for some 25 ms in all: appends the CPU time from one
+// Two threads on one CPU that hand a word to and fro, for some 15 ms in all: appends the CPU time from one
 // switch to the next, ns, of each of some rounds. Nothing when they cannot be made.
 void MeasureSwitches(std::vector<double>* rounds);
 
