@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
+#include "daemon/target/remove_probes.h"
 #include "daemon/target/trap.h"
 #include "spdlog/spdlog.h"
 
@@ -34,19 +35,6 @@ void SleepUntil(int64_t instant_ns) {
   const timespec until{.tv_sec = instant_ns / kSecond, .tv_nsec = instant_ns % kSecond};
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) != 0) {
   }
-}
-
-// The kernel waits for all programs each time: several at once take as long as one.
-void TakeOut(std::vector<Probe> probes) {
-  const size_t at_once = std::min(probes.size(), kTakers);
-  std::vector<std::thread> takers;
-  for (size_t first = 1; first < at_once; ++first) {
-    takers.emplace_back([&probes, first, at_once] {
-      for (size_t i = first; i < probes.size(); i += at_once) probes[i] = {};
-    });
-  }
-  for (size_t i = 0; i < probes.size(); i += at_once) probes[i] = {};
-  for (std::thread& taker : takers) taker.join();
 }
 
 std::vector<HeapPlace> PlacesOf(const GlibcInfo& info, ModuleId module) {
@@ -222,7 +210,7 @@ void MallocBursts::Run(const Burst& burst) {
     const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
     kernel_->SetMallocBurst(begin_ns, burst.length_ns);
     SleepUntil(begin_ns + burst.length_ns);
-    TakeOut(std::move(probes));
+    RemoveProbes(std::move(probes), kTakers);
     kernel_->SetMallocBurst(0, 0);
     counts = kernel_->DrainMalloc();
     if (!counts.ok()) spdlog::error("burst: {}", std::string(counts.status().message()));

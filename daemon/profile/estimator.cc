@@ -76,6 +76,16 @@ double LevelError(const Sample& s) {
 
 int64_t Rounded(double v) { return static_cast<int64_t>(std::llround(std::min(v, 9e18))); }
 
+// What needs no scaling; without an error.
+EstimatedSample AsCounted(const Sample& s) {
+  EstimatedSample out;
+  out.key = s.key;
+  out.amount = std::max<int64_t>(s.weight, 0);
+  out.weight = s.weight;
+  out.ticks = s.ticks;
+  return out;
+}
+
 }  // namespace
 
 Interval WilsonInterval(double p, double n) {
@@ -202,11 +212,7 @@ std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples) {
   std::vector<EstimatedSample> result;
   result.reserve(samples.size());
   for (const Sample& s : samples) {
-    EstimatedSample& out = result.emplace_back();
-    out.key = s.key;
-    out.amount = std::max<int64_t>(s.weight, 0);
-    out.weight = s.weight;
-    out.ticks = s.ticks;
+    EstimatedSample& out = result.emplace_back(AsCounted(s));
     out.growth = s.growth;
     out.error = Rounded(static_cast<double>(out.amount) * LevelError(s));
   }
@@ -217,11 +223,7 @@ std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples) {
   std::vector<EstimatedSample> result;
   result.reserve(samples.size());
   for (const Sample& s : samples) {
-    EstimatedSample& out = result.emplace_back();
-    out.key = s.key;
-    out.amount = std::max<int64_t>(s.weight, 0);
-    out.weight = s.weight;
-    out.ticks = s.ticks;
+    EstimatedSample& out = result.emplace_back(AsCounted(s));
     if (s.ticks <= 0 || s.key.argument <= 1) continue;
     const double left_out = 1 - 1 / static_cast<double>(s.key.argument);
     out.error = Rounded(static_cast<double>(out.amount) *
@@ -252,11 +254,7 @@ std::vector<EstimatedSample> EstimateBursts(std::span<const Sample> samples, con
                                                   static_cast<double>(heap.burst_bytes)
                                             : 0;
   for (const Sample& s : samples) {
-    EstimatedSample& out = result.emplace_back();
-    out.key = s.key;
-    out.amount = std::max<int64_t>(s.weight, 0);
-    out.weight = s.weight;
-    out.ticks = s.ticks;
+    EstimatedSample& out = result.emplace_back(AsCounted(s));
     const auto amount = static_cast<double>(out.amount);
     // Of one burst nothing tells how another one would differ.
     double variance = amount * amount;

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
 #include "daemon/target/jemalloc_settings.h"
+#include "daemon/target/remove_probes.h"
 #include "daemon/target/trap.h"
 #include "spdlog/spdlog.h"
 
@@ -63,15 +64,6 @@ std::array<HeapPlace, 2> LivePlacesOf(const SampledObjects& objects, ModuleId mo
            {.offset = objects.gone, .cookie = PROFD_LIVE_COOKIE(gone, id)}}};
 }
 
-void Remove(std::vector<Probe> probes) {
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < probes.size(); ++i) {
-    threads.emplace_back([&probe = probes[i]] { probe = Probe(); });
-  }
-  if (!probes.empty()) probes[0] = Probe();
-  for (std::thread& thread : threads) thread.join();
-}
-
 }  // namespace
 
 HeapProbes::HeapProbes(Kernel* kernel, const Modules* modules)
@@ -91,7 +83,7 @@ HeapProbes::~HeapProbes() {
   worker_.join();
   absl::MutexLock lock(&mutex_);
   for (Group* group : {&events_, &map_calls_}) {
-    while (!group->probes.empty()) Remove(group->TakeStale(false));
+    while (!group->probes.empty()) RemoveProbes(group->TakeStale(false), kRemovedTogether);
   }
 }
 
@@ -268,7 +260,7 @@ bool HeapProbes::Step() {
     if (stale.empty()) stale = map_calls_.TakeStale(on_);
   }
   if (!stale.empty()) {
-    Remove(std::move(stale));
+    RemoveProbes(std::move(stale), kRemovedTogether);
     return true;
   }
   {
