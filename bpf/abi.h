@@ -343,6 +343,7 @@ struct profd_heap_counter {
 	profd_u64 total;
 	profd_u64 seen;    /* bytes that the events which were seen stand for */
 	profd_u64 unseen;  /* bytes of events that nobody saw: what lies between two that were */
+	profd_u64 late;    /* of these bytes, those told of by a slow path, after their event */
 	profd_u32 events;  /* seen */
 	profd_u32 gaps;
 	profd_u16 kind;    /* enum profd_kind */
@@ -407,6 +408,11 @@ enum profd_heap_place {
 	/* In a copy of it, at the store of the new count as that of the last event. */
 	PROFD_HEAP_JEMALLOC_INLINED_ALLOC = 2,
 	PROFD_HEAP_JEMALLOC_INLINED_FREE = 3,
+	/* First instruction of a function of the allocator's slow path, whose first argument is the
+	 * thread's data (tsd): it tells of events in code that was not found, after them.
+	 */
+	PROFD_HEAP_JEMALLOC_SLOW_ALLOC = 4,
+	PROFD_HEAP_JEMALLOC_SLOW_FREE = 5,
 };
 
 /* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | field:32 << 32.
@@ -606,7 +612,7 @@ PROFD_STATIC_ASSERT(sizeof(struct profd_rule) == 8, "rule size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_sample_key) == 32, "sample key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_module_key) == 16, "module key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
-PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 64, "heap counter size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_heap_counter) == 72, "heap counter size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_live_heap_record) == 64, "live heap record size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_told_record) == 64, "told record size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_usdt_argument) == 16, "USDT argument size");

@@ -41,6 +41,8 @@ struct {
 
 /* Bytes that a thread allocates after its last event, at most. */
 #define MAX_TAIL (1 << 20)
+/* From one event of jemalloc to when the next one is due, at most (TE_MAX_INTERVAL). */
+#define MAX_EVENT_INTERVAL (4 << 20)
 
 /* What jemalloc hands to te_event_trigger (5.3: te_ctx_t). */
 struct jemalloc_event {
@@ -58,6 +60,7 @@ struct heap_event {
 	u64 total;
 	u32 kind; /* enum profd_kind */
 	u32 module_id;
+	bool late; /* told by a slow path, after it */
 };
 
 /* A register by its place in pt_regs. */
@@ -97,6 +100,12 @@ static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct hea
 	return true;
 }
 
+/* The total as of the last event, and when the next one is due, lie side by side in a thread's data. */
+struct jemalloc_marks {
+	u64 last_event;
+	u64 next_event;
+};
+
 static __always_inline bool is_counter(struct profd_heap_counter *counter, u64 address)
 {
 	return counter->address == address || !counter->address;
@@ -114,6 +123,46 @@ static __always_inline struct profd_heap_counter *counter_of(struct profd_heap *
 	if (is_counter(&heap->counters[3], address))
 		return &heap->counters[3];
 	return NULL;
+}
+
+/* Whether what begins there can be a thread's data: whether it has a cache (yes or no), how deep it is in
+ * the allocator, and two marks that lie as an event lays them.
+ */
+static __always_inline bool is_thread_data(u64 thread_data, const struct jemalloc_marks *marks)
+{
+	u8 state[2];
+
+	return !bpf_probe_read_user(state, sizeof(state), (void *)thread_data) && state[0] <= 1 &&
+	       state[1] <= 1 && marks->next_event - marks->last_event - 1 < MAX_EVENT_INTERVAL;
+}
+
+/* What has gone by since an event was last told of, as the thread's data say. False when nothing has, or
+ * what the function was given are no such data.
+ */
+static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
+					    struct profd_heap *heap, struct heap_event *event)
+{
+	u64 thread_data = regs->di;
+	struct profd_heap_counter *counter;
+	struct jemalloc_marks marks;
+	bool known;
+
+	barrier_var(thread_data);
+	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
+	event->current = 0;
+	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ?
+			      PROFD_KIND_ALLOC :
+			      PROFD_KIND_FREE;
+	counter = counter_of(heap, event->address);
+	if (!counter ||
+	    bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
+	    !is_thread_data(thread_data, &marks))
+		return false;
+	/* Of a time without probes nothing is told. */
+	known = counter->address && counter->round == heap_round;
+	event->total = marks.last_event;
+	event->before = known ? counter->total : event->total;
+	return !known || (s64)(event->total - event->before) > 0;
 }
 
 /* Enters an event into the thread's totals. False when there is no place for them. */
@@ -145,9 +194,14 @@ static __always_inline bool enter_event(struct profd_heap *heap, const struct he
 			counter->unseen += missing;
 	}
 	counter->round = heap_round;
+	counter->total = event->total;
+	/* A slow path met for the first time tells nothing but where the counter is. */
+	if (event->total == event->before)
+		return true;
 	counter->events++;
 	counter->seen += event->total - event->before;
-	counter->total = event->total;
+	if (event->late)
+		counter->late += event->total - event->before;
 	return true;
 }
 
@@ -168,6 +222,21 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 	lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);
 }
 
+static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
+				       struct heap_thread *heap_thread, struct heap_event *event)
+{
+	u32 place = PROFD_HEAP_PLACE(cookie);
+
+	event->module_id = PROFD_HEAP_MODULE(cookie);
+	event->late = place == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ||
+		      place == PROFD_HEAP_JEMALLOC_SLOW_FREE;
+	if (event->late)
+		return read_late_event(regs, cookie, &heap_thread->heap, event);
+	if (place == PROFD_HEAP_JEMALLOC_EVENT)
+		return read_jemalloc_event(regs, event);
+	return read_inlined_event(regs, cookie, heap_thread, event);
+}
+
 /* Enters the event, and takes its stack unless it is one of those left out. True when it was. */
 static __always_inline bool handle_event(struct pt_regs *regs, struct task_struct *task,
 					 struct profd_thread *thread)
@@ -175,7 +244,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	u32 mask = heap_skip_mask;
 	struct heap_thread *heap_thread;
 	u64 cookie = bpf_get_attach_cookie(regs);
-	bool at_entry = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
+	bool at_entry;
 	struct heap_event event;
 	struct walk *walk;
 	u64 weight;
@@ -186,10 +255,8 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
 	}
-	if (at_entry ? !read_jemalloc_event(regs, &event) :
-		       !read_inlined_event(regs, cookie, heap_thread, &event))
+	if (!read_event(regs, cookie, heap_thread, &event))
 		return false;
-	event.module_id = PROFD_HEAP_MODULE(cookie);
 	if (!enter_event(&heap_thread->heap, &event)) {
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
@@ -203,6 +270,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
 		return false;
 	}
+	at_entry = event.late || PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
 	count_event(regs, task, thread, &event, at_entry, weight * (mask + 1ULL), walk);
 	drop_walk(slot);
 	return true;

@@ -81,6 +81,7 @@ absl::Status ProfileBuilder::CountHeap(profd::v1::HeapTotal& total) {
   total.set_weight_bytes(std::max<int64_t>(total.weight_bytes(), 0));
   total.set_unseen_bytes(std::max<int64_t>(total.unseen_bytes(), 0));
   total.set_estimated_bytes(std::clamp<int64_t>(total.estimated_bytes(), 0, total.bytes()));
+  total.set_late_bytes(std::clamp<int64_t>(total.late_bytes(), 0, total.weight_bytes()));
   return absl::OkStatus();
 }
 
@@ -272,6 +273,7 @@ void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum) {
   sum.set_gaps(sum.gaps() + heap.gaps());
   sum.set_unseen_bytes(sum.unseen_bytes() + heap.unseen_bytes());
   sum.set_estimated_bytes(sum.estimated_bytes() + heap.estimated_bytes());
+  sum.set_late_bytes(sum.late_bytes() + heap.late_bytes());
 }
 
 std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile) {

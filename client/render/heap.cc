@@ -40,6 +40,14 @@ std::string DescribeUnseen(const profd::v1::HeapTotal& heap) {
                       FormatShare(1 - HeapCoverage(heap), 1), " of all");
 }
 
+std::string DescribeLate(const profd::v1::HeapTotal& heap) {
+  const double late = Bytes(heap.late_bytes());
+  if (late <= (1 - kLeastCoverage) * Bytes(heap.weight_bytes())) return "";
+  return absl::StrCat(FormatShare(late / Bytes(heap.weight_bytes()), 1),
+                      " of the bytes told by the allocator's slow path, shortly after the event: their "
+                      "stacks are near the right one");
+}
+
 std::string FormatByteRate(int64_t bytes, int64_t duration_ns) {
   if (duration_ns <= 0) return "-";
   const double rate = Bytes(bytes) / static_cast<double>(duration_ns) * kSecond;

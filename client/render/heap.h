@@ -22,6 +22,9 @@ bool IsBadlyCovered(const profd::v1::HeapTotal& heap);
 
 // "events no probe saw: 1,152 with 640 MiB, 51.6% of all".
 std::string DescribeUnseen(const profd::v1::HeapTotal& heap);
+// What was told by an allocator's slow path, after the event: "31% of the bytes told by ...". Empty
+// where that is less than what need not be said of unseen events either.
+std::string DescribeLate(const profd::v1::HeapTotal& heap);
 
 // "12.3 MiB/s"; "-" without a duration.
 std::string FormatByteRate(int64_t bytes, int64_t duration_ns);

@@ -56,6 +56,7 @@ ordered_json ToJson(const profd::v1::HeapTotal& heap) {
                        {"gaps", heap.gaps()},
                        {"unseen_bytes", heap.unseen_bytes()}};
   if (heap.estimated_bytes() != 0) json["estimated_bytes"] = heap.estimated_bytes();
+  if (heap.late_bytes() != 0) json["late_bytes"] = heap.late_bytes();
   return json;
 }
 

@@ -70,6 +70,8 @@ std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
                                   FormatCount(heap.events()), " events, coverage ",
                                   FormatCoverage(heap));
   if (heap.gaps() > 0) absl::StrAppend(&text, "; ", DescribeUnseen(heap));
+  const std::string late = DescribeLate(heap);
+  if (!late.empty()) absl::StrAppend(&text, "; ", late);
   return text;
 }
 

@@ -42,17 +42,25 @@ constexpr double kCoverageMatters = 1 << 20;
 constexpr char kPausedNote[] = "paused; SIGUSR2 to profd resumes";
 constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
 
-// For a person, where a part of the bytes has no stacks; empty where nearly all have.
-std::string CoverageNote(const AllocatorTotals& totals) {
+// Events of an allocator run through code that was not found.
+bool IsShort(const AllocatorTotals& totals) {
   const auto seen =
       static_cast<double>(totals.allocated.seen_bytes) + static_cast<double>(totals.freed.seen_bytes);
-  const double all = seen + static_cast<double>(totals.allocated.unseen_bytes) +
-                     static_cast<double>(totals.freed.unseen_bytes);
-  if (all < kCoverageMatters || seen >= kCovered * all) return "";
-  return absl::StrFormat(
-      "stacks stand for %.0f%% of the bytes only: other events run through code that was not found, "
-      "which a linker made; totals are exact",
-      100 * seen / all);
+  const double unseen = static_cast<double>(totals.allocated.unseen_bytes) +
+                        static_cast<double>(totals.freed.unseen_bytes);
+  return seen + unseen >= kCoverageMatters && seen < kCovered * (seen + unseen);
+}
+
+// For a person, where a part of the bytes has no stacks; empty where nearly all have.
+std::string CoverageNote(const AllocatorUse& use) {
+  if (use.state.slow_paths) {
+    return "some events run through code that was not found, which a linker made: its slow path is "
+           "watched as well and tells of them a little later; totals are exact";
+  }
+  if (!IsShort(use.totals)) return "";
+  return "stacks stand for a part of the bytes only: other events run through code that was not found, "
+         "which a linker made; totals are exact; keep the module's symbols, so that its slow path can "
+         "be watched";
 }
 
 // For a person, where sampled objects were not counted, or are still counted; else empty.
@@ -73,6 +81,7 @@ Collector::Collector(CollectorOptions options, Store* store, MemoryWatch* memory
       // Without the books nothing would tell how long threads ran while the layer is shed.
       switch_source_(options_.per_switch && options_.books),
       tick_source_(options_.tick_interval_ns),
+      heap_source_(options_.budgets.target),
       burst_source_(options_.bursts),
       heap_slices_(std::random_device{}()),
       governor_(options_.budgets),
@@ -703,7 +712,15 @@ void Collector::Govern(const Baseline& now) {
       spdlog::info("governor: {}: given up: {}", source->name(), given_up);
     }
   }
+  WatchSlowPaths();
   Obey();
+}
+
+void Collector::WatchSlowPaths() {
+  if (!heap_probes_) return;
+  for (const auto& [module, totals] : heap_accounts_.allocators()) {
+    if (IsShort(totals)) heap_probes_->WatchSlowPaths(module);
+  }
 }
 
 void Collector::Obey() {
@@ -712,9 +729,10 @@ void Collector::Obey() {
     visits_.SetLongestStride(tick_source_.StrideAt(tick_source_.level()));
   }
   if (heap_probes_) {
-    kernel_->SetHeapSampling(heap_source_.OneInAt(heap_source_.level()));
+    kernel_->SetHeapSampling(heap_source_.one_in());
     heap_slices_.SetShare(heap_source_.ShareAt(heap_source_.level()), MonotonicNs());
     heap_probes_->SetToldOn(heap_source_.ShareAt(heap_source_.level()) > 0);
+    heap_probes_->SetSlowPathsOn(heap_source_.SlowPathsAt(heap_source_.level()));
     TurnHeap();
     const uint32_t map_one_in = map_source_.OneInAt(map_source_.level());
     // At once, what the probes take their time for.
@@ -886,7 +904,7 @@ void Collector::Publish(const Baseline& now) {
       }
       if (heap_shed || paused_) use.state.watched = false;
       if (heap_shed && !paused_) use.state.note = about_heap;
-      if (use.state.note.empty()) use.state.note = CoverageNote(use.totals);
+      if (use.state.note.empty()) use.state.note = CoverageNote(use);
       PublishLive(now.losses, use);
     }
   }

@@ -136,6 +136,8 @@ class Collector final : public CollectorControl {
   void Govern(const Baseline& now);
   // Brings all sources to what the governor wants of them.
   void Obey();
+  // Has slow paths watched in allocators of which too many events are not seen.
+  void WatchSlowPaths();
   GovernorState GovernorNow() const;
   // For `status`: why page faults are not watched, or what is wrong with it.
   std::string AboutFaults() const;

@@ -20,7 +20,8 @@ HeapDelta Growth(const profd_heap_counter& now, const profd_heap_counter& last) 
           .seen_bytes = since(now.seen, same ? last.seen : 0),
           .unseen_bytes = since(now.unseen, same ? last.unseen : 0),
           .events = since(now.events, same ? last.events : 0),
-          .gaps = since(now.gaps, same ? last.gaps : 0)};
+          .gaps = since(now.gaps, same ? last.gaps : 0),
+          .late_bytes = since(now.late, same ? last.late : 0)};
 }
 
 }  // namespace

@@ -25,19 +25,20 @@ constexpr double kUnitsPerWalk = 30;
 constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerStack = 8;
 
-// How much of the rate of told objects still counts after each second in which nobody asks for any:
+// How much of the rate of told objects, or of slow paths, still counts after each second in which nobody asks for any:
 // what it is then is not known, and after some while it is tried again.
 constexpr double kToldMemory = 0.97;
 
 constexpr uint32_t kIdleStride = 16;
-// While probes stand, the stack of one event in so many; they stand for one part in so many of the
-// time, 0: never.
-struct HeapLevel {
-  uint32_t one_in;
-  uint32_t slices;
-};
-constexpr std::array<HeapLevel, 9> kHeapLevels = {
-    {{1, 1}, {2, 1}, {4, 1}, {1, 4}, {1, 8}, {1, 16}, {1, 32}, {1, 64}, {1, 0}}};
+// Probes at allocators' events stand for one part in so many of the time, 0: never. Those in slow paths
+// stand at the first level only.
+constexpr std::array<uint32_t, 8> kHeapSlices = {1, 1, 4, 8, 16, 32, 64, 0};
+// Of the budget: what stacks of events may cost before some are left out, and from where they come back,
+// after so many seconds.
+constexpr double kStackShare = 0.15;
+constexpr double kStackComfort = 0.1;
+constexpr double kStackCalm = 10;
+constexpr uint32_t kMostLeftOut = 64;
 // One page in so many; 0: none.
 constexpr std::array<uint32_t, 4> kFaultOneIn = {17, 67, 257, 0};
 // One mapping call in so many; 0: none.
@@ -105,6 +106,12 @@ void HeapSource::Learn(const Work& work) {
   } else {
     told_per_second_ *= std::pow(kToldMemory, work.seconds);
   }
+  if (SlowPathsAt(level())) {
+    const double others = static_cast<double>(work.events) + static_cast<double>(work.told);
+    slow_per_second_ = std::max(0.0, static_cast<double>(events) - others) / work.seconds;
+  } else {
+    slow_per_second_ *= std::pow(kToldMemory, work.seconds);
+  }
   if (events > walks) {
     Smooth(event_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
                                          static_cast<double>(events - walks));
@@ -117,31 +124,42 @@ void HeapSource::Learn(const Work& work) {
     Smooth(walk_ns_, std::max(0.0, whole - event_ns_));
   }
   last_ = work.cost;
+  ThinOut(work.seconds);
+}
+
+void HeapSource::ThinOut(double seconds) {
+  const auto share_at = [this](uint32_t one_in) {
+    return events_per_second_ * ShareAt(level()) * walk_ns_ / one_in / kSecond / budget_;
+  };
+  while (one_in_ < kMostLeftOut && share_at(one_in_) > kStackShare) one_in_ *= 2;
+  const bool calm = one_in_ > 1 && share_at(one_in_ / 2) < kStackComfort;
+  calm_seconds_ = calm ? calm_seconds_ + seconds : 0;
+  if (calm_seconds_ < kStackCalm) return;
+  one_in_ /= 2;
+  calm_seconds_ = 0;
 }
 
 double HeapSource::InPathNs(const profd_heap_cost& cost, double trap_ns) {
   return static_cast<double>(cost.ns + cost.walk_ns) + static_cast<double>(cost.events) * trap_ns;
 }
 
-int HeapSource::levels() const { return static_cast<int>(kHeapLevels.size()); }
-
-uint32_t HeapSource::OneInAt(int level) const {
-  return kHeapLevels[static_cast<size_t>(level)].one_in;
-}
+int HeapSource::levels() const { return static_cast<int>(kHeapSlices.size()); }
 
 double HeapSource::ShareAt(int level) const {
-  const uint32_t slices = kHeapLevels[static_cast<size_t>(level)].slices;
+  const uint32_t slices = kHeapSlices[static_cast<size_t>(level)];
   return slices == 0 ? 0 : 1.0 / slices;
 }
 
 double HeapSource::CostAt(int level) const {
   const double told = ShareAt(level) > 0 ? told_per_second_ * (event_ns_ + walk_ns_) : 0;
-  return (events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / OneInAt(level)) + told) /
+  const double slow = SlowPathsAt(level) ? slow_per_second_ * event_ns_ : 0;
+  return (events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / one_in_) + told +
+          slow) /
          kSecond;
 }
 
 std::string HeapSource::GivenUpAt(int level) const {
-  const auto [one_in, slices] = kHeapLevels[static_cast<size_t>(level)];
+  const uint32_t slices = kHeapSlices[static_cast<size_t>(level)];
   if (slices == 0) {
     return "stacks of allocations, objects told of by USDT: the allocators' own totals stay exact";
   }
@@ -149,7 +167,7 @@ std::string HeapSource::GivenUpAt(int level) const {
     return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
                         " of the time");
   }
-  if (one_in > 1) return absl::StrCat("stacks of allocations are taken at one event of ", one_in);
+  if (!SlowPathsAt(level)) return "slow paths of allocators, which tell of events that nothing sees";
   return "";
 }
 

@@ -44,11 +44,14 @@ class SwitchSource final : public GovernedSource {
   double ns_per_switch_ = 0;  // 0: none was timed yet
 };
 
-// Allocations: first the stacks of some events are left out, at random; then the probes stand for
-// slices of the time only, then not at all. Of objects that allocators tell of none can be left
-// out: all or nothing.
+// Allocations: first slow paths are watched no longer, then the probes stand for slices of the time only,
+// then not at all. Of objects that allocators tell of none can be left out: all or nothing. Without being
+// asked it leaves out the stacks of some events, at random, where there are more than a profile needs.
 class HeapSource final : public GovernedSource {
  public:
+  // The budget of its payer, a share of one CPU; kNoBudget: no stack is left out.
+  explicit HeapSource(double budget) : budget_(budget) {}
+
   struct Work {
     double seconds = 0;
     int64_t events = 0;      // seen, in the last second
@@ -59,10 +62,12 @@ class HeapSource final : public GovernedSource {
     int64_t told = 0;        // objects that allocators told of, in the last second
   };
   void Learn(const Work& work);
+  // Whether slow paths are watched, where some events are not seen.
+  bool SlowPathsAt(int level) const { return level == 0; }
 
-  // What a level means: the stack of one event in so many, while the probes stand; and the share of
-  // the time in which they do.
-  uint32_t OneInAt(int level) const;
+  // The stack of one event in so many is taken.
+  uint32_t one_in() const { return one_in_; }
+  // What a level means: the share of the time in which the probes stand.
   double ShareAt(int level) const;
   // What all runs have cost, the way into the program included.
   static double InPathNs(const profd_heap_cost& cost, double trap_ns);
@@ -74,12 +79,18 @@ class HeapSource final : public GovernedSource {
   std::string GivenUpAt(int level) const override;
 
  private:
+  void ThinOut(double seconds);
+
+  const double budget_;
+  uint32_t one_in_ = 1;
+  double calm_seconds_ = 0;  // in a row, in which half of that would have been cheap
   profd_heap_cost last_{};
   double events_per_second_ = 0;
   double bytes_per_event_ = 0;  // 0: none was seen yet
   double event_ns_ = 0;         // of an event without its stack
   double walk_ns_ = 0;          // of the stack
   double told_per_second_ = 0;  // while nothing is asked for: as guessed from before
+  double slow_per_second_ = 0;  // of slow paths that told nothing; as guessed, while none is watched
 };
 
 // Page faults: first fewer pages are sampled, then none are.

@@ -244,6 +244,7 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::stri
   ASSIGN_OR_RETURN(info.version, FindVersion(elf, constants));
   RETURN_IF_ERROR(FindEventFunction(elf, path, debug_root, info));
   info.objects = FindSampledObjects(elf, path, debug_root, info.version);
+  info.slow_paths = FindSlowPaths(elf, path, debug_root, info.version);
   ASSIGN_OR_RETURN(info.settings_variable, FindSettingsVariable(elf, constants));
   auto inlined = FindInlined(elf);
   if (!inlined.ok() && !absl::IsResourceExhausted(inlined.status())) return inlined.status();

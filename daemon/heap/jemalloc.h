@@ -10,6 +10,7 @@
 #include "daemon/base/status.h"
 #include "daemon/heap/inlined_events.h"
 #include "daemon/heap/sampled_objects.h"
+#include "daemon/heap/slow_paths.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd {
@@ -24,6 +25,8 @@ struct JemallocInfo {
   // Where copies of it were put into its callers, which is where link-time optimisation likes to have
   // them. Of the two counts that a thread has, that of what it allocated lies first.
   std::vector<InlinedEvent> inlined;
+  // Where events can be told late that neither of these sees; empty where no symbol says.
+  std::vector<SlowPath> slow_paths;
   // Why the function was not found and what would bring it; empty when it was.
   std::string note;
   // What tells of the live heap.

@@ -71,6 +71,7 @@ struct HeapDelta {
   int64_t unseen_bytes = 0;  // of events that no probe saw
   int64_t events = 0;        // that were seen
   int64_t gaps = 0;          // between two that were seen
+  int64_t late_bytes = 0;    // of seen_bytes, those told by the allocator's slow path, after the event
   // Beside that, of an allocator that keeps no count, as estimated from bursts of tracing.
   int64_t burst_bytes = 0;
   int64_t burst_doubt = 0;  // standard error of burst_bytes by what the probes did to the thread
@@ -84,6 +85,7 @@ inline void AddHeap(const HeapDelta& delta, HeapDelta* sum) {
   sum->unseen_bytes = WrappingAdd(sum->unseen_bytes, delta.unseen_bytes);
   sum->events = WrappingAdd(sum->events, delta.events);
   sum->gaps = WrappingAdd(sum->gaps, delta.gaps);
+  sum->late_bytes = WrappingAdd(sum->late_bytes, delta.late_bytes);
   sum->burst_bytes = WrappingAdd(sum->burst_bytes, delta.burst_bytes);
   sum->burst_doubt = WrappingAdd(sum->burst_doubt, delta.burst_doubt);
   sum->burst_calls = WrappingAdd(sum->burst_calls, delta.burst_calls);

@@ -254,6 +254,7 @@ void FillHeap(const HeapDelta& heap, v1::HeapTotal* out) {
   out->set_estimated_bytes(heap.burst_bytes);
   out->set_gaps(Count(heap.gaps));
   out->set_unseen_bytes(heap.unseen_bytes);
+  out->set_late_bytes(heap.late_bytes);
 }
 
 void FillTargetCost(const TargetCost& cost, v1::TargetCost* out) {

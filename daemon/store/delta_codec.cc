@@ -26,7 +26,7 @@ constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFault
 // has beyond the parts that it is made of; the books are kept as differences from our own sums.
 constexpr size_t kUnattributedField = 2;
 constexpr size_t kFirstOffField = 8;
-constexpr size_t kFieldCount = 27 + 2 * kReasonCount;
+constexpr size_t kFieldCount = 29 + 2 * kReasonCount;
 using Fields = std::array<int64_t, kFieldCount>;
 
 int64_t SumOfParts(const LedgerDelta& l) {
@@ -58,6 +58,7 @@ Fields ToFields(const LedgerDelta& l) {
     f[i++] = heap->unseen_bytes;
     f[i++] = heap->events;
     f[i++] = heap->gaps;
+    f[i++] = heap->late_bytes;
   }
   for (const HeapDelta* heap : {&l.allocated, &l.freed}) {
     f[i++] = heap->burst_bytes;
@@ -90,6 +91,7 @@ LedgerDelta FromFields(const Fields& f) {
     heap->unseen_bytes = f[i++];
     heap->events = f[i++];
     heap->gaps = f[i++];
+    heap->late_bytes = f[i++];
   }
   for (HeapDelta* heap : {&l.allocated, &l.freed}) {
     heap->burst_bytes = f[i++];

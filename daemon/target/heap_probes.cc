@@ -56,6 +56,18 @@ std::vector<HeapPlace> PlacesOf(const JemallocInfo& info, ModuleId module) {
   return places;
 }
 
+std::vector<HeapPlace> SlowPlacesOf(const JemallocInfo& info, ModuleId module) {
+  std::vector<HeapPlace> places;
+  for (const SlowPath& path : info.slow_paths) {
+    const auto place = path.frees ? PROFD_HEAP_JEMALLOC_SLOW_FREE : PROFD_HEAP_JEMALLOC_SLOW_ALLOC;
+    const int32_t field = path.frees ? kFreedAtLastEvent : kAllocatedAtLastEvent;
+    places.push_back(
+        {.offset = path.offset,
+         .cookie = PROFD_HEAP_COOKIE(place, static_cast<uint64_t>(module), 0, 0, field)});
+  }
+  return places;
+}
+
 std::array<HeapPlace, 2> LivePlacesOf(const SampledObjects& objects, ModuleId module) {
   const auto id = static_cast<uint64_t>(module);
   const profd_live_place born = objects.is_5_2 ? PROFD_LIVE_BORN_5_2 : PROFD_LIVE_BORN_5_3;
@@ -82,7 +94,7 @@ HeapProbes::~HeapProbes() {
   }
   worker_.join();
   absl::MutexLock lock(&mutex_);
-  for (Group* group : {&events_, &map_calls_}) {
+  for (Group* group : {&events_, &slow_paths_, &map_calls_}) {
     while (!group->probes.empty()) RemoveProbes(group->TakeStale(false), kRemovedTogether);
   }
 }
@@ -97,6 +109,7 @@ void HeapProbes::OnMapped(int32_t pid, ModuleId module) {
   if ((allocator || tells) && events_.wanted.insert(place).second) {
     if (tells) told_.try_emplace(place).first->second.only = !allocator;
     if (!allocator || heard_.contains(pid)) events_.left.insert(place);
+    if (slow_modules_.contains(module)) AddSlowPaths(place);
     Wake();
   }
   if (libc && !map_calls_.wanted.contains(place)) young_.emplace(place, false);
@@ -124,6 +137,7 @@ void HeapProbes::OnExec(int32_t pid) {
 void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
   const auto at = [&](const Place& place) { return gone(place.first); };
   if (events_.Forget(at)) Wake();
+  if (slow_paths_.Forget(at)) Wake();
   if (map_calls_.Forget(at)) Wake();
   std::erase_if(heard_, gone);
   std::erase_if(young_, [&](const auto& entry) { return at(entry.first); });
@@ -164,6 +178,33 @@ void HeapProbes::SetEventsOn(bool on) {
   events_.on = on;
   if (on) kernel_->BeginHeapRound();
   Wake();
+}
+
+void HeapProbes::SetSlowPathsOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  if (on == slow_paths_.on) return;
+  slow_paths_.on = on;
+  if (slow_paths_.wanted.empty()) return;
+  // What went by meanwhile is not told of at the first function that is met.
+  if (on) kernel_->BeginHeapRound();
+  Wake();
+}
+
+void HeapProbes::WatchSlowPaths(ModuleId module) {
+  const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
+  if (!info || info->slow_paths.empty()) return;
+  absl::MutexLock lock(&mutex_);
+  if (!slow_modules_.insert(module).second) return;
+  for (const Place& place : events_.wanted) {
+    if (place.second == module) AddSlowPaths(place);
+  }
+  kernel_->BeginHeapRound();
+  Wake();
+}
+
+void HeapProbes::AddSlowPaths(const Place& place) {
+  slow_paths_.wanted.insert(place);
+  if (events_.left.contains(place)) slow_paths_.left.insert(place);
 }
 
 void HeapProbes::SetMapCallsOn(bool on) {
@@ -251,12 +292,13 @@ bool HeapProbes::Step() {
   std::vector<Probe> stale;
   Live gone;  // outlive the lock: removing them takes long
   std::optional<Probe> untold;
-  std::optional<Place> events, unread_place, tell, map_calls;
+  std::optional<Place> events, slow_paths, unread_place, tell, map_calls;
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return false;
     stale = events_.TakeStale(on_);
+    if (stale.empty()) stale = slow_paths_.TakeStale(on_ && events_.on);
     if (stale.empty()) stale = map_calls_.TakeStale(on_);
   }
   if (!stale.empty()) {
@@ -301,9 +343,10 @@ bool HeapProbes::Step() {
     events = events_.FindMissing();
     if (unread != events_.wanted.end()) unread_place = *unread;
     settled_ = !on_ || !(events || unread_place || tell);
+    if (events_.on) slow_paths = slow_paths_.FindMissing();
     // Last: there may be many.
     map_calls = map_calls_.FindMissing();
-    if (!on_ || !(events || unread_place || tell || map_calls)) {
+    if (!on_ || !(events || slow_paths || unread_place || tell || map_calls)) {
       idle_ = true;
       return false;
     }
@@ -320,11 +363,15 @@ bool HeapProbes::Step() {
     if (first) trap_ns_ = trap;
     return true;
   }
-  absl::StatusOr<Probe> probe = events ? AttachEvents(*events) : AttachMapCalls(*map_calls);
+  absl::StatusOr<Probe> probe = events       ? AttachEvents(*events)
+                                : slow_paths ? AttachSlowPaths(*slow_paths)
+                                             : AttachMapCalls(*map_calls);
   absl::MutexLock lock(&mutex_);
   if (first) trap_ns_ = trap;
   if (events) {
     Settle(*events, std::move(probe), "allocations", events_);
+  } else if (slow_paths) {
+    Settle(*slow_paths, std::move(probe), "slow path", slow_paths_);
   } else {
     Settle(*map_calls, std::move(probe), "mapping calls", map_calls_);
   }
@@ -361,14 +408,24 @@ absl::StatusOr<Probe> HeapProbes::AttachMapCalls(const Place& place) {
 }
 
 absl::StatusOr<Probe> HeapProbes::AttachEvents(const Place& place) {
-  const auto& [pid, module] = place;
-  const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
+  const std::optional<JemallocInfo> info = modules_->AllocatorIn(place.second);
   if (!info) return absl::UnavailableError("the module was not looked into yet");
-  const std::vector<HeapPlace> places = PlacesOf(*info, module);
+  const std::vector<HeapPlace> places = PlacesOf(*info, place.second);
   if (places.empty()) return absl::NotFoundError(info->note);
-  const std::optional<ModuleFile> file = modules_->Find(module);
+  return AttachHeap(place, places);
+}
+
+absl::StatusOr<Probe> HeapProbes::AttachSlowPaths(const Place& place) {
+  const std::optional<JemallocInfo> info = modules_->AllocatorIn(place.second);
+  if (!info) return absl::UnavailableError("the module was not looked into yet");
+  return AttachHeap(place, SlowPlacesOf(*info, place.second));
+}
+
+absl::StatusOr<Probe> HeapProbes::AttachHeap(const Place& place,
+                                             const std::vector<HeapPlace>& places) {
+  const std::optional<ModuleFile> file = modules_->Find(place.second);
   if (!file || !file->fd.ok()) return absl::NotFoundError("the allocator's file is not open");
-  return kernel_->AttachHeapProbe(file->fd.get(), pid, places);
+  return kernel_->AttachHeapProbe(file->fd.get(), place.first, places);
 }
 
 void HeapProbes::FollowObjects(const Place& place) {
@@ -481,7 +538,9 @@ std::optional<LiveSource> HeapProbes::OnTold(const Place& place) {
   }
   if (heard_.insert(place.first).second) {
     for (const Place& other : events_.wanted) {
-      if (other.first == place.first) events_.left.insert(other);
+      if (other.first != place.first) continue;
+      events_.left.insert(other);
+      slow_paths_.left.insert(other);
     }
     Wake();
   }
@@ -536,6 +595,7 @@ std::vector<AllocatorState> HeapProbes::States() const {
     const bool fresh = state.pids.empty();
     state.pids.push_back(place.first);
     state.watched = (fresh || state.watched) && events_.stood.contains(place);
+    state.slow_paths = state.slow_paths || slow_paths_.stood.contains(place);
     if (heard_.contains(place.first)) {
       state.watched = false;
       if (state.note.empty()) state.note = kLeftToTold;

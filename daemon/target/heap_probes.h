@@ -29,6 +29,7 @@ struct AllocatorState {
   std::string found_by;   // empty: the place to watch was not found
   std::vector<int32_t> pids;
   bool watched = false;  // probes stand in all of them
+  bool slow_paths = false;  // and in its slow path, for events in code that was not found
   std::string note;      // what is missing and what to do about it
   // Since when the live heap of all of them is counted, monotonic; 0: it is not.
   int64_t live_since_ns = 0;
@@ -74,6 +75,11 @@ class HeapProbes {
   // The same of those at the allocators' events only; those at sampled objects stay, as what is live can
   // be followed without a break only.
   void SetEventsOn(bool on);
+  // The same of those at allocators' slow paths.
+  void SetSlowPathsOn(bool on);
+  // Events of that allocator run through code that was not found: its slow path is watched from now on,
+  // in all processes, where its functions are known. May repeat.
+  void WatchSlowPaths(ModuleId module);
   // The same of those at the calls of libcs.
   void SetMapCallsOn(bool on);
   // The same of those at which allocators tell of the objects that they sample.
@@ -142,7 +148,10 @@ class HeapProbes {
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // One probe more or some less. False when nothing is to be done.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AddSlowPaths(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Probe> AttachEvents(const Place& place);
+  absl::StatusOr<Probe> AttachSlowPaths(const Place& place);
+  absl::StatusOr<Probe> AttachHeap(const Place& place, const std::vector<HeapPlace>& places);
   absl::StatusOr<Probe> AttachMapCalls(const Place& place);
   // Something is to be done.
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { idle_ = settled_ = false; }
@@ -170,6 +179,9 @@ class HeapProbes {
   bool settled_ ABSL_GUARDED_BY(mutex_) = true;  // nothing but calls of libcs is left to be done
   double trap_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   Group events_ ABSL_GUARDED_BY(mutex_);  // of allocators
+  // Beside those, while they stand, in the slow paths of these modules.
+  Group slow_paths_ ABSL_GUARDED_BY(mutex_);
+  std::set<ModuleId> slow_modules_ ABSL_GUARDED_BY(mutex_);
   Group map_calls_ ABSL_GUARDED_BY(mutex_);
   std::map<Place, bool> young_ ABSL_GUARDED_BY(mutex_);  // of libcs; true: seen by a KeepOnly
   std::map<Place, Live> live_ ABSL_GUARDED_BY(mutex_);  // the worker adds and removes

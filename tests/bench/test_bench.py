@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -200,6 +201,15 @@ class Rounds(unittest.TestCase):
             self.assertAlmostEqual(ratio, 0.8, delta=0.01)
         self.assertEqual(len(rows["none"]["extras"]), 6)
 
+    def test_whole_runs_alternate_after_one_that_is_not_counted(self):
+        with unittest.mock.patch.object(FakeWorkload, "runs_in_pair", 3):
+            runner, rows = self.run_rounds([PausingTool("none", 0.8)], 6, drift=1.0, bursts=4)
+        # A round: one untraced before, the one that is not counted, 3 traced and 4 not, one after.
+        self.assertEqual(runner.workload.segments, 6 * (1 + 1 + 7 + 1))
+        for pair in rows["none"]["pairs"]:
+            self.assertEqual(len(pair["burst_ratios"]), 3)
+        self.assertEqual(runner.workload.pauses[:7], [True, False, True, False, True, False, True])
+
     def test_only_rows_with_an_aim_are_cut_in_bursts(self):
         options = argparse.Namespace(bursts=7)
         workload = FakeWorkload()
@@ -212,6 +222,9 @@ class Rounds(unittest.TestCase):
         options.burst_seconds = 0.04
         self.assertEqual(overhead.burst_seconds_of(workload, options), 0.16)
         self.assertEqual(overhead.bursts_of(workload, FakeTool("profd", 1.0), options), 0)
+        workload.runs_in_pair = 4
+        self.assertEqual(overhead.bursts_of(workload, aimed, options), 4)
+        workload.runs_in_pair = 0
         workload.can_count_spans = False
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
 

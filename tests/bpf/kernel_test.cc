@@ -115,14 +115,23 @@ ProfdTestInlinedEvent:
   .cfi_endproc
   .size ProfdTestInlinedEvent, .-ProfdTestInlinedEvent
 )");
+// Stands in for a function of the slow path.
+extern "C" void ProfdTestSlowPath(void* thread_data);
 // Stand in for the functions that tell of sampled objects, whatever their arguments are.
 extern "C" void ProfdTestObjectBorn(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 extern "C" void ProfdTestObjectGone(uint64_t, uint64_t, uint64_t, uint64_t);
 asm(R"(
   .text
-  .globl ProfdTestObjectBorn, ProfdTestObjectGone
+  .globl ProfdTestSlowPath, ProfdTestObjectBorn, ProfdTestObjectGone
+  .type ProfdTestSlowPath, @function
   .type ProfdTestObjectBorn, @function
   .type ProfdTestObjectGone, @function
+ProfdTestSlowPath:
+  .cfi_startproc
+  nop
+  ret
+  .cfi_endproc
+  .size ProfdTestSlowPath, .-ProfdTestSlowPath
 ProfdTestObjectBorn:
   .cfi_startproc
   nop
@@ -568,6 +577,78 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   EXPECT_EQ(counter.total, 290'055U);
   EXPECT_EQ(counter.module_id, 9U);
   EXPECT_EQ(records[0].counters[1].address, 0U);
+}
+
+// As jemalloc 5.3 lays out a thread's data.
+struct FakeThreadData {
+  uint8_t cached = 1;
+  int8_t depth = 0;
+  uint64_t allocated_last = 0, allocated_next = 65536;
+  uint64_t freed_last = 0, freed_next = 65536;
+
+  void Pass(uint64_t bytes) {  // in code that has no probe
+    allocated_last += bytes;
+    allocated_next = allocated_last + 65536;
+  }
+};
+
+// Events that no probe sees are told by the next function of the slow path, once each; what is given
+// to it must look like a thread's data.
+TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    static FakeThreadData data;
+    static uint64_t pointers[8] = {0x7f0000001000, 0x7f0000002000, 0x7f0000003000, 0x7f0000004000};
+    const auto event = [](uint64_t bytes) {
+      data.Pass(0);
+      uint64_t current = data.allocated_last + bytes;
+      FakeEvent seen = {.is_alloc = true, .current = &current, .last = &data.allocated_last};
+      ProfdTestAllocates(&seen);
+      data.Pass(0);
+    };
+    data.Pass(1'000'000);  // before anybody watches
+    me.Wait();
+    ProfdTestSlowPath(pointers);  // no thread's data
+    ProfdTestSlowPath(&data);     // tells where they lie
+    ProfdTestSlowPath(&data);
+    data.Pass(70'000);
+    data.Pass(80'000);
+    ProfdTestSlowPath(&data);  // 150,000, late
+    ProfdTestSlowPath(&data);  // nothing new
+    event(90'000);
+    ProfdTestSlowPath(&data);
+    data.Pass(65'000);
+    event(66'000);  // what came before it was not told: a gap
+    ProfdTestSlowPath(&data);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  const auto at = [](auto* function) { return FileOffset(reinterpret_cast<const void*>(function)); };
+  const HeapPlace places[] = {
+      {.offset = at(&ProfdTestSlowPath),
+       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_SLOW_ALLOC, 9, 0, 0,
+                                   offsetof(FakeThreadData, allocated_last))},
+      {.offset = at(&ProfdTestHeapEvent),
+       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 9, 0, 0, 0)}};
+  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  auto probe = kernel_->AttachHeapProbe(self.get(), child.pid(), places);
+  ASSERT_TRUE(probe.ok()) << probe.status();
+  child.Signal();
+  child.Wait();
+  AddHeapCounters();
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 3U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 306'000U);
+  const std::vector<profd_heap_record> records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  const profd_heap_counter& counter = records[0].counters[0];
+  EXPECT_EQ(counter.base, 1'000'000U);
+  EXPECT_EQ(counter.seen, 306'000U);
+  EXPECT_EQ(counter.late, 150'000U);
+  EXPECT_EQ(counter.gaps, 1U);
+  EXPECT_EQ(counter.unseen, 65'000U);
+  EXPECT_EQ(counter.events, 3U);
+  EXPECT_EQ(records[0].counters[1].address, 0U) << "pointers are no thread's data";
 }
 
 TEST_F(HeapKernelTest, StacksOfSomeEventsWeighForAll) {

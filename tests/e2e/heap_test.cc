@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "nlohmann/json.hpp"
@@ -219,6 +220,52 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
   ExpectAddsUp(answer);
   EXPECT_NEAR(static_cast<double>(answer.trailer.heap().bytes()), 3'000'000.0 * 1024, kInterval);
+}
+
+// Most events run through code that nothing finds: once that is known, the slow path tells of them, in
+// processes that come later from their begin.
+TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
+  const std::string binary = AllocBinary("alloc_jemalloc_hidden");
+  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  constexpr int kSites = 3;
+  const std::vector<std::string> arguments = {"n=400000", "size=700", "threads=2",
+                                              absl::StrCat("sites=", kSites), "free=50"};
+  auto first = Allocating::Start(binary, arguments);
+  ASSERT_NE(first, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
+  EXPECT_EQ(AwaitWatched(first->pid()).note(), "");
+  first->Run();
+  const Answer before = Fetch(first->pid(), v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(before);
+  EXPECT_LT(Coverage(before.trailer.heap()), 0.3) << before.trailer.heap().DebugString();
+
+  auto second = Allocating::Start(binary, arguments);
+  ASSERT_NE(second, nullptr);
+  ASSERT_TRUE(Eventually(seconds(10), [&] {
+    return absl::StrContains(AwaitWatched(second->pid()).note(), "slow path");
+  })) << AwaitWatched(second->pid()).DebugString();
+  std::this_thread::sleep_for(milliseconds(500));  // until its own stands
+  const nlohmann::json account = second->Run();
+  ASSERT_TRUE(account.is_object());
+  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
+                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+    SCOPED_TRACE(name);
+    const Answer answer = Fetch(second->pid(), kind);
+    ExpectAddsUp(answer);
+    const v1::HeapTotal& heap = answer.trailer.heap();
+    EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
+    EXPECT_GT(heap.late_bytes(), heap.weight_bytes() / 2);
+    EXPECT_LT(heap.late_bytes(), heap.weight_bytes());
+    if (kind == v1::PROFILE_KIND_FREE) continue;
+    ExpectExactByThread(answer, account, name);
+    std::map<std::string, int64_t> by = BytesBy(answer, "AllocSite");
+    for (const nlohmann::json& site : account["sites"]) {
+      const auto usable = site["allocated"]["usable"].get<double>();
+      EXPECT_NEAR(static_cast<double>(by[site["name"].get<std::string>()]), usable, 0.05 * usable)
+          << site.dump();
+    }
+  }
+  EXPECT_EQ(daemon_->Stop(), 0);
 }
 
 // A server that listens on `socket`; null when it does not.

@@ -99,8 +99,10 @@ TEST(HeapAccountsTest, GapsAreHandedOn) {
   profd_heap_counter counter = Counter(64, PROFD_KIND_FREE, 0, 210'000, 140'000, 2);
   counter.gaps = 1;
   counter.unseen = 70'000;
+  counter.late = 65'000;
   accounts.Apply(Record(1, {counter}));
   const LedgerDelta delta = FinishOne(accounts);
+  EXPECT_EQ(delta.freed.late_bytes, 65'000);
   EXPECT_EQ(delta.freed.gaps, 1);
   EXPECT_EQ(delta.freed.unseen_bytes, 70'000);
 }

@@ -834,6 +834,8 @@ TEST_F(RealModuleTest, StaticallyLinked) {
   for (const uint64_t variable : {objects.opt_prof, objects.prof_active, objects.lg_prof_sample}) {
     EXPECT_GT(variable, objects.born_address) << "data lie behind the code";
   }
+  EXPECT_EQ(std::ranges::count(info->slow_paths, false, &SlowPath::frees), 2);
+  EXPECT_EQ(std::ranges::count(info->slow_paths, true, &SlowPath::frees), 3);
 }
 
 TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
@@ -844,6 +846,7 @@ TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
   ASSERT_TRUE(whole.has_value());
   ASSERT_TRUE(stripped.has_value());
   ExpectFound(*stripped, "shape", whole->event_function);
+  EXPECT_THAT(stripped->slow_paths, IsEmpty()) << "no symbol names them";
   EXPECT_EQ(stripped->objects.found_by, "shape") << stripped->objects.note;
   EXPECT_EQ(stripped->objects.born, whole->objects.born);
   EXPECT_EQ(stripped->objects.born_address, whole->objects.born_address);

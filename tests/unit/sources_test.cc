@@ -14,7 +14,7 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 
 TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
-  HeapSource source;
+  HeapSource source(kNoBudget);
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no event yet";
   // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
@@ -23,25 +23,64 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   source.Learn({.seconds = 2, .events = 2'000, .seen_bytes = 140'000'000, .bytes = 140'000'000,
                 .cost = cost, .trap_ns = 2'000});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 4e-6));
-  EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 4e-6 / 2));
-  EXPECT_DOUBLE_EQ(source.CostAt(2), 1'000 * (3e-6 + 4e-6 / 4));
+  // There are no slow paths to give up.
+  EXPECT_DOUBLE_EQ(source.CostAt(1), source.CostAt(0));
   // Slices of the time, all stacks in them.
-  EXPECT_EQ(source.ShareAt(2), 1);
-  EXPECT_DOUBLE_EQ(source.ShareAt(3), 0.25);
-  EXPECT_EQ(source.OneInAt(3), 1U);
-  EXPECT_DOUBLE_EQ(source.CostAt(3), 1'000 * (3e-6 + 4e-6) / 4);
+  EXPECT_EQ(source.ShareAt(1), 1);
+  EXPECT_DOUBLE_EQ(source.ShareAt(2), 0.25);
+  EXPECT_DOUBLE_EQ(source.CostAt(2), 1'000 * (3e-6 + 4e-6) / 4);
   EXPECT_EQ(source.CostAt(source.levels() - 1), 0);
   EXPECT_EQ(source.ShareAt(source.levels() - 1), 0);
-  for (int level = 1; level < source.levels(); level++) {
+  for (int level = 2; level < source.levels(); level++) {
     EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
     EXPECT_THAT(source.GivenUpAt(level), HasSubstr("stacks of allocations"));
   }
+  EXPECT_THAT(source.GivenUpAt(1), HasSubstr("slow paths"));
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
   EXPECT_EQ(HeapSource::InPathNs(cost, 2'000), 1e6 + 5e6 + 2'000 * 2'000);
 }
 
+TEST(HeapSourceTest, SlowPathsCostWhatTheirCallsDo) {
+  HeapSource source(kNoBudget);
+  // 1,000 events a second with their stacks, 9,000 calls that told nothing.
+  const profd_heap_cost cost = {.events = 10'000, .walks = 1'000, .ns = 9'000'000,
+                                .walk_ns = 5'000'000};
+  source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
+                .cost = cost, .trap_ns = 1'000});
+  EXPECT_TRUE(source.SlowPathsAt(0));
+  EXPECT_FALSE(source.SlowPathsAt(1));
+  EXPECT_NEAR(source.CostAt(0) - source.CostAt(1), 9'000 * 2e-6, 1e-9);
+}
+
+// Stacks of a few hundred events a second are enough, and cost a part of the budget.
+TEST(HeapSourceTest, StacksAreThinnedOut) {
+  HeapSource source(0.01);
+  EXPECT_EQ(source.one_in(), 1U);
+  profd_heap_cost cost{};
+  const auto second = [&](int64_t events) {
+    const uint64_t walks = static_cast<uint64_t>(events) / source.one_in();
+    cost.events += static_cast<uint64_t>(events);
+    cost.walks += walks;
+    cost.ns += (static_cast<uint64_t>(events) - walks) * 500;
+    cost.walk_ns += walks * 4'500;
+    source.Learn({.seconds = 1, .events = events, .seen_bytes = events * 70'000,
+                  .bytes = events * 70'000, .cost = cost, .trap_ns = 500});
+  };
+  second(100);
+  EXPECT_EQ(source.one_in(), 1U) << "0.05% of a CPU for stacks is little";
+  for (int i = 0; i < 10; i++) second(2'000);
+  EXPECT_EQ(source.one_in(), 8U) << "0.8% in all";
+  EXPECT_LT(source.CostAt(0), 0.004);
+  for (int i = 0; i < 30; i++) second(1'300);
+  EXPECT_EQ(source.one_in(), 8U) << "0.13% of 4 is not well within it";
+  for (int i = 0; i < 9; i++) second(100);
+  EXPECT_EQ(source.one_in(), 8U);
+  for (int i = 0; i < 100; i++) second(100);
+  EXPECT_EQ(source.one_in(), 1U);
+}
+
 TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
-  HeapSource source;
+  HeapSource source(kNoBudget);
   const profd_heap_cost cost = {.events = 100, .walks = 100, .ns = 0, .walk_ns = 500'000};
   source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 7'000'000,
                 .cost = cost, .trap_ns = 1'000});
@@ -95,7 +134,7 @@ TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
 
 // None of these can be left out: they cost what they cost, or nothing.
 TEST(HeapSourceTest, ObjectsThatAreToldOfAreAllOrNothing) {
-  HeapSource source;
+  HeapSource source(kNoBudget);
   const profd_heap_cost cost = {.events = 1'000, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
   source.Learn({.seconds = 2, .cost = cost, .trap_ns = 1'000, .told = 1'000});
   const int last = source.levels() - 1;

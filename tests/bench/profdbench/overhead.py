@@ -25,9 +25,10 @@ How a ratio comes about
 
       U T U T U T U ... U     N times T, each --burst-seconds long
 
-  and its ratio is the geometric mean of the N ratios; --bursts 0 has one long one instead. (rustc
-  is compared by whole compilations all the same: there is no half of one.) The pair begins with
-  profd attached and settled, then paused; what profd itself takes is read in one more traced
+  and its ratio is the geometric mean of the N ratios; --bursts 0 has one long one instead. (Of rustc
+  a whole compilation is a burst, and a pair has four, after one that is not counted: what is read
+  once of a program that was never seen is not what it costs always.) The pair begins with profd
+  attached and settled, then paused; what profd itself takes is read in one more traced
   segment at its end. Not in such short segments are the drains, one a second: they are in the CPU
   of profd that is told. redis has bursts four times as long and a fourth of them: the probe in its
   allocator takes a tenth of a second to be gone, and to be back.
@@ -157,6 +158,9 @@ class Runner:
     def pair(self, tool, before):
         """One pair after the untraced segment `before`: (pair, extra, last segment)."""
         bursts = bursts_of(self.workload, tool, self.options)
+        if bursts and self.workload.runs_in_pair:
+            pair, extra = self.alternate_runs(tool, bursts)
+            return pair, extra, self.untraced()
         if bursts:
             pair, extra = self.alternate(tool, bursts)
             return pair, extra, self.untraced()
@@ -191,6 +195,28 @@ class Runner:
                 raise Failed(f"{self.workload.name} got nothing done in a segment")
             segments = [{"value": count / (end - begin), "cpu": cpu / count, **around}
                         for count, cpu, (begin, end) in zip(counts, cpus, spans)]
+            return make_pair(self.workload, segments), extra
+        finally:
+            tool.stop()
+            time.sleep(SETTLE_AFTER_STOP)
+
+    def alternate_runs(self, tool, runs):
+        """The same where a segment is a whole run of the program. One run goes before: what a tool
+        reads once of a program that it never saw is not what it costs always."""
+        pids = self.workload.prepare()
+        segments = []
+        try:
+            tool.start(self.workload, pids)
+            self.workload.measure(self.options.seconds)
+            for i in range(2 * runs + 1):
+                tool.pause(i % 2 == 0)
+                time.sleep(self.workload.settle_after_pause)
+                last_traced = i == 2 * runs - 1
+                if last_traced:
+                    tool.begin()
+                segments.append(measure(self.workload, pids, self.options.seconds))
+                if last_traced:
+                    extra = tool.end()
             return make_pair(self.workload, segments), extra
         finally:
             tool.stop()
@@ -291,7 +317,11 @@ def make_pair(workload, segments):
 def bursts_of(workload, tool, options):
     """How often a tool is put on and taken off in each pair; 0: once, for a long segment."""
     wanted = tool.name == "none" or (workload.name, tool.name) in AIMS
-    if not wanted or not tool.can_pause or not workload.can_count_spans:
+    if not wanted or not tool.can_pause:
+        return 0
+    if workload.runs_in_pair:
+        return min(options.bursts, workload.runs_in_pair)
+    if not workload.can_count_spans:
         return 0
     return math.ceil(options.bursts / workload.burst_scale)
 
@@ -312,6 +342,8 @@ def pair_cost(workload, tool, options):
     if tool.launches:
         return once + 2 * workload.restart_seconds
     bursts = bursts_of(workload, tool, options)
+    if workload.runs_in_pair:
+        return once + (2 * bursts + 2) * workload.run_seconds
     each = burst_seconds_of(workload, options) + workload.settle_after_pause + 0.003
     return once + bursts * 2 * each
 
@@ -333,7 +365,7 @@ def make_row(workload, tool, found, options):
            "cpu_ratios": cpu_ratios, "cpu_ratio": stats.summary(cpu_ratios),
            "disturbed": sum(map(disturbed, pairs)),
            "aim": AIMS.get((workload.name, tool.name)), "seconds": options.seconds,
-           "burst_seconds": burst_seconds_of(workload, options),
+           "burst_seconds": workload.run_seconds or burst_seconds_of(workload, options),
            "bursts": bursts_of(workload, tool, options), "pairs": pairs, "extras": extras}
     if tool.note:
         row["note"] = tool.note

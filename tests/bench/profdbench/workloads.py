@@ -46,6 +46,10 @@ class Workload:
     # long and as few as others' its bursts are.
     settle_after_pause = 0.012
     burst_scale = 1
+    # Where a segment is a whole run of a program: how many traced ones make a pair of a row that has
+    # an aim, and how long one takes, about.
+    runs_in_pair = 0
+    run_seconds = 0
     can_launch = False
     launcher = None
     restart_seconds = 0  # of restart() and finish(), for the plan
@@ -590,6 +594,8 @@ class Rustc(Finite):
     higher_is_better = False
     setup_seconds = 12
     can_launch = True
+    runs_in_pair = 4
+    run_seconds = 3
 
     def check(self):
         compiler = shutil.which("rustc")
@@ -605,7 +611,7 @@ class Rustc(Finite):
         self._write(modules)
         self.run(1)
         took, _ = self.run(1)
-        self._write(max(4, round(modules * 3 / took)))
+        self._write(max(4, round(modules * self.run_seconds / took)))
         self.run(1)
         return 0  # run() ignores the amount
 
