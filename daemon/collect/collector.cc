@@ -30,6 +30,8 @@ constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
 // From one look for processes that only bursts want to know to the next.
 constexpr int64_t kBurstMappings = 4 * kSecond;
+// The kernel is asked about each map.
+constexpr int64_t kMapBytesInterval = 5 * kSecond;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
@@ -228,6 +230,7 @@ void Collector::Run() {
   }
   int64_t next_drain = MonotonicNs() + kDrainInterval;
   while (true) {
+    charged_cpu_ns_ = ThreadCpuNs();
     int64_t wake_at = std::min(next_drain, heap_slices_.next_ns());
     if (schedule_) wake_at = std::min(wake_at, schedule_->next_ns());
     const int64_t wait = std::max<int64_t>(0, wake_at - MonotonicNs());
@@ -287,8 +290,13 @@ absl::Status Collector::Pause(bool paused) {
   return absl::OkStatus();
 }
 
-void Collector::Tick() {
+void Collector::ChargeCpu(int64_t* sum) {
   const int64_t cpu = ThreadCpuNs();
+  *sum += cpu - charged_cpu_ns_;
+  charged_cpu_ns_ = cpu;
+}
+
+void Collector::Tick() {
   const absl::Status status =
       kernel_->ticks_by_list()
           ? VisitThreads()
@@ -297,7 +305,7 @@ void Collector::Tick() {
   ++ticks_;
   PollEvents();
   schedule_->Advance(MonotonicNs());
-  tick_cpu_ns_ += ThreadCpuNs() - cpu;
+  ChargeCpu(&tick_cpu_ns_);
 }
 
 absl::Status Collector::VisitThreads() {
@@ -526,7 +534,7 @@ void Collector::TurnHeap() {
 }
 
 absl::Status Collector::Drain(bool govern) {
-  const int64_t cpu = ThreadCpuNs();
+  charged_cpu_ns_ = ThreadCpuNs();
   const int64_t now = MonotonicNs();
   ProfileDelta delta;
   delta.begin_ns = last_drain_ns_;
@@ -596,7 +604,7 @@ absl::Status Collector::Drain(bool govern) {
   }
   Publish(measured);
   const absl::Status stored = store_->Append(std::move(delta));
-  drain_cpu_ns_ += ThreadCpuNs() - cpu;
+  ChargeCpu(&drain_cpu_ns_);
   return stored;
 }
 
@@ -608,7 +616,8 @@ Collector::Baseline Collector::Measure() {
     now.losses[static_cast<size_t>(loss)] = value;
   };
   uint64_t misses = 0;
-  for (const ProgramMisses& program : kernel_->Misses()) misses += program.recursion_misses;
+  now.misses = kernel_->Misses();
+  for (const ProgramMisses& program : now.misses) misses += program.recursion_misses;
   set(Loss::kRecursionMisses, misses);
   now.losses[PROFD_LOSS_SWITCH_UNSEEN] = accounts_.switches_unseen();
   set(Loss::kThreadVanished, accounts_.vanished());
@@ -914,8 +923,12 @@ void Collector::Publish(const Baseline& now) {
   state.losses = now.losses;
   state.cost = cost_;
   state.threads = static_cast<uint32_t>(accounts_.live_threads());
-  state.kernel_map_bytes = kernel_->MapBytes(state.threads);
-  for (const ProgramMisses& program : kernel_->Misses()) {
+  if (last_drain_ns_ >= next_map_bytes_ns_) {
+    map_bytes_ = kernel_->MapBytes(state.threads);
+    next_map_bytes_ns_ = last_drain_ns_ + kMapBytesInterval;
+  }
+  state.kernel_map_bytes = map_bytes_;
+  for (const ProgramMisses& program : now.misses) {
     state.programs.push_back({program.name, program.recursion_misses});
   }
   absl::MutexLock lock(&mutex_);

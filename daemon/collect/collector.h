@@ -70,6 +70,7 @@ class Collector final : public CollectorControl {
   // Cumulative figures as of the last drain, to be differenced.
   struct Baseline {
     LossCounts losses{};
+    std::vector<ProgramMisses> misses;
     CollectorCost cost;
     profd_tick_stats tick{};
     int64_t missed = 0;
@@ -97,6 +98,9 @@ class Collector final : public CollectorControl {
   absl::Status Await(uint64_t asked) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Pause(bool paused);
   void Tick();
+  // Adds what this thread used since the last charge or the begin of the round: for a tick that is waking
+  // up, too, which on a busy machine costs more than the rest of it.
+  void ChargeCpu(int64_t* sum);
   absl::Status VisitThreads();
   void PollEvents();
   void OnRecord(std::span<const uint8_t> bytes);
@@ -193,10 +197,13 @@ class Collector final : public CollectorControl {
   Baseline last_;
   int64_t last_drain_ns_ = 0;
   int64_t next_trim_ns_ = 0;
+  int64_t next_map_bytes_ns_ = 0;
+  uint64_t map_bytes_ = 0;
   int64_t next_rescan_ns_ = 0;
   bool new_mappings_ = false;
   bool paused_ = false;
   int64_t ticks_ = 0;
+  int64_t charged_cpu_ns_ = 0;
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;

@@ -19,7 +19,7 @@ enum class Payer {
 inline constexpr double kNoBudget = std::numeric_limits<double>::infinity();
 
 struct Budgets {
-  double target = 0.01;  // shares of one CPU; kNoBudget: as much as it takes
+  double target = 0.005;  // shares of one CPU; kNoBudget: as much as it takes
   double daemon = 0.01;
 };
 

@@ -19,9 +19,10 @@ constexpr double kSmoothing = 0.3;
 
 // Work of the tick in units of one visit to a thread that still waits. Only the ratios are fixed;
 // what a unit costs is measured all the time.
-constexpr double kUnitsPerTick = 40;  // waking up, starting the program, reading the ring
+constexpr double kUnitsPerTick = 200;  // waking up, starting the program, reading the ring
 constexpr double kUnitsPerWalk = 30;
 // Work of a drain, in units of one counter.
+constexpr double kUnitsPerDrain = 1'000;  // once a second
 constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerStack = 8;
 
@@ -261,7 +262,8 @@ std::string MapSource::GivenUpAt(int level) const {
 
 void TickSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
-  const double by_threads = kUnitsPerThread * static_cast<double>(work.drained_threads);
+  const double by_threads = kUnitsPerDrain * work.seconds +
+                            kUnitsPerThread * static_cast<double>(work.drained_threads);
   const double by_ticks = static_cast<double>(work.drained_counters) +
                           kUnitsPerStack * static_cast<double>(work.drained_stacks);
   const double drain_share = static_cast<double>(work.drain_cpu_ns) / (work.seconds * kSecond);

@@ -24,8 +24,8 @@ struct Options {
   // Bursts of tracing of glibc's malloc: one of `burst_ns` in each interval; 0: none.
   int64_t burst_ns = 20'000'000;
   int64_t burst_interval_ns = 5'000'000'000;
-  double budget = 0.01;  // shares of one CPU; infinite: none
-  double daemon_budget = 0.005;
+  double budget = 0.005;  // shares of one CPU; infinite: none
+  double daemon_budget = 0.01;
   std::string log_level = "info";
 };
 

@@ -259,12 +259,12 @@ TEST(SwitchSourceTest, GovernorShedsItAtOnceAndRestoresIt) {
   EXPECT_EQ(source.level(), 0);
 }
 
-// Units of work as the source weighs them: 40 a tick, 30 a walk, 1 a thread that still waits.
+// Units of work as the source weighs them: 200 a tick, 30 a walk, 1 a thread that still waits.
 TickSource::Work SecondOf(int64_t ticks, int64_t walks, int64_t idle, int64_t stride,
                           int64_t unit_ns, int64_t drain_ns) {
   const int64_t repeats = idle * ticks / stride;
   return {.seconds = 1,
-          .tick_cpu_ns = unit_ns * (40 * ticks + 30 * walks + repeats),
+          .tick_cpu_ns = unit_ns * (200 * ticks + 30 * walks + repeats),
           .drain_cpu_ns = drain_ns,
           .ticks = ticks,
           .walks = walks,
@@ -283,15 +283,15 @@ TEST(TickSourceTest, PredictsWhatItWasAtThePresentLevel) {
 }
 
 TEST(TickSourceTest, PredictsOtherLevels) {
-  // 100 ns x (40 + 30 x 5 + 3200) x 100 = 33.9 ms, and 2 ms of drains; with 200 of 3200: 3.9 ms.
+  // 100 ns x (200 + 30 x 5 + 3200) x 100 = 35.5 ms, and 2 ms of drains; with 200 of 3200: 5.5 ms.
   TickSource source(10 * kMs);
   source.SetByList(true);
   source.Learn(SecondOf(100, 500, 3'200, 1, 100, 2'000'000));
-  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.0359);
-  EXPECT_DOUBLE_EQ(source.CostAt(1), 0.0059);
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.0375);
+  EXPECT_DOUBLE_EQ(source.CostAt(1), 0.0075);
   for (int level = 2; level < source.levels(); ++level) {
     const double ratio = static_cast<double>(source.IntervalAt(level)) / (10 * kMs);
-    EXPECT_NEAR(source.CostAt(level), 0.002 + 0.0039 / ratio, 1e-9) << level;
+    EXPECT_NEAR(source.CostAt(level), 0.002 + 0.0055 / ratio, 1e-9) << level;
   }
   // Seen from level 1, all comes out the same.
   TickSource strided(10 * kMs);
@@ -305,7 +305,7 @@ TEST(TickSourceTest, PredictsOtherLevels) {
 TEST(TickSourceTest, PredictsFromALongInterval) {
   TickSource source(10 * kMs);
   source.Learn(SecondOf(25, 125, 1'000, 1, 100, 0));
-  EXPECT_NEAR(source.CostAt(0), 100e-9 * (40 + 150 + 1'000) * 100, 1e-12);
+  EXPECT_NEAR(source.CostAt(0), 100e-9 * (200 + 150 + 1'000) * 100, 1e-12);
 }
 
 TEST(TickSourceTest, WithoutAListTheStrideIsSkipped) {
