@@ -41,9 +41,10 @@ std::string DescribeUnseen(const profd::v1::HeapTotal& heap) {
 }
 
 std::string DescribeLate(const profd::v1::HeapTotal& heap) {
-  const double late = Bytes(heap.late_bytes());
-  if (late <= (1 - kLeastCoverage) * Bytes(heap.weight_bytes())) return "";
-  return absl::StrCat(FormatShare(late / Bytes(heap.weight_bytes()), 1),
+  const double all = Bytes(heap.weight_bytes());
+  const double late = std::min(Bytes(heap.late_bytes()), all);
+  if (late <= (1 - kLeastCoverage) * all) return "";
+  return absl::StrCat(FormatShare(late / all, 1),
                       " of the bytes told by the allocator's slow path, shortly after the event: their "
                       "stacks are near the right one");
 }

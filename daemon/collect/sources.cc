@@ -26,8 +26,8 @@ constexpr double kUnitsPerDrain = 1'000;  // once a second
 constexpr double kUnitsPerThread = 9;
 constexpr double kUnitsPerStack = 8;
 
-// How much of the rate of told objects, or of slow paths, still counts after each second in which nobody asks for any:
-// what it is then is not known, and after some while it is tried again.
+// How much of the rate of told objects, or of slow paths, still counts after each second in which nobody
+// asks for any: what it is then is not known, and after some while it is tried again.
 constexpr double kToldMemory = 0.97;
 
 constexpr uint32_t kIdleStride = 16;

@@ -115,6 +115,10 @@ TEST(HeapTest, CoverageIsOfTheBytesOfAllEvents) {
   EXPECT_EQ(HeapCoverage(heap), 0.75);
   EXPECT_TRUE(IsBadlyCovered(heap));
   EXPECT_EQ(DescribeUnseen(heap), "events no probe saw: 1 with 100 B, 25.0% of all");
+  heap.set_late_bytes(6);
+  EXPECT_EQ(DescribeLate(heap), "") << "2% of 300 B";
+  heap.set_late_bytes(90);
+  EXPECT_THAT(DescribeLate(heap), testing::StartsWith("30.0% of the bytes told by the allocator's slow"));
   heap.set_events(0);
   heap.set_weight_bytes(0);
   EXPECT_EQ(FormatCoverage(heap), "0.0%");
@@ -125,6 +129,8 @@ TEST(HeapTest, CoverageIsOfTheBytesOfAllEvents) {
       heap.set_unseen_bytes(unseen);
       EXPECT_GE(HeapCoverage(heap), 0) << bytes << " " << unseen;
       EXPECT_LE(HeapCoverage(heap), 1) << bytes << " " << unseen;
+      heap.set_late_bytes(unseen);
+      EXPECT_THAT(DescribeLate(heap), testing::AnyOf("", testing::StartsWith("100.0%")));
     }
   }
 }

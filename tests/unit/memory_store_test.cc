@@ -86,7 +86,8 @@ LedgerDelta RandomLedger(std::mt19937_64* random) {
         &l.voluntary_switches, &l.involuntary_switches, &l.minor_faults, &l.major_faults,
         &l.read_bytes, &l.write_bytes, &l.allocated.bytes, &l.allocated.seen_bytes,
         &l.allocated.unseen_bytes, &l.allocated.events, &l.allocated.gaps, &l.freed.bytes,
-        &l.freed.seen_bytes, &l.freed.unseen_bytes, &l.freed.events, &l.freed.gaps}) {
+        &l.freed.seen_bytes, &l.freed.unseen_bytes, &l.freed.events, &l.freed.gaps,
+        &l.allocated.late_bytes, &l.freed.late_bytes}) {
     *field = value();
   }
   for (int64_t& off : l.off_ns) off = value();
@@ -113,6 +114,7 @@ void ExpectEqual(const LedgerDelta& a, const LedgerDelta& b) {
     EXPECT_EQ(one->bytes, other->bytes);
     EXPECT_EQ(one->seen_bytes, other->seen_bytes);
     EXPECT_EQ(one->unseen_bytes, other->unseen_bytes);
+    EXPECT_EQ(one->late_bytes, other->late_bytes);
     EXPECT_EQ(one->events, other->events);
     EXPECT_EQ(one->gaps, other->gaps);
   }
