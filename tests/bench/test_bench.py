@@ -228,6 +228,19 @@ class Rounds(unittest.TestCase):
         workload.can_count_spans = False
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
 
+    def test_segments_without_any_work_are_left_out(self):
+        def kept(*segments):
+            return overhead.without_stalls(FakeWorkload(), list(segments))
+
+        # Untraced ones are lower case.
+        self.assertEqual(kept("a", "B", "c", "D", "e"), ["a", "B", "c", "D", "e"])
+        self.assertEqual(kept("a", None, "c", "D", "e"), ["a", "D", "e"])
+        self.assertEqual(kept("a", "B", None, "D", "e"), ["a", "B", "e"])
+        self.assertEqual(kept(None, "B", "c", "D", "e"), ["c", "D", "e"])
+        self.assertEqual(kept("a", "B", "c", "D", None), ["a", "B", "c"])
+        with self.assertRaises(overhead.Failed):
+            kept("a", None, None, None, "e")
+
     def test_one_bad_burst_moves_a_pair_by_its_share(self):
         segments = [{"value": value, "cpu": 1, "steal": 0, "others": 0}
                     for value in (100, 100, 100, 50, 100)]
