@@ -29,6 +29,31 @@ static __always_inline void emit_dead(struct task_struct *task, struct profd_thr
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
+/* By how much the distance of the clocks may have grown since it was last seen: by a slewed clock, 1 in
+ * 2,048 at most, and by what comes between two readings.
+ */
+#define DRIFT_SHIFT 11
+#define READING_NS 10000
+/* More is no pause of a CPU: the machine was suspended. */
+#define SUSPENDED_NS 1000000000
+
+profd_u64 distance_seen_at;
+
+/* Learns the distance anew. A CPU that stood still between the readings of the two clocks, as a virtual one
+ * may, makes it look larger than it is, never smaller.
+ */
+static __always_inline void learn_distance(u64 ours, u64 schedulers)
+{
+	u64 seen = ours - schedulers;
+	u64 most = clock_distance + READING_NS + ((ours - distance_seen_at) >> DRIFT_SHIFT);
+	s64 more = seen - most;
+
+	if (distance_seen_at && more > 0 && more < SUSPENDED_NS)
+		seen = most;
+	clock_distance = seen;
+	distance_seen_at = ours;
+}
+
 /* One run in PROFD_COST_SAMPLE is timed. A product's high bits are even where a clock's are not. */
 static __always_inline bool is_timed(u64 clock)
 {
@@ -71,7 +96,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		return 0;
 	if (!thread->ledger.armed || thread->ledger.armed != switch_epoch) {
 		if (thread->clock)
-			clock_distance = bpf_ktime_get_ns() - scheduler_clock(prev);
+			learn_distance(bpf_ktime_get_ns(), scheduler_clock(prev));
 		return 0;
 	}
 	if (!preempt && prev_state != TASK_RUNNING) {

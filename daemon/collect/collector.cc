@@ -32,6 +32,9 @@ constexpr int64_t kMapCallsAtStart = kSecond;
 constexpr int64_t kBurstMappings = 4 * kSecond;
 // The kernel is asked about each map.
 constexpr int64_t kMapBytesInterval = 5 * kSecond;
+// How often the accounts of a drain are read at most, and by how much longer than others a reading may take.
+constexpr int kMostReadings = 3;
+constexpr int64_t kReadingNs = 100'000;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
@@ -379,7 +382,23 @@ void Collector::OnHeap(const profd_heap_record& record) {
   heap_accounts_.Apply(record, !heap_probes_ || !heap_probes_->HasTold(pid));
 }
 
-void Collector::ReadAccounts() {
+int64_t Collector::ReadAccounts() {
+  int64_t end = 0;
+  // Accounts are totals: read once more they are those of a later instant. What is read in one go is of one
+  // instant, and one that this thread, or its CPU, was kept from is not.
+  for (int reading = 0; reading < kMostReadings; ++reading) {
+    const int64_t begin = MonotonicNs();
+    ReadAccountsOnce();
+    end = MonotonicNs();
+    const int64_t took = end - begin;
+    const int64_t slower = quick_reading_ns_ + quick_reading_ns_ / 8 + kReadingNs;
+    quick_reading_ns_ = quick_reading_ns_ == 0 ? took : std::min(took, slower);
+    if (took <= 2 * quick_reading_ns_ + kReadingNs) break;
+  }
+  return end;
+}
+
+void Collector::ReadAccountsOnce() {
   const absl::Status status = kernel_->DrainThreads([&](std::span<const uint8_t> bytes) {
     if (auto record = DecodeRecord(bytes); record.ok()) {
       if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
@@ -548,15 +567,14 @@ absl::Status Collector::Drain(bool govern) {
   delta.mappings_on = MappingsLayer().on;
   delta.bursts_on = bursts_ && !paused_ && bursts_->watching();
   PollEvents();
-  ReadAccounts();
+  delta.end_ns = ReadAccounts();
+  last_drain_ns_ = delta.end_ns;
   ReadHeap();
   heap_accounts_.Finish(delta);
   told_heap_.Finish(delta);
   SumHeap(delta.ledgers);
   // From here on threads that ended are not known any more.
   accounts_.Finish(delta);
-  delta.end_ns = MonotonicNs();
-  last_drain_ns_ = delta.end_ns;
   // From here on nothing returns early: what was taken out of the kernel goes to the store.
   for (const ThreadLedger& ledger : delta.ledgers) {
     faults_ += ledger.delta.minor_faults + ledger.delta.major_faults;

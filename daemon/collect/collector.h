@@ -117,7 +117,9 @@ class Collector final : public CollectorControl {
   // Learns what it takes to call the per-switch program at all.
   absl::Status MeasureSwitchEntry();
   absl::Status StartFaults();
-  void ReadAccounts();
+  // The instant that they are of.
+  int64_t ReadAccounts();
+  void ReadAccountsOnce();
   void ReadHeap();
   // Takes the counters of one sort over into `delta`.
   void AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters, ProfileDelta& delta);
@@ -204,6 +206,7 @@ class Collector final : public CollectorControl {
   bool paused_ = false;
   int64_t ticks_ = 0;
   int64_t charged_cpu_ns_ = 0;
+  int64_t quick_reading_ns_ = 0;  // what reading the accounts takes when nothing comes in between
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;

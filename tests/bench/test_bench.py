@@ -228,6 +228,19 @@ class Rounds(unittest.TestCase):
         workload.can_count_spans = False
         self.assertEqual(overhead.bursts_of(workload, aimed, options), 0)
 
+    def test_rows_of_other_workloads_and_tools_are_kept(self):
+        measured = [{"workload": w, "tool": t} for w in ("redis", "pgbench") for t in ("none", "perf", "profd")]
+        document = {"overhead": {"rows": measured}}
+        options = argparse.Namespace(json=__file__, workload=["pgbench"], tool=["profd", "none"])
+        with unittest.mock.patch.object(overhead.results, "load", return_value=document):
+            kept = overhead.kept_rows(options)
+            self.assertEqual(len(kept), 4)
+            self.assertIn({"workload": "pgbench", "tool": "perf"}, kept)
+            options.tool = None
+            self.assertEqual({row["workload"] for row in overhead.kept_rows(options)}, {"redis"})
+        names = [(row["workload"], row["tool"]) for row in overhead.in_order(measured)]
+        self.assertEqual(names[:3], [("pgbench", "profd"), ("pgbench", "perf"), ("pgbench", "none")])
+
     def test_segments_without_any_work_are_left_out(self):
         def kept(*segments):
             return overhead.without_stalls(FakeWorkload(), list(segments))

@@ -91,6 +91,16 @@ class Report(unittest.TestCase):
         self.assertIn("ratios of whole runs", text)
         self.assertEqual(text.count("aim at least"), 1)
 
+    def test_rows_of_another_run_are_named(self):
+        made = document()
+        rows = made["overhead"]["rows"]
+        rows[0]["run"] = "2026-01-02 03:04"
+        rows.append({**rows[0], "tool": "perf", "aim": None})
+        self.assertNotIn("run of its own", report.render(made)[0])
+        rows.append({**rows[0], "tool": "none", "aim": None, "run": "2026-01-02 05:00"})
+        self.assertIn("- **pgbench**: measured in a run of its own, 2026-01-02 05:00 UTC: nothing (noise).",
+                      report.render(made)[0])
+
     def test_is_deterministic_and_says_that_it_is_generated(self):
         text, images = report.render(document())
         self.assertEqual((text, images), report.render(document()))

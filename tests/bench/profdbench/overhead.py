@@ -514,8 +514,8 @@ def add_run_options(parser):
     parser.add_argument("--burst-seconds", type=float, default=0.04, metavar="S",
                         help="their length (default 0.04)")
     parser.add_argument("--add", action="store_true",
-                        help="keep the rows of other workloads that the JSON file holds: a table "
-                        "put together from several runs")
+                        help="keep the rows of other workloads and tools that the JSON file "
+                        "holds: a table put together from several runs, which says so")
     parser.add_argument("--offcputime", metavar="PATH", help="the binary of libbpf-tools")
     add_common_options(parser)
 
@@ -597,18 +597,19 @@ def run_all(options, section, save):
 
 
 def kept_rows(options):
-    """Rows of workloads that are not measured now, from the file that is added to."""
+    """Rows that are not measured now, from the file that is added to."""
     if not options.json or not os.path.exists(options.json):
         raise Failed("--add needs --json FILE with the results of an earlier run")
-    measured = options.workload or list(WORKLOADS)
+    workloads, tools = options.workload or list(WORKLOADS), options.tool or list(TOOLS)
     rows = results.load(options.json).get("overhead", {}).get("rows", [])
-    return [row for row in rows if row["workload"] not in measured]
+    return [row for row in rows if row["workload"] not in workloads or row["tool"] not in tools]
 
 
 def in_order(rows):
-    """Rows as a run of all workloads would have put them."""
-    names = list(WORKLOADS)
-    return sorted(rows, key=lambda row: names.index(row["workload"]))
+    """Rows as a run of all workloads under all tools would have put them."""
+    workloads, tools = list(WORKLOADS), list(TOOLS)
+    return sorted(rows, key=lambda row: (workloads.index(row["workload"]),
+                                         tools.index(row["tool"])))
 
 
 def main(options):
@@ -627,8 +628,11 @@ def main(options):
                "untraced_seconds": untraced_seconds(options.seconds), "rows": [], "skipped": []}
 
     kept = kept_rows(options) if options.add else []
+    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
 
     def save():
+        for row in section["rows"]:
+            row["run"] = began
         if options.json and section["rows"]:
             whole = {**section, "rows": in_order(kept + section["rows"])}
             results.save_section(options.json, "overhead", whole, where)

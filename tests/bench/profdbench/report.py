@@ -88,15 +88,29 @@ def pairs_of(row):
     return f"{len(row['ratios'])} of {row['seconds']} s"
 
 
+def runs_apart(rows):
+    """Sentences on rows of a workload that were measured in another run than most of it."""
+    lines = []
+    for workload in dict.fromkeys(row["workload"] for row in rows):
+        by_run = {}
+        for row in rows:
+            if row["workload"] == workload:
+                by_run.setdefault(row.get("run", ""), []).append(tool_name(row["tool"]))
+        most = max(by_run, key=lambda run: len(by_run[run]))
+        lines += [f"- **{workload}**: measured in a run of its own, {run} UTC: {'; '.join(names)}."
+                  for run, names in by_run.items() if run != most]
+    return lines + [""] if lines else []
+
+
 def overhead_section(section, images):
     lines = ["## What it costs the program that is watched", "",
              "Each ratio is the speed under the tool, divided by the mean of the untraced segments "
-             "just before and just after it. Where a pair says 200 x 0.04 s, the tool was "
-             "paused and resumed two hundred times in each pair, and the pair is the mean of all: "
+             "just before and just after it. Where a pair says 100 x 0.04 s, the tool was "
+             "paused and resumed a hundred times in each pair, and the pair is the mean of all: "
              "the speed of the machine wanders from one fraction of a second to the next, and only "
              "changing often between traced and untraced averages that out. 1 is no loss; 0.97 means that 3 % of the speed is "
              "gone. The interval holds the true median with 95 % confidence. All tools of a workload "
-             "were measured in turns in the same run.", ""]
+             "were measured in turns in the same run, unless it is said below.", ""]
     rows = section["rows"]
     drawn = [plot.Ratio(row["workload"], tool_name(row["tool"]), row["median"],
                         (row["interval"] or row["quartiles"])[0],
@@ -115,6 +129,7 @@ def overhead_section(section, images):
           f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}",
           f"{row['min']:.3f} to {row['max']:.3f}",
           pairs_of(row)] for row in rows], left=2)
+    lines += runs_apart(rows)
     if any(row["tool"] == "none" for row in rows):
         lines += ["The rows of \"nothing\" show what two equal runs differ by here: a smaller "
                   "difference means nothing.", ""]
