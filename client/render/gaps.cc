@@ -97,7 +97,8 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
         absl::StrCat("no thread of this answer is known to have ", done,
                      " anything: 'profctl status' lists the allocators that are watched"));
   }
-  if (heap && !DescribeLate(*heap).empty()) gaps.push_back(DescribeLate(*heap));
+  const std::string late = heap ? DescribeLate(*heap) : "";
+  if (!late.empty()) gaps.push_back(late);
   if (heap && IsBadlyCovered(*heap)) {
     gaps.push_back(DescribeUnseen(*heap) + "; the stacks that were seen stand for them");
   }

@@ -80,7 +80,7 @@ BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double t
   return effect;
 }
 
-void EstimateBurst(const BurstResult& burst, const BurstTraps& traps, ProfileDelta& delta,
+void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
                    std::map<ModuleId, AllocatorTotals>& totals) {
   if (burst.length_ns <= 0) return;
   delta.bursts += 1;
@@ -99,8 +99,8 @@ void EstimateBurst(const BurstResult& burst, const BurstTraps& traps, ProfileDel
     const ThreadId thread{id};
     const double taken = static_cast<double>(did.ns) +
                          static_cast<double>(did.calls - std::min(did.stepped, did.calls)) *
-                             traps.emulated +
-                         static_cast<double>(did.stepped) * traps.stepped;
+                             burst.traps.emulated +
+                         static_cast<double>(did.stepped) * burst.traps.stepped;
     const BurstEffect effect = EffectOf(did, burst.length_ns, taken);
     const double scale = span * effect.correction;
     LedgerDelta ledger;

@@ -23,7 +23,7 @@ struct BurstEffect {
 BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double taken_ns);
 
 // Adds what `burst` stands for to `delta`, as samples and ledgers, and to `totals`, by module.
-void EstimateBurst(const BurstResult& burst, const BurstTraps& traps, ProfileDelta& delta,
+void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
                    std::map<ModuleId, AllocatorTotals>& totals);
 
 }  // namespace profd

@@ -847,9 +847,8 @@ void Collector::AddBurst(ProfileDelta& delta) {
   if (!bursts_ || glibcs_ == 0) return;
   const std::optional<BurstResult> burst = bursts_->Take();
   if (!burst) return;
-  const BurstTraps traps = bursts_->traps();
-  EstimateBurst(*burst, traps, delta, burst_totals_);
-  burst_source_.Learn(*burst, kernel_->MallocCost(), traps);
+  EstimateBurst(*burst, delta, burst_totals_);
+  burst_source_.Learn(*burst, kernel_->MallocCost(), bursts_->traps());
 }
 
 std::string Collector::AboutBursts() const {

@@ -10,7 +10,6 @@
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/target/remove_probes.h"
-#include "daemon/target/trap.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -46,6 +45,10 @@ std::vector<HeapPlace> PlacesOf(const GlibcInfo& info, ModuleId module) {
                                                     static_cast<uint64_t>(module))});
   }
   return places;
+}
+
+BurstTraps MeanOf(const BurstTraps& a, const BurstTraps& b) {
+  return {.emulated = (a.emulated + b.emulated) / 2, .stepped = (a.stepped + b.stepped) / 2};
 }
 
 }  // namespace
@@ -151,7 +154,6 @@ std::optional<MallocBursts::Burst> MallocBursts::Next() {
     return stopping_ || changed_;
   };
   while (true) {
-    bool measure = false;
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return std::nullopt;
@@ -162,12 +164,16 @@ std::optional<MallocBursts::Burst> MallocBursts::Next() {
         if (Runs()) schedule_.Resume(MonotonicNs());
         continue;
       }
-      measure = traps_.emulated == 0;
-      const int64_t wait = schedule_.next_ns() - lead_ns_ - MonotonicNs();
-      if (!measure && wait <= 0) return Choose();
-      if (!measure) mutex_.AwaitWithTimeout(absl::Condition(&woken), absl::Nanoseconds(wait));
+      if (emulated_) {
+        const int64_t wait = schedule_.next_ns() - lead_ns_ - MonotonicNs();
+        if (wait <= 0) return Choose();
+        mutex_.AwaitWithTimeout(absl::Condition(&woken), absl::Nanoseconds(wait));
+        continue;
+      }
     }
-    if (measure) MeasureTraps();
+    const BurstTraps traps = MeasureTraps();
+    absl::MutexLock lock(&mutex_);
+    traps_ = traps;
   }
 }
 
@@ -192,6 +198,8 @@ MallocBursts::Burst MallocBursts::Choose() {
 }
 
 void MallocBursts::Run(const Burst& burst) {
+  const int64_t started = MonotonicNs();
+  const BurstTraps before = MeasureTraps();
   const int64_t first_in = MonotonicNs();
   std::vector<Probe> probes;
   std::map<Place, std::string> failed;
@@ -206,18 +214,20 @@ void MallocBursts::Run(const Burst& burst) {
   const int64_t last_in = MonotonicNs();
   const bool traced = !probes.empty();
   absl::StatusOr<MallocCounts> counts = MallocCounts();
+  BurstTraps traps;
   if (traced) {
     const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
     kernel_->SetMallocBurst(begin_ns, burst.length_ns);
     SleepUntil(begin_ns + burst.length_ns);
     RemoveProbes(std::move(probes), kTakers);
     kernel_->SetMallocBurst(0, 0);
+    traps = MeanOf(before, MeasureTraps());
     counts = kernel_->DrainMalloc();
     if (!counts.ok()) spdlog::error("burst: {}", std::string(counts.status().message()));
   }
   const int64_t standing_ns = MonotonicNs() - first_in;
   absl::MutexLock lock(&mutex_);
-  lead_ns_ = std::clamp((last_in - first_in) * 3 / 2, kLeastLead, kMostLead);
+  lead_ns_ = std::clamp((last_in - started) * 3 / 2, kLeastLead, kMostLead);
   for (const auto& [place, why] : failed) {
     if (places_.contains(place) && !failed_.contains(place)) {
       spdlog::debug("no burst in PID {}: {}", place.first, why);
@@ -232,6 +242,7 @@ void MallocBursts::Run(const Burst& burst) {
                       .span_ns = burst.span_ns,
                       .standing_ns = standing_ns,
                       .process_weight = burst.process_weight,
+                      .traps = traps,
                       .counts = *std::move(counts)});
 }
 
@@ -243,18 +254,15 @@ absl::StatusOr<Probe> MallocBursts::Attach(const Place& place) const {
   return kernel_->AttachMallocProbe(file->fd.get(), pid, PlacesOf(*info, module));
 }
 
-void MallocBursts::MeasureTraps() {
-  const auto measure = [this](FirstInstruction first) {
-    return MeasureTrap(first, [this](int file, uint64_t offset) {
-      const HeapPlace place = {.offset = offset,
-                               .cookie = PROFD_MALLOC_COOKIE(PROFD_MALLOC_MALLOC, 0, 0)};
-      return kernel_->AttachMallocProbe(file, getpid(), {&place, 1});
-    });
+BurstTraps MallocBursts::MeasureTraps() {
+  const auto attach = [this](int file, uint64_t offset) {
+    const HeapPlace place = {.offset = offset,
+                             .cookie = PROFD_MALLOC_COOKIE(PROFD_MALLOC_MALLOC, 0, 0)};
+    return kernel_->AttachMallocProbe(file, getpid(), {&place, 1});
   };
-  const BurstTraps traps = {.emulated = measure(FirstInstruction::kEmulated),
-                            .stepped = measure(FirstInstruction::kStepped)};
-  absl::MutexLock lock(&mutex_);
-  traps_ = traps;
+  if (!emulated_) emulated_.emplace(FirstInstruction::kEmulated, attach);
+  if (!stepped_) stepped_.emplace(FirstInstruction::kStepped, attach);
+  return {.emulated = emulated_->Measure(), .stepped = stepped_->Measure()};
 }
 
 std::vector<AllocatorState> MallocBursts::States() const {

@@ -20,6 +20,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
+#include "daemon/target/trap.h"
 
 namespace profd {
 
@@ -42,6 +43,7 @@ struct BurstResult {
   int64_t span_ns = 0;        // of the time, that it stands for
   int64_t standing_ns = 0;    // from the first probe in to the last one out
   double process_weight = 1;  // processes that there were, by those that were traced
+  BurstTraps traps;           // as they were about then
   MallocCounts counts;
 };
 
@@ -74,7 +76,7 @@ class MallocBursts {
   // There are processes to trace, and a plan to do it.
   bool watching() const;
   BurstPlan plan() const;
-  BurstTraps traps() const;
+  BurstTraps traps() const;  // as they were before the first burst
   uint64_t bursts() const;  // since start
   // Without what went through them.
   std::vector<AllocatorState> States() const;
@@ -94,7 +96,7 @@ class MallocBursts {
   std::optional<Burst> Next() ABSL_LOCKS_EXCLUDED(mutex_);
   Burst Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
-  void MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
+  BurstTraps MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Probe> Attach(const Place& place) const;
   bool Runs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -115,6 +117,8 @@ class MallocBursts {
   std::set<Place> places_ ABSL_GUARDED_BY(mutex_);
   std::map<Place, std::string> failed_ ABSL_GUARDED_BY(mutex_);  // in the last burst, and why
   std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
+  // Of the worker's thread only, from the first time that there is something to trace.
+  std::optional<TrapGauge> emulated_, stepped_;
   std::thread worker_;  // last: it uses all of the above
 };
 

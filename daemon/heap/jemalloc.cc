@@ -8,6 +8,7 @@
 #include "daemon/heap/constants.h"
 #include "daemon/heap/event_shape.h"
 #include "daemon/heap/functions.h"
+#include "daemon/heap/named_symbols.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "re2/re2.h"
@@ -35,7 +36,6 @@ constexpr char kSettingsVariable[] = "MALLOC_CONF";
 constexpr size_t kMaxPrefix = 32;
 
 constexpr char kEventFunction[] = "te_event_trigger";
-constexpr size_t kMaxNamed = 64;
 
 // Of a function, when copies of the event are sought in it.
 constexpr uint64_t kMaxFunctionBytes = 128 << 10;

@@ -1,12 +1,12 @@
 #include "daemon/heap/sampled_objects.h"
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/heap/functions.h"
+#include "daemon/heap/named_symbols.h"
 #include "daemon/heap/object_shape.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_symbols.h"
@@ -17,36 +17,15 @@ namespace {
 
 using symbolize::ElfFile;
 using symbolize::FileRange;
-using symbolize::NamedSymbol;
 
 constexpr char kBornFunction[] = "prof_malloc_sample_object";
 constexpr char kGoneFunction[] = "prof_free_sampled_object";
-constexpr size_t kMaxNamed = 64;
 // Without profiling built in nothing is left of them but their names.
 constexpr uint64_t kLeastFunctionBytes = 32;
 
 constexpr char kNotKnown[] = "the live heap is not known: ";
 constexpr char kRemedy[] =
     "; build jemalloc with profiling, and keep the module's symbols or install its debug file";
-
-// With any prefix. "opt_lg_prof_sample" is what lg_prof_sample was at first, and another variable.
-bool IsNamed(const std::string& name, const std::string& wanted) {
-  return name == wanted || (name.ends_with("_" + wanted) && !name.ends_with("opt_" + wanted));
-}
-
-// The places that symbols of this name have, ascending, each once.
-std::vector<uint64_t> AddressesOf(const std::vector<NamedSymbol>& symbols,
-                                  const std::string& wanted, uint64_t least_size) {
-  std::vector<uint64_t> addresses;
-  for (const NamedSymbol& symbol : symbols) {
-    if (symbol.size >= least_size && IsNamed(symbol.name, wanted)) {
-      addresses.push_back(symbol.address);
-    }
-  }
-  std::sort(addresses.begin(), addresses.end());
-  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  return addresses;
-}
 
 // 0 when there is none, or more than one.
 uint64_t VariableAt(const ElfFile& symbols, const std::string& name) {

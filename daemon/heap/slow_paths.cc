@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string_view>
 
+#include "daemon/heap/named_symbols.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 
@@ -13,10 +13,9 @@ namespace {
 
 using symbolize::ElfFile;
 using symbolize::FileRange;
-using symbolize::NamedSymbol;
 
 struct Named {
-  std::string_view name;
+  const char* name;
   bool frees;
 };
 // Large sizes one by one; small ones when a thread's cache is empty, or full.
@@ -25,29 +24,16 @@ constexpr std::array<Named, 5> kSlowPaths = {{{"large_malloc", false},
                                               {"large_dalloc", true},
                                               {"tcache_bin_flush_small", true},
                                               {"tcache_bin_flush_large", true}}};
-constexpr size_t kMaxNamed = 64;
-
-// Under its whole name, with any prefix: of a part or a clone the arguments are not known.
-bool IsNamed(std::string_view symbol, std::string_view name) {
-  if (!symbol.ends_with(name)) return false;
-  const size_t prefix = symbol.size() - name.size();
-  return prefix == 0 || symbol[prefix - 1] == '_';
-}
 
 std::vector<SlowPath> FindByName(const ElfFile& symbols, const ElfFile& module) {
   std::vector<SlowPath> found;
   for (const Named& named : kSlowPaths) {
-    std::vector<uint64_t> offsets;
-    for (const NamedSymbol& function : symbolize::FindFunctions(symbols, named.name, kMaxNamed)) {
-      if (!IsNamed(function.name, named.name)) continue;
-      const std::optional<FileRange> code = module.CodeAt(function.address);
-      if (code) offsets.push_back(code->offset);
-    }
-    std::sort(offsets.begin(), offsets.end());
-    offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+    const std::vector<uint64_t> addresses =
+        AddressesOf(symbolize::FindFunctions(symbols, named.name, kMaxNamed), named.name, 0);
     // Of several it is not known which is called.
-    if (offsets.size() != 1) continue;
-    found.push_back({.offset = offsets.front(), .frees = named.frees});
+    if (addresses.size() != 1) continue;
+    const std::optional<FileRange> code = module.CodeAt(addresses.front());
+    if (code) found.push_back({.offset = code->offset, .frees = named.frees});
   }
   std::sort(found.begin(), found.end(),
             [](const SlowPath& a, const SlowPath& b) { return a.offset < b.offset; });

@@ -191,10 +191,10 @@ void HeapProbes::SetSlowPathsOn(bool on) {
 }
 
 void HeapProbes::WatchSlowPaths(ModuleId module) {
-  const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
-  if (!info || info->slow_paths.empty()) return;
   absl::MutexLock lock(&mutex_);
   if (!slow_modules_.insert(module).second) return;
+  const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
+  if (!info || info->slow_paths.empty()) return;
   for (const Place& place : events_.wanted) {
     if (place.second == module) AddSlowPaths(place);
   }
@@ -577,12 +577,13 @@ void HeapProbes::AddToldState(const Place& place,
 }
 
 double HeapProbes::MeasureTrap() {
-  return profd::MeasureTrap(FirstInstruction::kEmulated, [this](int file, uint64_t offset) {
+  const TrapGauge gauge(FirstInstruction::kEmulated, [this](int file, uint64_t offset) {
     const HeapPlace place = {.offset = offset, .cookie = PROFD_HEAP_JEMALLOC_EVENT};
     // We are no target: either program ends at once.
     absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(file, getpid(), {&place, 1});
     return probe.ok() ? std::move(probe) : kernel_->AttachMapProbe(file, getpid(), {&place, 1});
   });
+  return gauge.Measure();
 }
 
 std::vector<AllocatorState> HeapProbes::States() const {

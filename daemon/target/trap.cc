@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -30,8 +31,8 @@ ProfdProbeMeasureStepped:
 namespace profd {
 namespace {
 
-constexpr int kRounds = 20;
-constexpr int kCalls = 100;
+constexpr size_t kRounds = 9;
+constexpr int kCalls = 16;
 constexpr double kUnknown = 1;
 
 // Where an instruction of this program lies in its file.
@@ -54,29 +55,34 @@ std::optional<uint64_t> OwnFileOffset(uint64_t address) {
 }
 
 double NsPerCall(void (*function)()) {
-  // The fastest of some rounds: what comes in between makes the others slow.
-  int64_t fastest = INT64_MAX;
-  for (int round = 0; round < kRounds; ++round) {
+  std::array<int64_t, kRounds> took;
+  for (int64_t& round : took) {
     const int64_t begin = MonotonicNs();
     for (int i = 0; i < kCalls; ++i) function();
-    fastest = std::min(fastest, MonotonicNs() - begin);
+    round = MonotonicNs() - begin;
   }
-  return static_cast<double>(fastest) / kCalls;
+  // What comes in between makes some of them slow.
+  std::nth_element(took.begin(), took.begin() + kRounds / 2, took.end());
+  return static_cast<double>(took[kRounds / 2]) / kCalls;
 }
 
 }  // namespace
 
-double MeasureTrap(FirstInstruction first,
-                   absl::FunctionRef<absl::StatusOr<Probe>(int file, uint64_t offset)> attach) {
-  void (*const function)() =
-      first == FirstInstruction::kStepped ? &ProfdProbeMeasureStepped : &ProfdProbeMeasure;
+TrapGauge::TrapGauge(FirstInstruction first,
+                     absl::FunctionRef<absl::StatusOr<Probe>(int file, uint64_t offset)> attach)
+    : function_(first == FirstInstruction::kStepped ? &ProfdProbeMeasureStepped
+                                                    : &ProfdProbeMeasure) {
   const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  const auto offset = OwnFileOffset(reinterpret_cast<uintptr_t>(function));
-  if (!self.ok() || !offset) return kUnknown;
-  const double without = NsPerCall(function);
-  const absl::StatusOr<Probe> probe = attach(self.get(), *offset);
-  if (!probe.ok()) return kUnknown;
-  return std::max(kUnknown, NsPerCall(function) - without);
+  const auto offset = OwnFileOffset(reinterpret_cast<uintptr_t>(function_));
+  if (!self.ok() || !offset) return;
+  without_ = NsPerCall(function_);
+  absl::StatusOr<Probe> probe = attach(self.get(), *offset);
+  if (probe.ok()) probe_ = *std::move(probe);
+}
+
+double TrapGauge::Measure() const {
+  if (!probe_) return kUnknown;
+  return std::max(kUnknown, NsPerCall(function_) - without_);
 }
 
 }  // namespace profd

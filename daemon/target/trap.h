@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_TARGET_TRAP_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/functional/function_ref.h"
 #include "daemon/base/status.h"
@@ -16,10 +17,23 @@ enum class FirstInstruction {
   kStepped,   // another one: the thread carries it out elsewhere, under the kernel's eye
 };
 
-// Calls a function of ours with a probe in it, and without; ns of one call more. `attach` puts the probe
-// at that offset of our own file. 1, so that it is known, where that cannot be.
-double MeasureTrap(FirstInstruction first,
-                   absl::FunctionRef<absl::StatusOr<Probe>(int file, uint64_t offset)> attach);
+// A function of ours with a probe in it, which stands as long as this does. A machine's speed wanders: what
+// was measured long ago is not what it is now.
+class TrapGauge {
+ public:
+  // `attach` puts the probe at that offset of our own file.
+  TrapGauge(FirstInstruction first,
+            absl::FunctionRef<absl::StatusOr<Probe>(int file, uint64_t offset)> attach);
+
+  // ns that a call takes longer than without the probe: the median of some rounds, which take less than a
+  // millisecond. 1, so that it is known, where there is no probe.
+  double Measure() const;
+
+ private:
+  void (*const function_)();
+  double without_ = 0;  // ns of a call without the probe
+  std::optional<Probe> probe_;
+};
 
 }  // namespace profd
 

@@ -376,11 +376,15 @@ size_t Count(const std::set<std::pair<std::string, uint32_t>>& objects, const ch
 class HeapKernelTest : public KernelTest {
  protected:
   void Attach(int32_t pid) {
-    const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     const HeapPlace place = {
         .offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
         .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 7, 0, 0, 0)};
-    auto probe = kernel_->AttachHeapProbe(self.get(), pid, {&place, 1});
+    Attach(pid, {&place, 1});
+  }
+  // To functions of this program.
+  void Attach(int32_t pid, std::span<const HeapPlace> places) {
+    const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    auto probe = kernel_->AttachHeapProbe(self.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();
     probe_ = *std::move(probe);
   }
@@ -561,9 +565,7 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 9, kRdi, kRsi, 8)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 9, 0, 0, 0)}};
-  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  auto probe = kernel_->AttachHeapProbe(self.get(), child.pid(), places);
-  ASSERT_TRUE(probe.ok()) << probe.status();
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
   AddHeapCounters();
@@ -631,9 +633,7 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
                                    offsetof(FakeThreadData, allocated_last))},
       {.offset = at(&ProfdTestHeapEvent),
        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 9, 0, 0, 0)}};
-  const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  auto probe = kernel_->AttachHeapProbe(self.get(), child.pid(), places);
-  ASSERT_TRUE(probe.ok()) << probe.status();
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
   AddHeapCounters();

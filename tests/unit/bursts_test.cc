@@ -114,10 +114,10 @@ TEST(EstimateBurstTest, CountsAreScaledAndDividedAmongStacks) {
   // Of a sample of the calls: their weights tell shares only.
   burst.counts.samples = {Entry(7, 1, Kind::kAlloc, 600, 5), Entry(7, 2, Kind::kAlloc, 200, 1),
                           Entry(8, 3, Kind::kAlloc, 50, 1)};
-  const BurstTraps traps = {.emulated = 2'000, .stepped = 5'000};  // 5 ms with the program's
+  burst.traps = {.emulated = 2'000, .stepped = 5'000};  // 5 ms with the program's
   ProfileDelta delta;
   std::map<ModuleId, AllocatorTotals> totals;
-  EstimateBurst(burst, traps, delta, totals);
+  EstimateBurst(burst, delta, totals);
 
   EXPECT_EQ(delta.bursts, 1);
   EXPECT_EQ(delta.burst_ns, kLength);
@@ -148,7 +148,7 @@ TEST(EstimateBurstTest, CountsAreScaledAndDividedAmongStacks) {
 TEST(EstimateBurstTest, NothingCountedIsABurstAllTheSame) {
   ProfileDelta delta;
   std::map<ModuleId, AllocatorTotals> totals;
-  EstimateBurst(Result(), {}, delta, totals);
+  EstimateBurst(Result(), delta, totals);
   EXPECT_EQ(delta.bursts, 1);
   EXPECT_THAT(delta.samples, IsEmpty());
   EXPECT_THAT(totals, IsEmpty());
@@ -266,7 +266,7 @@ std::vector<Coverage> Simulate(int bursts, double taken, double mean_phase_ns, i
         }
       }
       ProfileDelta one;
-      EstimateBurst(burst, {}, one, totals);
+      EstimateBurst(burst, one, totals);
       for (const Sample& sample : one.samples) {
         const size_t i = static_cast<uint64_t>(sample.key.stack) - 1;
         if (i > 1) continue;
