@@ -392,9 +392,13 @@ enum profd_live_place {
 	PROFD_LIVE_GONE_5_3 = 4, /* prof_free_sampled_object(tsd, [ptr,] usize, info) */
 };
 
-/* A probe's cookie: place:8 | module id:16 << 8. */
-#define PROFD_LIVE_COOKIE(place, module) ((profd_u64)(place) | (profd_u64)(module) << 8)
-#define PROFD_LIVE_PLACE(cookie) ((profd_u32)(cookie) & 0xff)
+/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. Stepped, of any probe: the kernel does
+ * not emulate the instruction there but lets the thread carry it out elsewhere, which takes longer.
+ */
+#define PROFD_LIVE_COOKIE(place, stepped, module) \
+	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
+#define PROFD_LIVE_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
+#define PROFD_LIVE_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
 #define PROFD_LIVE_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
 
 /* Memory of walks in the threads' own context: so many at a time on each CPU. */
@@ -403,32 +407,43 @@ enum profd_live_place {
 
 /* Where a probe stands. */
 enum profd_heap_place {
-	/* First instruction of jemalloc's te_event_trigger(tsd, ctx). */
+	/* In jemalloc's te_event_trigger(tsd, ctx), where its arguments are still in their registers. */
 	PROFD_HEAP_JEMALLOC_EVENT = 1,
-	/* In a copy of it, at the store of the new count as that of the last event. */
+	/* In a copy of it, at the store of the new count as that of the last event; or after it, where
+	 * a register holds what the count grew by since that.
+	 */
 	PROFD_HEAP_JEMALLOC_INLINED_ALLOC = 2,
 	PROFD_HEAP_JEMALLOC_INLINED_FREE = 3,
-	/* First instruction of a function of the allocator's slow path, whose first argument is the
+	/* In a function of the allocator's slow path, whose first argument, in its register, is the
 	 * thread's data (tsd): it tells of events in code that was not found, after them.
 	 */
 	PROFD_HEAP_JEMALLOC_SLOW_ALLOC = 4,
 	PROFD_HEAP_JEMALLOC_SLOW_FREE = 5,
 };
 
-/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | field:32 << 32.
- * Registers by their place in struct pt_regs; field: of the last event's count, in the thread's data.
+/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | growth register:5 << 32
+ * | stepped:1 << 37 | field:24 << 40. Registers by their place in struct pt_regs; field: of the last
+ * event's count, in the thread's data.
  */
-#define PROFD_HEAP_COOKIE(place, module, value, thread, field)                               \
-	((profd_u64)(place) | (profd_u64)(value) << 3 | (profd_u64)(module) << 8 |           \
-	 (profd_u64)(thread) << 24 | (profd_u64)(profd_u32)(field) << 32)
+#define PROFD_HEAP_COOKIE(place, stepped, module)                                            \
+	((profd_u64)(place) | (profd_u64)(module) << 8 | (profd_u64)(stepped) << 37)
+#define PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) \
+	(PROFD_HEAP_COOKIE(place, stepped, module) | (profd_u64)(field) << 40)
+/* `growth`: PROFD_NO_REGISTER where the old count is in memory still. */
+#define PROFD_HEAP_INLINED_COOKIE(place, stepped, module, value, growth, thread, field)      \
+	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 3 |   \
+	 (profd_u64)(thread) << 24 | (profd_u64)(growth) << 32)
 #define PROFD_HEAP_PLACE(cookie) ((profd_u32)(cookie) & 7)
 #define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 3) & 31)
 #define PROFD_HEAP_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
 #define PROFD_HEAP_THREAD_REGISTER(cookie) ((profd_u32)((cookie) >> 24) & 31)
-#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 32))
+#define PROFD_HEAP_GROWTH_REGISTER(cookie) ((profd_u32)((cookie) >> 32) & 31)
+#define PROFD_HEAP_STEPPED(cookie) ((profd_u32)((cookie) >> 37) & 1)
+#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 40))
+#define PROFD_NO_REGISTER 31
 #define PROFD_PT_REGS_WORDS 21
 
-/* A function of a libc that changes the address space: the cookie of a probe there. */
+/* A function of a libc that changes the address space. */
 enum profd_map_call {
 	PROFD_MAP_MMAP = 1,
 	PROFD_MAP_MUNMAP = 2,
@@ -437,15 +452,21 @@ enum profd_map_call {
 	PROFD_MAP_MADVISE = 5,
 };
 
+/* The cookie of a probe there: call:7 | stepped:1 << 7. */
+#define PROFD_MAP_COOKIE(call, stepped) ((profd_u64)(call) | (profd_u64)(stepped) << 7)
+#define PROFD_MAP_CALL(cookie) ((profd_u32)(cookie) & 0x7f)
+#define PROFD_MAP_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
+
 /* Cost of the programs at probes: every run is timed. Per CPU. */
 struct profd_heap_cost {
-	profd_u64 events; /* runs in threads of targets */
-	profd_u64 walks;  /* of these, with a stack */
-	profd_u64 ns;     /* of the runs without a stack; without the way into the program and out */
+	profd_u64 events;  /* runs in threads of targets */
+	profd_u64 stepped; /* of these, where the kernel does not emulate the instruction */
+	profd_u64 walks;   /* of the runs, with a stack */
+	profd_u64 ns;      /* of the runs without a stack; without the way into the program and out */
 	profd_u64 walk_ns; /* of those with one */
 };
 
-/* Where a probe of a burst stands: at the first instruction of glibc's ... */
+/* Where a probe of a burst stands: at the begin of glibc's ... */
 enum profd_malloc_place {
 	PROFD_MALLOC_MALLOC = 1,         /* malloc(size) */
 	PROFD_MALLOC_CALLOC = 2,         /* calloc(number, size) */
@@ -457,9 +478,7 @@ enum profd_malloc_place {
 	PROFD_MALLOC_PVALLOC = 8,        /* pvalloc(size) */
 };
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. Stepped: the kernel does not
- * emulate the instruction there but lets the thread carry it out elsewhere, which takes longer.
- */
+/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. */
 #define PROFD_MALLOC_COOKIE(place, stepped, module) \
 	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
 #define PROFD_MALLOC_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)

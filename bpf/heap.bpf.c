@@ -74,6 +74,8 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 					       struct heap_thread *heap_thread,
 					       struct heap_event *event)
 {
+	u32 growth = PROFD_HEAP_GROWTH_REGISTER(cookie);
+
 	if (bpf_probe_read_kernel(heap_thread->words, sizeof(heap_thread->words), regs))
 		return false;
 	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
@@ -83,6 +85,10 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
 			      PROFD_KIND_ALLOC :
 			      PROFD_KIND_FREE;
+	if (growth != PROFD_NO_REGISTER) {
+		event->before = event->total - register_at(heap_thread, growth);
+		return true;
+	}
 	return !bpf_probe_read_user(&event->before, sizeof(u64), (void *)event->address);
 }
 
@@ -239,11 +245,10 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 
 /* Enters the event, and takes its stack unless it is one of those left out. True when it was. */
 static __always_inline bool handle_event(struct pt_regs *regs, struct task_struct *task,
-					 struct profd_thread *thread)
+					 struct profd_thread *thread, u64 cookie)
 {
 	u32 mask = heap_skip_mask;
 	struct heap_thread *heap_thread;
-	u64 cookie = bpf_get_attach_cookie(regs);
 	bool at_entry;
 	struct heap_event event;
 	struct walk *walk;
@@ -282,14 +287,15 @@ int on_heap_event(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct profd_thread *thread = thread_of(task);
-	u64 began;
+	u64 began, cookie;
 	bool walked;
 
 	if (!thread || !thread->thread_id)
 		return 0;
 	began = bpf_ktime_get_ns();
-	walked = handle_event(regs, task, thread);
-	add_heap_cost(began, walked);
+	cookie = bpf_get_attach_cookie(regs);
+	walked = handle_event(regs, task, thread, cookie);
+	add_heap_cost(began, PROFD_HEAP_STEPPED(cookie), walked);
 	return 0;
 }
 

@@ -13,8 +13,10 @@ struct {
 	__type(value, struct profd_heap_cost);
 } heap_cost SEC(".maps") __weak;
 
-/* Enters a run that began at `began` and took a stack, or did not. */
-static __always_inline void add_probe_cost(void *table, u64 began, bool walked)
+/* Enters a run that began at `began`, on an instruction that is stepped or emulated, and took a stack, or
+ * did not.
+ */
+static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, bool walked)
 {
 	u32 zero = 0;
 	struct profd_heap_cost *cost = bpf_map_lookup_elem(table, &zero);
@@ -24,6 +26,7 @@ static __always_inline void add_probe_cost(void *table, u64 began, bool walked)
 		return;
 	took = bpf_ktime_get_ns() - began;
 	cost->events++;
+	cost->stepped += stepped;
 	if (walked) {
 		cost->walks++;
 		cost->walk_ns += took;
@@ -32,9 +35,9 @@ static __always_inline void add_probe_cost(void *table, u64 began, bool walked)
 	}
 }
 
-static __always_inline void add_heap_cost(u64 began, bool walked)
+static __always_inline void add_heap_cost(u64 began, u32 stepped, bool walked)
 {
-	add_probe_cost(&heap_cost, began, walked);
+	add_probe_cost(&heap_cost, began, stepped, walked);
 }
 
 #endif /* PROFD_BPF_HEAP_COST_BPF_H_ */

@@ -175,7 +175,7 @@ int on_live_object(struct pt_regs *regs)
 		return 0;
 	began = bpf_ktime_get_ns();
 	walked = handle_object(regs, task, thread);
-	add_heap_cost(began, walked);
+	add_heap_cost(began, PROFD_LIVE_STEPPED(bpf_get_attach_cookie(regs)), walked);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Address space by stack: private anonymous memory that is mapped, unmapped or given back. At the
- * first instructions of the functions in the target's own libc, in the thread's own context, before
- * the kernel is asked: a call that fails is counted as one that does not.
+/* Address space by stack: private anonymous memory that is mapped, unmapped or given back. In the
+ * functions of the target's own libc, in the thread's own context, before the kernel is asked (of
+ * madvise: after it was): a call that fails is counted as one that does not.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -34,7 +34,7 @@ struct {
 	__type(value, struct profd_heap_cost);
 } map_cost SEC(".maps");
 
-/* Arguments of a function at its first instruction. */
+/* Arguments of a function, in their registers still. */
 struct arguments {
 	u64 first, second, third, fourth;
 };
@@ -187,7 +187,7 @@ static __always_inline void read_range(struct arguments *arguments, struct reque
 	request->length = whole_pages(arguments->second);
 }
 
-static __always_inline void read_request(struct pt_regs *regs, struct task_struct *task, u64 call,
+static __always_inline void read_request(struct pt_regs *regs, struct task_struct *task, u32 call,
 					 struct request *request)
 {
 	struct arguments arguments;
@@ -234,7 +234,7 @@ static __always_inline bool count_call(struct pt_regs *regs, struct task_struct 
 
 /* True when a stack was taken. */
 static __always_inline bool handle_call(struct pt_regs *regs, struct task_struct *task,
-					struct profd_thread *thread)
+					struct profd_thread *thread, u32 call)
 {
 	u32 mask = map_skip_mask;
 	struct request request = {};
@@ -242,7 +242,7 @@ static __always_inline bool handle_call(struct pt_regs *regs, struct task_struct
 
 	if (mask && bpf_get_prandom_u32() & mask)
 		return false;
-	read_request(regs, task, bpf_get_attach_cookie(regs), &request);
+	read_request(regs, task, call, &request);
 	if (request.length)
 		gone = anonymous_in(task, request.start, request.length);
 	if (request.gained == gone)
@@ -255,20 +255,21 @@ static __always_inline bool handle_call(struct pt_regs *regs, struct task_struct
 			  gone - request.gained, mask + 1);
 }
 
-/* At the first instructions of the functions of enum profd_map_call, of a libc. */
+/* In the functions of enum profd_map_call, of a libc. */
 SEC("uprobe")
 int on_map_call(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct profd_thread *thread = thread_of(task);
-	u64 began;
+	u64 began, cookie;
 	bool walked;
 
 	if (!thread || !thread->thread_id)
 		return 0;
 	began = bpf_ktime_get_ns();
-	walked = handle_call(regs, task, thread);
-	add_probe_cost(&map_cost, began, walked);
+	cookie = bpf_get_attach_cookie(regs);
+	walked = handle_call(regs, task, thread, PROFD_MAP_CALL(cookie));
+	add_probe_cost(&map_cost, began, PROFD_MAP_STEPPED(cookie), walked);
 	return 0;
 }
 

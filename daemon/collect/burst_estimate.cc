@@ -97,10 +97,7 @@ void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
       burst.process_weight;
   for (const auto& [id, did] : burst.counts.threads) {
     const ThreadId thread{id};
-    const double taken = static_cast<double>(did.ns) +
-                         static_cast<double>(did.calls - std::min(did.stepped, did.calls)) *
-                             burst.traps.emulated +
-                         static_cast<double>(did.stepped) * burst.traps.stepped;
+    const double taken = static_cast<double>(did.ns) + burst.traps.Of(did.calls, did.stepped);
     const BurstEffect effect = EffectOf(did, burst.length_ns, taken);
     const double scale = span * effect.correction;
     LedgerDelta ledger;

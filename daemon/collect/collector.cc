@@ -531,8 +531,8 @@ absl::Status Collector::StartFaults() {
 
 int64_t Collector::InPathNs() const {
   double ns = switch_source_.InPathNs(kernel_->SwitchCost());
-  if (heap_probes_) ns += HeapSource::InPathNs(kernel_->HeapCost(), heap_probes_->trap_ns());
-  if (heap_probes_) ns += HeapSource::InPathNs(kernel_->MapCost(), heap_probes_->trap_ns());
+  if (heap_probes_) ns += HeapSource::InPathNs(kernel_->HeapCost(), heap_probes_->traps());
+  if (heap_probes_) ns += HeapSource::InPathNs(kernel_->MapCost(), heap_probes_->traps());
   if (resident_pages_) ns += FaultSource::InPathNs(kernel_->FaultCost(), fault_trap_ns_);
   return static_cast<int64_t>(ns);
 }
@@ -661,9 +661,9 @@ Collector::Baseline Collector::Measure() {
   now.faults = faults_;
   const auto fault_ns =
       static_cast<int64_t>(FaultSource::InPathNs(now.fault_cost, fault_trap_ns_));
-  const double trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0;
-  const auto heap_ns = static_cast<int64_t>(HeapSource::InPathNs(now.heap_cost, trap_ns));
-  const auto map_ns = static_cast<int64_t>(HeapSource::InPathNs(now.map_cost, trap_ns));
+  const Traps traps = heap_traps();
+  const auto heap_ns = static_cast<int64_t>(HeapSource::InPathNs(now.heap_cost, traps));
+  const auto map_ns = static_cast<int64_t>(HeapSource::InPathNs(now.map_cost, traps));
   const profd_malloc_cost malloc_cost = bursts_ ? kernel_->MallocCost() : profd_malloc_cost{};
   const auto burst_ns = static_cast<int64_t>(BurstSource::InPathNs(malloc_cost, burst_traps()));
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
@@ -708,7 +708,7 @@ void Collector::Govern(const Baseline& now) {
                       .seen_bytes = now.heap_seen_bytes - governed_.heap_seen_bytes,
                       .bytes = now.heap_bytes - governed_.heap_bytes,
                       .cost = now.heap_cost,
-                      .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0,
+                      .traps = heap_traps(),
                       .told = now.told - governed_.told});
   fault_source_.Learn({.seconds = seconds,
                        .faults = now.faults - governed_.faults,
@@ -717,7 +717,7 @@ void Collector::Govern(const Baseline& now) {
   map_source_.Learn({.seconds = seconds,
                      .on = map_source_.OneInAt(map_source_.level()) != 0,
                      .cost = now.map_cost,
-                     .trap_ns = heap_probes_ ? heap_probes_->trap_ns() : 0});
+                     .traps = heap_traps()});
   if (burst_source_.PlanAt(burst_source_.level()).interval_ns == 0) {
     burst_source_.PassWithout(seconds);
   }

@@ -151,7 +151,8 @@ class Collector final : public CollectorControl {
   LayerState MappingsLayer() const;
   // Adds a burst that is over to `delta`.
   void AddBurst(ProfileDelta& delta);
-  BurstTraps burst_traps() const { return bursts_ ? bursts_->traps() : BurstTraps{}; }
+  Traps heap_traps() const { return heap_probes_ ? heap_probes_->traps() : Traps{}; }
+  Traps burst_traps() const { return bursts_ ? bursts_->traps() : Traps{}; }
   std::string AboutBursts() const;
   // For `status`: what went through glibc's malloc.
   void PublishBursts(std::vector<AllocatorUse>& allocators) const;

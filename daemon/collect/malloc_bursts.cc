@@ -47,7 +47,7 @@ std::vector<HeapPlace> PlacesOf(const GlibcInfo& info, ModuleId module) {
   return places;
 }
 
-BurstTraps MeanOf(const BurstTraps& a, const BurstTraps& b) {
+Traps MeanOf(const Traps& a, const Traps& b) {
   return {.emulated = (a.emulated + b.emulated) / 2, .stepped = (a.stepped + b.stepped) / 2};
 }
 
@@ -131,7 +131,7 @@ BurstPlan MallocBursts::plan() const {
   return plan_;
 }
 
-BurstTraps MallocBursts::traps() const {
+Traps MallocBursts::traps() const {
   absl::MutexLock lock(&mutex_);
   return traps_;
 }
@@ -171,7 +171,7 @@ std::optional<MallocBursts::Burst> MallocBursts::Next() {
         continue;
       }
     }
-    const BurstTraps traps = MeasureTraps();
+    const Traps traps = MeasureTraps();
     absl::MutexLock lock(&mutex_);
     traps_ = traps;
   }
@@ -199,7 +199,7 @@ MallocBursts::Burst MallocBursts::Choose() {
 
 void MallocBursts::Run(const Burst& burst) {
   const int64_t started = MonotonicNs();
-  const BurstTraps before = MeasureTraps();
+  const Traps before = MeasureTraps();
   const int64_t first_in = MonotonicNs();
   std::vector<Probe> probes;
   std::map<Place, std::string> failed;
@@ -214,7 +214,7 @@ void MallocBursts::Run(const Burst& burst) {
   const int64_t last_in = MonotonicNs();
   const bool traced = !probes.empty();
   absl::StatusOr<MallocCounts> counts = MallocCounts();
-  BurstTraps traps;
+  Traps traps;
   if (traced) {
     const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
     kernel_->SetMallocBurst(begin_ns, burst.length_ns);
@@ -254,7 +254,7 @@ absl::StatusOr<Probe> MallocBursts::Attach(const Place& place) const {
   return kernel_->AttachMallocProbe(file->fd.get(), pid, PlacesOf(*info, module));
 }
 
-BurstTraps MallocBursts::MeasureTraps() {
+Traps MallocBursts::MeasureTraps() {
   const auto attach = [this](int file, uint64_t offset) {
     const HeapPlace place = {.offset = offset,
                              .cookie = PROFD_MALLOC_COOKIE(PROFD_MALLOC_MALLOC, 0, 0)};

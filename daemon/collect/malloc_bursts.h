@@ -31,19 +31,13 @@ struct BurstPlan {
   friend bool operator==(const BurstPlan&, const BurstPlan&) = default;
 };
 
-// What the way into the program at a probe takes, and out of it again, ns; 0 before the first burst.
-struct BurstTraps {
-  double emulated = 0;
-  double stepped = 0;
-};
-
 // A burst that is over, and what was counted in it.
 struct BurstResult {
   int64_t length_ns = 0;
   int64_t span_ns = 0;        // of the time, that it stands for
   int64_t standing_ns = 0;    // from the first probe in to the last one out
   double process_weight = 1;  // processes that there were, by those that were traced
-  BurstTraps traps;           // as they were about then
+  Traps traps;           // as they were about then
   MallocCounts counts;
 };
 
@@ -76,7 +70,7 @@ class MallocBursts {
   // There are processes to trace, and a plan to do it.
   bool watching() const;
   BurstPlan plan() const;
-  BurstTraps traps() const;  // as they were before the first burst
+  Traps traps() const;  // as they were before the first burst
   uint64_t bursts() const;  // since start
   // Without what went through them.
   std::vector<AllocatorState> States() const;
@@ -96,7 +90,7 @@ class MallocBursts {
   std::optional<Burst> Next() ABSL_LOCKS_EXCLUDED(mutex_);
   Burst Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
-  BurstTraps MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
+  Traps MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Probe> Attach(const Place& place) const;
   bool Runs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -111,7 +105,7 @@ class MallocBursts {
   BurstPlan plan_ ABSL_GUARDED_BY(mutex_);
   TickSchedule schedule_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
-  BurstTraps traps_ ABSL_GUARDED_BY(mutex_);
+  Traps traps_ ABSL_GUARDED_BY(mutex_);
   int64_t lead_ns_ ABSL_GUARDED_BY(mutex_);  // that putting the probes in takes
   uint64_t bursts_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<Place> places_ ABSL_GUARDED_BY(mutex_);

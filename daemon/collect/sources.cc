@@ -64,6 +64,13 @@ void Smooth(double& value, double mean) {
   value = value == 0 ? mean : value + kSmoothing * (mean - value);
 }
 
+// Of a run since `last`, on the mean, ns.
+double TrapNs(const profd_heap_cost& now, const profd_heap_cost& last, const Traps& traps) {
+  const uint64_t runs = now.events - last.events;
+  if (runs == 0) return traps.emulated;
+  return traps.Of(runs, now.stepped - last.stepped) / static_cast<double>(runs);
+}
+
 }  // namespace
 
 void SwitchSource::Learn(double seconds, int64_t switches, const profd_switch_cost& cost) {
@@ -94,6 +101,7 @@ void HeapSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
   const uint64_t events = work.cost.events - last_.events;
   const uint64_t walks = work.cost.walks - last_.walks;
+  const double trap_ns = TrapNs(work.cost, last_, work.traps);
   if (work.events > 0) {
     Smooth(bytes_per_event_,
            static_cast<double>(work.seen_bytes) / static_cast<double>(work.events));
@@ -114,13 +122,13 @@ void HeapSource::Learn(const Work& work) {
     slow_per_second_ *= std::pow(kToldMemory, work.seconds);
   }
   if (events > walks) {
-    Smooth(event_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
+    Smooth(event_ns_, trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
                                          static_cast<double>(events - walks));
   } else if (event_ns_ == 0) {
-    event_ns_ = work.trap_ns;
+    event_ns_ = trap_ns;
   }
   if (walks > 0) {
-    const double whole = work.trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
+    const double whole = trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
                                             static_cast<double>(walks);
     Smooth(walk_ns_, std::max(0.0, whole - event_ns_));
   }
@@ -140,8 +148,8 @@ void HeapSource::ThinOut(double seconds) {
   calm_seconds_ = 0;
 }
 
-double HeapSource::InPathNs(const profd_heap_cost& cost, double trap_ns) {
-  return static_cast<double>(cost.ns + cost.walk_ns) + static_cast<double>(cost.events) * trap_ns;
+double HeapSource::InPathNs(const profd_heap_cost& cost, const Traps& traps) {
+  return static_cast<double>(cost.ns + cost.walk_ns) + traps.Of(cost.events, cost.stepped);
 }
 
 int HeapSource::levels() const { return static_cast<int>(kHeapSlices.size()); }
@@ -224,19 +232,20 @@ void MapSource::Learn(const Work& work) {
   }
   const uint64_t calls = work.cost.events - last_.events;
   const uint64_t walks = work.cost.walks - last_.walks;
+  const double trap_ns = TrapNs(work.cost, last_, work.traps);
   calls_per_second_ = static_cast<double>(calls) / work.seconds;
   if (calls > 0) {
     const double all = static_cast<double>(walks) * std::max<uint32_t>(OneInAt(level()), 1);
     Smooth(walks_per_call_, std::min(1.0, all / static_cast<double>(calls)));
   }
   if (calls > walks) {
-    Smooth(call_ns_, work.trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
+    Smooth(call_ns_, trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
                                         static_cast<double>(calls - walks));
   } else if (call_ns_ == 0) {
-    call_ns_ = work.trap_ns;
+    call_ns_ = trap_ns;
   }
   if (walks > 0) {
-    const double whole = work.trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
+    const double whole = trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
                                             static_cast<double>(walks);
     Smooth(walk_ns_, std::max(0.0, whole - call_ns_));
   }
@@ -315,7 +324,7 @@ std::string TickSource::GivenUpAt(int level) const {
 }
 
 void BurstSource::Learn(const BurstResult& burst, const profd_malloc_cost& cost,
-                        const BurstTraps& traps) {
+                        const Traps& traps) {
   const double in_path_ns = InPathNs(cost, traps);
   const double spent_ns = std::max(0.0, in_path_ns - last_in_path_ns_);
   last_in_path_ns_ = in_path_ns;
@@ -327,10 +336,8 @@ void BurstSource::Learn(const BurstResult& burst, const profd_malloc_cost& cost,
 
 void BurstSource::PassWithout(double seconds) { load_ *= std::exp2(-seconds / kBurstHalfLife); }
 
-double BurstSource::InPathNs(const profd_malloc_cost& cost, const BurstTraps& traps) {
-  const uint64_t stepped = std::min(cost.stepped, cost.calls);
-  return static_cast<double>(cost.ns) + static_cast<double>(stepped) * traps.stepped +
-         static_cast<double>(cost.calls - stepped) * traps.emulated;
+double BurstSource::InPathNs(const profd_malloc_cost& cost, const Traps& traps) {
+  return static_cast<double>(cost.ns) + traps.Of(cost.calls, cost.stepped);
 }
 
 int BurstSource::levels() const { return static_cast<int>(kBurstLevels.size()); }

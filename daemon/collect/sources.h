@@ -9,6 +9,7 @@
 #include "bpf/abi.h"
 #include "daemon/collect/governor.h"
 #include "daemon/collect/malloc_bursts.h"
+#include "daemon/target/trap.h"
 
 namespace profd {
 
@@ -58,7 +59,7 @@ class HeapSource final : public GovernedSource {
     int64_t seen_bytes = 0;  // that they stand for
     int64_t bytes = 0;       // allocated and freed, by the allocators' own count
     profd_heap_cost cost{};  // the kernel side's totals since start
-    double trap_ns = 0;      // of the way into the program and out of it
+    Traps traps;
     int64_t told = 0;        // objects that allocators told of, in the last second
   };
   void Learn(const Work& work);
@@ -70,7 +71,7 @@ class HeapSource final : public GovernedSource {
   // What a level means: the share of the time in which the probes stand.
   double ShareAt(int level) const;
   // What all runs have cost, the way into the program included.
-  static double InPathNs(const profd_heap_cost& cost, double trap_ns);
+  static double InPathNs(const profd_heap_cost& cost, const Traps& traps);
 
   const char* name() const override { return "heap"; }
   Payer payer() const override { return Payer::kTarget; }
@@ -129,7 +130,7 @@ class MapSource final : public GovernedSource {
     double seconds = 0;
     bool on = true;          // probes stood
     profd_heap_cost cost{};  // the kernel side's totals since start
-    double trap_ns = 0;      // of the way into the program and out of it
+    Traps traps;
   };
   void Learn(const Work& work);
 
@@ -198,7 +199,7 @@ class BurstSource final : public GovernedSource {
   explicit BurstSource(BurstPlan whole) : whole_(whole) {}
 
   // A burst that is over; `cost` are the kernel side's totals since start.
-  void Learn(const BurstResult& burst, const profd_malloc_cost& cost, const BurstTraps& traps);
+  void Learn(const BurstResult& burst, const profd_malloc_cost& cost, const Traps& traps);
   // While there are no bursts nothing is learned: what they cost is forgotten bit by bit, so that they
   // are tried again.
   void PassWithout(double seconds);
@@ -206,7 +207,7 @@ class BurstSource final : public GovernedSource {
   // What a level means.
   BurstPlan PlanAt(int level) const;
   // What all runs have cost, the way into the program included.
-  static double InPathNs(const profd_malloc_cost& cost, const BurstTraps& traps);
+  static double InPathNs(const profd_malloc_cost& cost, const Traps& traps);
 
   const char* name() const override { return "bursts"; }
   Payer payer() const override { return Payer::kTarget; }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "daemon/heap/constants.h"
+#include "daemon/heap/probe_point.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "re2/re2.h"
@@ -40,7 +41,6 @@ constexpr size_t kMaxBannerBytes = 256;
 // no banner.
 constexpr std::string_view kMessage = "free(): invalid pointer";
 
-constexpr size_t kInstructionBytes = 2;
 constexpr uint64_t kFewSymbols = 16;
 constexpr size_t kMostNamed = 256;
 
@@ -97,12 +97,11 @@ absl::StatusOr<std::vector<GlibcFunction>> Locate(const ElfFile& elf,
   std::vector<GlibcFunction> functions;
   for (const NamedSymbol& symbol : named) {
     const std::optional<FileRange> code = elf.CodeAt(symbol.address);
-    if (!code || code->size < kInstructionBytes) continue;
-    uint8_t bytes[kInstructionBytes];
-    RETURN_IF_ERROR(elf.Read(code->offset, bytes, sizeof(bytes)));
+    if (!code) continue;
+    ASSIGN_OR_RETURN(const ProbePoint point, FindProbePoint(elf, *code));
     functions.push_back({.place = PlaceOf(symbol.name),
-                         .offset = code->offset,
-                         .stepped = !IsEmulated(bytes)});
+                         .offset = code->offset + point.skip,
+                         .stepped = point.stepped});
   }
   // memalign and aligned_alloc may be one function.
   std::sort(functions.begin(), functions.end(), [](const auto& a, const auto& b) {
@@ -120,15 +119,6 @@ bool Has(const std::vector<GlibcFunction>& functions, profd_malloc_place place) 
 }
 
 }  // namespace
-
-bool IsEmulated(std::span<const uint8_t> code) {
-  const auto is = [&](size_t i, uint8_t low, uint8_t high) {
-    return i < code.size() && code[i] >= low && code[i] <= high;
-  };
-  if (is(0, 0x50, 0x57) || (is(0, 0x41, 0x41) && is(1, 0x50, 0x57))) return true;  // push
-  if (is(0, 0x90, 0x90) || is(0, 0xe8, 0xe9) || is(0, 0xeb, 0xeb)) return true;  // nop, call, jmp
-  return is(0, 0x70, 0x7f) || (is(0, 0x0f, 0x0f) && is(1, 0x80, 0x8f));  // jcc
-}
 
 absl::StatusOr<std::optional<GlibcInfo>> FindGlibc(int fd) {
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@ namespace profd {
 // A function that allocates or frees.
 struct GlibcFunction {
   profd_malloc_place place = PROFD_MALLOC_MALLOC;
-  uint64_t offset = 0;  // file offset of its first instruction
+  uint64_t offset = 0;   // in the file, of the instruction for a probe: probe_point.h
   bool stepped = false;  // the kernel does not emulate that instruction: a probe there costs more
 };
 
@@ -31,10 +30,6 @@ struct GlibcInfo {
 // linked statically from .symtab. Errors: InvalidArgument for what is not an x86-64 ELF file, and what
 // reading gives. The file may lie, be sparse, or be cut short while it is read.
 absl::StatusOr<std::optional<GlibcInfo>> FindGlibc(int fd);
-
-// Whether the kernel carries out the instruction that `code` begins with by itself when a probe stands
-// on it: a push of a register, a nop, a call or a jump.
-bool IsEmulated(std::span<const uint8_t> code);
 
 }  // namespace profd
 

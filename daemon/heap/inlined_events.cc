@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <set>
 
 #include "daemon/heap/instructions.h"
+#include "daemon/heap/probe_point.h"
 
 namespace profd {
 namespace {
@@ -19,13 +20,56 @@ constexpr int64_t kNominalStates = 2;
 
 // What counts of an instruction.
 struct Step {
-  enum class Does : uint8_t { kOther, kSubtracts, kStores, kComparesState, kComparesReentrancy };
+  enum class Does : uint8_t {
+    kOther,
+    kCopies,
+    kSubtracts,
+    kStores,
+    kComparesState,
+    kComparesReentrancy
+  };
   Does does = Does::kOther;
   ZydisRegister value = ZYDIS_REGISTER_NONE;
-  ZydisRegister base = ZYDIS_REGISTER_NONE;  // none: any
+  ZydisRegister base = ZYDIS_REGISTER_NONE;  // none: any; of a copy: what is copied
   int64_t field = 0;
   uint64_t offset = 0;
+  uint16_t writes = 0;       // general registers, by their numbers
+  bool leaves = false;       // it may go on elsewhere
+  bool is_emulated = false;  // by the kernel, at a probe
 };
+
+uint8_t NumberOf(ZydisRegister reg) { return static_cast<uint8_t>(ZydisRegisterGetId(reg)); }
+
+uint16_t BitOf(ZydisRegister reg) {
+  reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+  if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return 0;
+  return static_cast<uint16_t>(1U << ZydisRegisterGetId(reg));
+}
+
+uint16_t WrittenBy(const Decoded& decoded) {
+  uint16_t written = 0;
+  for (size_t i = 0; i < decoded.instruction.operand_count; ++i) {
+    const ZydisDecodedOperand& operand = decoded.operands[i];
+    if (operand.type != ZYDIS_OPERAND_TYPE_REGISTER) continue;
+    if ((operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) == 0) continue;
+    written |= BitOf(operand.reg.value);
+  }
+  return written;
+}
+
+bool Leaves(const ZydisDecodedInstruction& instruction) {
+  switch (instruction.meta.category) {
+    case ZYDIS_CATEGORY_CALL:
+    case ZYDIS_CATEGORY_COND_BR:
+    case ZYDIS_CATEGORY_UNCOND_BR:
+    case ZYDIS_CATEGORY_RET:
+    case ZYDIS_CATEGORY_SYSCALL:
+    case ZYDIS_CATEGORY_INTERRUPT:
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool IsFieldOf(const ZydisDecodedOperand& operand, uint16_t bits) {
   return IsField(operand) && operand.size == bits &&
@@ -41,6 +85,8 @@ Step Understand(const Decoded& decoded, uint64_t offset) {
   const auto& [instruction, operands] = decoded;
   Step step;
   step.offset = offset;
+  step.writes = WrittenBy(decoded);
+  step.leaves = Leaves(instruction);
   if (instruction.operand_count_visible != 2) return step;
   const ZydisDecodedOperand& to = operands[0];
   const ZydisDecodedOperand& from = operands[1];
@@ -56,10 +102,16 @@ Step Understand(const Decoded& decoded, uint64_t offset) {
       step.value = to.reg.value;
       return step;
     case ZYDIS_MNEMONIC_MOV:
-      if (!IsFieldOf(to, 64) || !IsWhole(from)) return step;
-      at(to);
-      step.does = Step::Does::kStores;
-      step.value = from.reg.value;
+      if (!IsWhole(from)) return step;
+      if (IsWhole(to)) {
+        step.does = Step::Does::kCopies;
+        step.value = to.reg.value;
+        step.base = from.reg.value;
+      } else if (IsFieldOf(to, 64)) {
+        at(to);
+        step.does = Step::Does::kStores;
+        step.value = from.reg.value;
+      }
       return step;
     case ZYDIS_MNEMONIC_CMP:
       if (from.type != ZYDIS_OPERAND_TYPE_IMMEDIATE) return step;
@@ -76,11 +128,42 @@ Step Understand(const Decoded& decoded, uint64_t offset) {
   }
 }
 
-bool ComesFrom(std::span<const Step> before, const Step& store) {
-  return std::any_of(before.begin(), before.end(), [&](const Step& step) {
-    return step.does == Step::Does::kSubtracts && step.base == store.base &&
-           step.field == store.field && step.value != store.value;
-  });
+// The number of the subtraction among the steps up to the store with this number; the store's own without.
+size_t FindSubtraction(std::span<const Step> all, size_t store) {
+  for (size_t i = store; i > 0 && store - (i - 1) <= kBefore; --i) {
+    const Step& step = all[i - 1];
+    if (step.does == Step::Does::kSubtracts && step.base == all[store].base &&
+        step.field == all[store].field && step.value != all[store].value) {
+      return i - 1;
+    }
+  }
+  return store;
+}
+
+// The next jump after the store, if the kernel emulates it, every way there leads through the copy of the
+// count, and the registers hold what they are to hold. The store's own number else.
+size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store,
+                const std::set<uint64_t>& jumped_to) {
+  const ZydisRegister growth = all[subtraction].value;
+  const uint16_t kept = BitOf(all[store].value) | BitOf(all[store].base);
+  size_t copy = subtraction;
+  for (size_t i = subtraction; i > 0 && subtraction - (i - 1) <= kBefore; --i) {
+    const Step& step = all[i - 1];
+    if (step.does == Step::Does::kCopies && step.value == growth &&
+        step.base == all[store].value) {
+      copy = i - 1;
+      break;
+    }
+  }
+  if (copy == subtraction) return store;
+  for (size_t i = copy + 1; i < all.size() && i <= store + kAfter; ++i) {
+    const Step& step = all[i];
+    if (jumped_to.contains(step.offset)) return store;
+    if (step.leaves) return i > store && step.is_emulated ? i : store;
+    const uint16_t spoilt = i == subtraction ? kept : kept | BitOf(growth);
+    if ((step.writes & spoilt) != 0) return store;
+  }
+  return store;
 }
 
 bool IsFollowed(std::span<const Step> after, const Step& store) {
@@ -109,11 +192,19 @@ bool MayHoldEvent(std::span<const uint8_t> code) {
 std::vector<InlinedEvent> FindInlinedEvents(std::span<const uint8_t> code) {
   if (!MayHoldEvent(code)) return {};
   std::vector<Step> steps;
+  std::set<uint64_t> jumped_to;  // offsets in the code
   Decoded decoded;
   for (std::span<const uint8_t> rest = code; !rest.empty();) {
     const size_t at = code.size() - rest.size();
+    const bool is_emulated = IsEmulated(rest);
     if (!DecodeNext(&rest, &decoded)) break;  // data, or the end
-    steps.push_back(Understand(decoded, at));
+    Step& step = steps.emplace_back(Understand(decoded, at));
+    step.is_emulated = is_emulated;
+    if (step.leaves && decoded.operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+        decoded.operands[0].imm.is_relative) {
+      jumped_to.insert(code.size() - rest.size() +
+                       static_cast<uint64_t>(decoded.operands[0].imm.value.s));
+    }
   }
   std::vector<InlinedEvent> found;
   const std::span<const Step> all(steps);
@@ -123,15 +214,19 @@ std::vector<InlinedEvent> FindInlinedEvents(std::span<const uint8_t> code) {
         store.field > kLargestField) {
       continue;
     }
-    const size_t first = i - std::min(i, kBefore);
-    if (!ComesFrom(all.subspan(first, i - first), store) ||
+    const size_t subtraction = FindSubtraction(all, i);
+    if (subtraction == i ||
         !IsFollowed(all.subspan(i + 1, std::min(kAfter, all.size() - i - 1)), store)) {
       continue;
     }
-    found.push_back({.offset = store.offset,
-                     .value_register = static_cast<uint8_t>(ZydisRegisterGetId(store.value)),
-                     .thread_register = static_cast<uint8_t>(ZydisRegisterGetId(store.base)),
-                     .last_event = static_cast<int32_t>(store.field)});
+    const size_t jump = FindJump(all, subtraction, i, jumped_to);
+    InlinedEvent event = {.offset = all[jump].offset,
+                          .value_register = NumberOf(store.value),
+                          .growth_register = std::nullopt,
+                          .thread_register = NumberOf(store.base),
+                          .last_event = static_cast<int32_t>(store.field)};
+    if (jump != i) event.growth_register = NumberOf(all[subtraction].value);
+    found.push_back(event);
   }
   return found;
 }

@@ -36,6 +36,8 @@ constexpr char kSettingsVariable[] = "MALLOC_CONF";
 constexpr size_t kMaxPrefix = 32;
 
 constexpr char kEventFunction[] = "te_event_trigger";
+// What has its shape is longer.
+constexpr uint64_t kLeastEventBytes = 16;
 
 // Of a function, when copies of the event are sought in it.
 constexpr uint64_t kMaxFunctionBytes = 128 << 10;
@@ -243,6 +245,10 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::stri
   JemallocInfo info;
   ASSIGN_OR_RETURN(info.version, FindVersion(elf, constants));
   RETURN_IF_ERROR(FindEventFunction(elf, path, debug_root, info));
+  if (info.event_function != 0) {
+    ASSIGN_OR_RETURN(info.event_point,
+                     FindProbePoint(elf, {info.event_function, kLeastEventBytes}));
+  }
   info.objects = FindSampledObjects(elf, path, debug_root, info.version);
   info.slow_paths = FindSlowPaths(elf, path, debug_root, info.version);
   ASSIGN_OR_RETURN(info.settings_variable, FindSettingsVariable(elf, constants));

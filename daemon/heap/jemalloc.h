@@ -9,6 +9,7 @@
 
 #include "daemon/base/status.h"
 #include "daemon/heap/inlined_events.h"
+#include "daemon/heap/probe_point.h"
 #include "daemon/heap/sampled_objects.h"
 #include "daemon/heap/slow_paths.h"
 #include "daemon/symbolize/elf_file.h"
@@ -22,6 +23,7 @@ struct JemallocInfo {
   std::string found_by;
   // File offset of the first instruction of te_event_trigger; 0 when it was not found.
   uint64_t event_function = 0;
+  ProbePoint event_point;  // in it
   // Where copies of it were put into its callers, which is where link-time optimisation likes to have
   // them. Of the two counts that a thread has, that of what it allocated lies first.
   std::vector<InlinedEvent> inlined;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "daemon/heap/probe_point.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
 
@@ -22,14 +23,18 @@ static_assert(PROFD_MAP_MMAP == 1 && PROFD_MAP_MADVISE == kNames.size());
 // A libc defines each once; more than a version or two of it are not to be believed.
 constexpr size_t kMaxDefined = 32;
 
-std::vector<MapCall> PlacesIn(const ElfFile& elf, const std::vector<NamedSymbol>& defined) {
+absl::StatusOr<std::vector<MapCall>> PlacesIn(const ElfFile& elf,
+                                              const std::vector<NamedSymbol>& defined) {
   std::vector<MapCall> calls;
   for (const NamedSymbol& function : defined) {
     const auto name = std::find(kNames.begin(), kNames.end(), function.name);
     const std::optional<FileRange> code = elf.CodeAt(function.address);
     if (name == kNames.end() || !code) continue;
-    calls.push_back({.call = static_cast<profd_map_call>(name - kNames.begin() + 1),
-                     .offset = code->offset});
+    const auto call = static_cast<profd_map_call>(name - kNames.begin() + 1);
+    // What madvise gives back stays mapped: it can be looked at afterwards.
+    const Reach reach = call == PROFD_MAP_MADVISE ? Reach::kAfterSystemCall : Reach::kUnchanged;
+    ASSIGN_OR_RETURN(const ProbePoint point, FindProbePoint(elf, *code, reach));
+    calls.push_back({.call = call, .offset = code->offset + point.skip, .stepped = point.stepped});
   }
   std::sort(calls.begin(), calls.end(), [](const MapCall& a, const MapCall& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.call < b.call;
@@ -55,10 +60,12 @@ absl::StatusOr<std::vector<MapCall>> FindMapCalls(int fd) {
   if (elf.machine() != EM_X86_64) return absl::InvalidArgumentError("not an x86-64 ELF file");
   const CalledFunctions dynamic =
       symbolize::FindCalled(elf, SHT_DYNSYM, kNames, kMaxDefined);
-  std::vector<MapCall> calls = PlacesIn(elf, dynamic.defined);
+  ASSIGN_OR_RETURN(std::vector<MapCall> calls, PlacesIn(elf, dynamic.defined));
   // What is linked to another file's functions calls that one's.
   if (!IsLibc(calls) && !dynamic.imports) {
-    calls = PlacesIn(elf, symbolize::FindCalled(elf, SHT_SYMTAB, kNames, kMaxDefined).defined);
+    ASSIGN_OR_RETURN(
+        calls,
+        PlacesIn(elf, symbolize::FindCalled(elf, SHT_SYMTAB, kNames, kMaxDefined).defined));
   }
   if (!IsLibc(calls)) calls.clear();
   return calls;

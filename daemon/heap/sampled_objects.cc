@@ -90,10 +90,17 @@ void FindObjectsByShape(const ElfFile& module, SampledObjects& objects) {
   objects.born_address = module.VaddrOfOffset(objects.born).value_or(0);
 }
 
-}  // namespace
+// Without them the probes stand on the first instructions.
+void FindPoints(const ElfFile& module, SampledObjects& objects) {
+  objects.born_point =
+      FindProbePoint(module, {objects.born, kLeastFunctionBytes}).value_or(ProbePoint{});
+  objects.gone_point =
+      FindProbePoint(module, {objects.gone, kLeastFunctionBytes}).value_or(ProbePoint{});
+}
 
-SampledObjects FindSampledObjects(const ElfFile& module, const std::string& path,
-                                  const std::string& debug_root, const std::string& version) {
+// All but the points.
+SampledObjects Locate(const ElfFile& module, const std::string& path,
+                      const std::string& debug_root, const std::string& version) {
   static const RE2* const pattern = new RE2(R"(5\.([23])\..*)");
   SampledObjects objects;
   int minor = 0;
@@ -115,6 +122,15 @@ SampledObjects FindSampledObjects(const ElfFile& module, const std::string& path
   } else {
     FindObjectsByShape(module, objects);
   }
+  return objects;
+}
+
+}  // namespace
+
+SampledObjects FindSampledObjects(const ElfFile& module, const std::string& path,
+                                  const std::string& debug_root, const std::string& version) {
+  SampledObjects objects = Locate(module, path, debug_root, version);
+  if (!objects.found_by.empty()) FindPoints(module, objects);
   return objects;
 }
 

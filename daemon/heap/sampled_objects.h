@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "daemon/heap/probe_point.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd {
@@ -19,6 +20,7 @@ struct SampledObjects {
   // object came to life, and of prof_free_sampled_object, which runs when it is gone.
   uint64_t born = 0;
   uint64_t gone = 0;
+  ProbePoint born_point, gone_point;  // in them
   // Virtual addresses as the file has them: of `born`, and of variables; 0 for one not found.
   uint64_t born_address = 0;
   uint64_t opt_prof = 0;        // bool: profiling is on since the program began

@@ -33,7 +33,10 @@ std::vector<SlowPath> FindByName(const ElfFile& symbols, const ElfFile& module) 
     // Of several it is not known which is called.
     if (addresses.size() != 1) continue;
     const std::optional<FileRange> code = module.CodeAt(addresses.front());
-    if (code) found.push_back({.offset = code->offset, .frees = named.frees});
+    if (!code) continue;
+    const absl::StatusOr<ProbePoint> point = FindProbePoint(module, *code);
+    if (!point.ok()) continue;
+    found.push_back({.offset = code->offset, .point = *point, .frees = named.frees});
   }
   std::sort(found.begin(), found.end(),
             [](const SlowPath& a, const SlowPath& b) { return a.offset < b.offset; });

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/heap/probe_point.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd {
@@ -14,6 +15,7 @@ namespace profd {
 // Its first argument is the thread's data (tsd).
 struct SlowPath {
   uint64_t offset = 0;  // of its first instruction in the file
+  ProbePoint point;     // from there
   bool frees = false;   // it gives memory back; the others get some
   friend bool operator==(const SlowPath&, const SlowPath&) = default;
 };

@@ -99,6 +99,7 @@ T SumPerCpu(int fd, uint32_t key, void (*add)(T&, const T&)) {
 profd_heap_cost SumProbeCost(int fd) {
   return SumPerCpu<profd_heap_cost>(fd, 0, [](profd_heap_cost& sum, const profd_heap_cost& v) {
     sum.events += v.events;
+    sum.stepped += v.stepped;
     sum.walks += v.walks;
     sum.ns += v.ns;
     sum.walk_ns += v.walk_ns;

@@ -37,21 +37,24 @@ std::vector<HeapPlace> PlacesOf(const JemallocInfo& info, ModuleId module) {
   const auto id = static_cast<uint64_t>(module);
   std::vector<HeapPlace> places;
   if (info.event_function != 0) {
-    places.push_back({.offset = info.event_function,
-                      .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, id, 0, 0, 0)});
+    places.push_back(
+        {.offset = info.event_function + info.event_point.skip,
+         .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, info.event_point.stepped, id)});
   }
   std::set<int32_t> fields;
   for (const InlinedEvent& event : info.inlined) fields.insert(event.last_event);
   // Of the two counts in a thread's data that of allocations lies first. One alone does not tell.
   if (fields.size() != 2) return places;
+  const auto word = [](uint8_t number) { return kPtRegsWords.at(number & 15); };
   for (const InlinedEvent& event : info.inlined) {
     const auto place = event.last_event == *fields.begin() ? PROFD_HEAP_JEMALLOC_INLINED_ALLOC
                                                            : PROFD_HEAP_JEMALLOC_INLINED_FREE;
-    places.push_back(
-        {.offset = event.offset,
-         .cookie = PROFD_HEAP_COOKIE(place, id, kPtRegsWords.at(event.value_register & 15),
-                                     kPtRegsWords.at(event.thread_register & 15),
-                                     event.last_event)});
+    const std::optional<uint8_t> growth = event.growth_register;
+    places.push_back({.offset = event.offset,
+                      .cookie = PROFD_HEAP_INLINED_COOKIE(
+                          place, !growth, id, word(event.value_register),
+                          growth ? word(*growth) : PROFD_NO_REGISTER, word(event.thread_register),
+                          event.last_event)});
   }
   return places;
 }
@@ -61,9 +64,9 @@ std::vector<HeapPlace> SlowPlacesOf(const JemallocInfo& info, ModuleId module) {
   for (const SlowPath& path : info.slow_paths) {
     const auto place = path.frees ? PROFD_HEAP_JEMALLOC_SLOW_FREE : PROFD_HEAP_JEMALLOC_SLOW_ALLOC;
     const int32_t field = path.frees ? kFreedAtLastEvent : kAllocatedAtLastEvent;
-    places.push_back(
-        {.offset = path.offset,
-         .cookie = PROFD_HEAP_COOKIE(place, static_cast<uint64_t>(module), 0, 0, field)});
+    places.push_back({.offset = path.offset + path.point.skip,
+                      .cookie = PROFD_HEAP_SLOW_COOKIE(place, path.point.stepped,
+                                                       static_cast<uint64_t>(module), field)});
   }
   return places;
 }
@@ -72,8 +75,10 @@ std::array<HeapPlace, 2> LivePlacesOf(const SampledObjects& objects, ModuleId mo
   const auto id = static_cast<uint64_t>(module);
   const profd_live_place born = objects.is_5_2 ? PROFD_LIVE_BORN_5_2 : PROFD_LIVE_BORN_5_3;
   const profd_live_place gone = objects.is_5_2 ? PROFD_LIVE_GONE_5_2 : PROFD_LIVE_GONE_5_3;
-  return {{{.offset = objects.born, .cookie = PROFD_LIVE_COOKIE(born, id)},
-           {.offset = objects.gone, .cookie = PROFD_LIVE_COOKIE(gone, id)}}};
+  return {{{.offset = objects.born + objects.born_point.skip,
+            .cookie = PROFD_LIVE_COOKIE(born, objects.born_point.stepped, id)},
+           {.offset = objects.gone + objects.gone_point.skip,
+            .cookie = PROFD_LIVE_COOKIE(gone, objects.gone_point.stepped, id)}}};
 }
 
 }  // namespace
@@ -270,9 +275,9 @@ MapCallState HeapProbes::MapCalls() const {
   return state;
 }
 
-double HeapProbes::trap_ns() const {
+Traps HeapProbes::traps() const {
   absl::MutexLock lock(&mutex_);
-  return trap_ns_;
+  return traps_;
 }
 
 void HeapProbes::Work() {
@@ -350,24 +355,24 @@ bool HeapProbes::Step() {
       idle_ = true;
       return false;
     }
-    first = trap_ns_ == 0;
+    first = traps_.emulated == 0;
   }
   if (!tell && !events && unread_place) {
     FollowObjects(*unread_place);
     return true;
   }
-  const double trap = first ? MeasureTrap() : 0;
+  const Traps traps = first ? MeasureTraps() : Traps{};
   if (tell) {
     FollowTold(*tell);
     absl::MutexLock lock(&mutex_);
-    if (first) trap_ns_ = trap;
+    if (first) traps_ = traps;
     return true;
   }
   absl::StatusOr<Probe> probe = events       ? AttachEvents(*events)
                                 : slow_paths ? AttachSlowPaths(*slow_paths)
                                              : AttachMapCalls(*map_calls);
   absl::MutexLock lock(&mutex_);
-  if (first) trap_ns_ = trap;
+  if (first) traps_ = traps;
   if (events) {
     Settle(*events, std::move(probe), "allocations", events_);
   } else if (slow_paths) {
@@ -400,7 +405,7 @@ absl::StatusOr<Probe> HeapProbes::AttachMapCalls(const Place& place) {
   const auto& [pid, module] = place;
   std::vector<HeapPlace> places;
   for (const MapCall& call : modules_->MapCallsIn(module)) {
-    places.push_back({.offset = call.offset, .cookie = call.call});
+    places.push_back({.offset = call.offset, .cookie = PROFD_MAP_COOKIE(call.call, call.stepped)});
   }
   const std::optional<ModuleFile> file = modules_->Find(module);
   if (!file || !file->fd.ok()) return absl::NotFoundError("the libc's file is not open");
@@ -576,14 +581,15 @@ void HeapProbes::AddToldState(const Place& place,
   if (state.note.empty() && !heard_.contains(place.first)) state.note = kNothingTold;
 }
 
-double HeapProbes::MeasureTrap() {
-  const TrapGauge gauge(FirstInstruction::kEmulated, [this](int file, uint64_t offset) {
+Traps HeapProbes::MeasureTraps() {
+  const auto attach = [this](int file, uint64_t offset) {
     const HeapPlace place = {.offset = offset, .cookie = PROFD_HEAP_JEMALLOC_EVENT};
     // We are no target: either program ends at once.
     absl::StatusOr<Probe> probe = kernel_->AttachHeapProbe(file, getpid(), {&place, 1});
     return probe.ok() ? std::move(probe) : kernel_->AttachMapProbe(file, getpid(), {&place, 1});
-  });
-  return gauge.Measure();
+  };
+  return {.emulated = TrapGauge(FirstInstruction::kEmulated, attach).Measure(),
+          .stepped = TrapGauge(FirstInstruction::kStepped, attach).Measure()};
 }
 
 std::vector<AllocatorState> HeapProbes::States() const {

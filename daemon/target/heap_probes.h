@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/target/modules.h"
+#include "daemon/target/trap.h"
 
 namespace profd {
 
@@ -103,9 +104,8 @@ class HeapProbes {
   std::map<Place, LiveSource> ToldSources() const;
   // Such an object was told of since the process runs its program.
   bool HasTold(int32_t pid) const;
-  // What the way into the program at a probe and out of it again takes, as measured on a function
-  // of our own; 0 before the first probe.
-  double trap_ns() const;
+  // As measured on functions of our own, before the first probe.
+  Traps traps() const;
 
  private:
   // Probes of one program, each in one of the places that are for it.
@@ -166,8 +166,8 @@ class HeapProbes {
   void FollowTold(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
   void AddToldState(const Place& place, std::map<ModuleId, AllocatorState>& states) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Calls a function with a probe in it, and without.
-  double MeasureTrap();
+  // Calls functions with a probe in them, and without.
+  Traps MeasureTraps();
 
   Kernel* const kernel_;
   const Modules* const modules_;
@@ -177,7 +177,7 @@ class HeapProbes {
   bool on_ ABSL_GUARDED_BY(mutex_) = true;
   bool idle_ ABSL_GUARDED_BY(mutex_) = true;
   bool settled_ ABSL_GUARDED_BY(mutex_) = true;  // nothing but calls of libcs is left to be done
-  double trap_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  Traps traps_ ABSL_GUARDED_BY(mutex_);
   Group events_ ABSL_GUARDED_BY(mutex_);  // of allocators
   // Beside those, while they stand, in the slow paths of these modules.
   Group slow_paths_ ABSL_GUARDED_BY(mutex_);

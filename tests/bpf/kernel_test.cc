@@ -34,6 +34,7 @@
 #include "daemon/collect/decode.h"
 #include "daemon/heap/glibc.h"
 #include "daemon/heap/map_calls.h"
+#include "daemon/heap/probe_point.h"
 #include "daemon/heap/usdt.h"
 #include "daemon/target/procfs.h"
 #include "daemon/unwind/rules.h"
@@ -115,6 +116,11 @@ ProfdTestInlinedEvent:
   .cfi_endproc
   .size ProfdTestInlinedEvent, .-ProfdTestInlinedEvent
 )");
+// Another copy, behind its store.
+extern "C" [[gnu::noinline]] void ProfdTestStoredEvent(uint64_t /*value*/, uint64_t* /*thread_data*/,
+                                                       uint64_t /*growth*/) {
+  asm volatile("" ::: "memory");
+}
 // Stands in for a function of the slow path.
 extern "C" void ProfdTestSlowPath(void* thread_data);
 // Stand in for the functions that tell of sampled objects, whatever their arguments are.
@@ -187,10 +193,12 @@ uint64_t FileOffset(const void* function) {
   return 0;
 }
 
-// A stack that was taken at the first instruction of `function`, as `caller` had called it.
-void ExpectBeginsWith(const StackTrace& stack, const void* function, const void* caller) {
+// A stack that was taken at the begin of `function`, `skip` bytes from its first instruction, as `caller`
+// had called it.
+void ExpectBeginsWith(const StackTrace& stack, const void* function, const void* caller,
+                      uint64_t skip = 0) {
   ASSERT_GE(stack.frames.size(), 2U);
-  EXPECT_EQ(stack.frames[0] & PROFD_FRAME_OFFSET_MASK, FileOffset(function));
+  EXPECT_EQ(stack.frames[0] & PROFD_FRAME_OFFSET_MASK, FileOffset(function) + skip);
   EXPECT_GT(stack.frames[1] & PROFD_FRAME_OFFSET_MASK, FileOffset(caller));
   EXPECT_LT(stack.frames[1] & PROFD_FRAME_OFFSET_MASK, FileOffset(caller) + 64);
 }
@@ -378,7 +386,7 @@ class HeapKernelTest : public KernelTest {
   void Attach(int32_t pid) {
     const HeapPlace place = {
         .offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
-        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 7, 0, 0, 0)};
+        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 7)};
     Attach(pid, {&place, 1});
   }
   // To functions of this program.
@@ -550,6 +558,9 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
       thread_data[0] = 70'000 * i;
       ProfdTestInlinedEvent(70'000 * i, thread_data);
     }
+    thread_data[0] += 75'000;
+    thread_data[1] = thread_data[0];  // the store lies behind
+    ProfdTestStoredEvent(thread_data[0], thread_data, 75'000);
     // The function tells where the counter itself is.
     thread_data[0] += 80'000;
     FakeEvent event{true, &thread_data[0], &thread_data[1]};
@@ -559,26 +570,32 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
     WaitForever();
   });
   Mark(child);
-  constexpr uint32_t kRdi = 14, kRsi = 13;
+  constexpr uint32_t kRdi = 14, kRsi = 13, kRdx = 12;
   const HeapPlace places[] = {
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestInlinedEvent)),
-       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 9, kRdi, kRsi, 8)},
+       .cookie = PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1, 9, kRdi,
+                                           PROFD_NO_REGISTER, kRsi, 8)},
+      {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestStoredEvent)),
+       .cookie = PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 0, 9, kRdi, kRdx,
+                                           kRsi, 8)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
-       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 9, 0, 0, 0)}};
+       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
   AddHeapCounters();
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 4U);
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 290'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 5U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 365'000U);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
   const profd_heap_counter& counter = records[0].counters[0];
-  EXPECT_EQ(counter.events, 4U) << "one counter, whichever way an event went";
+  EXPECT_EQ(counter.events, 5U) << "one counter, whichever way an event went";
   EXPECT_EQ(counter.gaps, 0U);
-  EXPECT_EQ(counter.total, 290'055U);
+  EXPECT_EQ(counter.total, 365'055U);
   EXPECT_EQ(counter.module_id, 9U);
   EXPECT_EQ(records[0].counters[1].address, 0U);
+  EXPECT_EQ(kernel_->HeapCost().events, 5U);
+  EXPECT_EQ(kernel_->HeapCost().stepped, 3U);
 }
 
 // As jemalloc 5.3 lays out a thread's data.
@@ -629,10 +646,10 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   const auto at = [](auto* function) { return FileOffset(reinterpret_cast<const void*>(function)); };
   const HeapPlace places[] = {
       {.offset = at(&ProfdTestSlowPath),
-       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_SLOW_ALLOC, 9, 0, 0,
-                                   offsetof(FakeThreadData, allocated_last))},
+       .cookie = PROFD_HEAP_SLOW_COOKIE(PROFD_HEAP_JEMALLOC_SLOW_ALLOC, 0, 9,
+                                        offsetof(FakeThreadData, allocated_last))},
       {.offset = at(&ProfdTestHeapEvent),
-       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 9, 0, 0, 0)}};
+       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
@@ -849,9 +866,9 @@ class LiveKernelTest : public KernelTest {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     const HeapPlace places[] = {
         {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectBorn)),
-         .cookie = PROFD_LIVE_COOKIE(born, 7)},
+         .cookie = PROFD_LIVE_COOKIE(born, 0, 7)},
         {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectGone)),
-         .cookie = PROFD_LIVE_COOKIE(gone, 7)}};
+         .cookie = PROFD_LIVE_COOKIE(gone, 0, 7)}};
     auto probe = kernel_->AttachLiveProbe(self.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();
     probe_ = *std::move(probe);
@@ -974,7 +991,8 @@ class MapKernelTest : public HeapKernelTest {
     std::vector<HeapPlace> places;
     if (calls.ok()) {
       for (const MapCall& call : *calls) {
-        places.push_back({.offset = call.offset, .cookie = call.call});
+        places.push_back(
+            {.offset = call.offset, .cookie = PROFD_MAP_COOKIE(call.call, call.stepped)});
       }
     }
     EXPECT_THAT(places, SizeIs(5));
@@ -1086,8 +1104,9 @@ TEST_F(MapKernelTest, StackBeginsWithTheFunctionAndItsCaller) {
   Count([] { ProfdTestMaps(kPage); });
   Poll();
   ASSERT_THAT(stacks_, SizeIs(1));
-  ExpectBeginsWith(stacks_[0], reinterpret_cast<const void*>(&mmap),
-                   reinterpret_cast<const void*>(&ProfdTestMaps));
+  const auto* code = reinterpret_cast<const uint8_t*>(&mmap);
+  ExpectBeginsWith(stacks_[0], code, reinterpret_cast<const void*>(&ProfdTestMaps),
+                   ChooseProbePoint({code, kProbePointBytes}).skip);
 }
 
 // Of calls that are left out those that are counted make up: 5 standard deviations.
@@ -1124,7 +1143,7 @@ TEST_F(MapKernelTest, WithoutTheLayerTheOthersAreThere) {
   START_OR_SKIP({.map_layer = false});
   EXPECT_FALSE(kernel_->has_map_layer());
   const HeapPlace place = {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestMaps)),
-                           .cookie = PROFD_MAP_MMAP};
+                           .cookie = PROFD_MAP_COOKIE(PROFD_MAP_MMAP, 0)};
   const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   EXPECT_FALSE(kernel_->AttachMapProbe(self.get(), getpid(), {&place, 1}).ok());
   EXPECT_TRUE(kernel_->DrainHeapCounters().ok());

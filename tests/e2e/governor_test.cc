@@ -243,42 +243,48 @@ TEST_F(GovernorTest, CostInThePathIsWhatTheKernelCounts) {
   ASSERT_TRUE(target_->Go());
 
   // Less what it takes to call the program, which the kernel does not count.
-  const auto measure = [&](RunTime* kernel, double* own) {
+  const auto own_now = [&] {
+    const absl::StatusOr<Answer> drained = daemon_->Fetch({});
+    EXPECT_TRUE(drained.ok()) << drained.status();
+    const auto status = daemon_->Status();
+    if (!status.ok()) return 0.0;
+    EXPECT_GE(status->switch_entry_ns(), 0);
+    return static_cast<double>(status->cost().in_path_ns()) -
+           static_cast<double>(status->cost().switches()) * status->switch_entry_ns();
+  };
+  struct Measured {
+    RunTime kernel;
+    double own_ns = 0;
+  };
+  const auto measure = [&](const std::string& target, Measured* sum) {
+    ASSERT_NO_FATAL_FAILURE(StartDaemon(target, {"--budget", "off", "--daemon-budget", "off"}));
     std::this_thread::sleep_for(milliseconds(500));
-    const auto cost_now = [&] {
-      const absl::StatusOr<Answer> drained = daemon_->Fetch({});
-      EXPECT_TRUE(drained.ok()) << drained.status();
-      const auto status = daemon_->Status();
-      if (!status.ok()) return 0.0;
-      EXPECT_GE(status->switch_entry_ns(), 0);
-      return static_cast<double>(status->cost().in_path_ns()) -
-             static_cast<double>(status->cost().switches()) * status->switch_entry_ns();
-    };
-    const double cost = cost_now();
+    const double own = own_now();
     const RunTime before = RunTimeOf("on_switch");
-    std::this_thread::sleep_for(milliseconds(3'000));
-    *own = cost_now() - cost;
+    std::this_thread::sleep_for(milliseconds(1'500));
+    sum->own_ns += own_now() - own;
     const RunTime after = RunTimeOf("on_switch");
-    *kernel = {after.ns - before.ns, after.runs - before.runs};
+    sum->kernel.ns += after.ns - before.ns;
+    sum->kernel.runs += after.runs - before.runs;
   };
 
-  RunTime idle, busy;
-  double own_idle = 0, own = 0;
-  ASSERT_NO_FATAL_FAILURE(
-      StartDaemon("no-such-process", {"--budget", "off", "--daemon-budget", "off"}));
-  measure(&idle, &own_idle);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target_->pid()),
-                                      {"--budget", "off", "--daemon-budget", "off"}));
-  measure(&busy, &own);
-  ASSERT_GT(idle.runs, 10'000);
-  ASSERT_GT(busy.runs, 10'000);
-  EXPECT_EQ(own_idle, 0) << "no thread of a target switched";
-  const double counted = busy.ns - busy.runs * idle.ns / idle.runs;
-  RecordProperty("ns_per_switch_own", absl::StrCat(own / busy.runs));
-  RecordProperty("ns_per_switch_kernel", absl::StrCat(counted / busy.runs));
-  EXPECT_NEAR(own, counted, 0.2 * counted)
-      << own / busy.runs << " ns a switch by our own account, " << busy.ns / busy.runs << " less "
-      << idle.ns / idle.runs << " by the kernel's";
+  // In turns: the machine is not always equally fast.
+  Measured idle, busy;
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_NO_FATAL_FAILURE(measure("no-such-process", &idle));
+    ASSERT_NO_FATAL_FAILURE(measure(std::to_string(target_->pid()), &busy));
+  }
+  ASSERT_GT(idle.kernel.runs, 10'000);
+  ASSERT_GT(busy.kernel.runs, 10'000);
+  EXPECT_EQ(idle.own_ns, 0) << "no thread of a target switched";
+  const double runs = busy.kernel.runs;
+  const double of_empty_run = idle.kernel.ns / idle.kernel.runs;
+  const double counted = busy.kernel.ns - runs * of_empty_run;
+  RecordProperty("ns_per_switch_own", absl::StrCat(busy.own_ns / runs));
+  RecordProperty("ns_per_switch_kernel", absl::StrCat(counted / runs));
+  EXPECT_NEAR(busy.own_ns, counted, 0.2 * counted)
+      << busy.own_ns / runs << " ns a switch by our own account, " << busy.kernel.ns / runs
+      << " less " << of_empty_run << " by the kernel's";
 }
 
 // Visiting idle threads less often is given up before the tick is slowed.

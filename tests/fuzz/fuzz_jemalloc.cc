@@ -13,6 +13,7 @@
 #include "daemon/heap/event_shape.h"
 #include "daemon/heap/glibc.h"
 #include "daemon/heap/inlined_events.h"
+#include "daemon/heap/probe_point.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/heap/map_calls.h"
 
@@ -42,8 +43,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(profd::HasEventShape({code.data(), std::min(size, profd::kEventShapeBytes)}));
   }
 
+  const profd::ProbePoint point = profd::ChooseProbePoint(code);
+  Require(point.skip == 0 || point.skip < size);
   for (const profd::InlinedEvent& event : profd::FindInlinedEvents(code)) {
     Require(event.offset < size && event.value_register < 16 && event.thread_register < 16);
+    Require(event.growth_register.value_or(0) < 16);
   }
 
   const profd::UniqueFd fd(memfd_create("fuzz_jemalloc", MFD_CLOEXEC));

@@ -320,7 +320,7 @@ TEST(BurstSourceTest, CostGoesWithTheTimeThatProbesStand) {
   EXPECT_EQ(source.CostAt(0), 0) << "no burst yet";
   // 10,000 calls, a third of them dearer, in 40 ms: 20 before and after the burst.
   const profd_malloc_cost cost = {.calls = 10'000, .stepped = 4'000, .ns = 6'000'000};
-  const BurstTraps traps = {.emulated = 1'000, .stepped = 2'000};
+  const Traps traps = {.emulated = 1'000, .stepped = 2'000};
   EXPECT_DOUBLE_EQ(BurstSource::InPathNs(cost, traps), 6e6 + 6e6 + 8e6);
   source.Learn(Result(), cost, traps);
   EXPECT_DOUBLE_EQ(source.CostAt(0), 0.02 / 5);

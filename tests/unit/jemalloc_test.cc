@@ -187,6 +187,44 @@ TEST(InlinedEventsTest, AsLinkersMakeThem) {
                                        .last_event = 8}));
 }
 
+// Where the registers hold all that counts, the probe stands on the jump, which the kernel emulates.
+TEST(InlinedEventsTest, TheJumpBehindIsCheaper) {
+  const Bytes kCopy = {0x49, 0x89, 0xcc};  // mov r12, rcx
+  const auto only = [](const Bytes& code) {
+    const std::vector<InlinedEvent> found = FindInlinedEvents(code);
+    EXPECT_EQ(found.size(), 1U);
+    return found.empty() ? InlinedEvent{} : found.front();
+  };
+  const InlinedEvent at_jump = {.offset = 1 + 3 + 4 + 4 + 8, .value_register = 1,
+                                .growth_register = 12, .thread_register = 13, .last_event = 8};
+  EXPECT_EQ(only(Join({kNop, kCopy, kInlined, kReturn})), at_jump);
+  // A loop that begins with the copy, or ends at what follows the jump.
+  EXPECT_EQ(only(Join({kNop, kCopy, kInlined, {0xeb, 0xe0}})), at_jump);
+  EXPECT_EQ(only(Join({kNop, kCopy, kInlined, {0xeb, 0xf9}})), at_jump);
+
+  const auto on_store = [&](const Bytes& code, uint64_t offset) {
+    const InlinedEvent event = only(code);
+    EXPECT_EQ(event.growth_register, std::nullopt);
+    EXPECT_EQ(event.offset, offset);
+  };
+  on_store(Join({{0x49, 0x89, 0xd4}, kInlined}), 3 + 4);  // mov r12, rdx
+  on_store(Join({{0x41, 0x89, 0xcc}, kInlined}), 3 + 4);  // mov r12d, ecx
+  const Bytes kOtherCount = {0x48, 0x89, 0xd1};           // mov rcx, rdx
+  on_store(Join({kCopy, kOtherCount, kInlined}), 3 + 3 + 4);
+  const Bytes kOtherGrowth = {0x49, 0xff, 0xc4};  // inc r12
+  on_store(Join({kCopy, kOtherGrowth, kInlined}), 3 + 3 + 4);
+  on_store(Join({kCopy, kSubLast, kStoreLast, kOtherGrowth, kCompareState, kJump,
+                 kCompareReentrancy}), 3 + 4);
+  on_store(Join({kCopy, kSubLast, kStoreLast, kCompareState, kOtherCount, kJump,
+                 kCompareReentrancy}), 3 + 4);
+  // No jump in sight, one that the kernel does not emulate, a way past the copy.
+  on_store(Join({kCopy, kSubLast, kStoreLast, kCompareState, kCompareReentrancy, kReturn}), 3 + 4);
+  on_store(Join({kCopy, kSubLast, kStoreLast, kCompareState, {0xff, 0xe0}, kCompareReentrancy}),
+           3 + 4);
+  on_store(Join({{0xeb, 0x07}, kCopy, kInlined}), 2 + 3 + 4);
+  on_store(Join({{0xeb, 0x13}, kCopy, kInlined}), 2 + 3 + 4);
+}
+
 TEST(InlinedEventsTest, EachStepIsNeeded) {
   const std::vector<Bytes> steps = {kSubLast, kStoreLast, kCompareState, kCompareReentrancy};
   for (size_t left_out = 0; left_out < steps.size(); ++left_out) {
@@ -220,6 +258,7 @@ TEST(InlinedEventsTest, AnyBytes) {
       EXPECT_LT(event.offset, code.size());
       EXPECT_LT(event.value_register, 16);
       EXPECT_LT(event.thread_register, 16);
+      EXPECT_LT(event.growth_register.value_or(0), 16);
       EXPECT_GT(event.last_event, 0);
     }
   }

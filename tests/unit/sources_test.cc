@@ -18,10 +18,10 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no event yet";
   // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
-  const profd_heap_cost cost = {.events = 2'000, .walks = 1'000, .ns = 1'000'000,
+  const profd_heap_cost cost = {.events = 2'000, .stepped = 0, .walks = 1'000, .ns = 1'000'000,
                                 .walk_ns = 5'000'000};
   source.Learn({.seconds = 2, .events = 2'000, .seen_bytes = 140'000'000, .bytes = 140'000'000,
-                .cost = cost, .trap_ns = 2'000});
+                .cost = cost, .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 4e-6));
   // There are no slow paths to give up.
   EXPECT_DOUBLE_EQ(source.CostAt(1), source.CostAt(0));
@@ -37,16 +37,30 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   }
   EXPECT_THAT(source.GivenUpAt(1), HasSubstr("slow paths"));
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
-  EXPECT_EQ(HeapSource::InPathNs(cost, 2'000), 1e6 + 5e6 + 2'000 * 2'000);
+  EXPECT_EQ(HeapSource::InPathNs(cost, {.emulated = 2'000}), 1e6 + 5e6 + 2'000 * 2'000);
+}
+
+TEST(HeapSourceTest, SteppedProbesCostMore) {
+  HeapSource source(kNoBudget);
+  const profd_heap_cost cost = {.events = 1'000, .stepped = 250, .walks = 0, .ns = 1'000'000,
+                                .walk_ns = 0};
+  const Traps traps = {.emulated = 1'000, .stepped = 9'000};
+  source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
+                .cost = cost, .traps = traps});
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (1e-6 + 3e-6));
+  EXPECT_EQ(HeapSource::InPathNs(cost, traps), 1e6 + 3e6);
+  MapSource maps;
+  maps.Learn({.seconds = 1, .cost = cost, .traps = traps});
+  EXPECT_DOUBLE_EQ(maps.CostAt(0), 1'000 * (1e-6 + 3e-6));
 }
 
 TEST(HeapSourceTest, SlowPathsCostWhatTheirCallsDo) {
   HeapSource source(kNoBudget);
   // 1,000 events a second with their stacks, 9,000 calls that told nothing.
-  const profd_heap_cost cost = {.events = 10'000, .walks = 1'000, .ns = 9'000'000,
+  const profd_heap_cost cost = {.events = 10'000, .stepped = 0, .walks = 1'000, .ns = 9'000'000,
                                 .walk_ns = 5'000'000};
   source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
-                .cost = cost, .trap_ns = 1'000});
+                .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_TRUE(source.SlowPathsAt(0));
   EXPECT_FALSE(source.SlowPathsAt(1));
   EXPECT_NEAR(source.CostAt(0) - source.CostAt(1), 9'000 * 2e-6, 1e-9);
@@ -64,7 +78,7 @@ TEST(HeapSourceTest, StacksAreThinnedOut) {
     cost.ns += (static_cast<uint64_t>(events) - walks) * 500;
     cost.walk_ns += walks * 4'500;
     source.Learn({.seconds = 1, .events = events, .seen_bytes = events * 70'000,
-                  .bytes = events * 70'000, .cost = cost, .trap_ns = 500});
+                  .bytes = events * 70'000, .cost = cost, .traps = {.emulated = 500}});
   };
   second(100);
   EXPECT_EQ(source.one_in(), 1U) << "0.05% of a CPU for stacks is little";
@@ -81,17 +95,17 @@ TEST(HeapSourceTest, StacksAreThinnedOut) {
 
 TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 100, .walks = 100, .ns = 0, .walk_ns = 500'000};
+  const profd_heap_cost cost = {.events = 100, .stepped = 0, .walks = 100, .ns = 0, .walk_ns = 500'000};
   source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 7'000'000,
-                .cost = cost, .trap_ns = 1'000});
+                .cost = cost, .traps = {.emulated = 1'000}});
   const double each = source.CostAt(0) / 100;
-  source.Learn({.seconds = 1, .events = 0, .bytes = 70'000'000, .cost = cost, .trap_ns = 1'000});
+  source.Learn({.seconds = 1, .events = 0, .bytes = 70'000'000, .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
   // In slices some are seen: what a tenth of the bytes tells of the price is true of all.
   source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 70'000'000,
-                .cost = cost, .trap_ns = 1'000});
+                .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
-  source.Learn({.seconds = 1, .events = 0, .bytes = -5, .cost = cost, .trap_ns = 1'000});
+  source.Learn({.seconds = 1, .events = 0, .bytes = -5, .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_EQ(source.CostAt(0), 0);
 }
 
@@ -100,9 +114,9 @@ TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no call yet";
   // 1,000 calls a second; half of them change something and take a walk of 4 us more.
-  const profd_heap_cost cost = {.events = 2'000, .walks = 1'000, .ns = 1'000'000,
+  const profd_heap_cost cost = {.events = 2'000, .stepped = 0, .walks = 1'000, .ns = 1'000'000,
                                 .walk_ns = 5'000'000};
-  source.Learn({.seconds = 2, .cost = cost, .trap_ns = 2'000});
+  source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 0.5 * 4e-6));
   EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 0.5 * 4e-6 / 4));
   EXPECT_DOUBLE_EQ(source.CostAt(3), 1'000 * (3e-6 + 0.5 * 4e-6 / 64));
@@ -120,23 +134,23 @@ TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
 // Without probes nobody counts: what was there is supposed to ebb, so that they are tried again.
 TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
   MapSource source;
-  const profd_heap_cost cost = {.events = 1'000, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
-  source.Learn({.seconds = 1, .cost = cost, .trap_ns = 1'000});
+  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
+  source.Learn({.seconds = 1, .cost = cost, .traps = {.emulated = 1'000}});
   const double before = source.CostAt(0);
   EXPECT_GT(before, 0);
   for (int i = 0; i < 60; i++) {
-    source.Learn({.seconds = 1, .on = false, .cost = cost, .trap_ns = 1'000});
+    source.Learn({.seconds = 1, .on = false, .cost = cost, .traps = {.emulated = 1'000}});
   }
   EXPECT_NEAR(source.CostAt(0), before / 2, before * 1e-6);
-  source.Learn({.seconds = 1, .cost = cost, .trap_ns = 1'000});
+  source.Learn({.seconds = 1, .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_EQ(source.CostAt(0), 0) << "probes stand, and there is no call";
 }
 
 // None of these can be left out: they cost what they cost, or nothing.
 TEST(HeapSourceTest, ObjectsThatAreToldOfAreAllOrNothing) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 1'000, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
-  source.Learn({.seconds = 2, .cost = cost, .trap_ns = 1'000, .told = 1'000});
+  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
+  source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 1'000}, .told = 1'000});
   const int last = source.levels() - 1;
   for (int level = 0; level < last; level++) {
     EXPECT_DOUBLE_EQ(source.CostAt(level), 500 * 6e-6);
