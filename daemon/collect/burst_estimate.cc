@@ -14,8 +14,8 @@ namespace {
 constexpr double kLeastLeft = 0.1;
 // What the probes took is known to this share of it; less well of a thread that queues for a CPU, whose
 // caches others use.
-constexpr double kTakenError = 0.4;
-constexpr double kTakenErrorQueued = 0.5;
+constexpr double kTakenError = 0.25;
+constexpr double kTakenErrorQueued = 0.35;
 // Of an error that lies anywhere between none and 1, the standard deviation from none.
 constexpr double kWaitingError = 0.58;
 

@@ -240,7 +240,7 @@ TEST_F(MallocTest, BytesByStackAreWithinTheStatedError) {
   EXPECT_GE(within, 0.9 * cases) << within << " of " << cases;
   for (const auto& [place, score] : scores) {
     // Nor are they to one side, on the mean; what the probes take of a busy thread is known in part.
-    EXPECT_NEAR(score.estimates / score.truth, 1, place == "ChurnBusy" ? 0.75 : 0.15) << place;
+    EXPECT_NEAR(score.estimates / score.truth, 1, place == "ChurnBusy" ? 0.4 : 0.15) << place;
     RecordProperty(place, absl::StrCat(score.within, " of ", kWindows, ", mean ",
                                        score.estimates / score.truth));
   }

@@ -38,14 +38,14 @@ TEST(BurstEffectTest, OfAThreadThatRunsAllTheTime) {
   EXPECT_DOUBLE_EQ(EffectOf(Runs(), kLength, 0).correction, 1);
   EXPECT_DOUBLE_EQ(EffectOf(Runs(), kLength, 0).doubt, 0);
   EXPECT_DOUBLE_EQ(EffectOf(Runs(), kLength, 5 * kMs).correction, 20.0 / 15);
-  EXPECT_DOUBLE_EQ(EffectOf(Runs(), kLength, 5 * kMs).doubt, 0.4 / 3);
+  EXPECT_DOUBLE_EQ(EffectOf(Runs(), kLength, 5 * kMs).doubt, 0.25 / 3);
 }
 
 TEST(BurstEffectTest, OfOneThatIsWithoutACpuForHalfOfTheTime) {
   profd_malloc_thread did = Runs();
   did.queued_ns = 10 * kMs;
   EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5 * kMs).correction, 10.0 / 5);
-  EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5 * kMs).doubt, 0.5);
+  EXPECT_DOUBLE_EQ(EffectOf(did, kLength, 5 * kMs).doubt, 0.35);
   // Nor had it one in the last quarter.
   did = Runs();
   did.last_ns -= 5 * kMs;
@@ -139,7 +139,7 @@ TEST(EstimateBurstTest, CountsAreScaledAndDividedAmongStacks) {
   const LedgerDelta& ledger = delta.ledgers[0].delta;
   EXPECT_EQ(ledger.allocated.burst_bytes, delta.samples[0].weight + delta.samples[1].weight);
   EXPECT_EQ(ledger.allocated.burst_calls, 10);
-  EXPECT_NEAR(static_cast<double>(ledger.allocated.burst_doubt), 1000 * scale * 0.4 / 3, 2);
+  EXPECT_NEAR(static_cast<double>(ledger.allocated.burst_doubt), 1000 * scale * 0.25 / 3, 2);
   EXPECT_EQ(ledger.allocated.bytes, 0) << "nothing of it is exact";
   EXPECT_EQ(ledger.freed.burst_bytes, delta.samples[2].weight);
   EXPECT_EQ(totals.at(ModuleId{9}).allocated.burst_bytes, ledger.allocated.burst_bytes);
