@@ -25,7 +25,7 @@ struct Options {
   int64_t burst_ns = 20'000'000;
   int64_t burst_interval_ns = 5'000'000'000;
   double budget = 0.005;  // shares of one CPU; infinite: none
-  double daemon_budget = 0.01;
+  double daemon_budget = 0.005;
   std::string log_level = "info";
 };
 

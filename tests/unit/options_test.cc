@@ -88,7 +88,7 @@ TEST(OptionsTest, DefaultsNeedNoArguments) {
   EXPECT_EQ(options.tick_ns, 10'000'000);
   EXPECT_TRUE(options.books && options.per_switch && options.tick);
   EXPECT_DOUBLE_EQ(options.budget, 0.005);
-  EXPECT_DOUBLE_EQ(options.daemon_budget, 0.01);
+  EXPECT_DOUBLE_EQ(options.daemon_budget, 0.005);
   EXPECT_EQ(options.log_level, "info");
 }
 

@@ -75,7 +75,7 @@ AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97,
         ("redis", "profd"): 0.99, ("rustc", "profd"): 0.99}
 AIM_RSS = 64 * MIB
 AIM_MAPS = 64 * MIB
-AIM_CPU = 0.01  # the default of --daemon-budget; no aim where that is off
+AIM_CPU = 0.01  # of all that the daemon does; no aim where --daemon-budget is off
 
 # An untraced segment is shorter than a traced one, since each ratio takes two of them.
 UNTRACED_SHARE = 0.6
