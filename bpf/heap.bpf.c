@@ -75,6 +75,7 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 					       struct heap_event *event)
 {
 	u32 growth = PROFD_HEAP_GROWTH_REGISTER(cookie);
+	u64 stored;
 
 	if (bpf_probe_read_kernel(heap_thread->words, sizeof(heap_thread->words), regs))
 		return false;
@@ -85,11 +86,15 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
 			      PROFD_KIND_ALLOC :
 			      PROFD_KIND_FREE;
-	if (growth != PROFD_NO_REGISTER) {
-		event->before = event->total - register_at(heap_thread, growth);
+	if (bpf_probe_read_user(&stored, sizeof(u64), (void *)event->address))
+		return false;
+	if (growth == PROFD_NO_REGISTER) {
+		event->before = stored;
 		return true;
 	}
-	return !bpf_probe_read_user(&event->before, sizeof(u64), (void *)event->address);
+	/* Whoever comes here another way has not stored the count just now. */
+	event->before = event->total - register_at(heap_thread, growth);
+	return stored == event->total;
 }
 
 static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct heap_event *event)

@@ -99,9 +99,8 @@ static __always_inline u64 stack_here(struct pt_regs *regs, struct task_struct *
 
 /* True when a stack was taken. */
 static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct *task,
-					struct profd_thread *thread)
+					struct profd_thread *thread, u64 cookie)
 {
-	u64 cookie = bpf_get_attach_cookie(regs);
 	u64 now = bpf_ktime_get_ns();
 	u32 number = PROFD_USDT_SPEC(cookie);
 	bool gone = PROFD_USDT_PLACE(cookie) == PROFD_USDT_FREE;
@@ -146,15 +145,15 @@ int on_told_object(struct pt_regs *regs)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct profd_thread *thread = thread_of(task);
-	u64 began;
+	u64 began, cookie;
 	bool walked;
 
 	if (!thread || !thread->thread_id)
 		return 0;
 	began = bpf_ktime_get_ns();
-	walked = tell_object(regs, task, thread);
-	/* On a nop. */
-	add_heap_cost(began, 0, walked);
+	cookie = bpf_get_attach_cookie(regs);
+	walked = tell_object(regs, task, thread, cookie);
+	add_heap_cost(began, PROFD_USDT_STEPPED(cookie), walked);
 	return 0;
 }
 

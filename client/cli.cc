@@ -255,7 +255,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
   fetch->add_option("--kind", typed.kind, "What to show: time not running, or bytes of memory")
-      ->type_name("offcpu|alloc|free")
+      ->type_name("KIND")
       ->capture_default_str();
   AddScope(fetch, typed);
   fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");

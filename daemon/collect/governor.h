@@ -20,7 +20,7 @@ inline constexpr double kNoBudget = std::numeric_limits<double>::infinity();
 
 struct Budgets {
   double target = 0.005;  // shares of one CPU; kNoBudget: as much as it takes
-  double daemon = 0.01;
+  double daemon = 0.005;
 };
 
 // A source of costs that can be turned down. At level 0 it gives everything.

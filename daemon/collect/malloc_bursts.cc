@@ -249,9 +249,9 @@ void MallocBursts::Run(const Burst& burst) {
 absl::StatusOr<Probe> MallocBursts::Attach(const Place& place) const {
   const auto& [pid, module] = place;
   const std::optional<GlibcInfo> info = modules_->GlibcIn(module);
-  const std::optional<ModuleFile> file = modules_->Find(module);
-  if (!info || !file || !file->fd.ok()) return absl::NotFoundError("the library is not open");
-  return kernel_->AttachMallocProbe(file->fd.get(), pid, PlacesOf(*info, module));
+  if (!info) return absl::NotFoundError("no malloc is known of the module");
+  ASSIGN_OR_RETURN(const UniqueFd file, modules_->FileToProbe(module));
+  return kernel_->AttachMallocProbe(file.get(), pid, PlacesOf(*info, module));
 }
 
 Traps MallocBursts::MeasureTraps() {

@@ -23,6 +23,8 @@ constexpr uint64_t kMaxFrameHeaderBytes = 64;  // as much of it as is read
 // is read at once.
 constexpr uint64_t kMaxGap = 4096;
 constexpr uint64_t kMaxBatchBytes = 256 << 10;
+// The largest programs have 300 MB of code. More is of functions that lie in one another.
+constexpr uint64_t kMaxVisitedBytes = 512 << 20;
 
 // Where .eh_frame lies and what its pointers count from.
 struct FramePlace {
@@ -130,6 +132,12 @@ absl::Status VisitFunctions(
   const auto head = [limit](const FileRange& function) {
     return std::min<uint64_t>(function.size, limit);
   };
+  uint64_t all = 0;
+  for (const FileRange& function : functions) all += head(function);
+  if (all > kMaxVisitedBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(".eh_frame tells of more than ", kMaxVisitedBytes >> 20, " MiB of code"));
+  }
   for (size_t first = 0; first < functions.size();) {
     const uint64_t begin = functions[first].offset;
     uint64_t end = begin + head(functions[first]);

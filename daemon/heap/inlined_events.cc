@@ -18,6 +18,12 @@ constexpr int64_t kLargestField = 1 << 16;
 constexpr int64_t kReentrancyField = 1;
 constexpr int64_t kNominalStates = 2;
 
+// Where a function jumps to within itself, as offsets in its code.
+struct Jumps {
+  std::set<uint64_t> targets;
+  bool all_known = true;
+};
+
 // What counts of an instruction.
 struct Step {
   enum class Does : uint8_t {
@@ -142,8 +148,8 @@ size_t FindSubtraction(std::span<const Step> all, size_t store) {
 
 // The next jump after the store, if the kernel emulates it, every way there leads through the copy of the
 // count, and the registers hold what they are to hold. The store's own number else.
-size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store,
-                const std::set<uint64_t>& jumped_to) {
+size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store, const Jumps& jumps) {
+  if (!jumps.all_known) return store;
   const ZydisRegister growth = all[subtraction].value;
   const uint16_t kept = BitOf(all[store].value) | BitOf(all[store].base);
   size_t copy = subtraction;
@@ -158,7 +164,7 @@ size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store,
   if (copy == subtraction) return store;
   for (size_t i = copy + 1; i < all.size() && i <= store + kAfter; ++i) {
     const Step& step = all[i];
-    if (jumped_to.contains(step.offset)) return store;
+    if (jumps.targets.contains(step.offset)) return store;
     if (step.leaves) return i > store && step.is_emulated ? i : store;
     const uint16_t spoilt = i == subtraction ? kept : kept | BitOf(growth);
     if ((step.writes & spoilt) != 0) return store;
@@ -192,18 +198,22 @@ bool MayHoldEvent(std::span<const uint8_t> code) {
 std::vector<InlinedEvent> FindInlinedEvents(std::span<const uint8_t> code) {
   if (!MayHoldEvent(code)) return {};
   std::vector<Step> steps;
-  std::set<uint64_t> jumped_to;  // offsets in the code
+  Jumps jumps;
   Decoded decoded;
   for (std::span<const uint8_t> rest = code; !rest.empty();) {
     const size_t at = code.size() - rest.size();
     const bool is_emulated = IsEmulated(rest);
-    if (!DecodeNext(&rest, &decoded)) break;  // data, or the end
+    if (!DecodeNext(&rest, &decoded)) {  // data, or the end
+      jumps.all_known = false;
+      break;
+    }
     Step& step = steps.emplace_back(Understand(decoded, at));
     step.is_emulated = is_emulated;
-    if (step.leaves && decoded.operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
-        decoded.operands[0].imm.is_relative) {
-      jumped_to.insert(code.size() - rest.size() +
-                       static_cast<uint64_t>(decoded.operands[0].imm.value.s));
+    const std::optional<uint64_t> target = TargetOf(decoded, code.size() - rest.size());
+    if (target) {
+      jumps.targets.insert(*target);
+    } else if (decoded.instruction.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
+      jumps.all_known = false;
     }
   }
   std::vector<InlinedEvent> found;
@@ -219,7 +229,7 @@ std::vector<InlinedEvent> FindInlinedEvents(std::span<const uint8_t> code) {
         !IsFollowed(all.subspan(i + 1, std::min(kAfter, all.size() - i - 1)), store)) {
       continue;
     }
-    const size_t jump = FindJump(all, subtraction, i, jumped_to);
+    const size_t jump = FindJump(all, subtraction, i, jumps);
     InlinedEvent event = {.offset = all[jump].offset,
                           .value_register = NumberOf(store.value),
                           .growth_register = std::nullopt,

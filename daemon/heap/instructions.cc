@@ -21,6 +21,15 @@ bool DecodeNext(std::span<const uint8_t>* code, Decoded* decoded) {
   return true;
 }
 
+std::optional<uint64_t> TargetOf(const Decoded& decoded, uint64_t end) {
+  const ZydisDecodedOperand& operand = decoded.operands[0];
+  if (decoded.instruction.operand_count == 0 || operand.type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+      !operand.imm.is_relative) {
+    return std::nullopt;
+  }
+  return end + static_cast<uint64_t>(operand.imm.value.s);
+}
+
 bool IsField(const ZydisDecodedOperand& operand) {
   return operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.mem.type == ZYDIS_MEMOP_TYPE_MEM &&
          operand.mem.index == ZYDIS_REGISTER_NONE && operand.mem.segment != ZYDIS_REGISTER_FS &&

@@ -2,20 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "daemon/heap/instructions.h"
 
 namespace profd {
 namespace {
 
-// What compilers put before the first push or jump: a comparison or two, a mark for indirect calls. With
-// more, one of them may be where a loop begins.
+// What compilers put before the first push or jump: a comparison or two, besides a mark for indirect calls.
 constexpr size_t kMostPassed = 3;
 
-// What a caller hands over lies in these, and where.
-constexpr std::array kHandedOver = {ZYDIS_REGISTER_RSP, ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI,
-                                    ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8,
-                                    ZYDIS_REGISTER_R9};
+// What a caller hands over lies in these, and where, and in which frame.
+constexpr std::array kHandedOver = {ZYDIS_REGISTER_RSP, ZYDIS_REGISTER_RBP, ZYDIS_REGISTER_RDI,
+                                    ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX,
+                                    ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9};
 
 // It leaves those as they are, and the next one follows it.
 bool IsHarmless(const Decoded& decoded, Reach reach) {
@@ -45,6 +45,17 @@ bool IsHarmless(const Decoded& decoded, Reach reach) {
       });
 }
 
+// A jump at or behind `from` that leads somewhere from `first` to `last`.
+bool IsJumpedTo(std::span<const uint8_t> code, size_t from, size_t first, size_t last) {
+  std::span<const uint8_t> rest = code.subspan(from);
+  Decoded decoded;
+  while (DecodeNext(&rest, &decoded)) {
+    const std::optional<uint64_t> target = TargetOf(decoded, code.size() - rest.size());
+    if (target && *target >= first && *target <= last) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool IsEmulated(std::span<const uint8_t> code) {
@@ -52,16 +63,21 @@ bool IsEmulated(std::span<const uint8_t> code) {
     return i < code.size() && code[i] >= low && code[i] <= high;
   };
   if (is(0, 0x50, 0x57) || (is(0, 0x41, 0x41) && is(1, 0x50, 0x57))) return true;  // push
-  if (is(0, 0x90, 0x90) || is(0, 0xe8, 0xe9) || is(0, 0xeb, 0xeb)) return true;  // nop, call, jmp
+  if (is(0, 0x90, 0x90) || is(0, 0xe9, 0xe9) || is(0, 0xeb, 0xeb)) return true;  // nop, jmp
   return is(0, 0x70, 0x7f) || (is(0, 0x0f, 0x0f) && is(1, 0x80, 0x8f));  // jcc
 }
 
 ProbePoint ChooseProbePoint(std::span<const uint8_t> code, Reach reach) {
   std::span<const uint8_t> rest = code;
   Decoded decoded;
-  for (size_t passed = 0; passed <= kMostPassed && !rest.empty(); ++passed) {
-    if (IsEmulated(rest)) return {.skip = code.size() - rest.size(), .stepped = false};
+  for (size_t passed = 0; passed <= kMostPassed && !rest.empty();) {
+    const size_t skip = code.size() - rest.size();
+    if (IsEmulated(rest)) {
+      if (skip > 0 && IsJumpedTo(code, skip, 1, skip)) break;
+      return {.skip = skip, .stepped = false};
+    }
     if (!DecodeNext(&rest, &decoded) || !IsHarmless(decoded, reach)) break;
+    passed += decoded.instruction.mnemonic == ZYDIS_MNEMONIC_ENDBR64 ? 0 : 1;
   }
   return {};
 }

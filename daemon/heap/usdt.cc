@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "daemon/heap/probe_point.h"
 
 namespace profd {
 namespace {
@@ -164,22 +165,23 @@ std::optional<uint64_t> FindSemaphore(const ElfFile& elf, uint64_t vaddr) {
   return std::nullopt;
 }
 
-// What compilers are told to leave at a probe: a no-op of one byte or several.
-bool IsNoOp(const ElfFile& elf, const FileRange& code) {
+// What compilers are told to leave at a probe: a no-op of one byte or several. Empty for anything else.
+std::optional<std::array<uint8_t, 2>> ReadNoOp(const ElfFile& elf, const FileRange& code) {
   std::array<uint8_t, 2> bytes{};
   if (code.size < bytes.size() || !elf.Read(code.offset, bytes.data(), bytes.size()).ok()) {
-    return false;
+    return std::nullopt;
   }
-  return bytes[0] == 0x90 || (bytes[0] == 0x0f && bytes[1] == 0x1f);
+  const bool is_no_op = bytes[0] == 0x90 || (bytes[0] == 0x0f && bytes[1] == 0x1f);
+  return is_no_op ? std::optional(bytes) : std::nullopt;
 }
 
 absl::StatusOr<UsdtPlace> FindPlace(const ElfFile& elf, const UsdtNote& note, int arguments) {
   UsdtPlace place;
   const std::optional<FileRange> code = elf.CodeAt(note.address);
-  if (!code || !IsNoOp(elf, *code)) {
-    return absl::InvalidArgumentError("no no-op stands where its note says");
-  }
+  const auto no_op = code ? ReadNoOp(elf, *code) : std::nullopt;
+  if (!no_op) return absl::InvalidArgumentError("no no-op stands where its note says");
   place.offset = code->offset;
+  place.stepped = !IsEmulated(*no_op);
   if (note.semaphore != 0) {
     const auto semaphore = FindSemaphore(elf, note.semaphore);
     if (!semaphore) return absl::InvalidArgumentError("its semaphore lies in no data of the file");

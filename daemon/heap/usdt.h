@@ -37,7 +37,8 @@ absl::StatusOr<profd_usdt_spec> ParseUsdtArguments(const std::string& text, int 
 // Where a probe can be put.
 struct UsdtPlace {
   uint64_t offset = 0;     // in the file
-  uint64_t semaphore = 0;  // the same; 0: there is none
+  bool stepped = false;    // on a nop that not every kernel emulates (probe_point.h)
+  uint64_t semaphore = 0;  // in the file; 0: there is none
   profd_usdt_spec arguments{};
 };
 

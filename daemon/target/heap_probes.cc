@@ -407,9 +407,8 @@ absl::StatusOr<Probe> HeapProbes::AttachMapCalls(const Place& place) {
   for (const MapCall& call : modules_->MapCallsIn(module)) {
     places.push_back({.offset = call.offset, .cookie = PROFD_MAP_COOKIE(call.call, call.stepped)});
   }
-  const std::optional<ModuleFile> file = modules_->Find(module);
-  if (!file || !file->fd.ok()) return absl::NotFoundError("the libc's file is not open");
-  return kernel_->AttachMapProbe(file->fd.get(), pid, places);
+  ASSIGN_OR_RETURN(const UniqueFd file, modules_->FileToProbe(module));
+  return kernel_->AttachMapProbe(file.get(), pid, places);
 }
 
 absl::StatusOr<Probe> HeapProbes::AttachEvents(const Place& place) {
@@ -428,21 +427,20 @@ absl::StatusOr<Probe> HeapProbes::AttachSlowPaths(const Place& place) {
 
 absl::StatusOr<Probe> HeapProbes::AttachHeap(const Place& place,
                                              const std::vector<HeapPlace>& places) {
-  const std::optional<ModuleFile> file = modules_->Find(place.second);
-  if (!file || !file->fd.ok()) return absl::NotFoundError("the allocator's file is not open");
-  return kernel_->AttachHeapProbe(file->fd.get(), place.first, places);
+  ASSIGN_OR_RETURN(const UniqueFd file, modules_->FileToProbe(place.second));
+  return kernel_->AttachHeapProbe(file.get(), place.first, places);
 }
 
 void HeapProbes::FollowObjects(const Place& place) {
   const auto& [pid, module] = place;
   const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
-  const std::optional<ModuleFile> file = modules_->Find(module);
+  const absl::StatusOr<UniqueFd> file = modules_->FileToProbe(module);
   std::string note;
   std::optional<LiveSource> source;
   if (info && info->objects.born == 0) {
     note = info->objects.note;
-  } else if (info && file && file->fd.ok()) {
-    const JemallocSettings settings = ReadJemallocSettings(pid, file->fd.get(), *info);
+  } else if (info && file.ok()) {
+    const JemallocSettings settings = ReadJemallocSettings(pid, file->get(), *info);
     note = DescribeMissing(settings, *info);
     // Taken before the first object can be seen.
     if (settings.profiling.value_or(true)) {
@@ -461,7 +459,7 @@ void HeapProbes::FollowObjects(const Place& place) {
     if (!source || live.probe) return;
   }
   absl::StatusOr<Probe> probe =
-      kernel_->AttachLiveProbe(file->fd.get(), pid, LivePlacesOf(info->objects, module));
+      kernel_->AttachLiveProbe(file->get(), pid, LivePlacesOf(info->objects, module));
   absl::MutexLock lock(&mutex_);
   Live& live = live_[place];
   if (probe.ok()) {
@@ -495,9 +493,9 @@ std::map<HeapProbes::Place, LiveSource> HeapProbes::LiveSources() const {
 absl::StatusOr<Probe> HeapProbes::AttachTold(const Place& place) {
   const auto& [pid, module] = place;
   const std::optional<OtelMemory> info = modules_->OtelMemoryIn(module);
-  const std::optional<ModuleFile> file = modules_->Find(module);
-  if (!info || !file || !file->fd.ok()) return absl::NotFoundError("the file is not open");
+  if (!info) return absl::NotFoundError("no such probes are known of the module");
   if (info->alloc.empty()) return absl::NotFoundError(info->note);
+  ASSIGN_OR_RETURN(const UniqueFd file, modules_->FileToProbe(module));
   const auto id = static_cast<uint64_t>(module);
   std::vector<HeapPlace> places;
   for (const auto& [kind, found] :
@@ -505,11 +503,11 @@ absl::StatusOr<Probe> HeapProbes::AttachTold(const Place& place) {
     for (const UsdtPlace& usdt : *found) {
       ASSIGN_OR_RETURN(const uint32_t number, kernel_->NumberOfArguments(usdt.arguments));
       places.push_back({.offset = usdt.offset,
-                        .cookie = PROFD_USDT_COOKIE(kind, id, number),
+                        .cookie = PROFD_USDT_COOKIE(kind, usdt.stepped, id, number),
                         .semaphore = usdt.semaphore});
     }
   }
-  return kernel_->AttachToldProbe(file->fd.get(), pid, places);
+  return kernel_->AttachToldProbe(file.get(), pid, places);
 }
 
 void HeapProbes::FollowTold(const Place& place) {

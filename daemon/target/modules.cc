@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +26,13 @@ constexpr size_t kTrimAbove = 65536;
 // Modules that are published together, at most, and as soon as they have this many rules.
 constexpr size_t kBatch = 128;
 constexpr size_t kBatchRows = 262'144;
+
+// When a file was last written; -1 when that is not known.
+int64_t WrittenNs(int fd) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return -1;
+  return int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
+}
 
 }  // namespace
 
@@ -177,6 +186,7 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   };
   if (!mapped.ok()) return refuse(mapped.status().message());
   module.fd = std::move(mapped->fd);
+  module.written_ns = WrittenNs(module.fd.get());
   module.state.identity.path = std::move(mapped->path);
   if (auto build_id = ReadBuildId(module.fd.get()); build_id.ok()) {
     module.state.identity.build_id = *std::move(build_id);
@@ -251,6 +261,26 @@ std::optional<ModuleFile> Modules::Find(ModuleId id) const {
   file.identity = it->second.state.identity;
   if (it->second.fd.ok()) file.fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
   return file;
+}
+
+absl::StatusOr<UniqueFd> Modules::FileToProbe(ModuleId id) const {
+  UniqueFd fd;
+  int64_t written_ns = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = modules_.find(id);
+    if (it == modules_.end() || !it->second.fd.ok()) {
+      return absl::NotFoundError("the module's file is not open");
+    }
+    fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
+    written_ns = it->second.written_ns;
+  }
+  if (!fd.ok()) return ErrnoStatus("fcntl", errno);
+  if (WrittenNs(fd.get()) != written_ns) {
+    return absl::FailedPreconditionError(
+        "the file was written since profd read it; restart profd to watch it");
+  }
+  return fd;
 }
 
 std::optional<ModuleIdentity> Modules::IdentityOf(ModuleId id) const {

@@ -43,6 +43,9 @@ class Modules : public ModuleSource {
   void WaitIdle(int64_t deadline_ns);
 
   std::optional<ModuleFile> Find(ModuleId id) const override;
+  // The same, to put probes into. NotFound when the file is unknown or not open; FailedPrecondition when it
+  // was written since it was read: in other code the places for probes may lie inside of instructions.
+  absl::StatusOr<UniqueFd> FileToProbe(ModuleId id) const;
   std::optional<ModuleIdentity> IdentityOf(ModuleId id) const;
   // The allocator that a module holds.
   std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
@@ -67,6 +70,7 @@ class Modules : public ModuleSource {
   struct Module {
     ModuleState state;
     UniqueFd fd;
+    int64_t written_ns = 0;  // when the file was last written, before it was read
     std::optional<JemallocInfo> allocator;
     std::vector<MapCall> map_calls;
     std::optional<OtelMemory> otel_memory;

@@ -13,11 +13,19 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
 
-// What probes are put into. Frame pointers are kept: the first instruction is a push.
-extern "C" [[gnu::noinline]] void ProfdProbeMeasure() { asm volatile("nop" ::: "memory"); }
+// What probes are put into: of a compiler's functions it is not known what they begin with.
+extern "C" void ProfdProbeMeasure();
 extern "C" void ProfdProbeMeasureStepped();
 asm(R"(
   .text
+  .globl ProfdProbeMeasure
+  .type ProfdProbeMeasure, @function
+ProfdProbeMeasure:
+  .cfi_startproc
+  nop
+  ret
+  .cfi_endproc
+  .size ProfdProbeMeasure, .-ProfdProbeMeasure
   .globl ProfdProbeMeasureStepped
   .type ProfdProbeMeasureStepped, @function
 ProfdProbeMeasureStepped:

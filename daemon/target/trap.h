@@ -26,7 +26,7 @@ struct Traps {
 
 // The first instruction of the function that the probe stands on.
 enum class FirstInstruction {
-  kEmulated,  // a push: the kernel carries it out
+  kEmulated,  // a nop: the kernel carries it out
   kStepped,   // another one: the thread carries it out elsewhere, under the kernel's eye
 };
 

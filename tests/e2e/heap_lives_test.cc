@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -30,6 +32,7 @@ namespace {
 
 using testing::Each;
 using testing::Field;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
@@ -232,6 +235,41 @@ INSTANTIATE_TEST_SUITE_P(Fates, FileGoes,
                            }
                            return "";
                          });
+
+// In other code the places for probes may lie inside of instructions.
+TEST_F(HeapLives, FilesThatWereWrittenAreNotProbedAgain) {
+  TemporaryDirectory directory;
+  const std::string file = directory.path() + "/rewritten";
+  std::filesystem::copy_file(linked_, file);
+  auto target = Allocating::Start(file, {"n=20000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon("^rewritten$"));
+  EXPECT_EQ(AwaitWatched(target->pid()).note(), "");
+  ExpectProbed(target->pid());
+  EXPECT_EQ(target->End(), 0);
+  {
+    const UniqueFd written(open(file.c_str(), O_RDWR | O_CLOEXEC));
+    char first = 0;
+    ASSERT_EQ(pread(written.get(), &first, 1, 0), 1);
+    ASSERT_EQ(pwrite(written.get(), &first, 1, 0), 1);
+  }
+  target = Allocating::Start(file, {"n=20000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  const int pid = target->pid();
+  std::string note;
+  EXPECT_TRUE(Eventually(seconds(20), [&] {
+    const auto status = daemon_->Status();
+    if (!status.ok()) return false;
+    for (const v1::AllocatorStatus& allocator : status->allocators()) {
+      if (std::count(allocator.pids().begin(), allocator.pids().end(), pid) != 0) {
+        note = allocator.note();
+      }
+    }
+    return absl::StrContains(note, "was written since profd read it");
+  })) << note;
+  EXPECT_THAT(PatchesOf(pid), Each(Field(&Patch::file, Not(HasSubstr("rewritten")))));
+  EXPECT_EQ(target->End(), 0);
+}
 
 // profd ends, in order or not, and another one comes.
 class ProfdGoes : public HeapLives, public testing::WithParamInterface<int> {};

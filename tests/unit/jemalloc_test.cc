@@ -36,9 +36,13 @@ namespace {
 using test::Bytes;
 using test::Join;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Ne;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 // The five steps of the shape: p in rax, q in rcx, v in rax.
@@ -223,6 +227,9 @@ TEST(InlinedEventsTest, TheJumpBehindIsCheaper) {
            3 + 4);
   on_store(Join({{0xeb, 0x07}, kCopy, kInlined}), 2 + 3 + 4);
   on_store(Join({{0xeb, 0x13}, kCopy, kInlined}), 2 + 3 + 4);
+  // Nobody knows where these lead, or what lies behind them.
+  on_store(Join({kCopy, kInlined, {0xff, 0xe0}}), 3 + 4);
+  on_store(Join({kCopy, kInlined, {0x06}}), 3 + 4);
 }
 
 TEST(InlinedEventsTest, EachStepIsNeeded) {
@@ -930,6 +937,10 @@ TEST_F(RealModuleTest, LinkTimeOptimised) {
   ExpectFound(*info, "symbol", info->event_function);
   EXPECT_THAT(info->version, HasSubstr("5."));
   EXPECT_THAT(Shapes(), ElementsAre(info->event_function));
+  // The kernel emulates the instructions under all probes.
+  EXPECT_FALSE(info->event_point.stepped);
+  EXPECT_THAT(info->inlined, Not(IsEmpty()));
+  EXPECT_THAT(info->inlined, Each(Field(&InlinedEvent::growth_register, Ne(std::nullopt))));
 }
 
 TEST_F(RealModuleTest, ModulesWithoutIt) {

@@ -23,6 +23,8 @@ TEST(EmulatedTest, FirstInstructions) {
   EXPECT_TRUE(emulated({0x90}));              // nop
   EXPECT_TRUE(emulated({0xe9, 0}));           // jmp
   EXPECT_TRUE(emulated({0x0f, 0x84}));        // je
+  EXPECT_FALSE(emulated({0xe8, 0}));           // call: not by kernels that leave out the shadow stack
+  EXPECT_FALSE(emulated({0x0f, 0x1f, 0}));     // a nop of several bytes: not by old ones
   EXPECT_FALSE(emulated({0x48, 0x85, 0xff}));  // test rdi, rdi
   EXPECT_FALSE(emulated({0xf3, 0x0f}));        // endbr64
   EXPECT_FALSE(emulated({0x80, 0x3d}));        // cmp byte [rip], 0
@@ -60,14 +62,33 @@ TEST(ProbePointTest, NothingIsPassedThatMatters) {
       {0xff, 0xe0},                    // jmp rax
       {0x5b},                          // pop rbx
       {0x06},                          // none
+      {0x31, 0xed},                    // xor ebp, ebp
+      {0xe8, 0x00, 0x00, 0x00, 0x00},  // call
       kSyscall};
   for (const Bytes& change : changes) {
     EXPECT_EQ(ChooseProbePoint(Join({change, kPush})), ProbePoint{});
     EXPECT_EQ(ChooseProbePoint(Join({kTest, change, kPush})), ProbePoint{});
   }
   EXPECT_EQ(ChooseProbePoint(Join({kTest, kTest, kTest, kTest, kPush})), ProbePoint{}) << "far";
+  EXPECT_EQ(ChooseProbePoint(Join({kEndbr, kTest, kTest, kTest, kPush})), At(13));
   EXPECT_EQ(ChooseProbePoint({}), ProbePoint{});
   EXPECT_EQ(ChooseProbePoint(kTest), ProbePoint{}) << "cut off";
+}
+
+// A loop at the begin of a function: it would be counted each time round.
+TEST(ProbePointTest, NothingLeadsBackThere) {
+  const Bytes kZero = {0x31, 0xc0};                  // xor eax, eax
+  const Bytes kEnds = {0x80, 0x3c, 0x07, 0x00};      // cmp byte [rdi + rax], 0
+  const Bytes kLeave = {0x74, 0x04};                 // je: out of the loop
+  const Bytes kNext = {0xff, 0xc0};                  // inc eax
+  const auto loop = [&](uint8_t distance) {
+    return ChooseProbePoint(
+        Join({kZero, kEnds, kLeave, kNext, {0xeb, static_cast<uint8_t>(-distance)}}));
+  };
+  EXPECT_EQ(loop(6), ProbePoint{}) << "to the jump";
+  EXPECT_EQ(loop(10), ProbePoint{}) << "to the comparison";
+  EXPECT_EQ(loop(12), At(6)) << "to the begin of the function, as one who calls it";
+  EXPECT_EQ(loop(4), At(6)) << "behind the jump";
 }
 
 TEST(ProbePointTest, BehindASystemCallWhereThatDoesNotMatter) {

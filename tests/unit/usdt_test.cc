@@ -297,6 +297,16 @@ TEST(OtelMemoryTest, NothingWhereThereIsNone) {
   EXPECT_FALSE(FindOtelMemory(Store({1, 2, 3}).get()).ok());
 }
 
+TEST(OtelMemoryTest, NoOpsOfSeveralBytesAreNotEmulatedEverywhere) {
+  Bytes code(16, 0x90);
+  const Bytes kLong = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+  std::copy(kLong.begin(), kLong.end(), code.begin() + 8);
+  const auto found = Find(test::Join({Encode(kAlloc), Encode(kFree)}), 0, code);
+  ASSERT_TRUE(found.ok() && found->has_value()) << found.status();
+  EXPECT_THAT((*found)->alloc, ElementsAre(Field(&UsdtPlace::stepped, false)));
+  EXPECT_THAT((*found)->free, ElementsAre(Field(&UsdtPlace::stepped, true)));
+}
+
 TEST(OtelMemoryTest, SaysWhatCannotBeWatched) {
   const auto note_of = [](const Bytes& notes, const Bytes& code = Bytes(16, 0x90)) {
     const auto found = Find(notes, 0, code);
