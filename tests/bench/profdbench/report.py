@@ -259,6 +259,25 @@ def points_table(axis, points):
                   "start"], rows, left=0)
 
 
+def layers_of(curves):
+    """Every layer that was on at some point."""
+    return sorted({layer for curve in curves for point in curve.get("points", [])
+                   for layer in point["layers_on"]})
+
+
+def in_force(scale):
+    """A sentence on the budgets and the layers that were measured."""
+    governors = [point["governor"] for curve in scale["curves"]
+                 for point in curve.get("points", []) if "governor" in point]
+    layers = layers_of(scale["curves"])
+    if not governors or not layers:
+        return ""
+    budgets = [f"{governors[0][key]:.1%}" if governors[0][key] else "none"
+               for key in ("target_budget", "daemon_budget")]
+    return (f" Budgets then: {budgets[0]} of one CPU in the targets' path, {budgets[1]} for "
+            f"ticks and drains; layers: {', '.join(layers)}.")
+
+
 def curve_section(curve, limits, images):
     name = curve["name"]
     images[f"{name}.svg"] = growth_plot(curve, limits)
@@ -270,7 +289,9 @@ def curve_section(curve, limits, images):
     if lost:
         lines += ["Lost, as profd said: " + "; ".join(f"at {x:,}: {text}" for x, text in lost)
                   + ".", ""]
-    gave_up = [(p["x"], p["layers_on"]) for p in curve["points"] if len(p["layers_on"]) < 3]
+    whole = layers_of([curve])
+    gave_up = [(p["x"], p["layers_on"]) for p in curve["points"]
+               if len(p["layers_on"]) < len(whole)]
     if gave_up:
         lines += ["Layers on at the end of the span: " +
                   "; ".join(f"at {x:,}: {', '.join(on) or 'none'}" for x, on in gave_up) + ".", ""]
@@ -359,7 +380,7 @@ def scale_section(scale, images):
     mode = ("with budgets off, so that nothing is given up" if scale["all_layers"]
             else "with its default flags, so its governor is part of what is measured")
     lines = ["## How it grows", "",
-             f"profd ran {mode}. CPU, in % of one, is read over {scale['seconds']} s in which "
+             f"profd ran {mode}.{in_force(scale)} CPU, in % of one, is read over {scale['seconds']} s in which "
              f"nobody asks; then come {scale['fetches']} fetches of 10 s, timed as a user sees "
              f"them, start of the client included (p99 of {scale['fetches']} is "
              "the slowest), and as many calls of `status`, the floor for any client.", "",
