@@ -385,11 +385,14 @@ def make_row(workload, tool, found, options):
            "bursts": bursts_of(workload, tool, options), "pairs": pairs, "extras": extras}
     if tool.note:
         row["note"] = tool.note
-    for key in ("cpu", "in_path_ns_per_second", "switches_per_second", "tick_interval_ns",
-                "data_bytes"):
-        values = [extra[key] for extra in extras if key in extra]
-        if values:
-            row[key] = statistics.median(values)
+    # Of rates the mean: what comes in bursts is in few of the segments.
+    for keys, middle in ((("cpu", "in_path_ns_per_second", "switches_per_second"),
+                          statistics.fmean),
+                         (("tick_interval_ns", "data_bytes"), statistics.median)):
+        for key in keys:
+            values = [extra[key] for extra in extras if key in extra]
+            if values:
+                row[key] = middle(values)
     for key in ("rss_peak_bytes", "kernel_map_bytes", "threads"):
         values = [extra[key] for extra in extras if key in extra]
         if values:

@@ -156,19 +156,27 @@ def own_section(section):
 
     def switch_cost(row):
         switches = row.get("switches_per_second", 0)
+        if not row.get("layers_on", {}).get("switch", 1):
+            return "-"
         return f"{row['in_path_ns_per_second'] / switches:.0f}" if switches else "-"
+
+    def in_path(row):
+        if not row.get("switches_per_second"):
+            return ["-", "-"]
+        return [f"{row.get('in_path_ns_per_second', 0) / 1e9:.2%}",
+                f"{row['switches_per_second']:,.0f}"]
 
     def layers(row):
         return ", ".join(name if share == 1 else f"{name} {share:.0%} of the time"
                          for name, share in row.get("layers_on", {}).items() if share) or "-"
     return ["## What profd took meanwhile", "",
             "CPU is that of the daemon, of one CPU; \"in path\" is what its kernel programs took "
-            "in the watched threads themselves, by profd's own account.", "",
+            "in the watched threads themselves, by profd's own account; both are means over the "
+            "pairs. A dash: the watched processes lived too briefly for it.", "",
             *table(["workload", "tool", "CPU", "in path", "switches/s", "ns a switch", "tick",
                     "peak RSS", "kernel maps", "layers on"],
                    [[row["workload"], tool_name(row["tool"]), f"{row['cpu']:.2%}",
-                     f"{row.get('in_path_ns_per_second', 0) / 1e9:.2%}",
-                     f"{row.get('switches_per_second', 0):,.0f}", switch_cost(row),
+                     *in_path(row), switch_cost(row),
                      f"{row['tick_interval_ns'] / 1e6:.0f} ms" if "tick_interval_ns" in row
                      else "-", f"{row['rss_peak_bytes'] / MIB:.1f} MiB",
                      f"{row['kernel_map_bytes'] / MIB:.1f} MiB", layers(row)]
