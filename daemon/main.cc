@@ -81,6 +81,8 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGUSR2);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  // Whoever started us may ignore it: then no child of ours could be waited for.
+  signal(SIGCHLD, SIG_DFL);
   RaiseFileLimit();
   // Before the first thread: capabilities are a thread's own.
   if (const absl::Status status = DropPrivileges(); !status.ok()) return Fail(status, 1);

@@ -154,6 +154,7 @@ std::optional<MallocBursts::Burst> MallocBursts::Next() {
     return stopping_ || changed_;
   };
   while (true) {
+    DropGuards();
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return std::nullopt;
@@ -175,6 +176,19 @@ std::optional<MallocBursts::Burst> MallocBursts::Next() {
     absl::MutexLock lock(&mutex_);
     traps_ = traps;
   }
+}
+
+void MallocBursts::DropGuards() {
+  std::vector<ProbeGuard> unused;  // outlive the lock: the kernel takes its time
+  absl::MutexLock lock(&mutex_);
+  const bool runs = Runs();
+  std::set<ModuleId> mapped;
+  for (const Place& place : places_) mapped.insert(place.second);
+  std::erase_if(guards_, [&](auto& entry) {
+    if (runs && mapped.contains(entry.first)) return false;
+    unused.push_back(std::move(entry.second));
+    return true;
+  });
 }
 
 MallocBursts::Burst MallocBursts::Choose() {
@@ -206,6 +220,7 @@ void MallocBursts::Run(const Burst& burst) {
   for (const Place& place : burst.places) {
     absl::StatusOr<Probe> probe = Attach(place);
     if (probe.ok()) {
+      guards_.insert_or_assign(place.second, probe->guard);
       probes.push_back(*std::move(probe));
     } else {
       failed.emplace(place, std::string(probe.status().message()));

@@ -92,6 +92,8 @@ class MallocBursts {
   void Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
   Traps MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Probe> Attach(const Place& place) const;
+  // Of modules that nobody maps any more, and of all when there are no bursts.
+  void DropGuards() ABSL_LOCKS_EXCLUDED(mutex_);
   bool Runs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -113,6 +115,8 @@ class MallocBursts {
   std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
   // Of the worker's thread only, from the first time that there is something to trace.
   std::optional<TrapGauge> emulated_, stepped_;
+  // Also of the worker's thread. They stand between bursts too: each would put up a new one.
+  std::map<ModuleId, ProbeGuard> guards_;
   std::thread worker_;  // last: it uses all of the above
 };
 

@@ -4,7 +4,6 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,23 +28,6 @@ constexpr size_t kLogTail = 4096;
 constexpr uint64_t kKnownStacksTrim = 24576;
 // Kernel memory of a thread's account: value, element header and the task's storage table.
 constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
-
-// Since 6.6; the headers that this is built with may be older. What BPF_LINK_CREATE reads of it.
-constexpr uint32_t kUprobeMulti = 48;  // BPF_TRACE_UPROBE_MULTI
-struct UprobeMultiAttr {
-  uint32_t program;
-  uint32_t target;
-  uint32_t attach_type;
-  uint32_t link_flags;
-  uint64_t path;
-  uint64_t offsets;
-  uint64_t ref_counts;
-  uint64_t cookies;
-  uint32_t count;
-  uint32_t flags;
-  uint32_t pid;
-  uint32_t pad;
-};
 
 // For threads that count to end it, before their counters are read.
 constexpr int kCountingNaps = 100;
@@ -224,49 +206,8 @@ absl::StatusOr<UniqueFd> MakeRuleTable(std::span<const profd_rule> rows) {
   return table;
 }
 
-// Puts probes of a program into a file, for one process or every one with 0.
-absl::StatusOr<Probe> PutProbe(const bpf_program* program, int file, int32_t pid,
-                               std::span<const HeapPlace> places) {
-  // The kernel opens it by name; this one leads to the file whatever became of its own.
-  const std::string path = absl::StrCat("/proc/self/fd/", file);
-  Probe probe;
-  if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
-    std::vector<uint64_t> offsets, cookies, semaphores;
-    for (const HeapPlace& place : places) {
-      offsets.push_back(place.offset);
-      cookies.push_back(place.cookie);
-      semaphores.push_back(place.semaphore);
-    }
-    UprobeMultiAttr attr{};
-    attr.program = static_cast<uint32_t>(bpf_program__fd(program));
-    attr.attach_type = kUprobeMulti;
-    attr.path = reinterpret_cast<uintptr_t>(path.c_str());
-    attr.offsets = reinterpret_cast<uintptr_t>(offsets.data());
-    attr.ref_counts = reinterpret_cast<uintptr_t>(semaphores.data());
-    attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
-    attr.count = static_cast<uint32_t>(places.size());
-    attr.pid = static_cast<uint32_t>(pid);
-    probe.multi.reset(
-        static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
-    if (!probe.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
-    return probe;
-  }
-  for (const HeapPlace& place : places) {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
-                .bpf_cookie = place.cookie);
-    UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
-                                                    place.offset, &options));
-    if (!link) {
-      return ErrnoStatus("put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)", errno);
-    }
-    probe.single.push_back(std::move(link));
-  }
-  return probe;
-}
-
 }  // namespace
 
-void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 void VisitTableDeleter::operator()(profd_visit* table) const {
   munmap(table, PROFD_MAX_VISITS * sizeof(profd_visit));
@@ -498,17 +439,17 @@ void Kernel::BeginHeapRound() { ++skeleton_->bss->heap_round; }
 
 absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
-  return PutProbe(skeleton_->progs.on_heap_event, file, pid, places);
+  return probes_.Put(skeleton_->progs.on_heap_event, file, pid, places);
 }
 
 absl::StatusOr<Probe> Kernel::AttachLiveProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
-  return PutProbe(skeleton_->progs.on_live_object, file, pid, places);
+  return probes_.Put(skeleton_->progs.on_live_object, file, pid, places);
 }
 
 absl::StatusOr<Probe> Kernel::AttachMapProbe(int file, int32_t pid,
                                              std::span<const HeapPlace> places) {
-  return PutProbe(skeleton_->progs.on_map_call, file, pid, places);
+  return probes_.Put(skeleton_->progs.on_map_call, file, pid, places);
 }
 
 void Kernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask = one_in - 1; }
@@ -519,7 +460,7 @@ bool Kernel::has_map_layer() const {
 
 absl::StatusOr<Probe> Kernel::AttachToldProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
-  return PutProbe(skeleton_->progs.on_told_object, file, pid, places);
+  return probes_.Put(skeleton_->progs.on_told_object, file, pid, places);
 }
 
 absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) {
@@ -541,7 +482,7 @@ absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) 
 
 absl::StatusOr<Probe> Kernel::AttachMallocProbe(int file, int32_t pid,
                                                 std::span<const HeapPlace> places) {
-  return PutProbe(skeleton_->progs.on_malloc, file, pid, places);
+  return probes_.Put(skeleton_->progs.on_malloc, file, pid, places);
 }
 
 void Kernel::SetMallocBurst(int64_t begin_ns, int64_t length_ns) {

@@ -14,10 +14,10 @@
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
+#include "daemon/kernel/probe.h"
 #include "daemon/profile/profile.h"
 
 struct profd_bpf;
-struct bpf_link;
 struct ring_buffer;
 
 namespace profd {
@@ -32,11 +32,6 @@ struct KernelOptions {
   uint32_t default_target = 0;
 };
 
-struct LinkDeleter {
-  void operator()(bpf_link* link) const;
-};
-using UniqueLink = std::unique_ptr<bpf_link, LinkDeleter>;
-
 struct RingDeleter {
   void operator()(ring_buffer* ring) const;
 };
@@ -50,23 +45,6 @@ using UniqueVisitTable = std::unique_ptr<profd_visit, VisitTableDeleter>;
 
 struct SkeletonDeleter {
   void operator()(profd_bpf* skeleton) const;
-};
-
-// Probes in one process, or in all that map the file; gone with this. Removing them takes tens of
-// milliseconds: the kernel waits for all programs.
-struct Probe {
-  UniqueFd multi;
-  std::vector<UniqueLink> single;
-};
-
-// Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
-// PROFD_LIVE_COOKIE, PROFD_USDT_COOKIE, PROFD_MALLOC_COOKIE, enum profd_map_call).
-struct HeapPlace {
-  uint64_t offset = 0;
-  uint64_t cookie = 0;
-  // Where in the file a count of the probes that stand lies, 16 bits, which the kernel keeps in the
-  // memory of each process; 0: there is none.
-  uint64_t semaphore = 0;
 };
 
 struct ProgramMisses {
@@ -223,6 +201,7 @@ class Kernel {
   std::vector<UniqueFd> rule_tables_;
   std::atomic<uint64_t> rule_bytes_ = 0;
   std::vector<profd_usdt_spec> usdt_specs_;  // by their numbers
+  Probes probes_;
 };
 
 }  // namespace profd

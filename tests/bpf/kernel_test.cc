@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -151,6 +152,22 @@ ProfdTestObjectGone:
   .cfi_endproc
   .size ProfdTestObjectGone, .-ProfdTestObjectGone
 )");
+// Many places for probes, a byte each.
+extern "C" void ProfdTestPlaces();
+asm(R"(
+  .text
+  .globl ProfdTestPlaces
+  .type ProfdTestPlaces, @function
+ProfdTestPlaces:
+  .cfi_startproc
+  .rept 64
+  nop
+  .endr
+  ret
+  .cfi_endproc
+  .size ProfdTestPlaces, .-ProfdTestPlaces
+)");
+constexpr size_t kPlaces = 64;
 extern "C" [[gnu::noinline]] void ProfdTestMakesObject(uint64_t size, uint64_t usable,
                                                        uint64_t context) {
   ProfdTestObjectBorn(0, 0x5000, size, usable, context);
@@ -859,6 +876,48 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
   counter = round(true);
   EXPECT_EQ(counter.gaps, 1U);
   EXPECT_EQ(counter.unseen, 210'000U);
+}
+
+// A SIGKILL in the moment in which probes are put in, or taken out: the kernel then cannot write to the
+// memory of the process that is probed, and gives up.
+TEST_F(HeapKernelTest, KilledWhileItPutsProbesInAndTakesThemOut) {
+  START_OR_SKIP();
+  constexpr int kRounds = 60;
+  constexpr int64_t kLatest = kMillisecond;
+  const auto* const text = reinterpret_cast<const char*>(&ProfdTestPlaces);
+  std::vector<HeapPlace> places;
+  for (uint64_t i = 0; i < kPlaces; ++i) places.push_back({.offset = FileOffset(text + i)});
+  const Child target([](Child&) { WaitForever(); });
+  const auto text_now = [&] {
+    std::string bytes(kPlaces, '\0');
+    const iovec local{.iov_base = bytes.data(), .iov_len = kPlaces};
+    const iovec remote{.iov_base = const_cast<char*>(text), .iov_len = kPlaces};
+    EXPECT_EQ(process_vm_readv(target.pid(), &local, 1, &remote, 1, 0),
+              static_cast<ssize_t>(kPlaces));
+    return bytes;
+  };
+  const std::string without(text, kPlaces);
+  ASSERT_NO_FATAL_FAILURE(Attach(target.pid(), places));
+  EXPECT_EQ(text_now(), std::string(kPlaces, '\xcc'));
+  probe_ = Probe();
+  ASSERT_EQ(text_now(), without);
+
+  int left = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    const bool taken_out = round % 2 == 1;
+    const Child prober([&](Child& me) {
+      if (!taken_out) me.Signal();
+      Attach(target.pid(), places);
+      if (taken_out) me.Signal();
+      probe_ = Probe();
+    });
+    prober.Wait();
+    Nap(kLatest * round / kRounds);
+    kill(prober.pid(), SIGKILL);
+    ASSERT_EQ(waitpid(prober.pid(), nullptr, 0), prober.pid());
+    if (text_now() != without) ++left;
+  }
+  EXPECT_EQ(left, 0);
 }
 
 class LiveKernelTest : public KernelTest {

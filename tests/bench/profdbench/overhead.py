@@ -202,7 +202,9 @@ class Runner:
     def alternate_runs(self, tool, runs):
         """The same where a segment is a whole run of the program. One run goes before: what a tool
         reads once of a program that it never saw is not what it costs always."""
-        pids = self.workload.prepare()
+        # Each run is a process of its own: what lasts, and what a tool can be told to watch, is the
+        # parent of them all.
+        pids = [os.getpid()]
         segments = []
         try:
             tool.start(self.workload, pids)

@@ -162,6 +162,8 @@ class Profd(Tool):
             return (number(after, key) - number(before, key)) / seconds
 
         status = after["status"]
+        if rate("switches") <= 0:
+            raise Failed("profd saw no thread of the workload go on or off a CPU")
         found = {"cpu": (after["cpu"] - before["cpu"]) / seconds,
                  "rss_peak_bytes": process.rss_bytes(self.process.pid, peak=True),
                  "kernel_map_bytes": int(number(after, "kernel_map_bytes")),

@@ -1,0 +1,90 @@
+// Probes: a kernel program at places in a file, for one process or all that map it.
+#ifndef PROFD_DAEMON_KERNEL_PROBE_H_
+#define PROFD_DAEMON_KERNEL_PROBE_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/base/fd.h"
+#include "daemon/base/status.h"
+
+struct bpf_link;
+struct bpf_program;
+
+namespace profd {
+
+// The kernel puts many places at a time into a file since 6.6. What a program that is to stand there
+// expects to be attached to (BPF_TRACE_UPROBE_MULTI); the headers that this is built with may be older.
+inline constexpr uint32_t kUprobeMulti = 48;
+
+struct LinkDeleter {
+  void operator()(bpf_link* link) const;
+};
+using UniqueLink = std::unique_ptr<bpf_link, LinkDeleter>;
+
+// Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
+// PROFD_LIVE_COOKIE, PROFD_USDT_COOKIE, PROFD_MALLOC_COOKIE, enum profd_map_call).
+struct HeapPlace {
+  uint64_t offset = 0;
+  uint64_t cookie = 0;
+  // Where in the file a count of the probes that stand lies, 16 bits, which the kernel keeps in the
+  // memory of each process; 0: there is none.
+  uint64_t semaphore = 0;
+};
+
+// Stands where probes stand, for no process: it puts nothing into anyone's memory, and as it goes the
+// kernel takes out every breakpoint there that no probe needs. A SIGKILL that hits profd while it puts
+// probes in or takes them out makes the kernel leave breakpoints behind; the guard, a descriptor that is
+// still open then, closes as profd ends, when no signal disturbs any more. See docs/adr/0017.
+using ProbeGuard = std::shared_ptr<const UniqueFd>;
+
+// Gone with this. Removing them takes tens of milliseconds: the kernel waits for all programs.
+struct Probe {
+  Probe() = default;
+  Probe(Probe&&) noexcept = default;
+  // What stood here goes as in the destructor: the guard last.
+  Probe& operator=(Probe other) noexcept {
+    guard.swap(other.guard);
+    std::swap(multi, other.multi);
+    single.swap(other.single);
+    return *this;
+  }
+
+  ProbeGuard guard;  // empty before 6.6, and in our own process
+  UniqueFd multi;
+  std::vector<UniqueLink> single;
+};
+
+// Thread-safe.
+class Probes {
+ public:
+  // Puts probes of a loaded program into a file, for one process or every one with 0.
+  absl::StatusOr<Probe> Put(const bpf_program* program, int file, int32_t pid,
+                            std::span<const HeapPlace> places);
+
+ private:
+  struct Site {
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::vector<std::pair<uint64_t, uint64_t>> places;  // offset and semaphore
+    auto operator<=>(const Site&) const = default;
+  };
+
+  // The guard of these places, which all probes there share. Empty when the kernel gives none.
+  ProbeGuard Guard(const bpf_program* program, int file, std::span<const HeapPlace> places);
+
+  absl::Mutex mutex_;
+  std::map<Site, std::weak_ptr<const UniqueFd>> guards_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_KERNEL_PROBE_H_
