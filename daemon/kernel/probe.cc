@@ -2,6 +2,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -36,9 +37,12 @@ struct UprobeMultiAttr {
 // The kernel opens it by name; this one leads to the file whatever became of its own.
 std::string PathOf(int file) { return absl::StrCat("/proc/self/fd/", file); }
 
-// Sets errno when the result is empty.
-UniqueFd LinkMulti(const bpf_program* program, int file, int32_t pid,
-                   std::span<const HeapPlace> places) {
+bool IsMulti(const bpf_program* program) {
+  return bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti);
+}
+
+absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32_t pid,
+                                     std::span<const HeapPlace> places) {
   const std::string path = PathOf(file);
   std::vector<uint64_t> offsets, cookies, semaphores;
   for (const HeapPlace& place : places) {
@@ -55,31 +59,76 @@ UniqueFd LinkMulti(const bpf_program* program, int file, int32_t pid,
   attr.cookies = reinterpret_cast<uintptr_t>(cookies.data());
   attr.count = static_cast<uint32_t>(places.size());
   attr.pid = static_cast<uint32_t>(pid);
-  return UniqueFd(
+  PlaceLinks links;
+  links.multi.reset(
       static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
+  if (!links.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
+  return links;
 }
 
-// A process that has ended, so that it has no memory, and that nobody has waited for yet.
-class Ended {
- public:
-  Ended() : pid_(vfork()) {
-    if (pid_ == 0) _exit(0);
-    siginfo_t info{};
-    // It goes on using our memory for a moment after vfork() returned.
-    ok_ = pid_ > 0 && waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) == 0;
+absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_t pid,
+                                    std::span<const HeapPlace> places) {
+  const std::string path = PathOf(file);
+  PlaceLinks links;
+  for (const HeapPlace& place : places) {
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
+                .bpf_cookie = place.cookie);
+    UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
+                                                    place.offset, &options));
+    if (!link) {
+      return ErrnoStatus("put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)", errno);
+    }
+    links.single.push_back(std::move(link));
   }
-  ~Ended() {
+  return links;
+}
+
+absl::StatusOr<PlaceLinks> Link(const bpf_program* program, int file, int32_t pid,
+                                std::span<const HeapPlace> places) {
+  return IsMulti(program) ? LinkMulti(program, file, pid, places)
+                          : LinkEach(program, file, pid, places);
+}
+
+// A process that is nobody's target and has ended by the time this is gone; a link that is for it is then
+// for no memory at all.
+class Nobody {
+ public:
+  // `lively`: it lives as long as this, with a copy of our memory. Else it has no memory any more.
+  explicit Nobody(bool lively) {
+    if (!lively) {
+      const pid_t child = vfork();
+      if (child == 0) _exit(0);
+      pid_ = child;
+      siginfo_t info{};
+      // It goes on using our memory for a moment after vfork() returned.
+      if (pid_ > 0) waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
+      return;
+    }
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    pid_ = _Fork();
+    if (pid_ == 0) {
+      // It ends with us, too.
+      close(ends[1]);
+      char byte;
+      (void)!read(ends[0], &byte, 1);
+      _exit(0);
+    }
+    close(ends[0]);
+    alive_.reset(ends[1]);
+  }
+  ~Nobody() {
+    alive_.reset();
     if (pid_ > 0) waitpid(pid_, nullptr, 0);
   }
-  Ended(const Ended&) = delete;
-  Ended& operator=(const Ended&) = delete;
+  Nobody(const Nobody&) = delete;
+  Nobody& operator=(const Nobody&) = delete;
 
-  bool ok() const { return ok_; }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return pid_; }  // -1: there is none
 
  private:
-  const pid_t pid_;
-  bool ok_ = false;
+  pid_t pid_ = -1;
+  UniqueFd alive_;  // it ends as this closes
 };
 
 }  // namespace
@@ -96,14 +145,15 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const H
   if (const auto known = guards_.find(site); known != guards_.end()) {
     if (ProbeGuard guard = known->second.lock()) return guard;
   }
-  const Ended nobody;
-  UniqueFd link;
-  if (nobody.ok()) link = LinkMulti(program, file, nobody.pid(), places);
-  if (!link.ok()) {
-    spdlog::debug("no guard for probes: {}", ErrnoStatus("a guard", errno).ToString());
+  // perf events take no process that has ended.
+  const Nobody nobody(!IsMulti(program));
+  if (nobody.pid() < 0) return nullptr;
+  absl::StatusOr<PlaceLinks> links = Link(program, file, nobody.pid(), places);
+  if (!links.ok()) {
+    spdlog::debug("no guard for probes: {}", links.status().ToString());
     return nullptr;
   }
-  auto guard = std::make_shared<const UniqueFd>(std::move(link));
+  auto guard = std::make_shared<const PlaceLinks>(*std::move(links));
   guards_.insert_or_assign(std::move(site), guard);
   return guard;
 }
@@ -111,24 +161,9 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const H
 absl::StatusOr<Probe> Probes::Put(const bpf_program* program, int file, int32_t pid,
                                   std::span<const HeapPlace> places) {
   Probe probe;
-  if (bpf_program__expected_attach_type(program) == static_cast<bpf_attach_type>(kUprobeMulti)) {
-    // Our own memory goes with us.
-    if (pid != getpid()) probe.guard = Guard(program, file, places);
-    probe.multi = LinkMulti(program, file, pid, places);
-    if (!probe.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
-    return probe;
-  }
-  const std::string path = PathOf(file);
-  for (const HeapPlace& place : places) {
-    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
-                .bpf_cookie = place.cookie);
-    UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
-                                                    place.offset, &options));
-    if (!link) {
-      return ErrnoStatus("put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)", errno);
-    }
-    probe.single.push_back(std::move(link));
-  }
+  // Our own memory goes with us.
+  if (pid != getpid()) probe.guard = Guard(program, file, places);
+  ASSIGN_OR_RETURN(probe.links, Link(program, file, pid, places));
   return probe;
 }
 

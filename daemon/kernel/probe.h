@@ -40,11 +40,17 @@ struct HeapPlace {
   uint64_t semaphore = 0;
 };
 
+// A program attached to places of a file, in one way or the other; gone with this.
+struct PlaceLinks {
+  UniqueFd multi;
+  std::vector<UniqueLink> single;
+};
+
 // Stands where probes stand, for no process: it puts nothing into anyone's memory, and as it goes the
 // kernel takes out every breakpoint there that no probe needs. A SIGKILL that hits profd while it puts
-// probes in or takes them out makes the kernel leave breakpoints behind; the guard, a descriptor that is
-// still open then, closes as profd ends, when no signal disturbs any more. See docs/adr/0017.
-using ProbeGuard = std::shared_ptr<const UniqueFd>;
+// probes in or takes them out makes the kernel leave breakpoints behind; the guard's descriptors are
+// still open then and close as profd ends, when no signal disturbs any more. See docs/adr/0017.
+using ProbeGuard = std::shared_ptr<const PlaceLinks>;
 
 // Gone with this. Removing them takes tens of milliseconds: the kernel waits for all programs.
 struct Probe {
@@ -53,14 +59,12 @@ struct Probe {
   // What stood here goes as in the destructor: the guard last.
   Probe& operator=(Probe other) noexcept {
     guard.swap(other.guard);
-    std::swap(multi, other.multi);
-    single.swap(other.single);
+    std::swap(links, other.links);
     return *this;
   }
 
-  ProbeGuard guard;  // empty before 6.6, and in our own process
-  UniqueFd multi;
-  std::vector<UniqueLink> single;
+  ProbeGuard guard;  // empty in our own process
+  PlaceLinks links;
 };
 
 // Thread-safe.
@@ -82,7 +86,7 @@ class Probes {
   ProbeGuard Guard(const bpf_program* program, int file, std::span<const HeapPlace> places);
 
   absl::Mutex mutex_;
-  std::map<Site, std::weak_ptr<const UniqueFd>> guards_ ABSL_GUARDED_BY(mutex_);
+  std::map<Site, std::weak_ptr<const PlaceLinks>> guards_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace profd

@@ -111,7 +111,7 @@ class FakeWorkload(workloads.Workload):
         return [share * 1e6 * (end - begin) for share, (begin, end) in zip(shares, spans)]
 
     def prepare(self):
-        return [os.getpid()]
+        return [1]
 
     def measure(self, seconds):
         self.segments += 1
@@ -127,7 +127,7 @@ class FakeTool(tools.Tool):
     def start(self, workload, pids):
         if self.fails:
             raise overhead.Failed("cannot\nat all")
-        workload.tool, self.workload = self, workload
+        workload.tool, self.workload, self.watched = self, workload, pids
 
     def end(self):
         return {"cpu": 0.01}
@@ -202,8 +202,11 @@ class Rounds(unittest.TestCase):
         self.assertEqual(len(rows["none"]["extras"]), 6)
 
     def test_whole_runs_alternate_after_one_that_is_not_counted(self):
+        tool = PausingTool("none", 0.8)
         with unittest.mock.patch.object(FakeWorkload, "runs_in_pair", 3):
-            runner, rows = self.run_rounds([PausingTool("none", 0.8)], 6, drift=1.0, bursts=4)
+            runner, rows = self.run_rounds([tool], 6, drift=1.0, bursts=4)
+        # Not the first run, which ends long before the last.
+        self.assertEqual(tool.watched, [os.getpid()])
         # A round: one untraced before, the one that is not counted, 3 traced and 4 not, one after.
         self.assertEqual(runner.workload.segments, 6 * (1 + 1 + 7 + 1))
         for pair in rows["none"]["pairs"]:

@@ -171,8 +171,9 @@ def own_section(section):
                          for name, share in row.get("layers_on", {}).items() if share) or "-"
     return ["## What profd took meanwhile", "",
             "CPU is that of the daemon, of one CPU; \"in path\" is what its kernel programs took "
-            "in the watched threads themselves, by profd's own account; both are means over the "
-            "pairs. A dash: the watched processes lived too briefly for it.", "",
+            "in the watched threads themselves, by profd's own account, whatever the layer; both "
+            "are means over the pairs. \"ns a switch\" is all of that over the switches; a dash: "
+            "the switch layer was given up.", "",
             *table(["workload", "tool", "CPU", "in path", "switches/s", "ns a switch", "tick",
                     "peak RSS", "kernel maps", "layers on"],
                    [[row["workload"], tool_name(row["tool"]), f"{row['cpu']:.2%}",

@@ -6,8 +6,8 @@
   perf             perf record -g of context switches, futex, fsync and block requests
   bpftrace         off-CPU time summed by user stack in the kernel
   offcputime       libbpf-tools' binary, when its path is given
-  heaptrack        heaptrack; redis and rustc only
-  jeprof           jemalloc's own heap profiling, by MALLOC_CONF; redis and rustc only
+  heaptrack        heaptrack; redis and the two of rustc only
+  jeprof           jemalloc's own heap profiling, by MALLOC_CONF; the same
   none             nothing: how much two equal measurements differ
 """
 

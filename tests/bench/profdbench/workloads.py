@@ -16,6 +16,7 @@ what it is to watch, restart() starts it anew, and finish() ends it and gives wh
 """
 
 import bisect
+import ctypes.util
 import os
 import re
 import resource
@@ -486,6 +487,7 @@ class Finite(Workload):
         raise NotImplementedError
 
     first_amount = 1
+    environment = {}  # of the command, beside ours
 
     def calibrate(self):
         self.run(self.first_amount)
@@ -496,7 +498,7 @@ class Finite(Workload):
     def prepare(self):
         """A shell that becomes the command as it is told how much to do."""
         self.abandon()
-        environment = self.launcher.environment if self.launcher else {}
+        environment = {**self.environment, **(self.launcher.environment if self.launcher else {})}
         self.process = process.spawn(
             ["sh", "-c", 'read -r line && eval "exec $line"'], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory,
@@ -630,6 +632,24 @@ class Rustc(Finite):
         return seconds
 
 
+class SystemRustc(Rustc):
+    """The distribution's compiler on a jemalloc that can profile: what rustup's compiler allocates
+    goes by a malloc of its own, which heaptrack does not see, and its jemalloc is built without
+    profiling."""
+
+    name = "rustc-system"
+    about = "the distribution's rustc -O, with its jemalloc preloaded, wall time"
+    compiler = "/usr/bin/rustc"
+
+    def check(self):
+        if not os.access(self.compiler, os.X_OK):
+            raise Unavailable(f"{self.compiler} is not installed")
+        allocator = ctypes.util.find_library("jemalloc")
+        if not allocator:
+            raise Unavailable("libjemalloc is not installed")
+        self.environment = {"LD_PRELOAD": allocator}
+
+
 def rust_source(modules):
     """A library that gives each phase of the compiler something to do, the same every time."""
     parts = ["#![allow(dead_code)]\nuse std::collections::{BTreeMap, HashMap};\n"]
@@ -680,4 +700,4 @@ pub mod part{number} {{
 
 
 WORKLOADS = {workload.name: workload for workload in (
-    Pgbench, PgbenchWrite, Redis, Pipe, Messaging, Fio, Rustc)}
+    Pgbench, PgbenchWrite, Redis, Pipe, Messaging, Fio, Rustc, SystemRustc)}
