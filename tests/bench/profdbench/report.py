@@ -173,7 +173,8 @@ def own_section(section):
             "CPU is that of the daemon, of one CPU; \"in path\" is what its kernel programs took "
             "in the watched threads themselves, by profd's own account, whatever the layer; both "
             "are means over the pairs. \"ns a switch\" is all of that over the switches; a dash: "
-            "the switch layer was given up.", "",
+            "the switch layer was given up. What the daemon says is of its last drain: of runs that "
+            "take a second (pipe, messaging) a good part is missing in \"in path\" and switches.", "",
             *table(["workload", "tool", "CPU", "in path", "switches/s", "ns a switch", "tick",
                     "peak RSS", "kernel maps", "layers on"],
                    [[row["workload"], tool_name(row["tool"]), f"{row['cpu']:.2%}",
