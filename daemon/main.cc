@@ -85,7 +85,7 @@ int Main(int argc, char** argv) {
   // Whoever started us may ignore it: then no child of ours could be waited for.
   signal(SIGCHLD, SIG_DFL);
   RaiseFileLimit();
-  // A dozen threads, of which two work at a time: what one arena each would keep is a third of our memory
+  // A dozen threads, of which two work at a time: what one arena each would keep is a quarter of our memory
   // with thousands of threads to tell of.
   mallopt(M_ARENA_MAX, 2);
   // Before the first thread: capabilities are a thread's own.

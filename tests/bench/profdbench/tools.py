@@ -158,12 +158,15 @@ class Profd(Tool):
         def number(reading, key):
             return float(process.find_key(reading["status"], key) or 0)
 
-        if number(after, "switches") <= number(before, "switches"):
+        def saw_nothing():
+            return number(after, "switches") <= number(before, "switches")
+
+        if saw_nothing():
             # What it says is of its last drain, which a short run may have come after.
             time.sleep(self.drain_seconds)
             after = self._reading()
-            if number(after, "switches") <= number(before, "switches"):
-                raise Failed("profd saw no thread of the workload go on or off a CPU")
+        if saw_nothing():
+            raise Failed("profd saw no thread of the workload go on or off a CPU")
         seconds = after["time"] - before["time"]
 
         def rate(key):
