@@ -127,6 +127,15 @@ struct profd_ledger {
 	struct profd_reason_total reasons[PROFD_REASON_COUNT];
 };
 
+/* A drain's memory of a thread that was in a wait when it wrote of it: until it runs again, which its
+ * switches tell, there is nothing else to write.
+ */
+struct profd_rest {
+	profd_u64 switches; /* nvcsw + nivcsw */
+	profd_u32 seq;      /* of struct profd_thread */
+	profd_u32 known;    /* 0 = to be written in any case */
+};
+
 /* Value of the task-storage map `threads`. What the switch touches comes first. */
 struct profd_thread {
 	profd_u64 thread_id;   /* unique for the life of the daemon, never 0 */
@@ -145,6 +154,7 @@ struct profd_thread {
 	profd_u8 born;  /* seen from its creation on, so the kernel's books began at 0 */
 	profd_u8 clock; /* the daemon's own thread: its switches tell how two clocks lie */
 	profd_u8 pad[5];
+	struct profd_rest rest;
 };
 
 /* The kernel's own books, as read from the task. */
@@ -187,7 +197,7 @@ struct profd_thread_record {
 	profd_s32 pid; /* in the daemon's PID namespace; 0 = not visible there */
 	profd_s32 tid;
 	profd_s32 kernel_tid; /* in the initial PID namespace; what profd_visit wants */
-	profd_u32 pad;
+	profd_u32 at_rest; /* no drain need write of it while the present wait goes on */
 	profd_u32 state;  /* task->__state */
 	profd_u16 on_cpu; /* task->on_cpu */
 	profd_u16 born;   /* as in struct profd_thread */

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The drain: one pass over the threads. Marks those that have none, and writes every account. */
+/* The drain: one pass over the threads. Opens accounts for those that have none, and writes every
+ * account that a thread could have changed.
+ */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "loss.bpf.h"
 #include "reason.bpf.h"
+#include "rest.bpf.h"
 #include "target.bpf.h"
 
 /* Mark every process of the daemon's PID namespace as this target; 0 = only marked ones. */
 const volatile profd_u32 default_target;
+
+/* Threads at rest that the drain left out. Set to 0 by the daemon before it. */
+profd_u32 drain_left_out;
 
 /* Where a record is put together. One drain runs at a time. */
 struct {
@@ -58,6 +64,13 @@ static __always_inline u8 present_phase(struct task_struct *task, u8 *reason)
 	*reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state, &sysno,
 				 &arg0);
 	return PROFD_PHASE_BLOCKED;
+}
+
+/* Whether nothing but the time changes in the account while the thread sleeps. */
+static __always_inline bool may_rest(const struct profd_thread_record *record)
+{
+	return !record->armed_at || (record->ledger.phase == PROFD_PHASE_BLOCKED &&
+				     record->ledger.reason != PROFD_REASON_RUNQUEUE);
 }
 
 /* The daemon's thread is marked as its clock. */
@@ -111,12 +124,21 @@ int drain(struct bpf_iter__task *ctx)
 		phase = present_phase(task, &reason);
 		arm_ledger(thread, task, bpf_ktime_get_ns(), phase, reason);
 	}
+	if (still_rests(&thread->rest, task, thread)) {
+		drain_left_out++;
+		return 0;
+	}
 	record = bpf_map_lookup_elem(&drain_scratch, &zero);
 	if (!record)
 		return 0;
+	begin_rest(&thread->rest, task, thread);
 	if (!read_account(record, PROFD_RECORD_THREAD, task, thread))
 		lose(PROFD_LOSS_TORN_LEDGER, 1);
-	bpf_seq_write(seq, record, sizeof(*record));
+	else if (may_rest(record) && slept_since(&thread->rest, task, thread))
+		record->at_rest = 1;
+	/* Where there is no room for it the kernel comes here again. */
+	if (!bpf_seq_write(seq, record, sizeof(*record)))
+		thread->rest.known = record->at_rest;
 	return 0;
 }
 

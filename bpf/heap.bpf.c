@@ -10,12 +10,14 @@
 #include "heap_count.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
+#include "rest.bpf.h"
 #include "target.bpf.h"
 
 /* What is known of a thread that had an event. Made at the first one. */
 struct heap_thread {
 	struct profd_heap heap;
 	u64 words[PROFD_PT_REGS_WORDS]; /* registers at a probe; too many for the stack */
+	struct profd_rest rest;
 };
 
 struct {
@@ -325,18 +327,23 @@ static __always_inline void read_own(struct profd_heap_counter *counter)
 		counter->total = total;
 }
 
-static __always_inline void read_outside(struct task_struct *task,
+/* False when it could not be read. */
+static __always_inline bool read_outside(struct task_struct *task,
 					 struct profd_heap_counter *counter)
 {
 	struct memory_mapping mapping = {};
 	u64 total;
 
-	if (counter->address && is_readable(task, counter->current, NULL, &mapping) &&
-	    !bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, task, 0))
-		counter->total = total;
+	if (!counter->address)
+		return true;
+	if (!is_readable(task, counter->current, NULL, &mapping) ||
+	    bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, task, 0))
+		return false;
+	counter->total = total;
+	return true;
 }
 
-/* The totals of every thread that has any. */
+/* The totals of every thread that has any, and has run since they were written. */
 SEC("iter.s/task")
 int drain_heap(struct bpf_iter__task *ctx)
 {
@@ -345,6 +352,7 @@ int drain_heap(struct bpf_iter__task *ctx)
 	struct heap_thread *heap_thread;
 	struct profd_thread *thread;
 	u32 zero = 0;
+	bool whole;
 
 	if (!task || task->exit_state)
 		return 0;
@@ -353,15 +361,18 @@ int drain_heap(struct bpf_iter__task *ctx)
 		return 0;
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
 	record = bpf_map_lookup_elem(&heap_record_scratch, &zero);
-	if (!heap_thread || !record)
+	if (!heap_thread || !record || still_rests(&heap_thread->rest, task, thread))
 		return 0;
+	begin_rest(&heap_thread->rest, task, thread);
 	begin_record(record, thread, &heap_thread->heap);
 	record->exiting = 0;
-	read_outside(task, &record->counters[0]);
-	read_outside(task, &record->counters[1]);
-	read_outside(task, &record->counters[2]);
-	read_outside(task, &record->counters[3]);
-	bpf_seq_write(ctx->meta->seq, record, sizeof(*record));
+	whole = read_outside(task, &record->counters[0]);
+	whole &= read_outside(task, &record->counters[1]);
+	whole &= read_outside(task, &record->counters[2]);
+	whole &= read_outside(task, &record->counters[3]);
+	/* Where there is no room for it the kernel comes here again. */
+	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
+		heap_thread->rest.known = whole && slept_since(&heap_thread->rest, task, thread);
 	return 0;
 }
 

@@ -28,6 +28,7 @@ typedef _Bool bool;
 #define PF_KTHREAD 0x00200000
 
 #define TASK_RUNNING 0x00000000
+#define TASK_ASLEEP 0x00000003 /* interruptible or not */
 #define TASK_STOPPED_OR_TRACED 0x0000000c
 #define TASK_DEAD 0x00000080
 #define TASK_WAKING 0x00000200

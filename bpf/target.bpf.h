@@ -45,6 +45,11 @@ static __always_inline struct profd_thread *thread_of(struct task_struct *task)
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
+static __always_inline u64 switches_of(struct task_struct *task)
+{
+	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
+}
+
 /* PID as the daemon sees it; 0 when the task is not visible in its namespace or already unhashed. */
 static __always_inline int visible_pid(struct task_struct *task)
 {
@@ -75,6 +80,7 @@ static __always_inline void arm_ledger(struct profd_thread *thread, struct task_
 	thread->ledger.run_delay = task->sched_info.run_delay;
 	thread->ledger.exec_runtime = task->se.sum_exec_runtime;
 	thread->armed_at = now;
+	thread->rest.known = 0;
 	barrier();
 	/* Last: from here on the switch program takes it up. */
 	thread->ledger.armed = switch_epoch;
@@ -146,7 +152,7 @@ static __always_inline bool read_account(struct profd_thread_record *record, u32
 	record->begin_delay = thread->begin_delay;
 	record->born = thread->born;
 	record->kernel_tid = task->pid;
-	record->pad = 0;
+	record->at_rest = 0;
 	record->pid = visible_pid(leader);
 	record->tid = visible_pid(task);
 	bpf_probe_read_kernel(record->comm, sizeof(record->comm), &task->comm);

@@ -106,11 +106,6 @@ static __always_inline void empty_stack(struct profd_stack_record *record, u8 re
 	record->hash = mix(0, result) | 1;
 }
 
-static __always_inline u64 switches_of(struct task_struct *task)
-{
-	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
-}
-
 /* The thread has not run since the walk began, so what was read belongs together. */
 static __always_inline bool still_waits(struct walker *walker)
 {

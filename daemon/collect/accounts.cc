@@ -158,10 +158,18 @@ void Accounts::Apply(const profd_thread_record& record) {
     }
   }
   if (thread.dead) return;
+  AddRest(thread);
+  SetAtRest(thread, record.at_rest != 0);
+  if (thread.at_rest) ++resting_read_;
+  thread.reading = reading_;
+  thread.by_ledger = record.armed_at != 0;
+  thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
   thread.seen = true;
   thread.unseen = 0;
   thread.dead = record.type == PROFD_RECORD_DEAD;
   thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
+  thread.now = static_cast<int64_t>(record.now);
+  thread.clock = static_cast<int64_t>(record.clock);
 
   LedgerDelta exact = ExactTotals(record);
   LedgerDelta books;
@@ -176,6 +184,47 @@ void Accounts::Apply(const profd_thread_record& record) {
   thread.books = std::move(books);
   thread.armed_at = record.armed_at;
   Identify(thread, record);
+}
+
+void Accounts::BeginReading() {
+  ++reading_;
+  rests_known_ = false;
+  resting_read_ = 0;
+}
+
+bool Accounts::EndReading(const LeftOut& left_out) {
+  left_out_ = left_out;
+  rests_known_ = left_out.threads == resting_ - resting_read_;
+  return rests_known_;
+}
+
+void Accounts::SetAtRest(Thread& thread, bool at_rest) {
+  resting_ -= thread.at_rest ? 1 : 0;
+  thread.at_rest = at_rest;
+  resting_ += thread.at_rest ? 1 : 0;
+}
+
+RestingThread Accounts::Rest(ThreadId id, Thread& thread) const {
+  const int64_t step = left_out_.now_ns - thread.now;
+  const int64_t clock_step = left_out_.clock_ns - thread.clock;
+  thread.now = left_out_.now_ns;
+  thread.clock = left_out_.clock_ns;
+  thread.rested += step;
+  thread.rested_clock += clock_step;
+  RestingThread rest = {.thread = id, .wall_ns = books_ ? step : clock_step, .reason = {}};
+  if (thread.by_ledger) {
+    rest.wall_ns = clock_step;
+    rest.reason = thread.reason;
+  }
+  return rest;
+}
+
+void Accounts::AddRest(Thread& thread) const {
+  thread.exact.wall_ns += thread.rested_clock;
+  thread.exact.off_ns[static_cast<size_t>(thread.reason)] += thread.rested_clock;
+  thread.books.wall_ns += books_ ? thread.rested : thread.rested_clock;
+  if (books_) thread.books.unattributed_ns += thread.rested;
+  thread.rested = thread.rested_clock = 0;
 }
 
 LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
@@ -225,33 +274,48 @@ void Accounts::Finish(ProfileDelta& delta) {
   delta.threads = std::move(news_);
   news_.clear();
   std::map<uint32_t, TargetActivity> activity;
+  std::map<std::pair<uint32_t, int32_t>, uint32_t> counts;
+  live_ = 0;
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;
+    const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
+    if (rests) delta.resting.push_back(Rest(it->first, thread));
     if (thread.seen) {
       delta.ledgers.push_back({it->first, thread.pending});
-      TargetActivity& of_target = activity[thread.info.target];
-      of_target.target = thread.info.target;
-      of_target.switches += SwitchesOf(thread.pending, books_);
-      ++of_target.threads;
+      activity[thread.info.target].switches += SwitchesOf(thread.pending, books_);
       thread.pending = {};
+    }
+    if (thread.seen || rests) {
+      ++activity[thread.info.target].threads;
+      thread.unseen = 0;
     } else {
+      SetAtRest(thread, false);
       ++thread.unseen;
     }
+    thread.seen = false;
     if (!thread.dead && thread.unseen == kVanishedAfterDrains) {
       // Without the per-switch layer the account made at the start of the exit is the last one.
       if (thread.armed_at != 0 || !thread.exiting) ++vanished_;
       thread.info.exited = true;
       delta.threads.push_back(thread.info);
     }
-    thread.seen = false;
     if (thread.dead || thread.unseen >= kForgottenAfterDrains) {
       threads_.erase(it++);
-    } else {
-      ++it;
+      continue;
     }
+    if (!thread.vanished()) {
+      ++counts[{thread.info.target, thread.info.pid}];
+      ++live_;
+    }
+    ++it;
   }
   activity_.clear();
-  for (const auto& [target, did] : activity) activity_.push_back(did);
+  for (auto& [target, did] : activity) {
+    did.target = target;
+    activity_.push_back(did);
+  }
+  by_target_.clear();
+  for (const auto& [key, count] : counts) by_target_.push_back({key.first, key.second, count});
 }
 
 uint32_t Accounts::TargetOf(ThreadId id) const {
@@ -265,22 +329,5 @@ int32_t Accounts::ProcessOf(ThreadId id) const {
 }
 
 bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }
-
-size_t Accounts::live_threads() const {
-  size_t live = 0;
-  for (const auto& [id, thread] : threads_) live += thread.vanished() ? 0 : 1;
-  return live;
-}
-
-std::vector<Accounts::TargetThreads> Accounts::ByTarget() const {
-  std::map<std::pair<uint32_t, int32_t>, uint32_t> counts;
-  for (const auto& [id, thread] : threads_) {
-    if (!thread.vanished()) ++counts[{thread.info.target, thread.info.pid}];
-  }
-  std::vector<TargetThreads> result;
-  result.reserve(counts.size());
-  for (const auto& [key, count] : counts) result.push_back({key.first, key.second, count});
-  return result;
-}
 
 }  // namespace profd

@@ -7,6 +7,7 @@
 
 #include "absl/container/node_hash_map.h"
 #include "bpf/abi.h"
+#include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 
 namespace profd {
@@ -17,14 +18,19 @@ class Accounts {
   // Without `books` the kernel's own totals are left out.
   explicit Accounts(bool books = true) : books_(books) {}
 
+  // Begins a reading of the threads, of which there may be several before the drain ends.
+  void BeginReading();
   // Takes up a record of a thread: live at a drain, or its last ones.
   void Apply(const profd_thread_record& record);
+  // Ends a reading that left threads out: they wait as their last records said. False when they are not
+  // as many as these records say: then it is not known who waits, and all threads are to be read.
+  bool EndReading(const LeftOut& left_out);
 
   // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
   // seen for two drains and gave no last account are counted as vanished.
   void Finish(ProfileDelta& delta);
 
-  size_t live_threads() const;
+  size_t live_threads() const { return live_; }
   uint64_t vanished() const { return vanished_; }
   // Switches that the kernel counted and did not report to the per-switch layer.
   uint64_t switches_unseen() const { return switches_unseen_; }
@@ -41,11 +47,26 @@ class Accounts {
     int32_t pid = 0;
     uint32_t threads = 0;
   };
-  // Live threads by target and process.
-  std::vector<TargetThreads> ByTarget() const;
+  // Live threads by target and process, as of the last drain.
+  const std::vector<TargetThreads>& ByTarget() const { return by_target_; }
 
  private:
   struct Thread {
+    // What a drain looks at of a thread at rest comes first.
+    bool seen = false;       // in this drain
+    bool at_rest = false;    // as of the last record
+    bool by_ledger = false;  // what it waits for is known
+    bool announced = false;  // there was a record before
+    bool exiting = false;
+    bool dead = false;
+    Reason reason = Reason::kOther;  // of the wait
+    uint32_t reading = 0;  // of the last record
+    int unseen = 0;        // drains in a row
+    // By our clock and the scheduler's: until when its time is told.
+    int64_t now = 0, clock = 0;
+    // And how much of it since the last record.
+    int64_t rested = 0, rested_clock = 0;
+    ThreadInfo info;
     LedgerDelta exact;    // totals of the last record, by the ledger and by the books
     LedgerDelta books;
     LedgerDelta pending;  // since the last drain
@@ -55,13 +76,7 @@ class Accounts {
     // What the last step told by the ledger and the books will only tell later, ns.
     int64_t ahead_on_cpu = 0;
     int64_t ahead_queued = 0;
-    ThreadInfo info;
     profd_books base{};  // the kernel's books when the account was opened
-    bool announced = false;  // there was a record before
-    bool seen = false;  // in this drain
-    bool exiting = false;
-    bool dead = false;
-    int unseen = 0;  // drains in a row
 
     bool vanished() const;
   };
@@ -71,11 +86,24 @@ class Accounts {
   LedgerDelta Step(Thread& thread, const profd_thread_record& record,
                    const LedgerDelta& exact, const LedgerDelta& books);
   void CountUnseen(Thread& thread, const LedgerDelta& step);
+  void SetAtRest(Thread& thread, bool at_rest);
+  // Has the thread rest until the end of the reading that left it out, and says for how long.
+  RestingThread Rest(ThreadId id, Thread& thread) const;
+  // Adds to the totals of the last record what the thread rested since.
+  void AddRest(Thread& thread) const;
 
   const bool books_;
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   std::vector<ThreadInfo> news_;
   std::vector<TargetActivity> activity_;
+  std::vector<TargetThreads> by_target_;
+  size_t live_ = 0;
+  uint32_t reading_ = 1;
+  bool rests_known_ = false;  // who was left out of the last reading
+  LeftOut left_out_;
+  // Threads that their last records say are at rest, and how many of these records are of this reading.
+  uint64_t resting_ = 0;
+  uint64_t resting_read_ = 0;
   uint64_t vanished_ = 0;
   uint64_t switches_unseen_ = 0;
 };

@@ -22,9 +22,10 @@ namespace profd {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kDrainInterval = kSecond;
 // Shorter than the store's grace for stacks that nothing names: they are sent again in time.
 constexpr int64_t kTrimInterval = 120 * kSecond;
+// Names of threads at rest can be changed by others.
+constexpr int64_t kWholeReadingInterval = 120 * kSecond;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
@@ -91,6 +92,7 @@ Collector::Collector(CollectorOptions options, Store* store, MemoryWatch* memory
       heap_slices_(std::random_device{}()),
       governor_(options_.budgets),
       accounts_(options_.books) {
+  governor_.AddSource(&drain_source_, DrainSource::kPart);
   if (options_.tick) governor_.AddSource(&tick_source_);
 }
 
@@ -231,7 +233,7 @@ void Collector::Run() {
         "CAP_SYS_NICE",
         std::strerror(errno));
   }
-  int64_t next_drain = MonotonicNs() + kDrainInterval;
+  int64_t next_drain = MonotonicNs() + drain_source_.IntervalAt(drain_source_.level());
   while (true) {
     charged_cpu_ns_ = ThreadCpuNs();
     int64_t wake_at = std::min(next_drain, heap_slices_.next_ns());
@@ -263,7 +265,7 @@ void Collector::Run() {
         ++drain_failures_;
         spdlog::error("drain failed: {}", status.ToString());
       }
-      next_drain = MonotonicNs() + kDrainInterval;
+      next_drain = MonotonicNs() + drain_source_.IntervalAt(drain_source_.level());
       absl::MutexLock lock(&mutex_);
       if (asked != 0) {
         drains_done_ = asked;
@@ -387,37 +389,55 @@ int64_t Collector::ReadAccounts() {
   // Accounts are totals: read once more they are those of a later instant. What is read in one go is of one
   // instant, and one that this thread, or its CPU, was kept from is not.
   for (int reading = 0; reading < kMostReadings; ++reading) {
-    const int64_t begin = MonotonicNs();
+    int64_t begin = MonotonicNs();
     ReadAccountsOnce();
+    // Someone who was thought to wait is gone.
+    if (read_all_) {
+      begin = MonotonicNs();
+      ReadAccountsOnce();
+    }
     end = MonotonicNs();
     const int64_t took = end - begin;
     const int64_t slower = quick_reading_ns_ + quick_reading_ns_ / 8 + kReadingNs;
     quick_reading_ns_ = quick_reading_ns_ == 0 ? took : std::min(took, slower);
-    if (took <= 2 * quick_reading_ns_ + kReadingNs) break;
+    if (took <= quick_reading_ns_ + quick_reading_ns_ / 4 + kReadingNs) break;
   }
   return end;
 }
 
 void Collector::ReadAccountsOnce() {
-  const absl::Status status = kernel_->DrainThreads([&](std::span<const uint8_t> bytes) {
-    if (auto record = DecodeRecord(bytes); record.ok()) {
-      if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
-        accounts_.Apply(*thread);
-        visits_.Add(ThreadId{thread->thread_id}, thread->kernel_tid);
-      }
-    }
-  });
-  Expect(status);
+  const int64_t now = MonotonicNs();
+  const bool all = std::exchange(read_all_, false) || now >= next_whole_reading_ns_;
+  if (all) next_whole_reading_ns_ = now + kWholeReadingInterval;
+  accounts_.BeginReading();
+  const absl::StatusOr<LeftOut> left_out = kernel_->DrainThreads(
+      [&](std::span<const uint8_t> bytes) {
+        if (auto record = DecodeRecord(bytes); record.ok()) {
+          if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
+            accounts_.Apply(*thread);
+            visits_.Add(ThreadId{thread->thread_id}, thread->kernel_tid);
+          }
+        }
+      },
+      all);
+  if (!Expect(left_out.status())) {
+    read_all_ = true;
+  } else if (!accounts_.EndReading(*left_out) && !all) {
+    read_all_ = true;
+  }
 }
 
 void Collector::ReadHeap() {
   // Nobody has had an event before the first probe stands.
   if (!heap_probes_ || (allocators_ == 0 && heap_accounts_.events() == 0)) return;
-  Expect(kernel_->DrainHeap([&](std::span<const uint8_t> bytes) {
-    if (auto record = DecodeRecord(bytes); record.ok()) {
-      if (const auto* heap = std::get_if<profd_heap_record>(&*record)) OnHeap(*heap);
-    }
-  }));
+  const absl::Status status = kernel_->DrainHeap(
+      [&](std::span<const uint8_t> bytes) {
+        if (auto record = DecodeRecord(bytes); record.ok()) {
+          if (const auto* heap = std::get_if<profd_heap_record>(&*record)) OnHeap(*heap);
+        }
+      },
+      read_whole_heap_);
+  read_whole_heap_ = !Expect(status);
 }
 
 void Collector::AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters,
@@ -588,7 +608,9 @@ absl::Status Collector::Drain(bool govern) {
   delta.stacks = std::move(stacks_);
   stacks_.clear();
   live_heap_.Finish(delta);
+  ++drains_;
   drained_threads_ += static_cast<int64_t>(delta.ledgers.size());
+  resting_threads_ += static_cast<int64_t>(delta.resting.size());
   drained_counters_ += static_cast<int64_t>(delta.samples.size());
   drained_stacks_ += static_cast<int64_t>(delta.stacks.size());
 
@@ -644,7 +666,9 @@ Collector::Baseline Collector::Measure() {
   set(Loss::kDrainFailed, drain_failures_);
   now.tick = kernel_->TickStats();
   now.ticks = ticks_;
+  now.drains = drains_;
   now.drained_threads = drained_threads_;
+  now.resting_threads = resting_threads_;
   now.drained_counters = drained_counters_;
   now.drained_stacks = drained_stacks_;
   now.missed = schedule_ ? schedule_->missed() : 0;
@@ -721,17 +745,21 @@ void Collector::Govern(const Baseline& now) {
   if (burst_source_.PlanAt(burst_source_.level()).interval_ns == 0) {
     burst_source_.PassWithout(seconds);
   }
+  const int64_t of_ticks_ns =
+      drain_source_.Learn({.drains = now.drains - governed_.drains,
+                           .cpu_ns = cost.drain_cpu_ns,
+                           .threads = now.drained_threads - governed_.drained_threads,
+                           .counters = now.drained_counters - governed_.drained_counters,
+                           .stacks = now.drained_stacks - governed_.drained_stacks,
+                           .resting = now.resting_threads - governed_.resting_threads});
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
-                      .drain_cpu_ns = cost.drain_cpu_ns,
-                      .drained_threads = now.drained_threads - governed_.drained_threads,
-                      .drained_counters = now.drained_counters - governed_.drained_counters,
-                      .drained_stacks = now.drained_stacks - governed_.drained_stacks,
+                      .drain_cpu_ns = of_ticks_ns,
                       .ticks = now.ticks - governed_.ticks,
                       .walks = static_cast<int64_t>(now.tick.walks - governed_.tick.walks),
                       .repeats = static_cast<int64_t>(now.tick.repeats - governed_.tick.repeats),
                       .idle_ticks = now.idle_ticks - governed_.idle_ticks});
-  for (const GovernedSource* source : governor_.Step()) {
+  for (const GovernedSource* source : governor_.Step(seconds)) {
     const std::string given_up = source->GivenUpAt(source->level());
     if (given_up.empty()) {
       spdlog::info("governor: {}: gives everything again", source->name());

@@ -76,7 +76,9 @@ class Collector final : public CollectorControl {
     int64_t missed = 0;
     int64_t ticks = 0;
     // Accounts, counters and stacks that drains took out.
+    int64_t drains = 0;
     int64_t drained_threads = 0;
+    int64_t resting_threads = 0;  // that they left out
     int64_t drained_counters = 0;
     int64_t drained_stacks = 0;
     profd_switch_cost switch_cost{};
@@ -173,6 +175,7 @@ class Collector final : public CollectorControl {
   std::unique_ptr<TickSchedule> schedule_;
   Visits visits_;
   SwitchSource switch_source_;
+  DrainSource drain_source_;
   TickSource tick_source_;
   HeapSource heap_source_;
   FaultSource fault_source_;
@@ -207,13 +210,18 @@ class Collector final : public CollectorControl {
   bool paused_ = false;
   int64_t ticks_ = 0;
   int64_t charged_cpu_ns_ = 0;
+  bool read_all_ = true;  // it is not known which threads are at rest
+  bool read_whole_heap_ = true;
+  int64_t next_whole_reading_ns_ = 0;
   int64_t quick_reading_ns_ = 0;  // what reading the accounts takes when nothing comes in between
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;
   int64_t faults_ = 0;
   CollectorCost cost_;  // since start, with the targets' parts
+  int64_t drains_ = 0;
   int64_t drained_threads_ = 0;
+  int64_t resting_threads_ = 0;
   int64_t drained_counters_ = 0;
   int64_t drained_stacks_ = 0;
   uint64_t drain_failures_ = 0;

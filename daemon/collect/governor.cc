@@ -10,35 +10,54 @@ namespace {
 constexpr double kWorthwhile = 0.1;
 constexpr double kAim = 0.9;
 constexpr double kComfort = 0.7;
-// Steps that a lower level must have been within kComfort.
-constexpr int kCalmSteps = 10;
+// For how long a lower level must have been within kComfort; a little less than ten steps of a second.
+constexpr double kCalmSeconds = 9.5;
 
 }  // namespace
 
-double Governor::CostOf(Payer payer) const {
-  double cost = 0;
-  for (const GovernedSource* source : sources_) {
-    if (source->payer() == payer) cost += source->CostAt(source->level());
+void Governor::AddSource(GovernedSource* source, double part) {
+  sources_.push_back(source);
+  if (part > 0) {
+    own_.push_back({.sources = {source}, .part = part});
+  } else {
+    shared_[static_cast<size_t>(source->payer())].sources.push_back(source);
   }
+}
+
+double Governor::CostOf(const Group& group) {
+  double cost = 0;
+  for (const GovernedSource* source : group.sources) cost += source->CostAt(source->level());
   return cost;
 }
 
-std::vector<GovernedSource*> Governor::Step() {
+std::vector<GovernedSource*> Governor::Step(double seconds) {
   std::vector<GovernedSource*> changed;
-  Keep(Payer::kTarget, budgets_.target, changed);
-  Keep(Payer::kDaemon, budgets_.daemon, changed);
+  KeepAll(Payer::kTarget, budgets_.target, seconds, changed);
+  KeepAll(Payer::kDaemon, budgets_.daemon, seconds, changed);
   changes_ += changed.size();
   return changed;
 }
 
-void Governor::Keep(Payer payer, double budget, std::vector<GovernedSource*>& changed) {
-  double cost = CostOf(payer);
+void Governor::KeepAll(Payer payer, double budget, double seconds,
+                       std::vector<GovernedSource*>& changed) {
+  double spent = 0;
+  for (const Group& group : own_) {
+    if (group.sources[0]->payer() != payer) continue;
+    Keep(group, group.part * budget, 0, seconds, changed);
+    spent += CostOf(group);
+  }
+  Keep(shared_[static_cast<size_t>(payer)], budget, spent, seconds, changed);
+}
+
+void Governor::Keep(const Group& group, double budget, double spent, double seconds,
+                    std::vector<GovernedSource*>& changed) {
+  const std::vector<GovernedSource*>& sources = group.sources;
+  double cost = spent + CostOf(group);
   if (cost > budget) {
     // First those that help; the small ones only where that was not enough.
     for (const double least : {kWorthwhile * (cost - kAim * budget), 0.0}) {
-      for (GovernedSource* source : sources_) {
-        if (source->payer() != payer) continue;
-        source->calm_steps_ = 0;
+      for (GovernedSource* source : sources) {
+        source->calm_seconds_ = 0;
         if (cost <= kAim * budget) continue;
         const int before = source->level_;
         const double saving = source->CostAt(before) - source->CostAt(source->levels() - 1);
@@ -55,17 +74,17 @@ void Governor::Keep(Payer payer, double budget, std::vector<GovernedSource*>& ch
     return;
   }
   // What was given up last comes back first, one source at a step.
-  for (auto it = sources_.rbegin(); it != sources_.rend(); ++it) {
+  for (auto it = sources.rbegin(); it != sources.rend(); ++it) {
     GovernedSource* source = *it;
-    if (source->payer() != payer || source->level_ == 0) continue;
+    if (source->level_ == 0) continue;
     const double others = cost - source->CostAt(source->level_);
     int level = source->level_;
     while (level > 0 && others + source->CostAt(level - 1) <= kComfort * budget) --level;
-    source->calm_level_ = source->calm_steps_ == 0 ? level : std::max(level, source->calm_level_);
-    source->calm_steps_ = level < source->level_ ? source->calm_steps_ + 1 : 0;
-    if (source->calm_steps_ >= kCalmSteps) {
+    source->calm_level_ = source->calm_seconds_ == 0 ? level : std::max(level, source->calm_level_);
+    source->calm_seconds_ = level < source->level_ ? source->calm_seconds_ + seconds : 0;
+    if (source->calm_seconds_ >= kCalmSeconds) {
       source->level_ = source->calm_level_;
-      source->calm_steps_ = 0;
+      source->calm_seconds_ = 0;
       changed.push_back(source);
     }
     return;

@@ -41,8 +41,8 @@ class GovernedSource {
  private:
   friend class Governor;
   int level_ = 0;
-  // In a row in which a lower level would have been well within the budget.
-  int calm_steps_ = 0;
+  // Seconds in a row in which a lower level would have been well within the budget.
+  double calm_seconds_ = 0;
   int calm_level_ = 0;  // the lowest that would have been in all of them
 };
 
@@ -52,23 +52,34 @@ class Governor {
  public:
   explicit Governor(Budgets budgets) : budgets_(budgets) {}
 
-  // In the order in which they are asked to give something up; must outlive this.
-  void AddSource(GovernedSource* source) { sources_.push_back(source); }
+  // In the order in which they are asked to give something up; must outlive this. One with a `part` of
+  // its payer's budget keeps to that by itself, and is not asked when others pass the budget.
+  void AddSource(GovernedSource* source, double part = 0);
 
-  // Once a second, after every source has learned what the last second cost. Returns those whose
-  // level changed.
-  std::vector<GovernedSource*> Step();
+  // After every source has learned what the last `seconds` cost, once a second or so. Returns those
+  // whose level changed.
+  std::vector<GovernedSource*> Step(double seconds = 1);
 
   const Budgets& budgets() const { return budgets_; }
   const std::vector<GovernedSource*>& sources() const { return sources_; }
   uint64_t changes() const { return changes_; }
 
  private:
-  void Keep(Payer payer, double budget, std::vector<GovernedSource*>& changed);
-  double CostOf(Payer payer) const;
+  struct Group {
+    std::vector<GovernedSource*> sources;
+    double part = 1;  // of the payer's budget
+  };
+
+  // Has a group keep within the budget, of which `spent` is spent by others.
+  static void Keep(const Group& group, double budget, double spent, double seconds,
+                   std::vector<GovernedSource*>& changed);
+  static double CostOf(const Group& group);
+  void KeepAll(Payer payer, double budget, double seconds, std::vector<GovernedSource*>& changed);
 
   const Budgets budgets_;
   std::vector<GovernedSource*> sources_;
+  Group shared_[2];          // by payer: those that share what is left of the budget
+  std::vector<Group> own_;   // one source each
   uint64_t changes_ = 0;
 };
 

@@ -22,9 +22,12 @@ constexpr double kSmoothing = 0.3;
 constexpr double kUnitsPerTick = 200;  // waking up, starting the program, reading the ring
 constexpr double kUnitsPerWalk = 30;
 // Work of a drain, in units of one counter.
-constexpr double kUnitsPerDrain = 1'000;  // once a second
+constexpr double kUnitsPerDrain = 1'000;
 constexpr double kUnitsPerThread = 9;
+constexpr double kUnitsPerResting = 3;
 constexpr double kUnitsPerStack = 8;
+constexpr int64_t kDrainInterval = 1'000'000'000;
+constexpr int kDrainLevels = 5;
 
 // How much of the rate of told objects, or of slow paths, still counts after each second in which nobody
 // asks for any: what it is then is not known, and after some while it is tried again.
@@ -269,15 +272,36 @@ std::string MapSource::GivenUpAt(int level) const {
   return absl::StrCat("one mapping call of ", one_in, " is counted and stands for all");
 }
 
+int64_t DrainSource::Learn(const Work& work) {
+  if (work.drains <= 0) return 0;
+  const auto drains = static_cast<double>(work.drains);
+  const double own = kUnitsPerDrain * drains + kUnitsPerThread * static_cast<double>(work.threads) +
+                     kUnitsPerResting * static_cast<double>(work.resting);
+  const double of_ticks =
+      static_cast<double>(work.counters) + kUnitsPerStack * static_cast<double>(work.stacks);
+  const auto cpu_ns = static_cast<double>(work.cpu_ns);
+  const double own_ns = cpu_ns * own / (own + of_ticks);
+  Smooth(drain_ns_, own_ns / drains);
+  return static_cast<int64_t>(cpu_ns - own_ns);
+}
+
+int64_t DrainSource::IntervalAt(int level) const { return (level + 1) * kDrainInterval; }
+
+int DrainSource::levels() const { return kDrainLevels; }
+
+double DrainSource::CostAt(int level) const {
+  return drain_ns_ / static_cast<double>(IntervalAt(level));
+}
+
+std::string DrainSource::GivenUpAt(int level) const {
+  if (level == 0) return "";
+  return absl::StrFormat("accounts are read every %d s, and when somebody asks for them",
+                         IntervalAt(level) / kDrainInterval);
+}
+
 void TickSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
-  const double by_threads = kUnitsPerDrain * work.seconds +
-                            kUnitsPerThread * static_cast<double>(work.drained_threads);
-  const double by_ticks = static_cast<double>(work.drained_counters) +
-                          kUnitsPerStack * static_cast<double>(work.drained_stacks);
-  const double drain_share = static_cast<double>(work.drain_cpu_ns) / (work.seconds * kSecond);
-  tick_drain_share_ = by_ticks > 0 ? drain_share * by_ticks / (by_threads + by_ticks) : 0;
-  thread_drain_share_ = drain_share - tick_drain_share_;
+  drain_share_ = static_cast<double>(work.drain_cpu_ns) / (work.seconds * kSecond);
   measured_interval_ns_ = IntervalAt(level());
   if (work.ticks <= 0) return;
   const auto ticks = static_cast<double>(work.ticks);
@@ -304,8 +328,7 @@ double TickSource::CostAt(int level) const {
   const double units = kUnitsPerTick + kUnitsPerWalk * walks_per_tick_ +
                        idle_threads_ / static_cast<double>(StrideAt(level));
   const auto interval = static_cast<double>(IntervalAt(level));
-  return thread_drain_share_ +
-         tick_drain_share_ * static_cast<double>(measured_interval_ns_) / interval +
+  return drain_share_ * static_cast<double>(measured_interval_ns_) / interval +
          unit_ns_ * units / interval;
 }
 

@@ -151,6 +151,36 @@ class MapSource final : public GovernedSource {
   double walk_ns_ = 0;         // the rest, of one that is
 };
 
+// Drains: where reading the accounts of many threads takes too much, they come less often.
+class DrainSource final : public GovernedSource {
+ public:
+  // Of its payer's budget.
+  static constexpr double kPart = 0.5;
+
+  struct Work {
+    int64_t drains = 0;
+    int64_t cpu_ns = 0;   // of them
+    int64_t threads = 0;  // accounts, counters and new stacks that they took out
+    int64_t counters = 0;
+    int64_t stacks = 0;
+    int64_t resting = 0;  // threads that they left out
+  };
+  // Returns how much of the CPU time came of what ticks had put together.
+  int64_t Learn(const Work& work);
+
+  // What a level means.
+  int64_t IntervalAt(int level) const;
+
+  const char* name() const override { return "drain"; }
+  Payer payer() const override { return Payer::kDaemon; }
+  int levels() const override;
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  double drain_ns_ = 0;  // of a drain on the mean, without what comes of ticks
+};
+
 // The tick: first threads that only wait are visited less often, then all of them.
 class TickSource final : public GovernedSource {
  public:
@@ -159,10 +189,7 @@ class TickSource final : public GovernedSource {
   struct Work {
     double seconds = 0;
     int64_t tick_cpu_ns = 0;
-    int64_t drain_cpu_ns = 0;
-    int64_t drained_threads = 0;  // accounts, counters and new stacks that drains took out
-    int64_t drained_counters = 0;
-    int64_t drained_stacks = 0;
+    int64_t drain_cpu_ns = 0;  // what drains took for what ticks had put together
     int64_t ticks = 0;
     int64_t walks = 0;
     int64_t repeats = 0;       // threads found in the wait they were in before
@@ -188,8 +215,7 @@ class TickSource final : public GovernedSource {
   double unit_ns_ = 0;  // CPU time of one unit of work, as measured in the last second
   double walks_per_tick_ = 0;
   double idle_threads_ = 0;
-  double thread_drain_share_ = 0;  // of drains: what goes with the threads, whatever the tick does
-  double tick_drain_share_ = 0;    // and what comes of the ticks, at the interval they had
+  double drain_share_ = 0;  // of drains: what comes of the ticks, at the interval they had
   int64_t measured_interval_ns_ = 0;
 };
 

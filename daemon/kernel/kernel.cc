@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
+#include "daemon/base/clock.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -275,7 +276,7 @@ absl::Status Kernel::AttachAll() {
       return LoadError(absl::StrCat("attach ", bpf_program__name(it.program)).c_str(), errno);
     }
   }
-  RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}));
+  RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}).status());
   for (bpf_program* program :
        {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec, s->progs.on_heap_exit}) {
     if (bpf_program__fd(program) < 0) continue;
@@ -381,8 +382,14 @@ absl::Status Kernel::TickListed(std::span<profd_visit> visits, int64_t instant_n
 
 absl::Status Kernel::AnnounceMappings() { return RunIterator(mappings_link_, "mappings", 0, {}); }
 
-absl::Status Kernel::DrainThreads(const RecordSink& sink) {
-  return RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink);
+absl::StatusOr<LeftOut> Kernel::DrainThreads(const RecordSink& sink, bool all) {
+  skeleton_->bss->drain_all = all;
+  skeleton_->bss->drain_left_out = 0;
+  RETURN_IF_ERROR(RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink));
+  const int64_t now = MonotonicNs();
+  return LeftOut{.threads = skeleton_->bss->drain_left_out,
+                 .now_ns = now,
+                 .clock_ns = now - static_cast<int64_t>(skeleton_->bss->clock_distance)};
 }
 
 absl::Status Kernel::PollEvents(const RecordSink& sink) {
@@ -408,8 +415,9 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
   return EmptyCounters(idle);
 }
 
-absl::Status Kernel::DrainHeap(const RecordSink& sink) {
+absl::Status Kernel::DrainHeap(const RecordSink& sink, bool all) {
   if (!heap_link_) return absl::OkStatus();
+  skeleton_->bss->drain_all = all;
   return RunIterator(heap_link_, "drain_heap", sizeof(profd_heap_record), sink);
 }
 

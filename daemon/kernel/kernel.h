@@ -65,6 +65,14 @@ struct MallocCounts {
   std::vector<std::pair<uint64_t, profd_malloc_thread>> threads;
 };
 
+// Threads of which a drain wrote nothing, because they were in the waits still in which the last record
+// of each showed it at rest.
+struct LeftOut {
+  uint64_t threads = 0;
+  int64_t now_ns = 0;    // when the last thread had been looked at, monotonic
+  int64_t clock_ns = 0;  // the same by the scheduler's clock
+};
+
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
 // Not thread-safe, except where a function says so: one thread ticks and drains.
@@ -97,8 +105,9 @@ class Kernel {
   // that map a watched one.
   absl::Status AnnounceMappings();
 
-  // Writes the account of every target thread (struct profd_thread_record) to `sink`.
-  absl::Status DrainThreads(const RecordSink& sink);
+  // Writes the account of every target thread (struct profd_thread_record) to `sink`; without `all` of
+  // those that are not at rest. After an error it is not known what was written: all is to be asked for.
+  absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool all = true);
 
   // Hands over what programs put into the ring since the last call.
   absl::Status PollEvents(const RecordSink& sink);
@@ -106,8 +115,9 @@ class Kernel {
   // Changes the epoch and empties the one that was live.
   absl::StatusOr<std::vector<CounterEntry>> DrainCounters();
 
-  // Writes the heap totals of every thread that had an event (struct profd_heap_record) to `sink`.
-  absl::Status DrainHeap(const RecordSink& sink);
+  // Writes the heap totals of every thread that had an event (struct profd_heap_record) to `sink`;
+  // without `all` of those that ran since they were written.
+  absl::Status DrainHeap(const RecordSink& sink, bool all = true);
   // Changes the epoch of the heap's counters and empties the one that was live. When a thread is
   // stuck in the middle of counting, what was counted comes with a later call.
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,13 @@ struct ThreadLedger {
   LedgerDelta delta;
 };
 
+// A thread that was in one wait all the time between two drains.
+struct RestingThread {
+  ThreadId thread{};
+  int64_t wall_ns = 0;
+  std::optional<Reason> reason;  // none: not known
+};
+
 struct SampleKey {
   ThreadId thread{};
   StackId stack{};
@@ -218,6 +226,7 @@ struct ProfileDelta {
   std::vector<ThreadInfo> threads;  // new or changed since the last delta
   std::vector<StackTrace> stacks;   // new since the last delta; may repeat
   std::vector<ThreadLedger> ledgers;
+  std::vector<RestingThread> resting;  // threads that may have a ledger beside it
   std::vector<Sample> samples;
 };
 

@@ -173,56 +173,78 @@ static_assert(kLossCount <= 64 && kFieldCount <= 64);
 
 }  // namespace
 
-std::string EncodeDelta(const DeltaHeader& header, std::span<const ThreadRow> rows) {
-  std::string out;
-  out.reserve(64 + rows.size() * 12);
-  PutHeader(header, &out);
-  int64_t next_thread = 0;
-  int64_t last_site = 0;
-  int64_t last_wall = WrappingSubtract(header.end_ns, header.begin_ns);
-  for (const ThreadRow& row : rows) {
-    const Fields fields = ToFields(row.ledger);
-    const uint64_t mask = MaskOf(fields);
-    const bool one_field = mask != 0 && (mask & (mask - 1)) == 0;
-    const auto field = static_cast<uint64_t>(__builtin_ctzll(mask | 1ull << 63));
-    Form form = kFormGeneral;
-    uint64_t reason = 0;
-    if (mask == 0) {
-      form = kFormNone;
-    } else if (one_field && field == kUnattributedField) {
-      form = kFormUnattributed;
-    } else if (one_field && field >= kFirstOffField && field < kFirstOffField + kReasonCount) {
-      form = kFormIdle;
-      reason = field - kFirstOffField;
-    }
-    PutVarint(static_cast<uint64_t>(row.thread - next_thread), &out);
-    next_thread = int64_t{row.thread} + 1;
-    PutVarint(form | reason << kFormBits | row.samples.size() << (kFormBits + kReasonBits), &out);
+DeltaWriter::DeltaWriter(const DeltaHeader& header, size_t rows)
+    : ticks_(header.ticks),
+      tick_interval_ns_(header.tick_interval_ns),
+      last_wall_(WrappingSubtract(header.end_ns, header.begin_ns)) {
+  out_.reserve(64 + rows * 12);
+  PutHeader(header, &out_);
+}
 
-    const bool idle = form == kFormIdle || form == kFormUnattributed;
-    if (idle) {
-      // Threads are read one after another, so their seconds differ from ours and hardly from
-      // each other's.
-      PutZigzag(WrappingSubtract(fields[field], last_wall), &out);
-      last_wall = fields[field];
-    } else if (form == kFormGeneral) {
-      PutVarint(mask, &out);
-      for (int64_t value : fields) {
-        if (value != 0) PutZigzag(value, &out);
-      }
-    }
-    for (const SiteSample& sample : row.samples) {
-      const int64_t usual_weight = static_cast<int64_t>(
-          static_cast<uint64_t>(sample.ticks) * static_cast<uint64_t>(header.tick_interval_ns));
-      const int64_t rest = WrappingSubtract(sample.weight, usual_weight);
-      const uint64_t ticks = ToZigzag(WrappingSubtract(sample.ticks, idle ? header.ticks : 0));
-      PutZigzag(int64_t{sample.site} - last_site, &out);
-      last_site = sample.site;
-      PutVarint(ticks << 1 | (rest != 0 ? 1 : 0), &out);
-      if (rest != 0) PutZigzag(rest, &out);
+void DeltaWriter::Add(const ThreadRow& row) {
+  const Fields fields = ToFields(row.ledger);
+  const uint64_t mask = MaskOf(fields);
+  const bool one_field = mask != 0 && (mask & (mask - 1)) == 0;
+  const auto field = static_cast<uint64_t>(__builtin_ctzll(mask | 1ull << 63));
+  Form form = kFormGeneral;
+  uint64_t reason = 0;
+  if (mask == 0) {
+    form = kFormNone;
+  } else if (one_field && field == kUnattributedField) {
+    form = kFormUnattributed;
+  } else if (one_field && field >= kFirstOffField && field < kFirstOffField + kReasonCount) {
+    form = kFormIdle;
+    reason = field - kFirstOffField;
+  }
+  PutHead(row.thread, form, reason, row.samples.size());
+  const bool idle = form == kFormIdle || form == kFormUnattributed;
+  if (idle) {
+    PutWall(fields[field]);
+  } else if (form == kFormGeneral) {
+    PutVarint(mask, &out_);
+    for (int64_t value : fields) {
+      if (value != 0) PutZigzag(value, &out_);
     }
   }
-  return out;
+  PutSamples(row.samples, idle);
+}
+
+void DeltaWriter::AddResting(uint32_t thread, const RestingThread& rest,
+                             std::span<const SiteSample> samples) {
+  if (rest.wall_ns == 0) {
+    PutHead(thread, kFormNone, 0, samples.size());
+    PutSamples(samples, false);
+    return;
+  }
+  const Form form = rest.reason ? kFormIdle : kFormUnattributed;
+  PutHead(thread, form, static_cast<uint64_t>(rest.reason.value_or(Reason{})), samples.size());
+  PutWall(rest.wall_ns);
+  PutSamples(samples, true);
+}
+
+void DeltaWriter::PutHead(uint32_t thread, uint64_t form, uint64_t reason, size_t samples) {
+  PutVarint(static_cast<uint64_t>(thread - next_thread_), &out_);
+  next_thread_ = int64_t{thread} + 1;
+  PutVarint(form | reason << kFormBits | samples << (kFormBits + kReasonBits), &out_);
+}
+
+// Threads are read one after another, so their seconds differ from ours and hardly from each other's.
+void DeltaWriter::PutWall(int64_t wall_ns) {
+  PutZigzag(WrappingSubtract(wall_ns, last_wall_), &out_);
+  last_wall_ = wall_ns;
+}
+
+void DeltaWriter::PutSamples(std::span<const SiteSample> samples, bool idle) {
+  for (const SiteSample& sample : samples) {
+    const int64_t usual_weight = static_cast<int64_t>(static_cast<uint64_t>(sample.ticks) *
+                                                      static_cast<uint64_t>(tick_interval_ns_));
+    const int64_t rest = WrappingSubtract(sample.weight, usual_weight);
+    const uint64_t ticks = ToZigzag(WrappingSubtract(sample.ticks, idle ? ticks_ : 0));
+    PutZigzag(int64_t{sample.site} - last_site_, &out_);
+    last_site_ = sample.site;
+    PutVarint(ticks << 1 | (rest != 0 ? 1 : 0), &out_);
+    if (rest != 0) PutZigzag(rest, &out_);
+  }
 }
 
 absl::StatusOr<DeltaReader> DeltaReader::Create(std::string_view blob) {

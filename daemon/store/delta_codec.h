@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "daemon/base/status.h"
@@ -49,10 +50,31 @@ struct ThreadRow {
   std::vector<SiteSample> samples;
 };
 
-// `rows` are in strictly ascending order of `thread`.
-std::string EncodeDelta(const DeltaHeader& header, std::span<const ThreadRow> rows);
+// Writes a blob, row by row, in strictly ascending order of threads.
+class DeltaWriter {
+ public:
+  // `rows`: about how many there will be.
+  DeltaWriter(const DeltaHeader& header, size_t rows);
 
-// Reads what EncodeDelta wrote. Any bytes give rows or an error, never undefined behaviour.
+  void Add(const ThreadRow& row);
+  // The same as Add of a row whose account says that the thread waited all the time, by far cheaper.
+  void AddResting(uint32_t thread, const RestingThread& rest, std::span<const SiteSample> samples);
+  std::string Take() && { return std::move(out_); }
+
+ private:
+  void PutHead(uint32_t thread, uint64_t form, uint64_t reason, size_t samples);
+  void PutWall(int64_t wall_ns);
+  void PutSamples(std::span<const SiteSample> samples, bool idle);
+
+  std::string out_;
+  const int64_t ticks_;
+  const int64_t tick_interval_ns_;
+  int64_t next_thread_ = 0;
+  int64_t last_site_ = 0;
+  int64_t last_wall_;
+};
+
+// Reads what DeltaWriter wrote. Any bytes give rows or an error, never undefined behaviour.
 class DeltaReader {
  public:
   // `blob` must outlive the reader. Errors: DataLoss.

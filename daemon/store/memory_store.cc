@@ -14,6 +14,7 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr size_t kStaleShare = 4;
 // An allocation's own cost: malloc's header and the shared_ptr's control block.
 constexpr size_t kHeapOverhead = 48;
+constexpr uint32_t kNoThread = SlotTable<ThreadId, int>::kNone;
 
 size_t HeapBytes(const ThreadInfo& info) {
   return sizeof(info) + kHeapOverhead + info.name.capacity() + info.process.capacity();
@@ -28,6 +29,11 @@ int64_t CeilSeconds(int64_t ns) { return (ns + kSecondNs - 1) / kSecondNs; }
 bool MiddleInside(int64_t begin_ns, int64_t end_ns, Window window) {
   const int64_t middle = begin_ns + (end_ns - begin_ns) / 2;
   return window.begin_ns <= middle && middle < window.end_ns;
+}
+
+void AddRest(const RestingThread& rest, LedgerDelta* sum) {
+  sum->wall_ns += rest.wall_ns;
+  (rest.reason ? sum->off_ns[static_cast<size_t>(*rest.reason)] : sum->unattributed_ns) += rest.wall_ns;
 }
 
 DeltaHeader HeaderOf(const ProfileDelta& d) {
@@ -66,12 +72,9 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
     return absl::InvalidArgumentError("delta is older than the one before");
   }
   newest_end_ns_ = delta.end_ns;
-  const DeltaHeader header = HeaderOf(delta);
   LearnThreads(std::move(delta.threads));
   LearnStacks(std::move(delta.stacks));
-  const std::vector<ThreadRow> rows = Rows(delta);
-  AddLevels(rows);
-  auto bytes = std::make_shared<const std::string>(EncodeDelta(header, rows));
+  auto bytes = std::make_shared<const std::string>(Encode(delta));
   blob_bytes_ += HeapBytes(*bytes) + sizeof(Blob);
   blobs_.push_back({delta.begin_ns, delta.end_ns, std::move(bytes)});
   next_delta_++;
@@ -127,11 +130,16 @@ uint32_t MemoryStore::InternSite(const SampleKey& key) {
   return slot;
 }
 
-std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
+std::string MemoryStore::Encode(const ProfileDelta& delta) {
   std::vector<std::pair<uint32_t, const LedgerDelta*>> ledgers;
   ledgers.reserve(delta.ledgers.size());
   for (const ThreadLedger& ledger : delta.ledgers) {
     ledgers.emplace_back(InternThread(ledger.thread), &ledger.delta);
+  }
+  std::vector<std::pair<uint32_t, const RestingThread*>> resting;
+  resting.reserve(delta.resting.size());
+  for (const RestingThread& rest : delta.resting) {
+    resting.emplace_back(InternThread(rest.thread), &rest);
   }
   std::vector<std::pair<uint32_t, SiteSample>> samples;
   samples.reserve(delta.samples.size());
@@ -145,23 +153,26 @@ std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
     samples.push_back({InternThread(sample.key.thread),
                        {InternSite(sample.key), sample.weight, sample.ticks}});
   }
-  std::sort(ledgers.begin(), ledgers.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto by_thread = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::sort(ledgers.begin(), ledgers.end(), by_thread);
+  std::sort(resting.begin(), resting.end(), by_thread);
   std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
     return std::tie(a.first, a.second.site) < std::tie(b.first, b.second.site);
   });
 
-  std::vector<ThreadRow> rows;
-  rows.reserve(ledgers.size());
+  DeltaWriter writer(HeaderOf(delta), ledgers.size() + resting.size());
+  ThreadRow row;
   auto ledger = ledgers.begin();
+  auto rest = resting.begin();
   auto sample = samples.begin();
-  while (ledger != ledgers.end() || sample != samples.end()) {
-    ThreadRow& row = rows.emplace_back();
-    row.thread = std::min(ledger == ledgers.end() ? threads_.kNone : ledger->first,
-                          sample == samples.end() ? threads_.kNone : sample->first);
-    for (; ledger != ledgers.end() && ledger->first == row.thread; ++ledger) {
-      AddLedger(*ledger->second, &row.ledger);
-    }
+  const auto thread_at = [](const auto& it, const auto& end) {
+    return it == end ? kNoThread : it->first;
+  };
+  while (true) {
+    row.thread = std::min({thread_at(ledger, ledgers.end()), thread_at(rest, resting.end()),
+                           thread_at(sample, samples.end())});
+    if (row.thread == kNoThread) break;
+    row.samples.clear();
     for (; sample != samples.end() && sample->first == row.thread; ++sample) {
       if (!row.samples.empty() && row.samples.back().site == sample->second.site) {
         row.samples.back().weight += sample->second.weight;
@@ -170,19 +181,31 @@ std::vector<ThreadRow> MemoryStore::Rows(const ProfileDelta& delta) {
         row.samples.push_back(sample->second);
       }
     }
+    AddLevels(row);
+    if (thread_at(ledger, ledgers.end()) != row.thread && thread_at(rest, resting.end()) == row.thread) {
+      writer.AddResting(row.thread, *rest->second, row.samples);
+      ++rest;
+      continue;
+    }
+    row.ledger = {};
+    for (; ledger != ledgers.end() && ledger->first == row.thread; ++ledger) {
+      AddLedger(*ledger->second, &row.ledger);
+    }
+    for (; rest != resting.end() && rest->first == row.thread; ++rest) {
+      AddRest(*rest->second, &row.ledger);
+    }
+    writer.Add(row);
   }
-  return rows;
+  return std::move(writer).Take();
 }
 
-void MemoryStore::AddLevels(const std::vector<ThreadRow>& rows) {
-  for (const ThreadRow& row : rows) {
-    for (const SiteSample& sample : row.samples) {
-      if (!IsLevel(sites_.value(sample.site).kind)) continue;
-      const auto it = levels_.try_emplace({row.thread, sample.site}).first;
-      it->second.weight = WrappingAdd(it->second.weight, sample.weight);
-      it->second.ticks = WrappingAdd(it->second.ticks, sample.ticks);
-      if (it->second.weight == 0 && it->second.ticks == 0) levels_.erase(it);
-    }
+void MemoryStore::AddLevels(const ThreadRow& row) {
+  for (const SiteSample& sample : row.samples) {
+    if (!IsLevel(sites_.value(sample.site).kind)) continue;
+    const auto it = levels_.try_emplace({row.thread, sample.site}).first;
+    it->second.weight = WrappingAdd(it->second.weight, sample.weight);
+    it->second.ticks = WrappingAdd(it->second.ticks, sample.ticks);
+    if (it->second.weight == 0 && it->second.ticks == 0) levels_.erase(it);
   }
 }
 

@@ -82,14 +82,15 @@ class MemoryStore final : public Store {
       Window window, const std::function<bool(const ThreadInfo&)>& keep, bool levels) const
       ABSL_LOCKS_EXCLUDED(mutex_);
   View Take(Window window, bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddLevels(const std::vector<ThreadRow>& rows) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddLevels(const ThreadRow& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps the dictionaries from forgetting what levels name.
   void UseLevels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t InternThread(ThreadId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t InternSite(const SampleKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnThreads(std::vector<ThreadInfo> threads) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LearnStacks(std::vector<StackTrace> stacks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::vector<ThreadRow> Rows(const ProfileDelta& delta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The blob of a delta whose threads and stacks are learned.
+  std::string Encode(const ProfileDelta& delta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOldestDelta() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool DropOldestStale() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -261,13 +261,23 @@ class KernelTest : public ::testing::Test {
   }
 
   // As the collector does it. Whatever a drain reports must add up by itself.
-  void Drain() {
+  void Drain(bool every_thread = false) {
     Poll();
     live_.clear();
-    const auto status = kernel_->DrainThreads([this](auto bytes) { Take(bytes); });
-    ASSERT_TRUE(status.ok()) << status;
+    for (const bool all : {every_thread, true}) {
+      accounts_->BeginReading();
+      const auto left_out = kernel_->DrainThreads([this](auto bytes) { Take(bytes); }, all);
+      ASSERT_TRUE(left_out.ok()) << left_out.status();
+      if (accounts_->EndReading(*left_out)) break;
+    }
     ProfileDelta delta;
     accounts_->Finish(delta);
+    for (const RestingThread& rest : delta.resting) {
+      ThreadLedger ledger = {.thread = rest.thread, .delta = {.wall_ns = rest.wall_ns}};
+      (rest.reason ? ledger.delta.off_ns.at(static_cast<size_t>(*rest.reason)) : ledger.delta.unattributed_ns) =
+          rest.wall_ns;
+      delta.ledgers.push_back(ledger);
+    }
     for (const ThreadInfo& info : delta.threads) {
       by_thread_[static_cast<uint64_t>(info.id)].info = info;
     }
@@ -1458,7 +1468,7 @@ TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
   child.Wait();
   // Drained while they work, until all of them wait for ever.
   ASSERT_TRUE(Eventually([&] {
-    Drain();
+    Drain(/*every_thread=*/true);
     return live_.size() == 4 && std::all_of(live_.begin(), live_.end(), [](const auto& record) {
       return record.ledger.phase == PROFD_PHASE_BLOCKED &&
              record.ledger.reason == PROFD_REASON_SIGNAL;
@@ -1490,6 +1500,7 @@ TEST_F(KernelTest, MarkingTwiceChangesNothing) {
   ASSERT_THAT(live_, SizeIs(1));
   const profd_thread_record first = live_[0];
   Mark(child);
+  Drain(/*every_thread=*/true);
   ASSERT_THAT(live_, SizeIs(1));
   EXPECT_EQ(live_[0].thread_id, first.thread_id);
   EXPECT_EQ(live_[0].begin, first.begin);
@@ -1766,9 +1777,83 @@ TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
   EXPECT_FALSE(kernel_->PublishRules({&unknown, 1}).at(0).ok());
 }
 
+// As many threads as do not fit into what the kernel writes at once.
+class RestTest : public KernelTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(RestTest, ThreadsAtRestAreLeftOutUntilTheyRun) {
+  constexpr size_t kThreads = 300;
+  const bool layer = GetParam();
+  START_OR_SKIP({.switch_layer = layer});
+  const Child child([](Child& me) {
+    for (size_t i = 1; i < kThreads; ++i) {
+      std::thread([&, i] {
+        if (i != kThreads / 2) WaitForever();
+        pthread_setname_np(pthread_self(), "waker");
+        while (true) {
+          me.Wait();
+          Nap(kMillisecond);
+          me.Signal();
+        }
+      }).detach();
+    }
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_TRUE(Eventually([&] {
+    Drain(/*every_thread=*/true);
+    return live_.size() == kThreads && std::all_of(live_.begin(), live_.end(), [](const auto& record) {
+      return record.at_rest != 0;
+    });
+  }));
+  for (const bool all : {false, true, false}) {
+    size_t written = 0;
+    const auto left_out = kernel_->DrainThreads([&](auto) { ++written; }, all);
+    ASSERT_TRUE(left_out.ok()) << left_out.status();
+    EXPECT_EQ(left_out->threads, all ? 0 : kThreads);
+    EXPECT_EQ(written, all ? kThreads : 0);
+  }
+  const int64_t began = MonotonicNs();
+  Drain();
+  EXPECT_THAT(live_, IsEmpty());
+  const int64_t before = Named("waker").sum.wall_ns;
+  const int64_t switches = Named("waker").sum.voluntary_switches;
+  for (int i = 0; i < 10; ++i) {
+    child.Signal();
+    child.Wait();
+    Drain();
+    EXPECT_LE(live_.size(), 2U);
+  }
+  ASSERT_TRUE(Eventually([&] {
+    Drain();
+    return live_.empty();
+  }));
+  const LedgerDelta& waker = Named("waker").sum;
+  EXPECT_GE(waker.voluntary_switches - switches, 20);
+  EXPECT_GE(waker.wall_ns - before, 10 * kMillisecond);
+  EXPECT_LE(waker.wall_ns - before, MonotonicNs() - began);
+  EXPECT_EQ(Accounted(waker), waker.wall_ns);
+  EXPECT_EQ(accounts_->vanished(), 0U);
+  EXPECT_EQ(accounts_->live_threads(), kThreads);
+  if (layer) {
+    EXPECT_GE(waker.off_ns[PROFD_REASON_SLEEP], 10 * kMillisecond);
+    EXPECT_EQ(waker.unattributed_ns, 0);
+  }
+  // All are killed: their ends are told, and none is waited for.
+  ASSERT_EQ(kill(child.pid(), SIGKILL), 0);
+  ASSERT_TRUE(Eventually([&] {
+    Drain();
+    return accounts_->live_threads() == 0;
+  }));
+  EXPECT_EQ(accounts_->vanished(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, RestTest, ::testing::Bool(),
+                       [](const auto& layer) { return layer.param ? "Switch" : "BooksOnly"; });
+
 TEST_F(KernelTest, WithoutTheSwitchLayerTheBooksAddUp) {
   START_OR_SKIP({.switch_layer = false});
   const Child child([](Child& me) {
+    me.Wait();
     std::thread([&] {
       pthread_setname_np(pthread_self(), "napper");
       for (int i = 0; i < 50; ++i) Nap(2 * kMillisecond);
@@ -1779,6 +1864,7 @@ TEST_F(KernelTest, WithoutTheSwitchLayerTheBooksAddUp) {
     WaitForever();
   });
   Mark(child);
+  child.Signal();
   for (int i = 0; i < 2; ++i) {
     child.Wait();
     Drain();

@@ -872,6 +872,170 @@ TEST(AccountsTest, StartOfTheExitIsTheLastAccountWithoutTheSwitchLayer) {
   }
 }
 
+// Threads whose last records say that they rest.
+profd_thread_record Resting(uint64_t thread_id = 7) {
+  profd_thread_record record = Blocked();
+  record.thread_id = thread_id;
+  record.at_rest = 1;
+  return record;
+}
+
+LeftOut Out(uint64_t threads, int64_t now) {
+  return {.threads = threads, .now_ns = now, .clock_ns = now - kClock};
+}
+
+TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
+  Accounts accounts;
+  accounts.BeginReading();
+  for (const uint64_t id : {7, 8}) accounts.Apply(Resting(id));
+  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  EXPECT_THAT(delta.ledgers, SizeIs(2));
+  EXPECT_THAT(delta.resting, IsEmpty());
+
+  // Not in one go: what rested is as much as if it had been read.
+  for (const int64_t now : {40'000, 55'000}) {
+    accounts.BeginReading();
+    EXPECT_TRUE(accounts.EndReading(Out(2, now)));
+    delta = {};
+    accounts.Finish(delta);
+    EXPECT_THAT(delta.ledgers, IsEmpty());
+    ASSERT_THAT(delta.resting, SizeIs(2));
+    for (const RestingThread& rest : delta.resting) {
+      EXPECT_EQ(rest.wall_ns, now == 40'000 ? 8'000 : 15'000);
+      EXPECT_EQ(rest.reason, Reason::kLock);
+    }
+    EXPECT_EQ(accounts.live_threads(), 2U);
+    ASSERT_THAT(accounts.activity(), SizeIs(1));
+    EXPECT_EQ(accounts.activity()[0].threads, 2);
+    EXPECT_EQ(accounts.activity()[0].switches, 0);
+  }
+
+  // One is read again, in the same wait: only what came since is told.
+  profd_thread_record awake = Blocked();
+  awake.now = 60'000;
+  awake.clock = 60'000 - kClock;
+  accounts.BeginReading();
+  accounts.Apply(awake);
+  EXPECT_TRUE(accounts.EndReading(Out(1, 59'000)));
+  delta = {};
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.ledgers, SizeIs(1));
+  EXPECT_EQ(delta.ledgers[0].thread, ThreadId{7});
+  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 5'000);
+  EXPECT_EQ(Off(delta.ledgers[0].delta, Reason::kLock), 5'000);
+  EXPECT_EQ(delta.ledgers[0].delta.unattributed_ns, 0);
+  ASSERT_THAT(delta.resting, SizeIs(1));
+  EXPECT_EQ(delta.resting[0].thread, ThreadId{8});
+  EXPECT_EQ(delta.resting[0].wall_ns, 4'000);
+  EXPECT_EQ(accounts.vanished(), 0U);
+}
+
+TEST(AccountsTest, WithoutALedgerItIsNotKnownForWhatTheyRest) {
+  for (const bool books : {true, false}) {
+    Accounts accounts(books);
+    profd_thread_record record = Resting();
+    record.armed_at = 0;
+    accounts.BeginReading();
+    accounts.Apply(record);
+    EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+    ProfileDelta delta;
+    accounts.Finish(delta);
+    accounts.BeginReading();
+    EXPECT_TRUE(accounts.EndReading(Out(1, 42'000)));
+    delta = {};
+    accounts.Finish(delta);
+    ASSERT_THAT(delta.resting, SizeIs(1));
+    EXPECT_EQ(delta.resting[0].wall_ns, 10'000);
+    EXPECT_EQ(delta.resting[0].reason, std::nullopt);
+    record.now = 45'000;
+    record.clock = 45'000 - kClock;
+    delta = Drain(accounts, {record});
+    ASSERT_THAT(delta.ledgers, SizeIs(1));
+    EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 3'000);
+    EXPECT_EQ(delta.ledgers[0].delta.unattributed_ns, books ? 3'000 : 0);
+  }
+}
+
+TEST(AccountsTest, ReadTwiceInADrainAThreadHasBoth) {
+  Accounts accounts;
+  accounts.BeginReading();
+  accounts.Apply(Resting());
+  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+  accounts.BeginReading();
+  EXPECT_TRUE(accounts.EndReading(Out(1, 36'000)));
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.ledgers, SizeIs(1));
+  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 31'000);
+  ASSERT_THAT(delta.resting, SizeIs(1));
+  EXPECT_EQ(delta.resting[0].wall_ns, 4'000);
+}
+
+// One of two that rested is gone, and nothing told of it: only reading all tells which one.
+TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
+  Accounts accounts;
+  const auto read = [&](const std::vector<profd_thread_record>& records, const LeftOut& left_out) {
+    accounts.BeginReading();
+    for (const profd_thread_record& record : records) accounts.Apply(record);
+    return accounts.EndReading(left_out);
+  };
+  EXPECT_TRUE(read({Resting(7), Resting(8)}, Out(0, 31'500)));
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  EXPECT_FALSE(read({}, Out(1, 40'000)));
+  profd_thread_record other = Resting(8);
+  other.now = 41'000;
+  other.clock = 41'000 - kClock;
+  read({other}, Out(0, 40'500));
+  delta = {};
+  accounts.Finish(delta);
+  EXPECT_THAT(delta.resting, IsEmpty());
+  ASSERT_THAT(delta.ledgers, SizeIs(1));
+  EXPECT_EQ(delta.ledgers[0].thread, ThreadId{8});
+  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 9'000);
+
+  // From here on nobody waits for it.
+  EXPECT_TRUE(read({}, Out(1, 50'000)));
+  delta = {};
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.resting, SizeIs(1));
+  EXPECT_EQ(delta.resting[0].thread, ThreadId{8});
+  EXPECT_EQ(accounts.vanished(), 1U);
+  EXPECT_EQ(accounts.live_threads(), 1U);
+}
+
+// Its end is told by the ring, between two readings.
+TEST(AccountsTest, WhoEndsAfterARestIsNotMissed) {
+  Accounts accounts;
+  accounts.BeginReading();
+  accounts.Apply(Resting(7));
+  accounts.Apply(Resting(8));
+  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  accounts.BeginReading();
+  EXPECT_TRUE(accounts.EndReading(Out(2, 35'000)));
+  delta = {};
+  accounts.Finish(delta);
+  profd_thread_record dead = Record(40'000, PROFD_RECORD_DEAD);
+  dead.state = kDeadState;
+  dead.ledger = Blocked().ledger;
+  dead.ledger.reasons[PROFD_REASON_LOCK].ns = 19'000;
+  dead.ledger.since = 40'000 - kClock;
+  accounts.Apply(dead);
+  accounts.BeginReading();
+  EXPECT_TRUE(accounts.EndReading(Out(1, 41'000)));
+  delta = {};
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.ledgers, SizeIs(1));
+  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 5'000);
+  EXPECT_EQ(Off(delta.ledgers[0].delta, Reason::kLock), 4'000) << "19 us, of which 15 were told";
+  EXPECT_THAT(delta.resting, SizeIs(1));
+  EXPECT_EQ(accounts.vanished(), 0U);
+}
+
 TEST(AccountsTest, NamesAreToldWhenTheyChange) {
   Accounts accounts;
   profd_thread_record record = Blocked();

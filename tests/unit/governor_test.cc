@@ -125,6 +125,18 @@ TEST(GovernorTest, ComesBackAfterTenCalmSteps) {
   EXPECT_EQ(source.level(), 0) << "as many levels as fit";
 }
 
+TEST(GovernorTest, LongStepsCountAsManySeconds) {
+  FakeSource source("a", Payer::kTarget, {0.010, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&source);
+  source.load = 2;
+  governor.Step(5);
+  ASSERT_EQ(source.level(), 1);
+  source.load = 0.5;
+  EXPECT_THAT(governor.Step(5), IsEmpty());
+  EXPECT_THAT(governor.Step(5), ElementsAre(&source));
+}
+
 TEST(GovernorTest, OneStepThatIsNotCalmBeginsTheCountAnew) {
   FakeSource source("a", Payer::kTarget, {0.010, 0});
   Governor governor(kBudgets);
@@ -187,6 +199,29 @@ TEST(GovernorTest, WhatWasGivenUpLastComesBackFirst) {
     for (GovernedSource* source : governor.Step()) restored.emplace_back(i, source);
   }
   EXPECT_THAT(restored, ElementsAre(std::pair{10, &second}, std::pair{20, &first}));
+}
+
+TEST(GovernorTest, SourceWithAPartKeepsToItAndIsNotAskedForMore) {
+  FakeSource own("own", Payer::kTarget, {0.010, 0.004, 0.002, 0});
+  FakeSource other("other", Payer::kTarget, {0.010, 0.005, 0});
+  Governor governor(kBudgets);  // 0.010
+  governor.AddSource(&own, 0.5);
+  governor.AddSource(&other);
+  own.load = 0.4;
+  other.load = 0.5;
+  EXPECT_THAT(governor.Step(), IsEmpty()) << "0.004 of its 0.005, and 0.009 in all";
+  other.load = 1;
+  EXPECT_THAT(governor.Step(), ElementsAre(&other)) << "who passes the budget is another";
+  EXPECT_EQ(other.level(), 1);
+  own.load = 2;
+  EXPECT_THAT(governor.Step(), ElementsAre(&own));
+  EXPECT_EQ(own.level(), 2) << "0.004 is within its part";
+  EXPECT_EQ(other.level(), 1) << "0.009 fits";
+  // It comes back by itself, whatever the other has given up.
+  own.load = 0.3;
+  for (int i = 0; i < kCalmSteps; ++i) governor.Step();
+  EXPECT_EQ(own.level(), 0);
+  EXPECT_EQ(other.level(), 1);
 }
 
 TEST(GovernorTest, BudgetsAreIndependent) {

@@ -147,6 +147,12 @@ std::vector<ThreadRow> RandomRows(std::mt19937_64* random) {
   return rows;
 }
 
+std::string EncodeDelta(const DeltaHeader& header, const std::vector<ThreadRow>& rows) {
+  DeltaWriter writer(header, rows.size());
+  for (const ThreadRow& row : rows) writer.Add(row);
+  return std::move(writer).Take();
+}
+
 TEST(DeltaCodecTest, GivesBackWhatWentIn) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 300; round++) {
@@ -236,6 +242,41 @@ TEST(DeltaCodecTest, AnIdleThreadCostsAFewBytes) {
   const std::string blob =
       EncodeDelta({.end_ns = kSecond, .tick_interval_ns = kTick, .ticks = 100}, rows);
   EXPECT_LE(blob.size(), rows.size() * 6 + 64);
+}
+
+// A thread at rest is kept as one whose account says so, whatever else there is of it.
+TEST(MemoryStoreTest, RestIsAnAccount) {
+  for (const std::optional<Reason> reason : {std::optional(Reason::kLock), std::optional<Reason>()}) {
+    MemoryStore told, rested;
+    for (int64_t n = 1; n <= 3; n++) {
+      LedgerDelta idle = Idle(kSecond, reason.value_or(Reason::kOther));
+      if (!reason) std::swap(idle.off_ns[Index(Reason::kOther)], idle.unattributed_ns);
+      ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+      for (const uint64_t thread : {1, 2, 3}) delta.threads.push_back(Info(thread));
+      delta.stacks = {Stack(9)};
+      delta.samples = {MakeSample(1, 9, 100), MakeSample(3, 9, 2)};
+      if (n == 2) delta.ledgers.push_back({ThreadId{2}, Idle(500, Reason::kPoll)});
+      ProfileDelta same = delta;
+      for (const uint64_t thread : {3, 1, 2}) {
+        delta.ledgers.push_back({ThreadId{thread}, idle});
+        same.resting.push_back({ThreadId{thread}, kSecond, reason});
+      }
+      same.resting.push_back({ThreadId{4}, 0, reason});
+      ASSERT_TRUE(told.Append(delta).ok());
+      ASSERT_TRUE(rested.Append(same).ok());
+    }
+    const MergedProfile a = MergeAll(told), b = MergeAll(rested);
+    ASSERT_EQ(a.threads.size() + 1, b.threads.size()) << "the one that rested for no time";
+    for (size_t i = 0; i < a.threads.size(); i++) {
+      EXPECT_EQ(a.threads[i].info.id, b.threads[i].info.id);
+      ExpectEqual(a.threads[i].ledger, b.threads[i].ledger);
+      ASSERT_EQ(a.threads[i].samples.size(), b.threads[i].samples.size());
+      for (size_t k = 0; k < a.threads[i].samples.size(); k++) {
+        EXPECT_EQ(a.threads[i].samples[k].weight, b.threads[i].samples[k].weight);
+        EXPECT_EQ(a.threads[i].samples[k].ticks, b.threads[i].samples[k].ticks);
+      }
+    }
+  }
 }
 
 TEST(MemoryStoreTest, KindsAreKeptApart) {

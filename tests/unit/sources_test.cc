@@ -273,6 +273,71 @@ TEST(SwitchSourceTest, GovernorShedsItAtOnceAndRestoresIt) {
   EXPECT_EQ(source.level(), 0);
 }
 
+// Drains of 5,000 threads that rest, ns each.
+DrainSource::Work Drains(int64_t drains, int64_t ns) {
+  return {.drains = drains, .cpu_ns = drains * ns, .resting = 5'000 * drains};
+}
+
+TEST(DrainSourceTest, ComesLessOften) {
+  DrainSource source;
+  EXPECT_EQ(source.CostAt(0), 0);
+  EXPECT_EQ(source.Learn(Drains(1, 9'000'000)), 0);
+  EXPECT_DOUBLE_EQ(source.CostAt(0), 0.009);
+  EXPECT_EQ(source.IntervalAt(0), kSecond);
+  EXPECT_EQ(source.IntervalAt(3), 4 * kSecond);
+  EXPECT_DOUBLE_EQ(source.CostAt(3), 0.00225);
+  EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
+  EXPECT_THAT(source.GivenUpAt(3), HasSubstr("every 4 s"));
+}
+
+TEST(DrainSourceTest, WhatADrainTakesIsTheSameAtEveryInterval) {
+  DrainSource source;
+  source.Learn(Drains(1, 9'000'000));
+  const double cost = source.CostAt(0);
+  // Five of them in five seconds, or one.
+  source.Learn(Drains(5, 9'000'000));
+  EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
+  source.Learn({.drains = 0, .cpu_ns = 7});
+  EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
+  // One in which all were read does not tell of those to come.
+  source.Learn(Drains(1, 25'000'000));
+  EXPECT_LT(source.CostAt(0), 2 * cost);
+}
+
+TEST(DrainSourceTest, WhatTicksPutTogetherIsTheirs) {
+  DrainSource source;
+  // 1,000 units of a drain, 9 x 100 of threads; 900 counters and 8 x 100 of stacks.
+  const int64_t of_ticks = source.Learn(
+      {.drains = 1, .cpu_ns = 3'600'000, .threads = 100, .counters = 900, .stacks = 100});
+  EXPECT_NEAR(static_cast<double>(of_ticks), 1'700'000, 2);
+  EXPECT_NEAR(source.CostAt(0), 0.0019, 1e-6);
+}
+
+TEST(DrainSourceTest, KeepsToHalfTheBudgetWhateverTheTickDoes) {
+  DrainSource drains;
+  TickSource ticks(10 * kMs);
+  ticks.SetByList(true);
+  Governor governor({.target = 1, .daemon = 0.005});
+  governor.AddSource(&drains, DrainSource::kPart);
+  governor.AddSource(&ticks);
+  drains.Learn(Drains(1, 9'000'000));
+  ticks.Learn({.seconds = 1, .tick_cpu_ns = 700'000'000, .ticks = 100, .walks = 0,
+               .repeats = 500'000, .idle_ticks = 500'000});
+  governor.Step();
+  EXPECT_EQ(drains.level(), 3);
+  EXPECT_GT(ticks.level(), 1);
+  EXPECT_LE(drains.CostAt(3) + ticks.CostAt(ticks.level()), 0.0045);
+  // All but ten threads are gone.
+  for (int i = 0; i < 40; ++i) {
+    drains.Learn({.drains = 1, .cpu_ns = 300'000, .resting = 10});
+    ticks.Learn({.seconds = 1, .tick_cpu_ns = 1'000, .ticks = 10, .walks = 0, .repeats = 10,
+                 .idle_ticks = 100});
+    governor.Step();
+  }
+  EXPECT_EQ(drains.level(), 0);
+  EXPECT_EQ(ticks.level(), 0);
+}
+
 // Units of work as the source weighs them: 200 a tick, 30 a walk, 1 a thread that still waits.
 TickSource::Work SecondOf(int64_t ticks, int64_t walks, int64_t idle, int64_t stride,
                           int64_t unit_ns, int64_t drain_ns) {
@@ -298,6 +363,7 @@ TEST(TickSourceTest, PredictsWhatItWasAtThePresentLevel) {
 
 TEST(TickSourceTest, PredictsOtherLevels) {
   // 100 ns x (200 + 30 x 5 + 3200) x 100 = 35.5 ms, and 2 ms of drains; with 200 of 3200: 5.5 ms.
+  // What drains do comes of the ticks.
   TickSource source(10 * kMs);
   source.SetByList(true);
   source.Learn(SecondOf(100, 500, 3'200, 1, 100, 2'000'000));
@@ -305,7 +371,7 @@ TEST(TickSourceTest, PredictsOtherLevels) {
   EXPECT_DOUBLE_EQ(source.CostAt(1), 0.0075);
   for (int level = 2; level < source.levels(); ++level) {
     const double ratio = static_cast<double>(source.IntervalAt(level)) / (10 * kMs);
-    EXPECT_NEAR(source.CostAt(level), 0.002 + 0.0055 / ratio, 1e-9) << level;
+    EXPECT_NEAR(source.CostAt(level), 0.0075 / ratio, 1e-9) << level;
   }
   // Seen from level 1, all comes out the same.
   TickSource strided(10 * kMs);
