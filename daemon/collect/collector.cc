@@ -408,7 +408,10 @@ int64_t Collector::ReadAccounts() {
 void Collector::ReadAccountsOnce() {
   const int64_t now = MonotonicNs();
   const bool all = std::exchange(read_all_, false) || now >= next_whole_reading_ns_;
-  if (all) next_whole_reading_ns_ = now + kWholeReadingInterval;
+  if (all) {
+    next_whole_reading_ns_ = now + kWholeReadingInterval;
+    ++whole_readings_;
+  }
   accounts_.BeginReading();
   const absl::StatusOr<LeftOut> left_out = kernel_->DrainThreads(
       [&](std::span<const uint8_t> bytes) {
@@ -669,6 +672,7 @@ Collector::Baseline Collector::Measure() {
   now.drains = drains_;
   now.drained_threads = drained_threads_;
   now.resting_threads = resting_threads_;
+  now.whole_readings = whole_readings_;
   now.drained_counters = drained_counters_;
   now.drained_stacks = drained_stacks_;
   now.missed = schedule_ ? schedule_->missed() : 0;
@@ -751,7 +755,8 @@ void Collector::Govern(const Baseline& now) {
                            .threads = now.drained_threads - governed_.drained_threads,
                            .counters = now.drained_counters - governed_.drained_counters,
                            .stacks = now.drained_stacks - governed_.drained_stacks,
-                           .resting = now.resting_threads - governed_.resting_threads});
+                           .resting = now.resting_threads - governed_.resting_threads,
+                           .whole = now.whole_readings != governed_.whole_readings});
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = of_ticks_ns,

@@ -79,6 +79,7 @@ class Collector final : public CollectorControl {
     int64_t drains = 0;
     int64_t drained_threads = 0;
     int64_t resting_threads = 0;  // that they left out
+    int64_t whole_readings = 0;
     int64_t drained_counters = 0;
     int64_t drained_stacks = 0;
     profd_switch_cost switch_cost{};
@@ -222,6 +223,7 @@ class Collector final : public CollectorControl {
   int64_t drains_ = 0;
   int64_t drained_threads_ = 0;
   int64_t resting_threads_ = 0;
+  int64_t whole_readings_ = 0;
   int64_t drained_counters_ = 0;
   int64_t drained_stacks_ = 0;
   uint64_t drain_failures_ = 0;

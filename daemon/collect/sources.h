@@ -164,6 +164,7 @@ class DrainSource final : public GovernedSource {
     int64_t counters = 0;
     int64_t stacks = 0;
     int64_t resting = 0;  // threads that they left out
+    bool whole = false;   // one left nobody out, because it was time to
   };
   // Returns how much of the CPU time came of what ticks had put together.
   int64_t Learn(const Work& work);
@@ -179,6 +180,7 @@ class DrainSource final : public GovernedSource {
 
  private:
   double drain_ns_ = 0;  // of a drain on the mean, without what comes of ticks
+  bool whole_ = false;   // as told last
 };
 
 // The tick: first threads that only wait are visited less often, then all of them.

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "daemon/base/clock.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
@@ -34,7 +35,7 @@ class KnownArithmetic : public HeapTest, public testing::WithParamInterface<Vari
 
 TEST_P(KnownArithmetic, BytesByStackAndExactTotals) {
   const Variant& variant = GetParam();
-  if (access(AllocBinary(variant.name).c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt(variant.name)) GTEST_SKIP() << "not built";
   constexpr int kSites = 3, kThreads = 4;
   // A GiB and more, of sizes that are small against jemalloc's interval (docs/sampling.md).
   auto target = Allocating::Start(
@@ -94,8 +95,9 @@ INSTANTIATE_TEST_SUITE_P(
     Jemalloc, KnownArithmetic,
     testing::Values(Variant{"alloc_jemalloc", "shape", true},
                     Variant{"alloc_jemalloc_static", "symbol", true},
-                    Variant{"alloc_jemalloc_stripped", "shape", false}),
-    [](const auto& variant) { return variant.param.name; });
+                    Variant{"alloc_jemalloc_stripped", "shape", false},
+                    Variant{"alloc_jemalloc_5.3.1", "symbol", true}),
+    [](const auto& variant) { return absl::StrReplaceAll(variant.param.name, {{".", "_"}}); });
 
 TEST_F(HeapTest, OtherAllocatorsAreNotMistaken) {
   auto target = Allocating::Start(AllocBinary("alloc_glibc"), {"n=20000", "size=10000"});

@@ -14,12 +14,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/clock.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/daemon.h"
+#include "tests/e2e/harness/heap.h"
 
 namespace profd::e2e {
 namespace {
@@ -148,6 +150,7 @@ class KnownLiveHeap : public LiveHeapTest, public testing::WithParamInterface<Ca
 
 TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   const auto& [program, lg_sample, size, n] = GetParam();
+  if (!IsBuilt(program)) GTEST_SKIP() << "not built";
   const double interval = std::ldexp(1.0, lg_sample);
   const TemporaryDirectory directory;
   const std::string dump = directory.path() + "/heap";
@@ -200,10 +203,14 @@ INSTANTIATE_TEST_SUITE_P(Sampling, KnownLiveHeap,
                                          Case{"alloc_jemalloc_static", 14, 700, 60'000},
                                          Case{"alloc_jemalloc_static", 16, 20'000, 4'000},
                                          Case{"alloc_jemalloc_stripped", 14, 700, 60'000},
-                                         Case{"alloc_jemalloc", 14, 700, 60'000}),
+                                         Case{"alloc_jemalloc", 14, 700, 60'000},
+                                         Case{"alloc_jemalloc_5.2.1", 14, 700, 60'000},
+                                         Case{"alloc_jemalloc_5.3.1", 14, 700, 60'000}),
                          [](const auto& test) {
-                           return absl::StrCat(test.param.program, "_lg", test.param.lg_sample,
-                                               "_size", test.param.size);
+                           return absl::StrReplaceAll(
+                               absl::StrCat(test.param.program, "_lg", test.param.lg_sample,
+                                            "_size", test.param.size),
+                               {{".", "_"}});
                          });
 
 // Objects from before profd are not known, and their end takes nothing from those that are.

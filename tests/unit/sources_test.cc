@@ -299,9 +299,15 @@ TEST(DrainSourceTest, WhatADrainTakesIsTheSameAtEveryInterval) {
   EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
   source.Learn({.drains = 0, .cpu_ns = 7});
   EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
-  // One in which all were read does not tell of those to come.
-  source.Learn(Drains(1, 25'000'000));
-  EXPECT_LT(source.CostAt(0), 2 * cost);
+  // One in which all were read does not tell of those to come, unless it is always so.
+  DrainSource::Work whole = Drains(1, 25'000'000);
+  whole.whole = true;
+  source.Learn(whole);
+  EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
+  source.Learn(Drains(1, 9'000'000));
+  EXPECT_DOUBLE_EQ(source.CostAt(0), cost);
+  for (int i = 0; i < 20; ++i) source.Learn(whole);
+  EXPECT_GT(source.CostAt(0), 2 * cost);
 }
 
 TEST(DrainSourceTest, WhatTicksPutTogetherIsTheirs) {

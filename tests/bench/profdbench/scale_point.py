@@ -166,6 +166,12 @@ def fetch_json(daemon, window):
                                          "-o", "-")[1])
 
 
+def drain_interval_s(status):
+    """From one drain to the next; the governor makes it longer where threads are very many."""
+    return next((source["level"] + 1 for source in status["governor"]["sources"]
+                 if source["name"] == "drain"), 1)
+
+
 def quiet_span(daemon, load, seconds):
     """CPU per second over about `seconds` in which nobody asks anything."""
     first, begun = daemon.status_after_drain()
@@ -178,7 +184,7 @@ def quiet_span(daemon, load, seconds):
     rss_quiet = process.rss_bytes(daemon.pid)
     last, ended = daemon.status_after_drain()
     span = ended - begun
-    drains = max(1, round(span))  # the daemon drains once a second
+    drains = max(1, round(span / drain_interval_s(last)))
 
     def rate(key):
         return (int(last["cost"][key]) - int(first["cost"][key])) / span

@@ -19,7 +19,12 @@ std::string AllocBinary(const std::string& variant) {
   return absl::StrCat(ALLOC_DIRECTORY, "/", variant);
 }
 
-bool IsBuilt(const std::string& variant) { return access(AllocBinary(variant).c_str(), X_OK) == 0; }
+bool IsBuilt(const std::string& variant) {
+  // Without its library it is linked with none.
+  const bool released = absl::StrContains(variant, "_jemalloc_5.");
+  return access(AllocBinary(variant).c_str(), X_OK) == 0 &&
+         (!released || access(AllocBinary("jemallocs.why").c_str(), F_OK) != 0);
+}
 
 std::string WhyNoStandin() {
   const auto why = ReadWholeFile(AllocBinary("standin.why"));
