@@ -137,9 +137,19 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
       info.exited == thread.info.exited) {
     return;
   }
+  const bool renamed = thread.announced && info.pid == info.tid && info.process != thread.info.process;
   thread.info = std::move(info);
   thread.announced = true;
   news_.push_back(thread.info);
+  if (renamed) RenameProcess(thread.info);
+}
+
+void Accounts::RenameProcess(const ThreadInfo& leader) {
+  for (auto& [id, thread] : threads_) {
+    if (thread.info.pid != leader.pid || thread.info.process == leader.process || thread.dead) continue;
+    thread.info.process = leader.process;
+    news_.push_back(thread.info);
+  }
 }
 
 void Accounts::Apply(const profd_thread_record& record) {
@@ -158,12 +168,16 @@ void Accounts::Apply(const profd_thread_record& record) {
     }
   }
   if (thread.dead) return;
+  const int64_t last_record = thread.now - thread.rested;
   AddRest(thread);
-  SetAtRest(thread, record.at_rest != 0);
-  if (thread.at_rest) ++resting_read_;
-  thread.reading = reading_;
-  thread.by_ledger = record.armed_at != 0;
-  thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
+  // What the ring tells late says nothing of what the thread does by now, but for its end.
+  if (static_cast<int64_t>(record.now) >= last_record || record.type == PROFD_RECORD_DEAD) {
+    SetAtRest(thread, record.at_rest != 0);
+    if (thread.at_rest) ++resting_read_;
+    thread.reading = reading_;
+    thread.by_ledger = record.armed_at != 0;
+    thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
+  }
   thread.seen = true;
   thread.unseen = 0;
   thread.dead = record.type == PROFD_RECORD_DEAD;
@@ -192,9 +206,19 @@ void Accounts::BeginReading() {
   resting_read_ = 0;
 }
 
-bool Accounts::EndReading(const LeftOut& left_out) {
+bool Accounts::EndReading(const LeftOut& left_out, bool all) {
   left_out_ = left_out;
+  if (all) {
+    for (auto& [id, thread] : threads_) {
+      if (thread.reading != reading_) SetAtRest(thread, false);
+    }
+  }
   rests_known_ = left_out.threads == resting_ - resting_read_;
+  if (by_target_.empty()) {
+    Counts counts;
+    for (const auto& [id, thread] : threads_) ++counts[{thread.info.target, thread.info.pid}];
+    SetCounts(counts);
+  }
   return rests_known_;
 }
 
@@ -274,12 +298,17 @@ void Accounts::Finish(ProfileDelta& delta) {
   delta.threads = std::move(news_);
   news_.clear();
   std::map<uint32_t, TargetActivity> activity;
-  std::map<std::pair<uint32_t, int32_t>, uint32_t> counts;
-  live_ = 0;
+  Counts counts;
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;
     const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
-    if (rests) delta.resting.push_back(Rest(it->first, thread));
+    if (rests && (books_ || thread.by_ledger)) {
+      delta.resting.push_back(Rest(it->first, thread));
+    } else if (rests) {
+      // Of a thread that ran nothing would be known but its wall clock, either.
+      thread.pending.wall_ns += Rest(it->first, thread).wall_ns;
+      thread.seen = true;
+    }
     if (thread.seen) {
       delta.ledgers.push_back({it->first, thread.pending});
       activity[thread.info.target].switches += SwitchesOf(thread.pending, books_);
@@ -303,10 +332,7 @@ void Accounts::Finish(ProfileDelta& delta) {
       threads_.erase(it++);
       continue;
     }
-    if (!thread.vanished()) {
-      ++counts[{thread.info.target, thread.info.pid}];
-      ++live_;
-    }
+    if (!thread.vanished()) ++counts[{thread.info.target, thread.info.pid}];
     ++it;
   }
   activity_.clear();
@@ -314,8 +340,16 @@ void Accounts::Finish(ProfileDelta& delta) {
     did.target = target;
     activity_.push_back(did);
   }
+  SetCounts(counts);
+}
+
+void Accounts::SetCounts(const Counts& counts) {
   by_target_.clear();
-  for (const auto& [key, count] : counts) by_target_.push_back({key.first, key.second, count});
+  live_ = 0;
+  for (const auto& [key, count] : counts) {
+    by_target_.push_back({key.first, key.second, count});
+    live_ += count;
+  }
 }
 
 uint32_t Accounts::TargetOf(ThreadId id) const {

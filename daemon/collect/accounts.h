@@ -3,6 +3,8 @@
 #define PROFD_DAEMON_COLLECT_ACCOUNTS_H_
 
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
@@ -23,8 +25,9 @@ class Accounts {
   // Takes up a record of a thread: live at a drain, or its last ones.
   void Apply(const profd_thread_record& record);
   // Ends a reading that left threads out: they wait as their last records said. False when they are not
-  // as many as these records say: then it is not known who waits, and all threads are to be read.
-  bool EndReading(const LeftOut& left_out);
+  // as many as these records say: then it is not known who waits, and all threads are to be read. Whoever
+  // is missing where `all` were read is gone.
+  bool EndReading(const LeftOut& left_out, bool all);
 
   // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
   // seen for two drains and gave no last account are counted as vanished.
@@ -47,7 +50,7 @@ class Accounts {
     int32_t pid = 0;
     uint32_t threads = 0;
   };
-  // Live threads by target and process, as of the last drain.
+  // Live threads by target and process, as of the last drain, or of the first reading.
   const std::vector<TargetThreads>& ByTarget() const { return by_target_; }
 
  private:
@@ -81,7 +84,12 @@ class Accounts {
     bool vanished() const;
   };
 
+  using Counts = std::map<std::pair<uint32_t, int32_t>, uint32_t>;  // by target and PID
+
   void Identify(Thread& thread, const profd_thread_record& record);
+  // Tells the other threads of a process of its new name, which drains may leave out.
+  void RenameProcess(const ThreadInfo& leader);
+  void SetCounts(const Counts& counts);
   // The step since the last record, by the ledger or by the books.
   LedgerDelta Step(Thread& thread, const profd_thread_record& record,
                    const LedgerDelta& exact, const LedgerDelta& books);

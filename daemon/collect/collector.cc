@@ -35,13 +35,21 @@ constexpr int64_t kBurstMappings = 4 * kSecond;
 constexpr int64_t kMapBytesInterval = 5 * kSecond;
 // How often the accounts of a drain are read at most, and by how much longer than others a reading may take.
 constexpr int kMostReadings = 3;
-constexpr int64_t kReadingNs = 100'000;
+constexpr double kReadingNs = 100'000;
+constexpr double kSlowReading = 1.25;
+// By how much what counts as quick may grow from one reading to the next, beside that.
+constexpr double kSlowerReading = 1.125;
+// Work of a reading, in threads that it leaves out: that which is always the same, and a record.
+constexpr double kUnitsPerReading = 300;
+constexpr double kUnitsPerRecord = 4;
 constexpr int kTickNice = -11;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
 // A load that begins suddenly is answered at once when it costs more than so many seconds' budget.
 constexpr double kOverrun = 2;
 constexpr int64_t kLeastGoverned = kSecond / 20;
+// Walks whose stacks may find no room among the counters any more: a drain comes before.
+constexpr uint64_t kMostWalks = 4096;
 // Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
@@ -236,7 +244,7 @@ void Collector::Run() {
   int64_t next_drain = MonotonicNs() + drain_source_.IntervalAt(drain_source_.level());
   while (true) {
     charged_cpu_ns_ = ThreadCpuNs();
-    int64_t wake_at = std::min(next_drain, heap_slices_.next_ns());
+    int64_t wake_at = std::min({next_drain, heap_slices_.next_ns(), polled_ns_ + kSecond});
     if (schedule_) wake_at = std::min(wake_at, schedule_->next_ns());
     const int64_t wait = std::max<int64_t>(0, wake_at - MonotonicNs());
     const timespec timeout{.tv_sec = wait / kSecond, .tv_nsec = wait % kSecond};
@@ -254,10 +262,12 @@ void Collector::Run() {
       pause = pause_wanted_;
     }
     if (!paused_ && schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
+    // The ring is read once a second at least, however long it is to the next tick or drain.
+    if (!paused_ && MonotonicNs() >= polled_ns_ + kSecond) PollEvents();
     if (!paused_) TurnHeap();
     const bool overrun = !paused_ && IsOverrun();
     // Each drain takes one burst: where they are many it comes more often.
-    const bool behind = !paused_ && bursts_ && bursts_->pending() > 1;
+    const bool behind = !paused_ && ((bursts_ && bursts_->pending() > 1) || IsFilling());
     if (asked != 0 || overrun || behind || (!paused_ && MonotonicNs() >= next_drain)) {
       absl::Status status = Drain(overrun);
       if (pause != paused_) status.Update(Pause(pause));
@@ -323,6 +333,7 @@ absl::Status Collector::VisitThreads() {
 }
 
 void Collector::PollEvents() {
+  polled_ns_ = MonotonicNs();
   const absl::Status status =
       kernel_->PollEvents([this](std::span<const uint8_t> bytes) { OnRecord(bytes); });
   if (!status.ok()) spdlog::error("{}", status.ToString());
@@ -390,28 +401,30 @@ int64_t Collector::ReadAccounts() {
   // instant, and one that this thread, or its CPU, was kept from is not.
   for (int reading = 0; reading < kMostReadings; ++reading) {
     int64_t begin = MonotonicNs();
-    ReadAccountsOnce();
-    // Someone who was thought to wait is gone.
-    if (read_all_) {
+    double units = ReadAccountsOnce();
+    if (units > 0 && read_all_) {
+      // Someone who was thought to wait is gone.
+      PollEvents();
       begin = MonotonicNs();
-      ReadAccountsOnce();
+      units = ReadAccountsOnce();
     }
     end = MonotonicNs();
-    const int64_t took = end - begin;
-    const int64_t slower = quick_reading_ns_ + quick_reading_ns_ / 8 + kReadingNs;
-    quick_reading_ns_ = quick_reading_ns_ == 0 ? took : std::min(took, slower);
-    if (took <= quick_reading_ns_ + quick_reading_ns_ / 4 + kReadingNs) break;
+    if (units == 0) break;
+    const auto took = static_cast<double>(end - begin);
+    const double slower = quick_unit_ns_ * kSlowerReading + kReadingNs / units;
+    quick_unit_ns_ = quick_unit_ns_ == 0 ? took / units : std::min(took / units, slower);
+    if (took <= quick_unit_ns_ * units * kSlowReading + kReadingNs) break;
   }
   return end;
 }
 
-void Collector::ReadAccountsOnce() {
+double Collector::ReadAccountsOnce() {
   const int64_t now = MonotonicNs();
-  const bool all = std::exchange(read_all_, false) || now >= next_whole_reading_ns_;
-  if (all) {
-    next_whole_reading_ns_ = now + kWholeReadingInterval;
-    ++whole_readings_;
-  }
+  const bool due = now >= next_whole_reading_ns_;
+  const bool all = std::exchange(read_all_, false) || due;
+  if (all) next_whole_reading_ns_ = now + kWholeReadingInterval;
+  if (due) ++whole_readings_;
+  int64_t written = 0;
   accounts_.BeginReading();
   const absl::StatusOr<LeftOut> left_out = kernel_->DrainThreads(
       [&](std::span<const uint8_t> bytes) {
@@ -419,15 +432,18 @@ void Collector::ReadAccountsOnce() {
           if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
             accounts_.Apply(*thread);
             visits_.Add(ThreadId{thread->thread_id}, thread->kernel_tid);
+            ++written;
           }
         }
       },
       all);
   if (!Expect(left_out.status())) {
     read_all_ = true;
-  } else if (!accounts_.EndReading(*left_out) && !all) {
-    read_all_ = true;
+    return 0;
   }
+  read_all_ = !accounts_.EndReading(*left_out, all) && !all;
+  return kUnitsPerReading + kUnitsPerRecord * static_cast<double>(written) +
+         static_cast<double>(left_out->threads);
 }
 
 void Collector::ReadHeap() {
@@ -568,7 +584,12 @@ bool Collector::IsOverrun() {
   // Bursts are short, and no load that begins: they are not in it.
   const int64_t before = governed_.cost.in_path_ns - governed_.cost.burst_in_path_ns;
   const double spent = static_cast<double>(InPathNs() - before) / kSecond;
-  return spent > kOverrun * options_.budgets.target;
+  const double seconds = std::max(1.0, static_cast<double>(now - governed_ns_) / kSecond);
+  return spent > kOverrun * options_.budgets.target * seconds;
+}
+
+bool Collector::IsFilling() {
+  return drain_source_.level() > 0 && kernel_->TickStats().walks - last_.tick.walks > kMostWalks;
 }
 
 void Collector::TurnHeap() {
@@ -628,6 +649,7 @@ absl::Status Collector::Drain(bool govern) {
   Expect(kernel_->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
 
+  ChargeCpu(&drain_cpu_ns_);
   const Baseline measured = Measure();
   delta.ticks = measured.ticks - last_.ticks;
   delta.ticks_missed = measured.missed - last_.missed;

@@ -115,6 +115,8 @@ class Collector final : public CollectorControl {
   int64_t InPathNs() const;
   // The path has cost so much since the governor last looked that it cannot wait for its second.
   bool IsOverrun();
+  // There is so much new to count that it cannot wait for the next drain where they are rare.
+  bool IsFilling();
   // Puts the probes of allocators in or takes them out, as their slices of the time want it.
   void TurnHeap();
   // Learns what it takes to call the per-switch program at all.
@@ -122,7 +124,8 @@ class Collector final : public CollectorControl {
   absl::Status StartFaults();
   // The instant that they are of.
   int64_t ReadAccounts();
-  void ReadAccountsOnce();
+  // Returns how much work it was, in threads that were left out; 0: it failed.
+  double ReadAccountsOnce();
   void ReadHeap();
   // Takes the counters of one sort over into `delta`.
   void AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters, ProfileDelta& delta);
@@ -203,6 +206,7 @@ class Collector final : public CollectorControl {
   std::vector<StackTrace> stacks_;
   Baseline last_;
   int64_t last_drain_ns_ = 0;
+  int64_t polled_ns_ = 0;  // when the ring was read
   int64_t next_trim_ns_ = 0;
   int64_t next_map_bytes_ns_ = 0;
   uint64_t map_bytes_ = 0;
@@ -214,7 +218,7 @@ class Collector final : public CollectorControl {
   bool read_all_ = true;  // it is not known which threads are at rest
   bool read_whole_heap_ = true;
   int64_t next_whole_reading_ns_ = 0;
-  int64_t quick_reading_ns_ = 0;  // what reading the accounts takes when nothing comes in between
+  double quick_unit_ns_ = 0;  // what reading takes, a unit of work, when nothing comes in between
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
   int64_t switches_ = 0;

@@ -268,7 +268,7 @@ class KernelTest : public ::testing::Test {
       accounts_->BeginReading();
       const auto left_out = kernel_->DrainThreads([this](auto bytes) { Take(bytes); }, all);
       ASSERT_TRUE(left_out.ok()) << left_out.status();
-      if (accounts_->EndReading(*left_out)) break;
+      if (accounts_->EndReading(*left_out, all)) break;
     }
     ProfileDelta delta;
     accounts_->Finish(delta);

@@ -888,7 +888,7 @@ TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
   Accounts accounts;
   accounts.BeginReading();
   for (const uint64_t id : {7, 8}) accounts.Apply(Resting(id));
-  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
   ProfileDelta delta;
   accounts.Finish(delta);
   EXPECT_THAT(delta.ledgers, SizeIs(2));
@@ -897,7 +897,7 @@ TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
   // Not in one go: what rested is as much as if it had been read.
   for (const int64_t now : {40'000, 55'000}) {
     accounts.BeginReading();
-    EXPECT_TRUE(accounts.EndReading(Out(2, now)));
+    EXPECT_TRUE(accounts.EndReading(Out(2, now), false));
     delta = {};
     accounts.Finish(delta);
     EXPECT_THAT(delta.ledgers, IsEmpty());
@@ -918,7 +918,7 @@ TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
   awake.clock = 60'000 - kClock;
   accounts.BeginReading();
   accounts.Apply(awake);
-  EXPECT_TRUE(accounts.EndReading(Out(1, 59'000)));
+  EXPECT_TRUE(accounts.EndReading(Out(1, 59'000), false));
   delta = {};
   accounts.Finish(delta);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
@@ -939,16 +939,23 @@ TEST(AccountsTest, WithoutALedgerItIsNotKnownForWhatTheyRest) {
     record.armed_at = 0;
     accounts.BeginReading();
     accounts.Apply(record);
-    EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+    EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
     ProfileDelta delta;
     accounts.Finish(delta);
     accounts.BeginReading();
-    EXPECT_TRUE(accounts.EndReading(Out(1, 42'000)));
+    EXPECT_TRUE(accounts.EndReading(Out(1, 42'000), false));
     delta = {};
     accounts.Finish(delta);
-    ASSERT_THAT(delta.resting, SizeIs(1));
-    EXPECT_EQ(delta.resting[0].wall_ns, 10'000);
-    EXPECT_EQ(delta.resting[0].reason, std::nullopt);
+    if (books) {
+      ASSERT_THAT(delta.resting, SizeIs(1));
+      EXPECT_EQ(delta.resting[0].wall_ns, 10'000);
+      EXPECT_EQ(delta.resting[0].reason, std::nullopt);
+    } else {
+      // Nothing but the wall clock, as of a thread that runs.
+      ASSERT_THAT(delta.ledgers, SizeIs(1));
+      EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 10'000);
+      EXPECT_EQ(delta.ledgers[0].delta.unattributed_ns, 0);
+    }
     record.now = 45'000;
     record.clock = 45'000 - kClock;
     delta = Drain(accounts, {record});
@@ -962,9 +969,9 @@ TEST(AccountsTest, ReadTwiceInADrainAThreadHasBoth) {
   Accounts accounts;
   accounts.BeginReading();
   accounts.Apply(Resting());
-  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
   accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(1, 36'000)));
+  EXPECT_TRUE(accounts.EndReading(Out(1, 36'000), false));
   ProfileDelta delta;
   accounts.Finish(delta);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
@@ -976,22 +983,25 @@ TEST(AccountsTest, ReadTwiceInADrainAThreadHasBoth) {
 // One of two that rested is gone, and nothing told of it: only reading all tells which one.
 TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
   Accounts accounts;
-  const auto read = [&](const std::vector<profd_thread_record>& records, const LeftOut& left_out) {
+  const auto read = [&](const std::vector<profd_thread_record>& records, const LeftOut& left_out,
+                        bool all = false) {
     accounts.BeginReading();
     for (const profd_thread_record& record : records) accounts.Apply(record);
-    return accounts.EndReading(left_out);
+    return accounts.EndReading(left_out, all);
   };
-  EXPECT_TRUE(read({Resting(7), Resting(8)}, Out(0, 31'500)));
+  EXPECT_TRUE(read({Resting(7), Resting(8)}, Out(0, 31'500), true));
   ProfileDelta delta;
   accounts.Finish(delta);
   EXPECT_FALSE(read({}, Out(1, 40'000)));
   profd_thread_record other = Resting(8);
   other.now = 41'000;
   other.clock = 41'000 - kClock;
-  read({other}, Out(0, 40'500));
+  EXPECT_TRUE(read({other}, Out(0, 40'500), true));
+  EXPECT_TRUE(read({}, Out(1, 41'000))) << "also within the same drain";
   delta = {};
   accounts.Finish(delta);
-  EXPECT_THAT(delta.resting, IsEmpty());
+  ASSERT_THAT(delta.resting, SizeIs(1));
+  EXPECT_EQ(delta.resting[0].wall_ns, 0);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
   EXPECT_EQ(delta.ledgers[0].thread, ThreadId{8});
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 9'000);
@@ -1006,17 +1016,80 @@ TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
   EXPECT_EQ(accounts.live_threads(), 1U);
 }
 
+// As it began to exit, and then sleeps: told by the ring after it was read.
+TEST(AccountsTest, WhatIsToldLateWakesNobody) {
+  Accounts accounts;
+  accounts.BeginReading();
+  accounts.Apply(Resting());
+  EXPECT_TRUE(accounts.EndReading(Out(0, 32'000), true));
+  profd_thread_record exiting = Blocked();
+  exiting.type = PROFD_RECORD_EXITING;
+  exiting.now = 31'000;
+  exiting.clock = 31'000 - kClock;
+  accounts.Apply(exiting);
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  accounts.BeginReading();
+  EXPECT_TRUE(accounts.EndReading(Out(1, 40'000), false));
+  int64_t wall = delta.ledgers.at(0).delta.wall_ns;
+  delta = {};
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.resting, SizeIs(1));
+  EXPECT_EQ(wall + delta.resting[0].wall_ns, 39'000) << "from 1,000 on, nothing missing";
+
+  // It woke and ended while others were being read: older than what was made of its rest.
+  profd_thread_record dead = Record(39'000, PROFD_RECORD_DEAD);
+  dead.state = kDeadState;
+  dead.ledger = Blocked().ledger;
+  dead.ledger.reasons[PROFD_REASON_LOCK].ns = 18'900;
+  dead.ledger.since = 39'000 - kClock;
+  accounts.Apply(dead);
+  accounts.BeginReading();
+  EXPECT_TRUE(accounts.EndReading(Out(0, 50'000), false)) << "nobody waits for it";
+  delta = {};
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.ledgers, SizeIs(1));
+  EXPECT_EQ(delta.ledgers[0].delta.wall_ns, -1'000) << "what was too much is taken back";
+  EXPECT_EQ(accounts.live_threads(), 0U);
+}
+
+TEST(AccountsTest, ProcessThatRenamesItselfRenamesWhoRests) {
+  Accounts accounts;
+  profd_thread_record leader = Resting(6);
+  leader.tid = leader.pid;
+  accounts.BeginReading();
+  accounts.Apply(leader);
+  accounts.Apply(Resting(7));
+  EXPECT_TRUE(accounts.EndReading(Out(0, 32'000), true));
+  EXPECT_EQ(accounts.live_threads(), 2U) << "also before the first drain ends";
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  EXPECT_THAT(delta.threads, SizeIs(2));
+  std::strcpy(leader.process, "renamed");
+  std::strcpy(leader.comm, "renamed");
+  leader.now = 40'000;
+  leader.clock = 40'000 - kClock;
+  accounts.BeginReading();
+  accounts.Apply(leader);
+  EXPECT_TRUE(accounts.EndReading(Out(1, 41'000), false));
+  delta = {};
+  accounts.Finish(delta);
+  ASSERT_THAT(delta.threads, SizeIs(2));
+  for (const ThreadInfo& info : delta.threads) EXPECT_EQ(info.process, "renamed");
+  EXPECT_EQ(delta.threads[1].name, "worker");
+}
+
 // Its end is told by the ring, between two readings.
 TEST(AccountsTest, WhoEndsAfterARestIsNotMissed) {
   Accounts accounts;
   accounts.BeginReading();
   accounts.Apply(Resting(7));
   accounts.Apply(Resting(8));
-  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500)));
+  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
   ProfileDelta delta;
   accounts.Finish(delta);
   accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(2, 35'000)));
+  EXPECT_TRUE(accounts.EndReading(Out(2, 35'000), false));
   delta = {};
   accounts.Finish(delta);
   profd_thread_record dead = Record(40'000, PROFD_RECORD_DEAD);
@@ -1026,7 +1099,7 @@ TEST(AccountsTest, WhoEndsAfterARestIsNotMissed) {
   dead.ledger.since = 40'000 - kClock;
   accounts.Apply(dead);
   accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(1, 41'000)));
+  EXPECT_TRUE(accounts.EndReading(Out(1, 41'000), false));
   delta = {};
   accounts.Finish(delta);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
