@@ -17,17 +17,6 @@ static __always_inline bool sleeps(u32 state, u32 on_cpu)
 	return !on_cpu && state & TASK_ASLEEP && !(state & (TASK_DEAD | TASK_WAKING | TASK_NEW));
 }
 
-/* Whether the thread is in the wait still in which a drain wrote of it. */
-static __always_inline bool still_rests(const struct profd_rest *rest, struct task_struct *task,
-					struct profd_thread *thread)
-{
-	if (drain_all || !rest->known || rest->seq != *(volatile u32 *)&thread->seq ||
-	    rest->switches != switches_of(task))
-		return false;
-	barrier();
-	return sleeps(task->__state, task->on_cpu);
-}
-
 /* Makes `rest` the memory of what is about to be read. */
 static __always_inline void begin_rest(struct profd_rest *rest, struct task_struct *task,
 				       struct profd_thread *thread)
@@ -43,8 +32,17 @@ static __always_inline bool slept_since(const struct profd_rest *rest, struct ta
 					struct profd_thread *thread)
 {
 	barrier();
-	return sleeps(task->__state, task->on_cpu) && rest->switches == switches_of(task) &&
-	       rest->seq == *(volatile u32 *)&thread->seq;
+	if (rest->seq != *(volatile u32 *)&thread->seq || rest->switches != switches_of(task))
+		return false;
+	barrier();
+	return sleeps(task->__state, task->on_cpu);
+}
+
+/* Whether the thread is in the wait still in which a drain wrote of it. */
+static __always_inline bool still_rests(const struct profd_rest *rest, struct task_struct *task,
+					struct profd_thread *thread)
+{
+	return !drain_all && rest->known && slept_since(rest, task, thread);
 }
 
 #endif /* PROFD_BPF_REST_BPF_H_ */

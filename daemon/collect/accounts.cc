@@ -169,7 +169,7 @@ void Accounts::Apply(const profd_thread_record& record) {
   }
   if (thread.dead) return;
   const int64_t last_record = thread.now - thread.rested;
-  AddRest(thread);
+  SettleRest(thread);
   // What the ring tells late says nothing of what the thread does by now, but for its end.
   if (static_cast<int64_t>(record.now) >= last_record || record.type == PROFD_RECORD_DEAD) {
     SetAtRest(thread, record.at_rest != 0);
@@ -243,7 +243,7 @@ RestingThread Accounts::Rest(ThreadId id, Thread& thread) const {
   return rest;
 }
 
-void Accounts::AddRest(Thread& thread) const {
+void Accounts::SettleRest(Thread& thread) const {
   thread.exact.wall_ns += thread.rested_clock;
   thread.exact.off_ns[static_cast<size_t>(thread.reason)] += thread.rested_clock;
   thread.books.wall_ns += books_ ? thread.rested : thread.rested_clock;

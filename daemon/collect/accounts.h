@@ -98,7 +98,7 @@ class Accounts {
   // Has the thread rest until the end of the reading that left it out, and says for how long.
   RestingThread Rest(ThreadId id, Thread& thread) const;
   // Adds to the totals of the last record what the thread rested since.
-  void AddRest(Thread& thread) const;
+  void SettleRest(Thread& thread) const;
 
   const bool books_;
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more

@@ -166,8 +166,7 @@ absl::Status Collector::Init() {
   }
   // What lies before the first tick is a delta of its own, without the tick layer.
   RETURN_IF_ERROR(Drain());
-  governed_ = last_;
-  governed_ns_ = last_drain_ns_;
+  GovernFromHere();
   if (options_.tick) {
     schedule_ = std::make_unique<TickSchedule>(options_.tick_interval_ns, MonotonicNs(),
                                                std::random_device{}());
@@ -296,8 +295,7 @@ absl::Status Collector::Pause(bool paused) {
   if (!paused) {
     if (schedule_) schedule_->Resume(MonotonicNs());
     // A pause is no load to judge by.
-    governed_ = last_;
-    governed_ns_ = last_drain_ns_;
+    GovernFromHere();
     Obey();
   }
   spdlog::info(paused ? "paused" : "resumed");
@@ -423,7 +421,7 @@ double Collector::ReadAccountsOnce() {
   const bool due = now >= next_whole_reading_ns_;
   const bool all = std::exchange(read_all_, false) || due;
   if (all) next_whole_reading_ns_ = now + kWholeReadingInterval;
-  if (due) ++whole_readings_;
+  drained_.whole |= due;
   int64_t written = 0;
   accounts_.BeginReading();
   const absl::StatusOr<LeftOut> left_out = kernel_->DrainThreads(
@@ -632,11 +630,11 @@ absl::Status Collector::Drain(bool govern) {
   delta.stacks = std::move(stacks_);
   stacks_.clear();
   live_heap_.Finish(delta);
-  ++drains_;
-  drained_threads_ += static_cast<int64_t>(delta.ledgers.size());
-  resting_threads_ += static_cast<int64_t>(delta.resting.size());
-  drained_counters_ += static_cast<int64_t>(delta.samples.size());
-  drained_stacks_ += static_cast<int64_t>(delta.stacks.size());
+  ++drained_.drains;
+  drained_.threads += static_cast<int64_t>(delta.ledgers.size());
+  drained_.resting += static_cast<int64_t>(delta.resting.size());
+  drained_.counters += static_cast<int64_t>(delta.samples.size());
+  drained_.stacks += static_cast<int64_t>(delta.stacks.size());
 
   if (now >= next_rescan_ns_) {
     new_mappings_ |= targets_->Rescan();
@@ -691,12 +689,6 @@ Collector::Baseline Collector::Measure() {
   set(Loss::kDrainFailed, drain_failures_);
   now.tick = kernel_->TickStats();
   now.ticks = ticks_;
-  now.drains = drains_;
-  now.drained_threads = drained_threads_;
-  now.resting_threads = resting_threads_;
-  now.whole_readings = whole_readings_;
-  now.drained_counters = drained_counters_;
-  now.drained_stacks = drained_stacks_;
   now.missed = schedule_ ? schedule_->missed() : 0;
   now.idle_ticks = kernel_->ticks_by_list() ? visits_.idle_ticks()
                                             : static_cast<int64_t>(now.tick.repeats);
@@ -749,6 +741,12 @@ std::vector<TargetActivity> Collector::Activity(const std::vector<Sample>& sampl
   return activity;
 }
 
+void Collector::GovernFromHere() {
+  governed_ = last_;
+  governed_ns_ = last_drain_ns_;
+  drained_ = {};
+}
+
 void Collector::Govern(const Baseline& now) {
   const double seconds = static_cast<double>(last_drain_ns_ - governed_ns_) / kSecond;
   const CollectorCost cost = CostSince(now.cost, governed_.cost);
@@ -771,14 +769,8 @@ void Collector::Govern(const Baseline& now) {
   if (burst_source_.PlanAt(burst_source_.level()).interval_ns == 0) {
     burst_source_.PassWithout(seconds);
   }
-  const int64_t of_ticks_ns =
-      drain_source_.Learn({.drains = now.drains - governed_.drains,
-                           .cpu_ns = cost.drain_cpu_ns,
-                           .threads = now.drained_threads - governed_.drained_threads,
-                           .counters = now.drained_counters - governed_.drained_counters,
-                           .stacks = now.drained_stacks - governed_.drained_stacks,
-                           .resting = now.resting_threads - governed_.resting_threads,
-                           .whole = now.whole_readings != governed_.whole_readings});
+  drained_.cpu_ns = cost.drain_cpu_ns;
+  const int64_t of_ticks_ns = drain_source_.Learn(std::exchange(drained_, {}));
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
                       .drain_cpu_ns = of_ticks_ns,

@@ -75,13 +75,6 @@ class Collector final : public CollectorControl {
     profd_tick_stats tick{};
     int64_t missed = 0;
     int64_t ticks = 0;
-    // Accounts, counters and stacks that drains took out.
-    int64_t drains = 0;
-    int64_t drained_threads = 0;
-    int64_t resting_threads = 0;  // that they left out
-    int64_t whole_readings = 0;
-    int64_t drained_counters = 0;
-    int64_t drained_stacks = 0;
     profd_switch_cost switch_cost{};
     profd_heap_cost heap_cost{};
     int64_t heap_events = 0;
@@ -144,6 +137,8 @@ class Collector final : public CollectorControl {
   Baseline Measure();
   // What each target did since the last drain.
   std::vector<TargetActivity> Activity(const std::vector<Sample>& samples) const;
+  // Has the governor judge by what comes from here on.
+  void GovernFromHere();
   // Once a second: lets the governor see what it cost, and does what it says.
   void Govern(const Baseline& now);
   // Brings all sources to what the governor wants of them.
@@ -191,6 +186,7 @@ class Collector final : public CollectorControl {
   Governor governor_;
   Baseline governed_;  // as of the governor's last step
   int64_t governed_ns_ = 0;
+  DrainSource::Work drained_;  // since then
   int64_t next_overrun_look_ns_ = 0;
   Accounts accounts_;
   HeapAccounts heap_accounts_;
@@ -224,12 +220,6 @@ class Collector final : public CollectorControl {
   int64_t switches_ = 0;
   int64_t faults_ = 0;
   CollectorCost cost_;  // since start, with the targets' parts
-  int64_t drains_ = 0;
-  int64_t drained_threads_ = 0;
-  int64_t resting_threads_ = 0;
-  int64_t whole_readings_ = 0;
-  int64_t drained_counters_ = 0;
-  int64_t drained_stacks_ = 0;
   uint64_t drain_failures_ = 0;
   uint64_t bad_records_ = 0;
 

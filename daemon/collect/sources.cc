@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -283,7 +282,7 @@ int64_t DrainSource::Learn(const Work& work) {
   const auto cpu_ns = static_cast<double>(work.cpu_ns);
   const double own_ns = cpu_ns * own / (own + of_ticks);
   // Who is read only now and then does not tell of most drains, but who always is does.
-  if (!work.whole || std::exchange(whole_, work.whole)) Smooth(drain_ns_, own_ns / drains);
+  if (!work.whole || whole_) Smooth(drain_ns_, own_ns / drains);
   whole_ = work.whole;
   return static_cast<int64_t>(cpu_ns - own_ns);
 }

@@ -125,6 +125,13 @@ struct RestingThread {
   std::optional<Reason> reason;  // none: not known
 };
 
+// sum += rest.
+inline void AddRest(const RestingThread& rest, LedgerDelta* sum) {
+  int64_t& waited = rest.reason ? sum->off_ns[static_cast<size_t>(*rest.reason)] : sum->unattributed_ns;
+  waited += rest.wall_ns;
+  sum->wall_ns += rest.wall_ns;
+}
+
 struct SampleKey {
   ThreadId thread{};
   StackId stack{};
@@ -226,7 +233,7 @@ struct ProfileDelta {
   std::vector<ThreadInfo> threads;  // new or changed since the last delta
   std::vector<StackTrace> stacks;   // new since the last delta; may repeat
   std::vector<ThreadLedger> ledgers;
-  std::vector<RestingThread> resting;  // threads that may have a ledger beside it
+  std::vector<RestingThread> resting;  // each thread once, maybe beside a ledger
   std::vector<Sample> samples;
 };
 

@@ -186,27 +186,22 @@ void DeltaWriter::Add(const ThreadRow& row) {
   const uint64_t mask = MaskOf(fields);
   const bool one_field = mask != 0 && (mask & (mask - 1)) == 0;
   const auto field = static_cast<uint64_t>(__builtin_ctzll(mask | 1ull << 63));
-  Form form = kFormGeneral;
-  uint64_t reason = 0;
-  if (mask == 0) {
-    form = kFormNone;
-  } else if (one_field && field == kUnattributedField) {
-    form = kFormUnattributed;
-  } else if (one_field && field >= kFirstOffField && field < kFirstOffField + kReasonCount) {
-    form = kFormIdle;
-    reason = field - kFirstOffField;
+  if (one_field && field == kUnattributedField) {
+    PutIdle(row.thread, kFormUnattributed, 0, fields[field], row.samples);
+    return;
   }
-  PutHead(row.thread, form, reason, row.samples.size());
-  const bool idle = form == kFormIdle || form == kFormUnattributed;
-  if (idle) {
-    PutWall(fields[field]);
-  } else if (form == kFormGeneral) {
+  if (one_field && field >= kFirstOffField && field < kFirstOffField + kReasonCount) {
+    PutIdle(row.thread, kFormIdle, field - kFirstOffField, fields[field], row.samples);
+    return;
+  }
+  PutHead(row.thread, mask == 0 ? kFormNone : kFormGeneral, 0, row.samples.size());
+  if (mask != 0) {
     PutVarint(mask, &out_);
     for (int64_t value : fields) {
       if (value != 0) PutZigzag(value, &out_);
     }
   }
-  PutSamples(row.samples, idle);
+  PutSamples(row.samples, false);
 }
 
 void DeltaWriter::AddResting(uint32_t thread, const RestingThread& rest,
@@ -216,10 +211,8 @@ void DeltaWriter::AddResting(uint32_t thread, const RestingThread& rest,
     PutSamples(samples, false);
     return;
   }
-  const Form form = rest.reason ? kFormIdle : kFormUnattributed;
-  PutHead(thread, form, static_cast<uint64_t>(rest.reason.value_or(Reason{})), samples.size());
-  PutWall(rest.wall_ns);
-  PutSamples(samples, true);
+  PutIdle(thread, rest.reason ? kFormIdle : kFormUnattributed,
+          static_cast<uint64_t>(rest.reason.value_or(Reason{})), rest.wall_ns, samples);
 }
 
 void DeltaWriter::PutHead(uint32_t thread, uint64_t form, uint64_t reason, size_t samples) {
@@ -228,10 +221,13 @@ void DeltaWriter::PutHead(uint32_t thread, uint64_t form, uint64_t reason, size_
   PutVarint(form | reason << kFormBits | samples << (kFormBits + kReasonBits), &out_);
 }
 
-// Threads are read one after another, so their seconds differ from ours and hardly from each other's.
-void DeltaWriter::PutWall(int64_t wall_ns) {
+void DeltaWriter::PutIdle(uint32_t thread, uint64_t form, uint64_t reason, int64_t wall_ns,
+                          std::span<const SiteSample> samples) {
+  PutHead(thread, form, reason, samples.size());
+  // Threads are read one after another, so their seconds differ from ours and hardly from each other's.
   PutZigzag(WrappingSubtract(wall_ns, last_wall_), &out_);
   last_wall_ = wall_ns;
+  PutSamples(samples, true);
 }
 
 void DeltaWriter::PutSamples(std::span<const SiteSample> samples, bool idle) {

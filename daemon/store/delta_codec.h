@@ -63,7 +63,8 @@ class DeltaWriter {
 
  private:
   void PutHead(uint32_t thread, uint64_t form, uint64_t reason, size_t samples);
-  void PutWall(int64_t wall_ns);
+  void PutIdle(uint32_t thread, uint64_t form, uint64_t reason, int64_t wall_ns,
+               std::span<const SiteSample> samples);
   void PutSamples(std::span<const SiteSample> samples, bool idle);
 
   std::string out_;

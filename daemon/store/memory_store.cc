@@ -31,11 +31,6 @@ bool MiddleInside(int64_t begin_ns, int64_t end_ns, Window window) {
   return window.begin_ns <= middle && middle < window.end_ns;
 }
 
-void AddRest(const RestingThread& rest, LedgerDelta* sum) {
-  sum->wall_ns += rest.wall_ns;
-  (rest.reason ? sum->off_ns[static_cast<size_t>(*rest.reason)] : sum->unattributed_ns) += rest.wall_ns;
-}
-
 DeltaHeader HeaderOf(const ProfileDelta& d) {
   return {.begin_ns = d.begin_ns,
           .end_ns = d.end_ns,
@@ -191,8 +186,9 @@ std::string MemoryStore::Encode(const ProfileDelta& delta) {
     for (; ledger != ledgers.end() && ledger->first == row.thread; ++ledger) {
       AddLedger(*ledger->second, &row.ledger);
     }
-    for (; rest != resting.end() && rest->first == row.thread; ++rest) {
+    if (thread_at(rest, resting.end()) == row.thread) {
       AddRest(*rest->second, &row.ledger);
+      ++rest;
     }
     writer.Add(row);
   }

@@ -273,10 +273,7 @@ class KernelTest : public ::testing::Test {
     ProfileDelta delta;
     accounts_->Finish(delta);
     for (const RestingThread& rest : delta.resting) {
-      ThreadLedger ledger = {.thread = rest.thread, .delta = {.wall_ns = rest.wall_ns}};
-      (rest.reason ? ledger.delta.off_ns.at(static_cast<size_t>(*rest.reason)) : ledger.delta.unattributed_ns) =
-          rest.wall_ns;
-      delta.ledgers.push_back(ledger);
+      AddRest(rest, &delta.ledgers.emplace_back(ThreadLedger{.thread = rest.thread, .delta = {}}).delta);
     }
     for (const ThreadInfo& info : delta.threads) {
       by_thread_[static_cast<uint64_t>(info.id)].info = info;

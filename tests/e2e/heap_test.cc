@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -114,7 +113,7 @@ TEST_F(HeapTest, OtherAllocatorsAreNotMistaken) {
 }
 
 TEST_F(HeapTest, DisabledItFindsNothing) {
-  if (access(AllocBinary("alloc_jemalloc").c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt("alloc_jemalloc")) GTEST_SKIP() << "not built";
   auto target = Allocating::Start(AllocBinary("alloc_jemalloc"), {"n=2000", "size=10000"});
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid()), {"--disable", "heap"}));
@@ -128,7 +127,7 @@ TEST_F(HeapTest, DisabledItFindsNothing) {
 // Two processes of one program, one of them a target: the other one has no probe.
 TEST_F(HeapTest, ProbesStandInTargetsOnly) {
   const std::string binary = AllocBinary("alloc_jemalloc_static");
-  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   auto target = Allocating::Start(binary, {"n=20000", "size=10000"});
   auto other = Allocating::Start(binary, {"n=20000", "size=10000"});
   ASSERT_NE(target, nullptr);
@@ -146,7 +145,7 @@ TEST_F(HeapTest, ProbesStandInTargetsOnly) {
 // A second target of the same program that comes later, by name.
 TEST_F(HeapTest, FollowsProcessesThatComeLater) {
   const std::string binary = AllocBinary("alloc_jemalloc_static");
-  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   auto first = Allocating::Start(binary, {"n=20000", "size=10000"});
   ASSERT_NE(first, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
@@ -172,7 +171,7 @@ TEST_F(HeapTest, FollowsProcessesThatComeLater) {
 // kill -9 in the middle: the target goes on as if nothing had been, and the next profd picks it up.
 TEST_F(HeapTest, TargetOutlivesAKilledProfd) {
   const std::string binary = AllocBinary("alloc_jemalloc_stripped");
-  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt("alloc_jemalloc_stripped")) GTEST_SKIP() << "not built";
   auto target = Allocating::Start(binary, {"n=40000", "size=10000", "threads=2", "free=50"});
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
@@ -199,7 +198,7 @@ TEST_F(HeapTest, TargetOutlivesAKilledProfd) {
 // The governor: with a budget far too small stacks are taken of few events, or none; totals stay.
 TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   const std::string binary = AllocBinary("alloc_jemalloc_static");
-  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   auto target = Allocating::Start(binary, {"n=3000000", "size=1000", "calloc=100"});
   ASSERT_NE(target, nullptr);
   auto daemon = Daemon::Start({.targets = {std::to_string(target->pid())},
@@ -228,7 +227,7 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
 // processes that come later from their begin.
 TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
   const std::string binary = AllocBinary("alloc_jemalloc_hidden");
-  if (access(binary.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+  if (!IsBuilt("alloc_jemalloc_hidden")) GTEST_SKIP() << "not built";
   constexpr int kSites = 3;
   const std::vector<std::string> arguments = {"n=400000", "size=700", "threads=2",
                                               absl::StrCat("sites=", kSites), "free=50"};

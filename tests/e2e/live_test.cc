@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,8 +29,8 @@ using Stream = Subprocess::Stream;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const std::string kStatic = absl::StrCat(ALLOC_DIRECTORY, "/alloc_jemalloc_static");
-const std::string kStripped = absl::StrCat(ALLOC_DIRECTORY, "/alloc_jemalloc_stripped");
+const std::string kStatic = AllocBinary("alloc_jemalloc_static");
+const std::string kStripped = AllocBinary("alloc_jemalloc_stripped");
 
 // What the objects in a heap profile stand for: each stack has its number and bytes, in which
 // jemalloc samples once in R bytes, and wants the same unbiasing as any sample.
@@ -75,7 +74,7 @@ class LiveHeapTest : public testing::Test {
  protected:
   void SetUp() override {
     SKIP_UNLESS_ROOT();
-    if (access(kStatic.c_str(), X_OK) != 0) GTEST_SKIP() << "not built";
+    if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   }
 
   std::unique_ptr<Subprocess> Start(const std::string& binary, std::vector<std::string> arguments,
@@ -154,7 +153,7 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   const double interval = std::ldexp(1.0, lg_sample);
   const TemporaryDirectory directory;
   const std::string dump = directory.path() + "/heap";
-  auto target = Start(absl::StrCat(ALLOC_DIRECTORY, "/", program),
+  auto target = Start(AllocBinary(program),
                       {absl::StrCat("n=", n), absl::StrCat("size=", size), "threads=3", "sites=4",
                        "calloc=20", "aligned=10", "realloc=10", "free=50", "by=next",
                        "dump=" + dump},

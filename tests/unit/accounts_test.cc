@@ -96,11 +96,15 @@ profd_thread_record Running() {
   return record;
 }
 
-ProfileDelta Drain(Accounts& accounts, const std::vector<profd_thread_record>& records) {
-  for (const profd_thread_record& record : records) accounts.Apply(record);
+ProfileDelta Finish(Accounts& accounts) {
   ProfileDelta delta;
   accounts.Finish(delta);
   return delta;
+}
+
+ProfileDelta Drain(Accounts& accounts, const std::vector<profd_thread_record>& records) {
+  for (const profd_thread_record& record : records) accounts.Apply(record);
+  return Finish(accounts);
 }
 
 // What a kernel and the per-switch layer would keep of one thread whose life is told step by step,
@@ -884,22 +888,24 @@ LeftOut Out(uint64_t threads, int64_t now) {
   return {.threads = threads, .now_ns = now, .clock_ns = now - kClock};
 }
 
+bool Read(Accounts& accounts, const std::vector<profd_thread_record>& records,
+          const LeftOut& left_out, bool all = false) {
+  accounts.BeginReading();
+  for (const profd_thread_record& record : records) accounts.Apply(record);
+  return accounts.EndReading(left_out, all);
+}
+
 TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
   Accounts accounts;
-  accounts.BeginReading();
-  for (const uint64_t id : {7, 8}) accounts.Apply(Resting(id));
-  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
-  ProfileDelta delta;
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {Resting(7), Resting(8)}, Out(0, 31'500), true));
+  ProfileDelta delta = Finish(accounts);
   EXPECT_THAT(delta.ledgers, SizeIs(2));
   EXPECT_THAT(delta.resting, IsEmpty());
 
   // Not in one go: what rested is as much as if it had been read.
   for (const int64_t now : {40'000, 55'000}) {
-    accounts.BeginReading();
-    EXPECT_TRUE(accounts.EndReading(Out(2, now), false));
-    delta = {};
-    accounts.Finish(delta);
+    EXPECT_TRUE(Read(accounts, {}, Out(2, now)));
+    delta = Finish(accounts);
     EXPECT_THAT(delta.ledgers, IsEmpty());
     ASSERT_THAT(delta.resting, SizeIs(2));
     for (const RestingThread& rest : delta.resting) {
@@ -916,11 +922,8 @@ TEST(AccountsTest, WhoIsLeftOutWaitsOn) {
   profd_thread_record awake = Blocked();
   awake.now = 60'000;
   awake.clock = 60'000 - kClock;
-  accounts.BeginReading();
-  accounts.Apply(awake);
-  EXPECT_TRUE(accounts.EndReading(Out(1, 59'000), false));
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {awake}, Out(1, 59'000)));
+  delta = Finish(accounts);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
   EXPECT_EQ(delta.ledgers[0].thread, ThreadId{7});
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 5'000);
@@ -937,15 +940,10 @@ TEST(AccountsTest, WithoutALedgerItIsNotKnownForWhatTheyRest) {
     Accounts accounts(books);
     profd_thread_record record = Resting();
     record.armed_at = 0;
-    accounts.BeginReading();
-    accounts.Apply(record);
-    EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
-    ProfileDelta delta;
-    accounts.Finish(delta);
-    accounts.BeginReading();
-    EXPECT_TRUE(accounts.EndReading(Out(1, 42'000), false));
-    delta = {};
-    accounts.Finish(delta);
+    EXPECT_TRUE(Read(accounts, {record}, Out(0, 31'500), true));
+    Finish(accounts);
+    EXPECT_TRUE(Read(accounts, {}, Out(1, 42'000)));
+    ProfileDelta delta = Finish(accounts);
     if (books) {
       ASSERT_THAT(delta.resting, SizeIs(1));
       EXPECT_EQ(delta.resting[0].wall_ns, 10'000);
@@ -967,13 +965,9 @@ TEST(AccountsTest, WithoutALedgerItIsNotKnownForWhatTheyRest) {
 
 TEST(AccountsTest, ReadTwiceInADrainAThreadHasBoth) {
   Accounts accounts;
-  accounts.BeginReading();
-  accounts.Apply(Resting());
-  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
-  accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(1, 36'000), false));
-  ProfileDelta delta;
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {Resting()}, Out(0, 31'500), true));
+  EXPECT_TRUE(Read(accounts, {}, Out(1, 36'000)));
+  const ProfileDelta delta = Finish(accounts);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 31'000);
   ASSERT_THAT(delta.resting, SizeIs(1));
@@ -983,23 +977,15 @@ TEST(AccountsTest, ReadTwiceInADrainAThreadHasBoth) {
 // One of two that rested is gone, and nothing told of it: only reading all tells which one.
 TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
   Accounts accounts;
-  const auto read = [&](const std::vector<profd_thread_record>& records, const LeftOut& left_out,
-                        bool all = false) {
-    accounts.BeginReading();
-    for (const profd_thread_record& record : records) accounts.Apply(record);
-    return accounts.EndReading(left_out, all);
-  };
-  EXPECT_TRUE(read({Resting(7), Resting(8)}, Out(0, 31'500), true));
-  ProfileDelta delta;
-  accounts.Finish(delta);
-  EXPECT_FALSE(read({}, Out(1, 40'000)));
+  EXPECT_TRUE(Read(accounts, {Resting(7), Resting(8)}, Out(0, 31'500), true));
+  Finish(accounts);
+  EXPECT_FALSE(Read(accounts, {}, Out(1, 40'000)));
   profd_thread_record other = Resting(8);
   other.now = 41'000;
   other.clock = 41'000 - kClock;
-  EXPECT_TRUE(read({other}, Out(0, 40'500), true));
-  EXPECT_TRUE(read({}, Out(1, 41'000))) << "also within the same drain";
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {other}, Out(0, 40'500), true));
+  EXPECT_TRUE(Read(accounts, {}, Out(1, 41'000))) << "also within the same drain";
+  ProfileDelta delta = Finish(accounts);
   ASSERT_THAT(delta.resting, SizeIs(1));
   EXPECT_EQ(delta.resting[0].wall_ns, 0);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
@@ -1007,9 +993,8 @@ TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 9'000);
 
   // From here on nobody waits for it.
-  EXPECT_TRUE(read({}, Out(1, 50'000)));
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {}, Out(1, 50'000)));
+  delta = Finish(accounts);
   ASSERT_THAT(delta.resting, SizeIs(1));
   EXPECT_EQ(delta.resting[0].thread, ThreadId{8});
   EXPECT_EQ(accounts.vanished(), 1U);
@@ -1019,21 +1004,15 @@ TEST(AccountsTest, WhoVanishesAtRestIsMissed) {
 // As it began to exit, and then sleeps: told by the ring after it was read.
 TEST(AccountsTest, WhatIsToldLateWakesNobody) {
   Accounts accounts;
-  accounts.BeginReading();
-  accounts.Apply(Resting());
-  EXPECT_TRUE(accounts.EndReading(Out(0, 32'000), true));
+  EXPECT_TRUE(Read(accounts, {Resting()}, Out(0, 32'000), true));
   profd_thread_record exiting = Blocked();
   exiting.type = PROFD_RECORD_EXITING;
   exiting.now = 31'000;
   exiting.clock = 31'000 - kClock;
   accounts.Apply(exiting);
-  ProfileDelta delta;
-  accounts.Finish(delta);
-  accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(1, 40'000), false));
-  int64_t wall = delta.ledgers.at(0).delta.wall_ns;
-  delta = {};
-  accounts.Finish(delta);
+  const int64_t wall = Finish(accounts).ledgers.at(0).delta.wall_ns;
+  EXPECT_TRUE(Read(accounts, {}, Out(1, 40'000)));
+  ProfileDelta delta = Finish(accounts);
   ASSERT_THAT(delta.resting, SizeIs(1));
   EXPECT_EQ(wall + delta.resting[0].wall_ns, 39'000) << "from 1,000 on, nothing missing";
 
@@ -1044,10 +1023,8 @@ TEST(AccountsTest, WhatIsToldLateWakesNobody) {
   dead.ledger.reasons[PROFD_REASON_LOCK].ns = 18'900;
   dead.ledger.since = 39'000 - kClock;
   accounts.Apply(dead);
-  accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(0, 50'000), false)) << "nobody waits for it";
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {}, Out(0, 50'000))) << "nobody waits for it";
+  delta = Finish(accounts);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, -1'000) << "what was too much is taken back";
   EXPECT_EQ(accounts.live_threads(), 0U);
@@ -1057,23 +1034,15 @@ TEST(AccountsTest, ProcessThatRenamesItselfRenamesWhoRests) {
   Accounts accounts;
   profd_thread_record leader = Resting(6);
   leader.tid = leader.pid;
-  accounts.BeginReading();
-  accounts.Apply(leader);
-  accounts.Apply(Resting(7));
-  EXPECT_TRUE(accounts.EndReading(Out(0, 32'000), true));
+  EXPECT_TRUE(Read(accounts, {leader, Resting(7)}, Out(0, 32'000), true));
   EXPECT_EQ(accounts.live_threads(), 2U) << "also before the first drain ends";
-  ProfileDelta delta;
-  accounts.Finish(delta);
-  EXPECT_THAT(delta.threads, SizeIs(2));
+  EXPECT_THAT(Finish(accounts).threads, SizeIs(2));
   std::strcpy(leader.process, "renamed");
   std::strcpy(leader.comm, "renamed");
   leader.now = 40'000;
   leader.clock = 40'000 - kClock;
-  accounts.BeginReading();
-  accounts.Apply(leader);
-  EXPECT_TRUE(accounts.EndReading(Out(1, 41'000), false));
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {leader}, Out(1, 41'000)));
+  const ProfileDelta delta = Finish(accounts);
   ASSERT_THAT(delta.threads, SizeIs(2));
   for (const ThreadInfo& info : delta.threads) EXPECT_EQ(info.process, "renamed");
   EXPECT_EQ(delta.threads[1].name, "worker");
@@ -1082,26 +1051,18 @@ TEST(AccountsTest, ProcessThatRenamesItselfRenamesWhoRests) {
 // Its end is told by the ring, between two readings.
 TEST(AccountsTest, WhoEndsAfterARestIsNotMissed) {
   Accounts accounts;
-  accounts.BeginReading();
-  accounts.Apply(Resting(7));
-  accounts.Apply(Resting(8));
-  EXPECT_TRUE(accounts.EndReading(Out(0, 31'500), true));
-  ProfileDelta delta;
-  accounts.Finish(delta);
-  accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(2, 35'000), false));
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {Resting(7), Resting(8)}, Out(0, 31'500), true));
+  Finish(accounts);
+  EXPECT_TRUE(Read(accounts, {}, Out(2, 35'000)));
+  Finish(accounts);
   profd_thread_record dead = Record(40'000, PROFD_RECORD_DEAD);
   dead.state = kDeadState;
   dead.ledger = Blocked().ledger;
   dead.ledger.reasons[PROFD_REASON_LOCK].ns = 19'000;
   dead.ledger.since = 40'000 - kClock;
   accounts.Apply(dead);
-  accounts.BeginReading();
-  EXPECT_TRUE(accounts.EndReading(Out(1, 41'000), false));
-  delta = {};
-  accounts.Finish(delta);
+  EXPECT_TRUE(Read(accounts, {}, Out(1, 41'000)));
+  const ProfileDelta delta = Finish(accounts);
   ASSERT_THAT(delta.ledgers, SizeIs(1));
   EXPECT_EQ(delta.ledgers[0].delta.wall_ns, 5'000);
   EXPECT_EQ(Off(delta.ledgers[0].delta, Reason::kLock), 4'000) << "19 us, of which 15 were told";
