@@ -431,9 +431,10 @@ enum profd_heap_place {
 	PROFD_HEAP_JEMALLOC_SLOW_FREE = 5,
 };
 
-/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | growth register:5 << 32
- * | stepped:1 << 37 | field:24 << 40. Registers by their place in struct pt_regs; field: of the last
- * event's count, in the thread's data.
+/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | number:3 << 29 | growth
+ * register:5 << 32 | stepped:1 << 37 | number:2 << 38 | field:24 << 40. Registers by their place in struct
+ * pt_regs; field: of the last event's count, in the thread's data; number: of the place in its module, its
+ * low bits first.
  */
 #define PROFD_HEAP_COOKIE(place, stepped, module)                                            \
 	((profd_u64)(place) | (profd_u64)(module) << 8 | (profd_u64)(stepped) << 37)
@@ -443,6 +444,8 @@ enum profd_heap_place {
 #define PROFD_HEAP_INLINED_COOKIE(place, stepped, module, value, growth, thread, field)      \
 	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 3 |   \
 	 (profd_u64)(thread) << 24 | (profd_u64)(growth) << 32)
+#define PROFD_HEAP_NUMBERED(cookie, number) \
+	((cookie) | ((profd_u64)(number) & 7) << 29 | (profd_u64)((number) >> 3) << 38)
 #define PROFD_HEAP_PLACE(cookie) ((profd_u32)(cookie) & 7)
 #define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 3) & 31)
 #define PROFD_HEAP_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
@@ -450,8 +453,19 @@ enum profd_heap_place {
 #define PROFD_HEAP_GROWTH_REGISTER(cookie) ((profd_u32)((cookie) >> 32) & 31)
 #define PROFD_HEAP_STEPPED(cookie) ((profd_u32)((cookie) >> 37) & 1)
 #define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 40))
+#define PROFD_HEAP_NUMBER(cookie) \
+	(((profd_u32)((cookie) >> 29) & 7) | ((profd_u32)((cookie) >> 38) & 3) << 3)
+#define PROFD_HEAP_NUMBERS 32
 #define PROFD_NO_REGISTER 31
 #define PROFD_PT_REGS_WORDS 21
+
+/* What came by at a place that code alone said to be an event's, by module and number. */
+#define PROFD_HEAP_TALLY_KEY(module, number) ((module) * PROFD_HEAP_NUMBERS + (number))
+#define PROFD_MAX_HEAP_TALLIES 1024
+struct profd_heap_tally {
+	profd_u64 held;    /* events, with the thread's data as they are at one */
+	profd_u64 refused; /* anything else: told to nobody */
+};
 
 /* A function of a libc that changes the address space. */
 enum profd_map_call {

@@ -33,6 +33,17 @@ profd_u16 heap_round;
 /* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
 profd_u32 heap_skip_mask;
 
+/* By PROFD_HEAP_TALLY_KEY. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROFD_MAX_HEAP_TALLIES);
+	__type(key, u32);
+	__type(value, struct profd_heap_tally);
+} heap_tallies SEC(".maps");
+
+/* Of all places. */
+profd_u64 heap_refusals;
+
 /* Where the records of a drain are put together. One drain runs at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -45,6 +56,9 @@ struct {
 #define MAX_TAIL (1 << 20)
 /* From one event of jemalloc to when the next one is due, at most (TE_MAX_INTERVAL). */
 #define MAX_EVENT_INTERVAL (4 << 20)
+
+/* From one of a thread's counts to another one of it, at most: they lie in its data (tsd_t). */
+#define MAX_THREAD_DATA 8192
 
 /* What jemalloc hands to te_event_trigger (5.3: te_ctx_t). */
 struct jemalloc_event {
@@ -72,52 +86,74 @@ static __always_inline u64 register_at(struct heap_thread *heap_thread, u32 inde
 	return index < PROFD_PT_REGS_WORDS ? heap_thread->words[index] : 0;
 }
 
-static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
-					       struct heap_thread *heap_thread,
-					       struct heap_event *event)
-{
-	u32 growth = PROFD_HEAP_GROWTH_REGISTER(cookie);
-	u64 stored;
-
-	if (bpf_probe_read_kernel(heap_thread->words, sizeof(heap_thread->words), regs))
-		return false;
-	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
-	event->address = register_at(heap_thread, PROFD_HEAP_THREAD_REGISTER(cookie)) +
-			 PROFD_HEAP_FIELD(cookie);
-	event->current = 0;
-	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
-			      PROFD_KIND_ALLOC :
-			      PROFD_KIND_FREE;
-	if (bpf_probe_read_user(&stored, sizeof(u64), (void *)event->address))
-		return false;
-	if (growth == PROFD_NO_REGISTER) {
-		event->before = stored;
-		return true;
-	}
-	/* Whoever comes here another way has not stored the count just now. */
-	event->before = event->total - register_at(heap_thread, growth);
-	return stored == event->total;
-}
-
-static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct heap_event *event)
-{
-	struct jemalloc_event told;
-
-	if (bpf_probe_read_user(&told, sizeof(told), (void *)regs->si) ||
-	    bpf_probe_read_user(&event->total, sizeof(u64), (void *)told.current) ||
-	    bpf_probe_read_user(&event->before, sizeof(u64), (void *)told.last_event))
-		return false;
-	event->address = told.last_event;
-	event->current = told.current;
-	event->kind = told.is_alloc ? PROFD_KIND_ALLOC : PROFD_KIND_FREE;
-	return true;
-}
-
 /* The total as of the last event, and when the next one is due, lie side by side in a thread's data. */
 struct jemalloc_marks {
 	u64 last_event;
 	u64 next_event;
 };
+
+static __always_inline bool are_marks(u64 last_event, u64 next_event)
+{
+	return next_event - last_event - 1 < MAX_EVENT_INTERVAL;
+}
+
+/* Whether what begins there can be a thread's data: whether it has a cache (yes or no), and how deep it is
+ * in the allocator.
+ */
+static __always_inline bool is_thread_data(u64 thread_data)
+{
+	u8 state[2];
+
+	return !bpf_probe_read_user(state, sizeof(state), (void *)thread_data) && state[0] <= 1 &&
+	       state[1] <= 1;
+}
+
+static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
+					       struct heap_thread *heap_thread,
+					       struct heap_event *event)
+{
+	u32 growth = PROFD_HEAP_GROWTH_REGISTER(cookie);
+	struct jemalloc_marks marks;
+	u64 thread_data;
+
+	if (bpf_probe_read_kernel(heap_thread->words, sizeof(heap_thread->words), regs))
+		return false;
+	thread_data = register_at(heap_thread, PROFD_HEAP_THREAD_REGISTER(cookie));
+	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
+	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
+	event->current = 0;
+	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
+			      PROFD_KIND_ALLOC :
+			      PROFD_KIND_FREE;
+	if (bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
+	    !is_thread_data(thread_data))
+		return false;
+	event->before = marks.last_event;
+	if (growth != PROFD_NO_REGISTER) {
+		/* Whoever comes here another way has not stored the count just now. */
+		if (marks.last_event != event->total)
+			return false;
+		event->before = event->total - register_at(heap_thread, growth);
+	}
+	return are_marks(event->before, marks.next_event);
+}
+
+static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct heap_event *event)
+{
+	struct jemalloc_marks marks;
+	struct jemalloc_event told;
+
+	if (bpf_probe_read_user(&told, sizeof(told), (void *)regs->si) || told.is_alloc > 1 ||
+	    told.current - told.last_event + MAX_THREAD_DATA >= 2 * MAX_THREAD_DATA ||
+	    bpf_probe_read_user(&event->total, sizeof(u64), (void *)told.current) ||
+	    bpf_probe_read_user(&marks, sizeof(marks), (void *)told.last_event))
+		return false;
+	event->before = marks.last_event;
+	event->address = told.last_event;
+	event->current = told.current;
+	event->kind = told.is_alloc ? PROFD_KIND_ALLOC : PROFD_KIND_FREE;
+	return are_marks(marks.last_event, marks.next_event);
+}
 
 static __always_inline bool is_counter(struct profd_heap_counter *counter, u64 address)
 {
@@ -136,17 +172,6 @@ static __always_inline struct profd_heap_counter *counter_of(struct profd_heap *
 	if (is_counter(&heap->counters[3], address))
 		return &heap->counters[3];
 	return NULL;
-}
-
-/* Whether what begins there can be a thread's data: whether it has a cache (yes or no), how deep it is in
- * the allocator, and two marks that lie as an event lays them.
- */
-static __always_inline bool is_thread_data(u64 thread_data, const struct jemalloc_marks *marks)
-{
-	u8 state[2];
-
-	return !bpf_probe_read_user(state, sizeof(state), (void *)thread_data) && state[0] <= 1 &&
-	       state[1] <= 1 && marks->next_event - marks->last_event - 1 < MAX_EVENT_INTERVAL;
 }
 
 /* What has gone by since an event was last told of, as the thread's data say. False when nothing has, or
@@ -169,7 +194,7 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	counter = counter_of(heap, event->address);
 	if (!counter ||
 	    bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
-	    !is_thread_data(thread_data, &marks))
+	    !are_marks(marks.last_event, marks.next_event) || !is_thread_data(thread_data))
 		return false;
 	/* Of a time without probes nothing is told. */
 	known = counter->address && counter->round == heap_round;
@@ -178,13 +203,16 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	return !known || (s64)(event->total - event->before) > 0;
 }
 
-/* Enters an event into the thread's totals. False when there is no place for them. */
-static __always_inline bool enter_event(struct profd_heap *heap, const struct heap_event *event)
+/* Enters an event into the thread's totals. False when it is in them already: while probes are renewed
+ * there are two in one place.
+ */
+static __always_inline bool enter_event(struct profd_heap_counter *counter,
+					const struct heap_event *event)
 {
-	struct profd_heap_counter *counter = counter_of(heap, event->address);
 	s64 missing;
 
-	if (!counter)
+	if (counter->address && counter->events && event->total == counter->total &&
+	    event->total != event->before)
 		return false;
 	if (!counter->address) {
 		counter->base = event->before;
@@ -250,11 +278,44 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 	return read_inlined_event(regs, cookie, heap_thread, event);
 }
 
+static __always_inline void tally(u64 cookie, bool held)
+{
+	u32 key = PROFD_HEAP_TALLY_KEY(PROFD_HEAP_MODULE(cookie), PROFD_HEAP_NUMBER(cookie));
+	struct profd_heap_tally *found = bpf_map_lookup_elem(&heap_tallies, &key);
+
+	if (!found) {
+		struct profd_heap_tally first = {};
+
+		/* Somebody else may be faster. */
+		bpf_map_update_elem(&heap_tallies, &key, &first, BPF_NOEXIST);
+		found = bpf_map_lookup_elem(&heap_tallies, &key);
+	}
+	if (found)
+		__sync_fetch_and_add(held ? &found->held : &found->refused, 1);
+	if (!held)
+		__sync_fetch_and_add(&heap_refusals, 1);
+}
+
+/* Reads what came by at the place of a probe, which is an event only if the thread's data say so. */
+static __always_inline bool verify_event(struct pt_regs *regs, u64 cookie,
+					 struct heap_thread *heap_thread, struct heap_event *event)
+{
+	bool held = read_event(regs, cookie, heap_thread, event);
+
+	/* Signed: a count goes up. */
+	held = held && (s64)(event->total - event->before) >= 0;
+	/* Most who take the slow path have nothing to tell. */
+	if (!event->late)
+		tally(cookie, held);
+	return held;
+}
+
 /* Enters the event, and takes its stack unless it is one of those left out. True when it was. */
 static __always_inline bool handle_event(struct pt_regs *regs, struct task_struct *task,
 					 struct profd_thread *thread, u64 cookie)
 {
 	u32 mask = heap_skip_mask;
+	struct profd_heap_counter *counter;
 	struct heap_thread *heap_thread;
 	bool at_entry;
 	struct heap_event event;
@@ -267,15 +328,18 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
 	}
-	if (!read_event(regs, cookie, heap_thread, &event))
+	if (!verify_event(regs, cookie, heap_thread, &event))
 		return false;
-	if (!enter_event(&heap_thread->heap, &event)) {
+	counter = counter_of(&heap_thread->heap, event.address);
+	if (!counter) {
+		/* A thread has more of them than fit. */
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
 	}
-	/* Signed: what is not more than before is no event. */
+	if (!enter_event(counter, &event))
+		return false;
 	weight = event.total - event.before;
-	if ((s64)weight <= 0 || (mask && bpf_get_prandom_u32() & mask))
+	if (!weight || (mask && bpf_get_prandom_u32() & mask))
 		return false;
 	walk = take_walk(&slot);
 	if (!walk) {

@@ -103,6 +103,11 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
   absl::StrAppend(&found, ", point to watch ",
                   allocator.found_by().empty() ? "not found"
                                                : "found by " + CleanName(allocator.found_by()));
+  if (allocator.wrong_places() > 0) {
+    absl::StrAppend(&found, "; ", FormatCount(allocator.wrong_places()), " of ",
+                    FormatCount(allocator.places()),
+                    " places left again: no event of an allocator came by there");
+  }
   text += WrapAfter("    watched    ", found, kColumns);
   if (allocator.watched()) {
     text += WrapAfter("    allocated  ", DescribeTotal(allocator.allocated()), kColumns);
@@ -281,6 +286,8 @@ ordered_json AllocatorJson(const profd::v1::AllocatorStatus& allocator) {
           {"allocator", allocator.allocator()},
           {"version", allocator.version()},
           {"found_by", allocator.found_by()},
+          {"places", allocator.places()},
+          {"wrong_places", allocator.wrong_places()},
           {"watched", allocator.watched()},
           {"allocated", ToJson(allocator.allocated())},
           {"freed", ToJson(allocator.freed())},

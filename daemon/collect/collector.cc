@@ -264,6 +264,7 @@ void Collector::Run() {
     // The ring is read once a second at least, however long it is to the next tick or drain.
     if (!paused_ && MonotonicNs() >= polled_ns_ + kSecond) PollEvents();
     if (!paused_) TurnHeap();
+    if (heap_probes_) heap_probes_->JudgePlaces();
     const bool overrun = !paused_ && IsOverrun();
     // Each drain takes one burst: where they are many it comes more often.
     const bool behind = !paused_ && ((bursts_ && bursts_->pending() > 1) || IsFilling());

@@ -157,18 +157,22 @@ absl::StatusOr<Named> FindByName(const ElfFile& symbols, const ElfFile& module) 
   return named;
 }
 
+void Take(const std::vector<uint64_t>& offsets, const std::string& found_by, JemallocInfo& info) {
+  for (const uint64_t offset : offsets) info.events.push_back({.offset = offset, .point = {}});
+  info.found_by = found_by;
+}
+
 // Fills in what was found by name. False when no symbol says anything of the function.
 bool Settle(const Named& named, const std::string& found_by, JemallocInfo& info) {
   if (named.offsets.empty() && !named.refused) return false;
-  if (named.offsets.size() == 1 && !named.refused) {
-    info.event_function = named.offsets[0];
-    info.found_by = found_by;
-  } else if (named.refused) {
+  if (!named.offsets.empty() && named.offsets.size() <= kMaxEvents) {
+    Take(named.offsets, found_by, info);
+  } else if (named.offsets.empty()) {
     info.note = absl::StrCat(kNotFound, "the code of ", kEventFunction, " (by ", found_by,
                              ") is not that of an optimised jemalloc 5.3.0 or 5.3.1; link one");
   } else {
     info.note = absl::StrCat(kNotFound, named.offsets.size(), " functions are ", kEventFunction,
-                             " (by ", found_by, "); link one jemalloc only");
+                             " (by ", found_by, "); link ", kMaxEvents, " at most");
   }
   return true;
 }
@@ -184,9 +188,8 @@ bool BeforeEvents(const std::string& version) {
 void SettleByShape(const absl::StatusOr<std::vector<uint64_t>>& shapes, JemallocInfo& info) {
   if (!shapes.ok()) {
     info.note = absl::StrCat(kNotFound, shapes.status().message(), kRemedy);
-  } else if (shapes->size() == 1) {
-    info.event_function = shapes->front();
-    info.found_by = "shape";
+  } else if (!shapes->empty() && shapes->size() <= kMaxEvents) {
+    Take(*shapes, "shape", info);
   } else if (!shapes->empty()) {
     info.note = absl::StrCat(kNotFound, shapes->size(), " functions look like it", kRemedy);
   } else if (BeforeEvents(info.version)) {
@@ -245,9 +248,8 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::stri
   JemallocInfo info;
   ASSIGN_OR_RETURN(info.version, FindVersion(elf, constants));
   RETURN_IF_ERROR(FindEventFunction(elf, path, debug_root, info));
-  if (info.event_function != 0) {
-    ASSIGN_OR_RETURN(info.event_point,
-                     FindProbePoint(elf, {info.event_function, kLeastEventBytes}));
+  for (EventFunction& event : info.events) {
+    ASSIGN_OR_RETURN(event.point, FindProbePoint(elf, {event.offset, kLeastEventBytes}));
   }
   info.objects = FindSampledObjects(elf, path, debug_root, info.version);
   info.slow_paths = FindSlowPaths(elf, path, debug_root, info.version);

@@ -445,6 +445,27 @@ void Kernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask =
 
 void Kernel::BeginHeapRound() { ++skeleton_->bss->heap_round; }
 
+uint64_t Kernel::HeapRefusals() const {
+  return std::atomic_ref(skeleton_->bss->heap_refusals).load(std::memory_order_relaxed);
+}
+
+std::vector<HeapTally> Kernel::HeapTallies() const {
+  std::vector<HeapTally> tallies;
+  const int table = bpf_map__fd(skeleton_->maps.heap_tallies);
+  uint32_t key = 0;
+  const uint32_t* last = nullptr;
+  while (tallies.size() < PROFD_MAX_HEAP_TALLIES && bpf_map_get_next_key(table, last, &key) == 0) {
+    last = &key;
+    profd_heap_tally tally{};
+    if (bpf_map_lookup_elem(table, &key, &tally) != 0) continue;
+    tallies.push_back({.module = ModuleId{static_cast<uint16_t>(key / PROFD_HEAP_NUMBERS)},
+                       .number = key % PROFD_HEAP_NUMBERS,
+                       .held = tally.held,
+                       .refused = tally.refused});
+  }
+  return tallies;
+}
+
 absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
   return probes_.Put(skeleton_->progs.on_heap_event, file, pid, places);

@@ -73,6 +73,13 @@ struct LeftOut {
   int64_t clock_ns = 0;  // the same by the scheduler's clock
 };
 
+// What came by at a place for events: struct profd_heap_tally.
+struct HeapTally {
+  ModuleId module{};
+  uint32_t number = 0;
+  uint64_t held = 0, refused = 0;
+};
+
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
 // Not thread-safe, except where a function says so: one thread ticks and drains.
@@ -125,6 +132,10 @@ class Kernel {
   void SetHeapSampling(uint32_t one_in);
   // Thread-safe. Events from here on do not follow on those before: no probes stood in between.
   void BeginHeapRound();
+  // Thread-safe. What came by at the places of probes that was no event, of all of them since start.
+  uint64_t HeapRefusals() const;
+  // Thread-safe. The same by place, with what was one.
+  std::vector<HeapTally> HeapTallies() const;
   // From now on the pages whose profd_page_hash lies below 2^32 / one_in are told of when somebody
   // touches them first (struct profd_page_record); 0: none, and page faults cost nothing.
   absl::Status SetFaults(uint32_t one_in);

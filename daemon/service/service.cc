@@ -106,6 +106,8 @@ void FillAllocators(const CollectorState& state, v1::GetStatusResponse* response
     out->set_allocator(use.state.allocator);
     out->set_version(CleanText(use.state.version, 64));
     out->set_found_by(use.state.found_by);
+    out->set_places(static_cast<uint32_t>(use.state.places));
+    out->set_wrong_places(static_cast<uint32_t>(use.state.wrong_places));
     out->set_watched(use.state.watched);
     out->set_note(CleanText(use.state.note, kMaxPath));
     FillHeap(use.totals.allocated, out->mutable_allocated());

@@ -24,6 +24,11 @@ namespace {
 constexpr size_t kMostMapCalls = 256;
 // Probes that go together. The kernel waits for all programs at each; side by side they wait once.
 constexpr size_t kRemovedTogether = 32;
+// More than a thread has in a moment in which its data are not as they should be.
+constexpr uint64_t kRefusalsThatTell = 8;
+constexpr char kNoEvents[] =
+    "jemalloc's event function was not found: what looks like it has other arguments; keep the module's "
+    "symbols or install its debug file";
 constexpr char kNothingTold[] =
     "no object was told of yet: whether it samples is for the program to say";
 constexpr char kLeftToTold[] =
@@ -33,28 +38,40 @@ constexpr char kLeftToTold[] =
 constexpr std::array<uint8_t, 16> kPtRegsWords = {10, 11, 12, 5, 19, 4, 13, 14,
                                                   9,  8,  7,  6, 3,  2, 1,  0};
 
+// Whether a copy of the event counts what is freed; empty when it does not tell.
+std::optional<bool> Frees(const InlinedEvent& event, const std::set<int32_t>& fields) {
+  // Of the two counts in a thread's data that of allocations lies first.
+  if (fields.size() == 2) return event.last_event != *fields.begin();
+  if (event.last_event == kAllocatedAtLastEvent) return false;
+  if (event.last_event == kFreedAtLastEvent) return true;
+  return std::nullopt;
+}
+
+// All places that look like an event's. A place's number is where it stands here.
 std::vector<HeapPlace> PlacesOf(const JemallocInfo& info, ModuleId module) {
   const auto id = static_cast<uint64_t>(module);
   std::vector<HeapPlace> places;
-  if (info.event_function != 0) {
-    places.push_back(
-        {.offset = info.event_function + info.event_point.skip,
-         .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, info.event_point.stepped, id)});
+  const auto add = [&places](uint64_t offset, uint64_t cookie) {
+    if (places.size() == PROFD_HEAP_NUMBERS) return;
+    places.push_back({.offset = offset, .cookie = PROFD_HEAP_NUMBERED(cookie, places.size())});
+  };
+  for (const EventFunction& event : info.events) {
+    add(event.offset + event.point.skip,
+        PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, event.point.stepped, id));
   }
   std::set<int32_t> fields;
   for (const InlinedEvent& event : info.inlined) fields.insert(event.last_event);
-  // Of the two counts in a thread's data that of allocations lies first. One alone does not tell.
-  if (fields.size() != 2) return places;
   const auto word = [](uint8_t number) { return kPtRegsWords.at(number & 15); };
   for (const InlinedEvent& event : info.inlined) {
-    const auto place = event.last_event == *fields.begin() ? PROFD_HEAP_JEMALLOC_INLINED_ALLOC
-                                                           : PROFD_HEAP_JEMALLOC_INLINED_FREE;
+    const std::optional<bool> frees = Frees(event, fields);
+    if (!frees) continue;
+    const auto place =
+        *frees ? PROFD_HEAP_JEMALLOC_INLINED_FREE : PROFD_HEAP_JEMALLOC_INLINED_ALLOC;
     const std::optional<uint8_t> growth = event.growth_register;
-    places.push_back({.offset = event.offset,
-                      .cookie = PROFD_HEAP_INLINED_COOKIE(
-                          place, !growth, id, word(event.value_register),
-                          growth ? word(*growth) : PROFD_NO_REGISTER, word(event.thread_register),
-                          event.last_event)});
+    add(event.offset,
+        PROFD_HEAP_INLINED_COOKIE(place, !growth, id, word(event.value_register),
+                                  growth ? word(*growth) : PROFD_NO_REGISTER,
+                                  word(event.thread_register), event.last_event));
   }
   return places;
 }
@@ -151,6 +168,7 @@ void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
 bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
   std::erase_if(stood, gone);
   std::erase_if(left, gone);
+  std::erase_if(renewed, gone);
   std::erase_if(failed, [&](const auto& entry) { return gone(entry.first); });
   return std::erase_if(wanted, gone) != 0;
 }
@@ -158,10 +176,13 @@ bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
 std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
   std::vector<Probe> stale;
   for (auto it = probes.begin(); it != probes.end() && stale.size() < kRemovedTogether;) {
-    if (all_on && on && wanted.contains(it->first) && !left.contains(it->first)) {
+    const bool is_wanted = wanted.contains(it->first) && !left.contains(it->first);
+    if (all_on && on && is_wanted) {
       ++it;
       continue;
     }
+    interrupted = interrupted || is_wanted;
+    renewed.erase(it->first);
     stale.push_back(std::move(it->second));
     it = probes.erase(it);
   }
@@ -181,7 +202,6 @@ void HeapProbes::SetEventsOn(bool on) {
   absl::MutexLock lock(&mutex_);
   if (on == events_.on) return;
   events_.on = on;
-  if (on) kernel_->BeginHeapRound();
   Wake();
 }
 
@@ -189,10 +209,7 @@ void HeapProbes::SetSlowPathsOn(bool on) {
   absl::MutexLock lock(&mutex_);
   if (on == slow_paths_.on) return;
   slow_paths_.on = on;
-  if (slow_paths_.wanted.empty()) return;
-  // What went by meanwhile is not told of at the first function that is met.
-  if (on) kernel_->BeginHeapRound();
-  Wake();
+  if (!slow_paths_.wanted.empty()) Wake();
 }
 
 void HeapProbes::WatchSlowPaths(ModuleId module) {
@@ -203,8 +220,35 @@ void HeapProbes::WatchSlowPaths(ModuleId module) {
   for (const Place& place : events_.wanted) {
     if (place.second == module) AddSlowPaths(place);
   }
-  kernel_->BeginHeapRound();
+  slow_paths_.interrupted = true;
   Wake();
+}
+
+void HeapProbes::JudgePlaces() {
+  const uint64_t refusals = kernel_->HeapRefusals();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (refusals < refusals_ + kRefusalsThatTell) return;
+    refusals_ = refusals;
+  }
+  const std::vector<HeapTally> tallies = kernel_->HeapTallies();
+  absl::MutexLock lock(&mutex_);
+  for (const HeapTally& tally : tallies) {
+    if (tally.refused < kRefusalsThatTell || tally.refused <= tally.held) continue;
+    Numbers& wrong = wrong_[tally.module];
+    if (wrong.test(tally.number)) continue;
+    wrong.set(tally.number);
+    spdlog::info("what looked like an event of jemalloc in module {} is none: its probe goes",
+                 static_cast<uint32_t>(tally.module));
+    for (const auto& [place, probe] : events_.probes) {
+      if (place.second == tally.module) events_.renewed.insert(place);
+    }
+    Wake();
+  }
+}
+
+void HeapProbes::BeginRound(Group& group) {
+  if (std::exchange(group.interrupted, false)) kernel_->BeginHeapRound();
 }
 
 void HeapProbes::AddSlowPaths(const Place& place) {
@@ -223,7 +267,6 @@ void HeapProbes::SetOn(bool on) {
   absl::MutexLock lock(&mutex_);
   if (on == on_) return;
   on_ = on;
-  if (on) kernel_->BeginHeapRound();
   Wake();
   // What came to life or went meanwhile is not known: counted anew.
   for (auto& [place, live] : live_) {
@@ -297,7 +340,7 @@ bool HeapProbes::Step() {
   std::vector<Probe> stale;
   Live gone;  // outlive the lock: removing them takes long
   std::optional<Probe> untold;
-  std::optional<Place> events, slow_paths, unread_place, tell, map_calls;
+  std::optional<Place> renew, events, slow_paths, unread_place, tell, map_calls;
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
@@ -345,21 +388,30 @@ bool HeapProbes::Step() {
           const auto live = live_.find(p);
           return !events_.left.contains(p) && (live == live_.end() || live->second.stale);
         });
+    if (!events_.renewed.empty()) renew = *events_.renewed.begin();
     events = events_.FindMissing();
     if (unread != events_.wanted.end()) unread_place = *unread;
-    settled_ = !on_ || !(events || unread_place || tell);
+    settled_ = !on_ || !(renew || events || unread_place || tell);
     if (events_.on) slow_paths = slow_paths_.FindMissing();
     // Last: there may be many.
     map_calls = map_calls_.FindMissing();
-    if (!on_ || !(events || slow_paths || unread_place || tell || map_calls)) {
+    if (!on_ || !(renew || events || slow_paths || unread_place || tell || map_calls)) {
       idle_ = true;
       return false;
     }
     first = traps_.emulated == 0;
   }
+  if (renew) {
+    Renew(*renew);
+    return true;
+  }
   if (!tell && !events && unread_place) {
     FollowObjects(*unread_place);
     return true;
+  }
+  if (events || slow_paths) {
+    absl::MutexLock lock(&mutex_);
+    BeginRound(events ? events_ : slow_paths_);
   }
   const Traps traps = first ? MeasureTraps() : Traps{};
   if (tell) {
@@ -381,6 +433,22 @@ bool HeapProbes::Step() {
     Settle(*map_calls, std::move(probe), "mapping calls", map_calls_);
   }
   return true;
+}
+
+// The new one before the old one goes, so that no event is missed. One that both see is told once.
+void HeapProbes::Renew(const Place& place) {
+  {
+    absl::MutexLock lock(&mutex_);
+    events_.renewed.erase(place);
+  }
+  absl::StatusOr<Probe> probe = AttachEvents(place);
+  Probe old;  // outlives the lock: removing it takes long
+  absl::MutexLock lock(&mutex_);
+  const auto stands = events_.probes.find(place);
+  if (stands == events_.probes.end()) return;
+  old = std::move(stands->second);
+  events_.probes.erase(stands);
+  Settle(place, std::move(probe), "allocations", events_);
 }
 
 void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const char* what,
@@ -414,9 +482,21 @@ absl::StatusOr<Probe> HeapProbes::AttachMapCalls(const Place& place) {
 absl::StatusOr<Probe> HeapProbes::AttachEvents(const Place& place) {
   const std::optional<JemallocInfo> info = modules_->AllocatorIn(place.second);
   if (!info) return absl::UnavailableError("the module was not looked into yet");
-  const std::vector<HeapPlace> places = PlacesOf(*info, place.second);
-  if (places.empty()) return absl::NotFoundError(info->note);
+  const std::vector<HeapPlace> all = PlacesOf(*info, place.second);
+  if (all.empty()) return absl::NotFoundError(info->note);
+  const Numbers wrong = WrongIn(place.second);
+  std::vector<HeapPlace> places;
+  for (size_t number = 0; number < all.size(); ++number) {
+    if (!wrong.test(number)) places.push_back(all[number]);
+  }
+  if (places.empty()) return absl::NotFoundError(kNoEvents);
   return AttachHeap(place, places);
+}
+
+HeapProbes::Numbers HeapProbes::WrongIn(ModuleId module) const {
+  absl::MutexLock lock(&mutex_);
+  const auto wrong = wrong_.find(module);
+  return wrong == wrong_.end() ? Numbers() : wrong->second;
 }
 
 absl::StatusOr<Probe> HeapProbes::AttachSlowPaths(const Place& place) {
@@ -621,6 +701,10 @@ std::vector<AllocatorState> HeapProbes::States() const {
     if (const auto info = modules_->AllocatorIn(id)) {
       state.version = info->version;
       state.found_by = info->found_by;
+      state.places = PlacesOf(*info, id).size();
+    }
+    if (const auto wrong = wrong_.find(id); wrong != wrong_.end()) {
+      state.wrong_places = wrong->second.count();
     }
     if (const auto file = modules_->IdentityOf(id)) state.identity = *file;
     list.push_back(std::move(state));

@@ -3,6 +3,8 @@
 #ifndef PROFD_DAEMON_TARGET_HEAP_PROBES_H_
 #define PROFD_DAEMON_TARGET_HEAP_PROBES_H_
 
+#include <bitset>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
+#include "bpf/abi.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/target/modules.h"
 #include "daemon/target/trap.h"
@@ -31,6 +34,8 @@ struct AllocatorState {
   std::vector<int32_t> pids;
   bool watched = false;  // probes stand in all of them
   bool slow_paths = false;  // and in its slow path, for events in code that was not found
+  size_t places = 0;        // that looked like an event's, by code
+  size_t wrong_places = 0;  // of these, those without probes, as no event came by there
   std::string note;      // what is missing and what to do about it
   // Since when the live heap of all of them is counted, monotonic; 0: it is not.
   int64_t live_since_ns = 0;
@@ -81,6 +86,9 @@ class HeapProbes {
   // Events of that allocator run through code that was not found: its slow path is watched from now on,
   // in all processes, where its functions are known. May repeat.
   void WatchSlowPaths(ModuleId module);
+  // Looks at what came by at the places that code alone said to be an event's, and takes the probes out of
+  // those that are none.
+  void JudgePlaces();
   // The same of those at the calls of libcs.
   void SetMapCallsOn(bool on);
   // The same of those at which allocators tell of the objects that they sample.
@@ -108,13 +116,18 @@ class HeapProbes {
   Traps traps() const;
 
  private:
+  // By the numbers of places in a module.
+  using Numbers = std::bitset<PROFD_HEAP_NUMBERS>;
+
   // Probes of one program, each in one of the places that are for it.
   struct Group {
     bool on = true;
+    bool interrupted = false;  // there was a time without a probe where one is wanted
     std::set<Place> wanted;
     std::map<Place, Probe> probes;
     std::set<Place> stood;                // where a probe could be put
     std::set<Place> left;                 // of the wanted, to other probes: none is to stand there
+    std::set<Place> renewed;              // whose probe is to be put in anew, elsewhere in the module
     std::map<Place, std::string> failed;  // why
     size_t most = SIZE_MAX;               // probes at a time
 
@@ -148,13 +161,17 @@ class HeapProbes {
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // One probe more or some less. False when nothing is to be done.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Events from here on do not follow on those before, if there was a time without probes.
+  void BeginRound(Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddSlowPaths(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Numbers WrongIn(ModuleId module) const ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Probe> AttachEvents(const Place& place);
   absl::StatusOr<Probe> AttachSlowPaths(const Place& place);
   absl::StatusOr<Probe> AttachHeap(const Place& place, const std::vector<HeapPlace>& places);
   absl::StatusOr<Probe> AttachMapCalls(const Place& place);
   // Something is to be done.
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { idle_ = settled_ = false; }
+  void Renew(const Place& place) ABSL_LOCKS_EXCLUDED(mutex_);
   // Enters what became of one.
   void Settle(const Place& place, absl::StatusOr<Probe> probe, const char* what, Group& group)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,6 +196,8 @@ class HeapProbes {
   bool settled_ ABSL_GUARDED_BY(mutex_) = true;  // nothing but calls of libcs is left to be done
   Traps traps_ ABSL_GUARDED_BY(mutex_);
   Group events_ ABSL_GUARDED_BY(mutex_);  // of allocators
+  std::map<ModuleId, Numbers> wrong_ ABSL_GUARDED_BY(mutex_);  // places that are no events'
+  uint64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;  // when places were last judged
   // Beside those, while they stand, in the slow paths of these modules.
   Group slow_paths_ ABSL_GUARDED_BY(mutex_);
   std::set<ModuleId> slow_modules_ ABSL_GUARDED_BY(mutex_);

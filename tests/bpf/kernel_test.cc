@@ -48,6 +48,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 constexpr int64_t kMillisecond = 1'000'000;
@@ -89,12 +90,26 @@ struct FakeEvent {
   uint64_t* last;
 };
 
-// A thread's counters as an allocator keeps them.
+// A thread's data as jemalloc 5.3 lays them out. Zero at first, so that they are in no file.
 struct FakeAllocator {
-  uint64_t allocated = 0, allocated_last = 0, freed = 0, freed_last = 0;
+  uint8_t cached;
+  int8_t depth;
+  uint64_t allocated_last, allocated_next;
+  uint64_t freed_last, freed_next;
+  uint64_t allocated, freed;
 
   void Allocate(uint64_t bytes);
   void Free(uint64_t bytes);
+  void Pass(uint64_t bytes) {  // in code that has no probe
+    allocated += bytes;
+    EndEvent();
+  }
+  void EndEvent() {
+    allocated_last = allocated;
+    allocated_next = allocated_last + 65536;
+    freed_last = freed;
+    freed_next = freed_last + 65536;
+  }
 };
 
 }  // namespace
@@ -185,14 +200,18 @@ extern "C" [[gnu::noinline]] void ProfdTestFrees(FakeEvent* event) {
 namespace {
 
 void FakeAllocator::Allocate(uint64_t bytes) {
+  EndEvent();
   allocated += bytes;
   FakeEvent event{true, &allocated, &allocated_last};
   ProfdTestAllocates(&event);
+  EndEvent();
 }
 void FakeAllocator::Free(uint64_t bytes) {
+  EndEvent();
   freed += bytes;
   FakeEvent event{false, &freed, &freed_last};
   ProfdTestFrees(&event);
+  EndEvent();
 }
 
 // Where a function of this program lies in its file.
@@ -535,7 +554,7 @@ TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
     me.Wait();
     for (uint64_t t = 0; t < 4; ++t) {
       std::thread([shared, t] {
-        FakeAllocator allocator;
+        FakeAllocator allocator{};
         while (!shared->stop) {
           for (uint64_t i = 0; i < 20; ++i) {
             allocator.Allocate(65'536 + t + i);
@@ -576,21 +595,23 @@ TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
 TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   START_OR_SKIP();
   const Child child([](Child& me) {
-    static uint64_t thread_data[4] = {};  // allocated, as of the last event, freed, the same
+    static FakeAllocator data;
+    auto* const address = reinterpret_cast<uint64_t*>(&data);
+    data.EndEvent();
     me.Wait();
     for (uint64_t i = 1; i <= 3; ++i) {
-      thread_data[0] = 70'000 * i;
-      ProfdTestInlinedEvent(70'000 * i, thread_data);
+      data.allocated = 70'000 * i;
+      ProfdTestInlinedEvent(data.allocated, address);
+      data.EndEvent();
     }
-    thread_data[0] += 75'000;
-    thread_data[1] = thread_data[0];  // the store lies behind
-    ProfdTestStoredEvent(thread_data[0], thread_data, 75'000);
-    ProfdTestStoredEvent(thread_data[0] + 1, thread_data, 1);  // one came there another way
+    data.allocated += 75'000;
+    data.allocated_last = data.allocated;  // the store lies behind
+    ProfdTestStoredEvent(data.allocated, address, 75'000);
+    ProfdTestStoredEvent(data.allocated + 1, address, 1);  // one came there another way
+    data.EndEvent();
     // The function tells where the counter itself is.
-    thread_data[0] += 80'000;
-    FakeEvent event{true, &thread_data[0], &thread_data[1]};
-    ProfdTestAllocates(&event);
-    thread_data[0] += 55;
+    data.Allocate(80'000);
+    data.allocated += 55;
     me.Signal();
     WaitForever();
   });
@@ -623,33 +644,13 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   EXPECT_EQ(kernel_->HeapCost().stepped, 3U);
 }
 
-// As jemalloc 5.3 lays out a thread's data.
-struct FakeThreadData {
-  uint8_t cached = 1;
-  int8_t depth = 0;
-  uint64_t allocated_last = 0, allocated_next = 65536;
-  uint64_t freed_last = 0, freed_next = 65536;
-
-  void Pass(uint64_t bytes) {  // in code that has no probe
-    allocated_last += bytes;
-    allocated_next = allocated_last + 65536;
-  }
-};
-
 // Events that no probe sees are told by the next function of the slow path, once each; what is given
 // to it must look like a thread's data.
 TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   START_OR_SKIP();
   const Child child([](Child& me) {
-    static FakeThreadData data;
+    static FakeAllocator data;
     static uint64_t pointers[8] = {0x7f0000001000, 0x7f0000002000, 0x7f0000003000, 0x7f0000004000};
-    const auto event = [](uint64_t bytes) {
-      data.Pass(0);
-      uint64_t current = data.allocated_last + bytes;
-      FakeEvent seen = {.is_alloc = true, .current = &current, .last = &data.allocated_last};
-      ProfdTestAllocates(&seen);
-      data.Pass(0);
-    };
     data.Pass(1'000'000);  // before anybody watches
     me.Wait();
     ProfdTestSlowPath(pointers);  // no thread's data
@@ -659,10 +660,10 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
     data.Pass(80'000);
     ProfdTestSlowPath(&data);  // 150,000, late
     ProfdTestSlowPath(&data);  // nothing new
-    event(90'000);
+    data.Allocate(90'000);
     ProfdTestSlowPath(&data);
     data.Pass(65'000);
-    event(66'000);  // what came before it was not told: a gap
+    data.Allocate(66'000);  // what came before it was not told: a gap
     ProfdTestSlowPath(&data);
     me.Signal();
     WaitForever();
@@ -672,7 +673,7 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   const HeapPlace places[] = {
       {.offset = at(&ProfdTestSlowPath),
        .cookie = PROFD_HEAP_SLOW_COOKIE(PROFD_HEAP_JEMALLOC_SLOW_ALLOC, 0, 9,
-                                        offsetof(FakeThreadData, allocated_last))},
+                                        offsetof(FakeAllocator, allocated_last))},
       {.offset = at(&ProfdTestHeapEvent),
        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
@@ -691,6 +692,72 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   EXPECT_EQ(counter.unseen, 65'000U);
   EXPECT_EQ(counter.events, 3U);
   EXPECT_EQ(records[0].counters[1].address, 0U) << "pointers are no thread's data";
+}
+
+// What comes by at a place is an event if the thread's data are as they are at one; else it leaves no trace but
+// in the place's tally. While two probes stand in one place an event is told once.
+TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    static FakeAllocator data;
+    static uint64_t far[4096];
+    auto* const address = reinterpret_cast<uint64_t*>(&data);
+    me.Wait();
+    data.Allocate(70'000);
+    FakeEvent apart{true, &data.allocated, &far[4000]};
+    ProfdTestAllocates(&apart);
+    FakeEvent event{true, &data.allocated, &data.allocated_last};
+    data.allocated += 2;
+    std::memset(&event, 7, 1);  // neither an allocation nor none
+    ProfdTestAllocates(&event);
+    data.EndEvent();
+    std::memset(&event, 1, 1);
+    data.allocated_next = data.allocated_last + (5 << 20);
+    data.allocated += 1;
+    ProfdTestAllocates(&event);  // the next one would be due too late
+    data.EndEvent();
+    data.allocated -= 1'000;
+    ProfdTestAllocates(&event);  // the count goes back
+    data.allocated = 70'000;
+    data.EndEvent();
+    data.Allocate(80'000);
+    data.depth = 7;  // in the allocator
+    data.allocated += 70'000;
+    ProfdTestInlinedEvent(data.allocated, address);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  constexpr uint32_t kRdi = 14, kRsi = 13;
+  const HeapPlace places[] = {
+      {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
+       .cookie = PROFD_HEAP_NUMBERED(PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9), 3)},
+      {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestInlinedEvent)),
+       .cookie = PROFD_HEAP_NUMBERED(
+           PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1, 9, kRdi,
+                                     PROFD_NO_REGISTER, kRsi, 8),
+           25)}};
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
+  const Probe first = std::move(probe_);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
+  child.Signal();
+  child.Wait();
+  AddHeapCounters();
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 2U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 150'000U);
+  const std::vector<profd_heap_record> records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  EXPECT_EQ(records[0].counters[0].events, 2U);
+  EXPECT_EQ(records[0].counters[0].seen, 150'000U);
+  EXPECT_EQ(records[0].counters[1].address, 0U);
+  std::map<uint32_t, std::pair<uint64_t, uint64_t>> tallies;
+  for (const HeapTally& tally : kernel_->HeapTallies()) {
+    EXPECT_EQ(tally.module, ModuleId{9});
+    tallies[tally.number] = {tally.held, tally.refused};
+  }
+  EXPECT_THAT(tallies, ElementsAre(Pair(3, Pair(4, 8)), Pair(25, Pair(0, 2))))
+      << "each came by at two probes";
+  EXPECT_EQ(kernel_->HeapRefusals(), 10U);
 }
 
 TEST_F(HeapKernelTest, StacksOfSomeEventsWeighForAll) {

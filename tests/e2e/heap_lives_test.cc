@@ -418,6 +418,47 @@ TEST_F(HeapLives, AThousandThreads) {
   EXPECT_EQ(target->End(), 0);
 }
 
+// Two functions and a copy of the event look as jemalloc's do and are none. As soon as a few of their calls
+// were seen they have no probes any more, and no byte of what came by there was counted.
+TEST_F(HeapLives, WhatOnlyLooksLikeAnEventIsLeft) {
+  constexpr uint32_t kDecoys = 2;
+  if (!IsBuilt("alloc_jemalloc_decoys")) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_decoys"),
+                                  {"n=400000", "size=700", "threads=2", "free=50"});
+  ASSERT_NE(target, nullptr);
+  const int pid = target->pid();
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
+  const v1::AllocatorStatus before = AwaitWatched(pid);
+  EXPECT_EQ(before.found_by(), "shape");
+  EXPECT_EQ(before.places(), kDecoys + 1);
+  EXPECT_EQ(before.wrong_places(), 0U);
+  const size_t patches = PatchesOf(pid).size();
+  ASSERT_GT(patches, kDecoys);
+  target->Go();
+  ASSERT_TRUE(target->AwaitReady());
+  v1::AllocatorStatus after;
+  EXPECT_TRUE(Eventually(seconds(10), [&] {
+    after = AwaitWatched(pid);
+    return after.wrong_places() == kDecoys;
+  })) << after.DebugString();
+  EXPECT_TRUE(Eventually(seconds(10), [&] { return PatchesOf(pid).size() == patches - kDecoys; }))
+      << PatchesOf(pid).size() << " of " << patches;
+  target->Go();
+  const nlohmann::json account = target->Account();
+  ASSERT_TRUE(account.is_object());
+  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
+                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+    SCOPED_TRACE(name);
+    const Answer answer = Fetch(pid, kind);
+    ExpectAddsUp(answer);
+    ExpectExactByThread(answer, account, name);
+    EXPECT_GE(answer.trailer.heap().bytes(), UsableBytes(account, name) - 2 * kInterval);
+  }
+  EndDaemon(SIGTERM);
+  ExpectUnprobed(pid);
+  EXPECT_EQ(target->End(), 0);
+}
+
 TEST_F(HeapLives, ProcessesThatComeAndGoLeaveNoLink) {
   constexpr size_t kRounds = 4, kAtOnce = 5;
   ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));

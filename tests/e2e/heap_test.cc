@@ -30,6 +30,15 @@ struct Variant {
   bool symbols;
 };
 
+void ExpectSites(const Answer& answer, const nlohmann::json& account) {
+  std::map<std::string, int64_t> by = BytesBy(answer, "AllocSite");
+  for (const nlohmann::json& site : account["sites"]) {
+    const auto usable = site["allocated"]["usable"].get<double>();
+    EXPECT_NEAR(static_cast<double>(by[site["name"].get<std::string>()]), usable, 0.03 * usable)
+        << site.dump();
+  }
+}
+
 class KnownArithmetic : public HeapTest, public testing::WithParamInterface<Variant> {};
 
 TEST_P(KnownArithmetic, BytesByStackAndExactTotals) {
@@ -75,13 +84,7 @@ TEST_P(KnownArithmetic, BytesByStackAndExactTotals) {
       continue;
     }
     if (variant.symbols) {
-      std::map<std::string, int64_t> by = BytesBy(answer, "AllocSite");
-      for (const nlohmann::json& site : account["sites"]) {
-        const auto usable = site["allocated"]["usable"].get<double>();
-        EXPECT_NEAR(static_cast<double>(by[site["name"].get<std::string>()]), usable,
-                    0.03 * usable)
-            << site.dump();
-      }
+      ExpectSites(answer, account);
     } else {
       const auto usable = account["total"]["allocated"]["usable"].get<double>();
       EXPECT_NEAR(static_cast<double>(TotalBytes(answer)), usable, 0.01 * usable);
@@ -97,6 +100,65 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"alloc_jemalloc_stripped", "shape", false},
                     Variant{"alloc_jemalloc_5.3.1", "symbol", true}),
     [](const auto& variant) { return absl::StrReplaceAll(variant.param.name, {{".", "_"}}); });
+
+// Two jemallocs of other releases in one program, each with its own events.
+TEST_F(HeapTest, TwoAllocatorsInOneModule) {
+  if (!IsBuilt("alloc_jemalloc_two")) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_two"),
+                                  {"n=400000", "size=700", "threads=2", "sites=3", "free=50",
+                                   "by=next", "second=30"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  const v1::AllocatorStatus allocator = AwaitWatched(target->pid());
+  EXPECT_EQ(allocator.found_by(), "symbol");
+  EXPECT_EQ(allocator.places(), 2U);
+  const nlohmann::json account = target->Run();
+  ASSERT_TRUE(account.is_object());
+  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
+                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+    SCOPED_TRACE(name);
+    const Answer answer = Fetch(target->pid(), kind);
+    ExpectAddsUp(answer);
+    EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
+    EXPECT_GE(Coverage(answer.trailer.heap()), 0.999);
+    ExpectExactByThread(answer, account, name, 2);
+    if (kind == v1::PROFILE_KIND_ALLOC) ExpectSites(answer, account);
+  }
+  EXPECT_EQ(AwaitWatched(target->pid()).wrong_places(), 0U);
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+// An allocator in a library that a process opens while it is watched, beside its own.
+TEST_F(HeapTest, AllocatorThatIsOpenedLater) {
+  const std::string library = AllocBinary("libsecond_allocator.so");
+  if (!IsBuilt("libsecond_allocator.so")) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_static"),
+                                  {"n=400000", "size=700", "threads=2", "sites=3", "free=50",
+                                   "second=30", "open=" + library},
+                                  {{"GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=16384"}});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+  AwaitWatched(target->pid());
+  target->Go();
+  ASSERT_TRUE(target->AwaitReady());
+  const v1::AllocatorStatus second = AwaitWatched(target->pid(), "libsecond_allocator");
+  EXPECT_THAT(second.version(), HasSubstr("5.3.1"));
+  const nlohmann::json account = target->Run();
+  ASSERT_TRUE(account.is_object());
+  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  EXPECT_GE(Coverage(answer.trailer.heap()), 0.999);
+  ExpectExactByThread(answer, account, "allocated", 2);
+  ExpectSites(answer, account);
+  // Each for itself.
+  const double all = UsableBytes(account, "allocated");
+  for (const auto& [module, share] :
+       {std::pair{"alloc_jemalloc_static", 0.7}, std::pair{"libsecond_allocator", 0.3}}) {
+    const v1::AllocatorStatus allocator = AwaitWatched(target->pid(), module);
+    EXPECT_NEAR(static_cast<double>(allocator.allocated().bytes()), share * all, 0.01 * all) << module;
+  }
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
 
 TEST_F(HeapTest, OtherAllocatorsAreNotMistaken) {
   auto target = Allocating::Start(AllocBinary("alloc_glibc"), {"n=20000", "size=10000"});

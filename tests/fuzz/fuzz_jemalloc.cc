@@ -26,11 +26,10 @@ void Require(bool condition) {
 void CheckInfo(const profd::JemallocInfo& info, const uint8_t* data, size_t size) {
   Require(info.version.size() <= 11);  // three numbers of up to three digits
   Require(info.found_by.empty() != info.note.empty());
-  if (info.found_by.empty()) {
-    Require(info.event_function == 0);
-  } else {
-    Require(info.event_function < size);
-    Require(profd::HasEventShape({data + info.event_function, size - info.event_function}));
+  Require(info.found_by.empty() == info.events.empty() && info.events.size() <= profd::kMaxEvents);
+  for (const profd::EventFunction& event : info.events) {
+    Require(event.offset < size);
+    Require(profd::HasEventShape({data + event.offset, size - event.offset}));
   }
 }
 

@@ -8,6 +8,8 @@
 //   calloc=0      percent of the allocations made by calloc,
 //   aligned=0     by aligned_alloc to 64 bytes (the size is rounded up to that),
 //   realloc=0     by malloc and a realloc to twice the size; the others by malloc
+//   second=0      by the malloc of a second allocator, second_malloc, where one is linked or opened
+//   open=PATH     opens that library for it, once the first line was read; then it waits for a line more
 //   free=0        percent of the allocations that are freed again, in FreeSite
 //   by=self       who frees them: `self`, the `next` thread, or `main`
 //   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
@@ -25,6 +27,7 @@
 // (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old.
 // Where the allocator is jemalloc, "counted" is what its own counters of the thread grew by.
 // Nothing else in the program allocates during the phases.
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -45,13 +48,23 @@
 extern "C" __attribute__((weak)) int mallctl(const char* name, void* old, size_t* old_size,
                                              void* changed, size_t changed_size);
 
+// Of a second allocator, and of code that looks like an allocator's; null without.
+extern "C" {
+__attribute__((weak)) void* second_malloc(size_t size);
+__attribute__((weak)) void second_free(void* memory);
+__attribute__((weak)) size_t second_malloc_usable_size(void* memory);
+__attribute__((weak)) int second_mallctl(const char* name, void* old, size_t* old_size, void* changed,
+                                         size_t changed_size);
+__attribute__((weak)) void RunDecoys();
+}
+
 namespace allocating {
 
 constexpr int kMaxSites = 16;
 constexpr int kMaxThreads = 1024;
 constexpr size_t kAlignment = 64;
 
-enum class Way { kMalloc, kCalloc, kAligned, kRealloc };
+enum class Way { kMalloc, kCalloc, kAligned, kRealloc, kSecond };
 
 struct Amount {
   uint64_t count = 0;
@@ -83,6 +96,14 @@ struct Block {
   void* memory;
   size_t requested;
   int site;
+  bool second;  // the allocator
+};
+
+struct Allocator {
+  decltype(&second_malloc) malloc = nullptr;
+  decltype(&second_free) free = nullptr;
+  decltype(&second_malloc_usable_size) usable_size = nullptr;
+  decltype(&second_mallctl) mallctl = nullptr;
 };
 
 struct Options {
@@ -93,9 +114,11 @@ struct Options {
   uint64_t calloc = 0;
   uint64_t aligned = 0;
   uint64_t realloc = 0;
+  uint64_t second = 0;
   uint64_t free = 0;
   enum class By { kSelf, kNext, kMain } by = By::kSelf;
   const char* dump = nullptr;
+  const char* open = nullptr;
 };
 
 struct Counters {
@@ -113,6 +136,7 @@ struct Worker {
 };
 
 Options options;
+Allocator second;
 Worker workers[kMaxThreads];
 Worker main_worker;  // frees, where `by` says so; allocates in a forked child
 pthread_barrier_t barrier;
@@ -144,9 +168,13 @@ __attribute__((always_inline)) inline void* Allocate(Way way, size_t size, Accou
       account->freed.Add(size / 2, given);
       break;
     }
+    case Way::kSecond:
+      memory = second.malloc(size);
+      break;
   }
   Check(memory != nullptr, "allocation");
-  account->allocated.Add(size, malloc_usable_size(memory));
+  account->allocated.Add(size, way == Way::kSecond ? second.usable_size(memory)
+                                                   : malloc_usable_size(memory));
   return memory;
 }
 
@@ -173,7 +201,13 @@ SITE(13)
 SITE(14)
 SITE(15)
 
-extern "C" KEEP_FRAME void FreeSite(void* memory) { free(memory); }
+extern "C" KEEP_FRAME void FreeSite(const Block& block) {
+  if (block.second) {
+    second.free(block.memory);
+  } else {
+    free(block.memory);
+  }
+}
 
 using Site = void* (*)(Way, size_t, Account*);
 constexpr Site kSites[kMaxSites] = {AllocSite0,  AllocSite1,  AllocSite2,  AllocSite3,
@@ -190,6 +224,7 @@ Way WayOf(uint64_t i) {
   if (percent < options.calloc) return Way::kCalloc;
   if (percent < options.calloc + options.aligned) return Way::kAligned;
   if (percent < options.calloc + options.aligned + options.realloc) return Way::kRealloc;
+  if (percent >= 100 - options.second) return Way::kSecond;
   return Way::kMalloc;
 }
 
@@ -197,6 +232,7 @@ size_t SizeOf(Way way) {
   switch (way) {
     case Way::kMalloc:
     case Way::kCalloc:
+    case Way::kSecond:
       return options.size;
     case Way::kAligned:
       return (options.size + kAlignment - 1) / kAlignment * kAlignment;
@@ -219,7 +255,9 @@ KEEP_FRAME void AllocateAll(Worker* worker) {
     const Way way = WayOf(i);
     const int site = SiteOf(worker, i);
     const size_t size = SizeOf(way);
-    worker->blocks[i] = {kSites[site](way, size, &worker->sites[site]), size, site};
+    worker->blocks[i] = {kSites[site](way, size, &worker->sites[site]), size, site,
+                         way == Way::kSecond};
+    if (RunDecoys != nullptr) RunDecoys();
   }
 }
 
@@ -228,21 +266,29 @@ KEEP_FRAME void FreeAll(Worker* worker, const Worker& owner) {
   for (uint64_t i = 0; i < options.n; ++i) {
     if (FreePercent(i) >= options.free) continue;
     const Block& block = owner.blocks[i];
-    worker->sites[block.site].freed.Add(block.requested, malloc_usable_size(block.memory));
-    FreeSite(block.memory);
+    worker->sites[block.site].freed.Add(block.requested, block.second
+                                                             ? second.usable_size(block.memory)
+                                                             : malloc_usable_size(block.memory));
+    FreeSite(block);
   }
 }
 
-uint64_t Counter(const char* name) {
+uint64_t Counter(decltype(&mallctl) control, const char* name) {
   uint64_t value = 0;
   size_t size = sizeof(value);
-  Check(mallctl(name, &value, &size, nullptr, 0) == 0, "mallctl");
+  Check(control(name, &value, &size, nullptr, 0) == 0, "mallctl");
   return value;
 }
 
+// Of both allocators.
 Counters ReadCounters() {
-  if (mallctl == nullptr) return {};
-  return {Counter("thread.allocated"), Counter("thread.deallocated")};
+  Counters sum;
+  for (const auto control : {&mallctl, second.mallctl}) {
+    if (control == nullptr) continue;
+    sum.allocated += Counter(control, "thread.allocated");
+    sum.freed += Counter(control, "thread.deallocated");
+  }
+  return sum;
 }
 
 void Dump(int number) {
@@ -303,6 +349,22 @@ void AwaitGo() {
   const int size = snprintf(line, sizeof(line), "ready %d\n", getpid());
   Check(write(STDOUT_FILENO, line, static_cast<size_t>(size)) == size, "write");
   if (!AwaitLine()) _exit(0);
+}
+
+template <typename F>
+void Look(void* library, const char* name, F* function) {
+  *function = reinterpret_cast<F>(dlsym(library, name));
+  Check(*function != nullptr, name);
+}
+
+void OpenSecond() {
+  void* const library = dlopen(options.open, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) fprintf(stderr, "alloc: %s\n", dlerror());
+  Check(library != nullptr, "dlopen");
+  Look(library, "second_malloc", &second.malloc);
+  Look(library, "second_free", &second.free);
+  Look(library, "second_malloc_usable_size", &second.usable_size);
+  Look(library, "second_mallctl", &second.mallctl);
 }
 
 void PrintAmount(const char* name, const Amount& amount) {
@@ -434,6 +496,10 @@ bool Parse(const char* argument) {
     options.dump = value;
     return true;
   }
+  if (named("open")) {
+    options.open = value;
+    return true;
+  }
   const struct {
     const char* name;
     uint64_t* value;
@@ -444,6 +510,7 @@ bool Parse(const char* argument) {
                   {"calloc", &options.calloc},
                   {"aligned", &options.aligned},
                   {"realloc", &options.realloc},
+                  {"second", &options.second},
                   {"free", &options.free}};
   for (const auto& number : kNumbers) {
     if (!named(number.name)) continue;
@@ -458,7 +525,8 @@ bool Valid() {
   return options.n <= uint64_t{1} << 32 && options.size >= 1 && options.size <= uint64_t{1} << 40 &&
          options.threads >= 1 && options.threads <= kMaxThreads && options.sites >= 1 &&
          options.sites <= kMaxSites && options.free <= 100 &&
-         options.calloc + options.aligned + options.realloc <= 100;
+         options.calloc + options.aligned + options.realloc + options.second <= 100 &&
+         (options.second == 0 || second.malloc != nullptr || options.open != nullptr);
 }
 
 }  // namespace allocating
@@ -470,6 +538,7 @@ int main(int argc, char** argv) {
     fprintf(stderr, "alloc: cannot use '%s'\n", argv[i]);
     return 2;
   }
+  second = {second_malloc, second_free, second_malloc_usable_size, second_mallctl};
   if (!Valid()) {
     fprintf(stderr, "alloc: a value is out of range\n");
     return 2;
@@ -486,6 +555,10 @@ int main(int argc, char** argv) {
   Meet();
   main_worker.before = ReadCounters();
   AwaitGo();
+  if (options.open != nullptr) {
+    OpenSecond();
+    AwaitGo();
+  }
   Dump(0);
   Meet();
   Meet();  // all is allocated

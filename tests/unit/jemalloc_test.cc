@@ -424,15 +424,26 @@ JemallocInfo Found(const Module& module) {
   return info.value_or(JemallocInfo());
 }
 
+std::vector<uint64_t> EventsOf(const JemallocInfo& info) {
+  std::vector<uint64_t> offsets;
+  for (const EventFunction& event : info.events) offsets.push_back(event.offset);
+  return offsets;
+}
+
+// Of a module with one.
+uint64_t EventOf(const JemallocInfo& info) {
+  return info.events.size() == 1 ? info.events.front().offset : 0;
+}
+
 void ExpectFound(const JemallocInfo& info, const std::string& found_by, uint64_t offset) {
   EXPECT_EQ(info.found_by, found_by);
-  EXPECT_EQ(info.event_function, offset);
+  EXPECT_THAT(EventsOf(info), ElementsAre(offset));
   EXPECT_EQ(info.note, "");
 }
 
 void ExpectNotFound(const JemallocInfo& info, const std::string& why) {
   EXPECT_EQ(info.found_by, "");
-  EXPECT_EQ(info.event_function, 0u);
+  EXPECT_THAT(info.events, IsEmpty());
   EXPECT_THAT(info.note, HasSubstr(why));
 }
 
@@ -453,9 +464,14 @@ TEST(FindJemallocTest, OnlyWhereItsMessagesAre) {
   ExpectFound(Found(later), "shape", Module::Offset(0));
 }
 
-TEST(FindJemallocTest, ShapeMustBeTheOnlyOne) {
-  ExpectNotFound(Found({.functions = {kShape, kPlain, kShape, kShape}}),
-                 "3 functions look like it; keep the module's symbols");
+TEST(FindJemallocTest, AllOfAFewThatHaveTheShape) {
+  const JemallocInfo info = Found({.functions = {kShape, kPlain, kShape, kShape}});
+  EXPECT_EQ(info.found_by, "shape");
+  EXPECT_EQ(info.note, "");
+  EXPECT_THAT(EventsOf(info),
+              ElementsAre(Module::Offset(0), Module::Offset(2), Module::Offset(3)));
+  ExpectNotFound(Found({.functions = std::vector<Bytes>(kMaxEvents + 1, kShape)}),
+                 "9 functions look like it; keep the module's symbols");
   ExpectNotFound(Found({.functions = {kPlain}}), "no function looks like it; keep");
   ExpectNotFound(Found({.functions = {}}), "no function looks like it; keep");
   ExpectNotFound(
@@ -508,7 +524,7 @@ TEST(FindJemallocTest, PartsCountOnlyByTheirShape) {
   ExpectFound(Found(clone), "symbol", Module::Offset(1));
 }
 
-TEST(FindJemallocTest, OneFunctionMayHaveManyNamesNotOneNameManyFunctions) {
+TEST(FindJemallocTest, OneFunctionMayHaveManyNamesAndOneNameManyFunctions) {
   const Module aliases{
       .functions = {kShape},
       .symbols = {Module::Named("te_event_trigger", 0), Module::Named("je_te_event_trigger", 0)}};
@@ -516,7 +532,11 @@ TEST(FindJemallocTest, OneFunctionMayHaveManyNamesNotOneNameManyFunctions) {
   const Module copies{.functions = {kShape, kShape},
                       .symbols = {Module::Named("_rjem_je_te_event_trigger", 0),
                                   Module::Named("je_te_event_trigger", 1)}};
-  ExpectNotFound(Found(copies), "2 functions are te_event_trigger");
+  EXPECT_EQ(Found(copies).found_by, "symbol");
+  EXPECT_THAT(EventsOf(Found(copies)), ElementsAre(Module::Offset(0), Module::Offset(1)));
+  // One that is not as expected does not take the others with it.
+  const Module mixed{.functions = {kPlain, kShape}, .symbols = copies.symbols};
+  ExpectFound(Found(mixed), "symbol", Module::Offset(1));
 }
 
 TEST(FindJemallocTest, Version) {
@@ -724,7 +744,7 @@ TEST(FindJemallocTest, FunctionThatEndsWithItsSegment) {
     std::copy(kMessage.begin(), kMessage.end(), file.begin() + Module::kConstants);
     const std::optional<JemallocInfo> info = Find(file);
     ASSERT_TRUE(info.has_value());
-    EXPECT_EQ(info->event_function, missing == 0 ? test::kTextOffset + begin : 0);
+    EXPECT_EQ(EventOf(*info), missing == 0 ? test::kTextOffset + begin : 0);
   }
 }
 
@@ -771,8 +791,10 @@ TEST(FindJemallocTest, EveryTruncationAndManyBitFlips) {
     if (!info.ok() || !info->has_value()) return;
     EXPECT_NE((*info)->found_by.empty(), (*info)->note.empty());
     if ((*info)->found_by.empty()) return;
-    ASSERT_LT((*info)->event_function, bytes.size());
-    EXPECT_TRUE(HasEventShape(std::span(bytes).subspan((*info)->event_function)));
+    for (const uint64_t offset : EventsOf(**info)) {
+      ASSERT_LT(offset, bytes.size());
+      EXPECT_TRUE(HasEventShape(std::span(bytes).subspan(offset)));
+    }
   };
   for (size_t size = 0; size < good.size(); size += size < 0x400 || size > 0x2000 ? 1 : 61) {
     check(Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(size)));
@@ -859,8 +881,8 @@ TEST_F(RealModuleTest, SharedLibraryWithoutSymbols) {
   const std::optional<JemallocInfo> info = Find();
   ASSERT_TRUE(info.has_value());
   EXPECT_THAT(info->version, HasSubstr("5."));
-  EXPECT_THAT(Shapes(), ElementsAre(info->event_function));
-  ExpectFound(*info, "shape", info->event_function);
+  EXPECT_THAT(Shapes(), ElementsAre(EventOf(*info)));
+  ExpectFound(*info, "shape", EventOf(*info));
   EXPECT_EQ(info->objects.found_by, "shape") << info->objects.note;
   EXPECT_NE(info->objects.born, info->objects.gone);
 }
@@ -869,9 +891,9 @@ TEST_F(RealModuleTest, StaticallyLinked) {
   OPEN_MODULE(kPrograms + "/alloc_jemalloc_static");
   const std::optional<JemallocInfo> info = Find();
   ASSERT_TRUE(info.has_value());
-  ExpectFound(*info, "symbol", info->event_function);
+  ExpectFound(*info, "symbol", EventOf(*info));
   EXPECT_THAT(info->version, HasSubstr("5."));
-  EXPECT_THAT(Shapes(), ElementsAre(info->event_function));
+  EXPECT_THAT(Shapes(), ElementsAre(EventOf(*info)));
   EXPECT_EQ(info->settings_variable, "MALLOC_CONF");
   const SampledObjects& objects = info->objects;
   EXPECT_EQ(objects.found_by, "symbol") << objects.note;
@@ -891,7 +913,7 @@ TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
   const std::optional<JemallocInfo> stripped = Find();
   ASSERT_TRUE(whole.has_value());
   ASSERT_TRUE(stripped.has_value());
-  ExpectFound(*stripped, "shape", whole->event_function);
+  ExpectFound(*stripped, "shape", EventOf(*whole));
   EXPECT_THAT(stripped->slow_paths, IsEmpty()) << "no symbol names them";
   EXPECT_EQ(stripped->objects.found_by, "shape") << stripped->objects.note;
   EXPECT_EQ(stripped->objects.born, whole->objects.born);
@@ -918,7 +940,7 @@ TEST_F(RealModuleTest, DebugFile) {
   std::filesystem::remove_all(root);
   ASSERT_TRUE(whole.has_value());
   ASSERT_TRUE(info.has_value());
-  ExpectFound(*info, "debug file", whole->event_function);
+  ExpectFound(*info, "debug file", EventOf(*whole));
   EXPECT_EQ(info->objects.found_by, "debug file");
   EXPECT_EQ(info->objects.born, whole->objects.born);
   EXPECT_EQ(info->objects.lg_prof_sample, whole->objects.lg_prof_sample);
@@ -934,11 +956,11 @@ TEST_F(RealModuleTest, LinkTimeOptimised) {
   OPEN_MODULE(absl::StrCat(absl::StripSuffix(line, "\n"), "/bin/rustc"));
   const std::optional<JemallocInfo> info = Find();
   if (!info) GTEST_SKIP() << path_ << " has no jemalloc";
-  ExpectFound(*info, "symbol", info->event_function);
+  ExpectFound(*info, "symbol", EventOf(*info));
   EXPECT_THAT(info->version, HasSubstr("5."));
-  EXPECT_THAT(Shapes(), ElementsAre(info->event_function));
+  EXPECT_THAT(Shapes(), ElementsAre(EventOf(*info)));
   // The kernel emulates the instructions under all probes.
-  EXPECT_FALSE(info->event_point.stepped);
+  EXPECT_FALSE(info->events.front().point.stepped);
   EXPECT_THAT(info->inlined, Not(IsEmpty()));
   EXPECT_THAT(info->inlined, Each(Field(&InlinedEvent::growth_register, Ne(std::nullopt))));
 }

@@ -149,13 +149,13 @@ void ExpectAddsUp(const Answer& answer) {
 }
 
 void ExpectExactByThread(const Answer& answer, const nlohmann::json& account,
-                         const std::string& what) {
+                         const std::string& what, int allocators) {
   for (const nlohmann::json& self : account["threads"]) {
     // One that had no event may be left out.
     const v1::Thread* thread = answer.FindThread(self["tid"].get<int>());
     const int64_t bytes = thread == nullptr ? 0 : thread->heap().bytes();
     EXPECT_NEAR(static_cast<double>(bytes),
-                static_cast<double>(self["counted"][what].get<int64_t>()), kInterval)
+                static_cast<double>(self["counted"][what].get<int64_t>()), allocators * kInterval)
         << self.dump();
   }
 }

@@ -1,0 +1,1 @@
+// A library with an allocator of its own, for programs that open it while they run.
