@@ -375,7 +375,7 @@ struct profd_heap_record {
 	profd_u32 type;
 	profd_u32 exiting;
 	profd_u64 thread_id;
-	struct profd_heap_counter counters[PROFD_HEAP_COUNTERS];
+	struct profd_heap heap;
 };
 
 /* An object that jemalloc sampled came to life, or is gone. Which one it was is not told of all

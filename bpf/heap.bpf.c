@@ -33,6 +33,21 @@ profd_u16 heap_round;
 /* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
 profd_u32 heap_skip_mask;
 
+/* Where the allocator of a process keeps a thread's data. */
+struct thread_data_place {
+	u64 offset; /* from the thread's fsbase: the same for all threads of the process */
+	u32 module_id;
+	u16 current[2]; /* in there: the counts of what was allocated, and freed; 0: not known */
+};
+
+/* By memory (struct mm_struct), as the first event of a thread told it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, struct thread_data_place);
+} thread_data_places SEC(".maps");
+
 /* By PROFD_HEAP_TALLY_KEY. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -74,6 +89,7 @@ struct heap_event {
 	u64 current; /* of the total itself; 0: not known */
 	u64 before;  /* the total at the event before this one */
 	u64 total;
+	u64 thread_data; /* where that begins */
 	u32 kind; /* enum profd_kind */
 	u32 module_id;
 	bool late; /* told by a slow path, after it */
@@ -90,6 +106,14 @@ static __always_inline u64 register_at(struct heap_thread *heap_thread, u32 inde
 struct jemalloc_marks {
 	u64 last_event;
 	u64 next_event;
+};
+
+/* What a thread's data begin with (5.3: tsd.h, TSD_DATA_SLOW). */
+struct thread_data {
+	u8 has_cache; /* yes or no */
+	u8 depth;     /* in the allocator */
+	u8 pad[6];
+	struct jemalloc_marks marks[2]; /* of what was allocated, and freed */
 };
 
 static __always_inline bool are_marks(u64 last_event, u64 next_event)
@@ -128,6 +152,7 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 	if (bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
 	    !is_thread_data(thread_data))
 		return false;
+	event->thread_data = thread_data;
 	event->before = marks.last_event;
 	if (growth != PROFD_NO_REGISTER) {
 		/* Whoever comes here another way has not stored the count just now. */
@@ -152,6 +177,9 @@ static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct hea
 	event->address = told.last_event;
 	event->current = told.current;
 	event->kind = told.is_alloc ? PROFD_KIND_ALLOC : PROFD_KIND_FREE;
+	event->thread_data = told.last_event - (told.is_alloc ?
+							__builtin_offsetof(struct thread_data, marks[0]) :
+							__builtin_offsetof(struct thread_data, marks[1]));
 	return are_marks(marks.last_event, marks.next_event);
 }
 
@@ -186,6 +214,7 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	bool known;
 
 	barrier_var(thread_data);
+	event->thread_data = thread_data;
 	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
 	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ?
@@ -244,6 +273,84 @@ static __always_inline bool enter_event(struct profd_heap_counter *counter,
 	if (event->late)
 		counter->late += event->total - event->before;
 	return true;
+}
+
+static __always_inline struct thread_data_place *place_of(struct task_struct *task)
+{
+	u64 memory = (u64)task->active_mm;
+
+	return bpf_map_lookup_elem(&thread_data_places, &memory);
+}
+
+/* Has the data of the process's other threads found, from those of the thread that has this event. */
+static __always_inline void note_place(struct task_struct *task, const struct heap_event *event)
+{
+	struct thread_data_place place = {
+		.offset = event->thread_data - task->thread.fsbase,
+		.module_id = event->module_id,
+	};
+	struct thread_data_place *known = place_of(task);
+	u64 current = event->current - event->thread_data;
+	u64 memory = (u64)task->active_mm;
+
+	if (!is_thread_data(event->thread_data))
+		return;
+	if (known && known->offset == place.offset) {
+		place.current[0] = known->current[0];
+		place.current[1] = known->current[1];
+	}
+	if (event->current && current < MAX_THREAD_DATA) {
+		if (event->kind == PROFD_KIND_ALLOC)
+			place.current[0] = current;
+		else
+			place.current[1] = current;
+	}
+	bpf_map_update_elem(&thread_data_places, &memory, &place, BPF_ANY);
+}
+
+static __always_inline bool has_both(const struct profd_heap *heap)
+{
+	return heap->counters[0].address && heap->counters[1].address;
+}
+
+/* Enters a count of a thread that had no event of it. */
+static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 thread_data, u64 field,
+					u64 base, u64 last_event,
+					const struct thread_data_place *place)
+{
+	struct profd_heap_counter *counter = counter_of(heap, thread_data + field);
+	u16 current = kind == PROFD_KIND_ALLOC ? place->current[0] : place->current[1];
+
+	if (!counter || counter->address)
+		return;
+	counter->base = base;
+	counter->total = last_event;
+	counter->kind = kind;
+	counter->module_id = place->module_id;
+	counter->round = heap_round;
+	counter->current = thread_data + (current ? current : field);
+	barrier();
+	counter->address = thread_data + field;
+}
+
+/* The counts of a thread that had no event of one of them, from its data. They began at 0 with a `young`
+ * thread, and were what they are now when an older one was first seen.
+ */
+static __always_inline void enter_thread_data(struct profd_heap *heap,
+					      const struct thread_data *data, u64 address,
+					      const struct thread_data_place *place, bool young)
+{
+	u64 allocated = data->marks[0].last_event;
+	u64 freed = data->marks[1].last_event;
+
+	if (data->has_cache > 1 || data->depth > 1 ||
+	    !are_marks(allocated, data->marks[0].next_event) ||
+	    !are_marks(freed, data->marks[1].next_event))
+		return;
+	enter_quiet(heap, PROFD_KIND_ALLOC, address, __builtin_offsetof(struct thread_data, marks[0]),
+		    young ? 0 : allocated, allocated, place);
+	enter_quiet(heap, PROFD_KIND_FREE, address, __builtin_offsetof(struct thread_data, marks[1]),
+		    young ? 0 : freed, freed, place);
 }
 
 /* Walks from the place of the probe and counts the stack. */
@@ -338,6 +445,8 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	}
 	if (!enter_event(counter, &event))
 		return false;
+	if (counter->events == 1)
+		note_place(task, &event);
 	weight = event.total - event.before;
 	if (!weight || (mask && bpf_get_prandom_u32() & mask))
 		return false;
@@ -375,7 +484,10 @@ static __always_inline void begin_record(struct profd_heap_record *record,
 {
 	record->type = PROFD_RECORD_HEAP;
 	record->thread_id = thread->thread_id;
-	__builtin_memcpy(record->counters, heap->counters, sizeof(record->counters));
+	if (heap)
+		record->heap = *heap;
+	else
+		__builtin_memset(&record->heap, 0, sizeof(record->heap));
 }
 
 /* What the allocator's counter says as its thread exits. The memory may be another's by now: what
@@ -407,12 +519,28 @@ static __always_inline bool read_outside(struct task_struct *task,
 	return true;
 }
 
+/* What a thread that is not ours has allocated and freed without an event that was seen. */
+static __always_inline void look_at_thread_data(struct task_struct *task, struct profd_heap *heap,
+						const struct thread_data_place *place)
+{
+	u64 address = task->thread.fsbase + place->offset;
+	struct memory_mapping mapping = {};
+	struct thread_data data;
+
+	/* One that runs may be about to enter them itself. */
+	if (!sleeps(task->__state, task->on_cpu) || !is_readable(task, address, NULL, &mapping) ||
+	    bpf_copy_from_user_task(&data, sizeof(data), (void *)address, task, 0))
+		return;
+	enter_thread_data(heap, &data, address, place, false);
+}
+
 /* The totals of every thread that has any, and has run since they were written. */
 SEC("iter.s/task")
 int drain_heap(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct profd_heap_record *record;
+	struct thread_data_place *place;
 	struct heap_thread *heap_thread;
 	struct profd_thread *thread;
 	u32 zero = 0;
@@ -423,17 +551,25 @@ int drain_heap(struct bpf_iter__task *ctx)
 	thread = thread_of(task);
 	if (!thread || !thread->thread_id)
 		return 0;
-	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
+	place = place_of(task);
+	heap_thread = bpf_task_storage_get(&heaps, task, 0,
+					   place ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	record = bpf_map_lookup_elem(&heap_record_scratch, &zero);
 	if (!heap_thread || !record || still_rests(&heap_thread->rest, task, thread))
 		return 0;
 	begin_rest(&heap_thread->rest, task, thread);
+	if (place && !has_both(&heap_thread->heap))
+		look_at_thread_data(task, &heap_thread->heap, place);
+	if (!heap_thread->heap.counters[0].address) {
+		heap_thread->rest.known = slept_since(&heap_thread->rest, task, thread);
+		return 0;
+	}
 	begin_record(record, thread, &heap_thread->heap);
 	record->exiting = 0;
-	whole = read_outside(task, &record->counters[0]);
-	whole &= read_outside(task, &record->counters[1]);
-	whole &= read_outside(task, &record->counters[2]);
-	whole &= read_outside(task, &record->counters[3]);
+	whole = read_outside(task, &record->heap.counters[0]);
+	whole &= read_outside(task, &record->heap.counters[1]);
+	whole &= read_outside(task, &record->heap.counters[2]);
+	whole &= read_outside(task, &record->heap.counters[3]);
 	/* Where there is no room for it the kernel comes here again. */
 	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		heap_thread->rest.known = whole && slept_since(&heap_thread->rest, task, thread);
@@ -446,24 +582,37 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 {
 	struct profd_thread *thread = thread_of(task);
 	struct profd_heap_record *record;
+	struct thread_data_place *place;
 	struct heap_thread *heap_thread;
+	struct thread_data data;
+	u64 address;
 
 	if (!thread || !thread->thread_id)
 		return 0;
+	place = place_of(task);
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
-	if (!heap_thread)
-		return 0;
+	if (!heap_thread) {
+		/* One test of both would be arithmetic on pointers. */
+		barrier_var(place);
+		if (!place)
+			return 0;
+	}
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
 		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
 		return 0;
 	}
-	begin_record(record, thread, &heap_thread->heap);
+	begin_record(record, thread, heap_thread ? &heap_thread->heap : NULL);
 	record->exiting = 1;
-	read_own(&record->counters[0]);
-	read_own(&record->counters[1]);
-	read_own(&record->counters[2]);
-	read_own(&record->counters[3]);
+	if (place && !has_both(&record->heap)) {
+		address = task->thread.fsbase + place->offset;
+		if (!bpf_probe_read_user(&data, sizeof(data), (void *)address))
+			enter_thread_data(&record->heap, &data, address, place, true);
+	}
+	read_own(&record->heap.counters[0]);
+	read_own(&record->heap.counters[1]);
+	read_own(&record->heap.counters[2]);
+	read_own(&record->heap.counters[3]);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -138,6 +138,10 @@ struct uprobe_task {
 	unsigned long xol_vaddr; /* where its instruction is carried out */
 };
 
+struct thread_struct {
+	unsigned long fsbase; /* where its static thread-local variables end */
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -157,11 +161,13 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 	struct mm_struct *mm;
+	struct mm_struct *active_mm; /* the same; still there as the thread exits */
 	u64 start_time;
 	u64 self_exec_id;
 	struct uprobe_task *utask;
 	struct task_io_accounting ioac;
 	struct bpf_local_storage *bpf_storage;
+	struct thread_struct thread;
 };
 
 struct mm_struct {

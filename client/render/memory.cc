@@ -26,6 +26,7 @@ using profd::v1::MemoryPoint;
 using profd::v1::ProcessMemory;
 
 constexpr size_t kColumns = 100;
+constexpr int kMostThreads = 5;
 constexpr size_t kAxisColumns = 12;
 constexpr int64_t kMostFigure = int64_t{1} << 62;
 constexpr double kSecondNs = 1e9;
@@ -244,7 +245,9 @@ std::string DescribeHeap(const ProcessMemory& process, int64_t heap_ns) {
 std::string DescribeLive(const ProcessMemory& process) {
   if (!process.has_live_bytes()) return "";
   std::string text = Bytes(process.live_bytes());
-  if (!KnowsWholeHeap(process)) {
+  if (process.live_counted()) {
+    text += ", counted by the allocator";
+  } else if (!KnowsWholeHeap(process)) {
     absl::StrAppend(&text, " of what was allocated since ", FormatTimeUtc(process.live_since_ns()),
                     " UTC");
   }
@@ -354,6 +357,22 @@ void AppendSites(const std::vector<Site>& sites, std::string& text) {
   text += table.Render();
 }
 
+// Those that allocated most, where there are several.
+void AppendThreads(const ProcessMemory& process, std::string& text) {
+  if (process.threads_size() < 2) return;
+  Table table({{"allocated", Table::Align::kRight},
+               {"freed", Table::Align::kRight},
+               {"net", Table::Align::kRight},
+               {"by the thread", Table::Align::kLeft, 50}});
+  for (int i = 0; i < std::min(process.threads_size(), kMostThreads); ++i) {
+    const profd::v1::ThreadHeap& thread = process.threads(i);
+    table.Add({Bytes(thread.allocated_bytes()), Bytes(thread.freed_bytes()),
+               FormatGrowth(thread.allocated_bytes() - thread.freed_bytes()),
+               absl::StrCat(CleanName(thread.name()), " (", thread.tid(), ")")});
+  }
+  text += table.Render();
+}
+
 void AppendProcess(const MemoryReport& report, const ProcessMemory& process, bool colour,
                    bool unicode, std::string& text) {
   std::string title = absl::StrCat(CleanName(process.name()), " (", process.pid(), "), ",
@@ -375,6 +394,7 @@ void AppendProcess(const MemoryReport& report, const ProcessMemory& process, boo
   if (const auto sites = report.sites.find(process.pid()); sites != report.sites.end()) {
     AppendSites(sites->second, text);
   }
+  AppendThreads(process, text);
 }
 
 // What the page does not tell in full.
@@ -446,6 +466,14 @@ ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& proces
                        {"error_bytes", site.error_bytes}});
     }
   }
+  ordered_json threads = ordered_json::array();
+  for (const profd::v1::ThreadHeap& thread : process.threads()) {
+    threads.push_back({{"tid", thread.tid()},
+                       {"name", thread.name()},
+                       {"allocated_bytes", thread.allocated_bytes()},
+                       {"freed_bytes", thread.freed_bytes()},
+                       {"net_bytes", thread.allocated_bytes() - thread.freed_bytes()}});
+  }
   const std::optional<int64_t> fragmentation = Fragmentation(process);
   return {
       {"pid", process.pid()},
@@ -466,11 +494,13 @@ ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& proces
        OrNull(process.has_net_allocated_bytes(), process.net_allocated_bytes())},
       {"live_bytes", OrNull(process.has_live_bytes(), process.live_bytes())},
       {"live_since_ns", OrNull(process.has_live_bytes(), process.live_since_ns())},
+      {"live_counted", process.live_counted()},
       {"fragmentation_bytes", OrNull(fragmentation.has_value(), fragmentation.value_or(0))},
       {"mapped_bytes", OrNull(process.has_mapped_bytes(), process.mapped_bytes())},
       {"unmapped_bytes", OrNull(process.has_unmapped_bytes(), process.unmapped_bytes())},
       {"returned_bytes", OrNull(process.has_returned_bytes(), process.returned_bytes())},
       {"sites", std::move(sites)},
+      {"threads", std::move(threads)},
       {"note", process.note()},
       {"points", std::move(points)}};
 }
@@ -503,6 +533,11 @@ absl::Status CheckMemory(const GetMemoryResponse& memory) {
                                  process.live_bytes(), process.mapped_bytes(),
                                  process.unmapped_bytes(), process.returned_bytes()}) {
       if (!IsFigure(figure)) return Damaged("impossible sizes");
+    }
+    for (const profd::v1::ThreadHeap& thread : process.threads()) {
+      if (!IsFigure(thread.allocated_bytes()) || !IsFigure(thread.freed_bytes())) {
+        return Damaged("impossible sizes");
+      }
     }
   }
   return absl::OkStatus();

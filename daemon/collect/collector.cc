@@ -348,6 +348,10 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     stacks_.push_back(std::move(*stack));
   } else if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
     accounts_.Apply(*thread);
+    const ThreadId id{thread->thread_id};
+    if (heap_probes_ && thread->type == PROFD_RECORD_DEAD && !heap_accounts_.Knows(id)) {
+      ++heap_growth_[accounts_.ProcessOf(id)].silent;
+    }
   } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
     visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
   } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
@@ -369,6 +373,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
     if (heap_probes_) heap_probes_->OnExec(exec->pid);
+    memory_->OnExec(exec->pid, MonotonicNs());
     if (bursts_) bursts_->OnExec(exec->pid);
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
@@ -478,9 +483,20 @@ void Collector::AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& coun
 
 void Collector::SumHeap(const std::vector<ThreadLedger>& ledgers) {
   for (const ThreadLedger& ledger : ledgers) {
-    const int32_t pid = accounts_.ProcessOf(ledger.thread);
-    if (pid <= 0) continue;  // not visible in our PID namespace
-    memory_->AddHeap(pid, ledger.delta.allocated.bytes, ledger.delta.freed.bytes);
+    HeapGrowth& sum = heap_growth_[accounts_.ProcessOf(ledger.thread)];
+    sum.allocated = WrappingAdd(sum.allocated, ledger.delta.allocated.bytes);
+    sum.freed = WrappingAdd(sum.freed, ledger.delta.freed.bytes);
+  }
+  for (const auto& [thread, bytes] : heap_accounts_.TakeBefore()) {
+    HeapGrowth& sum = heap_growth_[accounts_.ProcessOf(thread)];
+    sum.before = WrappingAdd(sum.before, bytes);
+  }
+  for (const auto& [pid, growth] : std::exchange(heap_growth_, {})) {
+    if (pid > 0) memory_->AddHeap(pid, growth);  // else not visible in our PID namespace
+  }
+  if (!heap_probes_) return;
+  for (const auto& [pid, since_ns] : heap_probes_->WatchedSince()) {
+    memory_->SetHeapSince(pid, since_ns);
   }
 }
 

@@ -190,6 +190,7 @@ class Collector final : public CollectorControl {
   int64_t next_overrun_look_ns_ = 0;
   Accounts accounts_;
   HeapAccounts heap_accounts_;
+  std::map<int32_t, HeapGrowth> heap_growth_;  // by PID, since the last drain
   LiveHeap live_heap_;
   ToldHeap told_heap_;
   std::map<ModuleId, AllocatorTotals> burst_totals_;

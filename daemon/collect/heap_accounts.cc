@@ -29,13 +29,17 @@ HeapDelta Growth(const profd_heap_counter& now, const profd_heap_counter& last) 
 void HeapAccounts::Apply(const profd_heap_record& record, bool count) {
   Thread& thread = threads_[ThreadId{record.thread_id}];
   for (size_t i = 0; i < PROFD_HEAP_COUNTERS; ++i) {
-    const profd_heap_counter& now = record.counters[i];
+    const profd_heap_counter& now = record.heap.counters[i];
     if (now.address == 0) break;
     const HeapDelta growth = Growth(now, thread.last[i]);
     const profd_heap_counter last = std::exchange(thread.last[i], now);
     if (growth.bytes == 0 && last.address == now.address) thread.last[i].total = last.total;
-    if (!count || (growth.bytes == 0 && growth.events == 0)) continue;
     const bool freed = now.kind == PROFD_KIND_FREE;
+    if (count && last.address != now.address && now.base != 0) {
+      const auto base = static_cast<int64_t>(now.base);
+      before_.emplace_back(ThreadId{record.thread_id}, freed ? WrappingSubtract(0, base) : base);
+    }
+    if (!count || (growth.bytes == 0 && growth.events == 0)) continue;
     AllocatorTotals& totals = allocators_[ModuleId{static_cast<uint16_t>(now.module_id)}];
     AddHeap(growth, freed ? &thread.pending.freed : &thread.pending.allocated);
     AddHeap(growth, freed ? &totals.freed : &totals.allocated);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "bpf/abi.h"
@@ -27,6 +29,11 @@ class HeapAccounts {
   // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
   void Finish(ProfileDelta& delta);
 
+  // What threads had allocated less freed when they were seen for the first time, since the last call.
+  std::vector<std::pair<ThreadId, int64_t>> TakeBefore() { return std::exchange(before_, {}); }
+  // An event of the thread was seen, and it lives or died since the last drain.
+  bool Knows(ThreadId thread) const { return threads_.contains(thread); }
+
   // By the module that holds the allocator.
   const std::map<ModuleId, AllocatorTotals>& allocators() const { return allocators_; }
   // Of all threads that ever had an event.
@@ -43,6 +50,7 @@ class HeapAccounts {
   };
 
   absl::flat_hash_map<ThreadId, Thread> threads_;
+  std::vector<std::pair<ThreadId, int64_t>> before_;
   std::map<ModuleId, AllocatorTotals> allocators_;
   int64_t events_ = 0;
   int64_t bytes_ = 0;

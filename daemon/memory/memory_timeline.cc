@@ -39,6 +39,7 @@ void ForEachFigure(Point& p, F f) {
   f(p.cgroup.high_hits, 1);
   f(p.allocated, 1);
   f(p.freed, 1);
+  f(p.live, 1);
 }
 constexpr size_t kRss = 0;
 

@@ -32,6 +32,14 @@ constexpr int64_t kMostPssBudget = 10'000'000;
 // takes some 25 ms.
 constexpr int64_t kMostPssRss = int64_t{4} << 30;
 
+// From the begin of a program to when its allocator is watched, at most: what its threads had by then is known
+// if they live on.
+constexpr int64_t kMoment = 2 * kSecond;
+// Between two events of an allocator.
+constexpr int64_t kEventBytes = 64 << 10;
+// Bytes of threads that left no trace: the live heap is told all the same.
+constexpr int64_t kLeastUnknown = 1 << 20;
+
 // Resident pages; 0 where there are none.
 int64_t ResidentPages(const std::string& proc, int32_t pid) {
   const absl::StatusOr<std::string> text = ReadWholeFile(absl::StrCat(proc, "/", pid, "/statm"));
@@ -62,11 +70,40 @@ void MemoryWatch::KeepOnly(const std::set<int32_t>& pids) {
   fresh_until_ns_ = 0;
 }
 
-void MemoryWatch::AddHeap(int32_t pid, int64_t allocated, int64_t freed) {
+void MemoryWatch::AddHeap(int32_t pid, const HeapGrowth& growth) {
+  absl::MutexLock lock(&mutex_);
+  HeapGrowth& sum = heap_[pid].sum;
+  sum.allocated = WrappingAdd(sum.allocated, growth.allocated);
+  sum.freed = WrappingAdd(sum.freed, growth.freed);
+  sum.before = WrappingAdd(sum.before, growth.before);
+  sum.silent += growth.silent;
+}
+
+void MemoryWatch::OnExec(int32_t pid, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
   Heap& heap = heap_[pid];
-  heap.allocated = WrappingAdd(heap.allocated, allocated);
-  heap.freed = WrappingAdd(heap.freed, freed);
+  heap.before_program = heap.sum;
+  heap.program_ns = now_ns;
+  heap.since_ns = 0;
+}
+
+void MemoryWatch::SetHeapSince(int32_t pid, int64_t since_ns) {
+  absl::MutexLock lock(&mutex_);
+  heap_[pid].since_ns = since_ns;
+}
+
+std::optional<int64_t> MemoryWatch::LiveBytes(const Heap& heap, const ProcessStat& stat) {
+  const int64_t started_ns = stat.start_ns - (BootNs() - MonotonicNs());
+  const int64_t began_ns = heap.program_ns != 0 ? heap.program_ns : started_ns;
+  if (stat.forked || heap.since_ns == 0 || heap.since_ns - began_ns > kMoment) return std::nullopt;
+  const HeapGrowth &now = heap.sum, &then = heap.before_program;
+  const int64_t allocated =
+      WrappingAdd(WrappingSubtract(now.allocated, then.allocated), WrappingSubtract(now.before, then.before));
+  const int64_t live = WrappingSubtract(allocated, WrappingSubtract(now.freed, then.freed));
+  // Of threads that had no event nothing is known but that it is less than one's worth.
+  const int64_t unknown = (now.silent - then.silent) * kEventBytes;
+  if (live < 0 || unknown > std::max(kLeastUnknown, live / 50)) return std::nullopt;
+  return live;
 }
 
 void MemoryWatch::SetOn(bool on) {
@@ -233,9 +270,12 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   if (process.cgroup) point.cgroup = FiguresOf(*process.cgroup);
   {
     absl::MutexLock lock(&mutex_);
-    if (const auto heap = heap_.find(pid); heap != heap_.end()) {
-      point.allocated = heap->second.allocated;
-      point.freed = heap->second.freed;
+    const auto heap = heap_.find(pid);
+    const HeapGrowth sum = heap == heap_.end() ? HeapGrowth() : heap->second.sum;
+    if (sum.allocated != 0 || sum.freed != 0) {
+      point.allocated = sum.allocated;
+      point.freed = sum.freed;
+      point.live = LiveBytes(heap->second, *stat);
     }
   }
   timeline_.Add({.pid = pid,

@@ -26,6 +26,13 @@ struct MemoryWatchOptions {
   size_t process_limit = 512;
 };
 
+// By the allocators' own counters, bytes.
+struct HeapGrowth {
+  int64_t allocated = 0, freed = 0;
+  int64_t before = 0;  // what threads had allocated less freed when they were seen for the first time
+  int64_t silent = 0;  // number: threads that ended before they were
+};
+
 // Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU time
 // under half a percent of one CPU.
 class MemoryWatch {
@@ -38,8 +45,12 @@ class MemoryWatch {
 
   // The processes of all targets, as they are now.
   void KeepOnly(const std::set<int32_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What threads of a process allocated and freed since the last call, bytes.
-  void AddHeap(int32_t pid, int64_t allocated, int64_t freed) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What the threads of a process did since the last call.
+  void AddHeap(int32_t pid, const HeapGrowth& growth) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A process became another program at this instant (monotonic).
+  void OnExec(int32_t pid, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // All allocators with counters in a process are watched since this instant (monotonic); 0: one is not.
+  void SetHeapSince(int32_t pid, int64_t since_ns) ABSL_LOCKS_EXCLUDED(mutex_);
   // Stops reading, or goes on.
   void SetOn(bool on) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when nothing is older than a second, or when that takes too long.
@@ -60,7 +71,10 @@ class MemoryWatch {
     std::string note;
   };
   struct Heap {
-    int64_t allocated = 0, freed = 0;
+    HeapGrowth sum;
+    HeapGrowth before_program;  // of that sum, what was another program's
+    int64_t program_ns = 0;     // when its program began, monotonic; 0: with the process
+    int64_t since_ns = 0;       // as in SetHeapSince
   };
 
   void Work();
@@ -71,6 +85,8 @@ class MemoryWatch {
   // Reads it where it is due and the common budget allows.
   void ReadPss(const ProcessDirectory& directory, int32_t pid, int64_t rss, int64_t now_ns,
                Process* process);
+  // What the program has of its allocators; none where it ran before they were watched.
+  static std::optional<int64_t> LiveBytes(const Heap& heap, const ProcessStat& stat);
   CgroupFigures FiguresOf(const CgroupPlace& place);
 
   CpuUse* const cpu_use_;

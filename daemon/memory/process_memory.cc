@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kMostFileBytes = 64 << 10;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kKernelThread = 0x00200000;  // PF_KTHREAD
+constexpr int64_t kForked = 0x40;  // PF_FORKNOEXEC
 
 // What follows "KEY:" at the beginning of a line, without the spaces around it.
 std::optional<std::string_view> ValueOf(std::string_view text, std::string_view key) {
@@ -65,7 +66,8 @@ absl::StatusOr<ProcessStat> ParseStat(std::string_view text) {
                      .start_ns = *start * tick_ns,
                      .minor_faults = *minor,
                      .major_faults = *major,
-                     .kernel_thread = (*flags & kKernelThread) != 0};
+                     .kernel_thread = (*flags & kKernelThread) != 0,
+                     .forked = (*flags & kForked) != 0};
 }
 
 ProcessFigures ParseStatus(std::string_view text) {

@@ -21,6 +21,7 @@ struct ProcessStat {
   int64_t minor_faults = 0;  // of all its threads, since it began
   int64_t major_faults = 0;
   bool kernel_thread = false;
+  bool forked = false;  // it runs its parent's program, with what that had in its memory
 };
 // /proc/PID/stat. InvalidArgument for what is not one.
 absl::StatusOr<ProcessStat> ParseStat(std::string_view text);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kMaxProcesses = 1024;
 constexpr size_t kMaxPath = 1024;
+constexpr size_t kMaxHeapThreads = 32;  // of a process
 
 struct HeapSum {
   int64_t allocated = 0, freed = 0;
@@ -82,6 +83,22 @@ std::map<int32_t, HeapSum> HeapByProcess(const MergedProfile& profile) {
   return sums;
 }
 
+// Of the processes, those threads that allocated most.
+std::map<int32_t, std::vector<const MergedThread*>> HeapThreads(const MergedProfile& profile) {
+  std::map<int32_t, std::vector<const MergedThread*>> threads;
+  for (const MergedThread& thread : profile.threads) {
+    if (thread.ledger.allocated.bytes == 0 && thread.ledger.freed.bytes == 0) continue;
+    threads[thread.info.pid].push_back(&thread);
+  }
+  for (auto& [pid, list] : threads) {
+    std::stable_sort(list.begin(), list.end(), [](const auto* a, const auto* b) {
+      return a->ledger.allocated.bytes > b->ledger.allocated.bytes;
+    });
+    list.resize(std::min(list.size(), kMaxHeapThreads));
+  }
+  return threads;
+}
+
 // "jemalloc 5.3.0" by PID; several stand in a row.
 std::map<int32_t, std::string> AllocatorNames(const std::vector<AllocatorUse>& allocators) {
   std::map<int32_t, std::string> names;
@@ -118,6 +135,7 @@ void FillPoint(const MemoryPoint& point, int64_t wall_offset_ns, v1::MemoryPoint
   if (cgroup.high_hits) out->set_cgroup_high_hits(*cgroup.high_hits);
   if (point.allocated) out->set_allocated_bytes(*point.allocated);
   if (point.freed) out->set_freed_bytes(*point.freed);
+  if (point.live) out->set_live_bytes(*point.live);
 }
 
 int64_t LastRss(const ProcessHistory& history) { return history.points.back().rss.value_or(0); }
@@ -132,6 +150,7 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
   const std::map<int32_t, int64_t> live = LiveByProcess(profile);
   const std::map<int32_t, int64_t> live_since = LiveSince(allocators);
   const std::map<int32_t, MappingSum> mappings = MappingsByProcess(profile);
+  const std::map<int32_t, std::vector<const MergedThread*>> threads = HeapThreads(profile);
   // Threads name their process by PID alone: where two had it, that is the younger one.
   std::map<int32_t, int64_t> youngest;
   for (const ProcessHistory& history : histories) {
@@ -167,6 +186,15 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
       out->set_allocated_bytes(sum->second.allocated);
       out->set_freed_bytes(sum->second.freed);
     }
+    if (const auto list = threads.find(process.pid); list != threads.end()) {
+      for (const MergedThread* thread : list->second) {
+        v1::ThreadHeap* one = out->add_threads();
+        one->set_tid(thread->info.tid);
+        one->set_name(CleanText(thread->info.name, 64));
+        one->set_allocated_bytes(thread->ledger.allocated.bytes);
+        one->set_freed_bytes(thread->ledger.freed.bytes);
+      }
+    }
     if (const auto name = names.find(process.pid); name != names.end()) {
       out->set_allocator(name->second);
     }
@@ -181,6 +209,11 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
       out->set_returned_bytes(std::max<int64_t>(sum->second.returned, 0));
     }
     const MemoryPoint& last = history.points.back();
+    if (last.live) {
+      out->set_live_bytes(*last.live);
+      out->set_live_since_ns(out->started_ns());
+      out->set_live_counted(true);
+    }
     if (last.allocated && last.freed) out->set_net_allocated_bytes(*last.allocated - *last.freed);
   }
 }

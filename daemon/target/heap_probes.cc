@@ -166,7 +166,7 @@ void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
 }
 
 bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
-  std::erase_if(stood, gone);
+  std::erase_if(stood, [&](const auto& entry) { return gone(entry.first); });
   std::erase_if(left, gone);
   std::erase_if(renewed, gone);
   std::erase_if(failed, [&](const auto& entry) { return gone(entry.first); });
@@ -298,6 +298,23 @@ void HeapProbes::WaitIdle(int64_t deadline_ns, int64_t map_calls_ns) {
   young_.clear();
   mutex_.AwaitWithTimeout(absl::Condition(&settled_), left(deadline_ns));
   mutex_.AwaitWithTimeout(absl::Condition(&idle_), left(map_calls_ns));
+}
+
+std::map<int32_t, int64_t> HeapProbes::WatchedSince() const {
+  std::map<int32_t, int64_t> since;
+  absl::MutexLock lock(&mutex_);
+  for (const Place& place : events_.wanted) {
+    const auto told = told_.find(place);
+    if (told != told_.end() && told->second.only) continue;
+    const auto stood = events_.stood.find(place);
+    const int64_t begin_ns =
+        stood == events_.stood.end() || events_.left.contains(place) ? 0 : stood->second;
+    const auto [entry, first] = since.emplace(place.first, begin_ns);
+    if (first) continue;
+    const bool all = entry->second != 0 && begin_ns != 0;
+    entry->second = all ? std::max(entry->second, begin_ns) : 0;
+  }
+  return since;
 }
 
 bool HeapProbes::watching() const {
@@ -456,7 +473,7 @@ void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const c
   if (probe.ok()) {
     // The process may be gone by now: then the next step takes it out.
     group.probes.emplace(place, *std::move(probe));
-    if (group.wanted.contains(place)) group.stood.insert(place);
+    if (group.wanted.contains(place)) group.stood.emplace(place, MonotonicNs());
   } else if (absl::IsUnavailable(probe.status())) {
     group.wanted.erase(place);  // until it is told of again
   } else if (group.wanted.contains(place)) {

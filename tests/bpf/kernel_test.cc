@@ -47,6 +47,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
@@ -493,23 +494,23 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   EXPECT_NE(stacks_of_[PROFD_KIND_ALLOC], stacks_of_[PROFD_KIND_FREE]);
   std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
-  const profd_heap_counter& allocated = records[0].counters[0];
+  const profd_heap_counter& allocated = records[0].heap.counters[0];
   EXPECT_EQ(allocated.kind, uint32_t{PROFD_KIND_ALLOC});
   EXPECT_EQ(allocated.module_id, 7U);
   EXPECT_EQ(allocated.base, 100'000U);
   EXPECT_EQ(allocated.total, 800'123U) << "read where the allocator keeps it";
   EXPECT_EQ(allocated.seen, 700'000U);
   EXPECT_EQ(allocated.gaps, 0U);
-  EXPECT_EQ(records[0].counters[1].total, 400'000U);
-  EXPECT_EQ(records[0].counters[2].address, 0U);
+  EXPECT_EQ(records[0].heap.counters[1].total, 400'000U);
+  EXPECT_EQ(records[0].heap.counters[2].address, 0U);
 
   child.Signal();
   child.Wait();
   records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
-  EXPECT_EQ(records[0].counters[0].gaps, 1U);
-  EXPECT_EQ(records[0].counters[0].unseen, 70'123U);
-  EXPECT_EQ(records[0].counters[0].total, 940'123U);
+  EXPECT_EQ(records[0].heap.counters[0].gaps, 1U);
+  EXPECT_EQ(records[0].heap.counters[0].unseen, 70'123U);
+  EXPECT_EQ(records[0].heap.counters[0].total, 940'123U);
   const profd_heap_cost cost = kernel_->HeapCost();
   EXPECT_EQ(cost.events, 16U);
   EXPECT_EQ(cost.walks, 16U);
@@ -634,12 +635,13 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 365'000U);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
-  const profd_heap_counter& counter = records[0].counters[0];
+  const profd_heap_counter& counter = records[0].heap.counters[0];
   EXPECT_EQ(counter.events, 5U) << "one counter, whichever way an event went";
   EXPECT_EQ(counter.gaps, 0U);
   EXPECT_EQ(counter.total, 365'055U);
   EXPECT_EQ(counter.module_id, 9U);
-  EXPECT_EQ(records[0].counters[1].address, 0U);
+  EXPECT_EQ(records[0].heap.counters[1].events, 0U);
+  EXPECT_EQ(records[0].heap.counters[2].address, 0U);
   EXPECT_EQ(kernel_->HeapCost().events, 6U);
   EXPECT_EQ(kernel_->HeapCost().stepped, 3U);
 }
@@ -684,14 +686,14 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 306'000U);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
-  const profd_heap_counter& counter = records[0].counters[0];
+  const profd_heap_counter& counter = records[0].heap.counters[0];
   EXPECT_EQ(counter.base, 1'000'000U);
   EXPECT_EQ(counter.seen, 306'000U);
   EXPECT_EQ(counter.late, 150'000U);
   EXPECT_EQ(counter.gaps, 1U);
   EXPECT_EQ(counter.unseen, 65'000U);
   EXPECT_EQ(counter.events, 3U);
-  EXPECT_EQ(records[0].counters[1].address, 0U) << "pointers are no thread's data";
+  EXPECT_EQ(records[0].heap.counters[2].address, 0U) << "pointers are no thread's data";
 }
 
 // What comes by at a place is an event if the thread's data are as they are at one; else it leaves no trace but
@@ -747,9 +749,10 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 150'000U);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
-  EXPECT_EQ(records[0].counters[0].events, 2U);
-  EXPECT_EQ(records[0].counters[0].seen, 150'000U);
-  EXPECT_EQ(records[0].counters[1].address, 0U);
+  EXPECT_EQ(records[0].heap.counters[0].events, 2U);
+  EXPECT_EQ(records[0].heap.counters[0].seen, 150'000U);
+  EXPECT_EQ(records[0].heap.counters[1].events, 0U);
+  EXPECT_EQ(records[0].heap.counters[2].address, 0U);
   std::map<uint32_t, std::pair<uint64_t, uint64_t>> tallies;
   for (const HeapTally& tally : kernel_->HeapTallies()) {
     EXPECT_EQ(tally.module, ModuleId{9});
@@ -781,8 +784,8 @@ TEST_F(HeapKernelTest, StacksOfSomeEventsWeighForAll) {
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, sums_[PROFD_KIND_ALLOC].count * 70'000 * 4);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
-  EXPECT_EQ(records[0].counters[0].events, kEvents) << "totals know of all";
-  EXPECT_EQ(records[0].counters[0].seen, kEvents * 70'000);
+  EXPECT_EQ(records[0].heap.counters[0].events, kEvents) << "totals know of all";
+  EXPECT_EQ(records[0].heap.counters[0].seen, kEvents * 70'000);
   EXPECT_EQ(kernel_->HeapCost().events, kEvents);
 }
 
@@ -805,8 +808,71 @@ TEST_F(HeapKernelTest, ThreadThatExitsLeavesItsTotals) {
   Poll();
   ASSERT_THAT(heap_, SizeIs(1));
   EXPECT_EQ(heap_[0].exiting, 1U);
-  EXPECT_EQ(heap_[0].counters[0].total, 70'099U);
+  EXPECT_EQ(heap_[0].heap.counters[0].total, 70'099U);
   EXPECT_THAT(DrainHeap(), IsEmpty());
+}
+
+// An event of one thread says where all of them keep their data: what those have allocated and freed that
+// have no event is read there, as long as they live and when they end.
+TEST_F(HeapKernelTest, ThreadsWithoutAnEventAreRead) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    static thread_local FakeAllocator allocator;
+    std::atomic<int> waiting = 0;
+    std::thread old([&] {
+      prctl(PR_SET_NAME, "old");
+      allocator.Pass(1'000'000);  // before anybody watches
+      allocator.allocated += 500;
+      allocator.freed += 300;
+      ++waiting;
+      WaitForever();
+    });
+    std::thread untouched([&] {
+      prctl(PR_SET_NAME, "untouched");
+      ++waiting;
+      WaitForever();
+    });
+    while (waiting != 2) Nap(kMillisecond);
+    me.Wait();
+    allocator.Allocate(70'000);
+    FakeEvent freed{false, &allocator.freed, &allocator.freed_last};
+    allocator.freed += 10'000;
+    ProfdTestFrees(&freed);
+    allocator.EndEvent();
+    std::thread([] {
+      prctl(PR_SET_NAME, "young");
+      allocator.EndEvent();
+      allocator.allocated = 4'000;
+      allocator.freed = 1'000;
+    }).join();
+    Nap(10 * kMillisecond);
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  child.Wait();
+  Poll();
+  ASSERT_THAT(heap_, SizeIs(1));
+  EXPECT_EQ(heap_[0].exiting, 1U);
+  EXPECT_EQ(heap_[0].heap.counters[0].base, 0U);
+  EXPECT_EQ(heap_[0].heap.counters[0].total, 4'000U);
+  EXPECT_EQ(heap_[0].heap.counters[1].total, 1'000U);
+  std::map<uint64_t, profd_heap> by_allocated;
+  for (const profd_heap_record& record : DrainHeap()) {
+    by_allocated[record.heap.counters[0].total] = record.heap;
+  }
+  ASSERT_THAT(by_allocated, ElementsAre(Key(70'000U), Key(1'000'500U)))
+      << "one has no data: it never asked the allocator for anything";
+  const profd_heap& old = by_allocated[1'000'500];
+  EXPECT_EQ(old.counters[0].base, 1'000'000U);
+  EXPECT_EQ(old.counters[0].events, 0U);
+  EXPECT_EQ(old.counters[0].kind, uint32_t{PROFD_KIND_ALLOC});
+  EXPECT_EQ(old.counters[1].kind, uint32_t{PROFD_KIND_FREE});
+  EXPECT_EQ(old.counters[1].base, 0U);
+  EXPECT_EQ(old.counters[1].total, 300U);
+  EXPECT_EQ(old.counters[1].module_id, 7U);
 }
 
 // Which pages of the sample a child touches, by their addresses, and how often.
@@ -935,7 +1001,7 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
     child.Wait();
     probe_ = {};
     const std::vector<profd_heap_record> records = DrainHeap();
-    return records.empty() ? profd_heap_counter{} : records[0].counters[0];
+    return records.empty() ? profd_heap_counter{} : records[0].heap.counters[0];
   };
   EXPECT_EQ(round(true).seen, 210'000U);
   round(false);

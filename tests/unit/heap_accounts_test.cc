@@ -34,7 +34,7 @@ profd_heap_record Record(uint64_t thread, std::vector<profd_heap_counter> counte
   record.type = PROFD_RECORD_HEAP;
   record.thread_id = thread;
   record.exiting = exiting;
-  std::copy(counters.begin(), counters.end(), record.counters);
+  std::copy(counters.begin(), counters.end(), record.heap.counters);
   return record;
 }
 

@@ -149,8 +149,8 @@ TEST_F(MemoryWatchTest, AProcessThatIsGoneKeepsItsPoints) {
 
 TEST_F(MemoryWatchTest, APidThatIsUsedAgainIsAnotherProcess) {
   proc_->Set(11, {.name = "first"});
-  watch_->AddHeap(11, 500, 200);
-  watch_->AddHeap(11, 50, 20);
+  watch_->AddHeap(11, {.allocated = 500, .freed = 200});
+  watch_->AddHeap(11, {.allocated = 50, .freed = 20});
   watch_->KeepOnly({11});  // begins a round of its own
   watch_->Refresh();
   std::vector<ProcessHistory> histories = Select();

@@ -514,7 +514,7 @@ ProfileDelta HeapDeltaNow() {
 TEST_F(ServiceTest, AnswersWithTheMemoryOfProcesses) {
   FillStore();
   ASSERT_TRUE(store_.Append(HeapDeltaNow()).ok());
-  memory_->AddHeap(20, 9000, 2000);
+  memory_->AddHeap(20, {.allocated = 9000, .freed = 2000});
   FillMemory();
   AllocatorUse use;
   use.state.allocator = "jemalloc";
