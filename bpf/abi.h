@@ -375,6 +375,8 @@ struct profd_heap_record {
 	profd_u32 type;
 	profd_u32 exiting;
 	profd_u64 thread_id;
+	profd_u32 none_ended; /* no thread of its process has, so far */
+	profd_u32 pad;
 	struct profd_heap heap;
 };
 

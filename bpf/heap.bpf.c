@@ -480,10 +480,13 @@ int on_heap_event(struct pt_regs *regs)
 }
 
 static __always_inline void begin_record(struct profd_heap_record *record,
-					 struct profd_thread *thread, struct profd_heap *heap)
+					 struct task_struct *task, struct profd_thread *thread,
+					 struct profd_heap *heap)
 {
 	record->type = PROFD_RECORD_HEAP;
 	record->thread_id = thread->thread_id;
+	record->none_ended = !task->signal->sum_sched_runtime;
+	record->pad = 0;
 	if (heap)
 		record->heap = *heap;
 	else
@@ -564,7 +567,7 @@ int drain_heap(struct bpf_iter__task *ctx)
 		heap_thread->rest.known = slept_since(&heap_thread->rest, task, thread);
 		return 0;
 	}
-	begin_record(record, thread, &heap_thread->heap);
+	begin_record(record, task, thread, &heap_thread->heap);
 	record->exiting = 0;
 	whole = read_outside(task, &record->heap.counters[0]);
 	whole &= read_outside(task, &record->heap.counters[1]);
@@ -602,7 +605,7 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
 		return 0;
 	}
-	begin_record(record, thread, heap_thread ? &heap_thread->heap : NULL);
+	begin_record(record, task, thread, heap_thread ? &heap_thread->heap : NULL);
 	record->exiting = 1;
 	if (place && !has_both(&record->heap)) {
 		address = task->thread.fsbase + place->offset;

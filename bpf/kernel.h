@@ -138,6 +138,10 @@ struct uprobe_task {
 	unsigned long xol_vaddr; /* where its instruction is carried out */
 };
 
+struct signal_struct {
+	unsigned long long sum_sched_runtime; /* of threads that ended, but the leader, ns */
+};
+
 struct thread_struct {
 	unsigned long fsbase; /* where its static thread-local variables end */
 };
@@ -153,6 +157,7 @@ struct task_struct {
 	unsigned in_memstall : 1;
 	int pid;
 	struct task_struct *group_leader;
+	struct signal_struct *signal;
 	struct pid *thread_pid;
 	unsigned long nvcsw;
 	unsigned long nivcsw;

@@ -91,11 +91,13 @@ bool KnowsWholeHeap(const ProcessMemory& process) {
   return process.has_live_bytes() && process.live_since_ns() - kMomentNs <= process.started_ns();
 }
 
-// Resident anonymous memory that is not live heap.
+// Resident or swapped anonymous memory that is not live heap. Not known where more is live than that: memory
+// that was never touched then hides it.
 std::optional<int64_t> Fragmentation(const ProcessMemory& process) {
   const MemoryPoint& now = Last(process);
   if (!KnowsWholeHeap(process) || !now.has_anon_bytes()) return std::nullopt;
-  return std::max<int64_t>(now.anon_bytes() - process.live_bytes(), 0);
+  const int64_t rest = now.anon_bytes() + now.swap_bytes() - process.live_bytes();
+  return rest < 0 ? std::nullopt : std::optional(rest);
 }
 
 std::string Bytes(int64_t bytes) { return FormatValue(bytes, Unit::kBytes); }
@@ -256,6 +258,11 @@ std::string DescribeLive(const ProcessMemory& process) {
                     FormatShare(static_cast<double>(*rest),
                                 static_cast<double>(Last(process).anon_bytes())),
                     " of the anonymous memory");
+  } else if (const MemoryPoint& now = Last(process);
+             KnowsWholeHeap(process) && now.has_anon_bytes()) {
+    absl::StrAppend(&text, "; at least ",
+                    Bytes(process.live_bytes() - now.anon_bytes() - now.swap_bytes()),
+                    " of it were never touched");
   }
   return text;
 }

@@ -397,6 +397,7 @@ void Collector::OnLiveObject(const profd_live_heap_record& record) {
 void Collector::OnHeap(const profd_heap_record& record) {
   const int32_t pid = accounts_.ProcessOf(ThreadId{record.thread_id});
   heap_accounts_.Apply(record, !heap_probes_ || !heap_probes_->HasTold(pid));
+  heap_growth_[pid].all_known |= record.none_ended != 0;
 }
 
 int64_t Collector::ReadAccounts() {

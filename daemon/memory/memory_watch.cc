@@ -77,11 +77,13 @@ void MemoryWatch::AddHeap(int32_t pid, const HeapGrowth& growth) {
   sum.freed = WrappingAdd(sum.freed, growth.freed);
   sum.before = WrappingAdd(sum.before, growth.before);
   sum.silent += growth.silent;
+  sum.all_known |= growth.all_known;
 }
 
 void MemoryWatch::OnExec(int32_t pid, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
   Heap& heap = heap_[pid];
+  heap.sum.all_known = false;
   heap.before_program = heap.sum;
   heap.program_ns = now_ns;
   heap.since_ns = 0;
@@ -95,7 +97,8 @@ void MemoryWatch::SetHeapSince(int32_t pid, int64_t since_ns) {
 std::optional<int64_t> MemoryWatch::LiveBytes(const Heap& heap, const ProcessStat& stat) {
   const int64_t started_ns = stat.start_ns - (BootNs() - MonotonicNs());
   const int64_t began_ns = heap.program_ns != 0 ? heap.program_ns : started_ns;
-  if (stat.forked || heap.since_ns == 0 || heap.since_ns - began_ns > kMoment) return std::nullopt;
+  if (stat.forked || heap.since_ns == 0) return std::nullopt;
+  if (!heap.sum.all_known && heap.since_ns - began_ns > kMoment) return std::nullopt;
   const HeapGrowth &now = heap.sum, &then = heap.before_program;
   const int64_t allocated =
       WrappingAdd(WrappingSubtract(now.allocated, then.allocated), WrappingSubtract(now.before, then.before));

@@ -31,6 +31,7 @@ struct HeapGrowth {
   int64_t allocated = 0, freed = 0;
   int64_t before = 0;  // what threads had allocated less freed when they were seen for the first time
   int64_t silent = 0;  // number: threads that ended before they were
+  bool all_known = false;  // at some time no thread had ended yet: nobody is missing in `before`
 };
 
 // Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU time
