@@ -5,6 +5,21 @@
 #include <utility>
 
 namespace profd {
+namespace {
+
+template <typename T>
+void DropSideBySide(std::vector<T> things, size_t at_once) {
+  const size_t threads = std::min(things.size(), at_once);
+  const auto drop = [&things, threads](size_t first) {
+    for (size_t i = first; i < things.size(); i += threads) things[i] = {};
+  };
+  std::vector<std::thread> others;
+  for (size_t first = 1; first < threads; ++first) others.emplace_back(drop, first);
+  if (!things.empty()) drop(0);
+  for (std::thread& other : others) other.join();
+}
+
+}  // namespace
 
 void RemoveProbes(std::vector<Probe> probes, size_t at_once) {
   // One by one where a probe has a link for each of its places: the kernel waits at each.
@@ -14,16 +29,11 @@ void RemoveProbes(std::vector<Probe> probes, size_t at_once) {
     for (UniqueLink& link : probe.links.single) {
       links.emplace_back().single.push_back(std::move(link));
     }
+    probe.links.single.clear();
   }
-  const size_t threads = std::min(links.size(), at_once);
-  const auto take_out = [&links, threads](size_t first) {
-    for (size_t i = first; i < links.size(); i += threads) links[i] = {};
-  };
-  std::vector<std::thread> others;
-  for (size_t first = 1; first < threads; ++first) others.emplace_back(take_out, first);
-  if (!links.empty()) take_out(0);
-  for (std::thread& other : others) other.join();
-  // Their guards go now.
+  DropSideBySide(std::move(links), at_once);
+  // The guards last.
+  DropSideBySide(std::move(probes), at_once);
 }
 
 }  // namespace profd
