@@ -12,6 +12,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
+#include "daemon/kernel/kernel.h"
 #include "daemon/memory/memory_watch.h"
 #include "daemon/service/listen.h"
 #include "daemon/store/memory_store.h"
@@ -71,7 +72,9 @@ int Main(int argc, char** argv) {
   collecting.mappings = options.mappings;
   collecting.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
   collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
-  collecting.missing = MissingFeatures();
+  const bool puts_probes = options.heap || options.mappings || options.burst_interval_ns > 0;
+  const bool admin_for_probes = puts_probes && !HasMultiProbes();
+  collecting.missing = MissingFeatures(admin_for_probes);
 
   // Blocked before any thread starts, so that only sigwait below sees them.
   sigset_t signals;
@@ -89,7 +92,7 @@ int Main(int argc, char** argv) {
   // with thousands of threads to tell of.
   mallopt(M_ARENA_MAX, 2);
   // Before the first thread: capabilities are a thread's own.
-  if (const absl::Status status = DropPrivileges(); !status.ok()) return Fail(status, 1);
+  if (const absl::Status status = DropPrivileges(admin_for_probes); !status.ok()) return Fail(status, 1);
 
   CpuUse cpu_use;
   MemoryStore store;

@@ -32,7 +32,8 @@ Examples:
   kill -USR1 $(pidof profd)         pause: nothing costs anything; -USR2 resumes
 
 Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,
-CAP_DAC_READ_SEARCH and CAP_SYS_NICE; docs/operating.md says which is for what.)";
+CAP_DAC_READ_SEARCH and CAP_SYS_NICE, before Linux 6.6 also CAP_SYS_ADMIN; docs/operating.md
+says which is for what.)";
 
 int UsageError(const std::string& what) {
   std::fprintf(stderr, "profd: %s (see profd --help)\n", what.c_str());

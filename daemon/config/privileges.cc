@@ -4,10 +4,9 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <memory>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/capability.h"
 
 namespace profd {
 namespace {
@@ -31,46 +30,45 @@ constexpr Need kNeeds[] = {
     {CAP_SYS_NICE, "CAP_SYS_NICE", "ticks may come late on a busy machine"},
 };
 
-struct CapFree {
-  void operator()(cap_t caps) const { cap_free(caps); }
-};
-using UniqueCaps = std::unique_ptr<std::remove_pointer_t<cap_t>, CapFree>;
+// Where each probe is a perf event of its own.
+constexpr Need kProbeNeed = {CAP_SYS_ADMIN, "CAP_SYS_ADMIN",
+                             "no probe can be put into allocators and libcs before Linux 6.6"};
+
+absl::Status Keep(const UniqueCaps& kept, cap_value_t capability, cap_flag_t set) {
+  if (cap_set_flag(kept.get(), set, 1, &capability, CAP_SET) == 0) return absl::OkStatus();
+  return ErrnoStatus("keep a capability", errno);
+}
 
 }  // namespace
 
-absl::Status DropPrivileges() {
+absl::Status DropPrivileges(bool admin_for_probes) {
   const UniqueCaps now(cap_get_proc());
   const UniqueCaps kept(cap_init());
   if (!now || !kept) return ErrnoStatus("read capabilities", errno);
   for (const Need& need : kNeeds) {
-    cap_flag_value_t permitted = CAP_CLEAR;
-    if (cap_get_flag(now.get(), need.capability, CAP_PERMITTED, &permitted) != 0 ||
-        permitted != CAP_SET) {
-      continue;
+    if (!HasCapability(now, need.capability, CAP_PERMITTED)) continue;
+    for (const cap_flag_t set : {CAP_PERMITTED, CAP_EFFECTIVE}) {
+      RETURN_IF_ERROR(Keep(kept, need.capability, set));
     }
-    for (const cap_flag_t flag : {CAP_PERMITTED, CAP_EFFECTIVE}) {
-      if (cap_set_flag(kept.get(), flag, 1, &need.capability, CAP_SET) != 0) {
-        return ErrnoStatus("keep a capability", errno);
-      }
-    }
+  }
+  if (admin_for_probes && HasCapability(now, kProbeNeed.capability, CAP_PERMITTED)) {
+    RETURN_IF_ERROR(Keep(kept, kProbeNeed.capability, CAP_PERMITTED));
   }
   if (cap_set_proc(kept.get()) != 0) return ErrnoStatus("drop capabilities", errno);
   return absl::OkStatus();
 }
 
-std::vector<std::string> MissingFeatures() {
+std::vector<std::string> MissingFeatures(bool admin_for_probes) {
   std::vector<std::string> missing;
   const UniqueCaps now(cap_get_proc());
   if (!now) return missing;
-  for (const Need& need : kNeeds) {
-    cap_flag_value_t effective = CAP_CLEAR;
-    cap_flag_value_t admin = CAP_CLEAR;
-    (void)cap_get_flag(now.get(), need.capability, CAP_EFFECTIVE, &effective);
-    (void)cap_get_flag(now.get(), CAP_SYS_ADMIN, CAP_EFFECTIVE, &admin);
-    if (effective != CAP_SET && admin != CAP_SET) {
-      missing.push_back(absl::StrCat(need.without, ": give it ", need.name));
-    }
-  }
+  const auto look = [&](const Need& need) {
+    // What is permitted, DropPrivileges() makes effective. CAP_SYS_ADMIN stands in for none: it goes.
+    if (HasCapability(now, need.capability, CAP_PERMITTED)) return;
+    missing.push_back(absl::StrCat(need.without, ": give it ", need.name));
+  };
+  for (const Need& need : kNeeds) look(need);
+  if (admin_for_probes) look(kProbeNeed);
   return missing;
 }
 

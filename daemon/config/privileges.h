@@ -10,10 +10,12 @@
 namespace profd {
 
 // Gives up every capability that no feature needs. Of the calling thread and those it starts later.
-absl::Status DropPrivileges();
+// `admin_for_probes`: CAP_SYS_ADMIN stays permitted, to be raised where probes are put in.
+absl::Status DropPrivileges(bool admin_for_probes);
 
 // A line for each feature that will not work for want of a capability, with its remedy.
-std::vector<std::string> MissingFeatures();
+// As DropPrivileges() will leave it.
+std::vector<std::string> MissingFeatures(bool admin_for_probes);
 
 // Raises the limit of open files to what is allowed: a file is held open for every module.
 void RaiseFileLimit();

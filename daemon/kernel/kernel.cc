@@ -116,12 +116,6 @@ UniqueSkeleton Open(bool plain) {
   return skeleton;
 }
 
-// Whether one link can hold a probe for one process, without CAP_SYS_ADMIN.
-bool HasMultiProbes() {
-  const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
-  return types && btf__find_by_name_kind(types.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
-}
-
 absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
@@ -208,6 +202,17 @@ absl::StatusOr<UniqueFd> MakeRuleTable(std::span<const profd_rule> rows) {
 }
 
 }  // namespace
+
+bool HasMultiProbes() {
+  // Once: it reads some megabytes.
+  static const bool has = [] {
+    libbpf_set_print(LogLibbpf);
+    const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
+    return types &&
+           btf__find_by_name_kind(types.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
+  }();
+  return has;
+}
 
 void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 void VisitTableDeleter::operator()(profd_visit* table) const {

@@ -80,6 +80,10 @@ struct HeapTally {
   uint64_t held = 0, refused = 0;
 };
 
+// Whether one link can hold the probes for one process (since Linux 6.6). Before, each is a perf event, and
+// those take CAP_SYS_ADMIN.
+bool HasMultiProbes();
+
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
 // Not thread-safe, except where a function says so: one thread ticks and drains.

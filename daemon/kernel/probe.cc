@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <sys/capability.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/capability.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -70,13 +72,19 @@ absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_
                                     std::span<const HeapPlace> places) {
   const std::string path = PathOf(file);
   PlaceLinks links;
+  // CAP_PERFMON, which is enough for other perf events, is not for these.
+  const RaisedCapability raised(CAP_SYS_ADMIN);
   for (const HeapPlace& place : places) {
     LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
                 .bpf_cookie = place.cookie);
     UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
                                                     place.offset, &options));
     if (!link) {
-      return ErrnoStatus("put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)", errno);
+      const int reason = errno;
+      return ErrnoStatus(reason == EACCES || reason == EPERM
+                             ? "put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)"
+                             : "put a probe into a file",
+                         reason);
     }
     links.single.push_back(std::move(link));
   }

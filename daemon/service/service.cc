@@ -1,7 +1,6 @@
 #include "daemon/service/service.h"
 
 #include <malloc.h>
-#include <sys/capability.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "daemon/base/capability.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
 #include "daemon/service/memory_answer.h"
@@ -54,14 +54,12 @@ uint64_t ResidentBytes() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-std::vector<std::string> EffectiveCapabilities() {
+// Those that are permitted: what is not effective, profd can raise.
+std::vector<std::string> Capabilities() {
   std::vector<std::string> names;
-  const auto free_caps = [](cap_t caps) { cap_free(caps); };
-  const std::unique_ptr<std::remove_pointer_t<cap_t>, decltype(free_caps)> caps(cap_get_proc());
-  if (caps == nullptr) return names;
+  const UniqueCaps caps(cap_get_proc());
   for (cap_value_t cap = 0; cap < cap_max_bits(); cap++) {
-    cap_flag_value_t set = CAP_CLEAR;
-    if (cap_get_flag(caps.get(), cap, CAP_EFFECTIVE, &set) != 0 || set != CAP_SET) continue;
+    if (!HasCapability(caps, cap, CAP_PERMITTED)) continue;
     const auto free_name = [](char* name) { cap_free(name); };
     const std::unique_ptr<char, decltype(free_name)> name(cap_to_name(cap));
     if (name != nullptr) names.emplace_back(name.get());
@@ -324,7 +322,7 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   memory->set_kernel_map_bytes(state.kernel_map_bytes);
   memory->set_store_bytes(sources_.store->Bytes());
   memory->set_timeline_bytes(sources_.memory->timeline().Bytes());
-  for (std::string& name : EffectiveCapabilities()) response->add_capabilities(std::move(name));
+  for (std::string& name : Capabilities()) response->add_capabilities(std::move(name));
   return grpc::Status::OK;
 }
 

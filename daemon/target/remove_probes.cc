@@ -2,18 +2,38 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace profd {
+namespace {
 
-void RemoveProbes(std::vector<Probe> probes, size_t at_once) {
-  const size_t threads = std::min(probes.size(), at_once);
-  const auto take_out = [&probes, threads](size_t first) {
-    for (size_t i = first; i < probes.size(); i += threads) probes[i] = {};
+template <typename T>
+void DropSideBySide(std::vector<T> things, size_t at_once) {
+  const size_t threads = std::min(things.size(), at_once);
+  const auto drop = [&things, threads](size_t first) {
+    for (size_t i = first; i < things.size(); i += threads) things[i] = {};
   };
   std::vector<std::thread> others;
-  for (size_t first = 1; first < threads; ++first) others.emplace_back(take_out, first);
-  if (!probes.empty()) take_out(0);
+  for (size_t first = 1; first < threads; ++first) others.emplace_back(drop, first);
+  if (!things.empty()) drop(0);
   for (std::thread& other : others) other.join();
+}
+
+}  // namespace
+
+void RemoveProbes(std::vector<Probe> probes, size_t at_once) {
+  // One by one where a probe has a link for each of its places: the kernel waits at each.
+  std::vector<PlaceLinks> links;
+  for (Probe& probe : probes) {
+    if (probe.links.multi.ok()) links.emplace_back().multi = std::move(probe.links.multi);
+    for (UniqueLink& link : probe.links.single) {
+      links.emplace_back().single.push_back(std::move(link));
+    }
+    probe.links.single.clear();
+  }
+  DropSideBySide(std::move(links), at_once);
+  // The guards last.
+  DropSideBySide(std::move(probes), at_once);
 }
 
 }  // namespace profd

@@ -9,7 +9,7 @@
 
 namespace profd {
 
-// Returns when all are out. The kernel waits for all programs at each of them, so `at_once` > 0 threads,
+// Returns when all are out. The kernel waits for all programs at each link of theirs, so `at_once` > 0 threads,
 // the caller's among them, take them out side by side: that takes as long as one.
 void RemoveProbes(std::vector<Probe> probes, size_t at_once);
 
