@@ -468,6 +468,9 @@ TEST_F(HeapTest, LinkTimeOptimisedCopiesAreCovered) {
               static_cast<double>(heap.bytes()), 0.1 * static_cast<double>(heap.bytes()));
   EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
   EXPECT_GE(answer->trailer.complete_share(), 0.99);
+  const Told told = ToldIn(*answer);
+  EXPECT_GE(told.whole, 0.95);
+  EXPECT_GE(told.named, 0.95);
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
