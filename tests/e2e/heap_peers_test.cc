@@ -152,10 +152,9 @@ TEST_F(HeapPeers, JemallocsProfileOfTheStandin) {
   ASSERT_TRUE(theirs.ok()) << theirs.status();
 
   const StackBytes ours = StacksOf(answer);
-  std::map<uint64_t, std::string> names =
-      NamesIn(AllocBinary("standin"), "standin", {&ours, &*theirs});
+  CodeNames names = NamesIn(AllocBinary("standin"), "standin", {&ours, &*theirs});
   const auto is_allocator = [&](const CodeAddress& address) {
-    return address.module == "standin" && !absl::StrContains(names[address.offset], "::");
+    return address.module == "standin" && !absl::StrContains(names[address], "::");
   };
   ExpectAgree(WithoutAllocator(ours, is_allocator), WithoutAllocator(*theirs, is_allocator));
   EXPECT_EQ(daemon_->Stop(), 0);

@@ -126,13 +126,12 @@ class KnownLiveHeap : public LiveHeapTest, public testing::WithParamInterface<Ca
   static constexpr size_t kTop = 10;
 
   // By the site in each stack, which has one name; "" for those without one.
-  static std::map<std::string, Estimate> BySite(const StackBytes& stacks,
-                                                const std::map<uint64_t, std::string>& names) {
+  static std::map<std::string, Estimate> BySite(const StackBytes& stacks, const CodeNames& names) {
     std::map<std::string, Estimate> by;
     for (const auto& [stack, estimate] : stacks) {
       std::string site;
       for (const CodeAddress& address : stack) {
-        const auto name = names.find(address.offset);
+        const auto name = names.find(address);
         if (name != names.end() && IsSite(name->second)) site = name->second;
       }
       Estimate& sum = by[site];
@@ -145,10 +144,9 @@ class KnownLiveHeap : public LiveHeapTest, public testing::WithParamInterface<Ca
   static bool IsSite(const std::string& function) { return function.starts_with("AllocSite"); }
 
   // From the sites on, without what has none.
-  static StackBytes FromSites(const StackBytes& stacks,
-                              const std::map<uint64_t, std::string>& names) {
+  static StackBytes FromSites(const StackBytes& stacks, const CodeNames& names) {
     StackBytes outside = WithoutAllocator(stacks, [&](const CodeAddress& address) {
-      const auto name = names.find(address.offset);
+      const auto name = names.find(address);
       return name == names.end() || !IsSite(name->second);
     });
     outside.erase(CodeStack());
@@ -216,7 +214,7 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   StackBytes ours = StacksOf(in_use);
   const std::string with_symbols =
       program == "alloc_jemalloc_stripped" ? kStatic : AllocBinary(program);
-  const std::map<uint64_t, std::string> names = NamesIn(with_symbols, program, {&ours, &*second});
+  const CodeNames names = NamesIn(with_symbols, program, {&ours, &*second});
   std::map<std::string, Estimate> by = BySite(ours, names);
   EXPECT_LT(by[""].bytes, raced + 1e-3 * to.bytes) << "stdio's buffer, for the report";
   for (const nlohmann::json& site : account["sites"]) {

@@ -9,7 +9,8 @@
 //   calloc=0      percent of the allocations made by calloc,
 //   aligned=0     by aligned_alloc to 64 bytes (the size is rounded up to that),
 //   realloc=0     by malloc and a realloc to twice the size; the others by malloc
-//   free=0        percent of the allocations that are freed again: what is of AllocSite0 in FreeSite0 ...
+//   free=0        percent of the allocations that are freed again, what is of AllocSite0 in FreeSite0,
+//                 ...
 //   by=self       who frees them: `self`, the `next` thread, or `main`
 //   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
 //                 the second

@@ -161,6 +161,15 @@ Told ToldIn(const Answer& answer) {
   return {.whole = whole / bytes, .named = named / frames};
 }
 
+std::string Incomplete(const Answer& answer) {
+  std::string text;
+  for (const v1::Sample& sample : answer.samples) {
+    if (answer.IsComplete(sample)) continue;
+    absl::StrAppend(&text, sample.bytes(), " bytes: ", answer.Describe(sample), "\n");
+  }
+  return text;
+}
+
 double UsableBytes(const nlohmann::json& account, const std::string& what) {
   return account.at("total").at(what).at("usable").get<double>();
 }

@@ -89,6 +89,9 @@ struct Told {
 };
 Told ToldIn(const Answer& answer);
 
+// For messages: the stacks that are not complete, one a line, with their bytes.
+std::string Incomplete(const Answer& answer);
+
 // Of an account: usable bytes of all that was `allocated` or `freed`.
 double UsableBytes(const nlohmann::json& account, const std::string& what);
 

@@ -236,8 +236,8 @@ Estimate Sum(const StackBytes& stacks) {
   return sum;
 }
 
-std::map<uint64_t, std::string> NamesIn(const std::string& file, const std::string& module,
-                                        const std::vector<const StackBytes*>& stacks) {
+CodeNames NamesIn(const std::string& file, const std::string& module,
+                  const std::vector<const StackBytes*>& stacks) {
   std::vector<uint64_t> inside;
   for (const StackBytes* each : stacks) {
     for (const auto& [stack, estimate] : *each) {
@@ -251,8 +251,10 @@ std::map<uint64_t, std::string> NamesIn(const std::string& file, const std::stri
   EXPECT_TRUE(fd.ok()) << fd.status();
   if (!fd.ok()) return {};
   const std::vector<Symbol> symbols = SymbolizeModule(fd->get(), {module, ""}, inside);
-  std::map<uint64_t, std::string> names;
-  for (size_t i = 0; i < symbols.size(); ++i) names[inside[i] + 1] = symbols[i].function;
+  CodeNames names;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    names[{module, inside[i] + 1}] = symbols[i].function;
+  }
   return names;
 }
 

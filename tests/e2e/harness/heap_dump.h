@@ -47,10 +47,11 @@ StackBytes WithoutAllocator(const StackBytes& stacks,
 
 Estimate Sum(const StackBytes& stacks);
 
-// The functions of a module that stacks go through, by where they are left or called from, with the
-// symbols of `file`. `strip` moves no code, so that may be the file before it was stripped.
-std::map<uint64_t, std::string> NamesIn(const std::string& file, const std::string& module,
-                                        const std::vector<const StackBytes*>& stacks);
+// The functions of a module that stacks go through, with the symbols of `file`. `strip` moves no code, so
+// that may be the file before it was stripped.
+using CodeNames = std::map<CodeAddress, std::string>;
+CodeNames NamesIn(const std::string& file, const std::string& module,
+                  const std::vector<const StackBytes*>& stacks);
 
 // The `count` largest stacks of either are those of the other, with the same bytes: to `sigmas`
 // times both errors together. One may be in only one list where the error leaves its place open.
