@@ -6,21 +6,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "daemon/base/clock.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/daemon.h"
 #include "tests/e2e/harness/heap.h"
+#include "tests/e2e/harness/heap_dump.h"
 
 namespace profd::e2e {
 namespace {
@@ -31,44 +29,6 @@ using testing::IsEmpty;
 
 const std::string kStatic = AllocBinary("alloc_jemalloc_static");
 const std::string kStripped = AllocBinary("alloc_jemalloc_stripped");
-
-// What the objects in a heap profile stand for: each stack has its number and bytes, in which
-// jemalloc samples once in R bytes, and wants the same unbiasing as any sample.
-struct Estimate {
-  double bytes = 0;
-  double objects = 0;
-};
-
-// Of "heap_v2/R", then for each stack "@ addresses" and "  t*: objects: bytes [...]".
-Estimate ReadHeapProfile(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  Estimate estimate;
-  double interval = 0;
-  std::getline(file, line);
-  const std::vector<std::string> head = absl::StrSplit(line, '/');
-  EXPECT_EQ(head.size(), 2u) << path << ": " << line;
-  if (head.size() != 2 || !absl::SimpleAtod(head[1], &interval)) return estimate;
-  bool in_stack = false;
-  while (std::getline(file, line)) {
-    if (line.starts_with("MAPPED_LIBRARIES")) break;
-    if (line.starts_with("@")) in_stack = true;
-    absl::string_view text = line;
-    if (!in_stack || !absl::ConsumePrefix(&text, "  t*: ")) continue;
-    const std::vector<std::string> fields =
-        absl::StrSplit(text, absl::ByAnyChar(": "), absl::SkipEmpty());
-    double objects = 0, bytes = 0;
-    EXPECT_GE(fields.size(), 2u) << line;
-    if (fields.size() < 2 || !absl::SimpleAtod(fields[0], &objects) ||
-        !absl::SimpleAtod(fields[1], &bytes) || objects == 0) {
-      continue;
-    }
-    const double sampled = 1 - std::exp(-bytes / objects / interval);
-    estimate.bytes += bytes / sampled;
-    estimate.objects += objects / sampled;
-  }
-  return estimate;
-}
 
 class LiveHeapTest : public testing::Test {
  protected:
@@ -128,15 +88,31 @@ class LiveHeapTest : public testing::Test {
     return allocator;
   }
 
+  // What is in use, by stack.
+  Answer InUse(int pid) {
+    v1::FetchRequest request;
+    request.set_kind(v1::PROFILE_KIND_INUSE);
+    request.set_since_ns(1'000'000'000);
+    request.add_targets(std::to_string(pid));
+    const auto answer = daemon_->Fetch(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    if (!answer.ok()) return {};
+    return *answer;
+  }
+
   std::unique_ptr<Daemon> daemon_;
 };
 
 // Of n objects of which each is sampled with probability p, the estimate has the standard error
-// sqrt((1 - p) / (n p)) of itself; five of them are passed once in two million runs.
-double FiveErrors(double objects, double size, double interval) {
+// sqrt((1 - p) / (n p)) of itself.
+double StandardError(double objects, double size, double interval) {
   const double sampled = 1 - std::exp(-size / interval);
-  return 5 * std::sqrt((1 - sampled) / (objects * sampled));
+  return std::sqrt((1 - sampled) / (objects * sampled));
 }
+// Of a total; passed once in two million runs.
+constexpr double kSigmas = 5;
+// Of a site, of which all programs together have 42: one of them passes it once in 3,000 runs.
+constexpr double kSigmasOfSite = 4.5;
 
 struct Case {
   std::string program;
@@ -145,7 +121,38 @@ struct Case {
   int n;
 };
 
-class KnownLiveHeap : public LiveHeapTest, public testing::WithParamInterface<Case> {};
+class KnownLiveHeap : public LiveHeapTest, public testing::WithParamInterface<Case> {
+ protected:
+  static constexpr size_t kTop = 10;
+
+  // By the site in each stack, which has one name; "" for those without one.
+  static std::map<std::string, Estimate> BySite(const StackBytes& stacks, const CodeNames& names) {
+    std::map<std::string, Estimate> by;
+    for (const auto& [stack, estimate] : stacks) {
+      std::string site;
+      for (const CodeAddress& address : stack) {
+        const auto name = names.find(address);
+        if (name != names.end() && IsSite(name->second)) site = name->second;
+      }
+      Estimate& sum = by[site];
+      sum.bytes += estimate.bytes;
+      sum.error = std::hypot(sum.error, estimate.error);
+      sum.objects += estimate.objects;
+    }
+    return by;
+  }
+  static bool IsSite(const std::string& function) { return function.starts_with("AllocSite"); }
+
+  // From the sites on, without what has none.
+  static StackBytes FromSites(const StackBytes& stacks, const CodeNames& names) {
+    StackBytes outside = WithoutAllocator(stacks, [&](const CodeAddress& address) {
+      const auto name = names.find(address);
+      return name == names.end() || !IsSite(name->second);
+    });
+    outside.erase(CodeStack());
+    return outside;
+  }
+};
 
 TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   const auto& [program, lg_sample, size, n] = GetParam();
@@ -154,8 +161,8 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   const TemporaryDirectory directory;
   const std::string dump = directory.path() + "/heap";
   auto target = Start(AllocBinary(program),
-                      {absl::StrCat("n=", n), absl::StrCat("size=", size), "threads=3", "sites=4",
-                       "calloc=20", "aligned=10", "realloc=10", "free=50", "by=next",
+                      {absl::StrCat("n=", n), absl::StrCat("size=", size), "threads=3", "sites=6",
+                       "skew=1", "calloc=20", "aligned=10", "realloc=10", "free=50", "by=next",
                        "dump=" + dump},
                       absl::StrCat("prof:true,lg_prof_sample:", lg_sample));
   ASSERT_NE(target, nullptr);
@@ -171,12 +178,13 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   const nlohmann::json account = Free(*target);
   ASSERT_TRUE(account.is_object());
   const v1::AllocatorStatus half = Allocator(target->pid());
+  const Answer in_use = InUse(target->pid());
   const auto& total = account["total"];
   const auto live_of = [&](const char* what) {
     return total["allocated"][what].get<double>() - total["freed"][what].get<double>();
   };
   // By its own arithmetic. Some objects are larger than `size`, which makes the error smaller.
-  const double tolerance = FiveErrors(live_of("count"), size, interval);
+  const double tolerance = kSigmas * StandardError(live_of("count"), size, interval);
   ASSERT_LT(tolerance, 0.15) << "the check would see nothing";
   EXPECT_NEAR(static_cast<double>(half.live_bytes()), live_of("usable"),
               tolerance * live_of("usable"));
@@ -186,19 +194,53 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
 
   // By jemalloc's, of the same samples: what differs is how it rounds. Bytes it rounds to whole ones,
   // objects to eighths, so that 1 / p may be off by 1/16: a share of p / 16.
-  const Estimate first = ReadHeapProfile(dump + ".0");
-  const Estimate second = ReadHeapProfile(dump + ".1");
-  EXPECT_GT(second.bytes, 0);
-  EXPECT_NEAR(static_cast<double>(half.live_bytes()), second.bytes - first.bytes,
-              1e-3 * second.bytes);
-  EXPECT_NEAR(static_cast<double>(half.live_objects()), second.objects - first.objects,
-              (1 - std::exp(-3 * size / interval)) / 16 * second.objects);
+  const auto first = LiveIn(dump + ".0");
+  auto second = LiveIn(dump + ".1");
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  const Estimate from = Sum(*first), to = Sum(*second);
+  EXPECT_GT(to.bytes, 0);
+  EXPECT_NEAR(static_cast<double>(half.live_bytes()), to.bytes - from.bytes, 1e-3 * to.bytes);
+  EXPECT_NEAR(static_cast<double>(half.live_objects()), to.objects - from.objects,
+              (1 - std::exp(-3 * size / interval)) / 16 * to.objects);
+
+  // By site, of its own arithmetic. Walks that found the memory map locked have no site, and say so: one
+  // that is about to change it may have lost its CPU.
+  double raced = 0;
+  for (const v1::Sample& sample : in_use.samples) {
+    EXPECT_TRUE(in_use.IsComplete(sample) || in_use.IsRaced(sample)) << in_use.Describe(sample);
+    if (in_use.IsRaced(sample)) raced += static_cast<double>(sample.bytes());
+  }
+  EXPECT_LT(raced, 0.05 * to.bytes);
+  StackBytes ours = StacksOf(in_use);
+  const std::string with_symbols =
+      program == "alloc_jemalloc_stripped" ? kStatic : AllocBinary(program);
+  const CodeNames names = NamesIn(with_symbols, program, {&ours, &*second});
+  std::map<std::string, Estimate> by = BySite(ours, names);
+  EXPECT_LT(by[""].bytes, raced + 1e-3 * to.bytes) << "stdio's buffer, for the report";
+  for (const nlohmann::json& site : account["sites"]) {
+    const auto left_of = [&](const char* what) {
+      return site["allocated"][what].get<double>() - site["freed"][what].get<double>();
+    };
+    const auto bytes = left_of("usable"), objects = left_of("count");
+    const Estimate& estimate = by[site["name"].get<std::string>()];
+    const double error = StandardError(objects, size, interval);
+    EXPECT_NEAR(estimate.bytes, bytes, kSigmasOfSite * error * bytes + raced) << site.dump();
+    EXPECT_NEAR(estimate.objects, objects, kSigmasOfSite * error * objects + raced / size)
+        << site.dump();
+    // The one that is told goes by what is seen, and by the sizes that are given.
+    EXPECT_NEAR(estimate.error / bytes, error, 0.35 * error) << site.dump();
+  }
+
+  // By stack, as jemalloc tells it, which goes by the same samples and rounds them: n are off by one of n.
+  for (auto& [stack, estimate] : ours) estimate.error = raced;
+  for (auto& [stack, estimate] : *second) estimate.error *= estimate.error / estimate.bytes;
+  ExpectSameTop(FromSites(ours, names), FromSites(*second, names), kTop, 1);
   EXPECT_EQ(half.live_note(), "");
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sampling, KnownLiveHeap,
-                         testing::Values(Case{"alloc_jemalloc_static", 12, 700, 60'000},
+                         testing::Values(Case{"alloc_jemalloc_static", 12, 700, 200'000},
                                          Case{"alloc_jemalloc_static", 14, 700, 60'000},
                                          Case{"alloc_jemalloc_static", 16, 20'000, 4'000},
                                          Case{"alloc_jemalloc_stripped", 14, 700, 60'000},

@@ -103,9 +103,12 @@ int64_t Total(const Answer& answer) {
   return total;
 }
 
+// One page in 17 is in the sample: a GiB stands on 15,400 of them, with a standard error of 0.8 %. There are
+// three of which nothing is shared, what stays of the first, what is given back of it, and the second: one
+// of them is off by 3 % once in 2,700 runs.
 TEST_F(ResidentTest, KnownPatternIsFoundAndGoesDownWhenItIsGivenBack) {
-  const int64_t first = 1'024 * kMib, second = 1'024 * kMib;
-  ASSERT_NO_FATAL_FAILURE(Start({"touch", "1024", "1024"}, {"--budget", "off"}));
+  const int64_t first = 2'048 * kMib, second = 1'024 * kMib;
+  ASSERT_NO_FATAL_FAILURE(Start({"touch", "2048", "1024"}, {"--budget", "off"}));
   Answer answer = Fetch();
   EXPECT_EQ(answer.header.kind(), v1::PROFILE_KIND_RESIDENT);
   std::map<std::string, Level> levels = Levels(answer);
@@ -120,18 +123,19 @@ TEST_F(ResidentTest, KnownPatternIsFoundAndGoesDownWhenItIsGivenBack) {
   const int64_t touched_ns = answer.header.end_ns();
 
   ASSERT_NO_FATAL_FAILURE(Go("given back"));
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
+  // A look at so many pages takes its time, and the next one comes 400 times as long after it.
+  EXPECT_TRUE(Eventually(seconds(60), [&] {
     levels = Levels(Fetch(touched_ns));
-    return Near(levels["TouchFirst"].bytes, first / 2, 0.05);
+    return Near(levels["TouchFirst"].bytes, first / 2, 0.03);
   })) << levels["TouchFirst"].bytes;
-  EXPECT_TRUE(Near(levels["TouchFirst"].growth, -first / 2, 0.05));
+  EXPECT_TRUE(Near(levels["TouchFirst"].growth, -first / 2, 0.03));
   EXPECT_TRUE(Near(levels["TouchSecond"].bytes, second, 0.03)) << "touched before the window";
   EXPECT_EQ(levels["TouchSecond"].growth, 0);
 
   ASSERT_NO_FATAL_FAILURE(Go("touched again"));
   levels = Levels(Fetch());
-  EXPECT_TRUE(Near(levels["TouchAgain"].bytes, first / 2, 0.05));
-  EXPECT_TRUE(Near(levels["TouchFirst"].bytes, first / 2, 0.05));
+  EXPECT_TRUE(Near(levels["TouchAgain"].bytes, first / 2, 0.03));
+  EXPECT_TRUE(Near(levels["TouchFirst"].bytes, first / 2, 0.03));
   // What was there at an instant of the past.
   levels = Levels(Fetch(touched_ns - 3 * kSecond, touched_ns));
   EXPECT_TRUE(Near(levels["TouchFirst"].bytes, first, 0.03));

@@ -102,6 +102,11 @@ TEST_P(StandinAllocates, BytesBySiteAndExactTotals) {
 
   const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
   const std::map<std::string, int64_t> by = BytesBySite(answer);
+  const Told told = ToldIn(answer);
+  EXPECT_GE(told.whole, 0.95);
+  if (binary == kStandin) {
+    EXPECT_GE(told.named, 0.95);
+  }
   for (const nlohmann::json& site : account["sites"]) {
     const auto usable = site["allocated"]["usable"].get<double>();
     const auto found = by.find(site["name"].get<std::string>());

@@ -5,12 +5,14 @@
 //   threads=1     named alloc0, alloc1, ...; they live as long as the program
 //   sites=1       up to 16: each allocation is made in AllocSite0, AllocSite1 ..., in an order without
 //                 a pattern: an allocator that pauses every so many bytes would fall into step with one
+//   skew=0        1: the first site has the most of them, the last the fewest
 //   calloc=0      percent of the allocations made by calloc,
 //   aligned=0     by aligned_alloc to 64 bytes (the size is rounded up to that),
 //   realloc=0     by malloc and a realloc to twice the size; the others by malloc
 //   second=0      by the malloc of a second allocator, second_malloc, where one is linked or opened
 //   open=PATH     opens that library for it, once the first line was read; then it waits for a line more
-//   free=0        percent of the allocations that are freed again, in FreeSite
+//   free=0        percent of the allocations that are freed again, what is of AllocSite0 in FreeSite0,
+//                 ...
 //   by=self       who frees them: `self`, the `next` thread, or `main`
 //   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
 //                 the second
@@ -24,7 +26,8 @@
 //                                thread does, prints its account, waits for a line and ends
 //
 // "usable" is what the allocator says it gave
-// (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old.
+// (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old. Of
+// what is "freed" the "released" is what FreeSite0 ... freed, where realloc freed the rest.
 // Where the allocator is jemalloc, "counted" is what its own counters of the thread grew by.
 // Nothing else in the program allocates during the phases.
 #include <dlfcn.h>
@@ -35,6 +38,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdint>
@@ -84,11 +88,12 @@ struct Amount {
 };
 
 struct Account {
-  Amount allocated, freed;
+  Amount allocated, freed, released;
 
   void Add(const Account& other) {
     allocated.Add(other.allocated);
     freed.Add(other.freed);
+    released.Add(other.released);
   }
 };
 
@@ -111,6 +116,7 @@ struct Options {
   uint64_t size = 4096;
   uint64_t threads = 1;
   uint64_t sites = 1;
+  uint64_t skew = 0;
   uint64_t calloc = 0;
   uint64_t aligned = 0;
   uint64_t realloc = 0;
@@ -178,11 +184,20 @@ __attribute__((always_inline)) inline void* Allocate(Way way, size_t size, Accou
   return memory;
 }
 
+__attribute__((always_inline)) inline void Free(const Block& block) {
+  if (block.second) {
+    second.free(block.memory);
+  } else {
+    free(block.memory);
+  }
+}
+
 // Functions of their own, whatever the optimiser would make of sixteen equal ones.
 #define SITE(number)                                                                      \
   extern "C" KEEP_FRAME void* AllocSite##number(Way way, size_t size, Account* account) { \
     return Allocate(way, size, account);                                                  \
-  }
+  }                                                                                       \
+  extern "C" KEEP_FRAME void FreeSite##number(const Block& block) { Free(block); }
 
 SITE(0)
 SITE(1)
@@ -201,19 +216,17 @@ SITE(13)
 SITE(14)
 SITE(15)
 
-extern "C" KEEP_FRAME void FreeSite(const Block& block) {
-  if (block.second) {
-    second.free(block.memory);
-  } else {
-    free(block.memory);
-  }
-}
-
-using Site = void* (*)(Way, size_t, Account*);
-constexpr Site kSites[kMaxSites] = {AllocSite0,  AllocSite1,  AllocSite2,  AllocSite3,
-                                    AllocSite4,  AllocSite5,  AllocSite6,  AllocSite7,
-                                    AllocSite8,  AllocSite9,  AllocSite10, AllocSite11,
-                                    AllocSite12, AllocSite13, AllocSite14, AllocSite15};
+struct Site {
+  void* (*allocate)(Way, size_t, Account*);
+  void (*free)(const Block&);
+};
+constexpr Site kSites[kMaxSites] = {
+    {AllocSite0, FreeSite0},   {AllocSite1, FreeSite1},   {AllocSite2, FreeSite2},
+    {AllocSite3, FreeSite3},   {AllocSite4, FreeSite4},   {AllocSite5, FreeSite5},
+    {AllocSite6, FreeSite6},   {AllocSite7, FreeSite7},   {AllocSite8, FreeSite8},
+    {AllocSite9, FreeSite9},   {AllocSite10, FreeSite10}, {AllocSite11, FreeSite11},
+    {AllocSite12, FreeSite12}, {AllocSite13, FreeSite13}, {AllocSite14, FreeSite14},
+    {AllocSite15, FreeSite15}};
 
 // Strides without a common factor with 100: in a row of 100, each percentage comes up once.
 uint64_t WayPercent(uint64_t i) { return i * 37 % 100; }
@@ -247,7 +260,9 @@ int SiteOf(const Worker* worker, uint64_t i) {
   uint64_t h = i + static_cast<uint64_t>(worker->index) * 0x9e3779b97f4a7c15;
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
   h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
-  return static_cast<int>((h ^ (h >> 33)) % options.sites);
+  h ^= h >> 33;
+  const uint64_t site = h % options.sites;
+  return static_cast<int>(options.skew == 0 ? site : std::min(site, (h >> 32) % options.sites));
 }
 
 KEEP_FRAME void AllocateAll(Worker* worker) {
@@ -255,8 +270,8 @@ KEEP_FRAME void AllocateAll(Worker* worker) {
     const Way way = WayOf(i);
     const int site = SiteOf(worker, i);
     const size_t size = SizeOf(way);
-    worker->blocks[i] = {kSites[site](way, size, &worker->sites[site]), size, site,
-                         way == Way::kSecond};
+    void* memory = kSites[site].allocate(way, size, &worker->sites[site]);
+    worker->blocks[i] = {memory, size, site, way == Way::kSecond};
     if (RunDecoys != nullptr) RunDecoys();
   }
 }
@@ -266,10 +281,11 @@ KEEP_FRAME void FreeAll(Worker* worker, const Worker& owner) {
   for (uint64_t i = 0; i < options.n; ++i) {
     if (FreePercent(i) >= options.free) continue;
     const Block& block = owner.blocks[i];
-    worker->sites[block.site].freed.Add(block.requested, block.second
-                                                             ? second.usable_size(block.memory)
-                                                             : malloc_usable_size(block.memory));
-    FreeSite(block);
+    const size_t given =
+        block.second ? second.usable_size(block.memory) : malloc_usable_size(block.memory);
+    worker->sites[block.site].freed.Add(block.requested, given);
+    worker->sites[block.site].released.Add(block.requested, given);
+    kSites[block.site].free(block);
   }
 }
 
@@ -376,6 +392,8 @@ void PrintAccount(const Account& account) {
   PrintAmount("allocated", account.allocated);
   printf(",");
   PrintAmount("freed", account.freed);
+  printf(",");
+  PrintAmount("released", account.released);
 }
 
 void PrintWorker(const Worker& worker) {
@@ -507,6 +525,7 @@ bool Parse(const char* argument) {
                   {"size", &options.size},
                   {"threads", &options.threads},
                   {"sites", &options.sites},
+                  {"skew", &options.skew},
                   {"calloc", &options.calloc},
                   {"aligned", &options.aligned},
                   {"realloc", &options.realloc},
@@ -524,7 +543,7 @@ bool Parse(const char* argument) {
 bool Valid() {
   return options.n <= uint64_t{1} << 32 && options.size >= 1 && options.size <= uint64_t{1} << 40 &&
          options.threads >= 1 && options.threads <= kMaxThreads && options.sites >= 1 &&
-         options.sites <= kMaxSites && options.free <= 100 &&
+         options.sites <= kMaxSites && options.skew <= 1 && options.free <= 100 &&
          options.calloc + options.aligned + options.realloc + options.second <= 100 &&
          (options.second == 0 || second.malloc != nullptr || options.open != nullptr);
 }

@@ -8,12 +8,7 @@
 #include <string>
 #include <vector>
 
-// Keeps a function out of every optimisation across calls: its frame is there, under its name.
-#if defined(__clang__)
-#define KEEP_FRAME __attribute__((noinline, optnone))
-#else
-#define KEEP_FRAME __attribute__((noipa))
-#endif
+#include "tests/targets/keep_frame.h"
 
 namespace waiter {
 

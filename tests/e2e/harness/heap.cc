@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -127,6 +128,46 @@ int64_t TotalBytes(const Answer& answer) {
   int64_t total = 0;
   for (const v1::Sample& sample : answer.samples) total += sample.bytes();
   return total;
+}
+
+namespace {
+
+bool HasName(const v1::Frame& frame) {
+  return !frame.function().empty() && !absl::StartsWith(frame.function(), frame.module() + "+0x");
+}
+
+// A C library without its symbols names none of its own; nothing else of it is outermost.
+bool IsBegin(const v1::Frame& frame) {
+  static constexpr absl::string_view kBegins[] = {"clone", "clone3", "__clone3", "start_thread",
+                                                  "_start", "main"};
+  if (!HasName(frame)) return absl::StartsWith(frame.module(), "libc.so");
+  return std::find(std::begin(kBegins), std::end(kBegins), frame.function()) != std::end(kBegins);
+}
+
+}  // namespace
+
+Told ToldIn(const Answer& answer) {
+  double bytes = 0, whole = 0, frames = 0, named = 0;
+  for (const v1::Sample& sample : answer.samples) {
+    const auto weight = static_cast<double>(sample.bytes());
+    const std::vector<v1::Frame> stack = answer.FramesOf(sample);
+    bytes += weight;
+    if (answer.IsComplete(sample) && IsBegin(stack.back())) whole += weight;
+    for (const v1::Frame& frame : stack) {
+      frames += weight;
+      if (HasName(frame)) named += weight;
+    }
+  }
+  return {.whole = whole / bytes, .named = named / frames};
+}
+
+std::string Incomplete(const Answer& answer) {
+  std::string text;
+  for (const v1::Sample& sample : answer.samples) {
+    if (answer.IsComplete(sample)) continue;
+    absl::StrAppend(&text, sample.bytes(), " bytes: ", answer.Describe(sample), "\n");
+  }
+  return text;
 }
 
 double UsableBytes(const nlohmann::json& account, const std::string& what) {

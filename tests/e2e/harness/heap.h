@@ -82,6 +82,16 @@ std::map<std::string, int64_t> BytesBy(const Answer& answer, const std::string& 
 
 int64_t TotalBytes(const Answer& answer);
 
+// How much of an answer is told whole and in names, by bytes.
+struct Told {
+  double whole = 0;  // of its stacks: those that end where a thread or the process begins
+  double named = 0;  // of its frames: those with a function's name
+};
+Told ToldIn(const Answer& answer);
+
+// For messages: the stacks that are not complete, one a line, with their bytes.
+std::string Incomplete(const Answer& answer);
+
 // Of an account: usable bytes of all that was `allocated` or `freed`.
 double UsableBytes(const nlohmann::json& account, const std::string& what);
 

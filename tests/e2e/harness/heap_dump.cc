@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/fd.h"
+#include "daemon/symbolize/symbolizer.h"
 
 namespace profd::e2e {
 namespace {
@@ -23,12 +24,16 @@ struct Mapping {
 };
 
 struct Samples {
-  double objects = 0, bytes = 0;  // since the start
+  double objects = 0, bytes = 0;
+};
+
+struct Counts {
+  Samples live, allocated;  // now; since the start
 };
 
 struct Dump {
   double rate = 0;
-  std::map<CodeStack, Samples> stacks;
+  std::map<CodeStack, Counts> stacks;
 };
 
 // A line of /proc/PID/maps; empty for what lies in no file.
@@ -48,20 +53,34 @@ std::optional<Mapping> ParseMapping(absl::string_view line) {
   return mapping;
 }
 
-// The second pair of "objects: bytes [objects: bytes]".
-std::optional<Samples> ParseAccumulated(absl::string_view text) {
+// "objects: bytes"
+bool ParsePair(absl::string_view text, Samples* samples) {
+  const std::vector<absl::string_view> pair = absl::StrSplit(text, ": ");
+  return pair.size() == 2 && absl::SimpleAtod(pair[0], &samples->objects) &&
+         absl::SimpleAtod(pair[1], &samples->bytes);
+}
+
+// "objects: bytes [objects: bytes]"
+std::optional<Counts> ParseCounts(absl::string_view text) {
   const size_t open = text.find('['), close = text.find(']');
   if (open == absl::string_view::npos || close == absl::string_view::npos || close < open) {
     return std::nullopt;
   }
-  const std::vector<absl::string_view> pair =
-      absl::StrSplit(text.substr(open + 1, close - open - 1), ": ");
-  Samples samples;
-  if (pair.size() != 2 || !absl::SimpleAtod(pair[0], &samples.objects) ||
-      !absl::SimpleAtod(pair[1], &samples.bytes)) {
+  Counts counts;
+  if (!ParsePair(text.substr(0, open), &counts.live) ||
+      !ParsePair(text.substr(open + 1, close - open - 1), &counts.allocated)) {
     return std::nullopt;
   }
-  return samples;
+  return counts;
+}
+
+// What samples stand for. They are those of a Poisson process: n have the relative error 1/sqrt(n).
+Estimate Unbiased(const Samples& samples, double rate) {
+  const double share_seen = 1 - std::exp(-samples.bytes / samples.objects / rate);
+  const double bytes = samples.bytes / share_seen;
+  return {.bytes = bytes,
+          .error = bytes / std::sqrt(samples.objects),
+          .objects = samples.objects / share_seen};
 }
 
 absl::StatusOr<Dump> Read(const std::string& path) {
@@ -71,8 +90,8 @@ absl::StatusOr<Dump> Read(const std::string& path) {
   };
   Dump dump;
   std::vector<Mapping> mappings;
-  std::vector<std::pair<std::vector<uint64_t>, Samples>> stacks;
-  bool expect_samples = false, in_maps = false;
+  std::vector<std::pair<std::vector<uint64_t>, Counts>> stacks;
+  bool expect_counts = false, in_maps = false;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     absl::string_view rest = line;
     if (dump.rate == 0) {
@@ -89,15 +108,15 @@ absl::StatusOr<Dump> Read(const std::string& path) {
         if (!absl::SimpleHexAtoi(word, &addresses.emplace_back())) return broken(line);
       }
       stacks.push_back({std::move(addresses), {}});
-      expect_samples = true;
-    } else if (expect_samples && absl::ConsumePrefix(&rest, "  t*: ")) {
-      const std::optional<Samples> samples = ParseAccumulated(rest);
-      if (!samples) return broken(line);
-      stacks.back().second = *samples;
-      expect_samples = false;
+      expect_counts = true;
+    } else if (expect_counts && absl::ConsumePrefix(&rest, "  t*: ")) {
+      const std::optional<Counts> counts = ParseCounts(rest);
+      if (!counts) return broken(line);
+      stacks.back().second = *counts;
+      expect_counts = false;
     }
   }
-  for (const auto& [addresses, samples] : stacks) {
+  for (const auto& [addresses, counts] : stacks) {
     CodeStack stack;
     for (const uint64_t address : addresses) {
       const auto in = std::find_if(mappings.begin(), mappings.end(), [&](const Mapping& m) {
@@ -109,11 +128,20 @@ absl::StatusOr<Dump> Read(const std::string& path) {
         stack.push_back({in->module, address - in->begin + in->offset});
       }
     }
-    Samples& sum = dump.stacks[stack];
-    sum.objects += samples.objects;
-    sum.bytes += samples.bytes;
+    Counts& sum = dump.stacks[stack];
+    for (const auto part : {&Counts::live, &Counts::allocated}) {
+      (sum.*part).objects += (counts.*part).objects;
+      (sum.*part).bytes += (counts.*part).bytes;
+    }
   }
   return dump;
+}
+
+// Both unrelated: their variances add up.
+void Add(const Estimate& estimate, Estimate* sum) {
+  sum->bytes += estimate.bytes;
+  sum->error = std::hypot(sum->error, estimate.error);
+  sum->objects += estimate.objects;
 }
 
 std::string Describe(const CodeStack& stack) {
@@ -156,18 +184,25 @@ absl::StatusOr<StackBytes> AllocatedBetween(const std::string& before, const std
   ASSIGN_OR_RETURN(const Dump first, Read(before));
   ASSIGN_OR_RETURN(const Dump last, Read(after));
   StackBytes allocated;
-  for (const auto& [stack, samples] : last.stacks) {
-    Samples grown = samples;
+  for (const auto& [stack, counts] : last.stacks) {
+    Samples grown = counts.allocated;
     if (const auto already = first.stacks.find(stack); already != first.stacks.end()) {
-      grown.objects -= already->second.objects;
-      grown.bytes -= already->second.bytes;
+      grown.objects -= already->second.allocated.objects;
+      grown.bytes -= already->second.allocated.bytes;
     }
     if (grown.objects < 1 || grown.bytes <= 0) continue;
-    const double share_seen = 1 - std::exp(-grown.bytes / grown.objects / last.rate);
-    const double bytes = grown.bytes / share_seen;
-    allocated[stack] = {bytes, bytes / std::sqrt(grown.objects)};
+    allocated[stack] = Unbiased(grown, last.rate);
   }
   return allocated;
+}
+
+absl::StatusOr<StackBytes> LiveIn(const std::string& path) {
+  ASSIGN_OR_RETURN(const Dump dump, Read(path));
+  StackBytes live;
+  for (const auto& [stack, counts] : dump.stacks) {
+    if (counts.live.objects > 0) live[stack] = Unbiased(counts.live, dump.rate);
+  }
+  return live;
 }
 
 StackBytes StacksOf(const Answer& answer) {
@@ -177,9 +212,10 @@ StackBytes StacksOf(const Answer& answer) {
     for (const v1::Frame& frame : answer.FramesOf(sample)) {
       stack.push_back({frame.module(), frame.offset()});
     }
-    Estimate& sum = bytes[stack];
-    sum.bytes += static_cast<double>(sample.bytes());
-    sum.error = std::hypot(sum.error, static_cast<double>(sample.error_bytes()));
+    Add({.bytes = static_cast<double>(sample.bytes()),
+         .error = static_cast<double>(sample.error_bytes()),
+         .objects = static_cast<double>(sample.events())},
+        &bytes[stack]);
   }
   return bytes;
 }
@@ -189,17 +225,37 @@ StackBytes WithoutAllocator(const StackBytes& stacks,
   StackBytes outside;
   for (const auto& [stack, estimate] : stacks) {
     const auto caller = std::find_if_not(stack.begin(), stack.end(), is_allocator);
-    Estimate& sum = outside[CodeStack(caller, stack.end())];
-    sum.bytes += estimate.bytes;
-    sum.error = std::hypot(sum.error, estimate.error);
+    Add(estimate, &outside[CodeStack(caller, stack.end())]);
   }
   return outside;
 }
 
-double Sum(const StackBytes& stacks) {
-  double sum = 0;
-  for (const auto& [stack, estimate] : stacks) sum += estimate.bytes;
+Estimate Sum(const StackBytes& stacks) {
+  Estimate sum;
+  for (const auto& [stack, estimate] : stacks) Add(estimate, &sum);
   return sum;
+}
+
+CodeNames NamesIn(const std::string& file, const std::string& module,
+                  const std::vector<const StackBytes*>& stacks) {
+  std::vector<uint64_t> inside;
+  for (const StackBytes* each : stacks) {
+    for (const auto& [stack, estimate] : *each) {
+      for (const CodeAddress& address : stack) {
+        // Where a call returns to may be the next function.
+        if (address.module == module) inside.push_back(address.offset - 1);
+      }
+    }
+  }
+  const auto fd = OpenReadOnly(file);
+  EXPECT_TRUE(fd.ok()) << fd.status();
+  if (!fd.ok()) return {};
+  const std::vector<Symbol> symbols = SymbolizeModule(fd->get(), {module, ""}, inside);
+  CodeNames names;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    names[{module, inside[i] + 1}] = symbols[i].function;
+  }
+  return names;
 }
 
 void ExpectSameTop(const StackBytes& a, const StackBytes& b, size_t count, double sigmas) {

@@ -25,7 +25,8 @@ using CodeStack = std::vector<CodeAddress>;
 
 struct Estimate {
   double bytes = 0;
-  double error = 0;  // one standard error
+  double error = 0;    // one standard error
+  double objects = 0;  // of a live heap
 };
 using StackBytes = std::map<CodeStack, Estimate>;
 
@@ -34,6 +35,9 @@ using StackBytes = std::map<CodeStack, Estimate>;
 // scaled by that. They are those of a Poisson process: n have the relative error 1/sqrt(n).
 absl::StatusOr<StackBytes> AllocatedBetween(const std::string& before, const std::string& after);
 
+// What is live as of a dump, likewise.
+absl::StatusOr<StackBytes> LiveIn(const std::string& path);
+
 // Bytes by stack of all threads in an answer. Threads are unrelated, so their variances add up.
 StackBytes StacksOf(const Answer& answer);
 
@@ -41,7 +45,13 @@ StackBytes StacksOf(const Answer& answer);
 StackBytes WithoutAllocator(const StackBytes& stacks,
                             const std::function<bool(const CodeAddress&)>& is_allocator);
 
-double Sum(const StackBytes& stacks);
+Estimate Sum(const StackBytes& stacks);
+
+// The functions of a module that stacks go through, with the symbols of `file`. `strip` moves no code, so
+// that may be the file before it was stripped.
+using CodeNames = std::map<CodeAddress, std::string>;
+CodeNames NamesIn(const std::string& file, const std::string& module,
+                  const std::vector<const StackBytes*>& stacks);
 
 // The `count` largest stacks of either are those of the other, with the same bytes: to `sigmas`
 // times both errors together. One may be in only one list where the error leaves its place open.
