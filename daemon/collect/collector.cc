@@ -600,8 +600,9 @@ bool Collector::IsOverrun() {
   // Bursts are short, and no load that begins: they are not in it.
   const int64_t before = governed_.cost.in_path_ns - governed_.cost.burst_in_path_ns;
   const double spent = static_cast<double>(InPathNs() - before) / kSecond;
+  // Where drains are rare, what is within the budget over all of that time is no overrun.
   const double seconds = std::max(1.0, static_cast<double>(now - governed_ns_) / kSecond);
-  return spent > kOverrun * options_.budgets.target * seconds;
+  return spent > options_.budgets.target * (kOverrun - 1 + seconds);
 }
 
 bool Collector::IsFilling() {

@@ -63,10 +63,10 @@ MemoryWatch::~MemoryWatch() {
 
 void MemoryWatch::KeepOnly(const std::set<int32_t>& pids) {
   absl::MutexLock lock(&mutex_);
+  std::erase_if(heap_, [&](const auto& entry) { return !pids.contains(entry.first); });
   if (pids == wanted_) return;
   if (wanted_.empty()) asked_ = true;
   wanted_ = pids;
-  std::erase_if(heap_, [&](const auto& entry) { return !pids.contains(entry.first); });
   fresh_until_ns_ = 0;
 }
 

@@ -180,6 +180,7 @@ TEST_F(KnownArithmetic, StrippedIsFoundByItsDebugFile) {
   const DebugFile debug;
   if (HasFailure()) return;
   Check(debug.program(), "debug file", true);
+}
 
 // Two jemallocs of other releases in one program, each with its own events.
 TEST_F(HeapTest, TwoAllocatorsInOneModule) {

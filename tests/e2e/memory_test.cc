@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/daemon.h"
+#include "tests/e2e/harness/heap.h"
 #include "tests/e2e/harness/target.h"
 
 namespace profd::e2e {
@@ -198,6 +200,64 @@ TEST_F(MemoryTest, APageForPeopleAndALineInTheSummary) {
   EXPECT_EQ(nobody->code, 1);
   EXPECT_THAT(nobody->err, HasSubstr("no process matches \"nobody\""));
 }
+
+// What a program has of jemalloc, by jemalloc's own counters: of one that is watched from its begin, and of one
+// that had allocated all before profd began.
+class LiveBytesTest : public HeapTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(LiveBytesTest, AreWhatWasNotFreed) {
+  constexpr int kThreads = 3;
+  if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
+  const bool from_begin = GetParam();
+  if (from_begin) ASSERT_NO_FATAL_FAILURE(StartDaemon("^alloc_jemalloc"));
+  auto target = Allocating::Start(
+      AllocBinary("alloc_jemalloc_static"),
+      {"n=20000", "size=4096", absl::StrCat("threads=", kThreads), "free=50", "by=next"});
+  ASSERT_NE(target, nullptr);
+  if (from_begin) AwaitWatched(target->pid());
+  target->Go();
+  ASSERT_TRUE(target->AwaitReady());
+  if (!from_begin) {
+    ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
+    AwaitWatched(target->pid());
+  }
+  target->Go();
+  const nlohmann::json account = target->Account();
+  ASSERT_TRUE(account.is_object());
+  const double live = UsableBytes(account, "allocated") - UsableBytes(account, "freed");
+  nlohmann::json process;
+  EXPECT_TRUE(Eventually(kPatience, [&] {
+    const auto run = Profctl(*daemon_, {"memory", "--format", "json"});
+    if (!run.ok() || run->code != 0) return false;
+    process = nlohmann::json::parse(run->out)["processes"].at(0);
+    return process["live_bytes"].is_number() &&
+           std::abs(process["live_bytes"].get<double>() - live) <= kInterval;
+  })) << process.dump() << " instead of " << live;
+  EXPECT_EQ(process["live_counted"], true);
+  EXPECT_EQ(process["points"].back()["live_bytes"], process["live_bytes"]);
+  EXPECT_TRUE(process["fragmentation_bytes"].is_null()) << "most of it was never touched";
+  // By thread: each has freed what the one before it had allocated.
+  std::map<int, nlohmann::json> threads;
+  for (const nlohmann::json& thread : process["threads"]) threads[thread["tid"]] = thread;
+  for (const nlohmann::json& self : account["threads"]) {
+    const nlohmann::json& thread = threads[self["tid"].get<int>()];
+    ASSERT_TRUE(thread.is_object()) << self.dump();
+    const auto allocated = from_begin ? self["counted"]["allocated"].get<double>() : 0;
+    const auto freed = self["counted"]["freed"].get<double>();
+    EXPECT_NEAR(thread["allocated_bytes"].get<double>(), allocated, kInterval);
+    EXPECT_NEAR(thread["freed_bytes"].get<double>(), freed, kInterval);
+    EXPECT_NEAR(thread["net_bytes"].get<double>(), allocated - freed, kInterval);
+  }
+  const auto page = Profctl(*daemon_, {"memory"});
+  ASSERT_TRUE(page.ok());
+  EXPECT_THAT(page->out, HasSubstr("counted by the allocator"));
+  EXPECT_THAT(page->out, HasSubstr("by the thread"));
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Jemalloc, LiveBytesTest, testing::Bool(), [](const auto& from_begin) {
+  return from_begin.param ? "FromItsBegin" : "OfAProcessThatRan";
+});
 
 TEST_F(MemoryTest, PausedItReadsNothing) {
   ASSERT_NO_FATAL_FAILURE(StartTarget());
