@@ -209,7 +209,9 @@ TEST_P(LiveBytesTest, AreWhatWasNotFreed) {
   constexpr int kThreads = 3;
   if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   const bool from_begin = GetParam();
-  if (from_begin) ASSERT_NO_FATAL_FAILURE(StartDaemon("^alloc_jemalloc"));
+  if (from_begin) {
+    ASSERT_NO_FATAL_FAILURE(StartDaemon("^alloc_jemalloc"));
+  }
   auto target = Allocating::Start(
       AllocBinary("alloc_jemalloc_static"),
       {"n=20000", "size=4096", absl::StrCat("threads=", kThreads), "free=50", "by=next"});

@@ -1012,7 +1012,7 @@ class AllocProgramTest : public testing::TestWithParam<std::string> {
 nlohmann::json Sum(const nlohmann::json& accounts) {
   nlohmann::json sum;
   for (const nlohmann::json& account : accounts) {
-    for (const char* side : {"allocated", "freed"}) {
+    for (const char* side : {"allocated", "freed", "released"}) {
       for (const auto& [key, value] : account[side].items()) {
         nlohmann::json& at = sum[side][key];
         at = (at.is_null() ? 0 : at.get<int64_t>()) + value.get<int64_t>();
@@ -1032,6 +1032,7 @@ TEST_P(AllocProgramTest, AmountsAreThoseAskedFor) {
   EXPECT_EQ(total["allocated"]["count"], 2000 + 100);
   EXPECT_EQ(total["allocated"]["requested"], 1700 * 1000 + 200 * 1024 + 100 * (1000 + 2000));
   EXPECT_EQ(total["freed"]["count"], 600 + 100);
+  EXPECT_EQ(total["released"]["count"], 600);
   EXPECT_GE(total["allocated"]["usable"], total["allocated"]["requested"]);
   ASSERT_EQ(report["sites"].size(), 4u);
   EXPECT_EQ(Sum(report["sites"]), total);
