@@ -376,7 +376,7 @@ struct profd_heap_record {
 	profd_u32 exiting;
 	profd_u64 thread_id;
 	profd_u32 none_ended; /* no thread of its process has, so far */
-	profd_u32 pad;
+	profd_u32 unread; /* it may have allocated or freed more, that no counter here knows */
 	struct profd_heap heap;
 };
 

@@ -35,15 +35,17 @@ profd_u32 heap_skip_mask;
 
 /* Where the allocator of a process keeps a thread's data. */
 struct thread_data_place {
+	u64 started; /* when the process was: another one may get its memory's address */
 	u64 offset; /* from the thread's fsbase: the same for all threads of the process */
-	u32 module_id;
+	u16 module_id;
+	u16 mixed; /* there are two such places: another allocator, or storage that is not static */
 	u16 current[2]; /* in there: the counts of what was allocated, and freed; 0: not known */
 };
 
 /* By memory (struct mm_struct), as the first event of a thread told it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 8192); /* processes, and what CPUs keep in reserve */
 	__type(key, u64);
 	__type(value, struct thread_data_place);
 } thread_data_places SEC(".maps");
@@ -275,31 +277,38 @@ static __always_inline bool enter_event(struct profd_heap_counter *counter,
 	return true;
 }
 
-static __always_inline struct thread_data_place *place_of(struct task_struct *task)
+/* A copy: the entry may be given to somebody else. False when it is not known. */
+static __always_inline bool place_of(struct task_struct *task, struct thread_data_place *place)
 {
 	u64 memory = (u64)task->active_mm;
+	struct thread_data_place *known;
 
-	return bpf_map_lookup_elem(&thread_data_places, &memory);
+	known = bpf_map_lookup_elem(&thread_data_places, &memory);
+	if (!known)
+		return false;
+	*place = *known;
+	return place->started == task->group_leader->start_time;
 }
 
 /* Has the data of the process's other threads found, from those of the thread that has this event. */
 static __always_inline void note_place(struct task_struct *task, const struct heap_event *event)
 {
-	struct thread_data_place place = {
-		.offset = event->thread_data - task->thread.fsbase,
-		.module_id = event->module_id,
-	};
-	struct thread_data_place *known = place_of(task);
+	u64 offset = event->thread_data - task->thread.fsbase;
 	u64 current = event->current - event->thread_data;
 	u64 memory = (u64)task->active_mm;
+	struct thread_data_place place;
 
 	if (!is_thread_data(event->thread_data))
 		return;
-	if (known && known->offset == place.offset) {
-		place.current[0] = known->current[0];
-		place.current[1] = known->current[1];
+	if (!place_of(task, &place)) {
+		__builtin_memset(&place, 0, sizeof(place));
+		place.started = task->group_leader->start_time;
+		place.offset = offset;
+		place.module_id = event->module_id;
 	}
-	if (event->current && current < MAX_THREAD_DATA) {
+	if (place.offset != offset)
+		place.mixed = 1;
+	else if (event->current && current < MAX_THREAD_DATA) {
 		if (event->kind == PROFD_KIND_ALLOC)
 			place.current[0] = current;
 		else
@@ -315,7 +324,7 @@ static __always_inline bool has_both(const struct profd_heap *heap)
 
 /* Enters a count of a thread that had no event of it. */
 static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 thread_data, u64 field,
-					u64 base, u64 last_event,
+					u64 last_event,
 					const struct thread_data_place *place)
 {
 	struct profd_heap_counter *counter = counter_of(heap, thread_data + field);
@@ -323,34 +332,39 @@ static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 t
 
 	if (!counter || counter->address)
 		return;
-	counter->base = base;
+	counter->base = last_event;
 	counter->total = last_event;
 	counter->kind = kind;
 	counter->module_id = place->module_id;
-	counter->round = heap_round;
+	/* What comes before its first event is no gap: probes may not stand yet. */
+	counter->round = heap_round - 1;
 	counter->current = thread_data + (current ? current : field);
 	barrier();
 	counter->address = thread_data + field;
 }
 
-/* The counts of a thread that had no event of one of them, from its data. They began at 0 with a `young`
- * thread, and were what they are now when an older one was first seen.
+/* The counts of a thread that had no event of one of them, from its data. What it had by its last event was
+ * before it was watched. False when they are not known.
  */
-static __always_inline void enter_thread_data(struct profd_heap *heap,
+static __always_inline bool enter_thread_data(struct profd_heap *heap,
 					      const struct thread_data *data, u64 address,
-					      const struct thread_data_place *place, bool young)
+					      const struct thread_data_place *place)
 {
 	u64 allocated = data->marks[0].last_event;
 	u64 freed = data->marks[1].last_event;
 
+	/* A thread that never asked the allocator for anything. */
+	if (!(allocated | freed | data->marks[0].next_event | data->marks[1].next_event))
+		return true;
 	if (data->has_cache > 1 || data->depth > 1 ||
 	    !are_marks(allocated, data->marks[0].next_event) ||
 	    !are_marks(freed, data->marks[1].next_event))
-		return;
-	enter_quiet(heap, PROFD_KIND_ALLOC, address, __builtin_offsetof(struct thread_data, marks[0]),
-		    young ? 0 : allocated, allocated, place);
-	enter_quiet(heap, PROFD_KIND_FREE, address, __builtin_offsetof(struct thread_data, marks[1]),
-		    young ? 0 : freed, freed, place);
+		return false;
+	enter_quiet(heap, PROFD_KIND_ALLOC, address,
+		    __builtin_offsetof(struct thread_data, marks[0]), allocated, place);
+	enter_quiet(heap, PROFD_KIND_FREE, address,
+		    __builtin_offsetof(struct thread_data, marks[1]), freed, place);
+	return has_both(heap);
 }
 
 /* Walks from the place of the probe and counts the stack. */
@@ -445,7 +459,8 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	}
 	if (!enter_event(counter, &event))
 		return false;
-	if (counter->events == 1)
+	/* Now and then again: it may have been forgotten. */
+	if (counter->events % 64 == 1)
 		note_place(task, &event);
 	weight = event.total - event.before;
 	if (!weight || (mask && bpf_get_prandom_u32() & mask))
@@ -486,7 +501,6 @@ static __always_inline void begin_record(struct profd_heap_record *record,
 	record->type = PROFD_RECORD_HEAP;
 	record->thread_id = thread->thread_id;
 	record->none_ended = !task->signal->sum_sched_runtime;
-	record->pad = 0;
 	if (heap)
 		record->heap = *heap;
 	else
@@ -522,53 +536,58 @@ static __always_inline bool read_outside(struct task_struct *task,
 	return true;
 }
 
-/* What a thread that is not ours has allocated and freed without an event that was seen. */
-static __always_inline void look_at_thread_data(struct task_struct *task, struct profd_heap *heap,
+/* What a thread that sleeps has allocated and freed without an event that was seen. False when that is not
+ * known.
+ */
+static __always_inline bool look_at_thread_data(struct task_struct *task,
+						struct profd_thread *thread,
+						struct heap_thread *heap_thread,
 						const struct thread_data_place *place)
 {
 	u64 address = task->thread.fsbase + place->offset;
 	struct memory_mapping mapping = {};
 	struct thread_data data;
 
-	/* One that runs may be about to enter them itself. */
-	if (!sleeps(task->__state, task->on_cpu) || !is_readable(task, address, NULL, &mapping) ||
+	if (place->mixed)
+		return false;
+	if (has_both(&heap_thread->heap))
+		return true;
+	if (!is_readable(task, address, NULL, &mapping) ||
 	    bpf_copy_from_user_task(&data, sizeof(data), (void *)address, task, 0))
-		return;
-	enter_thread_data(heap, &data, address, place, false);
+		return false;
+	/* One that runs may be about to enter them itself. */
+	return slept_since(&heap_thread->rest, task, thread) &&
+	       enter_thread_data(&heap_thread->heap, &data, address, place);
 }
 
-/* The totals of every thread that has any, and has run since they were written. */
+/* The totals of every thread whose process has any, and that has run since they were written. */
 SEC("iter.s/task")
 int drain_heap(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	struct thread_data_place place = {};
 	struct profd_heap_record *record;
-	struct thread_data_place *place;
 	struct heap_thread *heap_thread;
 	struct profd_thread *thread;
+	bool known, whole, read;
 	u32 zero = 0;
-	bool whole;
 
 	if (!task || task->exit_state)
 		return 0;
 	thread = thread_of(task);
 	if (!thread || !thread->thread_id)
 		return 0;
-	place = place_of(task);
+	known = place_of(task, &place);
 	heap_thread = bpf_task_storage_get(&heaps, task, 0,
-					   place ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+					   known ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	record = bpf_map_lookup_elem(&heap_record_scratch, &zero);
 	if (!heap_thread || !record || still_rests(&heap_thread->rest, task, thread))
 		return 0;
 	begin_rest(&heap_thread->rest, task, thread);
-	if (place && !has_both(&heap_thread->heap))
-		look_at_thread_data(task, &heap_thread->heap, place);
-	if (!heap_thread->heap.counters[0].address) {
-		heap_thread->rest.known = slept_since(&heap_thread->rest, task, thread);
-		return 0;
-	}
+	read = known && look_at_thread_data(task, thread, heap_thread, &place);
 	begin_record(record, task, thread, &heap_thread->heap);
 	record->exiting = 0;
+	record->unread = !read;
 	whole = read_outside(task, &record->heap.counters[0]);
 	whole &= read_outside(task, &record->heap.counters[1]);
 	whole &= read_outside(task, &record->heap.counters[2]);
@@ -584,22 +603,19 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_heap_exit, struct task_struct *task)
 {
 	struct profd_thread *thread = thread_of(task);
+	struct thread_data_place place = {};
 	struct profd_heap_record *record;
-	struct thread_data_place *place;
 	struct heap_thread *heap_thread;
 	struct thread_data data;
+	bool known;
 	u64 address;
 
 	if (!thread || !thread->thread_id)
 		return 0;
-	place = place_of(task);
+	known = place_of(task, &place);
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
-	if (!heap_thread) {
-		/* One test of both would be arithmetic on pointers. */
-		barrier_var(place);
-		if (!place)
-			return 0;
-	}
+	if (!heap_thread && !known)
+		return 0;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
 		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
@@ -607,16 +623,30 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 	}
 	begin_record(record, task, thread, heap_thread ? &heap_thread->heap : NULL);
 	record->exiting = 1;
-	if (place && !has_both(&record->heap)) {
-		address = task->thread.fsbase + place->offset;
-		if (!bpf_probe_read_user(&data, sizeof(data), (void *)address))
-			enter_thread_data(&record->heap, &data, address, place, true);
+	record->unread = place.mixed || !has_both(&record->heap);
+	/* Before Linux 6.15 it has no memory of its own any more. */
+	if (known && record->unread && !place.mixed && task->mm) {
+		address = task->thread.fsbase + place.offset;
+		if (!bpf_probe_read_user(&data, sizeof(data), (void *)address) &&
+		    enter_thread_data(&record->heap, &data, address, &place))
+			record->unread = 0;
 	}
 	read_own(&record->heap.counters[0]);
 	read_own(&record->heap.counters[1]);
 	read_own(&record->heap.counters[2]);
 	read_own(&record->heap.counters[3]);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The thread runs another program: its counters are gone. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_heap_exec, struct task_struct *task)
+{
+	struct heap_thread *heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
+
+	if (heap_thread)
+		__builtin_memset(heap_thread, 0, sizeof(*heap_thread));
 	return 0;
 }
 

@@ -92,7 +92,7 @@ bool KnowsWholeHeap(const ProcessMemory& process) {
 }
 
 // Resident or swapped anonymous memory that is not live heap. Not known where more is live than that: memory
-// that was never touched then hides it.
+// that is not resident then hides it.
 std::optional<int64_t> Fragmentation(const ProcessMemory& process) {
   const MemoryPoint& now = Last(process);
   if (!KnowsWholeHeap(process) || !now.has_anon_bytes()) return std::nullopt;
@@ -260,9 +260,9 @@ std::string DescribeLive(const ProcessMemory& process) {
                     " of the anonymous memory");
   } else if (const MemoryPoint& now = Last(process);
              KnowsWholeHeap(process) && now.has_anon_bytes()) {
-    absl::StrAppend(&text, "; at least ",
+    absl::StrAppend(&text, "; about ",
                     Bytes(process.live_bytes() - now.anon_bytes() - now.swap_bytes()),
-                    " of it were never touched");
+                    " of it are not resident");
   }
   return text;
 }

@@ -348,10 +348,6 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     stacks_.push_back(std::move(*stack));
   } else if (const auto* thread = std::get_if<profd_thread_record>(&*record)) {
     accounts_.Apply(*thread);
-    const ThreadId id{thread->thread_id};
-    if (heap_probes_ && thread->type == PROFD_RECORD_DEAD && !heap_accounts_.Knows(id)) {
-      ++heap_growth_[accounts_.ProcessOf(id)].silent;
-    }
   } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
     visits_.Add(ThreadId{born->thread_id}, born->kernel_tid);
   } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
@@ -373,7 +369,7 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     modules_->OnAnnounced(*module);
   } else if (const auto* exec = std::get_if<profd_exec_record>(&*record)) {
     if (heap_probes_) heap_probes_->OnExec(exec->pid);
-    memory_->OnExec(exec->pid, MonotonicNs());
+    execed_.insert(exec->pid);
     if (bursts_) bursts_->OnExec(exec->pid);
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
@@ -488,17 +484,21 @@ void Collector::SumHeap(const std::vector<ThreadLedger>& ledgers) {
     sum.allocated = WrappingAdd(sum.allocated, ledger.delta.allocated.bytes);
     sum.freed = WrappingAdd(sum.freed, ledger.delta.freed.bytes);
   }
-  for (const auto& [thread, bytes] : heap_accounts_.TakeBefore()) {
+  const HeapAccounts::Unseen unseen = heap_accounts_.TakeUnseen();
+  for (const auto& [thread, bytes] : unseen.before) {
     HeapGrowth& sum = heap_growth_[accounts_.ProcessOf(thread)];
     sum.before = WrappingAdd(sum.before, bytes);
   }
+  for (const ThreadId thread : unseen.quiet) ++heap_growth_[accounts_.ProcessOf(thread)].quiet;
+  for (const ThreadId thread : unseen.lost) heap_growth_[accounts_.ProcessOf(thread)].lost = true;
+  std::set<int32_t> unread;
+  for (const ThreadId thread : heap_accounts_.unread()) unread.insert(accounts_.ProcessOf(thread));
   for (const auto& [pid, growth] : std::exchange(heap_growth_, {})) {
     if (pid > 0) memory_->AddHeap(pid, growth);  // else not visible in our PID namespace
   }
-  if (!heap_probes_) return;
-  for (const auto& [pid, since_ns] : heap_probes_->WatchedSince()) {
-    memory_->SetHeapSince(pid, since_ns);
-  }
+  memory_->SetUnread(std::move(unread));
+  // What was told in this drain is of the program before.
+  for (const int32_t pid : std::exchange(execed_, {})) memory_->OnExec(pid);
 }
 
 void Collector::FollowProcesses() {
@@ -676,6 +676,9 @@ absl::Status Collector::Drain(bool govern) {
   delta.cost.targets = DivideCost(delta.cost, Activity(delta.samples));
   AddCost(delta.cost, &cost_);
   for (size_t i = 0; i < kLossCount; ++i) delta.losses[i] = measured.losses[i] - last_.losses[i];
+  if (delta.losses[PROFD_LOSS_RING_FULL_EXIT] + delta.losses[PROFD_LOSS_HEAP_STORAGE] != 0) {
+    memory_->DoubtHeaps();
+  }
   delta.lost_weight_ns = static_cast<int64_t>(delta.losses[PROFD_LOSS_COUNTERS_FULL_NS]);
   last_ = measured;
   if (!paused_ && (govern || delta.end_ns - governed_ns_ >= kGovernorInterval)) {

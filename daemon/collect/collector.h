@@ -191,6 +191,7 @@ class Collector final : public CollectorControl {
   Accounts accounts_;
   HeapAccounts heap_accounts_;
   std::map<int32_t, HeapGrowth> heap_growth_;  // by PID, since the last drain
+  std::set<int32_t> execed_;                   // PIDs, since the last drain
   LiveHeap live_heap_;
   ToldHeap told_heap_;
   std::map<ModuleId, AllocatorTotals> burst_totals_;

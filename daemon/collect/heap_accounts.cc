@@ -27,7 +27,18 @@ HeapDelta Growth(const profd_heap_counter& now, const profd_heap_counter& last) 
 }  // namespace
 
 void HeapAccounts::Apply(const profd_heap_record& record, bool count) {
-  Thread& thread = threads_[ThreadId{record.thread_id}];
+  const ThreadId id{record.thread_id};
+  const bool was_unread = unread_.contains(id);
+  if (record.exiting == 0 && record.unread != 0) {
+    unread_.insert(id);
+  } else {
+    unread_.erase(id);
+  }
+  if (record.exiting != 0 && record.unread != 0) {
+    (was_unread ? unseen_.lost : unseen_.quiet).push_back(id);
+  }
+  if (record.heap.counters[0].address == 0 && !threads_.contains(id)) return;
+  Thread& thread = threads_[id];
   for (size_t i = 0; i < PROFD_HEAP_COUNTERS; ++i) {
     const profd_heap_counter& now = record.heap.counters[i];
     if (now.address == 0) break;
@@ -37,7 +48,7 @@ void HeapAccounts::Apply(const profd_heap_record& record, bool count) {
     const bool freed = now.kind == PROFD_KIND_FREE;
     if (count && last.address != now.address && now.base != 0) {
       const auto base = static_cast<int64_t>(now.base);
-      before_.emplace_back(ThreadId{record.thread_id}, freed ? WrappingSubtract(0, base) : base);
+      unseen_.before.emplace_back(id, freed ? WrappingSubtract(0, base) : base);
     }
     if (!count || (growth.bytes == 0 && growth.events == 0)) continue;
     AllocatorTotals& totals = allocators_[ModuleId{static_cast<uint16_t>(now.module_id)}];

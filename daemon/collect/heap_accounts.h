@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
 
@@ -29,10 +30,16 @@ class HeapAccounts {
   // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
   void Finish(ProfileDelta& delta);
 
-  // What threads had allocated less freed when they were seen for the first time, since the last call.
-  std::vector<std::pair<ThreadId, int64_t>> TakeBefore() { return std::exchange(before_, {}); }
-  // An event of the thread was seen, and it lives or died since the last drain.
-  bool Knows(ThreadId thread) const { return threads_.contains(thread); }
+  // Since the last call: what threads had allocated less freed when they were seen for the first time, and
+  // threads that ended.
+  struct Unseen {
+    std::vector<std::pair<ThreadId, int64_t>> before;
+    std::vector<ThreadId> quiet;  // too young to have been looked at: less than an event of each is missing
+    std::vector<ThreadId> lost;   // of which it was never known what they had
+  };
+  Unseen TakeUnseen() { return std::exchange(unseen_, {}); }
+  // Of these threads, which live, it is not known yet what they had when they were seen first.
+  const absl::flat_hash_set<ThreadId>& unread() const { return unread_; }
 
   // By the module that holds the allocator.
   const std::map<ModuleId, AllocatorTotals>& allocators() const { return allocators_; }
@@ -50,7 +57,8 @@ class HeapAccounts {
   };
 
   absl::flat_hash_map<ThreadId, Thread> threads_;
-  std::vector<std::pair<ThreadId, int64_t>> before_;
+  Unseen unseen_;
+  absl::flat_hash_set<ThreadId> unread_;
   std::map<ModuleId, AllocatorTotals> allocators_;
   int64_t events_ = 0;
   int64_t bytes_ = 0;

@@ -32,12 +32,9 @@ constexpr int64_t kMostPssBudget = 10'000'000;
 // takes some 25 ms.
 constexpr int64_t kMostPssRss = int64_t{4} << 30;
 
-// From the begin of a program to when its allocator is watched, at most: what its threads had by then is known
-// if they live on.
-constexpr int64_t kMoment = 2 * kSecond;
 // Between two events of an allocator.
 constexpr int64_t kEventBytes = 64 << 10;
-// Bytes of threads that left no trace: the live heap is told all the same.
+// Bytes of threads that ended without an event: the live heap is told all the same.
 constexpr int64_t kLeastUnknown = 1 << 20;
 
 // Resident pages; 0 where there are none.
@@ -76,35 +73,36 @@ void MemoryWatch::AddHeap(int32_t pid, const HeapGrowth& growth) {
   sum.allocated = WrappingAdd(sum.allocated, growth.allocated);
   sum.freed = WrappingAdd(sum.freed, growth.freed);
   sum.before = WrappingAdd(sum.before, growth.before);
-  sum.silent += growth.silent;
+  sum.quiet += growth.quiet;
+  sum.lost |= growth.lost;
   sum.all_known |= growth.all_known;
 }
 
-void MemoryWatch::OnExec(int32_t pid, int64_t now_ns) {
+void MemoryWatch::OnExec(int32_t pid) {
   absl::MutexLock lock(&mutex_);
-  Heap& heap = heap_[pid];
-  heap.sum.all_known = false;
-  heap.before_program = heap.sum;
-  heap.program_ns = now_ns;
-  heap.since_ns = 0;
+  const auto heap = heap_.find(pid);
+  if (heap == heap_.end()) return;
+  heap->second.sum.all_known = heap->second.sum.lost = false;
+  heap->second.before_program = heap->second.sum;
 }
 
-void MemoryWatch::SetHeapSince(int32_t pid, int64_t since_ns) {
+void MemoryWatch::SetUnread(std::set<int32_t> pids) {
   absl::MutexLock lock(&mutex_);
-  heap_[pid].since_ns = since_ns;
+  unread_ = std::move(pids);
+}
+
+void MemoryWatch::DoubtHeaps() {
+  absl::MutexLock lock(&mutex_);
+  for (auto& [pid, heap] : heap_) heap.sum.lost = true;
 }
 
 std::optional<int64_t> MemoryWatch::LiveBytes(const Heap& heap, const ProcessStat& stat) {
-  const int64_t started_ns = stat.start_ns - (BootNs() - MonotonicNs());
-  const int64_t began_ns = heap.program_ns != 0 ? heap.program_ns : started_ns;
-  if (stat.forked || heap.since_ns == 0) return std::nullopt;
-  if (!heap.sum.all_known && heap.since_ns - began_ns > kMoment) return std::nullopt;
   const HeapGrowth &now = heap.sum, &then = heap.before_program;
-  const int64_t allocated =
-      WrappingAdd(WrappingSubtract(now.allocated, then.allocated), WrappingSubtract(now.before, then.before));
+  if (stat.forked || !now.all_known || now.lost) return std::nullopt;
+  const int64_t allocated = WrappingAdd(WrappingSubtract(now.allocated, then.allocated),
+                                        WrappingSubtract(now.before, then.before));
   const int64_t live = WrappingSubtract(allocated, WrappingSubtract(now.freed, then.freed));
-  // Of threads that had no event nothing is known but that it is less than one's worth.
-  const int64_t unknown = (now.silent - then.silent) * kEventBytes;
+  const int64_t unknown = (now.quiet - then.quiet) * kEventBytes;
   if (live < 0 || unknown > std::max(kLeastUnknown, live / 50)) return std::nullopt;
   return live;
 }
@@ -278,7 +276,7 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
     if (sum.allocated != 0 || sum.freed != 0) {
       point.allocated = sum.allocated;
       point.freed = sum.freed;
-      point.live = LiveBytes(heap->second, *stat);
+      if (!unread_.contains(pid)) point.live = LiveBytes(heap->second, *stat);
     }
   }
   timeline_.Add({.pid = pid,

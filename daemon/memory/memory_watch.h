@@ -30,8 +30,9 @@ struct MemoryWatchOptions {
 struct HeapGrowth {
   int64_t allocated = 0, freed = 0;
   int64_t before = 0;  // what threads had allocated less freed when they were seen for the first time
-  int64_t silent = 0;  // number: threads that ended before they were
-  bool all_known = false;  // at some time no thread had ended yet: nobody is missing in `before`
+  int64_t quiet = 0;   // number: threads that ended before they were, with less than an event's worth
+  bool lost = false;   // one ended of which it is not known what it had
+  bool all_known = false;  // a thread was seen when none had ended yet
 };
 
 // Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU time
@@ -48,10 +49,12 @@ class MemoryWatch {
   void KeepOnly(const std::set<int32_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
   // What the threads of a process did since the last call.
   void AddHeap(int32_t pid, const HeapGrowth& growth) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process became another program at this instant (monotonic).
-  void OnExec(int32_t pid, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // All allocators with counters in a process are watched since this instant (monotonic); 0: one is not.
-  void SetHeapSince(int32_t pid, int64_t since_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A process became another program.
+  void OnExec(int32_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
+  // These processes have threads of which it is not known, or not yet, what they had before.
+  void SetUnread(std::set<int32_t> pids) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends of threads were lost, of whatever process.
+  void DoubtHeaps() ABSL_LOCKS_EXCLUDED(mutex_);
   // Stops reading, or goes on.
   void SetOn(bool on) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when nothing is older than a second, or when that takes too long.
@@ -74,8 +77,6 @@ class MemoryWatch {
   struct Heap {
     HeapGrowth sum;
     HeapGrowth before_program;  // of that sum, what was another program's
-    int64_t program_ns = 0;     // when its program began, monotonic; 0: with the process
-    int64_t since_ns = 0;       // as in SetHeapSince
   };
 
   void Work();
@@ -86,7 +87,7 @@ class MemoryWatch {
   // Reads it where it is due and the common budget allows.
   void ReadPss(const ProcessDirectory& directory, int32_t pid, int64_t rss, int64_t now_ns,
                Process* process);
-  // What the program has of its allocators; none where it ran before they were watched.
+  // What the program has of its allocators; none where that is not known of all its threads.
   static std::optional<int64_t> LiveBytes(const Heap& heap, const ProcessStat& stat);
   CgroupFigures FiguresOf(const CgroupPlace& place);
 
@@ -110,6 +111,7 @@ class MemoryWatch {
   bool asked_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<int32_t> wanted_ ABSL_GUARDED_BY(mutex_);
   std::map<int32_t, Heap> heap_ ABSL_GUARDED_BY(mutex_);
+  std::set<int32_t> unread_ ABSL_GUARDED_BY(mutex_);
   size_t unwatched_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_done_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -24,8 +24,8 @@ namespace {
 constexpr size_t kMostMapCalls = 256;
 // Probes that go together. The kernel waits for all programs at each; side by side they wait once.
 constexpr size_t kRemovedTogether = 32;
-// More than a thread has in a moment in which its data are not as they should be.
-constexpr uint64_t kRefusalsThatTell = 8;
+// Of a place that looks like an event's, until it is known for one or for none.
+constexpr uint64_t kHitsThatTell = 8;
 constexpr char kNoEvents[] =
     "jemalloc's event function was not found: what looks like it has other arguments; keep the module's "
     "symbols or install its debug file";
@@ -166,7 +166,7 @@ void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
 }
 
 bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
-  std::erase_if(stood, [&](const auto& entry) { return gone(entry.first); });
+  std::erase_if(stood, gone);
   std::erase_if(left, gone);
   std::erase_if(renewed, gone);
   std::erase_if(failed, [&](const auto& entry) { return gone(entry.first); });
@@ -177,7 +177,8 @@ std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
   std::vector<Probe> stale;
   for (auto it = probes.begin(); it != probes.end() && stale.size() < kRemovedTogether;) {
     const bool is_wanted = wanted.contains(it->first) && !left.contains(it->first);
-    if (all_on && on && is_wanted) {
+    // One that did not stand is of the program before this one.
+    if (all_on && on && is_wanted && stood.contains(it->first)) {
       ++it;
       continue;
     }
@@ -228,13 +229,14 @@ void HeapProbes::JudgePlaces() {
   const uint64_t refusals = kernel_->HeapRefusals();
   {
     absl::MutexLock lock(&mutex_);
-    if (refusals < refusals_ + kRefusalsThatTell) return;
+    if (refusals < refusals_ + kHitsThatTell) return;
     refusals_ = refusals;
   }
   const std::vector<HeapTally> tallies = kernel_->HeapTallies();
   absl::MutexLock lock(&mutex_);
   for (const HeapTally& tally : tallies) {
-    if (tally.refused < kRefusalsThatTell || tally.refused <= tally.held) continue;
+    // So many events are none by chance: where they come by is the right place, whatever else does.
+    if (tally.refused < kHitsThatTell || tally.held >= kHitsThatTell) continue;
     Numbers& wrong = wrong_[tally.module];
     if (wrong.test(tally.number)) continue;
     wrong.set(tally.number);
@@ -298,23 +300,6 @@ void HeapProbes::WaitIdle(int64_t deadline_ns, int64_t map_calls_ns) {
   young_.clear();
   mutex_.AwaitWithTimeout(absl::Condition(&settled_), left(deadline_ns));
   mutex_.AwaitWithTimeout(absl::Condition(&idle_), left(map_calls_ns));
-}
-
-std::map<int32_t, int64_t> HeapProbes::WatchedSince() const {
-  std::map<int32_t, int64_t> since;
-  absl::MutexLock lock(&mutex_);
-  for (const Place& place : events_.wanted) {
-    const auto told = told_.find(place);
-    if (told != told_.end() && told->second.only) continue;
-    const auto stood = events_.stood.find(place);
-    const int64_t begin_ns =
-        stood == events_.stood.end() || events_.left.contains(place) ? 0 : stood->second;
-    const auto [entry, first] = since.emplace(place.first, begin_ns);
-    if (first) continue;
-    const bool all = entry->second != 0 && begin_ns != 0;
-    entry->second = all ? std::max(entry->second, begin_ns) : 0;
-  }
-  return since;
 }
 
 bool HeapProbes::watching() const {
@@ -463,6 +448,11 @@ void HeapProbes::Renew(const Place& place) {
   absl::MutexLock lock(&mutex_);
   const auto stands = events_.probes.find(place);
   if (stands == events_.probes.end()) return;
+  if (!probe.ok() && !absl::IsNotFound(probe.status())) {
+    spdlog::warn("allocations of PID {}: {}", place.first, std::string(probe.status().message()));
+    return;  // the old one does, and its wrong places are told to nobody
+  }
+  if (!probe.ok()) events_.stood.erase(place);
   old = std::move(stands->second);
   events_.probes.erase(stands);
   Settle(place, std::move(probe), "allocations", events_);
@@ -473,7 +463,7 @@ void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const c
   if (probe.ok()) {
     // The process may be gone by now: then the next step takes it out.
     group.probes.emplace(place, *std::move(probe));
-    if (group.wanted.contains(place)) group.stood.emplace(place, MonotonicNs());
+    if (group.wanted.contains(place)) group.stood.insert(place);
   } else if (absl::IsUnavailable(probe.status())) {
     group.wanted.erase(place);  // until it is told of again
   } else if (group.wanted.contains(place)) {

@@ -99,9 +99,6 @@ class HeapProbes {
   // not beyond `deadline_ns` (monotonic), and for those calls not beyond `map_calls_ns`.
   void WaitIdle(int64_t deadline_ns, int64_t map_calls_ns);
 
-  // Since when (monotonic) all allocators with counters in a process have had probes at their events, by
-  // PID; 0: one has none.
-  std::map<int32_t, int64_t> WatchedSince() const;
   // A probe stands at an allocator's events somewhere, or will when they are put back.
   bool watching() const;
   MapCallState MapCalls() const;
@@ -128,7 +125,7 @@ class HeapProbes {
     bool interrupted = false;  // there was a time without a probe where one is wanted
     std::set<Place> wanted;
     std::map<Place, Probe> probes;
-    std::map<Place, int64_t> stood;       // where a probe could be put, and when first, monotonic
+    std::set<Place> stood;                // where a probe could be put
     std::set<Place> left;                 // of the wanted, to other probes: none is to stand there
     std::set<Place> renewed;              // whose probe is to be put in anew, elsewhere in the module
     std::map<Place, std::string> failed;  // why

@@ -809,7 +809,9 @@ TEST_F(HeapKernelTest, ThreadThatExitsLeavesItsTotals) {
   ASSERT_THAT(heap_, SizeIs(1));
   EXPECT_EQ(heap_[0].exiting, 1U);
   EXPECT_EQ(heap_[0].heap.counters[0].total, 70'099U);
-  EXPECT_THAT(DrainHeap(), IsEmpty());
+  const std::vector<profd_heap_record> records = DrainHeap();
+  ASSERT_THAT(records, SizeIs(1));
+  EXPECT_EQ(records[0].heap.counters[0].address, 0U) << "the other thread has none";
 }
 
 // An event of one thread says where all of them keep their data: what those have allocated and freed that
@@ -856,15 +858,19 @@ TEST_F(HeapKernelTest, ThreadsWithoutAnEventAreRead) {
   Poll();
   ASSERT_THAT(heap_, SizeIs(1));
   EXPECT_EQ(heap_[0].exiting, 1U);
+  EXPECT_EQ(heap_[0].unread, 0U);
+  EXPECT_EQ(heap_[0].none_ended, 1U) << "but it";
   EXPECT_EQ(heap_[0].heap.counters[0].base, 0U);
   EXPECT_EQ(heap_[0].heap.counters[0].total, 4'000U);
   EXPECT_EQ(heap_[0].heap.counters[1].total, 1'000U);
   std::map<uint64_t, profd_heap> by_allocated;
   for (const profd_heap_record& record : DrainHeap()) {
     by_allocated[record.heap.counters[0].total] = record.heap;
+    EXPECT_EQ(record.unread, 0U);
+    EXPECT_EQ(record.none_ended, 0U);
   }
-  ASSERT_THAT(by_allocated, ElementsAre(Key(70'000U), Key(1'000'500U)))
-      << "one has no data: it never asked the allocator for anything";
+  ASSERT_THAT(by_allocated, ElementsAre(Key(0), Key(70'000U), Key(1'000'500U)));
+  EXPECT_EQ(by_allocated[0].counters[0].address, 0U) << "it never asked the allocator for anything";
   const profd_heap& old = by_allocated[1'000'500];
   EXPECT_EQ(old.counters[0].base, 1'000'000U);
   EXPECT_EQ(old.counters[0].events, 0U);

@@ -237,7 +237,7 @@ TEST_P(LiveBytesTest, AreWhatWasNotFreed) {
   })) << process.dump() << " instead of " << live;
   EXPECT_EQ(process["live_counted"], true);
   EXPECT_EQ(process["points"].back()["live_bytes"], process["live_bytes"]);
-  EXPECT_TRUE(process["fragmentation_bytes"].is_null()) << "most of it was never touched";
+  EXPECT_TRUE(process["fragmentation_bytes"].is_null()) << "most of it is not resident";
   // By thread: each has freed what the one before it had allocated.
   std::map<int, nlohmann::json> threads;
   for (const nlohmann::json& thread : process["threads"]) threads[thread["tid"]] = thread;

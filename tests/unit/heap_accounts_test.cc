@@ -10,8 +10,11 @@
 namespace profd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 constexpr ModuleId kModule{7};
 
@@ -123,6 +126,35 @@ TEST(HeapAccountsTest, ThreadThatExitsLeavesItsLastAccountAndIsForgotten) {
   // Ids are never given twice; were it so, the account would begin anew.
   accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 0, 75'000, 70'000, 1)}));
   EXPECT_EQ(FinishOne(accounts).allocated.bytes, 75'000);
+}
+
+// What threads had before they were seen, and those of which it will never be known.
+TEST(HeapAccountsTest, WhatCameBefore) {
+  HeapAccounts accounts;
+  const auto unread = [](profd_heap_record record) {
+    record.unread = 1;
+    return record;
+  };
+  accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 1'000, 1'500, 0, 0),
+                            Counter(80, PROFD_KIND_FREE, 300, 300, 0, 0)}));
+  accounts.Apply(unread(Record(2, {Counter(64, PROFD_KIND_ALLOC, 2'000, 2'000, 0, 0)})));
+  accounts.Apply(unread(Record(3, {})));
+  accounts.Apply(unread(Record(4, {}, true)));
+  EXPECT_EQ(FinishOne(accounts).allocated.bytes, 500);
+  HeapAccounts::Unseen unseen = accounts.TakeUnseen();
+  EXPECT_THAT(unseen.before, ElementsAre(Pair(ThreadId{1}, 1'000), Pair(ThreadId{1}, -300),
+                                         Pair(ThreadId{2}, 2'000)));
+  EXPECT_THAT(unseen.quiet, ElementsAre(ThreadId{4}));
+  EXPECT_THAT(unseen.lost, IsEmpty());
+  EXPECT_THAT(accounts.unread(), UnorderedElementsAre(ThreadId{2}, ThreadId{3}));
+
+  accounts.Apply(Record(2, {Counter(64, PROFD_KIND_ALLOC, 2'000, 2'000, 0, 0),
+                            Counter(80, PROFD_KIND_FREE, 0, 0, 0, 0)}));
+  accounts.Apply(unread(Record(3, {}, true)));
+  unseen = accounts.TakeUnseen();
+  EXPECT_THAT(unseen.before, IsEmpty()) << "each is told once";
+  EXPECT_THAT(unseen.lost, ElementsAre(ThreadId{3}));
+  EXPECT_THAT(accounts.unread(), IsEmpty());
 }
 
 // Counters lie in the target's memory: any value must be survived.

@@ -172,7 +172,7 @@ TEST_F(MemoryWatchTest, APidThatIsUsedAgainIsAnotherProcess) {
   EXPECT_EQ(histories[1].points.back().allocated, std::nullopt) << "of the one before";
 }
 
-// Allocated less freed is what is live if all is known of the program, and of all its threads.
+// Allocated less freed is what is live if that is known of all threads of the program.
 TEST_F(MemoryWatchTest, TheLiveHeapIsToldWhereItIsKnown) {
   constexpr int64_t kMiB = 1 << 20;
   const auto read = [&] {
@@ -184,26 +184,35 @@ TEST_F(MemoryWatchTest, TheLiveHeapIsToldWhereItIsKnown) {
   proc_->Set(11, {});
   watch_->KeepOnly({11});
   watch_->AddHeap(11, {.allocated = 50 * kMiB, .freed = 20 * kMiB, .before = 7 * kMiB});
-  EXPECT_EQ(read(), std::nullopt) << "it is not watched";
-  watch_->SetHeapSince(11, MonotonicNs());
   EXPECT_EQ(read(), std::nullopt) << "threads may have ended before";
   watch_->AddHeap(11, {.all_known = true});
   EXPECT_EQ(read(), 37 * kMiB);
-  watch_->AddHeap(11, {.silent = 10});
+  watch_->SetUnread({11});
+  EXPECT_EQ(read(), std::nullopt);
+  watch_->SetUnread({12});
   EXPECT_EQ(read(), 37 * kMiB);
-  watch_->AddHeap(11, {.silent = 10});
+  watch_->AddHeap(11, {.quiet = 10});
+  EXPECT_EQ(read(), 37 * kMiB);
+  watch_->AddHeap(11, {.quiet = 10});
   EXPECT_EQ(read(), std::nullopt) << "of threads without an event more may be missing than 1 MiB";
   // Another program begins with nothing.
-  watch_->OnExec(11, MonotonicNs());
-  EXPECT_EQ(read(), std::nullopt) << "its allocator is not watched";
+  watch_->OnExec(11);
   watch_->AddHeap(11, {.allocated = 3 * kMiB, .freed = kMiB});
-  watch_->SetHeapSince(11, MonotonicNs());
-  EXPECT_EQ(read(), 2 * kMiB);
-  watch_->SetHeapSince(11, MonotonicNs() + 3'000'000'000);
-  EXPECT_EQ(read(), std::nullopt) << "too late";
-  // A child has what its parent had, of all threads of that.
-  proc_->Set(11, {.flags = 0x400140});
+  EXPECT_EQ(read(), std::nullopt) << "threads may have ended before";
   watch_->AddHeap(11, {.all_known = true});
+  EXPECT_EQ(read(), 2 * kMiB);
+  watch_->AddHeap(11, {.lost = true});
+  EXPECT_EQ(read(), std::nullopt);
+  watch_->OnExec(11);
+  watch_->AddHeap(11, {.allocated = 5 * kMiB, .all_known = true});
+  EXPECT_EQ(read(), 5 * kMiB);
+  watch_->DoubtHeaps();
+  EXPECT_EQ(read(), std::nullopt);
+  // A child has what its parent had, of all threads of that.
+  watch_->OnExec(11);
+  watch_->AddHeap(11, {.all_known = true});
+  EXPECT_EQ(read(), 0);
+  proc_->Set(11, {.flags = 0x400140});
   EXPECT_EQ(read(), std::nullopt);
 }
 
