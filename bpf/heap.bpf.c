@@ -639,14 +639,26 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 	return 0;
 }
 
-/* The thread runs another program: its counters are gone. */
+/* The thread runs another program: its counters are gone, and what they said last is told. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_heap_exec, struct task_struct *task)
 {
 	struct heap_thread *heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
+	struct profd_thread *thread = thread_of(task);
+	struct profd_heap_record *record;
 
-	if (heap_thread)
-		__builtin_memset(heap_thread, 0, sizeof(*heap_thread));
+	if (!heap_thread || !thread || !thread->thread_id)
+		return 0;
+	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+	if (record) {
+		begin_record(record, task, thread, &heap_thread->heap);
+		record->exiting = 0;
+		record->unread = 0;
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	} else {
+		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
+	}
+	__builtin_memset(heap_thread, 0, sizeof(*heap_thread));
 	return 0;
 }
 

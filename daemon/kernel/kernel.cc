@@ -123,8 +123,9 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   s->rodata->default_target = options.default_target;
   bpf_program__set_autoload(s->progs.on_switch, options.switch_layer);
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
-  for (bpf_program* program : {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit,
-                               s->progs.on_live_object, s->progs.on_told_object}) {
+  for (bpf_program* program :
+       {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit, s->progs.on_heap_exec,
+        s->progs.on_live_object, s->progs.on_told_object}) {
     bpf_program__set_autoload(program, options.heap_layer);
   }
   for (bpf_program* program : {s->progs.on_user_fault, s->progs.on_kernel_fault}) {
@@ -283,7 +284,8 @@ absl::Status Kernel::AttachAll() {
   }
   RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}).status());
   for (bpf_program* program :
-       {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec, s->progs.on_heap_exit}) {
+       {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec, s->progs.on_heap_exit,
+        s->progs.on_heap_exec}) {
     if (bpf_program__fd(program) < 0) continue;
     UniqueLink link(bpf_program__attach(program));
     if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);

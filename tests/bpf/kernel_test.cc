@@ -1556,7 +1556,7 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto before = HeldObjects();
     START_OR_SKIP({.switch_layer = switch_layer});
     const auto held = HeldObjects();
-    const size_t links = switch_layer ? 9 : 8;
+    const size_t links = switch_layer ? 10 : 9;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
     // The tick by list is run, not attached; the heap's three, that of mapping calls and that of
     // malloc are attached to what they find, those of page faults when they are asked for.
