@@ -36,6 +36,7 @@ profd_u32 heap_skip_mask;
 /* Where the allocator of a process keeps a thread's data. */
 struct thread_data_place {
 	u64 started; /* when the process was: another one may get its memory's address */
+	u64 since; /* when this became known */
 	u64 offset; /* from the thread's fsbase: the same for all threads of the process */
 	u16 module_id;
 	u16 mixed; /* there are two such places: another allocator, or storage that is not static */
@@ -234,19 +235,44 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	return !known || (s64)(event->total - event->before) > 0;
 }
 
+/* A copy: the entry may be given to somebody else. False when it is not known. */
+static __always_inline bool place_of(struct task_struct *task, struct thread_data_place *place)
+{
+	u64 memory = (u64)task->active_mm;
+	struct thread_data_place *known;
+
+	known = bpf_map_lookup_elem(&thread_data_places, &memory);
+	if (!known)
+		return false;
+	*place = *known;
+	return place->started == task->group_leader->start_time;
+}
+
+/* Whether all that the thread ever allocated falls into the time in which its process is watched. */
+static __always_inline bool began_watched(struct task_struct *task,
+					  const struct thread_data_place *place)
+{
+	return task->start_time > place->since;
+}
+
 /* Enters an event into the thread's totals. False when it is in them already: while probes are renewed
  * there are two in one place.
  */
-static __always_inline bool enter_event(struct profd_heap_counter *counter,
+static __always_inline bool enter_event(struct task_struct *task,
+					struct profd_heap_counter *counter,
 					const struct heap_event *event)
 {
+	struct thread_data_place place;
 	s64 missing;
 
 	if (counter->address && counter->events && event->total == counter->total &&
 	    event->total != event->before)
 		return false;
 	if (!counter->address) {
-		counter->base = event->before;
+		/* Its first events may have been while there were no probes. */
+		counter->base = place_of(task, &place) && began_watched(task, &place) ?
+					0 :
+					event->before;
 		counter->total = event->before;
 		counter->kind = event->kind;
 		counter->module_id = event->module_id;
@@ -277,19 +303,6 @@ static __always_inline bool enter_event(struct profd_heap_counter *counter,
 	return true;
 }
 
-/* A copy: the entry may be given to somebody else. False when it is not known. */
-static __always_inline bool place_of(struct task_struct *task, struct thread_data_place *place)
-{
-	u64 memory = (u64)task->active_mm;
-	struct thread_data_place *known;
-
-	known = bpf_map_lookup_elem(&thread_data_places, &memory);
-	if (!known)
-		return false;
-	*place = *known;
-	return place->started == task->group_leader->start_time;
-}
-
 /* Has the data of the process's other threads found, from those of the thread that has this event. */
 static __always_inline void note_place(struct task_struct *task, const struct heap_event *event)
 {
@@ -303,6 +316,7 @@ static __always_inline void note_place(struct task_struct *task, const struct he
 	if (!place_of(task, &place)) {
 		__builtin_memset(&place, 0, sizeof(place));
 		place.started = task->group_leader->start_time;
+		place.since = bpf_ktime_get_ns();
 		place.offset = offset;
 		place.module_id = event->module_id;
 	}
@@ -324,7 +338,7 @@ static __always_inline bool has_both(const struct profd_heap *heap)
 
 /* Enters a count of a thread that had no event of it. */
 static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 thread_data, u64 field,
-					u64 last_event,
+					u64 last_event, bool whole_life,
 					const struct thread_data_place *place)
 {
 	struct profd_heap_counter *counter = counter_of(heap, thread_data + field);
@@ -332,7 +346,7 @@ static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 t
 
 	if (!counter || counter->address)
 		return;
-	counter->base = last_event;
+	counter->base = whole_life ? 0 : last_event;
 	counter->total = last_event;
 	counter->kind = kind;
 	counter->module_id = place->module_id;
@@ -343,13 +357,14 @@ static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 t
 	counter->address = thread_data + field;
 }
 
-/* The counts of a thread that had no event of one of them, from its data. What it had by its last event was
- * before it was watched. False when they are not known.
+/* The counts of a thread that had no event of one of them, from its data. What a thread that is older than
+ * the watch had by its last event was before it. False when they are not known.
  */
-static __always_inline bool enter_thread_data(struct profd_heap *heap,
+static __always_inline bool enter_thread_data(struct task_struct *task, struct profd_heap *heap,
 					      const struct thread_data *data, u64 address,
 					      const struct thread_data_place *place)
 {
+	bool whole_life = began_watched(task, place);
 	u64 allocated = data->marks[0].last_event;
 	u64 freed = data->marks[1].last_event;
 
@@ -361,9 +376,9 @@ static __always_inline bool enter_thread_data(struct profd_heap *heap,
 	    !are_marks(freed, data->marks[1].next_event))
 		return false;
 	enter_quiet(heap, PROFD_KIND_ALLOC, address,
-		    __builtin_offsetof(struct thread_data, marks[0]), allocated, place);
+		    __builtin_offsetof(struct thread_data, marks[0]), allocated, whole_life, place);
 	enter_quiet(heap, PROFD_KIND_FREE, address,
-		    __builtin_offsetof(struct thread_data, marks[1]), freed, place);
+		    __builtin_offsetof(struct thread_data, marks[1]), freed, whole_life, place);
 	return has_both(heap);
 }
 
@@ -457,7 +472,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);
 		return false;
 	}
-	if (!enter_event(counter, &event))
+	if (!enter_event(task, counter, &event))
 		return false;
 	/* Now and then again: it may have been forgotten. */
 	if (counter->events % 64 == 1)
@@ -508,15 +523,22 @@ static __always_inline void begin_record(struct profd_heap_record *record,
 }
 
 /* What the allocator's counter says as its thread exits. The memory may be another's by now: what
- * lies further from the last event than events do is not it.
+ * lies further from the last event than events do is it only if the marks beside it agree, as where
+ * no probe stood.
  */
 static __always_inline void read_own(struct profd_heap_counter *counter)
 {
+	struct jemalloc_marks marks;
 	u64 total;
 
-	if (counter->address &&
-	    !bpf_probe_read_user(&total, sizeof(total), (void *)counter->current) &&
-	    total - counter->total < MAX_TAIL)
+	if (!counter->address ||
+	    bpf_probe_read_user(&total, sizeof(total), (void *)counter->current))
+		return;
+	if (total - counter->total < MAX_TAIL ||
+	    ((s64)(total - counter->total) > 0 &&
+	     !bpf_probe_read_user(&marks, sizeof(marks), (void *)counter->address) &&
+	     are_marks(marks.last_event, marks.next_event) &&
+	     total - marks.last_event < MAX_EVENT_INTERVAL))
 		counter->total = total;
 }
 
@@ -557,7 +579,7 @@ static __always_inline bool look_at_thread_data(struct task_struct *task,
 		return false;
 	/* One that runs may be about to enter them itself. */
 	return slept_since(&heap_thread->rest, task, thread) &&
-	       enter_thread_data(&heap_thread->heap, &data, address, place);
+	       enter_thread_data(task, &heap_thread->heap, &data, address, place);
 }
 
 /* The totals of every thread whose process has any, and that has run since they were written. */
@@ -628,7 +650,7 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 	if (known && record->unread && !place.mixed && task->mm) {
 		address = task->thread.fsbase + place.offset;
 		if (!bpf_probe_read_user(&data, sizeof(data), (void *)address) &&
-		    enter_thread_data(&record->heap, &data, address, &place))
+		    enter_thread_data(task, &record->heap, &data, address, &place))
 			record->unread = 0;
 	}
 	read_own(&record->heap.counters[0]);

@@ -147,6 +147,7 @@ std::string DescribeNow(const ProcessMemory& process) {
   }
   if (now.has_pss_bytes()) {
     absl::StrAppend(&text, "; PSS ", Bytes(now.pss_bytes()));
+    if (now.pss_error_bytes() > 0) absl::StrAppend(&text, " ± ", Bytes(now.pss_error_bytes()));
     const int64_t age_ns = now.has_pss_time_ns() ? now.time_ns() - now.pss_time_ns() : 0;
     if (age_ns >= 1'000'000'000) absl::StrAppend(&text, ", ", FormatDuration(age_ns), " before");
   }

@@ -623,7 +623,8 @@ absl::Status Collector::Drain(bool govern) {
   delta.tick_on = schedule_ != nullptr && !paused_;
   delta.tick_interval_ns = delta.tick_on ? schedule_->interval_ns() : 0;
   delta.heap_on = heap_probes_ && !paused_ && heap_probes_->watching() &&
-                  heap_source_.ShareAt(heap_source_.level()) > 0;
+                  (heap_source_.ToldAt(heap_source_.level()) ||
+                   heap_probes_->ToldSources().empty());
   delta.faults_on = kernel_->faults_on();
   delta.mappings_on = MappingsLayer().on;
   delta.bursts_on = bursts_ && !paused_ && bursts_->watching();
@@ -827,7 +828,7 @@ void Collector::Obey() {
   if (heap_probes_) {
     kernel_->SetHeapSampling(heap_source_.one_in());
     heap_slices_.SetShare(heap_source_.ShareAt(heap_source_.level()), MonotonicNs());
-    heap_probes_->SetToldOn(heap_source_.ShareAt(heap_source_.level()) > 0);
+    heap_probes_->SetToldOn(heap_source_.ToldAt(heap_source_.level()));
     heap_probes_->SetSlowPathsOn(heap_source_.SlowPathsAt(heap_source_.level()));
     TurnHeap();
     const uint32_t map_one_in = map_source_.OneInAt(map_source_.level());
@@ -957,13 +958,10 @@ void Collector::Publish(const Baseline& now) {
   if (options_.per_switch && !kernel_->has_switch_layer()) {
     about_switch = "needs a kernel with CONFIG_FAIR_GROUP_SCHED";
   }
-  const bool heap_shed = options_.heap && heap_source_.ShareAt(heap_source_.level()) == 0;
-  std::string about_heap = active_note(options_.heap);
-  if (heap_shed && !paused_) about_heap = "shed by the governor, to keep the budget";
   state.layers = {{"books", options_.books, note(options_.books)},
                   {"switch", kernel_->switch_on(), about_switch},
                   {"tick", options_.tick && !paused_, active_note(options_.tick)},
-                  {"heap", options_.heap && !paused_ && !heap_shed, about_heap},
+                  {"heap", options_.heap && !paused_, active_note(options_.heap)},
                   {"faults", kernel_->faults_on(), AboutFaults()},
                   MappingsLayer(),
                   {"bursts", AboutBursts().empty(), AboutBursts()}};
@@ -997,8 +995,9 @@ void Collector::Publish(const Baseline& now) {
         use.totals = told->second.totals;
         use.state.sample_bytes = told->second.sample_bytes;
       }
-      if (heap_shed || paused_) use.state.watched = false;
-      if (heap_shed && !paused_) use.state.note = about_heap;
+      const bool shed = use.state.told && !heap_source_.ToldAt(heap_source_.level());
+      if (shed || paused_) use.state.watched = false;
+      if (shed && !paused_) use.state.note = "shed by the governor, to keep the budget";
       if (use.state.note.empty()) use.state.note = CoverageNote(use);
       PublishLive(now.losses, use);
     }

@@ -34,9 +34,10 @@ constexpr int kDrainLevels = 5;
 constexpr double kToldMemory = 0.97;
 
 constexpr uint32_t kIdleStride = 16;
-// Probes at allocators' events stand for one part in so many of the time, 0: never. Those in slow paths
-// stand at the first level only.
-constexpr std::array<uint32_t, 8> kHeapSlices = {1, 1, 4, 8, 16, 32, 64, 0};
+// Probes at allocators' events stand for one part in so many of the time; at the last level just long
+// enough for totals to be found of processes that are new. Those in slow paths stand at the first level
+// only, those at told objects at all but the last.
+constexpr std::array<uint32_t, 8> kHeapSlices = {1, 1, 4, 8, 16, 32, 64, 512};
 // Of the budget: what stacks of events may cost before some are left out, and from where they come back,
 // after so many seconds.
 constexpr double kStackShare = 0.15;
@@ -113,7 +114,7 @@ void HeapSource::Learn(const Work& work) {
   events_per_second_ = bytes_per_event_ > 0 ? std::max(0.0, static_cast<double>(work.bytes)) /
                                                   bytes_per_event_ / work.seconds
                                             : 0;
-  if (ShareAt(level()) > 0) {
+  if (ToldAt(level())) {
     told_per_second_ = static_cast<double>(work.told) / work.seconds;
   } else {
     told_per_second_ *= std::pow(kToldMemory, work.seconds);
@@ -158,12 +159,11 @@ double HeapSource::InPathNs(const profd_heap_cost& cost, const Traps& traps) {
 int HeapSource::levels() const { return static_cast<int>(kHeapSlices.size()); }
 
 double HeapSource::ShareAt(int level) const {
-  const uint32_t slices = kHeapSlices[static_cast<size_t>(level)];
-  return slices == 0 ? 0 : 1.0 / slices;
+  return 1.0 / kHeapSlices[static_cast<size_t>(level)];
 }
 
 double HeapSource::CostAt(int level) const {
-  const double told = ShareAt(level) > 0 ? told_per_second_ * (event_ns_ + walk_ns_) : 0;
+  const double told = ToldAt(level) ? told_per_second_ * (event_ns_ + walk_ns_) : 0;
   const double slow = SlowPathsAt(level) ? slow_per_second_ * event_ns_ : 0;
   return (events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / one_in_) + told +
           slow) /
@@ -172,12 +172,9 @@ double HeapSource::CostAt(int level) const {
 
 std::string HeapSource::GivenUpAt(int level) const {
   const uint32_t slices = kHeapSlices[static_cast<size_t>(level)];
-  if (slices == 0) {
-    return "stacks of allocations, objects told of by USDT: the allocators' own totals stay exact";
-  }
   if (slices > 1) {
     return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
-                        " of the time");
+                        " of the time", ToldAt(level) ? "" : "; objects that allocators tell of");
   }
   if (!SlowPathsAt(level)) return "slow paths of allocators, which tell of events that nothing sees";
   return "";

@@ -65,6 +65,8 @@ class HeapSource final : public GovernedSource {
   void Learn(const Work& work);
   // Whether slow paths are watched, where some events are not seen.
   bool SlowPathsAt(int level) const { return level == 0; }
+  // Whether objects are counted that allocators tell of.
+  bool ToldAt(int level) const { return level + 1 < levels(); }
 
   // The stack of one event in so many is taken.
   uint32_t one_in() const { return one_in_; }

@@ -32,6 +32,7 @@ void ForEachFigure(Point& p, F f) {
   f(p.major_faults, 1);
   f(p.pss, kKiB);
   f(p.pss_time_ns, kMs);
+  f(p.pss_error, kKiB);
   f(p.cgroup.current, kKiB);
   f(p.cgroup.limit, kKiB);
   f(p.cgroup.oom_kills, 1);

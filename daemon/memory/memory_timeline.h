@@ -25,6 +25,7 @@ struct MemoryPoint {
   std::optional<int64_t> threads;                     // number
   std::optional<int64_t> minor_faults, major_faults;  // number since the process began
   std::optional<int64_t> pss, pss_time_ns;            // as of that instant
+  std::optional<int64_t> pss_error;                   // it is an estimate
   CgroupFigures cgroup;
   std::optional<int64_t> allocated, freed;  // since its allocator is watched
   std::optional<int64_t> live;  // allocated less freed since its program began
@@ -84,7 +85,7 @@ class MemoryTimeline {
   int64_t dropped_until_ns() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  static constexpr size_t kFigures = 19;
+  static constexpr size_t kFigures = 20;
   // 0: absent, else the figure in its unit and one more.
   using Packed = std::array<int64_t, kFigures>;
   struct Chunk {

@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
 #include "daemon/memory/fields.h"
+#include "daemon/memory/pss_estimate.h"
 
 namespace profd {
 namespace {
@@ -28,9 +29,8 @@ constexpr int64_t kRareInterval = 60 * kSecond;
 constexpr int64_t kRestPerPss = 4000;
 constexpr double kPssShare = 0.0005;
 constexpr int64_t kMostPssBudget = 10'000'000;
-// Above it the map would be held for longer than a target should have to wait: a GiB of small pages
-// takes some 25 ms.
-constexpr int64_t kMostPssRss = int64_t{4} << 30;
+// An estimate takes no more.
+constexpr int64_t kEstimateNs = 30'000'000;
 
 // Between two events of an allocator.
 constexpr int64_t kEventBytes = 64 << 10;
@@ -263,6 +263,7 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   ReadPss(*directory, pid, *figures.rss, now_ns, &process);
   point.pss = process.pss;
   point.pss_time_ns = process.pss_time_ns;
+  point.pss_error = process.pss_error;
   if (now_ns >= process.cgroup_due_ns) {
     const absl::StatusOr<std::string> cgroup = directory->Read("cgroup");
     process.cgroup = cgroup.ok() ? ParseCgroup(*cgroup) : std::nullopt;
@@ -291,24 +292,30 @@ void MemoryWatch::ReadPss(const ProcessDirectory& directory, int32_t pid, int64_
                           int64_t now_ns, Process* process) {
   if (now_ns < process->pss_due_ns || pss_budget_ns_ <= 0) return;
   process->note.clear();
-  if (rss > kMostPssRss) {
-    process->pss = process->pss_time_ns = std::nullopt;
-    process->note = absl::StrCat(
-        "PSS is not read above ", kMostPssRss >> 30,
-        " GiB of RSS: the process would have to wait for it with changes of its memory map");
-    process->pss_due_ns = now_ns + kRareInterval;
-    return;
-  }
+  process->pss = process->pss_error = std::nullopt;
+  const bool estimated = rss > options_.largest_read_pss;
+  absl::Status status;
   const int64_t cpu = ThreadCpuNs();
-  const absl::StatusOr<std::string> text = directory.Read("smaps_rollup");
+  if (estimated) {
+    const auto estimate = EstimatePss(directory, rss, kEstimateNs, &random_);
+    status = estimate.status();
+    if (estimate.ok()) {
+      process->pss = estimate->pss;
+      process->pss_error = estimate->error;
+    }
+  } else {
+    const absl::StatusOr<std::string> text = directory.Read("smaps_rollup");
+    status = text.status();
+    if (text.ok()) process->pss = ParsePss(*text);
+  }
   const int64_t took = ThreadCpuNs() - cpu;
   pss_budget_ns_ -= took;
   process->pss_due_ns = now_ns + took * kRestPerPss;
-  process->pss = text.ok() ? ParsePss(*text) : std::nullopt;
   process->pss_time_ns = process->pss ? std::optional(MonotonicNs()) : std::nullopt;
-  if (absl::IsPermissionDenied(text.status())) {
+  if (absl::IsPermissionDenied(status)) {
     process->note = absl::StrCat("PSS is not known: to read /proc/", pid,
-                                 "/smaps_rollup profd needs CAP_SYS_PTRACE");
+                                 estimated ? "/pagemap" : "/smaps_rollup",
+                                 " profd needs CAP_SYS_PTRACE");
     process->pss_due_ns = now_ns + kRareInterval;
   }
 }

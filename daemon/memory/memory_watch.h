@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -24,6 +25,9 @@ struct MemoryWatchOptions {
   std::string proc = "/proc";
   // Where there are more processes, the largest are watched.
   size_t process_limit = 512;
+  // Above this RSS PSS is estimated: to read it, the map would be held for longer than a target
+  // should have to wait. A GiB of small pages takes some 25 ms.
+  int64_t largest_read_pss = int64_t{4} << 30;
 };
 
 // By the allocators' own counters, bytes.
@@ -70,7 +74,7 @@ class MemoryWatch {
     int64_t skip_until_ns = 0;        // a thread of the kernel has no memory
     std::optional<CgroupPlace> cgroup;
     int64_t cgroup_due_ns = 0;
-    std::optional<int64_t> pss, pss_time_ns;
+    std::optional<int64_t> pss, pss_time_ns, pss_error;
     int64_t pss_due_ns = 0;
     std::string note;
   };
@@ -84,7 +88,7 @@ class MemoryWatch {
   // Those to be read in this round, the ones whose PSS is oldest first.
   std::vector<int32_t> Choose(const std::set<int32_t>& wanted, int64_t now_ns);
   void Read(int32_t pid, int64_t now_ns);
-  // Reads it where it is due and the common budget allows.
+  // Reads or estimates it where that is due and the common budget allows.
   void ReadPss(const ProcessDirectory& directory, int32_t pid, int64_t rss, int64_t now_ns,
                Process* process);
   // What the program has of its allocators; none where that is not known of all its threads.
@@ -104,6 +108,7 @@ class MemoryWatch {
   std::map<CgroupPlace, CgroupFigures> cgroups_;  // of this round
   int64_t pss_budget_ns_ = 0;  // CPU time that may go into it; may be overdrawn once
   int64_t pss_budget_as_of_ns_ = 0;
+  std::mt19937_64 random_{std::random_device()()};
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

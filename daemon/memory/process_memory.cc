@@ -13,7 +13,6 @@
 namespace profd {
 namespace {
 
-constexpr size_t kMostFileBytes = 64 << 10;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kKernelThread = 0x00200000;  // PF_KTHREAD
 constexpr int64_t kForked = 0x40;  // PF_FORKNOEXEC
@@ -91,11 +90,15 @@ absl::StatusOr<ProcessDirectory> ProcessDirectory::Open(const std::string& proc,
   return ProcessDirectory(std::move(path), std::move(fd));
 }
 
-absl::StatusOr<std::string> ProcessDirectory::Read(const char* file) const {
-  const std::string path = absl::StrCat(path_, "/", file);
-  const UniqueFd fd(openat(fd_.get(), file, O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) return ErrnoStatus(absl::StrCat("open ", path), errno);
-  return ReadToEnd(fd.get(), path, kMostFileBytes);
+absl::StatusOr<UniqueFd> ProcessDirectory::OpenFile(const char* file) const {
+  UniqueFd fd(openat(fd_.get(), file, O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return ErrnoStatus(absl::StrCat("open ", path_, "/", file), errno);
+  return fd;
+}
+
+absl::StatusOr<std::string> ProcessDirectory::Read(const char* file, size_t most_bytes) const {
+  ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(file));
+  return ReadToEnd(fd.get(), absl::StrCat(path_, "/", file), most_bytes);
 }
 
 }  // namespace profd

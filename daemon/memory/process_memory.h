@@ -3,6 +3,7 @@
 #ifndef PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_
 #define PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -41,9 +42,9 @@ class ProcessDirectory {
  public:
   // `proc` is where /proc is. NotFound when there is no such process.
   static absl::StatusOr<ProcessDirectory> Open(const std::string& proc, int32_t pid);
-  // A small file in it. NotFound when the process is gone, PermissionDenied when it may not be
-  // read.
-  absl::StatusOr<std::string> Read(const char* file) const;
+  // A file in it. NotFound when the process is gone, PermissionDenied when it may not be read.
+  absl::StatusOr<std::string> Read(const char* file, size_t most_bytes = 64 << 10) const;
+  absl::StatusOr<UniqueFd> OpenFile(const char* file) const;
 
  private:
   ProcessDirectory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}

@@ -126,6 +126,7 @@ void FillPoint(const MemoryPoint& point, int64_t wall_offset_ns, v1::MemoryPoint
   if (point.minor_faults) out->set_minor_faults(*point.minor_faults);
   if (point.major_faults) out->set_major_faults(*point.major_faults);
   if (point.pss) out->set_pss_bytes(*point.pss);
+  if (point.pss_error) out->set_pss_error_bytes(*point.pss_error);
   if (point.pss_time_ns) out->set_pss_time_ns(*point.pss_time_ns + wall_offset_ns);
   const CgroupFigures& cgroup = point.cgroup;
   if (cgroup.current) out->set_cgroup_current_bytes(*cgroup.current);

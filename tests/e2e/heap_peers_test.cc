@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -85,36 +88,76 @@ std::string MixedCommands(int count, std::mt19937* random) {
   return text;
 }
 
+bool IsJemalloc(const CodeAddress& address) {
+  return absl::StartsWith(address.module, "libjemalloc");
+}
+
+// A redis-server, and what many clients send it.
+class MixedRedis {
+ public:
+  static bool IsInstalled() {
+    return !FindProgram("redis-server").empty() && !FindProgram("redis-cli").empty();
+  }
+
+  // `under` comes before the server in the command line.
+  explicit MixedRedis(std::vector<std::string> under, std::vector<std::string> options = {},
+                      Allocating::Environment environment = {}) {
+    std::vector<std::string> argv = std::move(under);
+    for (const char* word : {"redis-server", "--port", "0", "--save", "", "--unixsocket"}) {
+      argv.push_back(word);
+    }
+    argv.push_back(socket_);
+    argv.insert(argv.end(), options.begin(), options.end());
+    auto server = Subprocess::Start({.argv = argv, .environment = std::move(environment)});
+    EXPECT_TRUE(server.ok()) << server.status();
+    if (!server.ok()) return;
+    server_ = *std::move(server);
+    EXPECT_TRUE(server_->LineWith(Stream::kStdout, "accept connections", seconds(30)));
+  }
+
+  Subprocess& process() { return *server_; }
+  const std::string& directory() const { return directory_.path(); }
+
+  // What it answers to a command; empty, where it does not.
+  std::string Ask(const std::vector<std::string>& words) {
+    std::vector<std::string> argv = {"redis-cli", "-s", socket_};
+    argv.insert(argv.end(), words.begin(), words.end());
+    const auto said = RunToEnd({.argv = argv}, seconds(20));
+    return said.ok() ? said->out : "";
+  }
+
+  // The same commands each time.
+  void Load() {
+    auto client = Subprocess::Start({.argv = {"redis-cli", "-s", socket_, "--pipe"}});
+    ASSERT_TRUE(client.ok()) << client.status();
+    std::mt19937 random(1);
+    for (int i = 0; i < 90; ++i) ASSERT_TRUE((*client)->Write(MixedCommands(10'000, &random)));
+    (*client)->CloseStdin();
+    EXPECT_TRUE((*client)->LineWith(Stream::kStdout, "errors: 0, replies: 900000", seconds(120)));
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  const std::string socket_ = directory_.path() + "/redis";
+  std::unique_ptr<Subprocess> server_;
+};
+
 // Stripped, with a dynamic jemalloc: stacks are addresses in files, compared to the byte.
 TEST_F(HeapPeers, JemallocsProfileOfRedis) {
-  if (FindProgram("redis-server").empty() || FindProgram("redis-cli").empty()) {
-    GTEST_SKIP() << "no redis";
-  }
-  TemporaryDirectory directory;
-  const std::string socket = directory.path() + "/redis";
-  auto server = Subprocess::Start({.argv = {"redis-server", "--port", "0", "--unixsocket", socket,
-                                            "--save", "", "--enable-debug-command", "yes"},
-                                   .environment = {{"MALLOC_CONF", kProfiling}}});
-  ASSERT_TRUE(server.ok()) << server.status();
-  ASSERT_TRUE((*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value());
-  const int pid = (*server)->pid();
+  if (!MixedRedis::IsInstalled()) GTEST_SKIP() << "no redis";
+  MixedRedis redis({}, {"--enable-debug-command", "yes"}, {{"MALLOC_CONF", kProfiling}});
+  if (HasFailure()) return;
+  const int pid = redis.process().pid();
   const auto dump = [&](const std::string& name) {
-    const std::string path = absl::StrCat(directory.path(), "/", name);
-    const auto said = RunToEnd(
-        {.argv = {"redis-cli", "-s", socket, "debug", "mallctl-str", "prof.dump", path}},
-        seconds(20));
-    return said.ok() && access(path.c_str(), R_OK) == 0 ? path : "";
+    const std::string path = absl::StrCat(redis.directory(), "/", name);
+    redis.Ask({"debug", "mallctl-str", "prof.dump", path});
+    return access(path.c_str(), R_OK) == 0 ? path : "";
   };
   const std::string before = dump("before");
   if (before.empty()) GTEST_SKIP() << "this redis cannot write jemalloc's profile";
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
   AwaitWatched(pid);
-  auto client = Subprocess::Start({.argv = {"redis-cli", "-s", socket, "--pipe"}});
-  ASSERT_TRUE(client.ok()) << client.status();
-  std::mt19937 random(1);
-  for (int i = 0; i < 90; ++i) ASSERT_TRUE((*client)->Write(MixedCommands(10'000, &random)));
-  (*client)->CloseStdin();
-  EXPECT_TRUE((*client)->LineWith(Stream::kStdout, "errors: 0, replies: 900000", seconds(60)));
+  ASSERT_NO_FATAL_FAILURE(redis.Load());
   const std::string after = dump("after");
   ASSERT_NE(after, "");
   const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
@@ -122,11 +165,8 @@ TEST_F(HeapPeers, JemallocsProfileOfRedis) {
   EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
   const auto theirs = AllocatedBetween(before, after);
   ASSERT_TRUE(theirs.ok()) << theirs.status();
-  const auto is_allocator = [](const CodeAddress& address) {
-    return absl::StartsWith(address.module, "libjemalloc");
-  };
-  ExpectAgree(WithoutAllocator(StacksOf(answer), is_allocator),
-              WithoutAllocator(*theirs, is_allocator));
+  ExpectAgree(WithoutAllocator(StacksOf(answer), IsJemalloc),
+              WithoutAllocator(*theirs, IsJemalloc));
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
@@ -163,6 +203,17 @@ TEST_F(HeapPeers, JemallocsProfileOfTheStandin) {
   EXPECT_EQ(target->End(), 0);
 }
 
+// heaptrack's recording of a run, unpacked. Empty, with a failure, if there is none.
+std::string Unpacked(const std::string& recorded) {
+  const bool zstd = access((recorded + ".raw.zst").c_str(), R_OK) == 0;
+  const std::string packed = recorded + (zstd ? ".raw.zst" : ".raw.gz"), plain = recorded + ".raw";
+  const auto done = RunToEnd({.argv = {"sh", "-c", "exec \"$0\" -dc \"$1\" >\"$2\"",
+                                       zstd ? "zstd" : "gzip", packed, plain}},
+                             seconds(60));
+  EXPECT_TRUE(done.ok() && done->code == 0) << packed;
+  return done.ok() && done->code == 0 ? plain : "";
+}
+
 // Bytes by site of a flame graph of heaptrack: "root;...;leaf bytes" a line.
 std::map<std::string, double> BySite(const std::string& text) {
   std::map<std::string, double> bytes;
@@ -182,6 +233,91 @@ std::map<std::string, double> BySite(const std::string& text) {
     }
   }
   return bytes;
+}
+
+// Two runs of one program differ by this much, in how its input comes in pieces.
+constexpr double kBetweenRuns = 0.02;
+// heaptrack keeps 64 frames; compilers have deeper stacks.
+constexpr size_t kDepth = 32;
+
+void ExpectAgreeWithHeaptrack(const StackBytes& ours, const std::string& recorded,
+                              const std::function<bool(const CodeAddress&)>& is_allocator) {
+  const std::string plain = Unpacked(recorded);
+  ASSERT_NE(plain, "");
+  const auto requested = RequestedIn(plain);
+  ASSERT_TRUE(requested.ok()) << requested.status();
+  const auto comparable = [&](const StackBytes& stacks) {
+    return Innermost(WithoutAllocator(stacks, is_allocator), kDepth);
+  };
+  StackBytes theirs = comparable(*requested);
+  for (auto& [stack, estimate] : theirs) estimate.error = kBetweenRuns * estimate.bytes;
+  ExpectSameTop(comparable(ours), theirs, kTop, kSigmas);
+  const double all = Sum(theirs).bytes;
+  EXPECT_NEAR(Sum(ours).bytes, all, kBetweenRuns * all);
+  EXPECT_GT(all, 200e6) << "too little to compare";
+}
+
+// Both with their jemalloc: what heaptrack sees asked for, in size classes, is what profd counts.
+TEST_F(HeapPeers, HeaptrackOfRedis) {
+  if (!MixedRedis::IsInstalled()) GTEST_SKIP() << "no redis";
+  if (FindProgram("heaptrack").empty()) GTEST_SKIP() << "no heaptrack";
+  MixedRedis redis({});
+  if (HasFailure()) return;
+  const int pid = redis.process().pid();
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
+  AwaitWatched(pid);
+  ASSERT_NO_FATAL_FAILURE(redis.Load());
+  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  EXPECT_EQ(daemon_->Stop(), 0);
+
+  const TemporaryDirectory directory;
+  const std::string recorded = directory.path() + "/data";
+  MixedRedis again({"heaptrack", "--raw", "-o", recorded});
+  if (HasFailure()) return;
+  ASSERT_NO_FATAL_FAILURE(again.Load());
+  again.Ask({"shutdown", "nosave"});
+  EXPECT_EQ(again.process().Wait(seconds(60)), 0);
+  ExpectAgreeWithHeaptrack(StacksOf(answer), recorded, IsJemalloc);
+}
+
+// A compiler in Rust and C++: with jemalloc for profd, with libc's allocator under heaptrack.
+TEST_F(HeapPeers, HeaptrackOfRustc) {
+  // rustup's has an allocator of its own, which heaptrack cannot see.
+  const std::string rustc = "/usr/bin/rustc";
+  if (access(rustc.c_str(), X_OK) != 0) GTEST_SKIP() << "no rustc of the distribution";
+  if (FindProgram("heaptrack").empty()) GTEST_SKIP() << "no heaptrack";
+  const TemporaryDirectory directory;
+  // Waits for its program.
+  const auto start = [&](std::vector<std::string> argv, Allocating::Environment environment) {
+    argv.insert(argv.end(), {rustc, "-O", "-C", "codegen-units=1", "-o", "main", "-"});
+    auto compiler = Subprocess::Start({.argv = argv, .environment = std::move(environment),
+                                       .directory = directory.path()});
+    EXPECT_TRUE(compiler.ok()) << compiler.status();
+    return compiler.ok() ? *std::move(compiler) : nullptr;
+  };
+  const auto compile = [](Subprocess& compiler) {
+    compiler.Write(RustProgram(8));
+    compiler.CloseStdin();
+    EXPECT_EQ(compiler.Wait(seconds(120)), 0) << compiler.Output(Stream::kStderr);
+  };
+  const auto compiler = start({}, {{"LD_PRELOAD", "libjemalloc.so.2"}});
+  ASSERT_NE(compiler, nullptr);
+  const int pid = compiler->pid();
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid), {"--budget", "off"}));
+  AwaitWatched(pid);
+  compile(*compiler);
+  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  EXPECT_EQ(daemon_->Stop(), 0);
+
+  const std::string recorded = directory.path() + "/data";
+  const auto again = start({"heaptrack", "--raw", "-o", recorded}, {});
+  ASSERT_NE(again, nullptr);
+  compile(*again);
+  ExpectAgreeWithHeaptrack(StacksOf(answer), recorded, [](const CodeAddress& address) {
+    return IsJemalloc(address) || absl::StartsWith(address.module, "libstdc++");
+  });
 }
 
 // The same program twice: with jemalloc under profd, with libc's allocator under heaptrack, which

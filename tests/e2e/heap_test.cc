@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
 #include "nlohmann/json.hpp"
@@ -366,6 +367,49 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   EXPECT_NEAR(static_cast<double>(answer.trailer.heap().bytes()), 3'000'000.0 * 1024, kInterval);
 }
 
+// A thread that lives while no probe stands is counted whole, from its data as it ends.
+TEST_F(HeapTest, ThreadsBetweenSlicesAreCounted) {
+  if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_static"),
+                                  {"n=300000", "size=1000", "calloc=100"});
+  ASSERT_NE(target, nullptr);
+  auto daemon = Daemon::Start({.targets = {std::to_string(target->pid())},
+                               .arguments = {"--budget", "0.002%", "--disable", "switch,bursts"}});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  daemon_ = *std::move(daemon);
+  AwaitWatched(target->pid());
+  ASSERT_TRUE(target->Run().is_object());
+  ASSERT_TRUE(Eventually(seconds(20), [&] {
+    target->process().Write("thread\n");  // there has to be something to be given up
+    EXPECT_TRUE(target->Account().is_object());
+    const auto status = daemon_->Status();
+    if (!status.ok()) return false;
+    const auto& sources = status->governor().sources();
+    return std::any_of(sources.begin(), sources.end(), [](const v1::GovernedSource& source) {
+      return absl::StrContains(source.given_up(), "one part in 512");
+    });
+  }));
+  std::map<int, int64_t> allocated;
+  for (int i = 0; i < 4; ++i) {
+    target->process().Write("thread\n");
+    const nlohmann::json account = target->Account()["total"];
+    allocated[account["tid"].get<int>()] = account["counted"]["allocated"].get<int64_t>();
+  }
+  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  ExpectAddsUp(answer);
+  for (const auto& [id, thread] : answer.threads) {
+    const auto counted = allocated.find(thread.tid());
+    if (counted == allocated.end()) continue;
+    EXPECT_NEAR(static_cast<double>(thread.heap().bytes()), static_cast<double>(counted->second),
+                kInterval);
+    allocated.erase(counted);
+  }
+  EXPECT_TRUE(allocated.empty()) << allocated.begin()->first << " is missing";
+  // All of that time was one in which allocations were counted.
+  EXPECT_TRUE(
+      Near(answer.header.heap_ns(), answer.header.end_ns() - answer.header.begin_ns(), 0.01));
+}
+
 // Most events run through code that nothing finds: once that is known, the slow path tells of them, in
 // processes that come later from their begin.
 TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
@@ -501,35 +545,61 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
 
 // The linker put copies of the event function of rustc's jemalloc into its callers, where nearly all
 // events run: they have probes, too.
-TEST_F(HeapTest, LinkTimeOptimisedCopiesAreCovered) {
+class Compiles : public HeapTest {
+ protected:
+  // With the rustc of this command; false if it has no jemalloc.
+  bool Check(std::vector<std::string> argv, bool names) {
+    TemporaryDirectory directory;
+    std::ofstream(directory.path() + "/main.rs") << RustProgram(40);
+    StartDaemon("rustc");
+    if (HasFatalFailure()) return true;
+    argv.insert(argv.end(), {"-O", "main.rs", "-o", "main"});
+    const auto built = RunToEnd({.argv = argv, .directory = directory.path()}, seconds(120));
+    EXPECT_TRUE(built.ok() && built->code == 0) << built.status() << (built.ok() ? built->err : "");
+    v1::FetchRequest request;
+    request.set_kind(v1::PROFILE_KIND_ALLOC);
+    request.set_since_ns(int64_t{600} * 1'000'000'000);
+    const auto answer = daemon_->Fetch(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    if (HasFailure()) return true;
+    ExpectAddsUp(*answer);
+    const v1::HeapTotal& heap = answer->trailer.heap();
+    if (heap.events() == 0) return false;
+    EXPECT_GT(heap.bytes(), 50'000'000);
+    // What the events tell, seen and missed, is all but the ends of the exact totals.
+    EXPECT_NEAR(static_cast<double>(heap.weight_bytes() + heap.unseen_bytes()),
+                static_cast<double>(heap.bytes()), 0.1 * static_cast<double>(heap.bytes()));
+    EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
+    EXPECT_GE(answer->trailer.complete_share(), 0.99);
+    const Told told = ToldIn(*answer);
+    EXPECT_GE(told.whole, 0.95);
+    EXPECT_GE(told.named, names ? 0.95 : 0);
+    EXPECT_EQ(daemon_->Stop(), 0);
+    return true;
+  }
+};
+
+TEST_F(Compiles, LinkTimeOptimisedCopiesAreCovered) {
   const std::string rustc = FindProgram("rustc");
   if (rustc.empty()) GTEST_SKIP() << "no rustc";
+  if (!Check({rustc}, true)) GTEST_SKIP() << "this rustc has no jemalloc";
+}
+
+// The copies are known by their shape alone.
+TEST_F(Compiles, LinkTimeOptimisedCopiesAreCoveredWithoutSymbols) {
+  const std::string rustc = FindProgram("rustc");
+  if (rustc.empty()) GTEST_SKIP() << "no rustc";
+  const auto said = RunToEnd({.argv = {rustc, "--print", "sysroot"}}, seconds(20));
+  ASSERT_TRUE(said.ok()) << said.status();
+  const std::string sysroot(absl::StripSuffix(said->out, "\n"));
   TemporaryDirectory directory;
-  std::ofstream(directory.path() + "/main.rs") << RustProgram(40);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon("rustc"));
-  const auto built = RunToEnd({.argv = {rustc, "-O", "main.rs", "-o", "main"},
-                               .directory = directory.path()},
-                              seconds(120));
-  ASSERT_TRUE(built.ok()) << built.status();
-  ASSERT_EQ(built->code, 0) << built->err;
-  v1::FetchRequest request;
-  request.set_kind(v1::PROFILE_KIND_ALLOC);
-  request.set_since_ns(int64_t{600} * 1'000'000'000);
-  const auto answer = daemon_->Fetch(request);
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  ExpectAddsUp(*answer);
-  const v1::HeapTotal& heap = answer->trailer.heap();
-  if (heap.events() == 0) GTEST_SKIP() << "this rustc has no jemalloc";
-  EXPECT_GT(heap.bytes(), 50'000'000);
-  // What the events tell, seen and missed, is all but the ends of the exact totals.
-  EXPECT_NEAR(static_cast<double>(heap.weight_bytes() + heap.unseen_bytes()),
-              static_cast<double>(heap.bytes()), 0.1 * static_cast<double>(heap.bytes()));
-  EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
-  EXPECT_GE(answer->trailer.complete_share(), 0.99);
-  const Told told = ToldIn(*answer);
-  EXPECT_GE(told.whole, 0.95);
-  EXPECT_GE(told.named, 0.95);
-  EXPECT_EQ(daemon_->Stop(), 0);
+  const std::string stripped = directory.path() + "/bin/rustc";
+  std::filesystem::create_directory(directory.path() + "/bin");
+  std::filesystem::create_directory_symlink(sysroot + "/lib", directory.path() + "/lib");
+  ASSERT_NO_FATAL_FAILURE(Execute({"strip", "-o", stripped, sysroot + "/bin/rustc"}));
+  if (!Check({stripped, "--sysroot", sysroot}, false)) {
+    GTEST_SKIP() << "this rustc has no jemalloc";
+  }
 }
 
 }  // namespace

@@ -11,8 +11,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "daemon/base/clock.h"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/daemon.h"
@@ -46,8 +49,8 @@ class MemoryTest : public testing::Test {
  protected:
   void SetUp() override { SKIP_UNLESS_ROOT(); }
 
-  void StartTarget() {
-    auto target = Target::Start({"memory", std::to_string(kBytes / kMiB)});
+  void StartTarget(int64_t bytes = kBytes) {
+    auto target = Target::Start({"memory", std::to_string(bytes / kMiB)});
     ASSERT_TRUE(target.ok()) << target.status();
     target_ = *std::move(target);
   }
@@ -157,6 +160,59 @@ TEST_F(MemoryTest, FollowsWhatAProgramTakesAndGivesBack) {
   EXPECT_GT(status->cost().memory_cpu_ns(), 0);
   EXPECT_LT(status->cost().memory_cpu_ns(), status->cost().daemon_cpu_ns());
   EXPECT_GT(status->memory().timeline_bytes(), 0U);
+}
+
+// What two processes map counts half.
+TEST_F(MemoryTest, SharedMemoryIsDividedInPss) {
+  constexpr int64_t kSmall = 32 * kMiB;  // for PSS is read the more rarely the longer it takes
+  ASSERT_NO_FATAL_FAILURE(StartTarget(kSmall));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon());
+  ASSERT_NO_FATAL_FAILURE(GoTo("touched"));
+  ASSERT_NO_FATAL_FAILURE(GoTo("dropped"));
+  ASSERT_NO_FATAL_FAILURE(GoTo("shared"));
+  const int64_t shmem = AwaitPoint("shmem_bytes", kSmall)["shmem_bytes"];
+  const auto pss_less = [&](int64_t share) {
+    nlohmann::json point;
+    EXPECT_TRUE(Eventually(seconds(40), [&] {
+      const nlohmann::json process = Process();
+      if (process.is_null()) return false;
+      point = process["points"].back();
+      if (!point["pss_bytes"].is_number()) return false;
+      // The rest is its program and libraries, some of which others map as well.
+      const int64_t rest = point["rss_bytes"].get<int64_t>() - shmem;
+      const int64_t pss = point["pss_bytes"].get<int64_t>();
+      return pss >= share && pss <= share + rest;
+    })) << point.dump();
+  };
+  pss_less(shmem);
+  ASSERT_NO_FATAL_FAILURE(GoTo("halved"));
+  pss_less(shmem / 2);
+}
+
+TEST_F(MemoryTest, FaultsAreCountedEveryFiveSeconds) {
+  ASSERT_NO_FATAL_FAILURE(StartTarget());
+  ASSERT_NO_FATAL_FAILURE(StartDaemon());
+  ASSERT_NO_FATAL_FAILURE(GoTo("touched"));
+  std::this_thread::sleep_for(seconds(21));  // a question would make a point of its own
+  const nlohmann::json process = Process();
+  ASSERT_FALSE(process.is_null());
+  const nlohmann::json& points = process["points"];
+  ASSERT_GE(points.size(), 5U);
+  // The first comes with the daemon, the last with the question.
+  for (size_t i = 1; i + 2 < points.size(); ++i) {
+    EXPECT_NEAR(points[i + 1]["time_ns"].get<double>() - points[i]["time_ns"].get<double>(), 5e9,
+                5e8);
+  }
+  std::ifstream file(absl::StrCat("/proc/", target_->pid(), "/stat"));
+  std::string stat;
+  std::getline(file, stat);
+  // Behind the name: state is field 3, page faults without and with a read are 10 and 12.
+  const std::vector<std::string> fields =
+      absl::StrSplit(stat.substr(stat.rfind(')') + 2), ' ', absl::SkipEmpty());
+  ASSERT_GT(fields.size(), 9U);
+  EXPECT_EQ(std::to_string(points.back()["minor_faults"].get<int64_t>()), fields[7]);
+  EXPECT_EQ(std::to_string(points.back()["major_faults"].get<int64_t>()), fields[9]);
+  EXPECT_GT(points.back()["minor_faults"], 0);
 }
 
 TEST_F(MemoryTest, AProcessThatEndedIsStillThere) {

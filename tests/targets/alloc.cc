@@ -24,6 +24,7 @@
 //   exec PROGRAM [ARGUMENT...]   becomes another program
 //   fork                         the child says "ready PID", waits for a line, allocates as one
 //                                thread does, prints its account, waits for a line and ends
+//   thread                       a thread more allocates as the others did, and ends; prints its account
 //
 // "usable" is what the allocator says it gave
 // (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old. Of
@@ -469,6 +470,28 @@ void Fork() {
   Check(waitpid(child, &status, 0) == child && status == 0, "waitpid");
 }
 
+void* WorkAndEnd(void* argument) {
+  auto* worker = static_cast<Worker*>(argument);
+  worker->tid = static_cast<int>(syscall(SYS_gettid));
+  worker->before = ReadCounters();
+  AllocateAll(worker);
+  worker->after = ReadCounters();
+  return nullptr;
+}
+
+void RunThread() {
+  Worker worker;
+  worker.blocks = MapBlocks();
+  pthread_t thread;
+  Check(pthread_create(&thread, nullptr, WorkAndEnd, &worker) == 0, "pthread_create");
+  Check(pthread_join(thread, nullptr) == 0, "pthread_join");
+  for (uint64_t i = 0; i < options.sites; ++i) worker.total.Add(worker.sites[i]);
+  printf("{\"total\":");
+  PrintWorker(worker);
+  printf("}\n");
+  fflush(stdout);
+}
+
 // `words` is cut at its spaces.
 [[noreturn]] void Exec(char* words) {
   char* argv[32] = {};
@@ -488,6 +511,7 @@ void Obey() {
   char line[4096];
   while (ReadLine(line, sizeof(line))) {
     if (strcmp(line, "fork") == 0) Fork();
+    if (strcmp(line, "thread") == 0) RunThread();
     if (strncmp(line, "exec ", 5) == 0) Exec(line + 5);
   }
 }

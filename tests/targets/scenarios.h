@@ -62,8 +62,8 @@ void Maps(const Arguments& arguments);
 // touch.cc
 void Touch(const Arguments& arguments);  // MIB MIB [huge]: says what it did, a line lets it go on
 // memory.cc
-// MIB: touches so much, gives it back, touches as much of shared memory. Says "touched", "dropped"
-// and "shared", and waits for a line after each.
+// MIB: touches so much, gives it back, touches as much of shared memory, shares that with a child.
+// Says "touched", "dropped", "shared" and "halved", and waits for a line after each.
 void Memory(const Arguments& arguments);
 
 }  // namespace waiter

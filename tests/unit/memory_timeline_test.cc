@@ -52,7 +52,7 @@ std::vector<std::optional<int64_t>*> Figures(MemoryPoint& p) {
           &p.swap,         &p.page_tables,    &p.threads,       &p.minor_faults,
           &p.major_faults, &p.pss,            &p.pss_time_ns,   &p.cgroup.current,
           &p.cgroup.limit, &p.cgroup.oom_kills, &p.cgroup.limit_hits, &p.cgroup.high_hits,
-          &p.allocated,    &p.freed};
+          &p.allocated,    &p.freed,          &p.live,          &p.pss_error};
 }
 
 TEST(MemoryTimelineTest, GivesBackWhatWentIn) {

@@ -29,8 +29,10 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   EXPECT_EQ(source.ShareAt(1), 1);
   EXPECT_DOUBLE_EQ(source.ShareAt(2), 0.25);
   EXPECT_DOUBLE_EQ(source.CostAt(2), 1'000 * (3e-6 + 4e-6) / 4);
-  EXPECT_EQ(source.CostAt(source.levels() - 1), 0);
-  EXPECT_EQ(source.ShareAt(source.levels() - 1), 0);
+  EXPECT_LT(source.ShareAt(source.levels() - 1), 0.01);
+  EXPECT_GT(source.ShareAt(source.levels() - 1), 0);
+  EXPECT_TRUE(source.ToldAt(source.levels() - 2));
+  EXPECT_FALSE(source.ToldAt(source.levels() - 1));
   for (int level = 2; level < source.levels(); level++) {
     EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
     EXPECT_THAT(source.GivenUpAt(level), HasSubstr("stacks of allocations"));

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <fstream>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -203,6 +207,94 @@ absl::StatusOr<StackBytes> LiveIn(const std::string& path) {
     if (counts.live.objects > 0) live[stack] = Unbiased(counts.live, dump.rate);
   }
   return live;
+}
+
+uint64_t JemallocSizeClass(uint64_t size) {
+  if (size <= 8) return 8;
+  const uint64_t distance = size <= 128 ? 16 : std::bit_ceil(size) / 8;
+  return (size + distance - 1) / distance * distance;
+}
+
+// A line is a kind and hexadecimal numbers: "x LENGTH PATH" the program, "m LENGTH MODULE BASE
+// (ADDRESS SIZE)..." a module with its segments, the program being "x", "t ADDRESS CALLER" the next
+// node of the tree of stacks, counted from 1, with where its call returns to less one, "+ SIZE NODE
+// POINTER" a request. (heaptrack 1.4, src/track/libheaptrack.cpp.)
+absl::StatusOr<StackBytes> RequestedIn(const std::string& heaptrack_raw) {
+  std::ifstream file(heaptrack_raw);
+  struct Node {
+    uint64_t address = 0;
+    size_t caller = 0;
+  };
+  std::string program;
+  std::vector<Mapping> modules;
+  std::vector<Node> nodes(1);
+  std::vector<double> bytes(1);
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    const auto number = [&](size_t field) -> uint64_t {
+      uint64_t value = 0;
+      if (field >= fields.size() || !absl::SimpleHexAtoi(fields[field], &value)) {
+        ADD_FAILURE() << heaptrack_raw << ": cannot read '" << line << "'";
+      }
+      return value;
+    };
+    if (fields.empty()) continue;
+    const auto name_of = [](absl::string_view path) {
+      return std::string(path.substr(path.rfind('/') + 1));
+    };
+    if (fields[0] == "x" && fields.size() >= 3) {
+      program = name_of(fields[2]);
+    } else if (fields[0] == "m" && fields.size() >= 6) {
+      const uint64_t base = number(3);
+      uint64_t end = 0;
+      for (size_t i = 4; i + 1 < fields.size(); i += 2) {
+        end = std::max(end, number(i) + number(i + 1));
+      }
+      modules.push_back(
+          {base, base + end, 0, fields[2] == "x" ? program : name_of(fields[2])});
+    } else if (fields[0] == "t") {
+      nodes.push_back({number(1) + 1, number(2)});
+      bytes.push_back(0);
+    } else if (fields[0] == "+") {
+      const size_t node = number(2);
+      if (node >= nodes.size()) return absl::DataLossError("no such stack: " + line);
+      bytes[node] += static_cast<double>(JemallocSizeClass(number(1)));
+    }
+  }
+  if (nodes.size() == 1) return absl::DataLossError(heaptrack_raw + ": no stacks in it");
+
+  std::unordered_map<uint64_t, CodeAddress> places;
+  const auto place_of = [&](uint64_t address) {
+    const auto [place, fresh] = places.try_emplace(address);
+    if (fresh) {
+      const auto in = std::find_if(modules.begin(), modules.end(), [&](const Mapping& m) {
+        return address >= m.begin && address < m.end;
+      });
+      const bool known = in != modules.end();
+      place->second = {known ? in->module : "", known ? address - in->begin : address};
+    }
+    return place->second;
+  };
+  StackBytes stacks;
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    if (bytes[i] == 0) continue;
+    CodeStack stack;
+    // A caller comes before what it calls.
+    for (size_t at = i; at != 0; at = nodes[at].caller) {
+      if (nodes[at].caller >= at) return absl::DataLossError("a stack without an end");
+      stack.push_back(place_of(nodes[at].address));
+    }
+    Add({.bytes = bytes[i]}, &stacks[stack]);
+  }
+  return stacks;
+}
+
+StackBytes Innermost(const StackBytes& stacks, size_t depth) {
+  StackBytes cut;
+  for (const auto& [stack, estimate] : stacks) {
+    Add(estimate, &cut[CodeStack(stack.begin(), stack.begin() + std::min(depth, stack.size()))]);
+  }
+  return cut;
 }
 
 StackBytes StacksOf(const Answer& answer) {

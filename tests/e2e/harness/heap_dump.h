@@ -38,6 +38,17 @@ absl::StatusOr<StackBytes> AllocatedBetween(const std::string& before, const std
 // What is live as of a dump, likewise.
 absl::StatusOr<StackBytes> LiveIn(const std::string& path);
 
+// What a program asked for under `heaptrack --raw`, each request as the size class in which jemalloc would
+// serve it. Nothing is sampled: errors are 0. Stacks end at heaptrack's own limit of 64 frames.
+absl::StatusOr<StackBytes> RequestedIn(const std::string& heaptrack_raw);
+
+// The smallest of jemalloc's size classes (16 bytes apart up to 128, then four in each doubling)
+// that holds `size`.
+uint64_t JemallocSizeClass(uint64_t size);
+
+// Only the `depth` innermost frames of each.
+StackBytes Innermost(const StackBytes& stacks, size_t depth);
+
 // Bytes by stack of all threads in an answer. Threads are unrelated, so their variances add up.
 StackBytes StacksOf(const Answer& answer);
 
