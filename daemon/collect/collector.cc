@@ -27,6 +27,7 @@ constexpr int64_t kTrimInterval = 120 * kSecond;
 // Names of threads at rest can be changed by others.
 constexpr int64_t kWholeReadingInterval = 120 * kSecond;
 constexpr int64_t kRescanInterval = 30 * kSecond;
+constexpr int64_t kPollInterval = kSecond / 10;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
 // From one look for processes that only bursts want to know to the next.
@@ -261,8 +262,9 @@ void Collector::Run() {
       pause = pause_wanted_;
     }
     if (!paused_ && schedule_ && MonotonicNs() >= schedule_->next_ns()) Tick();
-    // The ring is read once a second at least, however long it is to the next tick or drain.
-    if (!paused_ && MonotonicNs() >= polled_ns_ + kSecond) PollEvents();
+    // The ring is read once a second at least, however long it is to the next tick or drain; with
+    // ticks soon, for probes of new processes to stand soon.
+    if (!paused_ && MonotonicNs() >= polled_ns_ + kPollInterval) PollEvents();
     if (!paused_) TurnHeap();
     if (heap_probes_) heap_probes_->JudgePlaces();
     const bool overrun = !paused_ && IsOverrun();
