@@ -153,7 +153,7 @@ TEST(MemoryJsonTest, HasEveryFigureAndNullWhereNoneIsKnown) {
   EXPECT_EQ(reth["sites"][0]["bytes"], 600 * kMiB);
   ASSERT_EQ(reth["points"].size(), 13u);
   const auto& point = reth["points"][12];
-  EXPECT_EQ(point.size(), 20u);
+  EXPECT_EQ(point.size(), 21u);
   EXPECT_EQ(point["rss_bytes"], GrowingMemory().processes(0).points(12).rss_bytes());
   EXPECT_EQ(point["swap_bytes"], 0);
   EXPECT_EQ(point["cgroup_limit_hits"], 7);
