@@ -54,6 +54,7 @@ constexpr uint64_t kMostWalks = 4096;
 // Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
+constexpr char kShedNote[] = "shed by the governor, to keep the budget";
 constexpr char kPausedNote[] = "paused; SIGUSR2 to profd resumes";
 constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
 
@@ -888,7 +889,7 @@ std::string Collector::AboutFaults() const {
   if (!options_.faults) return "disabled by --disable";
   if (!resident_pages_) return about_faults_;
   if (paused_) return kPausedNote;
-  if (!kernel_->faults_on()) return "shed by the governor, to keep the budget";
+  if (!kernel_->faults_on()) return kShedNote;
   return resident_pages_->note();
 }
 
@@ -901,7 +902,7 @@ LayerState Collector::MappingsLayer() const {
   } else if (paused_) {
     layer.note = kPausedNote;
   } else if (map_source_.OneInAt(map_source_.level()) == 0) {
-    layer.note = "shed by the governor, to keep the budget";
+    layer.note = kShedNote;
   } else {
     const MapCallState calls = heap_probes_->MapCalls();
     layer.on = calls.watched > 0;
@@ -926,7 +927,7 @@ void Collector::AddBurst(ProfileDelta& delta) {
 std::string Collector::AboutBursts() const {
   if (!bursts_) return "disabled by --disable";
   if (paused_) return kPausedNote;
-  return bursts_->plan().interval_ns > 0 ? "" : "shed by the governor, to keep the budget";
+  return bursts_->plan().interval_ns > 0 ? "" : kShedNote;
 }
 
 void Collector::PublishBursts(std::vector<AllocatorUse>& allocators) const {
@@ -956,7 +957,7 @@ void Collector::Publish(const Baseline& now) {
     return on && paused_ ? std::string(kPausedNote) : note(on);
   };
   std::string about_switch = active_note(options_.per_switch);
-  if (switch_source_.level() > 0 && !paused_) about_switch = "shed by the governor, to keep the budget";
+  if (switch_source_.level() > 0 && !paused_) about_switch = kShedNote;
   if (options_.per_switch && !kernel_->has_switch_layer()) {
     about_switch = "needs a kernel with CONFIG_FAIR_GROUP_SCHED";
   }
@@ -999,7 +1000,7 @@ void Collector::Publish(const Baseline& now) {
       }
       const bool shed = use.state.told && !heap_source_.ToldAt(heap_source_.level());
       if (shed || paused_) use.state.watched = false;
-      if (shed && !paused_) use.state.note = "shed by the governor, to keep the budget";
+      if (shed && !paused_) use.state.note = kShedNote;
       if (use.state.note.empty()) use.state.note = CoverageNote(use);
       PublishLive(now.losses, use);
     }

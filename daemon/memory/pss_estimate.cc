@@ -5,16 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/maps_line.h"
 
 namespace profd {
 namespace {
 
 constexpr size_t kMostMapsBytes = 4 << 20;
+// Beyond it lies what is the kernel's.
+constexpr uint64_t kEndOfAddresses = uint64_t{1} << 62;
 constexpr uint64_t kRunPages = 512;
 constexpr uint64_t kMostRuns = 16'384;
 // How many runs are read between two looks at the clock.
@@ -59,23 +64,16 @@ Share SharedShare(const std::vector<Run>& seen, uint64_t of_runs) {
 
 }  // namespace
 
-std::vector<PageRange> AccessibleRanges(std::string_view maps) {
+std::vector<PageRange> AccessibleRanges(absl::string_view maps) {
   static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   std::vector<PageRange> ranges;
-  while (!maps.empty()) {
-    const size_t end_of_line = std::min(maps.find('\n'), maps.size());
-    const std::string_view line = maps.substr(0, end_of_line);
-    maps.remove_prefix(std::min(end_of_line + 1, maps.size()));
-    // "begin-end rwxp ..."
-    uint64_t begin = 0, end = 0;
-    const char* const last = line.data() + line.size();
-    const auto dash = std::from_chars(line.data(), last, begin, 16);
-    if (dash.ec != std::errc() || dash.ptr == last || *dash.ptr != '-') continue;
-    const auto space = std::from_chars(dash.ptr + 1, last, end, 16);
-    if (space.ec != std::errc() || last - space.ptr < 4 || *space.ptr != ' ') continue;
-    const std::string_view access(space.ptr + 1, 3);
-    if (access == "---" || begin >= end || end > uint64_t{1} << 62) continue;
-    ranges.push_back({.first = begin / page, .count = (end - begin) / page});
+  for (const absl::string_view line : absl::StrSplit(maps, '\n')) {
+    const std::optional<MapsLine> mapping = ParseMapsLine(line);
+    if (!mapping || absl::StartsWith(mapping->access, "---") || mapping->end > kEndOfAddresses) {
+      continue;
+    }
+    ranges.push_back(
+        {.first = mapping->begin / page, .count = (mapping->end - mapping->begin) / page});
   }
   return ranges;
 }
@@ -102,7 +100,6 @@ absl::StatusOr<PssEstimate> EstimatePss(const ProcessDirectory& directory, int64
 
   std::vector<Run> seen;
   std::array<uint64_t, kRunPages> states;
-  bool any = false;
   for (const uint64_t run : chosen) {
     if (seen.size() % kRunsAtOnce == 0 && ThreadCpuNs() - began >= most_cpu_ns) break;
     const auto next = std::upper_bound(first_run.begin(), first_run.end(), run);
@@ -119,9 +116,10 @@ absl::StatusOr<PssEstimate> EstimatePss(const ProcessDirectory& directory, int64
       ++sum.present;
       if ((states[i] & kAlone) == 0) ++sum.shared;
     }
-    any = any || sum.present > 0;
   }
-  if (!any) return absl::NotFoundError("no pages of it were found");
+  if (std::none_of(seen.begin(), seen.end(), [](const Run& run) { return run.present > 0; })) {
+    return absl::NotFoundError("no pages of it were found");
+  }
   const Share shared = SharedShare(seen, runs);
   // All of what is shared counts nothing, or half.
   const auto size = static_cast<double>(rss);

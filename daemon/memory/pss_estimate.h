@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <random>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "daemon/memory/process_memory.h"
 
 namespace profd {
@@ -26,7 +26,7 @@ struct PageRange {
 
 // The mappings in a text of /proc/PID/maps that a program has access to; others only keep addresses
 // free. Lines that are none are passed over.
-std::vector<PageRange> AccessibleRanges(std::string_view maps);
+std::vector<PageRange> AccessibleRanges(absl::string_view maps);
 
 // Looks at runs of 512 pages in random places, in all of them where there are few: what the kernel
 // says of a page in /proc/PID/pagemap is whether it is there and whether this process alone maps it

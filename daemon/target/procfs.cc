@@ -10,6 +10,7 @@
 #include <climits>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "daemon/base/maps_line.h"
 
 namespace profd {
 namespace {
@@ -46,25 +48,13 @@ std::string MappingPath(int32_t pid, uint64_t start) {
   return "";
 }
 
-struct CodeMapping {
-  uint64_t start = 0, end = 0, file_offset = 0;
-  absl::string_view path;
-};
-
-// A line of /proc/PID/maps, "start-end r-xp offset device inode   /path". False when it is not of
-// code from a file.
-bool ParseCodeMapping(absl::string_view line, CodeMapping* mapping) {
-  const std::vector<absl::string_view> fields =
-      absl::StrSplit(line, absl::MaxSplits(' ', 5), absl::AllowEmpty());
-  if (fields.size() < 6 || fields[1].size() < 3 || fields[1][2] != 'x') return false;
-  const std::pair<absl::string_view, absl::string_view> range =
-      absl::StrSplit(fields[0], absl::MaxSplits('-', 1));
-  const size_t slash = fields[5].find('/');
-  if (slash == absl::string_view::npos) return false;
-  mapping->path = fields[5].substr(slash);
-  return absl::SimpleHexAtoi(range.first, &mapping->start) &&
-         absl::SimpleHexAtoi(range.second, &mapping->end) &&
-         absl::SimpleHexAtoi(fields[2], &mapping->file_offset) && mapping->start < mapping->end;
+// Of a line of /proc/PID/maps; empty when it is not of code from a file.
+std::optional<MapsLine> ParseCodeMapping(absl::string_view line) {
+  std::optional<MapsLine> mapping = ParseMapsLine(line);
+  if (!mapping || mapping->access[2] != 'x' || !absl::StartsWith(mapping->path, "/")) {
+    return std::nullopt;
+  }
+  return mapping;
 }
 
 }  // namespace
@@ -148,19 +138,19 @@ absl::StatusOr<uint64_t> FindCode(int32_t pid, int fd, uint64_t offset) {
   struct stat wanted;
   if (fstat(fd, &wanted) != 0) return ErrnoStatus("fstat", errno);
   for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
-    CodeMapping mapping;
-    if (!ParseCodeMapping(line, &mapping) || offset < mapping.file_offset ||
-        offset - mapping.file_offset >= mapping.end - mapping.start) {
+    const std::optional<MapsLine> mapping = ParseCodeMapping(line);
+    if (!mapping || offset < mapping->file_offset ||
+        offset - mapping->file_offset >= mapping->end - mapping->begin) {
       continue;
     }
     // The numbers in the line need not be those of the file (overlayfs).
     struct stat st;
     const std::string entry =
-        absl::StrFormat("%s/map_files/%x-%x", root, mapping.start, mapping.end);
-    const std::string path = absl::StrCat(root, "/root", mapping.path);
+        absl::StrFormat("%s/map_files/%x-%x", root, mapping->begin, mapping->end);
+    const std::string path = absl::StrCat(root, "/root", mapping->path);
     if (stat(entry.c_str(), &st) != 0 && stat(path.c_str(), &st) != 0) continue;
     if (st.st_dev == wanted.st_dev && st.st_ino == wanted.st_ino) {
-      return mapping.start + (offset - mapping.file_offset);
+      return mapping->begin + (offset - mapping->file_offset);
     }
   }
   return absl::NotFoundError(absl::StrCat("PID ", pid, " does not map the file"));

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
+#include "daemon/base/maps_line.h"
 
 // What probes are put into: of a compiler's functions it is not known what they begin with.
 extern "C" void ProfdProbeMeasure();
@@ -48,16 +48,10 @@ std::optional<uint64_t> OwnFileOffset(uint64_t address) {
   const auto maps = ReadWholeFile("/proc/self/maps");
   if (!maps.ok()) return std::nullopt;
   for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
-    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(' ', 3));
-    if (fields.size() < 3) continue;
-    const std::pair<absl::string_view, absl::string_view> range =
-        absl::StrSplit(fields[0], absl::MaxSplits('-', 1));
-    uint64_t begin = 0, end = 0, offset = 0;
-    if (!absl::SimpleHexAtoi(range.first, &begin) || !absl::SimpleHexAtoi(range.second, &end) ||
-        !absl::SimpleHexAtoi(fields[2], &offset)) {
-      continue;
+    const std::optional<MapsLine> mapping = ParseMapsLine(line);
+    if (mapping && address >= mapping->begin && address < mapping->end) {
+      return address - mapping->begin + mapping->file_offset;
     }
-    if (address >= begin && address < end) return address - begin + offset;
   }
   return std::nullopt;
 }
