@@ -357,7 +357,7 @@ struct profd_heap_counter {
 	profd_u32 events;  /* seen */
 	profd_u32 gaps;
 	profd_u16 kind;    /* enum profd_kind */
-	profd_u16 round;   /* of probes, at the last event: between two rounds none stood */
+	profd_u16 round;   /* of probes, at the last event: between two rounds some were missing; 0: not known */
 	profd_u32 module_id; /* that holds the allocator */
 };
 /* Two of an allocator; a process may hold two allocators. */
@@ -461,9 +461,16 @@ enum profd_heap_place {
 #define PROFD_NO_REGISTER 31
 #define PROFD_PT_REGS_WORDS 21
 
+/* Whose allocator. */
+struct profd_heap_round_key {
+	profd_u32 pid; /* as the daemon sees it */
+	profd_u32 module_id;
+};
+
 /* What came by at a place that code alone said to be an event's, by module and number. */
 #define PROFD_HEAP_TALLY_KEY(module, number) ((module) * PROFD_HEAP_NUMBERS + (number))
 #define PROFD_MAX_HEAP_TALLIES 1024
+#define PROFD_MAX_HEAP_ROUNDS 4096
 struct profd_heap_tally {
 	profd_u64 held;    /* events, with the thread's data as they are at one */
 	profd_u64 refused; /* anything else: told to nobody */
@@ -490,6 +497,7 @@ struct profd_heap_cost {
 	profd_u64 walks;   /* of the runs, with a stack */
 	profd_u64 ns;      /* of the runs without a stack; without the way into the program and out */
 	profd_u64 walk_ns; /* of those with one */
+	profd_u64 closed;  /* of the runs, while other probes were still to come or to go */
 };
 
 /* Where a probe of a burst stands: at the begin of glibc's ... */

@@ -51,8 +51,9 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 		return;
 	}
 	/* Of files and devices there are other accounts. The kernel may be asked for one mapping only at
-	 * a page fault: the rest is what was asked for at others.
+	 * a page fault, and says that the map is busy from then on: the rest is what was asked for at others.
 	 */
+	walker.walk->hurried = 1;
 	name_space(walker.walk, task);
 	if (is_readable_memory(&walker, address) || grows_stack(user, address))
 		stack = take_own_stack(walker.walk, task, user_pc(task, user), user->sp, user->bp,

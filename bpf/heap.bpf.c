@@ -27,8 +27,16 @@ struct {
 	__type(value, struct heap_thread);
 } heaps SEC(".maps");
 
-/* Counted up before probes are put back after a time without any. */
-profd_u16 heap_round;
+/* Since when all probes of a process's allocator stand: a number that no other time has. 0: some are about to
+ * come, or to go. Without an entry that is not known.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROFD_MAX_HEAP_ROUNDS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct profd_heap_round_key);
+	__type(value, u32);
+} heap_rounds SEC(".maps");
 
 /* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
 profd_u32 heap_skip_mask;
@@ -95,6 +103,7 @@ struct heap_event {
 	u64 thread_data; /* where that begins */
 	u32 kind; /* enum profd_kind */
 	u32 module_id;
+	u16 round; /* 0: it is not known since when all probes stand */
 	bool late; /* told by a slow path, after it */
 };
 
@@ -205,6 +214,13 @@ static __always_inline struct profd_heap_counter *counter_of(struct profd_heap *
 	return NULL;
 }
 
+/* Whether nothing can have gone by unseen for want of a probe since the counter's last event. */
+static __always_inline bool follows(const struct profd_heap_counter *counter,
+				    const struct heap_event *event)
+{
+	return event->round && counter->round == event->round;
+}
+
 /* What has gone by since an event was last told of, as the thread's data say. False when nothing has, or
  * what the function was given are no such data.
  */
@@ -229,7 +245,7 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	    !are_marks(marks.last_event, marks.next_event) || !is_thread_data(thread_data))
 		return false;
 	/* Of a time without probes nothing is told. */
-	known = counter->address && counter->round == heap_round;
+	known = counter->address && follows(counter, event);
 	event->total = marks.last_event;
 	event->before = known ? counter->total : event->total;
 	return !known || (s64)(event->total - event->before) > 0;
@@ -276,7 +292,7 @@ static __always_inline bool enter_event(struct task_struct *task,
 		counter->total = event->before;
 		counter->kind = event->kind;
 		counter->module_id = event->module_id;
-		counter->round = heap_round;
+		counter->round = event->round;
 		counter->current = event->address;
 		barrier();
 		counter->address = event->address;
@@ -285,13 +301,13 @@ static __always_inline bool enter_event(struct task_struct *task,
 		counter->current = event->current;
 	missing = event->before - counter->total;
 	/* While there were no probes nothing was to be seen. */
-	if (counter->round == heap_round) {
+	if (follows(counter, event)) {
 		if (missing != 0)
 			counter->gaps++;
 		if (missing > 0)
 			counter->unseen += missing;
 	}
-	counter->round = heap_round;
+	counter->round = event->round;
 	counter->total = event->total;
 	/* A slow path met for the first time tells nothing but where the counter is. */
 	if (event->total == event->before)
@@ -351,7 +367,7 @@ static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 t
 	counter->kind = kind;
 	counter->module_id = place->module_id;
 	/* What comes before its first event is no gap: probes may not stand yet. */
-	counter->round = heap_round - 1;
+	counter->round = 0;
 	counter->current = thread_data + (current ? current : field);
 	barrier();
 	counter->address = thread_data + field;
@@ -432,8 +448,10 @@ static __always_inline void tally(u64 cookie, bool held)
 		__sync_fetch_and_add(&heap_refusals, 1);
 }
 
-/* Reads what came by at the place of a probe, which is an event only if the thread's data say so. */
-static __always_inline bool verify_event(struct pt_regs *regs, u64 cookie,
+/* Reads what came by at the place of a probe, which is an event only if the thread's data say so. Not inlined:
+ * stack is scarce in a walk.
+ */
+static __noinline bool verify_event(struct pt_regs *regs, u64 cookie,
 					 struct heap_thread *heap_thread, struct heap_event *event)
 {
 	bool held = read_event(regs, cookie, heap_thread, event);
@@ -444,6 +462,23 @@ static __always_inline bool verify_event(struct pt_regs *regs, u64 cookie,
 	if (!event->late)
 		tally(cookie, held);
 	return held;
+}
+
+#define CLOSED (-1)
+
+/* In which round the thread's process is; 0: not known. CLOSED when nothing counts: with some of the probes only,
+ * stacks through the others would have less than their share. Not inlined, as above.
+ */
+static __noinline int find_round(struct task_struct *task, u64 cookie)
+{
+	struct profd_heap_round_key key = {
+		.pid = visible_pid(task->group_leader), .module_id = PROFD_HEAP_MODULE(cookie),
+	};
+	u32 *found = bpf_map_lookup_elem(&heap_rounds, &key);
+
+	if (!found)
+		return 0;
+	return *found ? (int)*found : CLOSED;
 }
 
 /* Enters the event, and takes its stack unless it is one of those left out. True when it was. */
@@ -458,7 +493,14 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	struct walk *walk;
 	u64 weight;
 	u32 slot;
+	int round;
 
+	round = find_round(task, cookie);
+	if (round == CLOSED) {
+		add_closed_run();
+		return false;
+	}
+	event.round = round;
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!heap_thread) {
 		lose(PROFD_LOSS_HEAP_STORAGE, 1);

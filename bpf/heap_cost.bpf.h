@@ -35,6 +35,16 @@ static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, 
 	}
 }
 
+/* Says that the run is one of a time in which nothing counts. */
+static __always_inline void add_closed_run(void)
+{
+	u32 zero = 0;
+	struct profd_heap_cost *cost = bpf_map_lookup_elem(&heap_cost, &zero);
+
+	if (cost)
+		cost->closed++;
+}
+
 static __always_inline void add_heap_cost(u64 began, u32 stepped, bool walked)
 {
 	add_probe_cost(&heap_cost, began, stepped, walked);

@@ -26,6 +26,7 @@ profd_u32 own_walking[PROFD_MAX_OWN_WALKS] __weak;
 static __always_inline struct walk *take_walk(u32 *slot)
 {
 	u32 first = bpf_get_smp_processor_id() * PROFD_OWN_WALKS_PER_CPU;
+	struct walk *walk;
 
 	*slot = first;
 	if (first >= PROFD_MAX_OWN_WALKS - 1)
@@ -36,7 +37,10 @@ static __always_inline struct walk *take_walk(u32 *slot)
 			    &own_walking[(first + 1) & (PROFD_MAX_OWN_WALKS - 1)], 0, 1))
 			return NULL;
 	}
-	return bpf_map_lookup_elem(&own_scratch, slot);
+	walk = bpf_map_lookup_elem(&own_scratch, slot);
+	if (walk)
+		walk->hurried = 0;
+	return walk;
 }
 
 static __always_inline void drop_walk(u32 slot)

@@ -22,6 +22,7 @@ enum walk_from {
 #define RULE_CACHE 512
 #define MAPPING_CACHE 256
 #define MAPPING_REGION_BITS 16 /* an entry for each 64 KiB: a large library has several */
+#define BUSY_LOOKUPS 200 /* some 15 us: who changes mappings holds the lock for less, mostly */
 #define MAX_FRAME_POINTER_STEP (1 << 20)
 
 /* Registers in an x86-64 signal frame, from the stack pointer at the handler's return. */
@@ -62,6 +63,7 @@ struct walk {
 	u8 frame_pointers;
 	u8 torn; /* the thread ran during the walk */
 	u8 map_busy; /* stack memory could not be looked up: the map was locked */
+	u8 hurried;  /* who finds the map locked does not try again */
 	struct profd_stack_record record;
 	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
 	/* Rules found before, by frame: code repeats, and a search misses the cache at every step. */
@@ -261,6 +263,25 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
+/* A lookup of a mapping that is tried again while others have the memory map locked. Lives on the stack, of which
+ * there is little left.
+ */
+struct lookup {
+	struct walker *walker;
+	struct mapping *mapping;
+	s64 address; /* in the end the error, if any */
+};
+
+static long look_again(u32 index, struct lookup *lookup)
+{
+	long error = bpf_find_vma(lookup->walker->task, lookup->address, on_vma, lookup->mapping, 0);
+
+	if (error == -16 /* EBUSY */ && index + 1 < BUSY_LOOKUPS)
+		return 0;
+	lookup->address = error;
+	return 1;
+}
+
 /* Goes on with what is known from before. */
 static __always_inline void use_mapping(struct walk *walk, struct cached_mapping *entry)
 {
@@ -314,6 +335,14 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	if (error == -16 /* EBUSY */ && is_cached(walk, entry, CACHED_CODE, address)) {
 		use_mapping(walk, entry);
 		return true;
+	}
+	if (error == -16 /* EBUSY */ && !walk->hurried) {
+		struct lookup lookup = {
+			.walker = walker, .mapping = &mapping, .address = address,
+		};
+
+		bpf_loop(BUSY_LOOKUPS, look_again, &lookup, 0);
+		error = lookup.address;
 	}
 	if (error) {
 		walk->result = error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY
@@ -568,6 +597,7 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 	struct walk *walk = walker->walk;
 
 	begin_walk(walker, pc, sp, fp);
+	walk->hurried = 1;
 	/* The stack's page first: a thread that runs after it was read does no harm, unless the walk
 	 * needs more than it.
 	 */

@@ -131,6 +131,17 @@ void AppendAllocators(const GetStatusResponse& status, bool colour, std::string&
   for (const profd::v1::AllocatorStatus& allocator : status.allocators()) {
     AppendAllocator(allocator, text);
   }
+  if (status.unknown_allocators().empty()) return;
+  const int count = status.unknown_allocators_size();
+  std::string unknown;
+  for (int i = 0; i < std::min(count, kMostPids); ++i) {
+    const profd::v1::ProcessName& process = status.unknown_allocators(i);
+    absl::StrAppend(&unknown, i == 0 ? "" : ", ", CleanName(process.name()), " (", process.pid(),
+                    ")");
+  }
+  if (count > kMostPids) absl::StrAppend(&unknown, " and ", count - kMostPids, " more");
+  absl::StrAppend(&unknown, "; their memory is told by --kind rss");
+  text += WrapAfter("  none known in  ", unknown, kColumns);
 }
 
 // Modules that cannot be unwound whole matter; the others are only counted.
@@ -372,6 +383,10 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
   }
   ordered_json allocators = ordered_json::array();
   for (const auto& allocator : status.allocators()) allocators.push_back(AllocatorJson(allocator));
+  ordered_json unknown = ordered_json::array();
+  for (const auto& process : status.unknown_allocators()) {
+    unknown.push_back({{"pid", process.pid()}, {"name", process.name()}});
+  }
   ordered_json programs = ordered_json::array();
   for (const auto& program : status.programs()) {
     programs.push_back(
@@ -402,6 +417,7 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"modules", status.modules()},
                    {"module_list", std::move(modules)},
                    {"allocators", std::move(allocators)},
+                   {"unknown_allocators", std::move(unknown)},
                    {"programs", std::move(programs)},
                    {"capabilities", std::move(capabilities)},
                    {"governor", GovernorJson(status.governor())}});

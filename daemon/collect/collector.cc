@@ -30,8 +30,6 @@ constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kPollInterval = kSecond / 10;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
-// From one look for processes that only bursts want to know to the next.
-constexpr int64_t kBurstMappings = 4 * kSecond;
 // The kernel is asked about each map.
 constexpr int64_t kMapBytesInterval = 5 * kSecond;
 // How often the accounts of a drain are read at most, and by how much longer than others a reading may take.
@@ -153,7 +151,7 @@ absl::Status Collector::Init() {
   PollEvents();
   modules_->WaitIdle(MonotonicNs() + kRulesAtStart);
   FollowProcesses();
-  AnnounceMappings();
+  LookIfWanted();
   if (heap_probes_) {
     const int64_t now = MonotonicNs();
     heap_probes_->WaitIdle(now + kRulesAtStart, now + kMapCallsAtStart);
@@ -266,6 +264,7 @@ void Collector::Run() {
     // The ring is read once a second at least, however long it is to the next tick or drain; with
     // ticks soon, for probes of new processes to stand soon.
     if (!paused_ && MonotonicNs() >= polled_ns_ + kPollInterval) PollEvents();
+    if (!paused_) LookEarly();
     if (!paused_) TurnHeap();
     if (heap_probes_) heap_probes_->JudgePlaces();
     const bool overrun = !paused_ && IsOverrun();
@@ -377,10 +376,8 @@ void Collector::OnRecord(std::span<const uint8_t> bytes) {
     if (resident_pages_) resident_pages_->OnExec(exec->pid);
     live_heap_.OnExec(exec->pid, MonotonicNs());
     told_heap_.OnExec(exec->pid, MonotonicNs());
-    if (exec->target_id != 0) {
-      new_mappings_ = true;
-    } else if (!targets_->everything() && targets_->OnExec(exec->pid)) {
-      new_mappings_ = true;
+    if (exec->target_id != 0 || (!targets_->everything() && targets_->OnExec(exec->pid))) {
+      looks_.OnExec(MonotonicNs());
     }
   }
 }
@@ -452,7 +449,7 @@ double Collector::ReadAccountsOnce() {
 
 void Collector::ReadHeap() {
   // Nobody has had an event before the first probe stands.
-  if (!heap_probes_ || (allocators_ == 0 && heap_accounts_.events() == 0)) return;
+  if (!heap_probes_ || (looks_.found().allocators == 0 && heap_accounts_.events() == 0)) return;
   const absl::Status status = kernel_->DrainHeap(
       [&](std::span<const uint8_t> bytes) {
         if (auto record = DecodeRecord(bytes); record.ok()) {
@@ -511,23 +508,9 @@ void Collector::FollowProcesses() {
   }
   memory_->KeepOnly(processes);
   if (!heap_probes_ && !bursts_) return;
-  const size_t allocators = modules_->allocators();
-  const size_t libcs = modules_->libcs();
-  const size_t glibcs = modules_->glibcs();
   const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
                                    processes.end());
-  // A child without an exec maps what its parent maps; a library may have been opened since.
-  if (allocators != allocators_ || libcs != libcs_ || (allocators + libcs != 0 && more)) {
-    new_mappings_ = true;
-  }
-  // Who looks at all processes for each that is new has much to do; a burst can wait.
-  burst_mappings_ |= glibcs != 0 && more;
-  if (glibcs != glibcs_ || (burst_mappings_ && last_drain_ns_ >= next_burst_mappings_ns_)) {
-    new_mappings_ = true;
-  }
-  allocators_ = allocators;
-  libcs_ = libcs;
-  glibcs_ = glibcs;
+  looks_.OnDrain(FindModules(), more, last_drain_ns_);
   processes_ = std::move(processes);
   if (heap_probes_) {
     heap_probes_->KeepOnly(processes_);
@@ -538,11 +521,29 @@ void Collector::FollowProcesses() {
   if (bursts_) bursts_->KeepOnly(processes_);
 }
 
-void Collector::AnnounceMappings() {
-  if (!new_mappings_) return;
-  new_mappings_ = !Expect(kernel_->AnnounceMappings());
-  burst_mappings_ = false;
-  next_burst_mappings_ns_ = last_drain_ns_ + kBurstMappings;
+FoundModules Collector::FindModules() const {
+  return {.allocators = modules_->allocators(),
+          .libcs = modules_->libcs(),
+          .glibcs = modules_->glibcs()};
+}
+
+void Collector::LookEarly() {
+  const int64_t now = MonotonicNs();
+  if (!heap_probes_ && !bursts_) return;
+  if (!looks_.IsEarlyDue(FindModules(), modules_->IsReading(), now)) return;
+  charged_cpu_ns_ = ThreadCpuNs();
+  const int64_t before = look_cpu_ns_;
+  const bool ok = Expect(kernel_->AnnounceMappings());
+  // Here probes come to stand.
+  PollEvents();
+  ChargeCpu(&look_cpu_ns_);
+  // The memory maps that are looked at may be locked.
+  looks_.LookedEarly(ok, now, std::max(look_cpu_ns_ - before, MonotonicNs() - now));
+}
+
+void Collector::LookIfWanted() {
+  if (!looks_.wanted()) return;
+  looks_.Looked(Expect(kernel_->AnnounceMappings()), last_drain_ns_);
   PollEvents();
 }
 
@@ -646,7 +647,9 @@ absl::Status Collector::Drain(bool govern) {
   }
   if (resident_pages_) resident_pages_->Finish(delta);
   AddSamples(kernel_->DrainCounters(), delta);
-  if (heap_probes_ && allocators_ + libcs_ != 0) AddSamples(kernel_->DrainHeapCounters(), delta);
+  if (heap_probes_ && looks_.found().allocators + looks_.found().libcs != 0) {
+    AddSamples(kernel_->DrainHeapCounters(), delta);
+  }
   AddBurst(delta);
   // Those of the stacks that were just counted.
   PollEvents();
@@ -660,13 +663,12 @@ absl::Status Collector::Drain(bool govern) {
   drained_.stacks += static_cast<int64_t>(delta.stacks.size());
 
   if (now >= next_rescan_ns_) {
-    new_mappings_ |= targets_->Rescan();
+    if (targets_->Rescan() || looks_.found().all() != 0) looks_.Want();
     next_rescan_ns_ = now + kRescanInterval;
-    new_mappings_ |= allocators_ + libcs_ + glibcs_ != 0;
     if (heap_probes_) heap_probes_->Refresh();
   }
   FollowProcesses();
-  AnnounceMappings();
+  LookIfWanted();
   Expect(kernel_->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
 
@@ -718,6 +720,7 @@ Collector::Baseline Collector::Measure() {
   now.missed = schedule_ ? schedule_->missed() : 0;
   now.idle_ticks = kernel_->ticks_by_list() ? visits_.idle_ticks()
                                             : static_cast<int64_t>(now.tick.repeats);
+  now.look_cpu_ns = look_cpu_ns_;
   now.switch_cost = kernel_->SwitchCost();
   if (heap_probes_) now.heap_cost = kernel_->HeapCost();
   if (heap_probes_) now.map_cost = kernel_->MapCost();
@@ -737,7 +740,7 @@ Collector::Baseline Collector::Measure() {
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   now.cost = {.daemon_cpu_ns = ProcessCpuNs(),
               .tick_cpu_ns = tick_cpu_ns_,
-              .drain_cpu_ns = drain_cpu_ns_,
+              .drain_cpu_ns = drain_cpu_ns_ + look_cpu_ns_,
               .rules_cpu_ns = cpu_use_->rules,
               .answers_cpu_ns = cpu_use_->answers,
               .in_path_ns =
@@ -795,7 +798,8 @@ void Collector::Govern(const Baseline& now) {
   if (burst_source_.PlanAt(burst_source_.level()).interval_ns == 0) {
     burst_source_.PassWithout(seconds);
   }
-  drained_.cpu_ns = cost.drain_cpu_ns;
+  // Looks between drains come whether those are rare or not.
+  drained_.cpu_ns = cost.drain_cpu_ns - (now.look_cpu_ns - governed_.look_cpu_ns);
   const int64_t of_ticks_ns = drain_source_.Learn(std::exchange(drained_, {}));
   tick_source_.Learn({.seconds = seconds,
                       .tick_cpu_ns = cost.tick_cpu_ns,
@@ -917,7 +921,7 @@ LayerState Collector::MappingsLayer() const {
 }
 
 void Collector::AddBurst(ProfileDelta& delta) {
-  if (!bursts_ || glibcs_ == 0) return;
+  if (!bursts_ || looks_.found().glibcs == 0) return;
   const std::optional<BurstResult> burst = bursts_->Take();
   if (!burst) return;
   EstimateBurst(*burst, delta, burst_totals_);
@@ -1006,6 +1010,7 @@ void Collector::Publish(const Baseline& now) {
     }
   }
   PublishBursts(state.allocators);
+  state.seeks_all_allocators = options_.heap && bursts_ != nullptr;
   state.switch_entry_ns = switch_source_.entry_ns();
   state.governor = GovernorNow();
   state.losses = now.losses;

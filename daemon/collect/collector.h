@@ -22,6 +22,7 @@
 #include "daemon/collect/heap_accounts.h"
 #include "daemon/collect/live_heap.h"
 #include "daemon/collect/malloc_bursts.h"
+#include "daemon/collect/mapping_looks.h"
 #include "daemon/collect/resident_pages.h"
 #include "daemon/collect/slices.h"
 #include "daemon/collect/sources.h"
@@ -72,6 +73,7 @@ class Collector final : public CollectorControl {
     LossCounts losses{};
     std::vector<ProgramMisses> misses;
     CollectorCost cost;
+    int64_t look_cpu_ns = 0;  // of the CPU time of drains: looks between them
     profd_tick_stats tick{};
     int64_t missed = 0;
     int64_t ticks = 0;
@@ -125,10 +127,11 @@ class Collector final : public CollectorControl {
   // Tells the memory watch what the processes of these threads allocated.
   void SumHeap(const std::vector<ThreadLedger>& ledgers);
   // Follows processes that come and go with the memory watch and with probes in their allocators.
-  // Sets new_mappings_ when the kernel has to be asked who maps one.
   void FollowProcesses();
-  // Does what new_mappings_ asks for.
-  void AnnounceMappings();
+  FoundModules FindModules() const;
+  // Look who maps what, where probes may wait for it: between drains, and at one.
+  void LookEarly();
+  void LookIfWanted();
   // Counts and logs a step of a drain that failed. True when it did not.
   bool Expect(const absl::Status& status);
   void Publish(const Baseline& now);
@@ -196,11 +199,6 @@ class Collector final : public CollectorControl {
   ToldHeap told_heap_;
   std::map<ModuleId, AllocatorTotals> burst_totals_;
   std::set<int32_t> processes_;   // of targets, as of the last drain
-  size_t allocators_ = 0;         // modules with one whose processes were asked for
-  size_t libcs_ = 0;              // the same of libcs
-  size_t glibcs_ = 0;             // the same of glibc's malloc
-  bool burst_mappings_ = false;   // there are processes that no burst knows yet
-  int64_t next_burst_mappings_ns_ = 0;
   std::vector<StackTrace> stacks_;
   Baseline last_;
   int64_t last_drain_ns_ = 0;
@@ -209,7 +207,7 @@ class Collector final : public CollectorControl {
   int64_t next_map_bytes_ns_ = 0;
   uint64_t map_bytes_ = 0;
   int64_t next_rescan_ns_ = 0;
-  bool new_mappings_ = false;
+  MappingLooks looks_;
   bool paused_ = false;
   int64_t ticks_ = 0;
   int64_t charged_cpu_ns_ = 0;
@@ -219,6 +217,7 @@ class Collector final : public CollectorControl {
   double quick_unit_ns_ = 0;  // what reading takes, a unit of work, when nothing comes in between
   int64_t tick_cpu_ns_ = 0;
   int64_t drain_cpu_ns_ = 0;
+  int64_t look_cpu_ns_ = 0;  // of looks between drains
   int64_t switches_ = 0;
   int64_t faults_ = 0;
   CollectorCost cost_;  // since start, with the targets' parts

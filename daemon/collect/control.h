@@ -75,6 +75,7 @@ struct CollectorState {
   std::vector<ModuleState> modules;
   std::vector<ProgramState> programs;
   std::vector<AllocatorUse> allocators;
+  bool seeks_all_allocators = false;  // no layer is disabled that would look for some
 };
 
 // Thread-safe.

@@ -1,13 +1,14 @@
 #include "daemon/collect/governor.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace profd {
 namespace {
 
-// Of the budget: what a new level may be expected to cost, and what restoring one may.
-// Share of what has to be saved that a source must be able to save, to be asked first.
+// Share of what has to be saved that a source must be able to save, to be given up first.
 constexpr double kWorthwhile = 0.1;
+// Of the budget: what new levels may be expected to cost, and what restoring one may.
 constexpr double kAim = 0.9;
 constexpr double kComfort = 0.7;
 // For how long a lower level must have been within kComfort; a little less than ten steps of a second.
@@ -24,9 +25,15 @@ void Governor::AddSource(GovernedSource* source, double part) {
   }
 }
 
-double Governor::CostOf(const Group& group) {
+Governor::Levels Governor::LevelsOf(const Group& group) {
+  Levels levels;
+  for (const GovernedSource* source : group.sources) levels.push_back(source->level_);
+  return levels;
+}
+
+double Governor::CostOf(const Group& group, const Levels& levels) {
   double cost = 0;
-  for (const GovernedSource* source : group.sources) cost += source->CostAt(source->level());
+  for (size_t i = 0; i < levels.size(); ++i) cost += group.sources[i]->CostAt(levels[i]);
   return cost;
 }
 
@@ -44,50 +51,132 @@ void Governor::KeepAll(Payer payer, double budget, double seconds,
   for (const Group& group : own_) {
     if (group.sources[0]->payer() != payer) continue;
     Keep(group, group.part * budget, 0, seconds, changed);
-    spent += CostOf(group);
+    spent += CostOf(group, LevelsOf(group));
   }
   Keep(shared_[static_cast<size_t>(payer)], budget, spent, seconds, changed);
 }
 
 void Governor::Keep(const Group& group, double budget, double spent, double seconds,
                     std::vector<GovernedSource*>& changed) {
-  const std::vector<GovernedSource*>& sources = group.sources;
-  double cost = spent + CostOf(group);
-  if (cost > budget) {
-    // First those that help; the small ones only where that was not enough.
-    for (const double least : {kWorthwhile * (cost - kAim * budget), 0.0}) {
-      for (GovernedSource* source : sources) {
-        source->calm_seconds_ = 0;
-        if (cost <= kAim * budget) continue;
-        const int before = source->level_;
-        const double saving = source->CostAt(before) - source->CostAt(source->levels() - 1);
-        if (saving <= least) continue;
-        const double others = cost - source->CostAt(before);
-        while (source->level_ + 1 < source->levels() &&
-               others + source->CostAt(source->level_) > kAim * budget) {
-          ++source->level_;
-        }
-        cost = others + source->CostAt(source->level_);
-        if (source->level_ != before) changed.push_back(source);
-      }
+  Levels levels = LevelsOf(group);
+  if (spent + CostOf(group, levels) > budget) {
+    const double most = kAim * budget - spent;
+    TakeFewerSamples(group, most, levels);
+    GiveUp(group, most, levels);
+    for (size_t i = 0; i < levels.size(); ++i) {
+      GovernedSource* source = group.sources[i];
+      source->calm_seconds_ = 0;
+      // Where something is given up, others may have had fewer samples in vain.
+      if (levels[i] < source->sampled_levels()) levels[i] = source->level_;
     }
+    TakeFewerSamples(group, most, levels);
+    Take(group, levels, changed);
     return;
   }
-  // What was given up last comes back first, one source at a step.
-  for (auto it = sources.rbegin(); it != sources.rend(); ++it) {
-    GovernedSource* source = *it;
-    if (source->level_ == 0) continue;
-    const double others = cost - source->CostAt(source->level_);
-    int level = source->level_;
-    while (level > 0 && others + source->CostAt(level - 1) <= kComfort * budget) --level;
+  // One source at a step, and what is not told of at all before what has fewer samples.
+  const double most = kComfort * budget - spent;
+  bool waiting = false;
+  bool waiting_for_samples = false;
+  const GovernedSource* restored = Restored(group, most, seconds, false, &waiting);
+  const GovernedSource* finer = Restored(group, most, seconds, true, &waiting_for_samples);
+  if (!waiting) restored = finer;
+  if (!restored) return;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (group.sources[i] == restored) levels[i] = restored->calm_level_;
+    group.sources[i]->calm_seconds_ = 0;
+  }
+  TakeFewerSamples(group, most, levels);
+  Take(group, levels, changed);
+}
+
+void Governor::TakeFewerSamples(const Group& group, double most, Levels& levels) {
+  while (CostOf(group, levels) > most) {
+    int* dearest = nullptr;
+    double most_saved = 0;
+    for (size_t i = 0; i < levels.size(); ++i) {
+      const GovernedSource& source = *group.sources[i];
+      const int last = source.sampled_levels() - 1;
+      if (levels[i] >= last) continue;
+      const double saved = source.CostAt(levels[i]) - source.CostAt(last);
+      if (saved <= most_saved) continue;
+      dearest = &levels[i];
+      most_saved = saved;
+    }
+    if (!dearest) return;
+    ++*dearest;
+  }
+}
+
+void Governor::GiveUp(const Group& group, double most, Levels& levels) {
+  const Levels told = levels;
+  double cost = CostOf(group, levels);
+  // First those that help; the small ones only where that was not enough.
+  for (const double least : {kWorthwhile * (cost - most), 0.0}) {
+    for (size_t i = 0; i < levels.size() && cost > most; ++i) {
+      const GovernedSource& source = *group.sources[i];
+      const double before = source.CostAt(levels[i]);
+      if (before - source.CostAt(source.levels() - 1) <= least) continue;
+      const double others = cost - before;
+      while (levels[i] + 1 < source.levels() && others + source.CostAt(levels[i]) > most) {
+        ++levels[i];
+      }
+      cost = others + source.CostAt(levels[i]);
+    }
+  }
+  // What was asked of the next may have been enough alone.
+  for (size_t i = levels.size(); i-- > 0;) {
+    const int fewest = group.sources[i]->sampled_levels() - 1;
+    if (told[i] > fewest || levels[i] <= fewest) continue;
+    const int given_up = std::exchange(levels[i], fewest);
+    if (CostOf(group, levels) > most) levels[i] = given_up;
+  }
+}
+
+int Governor::Affordable(const Group& group, double most, size_t source) {
+  const Levels levels = LevelsOf(group);
+  const GovernedSource& candidate = *group.sources[source];
+  const int now = levels[source];
+  const double others = CostOf(group, levels) - candidate.CostAt(now);
+  int level = now;
+  while (level > 0 && others + candidate.CostAt(level - 1) <= most) --level;
+  if (level < now || now < candidate.sampled_levels()) return level;
+  // What is not told of at all weighs more than how many samples others have.
+  Levels fewest = levels;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (i != source) fewest[i] = std::max(levels[i], group.sources[i]->sampled_levels() - 1);
+  }
+  level = candidate.sampled_levels() - 1;
+  while (level < now) {
+    fewest[source] = level;
+    if (CostOf(group, fewest) <= most) break;
+    ++level;
+  }
+  return level;
+}
+
+GovernedSource* Governor::Restored(const Group& group, double most, double seconds,
+                                   bool fewer_samples, bool* waiting) {
+  GovernedSource* restored = nullptr;
+  // What was given up last comes back first.
+  for (size_t i = group.sources.size(); i-- > 0;) {
+    GovernedSource* source = group.sources[i];
+    if (source->level_ == 0 || (source->level_ < source->sampled_levels()) != fewer_samples) continue;
+    const int level = Affordable(group, most, i);
     source->calm_level_ = source->calm_seconds_ == 0 ? level : std::max(level, source->calm_level_);
     source->calm_seconds_ = level < source->level_ ? source->calm_seconds_ + seconds : 0;
-    if (source->calm_seconds_ >= kCalmSeconds) {
-      source->level_ = source->calm_level_;
-      source->calm_seconds_ = 0;
-      changed.push_back(source);
-    }
-    return;
+    *waiting |= source->calm_seconds_ > 0;
+    if (!restored && source->calm_seconds_ >= kCalmSeconds) restored = source;
+  }
+  return restored;
+}
+
+void Governor::Take(const Group& group, const Levels& levels,
+                    std::vector<GovernedSource*>& changed) {
+  for (size_t i = 0; i < levels.size(); ++i) {
+    GovernedSource* source = group.sources[i];
+    if (source->level_ == levels[i]) continue;
+    source->level_ = levels[i];
+    changed.push_back(source);
   }
 }
 

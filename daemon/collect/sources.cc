@@ -103,7 +103,8 @@ std::string SwitchSource::GivenUpAt(int level) const {
 
 void HeapSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
-  const uint64_t events = work.cost.events - last_.events;
+  const uint64_t events =
+      (work.cost.events - last_.events) - (work.cost.closed - last_.closed);
   const uint64_t walks = work.cost.walks - last_.walks;
   const double trap_ns = TrapNs(work.cost, last_, work.traps);
   if (work.events > 0) {

@@ -78,6 +78,7 @@ class HeapSource final : public GovernedSource {
   const char* name() const override { return "heap"; }
   Payer payer() const override { return Payer::kTarget; }
   int levels() const override;
+  int sampled_levels() const override { return levels() - 1; }
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 
@@ -115,6 +116,7 @@ class FaultSource final : public GovernedSource {
   const char* name() const override { return "faults"; }
   Payer payer() const override { return Payer::kTarget; }
   int levels() const override;
+  int sampled_levels() const override { return levels() - 1; }
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 
@@ -142,6 +144,7 @@ class MapSource final : public GovernedSource {
   const char* name() const override { return "mappings"; }
   Payer payer() const override { return Payer::kTarget; }
   int levels() const override;
+  int sampled_levels() const override { return levels() - 1; }
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 
@@ -177,6 +180,7 @@ class DrainSource final : public GovernedSource {
   const char* name() const override { return "drain"; }
   Payer payer() const override { return Payer::kDaemon; }
   int levels() const override;
+  int sampled_levels() const override { return levels(); }
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 
@@ -210,6 +214,7 @@ class TickSource final : public GovernedSource {
   const char* name() const override { return "tick"; }
   Payer payer() const override { return Payer::kDaemon; }
   int levels() const override;
+  int sampled_levels() const override { return levels(); }
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 
@@ -242,6 +247,7 @@ class BurstSource final : public GovernedSource {
   const char* name() const override { return "bursts"; }
   Payer payer() const override { return Payer::kTarget; }
   int levels() const override;
+  int sampled_levels() const override { return levels() - 1; }
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 

@@ -119,9 +119,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->type_name("DURATION")
       ->capture_default_str();
   app.add_option("--budget", budget,
-                 "What profiling may cost in the path of the targets, of one CPU. Above it the "
-                 "stacks of allocations, then who touches memory, then who maps it, then bursts of "
-                 "tracing, then the "
+                 "What profiling may cost in the path of the targets, of one CPU. Above it "
+                 "what costs most has fewer samples; where that is not enough stacks of allocations, then "
+                 "who touches memory, then who maps it, then bursts of tracing, then the "
                  "per-switch layer are given up until it fits again; off: never")
       ->type_name("PERCENT|off")
       ->capture_default_str();

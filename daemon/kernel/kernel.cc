@@ -86,6 +86,7 @@ profd_heap_cost SumProbeCost(int fd) {
     sum.walks += v.walks;
     sum.ns += v.ns;
     sum.walk_ns += v.walk_ns;
+    sum.closed += v.closed;
   });
 }
 
@@ -450,7 +451,20 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
 
 void Kernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
 
-void Kernel::BeginHeapRound() { ++skeleton_->bss->heap_round; }
+void Kernel::SetHeapSettled(int32_t pid, ModuleId module, bool settled) {
+  const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
+                                    .module_id = static_cast<uint32_t>(module)};
+  uint32_t round = 0;
+  while (settled && round == 0) round = ++heap_rounds_;
+  // Without room for it gaps are not told of.
+  (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key, &round, BPF_ANY);
+}
+
+void Kernel::ForgetHeapSettled(int32_t pid, ModuleId module) {
+  const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
+                                    .module_id = static_cast<uint32_t>(module)};
+  (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key);
+}
 
 uint64_t Kernel::HeapRefusals() const {
   return std::atomic_ref(skeleton_->bss->heap_refusals).load(std::memory_order_relaxed);

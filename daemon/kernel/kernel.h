@@ -134,8 +134,10 @@ class Kernel {
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters();
   // Takes the stack of one heap event in `one_in` only, a power of two, at random.
   void SetHeapSampling(uint32_t one_in);
-  // Thread-safe. Events from here on do not follow on those before: no probes stood in between.
-  void BeginHeapRound();
+  // Thread-safe. Whether all probes of a process's allocator stand. While they do not nothing counts; of a process of
+  // which it was never said all counts, but nothing tells of gaps.
+  void SetHeapSettled(int32_t pid, ModuleId module, bool settled);
+  void ForgetHeapSettled(int32_t pid, ModuleId module);
   // Thread-safe. What came by at the places of probes that was no event, of all of them since start.
   uint64_t HeapRefusals() const;
   // Thread-safe. The same by place, with what was one.
@@ -208,6 +210,7 @@ class Kernel {
                            const RecordSink& sink);
 
   std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
+  std::atomic<uint16_t> heap_rounds_ = 0;
   std::vector<UniqueLink> links_;
   UniqueLink switch_link_;
   bool has_switch_layer_ = false;

@@ -33,6 +33,8 @@ constexpr size_t kMaxPath = 1024;
 // An answer of this size leaves much free heap behind.
 constexpr size_t kTrimAboveStacks = 10'000;
 constexpr size_t kDefaultMemoryPoints = 120;
+// What a process runs is known two drains after it began, which are 5 s apart at most.
+constexpr int64_t kFoundAfter = 10ll * 1'000'000'000;
 
 grpc::Status TooManyFetches() {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -292,6 +294,28 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(
       more ? " and more" : "", ". Ask for one of them, or start profd with --target for another"));
 }
 
+void ProfilerService::FillUnknownAllocators(const CollectorState& state,
+                                            v1::GetStatusResponse* response) const {
+  if (!state.seeks_all_allocators || state.paused) return;
+  std::set<int32_t> known;
+  for (const AllocatorUse& use : state.allocators) {
+    known.insert(use.state.pids.begin(), use.state.pids.end());
+  }
+  const int64_t begun_before = BootNs() - kFoundAfter;
+  const std::vector<ProcessHistory> unknown = sources_.memory->timeline().Select(
+      {.begin_ns = MonotonicNs(),
+       .end_ns = MonotonicNs() + 1,
+       .max_points = 1,
+       .matches = [&](const WatchedProcess& process) {
+         return !process.ended && process.start_ns < begun_before && !known.contains(process.pid);
+       }});
+  for (const ProcessHistory& history : unknown) {
+    v1::ProcessName* out = response->add_unknown_allocators();
+    out->set_pid(history.process.pid);
+    out->set_name(CleanText(history.process.name));
+  }
+}
+
 grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
                                         const v1::GetStatusRequest* /*request*/,
                                         v1::GetStatusResponse* response) {
@@ -308,6 +332,7 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   FillTargets(state, response);
   FillModules(state, response);
   FillAllocators(state, response);
+  FillUnknownAllocators(state, response);
   response->set_threads(state.threads);
   LossCounts losses = state.losses;
   const LossCounts store_losses = sources_.store->Losses();

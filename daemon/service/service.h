@@ -73,6 +73,8 @@ class ProfilerService final : public v1::Profiler::Service {
   // there was at its end, too. NotFound when no process matches what was `asked` for.
   absl::StatusOr<MergedProfile> Merge(const RequestScope& scope, const Texts& asked, bool levels,
                                       const std::function<bool(const ThreadInfo&)>& keep) const;
+  // Processes that have run for a while and have no allocator that is known.
+  void FillUnknownAllocators(const CollectorState& state, v1::GetStatusResponse* response) const;
   std::vector<ProcessHistory> Histories(const RequestScope& scope, size_t max_points) const;
 
   const ServiceSources sources_;

@@ -158,9 +158,16 @@ void HeapProbes::OnExec(int32_t pid) {
 
 void HeapProbes::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
   const auto at = [&](const Place& place) { return gone(place.first); };
+  for (const Place& place : events_.wanted) {
+    // Of others when their probes have gone.
+    if (at(place) && !events_.probes.contains(place)) {
+      kernel_->ForgetHeapSettled(place.first, place.second);
+    }
+  }
   if (events_.Forget(at)) Wake();
   if (slow_paths_.Forget(at)) Wake();
   if (map_calls_.Forget(at)) Wake();
+  std::erase_if(closed_, at);
   std::erase_if(heard_, gone);
   std::erase_if(young_, [&](const auto& entry) { return at(entry.first); });
 }
@@ -173,7 +180,7 @@ bool HeapProbes::Group::Forget(absl::FunctionRef<bool(const Place&)> gone) {
   return std::erase_if(wanted, gone) != 0;
 }
 
-std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
+std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on, std::vector<Place>* places) {
   std::vector<Probe> stale;
   for (auto it = probes.begin(); it != probes.end() && stale.size() < kRemovedTogether;) {
     const bool is_wanted = wanted.contains(it->first) && !left.contains(it->first);
@@ -182,7 +189,7 @@ std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on) {
       ++it;
       continue;
     }
-    interrupted = interrupted || is_wanted;
+    if (places) places->push_back(it->first);
     renewed.erase(it->first);
     stale.push_back(std::move(it->second));
     it = probes.erase(it);
@@ -203,6 +210,11 @@ void HeapProbes::SetEventsOn(bool on) {
   absl::MutexLock lock(&mutex_);
   if (on == events_.on) return;
   events_.on = on;
+  // At once, for all places alike: probes go one by one.
+  for (const Group* group : {&events_, &slow_paths_}) {
+    if (on) break;
+    for (const auto& [place, probe] : group->probes) Close(place);
+  }
   Wake();
 }
 
@@ -221,7 +233,6 @@ void HeapProbes::WatchSlowPaths(ModuleId module) {
   for (const Place& place : events_.wanted) {
     if (place.second == module) AddSlowPaths(place);
   }
-  slow_paths_.interrupted = true;
   Wake();
 }
 
@@ -247,10 +258,6 @@ void HeapProbes::JudgePlaces() {
     }
     Wake();
   }
-}
-
-void HeapProbes::BeginRound(Group& group) {
-  if (std::exchange(group.interrupted, false)) kernel_->BeginHeapRound();
 }
 
 void HeapProbes::AddSlowPaths(const Place& place) {
@@ -343,16 +350,24 @@ bool HeapProbes::Step() {
   Live gone;  // outlive the lock: removing them takes long
   std::optional<Probe> untold;
   std::optional<Place> renew, events, slow_paths, unread_place, tell, map_calls;
+  std::vector<Place> closing;
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return false;
-    stale = events_.TakeStale(on_);
+    stale = events_.TakeStale(on_, &closing);
     if (stale.empty()) stale = slow_paths_.TakeStale(on_ && events_.on);
     if (stale.empty()) stale = map_calls_.TakeStale(on_);
+    for (const Place& place : closing) Close(place);
   }
   if (!stale.empty()) {
     RemoveProbes(std::move(stale), kRemovedTogether);
+    absl::MutexLock lock(&mutex_);
+    for (const Place& place : closing) {
+      if (events_.wanted.contains(place)) continue;
+      closed_.erase(place);
+      kernel_->ForgetHeapSettled(place.first, place.second);
+    }
     return true;
   }
   {
@@ -395,6 +410,7 @@ bool HeapProbes::Step() {
     if (unread != events_.wanted.end()) unread_place = *unread;
     settled_ = !on_ || !(renew || events || unread_place || tell);
     if (events_.on) slow_paths = slow_paths_.FindMissing();
+    OpenAll();
     // Last: there may be many.
     map_calls = map_calls_.FindMissing();
     if (!on_ || !(renew || events || slow_paths || unread_place || tell || map_calls)) {
@@ -411,9 +427,13 @@ bool HeapProbes::Step() {
     FollowObjects(*unread_place);
     return true;
   }
-  if (events || slow_paths) {
+  // A probe is many, which come one by one.
+  if (!tell && (events || slow_paths)) {
     absl::MutexLock lock(&mutex_);
-    BeginRound(events ? events_ : slow_paths_);
+    const Place& place = events ? *events : *slow_paths;
+    Close(place);
+    // One by one, before Linux 6.6, may take longer than a slice: then those count that stand.
+    if (!HasMultiProbes()) kernel_->ForgetHeapSettled(place.first, place.second);
   }
   const Traps traps = first ? MeasureTraps() : Traps{};
   if (tell) {
@@ -434,7 +454,24 @@ bool HeapProbes::Step() {
   } else {
     Settle(*map_calls, std::move(probe), "mapping calls", map_calls_);
   }
+  OpenAll();
   return true;
+}
+
+void HeapProbes::Close(const Place& place) {
+  closed_.insert(place);
+  kernel_->SetHeapSettled(place.first, place.second, false);
+}
+
+void HeapProbes::OpenAll() {
+  if (!on_ || !events_.on) return;
+  std::erase_if(closed_, [&](const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    // Where events have no probe those in the slow path are all.
+    const Group& group = events_.failed.contains(place) ? slow_paths_ : events_;
+    if (!group.probes.contains(place) || !group.stood.contains(place)) return false;
+    kernel_->SetHeapSettled(place.first, place.second, true);
+    return true;
+  });
 }
 
 // The new one before the old one goes, so that no event is missed. One that both see is told once.
@@ -452,7 +489,10 @@ void HeapProbes::Renew(const Place& place) {
     spdlog::warn("allocations of PID {}: {}", place.first, std::string(probe.status().message()));
     return;  // the old one does, and its wrong places are told to nobody
   }
-  if (!probe.ok()) events_.stood.erase(place);
+  if (!probe.ok()) {
+    Close(place);
+    events_.stood.erase(place);
+  }
   old = std::move(stands->second);
   events_.probes.erase(stands);
   Settle(place, std::move(probe), "allocations", events_);
@@ -464,6 +504,8 @@ void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const c
     // The process may be gone by now: then the next step takes it out.
     group.probes.emplace(place, *std::move(probe));
     if (group.wanted.contains(place)) group.stood.insert(place);
+    // An exec meanwhile may have let it be forgotten.
+    if (&group != &map_calls_) closed_.insert(place);
   } else if (absl::IsUnavailable(probe.status())) {
     group.wanted.erase(place);  // until it is told of again
   } else if (group.wanted.contains(place)) {

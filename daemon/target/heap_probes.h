@@ -122,7 +122,6 @@ class HeapProbes {
   // Probes of one program, each in one of the places that are for it.
   struct Group {
     bool on = true;
-    bool interrupted = false;  // there was a time without a probe where one is wanted
     std::set<Place> wanted;
     std::map<Place, Probe> probes;
     std::set<Place> stood;                // where a probe could be put
@@ -131,8 +130,8 @@ class HeapProbes {
     std::map<Place, std::string> failed;  // why
     size_t most = SIZE_MAX;               // probes at a time
 
-    // Some probes that are not to stand any more; none when there is none.
-    std::vector<Probe> TakeStale(bool all_on);
+    // Some probes that are not to stand any more, and where they do; none when there is none.
+    std::vector<Probe> TakeStale(bool all_on, std::vector<Place>* places = nullptr);
     // Where one is missing.
     std::optional<Place> FindMissing() const;
     bool Forget(absl::FunctionRef<bool(const Place&)> gone);
@@ -161,10 +160,11 @@ class HeapProbes {
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // One probe more or some less. False when nothing is to be done.
   bool Step() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Events from here on do not follow on those before, if there was a time without probes.
-  void BeginRound(Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddSlowPaths(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Numbers WrongIn(ModuleId module) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // While a place is closed nothing counts there. Opened are those whose probes stand and are to.
+  void Close(const Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OpenAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Probe> AttachEvents(const Place& place);
   absl::StatusOr<Probe> AttachSlowPaths(const Place& place);
   absl::StatusOr<Probe> AttachHeap(const Place& place, const std::vector<HeapPlace>& places);
@@ -196,6 +196,7 @@ class HeapProbes {
   bool settled_ ABSL_GUARDED_BY(mutex_) = true;  // nothing but calls of libcs is left to be done
   Traps traps_ ABSL_GUARDED_BY(mutex_);
   Group events_ ABSL_GUARDED_BY(mutex_);  // of allocators
+  std::set<Place> closed_ ABSL_GUARDED_BY(mutex_);
   std::map<ModuleId, Numbers> wrong_ ABSL_GUARDED_BY(mutex_);  // places that are no events'
   uint64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;  // when places were last judged
   // Beside those, while they stand, in the slow paths of these modules.

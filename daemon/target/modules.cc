@@ -59,6 +59,11 @@ void Modules::OnAnnounced(const profd_module_record& record) {
   if (queue_.size() < kQueueLimit) queue_.push_back(record);
 }
 
+bool Modules::IsReading() const {
+  absl::MutexLock lock(&mutex_);
+  return busy_ || !queue_.empty();
+}
+
 void Modules::WaitIdle(int64_t deadline_ns) {
   const auto idle = [this]()
                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return queue_.empty() && !busy_; };

@@ -41,6 +41,8 @@ class Modules : public ModuleSource {
 
   // Waits until everything announced so far is published, or `deadline_ns` (monotonic).
   void WaitIdle(int64_t deadline_ns);
+  // Some are being read, or wait for that.
+  bool IsReading() const;
 
   std::optional<ModuleFile> Find(ModuleId id) const override;
   // The same, to put probes into. NotFound when the file is unknown or not open; FailedPrecondition when it

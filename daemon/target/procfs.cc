@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -35,15 +36,26 @@ std::string WithoutDeleted(std::string path) {
   return path;
 }
 
+// The entries of a directory that are numbers.
+std::vector<int32_t> NumbersIn(const std::string& path) {
+  std::vector<int32_t> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
+  if (!directory) return numbers;
+  while (const dirent* entry = readdir(directory.get())) {
+    int32_t number = 0;
+    if (absl::SimpleAtoi(entry->d_name, &number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
 // Path of the mapping that begins at `start`, from /proc/PID/maps.
 std::string MappingPath(int32_t pid, uint64_t start) {
   const auto maps = ReadWholeFile(absl::StrCat("/proc/", pid, "/maps"));
   if (!maps.ok()) return "";
-  const std::string prefix = absl::StrFormat("%08x-", start);
   for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
-    if (!absl::StartsWith(line, prefix)) continue;
-    const size_t slash = line.find('/');
-    return slash == absl::string_view::npos ? "" : std::string(line.substr(slash));
+    const std::optional<MapsLine> mapping = ParseMapsLine(line);
+    if (!mapping || mapping->begin != start) continue;
+    return absl::StartsWith(mapping->path, "/") ? std::string(mapping->path) : "";
   }
   return "";
 }
@@ -84,14 +96,32 @@ absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid) {
 
 std::vector<ProcessInfo> ListProcesses() {
   std::vector<ProcessInfo> processes;
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc"), closedir);
-  if (!directory) return processes;
-  while (const dirent* entry = readdir(directory.get())) {
-    int32_t pid = 0;
-    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+  for (const int32_t pid : NumbersIn("/proc")) {
     if (auto process = ReadProcess(pid); process.ok()) processes.push_back(*std::move(process));
   }
   return processes;
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadFamily(int32_t pid) {
+  if (access("/proc/thread-self/children", R_OK) != 0) {
+    return absl::UnimplementedError("the kernel does not list children of processes");
+  }
+  std::vector<int32_t> family = {pid};
+  std::unordered_set<int32_t> seen = {pid};
+  for (size_t i = 0; i < family.size(); ++i) {
+    // A child is one of the thread that made it.
+    for (const int32_t thread : NumbersIn(absl::StrCat("/proc/", family[i], "/task"))) {
+      const auto children =
+          ReadWholeFile(absl::StrCat("/proc/", family[i], "/task/", thread, "/children"));
+      if (!children.ok()) continue;
+      for (const absl::string_view child : absl::StrSplit(*children, ' ', absl::SkipEmpty())) {
+        int32_t number = 0;
+        if (!absl::SimpleAtoi(child, &number) || number <= 0) continue;
+        if (seen.insert(number).second) family.push_back(number);
+      }
+    }
+  }
+  return family;
 }
 
 absl::StatusOr<UniqueFd> OpenPidfd(int32_t pid) {

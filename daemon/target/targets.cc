@@ -54,13 +54,13 @@ absl::Status Targets::MarkRunning() {
   return absl::OkStatus();
 }
 
-bool Targets::MarkTree(const std::vector<ProcessInfo>& processes, int32_t pid, uint32_t target) {
+bool Targets::MarkAll(const std::vector<int32_t>& pids, uint32_t target) {
   bool marked = false;
-  for (const int32_t member : WithDescendants(processes, {pid})) {
-    const absl::StatusOr<bool> fresh = MarkPid(member, target);
+  for (const int32_t pid : pids) {
+    const absl::StatusOr<bool> fresh = MarkPid(pid, target);
     marked |= fresh.ok() && *fresh;
     if (!fresh.ok() && !absl::IsNotFound(fresh.status())) {
-      spdlog::warn("cannot follow PID {}: {}", member, fresh.status().ToString());
+      spdlog::warn("cannot follow PID {}: {}", pid, fresh.status().ToString());
     }
   }
   return marked;
@@ -71,8 +71,11 @@ bool Targets::OnExec(int32_t pid) {
   if (!process.ok()) return false;
   for (uint32_t i = 0; i < selectors_.size(); ++i) {
     if (selectors_[i].pid() || !selectors_[i].Matches(*process)) continue;
-    // It may have had children since.
-    return MarkTree(ListProcesses(), pid, i + 1);
+    bool marked = MarkAll({pid}, i + 1);
+    // It may have had children before.
+    const auto family = ReadFamily(pid);
+    marked |= MarkAll(family.ok() ? *family : WithDescendants(ListProcesses(), {pid}), i + 1);
+    return marked;
   }
   return false;
 }
@@ -86,7 +89,7 @@ bool Targets::Rescan() {
   for (const ProcessInfo& process : processes) {
     for (uint32_t i = 0; i < selectors_.size(); ++i) {
       if (selectors_[i].pid() || !selectors_[i].Matches(process)) continue;
-      marked |= MarkTree(processes, process.pid, i + 1);
+      marked |= MarkAll(WithDescendants(processes, {process.pid}), i + 1);
     }
   }
   return marked;

@@ -37,8 +37,8 @@ class Targets {
  private:
   // True when it was not marked before.
   absl::StatusOr<bool> MarkPid(int32_t pid, uint32_t target);
-  // Marks a process that matches and what descends from it. True when any was not marked before.
-  bool MarkTree(const std::vector<ProcessInfo>& processes, int32_t pid, uint32_t target);
+  // True when any was not marked before.
+  bool MarkAll(const std::vector<int32_t>& pids, uint32_t target);
 
   Kernel* kernel_;
   std::vector<Selector> selectors_;

@@ -427,14 +427,25 @@ size_t Count(const std::set<std::pair<std::string, uint32_t>>& objects, const ch
 // Other daemons may come and go meanwhile: what counts is that our own objects do not outlive us.
 class HeapKernelTest : public KernelTest {
  protected:
+  static constexpr ModuleId kModule{7};
+
+  static HeapPlace EventPlace() {
+    return {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
+            .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 7)};
+  }
   void Attach(int32_t pid) {
-    const HeapPlace place = {
-        .offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
-        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 7)};
+    const HeapPlace place = EventPlace();
     Attach(pid, {&place, 1});
   }
-  // To functions of this program.
   void Attach(int32_t pid, std::span<const HeapPlace> places) {
+    ASSERT_NO_FATAL_FAILURE(Put(pid, places));
+    for (const HeapPlace& place : places) {
+      const auto module = static_cast<uint16_t>(PROFD_HEAP_MODULE(place.cookie));
+      kernel_->SetHeapSettled(pid, ModuleId{module}, true);
+    }
+  }
+  // To functions of this program.
+  void Put(int32_t pid, std::span<const HeapPlace> places) {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     auto probe = kernel_->AttachHeapProbe(self.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();
@@ -1001,17 +1012,19 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
     }
   });
   Mark(child);
+  const HeapPlace place = EventPlace();
   const auto round = [&](bool probed) {
-    if (probed) Attach(child.pid());
+    if (probed) Put(child.pid(), {&place, 1});
     child.Signal();
     child.Wait();
     probe_ = {};
     const std::vector<profd_heap_record> records = DrainHeap();
     return records.empty() ? profd_heap_counter{} : records[0].heap.counters[0];
   };
+  kernel_->SetHeapSettled(child.pid(), kModule, true);
   EXPECT_EQ(round(true).seen, 210'000U);
   round(false);
-  kernel_->BeginHeapRound();
+  kernel_->SetHeapSettled(child.pid(), kModule, true);
   profd_heap_counter counter = round(true);
   EXPECT_EQ(counter.seen, 420'000U);
   EXPECT_EQ(counter.total, 630'000U) << "exact, seen or not";
@@ -1020,8 +1033,25 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
   // Without a new round it is one.
   round(false);
   counter = round(true);
+  EXPECT_EQ(counter.seen, 630'000U);
   EXPECT_EQ(counter.gaps, 1U);
   EXPECT_EQ(counter.unseen, 210'000U);
+  // While other probes are still to come nothing counts, and that is no gap either.
+  kernel_->SetHeapSettled(child.pid(), kModule, false);
+  counter = round(true);
+  EXPECT_EQ(counter.seen, 630'000U);
+  EXPECT_EQ(counter.total, 1'260'000U);
+  kernel_->SetHeapSettled(child.pid(), kModule, true);
+  counter = round(true);
+  EXPECT_EQ(counter.seen, 840'000U);
+  EXPECT_EQ(counter.gaps, 1U);
+  // Where it was never said all counts.
+  kernel_->ForgetHeapSettled(child.pid(), kModule);
+  round(false);
+  counter = round(true);
+  EXPECT_EQ(counter.seen, 1'050'000U);
+  EXPECT_EQ(counter.total, 1'890'000U);
+  EXPECT_EQ(counter.gaps, 1U);
 }
 
 // A SIGKILL in the moment in which probes are put in, or taken out: the kernel then cannot write to the

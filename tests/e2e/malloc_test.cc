@@ -24,6 +24,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
 #include "tests/e2e/harness/heap.h"
+#include "tests/e2e/harness/servers.h"
 
 namespace profd::e2e {
 namespace {
@@ -439,6 +440,23 @@ TEST_F(MallocTest, FollowsForkAndExec) {
   const int64_t begin = WallNs();
   EXPECT_TRUE(Eventually(seconds(20), [&] {
     return TotalBytes(Fetch(v1::PROFILE_KIND_ALLOC, begin, 0, target_->pid())) > 0;
+  }));
+}
+
+// A static program without symbols, with a libc of its own.
+TEST_F(MallocTest, WhereNoAllocatorIsKnownIsSaid) {
+  const std::string busybox = FindProgram("busybox");
+  if (busybox.empty()) GTEST_SKIP() << "no busybox";
+  auto unknown = Subprocess::Start({.argv = {busybox, "sleep", "1000"}});
+  auto known = Subprocess::Start({.argv = {"sleep", "1000"}});
+  ASSERT_TRUE(unknown.ok() && known.ok());
+  auto daemon = Daemon::Start({.targets = {std::to_string((*unknown)->pid()),
+                                           std::to_string((*known)->pid())}});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  EXPECT_TRUE(Eventually(seconds(30), [&] {
+    const auto status = (*daemon)->Status();
+    return status.ok() && status->unknown_allocators_size() == 1 &&
+           status->unknown_allocators(0).pid() == (*unknown)->pid();
   }));
 }
 

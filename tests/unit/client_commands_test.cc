@@ -502,6 +502,17 @@ TEST_F(CommandsTest, StatusWithoutAllocators) {
   EXPECT_THAT(Do({"status"}).out,
               HasSubstr("\nAllocators, and what was counted since they are watched\n"
                         "  none that is known in these processes\n"));
+  for (int i = 0; i < 10; ++i) {
+    profd::v1::ProcessName& process = *daemon_.status.add_unknown_allocators();
+    process.set_pid(100 + i);
+    process.set_name(i == 0 ? "go-server\x1b" : "envoy");
+  }
+  EXPECT_THAT(Do({"status"}).out,
+              AllOf(HasSubstr("  none known in  go-server? (100), envoy (101), "),
+                    HasSubstr("envoy (107)"), Not(HasSubstr("envoy (108)")), HasSubstr("and 2 more")));
+  const auto json = nlohmann::json::parse(Do({"status", "--format", "json"}).out);
+  EXPECT_THAT(json["unknown_allocators"], ::testing::SizeIs(10));
+  EXPECT_EQ(json["unknown_allocators"][9]["pid"], 109);
 }
 
 TEST_F(CommandsTest, HostileAllocatorsStayAPage) {

@@ -14,12 +14,13 @@ using ::testing::IsEmpty;
 // Its costs at each level under a load of 1; they grow with the load.
 class FakeSource final : public GovernedSource {
  public:
-  FakeSource(const char* name, Payer payer, std::vector<double> costs)
-      : name_(name), payer_(payer), costs_(std::move(costs)) {}
+  FakeSource(const char* name, Payer payer, std::vector<double> costs, int sampled_levels = 1)
+      : name_(name), payer_(payer), costs_(std::move(costs)), sampled_levels_(sampled_levels) {}
 
   const char* name() const override { return name_; }
   Payer payer() const override { return payer_; }
   int levels() const override { return static_cast<int>(costs_.size()); }
+  int sampled_levels() const override { return sampled_levels_; }
   double CostAt(int level) const override { return load * costs_.at(static_cast<size_t>(level)); }
   std::string GivenUpAt(int level) const override { return level == 0 ? "" : "something"; }
 
@@ -29,6 +30,7 @@ class FakeSource final : public GovernedSource {
   const char* const name_;
   const Payer payer_;
   const std::vector<double> costs_;
+  const int sampled_levels_;
 };
 
 constexpr Budgets kBudgets = {.target = 0.010, .daemon = 0.020};
@@ -199,6 +201,74 @@ TEST(GovernorTest, WhatWasGivenUpLastComesBackFirst) {
     for (GovernedSource* source : governor.Step()) restored.emplace_back(i, source);
   }
   EXPECT_THAT(restored, ElementsAre(std::pair{10, &second}, std::pair{20, &first}));
+}
+
+TEST(GovernorTest, TheDearestHasFewerSamplesFirst) {
+  FakeSource cheap("a", Payer::kTarget, {0.004, 0.002, 0.001, 0}, 3);
+  FakeSource dear("b", Payer::kTarget, {0.016, 0.004, 0.002, 0}, 3);
+  Governor governor(kBudgets);
+  governor.AddSource(&cheap);
+  governor.AddSource(&dear);
+  EXPECT_THAT(governor.Step(), ElementsAre(&dear)) << "0.004 beside 0.004 is within the budget";
+  EXPECT_EQ(dear.level(), 1);
+  // Equally dear now: both give, and nobody is silent before both have the fewest samples.
+  cheap.load = dear.load = 2;
+  EXPECT_THAT(governor.Step(), ElementsAre(&cheap, &dear));
+  EXPECT_EQ(cheap.level(), 1);
+  EXPECT_EQ(dear.level(), 2);
+  cheap.load = dear.load = 2.8;
+  EXPECT_THAT(governor.Step(), ElementsAre(&cheap));
+  EXPECT_EQ(cheap.level(), 2);
+  cheap.load = dear.load = 4;
+  EXPECT_THAT(governor.Step(), ElementsAre(&cheap)) << "the first of the plan, as before";
+  EXPECT_EQ(cheap.level(), 3);
+  EXPECT_EQ(dear.level(), 2);
+}
+
+// One whose samples are not what costs: the others keep theirs.
+TEST(GovernorTest, NobodyHasFewerSamplesInVain) {
+  FakeSource sampled("a", Payer::kTarget, {0.006, 0.003, 0.001, 0.0005}, 3);
+  FakeSource fixed("b", Payer::kTarget, {0.051, 0.0505, 0.050, 0}, 3);
+  Governor governor(kBudgets);
+  governor.AddSource(&sampled);
+  governor.AddSource(&fixed);
+  EXPECT_THAT(governor.Step(), ElementsAre(&fixed));
+  EXPECT_EQ(fixed.level(), 3);
+  EXPECT_EQ(sampled.level(), 0);
+}
+
+TEST(GovernorTest, WhatWouldNotFitKeepsNobodyWaiting) {
+  FakeSource sampled("a", Payer::kTarget, {0.006, 0.003, 0.001, 0}, 3);
+  FakeSource dear("b", Payer::kTarget, {0.050, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&sampled);
+  governor.AddSource(&dear);
+  sampled.load = 2;
+  EXPECT_THAT(governor.Step(), ElementsAre(&sampled, &dear));
+  EXPECT_EQ(sampled.level(), 1) << "0.006 of 0.010";
+  sampled.load = 1;
+  for (int i = 1; i < kCalmSteps; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
+  EXPECT_THAT(governor.Step(), ElementsAre(&sampled));
+  EXPECT_EQ(sampled.level(), 0);
+  EXPECT_EQ(dear.level(), 1);
+}
+
+TEST(GovernorTest, WhatIsNotToldOfComesBackForFewerSamplesOfOthers) {
+  FakeSource sampled("a", Payer::kTarget, {0.006, 0.003, 0.001, 0}, 3);
+  FakeSource all("b", Payer::kTarget, {0.005, 0});
+  Governor governor(kBudgets);
+  governor.AddSource(&sampled);
+  governor.AddSource(&all);
+  all.load = 3;
+  EXPECT_THAT(governor.Step(), ElementsAre(&all));
+  EXPECT_EQ(sampled.level(), 0);
+  all.load = 1;
+  for (int i = 1; i < kCalmSteps; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
+  EXPECT_THAT(governor.Step(), ElementsAre(&sampled, &all));
+  EXPECT_EQ(all.level(), 0);
+  EXPECT_EQ(sampled.level(), 2) << "0.005 and 0.001 are within seven tenths, 0.005 and 0.003 are not";
+  // A load at this edge does not swing.
+  for (int i = 0; i < 100; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
 }
 
 TEST(GovernorTest, SourceWithAPartKeepsToItAndIsNotAskedForMore) {

@@ -1,6 +1,7 @@
 #include "daemon/target/procfs.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -8,9 +9,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <thread>
 
 namespace profd {
 namespace {
+
+using ::testing::ElementsAre;
 
 constexpr size_t kPage = 4096;
 
@@ -81,6 +85,47 @@ TEST(ProcfsTest, ListHoldsUsOnce) {
             1);
   EXPECT_TRUE(std::all_of(processes.begin(), processes.end(),
                           [](const ProcessInfo& p) { return p.pid > 0; }));
+}
+
+// We > a child of another thread than the first > its child.
+TEST(ProcfsTest, FamilyIsAllThatDescends) {
+  if (absl::IsUnimplemented(ReadFamily(getpid()).status())) {
+    GTEST_SKIP() << "the kernel does not list children (CONFIG_PROC_CHILDREN)";
+  }
+  int said[2];
+  int over[2];
+  ASSERT_EQ(pipe(said), 0);
+  ASSERT_EQ(pipe(over), 0);
+  int32_t pids[2] = {};
+  std::thread mother([&] {
+    const pid_t child = fork();
+    if (child != 0) {
+      pids[0] = child;
+      EXPECT_EQ(read(said[0], &pids[1], sizeof(pids[1])), static_cast<ssize_t>(sizeof(pids[1])));
+      const auto family = ReadFamily(getpid());
+      ASSERT_TRUE(family.ok()) << family.status();
+      EXPECT_THAT(*family, ElementsAre(getpid(), pids[0], pids[1]));
+      const auto of_child = ReadFamily(pids[0]);
+      ASSERT_TRUE(of_child.ok()) << of_child.status();
+      EXPECT_THAT(*of_child, ElementsAre(pids[0], pids[1]));
+      close(over[1]);
+      waitpid(child, nullptr, 0);
+      return;
+    }
+    close(over[1]);
+    const pid_t grandchild = fork();
+    if (grandchild > 0) (void)!write(said[1], &grandchild, sizeof(grandchild));
+    // Until our parent, or its test, is over.
+    char none;
+    (void)!read(over[0], &none, 1);
+    if (grandchild > 0) waitpid(grandchild, nullptr, 0);
+    _exit(0);
+  });
+  mother.join();
+  for (const int fd : {said[0], said[1], over[0]}) close(fd);
+  const auto gone = ReadFamily(pids[0]);
+  ASSERT_TRUE(gone.ok()) << gone.status();
+  EXPECT_THAT(*gone, ElementsAre(pids[0])) << "whoever marks it finds that out";
 }
 
 TEST(ProcfsTest, PidfdIsOfThatProcess) {

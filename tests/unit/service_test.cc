@@ -238,6 +238,14 @@ class ServiceTest : public ::testing::Test {
     memory_->Refresh();
   }
 
+  v1::GetStatusResponse Status() {
+    grpc::ClientContext context;
+    v1::GetStatusResponse response;
+    const grpc::Status status = stub_->GetStatus(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
   grpc::Status GetMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
@@ -509,6 +517,26 @@ ProfileDelta HeapDeltaNow() {
     d.ledgers.push_back({ThreadId{static_cast<uint64_t>(thread)}, ledger});
   }
   return d;
+}
+
+TEST_F(ServiceTest, SaysWhereNoAllocatorIsKnown) {
+  FillMemory();
+  AllocatorUse use;
+  use.state.pids = {20};
+  collector_.state.allocators = {use};
+  StartOnSocket();
+  EXPECT_THAT(Status().unknown_allocators(), IsEmpty()) << "some kind is not looked for";
+  collector_.state.seeks_all_allocators = true;
+  const v1::GetStatusResponse r = Status();
+  ASSERT_THAT(r.unknown_allocators(), SizeIs(2));
+  EXPECT_EQ(r.unknown_allocators(0).pid(), 11);
+  EXPECT_EQ(r.unknown_allocators(0).name(), "redis-server");
+  EXPECT_EQ(r.unknown_allocators(1).name(), "quiet?");
+  // One that has just begun may still be found to have one.
+  proc_->Set(40, {.start = BootNs() / 10'000'000});
+  memory_->KeepOnly({20, 40});
+  memory_->Refresh();
+  EXPECT_THAT(Status().unknown_allocators(), IsEmpty());
 }
 
 TEST_F(ServiceTest, AnswersWithTheMemoryOfProcesses) {

@@ -19,7 +19,7 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   EXPECT_EQ(source.CostAt(0), 0) << "no event yet";
   // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
   const profd_heap_cost cost = {.events = 2'000, .stepped = 0, .walks = 1'000, .ns = 1'000'000,
-                                .walk_ns = 5'000'000};
+                                .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 2, .events = 2'000, .seen_bytes = 140'000'000, .bytes = 140'000'000,
                 .cost = cost, .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 4e-6));
@@ -45,7 +45,7 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
 TEST(HeapSourceTest, SteppedProbesCostMore) {
   HeapSource source(kNoBudget);
   const profd_heap_cost cost = {.events = 1'000, .stepped = 250, .walks = 0, .ns = 1'000'000,
-                                .walk_ns = 0};
+                                .walk_ns = 0, .closed = 0};
   const Traps traps = {.emulated = 1'000, .stepped = 9'000};
   source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
                 .cost = cost, .traps = traps});
@@ -58,9 +58,9 @@ TEST(HeapSourceTest, SteppedProbesCostMore) {
 
 TEST(HeapSourceTest, SlowPathsCostWhatTheirCallsDo) {
   HeapSource source(kNoBudget);
-  // 1,000 events a second with their stacks, 9,000 calls that told nothing.
-  const profd_heap_cost cost = {.events = 10'000, .stepped = 0, .walks = 1'000, .ns = 9'000'000,
-                                .walk_ns = 5'000'000};
+  // 1,000 events a second with their stacks, 9,000 calls that told nothing; 500 runs in which nothing counted.
+  const profd_heap_cost cost = {.events = 10'500, .stepped = 0, .walks = 1'000, .ns = 9'000'000,
+                                .walk_ns = 5'000'000, .closed = 500};
   source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
                 .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_TRUE(source.SlowPathsAt(0));
@@ -97,7 +97,7 @@ TEST(HeapSourceTest, StacksAreThinnedOut) {
 
 TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 100, .stepped = 0, .walks = 100, .ns = 0, .walk_ns = 500'000};
+  const profd_heap_cost cost = {.events = 100, .stepped = 0, .walks = 100, .ns = 0, .walk_ns = 500'000, .closed = 0};
   source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 7'000'000,
                 .cost = cost, .traps = {.emulated = 1'000}});
   const double each = source.CostAt(0) / 100;
@@ -117,7 +117,7 @@ TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
   EXPECT_EQ(source.CostAt(0), 0) << "no call yet";
   // 1,000 calls a second; half of them change something and take a walk of 4 us more.
   const profd_heap_cost cost = {.events = 2'000, .stepped = 0, .walks = 1'000, .ns = 1'000'000,
-                                .walk_ns = 5'000'000};
+                                .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 0.5 * 4e-6));
   EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 0.5 * 4e-6 / 4));
@@ -136,7 +136,7 @@ TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
 // Without probes nobody counts: what was there is supposed to ebb, so that they are tried again.
 TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
   MapSource source;
-  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
+  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 1, .cost = cost, .traps = {.emulated = 1'000}});
   const double before = source.CostAt(0);
   EXPECT_GT(before, 0);
@@ -151,7 +151,7 @@ TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
 // None of these can be left out: they cost what they cost, or nothing.
 TEST(HeapSourceTest, ObjectsThatAreToldOfAreAllOrNothing) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000};
+  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 1'000}, .told = 1'000});
   const int last = source.levels() - 1;
   for (int level = 0; level < last; level++) {
