@@ -14,8 +14,14 @@
 namespace profd {
 namespace {
 
-constexpr int kRounds = 24;
-constexpr int kTrips = 100;
+constexpr int kRounds = 96;
+constexpr int kTrips = 25;
+// Beside threads that want the same CPU a trip may take milliseconds: then few rounds must do.
+constexpr int kLeastRounds = 2;
+constexpr int64_t kMostNs = 100'000'000;
+// What is handed to and fro, and what ends it.
+constexpr uint64_t kTrip = 1;
+constexpr uint64_t kEnd = 2;
 
 // The calling thread stays on the first CPU that it may use.
 bool StayOnOneCpu() {
@@ -31,21 +37,15 @@ bool StayOnOneCpu() {
   return false;
 }
 
-bool Send(int event) {
-  const uint64_t one = 1;
-  return write(event, &one, sizeof(one)) == sizeof(one);
-}
+bool Send(int event, uint64_t word) { return write(event, &word, sizeof(word)) == sizeof(word); }
 
-bool Receive(int event) {
-  uint64_t count = 0;
-  return read(event, &count, sizeof(count)) == sizeof(count);
-}
+bool Receive(int event, uint64_t* word) { return read(event, word, sizeof(*word)) == sizeof(*word); }
 
-// Sends everything back.
+// Sends every trip back.
 void Echo(int there, int back) {
   StayOnOneCpu();
-  for (int trip = 0; trip < kRounds * kTrips; ++trip) {
-    if (!Receive(there) || !Send(back)) return;
+  uint64_t word = 0;
+  while (Receive(there, &word) && word == kTrip && Send(back, word)) {
   }
 }
 
@@ -58,15 +58,18 @@ void MeasureSwitches(std::vector<double>* rounds) {
   std::thread caller([&] {
     if (!StayOnOneCpu()) return;
     std::thread echo(Echo, there.get(), back.get());
-    for (int round = 0; round < kRounds; ++round) {
+    const int64_t end = MonotonicNs() + kMostNs;
+    for (int round = 0; round < kRounds && (round < kLeastRounds || MonotonicNs() < end); ++round) {
       const int64_t begin = ThreadCpuNs();
       for (int trip = 0; trip < kTrips; ++trip) {
-        Send(there.get());
-        Receive(back.get());
+        uint64_t word = 0;
+        Send(there.get(), kTrip);
+        Receive(back.get(), &word);
       }
       // Of the two switches of a trip one is in this thread's time.
       rounds->push_back(static_cast<double>(ThreadCpuNs() - begin) / kTrips);
     }
+    Send(there.get(), kEnd);
     echo.join();
   });
   caller.join();

@@ -18,6 +18,17 @@ int64_t Read(clockid_t clock) {
   return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
 }
 
+// Both clocks at one instant: whatever holds the thread up between two readings, as an emulated CPU that stands
+// still, would be in one of them only.
+void ReadBoth(int64_t* wall, int64_t* cpu) {
+  constexpr int64_t kTogether = 100'000;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    *wall = Now();
+    *cpu = ThreadCpu();
+    if (Now() - *wall < kTogether) return;
+  }
+}
+
 pthread_mutex_t reports_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::string* const reports = new std::string;
 
@@ -27,22 +38,22 @@ int64_t Now() { return Read(CLOCK_MONOTONIC); }
 int64_t ThreadCpu() { return Read(CLOCK_THREAD_CPUTIME_ID); }
 
 Meter::Meter(const char* name) : name_(name), tid_(static_cast<int>(syscall(SYS_gettid))) {
-  begin_ = Now();
-  cpu_begin_ = ThreadCpu();
+  ReadBoth(&begin_, &cpu_begin_);
   if (tid_ != getpid()) pthread_setname_np(pthread_self(), name);
 }
 
 Meter::~Meter() { Publish(); }
 
 void Meter::Begin() {
-  wait_cpu_begin_ = ThreadCpu();
-  wait_begin_ = Now();
+  ReadBoth(&wait_begin_, &wait_cpu_begin_);
 }
 
 void Meter::End(int path) {
-  const int64_t end = Now();
+  int64_t end = 0;
+  int64_t cpu = 0;
+  ReadBoth(&end, &cpu);
   wait_wall_ += end - wait_begin_;
-  wait_cpu_ += ThreadCpu() - wait_cpu_begin_;
+  wait_cpu_ += cpu - wait_cpu_begin_;
   waits_.push_back({wait_begin_, end, path});
 }
 
@@ -56,8 +67,10 @@ void Meter::Publish() {
              static_cast<long long>(wait.begin), static_cast<long long>(wait.end), wait.path);
     waits += text;
   }
-  const int64_t cpu = ThreadCpu() - cpu_begin_;
-  const int64_t end = Now();
+  int64_t end = 0;
+  int64_t cpu = 0;
+  ReadBoth(&end, &cpu);
+  cpu -= cpu_begin_;
   snprintf(text, sizeof(text),
            "{\"name\":\"%s\",\"tid\":%d,\"begin_ns\":%lld,\"end_ns\":%lld,\"cpu_ns\":%lld,"
            "\"wait_wall_ns\":%lld,\"wait_cpu_ns\":%lld,\"waits\":[",
