@@ -7,11 +7,13 @@
 
 namespace profd {
 
-// Slices of a fixed length, one in each period at a random place of it, so that each instant is as
-// likely to be watched as any other and no rhythm of the target is met or missed always.
+// One slice in each period at a random place of it, so that each instant is as likely to be watched as any
+// other and no rhythm of the target is met or missed always. To turn a source on and off takes CPU time, and
+// holds its targets up: a period is a second at least, a slice not shorter than the least.
 class Slices {
  public:
-  static constexpr int64_t kLengthNs = 60'000'000;
+  static constexpr int64_t kLeastPeriodNs = 1'000'000'000;
+  static constexpr int64_t kLeastLengthNs = 60'000'000;
 
   explicit Slices(uint64_t seed) : random_(seed) {}
 
@@ -29,6 +31,7 @@ class Slices {
   double share_ = 1;
   int64_t period_end_ns_ = 0;
   int64_t slice_ns_ = 0;  // begin of the period's slice
+  int64_t slice_end_ns_ = 0;
   int64_t next_ns_ = INT64_MAX;
 };
 
