@@ -46,7 +46,7 @@ constexpr int kTickNice = -11;
 constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
 // A load that begins suddenly is answered at once when it costs more than so many seconds' budget.
 constexpr double kOverrun = 2;
-constexpr int64_t kLeastGoverned = kSecond / 20;
+constexpr int64_t kLeastGoverned = kSecond / 10;
 // Walks whose stacks may find no room among the counters any more: a drain comes before.
 constexpr uint64_t kMostWalks = 4096;
 // Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.

@@ -213,7 +213,8 @@ MallocBursts::Burst MallocBursts::Choose() {
 
 void MallocBursts::Run(const Burst& burst) {
   const int64_t started = MonotonicNs();
-  const Traps before = MeasureTraps();
+  const bool twice = met_;
+  const Traps before = twice ? MeasureTraps() : Traps{};
   const int64_t first_in = MonotonicNs();
   std::vector<Probe> probes;
   std::map<Place, std::string> failed;
@@ -236,9 +237,13 @@ void MallocBursts::Run(const Burst& burst) {
     SleepUntil(begin_ns + burst.length_ns);
     RemoveProbes(std::move(probes), kTakers);
     kernel_->SetMallocBurst(0, 0);
-    traps = MeanOf(before, MeasureTraps());
     counts = kernel_->DrainMalloc();
     if (!counts.ok()) spdlog::error("burst: {}", std::string(counts.status().message()));
+    met_ = counts.ok() && !counts->threads.empty();
+    if (met_) {
+      const Traps after = MeasureTraps();
+      traps = twice ? MeanOf(before, after) : after;
+    }
   }
   const int64_t standing_ns = MonotonicNs() - first_in;
   absl::MutexLock lock(&mutex_);

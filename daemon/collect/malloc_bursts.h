@@ -37,7 +37,7 @@ struct BurstResult {
   int64_t span_ns = 0;        // of the time, that it stands for
   int64_t standing_ns = 0;    // from the first probe in to the last one out
   double process_weight = 1;  // processes that there were, by those that were traced
-  Traps traps;           // as they were about then
+  Traps traps;           // as they were about then, where a call was met
   MallocCounts counts;
 };
 
@@ -115,6 +115,7 @@ class MallocBursts {
   std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
   // Of the worker's thread only, from the first time that there is something to trace.
   std::optional<TrapGauge> emulated_, stepped_;
+  bool met_ = true;  // a call in the last burst: the traps are worth measuring
   // Also of the worker's thread. They stand between bursts too: each would put up a new one.
   std::map<ModuleId, ProbeGuard> guards_;
   std::thread worker_;  // last: it uses all of the above

@@ -197,6 +197,20 @@ std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on, std::vector<Place>*
   return stale;
 }
 
+std::vector<ProbeGuard> HeapProbes::Group::TakeUnused(bool all_on) {
+  std::set<ModuleId> used;
+  if (all_on && !guards.empty()) {
+    for (const Place& place : wanted) used.insert(place.second);
+  }
+  std::vector<ProbeGuard> unused;
+  std::erase_if(guards, [&](auto& entry) {
+    if (used.contains(entry.first)) return false;
+    unused.push_back(std::move(entry.second));
+    return true;
+  });
+  return unused;
+}
+
 std::optional<HeapProbes::Place> HeapProbes::Group::FindMissing() const {
   if (!on || probes.size() >= most) return std::nullopt;
   const auto missing = std::find_if(wanted.begin(), wanted.end(), [&](const Place& place) {
@@ -347,6 +361,7 @@ void HeapProbes::Work() {
 
 bool HeapProbes::Step() {
   std::vector<Probe> stale;
+  std::vector<ProbeGuard> unused;
   Live gone;  // outlive the lock: removing them takes long
   std::optional<Probe> untold;
   std::optional<Place> renew, events, slow_paths, unread_place, tell, map_calls;
@@ -372,6 +387,9 @@ bool HeapProbes::Step() {
   }
   {
     absl::MutexLock lock(&mutex_);
+    unused = events_.TakeUnused(on_);
+    if (unused.empty()) unused = slow_paths_.TakeUnused(on_);
+    if (!unused.empty()) return true;
     const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
                                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
                                                return !on_ || events_.left.contains(entry.first) ||
@@ -501,11 +519,14 @@ void HeapProbes::Renew(const Place& place) {
 void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const char* what,
                         Group& group) {
   if (probe.ok()) {
+    if (&group != &map_calls_) {
+      group.guards.insert_or_assign(place.second, probe->guard);
+      // An exec meanwhile may have let it be forgotten.
+      closed_.insert(place);
+    }
     // The process may be gone by now: then the next step takes it out.
     group.probes.emplace(place, *std::move(probe));
     if (group.wanted.contains(place)) group.stood.insert(place);
-    // An exec meanwhile may have let it be forgotten.
-    if (&group != &map_calls_) closed_.insert(place);
   } else if (absl::IsUnavailable(probe.status())) {
     group.wanted.erase(place);  // until it is told of again
   } else if (group.wanted.contains(place)) {
