@@ -9,7 +9,6 @@
 
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
-#include "daemon/target/remove_probes.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -182,12 +181,9 @@ void MallocBursts::DropGuards() {
   std::vector<ProbeGuard> unused;  // outlive the lock: the kernel takes its time
   absl::MutexLock lock(&mutex_);
   const bool runs = Runs();
-  std::set<ModuleId> mapped;
-  for (const Place& place : places_) mapped.insert(place.second);
-  std::erase_if(guards_, [&](auto& entry) {
-    if (runs && mapped.contains(entry.first)) return false;
-    unused.push_back(std::move(entry.second));
-    return true;
+  unused = TakeUnused(guards_, [&](ModuleId module) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return runs && std::any_of(places_.begin(), places_.end(),
+                               [module](const Place& place) { return place.second == module; });
   });
 }
 

@@ -20,6 +20,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
+#include "daemon/target/remove_probes.h"
 #include "daemon/target/trap.h"
 
 namespace profd {
@@ -116,8 +117,7 @@ class MallocBursts {
   // Of the worker's thread only, from the first time that there is something to trace.
   std::optional<TrapGauge> emulated_, stepped_;
   bool met_ = true;  // a call in the last burst: the traps are worth measuring
-  // Also of the worker's thread. They stand between bursts too: each would put up a new one.
-  std::map<ModuleId, ProbeGuard> guards_;
+  StandingGuards guards_;  // also of the worker's thread, and between bursts
   std::thread worker_;  // last: it uses all of the above
 };
 

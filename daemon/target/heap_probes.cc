@@ -12,7 +12,6 @@
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
 #include "daemon/target/jemalloc_settings.h"
-#include "daemon/target/remove_probes.h"
 #include "daemon/target/trap.h"
 #include "spdlog/spdlog.h"
 
@@ -197,18 +196,11 @@ std::vector<Probe> HeapProbes::Group::TakeStale(bool all_on, std::vector<Place>*
   return stale;
 }
 
-std::vector<ProbeGuard> HeapProbes::Group::TakeUnused(bool all_on) {
-  std::set<ModuleId> used;
-  if (all_on && !guards.empty()) {
-    for (const Place& place : wanted) used.insert(place.second);
-  }
-  std::vector<ProbeGuard> unused;
-  std::erase_if(guards, [&](auto& entry) {
-    if (used.contains(entry.first)) return false;
-    unused.push_back(std::move(entry.second));
-    return true;
+std::vector<ProbeGuard> HeapProbes::Group::TakeUnusedGuards(bool all_on) {
+  return TakeUnused(guards, [&](ModuleId module) {
+    return all_on && std::any_of(wanted.begin(), wanted.end(),
+                                 [module](const Place& place) { return place.second == module; });
   });
-  return unused;
 }
 
 std::optional<HeapProbes::Place> HeapProbes::Group::FindMissing() const {
@@ -387,8 +379,8 @@ bool HeapProbes::Step() {
   }
   {
     absl::MutexLock lock(&mutex_);
-    unused = events_.TakeUnused(on_);
-    if (unused.empty()) unused = slow_paths_.TakeUnused(on_);
+    unused = events_.TakeUnusedGuards(on_);
+    if (unused.empty()) unused = slow_paths_.TakeUnusedGuards(on_);
     if (!unused.empty()) return true;
     const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
                                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

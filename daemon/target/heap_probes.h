@@ -20,6 +20,7 @@
 #include "bpf/abi.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/target/modules.h"
+#include "daemon/target/remove_probes.h"
 #include "daemon/target/trap.h"
 
 namespace profd {
@@ -128,14 +129,13 @@ class HeapProbes {
     std::set<Place> left;                 // of the wanted, to other probes: none is to stand there
     std::set<Place> renewed;              // whose probe is to be put in anew, elsewhere in the module
     std::map<Place, std::string> failed;  // why
-    // They stand between slices too: each would put up a new one.
-    std::map<ModuleId, ProbeGuard> guards;
+    StandingGuards guards;                // also between slices
     size_t most = SIZE_MAX;               // probes at a time
 
     // Some probes that are not to stand any more, and where they do; none when there is none.
     std::vector<Probe> TakeStale(bool all_on, std::vector<Place>* places = nullptr);
     // Guards of modules in which no place is wanted any more, and of all when nothing is on.
-    std::vector<ProbeGuard> TakeUnused(bool all_on);
+    std::vector<ProbeGuard> TakeUnusedGuards(bool all_on);
     // Where one is missing.
     std::optional<Place> FindMissing() const;
     bool Forget(absl::FunctionRef<bool(const Place&)> gone);

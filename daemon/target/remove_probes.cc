@@ -36,4 +36,15 @@ void RemoveProbes(std::vector<Probe> probes, size_t at_once) {
   DropSideBySide(std::move(probes), at_once);
 }
 
+std::vector<ProbeGuard> TakeUnused(StandingGuards& guards,
+                                   absl::FunctionRef<bool(ModuleId module)> is_used) {
+  std::vector<ProbeGuard> unused;
+  std::erase_if(guards, [&](auto& entry) {
+    if (is_used(entry.first)) return false;
+    unused.push_back(std::move(entry.second));
+    return true;
+  });
+  return unused;
+}
+
 }  // namespace profd
