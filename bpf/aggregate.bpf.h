@@ -28,7 +28,7 @@ profd_u32 live_epoch __weak;
 /* False when the table is full. */
 static __always_inline bool count_in(void *table, struct profd_sample_key *key, u64 weight)
 {
-	struct profd_sample_value fresh = { .weight = weight, .count = 1 };
+	struct profd_sample_value fresh = {.weight = weight, .count = 1};
 	struct profd_sample_value *value = bpf_map_lookup_elem(table, key);
 
 	if (!value) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Who touches memory first: at the page faults of a sample of all pages. Which pages are in the sample
- * depends on their addresses alone, so that one that is given back and touched again is in it again.
+/* Who touches memory first: at the page faults of a sample of all pages. Which pages are in the
+ * sample depends on their addresses alone, so that one that is given back and touched again is in
+ * it again.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -40,7 +41,7 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 				      struct pt_regs *user, u64 address)
 {
 	struct profd_thread *process = thread_of(task->group_leader);
-	struct walker walker = { .task = task };
+	struct walker walker = {.task = task};
 	struct profd_page_record *record;
 	u64 stack = 0;
 	u32 slot;
@@ -50,8 +51,9 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 		lose(PROFD_LOSS_FAULT_BUSY, 1);
 		return;
 	}
-	/* Of files and devices there are other accounts. The kernel may be asked for one mapping only at
-	 * a page fault, and says that the map is busy from then on: the rest is what was asked for at others.
+	/* Of files and devices there are other accounts. The kernel may be asked for one mapping
+	 * only at a page fault, and says that the map is busy from then on: the rest is what was
+	 * asked for at others.
 	 */
 	walker.walk->hurried = 1;
 	name_space(walker.walk, task);

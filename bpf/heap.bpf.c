@@ -27,8 +27,8 @@ struct {
 	__type(value, struct heap_thread);
 } heaps SEC(".maps");
 
-/* Since when all probes of a process's allocator stand: a number that no other time has. 0: some are about to
- * come, or to go. Without an entry that is not known.
+/* Since when all probes of a process's allocator stand: a number that no other time has. 0: some
+ * are about to come, or to go. Without an entry that is not known.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -38,7 +38,8 @@ struct {
 	__type(value, u32);
 } heap_rounds SEC(".maps");
 
-/* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more. */
+/* Events of which no stack is taken, at random: all but one in mask + 1, which weighs as much more.
+ */
 profd_u32 heap_skip_mask;
 
 /* Where the allocator of a process keeps a thread's data. */
@@ -90,7 +91,7 @@ struct {
 struct jemalloc_event {
 	u8 is_alloc;
 	u8 pad[7];
-	u64 current;    /* address of the thread's total */
+	u64 current; /* address of the thread's total */
 	u64 last_event; /* address of what it was at the event before */
 };
 
@@ -98,7 +99,7 @@ struct jemalloc_event {
 struct heap_event {
 	u64 address; /* of the total as of the last event */
 	u64 current; /* of the total itself; 0: not known */
-	u64 before;  /* the total at the event before this one */
+	u64 before; /* the total at the event before this one */
 	u64 total;
 	u64 thread_data; /* where that begins */
 	u32 kind; /* enum profd_kind */
@@ -114,7 +115,8 @@ static __always_inline u64 register_at(struct heap_thread *heap_thread, u32 inde
 	return index < PROFD_PT_REGS_WORDS ? heap_thread->words[index] : 0;
 }
 
-/* The total as of the last event, and when the next one is due, lie side by side in a thread's data. */
+/* The total as of the last event, and when the next one is due, lie side by side in a thread's
+ * data. */
 struct jemalloc_marks {
 	u64 last_event;
 	u64 next_event;
@@ -123,7 +125,7 @@ struct jemalloc_marks {
 /* What a thread's data begin with (5.3: tsd.h, TSD_DATA_SLOW). */
 struct thread_data {
 	u8 has_cache; /* yes or no */
-	u8 depth;     /* in the allocator */
+	u8 depth; /* in the allocator */
 	u8 pad[6];
 	struct jemalloc_marks marks[2]; /* of what was allocated, and freed */
 };
@@ -133,8 +135,8 @@ static __always_inline bool are_marks(u64 last_event, u64 next_event)
 	return next_event - last_event - 1 < MAX_EVENT_INTERVAL;
 }
 
-/* Whether what begins there can be a thread's data: whether it has a cache (yes or no), and how deep it is
- * in the allocator.
+/* Whether what begins there can be a thread's data: whether it has a cache (yes or no), and how
+ * deep it is in the allocator.
  */
 static __always_inline bool is_thread_data(u64 thread_data)
 {
@@ -158,9 +160,9 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
 	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
-	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC ?
-			      PROFD_KIND_ALLOC :
-			      PROFD_KIND_FREE;
+	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC
+			      ? PROFD_KIND_ALLOC
+			      : PROFD_KIND_FREE;
 	if (bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
 	    !is_thread_data(thread_data))
 		return false;
@@ -189,9 +191,9 @@ static __always_inline bool read_jemalloc_event(struct pt_regs *regs, struct hea
 	event->address = told.last_event;
 	event->current = told.current;
 	event->kind = told.is_alloc ? PROFD_KIND_ALLOC : PROFD_KIND_FREE;
-	event->thread_data = told.last_event - (told.is_alloc ?
-							__builtin_offsetof(struct thread_data, marks[0]) :
-							__builtin_offsetof(struct thread_data, marks[1]));
+	event->thread_data = told.last_event -
+			     (told.is_alloc ? __builtin_offsetof(struct thread_data, marks[0])
+					    : __builtin_offsetof(struct thread_data, marks[1]));
 	return are_marks(marks.last_event, marks.next_event);
 }
 
@@ -221,8 +223,8 @@ static __always_inline bool follows(const struct profd_heap_counter *counter,
 	return event->round && counter->round == event->round;
 }
 
-/* What has gone by since an event was last told of, as the thread's data say. False when nothing has, or
- * what the function was given are no such data.
+/* What has gone by since an event was last told of, as the thread's data say. False when nothing
+ * has, or what the function was given are no such data.
  */
 static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 					    struct profd_heap *heap, struct heap_event *event)
@@ -236,12 +238,10 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	event->thread_data = thread_data;
 	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
-	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ?
-			      PROFD_KIND_ALLOC :
-			      PROFD_KIND_FREE;
+	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ? PROFD_KIND_ALLOC
+										 : PROFD_KIND_FREE;
 	counter = counter_of(heap, event->address);
-	if (!counter ||
-	    bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
+	if (!counter || bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
 	    !are_marks(marks.last_event, marks.next_event) || !is_thread_data(thread_data))
 		return false;
 	/* Of a time without probes nothing is told. */
@@ -264,15 +264,16 @@ static __always_inline bool place_of(struct task_struct *task, struct thread_dat
 	return place->started == task->group_leader->start_time;
 }
 
-/* Whether all that the thread ever allocated falls into the time in which its process is watched. */
+/* Whether all that the thread ever allocated falls into the time in which its process is watched.
+ */
 static __always_inline bool began_watched(struct task_struct *task,
 					  const struct thread_data_place *place)
 {
 	return task->start_time > place->since;
 }
 
-/* Enters an event into the thread's totals. False when it is in them already: while probes are renewed
- * there are two in one place.
+/* Enters an event into the thread's totals. False when it is in them already: while probes are
+ * renewed there are two in one place.
  */
 static __always_inline bool enter_event(struct task_struct *task,
 					struct profd_heap_counter *counter,
@@ -286,9 +287,8 @@ static __always_inline bool enter_event(struct task_struct *task,
 		return false;
 	if (!counter->address) {
 		/* Its first events may have been while there were no probes. */
-		counter->base = place_of(task, &place) && began_watched(task, &place) ?
-					0 :
-					event->before;
+		counter->base =
+			place_of(task, &place) && began_watched(task, &place) ? 0 : event->before;
 		counter->total = event->before;
 		counter->kind = event->kind;
 		counter->module_id = event->module_id;
@@ -319,7 +319,8 @@ static __always_inline bool enter_event(struct task_struct *task,
 	return true;
 }
 
-/* Has the data of the process's other threads found, from those of the thread that has this event. */
+/* Has the data of the process's other threads found, from those of the thread that has this event.
+ */
 static __always_inline void note_place(struct task_struct *task, const struct heap_event *event)
 {
 	u64 offset = event->thread_data - task->thread.fsbase;
@@ -353,8 +354,8 @@ static __always_inline bool has_both(const struct profd_heap *heap)
 }
 
 /* Enters a count of a thread that had no event of it. */
-static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 thread_data, u64 field,
-					u64 last_event, bool whole_life,
+static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 thread_data,
+					u64 field, u64 last_event, bool whole_life,
 					const struct thread_data_place *place)
 {
 	struct profd_heap_counter *counter = counter_of(heap, thread_data + field);
@@ -373,8 +374,8 @@ static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 t
 	counter->address = thread_data + field;
 }
 
-/* The counts of a thread that had no event of one of them, from its data. What a thread that is older than
- * the watch had by its last event was before it. False when they are not known.
+/* The counts of a thread that had no event of one of them, from its data. What a thread that is
+ * older than the watch had by its last event was before it. False when they are not known.
  */
 static __always_inline bool enter_thread_data(struct task_struct *task, struct profd_heap *heap,
 					      const struct thread_data *data, u64 address,
@@ -400,11 +401,10 @@ static __always_inline bool enter_thread_data(struct task_struct *task, struct p
 
 /* Walks from the place of the probe and counts the stack. */
 static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
-					struct profd_thread *thread,
-					const struct heap_event *event, bool at_entry,
-					u64 weight, struct walk *walk)
+					struct profd_thread *thread, const struct heap_event *event,
+					bool at_entry, u64 weight, struct walk *walk)
 {
-	struct profd_sample_key key = { .sysno = -1 };
+	struct profd_sample_key key = {.sysno = -1};
 
 	key.thread_id = thread->thread_id;
 	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, at_entry);
@@ -421,8 +421,8 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 	u32 place = PROFD_HEAP_PLACE(cookie);
 
 	event->module_id = PROFD_HEAP_MODULE(cookie);
-	event->late = place == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ||
-		      place == PROFD_HEAP_JEMALLOC_SLOW_FREE;
+	event->late =
+		place == PROFD_HEAP_JEMALLOC_SLOW_ALLOC || place == PROFD_HEAP_JEMALLOC_SLOW_FREE;
 	if (event->late)
 		return read_late_event(regs, cookie, &heap_thread->heap, event);
 	if (place == PROFD_HEAP_JEMALLOC_EVENT)
@@ -448,11 +448,11 @@ static __always_inline void tally(u64 cookie, bool held)
 		__sync_fetch_and_add(&heap_refusals, 1);
 }
 
-/* Reads what came by at the place of a probe, which is an event only if the thread's data say so. Not inlined:
- * stack is scarce in a walk.
+/* Reads what came by at the place of a probe, which is an event only if the thread's data say so.
+ * Not inlined: stack is scarce in a walk.
  */
 static __noinline bool verify_event(struct pt_regs *regs, u64 cookie,
-					 struct heap_thread *heap_thread, struct heap_event *event)
+				    struct heap_thread *heap_thread, struct heap_event *event)
 {
 	bool held = read_event(regs, cookie, heap_thread, event);
 
@@ -466,13 +466,15 @@ static __noinline bool verify_event(struct pt_regs *regs, u64 cookie,
 
 #define CLOSED (-1)
 
-/* In which round the thread's process is; 0: not known. CLOSED when nothing counts: with some of the probes only,
- * stacks through the others would have less than their share. Not inlined, as above.
+/* In which round the thread's process is; 0: not known. CLOSED when nothing counts: with some of
+ * the probes only, stacks through the others would have less than their share. Not inlined, as
+ * above.
  */
 static __noinline int find_round(struct task_struct *task, u64 cookie)
 {
 	struct profd_heap_round_key key = {
-		.pid = visible_pid(task->group_leader), .module_id = PROFD_HEAP_MODULE(cookie),
+		.pid = visible_pid(task->group_leader),
+		.module_id = PROFD_HEAP_MODULE(cookie),
 	};
 	u32 *found = bpf_map_lookup_elem(&heap_rounds, &key);
 
@@ -551,9 +553,8 @@ int on_heap_event(struct pt_regs *regs)
 	return 0;
 }
 
-static __always_inline void begin_record(struct profd_heap_record *record,
-					 struct task_struct *task, struct profd_thread *thread,
-					 struct profd_heap *heap)
+static __always_inline void begin_record(struct profd_heap_record *record, struct task_struct *task,
+					 struct profd_thread *thread, struct profd_heap *heap)
 {
 	record->type = PROFD_RECORD_HEAP;
 	record->thread_id = thread->thread_id;
@@ -600,8 +601,8 @@ static __always_inline bool read_outside(struct task_struct *task,
 	return true;
 }
 
-/* What a thread that sleeps has allocated and freed without an event that was seen. False when that is not
- * known.
+/* What a thread that sleeps has allocated and freed without an event that was seen. False when that
+ * is not known.
  */
 static __always_inline bool look_at_thread_data(struct task_struct *task,
 						struct profd_thread *thread,
@@ -642,8 +643,8 @@ int drain_heap(struct bpf_iter__task *ctx)
 	if (!thread || !thread->thread_id)
 		return 0;
 	known = place_of(task, &place);
-	heap_thread = bpf_task_storage_get(&heaps, task, 0,
-					   known ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+	heap_thread =
+		bpf_task_storage_get(&heaps, task, 0, known ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 	record = bpf_map_lookup_elem(&heap_record_scratch, &zero);
 	if (!heap_thread || !record || still_rests(&heap_thread->rest, task, thread))
 		return 0;

@@ -13,8 +13,8 @@ struct {
 	__type(value, struct profd_heap_cost);
 } heap_cost SEC(".maps") __weak;
 
-/* Enters a run that began at `began`, on an instruction that is stepped or emulated, and took a stack, or
- * did not.
+/* Enters a run that began at `began`, on an instruction that is stepped or emulated, and took a
+ * stack, or did not.
  */
 static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, bool walked)
 {

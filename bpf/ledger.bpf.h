@@ -28,7 +28,8 @@ static __always_inline u64 scheduler_clock(struct task_struct *prev)
 	return prev->se.cfs_rq->rq->clock;
 }
 
-/* When `prev` stopped, by the scheduler's clock: what it looked for a successor since is its wait. */
+/* When `prev` stopped, by the scheduler's clock: what it looked for a successor since is its wait.
+ */
 static __always_inline u64 left_at(struct task_struct *prev)
 {
 	struct rq *rq = prev->se.cfs_rq->rq;
@@ -57,8 +58,8 @@ static __always_inline void ledger_settle(struct profd_ledger *ledger, struct ta
 
 	ledger->exec_runtime = exec_runtime;
 	ledger->run_delay = run_delay;
-	/* On the CPU for longer than the kernel booked: interrupts or the hypervisor had it. An account
-	 * opened in the middle of a run does not know.
+	/* On the CPU for longer than the kernel booked: interrupts or the hypervisor had it. An
+	 * account opened in the middle of a run does not know.
 	 */
 	stolen = (s64)(now - task->sched_info.last_arrival - ran);
 	if (ledger->phase != PROFD_PHASE_ON_CPU && stolen > 0) {

@@ -38,8 +38,8 @@ struct arguments {
 	u64 sp;
 };
 
-/* All at once: read where they are needed, they would make the compiler compute with `regs`, which no
- * program may.
+/* All at once: read where they are needed, they would make the compiler compute with `regs`, which
+ * no program may.
  */
 static __always_inline void read_arguments(struct pt_regs *regs, struct arguments *arguments)
 {

@@ -128,8 +128,9 @@ static __always_inline bool read_call(struct pt_regs *regs, u32 place, struct ma
 	return true;
 }
 
-/* A call of so many bytes or more has its stack taken, a smaller one with a probability in proportion
- * to its size. From what the thread did before in this burst, so that weights are without bias.
+/* A call of so many bytes or more has its stack taken, a smaller one with a probability in
+ * proportion to its size. From what the thread did before in this burst, so that weights are
+ * without bias.
  */
 static __always_inline u64 threshold_of(const struct profd_malloc_thread *sum)
 {
@@ -154,10 +155,9 @@ static __always_inline void count_bytes(struct profd_sample_key *key, u32 kind, 
 
 /* Walks and counts the stack. A call below the threshold stands for others. */
 static __always_inline void count_call(struct pt_regs *regs, struct task_struct *task,
-				       u64 thread_id, const struct malloc_call *call,
-				       u64 threshold)
+				       u64 thread_id, const struct malloc_call *call, u64 threshold)
 {
-	struct profd_sample_key key = { .sysno = -1, .arg0 = PROFD_BURST_ARGUMENT };
+	struct profd_sample_key key = {.sysno = -1, .arg0 = PROFD_BURST_ARGUMENT};
 	u64 allocated = call->allocated, freed = call->freed;
 	u64 size = allocated + freed;
 	struct walk *walk;

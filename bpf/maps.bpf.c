@@ -112,7 +112,7 @@ static long add_area(u32 index, struct range *range)
  */
 static __always_inline u64 anonymous_in(struct task_struct *task, u64 start, u64 length)
 {
-	struct range range = { .task = task, .at = start, .end = start + length };
+	struct range range = {.task = task, .at = start, .end = start + length};
 
 	if (range.end <= start)
 		return 0;
@@ -203,9 +203,8 @@ static __always_inline void read_request(struct pt_regs *regs, struct task_struc
 		read_mremap(task, &arguments, request);
 	} else if (call == PROFD_MAP_BRK) {
 		read_brk(task, &arguments, request);
-	} else if (call == PROFD_MAP_MADVISE &&
-		   (advice == MADV_DONTNEED || advice == MADV_FREE ||
-		    advice == MADV_DONTNEED_LOCKED)) {
+	} else if (call == PROFD_MAP_MADVISE && (advice == MADV_DONTNEED || advice == MADV_FREE ||
+						 advice == MADV_DONTNEED_LOCKED)) {
 		read_range(&arguments, request);
 		request->returns = true;
 	}
@@ -215,7 +214,7 @@ static __always_inline void read_request(struct pt_regs *regs, struct task_struc
 static __always_inline bool count_call(struct pt_regs *regs, struct task_struct *task,
 				       struct profd_thread *thread, u8 kind, u64 bytes, u32 one_in)
 {
-	struct profd_sample_key key = { .sysno = -1, .kind = kind, .arg0 = one_in };
+	struct profd_sample_key key = {.sysno = -1, .kind = kind, .arg0 = one_in};
 	struct walk *walk;
 	u32 slot;
 

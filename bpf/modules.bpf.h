@@ -139,7 +139,7 @@ static long search_rule(u32 index, struct rule_search *search)
 /* The rule in force at a file offset: that of the last row that does not begin after it. */
 static __always_inline u32 find_rule(u32 module_id, u32 rows, u64 offset)
 {
-	struct rule_search search = { .high = rows, .offset = (u32)offset };
+	struct rule_search search = {.high = rows, .offset = (u32)offset};
 
 	search.table = bpf_map_lookup_elem(&rule_tables, &module_id);
 	if (!search.table || offset > 0xffffffffULL)

@@ -53,7 +53,7 @@ static __always_inline void drop_walk(u32 slot)
 static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct *task, u64 pc,
 					  u64 sp, u64 fp, bool at_entry)
 {
-	struct walker walker = { .task = task, .walk = walk };
+	struct walker walker = {.task = task, .walk = walk};
 
 	walk->hash = 0;
 	walk->torn = 0;

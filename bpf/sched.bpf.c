@@ -29,8 +29,8 @@ static __always_inline void emit_dead(struct task_struct *task, struct profd_thr
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-/* By how much the distance of the clocks may have grown since it was last seen: by a slewed clock, 1 in
- * 2,048 at most, and by what comes between two readings.
+/* By how much the distance of the clocks may have grown since it was last seen: by a slewed clock,
+ * 1 in 2,048 at most, and by what comes between two readings.
  */
 #define DRIFT_SHIFT 11
 #define READING_NS 10000
@@ -39,8 +39,8 @@ static __always_inline void emit_dead(struct task_struct *task, struct profd_thr
 
 profd_u64 distance_seen_at;
 
-/* Learns the distance anew. A CPU that stood still between the readings of the two clocks, as a virtual one
- * may, makes it look larger than it is, never smaller.
+/* Learns the distance anew. A CPU that stood still between the readings of the two clocks, as a
+ * virtual one may, makes it look larger than it is, never smaller.
  */
 static __always_inline void learn_distance(u64 ours, u64 schedulers)
 {

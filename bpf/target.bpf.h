@@ -27,7 +27,8 @@ struct {
 /* Source of thread ids. */
 profd_u64 next_thread_id __weak;
 
-/* The daemon's PID namespace (kernel address) and its level, set when the daemon runs an iterator. */
+/* The daemon's PID namespace (kernel address) and its level, set when the daemon runs an iterator.
+ */
 profd_u64 self_ns __weak;
 profd_u32 self_level __weak;
 
@@ -50,7 +51,8 @@ static __always_inline u64 switches_of(struct task_struct *task)
 	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
 }
 
-/* PID as the daemon sees it; 0 when the task is not visible in its namespace or already unhashed. */
+/* PID as the daemon sees it; 0 when the task is not visible in its namespace or already unhashed.
+ */
 static __always_inline int visible_pid(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);

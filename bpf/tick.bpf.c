@@ -66,7 +66,7 @@ static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs
 					struct walk *walk, struct profd_tick_stats *stats)
 {
 	struct profd_stack_record *record = &walk->record;
-	struct walker walker = { .task = task, .walk = walk };
+	struct walker walker = {.task = task, .walk = walk};
 	long bytes = bpf_get_task_stack(task, record->frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
 	u32 kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
 

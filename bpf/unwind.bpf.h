@@ -50,23 +50,24 @@ struct cached_mapping {
 struct walk {
 	u64 pc, sp, fp;
 	u64 hash;
-	u64 switches;    /* of the thread when the walk began: it must not run meanwhile */
+	u64 switches; /* of the thread when the walk began: it must not run meanwhile */
 	u64 window_start; /* address of window[0] */
-	u64 window_size;  /* bytes valid */
-	u64 space;      /* tells address spaces apart */
-	u64 bottom;     /* stack pointer at the start: nothing below is read */
+	u64 window_size; /* bytes valid */
+	u64 space; /* tells address spaces apart */
+	u64 bottom; /* stack pointer at the start: nothing below is read */
 	u64 map_start, map_end, map_offset; /* mapping of the last frame */
 	u32 map_module, map_state, map_rows;
 	u32 frames; /* kernel and user */
-	u8 result;  /* enum profd_walk */
-	u8 exact;   /* pc is an instruction, not a return address */
+	u8 result; /* enum profd_walk */
+	u8 exact; /* pc is an instruction, not a return address */
 	u8 frame_pointers;
 	u8 torn; /* the thread ran during the walk */
 	u8 map_busy; /* stack memory could not be looked up: the map was locked */
-	u8 hurried;  /* who finds the map locked does not try again */
+	u8 hurried; /* who finds the map locked does not try again */
 	struct profd_stack_record record;
 	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
-	/* Rules found before, by frame: code repeats, and a search misses the cache at every step. */
+	/* Rules found before, by frame: code repeats, and a search misses the cache at every step.
+	 */
 	struct {
 		u64 frame;
 		u64 rule;
@@ -117,8 +118,8 @@ static __always_inline bool still_waits(struct walker *walker)
 
 #define NO_COUNT 0xffffffffU
 
-/* How often the mappings of a thread's process have changed; NO_COUNT while they are being changed, and
- * where the kernel does not count.
+/* How often the mappings of a thread's process have changed; NO_COUNT while they are being changed,
+ * and where the kernel does not count.
  */
 static __always_inline u32 changes_of(struct task_struct *task)
 {
@@ -135,7 +136,8 @@ static __always_inline u32 changes_of(struct task_struct *task)
 	return changes;
 }
 
-/* Tells an address space in use by one program from others: its memory may be that of a later one. */
+/* Tells an address space in use by one program from others: its memory may be that of a later one.
+ */
 static __always_inline void name_space(struct walk *walk, struct task_struct *task)
 {
 	volatile u64 *space = &walk->space;
@@ -263,8 +265,8 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
-/* A lookup of a mapping that is tried again while others have the memory map locked. Lives on the stack, of which
- * there is little left.
+/* A lookup of a mapping that is tried again while others have the memory map locked. Lives on the
+ * stack, of which there is little left.
  */
 struct lookup {
 	struct walker *walker;
@@ -274,7 +276,8 @@ struct lookup {
 
 static long look_again(u32 index, struct lookup *lookup)
 {
-	long error = bpf_find_vma(lookup->walker->task, lookup->address, on_vma, lookup->mapping, 0);
+	long error =
+		bpf_find_vma(lookup->walker->task, lookup->address, on_vma, lookup->mapping, 0);
 
 	if (error == -16 /* EBUSY */ && index + 1 < BUSY_LOOKUPS)
 		return 0;
@@ -329,8 +332,8 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 		return true;
 	}
 	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
-	/* Not to be had now. What is cached may be older than the last change; it is right unless code was
-	 * unmapped, and other code is there now.
+	/* Not to be had now. What is cached may be older than the last change; it is right unless
+	 * code was unmapped, and other code is there now.
 	 */
 	if (error == -16 /* EBUSY */ && is_cached(walk, entry, CACHED_CODE, address)) {
 		use_mapping(walk, entry);
@@ -338,15 +341,17 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	}
 	if (error == -16 /* EBUSY */ && !walk->hurried) {
 		struct lookup lookup = {
-			.walker = walker, .mapping = &mapping, .address = address,
+			.walker = walker,
+			.mapping = &mapping,
+			.address = address,
 		};
 
 		bpf_loop(BUSY_LOOKUPS, look_again, &lookup, 0);
 		error = lookup.address;
 	}
 	if (error) {
-		walk->result = error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY
-							   : PROFD_WALK_NOT_MAPPED;
+		walk->result =
+			error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY : PROFD_WALK_NOT_MAPPED;
 		return false;
 	}
 	walk->map_start = mapping.start;
@@ -537,8 +542,8 @@ static long walk_frame_outside(u32 index, void *walker)
 /* Bytes of the longest instruction, and the one after it. */
 #define MAX_INSTRUCTION 16
 
-/* Where a thread is. The instruction under a probe is carried out elsewhere, in a page that no file has:
- * a thread that waits there is where the probe stands.
+/* Where a thread is. The instruction under a probe is carried out elsewhere, in a page that no file
+ * has: a thread that waits there is where the probe stands.
  */
 static __always_inline u64 user_pc(struct task_struct *task, struct pt_regs *regs)
 {
@@ -568,8 +573,8 @@ static __always_inline void begin_walk(struct walker *walker, u64 pc, u64 sp, u6
 	walk->result = PROFD_WALK_TOO_DEEP;
 }
 
-/* Walks the stack of the current thread. At the first instruction of a function its caller is at the
- * top of the stack, whatever rules there are. Else as below.
+/* Walks the stack of the current thread. At the first instruction of a function its caller is at
+ * the top of the stack, whatever rules there are. Else as below.
  */
 static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 fp, bool at_entry)
 {
@@ -598,8 +603,8 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 
 	begin_walk(walker, pc, sp, fp);
 	walk->hurried = 1;
-	/* The stack's page first: a thread that runs after it was read does no harm, unless the walk
-	 * needs more than it.
+	/* The stack's page first: a thread that runs after it was read does no harm, unless the
+	 * walk needs more than it.
 	 */
 	fill_window(walker, walk->bottom);
 	if (!walk->torn)

@@ -27,8 +27,8 @@ constexpr std::array<KindInfo, 8> kKinds = {{
     {profd::v1::PROFILE_KIND_UNMAPPED, "unmapped", Unit::kBytes, "Address space unmapped",
      "unmapped", "mapping calls", "the same given up, by munmap, mremap and brk", false, true},
     {profd::v1::PROFILE_KIND_RETURNED, "returned", Unit::kBytes, "Memory handed back", "returned",
-     "mapping calls", "ranges whose pages were handed back by madvise, their addresses kept",
-     false, true},
+     "mapping calls", "ranges whose pages were handed back by madvise, their addresses kept", false,
+     true},
 }};
 
 }  // namespace
@@ -61,8 +61,8 @@ std::string FormatValue(int64_t value, Unit unit) {
 }
 
 std::string FormatGrowth(int64_t bytes) {
-  const uint64_t size = bytes < 0 ? uint64_t{0} - static_cast<uint64_t>(bytes)
-                                  : static_cast<uint64_t>(bytes);
+  const uint64_t size =
+      bytes < 0 ? uint64_t{0} - static_cast<uint64_t>(bytes) : static_cast<uint64_t>(bytes);
   return (bytes < 0 ? "-" : "+") + FormatBytes(size);
 }
 

@@ -18,7 +18,7 @@ enum class Unit { kNanoseconds, kBytes };
 
 struct KindInfo {
   ProfileKind kind;
-  std::string_view name;     // as in --kind
+  std::string_view name;  // as in --kind
   Unit unit;
   std::string_view title;    // "Memory allocated", for headings
   std::string_view done;     // "allocated"

@@ -88,24 +88,23 @@ int Main(int argc, char** argv) {
   // Whoever started us may ignore it: then no child of ours could be waited for.
   signal(SIGCHLD, SIG_DFL);
   RaiseFileLimit();
-  // A dozen threads, of which two work at a time: what one arena each would keep is a quarter of our memory
-  // with thousands of threads to tell of.
+  // A dozen threads, of which two work at a time: what one arena each would keep is a quarter of
+  // our memory with thousands of threads to tell of.
   mallopt(M_ARENA_MAX, 2);
   // Before the first thread: capabilities are a thread's own.
-  if (const absl::Status status = DropPrivileges(admin_for_probes); !status.ok()) return Fail(status, 1);
+  if (const absl::Status status = DropPrivileges(admin_for_probes); !status.ok())
+    return Fail(status, 1);
 
   CpuUse cpu_use;
   MemoryStore store;
   MemoryWatch memory(&cpu_use);
   auto collector = Collector::Create(std::move(collecting), &store, &memory, &cpu_use);
   if (!collector.ok()) return Fail(collector.status(), 1);
-  auto server = StartServer(
-      options.listen,
-      {.store = &store,
-       .collector = collector->get(),
-       .modules = &(*collector)->modules(),
-       .memory = &memory,
-       .cpu_use = &cpu_use});
+  auto server = StartServer(options.listen, {.store = &store,
+                                             .collector = collector->get(),
+                                             .modules = &(*collector)->modules(),
+                                             .memory = &memory,
+                                             .cpu_use = &cpu_use});
   if (!server.ok()) return Fail(server.status(), 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());

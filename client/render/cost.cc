@@ -90,8 +90,8 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, b
   }
   if (cost.burst_calls() > 0) {
     absl::StrAppend(&text, "; bursts of malloc ", Share(bursts, duration_ns), ", ",
-                    FormatCount(cost.burst_calls()), " calls, ",
-                    Each(bursts, cost.burst_calls()), " each on average");
+                    FormatCount(cost.burst_calls()), " calls, ", Each(bursts, cost.burst_calls()),
+                    " each on average");
   }
   return text;
 }

@@ -231,8 +231,8 @@ void AppendFrame(const DrawnNode& drawn, const View& view, double bottom, std::s
   const double x = kMargin + static_cast<double>(drawn.start) * scale;
   const double width = static_cast<double>(node.value) * scale;
   const double y = bottom - (drawn.depth + 1) * kRow;
-  absl::StrAppendFormat(&svg, "<g data-s=\"%d\" data-e=\"%d\" data-d=\"%u\"><title>",
-                        drawn.start, drawn.start + node.value, drawn.depth);
+  absl::StrAppendFormat(&svg, "<g data-s=\"%d\" data-e=\"%d\" data-d=\"%u\"><title>", drawn.start,
+                        drawn.start + node.value, drawn.depth);
   absl::StrAppend(&svg, XmlEscape(node.name), "\n", XmlEscape(Describe(node, view)), "\n",
                   XmlEscape(Explain(node, unit)), "</title>");
   absl::StrAppendFormat(
@@ -302,12 +302,12 @@ std::string NotesLine(const View& view, const Layout& layout) {
   std::vector<std::string> parts;
   if (!view.filter.empty()) parts.push_back("only " + CleanName(view.filter));
   if (layout.narrow_frames > 0) {
-    parts.push_back(absl::StrCat(
-        FormatCount(layout.narrow_frames), layout.narrow_frames == 1 ? " frame" : " frames",
-        " too narrow to draw (",
-        FormatShare(static_cast<double>(layout.narrow_value),
-                    static_cast<double>(view.shown_value)),
-        ")"));
+    parts.push_back(absl::StrCat(FormatCount(layout.narrow_frames),
+                                 layout.narrow_frames == 1 ? " frame" : " frames",
+                                 " too narrow to draw (",
+                                 FormatShare(static_cast<double>(layout.narrow_value),
+                                             static_cast<double>(view.shown_value)),
+                                 ")"));
   }
   return JoinNonEmpty(parts);
 }

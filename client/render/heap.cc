@@ -44,9 +44,10 @@ std::string DescribeLate(const profd::v1::HeapTotal& heap) {
   const double all = Bytes(heap.weight_bytes());
   const double late = std::min(Bytes(heap.late_bytes()), all);
   if (late <= (1 - kLeastCoverage) * all) return "";
-  return absl::StrCat(FormatShare(late / all, 1),
-                      " of the bytes told by the allocator's slow path, shortly after the event: their "
-                      "stacks are near the right one");
+  return absl::StrCat(
+      FormatShare(late / all, 1),
+      " of the bytes told by the allocator's slow path, shortly after the event: their "
+      "stacks are near the right one");
 }
 
 std::string FormatByteRate(int64_t bytes, int64_t duration_ns) {
@@ -76,10 +77,10 @@ std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& h
 
 std::string DescribeBursts(const Profile& profile) {
   const uint64_t bursts = profile.header.bursts();
-  return absl::StrCat(FormatCount(bursts), bursts == 1 ? " burst" : " bursts", " of tracing, ",
-                      FormatFineShare(Bytes(profile.header.burst_ns()),
-                                      static_cast<double>(WindowNs(profile))),
-                      " of the window");
+  return absl::StrCat(
+      FormatCount(bursts), bursts == 1 ? " burst" : " bursts", " of tracing, ",
+      FormatFineShare(Bytes(profile.header.burst_ns()), static_cast<double>(WindowNs(profile))),
+      " of the window");
 }
 
 int64_t WatchedNs(const Profile& profile) {

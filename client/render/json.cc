@@ -67,12 +67,9 @@ ordered_json HeaderJson(const profd::v1::Header& header, Unit unit) {
 }
 
 ordered_json MemoryThreadJson(const profd::v1::Thread& thread) {
-  ordered_json json = {{"pid", thread.pid()},
-                       {"tid", thread.tid()},
-                       {"name", thread.name()},
-                       {"process", thread.process()},
-                       {"exited", thread.exited()},
-                       {"heap", nullptr}};
+  ordered_json json = {{"pid", thread.pid()},       {"tid", thread.tid()},
+                       {"name", thread.name()},     {"process", thread.process()},
+                       {"exited", thread.exited()}, {"heap", nullptr}};
   if (thread.has_heap()) json["heap"] = ToJson(thread.heap());
   return json;
 }
@@ -114,12 +111,9 @@ ordered_json FrameJson(const profd::v1::Frame& frame) {
 }
 
 ordered_json MemorySampleJson(const Sample& sample, bool level) {
-  ordered_json json = {{"thread", sample.thread},
-                       {"stack", nullptr},
-                       {"bytes", sample.value},
-                       {"error_bytes", sample.error},
-                       {"weight_bytes", sample.weight},
-                       {"events", sample.count}};
+  ordered_json json = {{"thread", sample.thread},       {"stack", nullptr},
+                       {"bytes", sample.value},         {"error_bytes", sample.error},
+                       {"weight_bytes", sample.weight}, {"events", sample.count}};
   if (sample.stack != kUnsampled) json["stack"] = sample.stack;
   if (level) json["growth_bytes"] = sample.growth;
   return json;

@@ -84,15 +84,15 @@ std::optional<double> SecondsToLimit(const ProcessMemory& process,
   return std::max(room, 0.0) / trend->bytes_per_minute * 60;
 }
 
-// All of the live heap is known, not only what was allocated later. A program needs a moment to start its
-// allocator, and profd one to find it.
+// All of the live heap is known, not only what was allocated later. A program needs a moment to
+// start its allocator, and profd one to find it.
 bool KnowsWholeHeap(const ProcessMemory& process) {
   constexpr int64_t kMomentNs = 2'000'000'000;
   return process.has_live_bytes() && process.live_since_ns() - kMomentNs <= process.started_ns();
 }
 
-// Resident or swapped anonymous memory that is not live heap. Not known where more is live than that: memory
-// that is not resident then hides it.
+// Resident or swapped anonymous memory that is not live heap. Not known where more is live than
+// that: memory that is not resident then hides it.
 std::optional<int64_t> Fragmentation(const ProcessMemory& process) {
   const MemoryPoint& now = Last(process);
   if (!KnowsWholeHeap(process) || !now.has_anon_bytes()) return std::nullopt;
@@ -179,8 +179,9 @@ std::string DescribeRest(const MemoryPoint& now) {
     AppendTo(&text, ", ", "page tables " + Bytes(now.page_table_bytes()));
   }
   if (now.has_threads()) {
-    AppendTo(&text, ", ", FormatCount(static_cast<uint64_t>(now.threads())) +
-                              (now.threads() == 1 ? " thread" : " threads"));
+    AppendTo(&text, ", ",
+             FormatCount(static_cast<uint64_t>(now.threads())) +
+                 (now.threads() == 1 ? " thread" : " threads"));
   }
   return text;
 }
@@ -255,10 +256,10 @@ std::string DescribeLive(const ProcessMemory& process) {
                     " UTC");
   }
   if (const std::optional<int64_t> rest = Fragmentation(process)) {
-    absl::StrAppend(&text, "; fragmentation and what the allocator keeps: ", Bytes(*rest), ", ",
-                    FormatShare(static_cast<double>(*rest),
-                                static_cast<double>(Last(process).anon_bytes())),
-                    " of the anonymous memory");
+    absl::StrAppend(
+        &text, "; fragmentation and what the allocator keeps: ", Bytes(*rest), ", ",
+        FormatShare(static_cast<double>(*rest), static_cast<double>(Last(process).anon_bytes())),
+        " of the anonymous memory");
   } else if (const MemoryPoint& now = Last(process);
              KnowsWholeHeap(process) && now.has_anon_bytes()) {
     absl::StrAppend(&text, "; about ",
@@ -270,9 +271,9 @@ std::string DescribeLive(const ProcessMemory& process) {
 
 std::string DescribeMappings(const ProcessMemory& process) {
   if (!process.has_mapped_bytes()) return "";
-  std::string text = absl::StrCat(Bytes(process.mapped_bytes()), " mapped, ",
-                                  Bytes(process.unmapped_bytes()), " unmapped: ",
-                                  FormatGrowth(process.mapped_bytes() - process.unmapped_bytes()));
+  std::string text =
+      absl::StrCat(Bytes(process.mapped_bytes()), " mapped, ", Bytes(process.unmapped_bytes()),
+                   " unmapped: ", FormatGrowth(process.mapped_bytes() - process.unmapped_bytes()));
   if (process.returned_bytes() > 0) {
     absl::StrAppend(&text, "; pages of ", Bytes(process.returned_bytes()), " handed back");
   }
@@ -331,8 +332,8 @@ void AppendPlot(const ProcessMemory& process, bool unicode, std::string& text) {
   const auto label = [](double value) {
     return PadLeft(FormatBytes(static_cast<uint64_t>(std::min(value, 9e18))), kAxisColumns);
   };
-  text += alone ? "  RSS; anonymous memory lies below\n"
-                : "  RSS as a line, anonymous memory filled\n";
+  text +=
+      alone ? "  RSS; anonymous memory lies below\n" : "  RSS as a line, anonymous memory filled\n";
   const std::vector<std::string> rows = DrawPlot(shape, rss, anonymous, low, high);
   for (size_t row = 0; row < rows.size(); ++row) {
     std::string line(kAxisColumns, ' ');
@@ -345,8 +346,8 @@ void AppendPlot(const ProcessMemory& process, bool unicode, std::string& text) {
   text += "\n";
   const std::string begin = ClockTime(First(process).time_ns());
   const std::string end = ClockTime(Last(process).time_ns()) + " UTC";
-  text += std::string(kAxisColumns + 2, ' ') + begin +
-          PadLeft(end, shape.columns - begin.size()) + "\n";
+  text += std::string(kAxisColumns + 2, ' ') + begin + PadLeft(end, shape.columns - begin.size()) +
+          "\n";
 }
 
 void AppendSites(const std::vector<Site>& sites, std::string& text) {
@@ -469,9 +470,8 @@ ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& proces
   ordered_json sites = ordered_json::array();
   if (const auto known = report.sites.find(process.pid()); known != report.sites.end()) {
     for (const Site& site : known->second) {
-      sites.push_back({{"function", site.function},
-                       {"bytes", site.bytes},
-                       {"error_bytes", site.error_bytes}});
+      sites.push_back(
+          {{"function", site.function}, {"bytes", site.bytes}, {"error_bytes", site.error_bytes}});
     }
   }
   ordered_json threads = ordered_json::array();
@@ -483,34 +483,33 @@ ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& proces
                        {"net_bytes", thread.allocated_bytes() - thread.freed_bytes()}});
   }
   const std::optional<int64_t> fragmentation = Fragmentation(process);
-  return {
-      {"pid", process.pid()},
-      {"name", process.name()},
-      {"started_ns", process.started_ns()},
-      {"ended", process.ended()},
-      {"peak_rss_bytes", OrNull(process.has_peak_rss_bytes(), process.peak_rss_bytes())},
-      {"cgroup", std::move(cgroup)},
-      {"growth", GrowthJson(process)},
-      {"minor_faults_per_s", OrNull(PerSecond(process, MinorFaults))},
-      {"major_faults_per_s", OrNull(PerSecond(process, MajorFaults))},
-      {"allocator", process.allocator()},
-      {"allocated_bytes", OrNull(process.has_allocated_bytes(), process.allocated_bytes())},
-      {"freed_bytes", OrNull(process.has_freed_bytes(), process.freed_bytes())},
-      {"allocated_bytes_per_s", rate(process.has_allocated_bytes(), process.allocated_bytes())},
-      {"freed_bytes_per_s", rate(process.has_freed_bytes(), process.freed_bytes())},
-      {"net_allocated_bytes",
-       OrNull(process.has_net_allocated_bytes(), process.net_allocated_bytes())},
-      {"live_bytes", OrNull(process.has_live_bytes(), process.live_bytes())},
-      {"live_since_ns", OrNull(process.has_live_bytes(), process.live_since_ns())},
-      {"live_counted", process.live_counted()},
-      {"fragmentation_bytes", OrNull(fragmentation.has_value(), fragmentation.value_or(0))},
-      {"mapped_bytes", OrNull(process.has_mapped_bytes(), process.mapped_bytes())},
-      {"unmapped_bytes", OrNull(process.has_unmapped_bytes(), process.unmapped_bytes())},
-      {"returned_bytes", OrNull(process.has_returned_bytes(), process.returned_bytes())},
-      {"sites", std::move(sites)},
-      {"threads", std::move(threads)},
-      {"note", process.note()},
-      {"points", std::move(points)}};
+  return {{"pid", process.pid()},
+          {"name", process.name()},
+          {"started_ns", process.started_ns()},
+          {"ended", process.ended()},
+          {"peak_rss_bytes", OrNull(process.has_peak_rss_bytes(), process.peak_rss_bytes())},
+          {"cgroup", std::move(cgroup)},
+          {"growth", GrowthJson(process)},
+          {"minor_faults_per_s", OrNull(PerSecond(process, MinorFaults))},
+          {"major_faults_per_s", OrNull(PerSecond(process, MajorFaults))},
+          {"allocator", process.allocator()},
+          {"allocated_bytes", OrNull(process.has_allocated_bytes(), process.allocated_bytes())},
+          {"freed_bytes", OrNull(process.has_freed_bytes(), process.freed_bytes())},
+          {"allocated_bytes_per_s", rate(process.has_allocated_bytes(), process.allocated_bytes())},
+          {"freed_bytes_per_s", rate(process.has_freed_bytes(), process.freed_bytes())},
+          {"net_allocated_bytes",
+           OrNull(process.has_net_allocated_bytes(), process.net_allocated_bytes())},
+          {"live_bytes", OrNull(process.has_live_bytes(), process.live_bytes())},
+          {"live_since_ns", OrNull(process.has_live_bytes(), process.live_since_ns())},
+          {"live_counted", process.live_counted()},
+          {"fragmentation_bytes", OrNull(fragmentation.has_value(), fragmentation.value_or(0))},
+          {"mapped_bytes", OrNull(process.has_mapped_bytes(), process.mapped_bytes())},
+          {"unmapped_bytes", OrNull(process.has_unmapped_bytes(), process.unmapped_bytes())},
+          {"returned_bytes", OrNull(process.has_returned_bytes(), process.returned_bytes())},
+          {"sites", std::move(sites)},
+          {"threads", std::move(threads)},
+          {"note", process.note()},
+          {"points", std::move(points)}};
 }
 
 absl::Status Damaged(std::string_view what) {
@@ -536,10 +535,10 @@ absl::Status CheckMemory(const GetMemoryResponse& memory) {
       if (point.time_ns() < before) return Damaged("points that go back in time");
       before = point.time_ns();
     }
-    for (const int64_t figure : {process.started_ns(), process.peak_rss_bytes(),
-                                 process.allocated_bytes(), process.freed_bytes(),
-                                 process.live_bytes(), process.mapped_bytes(),
-                                 process.unmapped_bytes(), process.returned_bytes()}) {
+    for (const int64_t figure :
+         {process.started_ns(), process.peak_rss_bytes(), process.allocated_bytes(),
+          process.freed_bytes(), process.live_bytes(), process.mapped_bytes(),
+          process.unmapped_bytes(), process.returned_bytes()}) {
       if (!IsFigure(figure)) return Damaged("impossible sizes");
     }
     for (const profd::v1::ThreadHeap& thread : process.threads()) {
@@ -594,8 +593,8 @@ std::vector<double> Resample(const ProcessMemory& process, MemoryFigure figure, 
   const auto duration = static_cast<double>(DurationNs(process));
   int next = 0;  // the first point that does not lie before the instant
   for (size_t i = 0; i < count; ++i) {
-    const double at = duration * static_cast<double>(i) /
-                      static_cast<double>(std::max<size_t>(count - 1, 1));
+    const double at =
+        duration * static_cast<double>(i) / static_cast<double>(std::max<size_t>(count - 1, 1));
     const auto offset = [&](int point) {
       return static_cast<double>(process.points(point).time_ns() - begin_ns);
     };
@@ -615,9 +614,10 @@ std::vector<double> Resample(const ProcessMemory& process, MemoryFigure figure, 
 std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unicode) {
   const GetMemoryResponse& memory = report.memory;
   std::string text = Heading(
-      absl::StrCat("Memory of ", FormatCount(static_cast<uint64_t>(memory.processes_size()) +
-                                             memory.processes_left_out()),
-                   memory.processes_size() == 1 ? " process" : " processes"),
+      absl::StrCat(
+          "Memory of ",
+          FormatCount(static_cast<uint64_t>(memory.processes_size()) + memory.processes_left_out()),
+          memory.processes_size() == 1 ? " process" : " processes"),
       colour);
   absl::StrAppend(&text, "  ", FormatTimeUtc(memory.begin_ns()), " to ",
                   FormatTimeUtc(memory.end_ns()), " UTC");

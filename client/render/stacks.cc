@@ -37,14 +37,15 @@ bool IsPlumbing(std::string_view function) {
 bool IsAllocator(const profd::v1::Frame& frame) {
   static constexpr std::string_view kModules[] = {"libjemalloc.", "libmimalloc.", "libtcmalloc"};
   static constexpr std::string_view kPrefixes[] = {
-      "_rjem_",         "je_",             "operator new", "operator delete", "__rust_alloc",
-      "__rust_dealloc", "__rust_realloc",  "__rdl_",       "__rg_",           "__rustc::__rust_",
-      "alloc::alloc::"};
+      "_rjem_",           "je_",           "operator new",
+      "operator delete",  "__rust_alloc",  "__rust_dealloc",
+      "__rust_realloc",   "__rdl_",        "__rg_",
+      "__rustc::__rust_", "alloc::alloc::"};
   static constexpr std::string_view kFunctions[] = {
-      "malloc",         "calloc",           "realloc",       "reallocarray",   "free",
-      "cfree",          "aligned_alloc",    "memalign",      "posix_memalign", "mallocx",
-      "rallocx",        "sdallocx",         "dallocx",       "malloc_default", "free_default",
-      "large_malloc",   "te_event_trigger"};
+      "malloc",       "calloc",          "realloc",  "reallocarray",   "free",
+      "cfree",        "aligned_alloc",   "memalign", "posix_memalign", "mallocx",
+      "rallocx",      "sdallocx",        "dallocx",  "malloc_default", "free_default",
+      "large_malloc", "te_event_trigger"};
   const std::string_view module = frame.module();
   const std::string_view function = frame.function();
   const auto begins = [](std::string_view text) {
@@ -268,9 +269,8 @@ void AppendFunctions(const View& view, bool colour, std::string& text) {
   }
   if (functions.empty()) return;
   std::vector<std::pair<std::string, Estimate>> rows(functions.begin(), functions.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.second.value > b.second.value;
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.value > b.second.value; });
   text += "\n" + Heading("Functions of the program, the innermost of each stack", colour);
   const KindInfo& kind = DescribeKind(profile.header.kind());
   std::vector<Table::Column> columns = {{std::string(kind.done), Table::Align::kRight},

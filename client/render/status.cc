@@ -50,11 +50,10 @@ void AppendTargets(const GetStatusResponse& status, std::string& text) {
     if (target.pids().empty()) {
       line += "no such process yet";
     } else {
-      absl::StrAppend(&line, FormatCount(static_cast<uint64_t>(target.pids_size())),
-                      target.pids_size() == 1 ? " process, " : " processes, ",
-                      FormatCount(target.threads()),
-                      target.threads() == 1 ? " thread (" : " threads (",
-                      DescribePids(target.pids()), ")");
+      absl::StrAppend(
+          &line, FormatCount(static_cast<uint64_t>(target.pids_size())),
+          target.pids_size() == 1 ? " process, " : " processes, ", FormatCount(target.threads()),
+          target.threads() == 1 ? " thread (" : " threads (", DescribePids(target.pids()), ")");
     }
     text += ClipEnd(line, kColumns) + "\n";
   }
@@ -66,9 +65,9 @@ std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
     return absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), ", estimated from ",
                         FormatCount(heap.events()), " calls");
   }
-  std::string text = absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), " in ",
-                                  FormatCount(heap.events()), " events, coverage ",
-                                  FormatCoverage(heap));
+  std::string text =
+      absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), " in ", FormatCount(heap.events()),
+                   " events, coverage ", FormatCoverage(heap));
   if (heap.gaps() > 0) absl::StrAppend(&text, "; ", DescribeUnseen(heap));
   const std::string late = DescribeLate(heap);
   if (!late.empty()) absl::StrAppend(&text, "; ", late);
@@ -100,9 +99,9 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
                   FormatCount(static_cast<uint64_t>(allocator.pids_size())), " (",
                   DescribePids(allocator.pids()), ")\n");
   std::string found = allocator.watched() ? "yes" : "NO";
-  absl::StrAppend(&found, ", point to watch ",
-                  allocator.found_by().empty() ? "not found"
-                                               : "found by " + CleanName(allocator.found_by()));
+  absl::StrAppend(
+      &found, ", point to watch ",
+      allocator.found_by().empty() ? "not found" : "found by " + CleanName(allocator.found_by()));
   if (allocator.wrong_places() > 0) {
     absl::StrAppend(&found, "; ", FormatCount(allocator.wrong_places()), " of ",
                     FormatCount(allocator.places()),
@@ -265,8 +264,7 @@ void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
                   " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
                   FormatBytes(status.memory().store_bytes()), " stored profiles");
   if (status.memory().timeline_bytes() > 0) {
-    absl::StrAppend(&text, ", ", FormatBytes(status.memory().timeline_bytes()),
-                    " memory timeline");
+    absl::StrAppend(&text, ", ", FormatBytes(status.memory().timeline_bytes()), " memory timeline");
   }
   text += "\n";
   AppendTargetCosts(status, duration_ns, text);

@@ -255,8 +255,8 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
     return a.heap.bytes() > b.heap.bytes();
   });
 
-  text += Heading(absl::StrCat("Threads, those that ", std::string(kind.done), " most first"),
-                  colour);
+  text +=
+      Heading(absl::StrCat("Threads, those that ", std::string(kind.done), " most first"), colour);
   Table table({{"thread", Table::Align::kLeft, 30},
                {"n", Table::Align::kRight},
                {std::string(kind.done), Table::Align::kRight},
@@ -273,8 +273,8 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
     }
     table.Add({row.name, FormatCount(row.threads), FormatValue(row.heap.bytes(), profile.unit),
                FormatShare(static_cast<double>(row.heap.bytes()), static_cast<double>(all.bytes())),
-               FormatByteRate(row.heap.bytes(), WatchedNs(profile)),
-               FormatCount(row.heap.events()), FormatCoverage(row.heap)});
+               FormatByteRate(row.heap.bytes(), WatchedNs(profile)), FormatCount(row.heap.events()),
+               FormatCoverage(row.heap)});
   }
   text += table.Render();
   if (left_threads > 0) {
@@ -282,9 +282,8 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
                     FormatCount(left_threads), " threads\n");
   }
   if (unknown > 0) {
-    absl::StrAppend(&text, "  ", FormatCount(unknown), " of ",
-                    FormatCount(profile.threads.size()), " threads are not known to have ",
-                    std::string(kind.done), " anything\n");
+    absl::StrAppend(&text, "  ", FormatCount(unknown), " of ", FormatCount(profile.threads.size()),
+                    " threads are not known to have ", std::string(kind.done), " anything\n");
   }
 }
 
@@ -340,8 +339,7 @@ void AppendCalls(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;
   text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value), " (",
-                               FormatCount(count), count == 1 ? " call" : " calls",
-                               " counted)"),
+                               FormatCount(count), count == 1 ? " call" : " calls", " counted)"),
                   colour);
   AppendStacks(view, colour, text);
   AppendFunctions(view, colour, text);
@@ -349,10 +347,10 @@ void AppendCalls(const View& view, bool colour, std::string& text) {
 
 // What the stacks of a profile of levels are made of.
 void AppendLevelTrust(const Profile& profile, std::string& text) {
-  absl::StrAppend(&text, "  watched        ",
-                  FormatShare(static_cast<double>(WatchedNs(profile)),
-                              static_cast<double>(WindowNs(profile))),
-                  " of the window\n");
+  absl::StrAppend(
+      &text, "  watched        ",
+      FormatShare(static_cast<double>(WatchedNs(profile)), static_cast<double>(WindowNs(profile))),
+      " of the window\n");
   if (HasSamples(profile)) {
     absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.trailer.complete_share(), 1),
                     " of the bytes\n");
@@ -361,10 +359,10 @@ void AppendLevelTrust(const Profile& profile, std::string& text) {
 
 // What the stacks of a profile of bytes are made of.
 void AppendEventTrust(const Profile& profile, std::string& text) {
-  absl::StrAppend(&text, "  watched        ",
-                  FormatShare(static_cast<double>(WatchedNs(profile)),
-                              static_cast<double>(WindowNs(profile))),
-                  " of the window\n");
+  absl::StrAppend(
+      &text, "  watched        ",
+      FormatShare(static_cast<double>(WatchedNs(profile)), static_cast<double>(WindowNs(profile))),
+      " of the window\n");
   const profd::v1::HeapTotal heap = SumHeap(profile).value_or(profd::v1::HeapTotal());
   absl::StrAppend(&text, "  events         ", FormatCount(heap.events()));
   if (heap.events() > 0) {
@@ -427,7 +425,9 @@ std::string RenderSummary(const View& view, bool colour) {
   const bool memory = profile.unit == Unit::kBytes;
   const std::string title(DescribeKind(header.kind()).title);
   std::string text = Heading(
-      ClipEnd(absl::StrCat(title, memory && !DescribeKind(header.kind()).level ? " by " : " of ", DescribeProcesses(profile)), kColumns),
+      ClipEnd(absl::StrCat(title, memory && !DescribeKind(header.kind()).level ? " by " : " of ",
+                           DescribeProcesses(profile)),
+              kColumns),
       colour);
   absl::StrAppend(&text, "  ", FormatTimeUtc(header.begin_ns()), " to ",
                   FormatTimeUtc(header.end_ns()), " UTC (", FormatDuration(WindowNs(profile)),

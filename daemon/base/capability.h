@@ -17,8 +17,9 @@ using UniqueCaps = std::unique_ptr<std::remove_pointer_t<cap_t>, CapsDeleter>;
 // False for none, too.
 bool HasCapability(const UniqueCaps& caps, cap_value_t capability, cap_flag_t set);
 
-// Makes a capability that is permitted effective, on this thread, until this is gone. Changes nothing where
-// it is effective anyway, or not permitted: what needs it then fails with its own error.
+// Makes a capability that is permitted effective, on this thread, until this is gone. Changes
+// nothing where it is effective anyway, or not permitted: what needs it then fails with its own
+// error.
 class RaisedCapability {
  public:
   explicit RaisedCapability(cap_value_t capability);

@@ -17,8 +17,8 @@ struct MapsLine {
   absl::string_view path;       // also "[heap]" and the like; empty where there is none
 };
 
-// "begin-end access offset device inode   path", without its newline (proc_pid_maps(5)). Empty when it is
-// no such line, or of no addresses.
+// "begin-end access offset device inode   path", without its newline (proc_pid_maps(5)). Empty when
+// it is no such line, or of no addresses.
 std::optional<MapsLine> ParseMapsLine(absl::string_view line);
 
 }  // namespace profd

@@ -137,7 +137,8 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
       info.exited == thread.info.exited) {
     return;
   }
-  const bool renamed = thread.announced && info.pid == info.tid && info.process != thread.info.process;
+  const bool renamed =
+      thread.announced && info.pid == info.tid && info.process != thread.info.process;
   thread.info = std::move(info);
   thread.announced = true;
   news_.push_back(thread.info);
@@ -146,7 +147,8 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
 
 void Accounts::RenameProcess(const ThreadInfo& leader) {
   for (auto& [id, thread] : threads_) {
-    if (thread.info.pid != leader.pid || thread.info.process == leader.process || thread.dead) continue;
+    if (thread.info.pid != leader.pid || thread.info.process == leader.process || thread.dead)
+      continue;
     thread.info.process = leader.process;
     news_.push_back(thread.info);
   }
@@ -255,8 +257,9 @@ LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
                            const LedgerDelta& exact, const LedgerDelta& books) {
   LedgerDelta step = Plus(books, thread.books, -1);
   // The ledger tells of all the time since the last record only if it has gone on all the while.
-  const bool went_on = record.armed_at != 0 && (thread.announced ? record.armed_at == thread.armed_at
-                                                                 : record.armed_at <= record.begin);
+  const bool went_on =
+      record.armed_at != 0 &&
+      (thread.announced ? record.armed_at == thread.armed_at : record.armed_at <= record.begin);
   if (!went_on) {
     if (!books_) return step;
     step.on_cpu_ns -= thread.ahead_on_cpu;

@@ -24,9 +24,9 @@ class Accounts {
   void BeginReading();
   // Takes up a record of a thread: live at a drain, or its last ones.
   void Apply(const profd_thread_record& record);
-  // Ends a reading that left threads out: they wait as their last records said. False when they are not
-  // as many as these records say: then it is not known who waits, and all threads are to be read. Whoever
-  // is missing where `all` were read is gone.
+  // Ends a reading that left threads out: they wait as their last records said. False when they are
+  // not as many as these records say: then it is not known who waits, and all threads are to be
+  // read. Whoever is missing where `all` were read is gone.
   bool EndReading(const LeftOut& left_out, bool all);
 
   // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
@@ -63,16 +63,16 @@ class Accounts {
     bool exiting = false;
     bool dead = false;
     Reason reason = Reason::kOther;  // of the wait
-    uint32_t reading = 0;  // of the last record
-    int unseen = 0;        // drains in a row
+    uint32_t reading = 0;            // of the last record
+    int unseen = 0;                  // drains in a row
     // By our clock and the scheduler's: until when its time is told.
     int64_t now = 0, clock = 0;
     // And how much of it since the last record.
     int64_t rested = 0, rested_clock = 0;
     ThreadInfo info;
-    LedgerDelta exact;    // totals of the last record, by the ledger and by the books
+    LedgerDelta exact;  // totals of the last record, by the ledger and by the books
     LedgerDelta books;
-    LedgerDelta pending;  // since the last drain
+    LedgerDelta pending;    // since the last drain
     uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
     int64_t missing = 0;    // switches that the books have and the ledger has not
     int64_t missed = 0;     // of these, counted as unseen
@@ -91,8 +91,8 @@ class Accounts {
   void RenameProcess(const ThreadInfo& leader);
   void SetCounts(const Counts& counts);
   // The step since the last record, by the ledger or by the books.
-  LedgerDelta Step(Thread& thread, const profd_thread_record& record,
-                   const LedgerDelta& exact, const LedgerDelta& books);
+  LedgerDelta Step(Thread& thread, const profd_thread_record& record, const LedgerDelta& exact,
+                   const LedgerDelta& books);
   void CountUnseen(Thread& thread, const LedgerDelta& step);
   void SetAtRest(Thread& thread, bool at_rest);
   // Has the thread rest until the end of the reading that left it out, and says for how long.
@@ -109,7 +109,8 @@ class Accounts {
   uint32_t reading_ = 1;
   bool rests_known_ = false;  // who was left out of the last reading
   LeftOut left_out_;
-  // Threads that their last records say are at rest, and how many of these records are of this reading.
+  // Threads that their last records say are at rest, and how many of these records are of this
+  // reading.
   uint64_t resting_ = 0;
   uint64_t resting_read_ = 0;
   uint64_t vanished_ = 0;

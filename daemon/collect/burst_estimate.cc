@@ -12,8 +12,8 @@ namespace {
 
 // Of the time that a thread has in a burst, the share that is taken to be left to it at least.
 constexpr double kLeastLeft = 0.1;
-// What the probes took is known to this share of it; less well of a thread that queues for a CPU, whose
-// caches others use.
+// What the probes took is known to this share of it; less well of a thread that queues for a CPU,
+// whose caches others use.
 constexpr double kTakenError = 0.25;
 constexpr double kTakenErrorQueued = 0.35;
 // Of an error that lies anywhere between none and 1, the standard deviation from none.
@@ -36,12 +36,10 @@ HeapDelta Divide(ThreadId thread, Kind kind, uint64_t bytes, uint32_t calls, dou
   const auto add = [&](StackId stack, double share, uint64_t events) {
     const int64_t weight = Rounded(whole * share);
     heap.burst_bytes = WrappingAdd(heap.burst_bytes, weight);
-    delta.samples.push_back({.key = {.thread = thread,
-                                     .stack = stack,
-                                     .argument = PROFD_BURST_ARGUMENT,
-                                     .kind = kind},
-                             .weight = weight,
-                             .ticks = static_cast<int64_t>(events)});
+    delta.samples.push_back(
+        {.key = {.thread = thread, .stack = stack, .argument = PROFD_BURST_ARGUMENT, .kind = kind},
+         .weight = weight,
+         .ticks = static_cast<int64_t>(events)});
   };
   for (const CounterEntry* entry : walked.samples) {
     add(StackId{entry->first.stack},
@@ -75,8 +73,8 @@ BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double t
   BurstEffect effect;
   effect.correction = could / std::max(could - lost, kLeastLeft * could);
   const double known = did.queued_ns > 0 ? kTakenErrorQueued : kTakenError;
-  effect.doubt = known * (effect.correction - 1) +
-                 kWaitingError * std::min(taken_ns, waited) / could;
+  effect.doubt =
+      known * (effect.correction - 1) + kWaitingError * std::min(taken_ns, waited) / could;
   return effect;
 }
 
@@ -92,9 +90,8 @@ void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
     of.samples.push_back(&entry);
     of.weight += static_cast<double>(entry.second.weight);
   }
-  const double span =
-      static_cast<double>(burst.span_ns) / static_cast<double>(burst.length_ns) *
-      burst.process_weight;
+  const double span = static_cast<double>(burst.span_ns) / static_cast<double>(burst.length_ns) *
+                      burst.process_weight;
   for (const auto& [id, did] : burst.counts.threads) {
     const ThreadId thread{id};
     const double taken = static_cast<double>(did.ns) + burst.traps.Of(did.calls, did.stepped);

@@ -18,8 +18,8 @@ struct BurstEffect {
   double doubt = 0;       // standard error of that, as a share of it
 };
 
-// `taken_ns` is what the probes took of the thread's time in a burst of `length_ns`: time in which it
-// waits makes up for that.
+// `taken_ns` is what the probes took of the thread's time in a burst of `length_ns`: time in which
+// it waits makes up for that.
 BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double taken_ns);
 
 // Adds what `burst` stands for to `delta`, as samples and ledgers, and to `totals`, by module.

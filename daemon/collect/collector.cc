@@ -32,7 +32,8 @@ constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
 // The kernel is asked about each map.
 constexpr int64_t kMapBytesInterval = 5 * kSecond;
-// How often the accounts of a drain are read at most, and by how much longer than others a reading may take.
+// How often the accounts of a drain are read at most, and by how much longer than others a reading
+// may take.
 constexpr int kMostReadings = 3;
 constexpr double kReadingNs = 100'000;
 constexpr double kSlowReading = 1.25;
@@ -58,8 +59,8 @@ constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
 
 // Events of an allocator run through code that was not found.
 bool IsShort(const AllocatorTotals& totals) {
-  const auto seen =
-      static_cast<double>(totals.allocated.seen_bytes) + static_cast<double>(totals.freed.seen_bytes);
+  const auto seen = static_cast<double>(totals.allocated.seen_bytes) +
+                    static_cast<double>(totals.freed.seen_bytes);
   const double unseen = static_cast<double>(totals.allocated.unseen_bytes) +
                         static_cast<double>(totals.freed.unseen_bytes);
   return seen + unseen >= kCoverageMatters && seen < kCovered * (seen + unseen);
@@ -72,8 +73,10 @@ std::string CoverageNote(const AllocatorUse& use) {
            "watched as well and tells of them a little later; totals are exact";
   }
   if (!IsShort(use.totals)) return "";
-  return "stacks stand for a part of the bytes only: other events run through code that was not found, "
-         "which a linker made; totals are exact; keep the module's symbols, so that its slow path can "
+  return "stacks stand for a part of the bytes only: other events run through code that was not "
+         "found, "
+         "which a linker made; totals are exact; keep the module's symbols, so that its slow path "
+         "can "
          "be watched";
 }
 
@@ -104,9 +107,8 @@ Collector::Collector(CollectorOptions options, Store* store, MemoryWatch* memory
   if (options_.tick) governor_.AddSource(&tick_source_);
 }
 
-absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(CollectorOptions options,
-                                                             Store* store, MemoryWatch* memory,
-                                                             CpuUse* cpu_use) {
+absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(CollectorOptions options, Store* store,
+                                                             MemoryWatch* memory, CpuUse* cpu_use) {
   std::unique_ptr<Collector> collector(new Collector(std::move(options), store, memory, cpu_use));
   RETURN_IF_ERROR(collector->Init());
   return collector;
@@ -131,9 +133,9 @@ absl::Status Collector::Init() {
     governor_.AddSource(&switch_source_);
     RETURN_IF_ERROR(MeasureSwitchEntry());
   }
-  modules_ = std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes,
-                                       options_.heap, kernel_->has_map_layer(),
-                                       options_.bursts.interval_ns > 0);
+  modules_ =
+      std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes, options_.heap,
+                                kernel_->has_map_layer(), options_.bursts.interval_ns > 0);
   if (options_.bursts.interval_ns > 0) {
     bursts_ = std::make_unique<MallocBursts>(kernel_.get(), modules_.get(), options_.bursts,
                                              std::random_device{}());
@@ -313,10 +315,9 @@ void Collector::ChargeCpu(int64_t* sum) {
 }
 
 void Collector::Tick() {
-  const absl::Status status =
-      kernel_->ticks_by_list()
-          ? VisitThreads()
-          : kernel_->Tick(schedule_->interval_ns(), schedule_->next_ns());
+  const absl::Status status = kernel_->ticks_by_list()
+                                  ? VisitThreads()
+                                  : kernel_->Tick(schedule_->interval_ns(), schedule_->next_ns());
   if (!status.ok()) spdlog::error("tick failed: {}", status.ToString());
   ++ticks_;
   PollEvents();
@@ -398,8 +399,8 @@ void Collector::OnHeap(const profd_heap_record& record) {
 
 int64_t Collector::ReadAccounts() {
   int64_t end = 0;
-  // Accounts are totals: read once more they are those of a later instant. What is read in one go is of one
-  // instant, and one that this thread, or its CPU, was kept from is not.
+  // Accounts are totals: read once more they are those of a later instant. What is read in one go
+  // is of one instant, and one that this thread, or its CPU, was kept from is not.
   for (int reading = 0; reading < kMostReadings; ++reading) {
     int64_t begin = MonotonicNs();
     double units = ReadAccountsOnce();
@@ -508,8 +509,8 @@ void Collector::FollowProcesses() {
   }
   memory_->KeepOnly(processes);
   if (!heap_probes_ && !bursts_) return;
-  const bool more = !std::includes(processes_.begin(), processes_.end(), processes.begin(),
-                                   processes.end());
+  const bool more =
+      !std::includes(processes_.begin(), processes_.end(), processes.begin(), processes.end());
   looks_.OnDrain(FindModules(), more, last_drain_ns_);
   processes_ = std::move(processes);
   if (heap_probes_) {
@@ -626,9 +627,9 @@ absl::Status Collector::Drain(bool govern) {
   delta.switch_on = kernel_->switch_on();
   delta.tick_on = schedule_ != nullptr && !paused_;
   delta.tick_interval_ns = delta.tick_on ? schedule_->interval_ns() : 0;
-  delta.heap_on = heap_probes_ && !paused_ && heap_probes_->watching() &&
-                  (heap_source_.ToldAt(heap_source_.level()) ||
-                   heap_probes_->ToldSources().empty());
+  delta.heap_on =
+      heap_probes_ && !paused_ && heap_probes_->watching() &&
+      (heap_source_.ToldAt(heap_source_.level()) || heap_probes_->ToldSources().empty());
   delta.faults_on = kernel_->faults_on();
   delta.mappings_on = MappingsLayer().on;
   delta.bursts_on = bursts_ && !paused_ && bursts_->watching();
@@ -718,8 +719,8 @@ Collector::Baseline Collector::Measure() {
   now.tick = kernel_->TickStats();
   now.ticks = ticks_;
   now.missed = schedule_ ? schedule_->missed() : 0;
-  now.idle_ticks = kernel_->ticks_by_list() ? visits_.idle_ticks()
-                                            : static_cast<int64_t>(now.tick.repeats);
+  now.idle_ticks =
+      kernel_->ticks_by_list() ? visits_.idle_ticks() : static_cast<int64_t>(now.tick.repeats);
   now.look_cpu_ns = look_cpu_ns_;
   now.switch_cost = kernel_->SwitchCost();
   if (heap_probes_) now.heap_cost = kernel_->HeapCost();
@@ -730,8 +731,7 @@ Collector::Baseline Collector::Measure() {
   now.told = told_heap_.records();
   if (resident_pages_) now.fault_cost = kernel_->FaultCost();
   now.faults = faults_;
-  const auto fault_ns =
-      static_cast<int64_t>(FaultSource::InPathNs(now.fault_cost, fault_trap_ns_));
+  const auto fault_ns = static_cast<int64_t>(FaultSource::InPathNs(now.fault_cost, fault_trap_ns_));
   const Traps traps = heap_traps();
   const auto heap_ns = static_cast<int64_t>(HeapSource::InPathNs(now.heap_cost, traps));
   const auto map_ns = static_cast<int64_t>(HeapSource::InPathNs(now.map_cost, traps));
@@ -743,9 +743,8 @@ Collector::Baseline Collector::Measure() {
               .drain_cpu_ns = drain_cpu_ns_ + look_cpu_ns_,
               .rules_cpu_ns = cpu_use_->rules,
               .answers_cpu_ns = cpu_use_->answers,
-              .in_path_ns =
-                  static_cast<int64_t>(switch_source_.InPathNs(now.switch_cost)) + heap_ns +
-                  fault_ns + map_ns + burst_ns,
+              .in_path_ns = static_cast<int64_t>(switch_source_.InPathNs(now.switch_cost)) +
+                            heap_ns + fault_ns + map_ns + burst_ns,
               .switches = switches_,
               .heap_in_path_ns = heap_ns,
               .heap_events = static_cast<int64_t>(now.heap_cost.events),
@@ -867,9 +866,9 @@ void Collector::PublishLive(const LossCounts& losses, AllocatorUse& use) const {
   use.live_bytes = RoundedSum(live.bytes);
   use.live_objects = RoundedSum(live.objects);
   if (use.state.live_note.empty()) {
-    use.state.live_note = LiveNote(losses[PROFD_LOSS_LIVE_GONE],
-                                   losses[PROFD_LOSS_LIVE_BORN] + live_heap_.dropped() +
-                                       told_heap_.dropped());
+    use.state.live_note =
+        LiveNote(losses[PROFD_LOSS_LIVE_GONE],
+                 losses[PROFD_LOSS_LIVE_BORN] + live_heap_.dropped() + told_heap_.dropped());
   }
 }
 

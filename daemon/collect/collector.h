@@ -96,8 +96,8 @@ class Collector final : public CollectorControl {
   absl::Status Await(uint64_t asked) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Pause(bool paused);
   void Tick();
-  // Adds what this thread used since the last charge or the begin of the round: for a tick that is waking
-  // up, too, which on a busy machine costs more than the rest of it.
+  // Adds what this thread used since the last charge or the begin of the round: for a tick that is
+  // waking up, too, which on a busy machine costs more than the rest of it.
   void ChargeCpu(int64_t* sum);
   absl::Status VisitThreads();
   void PollEvents();
@@ -167,7 +167,7 @@ class Collector final : public CollectorControl {
   CpuUse* const cpu_use_;
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Modules> modules_;
-  std::unique_ptr<HeapProbes> heap_probes_;  // null: no layer puts probes in
+  std::unique_ptr<HeapProbes> heap_probes_;        // null: no layer puts probes in
   std::unique_ptr<ResidentPages> resident_pages_;  // null: that layer is off
   std::unique_ptr<MallocBursts> bursts_;           // null: that layer is off
   std::unique_ptr<Targets> targets_;
@@ -198,7 +198,7 @@ class Collector final : public CollectorControl {
   LiveHeap live_heap_;
   ToldHeap told_heap_;
   std::map<ModuleId, AllocatorTotals> burst_totals_;
-  std::set<int32_t> processes_;   // of targets, as of the last drain
+  std::set<int32_t> processes_;  // of targets, as of the last drain
   std::vector<StackTrace> stacks_;
   Baseline last_;
   int64_t last_drain_ns_ = 0;

@@ -40,17 +40,17 @@ struct AllocatorUse {
 // What the governor made of one source of costs. Costs are shares of one CPU.
 struct SourceState {
   std::string name;
-  bool in_path = false;  // it costs the targets, not the daemon
-  uint32_t level = 0;    // 0: it gives everything
-  std::string given_up;  // for a person; empty at level 0
-  double cost = 0;       // in the last second
-  double whole_cost = 0; // what it would have been at level 0
+  bool in_path = false;   // it costs the targets, not the daemon
+  uint32_t level = 0;     // 0: it gives everything
+  std::string given_up;   // for a person; empty at level 0
+  double cost = 0;        // in the last second
+  double whole_cost = 0;  // what it would have been at level 0
 };
 
 struct GovernorState {
   double target_budget = 0;  // shares of one CPU; infinite: none
   double daemon_budget = 0;
-  uint64_t changes = 0;      // of a level, since start
+  uint64_t changes = 0;  // of a level, since start
   std::vector<SourceState> sources;
 };
 

@@ -13,10 +13,9 @@
 
 namespace profd {
 
-using Record =
-    std::variant<profd_thread_record, StackTrace, profd_exec_record, profd_module_record,
-                 profd_born_record, profd_heap_record, profd_watched_record,
-                 profd_page_record, profd_live_heap_record, profd_told_record>;
+using Record = std::variant<profd_thread_record, StackTrace, profd_exec_record, profd_module_record,
+                            profd_born_record, profd_heap_record, profd_watched_record,
+                            profd_page_record, profd_live_heap_record, profd_told_record>;
 
 // Any bytes give a record or InvalidArgument.
 absl::StatusOr<Record> DecodeRecord(std::span<const uint8_t> bytes);

@@ -11,7 +11,8 @@ constexpr double kWorthwhile = 0.1;
 // Of the budget: what new levels may be expected to cost, and what restoring one may.
 constexpr double kAim = 0.9;
 constexpr double kComfort = 0.7;
-// For how long a lower level must have been within kComfort; a little less than ten steps of a second.
+// For how long a lower level must have been within kComfort; a little less than ten steps of a
+// second.
 constexpr double kCalmSeconds = 9.5;
 
 }  // namespace
@@ -160,7 +161,8 @@ GovernedSource* Governor::Restored(const Group& group, double most, double secon
   // What was given up last comes back first.
   for (size_t i = group.sources.size(); i-- > 0;) {
     GovernedSource* source = group.sources[i];
-    if (source->level_ == 0 || (source->level_ < source->sampled_levels()) != fewer_samples) continue;
+    if (source->level_ == 0 || (source->level_ < source->sampled_levels()) != fewer_samples)
+      continue;
     const int level = Affordable(group, most, i);
     source->calm_level_ = source->calm_seconds_ == 0 ? level : std::max(level, source->calm_level_);
     source->calm_seconds_ = level < source->level_ ? source->calm_seconds_ + seconds : 0;

@@ -30,8 +30,8 @@ class GovernedSource {
   virtual const char* name() const = 0;
   virtual Payer payer() const = 0;
   virtual int levels() const = 0;
-  // At so many levels, from 0 on, it tells of everything, only by fewer samples. At the others there is
-  // something that it does not tell of at all.
+  // At so many levels, from 0 on, it tells of everything, only by fewer samples. At the others
+  // there is something that it does not tell of at all.
   virtual int sampled_levels() const { return 1; }
   // What it would cost at a level under the load of the last second, as a share of one CPU. Does
   // not rise with the level.
@@ -49,16 +49,16 @@ class GovernedSource {
   int calm_level_ = 0;  // the lowest that would have been in all of them
 };
 
-// Costs over the budget are answered at once, by as many levels as it takes: first by fewer samples, of
-// the sources that can save most by that; then by giving up sources, in the order of the plan. What was
-// given up comes back when it would have fitted well for a while, so that a load at the edge does not
-// swing; if need be for fewer samples of others.
+// Costs over the budget are answered at once, by as many levels as it takes: first by fewer
+// samples, of the sources that can save most by that; then by giving up sources, in the order of
+// the plan. What was given up comes back when it would have fitted well for a while, so that a load
+// at the edge does not swing; if need be for fewer samples of others.
 class Governor {
  public:
   explicit Governor(Budgets budgets) : budgets_(budgets) {}
 
-  // In the order in which they are asked to give something up; must outlive this. One with a `part` of
-  // its payer's budget keeps to that by itself, and is not asked when others pass the budget.
+  // In the order in which they are asked to give something up; must outlive this. One with a `part`
+  // of its payer's budget keeps to that by itself, and is not asked when others pass the budget.
   void AddSource(GovernedSource* source, double part = 0);
 
   // After every source has learned what the last `seconds` cost, once a second or so. Returns those
@@ -87,17 +87,17 @@ class Governor {
   static void GiveUp(const Group& group, double most, Levels& levels);
   // The lowest level that a source may come back to; the one it has where there is none.
   static int Affordable(const Group& group, double most, size_t source);
-  // Which of the sources that have fewer samples, or of those that do not tell of something, may come
-  // back now. Counts how long each could have; `waiting` is set when one could.
-  static GovernedSource* Restored(const Group& group, double most, double seconds, bool fewer_samples,
-                                  bool* waiting);
+  // Which of the sources that have fewer samples, or of those that do not tell of something, may
+  // come back now. Counts how long each could have; `waiting` is set when one could.
+  static GovernedSource* Restored(const Group& group, double most, double seconds,
+                                  bool fewer_samples, bool* waiting);
   static void Take(const Group& group, const Levels& levels, std::vector<GovernedSource*>& changed);
   void KeepAll(Payer payer, double budget, double seconds, std::vector<GovernedSource*>& changed);
 
   const Budgets budgets_;
   std::vector<GovernedSource*> sources_;
-  Group shared_[2];          // by payer: those that share what is left of the budget
-  std::vector<Group> own_;   // one source each
+  Group shared_[2];         // by payer: those that share what is left of the budget
+  std::vector<Group> own_;  // one source each
   uint64_t changes_ = 0;
 };
 

@@ -30,12 +30,13 @@ class HeapAccounts {
   // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
   void Finish(ProfileDelta& delta);
 
-  // Since the last call: what threads had allocated less freed when they were seen for the first time, and
-  // threads that ended.
+  // Since the last call: what threads had allocated less freed when they were seen for the first
+  // time, and threads that ended.
   struct Unseen {
     std::vector<std::pair<ThreadId, int64_t>> before;
-    std::vector<ThreadId> quiet;  // too young to have been looked at: less than an event of each is missing
-    std::vector<ThreadId> lost;   // of which it was never known what they had
+    std::vector<ThreadId>
+        quiet;  // too young to have been looked at: less than an event of each is missing
+    std::vector<ThreadId> lost;  // of which it was never known what they had
   };
   Unseen TakeUnseen() { return std::exchange(unseen_, {}); }
   // Of these threads, which live, it is not known yet what they had when they were seen first.

@@ -37,8 +37,7 @@ void LiveHeap::Apply(const profd_live_heap_record& record, const LiveSource& sou
                      int64_t wall_offset_ns) {
   // Of probes that stood there before.
   if (static_cast<int64_t>(record.time) < source.since_ns) return;
-  Heap& heap =
-      HeapOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}}, source);
+  Heap& heap = HeapOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}}, source);
   if (record.stack != 0) {
     Add(heap, record, source.sample_bytes);
   } else if (record.born == 0 ||
@@ -132,9 +131,7 @@ void LiveHeap::Add(Heap& heap, const profd_live_heap_record& record, uint64_t sa
   }
   ++kept_;
   Alike& alike = heap.groups[group].emplace_back();
-  alike = {.owner = owner,
-           .weight = WeighObject(record.size, sample_bytes),
-           .count = 1};
+  alike = {.owner = owner, .weight = WeighObject(record.size, sample_bytes), .count = 1};
   Change(heap, alike, 1, true);
 }
 
@@ -181,13 +178,12 @@ void LiveHeap::Finish(ProfileDelta& delta) {
     const int64_t bytes = now_bytes - std::exchange(sum.told_bytes, now_bytes);
     const int64_t objects = now_objects - std::exchange(sum.told_objects, now_objects);
     if (bytes != 0 || objects != 0) {
-      delta.samples.push_back(
-          {.key = {.thread = owner.thread,
-                   .stack = owner.stack,
-                   .argument = owner.sample_bytes,
-                   .kind = Kind::kInuse},
-           .weight = bytes,
-           .ticks = objects});
+      delta.samples.push_back({.key = {.thread = owner.thread,
+                                       .stack = owner.stack,
+                                       .argument = owner.sample_bytes,
+                                       .kind = Kind::kInuse},
+                               .weight = bytes,
+                               .ticks = objects});
     }
     if (sum.count == 0) sums_.erase(it);
   }

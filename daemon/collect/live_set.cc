@@ -65,10 +65,9 @@ void LiveSet::RemoveProcess(ThreadId process) {
 void LiveSet::Finish(ProfileDelta& delta) {
   for (const auto& [place, change] : changes_) {
     if (change.bytes == 0 && change.count == 0) continue;
-    delta.samples.push_back(
-        {.key = {.thread = place.first, .stack = place.second, .kind = kind_},
-         .weight = change.bytes,
-         .ticks = change.count});
+    delta.samples.push_back({.key = {.thread = place.first, .stack = place.second, .kind = kind_},
+                             .weight = change.bytes,
+                             .ticks = change.count});
   }
   changes_.clear();
 }

@@ -18,7 +18,7 @@ namespace profd {
 class LiveSet {
  public:
   struct Entry {
-    ThreadId thread{};    // that made it
+    ThreadId thread{};  // that made it
     StackId stack{};
     int64_t bytes = 0;    // that it stands for
     uint32_t one_in = 1;  // of pages: of so many it is the one that is sampled
@@ -36,8 +36,7 @@ class LiveSet {
   // The same, unless another one has taken its place since it was read.
   void RemoveIfSame(ThreadId process, uint64_t address, uint64_t serial);
   // What that one stands for, from now on.
-  void Reweigh(ThreadId process, uint64_t address, uint64_t serial, int64_t bytes,
-               uint32_t one_in);
+  void Reweigh(ThreadId process, uint64_t address, uint64_t serial, int64_t bytes, uint32_t one_in);
   void RemoveProcess(ThreadId process);
 
   // Moves the changes since the last call into delta.samples.

@@ -149,9 +149,8 @@ void MallocBursts::Work() {
 }
 
 std::optional<MallocBursts::Burst> MallocBursts::Next() {
-  const auto woken = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || changed_;
-  };
+  const auto woken = [this]()
+                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
   while (true) {
     DropGuards();
     {
@@ -195,12 +194,12 @@ MallocBursts::Burst MallocBursts::Choose() {
   std::set<int32_t> chosen;
   std::sample(pids.begin(), pids.end(), std::inserter(chosen, chosen.end()), kMostProcesses,
               random_);
-  Burst burst = {.begin_ns = schedule_.next_ns(),
-                 .length_ns = plan_.length_ns,
-                 .span_ns = schedule_.interval_ns(),
-                 .process_weight =
-                     static_cast<double>(pids.size()) / static_cast<double>(chosen.size()),
-                 .places = {}};
+  Burst burst = {
+      .begin_ns = schedule_.next_ns(),
+      .length_ns = plan_.length_ns,
+      .span_ns = schedule_.interval_ns(),
+      .process_weight = static_cast<double>(pids.size()) / static_cast<double>(chosen.size()),
+      .places = {}};
   for (const Place& place : places_) {
     if (chosen.contains(place.first)) burst.places.push_back(place);
   }

@@ -1,4 +1,5 @@
-// Bursts of full tracing of glibc's malloc: when, in which processes, and the probes that stand for them.
+// Bursts of full tracing of glibc's malloc: when, in which processes, and the probes that stand for
+// them.
 #ifndef PROFD_DAEMON_COLLECT_MALLOC_BURSTS_H_
 #define PROFD_DAEMON_COLLECT_MALLOC_BURSTS_H_
 
@@ -38,7 +39,7 @@ struct BurstResult {
   int64_t span_ns = 0;        // of the time, that it stands for
   int64_t standing_ns = 0;    // from the first probe in to the last one out
   double process_weight = 1;  // processes that there were, by those that were traced
-  Traps traps;           // as they were about then, where a call was met
+  Traps traps;                // as they were about then, where a call was met
   MallocCounts counts;
 };
 
@@ -71,7 +72,7 @@ class MallocBursts {
   // There are processes to trace, and a plan to do it.
   bool watching() const;
   BurstPlan plan() const;
-  Traps traps() const;  // as they were before the first burst
+  Traps traps() const;      // as they were before the first burst
   uint64_t bursts() const;  // since start
   // Without what went through them.
   std::vector<AllocatorState> States() const;
@@ -116,9 +117,9 @@ class MallocBursts {
   std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
   // Of the worker's thread only, from the first time that there is something to trace.
   std::optional<TrapGauge> emulated_, stepped_;
-  bool met_ = true;  // a call in the last burst: the traps are worth measuring
+  bool met_ = true;        // a call in the last burst: the traps are worth measuring
   StandingGuards guards_;  // also of the worker's thread, and between bursts
-  std::thread worker_;  // last: it uses all of the above
+  std::thread worker_;     // last: it uses all of the above
 };
 
 }  // namespace profd

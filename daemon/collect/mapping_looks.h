@@ -17,13 +17,14 @@ struct FoundModules {
   friend bool operator==(const FoundModules&, const FoundModules&) = default;
 };
 
-// A look goes through all mappings of all targets, so there is one at a drain only where something may be new.
-// Between drains there are more, as a program that nobody has seen before takes two: one finds its
-// modules, and one who maps them once they were read. Times are monotonic. Not thread-safe.
+// A look goes through all mappings of all targets, so there is one at a drain only where something
+// may be new. Between drains there are more, as a program that nobody has seen before takes two:
+// one finds its modules, and one who maps them once they were read. Times are monotonic. Not
+// thread-safe.
 class MappingLooks {
  public:
-  // By when after an exec most programs have mapped their libraries; how long it is from one early look to the
-  // next at least, and how many times as long as the look took.
+  // By when after an exec most programs have mapped their libraries; how long it is from one early
+  // look to the next at least, and how many times as long as the look took.
   static constexpr int64_t kAfterExecNs = 50'000'000;
   static constexpr int64_t kLeastPauseNs = 200'000'000;
   static constexpr int64_t kRarity = 500;
@@ -43,8 +44,8 @@ class MappingLooks {
   // `began_ns`: what was executed shortly before has not mapped its libraries yet.
   void Looked(bool ok, int64_t began_ns);
 
-  // Whether one is due between drains. What was found is left to the drains while other modules are still being
-  // read: stacks through those would not be whole.
+  // Whether one is due between drains. What was found is left to the drains while other modules are
+  // still being read: stacks through those would not be whole.
   bool IsEarlyDue(const FoundModules& found, bool reading, int64_t now_ns);
   void LookedEarly(bool ok, int64_t began_ns, int64_t took_ns);
 

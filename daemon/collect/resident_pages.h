@@ -19,8 +19,8 @@
 
 namespace profd {
 
-// Thread-safe. The kernel tells of each page of the sample when it is touched; that it was given back
-// is seen by looking, every few seconds, on a thread of its own, at /proc/PID/pagemap.
+// Thread-safe. The kernel tells of each page of the sample when it is touched; that it was given
+// back is seen by looking, every few seconds, on a thread of its own, at /proc/PID/pagemap.
 class ResidentPages {
  public:
   // More pages than this are not kept: fewer are sampled then.
@@ -38,8 +38,8 @@ class ResidentPages {
   void KeepOnly(const std::set<int32_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
   // One page in so many is sampled from now on; no more than that are kept of those that are known.
   void SetOneIn(uint32_t one_in) ABSL_LOCKS_EXCLUDED(mutex_);
-  // How coarse the sample has to be for its pages to find a place; 1: as fine as you like, again when
-  // most of what filled it is gone.
+  // How coarse the sample has to be for its pages to find a place; 1: as fine as you like, again
+  // when most of what filled it is gone.
   uint32_t LeastOneIn() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Ends a drain: moves what changed since the last one into the samples of `delta`.

@@ -24,8 +24,7 @@ void Slices::BeginPeriod(int64_t now_ns) {
       std::max(kLeastLengthNs, static_cast<int64_t>(static_cast<double>(kLeastPeriodNs) * share_));
   const auto period_ns = static_cast<int64_t>(static_cast<double>(length_ns) / share_);
   period_end_ns_ = now_ns + period_ns;
-  slice_ns_ = now_ns +
-              std::uniform_int_distribution<int64_t>(0, period_ns - length_ns)(random_);
+  slice_ns_ = now_ns + std::uniform_int_distribution<int64_t>(0, period_ns - length_ns)(random_);
   slice_end_ns_ = slice_ns_ + length_ns;
   next_ns_ = slice_ns_;
 }

@@ -7,9 +7,10 @@
 
 namespace profd {
 
-// One slice in each period at a random place of it, so that each instant is as likely to be watched as any
-// other and no rhythm of the target is met or missed always. To turn a source on and off takes CPU time, and
-// holds its targets up: a period is a second at least, a slice not shorter than the least.
+// One slice in each period at a random place of it, so that each instant is as likely to be watched
+// as any other and no rhythm of the target is met or missed always. To turn a source on and off
+// takes CPU time, and holds its targets up: a period is a second at least, a slice not shorter than
+// the least.
 class Slices {
  public:
   static constexpr int64_t kLeastPeriodNs = 1'000'000'000;

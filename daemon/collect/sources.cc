@@ -29,17 +29,17 @@ constexpr double kUnitsPerStack = 8;
 constexpr int64_t kDrainInterval = 1'000'000'000;
 constexpr int kDrainLevels = 5;
 
-// How much of the rate of told objects, or of slow paths, still counts after each second in which nobody
-// asks for any: what it is then is not known, and after some while it is tried again.
+// How much of the rate of told objects, or of slow paths, still counts after each second in which
+// nobody asks for any: what it is then is not known, and after some while it is tried again.
 constexpr double kToldMemory = 0.97;
 
 constexpr uint32_t kIdleStride = 16;
-// Probes at allocators' events stand for one part in so many of the time; at the last level just long
-// enough for totals to be found of processes that are new. Those in slow paths stand at the first level
-// only, those at told objects at all but the last.
+// Probes at allocators' events stand for one part in so many of the time; at the last level just
+// long enough for totals to be found of processes that are new. Those in slow paths stand at the
+// first level only, those at told objects at all but the last.
 constexpr std::array<uint32_t, 8> kHeapSlices = {1, 1, 4, 8, 16, 32, 64, 512};
-// Of the budget: what stacks of events may cost before some are left out, and from where they come back,
-// after so many seconds.
+// Of the budget: what stacks of events may cost before some are left out, and from where they come
+// back, after so many seconds.
 constexpr double kStackShare = 0.15;
 constexpr double kStackComfort = 0.1;
 constexpr double kStackCalm = 10;
@@ -103,8 +103,7 @@ std::string SwitchSource::GivenUpAt(int level) const {
 
 void HeapSource::Learn(const Work& work) {
   if (work.seconds <= 0) return;
-  const uint64_t events =
-      (work.cost.events - last_.events) - (work.cost.closed - last_.closed);
+  const uint64_t events = (work.cost.events - last_.events) - (work.cost.closed - last_.closed);
   const uint64_t walks = work.cost.walks - last_.walks;
   const double trap_ns = TrapNs(work.cost, last_, work.traps);
   if (work.events > 0) {
@@ -128,13 +127,13 @@ void HeapSource::Learn(const Work& work) {
   }
   if (events > walks) {
     Smooth(event_ns_, trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
-                                         static_cast<double>(events - walks));
+                                    static_cast<double>(events - walks));
   } else if (event_ns_ == 0) {
     event_ns_ = trap_ns;
   }
   if (walks > 0) {
     const double whole = trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
-                                            static_cast<double>(walks);
+                                       static_cast<double>(walks);
     Smooth(walk_ns_, std::max(0.0, whole - event_ns_));
   }
   last_ = work.cost;
@@ -166,8 +165,7 @@ double HeapSource::ShareAt(int level) const {
 double HeapSource::CostAt(int level) const {
   const double told = ToldAt(level) ? told_per_second_ * (event_ns_ + walk_ns_) : 0;
   const double slow = SlowPathsAt(level) ? slow_per_second_ * event_ns_ : 0;
-  return (events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / one_in_) + told +
-          slow) /
+  return (events_per_second_ * ShareAt(level) * (event_ns_ + walk_ns_ / one_in_) + told + slow) /
          kSecond;
 }
 
@@ -177,7 +175,8 @@ std::string HeapSource::GivenUpAt(int level) const {
     return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
                         " of the time", ToldAt(level) ? "" : "; objects that allocators tell of");
   }
-  if (!SlowPathsAt(level)) return "slow paths of allocators, which tell of events that nothing sees";
+  if (!SlowPathsAt(level))
+    return "slow paths of allocators, which tell of events that nothing sees";
   return "";
 }
 
@@ -241,13 +240,13 @@ void MapSource::Learn(const Work& work) {
   }
   if (calls > walks) {
     Smooth(call_ns_, trap_ns + static_cast<double>(work.cost.ns - last_.ns) /
-                                        static_cast<double>(calls - walks));
+                                   static_cast<double>(calls - walks));
   } else if (call_ns_ == 0) {
     call_ns_ = trap_ns;
   }
   if (walks > 0) {
     const double whole = trap_ns + static_cast<double>(work.cost.walk_ns - last_.walk_ns) /
-                                            static_cast<double>(walks);
+                                       static_cast<double>(walks);
     Smooth(walk_ns_, std::max(0.0, whole - call_ns_));
   }
   last_ = work.cost;

@@ -45,9 +45,10 @@ class SwitchSource final : public GovernedSource {
   double ns_per_switch_ = 0;  // 0: none was timed yet
 };
 
-// Allocations: first slow paths are watched no longer, then the probes stand for slices of the time only,
-// then not at all. Of objects that allocators tell of none can be left out: all or nothing. Without being
-// asked it leaves out the stacks of some events, at random, where there are more than a profile needs.
+// Allocations: first slow paths are watched no longer, then the probes stand for slices of the time
+// only, then not at all. Of objects that allocators tell of none can be left out: all or nothing.
+// Without being asked it leaves out the stacks of some events, at random, where there are more than
+// a profile needs.
 class HeapSource final : public GovernedSource {
  public:
   // The budget of its payer, a share of one CPU; kNoBudget: no stack is left out.
@@ -60,7 +61,7 @@ class HeapSource final : public GovernedSource {
     int64_t bytes = 0;       // allocated and freed, by the allocators' own count
     profd_heap_cost cost{};  // the kernel side's totals since start
     Traps traps;
-    int64_t told = 0;        // objects that allocators told of, in the last second
+    int64_t told = 0;  // objects that allocators told of, in the last second
   };
   void Learn(const Work& work);
   // Whether slow paths are watched, where some events are not seen.
@@ -94,7 +95,8 @@ class HeapSource final : public GovernedSource {
   double event_ns_ = 0;         // of an event without its stack
   double walk_ns_ = 0;          // of the stack
   double told_per_second_ = 0;  // while nothing is asked for: as guessed from before
-  double slow_per_second_ = 0;  // of slow paths that told nothing; as guessed, while none is watched
+  double slow_per_second_ =
+      0;  // of slow paths that told nothing; as guessed, while none is watched
 };
 
 // Page faults: first fewer pages are sampled, then none are.
@@ -102,7 +104,7 @@ class FaultSource final : public GovernedSource {
  public:
   struct Work {
     double seconds = 0;
-    int64_t faults = 0;  // of targets, in the last second, by the kernel's books
+    int64_t faults = 0;       // of targets, in the last second, by the kernel's books
     profd_fault_cost cost{};  // the kernel side's totals since start
     double trap_ns = 0;       // of the way into the program and out of it
   };
@@ -200,8 +202,8 @@ class TickSource final : public GovernedSource {
     int64_t drain_cpu_ns = 0;  // what drains took for what ticks had put together
     int64_t ticks = 0;
     int64_t walks = 0;
-    int64_t repeats = 0;       // threads found in the wait they were in before
-    int64_t idle_ticks = 0;    // how many there would have been with stride 1
+    int64_t repeats = 0;     // threads found in the wait they were in before
+    int64_t idle_ticks = 0;  // how many there would have been with stride 1
   };
   void Learn(const Work& work);
   // Whether threads can be left out of a tick.
@@ -235,8 +237,8 @@ class BurstSource final : public GovernedSource {
 
   // A burst that is over; `cost` are the kernel side's totals since start.
   void Learn(const BurstResult& burst, const profd_malloc_cost& cost, const Traps& traps);
-  // While there are no bursts nothing is learned: what they cost is forgotten bit by bit, so that they
-  // are tried again.
+  // While there are no bursts nothing is learned: what they cost is forgotten bit by bit, so that
+  // they are tried again.
   void PassWithout(double seconds);
 
   // What a level means.

@@ -39,7 +39,9 @@ bool StayOnOneCpu() {
 
 bool Send(int event, uint64_t word) { return write(event, &word, sizeof(word)) == sizeof(word); }
 
-bool Receive(int event, uint64_t* word) { return read(event, word, sizeof(*word)) == sizeof(*word); }
+bool Receive(int event, uint64_t* word) {
+  return read(event, word, sizeof(*word)) == sizeof(*word);
+}
 
 // Sends every trip back.
 void Echo(int there, int back) {

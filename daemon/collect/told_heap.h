@@ -31,8 +31,8 @@ class ToldHeap {
  public:
   using Place = LiveHeap::Place;
 
-  // Bounds the memory: what more objects than that are live is not counted as live, nor as freed. Of
-  // one in 512 KiB these are 64 GiB.
+  // Bounds the memory: what more objects than that are live is not counted as live, nor as freed.
+  // Of one in 512 KiB these are 64 GiB.
   static constexpr size_t kDefaultLimit = 1 << 17;
   explicit ToldHeap(size_t limit = kDefaultLimit) : live_(limit) {}
 

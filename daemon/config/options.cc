@@ -104,7 +104,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   std::string daemon_budget = "0.5%";
   std::string malloc_burst = "20ms/5s";
   std::vector<std::string> disabled;
-  CLI::App app("Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.", "profd");
+  CLI::App app(
+      "Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.",
+      "profd");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
   app.add_option("--target", options.targets,
@@ -118,11 +120,12 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   app.add_option("--tick", tick, "Mean interval at which stacks of waiting threads are taken")
       ->type_name("DURATION")
       ->capture_default_str();
-  app.add_option("--budget", budget,
-                 "What profiling may cost in the path of the targets, of one CPU. Above it "
-                 "what costs most has fewer samples; where that is not enough stacks of allocations, then "
-                 "who touches memory, then who maps it, then bursts of tracing, then the "
-                 "per-switch layer are given up until it fits again; off: never")
+  app.add_option(
+         "--budget", budget,
+         "What profiling may cost in the path of the targets, of one CPU. Above it "
+         "what costs most has fewer samples; where that is not enough stacks of allocations, then "
+         "who touches memory, then who maps it, then bursts of tracing, then the "
+         "per-switch layer are given up until it fits again; off: never")
       ->type_name("PERCENT|off")
       ->capture_default_str();
   app.add_option("--daemon-budget", daemon_budget,
@@ -139,9 +142,10 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts"}))
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option("--malloc-burst", malloc_burst,
-                 "glibc's malloc keeps no count: all its calls are traced for so long, once in each "
-                 "interval, and what they stand for is estimated")
+  app.add_option(
+         "--malloc-burst", malloc_burst,
+         "glibc's malloc keeps no count: all its calls are traced for so long, once in each "
+         "interval, and what they stand for is estimated")
       ->type_name("LENGTH/INTERVAL")
       ->capture_default_str();
   app.add_option("--log-level", options.log_level, "What is logged on stderr")

@@ -36,8 +36,9 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& text);
 // else, and for shares that are not above 0 or above 100%.
 absl::StatusOr<double> ParseBudget(const std::string& text);
 
-// A burst's length and the interval that it is in, such as "20ms/5s", ns. InvalidArgument for anything
-// else; for a length below 1 ms or above 100 ms, or an interval below ten times that or above an hour.
+// A burst's length and the interval that it is in, such as "20ms/5s", ns. InvalidArgument for
+// anything else; for a length below 1 ms or above 100 ms, or an interval below ten times that or
+// above an hour.
 struct BurstTimes {
   int64_t length_ns = 0;
   int64_t interval_ns = 0;

@@ -21,7 +21,8 @@ struct Need {
 constexpr Need kNeeds[] = {
     {CAP_BPF, "CAP_BPF", "kernel programs cannot be loaded"},
     {CAP_PERFMON, "CAP_PERFMON", "kernel programs cannot be attached"},
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "modules of other users' processes cannot be read, nor which of their pages are resident"},
+    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE",
+     "modules of other users' processes cannot be read, nor which of their pages are resident"},
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
      "modules that were deleted or replaced cannot be read"},
     {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names"},
@@ -63,7 +64,8 @@ std::vector<std::string> MissingFeatures(bool admin_for_probes) {
   const UniqueCaps now(cap_get_proc());
   if (!now) return missing;
   const auto look = [&](const Need& need) {
-    // What is permitted, DropPrivileges() makes effective. CAP_SYS_ADMIN stands in for none: it goes.
+    // What is permitted, DropPrivileges() makes effective. CAP_SYS_ADMIN stands in for none: it
+    // goes.
     if (HasCapability(now, need.capability, CAP_PERMITTED)) return;
     missing.push_back(absl::StrCat(need.without, ": give it ", need.name));
   };

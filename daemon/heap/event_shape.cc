@@ -67,8 +67,8 @@ class Path {
 
  private:
   bool IsQ(const ZydisDecodedOperand& operand, ZydisOperandActions action) const {
-    return Is64BitField(operand) && (operand.actions & action) != 0 &&
-           Displacement(operand) == 0 && registers_.Get(operand.mem.base) == Value::kQ;
+    return Is64BitField(operand) && (operand.actions & action) != 0 && Displacement(operand) == 0 &&
+           registers_.Get(operand.mem.base) == Value::kQ;
   }
 
   bool WritesQ(const Decoded& decoded) const {

@@ -17,8 +17,9 @@ namespace profd {
 // ResourceExhausted when it is larger than 64 MiB or has more than 2 million entries.
 absl::StatusOr<std::vector<symbolize::FileRange>> ListFunctions(const symbolize::ElfFile& elf);
 
-// Reads the first `limit` bytes of every one of them, many at once, and hands them to `visit`. Errors
-// as above, and what reading gives. ResourceExhausted too when these are more than 512 MiB in all.
+// Reads the first `limit` bytes of every one of them, many at once, and hands them to `visit`.
+// Errors as above, and what reading gives. ResourceExhausted too when these are more than 512 MiB
+// in all.
 absl::Status VisitFunctions(
     const symbolize::ElfFile& elf, uint64_t limit,
     absl::FunctionRef<void(const symbolize::FileRange& function, std::span<const uint8_t> code)>

@@ -37,8 +37,8 @@ constexpr std::array<Name, 9> kNames = {{{"malloc", PROFD_MALLOC_MALLOC},
 
 // "GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36."
 constexpr size_t kMaxBannerBytes = 256;
-// What free says of a pointer that is none, in every version; a program that is linked statically may have
-// no banner.
+// What free says of a pointer that is none, in every version; a program that is linked statically
+// may have no banner.
 constexpr std::string_view kMessage = "free(): invalid pointer";
 
 constexpr uint64_t kFewSymbols = 16;
@@ -55,8 +55,8 @@ profd_malloc_place PlaceOf(std::string_view name) {
       ->place;
 }
 
-// A program that is linked statically has next to no dynamic symbols. What has them, and no malloc among
-// them, has it from elsewhere.
+// A program that is linked statically has next to no dynamic symbols. What has them, and no malloc
+// among them, has it from elsewhere.
 bool IsStatic(const ElfFile& elf) {
   return std::none_of(elf.sections().begin(), elf.sections().end(), [](const Section& section) {
     return section.type == SHT_DYNSYM && section.size > kFewSymbols * sizeof(Elf64_Sym);
@@ -75,9 +75,9 @@ struct Texts {
 };
 
 absl::StatusOr<Texts> ReadTexts(const ElfFile& elf) {
-  static const RE2* const banner = new RE2(
-      R"(GNU C Library \([^)\x00]{0,120}\) [a-z]{1,16} release version (\d{1,3}\.\d{1,3}))",
-      RE2::Latin1);
+  static const RE2* const banner =
+      new RE2(R"(GNU C Library \([^)\x00]{0,120}\) [a-z]{1,16} release version (\d{1,3}\.\d{1,3}))",
+              RE2::Latin1);
   Texts texts;
   const auto visit = [&texts](uint64_t, std::string_view bytes) {
     texts.has_message = texts.has_message || bytes.find(kMessage) != bytes.npos;

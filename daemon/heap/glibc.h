@@ -20,15 +20,15 @@ struct GlibcFunction {
 };
 
 struct GlibcInfo {
-  std::string version;   // "2.36"; empty when the file does not say
-  std::string found_by;  // "symbol"
+  std::string version;                   // "2.36"; empty when the file does not say
+  std::string found_by;                  // "symbol"
   std::vector<GlibcFunction> functions;  // by offset, each offset once
 };
 
-// Looks into the regular file behind `fd`. Empty when the module defines no malloc and free, or they are
-// not glibc's, which is known by a text of its own. The names come from .dynsym; of a program that is
-// linked statically from .symtab. Errors: InvalidArgument for what is not an x86-64 ELF file, and what
-// reading gives. The file may lie, be sparse, or be cut short while it is read.
+// Looks into the regular file behind `fd`. Empty when the module defines no malloc and free, or
+// they are not glibc's, which is known by a text of its own. The names come from .dynsym; of a
+// program that is linked statically from .symtab. Errors: InvalidArgument for what is not an x86-64
+// ELF file, and what reading gives. The file may lie, be sparse, or be cut short while it is read.
 absl::StatusOr<std::optional<GlibcInfo>> FindGlibc(int fd);
 
 }  // namespace profd

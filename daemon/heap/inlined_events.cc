@@ -10,7 +10,8 @@
 namespace profd {
 namespace {
 
-// The subtraction lies at most so many instructions before the store, the comparisons so many after.
+// The subtraction lies at most so many instructions before the store, the comparisons so many
+// after.
 constexpr size_t kBefore = 4;
 constexpr size_t kAfter = 8;
 // Thread data is some kilobytes.
@@ -134,7 +135,8 @@ Step Understand(const Decoded& decoded, uint64_t offset) {
   }
 }
 
-// The number of the subtraction among the steps up to the store with this number; the store's own without.
+// The number of the subtraction among the steps up to the store with this number; the store's own
+// without.
 size_t FindSubtraction(std::span<const Step> all, size_t store) {
   for (size_t i = store; i > 0 && store - (i - 1) <= kBefore; --i) {
     const Step& step = all[i - 1];
@@ -146,8 +148,8 @@ size_t FindSubtraction(std::span<const Step> all, size_t store) {
   return store;
 }
 
-// The next jump after the store, if the kernel emulates it, every way there leads through the copy of the
-// count, and the registers hold what they are to hold. The store's own number else.
+// The next jump after the store, if the kernel emulates it, every way there leads through the copy
+// of the count, and the registers hold what they are to hold. The store's own number else.
 size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store, const Jumps& jumps) {
   if (!jumps.all_known) return store;
   const ZydisRegister growth = all[subtraction].value;
@@ -155,8 +157,7 @@ size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store, con
   size_t copy = subtraction;
   for (size_t i = subtraction; i > 0 && subtraction - (i - 1) <= kBefore; --i) {
     const Step& step = all[i - 1];
-    if (step.does == Step::Does::kCopies && step.value == growth &&
-        step.base == all[store].value) {
+    if (step.does == Step::Does::kCopies && step.value == growth && step.base == all[store].value) {
       copy = i - 1;
       break;
     }

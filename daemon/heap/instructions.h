@@ -21,8 +21,8 @@ struct Decoded {
 // Takes the first instruction of `code` away. False for what is none: data, or the end.
 bool DecodeNext(std::span<const uint8_t>* code, Decoded* decoded);
 
-// Where a jump or call goes whose target is a constant, in the offsets in which it ends at `end`. May lie
-// outside of the code, and be negative as an unsigned number.
+// Where a jump or call goes whose target is a constant, in the offsets in which it ends at `end`.
+// May lie outside of the code, and be negative as an unsigned number.
 std::optional<uint64_t> TargetOf(const Decoded& decoded, uint64_t end);
 
 // A field of what a register points to; not of the thread's own segment.

@@ -86,9 +86,7 @@ absl::StatusOr<std::string> FindVersion(const ElfFile& elf,
   return version;
 }
 
-bool MayBeInPrefix(char c) {
-  return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+bool MayBeInPrefix(char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 // Its messages name the variable without the prefix: the longest name is it.
 absl::StatusOr<std::string> FindSettingsVariable(const ElfFile& elf,
@@ -140,8 +138,7 @@ absl::StatusOr<bool> HasShapeAt(const ElfFile& elf, const FileRange& code) {
 // `symbols` is the module itself or its debug file, whose addresses are those of the module.
 absl::StatusOr<Named> FindByName(const ElfFile& symbols, const ElfFile& module) {
   Named named;
-  for (const NamedSymbol& function :
-       symbolize::FindFunctions(symbols, kEventFunction, kMaxNamed)) {
+  for (const NamedSymbol& function : symbolize::FindFunctions(symbols, kEventFunction, kMaxNamed)) {
     const NameKind kind = KindOf(function.name);
     if (kind == NameKind::kOther) continue;
     bool has_shape = false;
@@ -219,22 +216,22 @@ absl::Status FindEventFunction(const ElfFile& elf, const std::string& path,
 
 absl::StatusOr<std::vector<uint64_t>> FindByShape(const ElfFile& elf) {
   std::vector<uint64_t> found;
-  RETURN_IF_ERROR(VisitFunctions(
-      elf, kEventShapeBytes, [&](const FileRange& function, std::span<const uint8_t> code) {
-        if (HasEventShape(code)) found.push_back(function.offset);
-      }));
+  RETURN_IF_ERROR(VisitFunctions(elf, kEventShapeBytes,
+                                 [&](const FileRange& function, std::span<const uint8_t> code) {
+                                   if (HasEventShape(code)) found.push_back(function.offset);
+                                 }));
   return found;
 }
 
 absl::StatusOr<std::vector<InlinedEvent>> FindInlined(const ElfFile& elf) {
   std::vector<InlinedEvent> found;
-  RETURN_IF_ERROR(VisitFunctions(
-      elf, kMaxFunctionBytes, [&](const FileRange& function, std::span<const uint8_t> code) {
-        for (InlinedEvent event : FindInlinedEvents(code)) {
-          event.offset += function.offset;
-          found.push_back(event);
-        }
-      }));
+  RETURN_IF_ERROR(VisitFunctions(elf, kMaxFunctionBytes,
+                                 [&](const FileRange& function, std::span<const uint8_t> code) {
+                                   for (InlinedEvent event : FindInlinedEvents(code)) {
+                                     event.offset += function.offset;
+                                     found.push_back(event);
+                                   }
+                                 }));
   return found;
 }
 

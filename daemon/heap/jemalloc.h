@@ -28,11 +28,11 @@ struct JemallocInfo {
   std::string version;
   // How the event functions were found: "symbol", "debug file" or "shape". Empty when none was.
   std::string found_by;
-  // By offset, ascending. More than one where a module holds several jemallocs, or has other functions that
-  // look like it: what comes by there tells (struct profd_heap_tally).
+  // By offset, ascending. More than one where a module holds several jemallocs, or has other
+  // functions that look like it: what comes by there tells (struct profd_heap_tally).
   std::vector<EventFunction> events;
-  // Where copies of it were put into its callers, which is where link-time optimisation likes to have
-  // them. Of the two counts that a thread has, that of what it allocated lies first.
+  // Where copies of it were put into its callers, which is where link-time optimisation likes to
+  // have them. Of the two counts that a thread has, that of what it allocated lies first.
   std::vector<InlinedEvent> inlined;
   // Where events can be told late that neither of these sees; empty where no symbol says.
   std::vector<SlowPath> slow_paths;
@@ -48,10 +48,10 @@ struct JemallocInfo {
 // file under `debug_root` when the build-id does not. Empty when the module holds no jemalloc,
 // which is known by its messages in the first 512 MiB of constants.
 //
-// A function is taken only if its code is as expected (event_shape.h), and of more than kMaxEvents none.
-// Errors: InvalidArgument for what is not an x86-64 ELF file, and what reading gives. The file may
-// lie, be sparse, or be cut short while it is read. May take a second for a large module with
-// jemalloc in it and no symbols; the answer holds for all files of the same build-id.
+// A function is taken only if its code is as expected (event_shape.h), and of more than kMaxEvents
+// none. Errors: InvalidArgument for what is not an x86-64 ELF file, and what reading gives. The
+// file may lie, be sparse, or be cut short while it is read. May take a second for a large module
+// with jemalloc in it and no symbols; the answer holds for all files of the same build-id.
 inline constexpr size_t kMaxEvents = 8;
 absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(
     int fd, const std::string& path, const std::string& debug_root = "/usr/lib/debug");

@@ -58,14 +58,12 @@ bool IsLibc(const std::vector<MapCall>& calls) {
 absl::StatusOr<std::vector<MapCall>> FindMapCalls(int fd) {
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));
   if (elf.machine() != EM_X86_64) return absl::InvalidArgumentError("not an x86-64 ELF file");
-  const CalledFunctions dynamic =
-      symbolize::FindCalled(elf, SHT_DYNSYM, kNames, kMaxDefined);
+  const CalledFunctions dynamic = symbolize::FindCalled(elf, SHT_DYNSYM, kNames, kMaxDefined);
   ASSIGN_OR_RETURN(std::vector<MapCall> calls, PlacesIn(elf, dynamic.defined));
   // What is linked to another file's functions calls that one's.
   if (!IsLibc(calls) && !dynamic.imports) {
     ASSIGN_OR_RETURN(
-        calls,
-        PlacesIn(elf, symbolize::FindCalled(elf, SHT_SYMTAB, kNames, kMaxDefined).defined));
+        calls, PlacesIn(elf, symbolize::FindCalled(elf, SHT_SYMTAB, kNames, kMaxDefined).defined));
   }
   if (!IsLibc(calls)) calls.clear();
   return calls;

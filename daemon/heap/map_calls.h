@@ -12,7 +12,7 @@ namespace profd {
 
 struct MapCall {
   profd_map_call call = PROFD_MAP_MMAP;
-  uint64_t offset = 0;    // in the file, of the instruction for a probe: probe_point.h
+  uint64_t offset = 0;   // in the file, of the instruction for a probe: probe_point.h
   bool stepped = false;  // the kernel does not emulate that instruction: a probe there costs more
 };
 

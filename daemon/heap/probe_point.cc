@@ -9,7 +9,8 @@
 namespace profd {
 namespace {
 
-// What compilers put before the first push or jump: a comparison or two, besides a mark for indirect calls.
+// What compilers put before the first push or jump: a comparison or two, besides a mark for
+// indirect calls.
 constexpr size_t kMostPassed = 3;
 
 // What a caller hands over lies in these, and where, and in which frame.
@@ -63,8 +64,8 @@ bool IsEmulated(std::span<const uint8_t> code) {
     return i < code.size() && code[i] >= low && code[i] <= high;
   };
   if (is(0, 0x50, 0x57) || (is(0, 0x41, 0x41) && is(1, 0x50, 0x57))) return true;  // push
-  if (is(0, 0x90, 0x90) || is(0, 0xe9, 0xe9) || is(0, 0xeb, 0xeb)) return true;  // nop, jmp
-  return is(0, 0x70, 0x7f) || (is(0, 0x0f, 0x0f) && is(1, 0x80, 0x8f));  // jcc
+  if (is(0, 0x90, 0x90) || is(0, 0xe9, 0xe9) || is(0, 0xeb, 0xeb)) return true;    // nop, jmp
+  return is(0, 0x70, 0x7f) || (is(0, 0x0f, 0x0f) && is(1, 0x80, 0x8f));            // jcc
 }
 
 ProbePoint ChooseProbePoint(std::span<const uint8_t> code, Reach reach) {

@@ -99,8 +99,8 @@ void FindPoints(const ElfFile& module, SampledObjects& objects) {
 }
 
 // All but the points.
-SampledObjects Locate(const ElfFile& module, const std::string& path,
-                      const std::string& debug_root, const std::string& version) {
+SampledObjects Locate(const ElfFile& module, const std::string& path, const std::string& debug_root,
+                      const std::string& version) {
   static const RE2* const pattern = new RE2(R"(5\.([23])\..*)");
   SampledObjects objects;
   int minor = 0;

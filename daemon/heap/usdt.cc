@@ -165,7 +165,8 @@ std::optional<uint64_t> FindSemaphore(const ElfFile& elf, uint64_t vaddr) {
   return std::nullopt;
 }
 
-// What compilers are told to leave at a probe: a no-op of one byte or several. Empty for anything else.
+// What compilers are told to leave at a probe: a no-op of one byte or several. Empty for anything
+// else.
 std::optional<std::array<uint8_t, 2>> ReadNoOp(const ElfFile& elf, const FileRange& code) {
   std::array<uint8_t, 2> bytes{};
   if (code.size < bytes.size() || !elf.Read(code.offset, bytes.data(), bytes.size()).ok()) {
@@ -233,9 +234,8 @@ absl::StatusOr<std::vector<UsdtNote>> ReadUsdtNotes(const ElfFile& elf, std::str
     const auto arguments = name ? TakeString(description) : std::nullopt;
     if (!arguments || *note_provider != provider) continue;
     if (notes.size() == kMaxPlaces) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("more than ", kMaxPlaces, " places of USDT probes of ",
-                       std::string(provider)));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "more than ", kMaxPlaces, " places of USDT probes of ", std::string(provider)));
     }
     note.name = *name;
     note.arguments = *arguments;
@@ -283,14 +283,14 @@ absl::StatusOr<std::optional<OtelMemory>> FindOtelMemory(int fd) {
   }
   if (all == 0) return std::nullopt;
   if (refused != 0) {
-    found.note = absl::StrCat(refused, " of ", all, " places cannot be watched; the first, ",
-                              found.note);
+    found.note =
+        absl::StrCat(refused, " of ", all, " places cannot be watched; the first, ", found.note);
   }
   if (found.alloc.empty() || found.free.empty()) {
     // What comes without what goes would only ever grow.
     if (found.note.empty()) {
-      found.note = absl::StrCat("the module has no ", kProvider,
-                                found.alloc.empty() ? ":alloc" : ":free");
+      found.note =
+          absl::StrCat("the module has no ", kProvider, found.alloc.empty() ? ":alloc" : ":free");
     }
     found.alloc.clear();
     found.free.clear();

@@ -140,13 +140,12 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   }
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
-  const auto walks = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) *
-                     PROFD_OWN_WALKS_PER_CPU;
-  bpf_map__set_max_entries(s->maps.own_scratch,
-                           options.heap_layer || options.fault_layer || options.map_layer ||
-                                   options.malloc_layer
-                               ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
-                               : 1);
+  const auto walks =
+      static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) * PROFD_OWN_WALKS_PER_CPU;
+  bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
+                                                        options.map_layer || options.malloc_layer
+                                                    ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
+                                                    : 1);
   if (HasMultiProbes()) {
     for (bpf_program* program :
          {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call,
@@ -284,9 +283,8 @@ absl::Status Kernel::AttachAll() {
     }
   }
   RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}).status());
-  for (bpf_program* program :
-       {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec, s->progs.on_heap_exit,
-        s->progs.on_heap_exec}) {
+  for (bpf_program* program : {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec,
+                               s->progs.on_heap_exit, s->progs.on_heap_exec}) {
     if (bpf_program__fd(program) < 0) continue;
     UniqueLink link(bpf_program__attach(program));
     if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
@@ -430,9 +428,10 @@ absl::Status Kernel::DrainHeap(const RecordSink& sink, bool all) {
 }
 
 absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
-  const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even), bpf_map__fd(skeleton_->maps.heap_odd)};
-  // Whoever takes memory for a walk after this counts in the other epoch; who had it may still be in
-  // this one.
+  const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even),
+                       bpf_map__fd(skeleton_->maps.heap_odd)};
+  // Whoever takes memory for a walk after this counts in the other epoch; who had it may still be
+  // in this one.
   const uint32_t before = skeleton_->bss->heap_epoch;
   const int idle = maps[before];
   std::atomic_ref(skeleton_->bss->heap_epoch).exchange(1 - before);
@@ -504,9 +503,7 @@ absl::StatusOr<Probe> Kernel::AttachMapProbe(int file, int32_t pid,
 
 void Kernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask = one_in - 1; }
 
-bool Kernel::has_map_layer() const {
-  return bpf_program__fd(skeleton_->progs.on_map_call) >= 0;
-}
+bool Kernel::has_map_layer() const { return bpf_program__fd(skeleton_->progs.on_map_call) >= 0; }
 
 absl::StatusOr<Probe> Kernel::AttachToldProbe(int file, int32_t pid,
                                               std::span<const HeapPlace> places) {
@@ -514,10 +511,9 @@ absl::StatusOr<Probe> Kernel::AttachToldProbe(int file, int32_t pid,
 }
 
 absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) {
-  const auto known =
-      std::find_if(usdt_specs_.begin(), usdt_specs_.end(), [&](const profd_usdt_spec& other) {
-        return std::memcmp(&other, &spec, sizeof(spec)) == 0;
-      });
+  const auto known = std::find_if(
+      usdt_specs_.begin(), usdt_specs_.end(),
+      [&](const profd_usdt_spec& other) { return std::memcmp(&other, &spec, sizeof(spec)) == 0; });
   const auto number = static_cast<uint32_t>(known - usdt_specs_.begin());
   if (known != usdt_specs_.end()) return number;
   if (number == PROFD_MAX_USDT_SPECS) {
@@ -721,7 +717,8 @@ std::vector<ProgramMisses> Kernel::Misses() const {
   bpf_program* program = nullptr;
   while ((program = bpf_object__next_program(skeleton_->obj, program)) != nullptr) {
     const int fd = bpf_program__fd(program);
-    // A read of memory that is not there faults within a page fault's program, too: nothing is missed.
+    // A read of memory that is not there faults within a page fault's program, too: nothing is
+    // missed.
     if (fd < 0 || program == skeleton_->progs.on_kernel_fault) continue;
     bpf_prog_info info{};
     uint32_t size = sizeof(info);

@@ -65,8 +65,8 @@ struct MallocCounts {
   std::vector<std::pair<uint64_t, profd_malloc_thread>> threads;
 };
 
-// Threads of which a drain wrote nothing, because they were in the waits still in which the last record
-// of each showed it at rest.
+// Threads of which a drain wrote nothing, because they were in the waits still in which the last
+// record of each showed it at rest.
 struct LeftOut {
   uint64_t threads = 0;
   int64_t now_ns = 0;    // when the last thread had been looked at, monotonic
@@ -80,8 +80,8 @@ struct HeapTally {
   uint64_t held = 0, refused = 0;
 };
 
-// Whether one link can hold the probes for one process (since Linux 6.6). Before, each is a perf event, and
-// those take CAP_SYS_ADMIN.
+// Whether one link can hold the probes for one process (since Linux 6.6). Before, each is a perf
+// event, and those take CAP_SYS_ADMIN.
 bool HasMultiProbes();
 
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
@@ -116,8 +116,9 @@ class Kernel {
   // that map a watched one.
   absl::Status AnnounceMappings();
 
-  // Writes the account of every target thread (struct profd_thread_record) to `sink`; without `all` of
-  // those that are not at rest. After an error it is not known what was written: all is to be asked for.
+  // Writes the account of every target thread (struct profd_thread_record) to `sink`; without `all`
+  // of those that are not at rest. After an error it is not known what was written: all is to be
+  // asked for.
   absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool all = true);
 
   // Hands over what programs put into the ring since the last call.
@@ -134,11 +135,12 @@ class Kernel {
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters();
   // Takes the stack of one heap event in `one_in` only, a power of two, at random.
   void SetHeapSampling(uint32_t one_in);
-  // Thread-safe. Whether all probes of a process's allocator stand. While they do not nothing counts; of a process of
-  // which it was never said all counts, but nothing tells of gaps.
+  // Thread-safe. Whether all probes of a process's allocator stand. While they do not nothing
+  // counts; of a process of which it was never said all counts, but nothing tells of gaps.
   void SetHeapSettled(int32_t pid, ModuleId module, bool settled);
   void ForgetHeapSettled(int32_t pid, ModuleId module);
-  // Thread-safe. What came by at the places of probes that was no event, of all of them since start.
+  // Thread-safe. What came by at the places of probes that was no event, of all of them since
+  // start.
   uint64_t HeapRefusals() const;
   // Thread-safe. The same by place, with what was one.
   std::vector<HeapTally> HeapTallies() const;
@@ -147,7 +149,8 @@ class Kernel {
   absl::Status SetFaults(uint32_t one_in);
   bool faults_on() const { return !fault_links_.empty(); }
   uint64_t fault_seed() const { return fault_seed_; }
-  // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with 0.
+  // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with
+  // 0.
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid, std::span<const HeapPlace> places);
   // The same for the program that follows the objects which an allocator samples.
   absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid, std::span<const HeapPlace> places);

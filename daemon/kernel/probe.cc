@@ -97,8 +97,8 @@ absl::StatusOr<PlaceLinks> Link(const bpf_program* program, int file, int32_t pi
                           : LinkEach(program, file, pid, places);
 }
 
-// A process that is nobody's target and has ended by the time this is gone; a link that is for it is then
-// for no memory at all.
+// A process that is nobody's target and has ended by the time this is gone; a link that is for it
+// is then for no memory at all.
 class Nobody {
  public:
   // `lively`: it lives as long as this, with a copy of our memory. Else it has no memory any more.

@@ -21,8 +21,9 @@ struct bpf_program;
 
 namespace profd {
 
-// The kernel puts many places at a time into a file since 6.6. What a program that is to stand there
-// expects to be attached to (BPF_TRACE_UPROBE_MULTI); the headers that this is built with may be older.
+// The kernel puts many places at a time into a file since 6.6. What a program that is to stand
+// there expects to be attached to (BPF_TRACE_UPROBE_MULTI); the headers that this is built with may
+// be older.
 inline constexpr uint32_t kUprobeMulti = 48;
 
 struct LinkDeleter {
@@ -46,10 +47,11 @@ struct PlaceLinks {
   std::vector<UniqueLink> single;
 };
 
-// Stands where probes stand, for no process: it puts nothing into anyone's memory, and as it goes the
-// kernel takes out every breakpoint there that no probe needs. A SIGKILL that hits profd while it puts
-// probes in or takes them out makes the kernel leave breakpoints behind; the guard's descriptors are
-// still open then and close as profd ends, when no signal disturbs any more. See docs/adr/0017.
+// Stands where probes stand, for no process: it puts nothing into anyone's memory, and as it goes
+// the kernel takes out every breakpoint there that no probe needs. A SIGKILL that hits profd while
+// it puts probes in or takes them out makes the kernel leave breakpoints behind; the guard's
+// descriptors are still open then and close as profd ends, when no signal disturbs any more. See
+// docs/adr/0017.
 using ProbeGuard = std::shared_ptr<const PlaceLinks>;
 
 // Gone with this. Removing them takes tens of milliseconds: the kernel waits for all programs.

@@ -28,7 +28,7 @@ struct MemoryPoint {
   std::optional<int64_t> pss_error;                   // it is an estimate
   CgroupFigures cgroup;
   std::optional<int64_t> allocated, freed;  // since its allocator is watched
-  std::optional<int64_t> live;  // allocated less freed since its program began
+  std::optional<int64_t> live;              // allocated less freed since its program began
 };
 
 struct WatchedProcess {
@@ -55,8 +55,7 @@ struct ProcessHistory {
 // Thread-safe.
 class MemoryTimeline {
  public:
-  explicit MemoryTimeline(size_t max_bytes = 4u << 20,
-                          int64_t max_age_ns = 3600ll * 1'000'000'000)
+  explicit MemoryTimeline(size_t max_bytes = 4u << 20, int64_t max_age_ns = 3600ll * 1'000'000'000)
       : max_bytes_(max_bytes), max_age_ns_(max_age_ns) {}
 
   // Points of a process come in time order.

@@ -33,14 +33,16 @@ struct MemoryWatchOptions {
 // By the allocators' own counters, bytes.
 struct HeapGrowth {
   int64_t allocated = 0, freed = 0;
-  int64_t before = 0;  // what threads had allocated less freed when they were seen for the first time
-  int64_t quiet = 0;   // number: threads that ended before they were, with less than an event's worth
-  bool lost = false;   // one ended of which it is not known what it had
+  int64_t before =
+      0;  // what threads had allocated less freed when they were seen for the first time
+  int64_t quiet =
+      0;  // number: threads that ended before they were, with less than an event's worth
+  bool lost = false;       // one ended of which it is not known what it had
   bool all_known = false;  // a thread was seen when none had ended yet
 };
 
-// Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU time
-// under half a percent of one CPU.
+// Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU
+// time under half a percent of one CPU.
 class MemoryWatch {
  public:
   // `cpu_use` must outlive this.
@@ -121,7 +123,7 @@ class MemoryWatch {
   uint64_t rounds_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_done_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t fresh_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // until then the last round will do
-  std::thread worker_;  // last: it uses all of the above
+  std::thread worker_;                                  // last: it uses all of the above
 };
 
 }  // namespace profd

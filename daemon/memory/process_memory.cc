@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kKernelThread = 0x00200000;  // PF_KTHREAD
-constexpr int64_t kForked = 0x40;  // PF_FORKNOEXEC
+constexpr int64_t kForked = 0x40;              // PF_FORKNOEXEC
 
 // What follows "KEY:" at the beginning of a line, without the spaces around it.
 std::optional<std::string_view> ValueOf(std::string_view text, std::string_view key) {

@@ -62,9 +62,9 @@ double RawError(const Sample& s, int64_t all) {
   return interval * n * ShareError(ticks / n, n);
 }
 
-// Standard error of a level as a share of it. Pages are counted as they were sampled, one in many. Of
-// objects it is told how many there are and how many bytes are sampled once on the mean: each is sampled
-// with a probability that goes with its size, for which their mean size is taken.
+// Standard error of a level as a share of it. Pages are counted as they were sampled, one in many.
+// Of objects it is told how many there are and how many bytes are sampled once on the mean: each is
+// sampled with a probability that goes with its size, for which their mean size is taken.
 double LevelError(const Sample& s) {
   if (s.ticks <= 0 || s.weight <= 0) return 0;
   const auto count = static_cast<double>(s.ticks);

@@ -74,14 +74,14 @@ std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples);
 // What mapping calls asked for. Where all were counted that is exact; where one of so many was, the
 // error is that of a binomial sample of calls of their mean size.
 std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples);
-// What bursts of tracing stand for, of one thread and kind: samples that are scaled already, of `bursts`
-// bursts. The error is that of a sample of so many, widened where they are few, and of the time that
-// the probes took.
+// What bursts of tracing stand for, of one thread and kind: samples that are scaled already, of
+// `bursts` bursts. The error is that of a sample of so many, widened where they are few, and of the
+// time that the probes took.
 std::vector<EstimatedSample> EstimateBursts(std::span<const Sample> samples, const HeapDelta& heap,
                                             int64_t bursts);
 
-// The two-sided 95 % quantile of Student's distribution, by that of the normal one. 1 for no degrees of
-// freedom.
+// The two-sided 95 % quantile of Student's distribution, by that of the normal one. 1 for no
+// degrees of freedom.
 double StudentWidening(int64_t degrees);
 
 }  // namespace profd

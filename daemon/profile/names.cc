@@ -131,7 +131,8 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"rules_full", "Modules left out because the memory limit for unwind rules was reached."},
       {"drain_failed", "Drains that failed; see the daemon's log."},
       {"memory_dropped",
-       "Points of the memory timeline dropped before their age, to keep the byte limit; watch fewer "
+       "Points of the memory timeline dropped before their age, to keep the byte limit; watch "
+       "fewer "
        "processes."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};

@@ -34,10 +34,10 @@ inline constexpr size_t kReasonCount = PROFD_REASON_COUNT;
 
 // What a sample is of; the values are those of enum profd_kind.
 enum class Kind : uint8_t {
-  kWait = PROFD_KIND_WAIT,    // time not running, ns
-  kAlloc = PROFD_KIND_ALLOC,  // memory allocated, bytes
-  kFree = PROFD_KIND_FREE,    // memory freed, bytes
-  kInuse = PROFD_KIND_INUSE,  // memory in use, bytes of live objects
+  kWait = PROFD_KIND_WAIT,          // time not running, ns
+  kAlloc = PROFD_KIND_ALLOC,        // memory allocated, bytes
+  kFree = PROFD_KIND_FREE,          // memory freed, bytes
+  kInuse = PROFD_KIND_INUSE,        // memory in use, bytes of live objects
   kResident = PROFD_KIND_RESIDENT,  // memory resident, bytes, by who touched it first
   kMapped = PROFD_KIND_MAPPED,      // private anonymous memory mapped, bytes
   kUnmapped = PROFD_KIND_UNMAPPED,  // the same, unmapped
@@ -47,9 +47,7 @@ inline constexpr size_t kKindCount = PROFD_KIND_COUNT;
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
 // negative: what there is at an instant is the sum of all changes before it.
-inline constexpr bool IsLevel(Kind kind) {
-  return kind == Kind::kInuse || kind == Kind::kResident;
-}
+inline constexpr bool IsLevel(Kind kind) { return kind == Kind::kInuse || kind == Kind::kResident; }
 
 // Of such a kind each call was counted, or one of so many: no total is known beside the samples,
 // whose key has as the argument of how many one was counted.
@@ -72,7 +70,8 @@ struct HeapDelta {
   int64_t unseen_bytes = 0;  // of events that no probe saw
   int64_t events = 0;        // that were seen
   int64_t gaps = 0;          // between two that were seen
-  int64_t late_bytes = 0;    // of seen_bytes, those told by the allocator's slow path, after the event
+  int64_t late_bytes =
+      0;  // of seen_bytes, those told by the allocator's slow path, after the event
   // Beside that, of an allocator that keeps no count, as estimated from bursts of tracing.
   int64_t burst_bytes = 0;
   int64_t burst_doubt = 0;  // standard error of burst_bytes by what the probes did to the thread
@@ -127,7 +126,8 @@ struct RestingThread {
 
 // sum += rest.
 inline void AddRest(const RestingThread& rest, LedgerDelta* sum) {
-  int64_t& waited = rest.reason ? sum->off_ns[static_cast<size_t>(*rest.reason)] : sum->unattributed_ns;
+  int64_t& waited =
+      rest.reason ? sum->off_ns[static_cast<size_t>(*rest.reason)] : sum->unattributed_ns;
   waited += rest.wall_ns;
   sum->wall_ns += rest.wall_ns;
 }
@@ -135,7 +135,8 @@ inline void AddRest(const RestingThread& rest, LedgerDelta* sum) {
 struct SampleKey {
   ThreadId thread{};
   StackId stack{};
-  uint64_t argument = 0;  // of the system call; of kInuse bytes per sampled object; see IsFromBursts
+  uint64_t argument =
+      0;  // of the system call; of kInuse bytes per sampled object; see IsFromBursts
   int32_t syscall = -1;
   Reason reason = Reason::kOther;  // of waits
   Kind kind = Kind::kWait;
@@ -219,9 +220,9 @@ struct ProfileDelta {
   bool faults_on = false;
   bool mappings_on = false;
   bool bursts_on = false;
-  int64_t bursts = 0;        // that the samples hold; one at most
-  int64_t burst_ns = 0;      // their length
-  int64_t burst_span_ns = 0; // the time that they stand for
+  int64_t bursts = 0;            // that the samples hold; one at most
+  int64_t burst_ns = 0;          // their length
+  int64_t burst_span_ns = 0;     // the time that they stand for
   int64_t tick_interval_ns = 0;  // in force
   int64_t ticks = 0;
   int64_t ticks_missed = 0;

@@ -287,8 +287,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
 
 void ScaleBursts(MergedProfile* profile) {
   if (profile->burst_span_ns <= 0 || profile->bursts_on_ns <= 0) return;
-  const double scale = static_cast<double>(profile->bursts_on_ns) /
-                       static_cast<double>(profile->burst_span_ns);
+  const double scale =
+      static_cast<double>(profile->bursts_on_ns) / static_cast<double>(profile->burst_span_ns);
   const auto scaled = [scale](int64_t bytes) {
     return static_cast<int64_t>(
         std::llround(std::clamp(scale * static_cast<double>(bytes), 0.0, kMostBytes)));
@@ -304,8 +304,7 @@ void ScaleBursts(MergedProfile* profile) {
       if (!IsFromBursts(sample.key)) continue;
       sample.weight = scaled(sample.weight);
       sample.squares *= scale * scale;
-      int64_t& total =
-          sample.key.kind == Kind::kAlloc ? allocated.burst_bytes : freed.burst_bytes;
+      int64_t& total = sample.key.kind == Kind::kAlloc ? allocated.burst_bytes : freed.burst_bytes;
       total = WrappingAdd(total, sample.weight);
     }
   }

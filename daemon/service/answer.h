@@ -21,8 +21,8 @@ struct HostInfo {
 };
 HostInfo ThisHost();
 
-// Brings what bursts of tracing stand for to the time in which they were planned: in a short window there
-// may be one more or one less than fit.
+// Brings what bursts of tracing stand for to the time in which they were planned: in a short window
+// there may be one more or one less than fit.
 void ScaleBursts(MergedProfile* profile);
 
 // Sends all parts of the answer in the order that the API promises. False when the client left.

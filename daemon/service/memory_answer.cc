@@ -158,9 +158,8 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
     int64_t& start_ns = youngest[history.process.pid];
     start_ns = std::max(start_ns, history.process.start_ns);
   }
-  std::stable_sort(histories.begin(), histories.end(), [](const auto& a, const auto& b) {
-    return LastRss(a) > LastRss(b);
-  });
+  std::stable_sort(histories.begin(), histories.end(),
+                   [](const auto& a, const auto& b) { return LastRss(a) > LastRss(b); });
   if (histories.size() > kMaxProcesses) {
     response->set_processes_left_out(static_cast<uint32_t>(histories.size() - kMaxProcesses));
     histories.resize(kMaxProcesses);

@@ -93,9 +93,9 @@ bool TargetFilter::Matches(int32_t pid, const std::string& process) const {
 }
 
 bool RequestScope::MatchesTarget(int32_t pid, const std::string& process) const {
-  return targets.empty() ||
-         std::any_of(targets.begin(), targets.end(),
-                     [&](const auto& target) { return target.Matches(pid, process); });
+  return targets.empty() || std::any_of(targets.begin(), targets.end(), [&](const auto& target) {
+           return target.Matches(pid, process);
+         });
 }
 
 bool FetchPlan::MatchesThread(const ThreadInfo& info) const {

@@ -194,8 +194,7 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
                    Merge(plan, request.targets(), IsLevel(plan.kind),
                          [&](const ThreadInfo& info) { return plan.MatchesThread(info); }));
   ScaleBursts(&profile);
-  const v1::MemoryLine memory =
-      MemoryLineOf(Histories(plan, 1), profile, plan.thread == nullptr);
+  const v1::MemoryLine memory = MemoryLineOf(Histories(plan, 1), profile, plan.thread == nullptr);
   const bool sent = SendAnswer(host_, plan, profile, memory, wall_offset, &names_,
                                [&](const v1::FetchResponse& part) {
                                  return !context->IsCancelled() && writer->Write(part);
@@ -206,13 +205,13 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
 
 std::vector<ProcessHistory> ProfilerService::Histories(const RequestScope& scope,
                                                        size_t max_points) const {
-  return sources_.memory->timeline().Select(
-      {.begin_ns = scope.window.begin_ns,
-       .end_ns = scope.window.end_ns,
-       .max_points = max_points,
-       .matches = [&](const WatchedProcess& process) {
-         return scope.MatchesTarget(process.pid, process.name);
-       }});
+  return sources_.memory->timeline().Select({.begin_ns = scope.window.begin_ns,
+                                             .end_ns = scope.window.end_ns,
+                                             .max_points = max_points,
+                                             .matches = [&](const WatchedProcess& process) {
+                                               return scope.MatchesTarget(process.pid,
+                                                                          process.name);
+                                             }});
 }
 
 grpc::Status ProfilerService::GetMemory(grpc::ServerContext* context,
@@ -290,8 +289,9 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(
   const bool more = others.size() > kMaxNamesInError;
   if (more) others.erase(std::prev(others.end()));
   return absl::NotFoundError(absl::StrCat(
-      "no process matches ", Quoted(asked), "; profiled in this window: ", absl::StrJoin(others, ", "),
-      more ? " and more" : "", ". Ask for one of them, or start profd with --target for another"));
+      "no process matches ", Quoted(asked),
+      "; profiled in this window: ", absl::StrJoin(others, ", "), more ? " and more" : "",
+      ". Ask for one of them, or start profd with --target for another"));
 }
 
 void ProfilerService::FillUnknownAllocators(const CollectorState& state,

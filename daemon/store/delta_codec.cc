@@ -152,7 +152,7 @@ void PutHeader(const DeltaHeader& h, std::string* out) {
   PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) |
                 (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0) |
                 (h.faults_on ? kFaultsOn : 0) | (h.mappings_on ? kMappingsOn : 0) |
-                    (h.bursts_on ? kBurstsOn : 0),
+                (h.bursts_on ? kBurstsOn : 0),
             out);
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
@@ -224,7 +224,8 @@ void DeltaWriter::PutHead(uint32_t thread, uint64_t form, uint64_t reason, size_
 void DeltaWriter::PutIdle(uint32_t thread, uint64_t form, uint64_t reason, int64_t wall_ns,
                           std::span<const SiteSample> samples) {
   PutHead(thread, form, reason, samples.size());
-  // Threads are read one after another, so their seconds differ from ours and hardly from each other's.
+  // Threads are read one after another, so their seconds differ from ours and hardly from each
+  // other's.
   PutZigzag(WrappingSubtract(wall_ns, last_wall_), &out_);
   last_wall_ = wall_ns;
   PutSamples(samples, true);

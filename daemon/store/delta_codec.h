@@ -57,7 +57,8 @@ class DeltaWriter {
   DeltaWriter(const DeltaHeader& header, size_t rows);
 
   void Add(const ThreadRow& row);
-  // The same as Add of a row whose account says that the thread waited all the time, by far cheaper.
+  // The same as Add of a row whose account says that the thread waited all the time, by far
+  // cheaper.
   void AddResting(uint32_t thread, const RestingThread& rest, std::span<const SiteSample> samples);
   std::string Take() && { return std::move(out_); }
 

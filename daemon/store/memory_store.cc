@@ -145,8 +145,8 @@ std::string MemoryStore::Encode(const ProfileDelta& delta) {
     } else if (sample.key.stack != StackId{}) {
       unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
     }
-    samples.push_back({InternThread(sample.key.thread),
-                       {InternSite(sample.key), sample.weight, sample.ticks}});
+    samples.push_back(
+        {InternThread(sample.key.thread), {InternSite(sample.key), sample.weight, sample.ticks}});
   }
   const auto by_thread = [](const auto& a, const auto& b) { return a.first < b.first; };
   std::sort(ledgers.begin(), ledgers.end(), by_thread);
@@ -177,7 +177,8 @@ std::string MemoryStore::Encode(const ProfileDelta& delta) {
       }
     }
     AddLevels(row);
-    if (thread_at(ledger, ledgers.end()) != row.thread && thread_at(rest, resting.end()) == row.thread) {
+    if (thread_at(ledger, ledgers.end()) != row.thread &&
+        thread_at(rest, resting.end()) == row.thread) {
       writer.AddResting(row.thread, *rest->second, row.samples);
       ++rest;
       continue;
@@ -443,8 +444,8 @@ class MemoryStore::Merger {
   Sum* SumOf(uint32_t thread) {
     uint32_t& place = place_[thread];
     if (place == kUnasked) {
-      place = keep_ && !keep_(*view_.threads[thread]) ? kLeftOut
-                                                      : static_cast<uint32_t>(sums_.size());
+      place =
+          keep_ && !keep_(*view_.threads[thread]) ? kLeftOut : static_cast<uint32_t>(sums_.size());
       if (place != kLeftOut) sums_.emplace_back().thread = thread;
     }
     return place == kLeftOut ? nullptr : &sums_[place];

@@ -28,7 +28,8 @@ struct MemoryStoreOptions {
 
 // Keeps deltas as small blobs beside dictionaries of threads, stacks and sites (a stack with its
 // reason and system call). What nothing names any more goes. The oldest is dropped first, by age,
-// or by bytes, which is counted as kStoreDropped. Levels are summed over all that was ever appended.
+// or by bytes, which is counted as kStoreDropped. Levels are summed over all that was ever
+// appended.
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(MemoryStoreOptions options = {});
@@ -78,9 +79,9 @@ class MemoryStore final : public Store {
   };
   class Merger;
 
-  absl::StatusOr<MergedProfile> MergeWindow(
-      Window window, const std::function<bool(const ThreadInfo&)>& keep, bool levels) const
-      ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<MergedProfile> MergeWindow(Window window,
+                                            const std::function<bool(const ThreadInfo&)>& keep,
+                                            bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
   View Take(Window window, bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
   void AddLevels(const ThreadRow& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps the dictionaries from forgetting what levels name.
@@ -108,7 +109,7 @@ class MemoryStore final : public Store {
   SlotTable<Site, Site> sites_ ABSL_GUARDED_BY(mutex_);
   Levels levels_ ABSL_GUARDED_BY(mutex_);
   uint64_t levels_used_ ABSL_GUARDED_BY(mutex_) = 0;  // number of a delta
-  Window dropped_ ABSL_GUARDED_BY(mutex_);  // by bytes; drops are contiguous
+  Window dropped_ ABSL_GUARDED_BY(mutex_);            // by bytes; drops are contiguous
   int64_t dropped_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unknown_stacks_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -135,8 +135,7 @@ CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
       places.push_back(PlacesOf(elf, *strings, std::string(name) + '\0', bytes_left));
     }
     ForEachSymbol(elf, section, symbols_left, [&](const Elf64_Sym& symbol) {
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC ||
-          ELF64_ST_BIND(symbol.st_info) == STB_LOCAL) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || ELF64_ST_BIND(symbol.st_info) == STB_LOCAL) {
         return;
       }
       if (symbol.st_shndx == SHN_UNDEF) {
@@ -145,9 +144,8 @@ CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
       }
       for (size_t i = 0; i < names.size() && called.defined.size() < limit; ++i) {
         if (std::binary_search(places[i].begin(), places[i].end(), symbol.st_name)) {
-          called.defined.push_back({.name = std::string(names[i]),
-                                    .address = symbol.st_value,
-                                    .size = symbol.st_size});
+          called.defined.push_back(
+              {.name = std::string(names[i]), .address = symbol.st_value, .size = symbol.st_size});
         }
       }
     });

@@ -26,7 +26,8 @@ constexpr size_t kRemovedTogether = 32;
 // Of a place that looks like an event's, until it is known for one or for none.
 constexpr uint64_t kHitsThatTell = 8;
 constexpr char kNoEvents[] =
-    "jemalloc's event function was not found: what looks like it has other arguments; keep the module's "
+    "jemalloc's event function was not found: what looks like it has other arguments; keep the "
+    "module's "
     "symbols or install its debug file";
 constexpr char kNothingTold[] =
     "no object was told of yet: whether it samples is for the program to say";
@@ -67,10 +68,9 @@ std::vector<HeapPlace> PlacesOf(const JemallocInfo& info, ModuleId module) {
     const auto place =
         *frees ? PROFD_HEAP_JEMALLOC_INLINED_FREE : PROFD_HEAP_JEMALLOC_INLINED_ALLOC;
     const std::optional<uint8_t> growth = event.growth_register;
-    add(event.offset,
-        PROFD_HEAP_INLINED_COOKIE(place, !growth, id, word(event.value_register),
-                                  growth ? word(*growth) : PROFD_NO_REGISTER,
-                                  word(event.thread_register), event.last_event));
+    add(event.offset, PROFD_HEAP_INLINED_COOKIE(place, !growth, id, word(event.value_register),
+                                                growth ? word(*growth) : PROFD_NO_REGISTER,
+                                                word(event.thread_register), event.last_event));
   }
   return places;
 }
@@ -317,18 +317,17 @@ void HeapProbes::WaitIdle(int64_t deadline_ns, int64_t map_calls_ns) {
 
 bool HeapProbes::watching() const {
   absl::MutexLock lock(&mutex_);
-  return !events_.stood.empty() || std::any_of(told_.begin(), told_.end(), [&](const auto& entry)
-                                                   ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                                     return entry.second.stood &&
-                                                            events_.wanted.contains(entry.first);
-                                                   });
+  return !events_.stood.empty() ||
+         std::any_of(told_.begin(), told_.end(),
+                     [&](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                       return entry.second.stood && events_.wanted.contains(entry.first);
+                     });
 }
 
 MapCallState HeapProbes::MapCalls() const {
   absl::MutexLock lock(&mutex_);
-  MapCallState state = {.processes = map_calls_.wanted.size(),
-                        .watched = map_calls_.stood.size(),
-                        .failed = {}};
+  MapCallState state = {
+      .processes = map_calls_.wanted.size(), .watched = map_calls_.stood.size(), .failed = {}};
   if (!map_calls_.failed.empty()) state.failed = map_calls_.failed.begin()->second;
   return state;
 }
@@ -382,21 +381,21 @@ bool HeapProbes::Step() {
     unused = events_.TakeUnusedGuards(on_);
     if (unused.empty()) unused = slow_paths_.TakeUnusedGuards(on_);
     if (!unused.empty()) return true;
-    const auto unfollowed = std::find_if(live_.begin(), live_.end(), [&](const auto& entry)
-                                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                               return !on_ || events_.left.contains(entry.first) ||
-                                                      !events_.wanted.contains(entry.first);
-                                             });
+    const auto unfollowed = std::find_if(
+        live_.begin(), live_.end(), [&](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+          return !on_ || events_.left.contains(entry.first) ||
+                 !events_.wanted.contains(entry.first);
+        });
     if (unfollowed != live_.end()) {
       gone = std::move(unfollowed->second);
       live_.erase(unfollowed);
       return true;
     }
-    const auto told = std::find_if(told_.begin(), told_.end(), [&](const auto& entry)
-                                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                         return !events_.wanted.contains(entry.first) ||
-                                                (entry.second.probe && (!on_ || !told_on_));
-                                       });
+    const auto told = std::find_if(told_.begin(), told_.end(),
+                                   [&](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                     return !events_.wanted.contains(entry.first) ||
+                                            (entry.second.probe && (!on_ || !told_on_));
+                                   });
     if (told != told_.end()) {
       untold = std::exchange(told->second.probe, std::nullopt);
       told->second.tried = false;
@@ -404,17 +403,17 @@ bool HeapProbes::Step() {
       if (!events_.wanted.contains(told->first)) told_.erase(told);
       return true;
     }
-    const auto silent = std::find_if(told_.begin(), told_.end(), [&](const auto& entry)
-                                         ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-                                           return on_ && told_on_ && !entry.second.tried;
-                                         });
+    const auto silent = std::find_if(told_.begin(), told_.end(),
+                                     [&](const auto& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                       return on_ && told_on_ && !entry.second.tried;
+                                     });
     if (silent != told_.end()) tell = silent->first;
-    const auto unread = std::find_if(
-        events_.wanted.begin(), events_.wanted.end(),
-        [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-          const auto live = live_.find(p);
-          return !events_.left.contains(p) && (live == live_.end() || live->second.stale);
-        });
+    const auto unread = std::find_if(events_.wanted.begin(), events_.wanted.end(),
+                                     [&](const Place& p) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+                                       const auto live = live_.find(p);
+                                       return !events_.left.contains(p) &&
+                                              (live == live_.end() || live->second.stale);
+                                     });
     if (!events_.renewed.empty()) renew = *events_.renewed.begin();
     events = events_.FindMissing();
     if (unread != events_.wanted.end()) unread_place = *unread;
@@ -524,8 +523,8 @@ void HeapProbes::Settle(const Place& place, absl::StatusOr<Probe> probe, const c
   } else if (group.wanted.contains(place)) {
     group.failed.emplace(place, std::string(probe.status().message()));
     // Every process has a libc: some are gone before their turn, and what fails in one does in all.
-    const bool known = &group == &map_calls_ &&
-                       (absl::IsNotFound(probe.status()) || group.failed.size() > 1);
+    const bool known =
+        &group == &map_calls_ && (absl::IsNotFound(probe.status()) || group.failed.size() > 1);
     spdlog::log(known ? spdlog::level::debug : spdlog::level::warn, "{} of PID {}: {}", what,
                 place.first, group.failed.at(place));
   }
@@ -586,8 +585,8 @@ void HeapProbes::FollowObjects(const Place& place) {
     note = DescribeMissing(settings, *info);
     // Taken before the first object can be seen.
     if (settings.profiling.value_or(true)) {
-      source = LiveSource{.since_ns = MonotonicNs(),
-                          .sample_bytes = uint64_t{1} << settings.lg_sample};
+      source =
+          LiveSource{.since_ns = MonotonicNs(), .sample_bytes = uint64_t{1} << settings.lg_sample};
     }
   }
   {

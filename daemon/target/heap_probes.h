@@ -33,11 +33,11 @@ struct AllocatorState {
   std::string version;    // may be empty
   std::string found_by;   // empty: the place to watch was not found
   std::vector<int32_t> pids;
-  bool watched = false;  // probes stand in all of them
+  bool watched = false;     // probes stand in all of them
   bool slow_paths = false;  // and in its slow path, for events in code that was not found
   size_t places = 0;        // that looked like an event's, by code
   size_t wrong_places = 0;  // of these, those without probes, as no event came by there
-  std::string note;      // what is missing and what to do about it
+  std::string note;         // what is missing and what to do about it
   // Since when the live heap of all of them is counted, monotonic; 0: it is not.
   int64_t live_since_ns = 0;
   uint64_t sample_bytes = 0;  // mean bytes from one object that is counted to the next
@@ -79,16 +79,16 @@ class HeapProbes {
   void KeepOnly(const std::set<int32_t>& pids);
   // Takes all probes out, or puts them back. Where they stood they will stand again.
   void SetOn(bool on);
-  // The same of those at the allocators' events only; those at sampled objects stay, as what is live can
-  // be followed without a break only.
+  // The same of those at the allocators' events only; those at sampled objects stay, as what is
+  // live can be followed without a break only.
   void SetEventsOn(bool on);
   // The same of those at allocators' slow paths.
   void SetSlowPathsOn(bool on);
-  // Events of that allocator run through code that was not found: its slow path is watched from now on,
-  // in all processes, where its functions are known. May repeat.
+  // Events of that allocator run through code that was not found: its slow path is watched from now
+  // on, in all processes, where its functions are known. May repeat.
   void WatchSlowPaths(ModuleId module);
-  // Looks at what came by at the places that code alone said to be an event's, and takes the probes out of
-  // those that are none.
+  // Looks at what came by at the places that code alone said to be an event's, and takes the probes
+  // out of those that are none.
   void JudgePlaces();
   // The same of those at the calls of libcs.
   void SetMapCallsOn(bool on);
@@ -125,9 +125,9 @@ class HeapProbes {
     bool on = true;
     std::set<Place> wanted;
     std::map<Place, Probe> probes;
-    std::set<Place> stood;                // where a probe could be put
-    std::set<Place> left;                 // of the wanted, to other probes: none is to stand there
-    std::set<Place> renewed;              // whose probe is to be put in anew, elsewhere in the module
+    std::set<Place> stood;    // where a probe could be put
+    std::set<Place> left;     // of the wanted, to other probes: none is to stand there
+    std::set<Place> renewed;  // whose probe is to be put in anew, elsewhere in the module
     std::map<Place, std::string> failed;  // why
     StandingGuards guards;                // also between slices
     size_t most = SIZE_MAX;               // probes at a time
@@ -202,17 +202,17 @@ class HeapProbes {
   Group events_ ABSL_GUARDED_BY(mutex_);  // of allocators
   std::set<Place> closed_ ABSL_GUARDED_BY(mutex_);
   std::map<ModuleId, Numbers> wrong_ ABSL_GUARDED_BY(mutex_);  // places that are no events'
-  uint64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;  // when places were last judged
+  uint64_t refusals_ ABSL_GUARDED_BY(mutex_) = 0;              // when places were last judged
   // Beside those, while they stand, in the slow paths of these modules.
   Group slow_paths_ ABSL_GUARDED_BY(mutex_);
   std::set<ModuleId> slow_modules_ ABSL_GUARDED_BY(mutex_);
   Group map_calls_ ABSL_GUARDED_BY(mutex_);
   std::map<Place, bool> young_ ABSL_GUARDED_BY(mutex_);  // of libcs; true: seen by a KeepOnly
-  std::map<Place, Live> live_ ABSL_GUARDED_BY(mutex_);  // the worker adds and removes
+  std::map<Place, Live> live_ ABSL_GUARDED_BY(mutex_);   // the worker adds and removes
   bool told_on_ ABSL_GUARDED_BY(mutex_) = true;
   std::map<Place, Told> told_ ABSL_GUARDED_BY(mutex_);  // the worker removes
   std::set<int32_t> heard_ ABSL_GUARDED_BY(mutex_);     // processes that told of an object
-  std::thread worker_;  // last: it uses all of the above
+  std::thread worker_;                                  // last: it uses all of the above
 };
 
 }  // namespace profd

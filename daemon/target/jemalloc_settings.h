@@ -19,8 +19,8 @@ struct JemallocSettings {
   // from nowhere.
   enum class Source : uint8_t { kMemory, kEnvironment, kDefault };
 
-  std::optional<bool> profiling;  // on since the program began; empty: not known
-  bool active = true;             // and it samples at present
+  std::optional<bool> profiling;          // on since the program began; empty: not known
+  bool active = true;                     // and it samples at present
   uint32_t lg_sample = kDefaultLgSample;  // log2 of the mean bytes from one sample to the next
   Source source = Source::kDefault;
 };

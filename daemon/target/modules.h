@@ -30,8 +30,8 @@ class Modules : public ModuleSource {
  public:
   // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
   // together.
-  // With `allocators` every module is searched for one, with `map_calls` for the calls of a libc, with
-  // `glibc` for glibc's malloc.
+  // With `allocators` every module is searched for one, with `map_calls` for the calls of a libc,
+  // with `glibc` for glibc's malloc.
   Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool map_calls,
           bool glibc);
   ~Modules() override;
@@ -45,8 +45,9 @@ class Modules : public ModuleSource {
   bool IsReading() const;
 
   std::optional<ModuleFile> Find(ModuleId id) const override;
-  // The same, to put probes into. NotFound when the file is unknown or not open; FailedPrecondition when it
-  // was written since it was read: in other code the places for probes may lie inside of instructions.
+  // The same, to put probes into. NotFound when the file is unknown or not open; FailedPrecondition
+  // when it was written since it was read: in other code the places for probes may lie inside of
+  // instructions.
   absl::StatusOr<UniqueFd> FileToProbe(ModuleId id) const;
   std::optional<ModuleIdentity> IdentityOf(ModuleId id) const;
   // The allocator that a module holds.

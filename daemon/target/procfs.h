@@ -24,8 +24,8 @@ absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid);
 // All processes of our PID namespace, in no order.
 std::vector<ProcessInfo> ListProcesses();
 
-// A process and what descends from it, parents first. Without those that end, and their children, while it is
-// read. Unimplemented where the kernel does not list children (CONFIG_PROC_CHILDREN).
+// A process and what descends from it, parents first. Without those that end, and their children,
+// while it is read. Unimplemented where the kernel does not list children (CONFIG_PROC_CHILDREN).
 absl::StatusOr<std::vector<int32_t>> ReadFamily(int32_t pid);
 
 // NotFound when the process is gone.

@@ -12,7 +12,8 @@
 
 namespace profd {
 
-// What a way in and out takes, ns, by the instruction that the probe stands on; 0: not measured yet.
+// What a way in and out takes, ns, by the instruction that the probe stands on; 0: not measured
+// yet.
 struct Traps {
   double emulated = 0;
   double stepped = 0;
@@ -30,16 +31,16 @@ enum class FirstInstruction {
   kStepped,   // another one: the thread carries it out elsewhere, under the kernel's eye
 };
 
-// A function of ours with a probe in it, which stands as long as this does. A machine's speed wanders: what
-// was measured long ago is not what it is now.
+// A function of ours with a probe in it, which stands as long as this does. A machine's speed
+// wanders: what was measured long ago is not what it is now.
 class TrapGauge {
  public:
   // `attach` puts the probe at that offset of our own file.
   TrapGauge(FirstInstruction first,
             absl::FunctionRef<absl::StatusOr<Probe>(int file, uint64_t offset)> attach);
 
-  // ns that a call takes longer than without the probe: the median of some rounds, which take less than a
-  // millisecond. 1, so that it is known, where there is no probe.
+  // ns that a call takes longer than without the probe: the median of some rounds, which take less
+  // than a millisecond. 1, so that it is known, where there is no probe.
   double Measure() const;
 
  private:

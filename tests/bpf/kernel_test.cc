@@ -230,8 +230,8 @@ uint64_t FileOffset(const void* function) {
   return 0;
 }
 
-// A stack that was taken at the begin of `function`, `skip` bytes from its first instruction, as `caller`
-// had called it.
+// A stack that was taken at the begin of `function`, `skip` bytes from its first instruction, as
+// `caller` had called it.
 void ExpectBeginsWith(const StackTrace& stack, const void* function, const void* caller,
                       uint64_t skip = 0) {
   ASSERT_GE(stack.frames.size(), 2U);
@@ -257,8 +257,8 @@ class KernelTest : public ::testing::Test {
     accounts_ = std::make_unique<Accounts>();
   }
 
-  // The account of a thread that runs is off by up to a tick of the scheduler: most children are about to
-  // wait.
+  // The account of a thread that runs is off by up to a tick of the scheduler: most children are
+  // about to wait.
   static void AwaitSleep(const Child& child) {
     for (int i = 0; i < 500; ++i) {
       const auto stat = ReadWholeFile(absl::StrCat("/proc/", child.pid(), "/stat"));
@@ -293,7 +293,8 @@ class KernelTest : public ::testing::Test {
     ProfileDelta delta;
     accounts_->Finish(delta);
     for (const RestingThread& rest : delta.resting) {
-      AddRest(rest, &delta.ledgers.emplace_back(ThreadLedger{.thread = rest.thread, .delta = {}}).delta);
+      AddRest(rest,
+              &delta.ledgers.emplace_back(ThreadLedger{.thread = rest.thread, .delta = {}}).delta);
     }
     for (const ThreadInfo& info : delta.threads) {
       by_thread_[static_cast<uint64_t>(info.id)].info = info;
@@ -379,8 +380,8 @@ class KernelTest : public ::testing::Test {
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Accounts> accounts_;
   std::map<uint64_t, Account> by_thread_;
-  std::vector<profd_thread_record> live_;                        // of the last drain
-  std::map<uint64_t, std::vector<profd_thread_record>> last_;    // EXITING and DEAD, as they came
+  std::vector<profd_thread_record> live_;                      // of the last drain
+  std::map<uint64_t, std::vector<profd_thread_record>> last_;  // EXITING and DEAD, as they came
   std::vector<StackTrace> stacks_;
   std::vector<profd_module_record> modules_;
   std::vector<profd_born_record> born_;
@@ -388,8 +389,8 @@ class KernelTest : public ::testing::Test {
   std::vector<profd_live_heap_record> objects_;
 };
 
-#define START_OR_SKIP(...)          \
-  Start(__VA_ARGS__);               \
+#define START_OR_SKIP(...) \
+  Start(__VA_ARGS__);      \
   if (IsSkipped() || HasFatalFailure()) return
 
 // Kernel objects that this process holds by a descriptor: "prog_id 12".
@@ -532,7 +533,8 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   EXPECT_THAT(DrainHeap(), SizeIs(1));
 }
 
-// The caller of the function that the probe stands on is there without any rule, as is the function.
+// The caller of the function that the probe stands on is there without any rule, as is the
+// function.
 TEST_F(HeapKernelTest, StackBeginsWithTheFunctionAndItsCaller) {
   START_OR_SKIP();
   const Child child([](Child& me) {
@@ -560,8 +562,9 @@ TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
     std::atomic<uint64_t> events = 0, bytes = 0;
     std::atomic<int> running = 4;
   };
-  auto* shared = new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE,
-                           MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Shared;
+  auto* shared =
+      new (mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
+          Shared;
   const Child child([shared](Child& me) {
     me.Wait();
     for (uint64_t t = 0; t < 4; ++t) {
@@ -603,7 +606,8 @@ TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
   munmap(shared, sizeof(Shared));
 }
 
-// A copy of the event in the middle of a function: its registers say what the function's arguments would.
+// A copy of the event in the middle of a function: its registers say what the function's arguments
+// would.
 TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   START_OR_SKIP();
   const Child child([](Child& me) {
@@ -634,8 +638,8 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
        .cookie = PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1, 9, kRdi,
                                            PROFD_NO_REGISTER, kRsi, 8)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestStoredEvent)),
-       .cookie = PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 0, 9, kRdi, kRdx,
-                                           kRsi, 8)},
+       .cookie =
+           PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 0, 9, kRdi, kRdx, kRsi, 8)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
        .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
@@ -657,8 +661,8 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   EXPECT_EQ(kernel_->HeapCost().stepped, 3U);
 }
 
-// Events that no probe sees are told by the next function of the slow path, once each; what is given
-// to it must look like a thread's data.
+// Events that no probe sees are told by the next function of the slow path, once each; what is
+// given to it must look like a thread's data.
 TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   START_OR_SKIP();
   const Child child([](Child& me) {
@@ -682,7 +686,9 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
     WaitForever();
   });
   Mark(child);
-  const auto at = [](auto* function) { return FileOffset(reinterpret_cast<const void*>(function)); };
+  const auto at = [](auto* function) {
+    return FileOffset(reinterpret_cast<const void*>(function));
+  };
   const HeapPlace places[] = {
       {.offset = at(&ProfdTestSlowPath),
        .cookie = PROFD_HEAP_SLOW_COOKIE(PROFD_HEAP_JEMALLOC_SLOW_ALLOC, 0, 9,
@@ -707,8 +713,8 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   EXPECT_EQ(records[0].heap.counters[2].address, 0U) << "pointers are no thread's data";
 }
 
-// What comes by at a place is an event if the thread's data are as they are at one; else it leaves no trace but
-// in the place's tally. While two probes stand in one place an event is told once.
+// What comes by at a place is an event if the thread's data are as they are at one; else it leaves
+// no trace but in the place's tally. While two probes stand in one place an event is told once.
 TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   START_OR_SKIP();
   const Child child([](Child& me) {
@@ -746,10 +752,9 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
        .cookie = PROFD_HEAP_NUMBERED(PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9), 3)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestInlinedEvent)),
-       .cookie = PROFD_HEAP_NUMBERED(
-           PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1, 9, kRdi,
-                                     PROFD_NO_REGISTER, kRsi, 8),
-           25)}};
+       .cookie = PROFD_HEAP_NUMBERED(PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1,
+                                                               9, kRdi, PROFD_NO_REGISTER, kRsi, 8),
+                                     25)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   const Probe first = std::move(probe_);
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
@@ -825,8 +830,8 @@ TEST_F(HeapKernelTest, ThreadThatExitsLeavesItsTotals) {
   EXPECT_EQ(records[0].heap.counters[0].address, 0U) << "the other thread has none";
 }
 
-// An event of one thread says where all of them keep their data: what those have allocated and freed that
-// have no event is read there, as long as they live and when they end.
+// An event of one thread says where all of them keep their data: what those have allocated and
+// freed that have no event is read there, as long as they live and when they end.
 TEST_F(HeapKernelTest, ThreadsWithoutAnEventAreRead) {
   START_OR_SKIP();
   const Child child([](Child& me) {
@@ -899,8 +904,8 @@ class FaultKernelTest : public KernelTest {
   static constexpr uint64_t kPages = 4096;
 
   static char* Map() {
-    void* memory = mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise(memory, kPages * kPage, MADV_NOHUGEPAGE);
     return static_cast<char*>(memory);
   }
@@ -920,22 +925,24 @@ class FaultKernelTest : public KernelTest {
     touched_.clear();
     child.Signal();
     child.Wait();
-    EXPECT_TRUE(kernel_->PollEvents([&](std::span<const uint8_t> bytes) {
-      const auto record = DecodeRecord(bytes);
-      if (!record.ok()) return;
-      if (const auto* page = std::get_if<profd_page_record>(&*record)) {
-        const uint64_t offset = page->address - reinterpret_cast<uintptr_t>(memory);
-        if (offset >= kPages * kPage) return;
-        EXPECT_EQ(page->pid, child.pid());
-        EXPECT_EQ(page->process_id, page->thread_id);
-        EXPECT_NE(page->stack, 0U);
-        EXPECT_EQ(offset % kPage, 0U);
-        sizes_.insert(page->size);
-        ++touched_[offset / kPage];
-      } else if (const auto* stack = std::get_if<StackTrace>(&*record)) {
-        stacks_.insert(stack->id);
-      }
-    }).ok());
+    EXPECT_TRUE(kernel_
+                    ->PollEvents([&](std::span<const uint8_t> bytes) {
+                      const auto record = DecodeRecord(bytes);
+                      if (!record.ok()) return;
+                      if (const auto* page = std::get_if<profd_page_record>(&*record)) {
+                        const uint64_t offset = page->address - reinterpret_cast<uintptr_t>(memory);
+                        if (offset >= kPages * kPage) return;
+                        EXPECT_EQ(page->pid, child.pid());
+                        EXPECT_EQ(page->process_id, page->thread_id);
+                        EXPECT_NE(page->stack, 0U);
+                        EXPECT_EQ(offset % kPage, 0U);
+                        sizes_.insert(page->size);
+                        ++touched_[offset / kPage];
+                      } else if (const auto* stack = std::get_if<StackTrace>(&*record)) {
+                        stacks_.insert(stack->id);
+                      }
+                    })
+                    .ok());
     child.Signal();
     child.Wait();
     return touched_;
@@ -1054,8 +1061,8 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
   EXPECT_EQ(counter.gaps, 1U);
 }
 
-// A SIGKILL in the moment in which probes are put in, or taken out: the kernel then cannot write to the
-// memory of the process that is probed, and gives up.
+// A SIGKILL in the moment in which probes are put in, or taken out: the kernel then cannot write to
+// the memory of the process that is probed, and gives up.
 TEST_F(HeapKernelTest, KilledWhileItPutsProbesInAndTakesThemOut) {
   START_OR_SKIP();
   constexpr int64_t kLatest = kMillisecond;
@@ -1412,9 +1419,8 @@ class MallocKernelTest : public KernelTest {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "this build has another malloc";
 #endif
-    shared_ = static_cast<MallocAccount*>(mmap(nullptr, sizeof(MallocAccount),
-                                               PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                                               -1, 0));
+    shared_ = static_cast<MallocAccount*>(mmap(
+        nullptr, sizeof(MallocAccount), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(shared_, MAP_FAILED);
   }
 
@@ -1431,8 +1437,8 @@ class MallocKernelTest : public KernelTest {
     std::vector<HeapPlace> places;
     for (const GlibcFunction& function : (*found)->functions) {
       const int stepped = function.stepped ? 1 : 0;
-      places.push_back({.offset = function.offset,
-                        .cookie = PROFD_MALLOC_COOKIE(function.place, stepped, 7)});
+      places.push_back(
+          {.offset = function.offset, .cookie = PROFD_MALLOC_COOKIE(function.place, stepped, 7)});
     }
     auto probe = kernel_->AttachMallocProbe(library.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();
@@ -1636,9 +1642,9 @@ TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
   ASSERT_TRUE(Eventually([&] {
     Drain(/*every_thread=*/true);
     return live_.size() == 4 && std::all_of(live_.begin(), live_.end(), [](const auto& record) {
-      return record.ledger.phase == PROFD_PHASE_BLOCKED &&
-             record.ledger.reason == PROFD_REASON_SIGNAL;
-    });
+             return record.ledger.phase == PROFD_PHASE_BLOCKED &&
+                    record.ledger.reason == PROFD_REASON_SIGNAL;
+           });
   }));
   for (const profd_thread_record& record : live_) {
     EXPECT_EQ(record.target_id, kTarget);
@@ -1831,8 +1837,7 @@ TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
     const LedgerDelta totals = ExactTotals(record);
     EXPECT_EQ(Accounted(totals), totals.wall_ns);
     EXPECT_GE(totals.wall_ns, kNaps * 2 * kMillisecond);
-    EXPECT_NEAR(totals.waits[PROFD_REASON_SLEEP], kNaps,
-                1);
+    EXPECT_NEAR(totals.waits[PROFD_REASON_SLEEP], kNaps, 1);
   }
   EXPECT_GE(dead.now, exiting.now);
   EXPECT_EQ(dead.ledger.exec_runtime, dead.books.exec_runtime);
@@ -1967,9 +1972,9 @@ TEST_P(RestTest, ThreadsAtRestAreLeftOutUntilTheyRun) {
   Mark(child);
   ASSERT_TRUE(Eventually([&] {
     Drain(/*every_thread=*/true);
-    return live_.size() == kThreads && std::all_of(live_.begin(), live_.end(), [](const auto& record) {
-      return record.at_rest != 0;
-    });
+    return live_.size() == kThreads &&
+           std::all_of(live_.begin(), live_.end(),
+                       [](const auto& record) { return record.at_rest != 0; });
   }));
   for (const bool all : {false, true, false}) {
     size_t written = 0;
@@ -2014,7 +2019,7 @@ TEST_P(RestTest, ThreadsAtRestAreLeftOutUntilTheyRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, RestTest, ::testing::Bool(),
-                       [](const auto& layer) { return layer.param ? "Switch" : "BooksOnly"; });
+                         [](const auto& layer) { return layer.param ? "Switch" : "BooksOnly"; });
 
 TEST_F(KernelTest, WithoutTheSwitchLayerTheBooksAddUp) {
   START_OR_SKIP({.switch_layer = false});
@@ -2238,12 +2243,16 @@ class ToldKernelTest : public KernelTest {
     child.Signal();
     child.Wait();
     std::vector<profd_told_record> told;
-    EXPECT_TRUE(kernel_->PollEvents([&](std::span<const uint8_t> bytes) {
-      const auto record = DecodeRecord(bytes);
-      ASSERT_TRUE(record.ok());
-      if (const auto* object = std::get_if<profd_told_record>(&*record)) told.push_back(*object);
-      if (const auto* stack = std::get_if<StackTrace>(&*record)) stacks_.push_back(*stack);
-    }).ok());
+    EXPECT_TRUE(kernel_
+                    ->PollEvents([&](std::span<const uint8_t> bytes) {
+                      const auto record = DecodeRecord(bytes);
+                      ASSERT_TRUE(record.ok());
+                      if (const auto* object = std::get_if<profd_told_record>(&*record))
+                        told.push_back(*object);
+                      if (const auto* stack = std::get_if<StackTrace>(&*record))
+                        stacks_.push_back(*stack);
+                    })
+                    .ok());
     for (const profd_told_record& record : told) {
       EXPECT_EQ(record.pid, child.pid());
       EXPECT_EQ(record.module_id, 7U);

@@ -128,7 +128,7 @@ TEST_F(DaemonTest, StatusListsLayersTargetsAndCost) {
     EXPECT_TRUE(layer.on()) << layer.DebugString();
   }
   EXPECT_THAT(layers, testing::UnorderedElementsAre("books", "switch", "tick", "heap", "faults",
-                                                     "mappings", "bursts"));
+                                                    "mappings", "bursts"));
   EXPECT_EQ(status->tick_interval_ns(), 20'000'000);
   ASSERT_EQ(status->targets_size(), 1);
   EXPECT_THAT(status->targets(0).pids(), testing::ElementsAre(target_->pid()));

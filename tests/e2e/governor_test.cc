@@ -2,7 +2,6 @@
 #include <bpf/bpf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <signal.h>
 
 #include <cmath>

@@ -1,9 +1,9 @@
 // What becomes of targets whose allocations are watched: their files go, they fork and exec, they
 // have a thousand threads, profd goes and comes. They run on with no probe left, and no link stays.
 #include <bpf/bpf.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -163,11 +163,14 @@ class HeapLives : public HeapTest {
     daemon_->process().Signal(signal);
     EXPECT_EQ(daemon_->process().Wait(seconds(20)), signal == SIGTERM ? 0 : 128 + signal);
     std::vector<uint32_t> left;
-    EXPECT_TRUE(Eventually(seconds(10), [&] {
-      left.clear();
-      std::ranges::set_intersection(SystemLinks(), held, std::back_inserter(left));
-      return left.empty();
-    })) << left.size() << " of " << held.size() << " links are left";
+    EXPECT_TRUE(Eventually(seconds(10),
+                           [&] {
+                             left.clear();
+                             std::ranges::set_intersection(SystemLinks(), held,
+                                                           std::back_inserter(left));
+                             return left.empty();
+                           }))
+        << left.size() << " of " << held.size() << " links are left";
   }
 
   // Bytes that profd has of a process, and those that it should have.
@@ -372,12 +375,12 @@ TEST_F(HeapLives, ForkedChildrenHaveTheirOwnBytes) {
 
 TEST_F(HeapLives, AThousandThreads) {
   constexpr int kThreads = 1000;
-  auto target = Allocating::Start(linked_, {"n=2000", "size=700", "free=50", "by=next",
-                                            absl::StrCat("threads=", kThreads)});
+  auto target = Allocating::Start(
+      linked_, {"n=2000", "size=700", "free=50", "by=next", absl::StrCat("threads=", kThreads)});
   ASSERT_NE(target, nullptr);
   const int pid = target->pid();
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid),
-                                      {"--budget", "off", "--daemon-budget", "2%"}));
+  ASSERT_NO_FATAL_FAILURE(
+      StartDaemon(std::to_string(pid), {"--budget", "off", "--daemon-budget", "2%"}));
   AwaitWatched(pid);
   const nlohmann::json account = target->Run();
   ASSERT_TRUE(account.is_object());
@@ -420,8 +423,9 @@ TEST_F(HeapLives, AThousandThreads) {
   EXPECT_EQ(target->End(), 0);
 }
 
-// Two functions and a copy of the event look as jemalloc's do and are none. As soon as a few of their calls
-// were seen they have no probes any more, and no byte of what came by there was counted.
+// Two functions and a copy of the event look as jemalloc's do and are none. As soon as a few of
+// their calls were seen they have no probes any more, and no byte of what came by there was
+// counted.
 TEST_F(HeapLives, WhatOnlyLooksLikeAnEventIsLeft) {
   constexpr uint32_t kDecoys = 2;
   if (!IsBuilt("alloc_jemalloc_decoys")) GTEST_SKIP() << "not built";
@@ -474,8 +478,8 @@ TEST_F(HeapLives, ProcessesThatComeAndGoLeaveNoLink) {
       ASSERT_NE(targets.back(), nullptr);
     }
     for (const auto& target : targets) AwaitWatched(target->pid());
-    // One at the allocator's events, and after a moment one at the calls of the libc; and beside those of all
-    // processes a guard in either file.
+    // One at the allocator's events, and after a moment one at the calls of the libc; and beside
+    // those of all processes a guard in either file.
     const size_t expected = held + 2 * kAtOnce + 2;
     EXPECT_TRUE(Eventually(seconds(10), [&] { return LinksHeldBy(profd).size() == expected; }))
         << LinksHeldBy(profd).size() << " links, " << held << " before";

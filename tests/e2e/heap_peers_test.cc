@@ -291,8 +291,8 @@ TEST_F(HeapPeers, HeaptrackOfRustc) {
   // Waits for its program.
   const auto start = [&](std::vector<std::string> argv, Allocating::Environment environment) {
     argv.insert(argv.end(), {rustc, "-O", "-C", "codegen-units=1", "-o", "main", "-"});
-    auto compiler = Subprocess::Start({.argv = argv, .environment = std::move(environment),
-                                       .directory = directory.path()});
+    auto compiler = Subprocess::Start(
+        {.argv = argv, .environment = std::move(environment), .directory = directory.path()});
     EXPECT_TRUE(compiler.ok()) << compiler.status();
     return compiler.ok() ? *std::move(compiler) : nullptr;
   };
@@ -327,9 +327,9 @@ TEST_F(HeapPeers, HeaptrackOfAnotherRun) {
   if (FindProgram("heaptrack").empty()) GTEST_SKIP() << "no heaptrack";
   if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   constexpr size_t kSites = 4;
-  const std::vector<std::string> arguments = {"n=200000", "size=1400", "threads=4",
-                                              absl::StrCat("sites=", kSites), "calloc=20",
-                                              "aligned=10"};
+  const std::vector<std::string> arguments = {"n=200000",  "size=1400",
+                                              "threads=4", absl::StrCat("sites=", kSites),
+                                              "calloc=20", "aligned=10"};
   auto target = Allocating::Start(AllocBinary("alloc_jemalloc_static"), arguments);
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));

@@ -1,4 +1,6 @@
 // Allocations by stack, on programs with known arithmetic and on a real server.
+#include "tests/e2e/harness/heap.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -21,7 +23,6 @@
 #include "daemon/base/fd.h"
 #include "nlohmann/json.hpp"
 #include "tests/e2e/harness/checks.h"
-#include "tests/e2e/harness/heap.h"
 #include "tests/e2e/harness/servers.h"
 
 namespace profd::e2e {
@@ -57,8 +58,8 @@ void ExpectBySite(const Answer& answer, const nlohmann::json& account) {
   }
 }
 
-// The program allocates the same in every run, so its threads pass jemalloc's marks in the same places:
-// shares are as good in one run as in the next.
+// The program allocates the same in every run, so its threads pass jemalloc's marks in the same
+// places: shares are as good in one run as in the next.
 class KnownArithmetic : public HeapTest {
  protected:
   static constexpr int kSites = 3, kThreads = 4;
@@ -68,10 +69,10 @@ class KnownArithmetic : public HeapTest {
 
 void KnownArithmetic::Check(const std::string& binary, const std::string& found_by, bool symbols) {
   // A GiB and more, of sizes that are small against jemalloc's interval (docs/sampling.md).
-  auto target = Allocating::Start(
-      binary, {"n=400000", "size=700", absl::StrCat("threads=", kThreads),
-               absl::StrCat("sites=", kSites), "calloc=20", "aligned=10", "realloc=10", "free=50",
-               "by=next"});
+  auto target =
+      Allocating::Start(binary, {"n=400000", "size=700", absl::StrCat("threads=", kThreads),
+                                 absl::StrCat("sites=", kSites), "calloc=20", "aligned=10",
+                                 "realloc=10", "free=50", "by=next"});
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
   const v1::AllocatorStatus allocator = AwaitWatched(target->pid());
@@ -112,13 +113,14 @@ TEST_P(KnownVariants, BytesByStackAndExactTotals) {
   Check(AllocBinary(variant.name), variant.found_by, variant.symbols);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Jemalloc, KnownVariants,
-    testing::Values(Variant{"alloc_jemalloc", "shape", true},
-                    Variant{"alloc_jemalloc_static", "symbol", true},
-                    Variant{"alloc_jemalloc_stripped", "shape", false},
-                    Variant{"alloc_jemalloc_5.3.1", "symbol", true}),
-    [](const auto& variant) { return absl::StrReplaceAll(variant.param.name, {{".", "_"}}); });
+INSTANTIATE_TEST_SUITE_P(Jemalloc, KnownVariants,
+                         testing::Values(Variant{"alloc_jemalloc", "shape", true},
+                                         Variant{"alloc_jemalloc_static", "symbol", true},
+                                         Variant{"alloc_jemalloc_stripped", "shape", false},
+                                         Variant{"alloc_jemalloc_5.3.1", "symbol", true}),
+                         [](const auto& variant) {
+                           return absl::StrReplaceAll(variant.param.name, {{".", "_"}});
+                         });
 
 void Execute(const std::vector<std::string>& argv) {
   const auto done = RunToEnd({.argv = argv}, seconds(20));
@@ -134,8 +136,8 @@ TEST_F(KnownArithmetic, AReleaseIsFoundByShape) {
   Check(program, "shape", false);
 }
 
-// A program with a build-id of its own, whose symbols are where a distribution installs them. Another
-// program's build-id would let that be found by them, too.
+// A program with a build-id of its own, whose symbols are where a distribution installs them.
+// Another program's build-id would let that be found by them, too.
 class DebugFile {
  public:
   DebugFile() { Make(); }
@@ -186,9 +188,9 @@ TEST_F(KnownArithmetic, StrippedIsFoundByItsDebugFile) {
 // Two jemallocs of other releases in one program, each with its own events.
 TEST_F(HeapTest, TwoAllocatorsInOneModule) {
   if (!IsBuilt("alloc_jemalloc_two")) GTEST_SKIP() << "not built";
-  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_two"),
-                                  {"n=400000", "size=700", "threads=2", "sites=3", "free=50",
-                                   "by=next", "second=30"});
+  auto target = Allocating::Start(
+      AllocBinary("alloc_jemalloc_two"),
+      {"n=400000", "size=700", "threads=2", "sites=3", "free=50", "by=next", "second=30"});
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
   const v1::AllocatorStatus allocator = AwaitWatched(target->pid());
@@ -214,10 +216,10 @@ TEST_F(HeapTest, TwoAllocatorsInOneModule) {
 TEST_F(HeapTest, AllocatorThatIsOpenedLater) {
   const std::string library = AllocBinary("libsecond_allocator.so");
   if (!IsBuilt("libsecond_allocator.so")) GTEST_SKIP() << "not built";
-  auto target = Allocating::Start(AllocBinary("alloc_jemalloc_static"),
-                                  {"n=400000", "size=700", "threads=2", "sites=3", "free=50",
-                                   "second=30", "open=" + library},
-                                  {{"GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=16384"}});
+  auto target = Allocating::Start(
+      AllocBinary("alloc_jemalloc_static"),
+      {"n=400000", "size=700", "threads=2", "sites=3", "free=50", "second=30", "open=" + library},
+      {{"GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=16384"}});
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
   AwaitWatched(target->pid());
@@ -237,7 +239,8 @@ TEST_F(HeapTest, AllocatorThatIsOpenedLater) {
   for (const auto& [module, share] :
        {std::pair{"alloc_jemalloc_static", 0.7}, std::pair{"libsecond_allocator", 0.3}}) {
     const v1::AllocatorStatus allocator = AwaitWatched(target->pid(), module);
-    EXPECT_NEAR(static_cast<double>(allocator.allocated().bytes()), share * all, 0.01 * all) << module;
+    EXPECT_NEAR(static_cast<double>(allocator.allocated().bytes()), share * all, 0.01 * all)
+        << module;
   }
   EXPECT_EQ(daemon_->Stop(), 0);
 }
@@ -312,7 +315,8 @@ TEST_F(HeapTest, FollowsProcessesThatComeLater) {
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
-// Programs that nobody has seen before: nothing of what they allocate a second after their start is missing.
+// Programs that nobody has seen before: nothing of what they allocate a second after their start is
+// missing.
 TEST_F(HeapTest, NewProgramsAreWatchedSoon) {
   if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   constexpr int kPrograms = 4;
@@ -435,8 +439,8 @@ TEST_F(HeapTest, ThreadsBetweenSlicesAreCounted) {
       Near(answer.header.heap_ns(), answer.header.end_ns() - answer.header.begin_ns(), 0.01));
 }
 
-// Most events run through code that nothing finds: once that is known, the slow path tells of them, in
-// processes that come later from their begin.
+// Most events run through code that nothing finds: once that is known, the slow path tells of them,
+// in processes that come later from their begin.
 TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
   const std::string binary = AllocBinary("alloc_jemalloc_hidden");
   if (!IsBuilt("alloc_jemalloc_hidden")) GTEST_SKIP() << "not built";
@@ -494,7 +498,8 @@ std::unique_ptr<Subprocess> StartRedis(const std::string& socket) {
 }
 
 TEST_F(HeapTest, RedisIsCoveredWhole) {
-  if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty()) GTEST_SKIP() << "no redis";
+  if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty())
+    GTEST_SKIP() << "no redis";
   TemporaryDirectory directory;
   const std::string socket = directory.path() + "/redis";
   const std::unique_ptr<Subprocess> server = StartRedis(socket);
@@ -517,10 +522,11 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
-// Allocations that cost too much are seen in slices of the time: within the budget, without gaps, and
-// still by whole stacks; totals come from the counters, slice or not.
+// Allocations that cost too much are seen in slices of the time: within the budget, without gaps,
+// and still by whole stacks; totals come from the counters, slice or not.
 TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
-  if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty()) GTEST_SKIP() << "no redis";
+  if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty())
+    GTEST_SKIP() << "no redis";
   constexpr double kBudget = 0.01;
   TemporaryDirectory directory;
   const std::string socket = directory.path() + "/redis";
@@ -564,12 +570,13 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   EXPECT_LT(static_cast<double>(cost.heap_in_path_ns()),
             2 * kBudget * static_cast<double>(cost.duration_ns()));
   // Nearly all of the time was one in which allocations were counted.
-  EXPECT_TRUE(Near(answer->header.heap_ns(), answer->header.end_ns() - answer->header.begin_ns(), 0.01));
+  EXPECT_TRUE(
+      Near(answer->header.heap_ns(), answer->header.end_ns() - answer->header.begin_ns(), 0.01));
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
-// The linker put copies of the event function of rustc's jemalloc into its callers, where nearly all
-// events run: they have probes, too.
+// The linker put copies of the event function of rustc's jemalloc into its callers, where nearly
+// all events run: they have probes, too.
 class Compiles : public HeapTest {
  protected:
   // With the rustc of this command; false if it has no jemalloc.

@@ -160,11 +160,11 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   const double interval = std::ldexp(1.0, lg_sample);
   const TemporaryDirectory directory;
   const std::string dump = directory.path() + "/heap";
-  auto target = Start(AllocBinary(program),
-                      {absl::StrCat("n=", n), absl::StrCat("size=", size), "threads=3", "sites=6",
-                       "skew=1", "calloc=20", "aligned=10", "realloc=10", "free=50", "by=next",
-                       "dump=" + dump},
-                      absl::StrCat("prof:true,lg_prof_sample:", lg_sample));
+  auto target =
+      Start(AllocBinary(program),
+            {absl::StrCat("n=", n), absl::StrCat("size=", size), "threads=3", "sites=6", "skew=1",
+             "calloc=20", "aligned=10", "realloc=10", "free=50", "by=next", "dump=" + dump},
+            absl::StrCat("prof:true,lg_prof_sample:", lg_sample));
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(target->pid()));
   const v1::AllocatorStatus before = AwaitCounted(target->pid());
@@ -192,8 +192,8 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
               tolerance * live_of("count"));
   EXPECT_GT(full.live_bytes(), 3 * half.live_bytes() / 2);
 
-  // By jemalloc's, of the same samples: what differs is how it rounds. Bytes it rounds to whole ones,
-  // objects to eighths, so that 1 / p may be off by 1/16: a share of p / 16.
+  // By jemalloc's, of the same samples: what differs is how it rounds. Bytes it rounds to whole
+  // ones, objects to eighths, so that 1 / p may be off by 1/16: a share of p / 16.
   const auto first = LiveIn(dump + ".0");
   auto second = LiveIn(dump + ".1");
   ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
@@ -203,8 +203,8 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   EXPECT_NEAR(static_cast<double>(half.live_objects()), to.objects - from.objects,
               (1 - std::exp(-3 * size / interval)) / 16 * to.objects);
 
-  // By site, of its own arithmetic. Walks that found the memory map locked have no site, and say so: one
-  // that is about to change it may have lost its CPU.
+  // By site, of its own arithmetic. Walks that found the memory map locked have no site, and say
+  // so: one that is about to change it may have lost its CPU.
   double raced = 0;
   for (const v1::Sample& sample : in_use.samples) {
     EXPECT_TRUE(in_use.IsComplete(sample) || in_use.IsRaced(sample)) << in_use.Describe(sample);
@@ -231,7 +231,8 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
     EXPECT_NEAR(estimate.error / bytes, error, 0.35 * error) << site.dump();
   }
 
-  // By stack, as jemalloc tells it, which goes by the same samples and rounds them: n are off by one of n.
+  // By stack, as jemalloc tells it, which goes by the same samples and rounds them: n are off by
+  // one of n.
   for (auto& [stack, estimate] : ours) estimate.error = raced;
   for (auto& [stack, estimate] : *second) estimate.error *= estimate.error / estimate.bytes;
   ExpectSameTop(FromSites(ours, names), FromSites(*second, names), kTop, 1);
@@ -286,9 +287,8 @@ TEST_F(LiveHeapTest, SaysWhatIsMissing) {
   auto plain = Start(kStatic, {"n=10"}, "prof:false");
   ASSERT_NE(plain, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(plain->pid()));
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
-    return !Allocator(plain->pid()).live_note().empty();
-  }));
+  EXPECT_TRUE(
+      Eventually(seconds(20), [&] { return !Allocator(plain->pid()).live_note().empty(); }));
   v1::AllocatorStatus allocator = Allocator(plain->pid());
   EXPECT_EQ(allocator.live_since_ns(), 0);
   EXPECT_THAT(allocator.live_note(),
@@ -301,9 +301,8 @@ TEST_F(LiveHeapTest, SaysWhatIsMissing) {
   auto stripped = Start(kStripped, {"n=10"}, "");
   ASSERT_NE(stripped, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(stripped->pid()));
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
-    return !Allocator(stripped->pid()).live_note().empty();
-  }));
+  EXPECT_TRUE(
+      Eventually(seconds(20), [&] { return !Allocator(stripped->pid()).live_note().empty(); }));
   EXPECT_THAT(Allocator(stripped->pid()).live_note(), HasSubstr("MALLOC_CONF=prof:true"));
 }
 

@@ -127,8 +127,8 @@ struct Amount {
   double variance = 0;
 };
 
-// By place, of samples in it; threads and stacks of a place are unrelated. A place is the functions of
-// the program in the stack, outermost first: one in churn, two in draws.
+// By place, of samples in it; threads and stacks of a place are unrelated. A place is the functions
+// of the program in the stack, outermost first: one in churn, two in draws.
 std::map<std::string, Amount> ByPlace(const Answer& answer) {
   std::map<std::string, Amount> by;
   for (const v1::Sample& sample : answer.samples) {
@@ -151,8 +151,7 @@ class BurstsTest : public testing::Test {
 
   void StartDaemon(std::vector<std::string> targets, std::vector<std::string> arguments) {
     daemon_.reset();
-    auto daemon =
-        Daemon::Start({.targets = std::move(targets), .arguments = std::move(arguments)});
+    auto daemon = Daemon::Start({.targets = std::move(targets), .arguments = std::move(arguments)});
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
   }
@@ -205,9 +204,9 @@ class MallocTest : public BurstsTest {
   std::unique_ptr<Churning> target_;
 };
 
-// Windows of 4 s with some dozen bursts each; on a busy machine the kernel takes longer with probes, and
-// there are fewer. What each place allocated by its own count lies within the stated 95 % interval in 90
-// of 100 cases at least.
+// Windows of 4 s with some dozen bursts each; on a busy machine the kernel takes longer with
+// probes, and there are fewer. What each place allocated by its own count lies within the stated 95
+// % interval in 90 of 100 cases at least.
 TEST_F(MallocTest, BytesByStackAreWithinTheStatedError) {
   constexpr int kWindows = 18;
   ASSERT_NO_FATAL_FAILURE(
@@ -255,7 +254,8 @@ TEST_F(MallocTest, BytesByStackAreWithinTheStatedError) {
   }
   EXPECT_GE(within, 0.9 * cases) << within << " of " << cases;
   for (const auto& [place, score] : scores) {
-    // Nor are they to one side, on the mean; what the probes take of a busy thread is known in part.
+    // Nor are they to one side, on the mean; what the probes take of a busy thread is known in
+    // part.
     EXPECT_NEAR(score.estimates / score.truth, 1, place == "ChurnBusy" ? 0.4 : 0.15) << place;
     RecordProperty(place, absl::StrCat(score.within, " of ", kWindows, ", mean ",
                                        score.estimates / score.truth));
@@ -269,10 +269,11 @@ TEST_F(MallocTest, BytesByStackAreWithinTheStatedError) {
   EXPECT_EQ(CountProbes(target_->pid()), 0);
 }
 
-// As profd comes: a burst of 20 ms in each 5 s, three in a window. What a stack allocates in one goes by draws
-// that no other stack shares, so of 48 intervals of 95 % more than nine miss the truth once in 7,000 runs.
-// Of the whole, with its dozen bursts, none is off by five errors. Their sum has an error that may be as large
-// as theirs together: where the programs wait for the same CPU they are late together.
+// As profd comes: a burst of 20 ms in each 5 s, three in a window. What a stack allocates in one
+// goes by draws that no other stack shares, so of 48 intervals of 95 % more than nine miss the
+// truth once in 7,000 runs. Of the whole, with its dozen bursts, none is off by five errors. Their
+// sum has an error that may be as large as theirs together: where the programs wait for the same
+// CPU they are late together.
 TEST_F(BurstsTest, ByDefaultStacksInCAreWithinTheStatedError) {
   constexpr int kPrograms = 3, kWindows = 4, kStacks = 4;
   std::vector<std::unique_ptr<Churning>> programs;
@@ -344,7 +345,8 @@ TEST_F(BurstsTest, ByDefaultStacksInCAreWithinTheStatedError) {
   for (const v1::ProfileKind kind : {v1::PROFILE_KIND_ALLOC, v1::PROFILE_KIND_FREE}) {
     Estimate all;
     for (const auto& [stack, estimate] : between(begin, last, kind)) {
-      EXPECT_LT(estimate.Errors(), 5) << stack << ": " << estimate.bytes << " of " << estimate.truth;
+      EXPECT_LT(estimate.Errors(), 5)
+          << stack << ": " << estimate.bytes << " of " << estimate.truth;
       EXPECT_LT(estimate.error, 0.35 * estimate.truth) << stack << ": the check would see nothing";
       all.bytes += estimate.bytes;
       all.error += estimate.error;
@@ -450,8 +452,8 @@ TEST_F(MallocTest, WhereNoAllocatorIsKnownIsSaid) {
   auto unknown = Subprocess::Start({.argv = {busybox, "sleep", "1000"}});
   auto known = Subprocess::Start({.argv = {"sleep", "1000"}});
   ASSERT_TRUE(unknown.ok() && known.ok());
-  auto daemon = Daemon::Start({.targets = {std::to_string((*unknown)->pid()),
-                                           std::to_string((*known)->pid())}});
+  auto daemon = Daemon::Start(
+      {.targets = {std::to_string((*unknown)->pid()), std::to_string((*known)->pid())}});
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   EXPECT_TRUE(Eventually(seconds(30), [&] {
     const auto status = (*daemon)->Status();

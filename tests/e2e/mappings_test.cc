@@ -42,8 +42,8 @@ BySite BytesBySite(const Answer& answer) {
   for (const v1::Sample& sample : answer.samples) {
     std::string name;
     for (const v1::Frame& frame : answer.FramesOf(sample)) {
-      for (const char* function : {"MapFirst", "MapSecond", "MapByMalloc", "MapByHeap",
-                                   "UnmapHalf", "UnmapByFree", "HandBack"}) {
+      for (const char* function : {"MapFirst", "MapSecond", "MapByMalloc", "MapByHeap", "UnmapHalf",
+                                   "UnmapByFree", "HandBack"}) {
         if (absl::StrContains(frame.function(), function)) name = function;
       }
     }
@@ -67,8 +67,7 @@ size_t PatchedBytes(int pid) {
     }
     const auto file = OpenReadOnly(std::string(line.substr(line.find('/'))));
     std::string in_file(end - begin, '\0'), in_memory(end - begin, '\0');
-    EXPECT_TRUE(file.ok() &&
-                ReadFileAt(file->get(), offset, in_file.data(), in_file.size()).ok() &&
+    EXPECT_TRUE(file.ok() && ReadFileAt(file->get(), offset, in_file.data(), in_file.size()).ok() &&
                 ReadFileAt(memory->get(), begin, in_memory.data(), in_memory.size()).ok());
     size_t patched = 0;
     for (size_t i = 0; i < in_file.size(); ++i) patched += in_file[i] != in_memory[i] ? 1 : 0;
@@ -250,8 +249,7 @@ TEST_F(MappingsTest, ProcessesThatComeLater) {
 TEST_F(MappingsTest, DisabledItPutsNoProbes) {
   const auto target = StartTarget();
   ASSERT_NE(target, nullptr);
-  ASSERT_NO_FATAL_FAILURE(
-      StartDaemon({std::to_string(target->pid())}, {"--disable", "mappings"}));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}, {"--disable", "mappings"}));
   EXPECT_FALSE(Layer().on());
   EXPECT_THAT(Layer().note(), HasSubstr("--disable"));
   Go(*target, "mapped");

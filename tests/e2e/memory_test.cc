@@ -82,13 +82,15 @@ class MemoryTest : public testing::Test {
   // The newest point once this figure of it is what it must be.
   nlohmann::json AwaitPoint(const std::string& figure, int64_t bytes) {
     nlohmann::json point;
-    EXPECT_TRUE(Eventually(kPatience, [&] {
-      const nlohmann::json process = Process();
-      if (process.is_null()) return false;
-      point = process["points"].back();
-      return std::abs(static_cast<double>(point[figure].get<int64_t>() - bytes)) <= kTolerance;
-    })) << figure
-        << " is not " << bytes << ": " << point.dump();
+    EXPECT_TRUE(Eventually(
+        kPatience,
+        [&] {
+          const nlohmann::json process = Process();
+          if (process.is_null()) return false;
+          point = process["points"].back();
+          return std::abs(static_cast<double>(point[figure].get<int64_t>() - bytes)) <= kTolerance;
+        }))
+        << figure << " is not " << bytes << ": " << point.dump();
     return point;
   }
 
@@ -106,12 +108,10 @@ TEST_F(MemoryTest, FollowsWhatAProgramTakesAndGivesBack) {
   ASSERT_NO_FATAL_FAILURE(GoTo("touched"));
   const nlohmann::json touched = AwaitPoint("rss_bytes", before + kBytes);
   // It waits: both readings are of the same state.
-  for (const auto& [figure, key] : {std::pair{"rss_bytes", "VmRSS"},
-                                    std::pair{"anon_bytes", "RssAnon"},
-                                    std::pair{"file_bytes", "RssFile"},
-                                    std::pair{"shmem_bytes", "RssShmem"},
-                                    std::pair{"swap_bytes", "VmSwap"},
-                                    std::pair{"page_table_bytes", "VmPTE"}}) {
+  for (const auto& [figure, key] :
+       {std::pair{"rss_bytes", "VmRSS"}, std::pair{"anon_bytes", "RssAnon"},
+        std::pair{"file_bytes", "RssFile"}, std::pair{"shmem_bytes", "RssShmem"},
+        std::pair{"swap_bytes", "VmSwap"}, std::pair{"page_table_bytes", "VmPTE"}}) {
     EXPECT_NEAR(touched[figure].get<double>(), static_cast<double>(StatusBytes(pid, key)),
                 0.01 * static_cast<double>(StatusBytes(pid, key)) + 512 * 1024)
         << figure;
@@ -257,8 +257,8 @@ TEST_F(MemoryTest, APageForPeopleAndALineInTheSummary) {
   EXPECT_THAT(nobody->err, HasSubstr("no process matches \"nobody\""));
 }
 
-// What a program has of jemalloc, by jemalloc's own counters: of one that is watched from its begin, and of one
-// that had allocated all before profd began.
+// What a program has of jemalloc, by jemalloc's own counters: of one that is watched from its
+// begin, and of one that had allocated all before profd began.
 class LiveBytesTest : public HeapTest, public testing::WithParamInterface<bool> {};
 
 TEST_P(LiveBytesTest, AreWhatWasNotFreed) {
@@ -284,13 +284,15 @@ TEST_P(LiveBytesTest, AreWhatWasNotFreed) {
   ASSERT_TRUE(account.is_object());
   const double live = UsableBytes(account, "allocated") - UsableBytes(account, "freed");
   nlohmann::json process;
-  EXPECT_TRUE(Eventually(kPatience, [&] {
-    const auto run = Profctl(*daemon_, {"memory", "--format", "json"});
-    if (!run.ok() || run->code != 0) return false;
-    process = nlohmann::json::parse(run->out)["processes"].at(0);
-    return process["live_bytes"].is_number() &&
-           std::abs(process["live_bytes"].get<double>() - live) <= kInterval;
-  })) << process.dump() << " instead of " << live;
+  EXPECT_TRUE(Eventually(kPatience,
+                         [&] {
+                           const auto run = Profctl(*daemon_, {"memory", "--format", "json"});
+                           if (!run.ok() || run->code != 0) return false;
+                           process = nlohmann::json::parse(run->out)["processes"].at(0);
+                           return process["live_bytes"].is_number() &&
+                                  std::abs(process["live_bytes"].get<double>() - live) <= kInterval;
+                         }))
+      << process.dump() << " instead of " << live;
   EXPECT_EQ(process["live_counted"], true);
   EXPECT_EQ(process["points"].back()["live_bytes"], process["live_bytes"]);
   EXPECT_TRUE(process["fragmentation_bytes"].is_null()) << "most of it is not resident";

@@ -103,9 +103,9 @@ int64_t Total(const Answer& answer) {
   return total;
 }
 
-// One page in 17 is in the sample: a GiB stands on 15,400 of them, with a standard error of 0.8 %. There are
-// three of which nothing is shared, what stays of the first, what is given back of it, and the second: one
-// of them is off by 3 % once in 2,700 runs.
+// One page in 17 is in the sample: a GiB stands on 15,400 of them, with a standard error of 0.8 %.
+// There are three of which nothing is shared, what stays of the first, what is given back of it,
+// and the second: one of them is off by 3 % once in 2,700 runs.
 TEST_F(ResidentTest, KnownPatternIsFoundAndGoesDownWhenItIsGivenBack) {
   const int64_t first = 2'048 * kMib, second = 1'024 * kMib;
   ASSERT_NO_FATAL_FAILURE(Start({"touch", "2048", "1024"}, {"--budget", "off"}));
@@ -178,7 +178,8 @@ TEST_F(ResidentTest, HugePagesWeighAsMuchAsTheyAre) {
 
 // By default a storm of page faults costs too much to be watched: it is given up, and said.
 TEST_F(ResidentTest, GovernorGivesItUp) {
-  ASSERT_NO_FATAL_FAILURE(Start({"touch", "2048", "1024"}, {"--budget", "1%", "--disable", "heap,switch"}));
+  ASSERT_NO_FATAL_FAILURE(
+      Start({"touch", "2048", "1024"}, {"--budget", "1%", "--disable", "heap,switch"}));
   v1::GovernedSource source;
   absl::StatusOr<v1::GetStatusResponse> status;
   EXPECT_TRUE(Eventually(seconds(5), [&] {

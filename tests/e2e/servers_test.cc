@@ -55,9 +55,8 @@ void ExpectAgreesWithKernel(const Edge& begin, const Edge& end, size_t at_least)
     const int64_t cpu = last.on_cpu_ns - first->second.on_cpu_ns;
     const int64_t queue = last.runqueue_ns - first->second.runqueue_ns;
     EXPECT_TRUE(Near(thread->on_cpu_ns(), cpu, kSchedstatTolerance, kOnCpuFloorNs)) << "on-CPU";
-    EXPECT_TRUE(
-        Near(OffNs(*thread, v1::REASON_RUNQUEUE), queue, kSchedstatTolerance,
-             kRunQueueFloorNs + stolen))
+    EXPECT_TRUE(Near(OffNs(*thread, v1::REASON_RUNQUEUE), queue, kSchedstatTolerance,
+                     kRunQueueFloorNs + stolen))
         << "run queue";
     EXPECT_TRUE(Near(thread->wall_ns(), length, kIdentityTolerance)) << "wall";
     // Each switch away from a CPU is the beginning of one wait. A few may lie across an edge.
@@ -93,8 +92,8 @@ void ExpectWholeStacks(const Answer& answer) {
               static_cast<unsigned long long>(trailer.walks()),
               static_cast<unsigned long long>(trailer.torn_walks()), trailer.complete_share());
   EXPECT_GT(trailer.samples(), 100U);
-  // A walk during which the thread ran is thrown away and shown as such: it gave no stack. One that met the
-  // process while it changed its mappings ends there.
+  // A walk during which the thread ran is thrown away and shown as such: it gave no stack. One that
+  // met the process while it changed its mappings ends there.
   int64_t complete = 0, torn = 0, busy = 0, all = 0;
   for (const v1::Sample& sample : answer.samples) {
     if (sample.stack() == 0) continue;

@@ -74,9 +74,9 @@ class StandinAllocates : public StandinTest,
 TEST_P(StandinAllocates, BytesBySiteAndExactTotals) {
   const auto& [binary, found_by] = GetParam();
   // A GiB and more, from threads of a pool and from a worker of tokio.
-  auto target = Allocating::Start(
-      AllocBinary(binary), {"alloc", "--threads", "3", "--tokio", "1", "--count", "350000",
-                            "--size", "700", "--sites", "3", "--free-share", "50"});
+  auto target = Allocating::Start(AllocBinary(binary),
+                                  {"alloc", "--threads", "3", "--tokio", "1", "--count", "350000",
+                                   "--size", "700", "--sites", "3", "--free-share", "50"});
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(target->pid())));
   const v1::AllocatorStatus allocator = AwaitWatched(target->pid());

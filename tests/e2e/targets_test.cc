@@ -349,7 +349,8 @@ TEST_F(TargetsTest, RunQueue) {
         << thread->DebugString();
     EXPECT_GT(OffNs(*thread, v1::REASON_RUNQUEUE), self->LifeNs() / 2);
     EXPECT_TRUE(Near(thread->on_cpu_ns(), self->cpu_ns, kLedgerTolerance, 5'000'000));
-    EXPECT_TRUE(Near(thread->books_runqueue_ns(), OffNs(*thread, v1::REASON_RUNQUEUE), 0.02, stolen))
+    EXPECT_TRUE(
+        Near(thread->books_runqueue_ns(), OffNs(*thread, v1::REASON_RUNQUEUE), 0.02, stolen))
         << "stolen " << stolen;
     const ExpectedStack compute{{"spin::Compute", "spin::Thread"}, ""};
     const ExpectedStack clock{{"waiter::Now", "spin::Compute", "spin::Thread"}, ""};

@@ -70,9 +70,8 @@ int PatchedBytes(int pid) {
 class ToldTest : public HeapTest {
  protected:
   std::unique_ptr<Subprocess> Start(const std::string& binary) {
-    auto process =
-        Subprocess::Start({.argv = {AllocBinary(binary), std::to_string(kObjects),
-                                    std::to_string(kSize), std::to_string(kEvery)}});
+    auto process = Subprocess::Start({.argv = {AllocBinary(binary), std::to_string(kObjects),
+                                               std::to_string(kSize), std::to_string(kEvery)}});
     EXPECT_TRUE(process.ok()) << process.status();
     if (!process.ok()) return nullptr;
     EXPECT_TRUE((*process)->LineWith(Stream::kStdout, "ready", seconds(30)).has_value());

@@ -13,9 +13,9 @@
 #include "daemon/heap/event_shape.h"
 #include "daemon/heap/glibc.h"
 #include "daemon/heap/inlined_events.h"
-#include "daemon/heap/probe_point.h"
 #include "daemon/heap/jemalloc.h"
 #include "daemon/heap/map_calls.h"
+#include "daemon/heap/probe_point.h"
 
 namespace {
 

@@ -3,15 +3,18 @@
 //   n=1000        allocations of each thread
 //   size=4096     bytes of each
 //   threads=1     named alloc0, alloc1, ...; they live as long as the program
-//   sites=1       up to 16: each allocation is made in AllocSite0, AllocSite1 ..., in an order without
-//                 a pattern: an allocator that pauses every so many bytes would fall into step with one
+//   sites=1       up to 16: each allocation is made in AllocSite0, AllocSite1 ..., in an order
+//   without
+//                 a pattern: an allocator that pauses every so many bytes would fall into step with
+//                 one
 //   skew=0        1: the first site has the most of them, the last the fewest
 //   calloc=0      percent of the allocations made by calloc,
 //   aligned=0     by aligned_alloc to 64 bytes (the size is rounded up to that),
 //   realloc=0     by malloc and a realloc to twice the size; the others by malloc
 //   second=0      by the malloc of a second allocator, second_malloc, where one is linked or opened
-//   open=PATH     opens that library for it, once the first line was read; then it waits for a line more
-//   free=0        percent of the allocations that are freed again, what is of AllocSite0 in FreeSite0,
+//   open=PATH     opens that library for it, once the first line was read; then it waits for a line
+//   more free=0        percent of the allocations that are freed again, what is of AllocSite0 in
+//   FreeSite0,
 //                 ...
 //   by=self       who frees them: `self`, the `next` thread, or `main`
 //   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
@@ -24,7 +27,8 @@
 //   exec PROGRAM [ARGUMENT...]   becomes another program
 //   fork                         the child says "ready PID", waits for a line, allocates as one
 //                                thread does, prints its account, waits for a line and ends
-//   thread                       a thread more allocates as the others did, and ends; prints its account
+//   thread                       a thread more allocates as the others did, and ends; prints its
+//   account
 //
 // "usable" is what the allocator says it gave
 // (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old. Of
@@ -58,8 +62,8 @@ extern "C" {
 __attribute__((weak)) void* second_malloc(size_t size);
 __attribute__((weak)) void second_free(void* memory);
 __attribute__((weak)) size_t second_malloc_usable_size(void* memory);
-__attribute__((weak)) int second_mallctl(const char* name, void* old, size_t* old_size, void* changed,
-                                         size_t changed_size);
+__attribute__((weak)) int second_mallctl(const char* name, void* old, size_t* old_size,
+                                         void* changed, size_t changed_size);
 __attribute__((weak)) void RunDecoys();
 }
 
@@ -180,8 +184,8 @@ __attribute__((always_inline)) inline void* Allocate(Way way, size_t size, Accou
       break;
   }
   Check(memory != nullptr, "allocation");
-  account->allocated.Add(size, way == Way::kSecond ? second.usable_size(memory)
-                                                   : malloc_usable_size(memory));
+  account->allocated.Add(
+      size, way == Way::kSecond ? second.usable_size(memory) : malloc_usable_size(memory));
   return memory;
 }
 

@@ -1,13 +1,13 @@
 // churn: allocates and frees without end, at known places and steady rates.
 //
-//   steady   every millisecond five times 100 bytes in ChurnSmall, once 1,000 by calloc in ChurnCalloc
-//   large    every ten milliseconds 60,000 bytes in ChurnLarge, by a realloc of 30,000
+//   steady   every millisecond five times 100 bytes in ChurnSmall, once 1,000 by calloc in
+//   ChurnCalloc large    every ten milliseconds 60,000 bytes in ChurnLarge, by a realloc of 30,000
 //   busy     computes, and allocates 300 bytes in ChurnBusy after every some ten microseconds of it
 //
-// Says "ready PID". For each line on stdin it says what was allocated so far, as a line of JSON: bytes by
-// place, as malloc_usable_size tells them, and what was freed. The line "fork" makes a child that does
-// the same, and says "child PID"; it ends with its parent. After "exec" it begins again as the same
-// program. Ends when stdin is closed.
+// Says "ready PID". For each line on stdin it says what was allocated so far, as a line of JSON:
+// bytes by place, as malloc_usable_size tells them, and what was freed. The line "fork" makes a
+// child that does the same, and says "child PID"; it ends with its parent. After "exec" it begins
+// again as the same program. Ends when stdin is closed.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>

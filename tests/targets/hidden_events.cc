@@ -1,5 +1,5 @@
-// Linked with --wrap=je_te_event_trigger: most of jemalloc's events run through this code instead, which is
-// like nothing that is looked for, as copies of a linker may be.
+// Linked with --wrap=je_te_event_trigger: most of jemalloc's events run through this code instead,
+// which is like nothing that is looked for, as copies of a linker may be.
 #include <cstdint>
 
 namespace {

@@ -16,8 +16,7 @@ constexpr size_t kMib = size_t{1} << 20;
 constexpr size_t kSmall = 1000;
 
 void* Map(size_t bytes) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   Check(memory != MAP_FAILED, "mmap");
   return memory;
 }

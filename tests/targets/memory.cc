@@ -13,8 +13,7 @@ namespace {
 
 // A mapping of that size, each page of it written.
 KEEP_FRAME void* MapAndTouch(size_t bytes, int sharing) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
   Check(memory != MAP_FAILED, "mmap");
   memset(memory, 1, bytes);
   return memory;

@@ -18,8 +18,8 @@ int64_t Read(clockid_t clock) {
   return int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec;
 }
 
-// Both clocks at one instant: whatever holds the thread up between two readings, as an emulated CPU that stands
-// still, would be in one of them only.
+// Both clocks at one instant: whatever holds the thread up between two readings, as an emulated CPU
+// that stands still, would be in one of them only.
 void ReadBoth(int64_t* wall, int64_t* cpu) {
   constexpr int64_t kTogether = 100'000;
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -44,9 +44,7 @@ Meter::Meter(const char* name) : name_(name), tid_(static_cast<int>(syscall(SYS_
 
 Meter::~Meter() { Publish(); }
 
-void Meter::Begin() {
-  ReadBoth(&wait_begin_, &wait_cpu_begin_);
-}
+void Meter::Begin() { ReadBoth(&wait_begin_, &wait_cpu_begin_); }
 
 void Meter::End(int path) {
   int64_t end = 0;

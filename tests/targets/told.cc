@@ -37,19 +37,21 @@ extern "C" {
 #endif
 
 // A no-op, and a note of where it is and where its arguments are.
-#define TELL(name, semaphore, arguments, ...)                                       \
-  asm volatile(                                                                     \
-      "1:  nop\n"                                                                   \
-      "    .pushsection .note.stapsdt, \"\", @note\n"                               \
-      "    .balign 4\n"                                                             \
-      "    .long 3f - 2f, 5f - 4f, 3\n"                                             \
-      "2:  .asciz \"stapsdt\"\n"                                                    \
-      "3:  .balign 4\n"                                                             \
-      "4:  .quad 1b, _.stapsdt.base, " semaphore "\n"                               \
-      "    .asciz \"otel_memory\", \"" name "\", \"" arguments "\"\n"               \
-      "5:  .balign 4\n"                                                             \
-      "    .popsection"                                                             \
-      :                                                                             \
+#define TELL(name, semaphore, arguments, ...)                  \
+  asm volatile(                                                \
+      "1:  nop\n"                                              \
+      "    .pushsection .note.stapsdt, \"\", @note\n"          \
+      "    .balign 4\n"                                        \
+      "    .long 3f - 2f, 5f - 4f, 3\n"                        \
+      "2:  .asciz \"stapsdt\"\n"                               \
+      "3:  .balign 4\n"                                        \
+      "4:  .quad 1b, _.stapsdt.base, " semaphore               \
+      "\n"                                                     \
+      "    .asciz \"otel_memory\", \"" name "\", \"" arguments \
+      "\"\n"                                                   \
+      "5:  .balign 4\n"                                        \
+      "    .popsection"                                        \
+      :                                                        \
       : __VA_ARGS__)
 
 struct Object {

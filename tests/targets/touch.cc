@@ -22,8 +22,7 @@ KEEP_FRAME void TouchAgain(volatile char* memory, size_t bytes) {
 }
 
 char* Map(size_t bytes, bool huge) {
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   Check(memory != MAP_FAILED, "mmap");
   madvise(memory, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   return static_cast<char*>(memory);

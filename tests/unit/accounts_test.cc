@@ -125,9 +125,16 @@ class Life {
     queued_at_ = now;
     record_.books.last_queued = now - kClock;
     if (!born) {
-      record_.books = {.exec_runtime = 5'000'000, .run_delay = 600'000, .last_arrival = 0,
-                       .last_queued = now - kClock, .nvcsw = 70, .nivcsw = 7, .min_flt = 3,
-                       .maj_flt = 2, .read_bytes = 1, .write_bytes = 1};
+      record_.books = {.exec_runtime = 5'000'000,
+                       .run_delay = 600'000,
+                       .last_arrival = 0,
+                       .last_queued = now - kClock,
+                       .nvcsw = 70,
+                       .nivcsw = 7,
+                       .min_flt = 3,
+                       .maj_flt = 2,
+                       .read_bytes = 1,
+                       .write_bytes = 1};
     }
     Open();
   }
@@ -183,7 +190,7 @@ class Life {
     record_.ledger.run_delay = record_.books.run_delay;
     const bool runnable = record_.state != kInterruptible;
     record_.ledger.reason = static_cast<uint8_t>(runnable ? Reason::kRunQueue : doing_);
-    record_.ledger.phase = !runnable            ? PROFD_PHASE_BLOCKED
+    record_.ledger.phase = !runnable             ? PROFD_PHASE_BLOCKED
                            : record_.on_cpu != 0 ? PROFD_PHASE_ON_CPU
                                                  : PROFD_PHASE_RUNQUEUE;
   }
@@ -226,9 +233,9 @@ class Life {
     }
     profd_ledger& ledger = record_.ledger;
     const uint64_t ran = record_.books.exec_runtime - ledger.exec_runtime;
-    uint64_t rest = now_ - kClock - ledger.since - ran - (record_.books.run_delay - ledger.run_delay);
-    const auto stolen =
-        static_cast<int64_t>(now_ - kClock - record_.books.last_arrival - ran);
+    uint64_t rest =
+        now_ - kClock - ledger.since - ran - (record_.books.run_delay - ledger.run_delay);
+    const auto stolen = static_cast<int64_t>(now_ - kClock - record_.books.last_arrival - ran);
     if (ledger.phase != PROFD_PHASE_ON_CPU && stolen > 0) {
       ledger.reasons[PROFD_REASON_RUNQUEUE].ns += static_cast<uint64_t>(stolen);
       rest -= static_cast<uint64_t>(stolen);
@@ -402,12 +409,26 @@ TEST(ExactTotalsTest, UnknownReasonIsOther) {
 TEST(BookTotalsTest, TheBooksAddUp) {
   profd_thread_record record = Blocked();
   record.ledger = {};
-  record.books = {.exec_runtime = 5'100, .run_delay = 2'200, .last_arrival = 0, .last_queued = 0,
-                  .nvcsw = 9, .nivcsw = 8, .min_flt = 7, .maj_flt = 6, .read_bytes = 5,
+  record.books = {.exec_runtime = 5'100,
+                  .run_delay = 2'200,
+                  .last_arrival = 0,
+                  .last_queued = 0,
+                  .nvcsw = 9,
+                  .nivcsw = 8,
+                  .min_flt = 7,
+                  .maj_flt = 6,
+                  .read_bytes = 5,
                   .write_bytes = 4};
-  const profd_books base = {.exec_runtime = 100, .run_delay = 200, .last_arrival = 0,
-                            .last_queued = 0, .nvcsw = 1, .nivcsw = 1, .min_flt = 1,
-                            .maj_flt = 1, .read_bytes = 1, .write_bytes = 1};
+  const profd_books base = {.exec_runtime = 100,
+                            .run_delay = 200,
+                            .last_arrival = 0,
+                            .last_queued = 0,
+                            .nvcsw = 1,
+                            .nivcsw = 1,
+                            .min_flt = 1,
+                            .maj_flt = 1,
+                            .read_bytes = 1,
+                            .write_bytes = 1};
   const LedgerDelta totals = BookTotals(record, base);
   EXPECT_EQ(totals.on_cpu_ns, 5'000);
   EXPECT_EQ(totals.books_on_cpu_ns, 5'000);
@@ -458,8 +479,15 @@ TEST(AccountsTest, BooksCountFromBirthOrFromTheMark) {
   for (const bool born : {true, false}) {
     profd_thread_record record = Blocked();
     record.born = born;
-    record.books = {.exec_runtime = 900, .run_delay = 800, .last_arrival = 0, .last_queued = 0,
-                    .nvcsw = 7, .nivcsw = 6, .min_flt = 5, .maj_flt = 4, .read_bytes = 3,
+    record.books = {.exec_runtime = 900,
+                    .run_delay = 800,
+                    .last_arrival = 0,
+                    .last_queued = 0,
+                    .nvcsw = 7,
+                    .nivcsw = 6,
+                    .min_flt = 5,
+                    .maj_flt = 4,
+                    .read_bytes = 3,
                     .write_bytes = 2};
     record.begin_exec = born ? 0 : 900;
     record.begin_delay = born ? 0 : 800;

@@ -195,8 +195,8 @@ TEST(StudentTest, WidensFewBursts) {
   for (int64_t n = 1; n < 40; ++n) EXPECT_GT(StudentWidening(n), StudentWidening(n + 1)) << n;
 }
 
-// A thread that runs all the time in phases: in one it allocates at one place, then at another one, or
-// at none. Rates are bytes per ns of its own time.
+// A thread that runs all the time in phases: in one it allocates at one place, then at another one,
+// or at none. Rates are bytes per ns of its own time.
 class Program {
  public:
   Program(uint64_t seed, double mean_phase_ns) : random_(seed), phase_(1 / mean_phase_ns) {}
@@ -230,8 +230,8 @@ struct Coverage {
   double covered = 0;  // share of the intervals that hold the truth
 };
 
-// Windows of `bursts` strata, in each of which one burst is at a random place. In a burst the probes take
-// `taken` ns of each ns that the thread runs.
+// Windows of `bursts` strata, in each of which one burst is at a random place. In a burst the
+// probes take `taken` ns of each ns that the thread runs.
 std::vector<Coverage> Simulate(int bursts, double taken, double mean_phase_ns, int windows) {
   std::vector<double> sums(2), squares(2), truths(2), covered(2);
   for (int w = 0; w < windows; ++w) {
@@ -287,8 +287,8 @@ std::vector<Coverage> Simulate(int bursts, double taken, double mean_phase_ns, i
       sums[i] += weight[i];
       truths[i] += whole;
       squares[i] += std::pow(weight[i] - whole, 2);
-      covered[i] += std::abs(weight[i] - whole) <=
-                    kNormal95 * static_cast<double>(estimate.error) ? 1 : 0;
+      covered[i] +=
+          std::abs(weight[i] - whole) <= kNormal95 * static_cast<double>(estimate.error) ? 1 : 0;
     }
   }
   std::vector<Coverage> results;

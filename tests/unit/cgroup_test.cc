@@ -16,8 +16,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(ParseCgroupTest, VersionOneWhereMemoryIsMountedSo) {
-  const auto place = ParseCgroup(
-      "9:name=systemd:/\n5:cpu,memory:/process/2a:b c\n3:cpuset:/x\n0::/unified\n");
+  const auto place =
+      ParseCgroup("9:name=systemd:/\n5:cpu,memory:/process/2a:b c\n3:cpuset:/x\n0::/unified\n");
   ASSERT_TRUE(place.has_value());
   EXPECT_EQ(place->version, 1);
   EXPECT_EQ(place->path, "/process/2a:b c");
@@ -77,10 +77,9 @@ TEST(CgroupMountsTest, NothingOutsideOfOurNamespaceIsRead) {
 
 TEST(CgroupMountsTest, HostileLinesArePassedOver) {
   EXPECT_THAT(CgroupMounts::Parse("").DirectoriesOf({2, "/a"}), IsEmpty());
-  for (const char* line :
-       {" - ", "1 2 3 - cgroup2 x y", "1 2 3 / /mnt - cgroup2 x y", "1 2 3 / /mnt rw - cgroup2 x",
-        "1 2 3 / /mnt rw - cgroup x rw,memoryx", "1 2 3 / /mnt rw cgroup2 x y", "\\",
-        "1 2 3 \\1"}) {
+  for (const char* line : {" - ", "1 2 3 - cgroup2 x y", "1 2 3 / /mnt - cgroup2 x y",
+                           "1 2 3 / /mnt rw - cgroup2 x", "1 2 3 / /mnt rw - cgroup x rw,memoryx",
+                           "1 2 3 / /mnt rw cgroup2 x y", "\\", "1 2 3 \\1"}) {
     const CgroupMounts mounts = CgroupMounts::Parse(line);
     EXPECT_THAT(mounts.DirectoriesOf({1, "/a"}), IsEmpty()) << line;
     EXPECT_THAT(mounts.DirectoriesOf({2, "/a"}), IsEmpty()) << line;

@@ -507,9 +507,10 @@ TEST_F(CommandsTest, StatusWithoutAllocators) {
     process.set_pid(100 + i);
     process.set_name(i == 0 ? "go-server\x1b" : "envoy");
   }
-  EXPECT_THAT(Do({"status"}).out,
-              AllOf(HasSubstr("  none known in  go-server? (100), envoy (101), "),
-                    HasSubstr("envoy (107)"), Not(HasSubstr("envoy (108)")), HasSubstr("and 2 more")));
+  EXPECT_THAT(
+      Do({"status"}).out,
+      AllOf(HasSubstr("  none known in  go-server? (100), envoy (101), "), HasSubstr("envoy (107)"),
+            Not(HasSubstr("envoy (108)")), HasSubstr("and 2 more")));
   const auto json = nlohmann::json::parse(Do({"status", "--format", "json"}).out);
   EXPECT_THAT(json["unknown_allocators"], ::testing::SizeIs(10));
   EXPECT_EQ(json["unknown_allocators"][9]["pid"], 109);

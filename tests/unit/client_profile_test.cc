@@ -155,10 +155,10 @@ TEST(ProfileBuilderTest, RefusesAnotherKindThanWasAskedFor) {
   EXPECT_TRUE(status_of(PROFILE_KIND_UNSPECIFIED, PROFILE_KIND_OFFCPU).ok());
   EXPECT_TRUE(status_of(PROFILE_KIND_OFFCPU, PROFILE_KIND_OFFCPU).ok());
   for (const int answered : {2, 3, 99, -1}) {
-    EXPECT_THAT(std::string(status_of(static_cast<profd::v1::ProfileKind>(answered),
-                                      PROFILE_KIND_OFFCPU)
-                                .message()),
-                HasSubstr("damaged"));
+    EXPECT_THAT(
+        std::string(status_of(static_cast<profd::v1::ProfileKind>(answered), PROFILE_KIND_OFFCPU)
+                        .message()),
+        HasSubstr("damaged"));
   }
 }
 
@@ -166,9 +166,8 @@ TEST(ProfileBuilderTest, RefusesBytesWhoseSumOverflows) {
   for (const int64_t bytes :
        {std::numeric_limits<int64_t>::max() / 2 + 5, std::numeric_limits<int64_t>::max(),
         std::numeric_limits<int64_t>::min()}) {
-    for (const auto set :
-         {&profd::v1::Sample::set_bytes, &profd::v1::Sample::set_error_bytes,
-          &profd::v1::Sample::set_weight_bytes}) {
+    for (const auto set : {&profd::v1::Sample::set_bytes, &profd::v1::Sample::set_error_bytes,
+                           &profd::v1::Sample::set_weight_bytes}) {
       EXPECT_FALSE(AllocStatusAfter([&](Parts& parts) {
                      for (auto& sample : *parts[3].mutable_samples()->mutable_samples()) {
                        (sample.*set)(bytes);

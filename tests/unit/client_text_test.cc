@@ -118,7 +118,8 @@ TEST(HeapTest, CoverageIsOfTheBytesOfAllEvents) {
   heap.set_late_bytes(6);
   EXPECT_EQ(DescribeLate(heap), "") << "2% of 300 B";
   heap.set_late_bytes(90);
-  EXPECT_THAT(DescribeLate(heap), testing::StartsWith("30.0% of the bytes told by the allocator's slow"));
+  EXPECT_THAT(DescribeLate(heap),
+              testing::StartsWith("30.0% of the bytes told by the allocator's slow"));
   heap.set_events(0);
   heap.set_weight_bytes(0);
   EXPECT_EQ(FormatCoverage(heap), "0.0%");

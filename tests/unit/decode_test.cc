@@ -110,12 +110,9 @@ TEST(DecodeTest, StackMayHaveNoFramesOrAll) {
 }
 
 TEST(DecodeTest, StackCountsBeyondTheLimitAreRefused) {
-  const std::pair<uint16_t, uint16_t> counts[] = {{PROFD_MAX_FRAMES, 1},
-                                                  {1, PROFD_MAX_FRAMES},
-                                                  {0xffff, 0},
-                                                  {0, 0xffff},
-                                                  {0xffff, 0xffff},
-                                                  {0x8000, 0x8000}};
+  const std::pair<uint16_t, uint16_t> counts[] = {{PROFD_MAX_FRAMES, 1}, {1, PROFD_MAX_FRAMES},
+                                                  {0xffff, 0},           {0, 0xffff},
+                                                  {0xffff, 0xffff},      {0x8000, 0x8000}};
   for (const auto& [kernel, user] : counts) {
     const profd_stack_record record = Stack(kernel, user);
     EXPECT_TRUE(absl::IsInvalidArgument(Decode(&record, sizeof(record)).status()))

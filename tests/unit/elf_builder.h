@@ -135,7 +135,7 @@ struct ElfOptions {
   };
   std::vector<Symbol> symbols{};
   std::vector<Symbol> dynamic_symbols{};  // without any there is no such table
-  Bytes code{};  // at kText
+  Bytes code{};                           // at kText
 };
 
 inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {

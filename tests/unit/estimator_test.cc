@@ -117,12 +117,10 @@ TEST(EstimateHeapTest, DividesTheCounterByTheWeights) {
 }
 
 Sample CallSample(int64_t weight, int64_t calls, uint64_t one_in) {
-  return {.key = {.thread = kThread,
-                  .stack = StackId{1},
-                  .argument = one_in,
-                  .kind = Kind::kMapped},
-          .weight = weight,
-          .ticks = calls};
+  return {
+      .key = {.thread = kThread, .stack = StackId{1}, .argument = one_in, .kind = Kind::kMapped},
+      .weight = weight,
+      .ticks = calls};
 }
 
 TEST(EstimateMappingsTest, ExactWhereAllCallsWereCounted) {
@@ -183,8 +181,9 @@ TEST(EstimateHeapTest, HostileWeightsAreSurvived) {
   EXPECT_EQ(sum, kMax);
 }
 
-// A program that allocates at random among three places, sizes that are small against the interval, and
-// an allocator that has its event every 64 KiB: the estimate is unbiased, and the interval holds.
+// A program that allocates at random among three places, sizes that are small against the interval,
+// and an allocator that has its event every 64 KiB: the estimate is unbiased, and the interval
+// holds.
 TEST(EstimateHeapTest, SystematicSamplingIsUnbiasedAndTheIntervalHolds) {
   std::mt19937_64 random(5);
   constexpr int kRuns = 400;
@@ -264,8 +263,8 @@ TEST(EstimateTest, UnattributedTimeFollowsTheBlockedWeights) {
   EXPECT_EQ(t.ledger.off_ns[Index(Reason::kRunQueue)], 50 * kMs) << "the run queue is known";
   EXPECT_NEAR(Find(t, 3, Reason::kPoll)->amount, 400.0 * kMs, 2);
   // The stack's share is one of all blocked ticks, not of its reason's alone.
-  EXPECT_NEAR(Find(t, 3, Reason::kPoll)->error,
-              900.0 * kMs * std::sqrt(4.0 / 9 * 5 / 9 / 90), 1.0 * kMs);
+  EXPECT_NEAR(Find(t, 3, Reason::kPoll)->error, 900.0 * kMs * std::sqrt(4.0 / 9 * 5 / 9 / 90),
+              1.0 * kMs);
 }
 
 TEST(EstimateTest, UnattributedTimeWithoutTicksIsOther) {
@@ -282,11 +281,9 @@ TEST(EstimateTest, UnattributedTimeWithoutTicksIsOther) {
 TEST(EstimateTest, WithoutALedgerTimesAreWeights) {
   const std::vector<Sample> samples = {MakeSample(1, Reason::kLock, 30),
                                        MakeSample(2, Reason::kPoll, 100)};
-  const EstimatedThread t =
-      EstimateThread(kThread, {}, samples, {.ledger = false, .ticks = 100});
+  const EstimatedThread t = EstimateThread(kThread, {}, samples, {.ledger = false, .ticks = 100});
   EXPECT_EQ(Find(t, 1, Reason::kLock)->amount, 300 * kMs);
-  EXPECT_NEAR(Find(t, 1, Reason::kLock)->error, kTick * std::sqrt(100 * 0.3 * 0.7),
-              0.1 * kTick);
+  EXPECT_NEAR(Find(t, 1, Reason::kLock)->error, kTick * std::sqrt(100 * 0.3 * 0.7), 0.1 * kTick);
   EXPECT_EQ(Find(t, 2, Reason::kPoll)->amount, 1000 * kMs);
   EXPECT_GT(Find(t, 2, Reason::kPoll)->error, 0);
 }
@@ -330,8 +327,8 @@ Simulation Simulate(const std::vector<State>& states, int64_t length_ns, std::mt
   int64_t next_tick = std::uniform_int_distribution<int64_t>(0, kTick - 1)(*random);
   while (begin < length_ns) {
     const State& state = states[choose(*random)];
-    const auto duration = static_cast<int64_t>(
-        std::exponential_distribution<double>(1 / state.mean_ns)(*random));
+    const auto duration =
+        static_cast<int64_t>(std::exponential_distribution<double>(1 / state.mean_ns)(*random));
     const int64_t end = std::min(begin + duration + 1, length_ns);
     if (state.stack == 0) {
       sim.ledger.on_cpu_ns += end - begin;
@@ -341,8 +338,8 @@ Simulation Simulate(const std::vector<State>& states, int64_t length_ns, std::mt
     }
     for (; next_tick < end; stratum++) {
       if (state.stack != 0) ticks[state.stack]++;
-      next_tick = (stratum + 1) * kTick +
-                  std::uniform_int_distribution<int64_t>(0, kTick - 1)(*random);
+      next_tick =
+          (stratum + 1) * kTick + std::uniform_int_distribution<int64_t>(0, kTick - 1)(*random);
     }
     begin = end;
   }
@@ -356,7 +353,7 @@ Simulation Simulate(const std::vector<State>& states, int64_t length_ns, std::mt
 }
 
 struct Coverage {
-  double covered = 0;  // share of intervals that hold the truth
+  double covered = 0;                               // share of intervals that hold the truth
   double mean_error_ns = 0, standard_error_ns = 0;  // of estimate - truth
 };
 
@@ -424,14 +421,16 @@ TEST(EstimateLevelsTest, StandForThemselves) {
   EXPECT_EQ(levels[2].amount, 0) << "damaged";
 }
 
-// Of objects it is told how many there are: 10,000 of 1,000 bytes, one byte in 100,000 sampled, are known
-// from some 99.5 of them. Those that are always sampled are known exactly.
+// Of objects it is told how many there are: 10,000 of 1,000 bytes, one byte in 100,000 sampled, are
+// known from some 99.5 of them. Those that are always sampled are known exactly.
 TEST(EstimateLevelsTest, ErrorOfObjectsIsThatOfTheSampledOnes) {
   const std::vector<Sample> samples = {
       {{.thread = ThreadId{1}, .stack = StackId{2}, .argument = 100'000, .kind = Kind::kInuse},
-       10'000'000, 10'000},
+       10'000'000,
+       10'000},
       {{.thread = ThreadId{1}, .stack = StackId{3}, .argument = 100'000, .kind = Kind::kInuse},
-       1'000'000'000, 100}};
+       1'000'000'000,
+       100}};
   const std::vector<EstimatedSample> levels = EstimateLevels(samples);
   ASSERT_EQ(levels.size(), 2U);
   EXPECT_NEAR(static_cast<double>(levels[0].error), 10'000'000 * std::sqrt(0.99 / 99.5), 1'000);

@@ -45,8 +45,8 @@ class FakeProc {
                                     " kB\nRssFile:\t" + std::to_string(p.file_kb) +
                                     " kB\nRssShmem:\t" + std::to_string(p.shmem_kb) +
                                     " kB\nVmPTE:\t20 kB\nVmSwap:\t0 kB\nThreads:\t3\n");
-    Write(directory + "smaps_rollup", "0-1 ---p 0 00:00 0 [rollup]\nRss: 1 kB\nPss: " +
-                                          std::to_string(p.pss_kb) + " kB\n");
+    Write(directory + "smaps_rollup",
+          "0-1 ---p 0 00:00 0 [rollup]\nRss: 1 kB\nPss: " + std::to_string(p.pss_kb) + " kB\n");
     Write(directory + "cgroup", "0::" + p.cgroup + "\n");
   }
 

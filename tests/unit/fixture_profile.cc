@@ -165,8 +165,8 @@ void AnswerWriter::AddBytes(uint32_t thread, const std::vector<FrameSpec>& frame
   AddHeap(seen, Heap(thread));
   AddHeap(seen, *trailer_.mutable_heap());
   trailer_.mutable_cost()->set_heap_events(trailer_.heap().events());
-  trailer_.mutable_cost()->set_heap_in_path_ns(
-      static_cast<int64_t>(trailer_.heap().events()) * 800);
+  trailer_.mutable_cost()->set_heap_in_path_ns(static_cast<int64_t>(trailer_.heap().events()) *
+                                               800);
 }
 
 void AnswerWriter::AddLevel(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
@@ -445,15 +445,14 @@ AnswerWriter AllocAnswer() {
   for (int i = 0; i < 3; ++i) {
     const uint32_t storage = answer.AddThread(4242, 4300 + i, "reth", absl::StrCat("storage-0", i),
                                               60 * kSecond, 2 * kSecond);
-    answer.AddBytes(
-        storage,
-        Join({grow,
-              {App("alloy_trie::nodes::branch::BranchNodeRef::rlp"),
-               App("alloy_trie::hash_builder::HashBuilder::push_branch_node"),
-               App("reth_trie_parallel::proof::ParallelProof::storage_proof"),
-               Runtime("rayon_core::registry::ThreadBuilder::run")},
-              ThreadRoot()}),
-        200 * kMiB, 4 * kMiB, 3200);
+    answer.AddBytes(storage,
+                    Join({grow,
+                          {App("alloy_trie::nodes::branch::BranchNodeRef::rlp"),
+                           App("alloy_trie::hash_builder::HashBuilder::push_branch_node"),
+                           App("reth_trie_parallel::proof::ParallelProof::storage_proof"),
+                           Runtime("rayon_core::registry::ThreadBuilder::run")},
+                          ThreadRoot()}),
+                    200 * kMiB, 4 * kMiB, 3200);
   }
   const uint32_t persistence =
       answer.AddThread(4242, 4310, "reth", "persistence", 60 * kSecond, 5 * kSecond);
@@ -464,22 +463,23 @@ AnswerWriter AllocAnswer() {
                         ThreadRoot()}),
                   20 * kMiB, 2 * kMiB, 320);
   answer.AddBytes(persistence,
-                  {App("_rjem_je_te_event_trigger"), App("_rjem_malloc"),
+                  {App("_rjem_je_te_event_trigger"),
+                   App("_rjem_malloc"),
                    {"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}},
                   5 * kMiB, 600 * kKiB, 80, false);
   const uint32_t rocks =
       answer.AddThread(4242, 4320, "reth", "rocksdb:low", 60 * kSecond, 10 * kMs);
-  answer.AddBytes(
-      rocks,
-      {{"libjemalloc.so.2+0x5e1f0", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
-       {"malloc", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
-       {"operator new(unsigned long)", "libstdc++.so.6", FRAME_KIND_RUNTIME},
-       App("rocksdb::Arena::AllocateNewBlock(unsigned long)"), Libc("start_thread")},
-      3 * kMiB, 400 * kKiB, 48);
+  answer.AddBytes(rocks,
+                  {{"libjemalloc.so.2+0x5e1f0", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
+                   {"malloc", "libjemalloc.so.2", FRAME_KIND_APPLICATION},
+                   {"operator new(unsigned long)", "libstdc++.so.6", FRAME_KIND_RUNTIME},
+                   App("rocksdb::Arena::AllocateNewBlock(unsigned long)"),
+                   Libc("start_thread")},
+                  3 * kMiB, 400 * kKiB, 48);
   const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
-  answer.AddBytes(
-      main, Join({allocate, {App("evil<\"&'>;\x1b[31m\nname \xe2\x80\xae")}, MainRoot()}),
-      64 * kKiB, 64 * kKiB, 1);
+  answer.AddBytes(main,
+                  Join({allocate, {App("evil<\"&'>;\x1b[31m\nname \xe2\x80\xae")}, MainRoot()}),
+                  64 * kKiB, 64 * kKiB, 1);
   answer.AddBytes(main, {}, 40 * kKiB, 0, 0);
   answer.AddUnseen(main, 2, 128 * kKiB);
   answer.AddThread(4242, 4330, "reth", "timer", 60 * kSecond, 30 * kMs);
@@ -506,8 +506,9 @@ AnswerWriter ResidentAnswer() {
                   40 * kMiB, 2 * kMiB, 602, -24 * kMiB);
   answer.AddLevel(worker, Join({{App("reth_rpc::eth::EthApi<P>::block_receipts")}, root}), 0, 0, 0,
                   -10 * kMiB);
-  answer.AddLevel(worker, {App("evm_interpreter_loop"), {"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}}, 8 * kMiB,
-                  kMiB, 120, 0, false);
+  answer.AddLevel(worker,
+                  {App("evm_interpreter_loop"), {"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}},
+                  8 * kMiB, kMiB, 120, 0, false);
   answer.trailer().set_complete_share(840.0 / 848);
   answer.trailer().mutable_cost()->set_faults(378'000);
   answer.trailer().mutable_cost()->set_fault_in_path_ns(151 * kMs);
@@ -520,16 +521,15 @@ AnswerWriter MappedAnswer() {
   answer.header().set_process_count(1);
   answer.header().set_heap_ns(45 * kSecond);
   const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
-  answer.AddLevel(main,
-                  Join({{Libc("mmap"), App("mdbx_env_set_geometry"), App("reth_db::open")},
-                        MainRoot()}),
-                  512 * kMiB, 0, 2, 0);
+  answer.AddLevel(
+      main, Join({{Libc("mmap"), App("mdbx_env_set_geometry"), App("reth_db::open")}, MainRoot()}),
+      512 * kMiB, 0, 2, 0);
   const uint32_t worker =
       answer.AddThread(4242, 4250, "reth", "tokio-rt-worker-0", 60 * kSecond, 4 * kSecond);
-  answer.AddLevel(worker,
-                  Join({{Libc("brk"), Libc("sbrk"), Libc("malloc"), App("reth_trie::grow")},
-                        ThreadRoot()}),
-                  96 * kMiB, 12 * kMiB, 48, 0);
+  answer.AddLevel(
+      worker,
+      Join({{Libc("brk"), Libc("sbrk"), Libc("malloc"), App("reth_trie::grow")}, ThreadRoot()}),
+      96 * kMiB, 12 * kMiB, 48, 0);
   answer.trailer().mutable_cost()->set_mapping_calls(400);
   answer.trailer().mutable_cost()->set_mapping_in_path_ns(2 * kMs);
   return answer;

@@ -33,7 +33,8 @@ class AnswerWriter {
   // 64 KiB and costs 800 ns.
   void AddBytes(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
                 int64_t error_bytes, uint64_t events, bool complete = true);
-  // The same in a profile of levels: what there is, of so many pages or objects, and what it grew by.
+  // The same in a profile of levels: what there is, of so many pages or objects, and what it grew
+  // by.
   void AddLevel(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
                 int64_t error_bytes, uint64_t count, int64_t growth_bytes, bool complete = true);
   // Events of the thread that no probe saw.

@@ -24,7 +24,8 @@ using test::Bytes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kBanner[] = "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n";
+constexpr char kBanner[] =
+    "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n";
 constexpr char kMessage[] = "free(): invalid pointer";
 constexpr uint64_t kApart = 0x40;
 
@@ -55,10 +56,10 @@ Bytes Module(const std::vector<Named>& functions, const std::string& text) {
   return test::BuildElf(Bytes(text.begin(), text.end()), options);
 }
 
-const std::vector<Named> kAll = {{"malloc", 0},         {"free", 1},          {"calloc", 2},
-                                 {"realloc", 4},        {"memalign", 5},      {"aligned_alloc", 5},
-                                 {"posix_memalign", 6}, {"valloc", 7},        {"pvalloc", 8},
-                                 {"__libc_malloc", 0},  {"__libc_free", 1},   {"reallocarray", 9},
+const std::vector<Named> kAll = {{"malloc", 0},         {"free", 1},        {"calloc", 2},
+                                 {"realloc", 4},        {"memalign", 5},    {"aligned_alloc", 5},
+                                 {"posix_memalign", 6}, {"valloc", 7},      {"pvalloc", 8},
+                                 {"__libc_malloc", 0},  {"__libc_free", 1}, {"reallocarray", 9},
                                  {"malloc_trim", 10},   {"xmalloc", 11}};
 
 absl::StatusOr<std::optional<GlibcInfo>> Find(const Bytes& bytes) {
@@ -79,10 +80,10 @@ TEST(GlibcTest, FunctionsAreFoundByName) {
     EXPECT_EQ(function.offset, test::kTextOffset + place * kApart);
     EXPECT_EQ(function.stepped, place % 2 == 1) << place;
   }
-  EXPECT_THAT(places, ElementsAre(PROFD_MALLOC_MALLOC, PROFD_MALLOC_FREE, PROFD_MALLOC_CALLOC,
-                                  PROFD_MALLOC_REALLOC, PROFD_MALLOC_MEMALIGN,
-                                  PROFD_MALLOC_POSIX_MEMALIGN, PROFD_MALLOC_VALLOC,
-                                  PROFD_MALLOC_PVALLOC));
+  EXPECT_THAT(places,
+              ElementsAre(PROFD_MALLOC_MALLOC, PROFD_MALLOC_FREE, PROFD_MALLOC_CALLOC,
+                          PROFD_MALLOC_REALLOC, PROFD_MALLOC_MEMALIGN, PROFD_MALLOC_POSIX_MEMALIGN,
+                          PROFD_MALLOC_VALLOC, PROFD_MALLOC_PVALLOC));
 }
 
 TEST(GlibcTest, TheLibraryOfThisProcess) {
@@ -99,10 +100,9 @@ TEST(GlibcTest, TheLibraryOfThisProcess) {
   EXPECT_THAT(std::string(gnu_get_libc_version()), HasSubstr((*found)->version));
   EXPECT_GE((*found)->functions.size(), 8U);
   for (const GlibcFunction& function : (*found)->functions) {
-    const bool is_common = function.place == PROFD_MALLOC_MALLOC ||
-                           function.place == PROFD_MALLOC_CALLOC ||
-                           function.place == PROFD_MALLOC_REALLOC ||
-                           function.place == PROFD_MALLOC_FREE;
+    const bool is_common =
+        function.place == PROFD_MALLOC_MALLOC || function.place == PROFD_MALLOC_CALLOC ||
+        function.place == PROFD_MALLOC_REALLOC || function.place == PROFD_MALLOC_FREE;
     EXPECT_TRUE(!function.stepped || !is_common) << function.place;
   }
 }

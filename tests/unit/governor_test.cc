@@ -266,7 +266,8 @@ TEST(GovernorTest, WhatIsNotToldOfComesBackForFewerSamplesOfOthers) {
   for (int i = 1; i < kCalmSteps; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
   EXPECT_THAT(governor.Step(), ElementsAre(&sampled, &all));
   EXPECT_EQ(all.level(), 0);
-  EXPECT_EQ(sampled.level(), 2) << "0.005 and 0.001 are within seven tenths, 0.005 and 0.003 are not";
+  EXPECT_EQ(sampled.level(), 2)
+      << "0.005 and 0.001 are within seven tenths, 0.005 and 0.003 are not";
   // A load at this edge does not swing.
   for (int i = 0; i < 100; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
 }

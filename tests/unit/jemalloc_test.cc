@@ -160,38 +160,42 @@ TEST(EventShapeTest, OnlyTheFirstInstructionsCount) {
 }
 
 // The copy of the event in malloc of a rustc, and that in free of it.
-const Bytes kSubLast = {0x4d, 0x2b, 0x65, 0x08};                                 // sub r12, [r13+8]
-const Bytes kStoreLast = {0x49, 0x89, 0x4d, 0x08};                               // mov [r13+8], rcx
-const Bytes kCompareState = {0x41, 0x80, 0xbd, 0x30, 0x03, 0x00, 0x00, 0x02};    // cmp [r13+0x330], 2
-const Bytes kJump = {0x0f, 0x87, 0x00, 0x00, 0x00, 0x00};                        // ja
-const Bytes kCompareReentrancy = {0x41, 0x80, 0x7d, 0x01, 0x00};                 // cmp [r13+1], 0
+const Bytes kSubLast = {0x4d, 0x2b, 0x65, 0x08};                               // sub r12, [r13+8]
+const Bytes kStoreLast = {0x49, 0x89, 0x4d, 0x08};                             // mov [r13+8], rcx
+const Bytes kCompareState = {0x41, 0x80, 0xbd, 0x30, 0x03, 0x00, 0x00, 0x02};  // cmp [r13+0x330], 2
+const Bytes kJump = {0x0f, 0x87, 0x00, 0x00, 0x00, 0x00};                      // ja
+const Bytes kCompareReentrancy = {0x41, 0x80, 0x7d, 0x01, 0x00};               // cmp [r13+1], 0
 const Bytes kInlined = Join({kSubLast, kStoreLast, kCompareState, kJump, kCompareReentrancy});
 
 TEST(InlinedEventsTest, AsLinkersMakeThem) {
   EXPECT_THAT(FindInlinedEvents(Join({kNop, kInlined, kReturn})),
-              ElementsAre(InlinedEvent{.offset = 5, .value_register = 1, .thread_register = 13,
-                                       .last_event = 8}));
+              ElementsAre(InlinedEvent{
+                  .offset = 5, .value_register = 1, .thread_register = 13, .last_event = 8}));
   // The state goes through a register.
   const Bytes freeing = {0x48, 0x2b, 0x73, 0x18,                    // sub rsi, [rbx + 0x18]
                          0x48, 0x89, 0x4b, 0x18,                    // mov [rbx + 0x18], rcx
                          0x0f, 0xb6, 0x93, 0x30, 0x03, 0x00, 0x00,  // movzx edx, byte [rbx + 0x330]
                          0x80, 0xfa, 0x02,                          // cmp dl, 2
                          0x80, 0x7b, 0x01, 0x00};                   // cmp byte [rbx + 1], 0
-  EXPECT_THAT(FindInlinedEvents(Join({kInlined, Nops(20), freeing})),
-              ElementsAre(InlinedEvent{.offset = 4, .value_register = 1, .thread_register = 13,
-                                       .last_event = 8},
-                          InlinedEvent{.offset = kInlined.size() + 24, .value_register = 1,
-                                       .thread_register = 3, .last_event = 0x18}));
+  EXPECT_THAT(
+      FindInlinedEvents(Join({kInlined, Nops(20), freeing})),
+      ElementsAre(
+          InlinedEvent{.offset = 4, .value_register = 1, .thread_register = 13, .last_event = 8},
+          InlinedEvent{.offset = kInlined.size() + 24,
+                       .value_register = 1,
+                       .thread_register = 3,
+                       .last_event = 0x18}));
   // r12 as the base takes a byte more.
-  EXPECT_THAT(FindInlinedEvents({{0x4d, 0x2b, 0x6c, 0x24, 0x08,                // sub r13, [r12 + 8]
-                                  0x49, 0x89, 0x44, 0x24, 0x08,                // mov [r12 + 8], rax
-                                  0x41, 0x80, 0xbc, 0x24, 0x30, 0x03, 0, 0, 2,
-                                  0x41, 0x80, 0x7c, 0x24, 0x01, 0x00}}),
-              ElementsAre(InlinedEvent{.offset = 5, .value_register = 0, .thread_register = 12,
-                                       .last_event = 8}));
+  EXPECT_THAT(FindInlinedEvents({{0x4d, 0x2b, 0x6c, 0x24, 0x08,  // sub r13, [r12 + 8]
+                                  0x49, 0x89, 0x44, 0x24, 0x08,  // mov [r12 + 8], rax
+                                  0x41, 0x80, 0xbc, 0x24, 0x30, 0x03, 0,   0,
+                                  2,    0x41, 0x80, 0x7c, 0x24, 0x01, 0x00}}),
+              ElementsAre(InlinedEvent{
+                  .offset = 5, .value_register = 0, .thread_register = 12, .last_event = 8}));
 }
 
-// Where the registers hold all that counts, the probe stands on the jump, which the kernel emulates.
+// Where the registers hold all that counts, the probe stands on the jump, which the kernel
+// emulates.
 TEST(InlinedEventsTest, TheJumpBehindIsCheaper) {
   const Bytes kCopy = {0x49, 0x89, 0xcc};  // mov r12, rcx
   const auto only = [](const Bytes& code) {
@@ -199,8 +203,11 @@ TEST(InlinedEventsTest, TheJumpBehindIsCheaper) {
     EXPECT_EQ(found.size(), 1U);
     return found.empty() ? InlinedEvent{} : found.front();
   };
-  const InlinedEvent at_jump = {.offset = 1 + 3 + 4 + 4 + 8, .value_register = 1,
-                                .growth_register = 12, .thread_register = 13, .last_event = 8};
+  const InlinedEvent at_jump = {.offset = 1 + 3 + 4 + 4 + 8,
+                                .value_register = 1,
+                                .growth_register = 12,
+                                .thread_register = 13,
+                                .last_event = 8};
   EXPECT_EQ(only(Join({kNop, kCopy, kInlined, kReturn})), at_jump);
   // A loop that begins with the copy, or ends at what follows the jump.
   EXPECT_EQ(only(Join({kNop, kCopy, kInlined, {0xeb, 0xe0}})), at_jump);
@@ -217,10 +224,12 @@ TEST(InlinedEventsTest, TheJumpBehindIsCheaper) {
   on_store(Join({kCopy, kOtherCount, kInlined}), 3 + 3 + 4);
   const Bytes kOtherGrowth = {0x49, 0xff, 0xc4};  // inc r12
   on_store(Join({kCopy, kOtherGrowth, kInlined}), 3 + 3 + 4);
-  on_store(Join({kCopy, kSubLast, kStoreLast, kOtherGrowth, kCompareState, kJump,
-                 kCompareReentrancy}), 3 + 4);
-  on_store(Join({kCopy, kSubLast, kStoreLast, kCompareState, kOtherCount, kJump,
-                 kCompareReentrancy}), 3 + 4);
+  on_store(
+      Join({kCopy, kSubLast, kStoreLast, kOtherGrowth, kCompareState, kJump, kCompareReentrancy}),
+      3 + 4);
+  on_store(
+      Join({kCopy, kSubLast, kStoreLast, kCompareState, kOtherCount, kJump, kCompareReentrancy}),
+      3 + 4);
   // No jump in sight, one that the kernel does not emulate, a way past the copy.
   on_store(Join({kCopy, kSubLast, kStoreLast, kCompareState, kCompareReentrancy, kReturn}), 3 + 4);
   on_store(Join({kCopy, kSubLast, kStoreLast, kCompareState, {0xff, 0xe0}, kCompareReentrancy}),
@@ -242,10 +251,12 @@ TEST(InlinedEventsTest, EachStepIsNeeded) {
     EXPECT_THAT(FindInlinedEvents(code), IsEmpty()) << left_out;
   }
   // Far apart, of another field, of another thread, of the wrong state.
-  EXPECT_THAT(FindInlinedEvents(Join({kSubLast, Nops(4), kStoreLast, kCompareState,
-                                      kCompareReentrancy})), IsEmpty());
-  EXPECT_THAT(FindInlinedEvents(Join({kSubLast, kStoreLast, Nops(8), kCompareState,
-                                      kCompareReentrancy})), IsEmpty());
+  EXPECT_THAT(
+      FindInlinedEvents(Join({kSubLast, Nops(4), kStoreLast, kCompareState, kCompareReentrancy})),
+      IsEmpty());
+  EXPECT_THAT(
+      FindInlinedEvents(Join({kSubLast, kStoreLast, Nops(8), kCompareState, kCompareReentrancy})),
+      IsEmpty());
   for (const size_t byte : {3, 7, 6, 15, 18 + 2}) {
     Bytes code = Join({kSubLast, kStoreLast, kCompareState, kCompareReentrancy});
     code.at(byte) ^= 1;
@@ -283,15 +294,15 @@ TEST(EventShapeTest, AnyBytes) {
 }
 
 // The steps of the functions of sampled objects: the context in rbx.
-const Bytes kContext = {0x4c, 0x89, 0xc3};                             // mov rbx, r8
-const Bytes kInfoContext = {0x48, 0x8b, 0x5a, 0x08};                   // mov rbx, [rdx + 8]
-const Bytes kThread = {0x48, 0x8b, 0x03};                              // mov rax, [rbx]
-const Bytes kLock = {0x4c, 0x8b, 0x38};                                // mov r15, [rax]
-const Bytes kCount0 = {0x48, 0x83, 0x43, 0x20, 0x01};                  // add [rbx + 0x20], 1
-const Bytes kCount1 = {0x48, 0x01, 0x4b, 0x28};                        // add [rbx + 0x28], rcx
-const Bytes kCount2 = {0x48, 0x01, 0x53, 0x30};                        // add [rbx + 0x30], rdx
-const Bytes kCount3 = {0x48, 0x01, 0x73, 0x38};                        // add [rbx + 0x38], rsi
-const Bytes kPrepared = {0xc6, 0x83, 0x80, 0x00, 0x00, 0x00, 0x00};    // mov byte [rbx + 0x80], 0
+const Bytes kContext = {0x4c, 0x89, 0xc3};                           // mov rbx, r8
+const Bytes kInfoContext = {0x48, 0x8b, 0x5a, 0x08};                 // mov rbx, [rdx + 8]
+const Bytes kThread = {0x48, 0x8b, 0x03};                            // mov rax, [rbx]
+const Bytes kLock = {0x4c, 0x8b, 0x38};                              // mov r15, [rax]
+const Bytes kCount0 = {0x48, 0x83, 0x43, 0x20, 0x01};                // add [rbx + 0x20], 1
+const Bytes kCount1 = {0x48, 0x01, 0x4b, 0x28};                      // add [rbx + 0x28], rcx
+const Bytes kCount2 = {0x48, 0x01, 0x53, 0x30};                      // add [rbx + 0x30], rdx
+const Bytes kCount3 = {0x48, 0x01, 0x73, 0x38};                      // add [rbx + 0x38], rsi
+const Bytes kPrepared = {0xc6, 0x83, 0x80, 0x00, 0x00, 0x00, 0x00};  // mov byte [rbx + 0x80], 0
 const Bytes kCounts = Join({kThread, kLock, kCount0, kCount1, kCount2, kCount3});
 const Bytes kBorn = Join({kContext, kCounts, kPrepared, kReturn});
 const Bytes kGone = Join({kInfoContext, kCounts, kReturn});
@@ -302,19 +313,19 @@ TEST(ObjectShapeTest, AsCompilersMakeThem) {
   const Bytes kThroughFourth = {0x48, 0x8b, 0x59, 0x08};  // mov rbx, [rcx + 8]
   EXPECT_EQ(ShapeOfObjectFunction(Join({kThroughFourth, kCounts})), ObjectShape::kGone);
   // gcc 12: two counts at a time.
-  const Bytes vectors = {0xf3, 0x0f, 0x6f, 0x4b, 0x30,   // movdqu xmm1, [rbx + 0x30]
-                         0xf3, 0x0f, 0x6f, 0x53, 0x20,   // movdqu xmm2, [rbx + 0x20]
-                         0x66, 0x0f, 0xd4, 0xd0,         // paddq xmm2, xmm0
-                         0x66, 0x0f, 0xd4, 0xcb,         // paddq xmm1, xmm3
-                         0x0f, 0x11, 0x53, 0x20,         // movups [rbx + 0x20], xmm2
-                         0x0f, 0x11, 0x4b, 0x30};        // movups [rbx + 0x30], xmm1
+  const Bytes vectors = {0xf3, 0x0f, 0x6f, 0x4b, 0x30,  // movdqu xmm1, [rbx + 0x30]
+                         0xf3, 0x0f, 0x6f, 0x53, 0x20,  // movdqu xmm2, [rbx + 0x20]
+                         0x66, 0x0f, 0xd4, 0xd0,        // paddq xmm2, xmm0
+                         0x66, 0x0f, 0xd4, 0xcb,        // paddq xmm1, xmm3
+                         0x0f, 0x11, 0x53, 0x20,        // movups [rbx + 0x20], xmm2
+                         0x0f, 0x11, 0x4b, 0x30};       // movups [rbx + 0x30], xmm1
   EXPECT_EQ(ShapeOfObjectFunction(Join({kContext, kThread, kLock, vectors, kPrepared})),
             ObjectShape::kBorn);
   // Calls, a way out in the middle, the info kept in a register.
   const Bytes kCall = {0xe8, 0, 0, 0, 0};
-  const Bytes kOut = {0x5b, 0xc3};                       // pop rbx; ret
-  const Bytes kKeep = {0x49, 0x89, 0xd6};                // mov r14, rdx
-  const Bytes kKept = {0x49, 0x8b, 0x5e, 0x08};          // mov rbx, [r14 + 8]
+  const Bytes kOut = {0x5b, 0xc3};               // pop rbx; ret
+  const Bytes kKeep = {0x49, 0x89, 0xd6};        // mov r14, rdx
+  const Bytes kKept = {0x49, 0x8b, 0x5e, 0x08};  // mov rbx, [r14 + 8]
   EXPECT_EQ(ShapeOfObjectFunction(Join({kKeep, kCall, kKept, kCall, kOut, kCounts})),
             ObjectShape::kGone);
 }
@@ -468,8 +479,7 @@ TEST(FindJemallocTest, AllOfAFewThatHaveTheShape) {
   const JemallocInfo info = Found({.functions = {kShape, kPlain, kShape, kShape}});
   EXPECT_EQ(info.found_by, "shape");
   EXPECT_EQ(info.note, "");
-  EXPECT_THAT(EventsOf(info),
-              ElementsAre(Module::Offset(0), Module::Offset(2), Module::Offset(3)));
+  EXPECT_THAT(EventsOf(info), ElementsAre(Module::Offset(0), Module::Offset(2), Module::Offset(3)));
   ExpectNotFound(Found({.functions = std::vector<Bytes>(kMaxEvents + 1, kShape)}),
                  "9 functions look like it; keep the module's symbols");
   ExpectNotFound(Found({.functions = {kPlain}}), "no function looks like it; keep");

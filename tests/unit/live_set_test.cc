@@ -133,7 +133,8 @@ TEST(LiveSetTest, ChangesSumToTheLevel) {
         ++size;
       }
     }
-    std::erase_if(sums, [](const auto& sum) { return sum.second == std::pair<int64_t, int64_t>(); });
+    std::erase_if(sums,
+                  [](const auto& sum) { return sum.second == std::pair<int64_t, int64_t>(); });
     ASSERT_EQ(sums, levels);
     ASSERT_EQ(set.size(), size);
     ASSERT_EQ(set.bytes(), all);

@@ -1,7 +1,5 @@
 #include "daemon/heap/map_calls.h"
 
-#include "daemon/heap/probe_point.h"
-
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
+#include "daemon/heap/probe_point.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/elf_builder.h"
@@ -50,10 +49,10 @@ std::map<uint64_t, profd_map_call> FindDynamic(std::vector<Symbol> symbols) {
 
 // As a libc has them: some under several names.
 const std::vector<Symbol> kLibc = {
-    {"mmap", kText, 16},          {"mmap64", kText, 16},      {"__mmap", kText, 16},
-    {"munmap", kText + 16, 16},   {"mremap", kText + 32, 16}, {"brk", kText + 48, 16},
-    {"madvise", kText + 64, 16},  {"sbrk", kText + 80, 16},   {"posix_madvise", kText + 96, 16},
-    {"a_brk", kText + 112, 16},   {"brk2", kText + 128, 16}};
+    {"mmap", kText, 16},         {"mmap64", kText, 16},      {"__mmap", kText, 16},
+    {"munmap", kText + 16, 16},  {"mremap", kText + 32, 16}, {"brk", kText + 48, 16},
+    {"madvise", kText + 64, 16}, {"sbrk", kText + 80, 16},   {"posix_madvise", kText + 96, 16},
+    {"a_brk", kText + 112, 16},  {"brk2", kText + 128, 16}};
 const std::map<uint64_t, profd_map_call> kCalls = {{kTextOffset, PROFD_MAP_MMAP},
                                                    {kTextOffset + 16, PROFD_MAP_MUNMAP},
                                                    {kTextOffset + 32, PROFD_MAP_MREMAP},
@@ -100,17 +99,19 @@ TEST(MapCallsTest, OtherFilesAreNoLibc) {
   EXPECT_THAT(*calls, IsEmpty());
   EXPECT_THAT(Find(BuildElf({})), IsEmpty());
   // What puts itself between a program and its libc.
-  EXPECT_THAT(FindDynamic({{"mmap", kText, 16}, {"munmap", kText + 16, 16},
-                           {"mremap", kText + 32, 16}, {"sbrk", kText + 48, 16}}),
+  EXPECT_THAT(FindDynamic({{"mmap", kText, 16},
+                           {"munmap", kText + 16, 16},
+                           {"mremap", kText + 32, 16},
+                           {"sbrk", kText + 48, 16}}),
               IsEmpty());
   EXPECT_THAT(FindDynamic({{"mmap", kText, 16}, {"brk", kText + 16, 16}}), IsEmpty());
 }
 
 TEST(MapCallsTest, MuslHasNoHeapByBrk) {
-  EXPECT_EQ(FindDynamic({{"mmap", kText, 16}, {"munmap", kText + 16, 16},
-                         {"madvise", kText + 64, 16}})
-                .size(),
-            3U);
+  EXPECT_EQ(
+      FindDynamic({{"mmap", kText, 16}, {"munmap", kText + 16, 16}, {"madvise", kText + 64, 16}})
+          .size(),
+      3U);
 }
 
 TEST(MapCallsTest, OnlyFunctionsInCodeThatOthersMayCall) {
@@ -136,10 +137,10 @@ TEST(MapCallsTest, StaticProgramsBySymtab) {
   for (Symbol& symbol : local) symbol.binding = STB_LOCAL;
   EXPECT_THAT(Find(BuildElf({}, {.symbols = local})), IsEmpty()) << "functions of that name";
   // One that is linked to others calls those.
-  EXPECT_THAT(Find(BuildElf({}, {.symbols = kLibc,
-                                 .dynamic_symbols = {{"malloc", 0, 0, STT_FUNC, STB_GLOBAL,
-                                                      SHN_UNDEF}}})),
-              IsEmpty());
+  EXPECT_THAT(
+      Find(BuildElf({}, {.symbols = kLibc,
+                         .dynamic_symbols = {{"malloc", 0, 0, STT_FUNC, STB_GLOBAL, SHN_UNDEF}}})),
+      IsEmpty());
   EXPECT_EQ(Find(BuildElf({}, {.symbols = kLibc, .dynamic_symbols = {{"main", kText, 16}}})),
             kCalls);
 }

@@ -24,8 +24,10 @@ TEST(MappingLooksTest, NewProgramIsLookedAtBetweenDrainsAndAtTheNext) {
   MappingLooks looks;
   looks.OnExec(10 * kSecond);
   looks.OnExec(10 * kSecond + 40 * kMs);
-  EXPECT_FALSE(looks.IsEarlyDue(kNone, false, 10 * kSecond + 49 * kMs)) << "it has not mapped much yet";
-  EXPECT_TRUE(looks.IsEarlyDue(kNone, false, 10 * kSecond + 50 * kMs)) << "of the first, not the last";
+  EXPECT_FALSE(looks.IsEarlyDue(kNone, false, 10 * kSecond + 49 * kMs))
+      << "it has not mapped much yet";
+  EXPECT_TRUE(looks.IsEarlyDue(kNone, false, 10 * kSecond + 50 * kMs))
+      << "of the first, not the last";
   looks.LookedEarly(true, 10 * kSecond + 50 * kMs, 1'000);
   EXPECT_TRUE(looks.wanted()) << "it may be slow";
   EXPECT_TRUE(looks.IsEarlyDue(kNone, false, 10 * kSecond + 250 * kMs)) << "for the second";

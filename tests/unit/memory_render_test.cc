@@ -1,5 +1,3 @@
-#include "client/render/memory.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "client/render/json.h"
+#include "client/render/memory.h"
 #include "client/render/plot.h"
 #include "client/render/summary.h"
 #include "client/text.h"

@@ -26,8 +26,12 @@ size_t Index(Reason reason) { return static_cast<size_t>(reason); }
 size_t Index(Loss loss) { return static_cast<size_t>(loss); }
 
 ThreadInfo Info(uint64_t id, const std::string& name = "worker") {
-  return {.id = ThreadId{id}, .pid = 100, .tid = static_cast<int32_t>(id), .target = 1,
-          .name = name, .process = "server"};
+  return {.id = ThreadId{id},
+          .pid = 100,
+          .tid = static_cast<int32_t>(id),
+          .target = 1,
+          .name = name,
+          .process = "server"};
 }
 
 StackTrace Stack(uint64_t id, size_t frames = 10) {
@@ -75,19 +79,39 @@ LedgerDelta RandomLedger(std::mt19937_64* random) {
   LedgerDelta l;
   const auto value = [&]() -> int64_t {
     switch ((*random)() % 5) {
-      case 0: return static_cast<int64_t>((*random)());
-      case 1: return -static_cast<int64_t>((*random)() % 1000);
-      case 2: return static_cast<int64_t>((*random)() % kSecond);
-      default: return 0;
+      case 0:
+        return static_cast<int64_t>((*random)());
+      case 1:
+        return -static_cast<int64_t>((*random)() % 1000);
+      case 2:
+        return static_cast<int64_t>((*random)() % kSecond);
+      default:
+        return 0;
     }
   };
-  for (int64_t* field :
-       {&l.wall_ns, &l.on_cpu_ns, &l.unattributed_ns, &l.books_on_cpu_ns, &l.books_runqueue_ns,
-        &l.voluntary_switches, &l.involuntary_switches, &l.minor_faults, &l.major_faults,
-        &l.read_bytes, &l.write_bytes, &l.allocated.bytes, &l.allocated.seen_bytes,
-        &l.allocated.unseen_bytes, &l.allocated.events, &l.allocated.gaps, &l.freed.bytes,
-        &l.freed.seen_bytes, &l.freed.unseen_bytes, &l.freed.events, &l.freed.gaps,
-        &l.allocated.late_bytes, &l.freed.late_bytes}) {
+  for (int64_t* field : {&l.wall_ns,
+                         &l.on_cpu_ns,
+                         &l.unattributed_ns,
+                         &l.books_on_cpu_ns,
+                         &l.books_runqueue_ns,
+                         &l.voluntary_switches,
+                         &l.involuntary_switches,
+                         &l.minor_faults,
+                         &l.major_faults,
+                         &l.read_bytes,
+                         &l.write_bytes,
+                         &l.allocated.bytes,
+                         &l.allocated.seen_bytes,
+                         &l.allocated.unseen_bytes,
+                         &l.allocated.events,
+                         &l.allocated.gaps,
+                         &l.freed.bytes,
+                         &l.freed.seen_bytes,
+                         &l.freed.unseen_bytes,
+                         &l.freed.events,
+                         &l.freed.gaps,
+                         &l.allocated.late_bytes,
+                         &l.freed.late_bytes}) {
     *field = value();
   }
   for (int64_t& off : l.off_ns) off = value();
@@ -127,7 +151,8 @@ std::vector<ThreadRow> RandomRows(std::mt19937_64* random) {
     ThreadRow& row = rows.emplace_back();
     row.thread = thread += 1 + static_cast<uint32_t>((*random)() % 300);
     switch ((*random)() % 4) {
-      case 0: break;
+      case 0:
+        break;
       case 1:
         row.ledger = Idle(kSecond + static_cast<int64_t>((*random)() % 1000),
                           static_cast<Reason>((*random)() % kReasonCount));
@@ -135,12 +160,14 @@ std::vector<ThreadRow> RandomRows(std::mt19937_64* random) {
           row.ledger.books_runqueue_ns = row.ledger.off_ns[Index(Reason::kRunQueue)];
         }
         break;
-      case 2: row.ledger.wall_ns = row.ledger.unattributed_ns = kSecond; break;
-      default: row.ledger = RandomLedger(random);
+      case 2:
+        row.ledger.wall_ns = row.ledger.unattributed_ns = kSecond;
+        break;
+      default:
+        row.ledger = RandomLedger(random);
     }
     for (size_t s = (*random)() % 4; s > 0; s--) {
-      row.samples.push_back({static_cast<uint32_t>((*random)()),
-                             static_cast<int64_t>((*random)()),
+      row.samples.push_back({static_cast<uint32_t>((*random)()), static_cast<int64_t>((*random)()),
                              static_cast<int64_t>((*random)() % 200)});
     }
   }
@@ -246,7 +273,8 @@ TEST(DeltaCodecTest, AnIdleThreadCostsAFewBytes) {
 
 // A thread at rest is kept as one whose account says so, whatever else there is of it.
 TEST(MemoryStoreTest, RestIsAnAccount) {
-  for (const std::optional<Reason> reason : {std::optional(Reason::kLock), std::optional<Reason>()}) {
+  for (const std::optional<Reason> reason :
+       {std::optional(Reason::kLock), std::optional<Reason>()}) {
     MemoryStore told, rested;
     for (int64_t n = 1; n <= 3; n++) {
       LedgerDelta idle = Idle(kSecond, reason.value_or(Reason::kOther));
@@ -288,9 +316,9 @@ TEST(MemoryStoreTest, KindsAreKeptApart) {
     delta.heap_on = n == 2;
     delta.mappings_on = true;
     for (const Kind kind : {Kind::kAlloc, Kind::kFree, Kind::kMapped}) {
-      delta.samples.push_back(
-          {.key = {.thread = ThreadId{1}, .stack = StackId{9}, .kind = kind}, .weight = n * 70'000,
-           .ticks = 1});
+      delta.samples.push_back({.key = {.thread = ThreadId{1}, .stack = StackId{9}, .kind = kind},
+                               .weight = n * 70'000,
+                               .ticks = 1});
     }
     delta.ledgers.push_back({ThreadId{1}, {}});
     delta.ledgers.back().delta.allocated = {.bytes = 70'000 * n, .events = 1};
@@ -459,7 +487,10 @@ TEST(MemoryStoreTest, LevelsSurviveALackOfMemory) {
   MemoryStore store({.max_bytes = 4'096});
   ASSERT_TRUE(store.Append(LevelSecond(1, 1, 9, 1'000, 1)).ok());
   for (int64_t n = 2; n < 200; ++n) {
-    ASSERT_TRUE(store.Append(LevelSecond(n, 100 + static_cast<uint64_t>(n), 1'000 + static_cast<uint64_t>(n), 10, 1)).ok());
+    ASSERT_TRUE(store
+                    .Append(LevelSecond(n, 100 + static_cast<uint64_t>(n),
+                                        1'000 + static_cast<uint64_t>(n), 10, 1))
+                    .ok());
   }
   const std::map<uint64_t, Sample> levels = LevelsOf(store, 0, 1'000);
   EXPECT_EQ(levels.size(), 199U);
@@ -511,9 +542,8 @@ TEST(MemoryStoreTest, SumsDeltas) {
   EXPECT_EQ(m.cost.tick_cpu_ns, 21);
   EXPECT_EQ(m.cost.rules_cpu_ns, 24);
   EXPECT_EQ(m.cost.answers_cpu_ns, 27);
-  EXPECT_THAT(m.cost.targets,
-              ElementsAre(TargetCost{.target = 1, .in_path_ns = 3, .switches = 6},
-                          TargetCost{.target = 2, .drain_cpu_ns = 5}));
+  EXPECT_THAT(m.cost.targets, ElementsAre(TargetCost{.target = 1, .in_path_ns = 3, .switches = 6},
+                                          TargetCost{.target = 2, .drain_cpu_ns = 5}));
   ASSERT_THAT(m.threads, SizeIs(1));
   EXPECT_EQ(m.threads[0].info.name, "worker");
   EXPECT_EQ(m.threads[0].ledger.off_ns[Index(Reason::kPoll)], 3 * kSecond);
@@ -531,9 +561,8 @@ TEST(MemoryStoreTest, TakesDeltasByTheirMiddle) {
   MemoryStore store;
   for (int64_t n = 1; n <= 9; n++) ASSERT_TRUE(store.Append(IdleSecond(n)).ok());
   const auto covered = [&](double begin, double end) {
-    const auto merged = store.Merge({static_cast<int64_t>(begin * kSecond),
-                                     static_cast<int64_t>(end * kSecond)},
-                                    nullptr);
+    const auto merged = store.Merge(
+        {static_cast<int64_t>(begin * kSecond), static_cast<int64_t>(end * kSecond)}, nullptr);
     EXPECT_TRUE(merged.ok());
     return std::pair(static_cast<double>(merged->covered.begin_ns) / kSecond,
                      static_cast<double>(merged->covered.end_ns) / kSecond);
@@ -657,8 +686,7 @@ TEST(MemoryStoreTest, DictionariesForgetWhatNobodyNames) {
   EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
   for (const MergedThread& t : merged.threads) {
     EXPECT_EQ(t.info.name, "worker");
-    EXPECT_EQ(static_cast<uint64_t>(t.samples.at(0).key.stack),
-              static_cast<uint64_t>(t.info.id));
+    EXPECT_EQ(static_cast<uint64_t>(t.samples.at(0).key.stack), static_cast<uint64_t>(t.info.id));
   }
 }
 
@@ -766,8 +794,9 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
     for (uint64_t t = 1; t <= kThreads; t++) {
       if (n == 1) delta.threads.push_back(Info(t));
       delta.ledgers.push_back(
-          {ThreadId{t}, Idle(kSecond + static_cast<int64_t>((t * 2654435761u + 977u *
-                                                             static_cast<uint64_t>(n)) % 1000))});
+          {ThreadId{t},
+           Idle(kSecond +
+                static_cast<int64_t>((t * 2654435761u + 977u * static_cast<uint64_t>(n)) % 1000))});
       delta.samples.push_back(MakeSample(t, 9, 100, Reason::kLock, t));
     }
     if (n == 1) delta.stacks = {Stack(9)};
@@ -783,12 +812,11 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
     EXPECT_EQ(t.samples[0].ticks, 360'000);
     EXPECT_GE(t.ledger.wall_ns, 3600 * kSecond);
   }
-  std::printf("%llu threads, 3600 s: %.1f MiB, %.1f bytes a thread and second, "
-              "merged in %.2f s of CPU\n",
-              static_cast<unsigned long long>(kThreads),
-              static_cast<double>(store.Bytes()) / (1 << 20),
-              static_cast<double>(store.Bytes()) / 3600 / static_cast<double>(kThreads),
-              took);
+  std::printf(
+      "%llu threads, 3600 s: %.1f MiB, %.1f bytes a thread and second, "
+      "merged in %.2f s of CPU\n",
+      static_cast<unsigned long long>(kThreads), static_cast<double>(store.Bytes()) / (1 << 20),
+      static_cast<double>(store.Bytes()) / 3600 / static_cast<double>(kThreads), took);
 }
 
 }  // namespace

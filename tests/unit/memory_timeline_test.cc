@@ -48,11 +48,26 @@ MemoryTimeline::Query Everything(int64_t begin_ns = 0, int64_t end_ns = kMax) {
 
 // The figures of a point under one name each.
 std::vector<std::optional<int64_t>*> Figures(MemoryPoint& p) {
-  return {&p.rss,          &p.anon,           &p.file,          &p.shmem,
-          &p.swap,         &p.page_tables,    &p.threads,       &p.minor_faults,
-          &p.major_faults, &p.pss,            &p.pss_time_ns,   &p.cgroup.current,
-          &p.cgroup.limit, &p.cgroup.oom_kills, &p.cgroup.limit_hits, &p.cgroup.high_hits,
-          &p.allocated,    &p.freed,          &p.live,          &p.pss_error};
+  return {&p.rss,
+          &p.anon,
+          &p.file,
+          &p.shmem,
+          &p.swap,
+          &p.page_tables,
+          &p.threads,
+          &p.minor_faults,
+          &p.major_faults,
+          &p.pss,
+          &p.pss_time_ns,
+          &p.cgroup.current,
+          &p.cgroup.limit,
+          &p.cgroup.oom_kills,
+          &p.cgroup.limit_hits,
+          &p.cgroup.high_hits,
+          &p.allocated,
+          &p.freed,
+          &p.live,
+          &p.pss_error};
 }
 
 TEST(MemoryTimelineTest, GivesBackWhatWentIn) {

@@ -42,9 +42,12 @@ Options Accepted(std::vector<std::string> arguments) {
 
 TEST(DurationTest, NumberAndUnit) {
   const std::pair<const char*, int64_t> good[] = {
-      {"0ns", 0},           {"7ns", 7},
-      {"500us", 500'000},   {"10ms", 10'000'000},
-      {"2s", 2'000'000'000}, {"9223372036s", 9'223'372'036'000'000'000},
+      {"0ns", 0},
+      {"7ns", 7},
+      {"500us", 500'000},
+      {"10ms", 10'000'000},
+      {"2s", 2'000'000'000},
+      {"9223372036s", 9'223'372'036'000'000'000},
       {"9223372036854775807ns", std::numeric_limits<int64_t>::max()}};
   for (const auto& [text, ns] : good) {
     const auto parsed = ParseDuration(text);
@@ -54,17 +57,33 @@ TEST(DurationTest, NumberAndUnit) {
 }
 
 TEST(DurationTest, AnythingElseIsRefused) {
-  for (const char* text :
-       {"", "s", "ms", "10", "10m", "10h", "10 ms", " 10ms", "10ms ", "-1ms", "+1ms", "1.5s",
-        "1e3s", "0x10ms", "10MS", "10mss", "1s2ms", "9223372037s", "9223372036854775808ns",
-        "99999999999999999999s"}) {
+  for (const char* text : {"",
+                           "s",
+                           "ms",
+                           "10",
+                           "10m",
+                           "10h",
+                           "10 ms",
+                           " 10ms",
+                           "10ms ",
+                           "-1ms",
+                           "+1ms",
+                           "1.5s",
+                           "1e3s",
+                           "0x10ms",
+                           "10MS",
+                           "10mss",
+                           "1s2ms",
+                           "9223372037s",
+                           "9223372036854775808ns",
+                           "99999999999999999999s"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseDuration(text).status())) << "\"" << text << "\"";
   }
 }
 
 TEST(BudgetTest, PercentageOrOff) {
-  const std::pair<const char*, double> good[] = {
-      {"1%", 0.01}, {"0.5%", 0.005}, {".25%", 0.0025}, {"100%", 1}, {"02%", 0.02}, {"2.%", 0.02}};
+  const std::pair<const char*, double> good[] = {{"1%", 0.01}, {"0.5%", 0.005}, {".25%", 0.0025},
+                                                 {"100%", 1},  {"02%", 0.02},   {"2.%", 0.02}};
   for (const auto& [text, share] : good) {
     const auto parsed = ParseBudget(text);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
@@ -74,9 +93,9 @@ TEST(BudgetTest, PercentageOrOff) {
 }
 
 TEST(BudgetTest, AnythingElseIsRefused) {
-  for (const char* text :
-       {"", "%", "1", "0%", "0.0%", "-1%", "+1%", "100.1%", "1e1%", "nan%", "inf%", "1 %", " 1%",
-        "1% ", "1%%", "1.2.3%", ".%", "0x1%", "1,5%", "Off", "off%", "none", "infinity"}) {
+  for (const char* text : {"",     "%",    "1",    "0%",  "0.0%", "-1%",  "+1%",     "100.1%",
+                           "1e1%", "nan%", "inf%", "1 %", " 1%",  "1% ",  "1%%",     "1.2.3%",
+                           ".%",   "0x1%", "1,5%", "Off", "off%", "none", "infinity"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseBudget(text).status())) << "\"" << text << "\"";
   }
 }
@@ -182,8 +201,8 @@ TEST(OptionsTest, HelpAndVersionAreAnswers) {
   const Outcome help = Parse({"--help"});
   EXPECT_EQ(help.parsed.exit_code, 0);
   EXPECT_THAT(help.err, IsEmpty());
-  for (const char* option : {"--target", "--listen", "--tick", "--budget",
-                             "--daemon-budget", "--disable", "--malloc-burst", "--log-level"}) {
+  for (const char* option : {"--target", "--listen", "--tick", "--budget", "--daemon-budget",
+                             "--disable", "--malloc-burst", "--log-level"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
   const Outcome version = Parse({"--version"});

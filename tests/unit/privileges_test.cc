@@ -17,8 +17,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr cap_value_t kAlways[] = {CAP_BPF,    CAP_PERFMON,         CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE,
-                                   CAP_SYSLOG, CAP_DAC_READ_SEARCH, CAP_SYS_NICE};
+constexpr cap_value_t kAlways[] = {
+    CAP_BPF,    CAP_PERFMON,         CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE,
+    CAP_SYSLOG, CAP_DAC_READ_SEARCH, CAP_SYS_NICE};
 
 bool Is(cap_value_t capability, cap_flag_t set) {
   return HasCapability(UniqueCaps(cap_get_proc()), capability, set);
@@ -98,9 +99,10 @@ TEST_F(PrivilegesTest, RaisedOnOneThreadForAWhile) {
 TEST_F(PrivilegesTest, NamesWhatIsMissing) {
   On({CAP_SYS_ADMIN}, [] {
     EXPECT_THAT(MissingFeatures(false), IsEmpty());
-    EXPECT_THAT(MissingFeatures(true),
-                ElementsAre("no probe can be put into allocators and libcs before Linux 6.6: give it "
-                            "CAP_SYS_ADMIN"));
+    EXPECT_THAT(
+        MissingFeatures(true),
+        ElementsAre("no probe can be put into allocators and libcs before Linux 6.6: give it "
+                    "CAP_SYS_ADMIN"));
     ASSERT_TRUE(DropPrivileges(true).ok());
     EXPECT_FALSE(Is(CAP_SYS_ADMIN, CAP_PERMITTED));
   });

@@ -58,8 +58,7 @@ TEST(ParseStatTest, NamesCannotForgeTheRest) {
 }
 
 TEST(ParseStatTest, KernelThreadsAreTold) {
-  const auto stat =
-      ParseStat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0");
+  const auto stat = ParseStat("2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0");
   ASSERT_TRUE(stat.ok());
   EXPECT_TRUE(stat->kernel_thread);
 }

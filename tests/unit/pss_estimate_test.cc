@@ -31,7 +31,8 @@ TEST(AccessibleRangesTest, AreWhatAProgramMayTouch) {
   EXPECT_EQ(ranges[1].count, 1U);
 }
 
-// Memory of this process, `sparse` times as large as what it touches, with a child that maps a part.
+// Memory of this process, `sparse` times as large as what it touches, with a child that maps a
+// part.
 class PssEstimateTest : public testing::Test {
  protected:
   void SetUp() override {

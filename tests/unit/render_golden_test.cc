@@ -506,8 +506,7 @@ double Luminance(const Colour& colour) {
   const double chroma = colour.saturation * std::min(colour.lightness, 1 - colour.lightness);
   const auto channel = [&](double n) {
     const double k = std::fmod(n + colour.hue / 30, 12);
-    const double value =
-        colour.lightness - chroma * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
+    const double value = colour.lightness - chroma * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
     return value <= 0.03928 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
   };
   return 0.2126 * channel(0) + 0.7152 * channel(8) + 0.0722 * channel(4);
@@ -520,11 +519,10 @@ TEST(FlameGraphTest, ColoursOfMemoryAreGreenReadableAndApart) {
   for (size_t at = svg.find("{fill:hsl("); at != std::string::npos;
        at = svg.find("{fill:hsl(", at + 1)) {
     int hue = 0, saturation = 0, lightness = 0;
-    ASSERT_EQ(std::sscanf(svg.c_str() + at, "{fill:hsl(%d,%d%%,%d%%)", &hue, &saturation,
-                          &lightness),
-              3);
-    palettes[svg[at - 2]].push_back({static_cast<double>(hue), saturation / 100.0,
-                                     lightness / 100.0});
+    ASSERT_EQ(
+        std::sscanf(svg.c_str() + at, "{fill:hsl(%d,%d%%,%d%%)", &hue, &saturation, &lightness), 3);
+    palettes[svg[at - 2]].push_back(
+        {static_cast<double>(hue), saturation / 100.0, lightness / 100.0});
   }
   EXPECT_EQ(palettes.size(), 6u);
   const double text = Luminance({240, 0.069, 0.114});  // #1b1b1f

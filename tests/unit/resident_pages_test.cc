@@ -26,8 +26,8 @@ class ResidentPagesTest : public ::testing::Test {
   void Touch(uint64_t pages, uint32_t one_in) {
     if (memory_ == nullptr) {
       pages_ = pages;
-      memory_ = static_cast<char*>(mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+      memory_ = static_cast<char*>(
+          mmap(nullptr, pages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
       ASSERT_NE(memory_, MAP_FAILED);
       madvise(memory_, pages * kPage, MADV_NOHUGEPAGE);
     }

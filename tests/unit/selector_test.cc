@@ -51,8 +51,8 @@ TEST(SelectorTest, NamesMayHoldAnyBytes) {
   EXPECT_TRUE(Matches("reth", odd));
   EXPECT_FALSE(Matches("geth", odd));
   // No back-tracking: an expression of this kind takes no longer than any other.
-  EXPECT_FALSE(Matches("(a*)*(a*)*b", {.pid = 1, .parent = 0, .comm = std::string(4096, 'a'),
-                                       .executable = ""}));
+  EXPECT_FALSE(Matches("(a*)*(a*)*b",
+                       {.pid = 1, .parent = 0, .comm = std::string(4096, 'a'), .executable = ""}));
 }
 
 }  // namespace

@@ -100,7 +100,11 @@ class FakeModules final : public ModuleSource {
       return ModuleFile{{"/opt/app/server", ""}, *std::move(fd)};
     }
     if (id == kGoneModule) return ModuleFile{{"/usr/lib/libgone.so.1", "abcd"}, UniqueFd()};
-    if (id == kHostileModule) return ModuleFile{{"/tmp/\xff\x01" "evil", "\xfe"}, UniqueFd()};
+    if (id == kHostileModule)
+      return ModuleFile{{"/tmp/\xff\x01"
+                         "evil",
+                         "\xfe"},
+                        UniqueFd()};
     return std::nullopt;
   }
   mutable std::atomic<int> finds = 0;
@@ -177,20 +181,31 @@ class ServiceTest : public ::testing::Test {
                      {ThreadId{3}, 20, 21, 1, "writer\xff", "postgres", true}};
         const uint64_t landmark =
             FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark));
-        d.stacks = {
-            {StackId{100}, kWalkComplete, 2,
-             {kKernelBase + 0x1010, kKernelBase + 0x2000, UserFrame(kOwnModule, landmark),
-              UserFrame(kGoneModule, 0x1234)}},
-            {StackId{200}, WalkResult{PROFD_WALK_NO_RULE}, 0,
-             {UserFrame(ModuleId{0}, 0x7f0000001000), UserFrame(ModuleId{77}, 0x10),
-              UserFrame(kHostileModule, 0x20)}}};
+        d.stacks = {{StackId{100},
+                     kWalkComplete,
+                     2,
+                     {kKernelBase + 0x1010, kKernelBase + 0x2000, UserFrame(kOwnModule, landmark),
+                      UserFrame(kGoneModule, 0x1234)}},
+                    {StackId{200},
+                     WalkResult{PROFD_WALK_NO_RULE},
+                     0,
+                     {UserFrame(ModuleId{0}, 0x7f0000001000), UserFrame(ModuleId{77}, 0x10),
+                      UserFrame(kHostileModule, 0x20)}}};
         d.losses[PROFD_LOSS_COUNTERS_FULL] = 2;
         d.losses[PROFD_LOSS_COUNTERS_FULL_NS] = 55;
         d.lost_weight_ns = 55;
-        d.cost = {.daemon_cpu_ns = 70, .tick_cpu_ns = 20, .drain_cpu_ns = 10, .rules_cpu_ns = 5,
-                  .answers_cpu_ns = 4, .in_path_ns = 30, .switches = 9,
-                  .targets = {{.target = 2, .in_path_ns = 25, .tick_cpu_ns = 15,
-                               .drain_cpu_ns = 8, .switches = 7}}};
+        d.cost = {.daemon_cpu_ns = 70,
+                  .tick_cpu_ns = 20,
+                  .drain_cpu_ns = 10,
+                  .rules_cpu_ns = 5,
+                  .answers_cpu_ns = 4,
+                  .in_path_ns = 30,
+                  .switches = 9,
+                  .targets = {{.target = 2,
+                               .in_path_ns = 25,
+                               .tick_cpu_ns = 15,
+                               .drain_cpu_ns = 8,
+                               .switches = 7}}};
       }
       for (uint64_t t = 1; t <= 3; t++) {
         LedgerDelta ledger;
@@ -299,8 +314,8 @@ TEST_F(ServiceTest, MappingCallsAreAnsweredAsTheyWereCounted) {
   d.cost = {.in_path_ns = 30, .map_in_path_ns = 20, .map_calls = 6, .targets = {}};
   const auto call = [&](Kind kind, uint64_t thread, uint64_t one_in, int64_t weight,
                         int64_t calls) {
-    d.samples.push_back({{ThreadId{thread}, StackId{100}, one_in, -1, Reason::kOther, kind},
-                         weight, calls});
+    d.samples.push_back(
+        {{ThreadId{thread}, StackId{100}, one_in, -1, Reason::kOther, kind}, weight, calls});
   };
   call(Kind::kMapped, 2, 1, 40'960, 2);
   call(Kind::kMapped, 3, 4, 65'536, 4);
@@ -324,8 +339,8 @@ TEST_F(ServiceTest, MappingCallsAreAnsweredAsTheyWereCounted) {
   EXPECT_EQ(r.samples[1].bytes(), 65'536);
   EXPECT_NEAR(static_cast<double>(r.samples[1].error_bytes()), 65'536 * std::sqrt(0.75 / 4), 1);
   for (const auto& [id, thread] : r.threads) EXPECT_FALSE(thread.has_heap());
-  for (const auto& [kind, bytes] : {std::pair{v1::PROFILE_KIND_UNMAPPED, 8'192},
-                                    std::pair{v1::PROFILE_KIND_RETURNED, 4'096}}) {
+  for (const auto& [kind, bytes] :
+       {std::pair{v1::PROFILE_KIND_UNMAPPED, 8'192}, std::pair{v1::PROFILE_KIND_RETURNED, 4'096}}) {
     request.set_kind(kind);
     const FetchResult other = Fetch(request);
     ASSERT_THAT(other.samples, SizeIs(1));
@@ -381,9 +396,9 @@ TEST_F(ServiceTest, AnswersAFetch) {
   EXPECT_EQ(sample.ticks(), 600u);
   EXPECT_EQ(sample.syscall(), 202);
   EXPECT_EQ(sample.argument(), 0xabcu);
-  EXPECT_THAT(r.Functions(sample.stack()),
-              ElementsAre("schedule", "schedule", "profd_service_test_landmark",
-                          "libgone.so.1+0x1233"))
+  EXPECT_THAT(
+      r.Functions(sample.stack()),
+      ElementsAre("schedule", "schedule", "profd_service_test_landmark", "libgone.so.1+0x1233"))
       << "the second kernel frame is a return address, which belongs to the function before";
   EXPECT_TRUE(r.stacks.at(sample.stack()).complete());
   const auto& frames = r.stacks.at(sample.stack()).frames();
@@ -908,9 +923,11 @@ TEST_F(ServiceTest, Status) {
   collector_.state.started_wall_ns = 5;
   collector_.state.tick_interval_ns = kTick;
   collector_.state.layers = {{"books", true, ""}, {"switch", false, "no BTF"}};
-  collector_.state.targets = {{"postgres", {20}, 2,
-                               {.target = 1, .in_path_ns = 11, .tick_cpu_ns = 12,
-                                .drain_cpu_ns = 13, .switches = 14}}};
+  collector_.state.targets = {
+      {"postgres",
+       {20},
+       2,
+       {.target = 1, .in_path_ns = 11, .tick_cpu_ns = 12, .drain_cpu_ns = 13, .switches = 14}}};
   collector_.state.governor = {
       .target_budget = 0.01,
       .daemon_budget = std::numeric_limits<double>::infinity(),
@@ -987,7 +1004,7 @@ TEST_F(ServiceTest, SocketIsForOwnerAndGroup) {
   const mode_t mask = umask(0);
   StartOnSocket();
   umask(mask);
-  struct stat st {};
+  struct stat st{};
   ASSERT_EQ(stat(socket_.c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0660u);
   ASSERT_EQ(stat((folder_ + "/run").c_str(), &st), 0);
@@ -1038,10 +1055,26 @@ TEST(ListenAddressTest, Parses) {
   EXPECT_EQ(ParseListenAddress("127.1.2.3:80")->host, "127.1.2.3");
   EXPECT_EQ(ParseListenAddress("[::1]:80")->host, "::1");
   EXPECT_EQ(ParseListenAddress("localhost:65535")->port, 65535);
-  for (const char* bad :
-       {"", ":", "unix:", "unix://", "unix://relative", "unix:/one", "unix:///dir/", "127.0.0.1",
-        "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:-1", "127.0.0.1:65536", "0.0.0.0:80", "[::]:80",
-        ":80", "10.0.0.1:80", "example.org:80", "[::1:80", "128.0.0.1:1", "127.0.0.1.evil:1"}) {
+  for (const char* bad : {"",
+                          ":",
+                          "unix:",
+                          "unix://",
+                          "unix://relative",
+                          "unix:/one",
+                          "unix:///dir/",
+                          "127.0.0.1",
+                          "127.0.0.1:",
+                          "127.0.0.1:x",
+                          "127.0.0.1:-1",
+                          "127.0.0.1:65536",
+                          "0.0.0.0:80",
+                          "[::]:80",
+                          ":80",
+                          "10.0.0.1:80",
+                          "example.org:80",
+                          "[::1:80",
+                          "128.0.0.1:1",
+                          "127.0.0.1.evil:1"}) {
     EXPECT_EQ(ParseListenAddress(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
   EXPECT_FALSE(ParseListenAddress("unix:///" + std::string(200, 'x')).ok());
@@ -1063,16 +1096,15 @@ TEST(TextTest, IsValidUtf8AndShort) {
 TEST(FrameNamesTest, SharedByThreads) {
   const FakeModules modules;
   FrameNames names(&modules, "/nonexistent");
-  const uint64_t landmark =
-      FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark));
+  const uint64_t landmark = FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark));
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; t++) {
     threads.emplace_back([&names, landmark, t] {
       for (uint64_t i = 0; i < 20; i++) {
-        const std::vector<NamedFrame> named = names.Name(std::vector<FrameAddress>{
-            {UserFrame(kOwnModule, landmark), true},
-            {UserFrame(kGoneModule, 100 * t + i), false},
-            {kKernelBase + i, false}});
+        const std::vector<NamedFrame> named =
+            names.Name(std::vector<FrameAddress>{{UserFrame(kOwnModule, landmark), true},
+                                                 {UserFrame(kGoneModule, 100 * t + i), false},
+                                                 {kKernelBase + i, false}});
         EXPECT_EQ(named[0].function, "profd_service_test_landmark");
         EXPECT_THAT(named[1].function, HasSubstr("libgone.so.1+0x"));
         EXPECT_THAT(named[2].function, HasSubstr("[kernel]+0x"));
@@ -1123,9 +1155,8 @@ TEST(ScaleBurstsTest, BurstsStandForTheWindow) {
   thread.ledger.allocated = {.bytes = 77, .burst_bytes = 1500, .burst_doubt = 500};
   thread.ledger.freed = {.burst_bytes = 150};
   const auto add = [&](Kind kind, uint64_t argument, int64_t weight, double squares) {
-    thread.samples.push_back({.key = {.argument = argument, .kind = kind},
-                              .weight = weight,
-                              .squares = squares});
+    thread.samples.push_back(
+        {.key = {.argument = argument, .kind = kind}, .weight = weight, .squares = squares});
   };
   add(Kind::kAlloc, PROFD_BURST_ARGUMENT, 1000, 1e6);
   add(Kind::kAlloc, PROFD_BURST_ARGUMENT, 500, 0);

@@ -22,8 +22,8 @@ TEST(SlicesTest, AlwaysAndNever) {
   EXPECT_TRUE(slices.IsOnAt(kOrigin + 1));
 }
 
-// Woken only when it asks to be, it is on for its share of the time, in slices of one length and not more often
-// than once a second.
+// Woken only when it asks to be, it is on for its share of the time, in slices of one length and
+// not more often than once a second.
 TEST(SlicesTest, ShareOfTheTime) {
   struct Case {
     double share;

@@ -18,10 +18,18 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no event yet";
   // 1,000 events a second of 1 us and the way in, with a walk of 4 us more.
-  const profd_heap_cost cost = {.events = 2'000, .stepped = 0, .walks = 1'000, .ns = 1'000'000,
-                                .walk_ns = 5'000'000, .closed = 0};
-  source.Learn({.seconds = 2, .events = 2'000, .seen_bytes = 140'000'000, .bytes = 140'000'000,
-                .cost = cost, .traps = {.emulated = 2'000}});
+  const profd_heap_cost cost = {.events = 2'000,
+                                .stepped = 0,
+                                .walks = 1'000,
+                                .ns = 1'000'000,
+                                .walk_ns = 5'000'000,
+                                .closed = 0};
+  source.Learn({.seconds = 2,
+                .events = 2'000,
+                .seen_bytes = 140'000'000,
+                .bytes = 140'000'000,
+                .cost = cost,
+                .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 4e-6));
   // There are no slow paths to give up.
   EXPECT_DOUBLE_EQ(source.CostAt(1), source.CostAt(0));
@@ -44,11 +52,15 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
 
 TEST(HeapSourceTest, SteppedProbesCostMore) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 1'000, .stepped = 250, .walks = 0, .ns = 1'000'000,
-                                .walk_ns = 0, .closed = 0};
+  const profd_heap_cost cost = {
+      .events = 1'000, .stepped = 250, .walks = 0, .ns = 1'000'000, .walk_ns = 0, .closed = 0};
   const Traps traps = {.emulated = 1'000, .stepped = 9'000};
-  source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
-                .cost = cost, .traps = traps});
+  source.Learn({.seconds = 1,
+                .events = 1'000,
+                .seen_bytes = 70'000'000,
+                .bytes = 70'000'000,
+                .cost = cost,
+                .traps = traps});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (1e-6 + 3e-6));
   EXPECT_EQ(HeapSource::InPathNs(cost, traps), 1e6 + 3e6);
   MapSource maps;
@@ -58,11 +70,20 @@ TEST(HeapSourceTest, SteppedProbesCostMore) {
 
 TEST(HeapSourceTest, SlowPathsCostWhatTheirCallsDo) {
   HeapSource source(kNoBudget);
-  // 1,000 events a second with their stacks, 9,000 calls that told nothing; 500 runs in which nothing counted.
-  const profd_heap_cost cost = {.events = 10'500, .stepped = 0, .walks = 1'000, .ns = 9'000'000,
-                                .walk_ns = 5'000'000, .closed = 500};
-  source.Learn({.seconds = 1, .events = 1'000, .seen_bytes = 70'000'000, .bytes = 70'000'000,
-                .cost = cost, .traps = {.emulated = 1'000}});
+  // 1,000 events a second with their stacks, 9,000 calls that told nothing; 500 runs in which
+  // nothing counted.
+  const profd_heap_cost cost = {.events = 10'500,
+                                .stepped = 0,
+                                .walks = 1'000,
+                                .ns = 9'000'000,
+                                .walk_ns = 5'000'000,
+                                .closed = 500};
+  source.Learn({.seconds = 1,
+                .events = 1'000,
+                .seen_bytes = 70'000'000,
+                .bytes = 70'000'000,
+                .cost = cost,
+                .traps = {.emulated = 1'000}});
   EXPECT_TRUE(source.SlowPathsAt(0));
   EXPECT_FALSE(source.SlowPathsAt(1));
   EXPECT_NEAR(source.CostAt(0) - source.CostAt(1), 9'000 * 2e-6, 1e-9);
@@ -79,8 +100,12 @@ TEST(HeapSourceTest, StacksAreThinnedOut) {
     cost.walks += walks;
     cost.ns += (static_cast<uint64_t>(events) - walks) * 500;
     cost.walk_ns += walks * 4'500;
-    source.Learn({.seconds = 1, .events = events, .seen_bytes = events * 70'000,
-                  .bytes = events * 70'000, .cost = cost, .traps = {.emulated = 500}});
+    source.Learn({.seconds = 1,
+                  .events = events,
+                  .seen_bytes = events * 70'000,
+                  .bytes = events * 70'000,
+                  .cost = cost,
+                  .traps = {.emulated = 500}});
   };
   second(100);
   EXPECT_EQ(source.one_in(), 1U) << "0.05% of a CPU for stacks is little";
@@ -97,17 +122,28 @@ TEST(HeapSourceTest, StacksAreThinnedOut) {
 
 TEST(HeapSourceTest, WithoutProbesTheCountersTellTheRate) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 100, .stepped = 0, .walks = 100, .ns = 0, .walk_ns = 500'000, .closed = 0};
-  source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 7'000'000,
-                .cost = cost, .traps = {.emulated = 1'000}});
+  const profd_heap_cost cost = {
+      .events = 100, .stepped = 0, .walks = 100, .ns = 0, .walk_ns = 500'000, .closed = 0};
+  source.Learn({.seconds = 1,
+                .events = 100,
+                .seen_bytes = 7'000'000,
+                .bytes = 7'000'000,
+                .cost = cost,
+                .traps = {.emulated = 1'000}});
   const double each = source.CostAt(0) / 100;
-  source.Learn({.seconds = 1, .events = 0, .bytes = 70'000'000, .cost = cost, .traps = {.emulated = 1'000}});
+  source.Learn(
+      {.seconds = 1, .events = 0, .bytes = 70'000'000, .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
   // In slices some are seen: what a tenth of the bytes tells of the price is true of all.
-  source.Learn({.seconds = 1, .events = 100, .seen_bytes = 7'000'000, .bytes = 70'000'000,
-                .cost = cost, .traps = {.emulated = 1'000}});
+  source.Learn({.seconds = 1,
+                .events = 100,
+                .seen_bytes = 7'000'000,
+                .bytes = 70'000'000,
+                .cost = cost,
+                .traps = {.emulated = 1'000}});
   EXPECT_NEAR(source.CostAt(0), 1'000 * each, 1e-9);
-  source.Learn({.seconds = 1, .events = 0, .bytes = -5, .cost = cost, .traps = {.emulated = 1'000}});
+  source.Learn(
+      {.seconds = 1, .events = 0, .bytes = -5, .cost = cost, .traps = {.emulated = 1'000}});
   EXPECT_EQ(source.CostAt(0), 0);
 }
 
@@ -116,8 +152,12 @@ TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no call yet";
   // 1,000 calls a second; half of them change something and take a walk of 4 us more.
-  const profd_heap_cost cost = {.events = 2'000, .stepped = 0, .walks = 1'000, .ns = 1'000'000,
-                                .walk_ns = 5'000'000, .closed = 0};
+  const profd_heap_cost cost = {.events = 2'000,
+                                .stepped = 0,
+                                .walks = 1'000,
+                                .ns = 1'000'000,
+                                .walk_ns = 5'000'000,
+                                .closed = 0};
   source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 2'000}});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 1'000 * (3e-6 + 0.5 * 4e-6));
   EXPECT_DOUBLE_EQ(source.CostAt(1), 1'000 * (3e-6 + 0.5 * 4e-6 / 4));
@@ -136,7 +176,8 @@ TEST(MapSourceTest, CostIsCallsTimesTheirPrice) {
 // Without probes nobody counts: what was there is supposed to ebb, so that they are tried again.
 TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
   MapSource source;
-  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
+  const profd_heap_cost cost = {
+      .events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 1, .cost = cost, .traps = {.emulated = 1'000}});
   const double before = source.CostAt(0);
   EXPECT_GT(before, 0);
@@ -151,7 +192,8 @@ TEST(MapSourceTest, WithoutProbesTheRateEbbs) {
 // None of these can be left out: they cost what they cost, or nothing.
 TEST(HeapSourceTest, ObjectsThatAreToldOfAreAllOrNothing) {
   HeapSource source(kNoBudget);
-  const profd_heap_cost cost = {.events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
+  const profd_heap_cost cost = {
+      .events = 1'000, .stepped = 0, .walks = 1'000, .ns = 0, .walk_ns = 5'000'000, .closed = 0};
   source.Learn({.seconds = 2, .cost = cost, .traps = {.emulated = 1'000}, .told = 1'000});
   const int last = source.levels() - 1;
   for (int level = 0; level < last; level++) {
@@ -165,8 +207,8 @@ TEST(FaultSourceTest, CostIsFaultsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no fault yet";
   // 10,000 faults a second of 100 ns and the way in; 17 us for each that is sampled.
-  const profd_fault_cost cost = {.faults = 20'000, .timed = 300, .timed_ns = 30'000,
-                                 .walks = 1'000, .walk_ns = 17'000'000};
+  const profd_fault_cost cost = {
+      .faults = 20'000, .timed = 300, .timed_ns = 30'000, .walks = 1'000, .walk_ns = 17'000'000};
   source.Learn({.seconds = 2, .faults = 20'000, .cost = cost, .trap_ns = 300});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 10'000 * (400e-9 + 17e-6 / 17));
   EXPECT_EQ(source.OneInAt(source.levels() - 1), 0U);
@@ -329,8 +371,12 @@ TEST(DrainSourceTest, KeepsToHalfTheBudgetWhateverTheTickDoes) {
   governor.AddSource(&drains, DrainSource::kPart);
   governor.AddSource(&ticks);
   drains.Learn(Drains(1, 9'000'000));
-  ticks.Learn({.seconds = 1, .tick_cpu_ns = 700'000'000, .ticks = 100, .walks = 0,
-               .repeats = 500'000, .idle_ticks = 500'000});
+  ticks.Learn({.seconds = 1,
+               .tick_cpu_ns = 700'000'000,
+               .ticks = 100,
+               .walks = 0,
+               .repeats = 500'000,
+               .idle_ticks = 500'000});
   governor.Step();
   EXPECT_EQ(drains.level(), 3);
   EXPECT_GT(ticks.level(), 1);
@@ -338,7 +384,11 @@ TEST(DrainSourceTest, KeepsToHalfTheBudgetWhateverTheTickDoes) {
   // All but ten threads are gone.
   for (int i = 0; i < 40; ++i) {
     drains.Learn({.drains = 1, .cpu_ns = 300'000, .resting = 10});
-    ticks.Learn({.seconds = 1, .tick_cpu_ns = 1'000, .ticks = 10, .walks = 0, .repeats = 10,
+    ticks.Learn({.seconds = 1,
+                 .tick_cpu_ns = 1'000,
+                 .ticks = 10,
+                 .walks = 0,
+                 .repeats = 10,
                  .idle_ticks = 100});
     governor.Step();
   }

@@ -72,16 +72,40 @@ TEST(UsdtArgumentsTest, FormsThatCompilersWrite) {
   ExpectArgument("4@8(%rsi,%rax,4)",
                  {.size = 4, .in_memory = 1, .base = kRsi, .index = kRax, .shift = 2, .value = 8});
   ExpectArgument("8@(%rsi,%rax)", {.in_memory = 1, .base = kRsi, .index = kRax});
-  ExpectArgument("8@64(,%rax,8)",
-                 {.in_memory = 1, .index = kRax, .shift = 3, .value = 64});
+  ExpectArgument("8@64(,%rax,8)", {.in_memory = 1, .index = kRax, .shift = 3, .value = 64});
 }
 
 TEST(UsdtArgumentsTest, AllOthersAreRefused) {
-  for (const char* text :
-       {"", "8", "8@", "%rdi", "8%rdi", "3@%rdi", "16@%rdi", "8f@%xmm0", "8@%xmm0", "8@%rip",
-        "8@%ah", "8@%", "8@$", "8@$x", "8@$--1", "8@$99999999999999999999", "8@name(%rip)", "8@8(%rip)",
-        "8@name", "8@8()", "8@8(", "8@8(%rbp", "8@(%rbp))", "8@(%rbp,)", "8@(%rbp,%rax,3)",
-        "8@(%rbp,%rax,8,1)", "8@%fs:16", "8@%fs:(%rax)", "--8@%rdi", "8@+8(%rbp)"}) {
+  for (const char* text : {"",
+                           "8",
+                           "8@",
+                           "%rdi",
+                           "8%rdi",
+                           "3@%rdi",
+                           "16@%rdi",
+                           "8f@%xmm0",
+                           "8@%xmm0",
+                           "8@%rip",
+                           "8@%ah",
+                           "8@%",
+                           "8@$",
+                           "8@$x",
+                           "8@$--1",
+                           "8@$99999999999999999999",
+                           "8@name(%rip)",
+                           "8@8(%rip)",
+                           "8@name",
+                           "8@8()",
+                           "8@8(",
+                           "8@8(%rbp",
+                           "8@(%rbp))",
+                           "8@(%rbp,)",
+                           "8@(%rbp,%rax,3)",
+                           "8@(%rbp,%rax,8,1)",
+                           "8@%fs:16",
+                           "8@%fs:(%rax)",
+                           "--8@%rdi",
+                           "8@+8(%rbp)"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseUsdtArguments(text, 1).status())) << text;
   }
   EXPECT_FALSE(ParseUsdtArguments("8@$" + std::string(100, '1'), 1).ok());
@@ -230,8 +254,8 @@ TEST(UsdtNotesTest, WhatIsNoNoteIsLeftOut) {
   type.type = 4;
   shortened.text = "";
   open.text.pop_back();
-  EXPECT_THAT(Notes(File(test::Join({Encode(owner), Encode(type), Encode(shortened), Encode(open),
-                                     Encode(kFree)}))),
+  EXPECT_THAT(Notes(File(test::Join(
+                  {Encode(owner), Encode(type), Encode(shortened), Encode(open), Encode(kFree)}))),
               ElementsAre(Field(&UsdtNote::name, "free")));
 }
 
@@ -347,8 +371,7 @@ TEST(OtelMemoryTest, SaysWhatCannotBeWatched) {
 // Those of a compiler, in a program that a linker made.
 TEST(OtelMemoryTest, InPrograms) {
   for (const bool semaphore : {true, false}) {
-    const std::string path =
-        absl::StrCat(PROFD_PROGRAM_DIR, semaphore ? "/told" : "/told_always");
+    const std::string path = absl::StrCat(PROFD_PROGRAM_DIR, semaphore ? "/told" : "/told_always");
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(fd.ok()) << path;
     const auto found = FindOtelMemory(fd.get());

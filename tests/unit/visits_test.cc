@@ -237,20 +237,24 @@ TEST(VisitsTest, WeightsAreUnbiased) {
     Story story;
   } threads[] = {
       {"idle for long", [](int64_t t) { return t < 2'945 * kMs ? Doing{0, 1} : Doing{1, 2}; }},
-      {"waits of 3 ticks", [](int64_t t) {
+      {"waits of 3 ticks",
+       [](int64_t t) {
          const int64_t wait = t / (3 * kInterval);
          return Doing{wait, wait % 2 == 0 ? 1 : 2};
        }},
-      {"busy", [](int64_t t) {
+      {"busy",
+       [](int64_t t) {
          const int64_t wait = t / (2 * kMs);
          return Doing{wait, static_cast<int>(wait % 5) == 0 ? 1 : 0};
        }},
-      {"busy for a while now and then", [](int64_t t) {
+      {"busy for a while now and then",
+       [](int64_t t) {
          const int64_t second = t / (700 * kMs);
          if (t % (700 * kMs) < 610 * kMs) return Doing{-second - 1, 1};
          return Doing{t / kMs, t / kMs % 2 == 0 ? 0 : 2};
        }},
-      {"long waits of two kinds", [](int64_t t) {
+      {"long waits of two kinds",
+       [](int64_t t) {
          const int64_t wait = t / (130 * kMs);
          return Doing{wait, 1 + static_cast<int>(wait % 2)};
        }},
@@ -260,8 +264,11 @@ TEST(VisitsTest, WeightsAreUnbiased) {
     int ticks;
     int64_t interval;
     uint32_t stride;
-  } phases[] = {{150, kInterval, 16}, {37, 3 * kInterval, 16}, {50, 3 * kInterval, 4},
-                {41, kInterval, 16}, {60, kInterval / 2, 2}};
+  } phases[] = {{150, kInterval, 16},
+                {37, 3 * kInterval, 16},
+                {50, 3 * kInterval, 4},
+                {41, kInterval, 16},
+                {60, kInterval / 2, 2}};
   int64_t duration = 0;
   for (const auto& phase : phases) duration += phase.ticks * phase.interval;
 
@@ -281,8 +288,8 @@ TEST(VisitsTest, WeightsAreUnbiased) {
     for (const auto& phase : phases) {
       visits.SetLongestStride(phase.stride);
       for (int tick = 0; tick < phase.ticks; ++tick) {
-        const int64_t instant = stratum + static_cast<int64_t>(
-                                              random() % static_cast<uint64_t>(phase.interval));
+        const int64_t instant =
+            stratum + static_cast<int64_t>(random() % static_cast<uint64_t>(phase.interval));
         stratum += phase.interval;
         ++ticks;
         for (profd_visit& visit : visits.Next(phase.interval)) {
@@ -290,7 +297,7 @@ TEST(VisitsTest, WeightsAreUnbiased) {
           const size_t i = visit.thread_id - 1;
           const Doing doing = threads[i].story(instant);
           weights[i][doing.state] += static_cast<double>(visit.weight_ns);
-          visit.outcome = doing.state == 0            ? PROFD_VISIT_RUNNING
+          visit.outcome = doing.state == 0             ? PROFD_VISIT_RUNNING
                           : doing.wait == last_wait[i] ? PROFD_VISIT_SAME
                                                        : PROFD_VISIT_NEW;
           if (doing.state != 0) last_wait[i] = doing.wait;

@@ -11,7 +11,7 @@ namespace load {
 namespace {
 
 struct Waits {
-  int event = -1;  // never readable
+  int event = -1;   // never readable
   int socket = -1;  // never sent to
   std::atomic<uint32_t> futex{0};
   std::atomic<int> begun{0};

@@ -108,19 +108,21 @@ int Run(const Options& options) {
   const Switches after = Count();
   const double seconds = static_cast<double>(Now() - begin) / 1e9;
   const int64_t all_waits = StackWaits();
-  printf("{\"threads\":%d,\"stacks\":%lld,\"stack_waits\":%lld,\"modules\":%d,"
-         "\"modules_load_ms\":%.0f,\"seconds\":%.3f,\"voluntary_switches\":%lld,"
-         "\"involuntary_switches\":%lld,\"voluntary_per_s\":%.0f,"
-         "\"switches_per_s\":%.0f,\"stack_waits_per_s\":%.0f}\n",
-         options.threads, static_cast<long long>(std::min(options.stacks, all_waits)),
-         static_cast<long long>(all_waits), options.modules,
-         static_cast<double>(loaded - loading) / 1e6, seconds,
-         static_cast<long long>(after.voluntary - before.voluntary),
-         static_cast<long long>(after.involuntary - before.involuntary),
-         static_cast<double>(after.voluntary - before.voluntary) / seconds,
-         static_cast<double>(after.voluntary - before.voluntary + after.involuntary -
-                             before.involuntary) / seconds,
-         static_cast<double>(all_waits - waits) / seconds);
+  printf(
+      "{\"threads\":%d,\"stacks\":%lld,\"stack_waits\":%lld,\"modules\":%d,"
+      "\"modules_load_ms\":%.0f,\"seconds\":%.3f,\"voluntary_switches\":%lld,"
+      "\"involuntary_switches\":%lld,\"voluntary_per_s\":%.0f,"
+      "\"switches_per_s\":%.0f,\"stack_waits_per_s\":%.0f}\n",
+      options.threads, static_cast<long long>(std::min(options.stacks, all_waits)),
+      static_cast<long long>(all_waits), options.modules,
+      static_cast<double>(loaded - loading) / 1e6, seconds,
+      static_cast<long long>(after.voluntary - before.voluntary),
+      static_cast<long long>(after.involuntary - before.involuntary),
+      static_cast<double>(after.voluntary - before.voluntary) / seconds,
+      static_cast<double>(after.voluntary - before.voluntary + after.involuntary -
+                          before.involuntary) /
+          seconds,
+      static_cast<double>(all_waits - waits) / seconds);
   fflush(stdout);
   _exit(0);  // threads are blocked for good
 }

@@ -27,8 +27,8 @@ __attribute__((noinline, used)) uint64_t All(uint64_t a) {
 }  // namespace
 
 // Calls `next(argument)` with a frame of this module on the stack.
-extern "C" __attribute__((noinline, visibility("default"))) uint64_t ModuleCall(
-    void (*next)(void*), void* argument) {
+extern "C" __attribute__((noinline, visibility("default"))) uint64_t ModuleCall(void (*next)(void*),
+                                                                                void* argument) {
   if (argument == nullptr) return All<150>(1);
   next(argument);
   asm volatile("" ::: "memory");

@@ -21,10 +21,10 @@ constexpr int64_t kTickNs = 10'000'000;
 constexpr int kTicks = 100;  // in one delta
 
 struct Options {
-  int threads = 200;       // all of them
-  int busy = 20;           // of these, wait in changing places
-  int stacks = 500;        // different ones that the busy threads wait in
-  double new_stacks = 1;   // and that many never seen before, each second
+  int threads = 200;      // all of them
+  int busy = 20;          // of these, wait in changing places
+  int stacks = 500;       // different ones that the busy threads wait in
+  double new_stacks = 1;  // and that many never seen before, each second
   int frames = 30;
   int64_t seconds = 3600;
   int fetches = 25;
@@ -59,8 +59,8 @@ class Server {
     unseen_ += options_.new_stacks;
     for (; unseen_ >= 1; unseen_--) {
       delta.stacks.push_back(Stack(next_stack_));
-      delta.samples.push_back({{ThreadId{1}, StackId{next_stack_}, 7, 202, Reason::kLock},
-                               kTickNs, 1});
+      delta.samples.push_back(
+          {{ThreadId{1}, StackId{next_stack_}, 7, 202, Reason::kLock}, kTickNs, 1});
       next_stack_++;
     }
     return delta;
@@ -78,8 +78,11 @@ class Server {
 
   void AddKnown(ProfileDelta* delta) {
     for (int i = 0; i < options_.threads; ++i) {
-      delta->threads.push_back({.id = ThreadId{uint64_t(i) + 1}, .pid = 4711, .tid = 4711 + i,
-                                .target = 1, .name = "worker-" + std::to_string(i),
+      delta->threads.push_back({.id = ThreadId{uint64_t(i) + 1},
+                                .pid = 4711,
+                                .tid = 4711 + i,
+                                .target = 1,
+                                .name = "worker-" + std::to_string(i),
                                 .process = "server"});
       delta->stacks.push_back(Stack(kIdleStacks + uint64_t(i)));
     }
@@ -93,7 +96,8 @@ class Server {
     const ThreadId id{uint64_t(thread) + 1};
     delta->ledgers.push_back({id, ledger});
     delta->samples.push_back({{id, StackId{kIdleStacks + uint64_t(thread)}, 5, 232, Reason::kPoll},
-                              kTicks * kTickNs, kTicks});
+                              kTicks * kTickNs,
+                              kTicks});
   }
 
   void AddBusy(int thread, ProfileDelta* delta) {
@@ -122,7 +126,8 @@ class Server {
       const auto ticks = static_cast<int64_t>(end - i);
       delta->samples.push_back({{id, StackId(uint64_t(met[i]) + 1), uint64_t(met[i]) % 7, 202,
                                  met[i] % 3 == 0 ? Reason::kLock : Reason::kNet},
-                                ticks * kTickNs, ticks});
+                                ticks * kTickNs,
+                                ticks});
     }
   }
 
@@ -159,14 +164,15 @@ int Run(const Options& options) {
     append_ms += static_cast<double>(MonotonicNs() - begin) / 1e6;
   }
   const int64_t end = options.seconds * kSecondNs;
-  printf("{\"threads\":%d,\"busy\":%d,\"stacks\":%d,\"new_stacks_per_s\":%g,\"seconds\":%lld,"
-         "\"samples_per_delta\":%.0f,\"bytes\":%zu,\"held_s\":%.0f,\"append_ms\":%.4f,"
-         "\"windows\":[",
-         options.threads, options.busy, options.stacks, options.new_stacks,
-         static_cast<long long>(options.seconds),
-         static_cast<double>(samples) / static_cast<double>(options.seconds), store.Bytes(),
-         static_cast<double>(end - store.OldestNs()) / 1e9,
-         append_ms / static_cast<double>(options.seconds));
+  printf(
+      "{\"threads\":%d,\"busy\":%d,\"stacks\":%d,\"new_stacks_per_s\":%g,\"seconds\":%lld,"
+      "\"samples_per_delta\":%.0f,\"bytes\":%zu,\"held_s\":%.0f,\"append_ms\":%.4f,"
+      "\"windows\":[",
+      options.threads, options.busy, options.stacks, options.new_stacks,
+      static_cast<long long>(options.seconds),
+      static_cast<double>(samples) / static_cast<double>(options.seconds), store.Bytes(),
+      static_cast<double>(end - store.OldestNs()) / 1e9,
+      append_ms / static_cast<double>(options.seconds));
   const char* separator = "";
   for (const int64_t window : {10, 30, 60, 300, 900, 1800, 3600}) {
     if (window > options.seconds) break;
@@ -183,14 +189,14 @@ int Run(const Options& options) {
       }
       threads = merged->threads.size();
       stacks = merged->stacks.size();
-      covered =
-          static_cast<double>(merged->covered.end_ns - merged->covered.begin_ns) / 1e9;
+      covered = static_cast<double>(merged->covered.end_ns - merged->covered.begin_ns) / 1e9;
     }
     std::sort(took.begin(), took.end());
-    printf("%s{\"window_s\":%lld,\"covered_s\":%.0f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,"
-           "\"threads\":%zu,\"stacks\":%zu}",
-           separator, static_cast<long long>(window), covered, Quantile(took, 0.5),
-           Quantile(took, 0.99), threads, stacks);
+    printf(
+        "%s{\"window_s\":%lld,\"covered_s\":%.0f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,"
+        "\"threads\":%zu,\"stacks\":%zu}",
+        separator, static_cast<long long>(window), covered, Quantile(took, 0.5),
+        Quantile(took, 0.99), threads, stacks);
     separator = ",";
   }
   printf("]}\n");

@@ -156,7 +156,8 @@ void ExpectNoLoss(const Answer& answer) {
     // Walks that raced with a wake-up keep their weight, and the time of a switch that the kernel
     // did not report is recovered: neither loses anything.
     if (loss.cause() == "torn_walk" || loss.cause() == "switch_unseen") continue;
-    // What a mapping call took away while another thread changed the mappings is counted all the same.
+    // What a mapping call took away while another thread changed the mappings is counted all the
+    // same.
     if (loss.cause() == "mapping_busy") continue;
     ADD_FAILURE() << loss.DebugString();
   }

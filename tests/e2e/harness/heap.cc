@@ -138,8 +138,8 @@ bool HasName(const v1::Frame& frame) {
 
 // A C library without its symbols names none of its own; nothing else of it is outermost.
 bool IsBegin(const v1::Frame& frame) {
-  static constexpr absl::string_view kBegins[] = {"clone", "clone3", "__clone3", "start_thread",
-                                                  "_start", "main"};
+  static constexpr absl::string_view kBegins[] = {"clone",        "clone3", "__clone3",
+                                                  "start_thread", "_start", "main"};
   if (!HasName(frame)) return absl::StartsWith(frame.module(), "libc.so");
   return std::find(std::begin(kBegins), std::end(kBegins), frame.function()) != std::end(kBegins);
 }

@@ -98,8 +98,8 @@ double UsableBytes(const nlohmann::json& account, const std::string& what);
 // What holds in every answer: estimates sum to the exact totals, which are those of the threads.
 void ExpectAddsUp(const Answer& answer);
 
-// Each thread's bytes are those that it counted, to what it allocated of each allocator before its first
-// event.
+// Each thread's bytes are those that it counted, to what it allocated of each allocator before its
+// first event.
 void ExpectExactByThread(const Answer& answer, const nlohmann::json& account,
                          const std::string& what, int allocators = 1);
 

@@ -250,8 +250,7 @@ absl::StatusOr<StackBytes> RequestedIn(const std::string& heaptrack_raw) {
       for (size_t i = 4; i + 1 < fields.size(); i += 2) {
         end = std::max(end, number(i) + number(i + 1));
       }
-      modules.push_back(
-          {base, base + end, 0, fields[2] == "x" ? program : name_of(fields[2])});
+      modules.push_back({base, base + end, 0, fields[2] == "x" ? program : name_of(fields[2])});
     } else if (fields[0] == "t") {
       nodes.push_back({number(1) + 1, number(2)});
       bytes.push_back(0);

@@ -38,8 +38,9 @@ absl::StatusOr<StackBytes> AllocatedBetween(const std::string& before, const std
 // What is live as of a dump, likewise.
 absl::StatusOr<StackBytes> LiveIn(const std::string& path);
 
-// What a program asked for under `heaptrack --raw`, each request as the size class in which jemalloc would
-// serve it. Nothing is sampled: errors are 0. Stacks end at heaptrack's own limit of 64 frames.
+// What a program asked for under `heaptrack --raw`, each request as the size class in which
+// jemalloc would serve it. Nothing is sampled: errors are 0. Stacks end at heaptrack's own limit of
+// 64 frames.
 absl::StatusOr<StackBytes> RequestedIn(const std::string& heaptrack_raw);
 
 // The smallest of jemalloc's size classes (16 bytes apart up to 128, then four in each doubling)
@@ -58,8 +59,8 @@ StackBytes WithoutAllocator(const StackBytes& stacks,
 
 Estimate Sum(const StackBytes& stacks);
 
-// The functions of a module that stacks go through, with the symbols of `file`. `strip` moves no code, so
-// that may be the file before it was stripped.
+// The functions of a module that stacks go through, with the symbols of `file`. `strip` moves no
+// code, so that may be the file before it was stripped.
 using CodeNames = std::map<CodeAddress, std::string>;
 CodeNames NamesIn(const std::string& file, const std::string& module,
                   const std::vector<const StackBytes*>& stacks);

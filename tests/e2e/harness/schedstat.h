@@ -21,8 +21,9 @@ using Schedstat = std::map<int, ThreadTimes>;  // by TID
 // All threads of these processes; those that end meanwhile are left out.
 Schedstat ReadSchedstat(const std::vector<int>& pids);
 
-// Time that a hypervisor kept all CPUs from running since the machine began, ns, as far as it says so; in
-// steps of a hundredth of a second. profd counts it as waiting for a CPU, the kernel's account does not.
+// Time that a hypervisor kept all CPUs from running since the machine began, ns, as far as it says
+// so; in steps of a hundredth of a second. profd counts it as waiting for a CPU, the kernel's
+// account does not.
 int64_t StolenNs();
 
 // The processes whose parent is `pid`, and `pid` itself.
