@@ -1,0 +1,322 @@
+"""Expectations of a scenario against an answer and what the targets measured of themselves."""
+
+import math
+
+from . import tolerance
+from .answer import off, waits
+from .tolerance import Failure, between, compare
+
+# Losses that an undisturbed run has as well; docs/losses.md says why they do no harm.
+HARMLESS_LOSSES = {"torn_walk", "torn_ledger", "switch_unseen", "mapping_busy"}
+# Walks that met a thread in motion say so and keep their weight. How many do depends on the
+# machine; that most do not is what makes a profile.
+RACED = {"[torn walk]", "[memory map busy]"}
+RACED_MOST = 0.6
+# Rules of a module that was never seen before are there after this time at the latest.
+PENDING = "[unwind rules pending]"
+PENDING_NS = 3_000_000_000
+# Layers of an answer by the source that they stand for.
+LAYERS = {"books": "books_ns", "switch": "switch_ns", "tick": "tick_ns", "faults": "faults_ns",
+          "mappings": "mappings_ns", "bursts": "bursts_on_ns"}
+
+
+class Struct:
+    """A JSON object whose keys are attributes, for expressions in scenario files."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __getattr__(self, name):
+        try:
+            return wrap(self._table[name])
+        except KeyError:
+            raise AttributeError(f"there is no '{name}' among {sorted(self._table)}") from None
+
+    __getitem__ = __getattr__
+
+    def __contains__(self, name):
+        return name in self._table
+
+    def __repr__(self):
+        return repr(self._table)
+
+
+def wrap(value):
+    if isinstance(value, dict):
+        return Struct(value)
+    if isinstance(value, list):
+        return [wrap(item) for item in value]
+    return value
+
+
+FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "abs": abs, "any": any, "all": all,
+             "sorted": sorted, "set": set, "round": round, "MIB": 1 << 20, "KIB": 1 << 10, "int": int,
+             "str": str, "float": float}
+
+
+def evaluate(expression, names):
+    """Scenario files are part of the project, so their expressions are Python's."""
+    return eval(expression, {"__builtins__": {}, **FUNCTIONS, **names})  # pylint: disable=eval-used
+
+
+def invariants(answer):
+    """What holds in every answer about time, whatever was asked."""
+    failures = []
+    for thread in answer.threads:
+        if "off" not in thread:
+            continue
+        what = f"{thread['name']} ({thread['tid']})"
+        total = thread["on_cpu_ns"] + off(thread)
+        if abs(total - thread["wall_ns"]) > (tolerance.IDENTITY_FLOOR_NS
+                                             + thread["wall_ns"] * tolerance.IDENTITY_SHARE):
+            failures.append(Failure(f"{what}: on-CPU and off-CPU are {total} ns of {thread['wall_ns']} ns"))
+        for entry in thread["off"]:
+            samples = answer.samples_of(thread, entry["reason"])
+            if not samples:
+                continue
+            told = sum(sample.value for sample in samples)
+            if abs(told - entry["time_ns"]) > tolerance.IDENTITY_FLOOR_NS + len(samples):
+                failures.append(Failure(f"{what}: the stacks of {entry['reason']} have {told} ns, the "
+                                        f"ledger {entry['time_ns']} ns"))
+    return failures
+
+
+def invariants_of_bytes(answer):
+    """Estimates by stack sum to the totals of their threads, and those to the answer's."""
+    if answer.json["kind"] not in ("alloc", "free"):
+        return []
+    failures, total = [], 0
+    for thread in answer.threads:
+        told = sum(sample.value for sample in answer.samples_of(thread))
+        exact = (thread["heap"] or {"bytes": 0})["bytes"]
+        total += exact
+        if told != exact:
+            failures.append(Failure(f"{thread['name']} ({thread['tid']}): its stacks have {told} bytes, "
+                                    f"its total is {exact}"))
+    if answer.json["trailer"]["heap"]["bytes"] != total:
+        failures.append(Failure(f"the total is {answer.json['trailer']['heap']['bytes']} bytes, its "
+                                f"threads have {total}"))
+    return failures
+
+
+def lost(answer, scenario):
+    allowed = HARMLESS_LOSSES | set(scenario.losses) | set(scenario.loses)
+    return [Failure(f"lost: {cause} {count}") for cause, count in answer.losses.items()
+            if cause not in allowed]
+
+
+def silent(answer, source):
+    """A source that is disabled tells nothing, and the answer says that it was not there."""
+    failures = []
+    # heap_ns also holds the time of bursts, which are another source.
+    layer = LAYERS.get(source)
+    told_ns = answer.json["header"]["layers"].get(layer, 0)
+    if told_ns != 0:
+        failures.append(Failure(f"--disable {source}: the answer says {layer} = {told_ns}"))
+    stacks = [sample for sample in answer.samples if sample.stack is not None]
+    if source not in ("books", "switch") and stacks:
+        failures.append(Failure(f"--disable {source}: there is a stack, {stacks[0].stack.describe()}"))
+    return failures
+
+
+def stack_fits(stack, wanted):
+    """Whether a stack is this one, whole. `wanted` is innermost first: the kernel's part or libc's
+    function, then the target's own, each a substring; the last may name the root as `root:NAME`."""
+    if not stack.complete:
+        return False
+    own, root = list(wanted), None
+    if own and own[-1].startswith("root:"):
+        root = own.pop().removeprefix("root:")
+    leaf = own.pop(0)
+    user = [frame for frame in stack.frames if frame["kind"] != "kernel"]
+    kernel = [frame for frame in stack.frames if frame["kind"] == "kernel"]
+    if not user or not kernel or stack.frames[0]["kind"] != "kernel":
+        return False
+    if any(frame["kind"] == "synthetic" for frame in user):
+        return False
+    module = next((frame["module"] for frame in user if own and own[0] in frame["function"]), None)
+    if module is None:
+        return False
+    ours = [frame for frame in user if frame["kind"] not in ("libc", "runtime")
+            and not frame["module"].startswith(("libc.so", "ld-linux"))]
+    names = [frame["function"] for frame in ours]
+    if root is not None:
+        if root not in user[-1]["function"] and root not in user[-1]["module"]:
+            return False
+        if names and root in names[-1] and len(names) == len(own) + 1:
+            names.pop()
+    elif not user[-1]["module"].startswith("libc.so"):
+        return False
+    if len(names) != len(own) or not all(want in name for want, name in zip(own, names)):
+        return False
+    below = user[:user.index(ours[0])]
+    return leaf == "" or any(leaf in frame["function"] for frame in below + kernel)
+
+
+class ThreadCheck:
+    """One thread's own measurements against its ledger and its stacks."""
+
+    def __init__(self, expected, own, report, answer, setting):
+        self.expected, self.own, self.report = expected, own, report
+        self.answer, self.setting = answer, setting
+        self.what = f"{own['name']} ({own['tid']})"
+        self.thread = answer.thread(report["pid"], own["tid"])
+        self.failures = []
+
+    def run(self):
+        if self.thread is None:
+            return [Failure(f"{self.what}: not in the answer")]
+        expected = self.expected
+        if self.thread["name"] != self.own["name"]:
+            self.fail(f"is called '{self.thread['name']}'")
+        if expected.exited is not None and self.thread["exited"] != expected.exited:
+            self.fail(f"exited: {self.thread['exited']}")
+        if expected.life:
+            self.life()
+        if expected.blocked:
+            self.still_blocked()
+        elif expected.reason:
+            self.measured_waits()
+        if "tick" not in self.setting.off and (expected.stacks or expected.ends):
+            self.stacks()
+        if "tick" not in self.setting.off and expected.paths:
+            self.paths()
+        return self.failures
+
+    def fail(self, text):
+        self.failures.append(Failure(f"{self.what}: {text}"))
+
+    def between(self, what, low, value, high):
+        self.failures += between(f"{self.what} {what}", low, value, high)
+
+    def life(self):
+        queued = off(self.thread, "runqueue")
+        outside = self.thread["wall_ns"] - (self.own["end_ns"] - self.own["begin_ns"])
+        # Without a ledger the time in the queue is part of what the kernel's books say anyway.
+        self.between("life outside of its own measure", 0, outside, queued + tolerance.UNMEASURED_NS)
+        self.between("CPU time by its own clock", self.thread["on_cpu_ns"] - max(outside, 0),
+                     self.own["cpu_ns"], self.thread["on_cpu_ns"])
+
+    def error_of(self, reason):
+        """Of the time by reason where the ledger is not exact: the tick's, by the stated errors."""
+        if self.thread["estimated_ns"] == 0:
+            return 0.0
+        return tolerance.SIGMAS * math.sqrt(sum(sample.error ** 2 for sample in
+                                                self.answer.samples_of(self.thread, reason)))
+
+    def measured_waits(self):
+        reason = self.expected.reason
+        if "switch" in self.setting.off and "tick" in self.setting.off:
+            return
+        queued, blocked = off(self.thread, "runqueue"), off(self.thread, reason)
+        waited = self.own["wait_wall_ns"] - self.own["wait_cpu_ns"]
+        error = self.error_of(reason)
+        low = 0 if self.expected.more_waits else blocked - error
+        self.between(f"{reason} by its own clock", low, waited, blocked + queued + error)
+        if "switch" in self.setting.off or self.thread["estimated_ns"] > 0:
+            return
+        # A wait that is over before the thread sleeps is none; one that is interrupted is two.
+        own, told = len(self.own["waits"]), waits(self.thread, reason)
+        if not self.expected.more_waits and not 0.9 * own <= told <= 1.03 * own + 5:
+            self.fail(f"{told} waits for {reason}, it measured {own}")
+        if self.expected.more_waits and told < 0.9 * own:
+            self.fail(f"{told} waits for {reason}, it measured {own}")
+
+    def still_blocked(self):
+        since = max(self.own["end_ns"] + self.report["wall_offset_ns"], self.answer.begin_ns)
+        truth = self.answer.end_ns - since
+        error = self.error_of(self.expected.blocked)
+        self.between(f"blocked for {self.expected.blocked}", truth - off(self.thread, "runqueue") - error,
+                     off(self.thread, self.expected.blocked), truth + error)
+
+    def walked(self):
+        """Samples of its waits whose walk did not race, and the share of the weight whose did."""
+        reason = self.expected.blocked or self.expected.reason
+        good, raced, every = [], 0, 0
+        for sample in self.answer.samples_of(self.thread, reason):
+            if sample.stack is None:
+                continue
+            weight = sample.raw["weight_ns"]
+            every += weight
+            if sample.stack.end() in RACED:
+                raced += weight
+            else:
+                good.append(sample)
+        if every == 0:
+            self.fail(f"no stacks of {reason}")
+        elif raced > RACED_MOST * every:
+            self.fail(f"{raced / every:.0%} of its walks raced")
+        return good
+
+    def stacks(self):
+        pending = 0
+        for sample in self.walked():
+            if self.expected.settling and sample.stack.end() == PENDING:
+                pending += sample.value
+                continue
+            if self.expected.ends:
+                if sample.stack.end() != self.expected.ends or sample.stack.complete:
+                    self.fail(f"should end in {self.expected.ends}: {sample.stack.describe()}")
+                continue
+            if not any(stack_fits(sample.stack, stack) for stack in self.expected.stacks):
+                self.fail(f"{sample.raw['ticks']} samples at a stack that is not expected: "
+                          f"{sample.stack.describe()}")
+        if pending > PENDING_NS:
+            self.fail(f"{pending / 1e9:.1f} s of stacks end in {PENDING}")
+
+    def paths(self):
+        """The time of each path is an estimate, of what the thread measured on it."""
+        good = self.walked()
+        for path, stack in self.expected.paths.items():
+            truth = sum(end - begin for begin, end, where in self.own["waits"] if str(where) == path)
+            every = sum(end - begin for begin, end, _ in self.own["waits"])
+            fitting = [sample for sample in good if stack_fits(sample.stack, stack)]
+            weight = sum(sample.value for sample in good)
+            if not fitting:
+                self.fail(f"path {path} has no sample")
+                continue
+            # Races fall on all paths alike; time in the queue ends waits on all of them.
+            share = sum(sample.value for sample in fitting) / weight
+            error = math.sqrt(sum(sample.error ** 2 for sample in fitting)) / weight
+            self.failures += compare(f"{self.what} path {path}, per mille", share * 1000,
+                                     truth / every * 1000, "estimate", error=error * 1000,
+                                     precision=self.expected.precision)
+
+
+def check_threads(expected, report, answer, setting):
+    own = [thread for thread in report["threads"] if thread["name"] == expected.name]
+    if len(own) != expected.count:
+        return [Failure(f"{len(own)} threads named {expected.name} measured themselves, "
+                        f"not {expected.count}")]
+    return [failure for each in own
+            for failure in ThreadCheck(expected, each, report, answer, setting).run()]
+
+
+def check_bytes(expected, names, answer):
+    """`names` are those that expressions may use: of the report, and what the target said."""
+    items = evaluate(expected.each, names) if expected.each else [None]
+    if not items:
+        return [Failure(f"{expected.each}: the target reports none")]
+    failures = []
+    for i, item in enumerate(items):
+        inner = {**names, "i": i, "item": item}
+        truth = evaluate(expected.truth, inner)
+        function = expected.function.format(i=i)
+        if function:
+            value, error = answer.by_function(function, expected.key).get(function, (0, 0.0))
+        else:
+            value = sum(sample.value if expected.key == "value" else sample.raw[expected.key]
+                        for sample in answer.samples)
+            error = answer.error()
+        failures += compare(f"{answer.json['kind']} {function or 'in all'}", value, truth, expected.within,
+                            error=error, precision=expected.precision,
+                            events=evaluate(expected.events, inner))
+    return failures
+
+
+def check_value(expected, names):
+    try:
+        holds = evaluate(expected.that, names)
+    except Exception as error:  # pylint: disable=broad-except
+        return [Failure(f"{expected.that}: {error}")]
+    return [] if holds else [Failure(f"not so: {expected.that}")]

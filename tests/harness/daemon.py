@@ -1,0 +1,106 @@
+"""A profd under test, and profctl as its client, on this machine or in containers."""
+
+import json
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from .answer import Answer
+from .process import Gone, Process, run
+
+READY_SECONDS = 120
+POLL_SECONDS = 0.1
+
+
+class Host:
+    """Programs of the build tree, run as they are."""
+
+    def __init__(self, build):
+        self.build = Path(build)
+        self._folder = Path(tempfile.mkdtemp(prefix="profd-scenario."))
+        self._sockets = 0
+
+    def close(self):
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def program(self, name):
+        path = self.build / name
+        return str(path) if path.exists() else name
+
+    def target(self, argv, environment):
+        return Process([self.program(argv[0]), *[self._word(word) for word in argv[1:]]], environment)
+
+    def _word(self, word):
+        # {build} and {folder} are the build tree and a directory that may be written.
+        return word.replace("{build}", str(self.build)).replace("{folder}", str(self._folder))
+
+    def new_address(self):
+        self._sockets += 1
+        return f"unix://{self._folder}/{self._sockets}.sock"
+
+    def daemon_argv(self, address, options):
+        return [self.program("profd"), "--listen", address, *options]
+
+    def profctl_argv(self, address, arguments):
+        return [self.program("profctl"), "--server", address, *arguments]
+
+
+class Daemon:
+    """Started by Start; `targets` are what --target takes."""
+
+    def __init__(self, place, options, targets):
+        self._place = place
+        self.address = place.new_address()
+        words = list(options)
+        for target in targets:
+            words += ["--target", str(target)]
+        self.process = Process(place.daemon_argv(self.address, words))
+        try:
+            self.process.line_with("profd: ready", READY_SECONDS, "stderr")
+        except Gone:
+            self.process.kill()
+            raise
+
+    def profctl(self, *arguments, timeout=120):
+        return run(self._place.profctl_argv(self.address, list(arguments)), timeout)
+
+    def json(self, *arguments):
+        code, out, err = self.profctl(*arguments, "--format", "json")
+        if code != 0:
+            raise Gone(f"profctl {' '.join(arguments)} failed: {err.strip()}")
+        return json.loads(out)
+
+    def status(self):
+        return self.json("status")
+
+    def fetch(self, *arguments):
+        return Answer(self.json("fetch", *arguments, "-o", "-"))
+
+    def stop(self):
+        """SIGTERM. What is wrong with its end, or "" """
+        self.process.signal(signal.SIGTERM)
+        code = self.process.end(30)
+        if code != 0:
+            self.process.kill()
+            return f"profd ended with {code} after SIGTERM\n{self.process.said()}"
+        return ""
+
+    def kill(self):
+        self.process.kill()
+
+
+def eventually(seconds, attempt, pause=POLL_SECONDS):
+    """Calls `attempt` until it gives something true, which is returned; the last thing otherwise."""
+    deadline = time.monotonic() + seconds
+    while True:
+        result = attempt()
+        if result or time.monotonic() > deadline:
+            return result
+        time.sleep(pause)
+
+
+def instant(ns):
+    """As profctl takes it: seconds since 1970 with all nine digits."""
+    return f"{ns // 1_000_000_000}.{ns % 1_000_000_000:09d}"

@@ -1,0 +1,406 @@
+"""Runs scenarios in one setting: daemons, targets, queries, verdicts."""
+
+import concurrent.futures
+import json
+import re
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import checks
+from .answer import Answer
+from .daemon import Daemon, eventually, instant
+from .process import Gone
+from .scenario import KIND_SOURCES
+from .tolerance import Failure
+
+ATTACH_SECONDS = 60
+WORD_SECONDS = 180
+COMM_LENGTH = 15
+# A scenario in which only estimates failed is judged by the majority of three runs (tolerance.py).
+STATISTICAL_RUNS = 3
+
+
+@dataclass
+class Result:
+    scenario: str
+    setting: str
+    outcome: str              # passed, failed or skipped
+    seconds: float = 0
+    failures: list = field(default_factory=list)
+    skipped_for: str = ""     # the fact that is missing
+    repeated: int = 0         # further runs, after one in which estimates failed
+    losses: dict = field(default_factory=dict)
+    kernel: str = ""
+
+    def line(self):
+        mark = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}[self.outcome]
+        note = f" (needs {self.skipped_for})" if self.skipped_for else ""
+        note += f" (estimates: {self.repeated + 1} runs)" if self.repeated else ""
+        text = f"{mark} {self.scenario} [{self.setting}] {self.seconds:.1f} s{note}"
+        return "\n".join([text, *(f"       {failure}" for failure in self.failures)])
+
+
+class Running:
+    """A target that runs, and what it said so far."""
+
+    def __init__(self, spec, process):
+        self.spec, self.process = spec, process
+        self.pid = 0
+        self.reports = []
+        self.words = {}
+        self.done = False
+        self.attached_ns = 0
+
+    def await_ready(self):
+        line = self.process.line_with("ready", ATTACH_SECONDS)
+        self.pid = int(line.split()[1])
+
+    def go(self):
+        """Lets it go on; gives the word at which it stands then, "" for a report."""
+        self.process.write("go\n")
+        while True:
+            line = self.process.line(WORD_SECONDS)
+            if line.startswith("{"):
+                self.reports.append(json.loads(line))
+                self.done = not self.spec.until and len(self.reports) >= self.spec.reports
+                return ""
+            match = re.match(r"(.*?)(?:\s+(\d+))?$", line)
+            word = match[1]
+            self.words[word] = int(match[2]) if match[2] else 0
+            self.done = self.spec.until == word
+            return word
+
+    def report(self):
+        """All threads that measured themselves; the last report's other fields."""
+        if not self.reports:
+            return {"threads": [], "pid": self.pid}
+        return {**self.reports[-1], "threads": [thread for report in self.reports
+                                                for thread in report.get("threads", [])]}
+
+
+class Execution:
+    """One run of one scenario against a daemon."""
+
+    def __init__(self, scenario, setting, place, daemon):
+        self.scenario, self.setting, self.place, self.daemon = scenario, setting, place, daemon
+        self.targets = []
+        self.failures = []
+        self.ends = {}     # query name: end of its window, ns
+        self.losses = {}
+        self.began_ns = time.time_ns()
+
+    def start_targets(self, late):
+        for spec in self.scenario.target:
+            if spec.late == late:
+                target = Running(spec, self.place.target(spec.run, spec.environment))
+                self.targets.append(target)
+                target.await_ready()
+
+    def close(self):
+        for target in self.targets:
+            if target.process.running():
+                target.process.kill()
+
+    # What must stand before a target may begin: its threads are marked, rules and probes are there.
+    def attach(self, target):
+        watch = self.scenario.watch
+        if watch == "none":
+            target.attached_ns = time.time_ns()
+            return
+        begin = [time.time_ns()]
+
+        def seen():
+            asked = time.time_ns()
+            code, out, _ = self.daemon.profctl("fetch", "--target", str(target.pid), "--from",
+                                               instant(begin[0]), "--format", "json", "-o", "-")
+            if code != 0:
+                return False
+            answer = Answer(json.loads(out))
+            begin[0] = asked
+            for thread in answer.threads:
+                if thread["tid"] != target.pid:
+                    continue
+                if "tick" in self.setting.off or any(sample.stack and sample.stack.complete for sample in
+                                                     answer.samples_of(thread)):
+                    target.attached_ns = answer.end_ns
+                    return True
+            return False
+
+        if not eventually(ATTACH_SECONDS, seen):
+            raise Gone(f"{target.spec.name} ({target.pid}) was not attached in {ATTACH_SECONDS} s; profd "
+                       f"said:\n{self.daemon.process.said()}")
+        if watch == "waits" or watch in self.setting.off:
+            return
+        probed = {"heap": self.heap_watched, "bursts": self.bursts_watched,
+                  "mappings": self.mappings_watched}[watch]
+        if not eventually(ATTACH_SECONDS, lambda: probed(self.daemon.status(), target.pid)):
+            raise Gone(f"{watch} of {target.spec.name} ({target.pid}) was not watched in "
+                       f"{ATTACH_SECONDS} s: {json.dumps(self.daemon.status())}")
+
+    @staticmethod
+    def heap_watched(status, pid):
+        return any(allocator["watched"] and pid in allocator["pids"] for allocator in status["allocators"]
+                   if allocator["allocator"] != "glibc")
+
+    @staticmethod
+    def bursts_watched(status, pid):
+        return any(allocator["watched"] and pid in allocator["pids"] for allocator in status["allocators"]
+                   if allocator["allocator"] == "glibc")
+
+    @staticmethod
+    def mappings_watched(status, _):
+        return any(layer["name"] == "mappings" and layer["on"] and not layer["note"]
+                   for layer in status["layers"])
+
+    def run(self):
+        for target in self.targets:
+            self.attach(target)
+        going = [target for target in self.targets if not target.spec.quiet]
+        asked = set()
+        while going:
+            for target in list(going):
+                word = target.go()
+                if word:
+                    asked |= self.ask_all(word, asked)
+                if target.done:
+                    going.remove(target)
+        self.ask_all("end", asked)
+        for target in self.targets:
+            code = target.process.end()
+            if code != target.spec.exit:
+                self.fail(f"{target.spec.name} ended with {code}\n{target.process.said()}")
+
+    def ask_all(self, at, asked):
+        """Asks those queries whose time has come."""
+        new = set()
+        for i, query in enumerate(self.scenario.query):
+            if query.at == at and i not in asked:
+                new.add(i)
+                self.ask(query)
+        return new
+
+    def fail(self, text):
+        self.failures.append(Failure(text))
+
+    def arguments(self, query):
+        words = query.command.split()
+        if words[0] not in ("fetch", "memory") or query.target == "":
+            return words + query.options
+        for target in self.targets:
+            if query.target in ("*", target.spec.name):
+                words += ["--target", str(target.pid)]
+        if words[0] == "fetch":
+            words += ["--kind", query.kind]
+        if not any(option in query.options for option in ("--since", "--from")):
+            # A window of time begins when everything was attached; bytes count from the start.
+            since = {"attached": max((target.attached_ns for target in self.targets),
+                                     default=self.began_ns),
+                     "start": self.began_ns}
+            since_ns = since.get(query.since) or self.ends[query.since]
+            words += ["--from", instant(since_ns)]
+            if query.until != "now":
+                words += ["--to", instant(self.ends[query.until])]
+        return words + query.options
+
+    def ask(self, query):
+        if query.after:
+            time.sleep(query.after)  # the length of the experiment
+        failures = []
+
+        def holds():
+            failures[:] = self.verdict(query)
+            return not failures
+
+        eventually(query.eventually, holds, 0.3)
+        self.failures += failures
+
+    def verdict(self, query):
+        arguments = self.arguments(query)
+        as_text = query.stdout is not None or query.exit != 0
+        if not as_text:
+            arguments += ["--format", "json"] + (["-o", "-"] if arguments[0] == "fetch" else [])
+        code, out, err = self.daemon.profctl(*arguments)
+        failures = []
+        if code != query.exit:
+            return [Failure(f"profctl {' '.join(arguments)} ended with {code}, not {query.exit}: "
+                            f"{err.strip()}")]
+        for name, said, wanted in (("stdout", out, query.stdout), ("stderr", err, query.stderr)):
+            if wanted is not None and said.strip() != wanted.strip():
+                failures.append(Failure(f"{name} of profctl {' '.join(arguments)}:\n{said.strip()}\n"
+                                        f"should be:\n{wanted.strip()}"))
+        if as_text:
+            return failures
+        told = json.loads(out)
+        answer = Answer(json.loads(out)) if arguments[0] == "fetch" else None
+        if answer is not None:
+            if query.name:
+                self.ends[query.name] = answer.end_ns
+            self.losses.update(answer.losses)
+            failures += checks.lost(answer, self.scenario)
+            failures += checks.invariants(answer) + checks.invariants_of_bytes(answer)
+        return failures + self.expectations(query, told, answer)
+
+    def expectations(self, query, told, answer):
+        off = self.setting.off
+        source = next(iter(KIND_SOURCES[query.kind])) if query.command == "fetch" else ""
+        if source == "heap" and self.scenario.watch == "bursts":
+            source = "bursts"
+        failures = []
+        if answer is not None and source in off:
+            failures += checks.silent(answer, source)
+        for expected in query.thread:
+            for target in self.of(expected):
+                failures += checks.check_threads(expected, target.report(), answer, self.setting)
+        for expected in query.bytes:
+            if source in off:
+                continue
+            for target in self.of(expected):
+                failures += checks.check_bytes(expected, self.names(target, told), answer)
+        for expected in query.value:
+            if not off & set(expected.needs):
+                for target in self.of(expected) or [None]:
+                    failures += checks.check_value(expected, self.names(target, told))
+        return failures
+
+    def of(self, expected):
+        """The targets that an expectation is about: those of its name, or the first."""
+        if not expected.target:
+            return self.targets[:1]
+        return [target for target in self.targets if target.spec.name == expected.target]
+
+    def names(self, target, told):
+        names = {"answer": checks.wrap(told), "pids": [each.pid for each in self.targets]}
+        if target is not None:
+            report = target.report()
+            names |= {key: checks.wrap(value) for key, value in report.items()}
+            names |= {"said": checks.wrap(target.words), "pid": target.pid}
+        return names
+
+
+def target_names(scenarios):
+    """What --target must match so that a shared daemon finds all their targets."""
+    names = sorted({Path(target.run[0]).name[:COMM_LENGTH] for scenario in scenarios
+                    for target in scenario.target})
+    return [f"^{re.escape(name)}$" for name in names]
+
+
+class Runner:
+    """Runs scenarios in one setting and one place."""
+
+    def __init__(self, setting, place, facts, jobs, show, kernel, keep=None):
+        self.setting, self.place, self.facts = setting, place, facts
+        self.jobs, self.show, self.kernel, self.keep = jobs, show, kernel, keep
+
+    def run(self, scenarios):
+        results, shared, alone = [], [], []
+        for scenario in scenarios:
+            missing = next((fact for fact in scenario.facts if not self.facts.get(fact)), None)
+            if missing:
+                results.append(self.told(Result(scenario.name, self.setting.name, "skipped",
+                                                skipped_for=missing)))
+            else:
+                (alone if self.is_alone(scenario) else shared).append(scenario)
+        results += self.share(shared)
+        # One after another where each needs the machine's targets to itself.
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            results += pool.map(lambda scenario: self.told(self.judge(scenario, self.run_alone)), alone)
+        return results
+
+    @staticmethod
+    def is_alone(scenario):
+        return scenario.alone or bool(scenario.options)
+
+    def told(self, result):
+        result.kernel = self.kernel
+        self.show(result)
+        return result
+
+    def share(self, scenarios):
+        """They share one daemon, as the processes of a machine do; it finds each by its name."""
+        if not scenarios:
+            return []
+        try:
+            daemon = Daemon(self.place, self.setting.options, target_names(scenarios))
+        except Gone as error:
+            return [self.told(Result(scenario.name, self.setting.name, "failed", failures=[str(error)]))
+                    for scenario in scenarios]
+        try:
+            def run(scenario):
+                return self.told(self.judge(scenario, lambda each: self.execute(each, daemon)))
+
+            with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+                results = list(pool.map(run, scenarios))
+            wrong = daemon.stop()
+            if wrong:
+                results.append(self.told(Result("shared daemon", self.setting.name, "failed",
+                                                failures=[wrong])))
+            return results
+        finally:
+            daemon.kill()
+
+    def judge(self, scenario, run):
+        """The verdict on a scenario: one run, or the majority of three where estimates failed."""
+        began = time.monotonic()
+        runs = []
+        while True:
+            try:
+                failures, losses = run(scenario)
+            except Gone as error:
+                failures, losses = [Failure(str(error))], {}
+            except Exception:  # pylint: disable=broad-except
+                failures, losses = [Failure(traceback.format_exc())], {}
+            runs.append(failures)
+            # Nothing but a failed estimate is tried again.
+            if any(not failure.statistical for failure in failures):
+                break
+            failed = sum(bool(each) for each in runs)
+            passed = len(runs) - failed
+            most = STATISTICAL_RUNS // 2 + 1
+            if len(runs) == 1 and not failed or failed >= most or passed >= most:
+                break
+        failed = sum(bool(each) for each in runs)
+        hard = any(not failure.statistical for failure in runs[-1])
+        wrong = hard or failed > STATISTICAL_RUNS // 2
+        return Result(scenario.name, self.setting.name, "failed" if wrong else "passed",
+                      time.monotonic() - began,
+                      [failure.text for failure in runs[-1]] if wrong else [],
+                      repeated=len(runs) - 1, losses=losses)
+
+    def execute(self, scenario, daemon):
+        execution = Execution(scenario, self.setting, self.place, daemon)
+        try:
+            execution.start_targets(late=False)
+            execution.start_targets(late=True)
+            execution.run()
+            return self.finished(execution)
+        finally:
+            execution.close()
+
+    def run_alone(self, scenario):
+        execution = Execution(scenario, self.setting, self.place, None)
+        try:
+            execution.start_targets(late=False)
+            late = any(target.late for target in scenario.target)
+            targets = target_names([scenario]) if late else [target.pid for target in execution.targets]
+            options = [*self.setting.options, *scenario.options]
+            daemon = execution.daemon = Daemon(self.place, options, targets)
+            try:
+                execution.start_targets(late=True)
+                execution.run()
+                wrong = daemon.stop()
+                if wrong:
+                    execution.fail(wrong)
+                return self.finished(execution)
+            finally:
+                daemon.kill()
+        finally:
+            execution.close()
+
+    @staticmethod
+    def finished(execution):
+        for cause in execution.scenario.loses:
+            if not execution.losses.get(cause):
+                execution.fail(f"nothing was lost as {cause}")
+        return execution.failures, execution.losses

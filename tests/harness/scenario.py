@@ -1,0 +1,216 @@
+"""Scenario files: what they may say, and the errors when they say something else.
+
+docs/developing.md ("Scenarios") explains the keys for those who write one.
+"""
+
+import shlex
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from . import tolerance
+
+FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
+
+# What `profd --disable` knows, and `tests/scenarios` may need.
+SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts")
+KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse": {"heap"},
+                "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
+                "returned": {"mappings"}}
+
+
+class BadScenario(Exception):
+    """A scenario file says what it may not; the text names the file and the key."""
+
+
+@dataclass
+class Target:
+    run: list                # program of the build tree (or in PATH) and its arguments
+    name: str = ""           # how expectations call it; by default the program's
+    count: int = 1           # so many of them at once, named NAME-1, NAME-2 ...
+    environment: dict = field(default_factory=dict)
+    until: str = ""          # done at this word; by default at its report
+    reports: int = 1         # done at the report of this number
+    quiet: bool = False      # is not told to go: it stays as it is from start to end
+    late: bool = False       # starts after the daemon, although that has other targets
+    exit: int = 0            # its exit code when its input is closed
+
+
+@dataclass
+class Thread:
+    """What a thread measured of itself, against the ledger and the stacks."""
+    name: str
+    target: str = ""
+    count: int = 1           # so many threads of that name measured themselves
+    life: bool = True        # it was born and ended in the window: wall and CPU time are its own
+    exited: bool | None = None
+    reason: str = ""         # of all waits that it measured
+    more_waits: bool = False  # it waits for that reason outside of what it measured, too
+    blocked: bool = False    # it has been blocked for that reason since its report
+    stacks: list = field(default_factory=list)  # whole stacks that its waits may have
+    ends: str = ""           # instead: what the last frame of all of them says
+    paths: dict = field(default_factory=dict)   # path number: stack; each path's time is an estimate
+    precision: float = 0.25  # of those estimates
+    settling: bool = False   # its first waits may end in "[unwind rules pending]"
+
+
+@dataclass
+class Bytes:
+    """A sum of bytes (or, for a ledger's answer, ns) against the target's own account."""
+    truth: str               # an expression over the target's report
+    within: str
+    target: str = ""
+    each: str = ""           # an expression for a list: one comparison for each item, with `item`, `i`
+    function: str = ""       # of these samples; "" = of all; may hold {i}
+    key: str = "value"
+    precision: float | None = None
+    events: str = "1"        # for `event`: the number of threads
+
+
+@dataclass
+class Value:
+    """An expression over the answer that must be true."""
+    that: str
+    needs: list = field(default_factory=list)  # sources without which it says nothing
+    target: str = ""
+
+
+@dataclass
+class Query:
+    command: str = "fetch"
+    name: str = ""
+    kind: str = "offcpu"
+    target: str = "*"        # of one target; * = of all of the scenario's; "" = without --target
+    options: list = field(default_factory=list)
+    at: str = "end"          # or the word a target says
+    after: float = 0         # seconds later: the length of the experiment
+    since: str = "attached"  # or start, or the name of a query: from its end on
+    until: str = "now"       # or the name of a query: to its end
+    eventually: float = 0    # asked again until all holds, for so many seconds
+    exit: int = 0
+    stdout: str | None = None  # whole text; without it the answer is JSON
+    stderr: str | None = None
+    thread: list = field(default_factory=list)
+    bytes: list = field(default_factory=list)
+    value: list = field(default_factory=list)
+
+
+@dataclass
+class Scenario:
+    name: str
+    about: str
+    target: list
+    query: list
+    options: list = field(default_factory=list)   # of profd, on top of the setting's
+    alone: bool = False      # a daemon of its own, without others' targets
+    losses: list = field(default_factory=list)    # allowed, by name
+    loses: list = field(default_factory=list)     # must occur, by name
+    facts: list = field(default_factory=list)     # of the machine, without which it cannot run
+    only: list = field(default_factory=list)      # settings that it is for; empty = all
+    without: dict = field(default_factory=dict)   # setting: why it does not fit there
+    long: bool = False       # runs in `tests/run --all` alone
+    seconds: float = 5       # about how long it takes, for the choice of a subset
+    watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts
+
+    def sources(self):
+        """The sources that its expectations rest on."""
+        found = set()
+        for query in self.query:
+            if query.command != "fetch" or query.exit != 0:
+                continue
+            for thread in query.thread:
+                found |= {"books"}
+                if thread.reason:
+                    found |= {"switch"}
+                if thread.stacks or thread.ends or thread.paths:
+                    found |= {"tick"}
+            if query.bytes:
+                found |= KIND_SOURCES[query.kind]
+            for value in query.value:
+                found |= set(value.needs)
+        if self.watch == "bursts":
+            found = (found - {"heap"}) | {"bursts"}
+        return found
+
+
+LISTS = {"target": Target, "query": Query, "thread": Thread, "bytes": Bytes, "value": Value}
+
+
+def _build(where, kind, table, extra=None):
+    known = {item.name: item for item in fields(kind)}
+    values = dict(extra or {})
+    for key, value in table.items():
+        if key not in known or (extra and key in extra):
+            raise BadScenario(f"{where}: no key '{key}'; there are {', '.join(sorted(known))}")
+        if key in LISTS and isinstance(value, list):
+            value = [_build(f"{where}.{key}[{i}]", LISTS[key], item) for i, item in enumerate(value)]
+        elif key == "run":
+            value = shlex.split(value) if isinstance(value, str) else value
+        values[key] = value
+    try:
+        return kind(**values)
+    except TypeError as error:
+        missing = str(error).split("missing ")[-1]
+        raise BadScenario(f"{where}: missing {missing}") from None
+
+
+def _check(where, scenario):
+    names = [target.name for target in scenario.target]
+    if len(set(names)) != len(names):
+        raise BadScenario(f"{where}: two targets have the same name; set 'name'")
+    queries = {query.name for query in scenario.query}
+    for i, query in enumerate(scenario.query):
+        at = f"{where}.query[{i}]"
+        if query.command == "fetch" and query.kind not in KIND_SOURCES:
+            raise BadScenario(f"{at}.kind: '{query.kind}' is none of {', '.join(KIND_SOURCES)}")
+        for key in ("since", "until"):
+            if getattr(query, key) not in queries | {"attached", "start", "now"}:
+                raise BadScenario(f"{at}.{key}: no query is named '{getattr(query, key)}'")
+        for item in query.bytes:
+            if item.within not in tolerance.NAMES:
+                raise BadScenario(f"{at}.bytes.within: '{item.within}' is none of "
+                                  f"{', '.join(tolerance.NAMES)}")
+            if item.within == "estimate" and item.precision is None:
+                raise BadScenario(f"{at}.bytes: an estimate needs 'precision', the largest share of "
+                                  f"the truth that its stated error may be")
+        for item in query.thread + query.bytes + query.value:
+            if item.target and item.target not in names:
+                raise BadScenario(f"{at}: no target is named '{item.target}'")
+        if query.exit == 0 and query.stdout is None and not (query.thread or query.bytes or query.value):
+            raise BadScenario(f"{at}: it expects nothing")
+    if not scenario.query:
+        raise BadScenario(f"{where}: it asks nothing")
+    for source in {need for query in scenario.query for value in query.value for need in value.needs}:
+        if source not in SOURCES:
+            raise BadScenario(f"{where}: needs '{source}', which is none of {', '.join(SOURCES)}")
+
+
+def load(path):
+    """One scenario file. Raises BadScenario."""
+    where = path.name
+    try:
+        table = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadScenario(f"{where}: {error}") from None
+    scenario = _build(where, Scenario, table, {"name": path.stem})
+    targets = []
+    for target in scenario.target:
+        base = target.name or Path(target.run[0]).name
+        for i in range(target.count):
+            copy = Target(**{item.name: getattr(target, item.name) for item in fields(Target)})
+            copy.name = base if target.count == 1 else f"{base}-{i + 1}"
+            targets.append(copy)
+    scenario.target = targets
+    _check(where, scenario)
+    return scenario
+
+
+def load_all(names=None, folder=FOLDER):
+    """All scenarios, or those with these names, by name."""
+    paths = sorted(folder.glob("*.toml"))
+    if names:
+        missing = set(names) - {path.stem for path in paths}
+        if missing:
+            raise BadScenario(f"no scenario '{sorted(missing)[0]}' in {folder}")
+        paths = [path for path in paths if path.stem in names]
+    return [load(path) for path in paths]
