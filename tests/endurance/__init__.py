@@ -1,0 +1,1 @@
+"""Long runs: storms of short processes, and an hour's work of a server. For `tests/run --all`."""
