@@ -1,0 +1,108 @@
+// The stated 95 % interval, on a real kernel: 100 windows of one thread that waits in two places
+// for random times, with the truth from its own log.
+#include "daemon/profile/estimator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "daemon/base/clock.h"
+#include "tests/system/harness/checks.h"
+#include "tests/system/harness/daemon.h"
+#include "tests/system/harness/target.h"
+
+namespace profd::e2e {
+namespace {
+
+constexpr int kWindows = 100;
+constexpr milliseconds kWindow(400);
+constexpr int kCovered = 90;
+
+// Time of the waits of `path` (0: of all) that lies in the window, ns. All on the wall clock.
+int64_t Inside(const SelfMeasured& self, int64_t offset, int path, int64_t begin, int64_t end) {
+  int64_t sum = 0;
+  for (const SelfMeasured::Wait& wait : self.waits) {
+    if (path != 0 && wait.path != path) continue;
+    sum += std::max<int64_t>(
+        0, std::min(wait.end_ns + offset, end) - std::max(wait.begin_ns + offset, begin));
+  }
+  return sum;
+}
+
+TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
+  SKIP_UNLESS_ROOT();
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start({.targets = {"^waiter$"}});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  absl::StatusOr<std::unique_ptr<Target>> target =
+      Target::Start({"two-paths", std::to_string((kWindows + 3) * kWindow.count()), "11"});
+  ASSERT_TRUE(target.ok()) << target.status();
+  ASSERT_TRUE((*daemon)->AwaitTarget((*target)->pid()).has_value());
+  ASSERT_TRUE((*target)->Go());
+  absl::StatusOr<Answer> first = (*daemon)->FetchProcess((*target)->pid(), WallNs());
+  ASSERT_TRUE(first.ok()) << first.status();
+
+  std::vector<Answer> windows;
+  int64_t edge = first->header.end_ns();
+  auto next = std::chrono::steady_clock::now();
+  for (int i = 0; i < kWindows; ++i) {
+    next += kWindow;
+    std::this_thread::sleep_until(next);  // the length of the window
+    absl::StatusOr<Answer> answer = (*daemon)->FetchProcess((*target)->pid(), edge);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_TRUE(Near(answer->header.begin_ns(), edge, 0, kClockSlewNs));
+    edge = answer->header.end_ns();
+    windows.push_back(*std::move(answer));
+  }
+  absl::StatusOr<Report> report = (*target)->AwaitReport();
+  ASSERT_TRUE(report.ok()) << report.status();
+  const SelfMeasured& self = *report->Named("two-paths").front();
+  const int64_t offset = report->wall_offset_ns;
+
+  const ExpectedStack path{{"waiter::MeteredSleep", "two_paths::LongPath", "two_paths::Thread"},
+                           "clock_nanosleep"};
+  int share_holds = 0, time_holds = 0;
+  double squares = 0;
+  int64_t off = 0, on_cpu = 0;
+  for (const Answer& answer : windows) {
+    const int64_t begin = answer.header.begin_ns(), end = answer.header.end_ns();
+    const int64_t truth = Inside(self, offset, 1, begin, end);
+    const double true_share =
+        static_cast<double>(truth) / static_cast<double>(Inside(self, offset, 0, begin, end));
+    const v1::Thread* thread = answer.FindThread(self.tid);
+    ASSERT_NE(thread, nullptr);
+    EXPECT_TRUE(Near(thread->wall_ns(), end - begin, kIdentityTolerance, kClockSlewNs));
+    EXPECT_TRUE(AddsUp(*thread));
+    off += OffNs(*thread);
+    on_cpu += thread->on_cpu_ns();
+    const PathShare seen = ShareOf(answer, *thread, v1::REASON_SLEEP, path);
+    const Interval interval = WilsonInterval(seen.share, seen.effective_ticks);
+    if (interval.low <= true_share && true_share <= interval.high) ++share_holds;
+    // The same by the numbers of the answer alone: estimate and standard error.
+    const double error = static_cast<double>(OffNs(*thread, v1::REASON_SLEEP)) *
+                         ShareError(seen.share, seen.effective_ticks);
+    if (std::abs(static_cast<double>(seen.time_ns - truth)) <= kNormal95 * error) ++time_holds;
+    if (error > 0) squares += std::pow(static_cast<double>(seen.time_ns - truth) / error, 2);
+  }
+  std::printf(
+      "interval of the share holds in %d, of the time in %d of %d windows; "
+      "root mean square of (estimate - truth) / error: %.2f\n",
+      share_holds, time_holds, kWindows, std::sqrt(squares / kWindows));
+  EXPECT_GE(share_holds, kCovered);
+  EXPECT_GE(time_holds, kCovered);
+  // Window after window, nothing of the account is lost or told twice.
+  const int64_t waited = Inside(self, offset, 0, windows.front().header.begin_ns(), edge);
+  EXPECT_TRUE(Near(off, waited, kLedgerTolerance, on_cpu));
+  // Over all windows the estimate has no bias: the mean error shrinks with their number.
+  double estimate = 0, truth = 0;
+  for (const Answer& answer : windows) {
+    estimate += static_cast<double>(
+        ShareOf(answer, *answer.FindThread(self.tid), v1::REASON_SLEEP, path).time_ns);
+    truth += static_cast<double>(
+        Inside(self, offset, 1, answer.header.begin_ns(), answer.header.end_ns()));
+  }
+  EXPECT_NEAR(estimate / truth, 1, 0.03);
+}
+
+}  // namespace
+}  // namespace profd::e2e

@@ -1,0 +1,45 @@
+// The kernel's account of threads, read from outside: /proc/PID/task/TID/schedstat.
+#ifndef PROFD_TESTS_SYSTEM_HARNESS_SCHEDSTAT_H_
+#define PROFD_TESTS_SYSTEM_HARNESS_SCHEDSTAT_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tests/system/harness/daemon.h"
+
+namespace profd::e2e {
+
+struct ThreadTimes {
+  int64_t read_wall_ns = 0;
+  int64_t on_cpu_ns = 0;
+  int64_t runqueue_ns = 0;
+};
+using Schedstat = std::map<int, ThreadTimes>;  // by TID
+
+// All threads of these processes; those that end meanwhile are left out.
+Schedstat ReadSchedstat(const std::vector<int>& pids);
+
+// Time that a hypervisor kept all CPUs from running since the machine began, ns, as far as it says
+// so; in steps of a hundredth of a second. profd counts it as waiting for a CPU, the kernel's
+// account does not.
+int64_t StolenNs();
+
+// The processes whose parent is `pid`, and `pid` itself.
+std::vector<int> WithChildren(int pid);
+
+// An edge of a window: the instant up to which profd accounted, and the kernel's account of the
+// threads at that instant, interpolated between readings just before and just after.
+struct Edge {
+  int64_t wall_ns = 0;
+  Schedstat threads;
+  int64_t stolen_ns = 0;
+  Answer answer;  // of the fetch that made the edge
+};
+absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
+                              const std::vector<int>& pids);
+
+}  // namespace profd::e2e
+
+#endif  // PROFD_TESTS_SYSTEM_HARNESS_SCHEDSTAT_H_

@@ -1,0 +1,285 @@
+// Address space by stack, on a program that maps and unmaps in known amounts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/fd.h"
+#include "nlohmann/json.hpp"
+#include "tests/system/harness/checks.h"
+#include "tests/system/harness/daemon.h"
+#include "tests/system/harness/heap.h"
+#include "tests/system/harness/target.h"
+
+namespace profd::e2e {
+namespace {
+
+using Stream = Subprocess::Stream;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr int64_t kMib = 1 << 20;
+constexpr int64_t kPage = 4096;
+constexpr int64_t kCount = 100;
+constexpr int64_t kSecond = 1'000'000'000;
+
+using BySite = std::map<std::string, int64_t>;
+
+// Bytes by the function of tests/targets/maps.cc in each stack; what has none is under "".
+BySite BytesBySite(const Answer& answer) {
+  BySite bytes;
+  for (const v1::Sample& sample : answer.samples) {
+    std::string name;
+    for (const v1::Frame& frame : answer.FramesOf(sample)) {
+      for (const char* function : {"MapFirst", "MapSecond", "MapByMalloc", "MapByHeap", "UnmapHalf",
+                                   "UnmapByFree", "HandBack"}) {
+        if (absl::StrContains(frame.function(), function)) name = function;
+      }
+    }
+    bytes[name] += sample.bytes();
+  }
+  return bytes;
+}
+
+// How many bytes of a process's libc are not as the file has them.
+size_t PatchedBytes(int pid) {
+  const auto maps = ReadWholeFile(absl::StrCat("/proc/", pid, "/maps"));
+  const auto memory = OpenReadOnly(absl::StrCat("/proc/", pid, "/mem"));
+  EXPECT_TRUE(maps.ok() && memory.ok());
+  if (!maps.ok() || !memory.ok()) return 0;
+  for (const absl::string_view line : absl::StrSplit(*maps, '\n')) {
+    uint64_t begin = 0, end = 0, offset = 0;
+    if (!absl::EndsWith(line, "/libc.so.6") ||
+        sscanf(std::string(line).c_str(), "%" SCNx64 "-%" SCNx64 " r-xp %" SCNx64, &begin, &end,
+               &offset) != 3) {
+      continue;
+    }
+    const auto file = OpenReadOnly(std::string(line.substr(line.find('/'))));
+    std::string in_file(end - begin, '\0'), in_memory(end - begin, '\0');
+    EXPECT_TRUE(file.ok() && ReadFileAt(file->get(), offset, in_file.data(), in_file.size()).ok() &&
+                ReadFileAt(memory->get(), begin, in_memory.data(), in_memory.size()).ok());
+    size_t patched = 0;
+    for (size_t i = 0; i < in_file.size(); ++i) patched += in_file[i] != in_memory[i] ? 1 : 0;
+    return patched;
+  }
+  ADD_FAILURE() << "no libc in process " << pid;
+  return 0;
+}
+
+class MappingsTest : public testing::Test {
+ protected:
+  void SetUp() override { SKIP_UNLESS_ROOT(); }
+
+  static std::unique_ptr<Target> StartTarget() {
+    auto target = Target::Start({"maps", std::to_string(kCount)});
+    EXPECT_TRUE(target.ok()) << target.status();
+    return target.ok() ? *std::move(target) : nullptr;
+  }
+  void StartDaemon(const std::vector<std::string>& targets,
+                   const std::vector<std::string>& arguments = {"--budget", "off"}) {
+    daemon_.reset();
+    auto daemon = Daemon::Start({.targets = targets, .arguments = arguments});
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    daemon_ = *std::move(daemon);
+  }
+  v1::LayerStatus Layer() {
+    const auto status = daemon_->Status();
+    EXPECT_TRUE(status.ok()) << status.status();
+    if (!status.ok()) return {};
+    for (const v1::LayerStatus& layer : status->layers()) {
+      if (layer.name() == "mappings") return layer;
+    }
+    ADD_FAILURE() << "no such layer";
+    return {};
+  }
+  // Until probes stand in all processes.
+  void AwaitProbes() {
+    EXPECT_TRUE(Eventually(seconds(20), [&] { return Layer().on() && Layer().note().empty(); }))
+        << Layer().DebugString();
+  }
+  // Lets a target go on, up to the line that says so; gives the number in it.
+  static int64_t Go(Target& target, const std::string& line) {
+    target.process().Write("go\n");
+    const auto said = target.process().LineWith(Stream::kStdout, line, seconds(60));
+    EXPECT_TRUE(said.has_value()) << line;
+    return said ? std::strtoll(said->c_str() + said->find(line) + line.size(), nullptr, 10) : 0;
+  }
+  Answer Fetch(int pid, v1::ProfileKind kind) {
+    v1::FetchRequest request;
+    request.add_targets(std::to_string(pid));
+    request.set_kind(kind);
+    request.set_since_ns(600 * kSecond);
+    absl::StatusOr<Answer> answer = daemon_->Fetch(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *std::move(answer) : Answer{};
+  }
+
+  std::unique_ptr<Daemon> daemon_;
+};
+
+TEST_F(MappingsTest, BytesBySiteAreExact) {
+  const auto target = StartTarget();
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}));
+  AwaitProbes();
+  const int64_t grown = Go(*target, "mapped");
+  Go(*target, "unmapped");
+
+  const Answer mapped = Fetch(target->pid(), v1::PROFILE_KIND_MAPPED);
+  EXPECT_EQ(mapped.header.kind(), v1::PROFILE_KIND_MAPPED);
+  EXPECT_GT(mapped.header.heap_ns(), 0);
+  BySite by = BytesBySite(mapped);
+  EXPECT_EQ(by["MapFirst"], kCount * kMib / 4);
+  EXPECT_EQ(by["MapSecond"], kCount * (kMib + kPage));
+  EXPECT_EQ(by["MapByMalloc"], kCount * (kMib + kPage)) << "malloc's header takes a page";
+  EXPECT_GT(grown, 90 * kCount * 1000) << "the heap grew";
+  EXPECT_EQ(by["MapByHeap"], grown);
+  for (const v1::Sample& sample : mapped.samples) EXPECT_EQ(sample.error_bytes(), 0);
+  EXPECT_FALSE(mapped.trailer.has_heap());
+  EXPECT_GE(mapped.trailer.complete_share(), 0.99);
+  EXPECT_GE(mapped.trailer.cost().mapping_calls(), 5U * kCount);
+  EXPECT_GT(mapped.trailer.cost().mapping_in_path_ns(), 0);
+  EXPECT_GE(mapped.trailer.cost().in_path_ns(), mapped.trailer.cost().mapping_in_path_ns());
+  ExpectNoLoss(mapped);
+
+  by = BytesBySite(Fetch(target->pid(), v1::PROFILE_KIND_UNMAPPED));
+  EXPECT_EQ(by["UnmapHalf"], kCount / 2 * kMib / 4);
+  EXPECT_EQ(by["UnmapByFree"], kCount / 2 * (kMib + kPage));
+  EXPECT_EQ(by["HandBack"], 0);
+  EXPECT_EQ(BytesBySite(Fetch(target->pid(), v1::PROFILE_KIND_RETURNED)),
+            (BySite{{"HandBack", kCount / 2 * kMib / 4}}));
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+// What a person sees of it.
+TEST_F(MappingsTest, ClientShowsThem) {
+  const auto target = StartTarget();
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}));
+  AwaitProbes();
+  Go(*target, "mapped");
+  Go(*target, "unmapped");
+  const TemporaryDirectory directory;
+  const auto summary = Profctl(*daemon_, {"fetch", "--kind", "mapped"}, directory.path());
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->code, 0) << summary->err;
+  EXPECT_THAT(summary->out, HasSubstr("MapSecond"));
+  EXPECT_THAT(summary->out, HasSubstr("mapping calls"));
+  const auto json = Profctl(*daemon_, {"fetch", "--kind", "unmapped", "--format", "json"});
+  ASSERT_TRUE(json.ok()) << json.status();
+  const auto profile = nlohmann::json::parse(json->out, nullptr, false);
+  EXPECT_EQ(profile.value("kind", ""), "unmapped");
+  EXPECT_GT(profile["header"]["layers"]["mappings_ns"], 0);
+  const auto memory = Profctl(*daemon_, {"memory", "--format", "json"});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  const auto report = nlohmann::json::parse(memory->out, nullptr, false);
+  ASSERT_FALSE(report["processes"].empty());
+  EXPECT_GE(report["processes"][0]["mapped_bytes"], kCount * (kMib / 4 + 2 * (kMib + kPage)));
+  EXPECT_EQ(report["processes"][0]["returned_bytes"], kCount / 2 * kMib / 4);
+}
+
+// Probes stand in the libc of targets only; a profd that is killed takes them along.
+TEST_F(MappingsTest, NobodyElseIsProbed) {
+  const auto target = StartTarget(), other = StartTarget();
+  ASSERT_NE(target, nullptr);
+  ASSERT_NE(other, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}));
+  AwaitProbes();
+  EXPECT_EQ(PatchedBytes(target->pid()), 5U) << "mmap, munmap, mremap, brk, madvise";
+  EXPECT_EQ(PatchedBytes(other->pid()), 0U);
+  Go(*other, "mapped");
+  EXPECT_THAT(Fetch(target->pid(), v1::PROFILE_KIND_MAPPED).samples, IsEmpty());
+  daemon_->process().Signal(SIGKILL);
+  EXPECT_TRUE(daemon_->process().Wait(seconds(15)).has_value());
+  EXPECT_TRUE(Eventually(seconds(10), [&] { return PatchedBytes(target->pid()) == 0; }));
+  Go(*target, "mapped");
+  Go(*target, "unmapped");
+}
+
+// jemalloc takes its memory by the libc's calls, whatever it does with it.
+TEST_F(MappingsTest, AllocatorsOfOtherLibraries) {
+  if (!IsBuilt("alloc_jemalloc")) GTEST_SKIP() << "not built";
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc"), {"n=20000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}));
+  AwaitProbes();
+  const nlohmann::json account = target->Run();
+  const Answer mapped = Fetch(target->pid(), v1::PROFILE_KIND_MAPPED);
+  int64_t in_sites = 0;
+  for (const auto& [site, bytes] : BytesBy(mapped, "AllocSite")) {
+    if (!site.empty()) in_sites += bytes;
+  }
+  // It maps ahead, in steps of a few MiB.
+  const double usable = UsableBytes(account, "allocated");
+  EXPECT_GT(static_cast<double>(in_sites), 0.95 * usable);
+  EXPECT_LT(static_cast<double>(in_sites), 1.3 * usable + 16.0 * kMib);
+  // Without the layer of allocations this one goes on.
+  target = Allocating::Start(AllocBinary("alloc_jemalloc"), {"n=20000", "size=10000"});
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}, {"--disable", "heap"}));
+  AwaitProbes();
+  target->Run();
+  EXPECT_GT(TotalBytes(Fetch(target->pid(), v1::PROFILE_KIND_MAPPED)), 0);
+}
+
+TEST_F(MappingsTest, ProcessesThatComeLater) {
+  const auto first = StartTarget();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"^waiter$"}));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid()) == 5; }));
+  const auto second = StartTarget();
+  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid()) == 5; }));
+  Go(*second, "mapped");
+  EXPECT_EQ(BytesBySite(Fetch(second->pid(), v1::PROFILE_KIND_MAPPED))["MapFirst"],
+            kCount * kMib / 4);
+}
+
+TEST_F(MappingsTest, DisabledItPutsNoProbes) {
+  const auto target = StartTarget();
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())}, {"--disable", "mappings"}));
+  EXPECT_FALSE(Layer().on());
+  EXPECT_THAT(Layer().note(), HasSubstr("--disable"));
+  Go(*target, "mapped");
+  EXPECT_EQ(PatchedBytes(target->pid()), 0U);
+  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_MAPPED);
+  EXPECT_THAT(answer.samples, IsEmpty());
+  EXPECT_EQ(answer.header.heap_ns(), 0);
+}
+
+// With next to no budget calls are left out, or all of them.
+TEST_F(MappingsTest, GovernorTurnsThemDown) {
+  const auto target = StartTarget();
+  ASSERT_NE(target, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({std::to_string(target->pid())},
+                                      {"--budget", "0.01%", "--disable", "switch,heap,faults"}));
+  AwaitProbes();
+  bool given_up = false;
+  for (int round = 0; round < 200 && !given_up; ++round) {
+    Go(*target, "mapped");
+    Go(*target, "unmapped");
+    std::this_thread::sleep_for(milliseconds(50));
+    const auto status = daemon_->Status();
+    ASSERT_TRUE(status.ok()) << status.status();
+    for (const v1::GovernedSource& source : status->governor().sources()) {
+      given_up |= source.name() == "mappings" && source.level() > 0 && !source.given_up().empty();
+    }
+  }
+  EXPECT_TRUE(given_up);
+  EXPECT_EQ(daemon_->Stop(), 0);
+}
+
+}  // namespace
+}  // namespace profd::e2e
