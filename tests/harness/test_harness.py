@@ -1,0 +1,219 @@
+"""Of the scenario runner itself: what it refuses, what it plans, and that its checks can fail."""
+
+import copy
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
+
+# pylint: disable=wrong-import-position
+from tests.harness import checks, scenario, settings, tolerance
+from tests.harness.answer import Answer
+from tests.harness.runner import Runner
+from tests.harness.tolerance import Failure
+
+MS = 1_000_000
+DEFAULTS = settings.BY_NAME["defaults"]
+
+FRAMES = [
+    {"function": "hrtimer_nanosleep", "module": "[kernel]", "kind": "kernel"},
+    {"function": "clock_nanosleep", "module": "libc.so.6", "kind": "libc"},
+    {"function": "waiter::Sleep(int)", "module": "waiter", "kind": "application"},
+    {"function": "naps::Thread", "module": "waiter", "kind": "application"},
+    {"function": "start_thread", "module": "libc.so.6", "kind": "libc"},
+    {"function": "[torn walk]", "module": "", "kind": "synthetic"},
+]
+STACK = ["clock_nanosleep", "waiter::Sleep", "naps::Thread"]
+
+
+def answer_json():
+    """A thread that slept ten times 100 ms and ran for 10 ms."""
+    return {
+        "kind": "offcpu", "unit": "ns",
+        "header": {"begin_ns": 0, "end_ns": 2_000 * MS, "layers": {"tick_ns": 1, "switch_ns": 1, "books_ns": 1}},
+        "threads": [{"pid": 7, "tid": 8, "name": "napper", "exited": True, "wall_ns": 1_010 * MS, "on_cpu_ns": 10 * MS,
+                     "estimated_ns": 0,
+                     "off": [{"reason": "sleep", "time_ns": 999 * MS, "waits": 10},
+                             {"reason": "runqueue", "time_ns": 1 * MS, "waits": 10}]}],
+        "frames": FRAMES,
+        "stacks": [{"frames": [0, 1, 2, 3, 4], "complete": True}, {"frames": [0, 5], "complete": False}],
+        "samples": [{"thread": 0, "reason": "sleep", "stack": 0, "time_ns": 990 * MS, "error_ns": 9 * MS,
+                     "weight_ns": 990 * MS, "ticks": 99},
+                    {"thread": 0, "reason": "sleep", "stack": 1, "time_ns": 9 * MS, "error_ns": 9 * MS,
+                     "weight_ns": 9 * MS, "ticks": 1}],
+        "trailer": {"losses": []},
+    }
+
+
+def report():
+    return {"pid": 7, "wall_offset_ns": 0, "threads": [
+        {"name": "napper", "tid": 8, "begin_ns": 0, "end_ns": 1_010 * MS, "cpu_ns": 10 * MS, "wait_wall_ns": 1_000 * MS,
+         "wait_cpu_ns": 0, "waits": [[i * 101 * MS, i * 101 * MS + 100 * MS, 0] for i in range(10)]}]}
+
+
+class Checks(unittest.TestCase):
+    """Each starts from an answer that is right, and breaks one thing."""
+
+    def setUp(self):
+        self.json, self.report = answer_json(), report()
+        self.expected = scenario.Thread(name="napper", reason="sleep", stacks=[STACK])
+
+    def failures(self):
+        answer = Answer(copy.deepcopy(self.json))
+        return ([each.text for each in checks.invariants(answer)]
+                + [each.text for each in checks.check_threads(self.expected, self.report, answer, DEFAULTS)])
+
+    def assert_fails(self, text):
+        found = self.failures()
+        self.assertTrue(any(text in failure for failure in found), f"'{text}' is not among {found}")
+
+    def test_what_is_right_passes(self):
+        self.assertEqual(self.failures(), [])
+
+    def test_an_account_that_does_not_close(self):
+        self.json["threads"][0]["wall_ns"] += 20 * MS
+        self.assert_fails("on-CPU and off-CPU are")
+
+    def test_stacks_that_do_not_add_up_to_the_ledger(self):
+        self.json["samples"][0]["time_ns"] -= 50 * MS
+        self.assert_fails("the stacks of sleep have")
+
+    def test_a_wait_under_another_reason(self):
+        self.json["threads"][0]["off"][0]["reason"] = "poll"
+        for sample in self.json["samples"]:
+            sample["reason"] = "poll"
+        self.assert_fails("sleep by its own clock")
+        self.assert_fails("no stacks of sleep")
+
+    def test_a_stack_that_misses_a_frame(self):
+        del self.json["stacks"][0]["frames"][2]
+        self.assert_fails("a stack that is not expected")
+
+    def test_a_stack_without_the_kernel(self):
+        del self.json["stacks"][0]["frames"][0]
+        self.assert_fails("a stack that is not expected")
+
+    def test_a_stack_that_is_not_complete(self):
+        self.json["stacks"][0]["complete"] = False
+        self.assert_fails("a stack that is not expected")
+
+    def test_too_many_walks_that_raced(self):
+        self.json["samples"][1]["weight_ns"] = 9_000 * MS
+        self.assert_fails("of its walks raced")
+
+    def test_waits_that_were_not_counted(self):
+        self.json["threads"][0]["off"][0]["waits"] = 5
+        self.assert_fails("5 waits for sleep")
+
+    def test_cpu_time_that_is_too_short(self):
+        self.json["threads"][0]["on_cpu_ns"] -= 9 * MS
+        self.json["threads"][0]["off"][1]["time_ns"] += 9 * MS
+        self.assert_fails("CPU time by its own clock")
+
+    def test_a_thread_that_is_missing(self):
+        self.json["threads"][0]["tid"] = 9
+        self.assert_fails("not in the answer")
+
+    def test_a_loss_that_nobody_allowed(self):
+        self.json["trailer"]["losses"] = [{"cause": "exit_ring_full", "count": 3}]
+        some = scenario.Scenario(name="x", about="", target=[], query=[])
+        self.assertEqual([each.text for each in checks.lost(Answer(self.json), some)], ["lost: exit_ring_full 3"])
+        some.losses = ["exit_ring_full"]
+        self.assertEqual(checks.lost(Answer(self.json), some), [])
+
+    def test_a_source_that_is_disabled_but_tells(self):
+        self.assertTrue(checks.silent(Answer(self.json), "tick"))
+
+
+class Tolerances(unittest.TestCase):
+    def test_each_holds_at_its_edge_and_not_beyond(self):
+        for name, edge in (("exact", 0), ("event", tolerance.EVENT_BYTES), ("ledger", 9_900_000)):
+            self.assertEqual(tolerance.compare("x", 1_000_000_000 - edge, 1_000_000_000, name), [], name)
+            self.assertTrue(tolerance.compare("x", int(1_000_000_000 - 1.03 * edge - 1), 1_000_000_000, name), name)
+
+    def test_an_estimate_goes_by_its_stated_error_which_must_be_worth_something(self):
+        def compare(value, error):
+            return tolerance.compare("x", value, 1000, "estimate", error=error, precision=0.1)
+        self.assertEqual(compare(1150, 50), [])
+        self.assertTrue(compare(1170, 50))
+        self.assertTrue(compare(1001, 0))
+        self.assertTrue(compare(1000, 101), "an error of 10 % says too little")
+
+    def test_no_other_names(self):
+        with self.assertRaises(ValueError):
+            tolerance.compare("x", 1, 1, "about")
+
+
+class Files(unittest.TestCase):
+    def load(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "some.toml")
+            path.write_text(text)
+            return scenario.load(path)
+
+    def assert_refused(self, text, why):
+        with self.assertRaises(scenario.BadScenario) as caught:
+            self.load(text)
+        self.assertIn(why, str(caught.exception))
+        self.assertIn("some.toml", str(caught.exception))
+
+    def test_what_is_wrong_is_named_with_its_place(self):
+        good = 'about = "x"\n[[target]]\nrun = "waiter naps"\n[[query]]\n'
+        self.assert_refused(good, "it expects nothing")
+        self.assert_refused(good + "[[query.thread]]\nnam = \"x\"\n", "query[0].thread[0]: no key 'nam'")
+        self.assert_refused(good + "kind = \"time\"\n[[query.thread]]\nname = \"x\"\n", "'time' is none of")
+        self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"nearly\"\n", "'nearly' is none of")
+        self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"estimate\"\n", "needs 'precision'")
+        self.assert_refused(good + "[[query.thread]]\nname = \"x\"\ntarget = \"y\"\n", "no target is named 'y'")
+        self.assert_refused("about = \n", "some.toml")
+
+    def test_all_scenarios_are_well_formed(self):
+        self.assertTrue(scenario.load_all())
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        self.all = scenario.load_all()
+        self.cover = settings.cover(self.all)
+
+    def test_every_short_scenario_runs_as_shipped_where_it_fits(self):
+        for each in self.all:
+            if not each.long and not settings.fits(each, DEFAULTS):
+                self.assertIn((each, DEFAULTS), self.cover)
+
+    def test_every_source_runs_in_every_setting_that_some_scenario_of_it_fits(self):
+        for setting in settings.SETTINGS:
+            possible = set().union(*(each.sources() for each in self.all
+                                     if not each.long and not settings.fits(each, setting)))
+            covered = set().union(*(each.sources() for each, where in self.cover if where is setting))
+            self.assertEqual(covered, possible, setting.name)
+
+    def test_nothing_runs_where_it_does_not_fit(self):
+        for each, setting in self.cover + settings.full(self.all):
+            self.assertEqual(settings.fits(each, setting), "")
+
+
+class Verdicts(unittest.TestCase):
+    """Only estimates are judged by three runs, and by their majority."""
+
+    def judge(self, *runs):
+        left = list(runs)
+        runner = Runner(DEFAULTS, None, {}, 1, lambda result: None, "")
+        some = scenario.Scenario(name="x", about="", target=[], query=[])
+        result = runner.judge(some, lambda _: (left.pop(0), {}))
+        return result.outcome, len(runs) - len(left)
+
+    def test_verdicts(self):
+        miss, wrong = [Failure("off", statistical=True)], [Failure("wrong")]
+        self.assertEqual(self.judge([], miss), ("passed", 1))
+        self.assertEqual(self.judge(wrong, []), ("failed", 1))
+        self.assertEqual(self.judge(miss, [], []), ("passed", 3))
+        self.assertEqual(self.judge(miss, miss, []), ("failed", 2))
+        self.assertEqual(self.judge(miss, [], miss), ("failed", 3))
+        self.assertEqual(self.judge(miss, wrong), ("failed", 2))
+
+
+if __name__ == "__main__":
+    unittest.main()
