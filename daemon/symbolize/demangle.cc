@@ -65,17 +65,22 @@ void CutAtCharacter(std::string* text, size_t size) {
   text->resize(size);
 }
 
+void Shorten(std::string* text, size_t limit) {
+  if (text->size() <= limit) return;
+  CutAtCharacter(text, limit - 3);
+  *text += "...";
+}
+
 std::string Shortened(std::string text, size_t limit) {
-  if (text.size() <= limit) return text;
-  CutAtCharacter(&text, limit - 3);
-  return text + "...";
+  Shorten(&text, limit);
+  return text;
 }
 
 bool RunTo(DemangleFunction demangle, const std::string& mangled, std::string* out) {
   Sink sink;
   if (!Run(demangle, mangled.c_str(), &sink) || sink.size == 0) return false;
   out->assign(sink.text, sink.size);
-  if (out->size() == kMaxOutputBytes) *out = Shortened(std::move(*out), kMaxOutputBytes - 1);
+  if (out->size() == kMaxOutputBytes) Shorten(out, kMaxOutputBytes - 1);
   return true;
 }
 

@@ -144,7 +144,7 @@ TEST(HeapTest, ByteRates) {
   EXPECT_THAT(FormatByteRate(INT64_MAX, 1), EndsWith(" TiB/s"));
 }
 
-TEST(CostTest, IsToldByKindAndBySecond) {
+TEST(CostTextTest, IsToldByKindAndBySecond) {
   profd::v1::Cost cost;
   cost.set_daemon_cpu_ns(600'000'000);
   cost.set_tick_cpu_ns(400'000'000);
@@ -163,7 +163,7 @@ TEST(CostTest, IsToldByKindAndBySecond) {
   EXPECT_THAT(DescribeDaemonCost(cost, 60'000'000'000), EndsWith("rest 0%"));
 }
 
-TEST(CostTest, BurstsAreAPartOfThePath) {
+TEST(CostTextTest, BurstsAreAPartOfThePath) {
   profd::v1::Cost cost;
   cost.set_in_path_ns(64'000'000);
   cost.set_switches(160'000);
@@ -174,7 +174,7 @@ TEST(CostTest, BurstsAreAPartOfThePath) {
             "malloc 0.027%, 8,000 calls, 2.00 us each on average");
 }
 
-TEST(CostTest, AllocationsAreAPartOfThePath) {
+TEST(CostTextTest, AllocationsAreAPartOfThePath) {
   profd::v1::Cost cost;
   cost.set_in_path_ns(64'000'000);
   cost.set_switches(160'000);
@@ -196,7 +196,7 @@ TEST(CostTest, AllocationsAreAPartOfThePath) {
   EXPECT_THAT(DescribePathCost(cost, 1, true), HasSubstr("1 switches, 9000000000 s each"));
 }
 
-TEST(CostTest, MappingCallsAreAPartOfThePath) {
+TEST(CostTextTest, MappingCallsAreAPartOfThePath) {
   profd::v1::Cost cost;
   cost.set_in_path_ns(64'000'000);
   cost.set_switches(160'000);
@@ -207,7 +207,7 @@ TEST(CostTest, MappingCallsAreAPartOfThePath) {
             "0.027%, 4,000, 4.00 us each on average");
 }
 
-TEST(CostTest, NothingToDivideBy) {
+TEST(CostTextTest, NothingToDivideBy) {
   profd::v1::Cost cost;
   EXPECT_EQ(DescribePathCost(cost, 0, true), "- of one CPU (-): 0 switches");
   EXPECT_EQ(FormatPerSecond(INT64_MAX, 1).back(), 's');

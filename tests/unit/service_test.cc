@@ -737,7 +737,7 @@ TEST_F(ServiceTest, AFetchWithoutMemoryHasNoLine) {
   EXPECT_FALSE(Fetch(Since(60)).trailer->has_memory());
 }
 
-TEST(MemoryLineTest, GrowthIsOfWhatRuns) {
+TEST(MemoryGrowthTest, GrowthIsOfWhatRuns) {
   const auto history = [](int32_t pid, int64_t begin_rss, int64_t end_rss, bool ended) {
     ProcessHistory h;
     h.process.pid = pid;
@@ -1082,7 +1082,7 @@ TEST(ListenAddressTest, Parses) {
               HasSubstr("loopback"));
 }
 
-TEST(TextTest, IsValidUtf8AndShort) {
+TEST(ServiceTextTest, IsValidUtf8AndShort) {
   EXPECT_EQ(CleanText("naïve ✓ 𝄞"), "naïve ✓ 𝄞");
   EXPECT_EQ(CleanText("a\xff\n\x7f\xc3"), "a????");
   EXPECT_EQ(CleanText("\xed\xa0\x80"), "???") << "a surrogate";
