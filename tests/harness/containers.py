@@ -19,6 +19,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 from .process import Process
@@ -35,10 +36,11 @@ RUNROOT = "/run/profd-test-containers"
 # PID 1 of the namespace: it collects orphans, and ends at SIGTERM.
 PAUSE = "sleep infinity & trap 'kill $!' TERM; wait"
 BUILD_SECONDS = 900
+REMOVE_SECONDS = 60
 
 
-class Unusable(Exception):
-    """Containers cannot be run on this machine."""
+class ContainerError(Exception):
+    """An image or a container could not be made, or not be removed."""
 
 
 def cache() -> Path:
@@ -69,15 +71,15 @@ def limits() -> list[str]:
 
 
 def call(words, timeout=BUILD_SECONDS) -> str:
-    """Runs a command; its stdout. Raises Unusable with the end of what it said when it fails."""
+    """Runs a command; its stdout. Raises ContainerError with the end of what it said when it fails."""
     try:
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
-        raise Unusable(f"{' '.join(words)} took longer than {timeout} s") from None
+        raise ContainerError(f"{' '.join(words)} took longer than {timeout} s") from None
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-8:]
-        raise Unusable(f"{' '.join(words)} failed: " + "\n".join(said))
+        raise ContainerError(f"{' '.join(words)} failed: " + "\n".join(said))
     return done.stdout.strip()
 
 
@@ -97,7 +99,7 @@ def mirror() -> str:
         site, release, component = line.split()
         if (release, component) == (RELEASE, "main"):
             return site
-    raise Unusable(f"apt has no source for Debian {RELEASE}")
+    raise ContainerError(f"apt has no source for Debian {RELEASE}")
 
 
 def make_base():
@@ -122,7 +124,13 @@ def make_base():
 
 def owner() -> str:
     """Ourselves, told apart from later processes with our PID by the time that we began."""
-    return f"{os.getpid()}-{start_time(os.getpid())}"
+    return f"profd-test-{os.getpid()}-{start_time(os.getpid())}"
+
+
+def is_alive(name) -> bool:
+    """Whether the process that owner() named, in the first words of `name`, still runs."""
+    pid, began = name.removeprefix("profd-test-").split("-")[:2]
+    return start_time(pid) == began
 
 
 def start_time(pid) -> str:
@@ -134,13 +142,15 @@ def start_time(pid) -> str:
 
 def remove(*filters):
     """Removes containers, then volumes, of which `podman` knows by these filters."""
-    names = call(podman("ps", "--all", "--quiet", *filters)).split()
-    if names:
-        # Those that joined a namespace go before the one that made it.
-        order = json.loads(call(podman("inspect", *names)))
-        order.sort(key=lambda container: bool(container["Dependencies"]), reverse=True)
-        for container in order:
-            call(podman("rm", "--force", "--ignore", "--time", 0, container["Id"]))
+    deadline = time.monotonic() + REMOVE_SECONDS
+    said = ""
+    # One that ends meanwhile removes itself, and podman fails over it.
+    while names := call(podman("ps", "--all", "--quiet", *filters)).split():
+        if time.monotonic() > deadline:
+            raise ContainerError(f"these containers cannot be removed: {' '.join(names)}: {said}")
+        said = subprocess.run(podman("rm", "--force", "--depend", "--ignore", "--time", 0, *names),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False).stderr.strip()
     volumes = call(podman("volume", "ls", "--quiet", *filters)).split()
     if volumes:
         call(podman("volume", "rm", "--force", *volumes))
@@ -154,20 +164,23 @@ def remove_left_over():
         for thing in json.loads(told or "[]"):
             labels.add(thing["Labels"][LABEL])
     for label in labels:
-        pid, _, began = label.partition("-")
-        if start_time(pid) != began:
+        if not is_alive(label):
             remove("--filter", f"label={LABEL}={label}")
+    for tag in call(podman("images", "--format", "{{.Tag}}", IMAGE)).split():
+        if tag != "latest" and not is_alive(tag):
+            call(podman("untag", f"{IMAGE}:{tag}", f"{IMAGE}:{tag}"))
 
 
 class Containers:
     """What is needed to run targets, profd and profctl. A context manager; leaves nothing behind."""
 
     _reason = ""  # of unavailable(), once it was looked for
+    _objects = itertools.count(1)
 
     def __init__(self, build_dir: Path):
         self._build = Path(build_dir).resolve()
         self._seccomp = DEPLOY / "seccomp.json"
-        self._id = f"profd-test-{os.getpid()}-{id(self):x}"
+        self._id = f"{owner()}-{next(self._objects)}"
         self._image = f"{IMAGE}:{self._id}"
         self._pause = f"{self._id}-pause"
         self._numbers = itertools.count(1)
@@ -258,7 +271,7 @@ def why_unavailable() -> str | None:
         with locked():
             make_base()
         call(podman("run", "--rm", "--network", "none", *limits(), BASE, "true"), timeout=60)
-    except Unusable as error:
+    except ContainerError as error:
         return str(error)
     return None
 
@@ -269,7 +282,7 @@ class Place:
     def __init__(self, build):
         reason = Containers.unavailable()
         if reason:
-            raise Unusable(reason)
+            raise ContainerError(reason)
         self.build = Path(build).resolve()
         self._containers = Containers(self.build).__enter__()
         self._sockets = 0
