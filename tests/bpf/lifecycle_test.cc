@@ -1,0 +1,275 @@
+// Marking, birth, exit, and what the kernel side leaves behind.
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "daemon/base/clock.h"
+#include "daemon/target/procfs.h"
+#include "tests/bpf/kernel_fixture.h"
+
+namespace profd {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Kernel objects that this process holds by a descriptor: "prog_id 12".
+std::set<std::pair<std::string, uint32_t>> HeldObjects() {
+  std::set<std::pair<std::string, uint32_t>> held;
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir("/proc/self/fdinfo"), closedir);
+  while (const dirent* entry = readdir(directory.get())) {
+    const auto info = ReadWholeFile(absl::StrCat("/proc/self/fdinfo/", entry->d_name));
+    if (!info.ok()) continue;
+    for (const absl::string_view line : absl::StrSplit(*info, '\n')) {
+      const std::vector<std::string> parts = absl::StrSplit(line, ":\t");
+      uint32_t id = 0;
+      if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &id)) continue;
+      if (parts[0] == "prog_id" || parts[0] == "link_id" || parts[0] == "map_id") {
+        held.emplace(parts[0], id);
+      }
+    }
+  }
+  return held;
+}
+
+bool Exists(const std::pair<std::string, uint32_t>& object) {
+  const auto& [kind, id] = object;
+  const UniqueFd fd(kind == "prog_id"   ? bpf_prog_get_fd_by_id(id)
+                    : kind == "link_id" ? bpf_link_get_fd_by_id(id)
+                                        : bpf_map_get_fd_by_id(id));
+  return fd.ok() || errno != ENOENT;
+}
+
+size_t Count(const std::set<std::pair<std::string, uint32_t>>& objects, const char* kind) {
+  return static_cast<size_t>(std::count_if(objects.begin(), objects.end(),
+                                           [&](const auto& o) { return o.first == kind; }));
+}
+
+// Other daemons may come and go meanwhile: what counts is that our own objects do not outlive us.
+// With all layers, as profd loads them.
+TEST_F(KernelTest, NothingIsLeftBehind) {
+  for (const bool switch_layer : {true, false}) {
+    const auto before = HeldObjects();
+    START_OR_SKIP({.switch_layer = switch_layer});
+    const auto held = HeldObjects();
+    const size_t links = switch_layer ? 10 : 9;
+    EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
+    // The tick by list is run, not attached; the heap's three, that of mapping calls and that of
+    // malloc are attached to what they find, those of page faults when they are asked for.
+    const size_t programs = links + 7 + (kernel_->ticks_by_list() ? 1 : 0);
+    EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
+    for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
+    kernel_.reset();
+    EXPECT_EQ(HeldObjects(), before);
+    for (const auto& object : held) {
+      EXPECT_TRUE(Eventually([&] { return !Exists(object); }))
+          << object.first << " " << object.second << " is still there";
+    }
+  }
+}
+
+TEST_F(KernelTest, MarkIsInheritedAndTheBooksAddUp) {
+  START_OR_SKIP();
+  constexpr int kNaps = 20;
+  constexpr int64_t kSpun = 20 * kMillisecond;
+  const Shared<int64_t> waits;
+  Child child([&](Child& me) {
+    me.Wait();
+    std::thread napper([&] {
+      pthread_setname_np(pthread_self(), "napper");
+      *waits = NapOften(kNaps, 2 * kMillisecond);
+      WaitForever();
+    });
+    std::thread spinner([&] {
+      pthread_setname_np(pthread_self(), "spinner");
+      while (ThreadCpuNs() < kSpun) {
+      }
+      WaitForever();
+    });
+    if (fork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      pthread_setname_np(pthread_self(), "grandchild");
+      WaitForever();
+    }
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_THAT(live_, SizeIs(1));
+  EXPECT_EQ(live_[0].pid, child.pid());
+  EXPECT_EQ(live_[0].born, 0);
+  child.Signal();
+  child.Wait();
+  // Drained while they work, until all of them wait for ever.
+  ASSERT_TRUE(Eventually([&] {
+    Drain(/*every_thread=*/true);
+    return live_.size() == 4 && std::all_of(live_.begin(), live_.end(), [](const auto& record) {
+             return record.ledger.phase == PROFD_PHASE_BLOCKED &&
+                    record.ledger.reason == PROFD_REASON_SIGNAL;
+           });
+  }));
+  for (const profd_thread_record& record : live_) {
+    EXPECT_EQ(record.target_id, kTarget);
+    EXPECT_EQ(record.born, record.tid != child.pid());
+    // All runs are settled, so our sum is the kernel's, to the nanosecond.
+    if (record.born == 0) continue;
+    EXPECT_EQ(record.ledger.exec_runtime, record.books.exec_runtime);
+  }
+  const LedgerDelta& napper = Named("napper").sum;
+  EXPECT_GT(*waits, 0);
+  EXPECT_EQ(napper.waits[PROFD_REASON_SLEEP], *waits);
+  EXPECT_EQ(accounts_->switches_unseen(), 0U);
+  EXPECT_GE(napper.off_ns[PROFD_REASON_SLEEP] + napper.off_ns[PROFD_REASON_RUNQUEUE],
+            kNaps * 2 * kMillisecond);
+  // The clock of a thread's CPU time is the kernel's book, and the last run is in it.
+  EXPECT_GE(Named("spinner").sum.on_cpu_ns, kSpun);
+  EXPECT_EQ(Named("napper").info.pid, child.pid());
+  EXPECT_NE(Named("grandchild").info.pid, child.pid());
+  EXPECT_EQ(Loss(PROFD_LOSS_THREAD_STORAGE), 0U);
+}
+
+TEST_F(KernelTest, MarkingTwiceChangesNothing) {
+  START_OR_SKIP();
+  const Child child([](Child&) { WaitForever(); });
+  Mark(child);
+  ASSERT_THAT(live_, SizeIs(1));
+  const profd_thread_record first = live_[0];
+  Mark(child);
+  Drain(/*every_thread=*/true);
+  ASSERT_THAT(live_, SizeIs(1));
+  EXPECT_EQ(live_[0].thread_id, first.thread_id);
+  EXPECT_EQ(live_[0].begin, first.begin);
+}
+
+TEST_F(KernelTest, ProcessThatIsGoneCannotBeMarked) {
+  START_OR_SKIP();
+  const pid_t pid = fork();
+  if (pid == 0) WaitForever();
+  const auto pidfd = OpenPidfd(pid);
+  ASSERT_TRUE(pidfd.ok());
+  kill(pid, SIGKILL);
+  ASSERT_EQ(waitpid(pid, nullptr, 0), pid);
+  EXPECT_TRUE(absl::IsNotFound(kernel_->Mark(pidfd->get(), kTarget).status()));
+}
+
+TEST_F(KernelTest, ThreadIsAnnouncedAtItsBirth) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    me.Wait();
+    std::thread([] { WaitForever(); }).detach();
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  EXPECT_THAT(born_, IsEmpty());
+  child.Signal();
+  child.Wait();
+  Drain();
+  ASSERT_THAT(born_, SizeIs(1));
+  ASSERT_THAT(live_, SizeIs(2));
+  EXPECT_TRUE(std::any_of(live_.begin(), live_.end(), [&](const profd_thread_record& record) {
+    return record.thread_id == born_[0].thread_id && record.kernel_tid == born_[0].kernel_tid;
+  }));
+}
+
+TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
+  START_OR_SKIP();
+  constexpr int kNaps = 3;
+  const Shared<int64_t> waits;
+  const Child child([&](Child& me) {
+    me.Wait();
+    std::thread([&] {
+      pthread_setname_np(pthread_self(), "brief");
+      *waits = NapOften(kNaps, 2 * kMillisecond);
+    }).join();
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  child.Signal();
+  child.Wait();
+  // The thread is joined before its last switch.
+  ASSERT_TRUE(Eventually([&] {
+    Poll();
+    return last_.size() == 1 && last_.begin()->second.size() == 2;
+  }));
+  const profd_thread_record& exiting = last_.begin()->second[0];
+  const profd_thread_record& dead = last_.begin()->second[1];
+  EXPECT_EQ(exiting.type, uint32_t{PROFD_RECORD_EXITING});
+  EXPECT_EQ(dead.type, uint32_t{PROFD_RECORD_DEAD});
+  EXPECT_EQ(exiting.pid, child.pid());
+  EXPECT_EQ(CommToString(exiting.comm), "brief");
+  EXPECT_GT(*waits, 0);
+  for (const profd_thread_record& record : {exiting, dead}) {
+    EXPECT_EQ(record.target_id, kTarget);
+    EXPECT_EQ(record.born, 1);
+    const LedgerDelta totals = ExactTotals(record);
+    EXPECT_EQ(Accounted(totals), totals.wall_ns);
+    EXPECT_GE(totals.wall_ns, kNaps * 2 * kMillisecond);
+    EXPECT_EQ(totals.waits[PROFD_REASON_SLEEP], *waits);
+  }
+  EXPECT_GE(dead.now, exiting.now);
+  EXPECT_EQ(dead.ledger.exec_runtime, dead.books.exec_runtime);
+
+  Drain();
+  EXPECT_EQ(Named("brief").drains, 1);
+  EXPECT_TRUE(Named("brief").info.exited);
+  EXPECT_EQ(Named("brief").sum.wall_ns, ExactTotals(dead).wall_ns);
+  for (int i = 0; i < 3; ++i) Drain();
+  EXPECT_EQ(accounts_->vanished(), 0U);
+}
+
+// Nobody waits for it, so it stays in the list of tasks.
+TEST_F(KernelTest, ZombieIsNotCountedOn) {
+  for (const bool switch_layer : {true, false}) {
+    START_OR_SKIP(WithSwitch(switch_layer));
+    by_thread_.clear();
+    last_.clear();
+    const Child child([](Child& me) {
+      me.Wait();
+      pthread_setname_np(pthread_self(), "zombie");
+    });
+    Mark(child);
+    child.Signal();
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT), 0);
+    const size_t records = switch_layer ? 2 : 1;
+    ASSERT_TRUE(Eventually([&] {
+      Poll();
+      return last_.size() == 1 && last_.begin()->second.size() == records;
+    }));
+    ASSERT_TRUE(Eventually([&] {
+      Drain();
+      return Named("zombie").info.exited;
+    }));
+    const profd_thread_record& final = last_.begin()->second.back();
+    const LedgerDelta sum = Named("zombie").sum;
+    // Without its last switch the account may be closed a little after the start of the exit.
+    EXPECT_GE(sum.wall_ns, static_cast<int64_t>(final.now - final.begin) - 100'000);
+    if (switch_layer) {
+      // By the scheduler's clock, whose distance from ours is known to some microseconds.
+      EXPECT_NEAR(static_cast<double>(sum.wall_ns), static_cast<double>(final.now - final.begin),
+                  100'000);
+    }
+    for (int i = 0; i < 4; ++i) Drain();
+    EXPECT_EQ(Named("zombie").sum.wall_ns, sum.wall_ns);
+    EXPECT_EQ(accounts_->live_threads(), 0U);
+    EXPECT_EQ(accounts_->vanished(), 0U);
+    kernel_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace profd

@@ -1,0 +1,80 @@
+// Modules, as they are announced, and their rules.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "daemon/target/procfs.h"
+#include "daemon/unwind/rules.h"
+#include "tests/bpf/kernel_fixture.h"
+
+namespace profd {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::SizeIs;
+
+TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
+  START_OR_SKIP();
+  const Child child([](Child&) { NapForever(2 * kMillisecond); });
+  Mark(child);
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  using Key = std::tuple<uint64_t, uint32_t, uint32_t>;
+  const auto key_of = [](const profd_module_record& m) {
+    return Key(m.key.ino, m.key.dev, m.key.generation);
+  };
+  std::set<Key> keys;
+  for (const auto& module : modules_) EXPECT_TRUE(keys.insert(key_of(module)).second);
+  ASSERT_GE(keys.size(), 3U) << "the program, the C library and the loader";
+  const std::vector<profd_module_record> announced = std::exchange(modules_, {});
+
+  const auto tick_until = [&](profd_walk walk) {
+    return Eventually([&] {
+      Tick();
+      Poll();
+      return std::any_of(stacks_.begin(), stacks_.end(), [&](const StackTrace& stack) {
+        return stack.walk == WalkResult{static_cast<uint8_t>(walk)};
+      });
+    });
+  };
+  EXPECT_TRUE(tick_until(PROFD_WALK_RULES_PENDING));
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  EXPECT_THAT(modules_, IsEmpty()) << "announced again";
+
+  ASSERT_TRUE(kernel_->ForgetModule(announced[0].key).ok());
+  ASSERT_TRUE(Eventually([&] {
+    EXPECT_TRUE(kernel_->AnnounceMappings().ok());
+    Poll();
+    return !modules_.empty();
+  }));
+  ASSERT_THAT(modules_, SizeIs(1));
+  EXPECT_EQ(key_of(modules_[0]), key_of(announced[0]));
+
+  std::set<uint32_t> ids;
+  for (const profd_module_record& module : announced) {
+    const auto id = kernel_->ModuleIdOf(module.key);
+    ASSERT_TRUE(id.ok()) << id.status();
+    EXPECT_TRUE(ids.insert(*id).second);
+    const auto mapping = OpenMapping(module.pid, module.start, module.end);
+    ASSERT_TRUE(mapping.ok()) << mapping.status();
+    const auto file = MappedFile::Map(mapping->fd.get());
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto table = CompileRules(file->bytes());
+    ASSERT_TRUE(table.ok()) << table.status();
+    Publish(module.key, table->rows);
+  }
+  EXPECT_GT(kernel_->RuleBytes(), 0U);
+  stacks_.clear();
+  EXPECT_TRUE(tick_until(PROFD_WALK_COMPLETE));
+  const ModuleRules unknown = {.key = {.ino = 1, .dev = 2, .generation = 3}, .rows = {}};
+  EXPECT_FALSE(kernel_->PublishRules({&unknown, 1}).at(0).ok());
+}
+
+}  // namespace
+}  // namespace profd

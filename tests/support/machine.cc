@@ -1,0 +1,122 @@
+#include "tests/support/machine.h"
+
+#include <sys/capability.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+namespace profd::test {
+namespace {
+
+bool IsPermitted(cap_value_t capability) {
+  const std::unique_ptr<std::remove_pointer_t<cap_t>, int (*)(void*)> caps(cap_get_proc(),
+                                                                           cap_free);
+  cap_flag_value_t value = CAP_CLEAR;
+  return caps && cap_get_flag(caps.get(), capability, CAP_PERMITTED, &value) == 0 &&
+         value == CAP_SET;
+}
+
+bool HasCapabilities() {
+  for (const cap_value_t capability :
+       {CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,
+        CAP_DAC_READ_SEARCH, CAP_SYS_NICE, CAP_SYS_ADMIN}) {
+    if (!IsPermitted(capability)) return false;
+  }
+  return true;
+}
+
+bool KernelIsAtLeast(int major, int minor) {
+  utsname name{};
+  int has_major = 0, has_minor = 0;
+  if (uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &has_major, &has_minor) != 2) {
+    return false;
+  }
+  return has_major > major || (has_major == major && has_minor >= minor);
+}
+
+bool ShowsKernelAddresses() {
+  std::ifstream symbols("/proc/kallsyms");
+  std::string line;
+  while (std::getline(symbols, line)) {
+    if (line.ends_with(" T schedule")) return std::strtoull(line.c_str(), nullptr, 16) != 0;
+  }
+  return false;
+}
+
+// By readelf, not by what is under test. Debian's rustc has jemalloc linked in, others have not.
+bool RustcHasJemalloc() {
+  return std::system(
+             "readelf -Ws \"$(rustc --print sysroot)/bin/rustc\" 2>/dev/null"
+             " | grep -q 'FUNC.*je_te_event_trigger'") == 0;
+}
+
+struct Fact {
+  std::string_view name;
+  std::string_view missing;
+  bool (*probe)();
+};
+
+constexpr Fact kFacts[] = {
+    {"root", "needs uid 0, to give it up", [] { return geteuid() == 0; }},
+    {"capabilities", "needs every capability that a feature of profd needs, as root has them",
+     HasCapabilities},
+    {"kernel.6_10", "needs Linux 6.10 or later: programs may look up tasks",
+     [] { return KernelIsAtLeast(6, 10); }},
+    {"kernel.proc_children", "the kernel does not list children (CONFIG_PROC_CHILDREN)",
+     [] { return access("/proc/thread-self/children", R_OK) == 0; }},
+    {"kernel.kallsyms", "/proc/kallsyms shows no addresses: kernel.kptr_restrict or no CAP_SYSLOG",
+     ShowsKernelAddresses},
+    {"rustc.jemalloc", "no rustc with jemalloc linked in is installed", RustcHasJemalloc},
+    {"build.unsanitized", "a sanitizer has a malloc of its own and reserves terabytes",
+     [] { return !kSanitized; }},
+};
+
+const Fact* Find(std::string_view name) {
+  for (const Fact& fact : kFacts) {
+    if (fact.name == name) return &fact;
+  }
+  ADD_FAILURE() << "no fact of the machine is called " << name << " (tests/support/machine.cc)";
+  return nullptr;
+}
+
+// What PROFD_FACTS says; an empty object without it.
+const nlohmann::json& GivenFacts() {
+  static const nlohmann::json* const facts = [] {
+    auto* given = new nlohmann::json(nlohmann::json::object());
+    const char* path = std::getenv("PROFD_FACTS");
+    if (path == nullptr) return given;
+    std::ifstream file(path);
+    const nlohmann::json all = nlohmann::json::parse(file, nullptr, false);
+    if (all.is_object() && all.contains("facts") && all["facts"].is_object()) {
+      *given = all["facts"];
+    } else {
+      ADD_FAILURE() << "PROFD_FACTS=" << path << " is no JSON file with \"facts\"";
+    }
+    return given;
+  }();
+  return *facts;
+}
+
+}  // namespace
+
+bool HasFact(std::string_view name) {
+  const Fact* fact = Find(name);
+  if (fact == nullptr) return true;
+  const auto given = GivenFacts().find(std::string(name));
+  const bool is_given = given != GivenFacts().end() && given->is_boolean();
+  if (is_given && !name.starts_with("build.")) return given->get<bool>();
+  return fact->probe();
+}
+
+std::string SkipMessage(std::string_view name) {
+  const Fact* fact = Find(name);
+  return "skipped: " + std::string(name) + ": " +
+         (fact != nullptr ? std::string(fact->missing) : std::string());
+}
+
+}  // namespace profd::test

@@ -1,0 +1,43 @@
+// Facts of the machine that a test may need. Each has a name, by which the list of permitted skips
+// refers to it.
+#ifndef PROFD_TESTS_SUPPORT_MACHINE_H_
+#define PROFD_TESTS_SUPPORT_MACHINE_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace profd::test {
+
+// True in builds whose sanitizer replaces malloc and reserves terabytes of address space.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// Whether the machine has this fact, one of the table in machine.cc. The environment variable
+// PROFD_FACTS names a JSON file, {"facts": {"root": true, ...}}; what it does not say is probed
+// here. A build.* fact is known at compile time and always probed here. An unknown name fails the
+// test.
+bool HasFact(std::string_view fact);
+
+// "skipped: FACT: what is missing".
+std::string SkipMessage(std::string_view fact);
+
+}  // namespace profd::test
+
+// Skips the calling test where the machine lacks the fact. In a test body or in SetUp().
+#define REQUIRE_FACT(fact)                                                               \
+  do {                                                                                   \
+    if (!::profd::test::HasFact(fact)) GTEST_SKIP() << ::profd::test::SkipMessage(fact); \
+  } while (false)
+
+#endif  // PROFD_TESTS_SUPPORT_MACHINE_H_
