@@ -110,42 +110,108 @@ def guest(version, *words):
     return run
 
 
-def python_tests(*folders):
-    """unittest's, one outcome a file: the log has the rest."""
+def python_tests(*paths):
+    """Files of unittest's, or folders with test_*.py, one outcome a file: the log has the rest."""
     def run(context):
         outcomes = []
-        for folder in folders:
-            for path in sorted(Path(context.root, folder).glob("test_*.py")):
-                code = context.command(["python3", path], check=False)
-                outcomes.append(outcome.Outcome(f"python {path.relative_to(context.root)}",
+        for path in paths:
+            path = Path(context.root, path)
+            files = sorted(path.glob("test_*.py")) if path.is_dir() else [path]
+            if not files:
+                raise Failed(f"no test_*.py in {path}")
+            for file in files:
+                code = context.command(["python3", file], check=False)
+                outcomes.append(outcome.Outcome(f"python {file.relative_to(context.root)}",
                                                 "passed" if code == 0 else "failed", context.tail()))
-        if not outcomes:
-            raise Failed(f"no test_*.py in {', '.join(folders)}")
         return outcomes
     return run
 
 
+def replay(context):
+    """Each fuzzer once over its seeds, which hold every input that once failed."""
+    outcomes = []
+    for seeds in sorted(Path(context.root, "tests/fuzz/corpus").iterdir()):
+        code = context.command([f"build/asan/{seeds.name}", "-runs=0", seeds], check=False, timeout=300)
+        outcomes.append(outcome.Outcome(f"replay {seeds.name}", "passed" if code == 0 else "failed", context.tail()))
+    if not outcomes:
+        raise Failed("there are no seeds in tests/fuzz/corpus")
+    return outcomes
+
+
+FUZZ_SECONDS = 600
+
+
+def fuzz(context):
+    """Each fuzzer beyond its seeds, on a copy of them; what fails is left in build/fuzz/findings."""
+    findings = Path(context.root, "build/fuzz/findings")
+    findings.mkdir(parents=True, exist_ok=True)
+    outcomes = []
+    for seeds in sorted(Path(context.root, "tests/fuzz/corpus").iterdir()):
+        work = context.logs / f"corpus.{seeds.name}"
+        work.mkdir()
+        code = context.command([f"build/fuzz/{seeds.name}", f"-max_total_time={FUZZ_SECONDS}",
+                                f"-artifact_prefix={findings}/", work, seeds], check=False,
+                               timeout=FUZZ_SECONDS + 300)
+        outcomes.append(outcome.Outcome(f"fuzz {seeds.name}", "passed" if code == 0 else "failed", context.tail()))
+    return outcomes
+
+
+def system(context):
+    """The GoogleTest programs of tests/system, one after another."""
+    programs = sorted(path.name for path in Path(context.root, "build/tests").glob("system_*_test"))
+    if not programs:
+        raise Failed("build/tests has no system_*_test")
+    return [each for program in programs for each in gtest("system", f"build/tests/{program}")(context)]
+
+
 def jobs():
     return [
-        Job("style", script("style", "python3", "-m", "tests.suite.hygiene", "--format", "--spelling"), cpus=1,
+        Job("style", script("style", "python3", "-m", "tests.suite.hygiene", "--format", "--spelling"),
             about="clang-format, spelling"),
+        Job("python", python_tests("tests/suite", "tests/harness", "tests/bench"),
+            about="the test system's own tests, the benchmarks' arithmetic"),
         Job("build", build("tests"), cpus=2, about="the product, targets, kernel and system tests"),
-        Job("asan-build", build("asan"), follows=("build",), cpus=2, about="unit tests and fuzzers, address and UB"),
-        Job("tsan-build", build("tsan"), follows=("asan-build",), cpus=2, about="tests that use threads"),
+        Job("asan-build", build("asan", "tests_unit", "tests_fuzz"), follows=("build",), cpus=2,
+            about="unit tests and fuzzers, with the address and UB sanitizers"),
+        Job("tsan-build", build("tsan", "tests_unit"), follows=("asan-build",), cpus=2,
+            about="tests that use threads, with the thread sanitizer"),
+        Job("tidy", script("tidy", "python3", "-m", "tests.suite.hygiene", "--tidy", "build/asan"), after=("asan-build",),
+            follows=("tsan-build",), cpus=2, about="clang-tidy"),
         Job("kernel", gtest("kernel", "build/tests/kernel_test"), after=("build",), cpus=0.5,
             about="the kernel programs, loaded and attached"),
         Job("scenarios", scenarios("--inside", "host"), after=("build",), follows=("kernel",), cpus=0.5,
             about="real targets, as shipped and in other settings"),
         Job("pidns", scenarios("--inside", "pidns"), after=("build",), follows=("scenarios",), cpus=0.5,
             about="scenarios in a PID namespace"),
-        Job("containers", scenarios("--inside", "container"), after=("build",), follows=("pidns",), cpus=0.5,
-            about="scenarios in containers"),
-        *(Job(name, guest(version), after=("build",), cpus=1, about=f"scenarios on Linux {version}, emulated")
-          for name, version in GUESTS),
+        Job("containers", together(script("containers", "tests/containers/check", "build/tests"),
+                                   scenarios("--inside", "container")), after=("build",), follows=("pidns",), cpus=0.5,
+            about="scenarios in containers, as users deploy it"),
+        Job("system", system, after=("build",), follows=("containers",), cpus=0.5,
+            about="what needs more than a scenario file can say"),
+        Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
+                                "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
+        Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
+            follows=("build",), about="the flame graph in headless Chromium"),
+        *(Job(name, guest(version), after=("build",), follows=("kernel",), cpus=1,
+              about=f"scenarios on Linux {version}, emulated") for name, version in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
-        Job("threads", gtest("threads", "build/tsan/thread_tests"), after=("tsan-build",), cpus=1,
+        Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
+        Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
+            "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}), after=("tsan-build",), cpus=1,
             about="tests that use threads, under the thread sanitizer"),
+        Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
+        Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
+        Job("storm", script("storm", "python3", "-m", "tests.endurance.storm", "--rounds", "7", timeout=7200),
+            after=("build",), follows=("system", "guest-6.12"), cpus=3, long=True, about="storms of processes and threads"),
+        Job("soak", script("soak", "python3", "-m", "tests.endurance.soak", timeout=7200), after=("build",),
+            follows=("storm",), cpus=3, long=True, about="targets that come and go for 20 minutes"),
+        Job("mutations", script("mutations", "python3", "-m", "tests.suite.mutate", timeout=4 * 3600),
+            after=("build", "asan-build"), follows=("soak",), cpus=3, long=True,
+            about="breaks the product, and shows that a test notices"),
+        Job("claims", script("claims", "python3", "-m", "tests.suite.check_docs"),
+            follows=("kernel", "scenarios", "pidns", "containers", "system", "unit", "guest-6.1", "guest-6.12"), cpus=0.5,
+            about="docs against the code and what the tests observed"),
     ]
 
 
