@@ -195,11 +195,12 @@ class Containers:
 
     def __enter__(self):
         self._folder = tempfile.mkdtemp(prefix="profd-containers.")
+        os.chmod(self._folder, 0o755)
         try:
             with locked():
                 remove_left_over()
                 self._make_image()
-            call(podman("volume", "create", "--label", f"{LABEL}={owner()}", self._id))
+            call(podman("volume", "create", "--label", f"{LABEL}={self._id}", self._id))
             call(podman("run", "--detach", *self._common(self._pause), "--cap-drop", "all", BASE, "sh",
                         "-c", PAUSE))
         except BaseException:
@@ -208,7 +209,7 @@ class Containers:
         return self
 
     def __exit__(self, *_):
-        remove("--filter", f"name=^{self._id}")
+        remove("--filter", f"label={LABEL}={self._id}")
         subprocess.run(podman("untag", self._image, self._image), stdin=subprocess.DEVNULL, capture_output=True,
                        check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -218,14 +219,16 @@ class Containers:
         """A folder that targets may write to; it has the same path here."""
         return Path(self._folder)
 
-    def target_argv(self, argv: list[str], environment: dict) -> list[str]:
-        """A command that runs a program of the build tree, or of the base image, as a target."""
+    def target_argv(self, argv: list[str], environment: dict, options=()) -> list[str]:
+        """A command that runs a program of the build tree, or of the base image, as a target.
+        `options` are more of podman's."""
         program = self._build / argv[0]
         words = [str(program) if program.exists() else argv[0], *argv[1:]]
         variables = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
         return podman("run", "--rm", "--interactive", *self._common(), "--pid", f"container:{self._pause}",
                       "--volume", f"{self._build}:{self._build}:ro",
-                      "--volume", f"{self._folder}:{self._folder}", *variables, BASE, *words)
+                      "--volume", f"{self._folder}:{self._folder}", *variables, *options, BASE,
+                      *words)
 
     def daemon_argv(self, options: list[str], without: str = "", seccomp: Path | None = None) -> list[str]:
         """A command that runs profd beside the targets, as docs/operating.md says, which listens on its
@@ -244,7 +247,7 @@ class Containers:
                       self._image, *arguments)
 
     def _common(self, name=None):
-        return ["--name", name or f"{self._id}-{next(self._numbers)}", "--label", f"{LABEL}={owner()}",
+        return ["--name", name or f"{self._id}-{next(self._numbers)}", "--label", f"{LABEL}={self._id}",
                 "--network", "none", "--log-driver", "none", *limits()]
 
     def _make_image(self):
