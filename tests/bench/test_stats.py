@@ -15,8 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from profdbench import stats
 
 TRIALS = 1000
-# 95 % of 1,000 experiments, give or take 3.3 standard deviations (0.1 % false alarms, had the seed not
-# been fixed).
+# 95 % of 1,000 experiments, give or take 3.3 standard deviations: had the seed not been fixed, one
+# false alarm in a thousand.
 MARGIN = 3.3 * math.sqrt(0.95 * 0.05 / TRIALS)
 
 

@@ -6,14 +6,15 @@ The targets say what really happened, and profd is asked for the same window:
   malloc    a program that allocates without end by glibc's malloc; it counts the bytes by place
   jemalloc  the same on jemalloc
 
-profd runs with its default flags and budgets. The load `none` is none; the load `switches` is a second
-target of 100,000 context switches a second, for which profd has to shed its per-switch layer and part
-of its ticks, and which keeps the CPUs busy.
+profd runs with its default flags and budgets. The load `none` is none; the load `switches` is a
+second target of 100,000 context switches a second, for which profd has to shed its per-switch layer
+and part of its ticks, and which keeps the CPUs busy.
 
 A row is a place in the target under a load, over several runs:
 
   ratio      estimate / truth: the mean over the runs, the least and the most
-  stated     half the 95 % interval that profd states (1.96 standard errors), as a share of the estimate
+  stated     half the 95 % interval that profd states (1.96 standard errors), as a share of the
+             estimate
   contained  in how many of the runs that interval contained the truth; 95 % of them are promised
   off, tick  what was switched off meanwhile, and the sampling interval in force
 
@@ -42,7 +43,7 @@ Z95 = statistics.NormalDist().inv_cdf(0.975)
 SETTLE_SECONDS = 6.0  # the governor needs two seconds to give up, more to find the best level
 CASES = {"waits": "waiter", "malloc": "churn", "jemalloc": "churn"}
 LOADS = {"none": None, "switches": ["--threads", "4", "--switch-rate", "100000"]}
-# A burst, from which glibc's malloc is estimated, comes once in 5 s: its windows are longer, and fewer.
+# A burst, from which glibc's malloc is estimated, comes once in 5 s: longer windows, and fewer.
 LONGER = {"malloc": 6}
 SITES = {"waits": {1: "LongPath", 2: "ShortPath"}}
 EPILOG = """examples:
@@ -273,7 +274,7 @@ def add_arguments(subparsers):
     parser.add_argument("--load", action="append", choices=list(LOADS), metavar="NAME",
                         help="only this one; may be repeated: " + ", ".join(LOADS))
     parser.add_argument("--runs", type=overhead.positive(int), default=20,
-                        help="of each case under each load (default 20); malloc has a sixth of them")
+                        help="of each case under each load (default 20; a sixth for malloc)")
     parser.add_argument("--seconds", type=overhead.positive(float), default=10,
                         help="length of the window (default 10); six times that for malloc")
     overhead.add_common_options(parser)

@@ -1,18 +1,19 @@
 """`bench compare OLD NEW`: what got worse beyond noise between two results files.
 
   ratios          of speed, of CPU time and of latency: worse or better when the two estimates are
-                  further apart than their 95 % intervals allow (the root of the sum of the squares of
-                  their halves), and by more than the floor: 0.005, or what the row `none` of that
-                  workload is away from 1 in either file, if that is more. Two runs of a machine
-                  differ by more than the pairs within one.
+                  further apart than their 95 % intervals allow (the root of the sum of the squares
+                  of their halves), and by more than the floor: 0.005, or what the row `none` of
+                  that workload is away from 1 in either file, if that is more. Two runs of a
+                  machine differ by more than the pairs within one.
   single values   CPU and memory of profd, and the points of the curves: when by more than a share
                   and by more than an absolute floor, both listed below. CPU and latency of a point
                   that other programs disturbed are not judged.
 
-Rows that were measured by different protocols, and rows in only one of the files, are listed and not
-judged.
+Rows that were measured by different protocols, and rows in only one of the files, are listed and
+not judged.
 
-exit status: 0 nothing got worse, 1 something did, 2 the command line is wrong or a file cannot be used
+exit status: 0 nothing got worse, 1 something did, 2 the command line is wrong or a file cannot be
+used
 """
 
 import argparse

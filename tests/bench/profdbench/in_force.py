@@ -1,8 +1,8 @@
 """What of profd was in force while something was measured: from `profctl status --format json`.
 
-A source that is *off* tells of nothing: its layer is off, because the governor gave it up or because
-an option disabled it. A layer that is off although its source is at level 0 has nothing to watch in
-this program, which is not a loss. A *level* above 0 means fewer samples.
+A source that is *off* tells of nothing: its layer is off, because the governor gave it up or
+because an option disabled it. A layer that is off although its source is at level 0 has nothing to
+watch in this program, which is not a loss. A *level* above 0 means fewer samples.
 """
 
 import statistics

@@ -11,18 +11,18 @@ There are two protocols:
   slices    for profd and for `none`: paused and resumed every 0.2 s during one run of the target,
             in hundreds of adjacent pairs of random order. It resolves half a per cent.
   segments  for the peers, which cannot be paused: perf record, bpftrace and offcputime are started
-            and stopped around segments of some seconds; under heaptrack and jemalloc's profiling the
-            target itself is started anew. It is coarser.
+            and stopped around segments of some seconds; under heaptrack and jemalloc's profiling
+            the target itself is started anew. It is coarser.
 
-profdbench/slices.py, segments.py and stats.py say how and why. The row `none`, in which the "tool" is
-nothing at all, shows what two equal measurements differ by: a smaller difference means nothing.
+profdbench/slices.py, segments.py and stats.py say how and why. The row `none`, in which the "tool"
+is nothing at all, shows what two equal measurements differ by: a smaller difference means nothing.
 
 An aim is met only if the lower end of the interval meets it. Otherwise it is "not shown", with the
 number of further pairs that it would take, or missed, if the upper end is below it.
 
-Every row says which of profd's sources were switched off meanwhile and at which interval it sampled.
-Rows go to stdout as lines of JSON, one a row as it ends, and with --results FILE also into that file,
-in the place of the row's former line. Progress goes to stderr.
+Every row says which of profd's sources were switched off meanwhile and at which interval it
+sampled. Rows go to stdout as lines of JSON, one a row as it ends, and with --results FILE also into
+that file, in the place of the row's former line. Progress goes to stderr.
 """
 
 import argparse
@@ -268,8 +268,8 @@ def add_arguments(subparsers):
     parser.add_argument("--tool", action="append", choices=list(TOOLS), metavar="NAME",
                         help="only this one; may be repeated (default: all)")
     parser.add_argument("--pairs", type=positive(int), default=300,
-                        help="pairs of slices a row (default 300); 30 %% of them where a slice is a "
-                        "whole run")
+                        help="pairs of slices a row (default 300); 30 %% of them where a slice is "
+                        "a whole run")
     parser.add_argument("--slice", type=positive(float), default=0.2, metavar="SECONDS",
                         help="length of a slice (default 0.2)")
     parser.add_argument("--rounds", type=positive(int), default=12,

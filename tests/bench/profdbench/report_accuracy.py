@@ -31,11 +31,11 @@ def verdicts(lines):
         worst = max((row for row in rows if row["case"] == case),
                     key=lambda row: abs(row["ratio"][0] - 1))
         off, tick = state(worst)
-        held = sum(row["contained"] for row in rows if row["case"] == case)
+        hits = sum(row["contained"] for row in rows if row["case"] == case)
         runs = sum(row["runs"] for row in rows if row["case"] == case)
         found.append(f"- **Accuracy under load**, {ABOUT.get(case, case)} (switched off: {off}; "
-                     f"sampling every {tick}): the stated 95 % interval held the truth {held} times "
-                     f"of {runs}; worst place `{worst['site']}`, estimate / truth "
+                     f"sampling every {tick}): the stated 95 % interval held the truth {hits} "
+                     f"times of {runs}; worst place `{worst['site']}`, estimate / truth "
                      f"{worst['ratio'][0]:.3f} on average.")
     return found
 
@@ -53,8 +53,9 @@ def section(lines):
         "contained the truth; 95 % of them are promised, and fewer than that are bold.", "",
         *table(["what", "place", "load", "switched off", "sampled every", "truth",
                 "estimate / truth", "stated", "held"],
-               [[ABOUT.get(row["case"], row["case"]), row["site"], LOAD.get(row["load"], row["load"]),
-                 *state(row), f"{amount(row['truth'])} {row['unit']}",
+               [[ABOUT.get(row["case"], row["case"]), row["site"],
+                 LOAD.get(row["load"], row["load"]), *state(row),
+                 f"{amount(row['truth'])} {row['unit']}",
                  f"{row['ratio'][0]:.3f} ({row['ratio'][1]:.3f} to {row['ratio'][2]:.3f})",
                  f"± {percent(row['stated'], 1)}", held(row)] for row in rows], left=5)]
 

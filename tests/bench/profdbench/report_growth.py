@@ -128,9 +128,9 @@ def window_section(lines, images):
                          for w in live], left=0)]
     if stores:
         windows = sorted({w[0] for store in stores for w in store["windows"]})
-        text += ["An hour was not waited for. This is the daemon's store alone, filled with an hour "
-                 "of made-up seconds. Naming the frames and sending the answer are not in it; they "
-                 "grow with what is different in the window, not with its length.", "",
+        text += ["An hour was not waited for. This is the daemon's store alone, filled with an "
+                 "hour of made-up seconds. Naming the frames and sending the answer are not in it; "
+                 "they grow with what is different in the window, not with its length.", "",
                  *table(["merge p50 / p99, ms", *[f"{window} s" for window in windows], "held",
                          "store"],
                         [[store["store"], *[_merge_cell(store, window) for window in windows],
@@ -178,13 +178,13 @@ def section(lines, images):
             f"profd ran with {'; '.join(sorted(options))}. CPU, in % of one, is read over "
             f"{points[0]['seconds']} s in which nobody asks; then come {points[0]['fetches']} "
             "fetches of 10 s, timed as a user sees them, start of the client included, and as many "
-            f"calls of `status`, the floor for any client. The p99 of {points[0]['fetches']} is the "
-            "slowest.", "",
-            "Memory in MiB, bold where over its limit: RSS before the first fetch, and its peak after "
-            "the last. Fetch, status and the tick interval in force in ms. Missed: share of ticks "
-            "that came too late. In path: CPU in the watched threads, by profd's own account. Start: "
-            "seconds until profd is ready. Entries are those of the last second. A star marks a "
-            "point during which processes without a part in it used more than a tenth of a CPU.", ""]
+            f"calls of `status`, the floor for any client. The p99 of {points[0]['fetches']} is "
+            "the slowest.", "",
+            "Memory in MiB, bold where over its limit: RSS before the first fetch, and its peak "
+            "after the last. Fetch, status and the tick interval in force in ms. Missed: share of "
+            "ticks that came too late. In path: CPU in the watched threads, by profd's own "
+            "account. Start: seconds until profd is ready. Entries are those of the last second. A "
+            "star marks a point during which processes without a part in it used more than a tenth of a CPU.", ""]
     for curve in CURVES:
         if points_of(lines, curve):
             text += curve_section(curve, points_of(lines, curve), images)

@@ -62,10 +62,10 @@ def section(lines, images):
     text = [
         "## What it costs the program that is watched", "",
         "*Speed* is the speed under the tool divided by the speed without it: 1 is no loss, 0.97 "
-        "means that 3 % is gone. *CPU* is the CPU time of the watched processes for a unit of work, "
-        "without the tool divided by with it; below 1 the tool costs. *p50* and *p99* are the median "
-        "and the 99th percentile of the latency of the target's own requests, with the tool divided "
-        "by without; above 1 they take longer. In parentheses is the 95 % interval.", "",
+        "means that 3 % is gone. *CPU* is the CPU time of the watched processes for a unit of "
+        "work, without the tool divided by with it; below 1 the tool costs. *p50* and *p99* are "
+        "the median and the 99th percentile of the latency of the target's own requests, with the "
+        "tool divided by without; above 1 they take longer. In parentheses is the 95 % interval.", "",
         f"![Ratio by workload and tool]({FOLDER}/overhead.svg)", "",
         "### Under profd", ""]
     own = [row for row in rows if can_pause(row)]
@@ -95,7 +95,8 @@ def section(lines, images):
               f"{amount(row['untraced'])} {row['unit']}", how(row)] for row in peers], left=2)
     about = {row["workload"]: row["about"] for row in rows}
     requests = {row["workload"]: row["requests"] for row in rows if "requests" in row}
-    text += [f"- **{name}**: {what}" + (f"; latency of {requests[name]}" if name in requests else "")
+    text += [f"- **{name}**: {what}" +
+             (f"; latency of {requests[name]}" if name in requests else "")
              for name, what in about.items()] + [""]
     notes = list(dict.fromkeys((row["tool"], row["note"]) for row in rows if row.get("note")))
     text += [f"- {tool_name(tool)}: {note}" for tool, note in notes] + ([""] if notes else [])
@@ -116,9 +117,9 @@ def own_section(rows):
         return []
     return [
         "### What profd took meanwhile", "",
-        "CPU is that of the daemon, of one CPU, drains included. In path is what its kernel programs "
-        "took in the watched threads, by profd's own account. Fewer samples: the highest level that "
-        "its governor was at, of sources that went on ([governor.md](governor.md)).", "",
+        "CPU is that of the daemon, of one CPU, drains included. In path is what its kernel "
+        "programs took in the watched threads, by profd's own account. Fewer samples: the highest "
+        "level that its governor was at, of sources that went on ([governor.md](governor.md)).", "",
         *table(["workload", "tool", "switched off", "fewer samples", "sampled every", "CPU",
                 "in path", "switches/s", "peak RSS", "kernel maps"],
                [[row["workload"], tool_name(row["tool"]), state_cells(row)[0],

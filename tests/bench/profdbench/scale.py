@@ -10,10 +10,10 @@ Each curve grows a load along one axis while the others stay small:
              the daemon's store alone, filled with an hour of seconds (bench_store)
 
 At each point: CPU of profd, of its ticks and of its drains, resident and kernel memory, what its
-store holds, how long a fetch and a status take, what was lost, what was switched off. profd runs with
-its default flags, so that its governor is part of what is measured; --all-layers forces everything to
-stay on. Points go to stdout as lines of JSON, and with --results FILE also into that file, each in
-the place of its former line. Progress goes to stderr.
+store holds, how long a fetch and a status take, what was lost, what was switched off. profd runs
+with its default flags, so that its governor is part of what is measured; --all-layers forces
+everything to stay on. Points go to stdout as lines of JSON, and with --results FILE also into that
+file, each in the place of its former line. Progress goes to stderr.
 """
 
 import argparse

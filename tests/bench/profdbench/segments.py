@@ -3,10 +3,10 @@
     U  T1  U  T2  U  T3  U         U untraced, T1 T2 T3 under one tool each
 
 is a *round*. A tool's pair is its traced segment and the two untraced ones that touch it, so that a
-steady drift cancels. All tools are in each round, in an order that turns by one from round to round.
-A round has one pair of each tool, and the pairs of a tool share no segment: each is a block of its
-own. Attaching, settling and detaching are in no segment. This is coarser than slices: a machine
-whose speed wanders is compared over seconds instead of tenths of one.
+steady drift cancels. All tools are in each round, in an order that turns by one from round to
+round. A round has one pair of each tool, and the pairs of a tool share no segment: each is a block
+of its own. Attaching, settling and detaching are in no segment. This is coarser than slices: a
+machine whose speed wanders is compared over seconds instead of tenths of one.
 
 heaptrack and jemalloc's own profiling are in a program from its start, so for them redis is started
 anew for every segment, traced and untraced; a run of rustc is a segment of its own anyway.

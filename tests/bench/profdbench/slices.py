@@ -2,15 +2,16 @@
 
     block   on off | off on | on off | ...   then a span in which it is on, for itself
 
-Two adjacent slices of --slice seconds are a pair, one with the tool on and one with it off, in random
-order (stats.py says why). A guard time after each switch is in no slice: until profd's programs are
-out of the kernel or back, and for redis until the probes in its allocator are.
+Two adjacent slices of --slice seconds are a pair, one with the tool on and one with it off, in
+random order (stats.py says why). A guard time after each switch is in no slice: until profd's
+programs are out of the kernel or back, and for redis until the probes in its allocator are.
 
-profd's governor judges by whole seconds, which slices do not have, so it stays at the levels it has.
-Each block therefore ends with a span in which profd is on without a break: there the governor acts,
+profd's governor judges by whole seconds, which slices do not have, so it stays at the levels that
+it has. Each block therefore ends with a span in which profd is on without a break. There the governor acts,
 and there is read what was in force and what profd itself takes, drains included. A drain, once a
-second, comes in that span and when profd is paused or resumed, so none is in a slice: its cost is in
-"CPU of profd", not in the ratio.
+second, comes in that span and when profd is paused or resumed, so none is in a slice: its cost is
+in "CPU of profd", not in the ratio. What comes at random instants, seconds apart (bursts of glibc's
+malloc), is drawn anew at each resume, so it falls into slices as often as into other time.
 
 Where the target is a program that runs for a second or two (pipe, messaging, rustc), a slice is one
 whole run of it, and all else is the same.

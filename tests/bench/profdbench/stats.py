@@ -8,10 +8,10 @@ order. A *block* is a run of consecutive pairs. Its value is the logarithm of a 
 The estimate is the exponential of the mean of the blocks' values; its interval is Student's t on
 these values. Two things make that right although neighbouring slices resemble each other:
 
-  - the order within a pair is random, so what drifts more slowly than a pair adds to the one side as
-    often as to the other: it becomes noise that is independent from pair to pair;
-  - blocks are long, so what is left of the dependence reaches only across their borders. The mean of
-    many pairs is near to normal whatever the noise of one is.
+  - the order within a pair is random, so what drifts more slowly than a pair adds to the one side
+    as often as to the other: it becomes noise that is independent from pair to pair;
+  - blocks are long, so what is left of the dependence reaches only across their borders. The mean
+    of many pairs is near to normal whatever the noise of one is.
 
 Sums, not means of ratios, so a slice in which everything stood still counts for what it is and
 nothing has to be left out. A percentile of latency is compared in the same way: its value in the
@@ -78,9 +78,9 @@ def verdict(ratio, aim, pairs):
     """("met" | "not shown" | "missed", pairs that are lacking or None) of an Estimate.
 
     Met only where the whole interval is at or above the aim, missed where all of it is below.
-    Otherwise it is not shown; the interval shrinks with the root of the number of pairs, so from its
-    width follows how many more it takes if the estimate stays where it is. None where that is below
-    the aim (then no number of pairs shows that it is met) or where there is no interval.
+    Otherwise it is not shown; the interval shrinks with the root of the number of pairs, so from
+    its width follows how many more it takes if the estimate stays where it is. None where that is
+    below the aim (then no number of pairs shows that it is met) or where there is no interval.
     """
     if ratio.low is None:
         return "not shown", None

@@ -84,7 +84,8 @@ class Tool:
             raise Failed(f"{self.name} ended by itself:\n{process.read_text(self.log_path)}")
 
     def pause(self, paused):
-        """Between start() and stop(), of a tool that can_pause: costs nothing from now on, or goes on."""
+        """Between start() and stop(), of a tool that can_pause: costs nothing from now on, or goes
+        on."""
 
     def begin(self):
         """Called before the measured segment."""

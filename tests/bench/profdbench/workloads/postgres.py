@@ -30,8 +30,8 @@ class Pgbench(Lasting):
 
     A line of it has the instant at which a transaction ended and how long it took, so a slice is
     exact to a transaction, and the latencies are those of the same transactions. Of many, pgbench
-    logs a random part (--sampling-rate). pg_stat_database would not do: a backend reports there once
-    a second, when it suits it.
+    logs a random part (--sampling-rate). pg_stat_database would not do: a backend reports there
+    once a second, when it suits it.
     """
 
     name = "pgbench"

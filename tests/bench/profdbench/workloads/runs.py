@@ -23,8 +23,8 @@ def children_cpu():
 
 
 class Runs(Workload):
-    """A command that is run once a slice. It is held at a gate until it may go on, so that its start
-    is in no slice, and a tool that must be given a pid can attach."""
+    """A command that is run once a slice. It is held at a gate until it may go on, so that its
+    start is in no slice, and a tool that must be given a pid can attach."""
 
     forks = True
     run_seconds = 0.5
