@@ -1,556 +1,295 @@
 """`bench run`: what tracing costs the traced program, as ratios measured side by side.
 
-How a ratio comes about
-  A workload runs, and tools come and go: a *round* is
+A row is one tool on one workload. Its ratio is the speed with the tool over the speed without: 1.00
+means no loss, 0.75 that a quarter is gone. Beside it stand the ratio of CPU time that the watched
+processes used for a unit of work (below 1: the tool costs), and those of the median and the 99th
+percentile of the latency of the target's own requests (above 1: they take longer), where the target
+has requests. Each ratio comes with its 95 % interval.
 
-      U  T1  U  T2  U  T3  U         U untraced, T1 T2 T3 under one tool each
+There are two protocols:
 
-  The ratio of a tool in a round is its traced segment over the mean of the two untraced ones that
-  touch it: 1.00 means no loss, 0.75 that a quarter is gone. What drifts steadily (a table that
-  grows, a CPU that warms up) cancels out, since "before" and "after" stand on both sides of the
-  traced segment. A ratio is one *pair*: traced, and untraced around it. All tools of a workload
-  are in each round, so they meet the same state of the machine, and the order of the tools is
-  turned by one from round to round, so that none always follows the same other.
+  slices    for profd and for `none`: paused and resumed every 0.2 s during one run of the target,
+            in hundreds of adjacent pairs of random order. It resolves half a per cent.
+  segments  for the peers, which cannot be paused: perf record, bpftrace and offcputime are started
+            and stopped around segments of some seconds; under heaptrack and jemalloc's profiling
+            the target itself is started anew. It is coarser.
 
-  The pairs of one row share no segment: two tools share the untraced segment between them, but a
-  tool occurs once a round and each round begins with an untraced segment of its own. So the
-  pairs of a row are as independent as the machine lets them be, which the interval needs.
-  Attaching, settling and detaching are in no segment.
+profdbench/slices.py, segments.py and stats.py say how and why. The row `none`, in which the "tool"
+is nothing at all, shows what two equal measurements differ by: a smaller difference means nothing.
 
-  A machine whose speed wanders (a virtual one beside busy neighbours: here a loop that only counts
-  runs at 0.6 to 1.1 times its mean speed, from one quarter of a second to the next) is not measured
-  better by longer segments, only by more changes between traced and untraced. profd can pause: it
-  takes its programs out of the kernel and puts them back within two milliseconds. So a pair of a row
-  that has an aim, and of `none`, is cut into --bursts N short ones
+An aim is met only if the lower end of the interval meets it. Otherwise it is "not shown", with the
+number of further pairs that it would take, or missed, if the upper end is below it.
 
-      U T U T U T U ... U     N times T, each --burst-seconds long
-
-  and its ratio is the geometric mean of the N ratios; --bursts 0 has one long one instead. (Of rustc
-  a whole compilation is a burst, and a pair has four, after one that is not counted: what is read
-  once of a program that was never seen is not what it costs always.) The pair begins with profd
-  attached and settled, then paused; what profd itself takes is read in one more traced
-  segment at its end. Not in such short segments are the drains, one a second: they are in the CPU
-  of profd that is told. redis has bursts four times as long and a fourth of them: the probe in its
-  allocator takes a tenth of a second to be gone, and to be back.
-
-  heaptrack and jemalloc's own profiling are in a program from its start. For them redis is
-  started anew for every segment, traced and untraced, with new clients, and warmed up for 3 s; a
-  run of rustc is a segment of its own anyway. What the tool does before and after a segment of
-  redis is in none.
-
-  Beside the ratio of speed stands that of CPU time: what the watched processes (the server, or the
-  whole command) used for a unit of work, untraced over traced. It holds what a tool does in their
-  path and leaves out what it does beside them; being free of idling and of waiting for others, it
-  scatters less, and shows a difference that the speed of a busy machine hides.
-
-How to read it
-  The median is the result. The interval holds the true median with at least 95 % confidence
-  whatever the shape of the noise (order statistics of the sign test); the row `none`, in which the
-  "tool" is nothing at all, shows what two equal measurements differ by. A difference smaller than
-  that means nothing. A pair is marked as disturbed when the hypervisor took more than 2 % of the
-  time (steal), or processes that have no part in the measurement used more than a tenth of a CPU,
-  in any of its segments; it is counted all the same.
+Every row says which of profd's sources were switched off meanwhile and at which interval it
+sampled. Rows go to stdout as lines of JSON, one a row as it ends, and with --results FILE also into
+that file, in the place of the row's former line. Progress goes to stderr.
 """
 
 import argparse
 import math
 import os
+import random
 import signal
 import statistics
 import sys
 import tempfile
-import time
 
-from profdbench import process, results, stats
+from profdbench import in_force, lines, process, segments, slices, stats
 from profdbench.process import Failed, Unavailable
 from profdbench.progress import Progress, duration, log
 from profdbench.tools import TOOLS
-from profdbench.workloads import WORKLOADS, CpuMeter, descendants
+from profdbench.workloads import WORKLOADS
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-MIB = 1024 * 1024
+EPILOG = """examples:
+  bench run --workload pgbench --tool profd --tool none
+  bench run --workload redis --tool profd --pairs 600 --results docs/performance/results.jsonl
+  bench run --tool perf --tool bpftrace --rounds 15 --results docs/performance/results.jsonl
 
-# Medians that the project wants to hold, and what profd itself may take.
+exit status: 0 every row was measured or cannot be here, 1 something failed, 2 the command line is
+wrong"""
+
+# The least ratio that the project wants to hold.
 AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97,
         ("redis", "profd"): 0.99, ("rustc", "profd"): 0.99,
         ("rustc-system", "profd"): 0.99}
-AIM_RSS = 64 * MIB
-AIM_MAPS = 64 * MIB
-AIM_CPU = 0.01  # of all that the daemon does; no aim where --daemon-budget is off
-
-# An untraced segment is shorter than a traced one, since each ratio takes two of them.
-UNTRACED_SHARE = 0.6
-STEAL_LIMIT = 0.02
-SETTLE_AFTER_STOP = 0.5
+SHORT_RUNS_PAIRS = 0.3  # of --pairs, where a slice is a whole run
 
 
-def untraced_seconds(seconds):
-    return max(1, math.ceil(seconds * UNTRACED_SHARE))
+def pairs_of(workload, options):
+    return (math.ceil(options.pairs * SHORT_RUNS_PAIRS) if workload.forks else options.pairs)
 
 
-class Surroundings:
-    """What else went on during a segment: time stolen, and CPU used by uninvolved processes.
-
-    Involved is whatever descends from this process or from the workload's server. The CPU time of
-    a process that ends moves to its parent, so nothing is lost when one does.
-    """
-
-    def __init__(self, pids):
-        self.roots = [os.getpid(), pids[0]]
-        self.ticks = os.sysconf("SC_CLK_TCK")
-        self.began, self.before = time.monotonic(), self._read()
-
-    def _read(self):
-        busy, steal = process.machine_ticks()
-        own = 0
-        for pid in {pid for root in self.roots for pid in descendants(root)}:
-            try:
-                times = process.read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:15]
-                own += sum(map(int, times))
-            except OSError:
-                pass  # it ended: its time is in its parent's
-        return busy, steal, own
-
-    def result(self):
-        """Shares of one CPU."""
-        span = (time.monotonic() - self.began) * self.ticks
-        busy, steal, own = (after - before for after, before in zip(self._read(), self.before))
-        return {"steal": round(steal / span, 4), "others": round(max(0, busy - own) / span, 4)}
+def own_costs(extras):
+    """Of rates the mean, since what comes in bursts is in few of the spans; of sizes the most."""
+    found = {}
+    for name, of in (("daemon_cpu", statistics.fmean), ("in_path_cpu", statistics.fmean),
+                     ("switches_per_s", statistics.fmean), ("data_mib", statistics.fmean),
+                     ("rss_mib", max), ("maps_mib", max)):
+        values = [extra[name] for extra in extras if name in extra]
+        if values:
+            found[name] = of(values)
+    return found
 
 
-def measure(workload, pids, seconds):
-    """One segment: {"value": in the workload's unit, "cpu": seconds for a unit of work, ...}."""
-    around = Surroundings(pids)
-    value, cpu = workload.measure(seconds)
-    if value <= 0 or cpu <= 0:
-        raise Failed(f"{workload.name} got nothing done in a segment")
-    return {"value": value, "cpu": cpu, **around.result()}
-
-
-def ratio_of(workload, traced, untraced):
-    """Performance traced over untraced, whichever way the unit points."""
-    return traced / untraced if workload.higher_is_better else untraced / traced
-
-
-class Runner:
-    """Runs the rounds of one workload."""
-
-    def __init__(self, workload, tools, options, progress):
-        self.workload, self.tools, self.options = workload, list(tools), options
-        self.progress = progress
-        self.rows = {tool.name: {"pairs": [], "extras": []} for tool in tools}
-        self.failed = []
-
-    def untraced(self):
-        seconds = untraced_seconds(self.options.seconds)
-        return measure(self.workload, self.workload.prepare(), seconds)
-
-    def traced(self, tool):
-        pids = self.workload.prepare()
-        try:
-            tool.start(self.workload, pids)
-            tool.begin()
-            segment = measure(self.workload, pids, self.options.seconds)
-            return segment, tool.end()
-        finally:
-            tool.stop()
-            time.sleep(SETTLE_AFTER_STOP)
-
-    def pair(self, tool, before):
-        """One pair after the untraced segment `before`: (pair, extra, last segment)."""
-        bursts = bursts_of(self.workload, tool, self.options)
-        if bursts and self.workload.runs_in_pair:
-            pair, extra = self.alternate_runs(tool, bursts)
-            return pair, extra, self.untraced()
-        if bursts:
-            pair, extra = self.alternate(tool, bursts)
-            return pair, extra, self.untraced()
-        traced, extra = self.traced(tool)
-        after = self.untraced()
-        return make_pair(self.workload, [before, traced, after]), extra, after
-
-    def alternate(self, tool, bursts):
-        """A pair of short segments in which a tool that stays attached is paused, active, paused,
-        ..., paused."""
-        pids = self.workload.prepare()
-        spans, cpus = [], []
-        try:
-            tool.start(self.workload, pids)
-            around = Surroundings(pids)
-            for i in range(2 * bursts + 1):
-                tool.pause(i % 2 == 0)
-                time.sleep(self.workload.settle_after_pause)
-                cpu = CpuMeter(pids)
-                begin = self.workload.instant()
-                time.sleep(burst_seconds_of(self.workload, self.options))
-                spans.append((begin, self.workload.instant()))
-                cpus.append(cpu.seconds())
-            around = around.result()
-            tool.pause(False)
-            time.sleep(self.workload.settle_after_pause)
-            tool.begin()
-            time.sleep(max(1, self.options.seconds))
-            extra = tool.end()
-            counts = self.workload.counts(spans)
-            segments = [{"value": count / (end - begin), "cpu": cpu / count, **around}
-                        if count > 0 and cpu > 0 else None
-                        for count, cpu, (begin, end) in zip(counts, cpus, spans)]
-            return make_pair(self.workload, without_stalls(self.workload, segments)), extra
-        finally:
-            tool.stop()
-            time.sleep(SETTLE_AFTER_STOP)
-
-    def alternate_runs(self, tool, runs):
-        """The same where a segment is a whole run of the program. One run goes before: what a tool
-        reads once of a program that it never saw is not what it costs always."""
-        # Each run is a process of its own: what lasts, and what a tool can be told to watch, is the
-        # parent of them all.
-        pids = [os.getpid()]
-        segments = []
-        try:
-            tool.start(self.workload, pids)
-            self.workload.measure(self.options.seconds)
-            for i in range(2 * runs + 1):
-                tool.pause(i % 2 == 0)
-                time.sleep(self.workload.settle_after_pause)
-                last_traced = i == 2 * runs - 1
-                if last_traced:
-                    tool.begin()
-                segments.append(measure(self.workload, pids, self.options.seconds))
-                if last_traced:
-                    extra = tool.end()
-            return make_pair(self.workload, segments), extra
-        finally:
-            tool.stop()
-            time.sleep(SETTLE_AFTER_STOP)
-
-    def round(self, number):
-        turn = number % len(self.tools)
-        before = self.untraced()
-        self.progress.step(f"{self.workload.name}: round {number + 1} of {self.options.pairs}",
-                           segment_cost(self.options.seconds, None))
-        for tool in self.tools[turn:] + self.tools[:turn]:
-            cost = pair_cost(self.workload, tool, self.options)
-            try:
-                pair, extra, before = self.pair(tool, before)
-            except Failed as why:
-                log(f"{tool.name} under {self.workload.name}: {why}")
-                self.failed.append((tool.name, str(why).split("\n", 1)[0]))
-                self.tools.remove(tool)
-                self.progress.drop(cost * (self.options.pairs - number))
-                before = self.untraced()
-                continue
-            pair["round"] = number
-            self.rows[tool.name]["pairs"].append(pair)
-            self.rows[tool.name]["extras"].append(extra)
-            self.progress.step(
-                f"{self.workload.name} {tool.name}: {amount(pair['traced'])} "
-                f"{self.workload.unit}, ratio {pair['ratio']:.3f}"
-                f"{', disturbed' if disturbed(pair) else ''}", cost)
-
-    def run(self):
-        """All rounds; what a failing tool did before it failed is not reported."""
-        for number in range(self.options.pairs):
-            if self.tools:
-                self.round(number)
-        return [make_row(self.workload, tool, self.rows[tool.name], self.options)
-                for tool in self.tools]
-
-
-class Launches(Runner):
-    """Runs the rounds of tools that a workload is started under: it is, for every segment."""
-
-    def untraced(self):
-        return self._launched(None, untraced_seconds(self.options.seconds))
-
-    def traced(self, tool):
-        tool.check_program(self.workload.program())
-        try:
-            return self._launched(tool, self.options.seconds), {}
-        finally:
-            tool.stop()
-
-    def _launched(self, tool, seconds):
-        self.workload.launcher = tool
-        try:
-            self.workload.restart()
-            segment = measure(self.workload, self.workload.prepare(), seconds)
-            output = self.workload.finish()
-        finally:
-            self.workload.launcher = None
-        if tool:
-            tool.recorded(output)
-        return segment
-
-
-def without_stalls(workload, segments):
-    """The segments that alternate, less those in which the whole machine stood still (None), and one
-    neighbour of each, so that traced and untraced ones go on alternating."""
-    kept = []
-    for i, segment in enumerate(segments):
-        traced = i % 2 == 1
-        if segment is None or traced != (len(kept) % 2 == 1):
-            continue
-        kept.append(segment)
-    if len(kept) % 2 == 0:
-        kept = kept[:-1]
-    # Chance, not a tool that stops everything.
-    if 2 * len(kept) < len(segments):
-        raise Failed(f"{workload.name} got nothing done in most segments")
-    return kept
-
-
-def make_pair(workload, segments):
-    """The pair of segments that alternate: untraced, traced, untraced, ... , untraced.
-
-    With several traced ones, each is compared with the geometric mean of its two neighbours, and
-    the pair's ratio is the geometric mean of all: noise that is the same on both sides then moves
-    it neither up nor down, however large it is.
-    """
-    traced = segments[1::2]
-    values = [segment["value"] for segment in segments]
-    cpus = [segment["cpu"] for segment in segments]
-    mean = statistics.geometric_mean if len(traced) > 1 else statistics.fmean
-
-    def around(column, i):
-        return mean((column[i - 1], column[i + 1]))
-
-    middles = range(1, len(segments), 2)
-    ratios = [ratio_of(workload, values[i], around(values, i)) for i in middles]
-    cpu_ratios = [around(cpus, i) / cpus[i] for i in middles]
-    pair = {"before": statistics.fmean(values[0:-1:2]),
-            "traced": statistics.fmean(segment["value"] for segment in traced),
-            "after": statistics.fmean(values[2::2]),
-            "ratio": statistics.geometric_mean(ratios),
-            "cpu_per_unit": cpus, "cpu_ratio": statistics.geometric_mean(cpu_ratios),
-            "steal": [segment["steal"] for segment in segments],
-            "others": [segment["others"] for segment in segments]}
-    if len(traced) > 1:
-        # Hundreds of segments: what can be checked of them is kept, in little space.
-        pair.update({"burst_ratios": [round(ratio, 4) for ratio in ratios],
-                     "cpu_per_unit": [statistics.fmean(cpus[0::2]), statistics.fmean(cpus[1::2])],
-                     "steal": [max(pair["steal"])], "others": [max(pair["others"])]})
-    return pair
-
-
-def bursts_of(workload, tool, options):
-    """How often a tool is put on and taken off in each pair; 0: once, for a long segment."""
-    wanted = tool.name == "none" or (workload.name, tool.name) in AIMS
-    if not wanted or not tool.can_pause:
-        return 0
-    if workload.runs_in_pair:
-        return min(options.bursts, workload.runs_in_pair)
-    if not workload.can_count_spans:
-        return 0
-    return math.ceil(options.bursts / workload.burst_scale)
-
-
-def burst_seconds_of(workload, options):
-    return round(options.burst_seconds * workload.burst_scale, 6)
-
-
-def segment_cost(seconds, tool):
-    """Expected seconds of a tool's turn with the untraced segment after it; None: of that alone."""
-    alone = untraced_seconds(seconds) + 0.4
-    return alone if tool is None else alone + seconds + 0.4 + tool.start_seconds + SETTLE_AFTER_STOP
-
-
-def pair_cost(workload, tool, options):
-    """Expected seconds of one pair of a tool."""
-    once = segment_cost(options.seconds, tool)
-    if tool.launches:
-        return once + 2 * workload.restart_seconds
-    bursts = bursts_of(workload, tool, options)
-    if workload.runs_in_pair:
-        return once + (2 * bursts + 2) * workload.run_seconds
-    each = burst_seconds_of(workload, options) + workload.settle_after_pause + 0.003
-    return once + bursts * 2 * each
-
-
-def disturbed(pair):
-    return max(pair["steal"]) > STEAL_LIMIT or max(pair["others"]) > process.OTHERS_LIMIT
-
-
-def make_row(workload, tool, found, options):
-    """The row of the results file for one workload under one tool."""
-    pairs, extras = found["pairs"], found["extras"]
-    ratios = [pair["ratio"] for pair in pairs]
-    cpu_ratios = [pair["cpu_ratio"] for pair in pairs]
-    row = {"workload": workload.name, "about": workload.about, "tool": tool.name,
-           "unit": workload.unit, "higher_is_better": workload.higher_is_better,
-           "untraced": statistics.median((pair["before"] + pair["after"]) / 2 for pair in pairs),
-           "traced": statistics.median(pair["traced"] for pair in pairs),
-           "ratios": ratios, **stats.summary(ratios),
-           "cpu_ratios": cpu_ratios, "cpu_ratio": stats.summary(cpu_ratios),
-           "disturbed": sum(map(disturbed, pairs)),
-           "aim": AIMS.get((workload.name, tool.name)), "seconds": options.seconds,
-           "burst_seconds": workload.run_seconds or burst_seconds_of(workload, options),
-           "bursts": bursts_of(workload, tool, options), "pairs": pairs, "extras": extras}
+def make_row(workload, tool, found, where, how):
+    """The line of the results file for one workload under one tool."""
+    row = {"kind": "overhead", "workload": workload.name, "tool": tool.name, **where, **how,
+           "about": workload.about, "unit": workload.unit,
+           "pairs": found["pairs"], "blocks": len(found["blocks"]),
+           "disturbed": found["disturbed"], **stats.summary(found["blocks"])}
+    if "p50_us" in row:
+        row["requests"] = workload.requests
+    if hasattr(tool, "arguments"):
+        row["options"] = list(tool.arguments)
+        row.update(found["in_force"])
+    row.update(own_costs(found["extras"]))
+    if (workload.name, tool.name) in AIMS:
+        row["aim"] = AIMS[workload.name, tool.name]
     if tool.note:
         row["note"] = tool.note
-    # Of rates the mean: what comes in bursts is in few of the segments.
-    for keys, middle in ((("cpu", "in_path_ns_per_second", "switches_per_second"),
-                          statistics.fmean),
-                         (("tick_interval_ns", "data_bytes"), statistics.median)):
-        for key in keys:
-            values = [extra[key] for extra in extras if key in extra]
-            if values:
-                row[key] = middle(values)
-    for key in ("rss_peak_bytes", "kernel_map_bytes", "threads"):
-        values = [extra[key] for extra in extras if key in extra]
-        if values:
-            row[key] = max(values)
-    layers = {name for extra in extras for name in extra.get("layers", {})}
-    if layers:
-        # In how many of the pairs each layer was on as the segment ended.
-        row["layers_on"] = {name: sum(bool(extra["layers"].get(name)) for extra in extras)
-                            / len(extras) for name in sorted(layers)}
     return row
 
 
-def amount(value):
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+def ratio_text(ratio):
+    if len(ratio) < 3:
+        return f"{ratio[0]:.4f}"
+    return f"{ratio[0]:.4f} ({ratio[1]:.4f} to {ratio[2]:.4f})"
 
 
-def span(interval):
-    return "-" if not interval else f"{interval[0]:.3f}-{interval[1]:.3f}"
+def verdict_text(row):
+    """"met", "missed" or "not shown, ..." of a row with an aim."""
+    told, more = stats.verdict(stats.Estimate.of_list(row["ratio"]), row["aim"], row["pairs"])
+    if told != "not shown":
+        return told
+    if more is not None:
+        return f"not shown, some {more:,} more pairs would show it"
+    return "not shown, and more pairs would not show it: the estimate is below it"
 
 
-def print_table(section, where):
-    """The section as text on stdout."""
-    print(f"Kernel {where['kernel']}, {where['cpus']} CPUs ({where['cpu_model']}), load "
-          f"{where['load_before']} before. {section['pairs']} pairs a row, segments of "
-          f"{section['seconds']} s; where there is an aim, of {section['bursts']} bursts of "
-          f"{section['burst_seconds']} s or fewer and longer ones.\n"
-          "Ratio = performance traced / mean of the untraced segments just before and just after; "
-          "pairs of a row share no segment.\n"
-          "CPU = CPU time of the watched processes for a unit of work, untraced / traced.\n")
-    header = (f"{'workload':<14} {'tool':<15} {'untraced':>16} {'median':>7} "
-              f"{'95 % interval':>14} {'quartiles':>13} {'min-max':>13} {'aim':>11} {'CPU':>7} "
-              f"{'95 % interval':>14} {'disturbed':>9}")
-    print(header)
-    print("-" * len(header))
-    for row in section["rows"]:
-        low, high = row["quartiles"]
-        aim = "-" if row["aim"] is None else f"{row['aim']:.2f} " + (
-            "met" if row["median"] >= row["aim"] else "MISSED")
-        print(f"{row['workload']:<14} {row['tool']:<15} "
-              f"{amount(row['untraced']) + ' ' + row['unit']:>16} {row['median']:>7.3f} "
-              f"{span(row['interval']):>14} {low:>7.3f}-{high:.3f} "
-              f"{row['min']:>7.3f}-{row['max']:.3f} {aim:>11} "
-              f"{row['cpu_ratio']['median']:>7.3f} {span(row['cpu_ratio']['interval']):>14} "
-              f"{row['disturbed']:>9}")
-    for skipped in section["skipped"]:
-        print(f"{skipped['workload']:<14} {skipped['tool']:<15} left out: {skipped['why']}")
-    print_own(section["rows"])
-    notes = {(row["tool"], row["note"]) for row in section["rows"] if "note" in row}
-    for tool, note in sorted(notes):
-        print(f"\n{tool}: {note}.")
-    written = [row for row in section["rows"] if row.get("data_bytes")]
-    if written:
-        most = max(written, key=lambda row: row["data_bytes"])
-        print(f"\nperf record wrote {most['data_bytes'] / MIB:.1f} MiB in a segment of "
-              f"{most['workload']}, still to be read by perf script.")
+def headline(row):
+    """One line about a row."""
+    parts = [f"{row['workload']} under {row['tool']}: ratio {ratio_text(row['ratio'])}"]
+    state = in_force.headline(row)
+    if state:
+        parts.append(state)
+    if "p99_ratio" in row:
+        parts.append(f"latency p50 {ratio_text(row['p50_ratio'])}, "
+                     f"p99 {ratio_text(row['p99_ratio'])}")
+    if "aim" in row:
+        parts.append(f"aim {row['aim']:.2f}: {verdict_text(row)}")
+    return "; ".join(parts)
 
 
-def print_own(rows):
-    """What profd itself took and did during the traced segments."""
-    own = [row for row in rows if "cpu" in row]
-    if not own:
-        return
-    print(f"\nprofd itself (aims: peak RSS {AIM_RSS // MIB} MiB, kernel maps {AIM_MAPS // MIB} "
-          f"MiB, by default CPU {AIM_CPU:.0%} of one)")
-    header = (f"{'workload':<14} {'tool':<15} {'peak RSS':>9} {'maps':>9} {'CPU':>7} "
-              f"{'in path':>8} {'switches/s':>11} {'ns/switch':>9} {'tick':>8}  layers on")
-    print(header)
-    print("-" * len(header))
-    missed = []
-    for row in own:
-        switches, in_path = row["switches_per_second"], row["in_path_ns_per_second"]
-        each = f"{in_path / switches:.0f}" if switches else "-"
-        layers = ", ".join(name if share == 1 else f"{name} {share:.0%}"
-                           for name, share in row.get("layers_on", {}).items() if share)
-        print(f"{row['workload']:<14} {row['tool']:<15} {row['rss_peak_bytes'] / MIB:>5.1f} MiB "
-              f"{row['kernel_map_bytes'] / MIB:>5.1f} MiB {row['cpu']:>7.2%} {in_path / 1e9:>8.2%} "
-              f"{switches:>11,.0f} {each:>9} {row['tick_interval_ns'] / 1e6:>5.0f} ms  {layers}")
-        limits = [("peak RSS", row["rss_peak_bytes"] > AIM_RSS),
-                  ("maps", row["kernel_map_bytes"] > AIM_MAPS),
-                  ("CPU", row["tool"] != "profd-all" and row["cpu"] > AIM_CPU)]
-        missed += [f"{row['workload']} {row['tool']} {what}" for what, over in limits if over]
-    print("Aims missed: " + ("; ".join(missed) if missed else "none"))
+class Sink:
+    """Takes rows as they are made: to stdout, and into the results file."""
+
+    def __init__(self, path):
+        self.path, self.count = path, 0
+        if path:
+            lines.check_writable(path)
+
+    def add(self, row):
+        print(lines.text_of(row), flush=True)
+        self.count += 1
+        if self.path:
+            lines.save(self.path, [row])
 
 
-def positive(text):
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
+class Run:
+    """One workload under all tools that were asked for."""
+
+    def __init__(self, name, tools, options, progress, sink):
+        self.name, self.tools, self.options = name, tools, options
+        self.progress, self.sink = progress, sink
+        self.failed = 0
+
+    def skip(self, tool, why):
+        log(f"{self.name} under {tool}: left out: {why}")
+
+    def row(self, workload, tool, found, where, how):
+        row = make_row(workload, tool, found, where, how)
+        self.sink.add(row)
+        log(headline(row))
+
+    def sliced(self, workload, tool):
+        where, pairs = lines.here(), pairs_of(workload, self.options)
+        cost = slices_seconds(workload, tool, self.options) / max(1, pairs)
+        told = 0
+
+        def step(done, ratio):
+            nonlocal told
+            self.progress.step(f"{self.name} {tool.name}: {done} of {pairs} pairs, "
+                               f"{ratio_text(ratio.as_list())}", cost * (done - told))
+            told = done
+        try:
+            found = slices.run(workload, tool, pairs, self.options.slice, random.Random(), step)
+        except Failed as why:
+            self.failed += 1
+            self.progress.drop(cost * (pairs - told))
+            self.skip(tool.name, why)
+            return
+        how = {"protocol": "slices",
+               "slice_s": workload.run_seconds if workload.forks else self.options.slice}
+        self.row(workload, tool, found, where, how)
+
+    def segmented(self, workload, kind, tools):
+        where = lines.here()
+
+        def step(tool, done, ratio):
+            self.progress.step(f"{self.name} {tool.name}: {done} of {self.options.rounds} pairs, "
+                               f"{ratio_text(ratio.as_list())}",
+                               pair_seconds(workload, tool, self.options))
+        runner = kind(workload, tools, self.options.seconds, step)
+        rows = runner.run(self.options.rounds)
+        how = {"protocol": "segments",
+               "slice_s": workload.run_seconds if workload.forks else self.options.seconds}
+        for tool in tools:
+            if tool.name in rows:
+                self.row(workload, tool, rows[tool.name], where, how)
+        for name, why in runner.failed:
+            self.failed += 1
+            self.skip(name, why)
+
+    def all(self, directory):
+        try:
+            with WORKLOADS[self.name](directory) as workload:
+                self.progress.step(f"{self.name}: {workload.about}", workload.setup_seconds)
+                pausing, attached, launching = sorted_tools(workload, self.tools)
+                for tool in pausing:
+                    self.sliced(workload, tool)
+                if attached:
+                    self.segmented(workload, segments.Runner, attached)
+                if launching:
+                    self.segmented(workload, segments.Launches, launching)
+        except (Unavailable, Failed) as why:
+            self.failed += isinstance(why, Failed)
+            self.skip("all tools", why)
 
 
-def add_arguments(subparsers):
-    """Adds the subcommand `run`."""
-    parser = subparsers.add_parser(
-        "run", help="overhead by workload and tool", description=__doc__, epilog=listing(),
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_run_options(parser)
-    parser.set_defaults(main=main)
+def sorted_tools(workload, tools):
+    """(those that can be paused, those that are put on it, those that it is started under)."""
+    return ([tool for tool in tools if tool.can_pause],
+            [tool for tool in tools if not tool.can_pause and not tool.launches],
+            [tool for tool in tools if tool.launches and workload.can_launch])
 
 
-def listing():
-    lines = ["workloads:"]
-    lines += [f"  {name:<15} {workload.about}" for name, workload in WORKLOADS.items()]
-    lines += ["", "tools:"]
-    lines += [f"  {line.strip()}" for line in
-              sys.modules["profdbench.tools"].__doc__.split("\n\n", 1)[1].strip().splitlines()]
-    return "\n".join(lines)
+def slices_seconds(workload, tool, options):
+    """Expected seconds of a row by slices."""
+    pairs = pairs_of(workload, options)
+    each = workload.run_seconds if workload.forks else options.slice
+    spans = math.ceil(pairs / stats.block_pairs(pairs)) + 1
+    return (tool.start_seconds + 2 * pairs * (each + workload.guard_seconds) +
+            spans * (slices.SPAN_SECONDS + 0.2))
 
 
-def add_run_options(parser):
-    parser.add_argument("--workload", action="append", choices=list(WORKLOADS), metavar="NAME",
-                        help="only this row; may be repeated")
-    parser.add_argument("--tool", action="append", choices=list(TOOLS), metavar="NAME",
-                        help="only this column; may be repeated (default: all)")
-    parser.add_argument("--pairs", type=positive, default=9,
-                        help="pairs a row (default 9; at least 6 for an interval)")
-    parser.add_argument("--seconds", type=positive, default=5,
-                        help="length of a traced segment (default 5)")
-    parser.add_argument("--bursts", type=int, default=200, metavar="N",
-                        help="cut each pair of a row that has an aim, and of none, into N short "
-                        "traced segments (default 200; 0: one long one); see above")
-    parser.add_argument("--burst-seconds", type=float, default=0.04, metavar="S",
-                        help="their length (default 0.04)")
-    parser.add_argument("--add", action="store_true",
-                        help="keep the rows of other workloads and tools that the JSON file "
-                        "holds: a table put together from several runs, which says so")
-    parser.add_argument("--offcputime", metavar="PATH", help="the binary of libbpf-tools")
-    add_common_options(parser)
-
-
-def add_common_options(parser):
-    """--build and --json, which `bench` without a subcommand shares with `bench scale`."""
-    parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"),
-                        help="where profd and profctl are (default build/release)")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers there as well")
-
-
-def tools_for(workload, tools):
-    """The tools of each runner: those that come to a running workload, those that it is started
-    under."""
-    return {Runner: [tool for tool in tools if not tool.launches],
-            Launches: [tool for tool in tools if tool.launches and workload.can_launch]}
+def pair_seconds(workload, tool, options):
+    """Expected seconds of one pair by segments."""
+    each = workload.run_seconds if workload.forks else options.seconds
+    return (each * (1 + segments.UNTRACED_SHARE) + tool.start_seconds +
+            segments.SETTLE_AFTER_STOP + (2 * workload.restart_seconds if tool.launches else 0))
 
 
 def plan(names, tools, options):
     """Expected seconds of the whole run."""
-    def per_round(name):
-        return sum(segment_cost(options.seconds, None) +
-                   sum(pair_cost(WORKLOADS[name], tool, options) for tool in used)
-                   for used in tools_for(WORKLOADS[name], tools).values() if used)
+    total = 0.0
+    for name in names:
+        workload = WORKLOADS[name]
+        pausing, attached, launching = sorted_tools(workload, tools)
+        total += workload.setup_seconds
+        total += sum(slices_seconds(workload, tool, options) for tool in pausing)
+        total += options.rounds * sum(pair_seconds(workload, tool, options)
+                                      for tool in attached + launching)
+    return total
 
-    return sum(WORKLOADS[name].setup_seconds + options.pairs * per_round(name) for name in names)
+
+def positive(kind):
+    def parse(text):
+        value = kind(text)
+        if value <= 0:
+            raise argparse.ArgumentTypeError("must be more than 0")
+        return value
+    return parse
 
 
-def make_tools(options, skipped):
+def add_arguments(subparsers):
+    """Adds the subcommand `run`."""
+    listing = ["workloads:"]
+    listing += [f"  {name:<15} {workload.about}" for name, workload in WORKLOADS.items()]
+    listing += ["", "tools:"]
+    listing += [f"  {line.strip()}" for line in
+                sys.modules["profdbench.tools"].__doc__.split("\n\n", 1)[1].strip().splitlines()]
+    parser = subparsers.add_parser(
+        "run", help="overhead by workload and tool", description=__doc__,
+        epilog="\n".join([*listing, "", EPILOG]),
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workload", action="append", choices=list(WORKLOADS), metavar="NAME",
+                        help="only this one; may be repeated")
+    parser.add_argument("--tool", action="append", choices=list(TOOLS), metavar="NAME",
+                        help="only this one; may be repeated (default: all)")
+    parser.add_argument("--pairs", type=positive(int), default=300,
+                        help="pairs of slices a row (default 300); 30 %% of them where a slice is "
+                        "a whole run")
+    parser.add_argument("--slice", type=positive(float), default=0.2, metavar="SECONDS",
+                        help="length of a slice (default 0.2)")
+    parser.add_argument("--rounds", type=positive(int), default=12,
+                        help="pairs of segments a row of a tool that cannot be paused (default 12)")
+    parser.add_argument("--seconds", type=positive(float), default=5,
+                        help="length of a traced segment (default 5)")
+    parser.add_argument("--offcputime", metavar="PATH", help="the binary of libbpf-tools")
+    add_common_options(parser)
+    parser.set_defaults(main=main)
+
+
+def add_common_options(parser):
+    """--build and --results, which all subcommands that measure share."""
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"), metavar="DIR",
+                        help="where the programs are (default build/release)")
+    parser.add_argument("--results", metavar="FILE",
+                        help="also put each row into this file, in the place of its former line")
+
+
+def make_tools(options):
     tools = []
     for name in options.tool or list(TOOLS):
         try:
@@ -558,94 +297,44 @@ def make_tools(options, skipped):
             if tools[-1].note:
                 log(f"{name}: {tools[-1].note}")
         except Unavailable as why:
-            skipped.append({"workload": "all", "tool": name, "why": str(why)})
             log(f"{name}: left out: {why}")
+    if not tools:
+        raise Failed("none of the tools can run here")
     return tools
 
 
-def run_all(options, section, save):
-    """Fills section["rows"] and section["skipped"]; save() after each workload."""
-    names = options.workload or list(WORKLOADS)
-    with tempfile.TemporaryDirectory(prefix="profd-bench.", dir="/var/tmp") as directory:
-        os.chmod(directory, 0o711)  # PostgreSQL's user must reach its part
-        options.directory = directory
-        tools = make_tools(options, section["skipped"])
-        if not tools:
-            raise Failed("none of the tools can run here")
-        expected = plan(names, tools, options)
-        log(f"{len(names)} workloads, {len(tools)} tools, {options.pairs} pairs: "
-            f"about {duration(expected)}")
-        progress = Progress(expected)
-        for name in names:
-            own = plan([name], tools, options)
-            done = progress.done
-            for tool in tools:
-                if tool.name != "profd-all":
-                    tool.note = None
-            try:
-                runners = {kind: used for kind, used in tools_for(WORKLOADS[name], tools).items()
-                           if used}
-                if not runners:
-                    raise Unavailable("none of the tools can watch it")
-                with WORKLOADS[name](directory) as workload:
-                    progress.step(f"{name}: {workload.about}", workload.setup_seconds)
-                    for kind, used in runners.items():
-                        runner = kind(workload, used, options, progress)
-                        section["rows"] += runner.run()
-                        section["skipped"] += [{"workload": name, "tool": tool, "why": why}
-                                               for tool, why in runner.failed]
-            except (Unavailable, Failed) as why:
-                progress.drop(own - (progress.done - done))
-                section["skipped"].append(
-                    {"workload": name, "tool": "all", "why": str(why).split("\n", 1)[0]})
-                log(f"{name}: left out: {why}")
-            save()
-
-
-def kept_rows(options):
-    """Rows that are not measured now, from the file that is added to."""
-    if not options.json or not os.path.exists(options.json):
-        raise Failed("--add needs --json FILE with the results of an earlier run")
-    workloads, tools = options.workload or list(WORKLOADS), options.tool or list(TOOLS)
-    rows = results.load(options.json).get("overhead", {}).get("rows", [])
-    return [row for row in rows if row["workload"] not in workloads or row["tool"] not in tools]
-
-
-def in_order(rows):
-    """Rows as a run of all workloads under all tools would have put them."""
-    workloads, tools = list(WORKLOADS), list(TOOLS)
-    return sorted(rows, key=lambda row: (workloads.index(row["workload"]),
-                                         tools.index(row["tool"])))
-
-
-def main(options):
-    """Measures, prints, saves; 0 when there is a row, 1 when there is none."""
-    process.require_root()
-    if options.json:
-        results.check_writable(options.json)
+def catch_signals():
     # Also where a shell started this in the background, which has SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    where = results.machine()
-    if where["load_before"] > 0.3 * where["cpus"]:
-        log(f"warning: this machine is busy (load {where['load_before']}); the ratios will scatter")
-    section = {"pairs": options.pairs, "seconds": options.seconds, "bursts": options.bursts,
-               "burst_seconds": options.burst_seconds,
-               "untraced_seconds": untraced_seconds(options.seconds), "rows": [], "skipped": []}
 
-    kept = kept_rows(options) if options.add else []
-    began = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
 
-    def save():
-        for row in section["rows"]:
-            row["run"] = began
-        if options.json and section["rows"]:
-            whole = {**section, "rows": in_order(kept + section["rows"])}
-            results.save_section(options.json, "overhead", whole, where)
+def warn_if_busy():
+    load = os.getloadavg()[0]
+    if load > 0.3 * os.cpu_count():
+        log(f"warning: this machine is busy (load {load:.2f}); the ratios will scatter")
 
+
+def main(options):
+    """Measures and saves."""
+    process.require_root()
+    catch_signals()
+    sink = Sink(options.results)
+    warn_if_busy()
+    names = options.workload or list(WORKLOADS)
+    failed = 0
     try:
-        run_all(options, section, save)
+        with tempfile.TemporaryDirectory(prefix="profd-bench.", dir="/var/tmp") as directory:
+            os.chmod(directory, 0o711)  # PostgreSQL's user must reach its part
+            options.directory = directory
+            tools = make_tools(options)
+            expected = plan(names, tools, options)
+            log(f"{len(names)} workloads, {len(tools)} tools: about {duration(expected)}")
+            progress = Progress(expected)
+            for name in names:
+                run = Run(name, tools, options, progress, sink)
+                run.all(directory)
+                failed += run.failed
     finally:
         process.release_tracefs()
-    print_table(section, where)
-    return 0 if section["rows"] else 1
+    return 1 if failed or not sink.count else 0

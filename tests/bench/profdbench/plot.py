@@ -248,7 +248,7 @@ def lines(title, panels):
 
 
 def ratios(title, rows, x_label):
-    """A dot for each median, a whisker for its interval, rows grouped as they come."""
+    """A dot for each ratio, a whisker for its interval, rows grouped as they come."""
     name_width = max(_width(row.name, 12) for row in rows) + 34
     plot_width, value_width, row_height, group_height = 520, 150, 22, 30
     x0, x1 = name_width, name_width + plot_width
@@ -268,7 +268,7 @@ def ratios(title, rows, x_label):
         canvas.text(axis(value), bottom + 16, tick_text(value), 11, "middle", SOFT)
     canvas.line(axis(1.0), top - 6, axis(1.0), bottom, SOFT, 1.2)
     canvas.text((x0 + x1) / 2, bottom + 36, x_label, 11, "middle")
-    canvas.text(x1 + 12, top - 12, "median [95 % interval]", 10.5, colour=SOFT)
+    canvas.text(x1 + 12, top - 12, "ratio [95 % interval]", 10.5, colour=SOFT)
 
     y = top
     for group in groups:

@@ -36,6 +36,14 @@ def require_root():
         raise Failed("this needs root, to load programs into the kernel")
 
 
+def require_built(build, *names):
+    """Failed unless these programs are in the folder `build`."""
+    for name in names:
+        if not os.path.exists(os.path.join(build, name)):
+            raise Failed(f"{os.path.join(build, name)} is not built; configure with "
+                         "-DPROFD_TESTS=ON, build, or name another folder by --build")
+
+
 def require_tracefs(tool):
     """Makes tracefs available, by mounting it when it is not; `release_tracefs` undoes that."""
     global _mounted_tracefs
@@ -118,6 +126,17 @@ def cpu_seconds(pid):
     """User and system time of a process, all threads."""
     fields = read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def task_cpu_ns(pid):
+    """CPU time of all threads of a process, in ns where schedstat has it."""
+    total = 0
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        try:
+            total += int(read_text(f"/proc/{pid}/task/{tid}/schedstat").split()[0])
+        except (FileNotFoundError, ProcessLookupError, IndexError):
+            continue
+    return total or int(cpu_seconds(pid) * 1e9)
 
 
 def rss_bytes(pid, peak=False):

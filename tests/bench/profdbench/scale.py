@@ -10,23 +10,27 @@ Each curve grows a load along one axis while the others stay small:
              the daemon's store alone, filled with an hour of seconds (bench_store)
 
 At each point: CPU of profd, of its ticks and of its drains, resident and kernel memory, what its
-store holds, how long a fetch and a status take, what was lost. profd runs with its default flags,
-so that its governor is part of what is measured; --all-layers forces everything to stay on.
+store holds, how long a fetch and a status take, what was lost, what was switched off. profd runs
+with its default flags, so that its governor is part of what is measured; --all-layers forces
+everything to stay on. Points go to stdout as lines of JSON, and with --results FILE also into that
+file, each in the place of its former line. Progress goes to stderr.
 """
 
 import argparse
 import json
 import os
-import signal
 import subprocess
-import sys
 
-from profdbench import process, results, scale_point
+from profdbench import in_force, lines, overhead, process, scale_point
 from profdbench.progress import Progress, log
-from profdbench.scale_point import LIMITS, MIB
+from profdbench.scale_point import MIB
 
 SMALL = ["--threads", "10"]
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+EPILOG = """examples:
+  bench scale --curve threads --quick
+  bench scale --results docs/performance/results.jsonl
+
+exit status: 0 done, 1 a curve failed, 2 the command line is wrong"""
 
 # Name: (title, axis, points, those of --quick, seconds to settle at a point).
 CURVES = {
@@ -68,57 +72,56 @@ def reached(curve, point):
     return point["load"][{"threads": "threads", "stacks": "stacks", "modules": "modules"}[curve]]
 
 
-def daemon_arguments(build, all_layers):
-    if not all_layers:
-        return []
-    text = process.output_of([os.path.join(build, "profd"), "--help"])
-    return [argument for option in ("--budget", "--daemon-budget") if f"{option} " in text
-            for argument in (option, "off")]
-
-
 def point_seconds(curve, x, options):
     number = 1_000_000 if x == "max" else x
     return CURVES[curve][4](number) + options.seconds + options.fetches * 0.2 + 6
 
 
-def measure_curve(curve, options, progress):
-    title, axis, points, quick, settle = CURVES[curve]
-    done = []
+def measure_curve(curve, options, progress, sink):
+    _, _, points, quick, settle = CURVES[curve]
     for x in quick if options.quick else points:
-        expected = point_seconds(curve, x, options)
+        expected, where = point_seconds(curve, x, options), lines.here()
         point = scale_point.measure(
             options.build, load_arguments(curve, x), options.daemon,
             settle_s=settle(1_000_000 if x == "max" else x), seconds=options.seconds,
             fetches=options.fetches)
-        point["asked"] = x
         point["x"] = reached(curve, point)
-        done.append(point)
-        progress.step(f"{curve} {point['x']:,}: CPU {point['daemon_cpu']:.2%}, peak RSS "
-                      f"{point['rss_peak_bytes'] / MIB:.1f} MiB, fetch "
-                      f"{point['fetch']['p50_ms']:.0f} ms", expected)
-    return {"name": curve, "title": title, "axis": axis, "points": done}
+        row = {"kind": "point", "curve": curve, "asked": x, **where, "protocol": "growth",
+               "options": options.daemon, "seconds": options.seconds,
+               "fetches": options.fetches, **scale_point.fields(point)}
+        sink.add(row)
+        progress.step(f"{curve} {point['x']:,}: CPU {row['daemon_cpu']:.2%}, peak RSS "
+                      f"{row['rss_mib']:.1f} MiB, fetch {row['fetch_p50_ms']:.0f} ms; "
+                      f"{in_force.headline(row)}", expected)
 
 
-def measure_window(options, progress):
+def measure_window(options, progress, sink):
     """Two parts, since an hour cannot be waited for: a live daemon, and its store alone."""
     live = [window for window in WINDOWS if window <= options.history]
-    expected = window_seconds(options)
     stores = STORES[1:2] if options.quick else STORES
-    curve = {"name": "window", "title": CURVES["window"][0], "axis": "s", "history_s": max(live)}
+    where = lines.here()
     point = scale_point.measure(
         options.build, ["--threads", "50", "--stacks", "500", "--stack-threads", "20"],
         options.daemon, settle_s=2, seconds=options.seconds, fetches=options.fetches,
         history=live, progress=log)
-    curve["live"] = point
+    for window in point["windows"]:
+        sink.add({"kind": "window", "window_s": window["window_s"], **where, "protocol": "growth",
+                  "p50_ms": window["p50_ms"], "p99_ms": window["p99_ms"],
+                  "fetches": window["n"], "history_s": max(live), "threads": point["threads"],
+                  "stacks": point["stacks"], "disturbed": point["disturbed"],
+                  "rss_mib": point["rss_peak_bytes"] / MIB})
     progress.step(f"window: live up to {max(live)} s: fetch "
                   f"{point['windows'][-1]['p50_ms']:.0f} ms",
-                  expected - len(stores) * STORE_SECONDS)
-    curve["stores"] = []
+                  window_seconds(options) - len(stores) * STORE_SECONDS)
     for title, arguments in stores:
-        text = process.output_of([os.path.join(options.build, "bench_store"), *arguments])
-        curve["stores"].append({"title": title, **json.loads(text)})
+        where = lines.here()
+        store = json.loads(process.output_of([os.path.join(options.build, "bench_store"),
+                                              *arguments]))
+        sink.add({"kind": "store", "store": title, **where, "protocol": "growth",
+                  "held_s": store["held_s"], "mib": store["bytes"] / MIB,
+                  "windows": [[window["window_s"], window["covered_s"], window["p50_ms"],
+                               window["p99_ms"]] for window in store["windows"]]})
         progress.step(f"window: an hour in the store, {title}", STORE_SECONDS)
-    return curve
 
 
 def window_seconds(options):
@@ -133,116 +136,58 @@ def expected_seconds(curve, options):
     return sum(point_seconds(curve, x, options) for x in (quick if options.quick else points))
 
 
-def format_row(curve, point):
-    losses = ", ".join(f"{k} {v:,}" for k, v in sorted(point["losses"].items())) or "-"
-    missed = point["ticks_missed"] / max(1, point["ticks"] + point["ticks_missed"])
-
-    def amount(key):
-        return f"{point[key] / MIB:.1f}" + ("!" if key in point["over"] else "")
-    return (f"{curve:<9} {point['x']:>9,} {point['daemon_cpu']:>7.2%} {point['tick_cpu']:>7.2%} "
-            f"{point['drain_cpu']:>7.2%} {point['drain_ms']:>8.2f} {point['entries']:>7,} "
-            f"{amount('rss_peak_bytes'):>7} {amount('rss_quiet_bytes'):>6} "
-            f"{amount('kernel_map_bytes'):>6} {amount('store_bytes'):>6} "
-            f"{point['fetch']['p50_ms']:>6.0f} {point['fetch']['p99_ms']:>6.0f} "
-            f"{point['status_call']['p50_ms']:>6.0f} {point['tick_interval_ms']:>6.0f} "
-            f"{missed:>6.1%} {point['in_path_ns_per_s'] / 1e6:>8.3f} {point['startup_s']:>6.1f}  "
-            f"{losses}{'  (others were busy)' if point['disturbed'] else ''}")
+def seconds_of_history(text):
+    value = int(text)
+    if value < WINDOWS[0]:
+        raise argparse.ArgumentTypeError(f"must be {WINDOWS[0]} or more")
+    return value
 
 
-HEADER = (f"{'curve':<9} {'x':>9} {'CPU':>7} {'ticks':>7} {'drains':>7} {'ms/drain':>8} "
-          f"{'entries':>7} {'peak':>7} {'RSS':>6} {'maps':>6} {'store':>6} {'p50':>6} {'p99':>6} "
-          f"{'status':>6} {'tick':>6} {'missed':>6} {'path':>8} {'start':>6}  losses")
-
-
-def print_table(curves, fetches):
-    print(f"\nCPU in % of one; memory in MiB, ! = over {LIMITS['rss_peak_bytes'] // MIB} MiB; "
-          f"p50, p99 of {fetches} fetches of 10 s, status: ms; tick: interval in force, ms;\n"
-          "RSS: before the first fetch, peak: after the last; path: ms of CPU a second in the "
-          "target's path;\nstart: seconds until ready.")
-    print(HEADER)
-    print("-" * len(HEADER))
-    for curve in curves:
-        for point in curve.get("points", []):
-            print(format_row(curve["name"], point))
-        if "live" in curve:
-            print(format_row("window", {**curve["live"], "x": curve["history_s"]}))
-    for curve in curves:
-        if "live" in curve:
-            print("\nFetch by length of the window, ms (p50 / p99)")
-            for row in curve["live"]["windows"]:
-                print(f"  live          {row['window_s']:>5} s  {row['p50_ms']:8.1f} / "
-                      f"{row['p99_ms']:.1f}")
-            for store in curve["stores"]:
-                print(f"  merge alone: {store['title']}; {store['bytes'] / MIB:.1f} MiB hold "
-                      f"{store['held_s']:.0f} s")
-                for row in store["windows"]:
-                    short = "" if row["covered_s"] >= row["window_s"] else (
-                        f"  only {row['covered_s']:.0f} s are held")
-                    print(f"                {row['window_s']:>5} s  {row['p50_ms']:8.1f} / "
-                          f"{row['p99_ms']:.1f}{short}")
+def span(text):
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError("must be 2 or more")
+    return value
 
 
 def add_arguments(subparsers):
     parser = subparsers.add_parser(
         "scale", help="curves: cost against threads, switches, stacks, modules, window",
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--curve", action="append", choices=list(CURVES), metavar="NAME",
                         help="only this one; may be repeated: " + ", ".join(CURVES))
     parser.add_argument("--quick", action="store_true", help="first and last points only")
-    parser.add_argument("--seconds", type=int, default=8,
+    parser.add_argument("--span", dest="seconds", type=span, default=8, metavar="SECONDS",
                         help="over which CPU is read at a point (default 8)")
-    parser.add_argument("--fetches", type=int, default=25, help="at a point (default 25)")
-    parser.add_argument("--history", type=int, default=120, metavar="SECONDS",
+    parser.add_argument("--fetches", type=overhead.positive(int), default=25,
+                        help="at a point (default 25)")
+    parser.add_argument("--history", type=seconds_of_history, default=120, metavar="SECONDS",
                         help="for the window curve: how long profd runs first (default 120)")
     parser.add_argument("--all-layers", action="store_true",
                         help="profd without budgets: nothing is given up")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build", "release"),
-                        help="where the programs are (default build/release)")
-    parser.add_argument("--json", metavar="FILE", help="write all numbers there as well")
+    overhead.add_common_options(parser)
     parser.set_defaults(main=main)
-    return parser
-
-
-def check(options):
-    if options.seconds < 2 or options.fetches < 1 or options.history < WINDOWS[0]:
-        return f"--seconds at least 2, --fetches 1, --history {WINDOWS[0]}"
-    for name in ("profd", "profctl", "bench_load", "bench_store", "libbench_module.so"):
-        if not os.path.exists(os.path.join(options.build, name)):
-            return f"{name} is not in {options.build} (cmake --build --preset release)"
-    return None
 
 
 def main(options):
-    wrong = check(options)
-    if wrong:
-        log(f"bench scale: {wrong}")
-        return 2
-    try:
-        process.require_root()
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
-        if options.json:
-            results.check_writable(options.json)
-        where = results.machine()
-        options.daemon = daemon_arguments(options.build, options.all_layers)
-        names = [name for name in CURVES if not options.curve or name in options.curve]
-        progress = Progress(sum(expected_seconds(name, options) for name in names))
-        curves, failures = [], []
-        for name in names:
-            try:
-                curves.append(measure_window(options, progress) if name == "window"
-                              else measure_curve(name, options, progress))
-            except (process.Failed, subprocess.SubprocessError, KeyError) as error:
-                failures.append({"curve": name, "why": str(error)})
-                log(f"bench scale: {name}: {error}")
-                progress.drop(expected_seconds(name, options))
-        if curves:
-            print_table(curves, options.fetches)
-        if options.json:
-            results.save_section(options.json, "scale", {
-                "seconds": options.seconds, "fetches": options.fetches,
-                "all_layers": options.all_layers, "limits": LIMITS, "curves": curves,
-                "failures": failures}, where)
-    except (process.Failed, results.BadFile) as error:
-        log(f"bench scale: {error}")
-        return 1
-    return 1 if failures else 0
+    process.require_root()
+    overhead.catch_signals()
+    process.require_built(options.build, "profd", "profctl", "bench_load", "bench_store",
+                          "libbench_module.so")
+    sink = overhead.Sink(options.results)
+    overhead.warn_if_busy()
+    options.daemon = (["--budget", "off", "--daemon-budget", "off"] if options.all_layers else [])
+    names = [name for name in CURVES if not options.curve or name in options.curve]
+    progress = Progress(sum(expected_seconds(name, options) for name in names))
+    failed = 0
+    for name in names:
+        try:
+            if name == "window":
+                measure_window(options, progress, sink)
+            else:
+                measure_curve(name, options, progress, sink)
+        except (process.Failed, subprocess.SubprocessError, KeyError) as error:
+            failed += 1
+            log(f"bench scale: {name}: {error}")
+            progress.drop(expected_seconds(name, options))
+    return 1 if failed else 0

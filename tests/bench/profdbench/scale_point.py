@@ -6,35 +6,17 @@ Memory is read last: its peak includes what the answers took.
 """
 
 import json
-import math
 import os
 import statistics
 import subprocess
 import tempfile
 import time
 
-from profdbench import process
+from profdbench import in_force, process, stats
 
 MIB = 1024 * 1024
-LIMITS = {"rss_peak_bytes": 64 * MIB, "kernel_map_bytes": 64 * MIB}
+LIMIT_MIB = 64  # of peak RSS, and of kernel maps, at every point
 STATUS_POLL_S = 0.1
-
-
-def quantile(values, share):
-    """The value of that rank, none between two: p99 of 25 is the largest."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
-def task_cpu_ns(pid):
-    """CPU time of all threads of a process, in ns where schedstat has it."""
-    total = 0
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        try:
-            total += int(process.read_text(f"/proc/{pid}/task/{tid}/schedstat").split()[0])
-        except (FileNotFoundError, ProcessLookupError, IndexError):
-            continue
-    return total or int(process.cpu_seconds(pid) * 1e9)
 
 
 def spawn(command, log):
@@ -152,7 +134,7 @@ class Daemon:
 
 
 def latency(values):
-    return {"p50_ms": statistics.median(values), "p99_ms": quantile(values, 0.99),
+    return {"p50_ms": statistics.median(values), "p99_ms": stats.percentile(values, 0.99),
             "n": len(values)}
 
 
@@ -176,10 +158,10 @@ def quiet_span(daemon, load, seconds):
     """CPU per second over about `seconds` in which nobody asks anything."""
     first, begun = daemon.status_after_drain()
     others = Others(daemon.pid, load.process.pid)
-    cpu_before, cpu_from = task_cpu_ns(daemon.pid), time.monotonic()
+    cpu_before, cpu_from = process.task_cpu_ns(daemon.pid), time.monotonic()
     time.sleep(max(0.5, seconds - STATUS_POLL_S))
     daemon.check_alive()
-    cpu, cpu_span = task_cpu_ns(daemon.pid) - cpu_before, time.monotonic() - cpu_from
+    cpu, cpu_span = process.task_cpu_ns(daemon.pid) - cpu_before, time.monotonic() - cpu_from
     others_cpu = others.share()
     rss_quiet = process.rss_bytes(daemon.pid)
     last, ended = daemon.status_after_drain()
@@ -196,8 +178,7 @@ def quiet_span(daemon, load, seconds):
         "drain_cpu": rate("drain_cpu_ns") / 1e9, "drains": drains,
         "drain_ms": rate("drain_cpu_ns") * span / drains / 1e6,
         "in_path_ns_per_s": rate("in_path_ns"), "switches_per_s": rate("switches"),
-        "tick_interval_ms": int(last["tick_interval_ns"]) / 1e6,
-        "layers_on": [layer["name"] for layer in last["layers"] if layer["on"]],
+        "in_force": in_force.reading(last),
     }
 
 
@@ -250,8 +231,6 @@ def measure(build, load_arguments, profd_arguments, *, settle_s, seconds, fetche
                 "kernel_map_bytes": int(status["memory"]["kernel_map_bytes"]),
                 "store_bytes": int(status["memory"]["store_bytes"]),
             })
-            if "governor" in status:
-                point["governor"] = status["governor"]
         finally:
             if daemon:
                 daemon.stop()
@@ -263,5 +242,21 @@ def measure(build, load_arguments, profd_arguments, *, settle_s, seconds, fetche
             raise process.Failed("bench_load ended before it was asked to: "
                                  + process.read_text(load.log).strip())
         point["load"] = done
-        point["over"] = [key for key, limit in LIMITS.items() if point[key] > limit]
         return point
+
+
+def fields(point):
+    """What the line of a point says of it, from measure()."""
+    one = {name: point[name] for name in (
+        "x", "disturbed", "threads", "modules", "stacks", "entries", "daemon_cpu", "tick_cpu",
+        "drain_cpu", "drain_ms", "switches_per_s", "startup_s", "ticks", "ticks_missed", "walks",
+        "torn_walks", "complete_share") if name in point}
+    one["in_path_cpu"] = point["in_path_ns_per_s"] / 1e9
+    for name, key in (("rss_mib", "rss_peak_bytes"), ("rss_quiet_mib", "rss_quiet_bytes"),
+                      ("maps_mib", "kernel_map_bytes"), ("store_mib", "store_bytes")):
+        one[name] = point[key] / MIB
+    one["fetch_p50_ms"], one["fetch_p99_ms"] = point["fetch"]["p50_ms"], point["fetch"]["p99_ms"]
+    one["status_p50_ms"] = point["status_call"]["p50_ms"]
+    one["losses"] = {cause: count for cause, count in sorted(point["losses"].items()) if count}
+    one.update(in_force.summary([point["in_force"]]))
+    return one

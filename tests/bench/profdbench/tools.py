@@ -1,4 +1,4 @@
-"""What watches a workload during a traced segment, each the way its users run it.
+"""What watches a workload, each the way its users run it.
 
   profd-all        profd, every layer held on (--budget off --daemon-budget off)
   profd            profd as it comes
@@ -19,9 +19,10 @@ import signal
 import subprocess
 import time
 
-from profdbench import process
+from profdbench import in_force, process
 from profdbench.process import Failed, Unavailable
 
+MIB = 1024 * 1024
 # The events of the guides for off-CPU work with perf.
 PERF_EVENTS = [
     "sched:sched_switch",
@@ -83,7 +84,8 @@ class Tool:
             raise Failed(f"{self.name} ended by itself:\n{process.read_text(self.log_path)}")
 
     def pause(self, paused):
-        """Between start() and stop(), of a tool that can_pause: costs nothing from now on, or goes on."""
+        """Between start() and stop(), of a tool that can_pause: costs nothing from now on, or goes
+        on."""
 
     def begin(self):
         """Called before the measured segment."""
@@ -111,11 +113,12 @@ class Profd(Tool):
     """profd with its default flags; what it says of itself is recorded beside the ratio."""
 
     name = "profd"
-    start_seconds = 4.0
+    start_seconds = 5.0
     arguments = []
+    disabled = ()  # sources, by an option
     # Unwind rules are built in the first second, and the governor has found its place by the third;
     # a daemon that is always on did both long ago.
-    settle_seconds = 3.0
+    settle_seconds = 4.0
     drain_seconds = 1.2
     can_pause = True
 
@@ -139,7 +142,7 @@ class Profd(Tool):
 
     def _reading(self):
         status = process.profctl_status(self.profctl, self.server)
-        return {"time": time.monotonic(), "cpu": process.cpu_seconds(self.process.pid),
+        return {"time": time.monotonic(), "cpu": process.task_cpu_ns(self.process.pid) / 1e9,
                 "status": status}
 
     def pause(self, paused):
@@ -172,20 +175,11 @@ class Profd(Tool):
         def rate(key):
             return (number(after, key) - number(before, key)) / seconds
 
-        status = after["status"]
-        found = {"cpu": (after["cpu"] - before["cpu"]) / seconds,
-                 "rss_peak_bytes": process.rss_bytes(self.process.pid, peak=True),
-                 "kernel_map_bytes": int(number(after, "kernel_map_bytes")),
-                 "in_path_ns_per_second": rate("in_path_ns"),
-                 "switches_per_second": rate("switches"),
-                 "tick_interval_ns": int(number(after, "tick_interval_ns")),
-                 "threads": int(number(after, "threads")),
-                 "layers": {layer["name"]: layer["on"] for layer in status.get("layers", [])
-                            if isinstance(layer, dict) and "name" in layer and "on" in layer},
-                 "losses": status.get("losses", [])}
-        if "governor" in status:
-            found["governor"] = status["governor"]
-        return found
+        return {"daemon_cpu": (after["cpu"] - before["cpu"]) / seconds,
+                "in_path_cpu": rate("in_path_ns") / 1e9, "switches_per_s": rate("switches"),
+                "rss_mib": process.rss_bytes(self.process.pid, peak=True) / MIB,
+                "maps_mib": number(after, "kernel_map_bytes") / MIB,
+                "status": in_force.reading(after["status"], self.disabled)}
 
     def stop(self):
         process.stop(self.process, signal.SIGTERM)
@@ -212,6 +206,7 @@ class ProfdAll(Profd):
 class ProfdNoSwitch(Profd):
     name = "profd-noswitch"
     arguments = ["--disable", "switch"]
+    disabled = ("switch",)
 
 
 class PerfRecord(Tool):
@@ -242,7 +237,7 @@ class PerfRecord(Tool):
 
     def end(self):
         self.check()
-        return {"data_bytes": os.path.getsize(self.data) - self.before}
+        return {"data_mib": (os.path.getsize(self.data) - self.before) / MIB}
 
     def stop(self):
         super().stop()
@@ -288,7 +283,7 @@ class OffCpuTime(Tool):
     def start(self, workload, pids):
         # -p does not follow children, so a workload that forks while it runs is watched by -u,
         # all user threads; so is one of several processes when -p takes a single one.
-        forks = workload.finite and workload.comm
+        forks = workload.forks and workload.comm
         if forks or (len(pids) > 1 and not self.takes_list):
             scope = ["-u"]
             self.note = "-u (all user threads) where the workload has several processes"

@@ -1,0 +1,65 @@
+"""The part of the page on how right the estimates are."""
+
+from profdbench.accuracy import CASES, LOADS
+from profdbench.markdown import amount, ordered, percent, table
+
+ABOUT = {
+    "waits": "waits of a thread that sleeps at two places",
+    "malloc": "bytes by place, glibc's malloc",
+    "jemalloc": "bytes by place, jemalloc",
+}
+LOAD = {"none": "none", "switches": "100,000 switches/s"}
+PROMISED = 0.95
+
+
+def rows_of(lines):
+    return ordered([line for line in lines if line["kind"] == "accuracy"],
+                   ("case", list(CASES)), ("load", list(LOADS)))
+
+
+def state(row):
+    off = ", ".join(name if share == 1 else f"{name} {share:.0%}"
+                    for name, share in row["off"].items())
+    return [off or "nothing", f"{row['tick_ms']:.0f} ms"]
+
+
+def verdicts(lines):
+    """A sentence a kind of estimate under load, on the worst of its places."""
+    found = []
+    rows = [row for row in rows_of(lines) if row["load"] != "none"]
+    for case in dict.fromkeys(row["case"] for row in rows):
+        worst = max((row for row in rows if row["case"] == case),
+                    key=lambda row: abs(row["ratio"][0] - 1))
+        off, tick = state(worst)
+        hits = sum(row["contained"] for row in rows if row["case"] == case)
+        runs = sum(row["runs"] for row in rows if row["case"] == case)
+        found.append(f"- **Accuracy under load**, {ABOUT.get(case, case)} (switched off: {off}; "
+                     f"sampling every {tick}): the stated 95 % interval held the truth {hits} "
+                     f"times of {runs}; worst place `{worst['site']}`, estimate / truth "
+                     f"{worst['ratio'][0]:.3f} on average.")
+    return found
+
+
+def section(lines):
+    rows = rows_of(lines)
+    if not rows:
+        return []
+    return [
+        "## How right it is when something is switched off", "",
+        "Targets that know what really happened, under profd with its default budgets, with and "
+        "without a second target whose context switches make profd give something up. Estimate / "
+        "truth is the mean over the runs, with the least and the most. Stated is half the 95 % "
+        "interval of the answer, as a share of the estimate. Held: in how many runs that interval "
+        "contained the truth; 95 % of them are promised, and fewer than that are bold.", "",
+        *table(["what", "place", "load", "switched off", "sampled every", "truth",
+                "estimate / truth", "stated", "held"],
+               [[ABOUT.get(row["case"], row["case"]), row["site"],
+                 LOAD.get(row["load"], row["load"]), *state(row),
+                 f"{amount(row['truth'])} {row['unit']}",
+                 f"{row['ratio'][0]:.3f} ({row['ratio'][1]:.3f} to {row['ratio'][2]:.3f})",
+                 f"± {percent(row['stated'], 1)}", held(row)] for row in rows], left=5)]
+
+
+def held(row):
+    text = f"{row['contained']} of {row['runs']}"
+    return text if row["contained"] >= PROMISED * row["runs"] else f"**{text}**"

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""The tools that a target is started under, and the command line. Nothing is measured."""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from profdbench import process, tools
+from profdbench.workloads import base
+
+
+class Launchers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.options = argparse.Namespace(directory=self.folder.name)
+        self.addCleanup(setattr, tools.shutil, "which", tools.shutil.which)
+        tools.shutil.which = lambda name: f"/usr/bin/{name}"
+
+    def test_heaptrack_says_how_much_it_saw(self):
+        tool = tools.Heaptrack(self.options)
+        self.assertEqual(tool.command(["redis-server", "--port", "0"]),
+                         ["heaptrack", "-o", os.path.join(self.folder.name, "heaptrack.data"),
+                          "redis-server", "--port", "0"])
+        said = "OK\nheaptrack stats:\n\tallocations:          \t{}\n\tleaked allocations:   \t7\n"
+        tool.recorded(said.format(2_000_000))
+        with self.assertRaisesRegex(process.Failed, "no allocation"):
+            tool.recorded(said.format(0))
+        with self.assertRaisesRegex(process.Failed, "did not finish"):
+            tool.recorded("OK\n")
+
+    def test_heaptrack_is_not_given_a_program_with_its_own_malloc(self):
+        tool = tools.Heaptrack(self.options)
+        symbols = "00000000000a1b20 T malloc_conf\n00000000000a1b30 {} malloc{}\n"
+        self.addCleanup(setattr, process, "output_of", process.output_of)
+        process.output_of = lambda command: symbols.format("T", "_usable_size")
+        tool.check_program("/usr/bin/redis-server")
+        process.output_of = lambda command: symbols.format("T", "")
+        with self.assertRaisesRegex(process.Failed, "^rustc brings a malloc of its own"):
+            tool.check_program("/opt/bin/rustc")
+
+    def test_jemalloc_wrote_its_profile(self):
+        tool = tools.Jeprof(self.options)
+        self.assertIn("prof:true", tool.environment["MALLOC_CONF"])
+        with self.assertRaisesRegex(process.Failed, "built without profiling"):
+            tool.recorded("")
+        path = os.path.join(self.folder.name, "jeprof.data.17.0.f.heap")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        tool.recorded("")
+        tool.stop()
+        self.assertFalse(os.path.exists(path))
+
+    def test_a_workload_starts_what_the_launcher_says(self):
+        workload = base.Workload.__new__(base.Workload)
+        workload.launcher = argparse.Namespace(
+            command=lambda argv: ["sh", "-c", 'echo "$TOLD $0"', *argv],
+            environment={"TOLD": "so"})
+        with workload.launch(["program"], stdout=subprocess.PIPE, text=True) as started:
+            self.assertEqual(started.communicate()[0], "so program\n")
+
+
+class CommandLine(unittest.TestCase):
+    def bench(self, *arguments):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench")
+        return subprocess.run([sys.executable, path, *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+
+    def test_every_subcommand_explains_itself(self):
+        for arguments in ([], ["run"], ["scale"], ["accuracy"], ["compare"], ["report"]):
+            found = self.bench(*arguments, "--help")
+            self.assertEqual(found.returncode, 0, arguments)
+            self.assertIn("exit status", found.stdout, arguments)
+            self.assertEqual(found.stderr, "")
+
+    def test_wrong_command_lines(self):
+        for arguments in (["walk"], ["run", "--pairs", "0"], ["run", "--tool", "gdb"],
+                          ["accuracy", "--seconds", "-1"], ["scale", "--history", "3"],
+                          ["compare", "one"]):
+            found = self.bench(*arguments)
+            self.assertEqual(found.returncode, 2, arguments)
+            self.assertEqual(found.stdout, "")
+
+    def test_a_file_that_is_missing_is_a_failure(self):
+        found = self.bench("report", "/nonexistent/results.jsonl")
+        self.assertEqual((found.returncode, found.stdout), (1, ""))
+        self.assertIn("/nonexistent/results.jsonl", found.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
