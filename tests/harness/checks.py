@@ -1,6 +1,7 @@
 """Expectations of a scenario against an answer and what the targets measured of themselves."""
 
 import math
+import re
 
 from . import tolerance
 from .answer import off, waits
@@ -49,6 +50,7 @@ def wrap(value):
     return value
 
 
+COMPARISON = re.compile(r" (?:==|!=|<=|>=|<|>|in) ")
 FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "abs": abs, "any": any, "all": all,
              "sorted": sorted, "set": set, "round": round, "MIB": 1 << 20, "KIB": 1 << 10, "int": int,
              "str": str, "float": float}
@@ -119,16 +121,17 @@ def silent(answer, source):
     return failures
 
 
-def stack_fits(stack, wanted):
+def stack_fits(stack, wanted, ends=""):
     """Whether a stack is this one, whole. `wanted` is innermost first: the kernel's part or libc's
-    function, then the target's own, each a substring; the last may name the root as `root:NAME`."""
-    if not stack.complete:
+    function, then the target's own, each a substring; the last may name the root as `root:NAME`.
+    `ends` is what its last frame says where the walk did not come to the root."""
+    if stack.complete == bool(ends) or stack.end() != ends:
         return False
     own, root = list(wanted), None
     if own and own[-1].startswith("root:"):
         root = own.pop().removeprefix("root:")
     leaf = own.pop(0)
-    user = [frame for frame in stack.frames if frame["kind"] != "kernel"]
+    user = [frame for frame in stack.frames[:-1 if ends else None] if frame["kind"] != "kernel"]
     kernel = [frame for frame in stack.frames if frame["kind"] == "kernel"]
     if not user or not kernel or stack.frames[0]["kind"] != "kernel":
         return False
@@ -162,21 +165,26 @@ class ThreadCheck:
         self.what = f"{own['name']} ({own['tid']})"
         self.thread = answer.thread(report["pid"], own["tid"])
         self.failures = []
+        self.weight, self.raced = 0, 0  # of the samples of its waits, in all and of walks that raced
 
     def run(self):
         if self.thread is None:
             return [Failure(f"{self.what}: not in the answer")]
         expected = self.expected
-        if self.thread["name"] != self.own["name"]:
+        # The first thread of a process keeps that one's name.
+        if self.own["tid"] != self.report["pid"] and self.thread["name"] != self.own["name"]:
             self.fail(f"is called '{self.thread['name']}'")
         if expected.exited is not None and self.thread["exited"] != expected.exited:
             self.fail(f"exited: {self.thread['exited']}")
-        if expected.life:
+        if expected.life and not expected.leader:
             self.life()
         if expected.blocked:
             self.still_blocked()
-        elif expected.reason:
+        elif expected.reason and expected.waits and not expected.leader:
             self.measured_waits()
+        if expected.only and "switch" not in self.setting.off and self.thread["estimated_ns"] == 0:
+            rest = off(self.thread) - sum(off(self.thread, reason) for reason in {expected.reason, "runqueue"})
+            self.between(f"off-CPU for another reason than {expected.reason}", 0, rest, 0)
         if "tick" not in self.setting.off and (expected.stacks or expected.ends):
             self.stacks()
         if "tick" not in self.setting.off and expected.paths:
@@ -216,36 +224,32 @@ class ThreadCheck:
         if "switch" in self.setting.off or self.thread["estimated_ns"] > 0:
             return
         # A wait that is over before the thread sleeps is none; one that is interrupted is two.
-        own, told = len(self.own["waits"]), waits(self.thread, reason)
-        if not self.expected.more_waits and not 0.9 * own <= told <= 1.03 * own + 5:
-            self.fail(f"{told} waits for {reason}, it measured {own}")
-        if self.expected.more_waits and told < 0.9 * own:
+        own, told = len(self.own["waits"]) * self.expected.split, waits(self.thread, reason)
+        more = self.expected.more_waits or self.expected.split != 1
+        if told < 0.9 * own or (told > 1.03 * own + 5 and not more):
             self.fail(f"{told} waits for {reason}, it measured {own}")
 
     def still_blocked(self):
         since = max(self.own["end_ns"] + self.report["wall_offset_ns"], self.answer.begin_ns)
-        truth = self.answer.end_ns - since
+        first, last = self.report.get("ended_ns") or [self.answer.end_ns, self.answer.end_ns]
         error = self.error_of(self.expected.blocked)
-        self.between(f"blocked for {self.expected.blocked}", truth - off(self.thread, "runqueue") - error,
-                     off(self.thread, self.expected.blocked), truth + error)
+        self.between(f"blocked for {self.expected.blocked}",
+                     first - since - off(self.thread, "runqueue") - error,
+                     off(self.thread, self.expected.blocked), last - since + error)
 
     def walked(self):
         """Samples of its waits whose walk did not race, and the share of the weight whose did."""
         reason = self.expected.blocked or self.expected.reason
-        good, raced, every = [], 0, 0
+        good = []
         for sample in self.answer.samples_of(self.thread, reason):
             if sample.stack is None:
                 continue
             weight = sample.raw["weight_ns"]
-            every += weight
+            self.weight += weight
             if sample.stack.end() in RACED:
-                raced += weight
+                self.raced += weight
             else:
                 good.append(sample)
-        if every == 0:
-            self.fail(f"no stacks of {reason}")
-        elif raced > RACED_MOST * every:
-            self.fail(f"{raced / every:.0%} of its walks raced")
         return good
 
     def stacks(self):
@@ -254,11 +258,12 @@ class ThreadCheck:
             if self.expected.settling and sample.stack.end() == PENDING:
                 pending += sample.value
                 continue
-            if self.expected.ends:
-                if sample.stack.end() != self.expected.ends or sample.stack.complete:
-                    self.fail(f"should end in {self.expected.ends}: {sample.stack.describe()}")
+            ends = self.expected.ends
+            if ends and (sample.stack.end() != ends or sample.stack.complete):
+                self.fail(f"should end in {ends}: {sample.stack.describe()}")
+            elif not self.expected.stacks:
                 continue
-            if not any(stack_fits(sample.stack, stack) for stack in self.expected.stacks):
+            elif not any(stack_fits(sample.stack, stack, ends) for stack in self.expected.stacks):
                 self.fail(f"{sample.raw['ticks']} samples at a stack that is not expected: "
                           f"{sample.stack.describe()}")
         if pending > PENDING_NS:
@@ -284,12 +289,23 @@ class ThreadCheck:
 
 
 def check_threads(expected, report, answer, setting):
-    own = [thread for thread in report["threads"] if thread["name"] == expected.name]
+    if expected.leader:
+        own = [{"name": expected.name, "tid": report["pid"]}]
+    else:
+        own = [thread for thread in report["threads"] if thread["name"] == expected.name]
     if len(own) != expected.count:
         return [Failure(f"{len(own)} threads named {expected.name} measured themselves, "
                         f"not {expected.count}")]
-    return [failure for each in own
-            for failure in ThreadCheck(expected, each, report, answer, setting).run()]
+    found = [ThreadCheck(expected, each, report, answer, setting) for each in own]
+    failures = [failure for check in found for failure in check.run()]
+    # Threads of one name are looked at together: a short life may lie between two ticks.
+    if "tick" not in setting.off and (expected.stacks or expected.ends or expected.paths):
+        weight, raced = sum(check.weight for check in found), sum(check.raced for check in found)
+        if weight == 0:
+            failures.append(Failure(f"{expected.name}: no stacks of {expected.blocked or expected.reason}"))
+        elif raced > RACED_MOST * weight:
+            failures.append(Failure(f"{expected.name}: {raced / weight:.0%} of its walks raced"))
+    return failures
 
 
 def check_bytes(expected, names, answer):
@@ -314,9 +330,32 @@ def check_bytes(expected, names, answer):
     return failures
 
 
+def check_text(what, expected, code, out, err, address):
+    """Exit code, and whole texts, in which {address} stands for profd's."""
+    if code != expected.exit:
+        return [Failure(f"{what} ended with {code}, not {expected.exit}: {err.strip()}")]
+    failures = []
+    for name, said, wanted in (("stdout", out, expected.stdout), ("stderr", err, expected.stderr)):
+        said = said.replace(address, "{address}").strip()
+        if wanted is not None and said != wanted.strip():
+            failures.append(Failure(f"{name} of {what}:\n{said}\nshould be:\n{wanted.strip()}"))
+    return failures
+
+
 def check_value(expected, names):
     try:
         holds = evaluate(expected.that, names)
     except Exception as error:  # pylint: disable=broad-except
         return [Failure(f"{expected.that}: {error}")]
-    return [] if holds else [Failure(f"not so: {expected.that}")]
+    if holds:
+        return []
+    return [Failure(f"not so: {expected.that}{operands(expected.that, names)}")]
+
+
+def operands(expression, names):
+    """What both sides of a comparison were, for its message."""
+    parts = COMPARISON.split(expression, maxsplit=1)
+    try:
+        return "; " + " and ".join(f"{part.strip()} is {evaluate(part.strip(), names)!r:.200}" for part in parts)
+    except Exception:  # pylint: disable=broad-except
+        return ""  # it is no plain comparison

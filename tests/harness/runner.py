@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import re
+import signal
 import time
 import traceback
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from pathlib import Path
 from . import checks
 from .answer import Answer
 from .daemon import Daemon, eventually, instant
-from .process import Gone
+from .process import Gone, run
 from .scenario import KIND_SOURCES
 from .tolerance import Failure
 
 ATTACH_SECONDS = 60
 WORD_SECONDS = 180
+COMMAND_SECONDS = 60
 COMM_LENGTH = 15
 # A scenario in which only estimates failed is judged by the majority of three runs (tolerance.py).
 STATISTICAL_RUNS = 3
@@ -52,6 +54,7 @@ class Running:
         self.words = {}
         self.done = False
         self.attached_ns = 0
+        self.ended_ns = None  # it ended between these two instants
 
     def await_ready(self):
         line = self.process.line_with("ready", ATTACH_SECONDS)
@@ -76,8 +79,21 @@ class Running:
         """All threads that measured themselves; the last report's other fields."""
         if not self.reports:
             return {"threads": [], "pid": self.pid}
-        return {**self.reports[-1], "threads": [thread for report in self.reports
-                                                for thread in report.get("threads", [])]}
+        return {**self.reports[-1], "ended_ns": self.ended_ns,
+                "threads": [thread for report in self.reports for thread in report.get("threads", [])]}
+
+    def pids(self):
+        """Its own, and those of its children that reported."""
+        return sorted({self.pid, *(report.get("pid", self.pid) for report in self.reports)})
+
+    def end(self):
+        """Closes its input or kills it. Its exit code."""
+        before = time.time_ns()
+        if self.spec.kill:
+            self.process.signal(signal.SIGKILL)
+        code = self.process.end()
+        self.ended_ns = [before, time.time_ns()]
+        return code
 
 
 class Execution:
@@ -97,6 +113,8 @@ class Execution:
                 target = Running(spec, self.place.target(spec.run, spec.environment))
                 self.targets.append(target)
                 target.await_ready()
+                while spec.early and not target.done:
+                    target.go()
 
     def close(self):
         for target in self.targets:
@@ -157,8 +175,8 @@ class Execution:
     def run(self):
         for target in self.targets:
             self.attach(target)
-        going = [target for target in self.targets if not target.spec.quiet]
-        asked = set()
+        asked = self.ask_all("attached", set())
+        going = [target for target in self.targets if not target.spec.quiet and not target.done]
         while going:
             for target in list(going):
                 word = target.go()
@@ -168,9 +186,10 @@ class Execution:
                     going.remove(target)
         self.ask_all("end", asked)
         for target in self.targets:
-            code = target.process.end()
+            code = target.end()
             if code != target.spec.exit:
                 self.fail(f"{target.spec.name} ended with {code}\n{target.process.said()}")
+        self.ask_all("exited", asked)
 
     def ask_all(self, at, asked):
         """Asks those queries whose time has come."""
@@ -190,7 +209,8 @@ class Execution:
             return words + query.options
         for target in self.targets:
             if query.target in ("*", target.spec.name):
-                words += ["--target", str(target.pid)]
+                for pid in target.pids():
+                    words += ["--target", str(pid)]
         if words[0] == "fetch":
             words += ["--kind", query.kind]
         if not any(option in query.options for option in ("--since", "--from")):
@@ -205,6 +225,8 @@ class Execution:
         return words + query.options
 
     def ask(self, query):
+        if query.signal:
+            self.daemon.process.signal(signal.Signals[query.signal])
         if query.after:
             time.sleep(query.after)  # the length of the experiment
         failures = []
@@ -220,18 +242,14 @@ class Execution:
         arguments = self.arguments(query)
         as_text = query.stdout is not None or query.exit != 0
         if not as_text:
-            arguments += ["--format", "json"] + (["-o", "-"] if arguments[0] == "fetch" else [])
+            arguments += ["--format", query.format] + (["-o", "-"] if arguments[0] == "fetch" else [])
         code, out, err = self.daemon.profctl(*arguments)
-        failures = []
-        if code != query.exit:
-            return [Failure(f"profctl {' '.join(arguments)} ended with {code}, not {query.exit}: "
-                            f"{err.strip()}")]
-        for name, said, wanted in (("stdout", out, query.stdout), ("stderr", err, query.stderr)):
-            if wanted is not None and said.strip() != wanted.strip():
-                failures.append(Failure(f"{name} of profctl {' '.join(arguments)}:\n{said.strip()}\n"
-                                        f"should be:\n{wanted.strip()}"))
-        if as_text:
+        failures = checks.check_text(f"profctl {' '.join(arguments)}", query, code, out, err,
+                                     self.daemon.address)
+        if code != query.exit or as_text:
             return failures
+        if query.format != "json":
+            return failures + self.expectations(query, {"lines": out.splitlines()}, None)
         told = json.loads(out)
         answer = Answer(json.loads(out)) if arguments[0] == "fetch" else None
         if answer is not None:
@@ -310,7 +328,8 @@ class Runner:
 
     @staticmethod
     def is_alone(scenario):
-        return scenario.alone or bool(scenario.options)
+        return (scenario.alone or bool(scenario.options) or not scenario.query
+                or any(target.early for target in scenario.target))
 
     def told(self, result):
         result.kernel = self.kernel
@@ -378,7 +397,19 @@ class Runner:
         finally:
             execution.close()
 
+    def run_commands(self, scenario):
+        failures = []
+        for command in scenario.command:
+            address, words = self.place.new_address(), command.run
+            argv = (self.place.daemon_argv if words[0] == "profd" else self.place.profctl_argv)(
+                address, [word.replace("{address}", address) for word in words[1:]])
+            code, out, err = run(argv, COMMAND_SECONDS)
+            failures += checks.check_text(" ".join(words), command, code, out, err, address)
+        return failures
+
     def run_alone(self, scenario):
+        if not scenario.query:
+            return self.run_commands(scenario), {}
         execution = Execution(scenario, self.setting, self.place, None)
         try:
             execution.start_targets(late=False)

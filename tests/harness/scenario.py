@@ -3,6 +3,7 @@
 docs/developing.md ("Scenarios") explains the keys for those who write one.
 """
 
+import re
 import shlex
 import tomllib
 from dataclasses import dataclass, field, fields
@@ -32,8 +33,10 @@ class Target:
     until: str = ""          # done at this word; by default at its report
     reports: int = 1         # done at the report of this number
     quiet: bool = False      # is not told to go: it stays as it is from start to end
+    early: bool = False      # runs to its report before the daemon starts
     late: bool = False       # starts after the daemon, although that has other targets
-    exit: int = 0            # its exit code when its input is closed
+    kill: bool = False       # ends by SIGKILL, not because its input is closed
+    exit: int = 0            # its exit code; -9 when it is killed
 
 
 @dataclass
@@ -47,8 +50,12 @@ class Thread:
     reason: str = ""         # of all waits that it measured
     more_waits: bool = False  # it waits for that reason outside of what it measured, too
     blocked: bool = False    # it has been blocked for that reason since its report
+    waits: bool = True       # it measured them; without, `reason` says whose stacks are looked at
+    split: int = 1           # the least number of waits that each measured one is made of; may be more
+    only: bool = False       # it waits for nothing else
+    leader: bool = False     # the first thread of the process, which measures nothing of itself
     stacks: list = field(default_factory=list)  # whole stacks that its waits may have
-    ends: str = ""           # instead: what the last frame of all of them says
+    ends: str = ""           # all end early: what the last frame says; `stacks` then say what comes before
     paths: dict = field(default_factory=dict)   # path number: stack; each path's time is an estimate
     precision: float = 0.25  # of those estimates
     settling: bool = False   # its first waits may end in "[unwind rules pending]"
@@ -82,11 +89,13 @@ class Query:
     kind: str = "offcpu"
     target: str = "*"        # of one target; * = of all of the scenario's; "" = without --target
     options: list = field(default_factory=list)
-    at: str = "end"          # or the word a target says
+    at: str = "end"          # or attached, or the word a target says, or exited: targets are gone
+    signal: str = ""         # sent to profd before
     after: float = 0         # seconds later: the length of the experiment
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end
     eventually: float = 0    # asked again until all holds, for so many seconds
+    format: str = "json"     # another one: expressions have the text's `answer.lines`
     exit: int = 0
     stdout: str | None = None  # whole text; without it the answer is JSON
     stderr: str | None = None
@@ -96,11 +105,21 @@ class Query:
 
 
 @dataclass
+class Command:
+    """profd or profctl run to its end, with no daemon for it. {address} is where nobody listens."""
+    run: list
+    exit: int = 0
+    stdout: str | None = None
+    stderr: str | None = None
+
+
+@dataclass
 class Scenario:
     name: str
     about: str
-    target: list
-    query: list
+    target: list = field(default_factory=list)
+    query: list = field(default_factory=list)
+    command: list = field(default_factory=list)
     options: list = field(default_factory=list)   # of profd, on top of the setting's
     alone: bool = False      # a daemon of its own, without others' targets
     losses: list = field(default_factory=list)    # allowed, by name
@@ -133,7 +152,7 @@ class Scenario:
         return found
 
 
-LISTS = {"target": Target, "query": Query, "thread": Thread, "bytes": Bytes, "value": Value}
+LISTS = {"target": Target, "query": Query, "command": Command, "thread": Thread, "bytes": Bytes, "value": Value}
 
 
 def _build(where, kind, table, extra=None):
@@ -146,12 +165,23 @@ def _build(where, kind, table, extra=None):
             value = [_build(f"{where}.{key}[{i}]", LISTS[key], item) for i, item in enumerate(value)]
         elif key == "run":
             value = shlex.split(value) if isinstance(value, str) else value
+        elif key == "stacks":
+            value = [_repeated(stack) for stack in value]
         values[key] = value
     try:
         return kind(**values)
     except TypeError as error:
         missing = str(error).split("missing ")[-1]
         raise BadScenario(f"{where}: missing {missing}") from None
+
+
+def _repeated(stack):
+    """A function may stand for many frames of it: "deep::Descend x120"."""
+    whole = []
+    for function in stack:
+        many = re.fullmatch(r"(.+) x(\d+)", function)
+        whole += [many[1]] * int(many[2]) if many else [function]
+    return whole
 
 
 def _check(where, scenario):
@@ -178,8 +208,13 @@ def _check(where, scenario):
                 raise BadScenario(f"{at}: no target is named '{item.target}'")
         if query.exit == 0 and query.stdout is None and not (query.thread or query.bytes or query.value):
             raise BadScenario(f"{at}: it expects nothing")
-    if not scenario.query:
+    if not scenario.query and not scenario.command:
         raise BadScenario(f"{where}: it asks nothing")
+    for i, command in enumerate(scenario.command):
+        if command.run[0] not in ("profd", "profctl"):
+            raise BadScenario(f"{where}.command[{i}].run: it is neither of profd nor of profctl")
+        if command.stdout is None and command.stderr is None:
+            raise BadScenario(f"{where}.command[{i}]: it expects no text")
     for source in {need for query in scenario.query for value in query.value for need in value.needs}:
         if source not in SOURCES:
             raise BadScenario(f"{where}: needs '{source}', which is none of {', '.join(SOURCES)}")
