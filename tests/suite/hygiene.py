@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -140,8 +141,11 @@ def clang_tidy(build_dir: str | os.PathLike[str]) -> list[str]:
         database = json.loads((build / "compile_commands.json").read_text())
     except OSError as error:
         raise CheckFailed(f"{error}; configure it first: cmake --preset asan") from error
-    wanted = tuple(f"{ROOT}/{folder}/" for folder in TIDIED)
-    entries = [entry for entry in database if entry["file"].startswith(wanted)]
+    # Sources that are compiled together have their entry in the build tree.
+    wanted = tuple(f"{base}/{folder}/" for folder in TIDIED for base in (ROOT, build))
+    entries = [entry | {"output": shlex.split(entry["command"].split(" -o ")[1])[0]}
+               for entry in database
+               if entry["file"].startswith(wanted) and not entry["file"].endswith("cmake_pch.hxx.cxx")]
     if not entries:
         raise CheckFailed(f"{build} compiles nothing of {' and '.join(TIDIED)}")
     version = _run([CLANG_TIDY, "--version"]).stdout
