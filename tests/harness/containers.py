@@ -215,6 +215,15 @@ class Containers:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
+    def image(self) -> str:
+        """profd's image."""
+        return self._image
+
+    def name(self, what) -> str:
+        """A name for something of this object."""
+        return f"{self._id}-{what}"
+
+    @property
     def folder(self) -> Path:
         """A folder that targets may write to; it has the same path here."""
         return Path(self._folder)
