@@ -53,11 +53,11 @@ wrong"""
 AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97,
         ("redis", "profd"): 0.99, ("rustc", "profd"): 0.99,
         ("rustc-system", "profd"): 0.99}
-SHORT_RUNS_PAIRS = 0.3  # of --pairs, where a slice is a whole run
+RUNS_SHARE = 0.3  # of --pairs, where a slice is a whole run
 
 
 def pairs_of(workload, options):
-    return (math.ceil(options.pairs * SHORT_RUNS_PAIRS) if workload.forks else options.pairs)
+    return (math.ceil(options.pairs * RUNS_SHARE) if workload.forks else options.pairs)
 
 
 def own_costs(extras):
@@ -102,6 +102,8 @@ def verdict_text(row):
     told, more = stats.verdict(stats.Estimate.of_list(row["ratio"]), row["aim"], row["pairs"])
     if told != "not shown":
         return told
+    if len(row["ratio"]) < 3:
+        return "not shown, too few pairs for an interval"
     if more is not None:
         return f"not shown, some {more:,} more pairs would show it"
     return "not shown, and more pairs would not show it: the estimate is below it"

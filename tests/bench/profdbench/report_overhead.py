@@ -65,7 +65,8 @@ def section(lines, images):
         "means that 3 % is gone. *CPU* is the CPU time of the watched processes for a unit of "
         "work, without the tool divided by with it; below 1 the tool costs. *p50* and *p99* are "
         "the median and the 99th percentile of the latency of the target's own requests, with the "
-        "tool divided by without; above 1 they take longer. In parentheses is the 95 % interval.", "",
+        "tool divided by without; above 1 they take longer. In parentheses is the 95 % "
+        "interval.", "",
         f"![Ratio by workload and tool]({FOLDER}/overhead.svg)", "",
         "### Under profd", ""]
     own = [row for row in rows if can_pause(row)]
