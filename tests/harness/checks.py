@@ -218,9 +218,11 @@ class ThreadCheck:
                                                 self.answer.samples_of(self.thread, reason)))
 
     def nobody_knows(self):
-        """Without a ledger reasons are the tick's, and it never met this thread: totals alone are known."""
+        """Without a ledger reasons are the tick's, and it never met this thread blocked: totals alone are
+        known."""
         return self.thread["estimated_ns"] > 0 and not any(
-            sample.raw["ticks"] for sample in self.answer.samples_of(self.thread))
+            sample.raw["ticks"] for sample in self.answer.samples_of(self.thread)
+            if sample.reason != "runqueue")
 
     def measured_waits(self):
         reason = self.expected.reason
