@@ -61,8 +61,11 @@ class Running:
         self.pid = int(line.split()[1])
 
     def go(self):
-        """Lets it go on; gives the word at which it stands then, "" for a report."""
+        """Lets it go on."""
         self.process.write("go\n")
+
+    def stand(self):
+        """The word at which it stands next, "" for a report."""
         while True:
             line = self.process.line(WORD_SECONDS)
             if line.startswith("{"):
@@ -115,6 +118,7 @@ class Execution:
                 target.await_ready()
                 while spec.early and not target.done:
                     target.go()
+                    target.stand()
 
     def close(self):
         for target in self.targets:
@@ -178,12 +182,14 @@ class Execution:
         asked = self.ask_all("attached", set())
         going = [target for target in self.targets if not target.spec.quiet and not target.done]
         while going:
-            for target in list(going):
-                word = target.go()
+            # All go on at once; what one says is asked about when it is its turn to be heard.
+            for target in going:
+                target.go()
+            for target in going:
+                word = target.stand()
                 if word:
                     asked |= self.ask_all(word, asked)
-                if target.done:
-                    going.remove(target)
+            going = [target for target in going if not target.done]
         self.ask_all("end", asked)
         for target in self.targets:
             code = target.end()
@@ -289,7 +295,8 @@ class Execution:
         return [target for target in self.targets if target.spec.name == expected.target]
 
     def names(self, target, told):
-        names = {"answer": checks.wrap(told), "pids": [each.pid for each in self.targets]}
+        names = {"answer": checks.wrap(told), "pids": [pid for each in self.targets for pid in each.pids()],
+                 "disabled": self.setting.off}
         if target is not None:
             report = target.report()
             names |= {key: checks.wrap(value) for key, value in report.items()}
