@@ -1,5 +1,7 @@
 """The part of the page on how right the estimates are."""
 
+import math
+
 from profdbench.accuracy import CASES, LOADS
 from profdbench.markdown import amount, ordered, percent, table
 
@@ -10,6 +12,7 @@ ABOUT = {
 }
 LOAD = {"none": "none", "switches": "100,000 switches/s"}
 PROMISED = 0.95
+CHANCE = 0.01
 
 
 def rows_of(lines):
@@ -50,7 +53,8 @@ def section(lines):
         "without a second target whose context switches make profd give something up. Estimate / "
         "truth is the mean over the runs, with the least and the most. Stated is half the 95 % "
         "interval of the answer, as a share of the estimate. Held: in how many runs that interval "
-        "contained the truth; 95 % of them are promised, and fewer than that are bold.", "",
+        "contained the truth. 95 % of them are promised; bold are so few that chance would explain "
+        "them in less than one case of a hundred.", "",
         *table(["what", "place", "load", "switched off", "sampled every", "truth",
                 "estimate / truth", "stated", "held"],
                [[ABOUT.get(row["case"], row["case"]), row["site"],
@@ -60,6 +64,14 @@ def section(lines):
                  f"± {percent(row['stated'], 1)}", held(row)] for row in rows], left=5)]
 
 
+def too_few(contained, runs):
+    """Whether chance explains so few in less than one case of a hundred, if the interval keeps its
+    promise: the lower tail of the binomial distribution."""
+    tail = sum(math.comb(runs, k) * PROMISED**k * (1 - PROMISED)**(runs - k)
+               for k in range(contained + 1))
+    return tail < CHANCE
+
+
 def held(row):
     text = f"{row['contained']} of {row['runs']}"
-    return text if row["contained"] >= PROMISED * row["runs"] else f"**{text}**"
+    return f"**{text}**" if too_few(row["contained"], row["runs"]) else text

@@ -184,8 +184,8 @@ def section(lines, images):
             "after the last. Fetch, status and the tick interval in force in ms. Missed: share of "
             "ticks that came too late. In path: CPU in the watched threads, by profd's own "
             "account. Start: seconds until profd is ready. Entries are those of the last second. A "
-            "star marks a point during which processes without a part in it used more than a tenth of "
-            "a CPU.", ""]
+            "star marks a point during which processes without a part in it used more than a tenth "
+            "of a CPU.", ""]
     for curve in CURVES:
         if points_of(lines, curve):
             text += curve_section(curve, points_of(lines, curve), images)

@@ -44,6 +44,7 @@ CURVES = {
     "modules": ("Modules", "modules", [10, 100, 300, 1_000], [10, 1_000], lambda x: 4),
     "window": ("Length of the window", "s", None, None, None),
 }
+PROGRAMS = {"modules": "libbench_module.so", "window": "bench_store"}  # needed besides
 WINDOWS = [10, 30, 60, 120, 300, 600, 1800, 3600]
 # What the hour is filled with: a quiet service, a server, a busy one. Arguments of bench_store.
 STORES = [
@@ -172,12 +173,12 @@ def add_arguments(subparsers):
 def main(options):
     process.require_root()
     overhead.catch_signals()
-    process.require_built(options.build, "profd", "profctl", "bench_load", "bench_store",
-                          "libbench_module.so")
+    names = [name for name in CURVES if not options.curve or name in options.curve]
+    process.require_built(options.build, "profd", "profctl", "bench_load",
+                          *[PROGRAMS[name] for name in names if name in PROGRAMS])
     sink = overhead.Sink(options.results)
     overhead.warn_if_busy()
     options.daemon = (["--budget", "off", "--daemon-budget", "off"] if options.all_layers else [])
-    names = [name for name in CURVES if not options.curve or name in options.curve]
     progress = Progress(sum(expected_seconds(name, options) for name in names))
     failed = 0
     for name in names:

@@ -10,9 +10,9 @@ profd's governor judges by whole seconds, which slices do not have, so it stays 
 it has. Each block therefore ends with a span in which profd is on without a break. There the
 governor acts, and there is read what was in force and what profd itself takes, drains included. A
 drain, once a second, comes in that span and when profd is paused or resumed, so none is in a slice:
-its cost is in "CPU of profd", not in the ratio. What comes at random instants, seconds apart (bursts
-of glibc's malloc), is drawn anew at each resume, so it falls into slices as often as into other
-time.
+its cost is in "CPU of profd", not in the ratio. What comes at random instants, seconds apart
+(bursts of glibc's malloc), is drawn anew at each resume, so it falls into slices as often as into
+other time.
 
 Where the target is a program that runs for a second or two (pipe, messaging, rustc), a slice is one
 whole run of it, and all else is the same.
