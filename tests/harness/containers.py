@@ -188,7 +188,7 @@ class Containers:
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why containers cannot be run here; None when they can."""
+        """The fact of the machine for which containers cannot be run, and the reason; None when they can."""
         if Containers._reason == "":
             Containers._reason = why_unavailable()
         return Containers._reason
@@ -275,16 +275,16 @@ class Containers:
 
 def why_unavailable() -> str | None:
     if os.geteuid() != 0:
-        return "containers need root"
+        return "root: containers need it"
     missing = [command for command in COMMANDS if not shutil.which(command)]
     if missing:
-        return f"containers need {', '.join(missing)}"
+        return f"containers: {', '.join(missing)} not found; run deploy/packages/install tests"
     try:
         with locked():
             make_base()
         call(podman("run", "--rm", "--network", "none", *limits(), BASE, "true"), timeout=60)
     except ContainerError as error:
-        return str(error)
+        return f"containers: {error}"
     return None
 
 
