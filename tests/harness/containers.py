@@ -141,7 +141,10 @@ def start_time(pid) -> str:
 
 
 def remove(*filters):
-    """Removes containers, then volumes, of which `podman` knows by these filters."""
+    """Removes pods, containers and volumes, of which `podman` knows by these filters."""
+    pods = call(podman("pod", "ps", "--quiet", *filters)).split()
+    if pods:
+        call(podman("pod", "rm", "--force", "--ignore", "--time", 0, *pods))
     deadline = time.monotonic() + REMOVE_SECONDS
     said = ""
     # One that ends meanwhile removes itself, and podman fails over it.
@@ -219,9 +222,9 @@ class Containers:
         """profd's image."""
         return self._image
 
-    def name(self, what) -> str:
-        """A name for something of this object."""
-        return f"{self._id}-{what}"
+    def name(self, what="") -> str:
+        """A name for something of this object, or its label without `what`."""
+        return f"{self._id}-{what}" if what else self._id
 
     @property
     def folder(self) -> Path:
