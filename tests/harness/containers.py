@@ -31,6 +31,7 @@ RELEASE = "bookworm"
 BASE = "localhost/profd-test-base"
 IMAGE = "localhost/profd-test"
 LABEL = "profd-test-owner"
+PREFIX = "profd-test-"
 SOCKETS = "/run/profd"
 RUNROOT = "/run/profd-test-containers"
 # PID 1 of the namespace: it collects orphans, and ends at SIGTERM.
@@ -124,12 +125,12 @@ def make_base():
 
 def owner() -> str:
     """Ourselves, told apart from later processes with our PID by the time that we began."""
-    return f"profd-test-{os.getpid()}-{start_time(os.getpid())}"
+    return f"{PREFIX}{os.getpid()}-{start_time(os.getpid())}"
 
 
 def is_alive(name) -> bool:
     """Whether the process that owner() named, in the first words of `name`, still runs."""
-    pid, began = name.removeprefix("profd-test-").split("-")[:2]
+    pid, began = name.removeprefix(PREFIX).split("-")[:2]
     return start_time(pid) == began
 
 
@@ -141,7 +142,10 @@ def start_time(pid) -> str:
 
 
 def remove(*filters):
-    """Removes containers, then volumes, of which `podman` knows by these filters."""
+    """Removes pods, containers and volumes, of which `podman` knows by these filters."""
+    pods = call(podman("pod", "ps", "--quiet", *filters)).split()
+    if pods:
+        call(podman("pod", "rm", "--force", "--ignore", "--time", 0, *pods))
     deadline = time.monotonic() + REMOVE_SECONDS
     said = ""
     # One that ends meanwhile removes itself, and podman fails over it.
@@ -169,6 +173,9 @@ def remove_left_over():
     for tag in call(podman("images", "--format", "{{.Tag}}", IMAGE)).split():
         if tag != "latest" and not is_alive(tag):
             call(podman("untag", f"{IMAGE}:{tag}", f"{IMAGE}:{tag}"))
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}[0-9]*-[0-9]*-[0-9]*"):
+        if not is_alive(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class Containers:
@@ -184,18 +191,17 @@ class Containers:
         self._image = f"{IMAGE}:{self._id}"
         self._pause = f"{self._id}-pause"
         self._numbers = itertools.count(1)
-        self._folder = None
+        self._folder = Path(tempfile.gettempdir(), self._id)
 
     @staticmethod
     def unavailable() -> str | None:
-        """Why containers cannot be run here; None when they can."""
+        """The fact of the machine for which containers cannot be run, and the reason; None when they can."""
         if Containers._reason == "":
             Containers._reason = why_unavailable()
         return Containers._reason
 
     def __enter__(self):
-        self._folder = tempfile.mkdtemp(prefix="profd-containers.")
-        os.chmod(self._folder, 0o755)
+        self._folder.mkdir(mode=0o755)
         try:
             with locked():
                 remove_left_over()
@@ -219,14 +225,14 @@ class Containers:
         """profd's image."""
         return self._image
 
-    def name(self, what) -> str:
-        """A name for something of this object."""
-        return f"{self._id}-{what}"
+    def name(self, what="") -> str:
+        """A name for something of this object, or its label without `what`."""
+        return f"{self._id}-{what}" if what else self._id
 
     @property
     def folder(self) -> Path:
         """A folder that targets may write to; it has the same path here."""
-        return Path(self._folder)
+        return self._folder
 
     def target_argv(self, argv: list[str], environment: dict, options=()) -> list[str]:
         """A command that runs a program of the build tree, or of the base image, as a target.
@@ -275,16 +281,16 @@ class Containers:
 
 def why_unavailable() -> str | None:
     if os.geteuid() != 0:
-        return "containers need root"
+        return "root: containers need it"
     missing = [command for command in COMMANDS if not shutil.which(command)]
     if missing:
-        return f"containers need {', '.join(missing)}"
+        return f"containers: {', '.join(missing)} not found; run deploy/packages/install tests"
     try:
         with locked():
             make_base()
         call(podman("run", "--rm", "--network", "none", *limits(), BASE, "true"), timeout=60)
     except ContainerError as error:
-        return str(error)
+        return f"containers: {error}"
     return None
 
 
