@@ -177,18 +177,19 @@ class ThreadCheck:
             self.fail(f"is called '{self.thread['name']}'")
         if expected.exited is not None and self.thread["exited"] != expected.exited:
             self.fail(f"exited: {self.thread['exited']}")
-        if self.setting.name == "no-budget" and self.thread["estimated_ns"]:
+        if (self.setting.name == "no-budget" and self.thread["estimated_ns"]
+                and not expected.estimated and not expected.unmeasured):
             self.fail(f"{self.thread['estimated_ns']} ns are estimated, although nothing sheds the ledger")
-        if expected.life and not expected.leader:
+        if expected.life and not expected.unmeasured:
             self.life()
         if expected.blocked:
             self.still_blocked()
-        elif expected.reason and expected.waits and not expected.leader:
+        elif expected.reason and expected.waits and not expected.unmeasured:
             self.measured_waits()
         if expected.only and "switch" not in self.setting.off and self.thread["estimated_ns"] == 0:
             rest = off(self.thread) - sum(off(self.thread, reason) for reason in {expected.reason, "runqueue"})
             self.between(f"off-CPU for another reason than {expected.reason}", 0, rest, 0)
-        if "tick" not in self.setting.off and (expected.stacks or expected.ends):
+        if "tick" not in self.setting.off and (expected.stacks or expected.through or expected.ends):
             self.stacks()
         if "tick" not in self.setting.off and expected.paths:
             self.paths()
@@ -254,7 +255,7 @@ class ThreadCheck:
         """Samples of its waits whose walk did not race, and the share of the weight whose did."""
         reason = self.expected.blocked or self.expected.reason
         good = []
-        for sample in self.answer.samples_of(self.thread, reason):
+        for sample in self.answer.samples_of(self.thread, reason or None):
             if sample.stack is None:
                 continue
             weight = sample.raw["weight_ns"]
@@ -271,7 +272,10 @@ class ThreadCheck:
             if self.expected.settling and sample.stack.end() == PENDING:
                 pending += sample.value
                 continue
-            ends = self.expected.ends
+            ends, through = self.expected.ends, self.expected.through
+            if through and not (sample.stack.complete
+                                and any(through in name for name in sample.stack.functions())):
+                self.fail(f"should go through {through}, whole: {sample.stack.describe()}")
             if ends and (sample.stack.end() != ends or sample.stack.complete):
                 self.fail(f"should end in {ends}: {sample.stack.describe()}")
             elif not self.expected.stacks:
@@ -302,17 +306,17 @@ class ThreadCheck:
 
 
 def check_threads(expected, report, answer, setting):
-    if expected.leader:
-        own = [{"name": expected.name, "tid": report["pid"]}]
+    if expected.unmeasured:
+        own = [{"name": thread["name"], "tid": thread["tid"]} for thread in answer.threads
+               if (thread["pid"], thread["name"]) == (report["pid"], expected.name)]
     else:
         own = [thread for thread in report["threads"] if thread["name"] == expected.name]
     if len(own) != expected.count:
-        return [Failure(f"{len(own)} threads named {expected.name} measured themselves, "
-                        f"not {expected.count}")]
+        return [Failure(f"there are {len(own)} threads named {expected.name}, not {expected.count}")]
     found = [ThreadCheck(expected, each, report, answer, setting) for each in own]
     failures = [failure for check in found for failure in check.run()]
     # Threads of one name are looked at together: a short life may lie between two ticks.
-    if "tick" not in setting.off and (expected.stacks or expected.ends or expected.paths):
+    if "tick" not in setting.off and (expected.stacks or expected.through or expected.ends or expected.paths):
         weight, raced = sum(check.weight for check in found), sum(check.raced for check in found)
         if weight == 0:
             # Whether a tick meets a thread is chance.

@@ -18,7 +18,7 @@ from .tolerance import Failure
 
 ATTACH_SECONDS = 60
 WORD_SECONDS = 180
-COMMAND_SECONDS = 60
+COMMAND_SECONDS = 180
 COMM_LENGTH = 15
 # A scenario in which only estimates failed is judged by the majority of three runs (tolerance.py).
 STATISTICAL_RUNS = 3

@@ -53,8 +53,10 @@ class Thread:
     waits: bool = True       # it measured them; without, `reason` says whose stacks are looked at
     split: int = 1           # the least number of waits that each measured one is made of; may be more
     only: bool = False       # it waits for nothing else
-    leader: bool = False     # the first thread of the process, which measures nothing of itself
+    unmeasured: bool = False  # it measures nothing of itself: found by its name, only stacks count
+    estimated: bool = False  # its ledger may be an estimate although no budget sheds it
     stacks: list = field(default_factory=list)  # whole stacks that its waits may have
+    through: str = ""        # instead of `stacks`: a function that each whole stack has
     ends: str = ""           # all end early: what the last frame says; `stacks` then say what comes before
     paths: dict = field(default_factory=dict)   # path number: stack; each path's time is an estimate
     precision: float = 0.25  # of those estimates
@@ -141,7 +143,7 @@ class Scenario:
                 found |= {"books"}
                 if thread.reason:
                     found |= {"switch"}
-                if thread.stacks or thread.ends or thread.paths:
+                if thread.stacks or thread.through or thread.ends or thread.paths:
                     found |= {"tick"}
             if query.bytes:
                 found |= KIND_SOURCES[query.kind]
@@ -206,6 +208,9 @@ def _check(where, scenario):
         for item in query.thread + query.bytes + query.value:
             if item.target and item.target not in names:
                 raise BadScenario(f"{at}: no target is named '{item.target}'")
+        for thread in query.thread:
+            if thread.unmeasured and not (thread.stacks or thread.through or thread.ends):
+                raise BadScenario(f"{at}.thread: of '{thread.name}' nothing is expected")
         if query.exit == 0 and query.stdout is None and not (query.thread or query.bytes or query.value):
             raise BadScenario(f"{at}: it expects nothing")
     if not scenario.query and not scenario.command:

@@ -30,9 +30,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   daemon->socket_ =
       options.socket.empty() ? daemon->directory_.path() + "/profd.sock" : options.socket;
-  // Whatever the machine is, tests of what is measured get all of it; governor_test has budgets.
   std::vector<std::string> arguments = {"--listen", daemon->server(), "--log-level", "info"};
-  if (absl::c_find(options.arguments, "--budget") == options.arguments.end()) {
+  if (!options.budgets && absl::c_find(options.arguments, "--budget") == options.arguments.end()) {
     arguments.insert(arguments.end(), {"--budget", "off", "--daemon-budget", "off"});
   }
   for (const std::string& target : options.targets) {
@@ -40,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
   }
   arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
   ASSIGN_OR_RETURN(daemon->process_, Subprocess::Start(DaemonCommand(arguments)));
-  if (!daemon->process_->LineWith(Subprocess::Stream::kStderr, "profd: ready", seconds(30))) {
+  if (!daemon->process_->LineWith(Subprocess::Stream::kStderr, "profd: ready", seconds(120))) {
     return absl::UnavailableError(absl::StrCat(
         "profd did not become ready: ", daemon->process_->Output(Subprocess::Stream::kStderr)));
   }

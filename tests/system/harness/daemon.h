@@ -18,6 +18,7 @@ class Daemon {
     std::vector<std::string> targets{};
     std::vector<std::string> arguments{};  // further ones
     std::string socket{};                  // path; "" = one in a directory of its own
+    bool budgets = false;                  // as shipped; otherwise nothing is given up
   };
 
   // Returns once profd said that it serves. Errors carry what it wrote.
@@ -32,10 +33,10 @@ class Daemon {
   // Waits until the thread that leads process `pid` is seen with a complete stack: it is marked,
   // and the rules of its modules are there. Gives the end of the window in which it was, wall
   // clock ns; what comes after it is a window of its own. Empty when that did not happen in time.
-  std::optional<int64_t> AwaitTarget(int pid, milliseconds timeout = seconds(15)) const;
+  std::optional<int64_t> AwaitTarget(int pid, milliseconds timeout = seconds(60)) const;
 
   // SIGTERM; gives the exit code, or nothing when it did not end.
-  std::optional<int> Stop(milliseconds timeout = seconds(15));
+  std::optional<int> Stop(milliseconds timeout = seconds(60));
 
   Subprocess& process() { return *process_; }
   std::string server() const { return "unix://" + socket_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,9 @@
 
 namespace profd::e2e {
 namespace {
+
+// Longer than a runnable thread waits for its turn.
+constexpr milliseconds kCharged(100);
 
 // Numeric names of a directory of /proc; empty when it is gone.
 std::vector<int> Numbers(const std::string& directory) {
@@ -36,7 +40,6 @@ Schedstat ReadSchedstat(const std::vector<int>& pids) {
       std::ifstream file(absl::StrCat(tasks, "/", tid, "/schedstat"));
       ThreadTimes times;
       if (!(file >> times.on_cpu_ns >> times.runqueue_ns)) continue;
-      times.read_wall_ns = WallNs();
       threads[tid] = times;
     }
   }
@@ -74,28 +77,15 @@ int64_t StolenNs() {
 
 absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
                               const std::vector<int>& pids) {
-  const Schedstat before = ReadSchedstat(pids);
+  Edge edge;
+  edge.before = ReadSchedstat(pids);
   absl::StatusOr<Answer> answer = daemon.Fetch(request);
   if (!answer.ok()) return answer.status();
-  const Schedstat after = ReadSchedstat(pids);
-  Edge edge;
+  std::this_thread::sleep_for(kCharged);
+  edge.after = ReadSchedstat(pids);
   edge.wall_ns = answer->header.end_ns();
   edge.stolen_ns = StolenNs();
   edge.answer = *std::move(answer);
-  for (const auto& [tid, first] : before) {
-    const auto second = after.find(tid);
-    if (second == after.end()) continue;
-    const ThreadTimes& last = second->second;
-    const double share =
-        std::clamp(static_cast<double>(edge.wall_ns - first.read_wall_ns) /
-                       static_cast<double>(last.read_wall_ns - first.read_wall_ns + 1),
-                   0.0, 1.0);
-    const auto between = [share](int64_t a, int64_t b) {
-      return a + static_cast<int64_t>(share * static_cast<double>(b - a));
-    };
-    edge.threads[tid] = {edge.wall_ns, between(first.on_cpu_ns, last.on_cpu_ns),
-                         between(first.runqueue_ns, last.runqueue_ns)};
-  }
   return edge;
 }
 

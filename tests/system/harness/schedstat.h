@@ -12,7 +12,6 @@
 namespace profd::e2e {
 
 struct ThreadTimes {
-  int64_t read_wall_ns = 0;
   int64_t on_cpu_ns = 0;
   int64_t runqueue_ns = 0;
 };
@@ -30,10 +29,11 @@ int64_t StolenNs();
 std::vector<int> WithChildren(int pid);
 
 // An edge of a window: the instant up to which profd accounted, and the kernel's account of the
-// threads at that instant, interpolated between readings just before and just after.
+// threads before and after it. The kernel charges time in the queue when a thread gets its CPU, so
+// that `after` is read so much later that whoever waited at the edge has been charged.
 struct Edge {
   int64_t wall_ns = 0;
-  Schedstat threads;
+  Schedstat before, after;
   int64_t stolen_ns = 0;
   Answer answer;  // of the fetch that made the edge
 };

@@ -1,13 +1,14 @@
 // The stated 95 % interval, on a real kernel: 100 windows of one thread that waits in two places
-// for random times, with the truth from its own log.
-#include "daemon/profile/estimator.h"
-
+// for random times, with the truth from its own log. No scenario: it judges all windows together,
+// after the target has told the truth about each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "daemon/base/clock.h"
+#include "daemon/profile/estimator.h"
+#include "tests/support/machine.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/daemon.h"
 #include "tests/system/harness/target.h"
@@ -17,7 +18,11 @@ namespace {
 
 constexpr int kWindows = 100;
 constexpr milliseconds kWindow(400);
-constexpr int kCovered = 90;
+// Of 100 windows with a true coverage of 95 %, fewer than 86 happen once in 7,000 runs; with one of
+// 94 %, which is what Wilson's interval has at some shares, once in 1,100. There are two counts.
+constexpr int kCovered = 86;
+// 99.9 % of a normal error.
+constexpr double kSigmas = 3.29;
 
 // Time of the waits of `path` (0: of all) that lies in the window, ns. All on the wall clock.
 int64_t Inside(const SelfMeasured& self, int64_t offset, int path, int64_t begin, int64_t end) {
@@ -30,8 +35,8 @@ int64_t Inside(const SelfMeasured& self, int64_t offset, int path, int64_t begin
   return sum;
 }
 
-TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
-  SKIP_UNLESS_ROOT();
+TEST(CalibrationTest, IntervalsHoldAsOftenAsStated) {
+  REQUIRE_FACT("root");
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start({.targets = {"^waiter$"}});
   ASSERT_TRUE(daemon.ok()) << daemon.status();
   absl::StatusOr<std::unique_ptr<Target>> target =
@@ -62,7 +67,7 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
   const ExpectedStack path{{"waiter::MeteredSleep", "two_paths::LongPath", "two_paths::Thread"},
                            "clock_nanosleep"};
   int share_holds = 0, time_holds = 0;
-  double squares = 0;
+  double variance = 0;
   int64_t off = 0, on_cpu = 0;
   for (const Answer& answer : windows) {
     const int64_t begin = answer.header.begin_ns(), end = answer.header.end_ns();
@@ -82,18 +87,14 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
     const double error = static_cast<double>(OffNs(*thread, v1::REASON_SLEEP)) *
                          ShareError(seen.share, seen.effective_ticks);
     if (std::abs(static_cast<double>(seen.time_ns - truth)) <= kNormal95 * error) ++time_holds;
-    if (error > 0) squares += std::pow(static_cast<double>(seen.time_ns - truth) / error, 2);
+    variance += error * error;
   }
-  std::printf(
-      "interval of the share holds in %d, of the time in %d of %d windows; "
-      "root mean square of (estimate - truth) / error: %.2f\n",
-      share_holds, time_holds, kWindows, std::sqrt(squares / kWindows));
   EXPECT_GE(share_holds, kCovered);
   EXPECT_GE(time_holds, kCovered);
   // Window after window, nothing of the account is lost or told twice.
   const int64_t waited = Inside(self, offset, 0, windows.front().header.begin_ns(), edge);
   EXPECT_TRUE(Near(off, waited, kLedgerTolerance, on_cpu));
-  // Over all windows the estimate has no bias: the mean error shrinks with their number.
+  // Over all windows the estimate has no bias: errors of windows are unrelated, so they cancel.
   double estimate = 0, truth = 0;
   for (const Answer& answer : windows) {
     estimate += static_cast<double>(
@@ -101,7 +102,8 @@ TEST(EstimatorTest, IntervalHoldsInNinetyOfAHundredWindows) {
     truth += static_cast<double>(
         Inside(self, offset, 1, answer.header.begin_ns(), answer.header.end_ns()));
   }
-  EXPECT_NEAR(estimate / truth, 1, 0.03);
+  EXPECT_NEAR(estimate, truth, kSigmas * std::sqrt(variance));
+  EXPECT_LT(std::sqrt(variance), 0.03 * truth) << "too few samples to show anything";
 }
 
 }  // namespace
