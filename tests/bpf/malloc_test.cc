@@ -13,7 +13,6 @@
 #include "daemon/heap/glibc.h"
 #include "daemon/target/procfs.h"
 #include "tests/bpf/kernel_fixture.h"
-#include "tests/support/machine.h"
 
 namespace profd {
 namespace {
@@ -39,7 +38,6 @@ class MallocKernelTest : public KernelTest {
  protected:
   static constexpr KernelOptions kMalloc = {
       .heap_layer = false, .fault_layer = false, .map_layer = false};
-  void SetUp() override { REQUIRE_FACT("build.unsanitized"); }
 
   void Attach(int32_t pid) {
     const auto maps = ReadWholeFile("/proc/self/maps", 1 << 24);

@@ -76,6 +76,13 @@ def kernel_symbols():
         return any(line.split()[0].strip("0") for line in file if line.endswith(" T schedule\n"))
 
 
+def rustc_jemalloc():
+    """Debian's rustc has jemalloc linked in, others have not. By readelf, not by what is under test."""
+    return subprocess.run(
+        ["sh", "-c", "readelf -Ws \"$(rustc --print sysroot)/bin/rustc\" | grep -q 'FUNC.*je_te_event_trigger'"],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).returncode == 0
+
+
 # Each fact, and how it is found; tests/support/machine.cc has those that C++ tests ask for. Whatever a
 # package of deploy/packages brings is no fact: its absence is a failure.
 FACTS = {
@@ -93,6 +100,7 @@ FACTS = {
     "pid_namespaces": lambda: answers("unshare", "--pid", "--fork", "--mount-proc", "true"),
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "fsync_waits": fsync_waits,
+    "rustc.jemalloc": rustc_jemalloc,
 }
 
 

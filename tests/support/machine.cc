@@ -72,8 +72,6 @@ constexpr Fact kFacts[] = {
     {"kernel.kallsyms", "/proc/kallsyms shows no addresses: kernel.kptr_restrict or no CAP_SYSLOG",
      ShowsKernelAddresses},
     {"rustc.jemalloc", "no rustc with jemalloc linked in is installed", RustcHasJemalloc},
-    {"build.unsanitized", "a sanitizer has a malloc of its own and reserves terabytes",
-     [] { return !kSanitized; }},
 };
 
 const Fact* Find(std::string_view name) {
@@ -109,8 +107,7 @@ bool HasFact(std::string_view name) {
   if (fact == nullptr) return true;
   const auto given = GivenFacts().find(std::string(name));
   const bool is_given = given != GivenFacts().end() && given->is_boolean();
-  if (is_given && !name.starts_with("build.")) return given->get<bool>();
-  return fact->probe();
+  return is_given ? given->get<bool>() : fact->probe();
 }
 
 std::string SkipMessage(std::string_view name) {

@@ -8,24 +8,21 @@
 #include <string>
 #include <string_view>
 
-namespace profd::test {
-
-// True in builds whose sanitizer replaces malloc and reserves terabytes of address space.
+// Set in builds whose sanitizer replaces malloc and reserves terabytes of address space: tests that
+// this breaks are left out there.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-inline constexpr bool kSanitized = true;
+#define PROFD_SANITIZED 1
+#elif defined(__clang__)
+#define PROFD_SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
-inline constexpr bool kSanitized = false;
+#define PROFD_SANITIZED 0
 #endif
-#else
-inline constexpr bool kSanitized = false;
-#endif
+
+namespace profd::test {
 
 // Whether the machine has this fact, one of the table in machine.cc. The environment variable
 // PROFD_FACTS names a JSON file, {"facts": {"root": true, ...}}; what it does not say is probed
-// here. A build.* fact is known at compile time and always probed here. An unknown name fails the
+// here. An unknown name fails the
 // test.
 bool HasFact(std::string_view fact);
 

@@ -22,13 +22,9 @@
 namespace profctl {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kSecond = 1'000'000'000;
@@ -45,14 +41,6 @@ MemoryReport Many() {
           .sites = {},
           .sites_note = "who allocated is not known: profd at unix:///x: too busy",
           .past = true};
-}
-
-// With one space wherever there is any, so that it does not matter where a line ends.
-std::string Flat(const std::string& text) {
-  std::istringstream words(text);
-  std::string flat, word;
-  while (words >> word) flat += (flat.empty() ? "" : " ") + word;
-  return flat;
 }
 
 void ExpectAPage(const std::string& text, bool ascii_plot) {
@@ -74,48 +62,13 @@ TEST(MemoryTextTest, MatchesGolden) {
   ExpectAPage(growing, false);
   const std::string many = RenderMemoryText(Many(), false, false);
   ExpectGolden(many, "memory-many.txt");
+  ExpectGolden(RenderMemoryText(Many(), false, true), "memory-many-plot.txt");
   ExpectAPage(many, true);
-}
-
-TEST(MemoryTextTest, TellsWhatMattersFirst) {
-  const std::string text = Flat(RenderMemoryText(Growing(), false, true));
-  EXPECT_THAT(text, HasSubstr("reth (4242), runs since 2026-01-31 11:05:00 UTC now RSS 1.24 GiB"));
-  // 12 MiB a minute, 705 MiB below the limit.
-  EXPECT_THAT(text, HasSubstr("GROWS by 12."));
-  EXPECT_THAT(text, HasSubstr("of RSS in 60.0 s"));
-  EXPECT_THAT(text, HasSubstr("meets the cgroup's limit in 5"));
-  EXPECT_THAT(text, HasSubstr("1.31 of 2.00 GiB (65.6%)"));
-  EXPECT_THAT(text, HasSubstr("met its limit 7 times, 3 of them in this window"));
-  EXPECT_THAT(text, HasSubstr("KILLED for want of memory 1 time, 0 of them in this window"));
-  EXPECT_THAT(text,
-              HasSubstr("21.2 MiB/s (1.24 GiB), freed 21.0 MiB/s (1.23 GiB), jemalloc 5.3.0"));
-  EXPECT_THAT(text, HasSubstr("PSS 1.23 GiB, 7.00 s before"));
-  EXPECT_THAT(text, HasSubstr("minor 1,203/s, major 0.20/s"));
-  EXPECT_THAT(text, HasSubstr("alloy_trie::nodes::branch::BranchNodeRef::rlp"));
-  EXPECT_THAT(text, Not(HasSubstr("live heap"))) << "it is not known";
-  EXPECT_THAT(text, Not(HasSubstr("Missing")));
-}
-
-TEST(MemoryTextTest, ManyProcessesAreSummedUp) {
-  const std::string text = Flat(RenderMemoryText(Many(), false, true));
-  EXPECT_THAT(text, StartsWith("Memory of 11 processes "));
-  EXPECT_THAT(text, HasSubstr("evil?[31m?name (77), ENDED, ran since"));
-  EXPECT_THAT(text,
-              HasSubstr("300 MiB; fragmentation and what the allocator keeps: 100 MiB, 25.0%"));
-  EXPECT_THAT(text, HasSubstr("worker-2"));
-  EXPECT_THAT(text, Not(HasSubstr(" now RSS"))) << "the window lies in the past";
-  EXPECT_THAT(text, Not(HasSubstr("worker-3")));
-  EXPECT_THAT(text, HasSubstr("RSS not known"));
-  // 17 + 16 + 15 + 14 MiB, and two that were not sent.
-  EXPECT_THAT(text, HasSubstr("and 6 smaller processes with an RSS of 62.0 MiB; --target"));
-  EXPECT_THAT(text, HasSubstr(" Missing "));
-  EXPECT_THAT(text, HasSubstr("lost 1,200 memory_dropped: "));
-  EXPECT_THAT(text, HasSubstr("who allocated is not known"));
 }
 
 TEST(MemoryTextTest, NothingIsSaid) {
   const std::string text = RenderMemoryText({}, false, true);
-  EXPECT_THAT(text, HasSubstr("Nothing is known of any process's memory in this window.\n"));
+  ExpectGolden(text, "memory-nothing.txt");
 }
 
 TEST(MemoryTextTest, ColourMarksHeadingsOnly) {
@@ -331,7 +284,6 @@ TEST(MemoryLineTest, IsOneLineInTheSummary) {
   const Profile profile = answer.Build();
   const std::string summary = RenderSummary(MakeView(profile, false), false);
   ExpectGolden(summary, "memory.summary");
-  EXPECT_THAT(summary, HasSubstr("\n  memory  RSS 1.24 GiB (+12.3 MiB in 60.0 s), anonymous "));
   const auto json = nlohmann::json::parse(RenderJson(profile))["trailer"]["memory"];
   EXPECT_EQ(json["processes"], 1);
   EXPECT_EQ(json["rss_bytes"], 1270 * kMiB);
@@ -350,14 +302,16 @@ TEST(MemoryLineTest, SaysWhatIsKnown) {
   line.set_processes(3);
   line.set_rss_growth_bytes(-1024);
   line.clear_cgroup_limit_bytes();
-  EXPECT_THAT(DescribeMemoryLine(line, 0),
-              AllOf(StartsWith("3 processes: RSS 1.24 GiB (-1.00 KiB in"),
-                    HasSubstr("cgroup 1.30 GiB"), Not(HasSubstr("allocated"))));
+  EXPECT_EQ(DescribeMemoryLine(line, 0),
+            "3 processes: RSS 1.24 GiB (-1.00 KiB in 60.0 s), anonymous 1.10 GiB, cgroup 1.30 GiB");
   line.set_rss_bytes(INT64_MIN);
   line.set_rss_growth_bytes(INT64_MIN);
   line.set_allocated_bytes(INT64_MIN);
   line.set_growth_ns(INT64_MAX);
-  EXPECT_THAT(DescribeMemoryLine(line, 1), HasSubstr("RSS 0 B (-"));
+  EXPECT_EQ(
+      DescribeMemoryLine(line, 1),
+      "3 processes: RSS 0 B (-8388608 TiB in 9223372037 s), anonymous 1.10 GiB, cgroup 1.30 GiB; "
+      "allocated 0 B/s, freed 1200676 TiB/s");
 }
 
 }  // namespace

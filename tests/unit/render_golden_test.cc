@@ -21,6 +21,7 @@
 namespace profctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -199,37 +200,12 @@ TEST(SummaryTest, MatchesGolden) {
   ExpectGolden(RenderSummary(MakeView(mapped, false), false), "mapped.summary");
 }
 
-// The part of a page from `heading` to the next empty line.
-std::string Section(const std::string& page, const std::string& heading) {
-  const size_t begin = page.find(heading);
-  if (begin == std::string::npos) return "";
-  return page.substr(begin, page.find("\n\n", begin) - begin);
-}
-
-TEST(SummaryTest, MemoryIsToldInTotalByThreadByStackAndByFunction) {
+// The sums that alloc.summary shows, by hand.
+TEST(SummaryTest, MemoryIsTheSumOfItsSamples) {
   const Profile profile = AllocAnswer().Build();
-  const std::string page = RenderSummary(MakeView(profile, false), false);
-  // 4 × 160 MiB + 6 MiB, 3 × 200, 20 + 5, 3, and 104 KiB, in 60 s.
-  EXPECT_THAT(page, HasSubstr("Total: 1.24 GiB in 60.0 s, 21.2 MiB/s (by the allocators' own "
-                              "account)\n"));
-  const std::string threads = Section(page, "Threads, those that allocated most first");
-  EXPECT_LT(threads.find("tokio-rt-worker"), threads.find("storage"));
-  EXPECT_THAT(threads, HasSubstr("  1 of 11 threads are not known to have allocated anything"));
-  const std::string stacks = Section(page, "Widest stacks of 1.24 GiB (± one standard error)");
-  EXPECT_THAT(stacks, HasSubstr("  1. 600 MiB  47.1% ± 0.5%  in storage (3 threads)\n"
-                                "       alloc::raw_vec::RawVecInner<A>::finish_grow\n"
-                                "       alloy_trie::nodes::branch::BranchNodeRef::rlp\n"));
-  EXPECT_THAT(stacks, HasSubstr("  in persistence\n       mdbx_txn_begin\n"));
-  const std::string functions = Section(page, "Functions of the program");
-  EXPECT_LT(functions.find("BranchNodeRef::rlp"), functions.find("Encodable::encode"));
-  EXPECT_THAT(functions, HasSubstr("rocksdb::Arena::AllocateNewBlock"));
-  EXPECT_THAT(functions, HasSubstr("[no unwind rule]"));
-  EXPECT_THAT(functions, HasSubstr("[unsampled]"));
-  EXPECT_THAT(functions, Not(HasSubstr("malloc")));
-  for (const char* absent : {"Why they did not run", "Idle waits", "ticks missed", "run queue"}) {
-    EXPECT_THAT(page, Not(HasSubstr(absent)));
-  }
-  EXPECT_THAT(page, HasSubstr("  whole stacks   99.6% of the bytes\n"));
+  int64_t sum = 0;
+  for (const Sample& sample : profile.samples) sum += sample.value;
+  EXPECT_EQ(sum, (int64_t{4 * 160 + 6 + 3 * 200 + 20 + 5 + 3} << 20) + (104 << 10));
 }
 
 TEST(SummaryTest, FunctionsBeyondTheMostAreCounted) {
@@ -243,19 +219,7 @@ TEST(SummaryTest, FunctionsBeyondTheMostAreCounted) {
   const Profile profile = answer.Build();
   const std::string page = RenderSummary(MakeView(profile, false), false);
   // f10, f11 and f12 with 90, 89 and 88 KiB.
-  EXPECT_THAT(page, HasSubstr("  and 3 more with 267 KiB\n"));
-}
-
-TEST(SummaryTest, LowCoverageIsToldAtTheTop) {
-  const Profile low = UncoveredAnswer().Build();
-  const std::string page = RenderSummary(MakeView(low, false), false);
-  EXPECT_THAT(page.substr(0, page.find("Total:")),
-              HasSubstr("  Events no probe saw: 1,152 with 78.0 MiB, 52.0% of all; the stacks that "
-                        "were seen stand for them.\n"));
-  EXPECT_THAT(page, HasSubstr("Total: 144 MiB in 48.0 s, 3.00 MiB/s"));
-  EXPECT_THAT(page, HasSubstr("  coverage       48.0% of the bytes of all events"));
-  const Profile high = AllocAnswer().Build();
-  EXPECT_THAT(RenderSummary(MakeView(high, false), false), Not(HasSubstr("Events no probe saw")));
+  ExpectGolden(page, "many-functions.summary");
 }
 
 TEST(SummaryTest, SaysThatNothingIsWatched) {
@@ -264,15 +228,10 @@ TEST(SummaryTest, SaysThatNothingIsWatched) {
     const Profile profile = writer.Build();
     return RenderSummary(MakeView(profile, false), false);
   };
-  EXPECT_THAT(page_of(answer), HasSubstr("  Allocations were not watched in this window: 'profctl "
-                                         "status' says why.\n\nNothing was counted.\n"));
+  ExpectGolden(page_of(answer), "unwatched.summary");
   answer.header().set_heap_ns(60'000'000'000);
-  EXPECT_THAT(page_of(answer),
-              HasSubstr("  No thread of this answer is known to have allocated anything: 'profctl "
-                        "status' lists the\n  allocators that are watched.\n"
-                        "\nNothing was counted.\n"));
-  EXPECT_THAT(page_of(AnswerWriter(profd::v1::PROFILE_KIND_FREE)),
-              HasSubstr("No thread matches in this window."));
+  ExpectGolden(page_of(answer), "nobody-allocates.summary");
+  ExpectGolden(page_of(AnswerWriter(profd::v1::PROFILE_KIND_FREE)), "empty-free.summary");
 }
 
 TEST(SummaryTest, FitsAHundredColumnsWithoutControlCharacters) {
@@ -291,8 +250,7 @@ TEST(SummaryTest, FitsAHundredColumnsWithoutControlCharacters) {
 
 TEST(SummaryTest, EmptyAnswerIsStillAPage) {
   const Profile profile = AnswerWriter().Build();
-  EXPECT_THAT(RenderSummary(MakeView(profile, false), false),
-              HasSubstr("No thread matches in this window."));
+  ExpectGolden(RenderSummary(MakeView(profile, false), false), "empty.summary");
 }
 
 TEST(GapsTest, EachLayerIsMissedByWhatItWouldHaveTold) {
@@ -310,9 +268,10 @@ TEST(GapsTest, EachLayerIsMissedByWhatItWouldHaveTold) {
               ElementsAre("the per-switch layer was off: reasons of that time (0 ns of waits) are "
                           "estimated from the window's 5,980 ticks"));
   answer.header().set_books_ns(0);
-  EXPECT_THAT(DescribeGaps(answer.Build()),
-              ElementsAre("the per-switch layer was off: all times are estimated from 5,980 ticks",
-                          HasSubstr("the kernel's own books were off")));
+  EXPECT_THAT(
+      DescribeGaps(answer.Build()),
+      ElementsAre("the per-switch layer was off: all times are estimated from 5,980 ticks",
+                  "the kernel's own books were off: nothing checks the account of that time"));
   answer.header().set_switch_ns(30 * kSecond);
   answer.header().set_books_ns(60 * kSecond);
   answer.header().set_tick_ns(0);
@@ -454,6 +413,8 @@ TEST(FlameGraphTest, MatchesGolden) {
   ExpectGolden(RenderFlameGraph(MakeView(shed, false), Grouping::kName), "shed.svg");
   const Profile alloc = AllocAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(alloc, false), Grouping::kName), "alloc.svg");
+  const Profile freed = FreeAnswer().Build();
+  ExpectGolden(RenderFlameGraph(MakeView(freed, false), Grouping::kName), "free.svg");
   const Profile uncovered = UncoveredAnswer().Build();
   ExpectGolden(RenderFlameGraph(MakeView(uncovered, false), Grouping::kName), "uncovered.svg");
   const Profile unwatched = UnwatchedAnswer().Build();
@@ -462,39 +423,15 @@ TEST(FlameGraphTest, MatchesGolden) {
   ExpectGolden(RenderFlameGraph(MakeView(resident, false), Grouping::kName), "resident.svg");
 }
 
-TEST(FlameGraphTest, MemoryIsDrawnInBytes) {
+TEST(FlameGraphTest, TheScriptFormatsWhatIsDrawn) {
   const Profile alloc = AllocAnswer().Build();
-  const std::string svg = RenderFlameGraph(MakeView(alloc, false), Grouping::kName);
-  EXPECT_THAT(svg, HasSubstr("<title>Memory allocated: reth (4242)</title>"));
-  EXPECT_THAT(svg, HasSubstr(">allocated: 1.24 GiB in 60.0 s, 21.2 MiB/s · complete stacks: 99.6% "
-                             "· lost: nothing<"));
-  EXPECT_THAT(svg, HasSubstr("600 MiB ± 6.93 MiB, 47.1% ± 0.5%"));
-  EXPECT_THAT(svg, HasSubstr("function size(bytes)"));
-  for (const char* absent : {"function duration(ns)", "why it waited", "not running", "@FORMAT"}) {
-    EXPECT_THAT(svg, Not(HasSubstr(absent)));
-  }
-  const Profile free = FreeAnswer().Build();
-  const std::string freed = RenderFlameGraph(MakeView(free, false), Grouping::kName);
-  EXPECT_THAT(freed, HasSubstr("<title>Memory freed: redis-server (77)</title>"));
-  EXPECT_THAT(freed, HasSubstr(">freed: 768 MiB in 60.0 s, 12.8 MiB/s ·"));
+  const std::string bytes = RenderFlameGraph(MakeView(alloc, false), Grouping::kName);
   const Profile waits = ServerAnswer().Build();
-  const std::string offcpu = RenderFlameGraph(MakeView(waits, false), Grouping::kName);
-  EXPECT_THAT(offcpu, HasSubstr("function duration(ns)"));
-  for (const char* absent : {"function size(bytes)", "@FORMAT"}) {
-    EXPECT_THAT(offcpu, Not(HasSubstr(absent)));
-  }
-}
-
-TEST(FlameGraphTest, MissingMemoryIsSaid) {
-  const Profile low = UncoveredAnswer().Build();
-  const std::string svg = RenderFlameGraph(MakeView(low, false), Grouping::kName);
-  EXPECT_THAT(svg, HasSubstr(">events no probe saw: 1,152 with 78.0 MiB, 52.0% of all"));
-  EXPECT_THAT(svg, HasSubstr(">allocations were not watched for 12.0 s of 60.0 s"));
-  EXPECT_THAT(svg, HasSubstr(">allocated: 144 MiB in 48.0 s, 3.00 MiB/s ·"));
-  const Profile none = UnwatchedAnswer().Build();
-  const std::string empty = RenderFlameGraph(MakeView(none, false), Grouping::kName);
-  EXPECT_THAT(empty, HasSubstr("Nothing is known to have been allocated in this window."));
-  EXPECT_THAT(empty, HasSubstr("profctl status"));
+  const std::string times = RenderFlameGraph(MakeView(waits, false), Grouping::kName);
+  EXPECT_THAT(bytes, AllOf(HasSubstr("function size(bytes)"), Not(HasSubstr("@FORMAT")),
+                           Not(HasSubstr("function duration(ns)"))));
+  EXPECT_THAT(times, AllOf(HasSubstr("function duration(ns)"), Not(HasSubstr("@FORMAT")),
+                           Not(HasSubstr("function size(bytes)"))));
 }
 
 struct Colour {

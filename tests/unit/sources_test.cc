@@ -6,7 +6,6 @@
 namespace profd {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -43,9 +42,10 @@ TEST(HeapSourceTest, CostIsEventsTimesTheirPrice) {
   EXPECT_FALSE(source.ToldAt(source.levels() - 1));
   for (int level = 2; level < source.levels(); level++) {
     EXPECT_LT(source.CostAt(level), source.CostAt(level - 1));
-    EXPECT_THAT(source.GivenUpAt(level), HasSubstr("stacks of allocations"));
+    EXPECT_NE(source.GivenUpAt(level), "");
   }
-  EXPECT_THAT(source.GivenUpAt(1), HasSubstr("slow paths"));
+  EXPECT_EQ(source.GivenUpAt(1),
+            "slow paths of allocators, which tell of events that nothing sees");
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
   EXPECT_EQ(HeapSource::InPathNs(cost, {.emulated = 2'000}), 1e6 + 5e6 + 2'000 * 2'000);
 }
@@ -331,7 +331,7 @@ TEST(DrainSourceTest, ComesLessOften) {
   EXPECT_EQ(source.IntervalAt(3), 4 * kSecond);
   EXPECT_DOUBLE_EQ(source.CostAt(3), 0.00225);
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
-  EXPECT_THAT(source.GivenUpAt(3), HasSubstr("every 4 s"));
+  EXPECT_EQ(source.GivenUpAt(3), "accounts are read every 4 s, and when somebody asks for them");
 }
 
 TEST(DrainSourceTest, WhatADrainTakesIsTheSameAtEveryInterval) {
@@ -496,10 +496,11 @@ TEST(TickSourceTest, SaysWhatIsLost) {
   TickSource source(10 * kMs);
   source.SetByList(true);
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
-  EXPECT_THAT(source.GivenUpAt(1), HasSubstr("one tick of 16"));
-  EXPECT_THAT(source.GivenUpAt(1), Not(HasSubstr(" ms")));
-  EXPECT_THAT(source.GivenUpAt(2), HasSubstr("one tick of 16"));
-  EXPECT_THAT(source.GivenUpAt(2), HasSubstr("every 15 ms instead of every 10 ms"));
+  EXPECT_EQ(source.GivenUpAt(1), "threads that only wait are visited at one tick of 16");
+  EXPECT_EQ(source.GivenUpAt(2),
+            "threads that only wait are visited at one tick of 16, a tick every 15 ms instead of "
+            "every 10 "
+            "ms");
   source.SetByList(false);
   EXPECT_EQ(source.GivenUpAt(3), "a tick every 20 ms instead of every 10 ms");
 }
