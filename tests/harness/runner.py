@@ -360,6 +360,15 @@ class Execution:
         return {key: value * scale for key, value in grown.items()}
 
 
+def joined(first, second):
+    """Options with a value each, of which profd takes one of a name: those of `second` win, and what
+    either disables is."""
+    values = dict(zip(first[::2], first[1::2]))
+    for name, value in zip(second[::2], second[1::2]):
+        values[name] = f"{values[name]},{value}" if name == "--disable" and name in values else value
+    return [word for pair in values.items() for word in pair]
+
+
 def target_names(scenarios):
     """What --target must match so that a shared daemon finds all their targets."""
     names = sorted({Path(target.run[0]).name[:COMM_LENGTH] for scenario in scenarios
@@ -486,7 +495,7 @@ class Runner:
             late = any(target.late for target in scenario.target)
             targets = target_names([scenario]) if late else [target.pid for target in execution.targets
                                                               if target.spec.watched]
-            options = [*self.setting.options, *scenario.options]
+            options = joined(self.setting.options, scenario.options)
             daemon = execution.daemon = Daemon(self.place, options, targets)
             try:
                 execution.start_targets(late=True)
