@@ -15,6 +15,11 @@ class Stack:
     def functions(self):
         return [frame["function"] for frame in self.frames]
 
+    def names(self):
+        """Functions without their namespaces and arguments."""
+        return {name.replace("(anonymous namespace)::", "").split("(")[0].rsplit("::", 1)[-1]
+                for name in self.functions()}
+
     def end(self):
         """The last frame where it says why the stack is not complete, else ""."""
         last = self.frames[-1] if self.frames else {"function": "", "kind": ""}
@@ -74,26 +79,21 @@ class Answer:
         return [sample for sample in self.samples if sample.thread is thread
                 and (reason is None or sample.reason == reason)]
 
-    def by_function(self, prefix, key="value"):
-        """{function: (sum, standard error)} by the outermost function that begins so, "" for none.
+    def sum_of(self, function="", *, key="value", pid=None, tid=None):
+        """(sum, standard error) of the samples with a function in their stacks, of OUTER/INNER with
+        both, of "" of all; of one process or thread.
 
         Variances add up, as samples of other stacks and threads are unrelated."""
-        found = {}
+        wanted = set(function.split("/")) if function else set()
+        total, variance = 0, 0.0
         for sample in self.samples:
-            name = ""
-            for function in sample.stack.functions() if sample.stack else []:
-                if function.rsplit("::", 1)[-1].startswith(prefix) or function.startswith(prefix):
-                    name = function.rsplit("::", 1)[-1].split("(")[0]
-            value, variance = found.get(name, (0, 0.0))
-            amount = sample.value if key == "value" else sample.raw[key]
-            found[name] = (value + amount, variance + sample.error ** 2)
-        return {name: (value, math.sqrt(variance)) for name, (value, variance) in found.items()}
-
-    def total(self):
-        return sum(sample.value for sample in self.samples)
-
-    def error(self):
-        return math.sqrt(sum(sample.error ** 2 for sample in self.samples))
+            if pid not in (None, sample.thread["pid"]) or tid not in (None, sample.thread["tid"]):
+                continue
+            if wanted and not (sample.stack and wanted <= sample.stack.names()):
+                continue
+            total += sample.value if key == "value" else sample.raw[key]
+            variance += sample.error ** 2
+        return total, math.sqrt(variance)
 
 
 def off(thread, reason=None):

@@ -23,7 +23,7 @@ LAYERS = {"books": "books_ns", "switch": "switch_ns", "tick": "tick_ns", "faults
 
 
 class Struct:
-    """A JSON object whose keys are attributes, for expressions in scenario files."""
+    """A JSON object whose keys are attributes, for expressions in scenario files; also ["so"]."""
 
     def __init__(self, table):
         self._table = table
@@ -54,7 +54,8 @@ def wrap(value):
 COMPARISON = re.compile(r" (?:==|!=|<=|>=|<|>|in) ")
 FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "abs": abs, "any": any, "all": all,
              "sorted": sorted, "set": set, "round": round, "MIB": 1 << 20, "KIB": 1 << 10, "int": int,
-             "str": str, "float": float}
+             "str": str, "float": float, "bool": bool, "list": list, "EVENT_BYTES": tolerance.EVENT_BYTES,
+             "PAGE_COUNT_BYTES": tolerance.PAGE_COUNT_BYTES}
 
 
 def evaluate(expression, names):
@@ -327,8 +328,9 @@ def check_threads(expected, report, answer, setting):
     return failures
 
 
-def check_bytes(expected, names, answer):
-    """`names` are those that expressions may use: of the report, and what the target said."""
+def check_bytes(expected, names, answer, pid=None, cases=None):
+    """`names` are those that expressions may use: of the report, and what the target said. With
+    `pid` of that process alone. What is `calibrated` goes into `cases`, for later."""
     items = evaluate(expected.each, names) if expected.each else [None]
     if not items:
         return [Failure(f"{expected.each}: the target reports none")]
@@ -336,14 +338,14 @@ def check_bytes(expected, names, answer):
     for i, item in enumerate(items):
         inner = {**names, "i": i, "item": item}
         truth = evaluate(expected.truth, inner)
-        function = expected.function.format(i=i)
-        if function:
-            value, error = answer.by_function(function, expected.key).get(function, (0, 0.0))
-        else:
-            value = sum(sample.value if expected.key == "value" else sample.raw[expected.key]
-                        for sample in answer.samples)
-            error = answer.error()
-        failures += compare(f"{answer.json['kind']} {function or 'in all'}", value, truth, expected.within,
+        function = expected.function.format(i=i, item=item)
+        tid = evaluate(expected.tid, inner) if expected.tid else None
+        value, error = answer.sum_of(function, key=expected.key, pid=pid, tid=tid)
+        if expected.within == "calibrated":
+            cases.setdefault((pid, function), []).append((value, truth, error))
+            continue
+        place = f"thread {tid}" if tid else function or "in all"
+        failures += compare(f"{answer.json['kind']} {place}", value, truth, expected.within,
                             error=error, precision=expected.precision,
                             events=evaluate(expected.events, inner))
     return failures

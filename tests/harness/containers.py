@@ -309,9 +309,10 @@ class Place:
         self._containers.__exit__()
 
     def target(self, argv, environment):
-        words = [word.replace("{build}", str(self.build)).replace("{folder}", str(self._containers.folder))
-                 for word in argv]
-        return Process(self._containers.target_argv(words, environment))
+        return Process(self._containers.target_argv([self.word(word) for word in argv], environment))
+
+    def word(self, word):
+        return word.replace("{build}", str(self.build)).replace("{folder}", str(self._containers.folder))
 
     def new_address(self):
         self._sockets += 1

@@ -31,9 +31,9 @@ class Host:
         return str(path) if path.exists() else name
 
     def target(self, argv, environment):
-        return Process([self.program(argv[0]), *[self._word(word) for word in argv[1:]]], environment)
+        return Process([self.program(argv[0]), *[self.word(word) for word in argv[1:]]], environment)
 
-    def _word(self, word):
+    def word(self, word):
         # {build} and {folder} are the build tree and a directory that may be written.
         return word.replace("{build}", str(self.build)).replace("{folder}", str(self._folder))
 

@@ -3,6 +3,7 @@
 docs/developing.md ("Scenarios") explains the keys for those who write one.
 """
 
+import datetime
 import re
 import shlex
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 from . import tolerance
 
 FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
+KNOWN = FOLDER / "known_failures.toml"
 
 # What `profd --disable` knows, and `tests/scenarios` may need.
 SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts")
@@ -32,8 +34,12 @@ class Target:
     environment: dict = field(default_factory=dict)
     until: str = ""          # done at this word; by default at its report
     reports: int = 1         # done at the report of this number
+    say: list = field(default_factory=list)  # lines it is sent, in turn; "go" when there are no more
+    before: int = 0          # is sent so many of them before the daemon starts
+    on_request: bool = False  # is sent none: says what it did so far for each line, see `window`
     quiet: bool = False      # is not told to go: it stays as it is from start to end
     early: bool = False      # runs to its report before the daemon starts
+    watched: bool = True     # False: no --target is for it
     late: bool = False       # starts after the daemon, although that has other targets
     kill: bool = False       # ends by SIGKILL, not because its input is closed
     exit: int = 0            # its exit code; -9 when it is killed
@@ -70,8 +76,10 @@ class Bytes:
     within: str
     target: str = ""
     each: str = ""           # an expression for a list: one comparison for each item, with `item`, `i`
-    function: str = ""       # of these samples; "" = of all; may hold {i}
+    function: str = ""       # of samples with it in their stacks; "" = of all; OUTER/INNER: with both;
+                             # may hold {i} and {item}
     key: str = "value"
+    tid: str = ""            # an expression: of this thread alone
     precision: float | None = None
     events: str = "1"        # for `event`: the number of threads
 
@@ -87,13 +95,16 @@ class Value:
 @dataclass
 class Query:
     command: str = "fetch"
-    name: str = ""
+    name: str = ""           # other queries' `since` and expressions (said.NAME) know it by this
     kind: str = "offcpu"
     target: str = "*"        # of one target; * = of all of the scenario's; "" = without --target
     options: list = field(default_factory=list)
-    at: str = "end"          # or attached, or the word a target says, or exited: targets are gone
+    at: str = "end"          # or attached, or the word a target says (the second time WORD-2), or
+                             # report-1 for its first report, or exited: targets are gone
     signal: str = ""         # sent to profd before
     after: float = 0         # seconds later: the length of the experiment
+    window: float = 0        # of so many seconds from now; `grown` is what targets did in it
+    repeat: int = 1          # so many times, for `calibrated`
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end
     eventually: float = 0    # asked again until all holds, for so many seconds
@@ -202,7 +213,7 @@ def _check(where, scenario):
             if item.within not in tolerance.NAMES:
                 raise BadScenario(f"{at}.bytes.within: '{item.within}' is none of "
                                   f"{', '.join(tolerance.NAMES)}")
-            if item.within == "estimate" and item.precision is None:
+            if item.within in ("estimate", "calibrated") and item.precision is None:
                 raise BadScenario(f"{at}.bytes: an estimate needs 'precision', the largest share of "
                                   f"the truth that its stated error may be")
         for item in query.thread + query.bytes + query.value:
@@ -245,9 +256,27 @@ def load(path):
     return scenario
 
 
+def load_known(path=KNOWN):
+    """Failures of the product that are known: {(scenario, setting): the issue that ends them}."""
+    if not path.exists():
+        return {}
+    known = {}
+    for i, entry in enumerate(tomllib.loads(path.read_text()).get("known", [])):
+        where = f"{path.name}: known[{i}]"
+        missing = {"scenario", "settings", "since", "reason", "issue"} ^ set(entry)
+        if missing:
+            raise BadScenario(f"{where}: {', '.join(sorted(missing))} should be there, or should not")
+        if not isinstance(entry["since"], datetime.date):
+            raise BadScenario(f"{where}.since is no date")
+        if not (path.parent / f"{entry['scenario']}.toml").exists():
+            raise BadScenario(f"{where}: no scenario '{entry['scenario']}'")
+        known |= {(entry["scenario"], setting): entry["issue"] for setting in entry["settings"]}
+    return known
+
+
 def load_all(names=None, folder=FOLDER):
     """All scenarios, or those with these names, by name."""
-    paths = sorted(folder.glob("*.toml"))
+    paths = sorted(path for path in folder.glob("*.toml") if path.name != KNOWN.name)
     if names:
         missing = set(names) - {path.stem for path in paths}
         if missing:

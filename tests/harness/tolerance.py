@@ -9,6 +9,9 @@
 | `ledger`   | within 1 %, or 2 ms: what two clocks that are read one after the other may differ   |
 | `estimate` | within 3.29 stated standard errors (99.9 % of a normal error), and the stated error |
 |            | itself is at most `precision` of the truth, so that a huge error cannot pass        |
+| `calibrated` | over all repeats of the query: the stated 95 % intervals hold the truth as often  |
+|            | as a right product's do but for one run in 1,000 (binomial), and the sums over the  |
+|            | repeats are within 3.29 of their errors, which are at most `precision` of the truth |
 
 `estimate` is statistical: a right product fails one comparison in 1,000. The runner therefore
 repeats a scenario in which nothing but estimates failed, twice, and reports a failure when two runs
@@ -16,6 +19,7 @@ of three failed: a false alarm once in some 300,000 comparisons. All other failu
 """
 
 import math
+import os
 from dataclasses import dataclass
 
 LEDGER_SHARE = 0.01
@@ -25,9 +29,15 @@ IDENTITY_FLOOR_NS = 1_000
 # A thread's time before and after it measures itself, besides what it waited for a CPU.
 UNMEASURED_NS = 50_000_000
 EVENT_BYTES = 65_536 + 20_480
+# The kernel counts a process's pages by CPU and adds them up when a CPU has 64: two readings of one
+# state may differ by that.
+PAGE_COUNT_BYTES = 64 * 4096 * (os.cpu_count() or 1)
 SIGMAS = 3.29
 
-NAMES = ("exact", "event", "ledger", "estimate")
+HALF_95 = 1.96
+FALSE_ALARM = 0.001
+
+NAMES = ("exact", "event", "ledger", "estimate", "calibrated")
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ def compare(what, value, truth, within, *, error=0.0, precision=None, events=1):
         return [Failure(f"{what}: {value}, should be {truth} to within {events * EVENT_BYTES}")]
     if within == "ledger":
         return between(what, truth, value, truth)
-    if within != "estimate":
+    if within not in ("estimate", "calibrated"):
         raise ValueError(f"there is no tolerance '{within}'")
     failures = []
     if precision is not None and error > precision * abs(truth):
@@ -64,4 +74,30 @@ def compare(what, value, truth, within, *, error=0.0, precision=None, events=1):
         sigmas = abs(value - truth) / error if error else math.inf
         failures.append(Failure(f"{what}: {value:.0f}, should be {truth:.0f}; that is {sigmas:.1f} "
                                 f"of its stated errors ({error:.0f})", statistical=True))
+    return failures
+
+
+def least_hits(cases):
+    """The fewest of so many 95 % intervals that hold the truth but once in 1,000 runs."""
+    below = 0.0
+    for hits in range(cases + 1):
+        below += math.comb(cases, hits) * 0.95 ** hits * 0.05 ** (cases - hits)
+        if below > FALSE_ALARM:
+            return hits
+    return cases
+
+
+def calibrated(what, cases, precision):
+    """`cases`: {place: [(value, truth, error)]}, one for each repeat."""
+    failures, hits, every = [], 0, 0
+    for place, windows in cases.items():
+        every += len(windows)
+        hits += sum(abs(value - truth) <= HALF_95 * error for value, truth, error in windows)
+        failures += compare(f"{what} {place}, all {len(windows)} windows",
+                            sum(value for value, _, _ in windows), sum(truth for _, truth, _ in windows),
+                            "estimate", precision=precision,
+                            error=math.sqrt(sum(error ** 2 for _, _, error in windows)))
+    if hits < least_hits(every):
+        failures.append(Failure(f"{what}: {hits} of {every} intervals of 95 % hold the truth, should be "
+                                f"{least_hits(every)} at least", statistical=True))
     return failures

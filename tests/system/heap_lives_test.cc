@@ -373,56 +373,6 @@ TEST_F(HeapLives, ForkedChildrenHaveTheirOwnBytes) {
   EXPECT_EQ(target->End(), 0);
 }
 
-TEST_F(HeapLives, AThousandThreads) {
-  constexpr int kThreads = 1000;
-  auto target = Allocating::Start(
-      linked_, {"n=2000", "size=700", "free=50", "by=next", absl::StrCat("threads=", kThreads)});
-  ASSERT_NE(target, nullptr);
-  const int pid = target->pid();
-  ASSERT_NO_FATAL_FAILURE(
-      StartDaemon(std::to_string(pid), {"--budget", "off", "--daemon-budget", "2%"}));
-  AwaitWatched(pid);
-  const nlohmann::json account = target->Run();
-  ASSERT_TRUE(account.is_object());
-  ASSERT_EQ(account["threads"].size(), size_t{kThreads});
-  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
-                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
-    SCOPED_TRACE(name);
-    const Answer answer = Fetch(pid, kind);
-    ExpectAddsUp(answer);
-    ExpectExactByThread(answer, account, name);
-    EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
-    EXPECT_GE(Coverage(answer.trailer.heap()), 0.999);
-    // A thousand threads that begin at once all map memory: a walk that finds the map locked says
-    // so instead of a stack.
-    for (const v1::Sample& sample : answer.samples) {
-      EXPECT_TRUE(answer.IsComplete(sample) || answer.IsRaced(sample) || sample.stack() == 0)
-          << answer.Describe(sample);
-    }
-  }
-  const auto status = daemon_->Status();
-  ASSERT_TRUE(status.ok()) << status.status();
-  EXPECT_GE(status->threads(), uint32_t{kThreads});
-  ASSERT_EQ(status->allocators_size(), 1);
-  EXPECT_NEAR(static_cast<double>(status->allocators(0).allocated().bytes()),
-              UsableBytes(account, "allocated"), double{kThreads} * kInterval);
-  // Reading a thousand threads' totals every second is within the daemon's budget. The first
-  // seconds have the reading of the program's rules in them.
-  v1::Cost before = status->cost();
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
-    std::this_thread::sleep_for(seconds(2));
-    const auto later = daemon_->Status();
-    if (!later.ok()) return false;
-    const auto used = static_cast<double>(later->cost().daemon_cpu_ns() - before.daemon_cpu_ns());
-    const auto lasted = static_cast<double>(later->cost().duration_ns() - before.duration_ns());
-    before = later->cost();
-    return used <= 0.02 * lasted;
-  }));
-  EndDaemon(SIGTERM);
-  ExpectUnprobed(pid);
-  EXPECT_EQ(target->End(), 0);
-}
-
 // Two functions and a copy of the event look as jemalloc's do and are none. As soon as a few of
 // their calls were seen they have no probes any more, and no byte of what came by there was
 // counted.

@@ -1,5 +1,5 @@
-// The live heap of programs that run with jemalloc's profiling, against their own arithmetic and
-// against jemalloc's own profile of the same moment.
+// The live heap against jemalloc's own profile of the same moment, which has to be read: a scenario
+// cannot say it. What programs know of themselves is in tests/scenarios/live-heap*.toml.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,11 +24,8 @@ namespace profd::e2e {
 namespace {
 
 using Stream = Subprocess::Stream;
-using testing::HasSubstr;
-using testing::IsEmpty;
 
 const std::string kStatic = AllocBinary("alloc_jemalloc_static");
-const std::string kStripped = AllocBinary("alloc_jemalloc_stripped");
 
 class LiveHeapTest : public testing::Test {
  protected:
@@ -254,85 +251,6 @@ INSTANTIATE_TEST_SUITE_P(Sampling, KnownLiveHeap,
                                             "_size", test.param.size),
                                {{".", "_"}});
                          });
-
-// Objects from before profd are not known, and their end takes nothing from those that are.
-TEST_F(LiveHeapTest, WhatIsFromBeforeIsLeftOut) {
-  auto target = Start(kStatic, {"n=20000", "size=5000", "free=100"}, "prof:true,lg_prof_sample:13");
-  ASSERT_NE(target, nullptr);
-  Allocate(*target);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(target->pid()));
-  EXPECT_EQ(AwaitCounted(target->pid()).live_bytes(), 0);
-  Free(*target);
-  const v1::AllocatorStatus after = Allocator(target->pid());
-  // 100 MB went. The report is written through stdio, which allocates a buffer.
-  EXPECT_LT(after.live_bytes(), 100'000);
-  EXPECT_GE(after.live_bytes(), 0);
-  EXPECT_GT(after.freed().bytes(), 90'000'000);
-}
-
-TEST_F(LiveHeapTest, NothingIsLeftWhenAllIsFreed) {
-  auto target = Start(kStatic, {"n=50000", "size=3000", "threads=2", "free=100", "by=main"},
-                      "prof:true,lg_prof_sample:13");
-  ASSERT_NE(target, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(target->pid()));
-  AwaitCounted(target->pid());
-  Allocate(*target);
-  EXPECT_GT(Allocator(target->pid()).live_bytes(), 100'000'000);
-  Free(*target);
-  const v1::AllocatorStatus after = Allocator(target->pid());
-  EXPECT_LT(after.live_bytes(), 100'000) << "stdio's buffer, for the report";
-}
-
-TEST_F(LiveHeapTest, SaysWhatIsMissing) {
-  auto plain = Start(kStatic, {"n=10"}, "prof:false");
-  ASSERT_NE(plain, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(plain->pid()));
-  EXPECT_TRUE(
-      Eventually(seconds(20), [&] { return !Allocator(plain->pid()).live_note().empty(); }));
-  v1::AllocatorStatus allocator = Allocator(plain->pid());
-  EXPECT_EQ(allocator.live_since_ns(), 0);
-  EXPECT_THAT(allocator.live_note(),
-              HasSubstr("runs without profiling; start the process with MALLOC_CONF=prof:true"));
-  const auto text = Profctl(*daemon_, {"status"});
-  ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_THAT(text->out, HasSubstr("    live       the live heap is not known"));
-
-  // Started before the variable was set; no symbol leads to what the process itself says.
-  auto stripped = Start(kStripped, {"n=10"}, "");
-  ASSERT_NE(stripped, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(stripped->pid()));
-  EXPECT_TRUE(
-      Eventually(seconds(20), [&] { return !Allocator(stripped->pid()).live_note().empty(); }));
-  EXPECT_THAT(Allocator(stripped->pid()).live_note(), HasSubstr("MALLOC_CONF=prof:true"));
-}
-
-// What came and went during a pause is not known: counted anew.
-TEST_F(LiveHeapTest, CountedAnewAfterAPause) {
-  auto target = Start(kStatic, {"n=50000", "size=3000", "free=100"}, "prof:true,lg_prof_sample:13");
-  ASSERT_NE(target, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(target->pid()));
-  const int64_t since = AwaitCounted(target->pid()).live_since_ns();
-  Allocate(*target);
-  EXPECT_GT(Allocator(target->pid()).live_bytes(), 50'000'000);
-  daemon_->process().Signal(SIGUSR1);
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return daemon_->Status()->paused(); }));
-  Free(*target);
-  daemon_->process().Signal(SIGUSR2);
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return !daemon_->Status()->paused(); }));
-  const v1::AllocatorStatus again = AwaitCounted(target->pid());
-  EXPECT_GT(again.live_since_ns(), since);
-  EXPECT_LT(again.live_bytes(), 100'000);
-}
-
-TEST_F(LiveHeapTest, DisabledItCountsNothing) {
-  auto target = Start(kStatic, {"n=1000", "size=5000"}, "prof:true,lg_prof_sample:12");
-  ASSERT_NE(target, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(target->pid(), {"--disable", "heap"}));
-  Allocate(*target);
-  const auto status = daemon_->Status();
-  ASSERT_TRUE(status.ok());
-  EXPECT_THAT(status->allocators(), IsEmpty());
-}
 
 }  // namespace
 }  // namespace profd::e2e

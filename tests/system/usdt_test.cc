@@ -1,5 +1,6 @@
-// Programs that tell of the objects that they sample, at USDT probes: who allocated, who freed and
-// what is live is what they told, to the byte.
+// Programs that tell of their objects at USDT probes where a scenario cannot say it: probes and
+// semaphores are looked for in the process, and profd is killed. Bytes are in
+// tests/scenarios/told*.toml.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,9 +27,6 @@ namespace profd::e2e {
 namespace {
 
 using Stream = Subprocess::Stream;
-using testing::AnyOf;
-using testing::Eq;
-using testing::HasSubstr;
 
 constexpr int kObjects = 4'000, kSize = 1'000, kEvery = 8;
 
@@ -114,73 +112,6 @@ class ToldTest : public HeapTest {
   }
 };
 
-class KnownObjects : public ToldTest, public testing::WithParamInterface<const char*> {};
-
-TEST_P(KnownObjects, AreAllocatedFreedAndLiveToTheByte) {
-  auto target = Start(GetParam());
-  ASSERT_NE(target, nullptr);
-  const int pid = target->pid();
-  // Nobody is told of these, and it is no matter when they go.
-  Do(*target, "a");
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
-  v1::AllocatorStatus state = AwaitTold(pid);
-  EXPECT_EQ(state.found_by(), "USDT");
-  EXPECT_THAT(state.module(), HasSubstr(GetParam()));
-  EXPECT_THAT(state.note(), HasSubstr("no object was told of yet"));
-  EXPECT_EQ(state.live_bytes(), 0);
-
-  std::map<std::string, int64_t> came = Do(*target, "a");
-  for (const auto& [site, bytes] : Do(*target, "a")) came[site] += bytes;
-  EXPECT_EQ(came["SiteSmall"], 2 * kObjects * kSize) << "every object is stood for";
-  EXPECT_EQ(came["SiteLarge"], 2 * kObjects / 4 * 20 * kSize);
-  const int64_t all = came["SiteSmall"] + came["SiteLarge"];
-  state = Now(pid);
-  EXPECT_EQ(state.allocated().bytes(), all);
-  EXPECT_EQ(state.freed().bytes(), 0);
-  EXPECT_EQ(state.live_bytes(), all);
-  EXPECT_EQ(state.live_objects(), 2 * kObjects + 2 * kObjects / 4);
-  EXPECT_EQ(state.note(), "");
-  EXPECT_EQ(state.live_note(), "");
-  // Of 1,000 bytes one in 8 is sampled where it is one byte in 7,489; of 20,000 in 149,777.
-  EXPECT_THAT(state.sample_bytes(), AnyOf(Eq(8192U), Eq(131072U)));
-
-  const std::map<std::string, int64_t> went = Do(*target, "f");
-  EXPECT_EQ(went.at("FreeSmall"), kObjects * kSize / 2);
-  EXPECT_EQ(went.at("FreeLarge"), kObjects / 4 * 20 * kSize);
-  const Answer allocated = Fetch(pid, v1::PROFILE_KIND_ALLOC);
-  ExpectAddsUp(allocated);
-  EXPECT_EQ(BytesBy(allocated, "Site"), came);
-  const Answer freed = Fetch(pid, v1::PROFILE_KIND_FREE);
-  ExpectAddsUp(freed);
-  EXPECT_EQ(BytesBy(freed, "Free"), went);
-  const std::map<std::string, int64_t> live = {
-      {"SiteSmall", came["SiteSmall"] - went.at("FreeSmall")},
-      {"SiteLarge", came["SiteLarge"] - went.at("FreeLarge")}};
-  EXPECT_EQ(BytesBy(Fetch(pid, v1::PROFILE_KIND_INUSE), "Site"), live);
-  for (const Answer* answer : {&allocated, &freed}) {
-    EXPECT_EQ(answer->trailer.complete_share(), 1);
-    for (const v1::Loss& loss : answer->trailer.losses()) {
-      EXPECT_FALSE(loss.cause().starts_with("live_")) << loss.DebugString();
-    }
-  }
-
-  // The ones from before, too: nothing is taken from those that are known.
-  const std::map<std::string, int64_t> rest = Do(*target, "f");
-  Do(*target, "f");
-  state = Now(pid);
-  EXPECT_EQ(state.freed().bytes(), went.at("FreeSmall") + went.at("FreeLarge") +
-                                       rest.at("FreeSmall") + rest.at("FreeLarge"));
-  EXPECT_EQ(state.live_bytes(), all - state.freed().bytes());
-  const auto text = Profctl(*daemon_, {"status"});
-  ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_THAT(text->out, HasSubstr("otel_memory in "));
-  EXPECT_THAT(text->out, HasSubstr("yes, point to watch found by USDT"));
-  EXPECT_EQ(daemon_->Stop(), 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Semaphore, KnownObjects, testing::Values("told", "told_always"),
-                         [](const auto& test) { return std::string(test.param); });
-
 // The kernel counts the semaphore up in the target alone, and down again whoever ends first.
 TEST_F(ToldTest, KilledItLeavesNothing) {
   auto target = Start("told");
@@ -229,31 +160,6 @@ TEST_F(ToldTest, CountedAnewAfterAPause) {
   again = Now(target->pid());
   EXPECT_EQ(again.live_bytes(), 0);
   EXPECT_EQ(again.freed().bytes(), 0);
-}
-
-// A process that has both is asked for what it tells alone, from the first object on.
-TEST_F(ToldTest, NothingIsCountedTwice) {
-  if (!IsBuilt("told_jemalloc")) GTEST_SKIP() << "not built";
-  auto target = Start("told_jemalloc");
-  ASSERT_NE(target, nullptr);
-  const int pid = target->pid();
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
-  AwaitTold(pid);
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return Find(pid, "jemalloc").watched(); }));
-  Do(*target, "a");
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
-    Fetch(pid, v1::PROFILE_KIND_ALLOC);
-    return !Find(pid, "jemalloc").watched() && PatchedBytes(pid) == 4;
-  }));
-  EXPECT_THAT(Find(pid, "jemalloc").note(), HasSubstr("otel_memory"));
-
-  const int64_t before = Fetch(pid, v1::PROFILE_KIND_ALLOC).trailer.heap().bytes();
-  std::map<std::string, int64_t> came = Do(*target, "a");
-  EXPECT_EQ(Fetch(pid, v1::PROFILE_KIND_ALLOC).trailer.heap().bytes() - before,
-            came["SiteSmall"] + came["SiteLarge"]);
-  std::map<std::string, int64_t> went = Do(*target, "f");
-  EXPECT_EQ(BytesBy(Fetch(pid, v1::PROFILE_KIND_INUSE), "Site")["SiteLarge"], came["SiteLarge"]);
-  EXPECT_EQ(Find(pid, "otel_memory").freed().bytes(), went["FreeSmall"] + went["FreeLarge"]);
 }
 
 }  // namespace

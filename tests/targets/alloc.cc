@@ -17,6 +17,7 @@
 //   FreeSite0,
 //                 ...
 //   by=self       who frees them: `self`, the `next` thread, or `main`
+//   rate=0        MiB that all threads together allocate in a second; 0: as fast as they can
 //   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
 //                 the second
 //
@@ -34,8 +35,10 @@
 // (malloc_usable_size); a realloc counts as an allocation of the new size and a free of the old. Of
 // what is "freed" the "released" is what FreeSite0 ... freed, where realloc freed the rest.
 // Where the allocator is jemalloc, "counted" is what its own counters of the thread grew by.
+// "mapped" is what the address space grew by from the first line on that lets it allocate.
 // Nothing else in the program allocates during the phases.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -50,6 +53,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 
 #include "tests/targets/meter.h"
 
@@ -127,6 +131,7 @@ struct Options {
   uint64_t realloc = 0;
   uint64_t second = 0;
   uint64_t free = 0;
+  uint64_t rate = 0;
   enum class By { kSelf, kNext, kMain } by = By::kSelf;
   const char* dump = nullptr;
   const char* open = nullptr;
@@ -145,6 +150,8 @@ struct Worker {
   Account total;
   Counters before, after;
 };
+
+uint64_t mapped_before = 0;  // address space
 
 Options options;
 Allocator second;
@@ -270,8 +277,36 @@ int SiteOf(const Worker* worker, uint64_t i) {
   return static_cast<int>(options.skew == 0 ? site : std::min(site, (h >> 32) % options.sites));
 }
 
+// Sleeps as long as a thread is ahead of its part of `rate`.
+class Pace {
+ public:
+  explicit Pace(const Account* sites) : sites_(sites) {
+    if (options.rate != 0) clock_gettime(CLOCK_MONOTONIC, &begin_);
+  }
+  void Keep() {
+    if (options.rate == 0) return;
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < options.sites; ++i) bytes += sites_[i].allocated.usable;
+    const auto per_second = static_cast<double>(options.rate << 20) /
+                            static_cast<double>(std::max(options.threads, uint64_t{1}));
+    const auto due = static_cast<int64_t>(static_cast<double>(bytes) / per_second * 1e9);
+    timespec until = begin_;
+    until.tv_sec += (until.tv_nsec + due) / 1'000'000'000;
+    until.tv_nsec = (until.tv_nsec + due) % 1'000'000'000;
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {
+    }
+  }
+
+ private:
+  const Account* const sites_;
+  timespec begin_ = {};
+};
+
 KEEP_FRAME void AllocateAll(Worker* worker) {
+  constexpr uint64_t kStep = 1'000;  // allocations between two sleeps
+  Pace pace(worker->sites);
   for (uint64_t i = 0; i < options.n; ++i) {
+    if (i % kStep == 0) pace.Keep();
     const Way way = WayOf(i);
     const int site = SiteOf(worker, i);
     const size_t size = SizeOf(way);
@@ -310,6 +345,15 @@ Counters ReadCounters() {
     sum.freed += Counter(control, "thread.deallocated");
   }
   return sum;
+}
+
+// Bytes of the address space, read without an allocation.
+uint64_t AddressSpace() {
+  char text[32] = {};
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  Check(file >= 0 && read(file, text, sizeof(text) - 1) > 0, "statm");
+  close(file);
+  return strtoull(text, nullptr, 10) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 void Dump(int number) {
@@ -439,7 +483,8 @@ void PrintReport() {
     PrintAccount(sites[i]);
     printf("}");
   }
-  printf("],\"total\":{");
+  printf("],\"mapped\":%" PRId64 ",\"total\":{",
+         static_cast<int64_t>(AddressSpace() - mapped_before));
   PrintAccount(total);
   printf("}}\n");
   fflush(stdout);
@@ -558,7 +603,8 @@ bool Parse(const char* argument) {
                   {"aligned", &options.aligned},
                   {"realloc", &options.realloc},
                   {"second", &options.second},
-                  {"free", &options.free}};
+                  {"free", &options.free},
+                  {"rate", &options.rate}};
   for (const auto& number : kNumbers) {
     if (!named(number.name)) continue;
     char* end = nullptr;
@@ -607,6 +653,7 @@ int main(int argc, char** argv) {
     AwaitGo();
   }
   Dump(0);
+  mapped_before = AddressSpace();
   Meet();
   Meet();  // all is allocated
   AwaitGo();

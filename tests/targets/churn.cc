@@ -5,7 +5,8 @@
 //   busy     computes, and allocates 300 bytes in ChurnBusy after every some ten microseconds of it
 //
 // Says "ready PID". For each line on stdin it says what was allocated so far, as a line of JSON:
-// bytes by place, as malloc_usable_size tells them, and what was freed. The line "fork" makes a
+// bytes by place, as malloc_usable_size tells them, what was freed, and when that was (ns since
+// 1970). The line "fork" makes a
 // child that does the same, and says "child PID"; it ends with its parent. After "exec" it begins
 // again as the same program. Ends when stdin is closed.
 #include <malloc.h>
@@ -137,7 +138,10 @@ void Print() {
   for (const Place* place : {&small, &zeroed, &large, &busy}) {
     printf("\"%s\":%" PRIu64 ",", place->name, place->bytes.load());
   }
-  printf("\"freed\":%" PRIu64 "}\n", freed.load());
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  printf("\"freed\":%" PRIu64 ",\"now_ns\":%" PRId64 "}\n", freed.load(),
+         int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec);
   fflush(stdout);
 }
 

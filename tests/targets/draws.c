@@ -7,7 +7,7 @@
  * Each number is drawn anew in every millisecond and for itself. What is allocated is freed after
  * some thousand allocations more. Says "ready PID". For each line on stdin it says what was
  * allocated so far, as a line of JSON: bytes by the two functions, as malloc_usable_size tells
- * them, and what was freed. Ends when stdin is closed.
+ * them, what was freed, and when that was (ns since 1970). Ends when stdin is closed.
  */
 #define _GNU_SOURCE
 #include <inttypes.h>
@@ -102,7 +102,10 @@ int main(int argc, char** argv) {
     printf("{");
     for (int i = 0; i < PLACES; i++)
       printf("\"%s\":%" PRIu64 ",", names[i], atomic_load(&allocated[i]));
-    printf("\"freed\":%" PRIu64 "}\n", atomic_load(&freed));
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    printf("\"freed\":%" PRIu64 ",\"now_ns\":%" PRId64 "}\n", atomic_load(&freed),
+           (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     fflush(stdout);
   }
   _exit(0);

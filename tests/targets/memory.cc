@@ -3,7 +3,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "tests/targets/meter.h"
 #include "tests/targets/scenarios.h"
@@ -39,16 +42,36 @@ void ShareWithChild(const void* memory, size_t bytes) {
 
 }  // namespace
 
+// Stops and says what the kernel has for this process, in bytes.
+void StopAs(const char* where) {
+  std::string text = where;
+  char separator = '{';
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    for (const char* key : {"VmRSS", "RssAnon", "RssFile", "RssShmem", "VmSwap", "VmPTE"}) {
+      long kib = 0;
+      if (line.compare(0, strlen(key), key) != 0 ||
+          sscanf(line.c_str() + strlen(key), ": %ld", &kib) != 1) {
+        continue;
+      }
+      text += separator == '{' ? " " : "";
+      text += separator + ('"' + std::string(key)) + "\":" + std::to_string(kib * 1024);
+      separator = ',';
+    }
+  }
+  Stop((text + "}").c_str());
+}
+
 void Memory(const Arguments& arguments) {
   const auto bytes = static_cast<size_t>(arguments.Number(0, 256)) << 20;
   void* memory = MapAndTouch(bytes, MAP_PRIVATE);
-  Stop("touched");
+  StopAs("touched");
   Check(madvise(memory, bytes, MADV_DONTNEED) == 0, "madvise");
-  Stop("dropped");
+  StopAs("dropped");
   const void* shared = MapAndTouch(bytes, MAP_SHARED);
-  Stop("shared");
+  StopAs("shared");
   ShareWithChild(shared, bytes);
-  Stop("halved");
+  StopAs("halved");
 }
 
 }  // namespace waiter
