@@ -57,13 +57,13 @@ class Checks(unittest.TestCase):
     """Each starts from an answer that is right, and breaks one thing."""
 
     def setUp(self):
-        self.json, self.report = answer_json(), report()
+        self.json, self.report, self.setting = answer_json(), report(), DEFAULTS
         self.expected = scenario.Thread(name="napper", reason="sleep", stacks=[STACK])
 
     def failures(self):
         answer = Answer(copy.deepcopy(self.json))
         return ([each.text for each in checks.invariants(answer)]
-                + [each.text for each in checks.check_threads(self.expected, self.report, answer, DEFAULTS)])
+                + [each.text for each in checks.check_threads(self.expected, self.report, answer, self.setting)])
 
     def assert_fails(self, text):
         found = self.failures()
@@ -102,6 +102,60 @@ class Checks(unittest.TestCase):
     def test_too_many_walks_that_raced(self):
         self.json["samples"][1]["weight_ns"] = 9_000 * MS
         self.assert_fails("of its walks raced")
+
+    def test_waits_that_each_take_several_of_the_ledgers(self):
+        self.expected.split = 2
+        self.assert_fails("10 waits for sleep")
+        self.json["threads"][0]["off"][0]["waits"] = 50
+        self.assertEqual(self.failures(), [])
+
+    def test_another_reason_where_there_is_but_one(self):
+        self.expected.only = True
+        self.assertEqual(self.failures(), [])
+        self.json["threads"][0]["off"][0]["time_ns"] -= 50 * MS
+        self.json["samples"][0]["time_ns"] -= 50 * MS
+        self.json["threads"][0]["off"].append({"reason": "lock", "time_ns": 50 * MS, "waits": 1})
+        self.assert_fails("off-CPU for another reason than sleep")
+
+    def test_an_estimate_without_need(self):
+        self.json["threads"][0]["estimated_ns"] = 999 * MS
+        self.assertEqual(self.failures(), [])
+        self.setting = settings.BY_NAME["no-budget"]
+        self.assert_fails("although nothing sheds the ledger")
+
+    def test_reasons_that_only_the_tick_could_know(self):
+        self.json["threads"][0]["estimated_ns"] = 999 * MS
+        self.json["threads"][0]["off"][0]["reason"] = "other"
+        for sample in self.json["samples"]:
+            sample["reason"] = "other"
+        self.assert_fails("sleep by its own clock")
+        for sample in self.json["samples"]:
+            sample["ticks"] = 0
+        self.assertFalse(any("sleep by its own clock" in failure for failure in self.failures()))
+
+    def test_a_thread_that_was_blocked_when_it_was_killed(self):
+        self.expected = scenario.Thread(name="napper", life=False, blocked="sleep")
+        self.report["threads"][0]["end_ns"] = 0
+        self.report["ended_ns"] = [950 * MS, 1_010 * MS]
+        self.assertEqual(self.failures(), [])
+        self.report["ended_ns"] = [1_100 * MS, 1_200 * MS]
+        self.assert_fails("blocked for sleep")
+
+    def test_a_stack_that_must_go_through_a_function(self):
+        self.expected = scenario.Thread(name="napper", unmeasured=True, through="naps::Thread")
+        self.assertEqual(self.failures(), [])
+        self.expected.through = "naps::Other"
+        self.assert_fails("should go through naps::Other")
+
+    def test_stacks_that_end_early(self):
+        self.json["stacks"][0]["complete"] = False
+        end = {"function": "[stack too deep]", "module": "", "kind": "synthetic"}
+        self.json["frames"] = FRAMES + [end]
+        self.json["stacks"][0]["frames"].append(len(FRAMES))
+        self.expected.ends = "[stack too deep]"
+        self.assertEqual(self.failures(), [])
+        self.expected.stacks = [STACK[:-1]]
+        self.assert_fails("a stack that is not expected")
 
     def test_waits_that_were_not_counted(self):
         self.json["threads"][0]["off"][0]["waits"] = 5
@@ -168,6 +222,13 @@ class Files(unittest.TestCase):
         self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"estimate\"\n", "needs 'precision'")
         self.assert_refused(good + "[[query.thread]]\nname = \"x\"\ntarget = \"y\"\n", "no target is named 'y'")
         self.assert_refused("about = \n", "some.toml")
+
+    def test_commands_and_stacks(self):
+        self.assert_refused("about = \"x\"\n[[command]]\nrun = \"ls\"\nstdout = \"\"\n", "neither of profd nor")
+        self.assert_refused("about = \"x\"\n[[command]]\nrun = \"profd\"\n", "it expects no text")
+        good = self.load("about = \"x\"\n[[target]]\nrun = \"waiter\"\n[[query]]\n[[query.thread]]\nname = \"x\"\n"
+                         "stacks = [[\"a\", \"b x3\", \"c\"]]\n")
+        self.assertEqual(good.query[0].thread[0].stacks, [["a", "b", "b", "b", "c"]])
 
     def test_all_scenarios_are_well_formed(self):
         self.assertTrue(scenario.load_all())

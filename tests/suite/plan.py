@@ -204,6 +204,8 @@ def jobs():
             about="tests that use threads, under the thread sanitizer"),
         Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
         Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
+        Job("calibration", gtest("system", "build/tests/calibration_test"), after=("build",), follows=("system",),
+            cpus=0.5, long=True, about="stated intervals against the truth, in 100 windows"),
         Job("storm", script("storm", "python3", "-m", "tests.endurance.storm", "--rounds", "7", timeout=7200),
             after=("build",), follows=("system", "guest-6.12"), cpus=3, long=True, about="storms of processes and threads"),
         Job("image", script("image", "tests/containers/image", timeout=7200), follows=("system",), cpus=2, long=True,
