@@ -95,6 +95,16 @@ class Answer:
             variance += sample.error ** 2
         return total, math.sqrt(variance)
 
+    def walked(self):
+        """Weight in ns of the stacks of waits: of those that are complete, and of those that end early,
+        by what their last frame says."""
+        found = {}
+        for sample in self.samples:
+            if sample.stack is not None and "weight_ns" in sample.raw:
+                end = "complete" if sample.stack.complete else sample.stack.end()
+                found[end] = found.get(end, 0) + sample.raw["weight_ns"]
+        return found
+
 
 def off(thread, reason=None):
     """ns off-CPU, of one reason or of all."""

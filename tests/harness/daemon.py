@@ -1,6 +1,7 @@
 """A profd under test, and profctl as its client, on this machine or in containers."""
 
 import json
+import os
 import shutil
 import signal
 import tempfile
@@ -11,7 +12,9 @@ from pathlib import Path
 from .answer import Answer
 from .process import Gone, Process, run
 
-READY_SECONDS = 120
+# How much longer than usual anything may take, where the machine is emulated. Only limits grow by it.
+SLOWNESS = float(os.environ.get("PROFD_TEST_SLOWNESS", "1"))
+READY_SECONDS = 120 * SLOWNESS
 POLL_SECONDS = 0.1
 
 
@@ -66,7 +69,7 @@ class Daemon:
             self.process.kill()
             raise
 
-    def profctl(self, *arguments, timeout=120):
+    def profctl(self, *arguments, timeout=120 * SLOWNESS):
         with self._asking:
             return run(self._place.profctl_argv(self.address, list(arguments)), timeout)
 
@@ -85,7 +88,7 @@ class Daemon:
     def stop(self):
         """SIGTERM. What is wrong with its end, or "" """
         self.process.signal(signal.SIGTERM)
-        code = self.process.end(30)
+        code = self.process.end(30 * SLOWNESS)
         if code != 0:
             self.process.kill()
             return f"profd ended with {code} after SIGTERM\n{self.process.said()}"
@@ -96,13 +99,17 @@ class Daemon:
 
 
 def eventually(seconds, attempt, pause=POLL_SECONDS):
-    """Calls `attempt` until it gives something true, which is returned; the last thing otherwise."""
-    deadline = time.monotonic() + seconds
+    """Calls `attempt` until it gives something true, which is returned; the last thing otherwise.
+
+    Waits as long as an attempt took, at least: attempts take half of a slow CPU at most."""
+    deadline = time.monotonic() + seconds * SLOWNESS
     while True:
+        began = time.monotonic()
         result = attempt()
-        if result or time.monotonic() > deadline:
+        now = time.monotonic()
+        if result or now > deadline:
             return result
-        time.sleep(pause)
+        time.sleep(max(pause, now - began))
 
 
 def instant(ns):

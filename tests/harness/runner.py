@@ -12,15 +12,17 @@ from pathlib import Path
 
 from . import checks, tolerance
 from .answer import Answer
-from .daemon import Daemon, eventually, instant
 from . import scenario as scenarios
+from .daemon import SLOWNESS, Daemon, eventually, instant
 from .process import Gone, run
 from .scenario import KIND_SOURCES
 from .tolerance import Failure
 
 ATTACH_SECONDS = 60
-WORD_SECONDS = 180
-COMMAND_SECONDS = 180
+READY_SECONDS = 60 * SLOWNESS
+WORD_SECONDS = 180 * SLOWNESS
+END_SECONDS = 20 * SLOWNESS
+COMMAND_SECONDS = 180 * SLOWNESS
 COMM_LENGTH = 15
 # A scenario in which only estimates failed is judged by the majority of three runs (tolerance.py).
 STATISTICAL_RUNS = 3
@@ -38,6 +40,8 @@ class Result:
     repeated: int = 0         # further runs, after one in which estimates failed
     losses: dict = field(default_factory=dict)
     kernel: str = ""
+    # Of its answers about time: threads, ticks, switches, and the weight of stacks by their end.
+    observed: dict = field(default_factory=dict)
 
     def line(self):
         mark = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip", "known": "know"}[self.outcome]
@@ -63,7 +67,7 @@ class Running:
         self._stood = collections.Counter()
 
     def await_ready(self):
-        line = self.process.line_with("ready", ATTACH_SECONDS)
+        line = self.process.line_with("ready", READY_SECONDS)
         self.pid = int(line.split()[1])
 
     def go(self):
@@ -110,7 +114,7 @@ class Running:
         before = time.time_ns()
         if self.spec.kill:
             self.process.signal(signal.SIGKILL)
-        code = self.process.end()
+        code = self.process.end(END_SECONDS)
         self.ended_ns = [before, time.time_ns()]
         return code
 
@@ -127,6 +131,7 @@ class Execution:
         self.grown = {}    # pid: what it did in the query's window
         self.cases = {}    # expectation: {place: [(value, truth, error)]}, of the repeats
         self.losses = {}
+        self.observed = {}
         self.began_ns = self.window_ns = time.time_ns()
 
     def start_targets(self, late):
@@ -306,6 +311,7 @@ class Execution:
             if query.name:
                 self.ends[query.name] = answer.end_ns
             self.losses.update(answer.losses)
+            self.observed.update(observe(answer))
             failures += checks.lost(answer, self.scenario)
             failures += checks.invariants(answer) + checks.invariants_of_bytes(answer)
         return failures + self.expectations(query, told, answer)
@@ -367,6 +373,16 @@ def joined(first, second):
     for name, value in zip(second[::2], second[1::2]):
         values[name] = f"{values[name]},{value}" if name == "--disable" and name in values else value
     return [word for pair in values.items() for word in pair]
+
+
+def observe(answer):
+    """What docs/kernels.md tells of an answer about time."""
+    if answer.unit != "ns":
+        return {}
+    trailer = answer.json["trailer"]
+    return {"threads": len(answer.threads), "ticks": trailer["ticks"],
+            "ticks_missed": trailer["ticks_missed"], "switches": trailer["cost"]["switches"],
+            "weights_ns": answer.walked()}
 
 
 def target_names(scenarios):
@@ -440,11 +456,11 @@ class Runner:
         runs = []
         while True:
             try:
-                failures, losses = run(scenario)
+                failures, losses, observed = run(scenario)
             except Gone as error:
-                failures, losses = [Failure(str(error))], {}
+                failures, losses, observed = [Failure(str(error))], {}, {}
             except Exception:  # pylint: disable=broad-except
-                failures, losses = [Failure(traceback.format_exc())], {}
+                failures, losses, observed = [Failure(traceback.format_exc())], {}, {}
             runs.append(failures)
             # Nothing but a failed estimate is tried again.
             if any(not failure.statistical for failure in failures):
@@ -464,7 +480,7 @@ class Runner:
             outcome = "failed"
             texts = ["it passed: remove it from tests/scenarios/known_failures.toml"]
         return Result(scenario.name, self.setting.name, outcome, time.monotonic() - began, texts,
-                      repeated=len(runs) - 1, losses=losses, known=issue)
+                      repeated=len(runs) - 1, losses=losses, known=issue, observed=observed)
 
     def execute(self, scenario, daemon):
         execution = Execution(scenario, self.setting, self.place, daemon)
@@ -514,4 +530,4 @@ class Runner:
         for cause in execution.scenario.loses:
             if not execution.losses.get(cause):
                 execution.fail(f"nothing was lost as {cause}")
-        return execution.failures, execution.losses
+        return execution.failures, execution.losses, execution.observed

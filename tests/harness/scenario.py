@@ -141,6 +141,8 @@ class Scenario:
     only: list = field(default_factory=list)      # settings that it is for; empty = all
     without: dict = field(default_factory=dict)   # setting: why it does not fit there
     long: bool = False       # runs in `tests/run --all` alone
+    kernels: bool = False    # what it shows may differ between kernels: every guest runs it
+    busy: bool = False       # its targets compute or switch a lot: too slow where the CPU is emulated
     seconds: float = 5       # about how long it takes, for the choice of a subset
     watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts
 

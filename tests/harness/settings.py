@@ -12,19 +12,30 @@ class Setting:
     options: tuple = ()                     # of profd
     off: frozenset = field(default_factory=frozenset)  # sources that are disabled
     inside: str = "host"                    # host, pidns, container, or a guest's name
+    lacks: frozenset = frozenset()          # facts of the machine that do not hold there
 
+
+# Every step of profd takes tens of times longer where the CPU is emulated: it would keep its budgets
+# by giving up most of what is to be checked.
+UNBUDGETED = ("--budget", "off", "--daemon-budget", "off")
+# Their only file system is in memory.
+GUEST_LACKS = frozenset({"fsync_waits"})
+LACKS_6_1 = GUEST_LACKS | {"kernel.6_10", "kernel.pagemap_scan", "kernel.uprobe_multi"}
 
 SETTINGS = (
     Setting("defaults", "as shipped"),
-    Setting("no-budget", "budgets off", ("--budget", "off", "--daemon-budget", "off")),
+    Setting("no-budget", "budgets off", UNBUDGETED),
     *(Setting(f"no-{source}", f"without the source {source}", ("--disable", source), frozenset({source}))
       for source in SOURCES),
     Setting("pidns", "profd and targets in a PID namespace of their own", inside="pidns"),
     Setting("container", "target, profd and profctl each in a container", inside="container"),
-    Setting("linux-6.1", "Debian's 6.1, emulated", inside="6.1"),
-    Setting("linux-6.12", "Debian's 6.12, emulated", inside="6.12"),
-    Setting("cpus-8", "Debian's 6.12 with 8 CPUs, emulated", inside="6.12x8"),
+    Setting("linux-6.1", "Debian's 6.1, emulated", UNBUDGETED, inside="6.1", lacks=LACKS_6_1),
+    Setting("linux-6.12", "Debian's 6.12, emulated", UNBUDGETED, inside="6.12", lacks=GUEST_LACKS),
+    Setting("cpus-8", "Debian's 6.12 with 8 CPUs, emulated", UNBUDGETED, inside="6.12x8",
+            lacks=GUEST_LACKS),
 )
+# Guests' names: their kernel's series, and the number of CPUs where it is not two.
+GUESTS = tuple(setting.inside for setting in SETTINGS if setting.inside[0].isdigit())
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
@@ -36,6 +47,11 @@ def fits(scenario, setting):
         return scenario.without[setting.name]
     if setting.inside not in ("host", "pidns") and setting.inside in scenario.without:
         return scenario.without[setting.inside]
+    if setting.inside in GUESTS and "guests" in scenario.without:
+        return scenario.without["guests"]
+    for fact in scenario.facts:
+        if fact in setting.lacks:
+            return f"there is no {fact}"
     return ""
 
 
@@ -53,6 +69,8 @@ def cover(scenarios):
        in that setting; one scenario may serve several sources.
     3. For every setting that disables a source, the quickest scenario that rests on that source runs
        without it, and shows that profd says so.
+    4. Every guest runs the scenarios that are marked `kernels`; those that are marked `busy` serve a
+       source there only if no other one does.
     Scenarios that are marked `long` are left to `tests/run --all`.
     """
     short = [scenario for scenario in scenarios if not scenario.long]
@@ -62,6 +80,10 @@ def cover(scenarios):
         if fitting:
             chosen.append((scenario, fitting[0]))
     for setting in SETTINGS[1:]:
+        guest = setting.inside in GUESTS
+        if guest:
+            chosen += [(scenario, setting) for scenario in short if scenario.kernels
+                       and not fits(scenario, setting) and (scenario, setting) not in chosen]
         missing = set(SOURCES)
         for pair in chosen:
             if pair[1] is setting:
@@ -69,8 +91,10 @@ def cover(scenarios):
         candidates = sorted((s for s in short if not fits(s, setting)), key=lambda s: (s.seconds, s.name))
         # Those that serve several sources at once come first: fewer runs do then.
         while missing:
-            best = max(candidates, key=lambda s: (len(s.sources() & missing), -s.seconds), default=None)
-            if best is None or not best.sources() & missing:
+            candidates = [scenario for scenario in candidates if scenario.sources() & missing]
+            best = max(candidates, default=None, key=lambda s: (
+                not (guest and s.busy), len(s.sources() & missing), -s.seconds))
+            if best is None:
                 break
             chosen.append((best, setting))
             missing -= best.sources()

@@ -263,7 +263,7 @@ class Verdicts(unittest.TestCase):
         left = list(runs)
         runner = Runner(DEFAULTS, None, {}, 1, lambda result: None, "")
         some = scenario.Scenario(name="x", about="", target=[], query=[])
-        result = runner.judge(some, lambda _: (left.pop(0), {}))
+        result = runner.judge(some, lambda _: (left.pop(0), {}, {}))
         return result.outcome, len(runs) - len(left)
 
     def test_verdicts(self):

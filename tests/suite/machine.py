@@ -101,6 +101,7 @@ FACTS = {
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "fsync_waits": fsync_waits,
     "rustc.jemalloc": rustc_jemalloc,
+    "guest_kernels": lambda: answers("tests/vm/run", "--fetch"),
 }
 
 

@@ -8,7 +8,8 @@ from . import outcome
 from .jobs import Failed, Job
 
 CPUS = len(os.sched_getaffinity(0)) + 1
-GUESTS = (("guest-6.1", "6.1"), ("guest-6.12", "6.12"))
+# Name of the job, guest of tests/vm/run, left to --all.
+GUESTS = (("guest-6.1", "6.1", False), ("guest-6.12", "6.12", False), ("guest-6.12x8", "6.12x8", True))
 
 
 def build(preset, *targets):
@@ -168,7 +169,7 @@ def jobs():
     return [
         Job("style", script("style", "python3", "-m", "tests.suite.hygiene", "--format", "--spelling"),
             about="clang-format, spelling"),
-        Job("python", python_tests("tests/suite", "tests/harness", "tests/bench"),
+        Job("python", python_tests("tests/suite", "tests/harness", "tests/vm", "tests/bench"),
             about="the test system's own tests, the benchmarks' arithmetic"),
         Job("build", build("tests"), cpus=2, about="the product, targets, kernel and system tests"),
         Job("asan-build", build("asan", "tests_unit", "tests_fuzz"), follows=("build",), cpus=2,
@@ -194,8 +195,10 @@ def jobs():
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
         Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
             follows=("build",), about="the flame graph in headless Chromium"),
-        *(Job(name, guest(version), after=("build",), follows=("kernel",), cpus=1,
-              about=f"scenarios on Linux {version}, emulated") for name, version in GUESTS),
+        Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
+            about="fetches Debian's kernels for the guests"),
+        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "kernel"), cpus=1, long=long,
+              about=f"scenarios on Linux {version}, emulated") for name, version, long in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
