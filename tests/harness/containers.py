@@ -274,7 +274,7 @@ class Containers:
             out.mkdir()
             for name in ("profd", "profctl"):
                 call(["strip", "--preserve-dates", "-o", str(out / name), str(self._build / name)])
-            call(podman("build", "--network", "host", *limits(), "--build-arg", f"BASE={BASE}",
+            call(podman("build", "--force-rm", "--network", "host", *limits(), "--build-arg", f"BASE={BASE}",
                         "--build-context", f"build={folder}", "--target", "profd", "--tag", IMAGE, "--tag",
                         self._image, "--file", DEPLOY / "Dockerfile", ROOT))
         # The images of earlier binaries; the layer with the libraries stays.
