@@ -242,7 +242,9 @@ class Containers:
         variables = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
         return podman("run", "--rm", "--interactive", *self._common(), "--pid", f"container:{self._pause}",
                       "--volume", f"{self._build}:{self._build}:ro",
-                      "--volume", f"{self._folder}:{self._folder}", *variables, *options, BASE,
+                      "--volume", f"{self._folder}:{self._folder}",
+                      # Podman mounts a container's own file system so that fsync() does nothing.
+                      "--volume", f"{self._folder}:/var/tmp", *variables, *options, BASE,
                       *words)
 
     def daemon_argv(self, options: list[str], without: str = "", seccomp: Path | None = None) -> list[str]:
@@ -272,7 +274,7 @@ class Containers:
             out.mkdir()
             for name in ("profd", "profctl"):
                 call(["strip", "--preserve-dates", "-o", str(out / name), str(self._build / name)])
-            call(podman("build", "--network", "host", *limits(), "--build-arg", f"BASE={BASE}",
+            call(podman("build", "--force-rm", "--network", "host", *limits(), "--build-arg", f"BASE={BASE}",
                         "--build-context", f"build={folder}", "--target", "profd", "--tag", IMAGE, "--tag",
                         self._image, "--file", DEPLOY / "Dockerfile", ROOT))
         # The images of earlier binaries; the layer with the libraries stays.
