@@ -17,9 +17,9 @@ struct Limits {
   uint64_t modules = 4095;         // files mapped executable, since the start
 
   // Bytes.
-  uint64_t ring = 2u << 20;      // records on their way from the kernel; a power of two, whole pages
-  uint64_t rules = 48u << 20;    // unwind rules
-  uint64_t store = 20u << 20;    // the profile of the last hour
+  uint64_t ring = 2u << 20;    // records on their way from the kernel; a power of two, whole pages
+  uint64_t rules = 48u << 20;  // unwind rules
+  uint64_t store = 20u << 20;  // the profile of the last hour
   uint64_t timeline = 4u << 20;  // the memory timeline
 };
 

@@ -21,7 +21,7 @@ enum class Unit { kEntries, kBytes, kRingBytes };
 
 struct Limit {
   const char* name;
-  uint64_t Limits::*value;
+  uint64_t Limits::* value;
   Unit unit;
   uint64_t least, most;
   const char* help;
@@ -87,8 +87,9 @@ absl::Status SetLimit(const std::string& text, Limits* limits) {
   if (equals == std::string::npos || limit == std::end(kLimits)) {
     std::vector<std::string> names;
     for (const Limit& l : kLimits) names.push_back(l.name);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", text, "\" is not a limit; write NAME=VALUE with one of ", absl::StrJoin(names, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", text, "\" is not a limit; write NAME=VALUE with one of ",
+                     absl::StrJoin(names, ", ")));
   }
   const bool bytes = limit->unit != Unit::kEntries;
   uint64_t value = 0;

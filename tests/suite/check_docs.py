@@ -170,7 +170,9 @@ def main():
     arguments = parser.parse_args()
     observations = arguments.observations
     if observations is None and os.environ.get("PROFD_OBSERVATIONS"):
-        observations = pathlib.Path(os.environ["PROFD_OBSERVATIONS"])
+        # A run of other jobs alone leaves none.
+        named = pathlib.Path(os.environ["PROFD_OBSERVATIONS"])
+        observations = named if named.exists() else None
     try:
         messages = check_losses()
         if observations is not None:
