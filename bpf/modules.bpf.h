@@ -35,6 +35,9 @@ struct {
 	__array(values, struct rule_table);
 } rule_tables SEC(".maps") __weak;
 
+/* How many modules get an id; set before it runs. */
+const volatile profd_u32 max_modules __weak = PROFD_MAX_MODULES - 1;
+
 /* Source of module ids; 0 is none. */
 profd_u32 next_module_id __weak;
 
@@ -97,7 +100,7 @@ static __always_inline struct profd_module *module_of(struct task_struct *task,
 			module->announced = announce_module(task, mapping);
 		return module;
 	}
-	if (next_module_id >= PROFD_MAX_MODULES - 1) {
+	if (next_module_id >= max_modules) {
 		lose(PROFD_LOSS_MODULES_FULL, 1);
 		return NULL;
 	}

@@ -63,6 +63,7 @@ int Main(int argc, char** argv) {
   if (const auto address = ParseListenAddress(options.listen); !address.ok()) {
     return Fail(address.status(), 2);
   }
+  collecting.limits = options.limits;
   collecting.tick_interval_ns = options.tick_ns;
   collecting.books = options.books;
   collecting.per_switch = options.per_switch;
@@ -96,8 +97,8 @@ int Main(int argc, char** argv) {
     return Fail(status, 1);
 
   CpuUse cpu_use;
-  MemoryStore store;
-  MemoryWatch memory(&cpu_use);
+  MemoryStore store({.max_bytes = options.limits.store});
+  MemoryWatch memory(&cpu_use, {.timeline_bytes = options.limits.timeline});
   auto collector = Collector::Create(std::move(collecting), &store, &memory, &cpu_use);
   if (!collector.ok()) return Fail(collector.status(), 1);
   auto server = StartServer(options.listen, {.store = &store,

@@ -12,6 +12,7 @@ ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& l
     list.push_back({{"cause", loss.cause()},
                     {"count", loss.count()},
                     {"weight_ns", loss.weight_ns()},
+                    {"weight_bytes", loss.weight_bytes()},
                     {"help", loss.help()}});
   }
   return list;

@@ -413,6 +413,9 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
     absl::StrAppend(&text, "  lost           ", FormatCount(loss.count()), " ",
                     CleanName(loss.cause()));
     if (loss.weight_ns() > 0) absl::StrAppend(&text, ", ", FormatDuration(loss.weight_ns()));
+    if (loss.weight_bytes() > 0) {
+      absl::StrAppend(&text, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
+    }
     text += "\n" + Wrap(CleanName(loss.help()), kColumns, "                 ");
   }
 }

@@ -48,8 +48,8 @@ constexpr int64_t kGovernorInterval = kSecond * 9 / 10;
 // A load that begins suddenly is answered at once when it costs more than so many seconds' budget.
 constexpr double kOverrun = 2;
 constexpr int64_t kLeastGoverned = kSecond / 10;
-// Walks whose stacks may find no room among the counters any more: a drain comes before.
-constexpr uint64_t kMostWalks = 4096;
+// Share of the counters that new walks may take where drains are rare: a drain comes before.
+constexpr uint64_t kWalksShare = 4;
 // Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
@@ -123,7 +123,8 @@ absl::Status Collector::Init() {
                                             .fault_layer = options_.faults,
                                             .map_layer = options_.mappings,
                                             .malloc_layer = options_.bursts.interval_ns > 0,
-                                            .default_target = everything ? kEveryProcess : 0}));
+                                            .default_target = everything ? kEveryProcess : 0,
+                                            .limits = options_.limits}));
   tick_source_.SetByList(kernel_->ticks_by_list());
   if (options_.heap) governor_.AddSource(&heap_source_);
   if (options_.faults) governor_.AddSource(&fault_source_);
@@ -134,7 +135,7 @@ absl::Status Collector::Init() {
     RETURN_IF_ERROR(MeasureSwitchEntry());
   }
   modules_ =
-      std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.rule_limit_bytes, options_.heap,
+      std::make_unique<Modules>(kernel_.get(), cpu_use_, options_.limits.rules, options_.heap,
                                 kernel_->has_map_layer(), options_.bursts.interval_ns > 0);
   if (options_.bursts.interval_ns > 0) {
     bursts_ = std::make_unique<MallocBursts>(kernel_.get(), modules_.get(), options_.bursts,
@@ -611,7 +612,8 @@ bool Collector::IsOverrun() {
 }
 
 bool Collector::IsFilling() {
-  return drain_source_.level() > 0 && kernel_->TickStats().walks - last_.tick.walks > kMostWalks;
+  return drain_source_.level() > 0 &&
+         kernel_->TickStats().walks - last_.tick.walks > options_.limits.counters / kWalksShare;
 }
 
 void Collector::TurnHeap() {

@@ -49,7 +49,7 @@ struct CollectorOptions {
   bool mappings = true;
   BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};
   Budgets budgets;
-  uint64_t rule_limit_bytes = 48u << 20;
+  Limits limits;
   std::vector<std::string> missing;  // for `status`: features that do not work, and why
 };
 

@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "daemon/config/limits.h"
 
 namespace profd {
 namespace {
@@ -104,10 +105,11 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   std::string daemon_budget = "0.5%";
   std::string malloc_burst = "20ms/5s";
   std::vector<std::string> disabled;
+  std::vector<std::string> limits;
   CLI::App app(
       "Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.",
       "profd");
-  app.footer(kFooter);
+  app.footer(absl::StrCat("\nLimits:\n", DescribeLimits(), kFooter));
   app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
   app.add_option("--target", options.targets,
                  "PID, or regular expression searched in process names; repeatable. "
@@ -148,6 +150,11 @@ ParsedOptions ParseOptions(int argc, char** argv) {
          "interval, and what they stand for is estimated")
       ->type_name("LENGTH/INTERVAL")
       ->capture_default_str();
+  app.add_option("--limit", limits,
+                 "How much is kept at most: see Limits below. What does not fit is counted as a "
+                 "loss; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
   app.add_option("--log-level", options.log_level, "What is logged on stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
       ->capture_default_str();
@@ -185,6 +192,12 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   }
   options.burst_ns = burst->length_ns;
   options.burst_interval_ns = burst->interval_ns;
+  for (const std::string& limit : limits) {
+    if (const absl::Status status = SetLimit(limit, &options.limits); !status.ok()) {
+      parsed.exit_code = UsageError(absl::StrCat("--limit: ", status.message()));
+      return parsed;
+    }
+  }
   for (const std::string& layer : disabled) {
     if (layer == "books") options.books = false;
     if (layer == "switch") options.per_switch = false;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/limits.h"
 #include "daemon/base/status.h"
 
 namespace profd {
@@ -26,6 +27,7 @@ struct Options {
   int64_t burst_interval_ns = 5'000'000'000;
   double budget = 0.005;  // shares of one CPU; infinite: none
   double daemon_budget = 0.005;
+  Limits limits;
   std::string log_level = "info";
 };
 

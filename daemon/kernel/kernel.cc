@@ -25,8 +25,6 @@ namespace {
 
 constexpr size_t kIteratorBuffer = 64 << 10;
 constexpr size_t kLogTail = 4096;
-// Known stacks are forgotten at three quarters, so that the map never fills within a second.
-constexpr uint64_t kKnownStacksTrim = 24576;
 // Kernel memory of a thread's account: value, element header and the task's storage table.
 constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
 
@@ -117,6 +115,23 @@ UniqueSkeleton Open(bool plain) {
   return skeleton;
 }
 
+void SetLimits(const KernelOptions& options, profd_bpf* s) {
+  const Limits& limits = options.limits;
+  struct Size {
+    bpf_map* map;
+    uint64_t entries;
+  };
+  for (const Size& size :
+       {Size{s->maps.counters_even, limits.counters}, Size{s->maps.counters_odd, limits.counters},
+        Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
+        Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
+        Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
+        Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
+    bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
+  }
+  s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
+}
+
 absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
@@ -134,10 +149,7 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
   }
   bpf_program__set_autoload(s->progs.on_map_call, options.map_layer);
   bpf_program__set_autoload(s->progs.on_malloc, options.malloc_layer);
-  if (!options.malloc_layer) {
-    bpf_map__set_max_entries(s->maps.malloc_counts, 1);
-    bpf_map__set_max_entries(s->maps.malloc_threads, 1);
-  }
+  SetLimits(options, s);
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
   const auto walks =
@@ -246,6 +258,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& opti
 absl::Status Kernel::Init(const KernelOptions& options) {
   profd_bpf* s = skeleton_.get();
   has_switch_layer_ = options.switch_layer;
+  // Early, so that the map does not fill within a second.
+  known_stacks_trim_ = options.limits.known_stacks * 3 / 4;
   fault_seed_ = s->rodata->fault_seed;
   ring_.reset(ring_buffer__new(
       bpf_map__fd(s->maps.events),
@@ -568,7 +582,7 @@ absl::Status Kernel::SetFaults(uint32_t one_in) {
 }
 
 absl::Status Kernel::TrimKnownStacks(bool all) {
-  if (!all && stacks_seen_ < kKnownStacksTrim) return absl::OkStatus();
+  if (!all && stacks_seen_ < known_stacks_trim_) return absl::OkStatus();
   const int fd = bpf_map__fd(skeleton_->maps.known_stacks);
   std::vector<uint64_t> keys;
   uint64_t key = 0;

@@ -13,6 +13,7 @@
 
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
+#include "daemon/base/limits.h"
 #include "daemon/base/status.h"
 #include "daemon/kernel/probe.h"
 #include "daemon/profile/profile.h"
@@ -30,6 +31,7 @@ struct KernelOptions {
   bool malloc_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
+  Limits limits;
 };
 
 struct RingDeleter {
@@ -228,6 +230,7 @@ class Kernel {
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;
   uint64_t stacks_seen_ = 0;
+  uint64_t known_stacks_trim_ = 0;
   // Kept open for life: a rule table is never freed while a walk may be using it.
   std::vector<UniqueFd> rule_tables_;
   std::atomic<uint64_t> rule_bytes_ = 0;

@@ -14,6 +14,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "daemon/base/limits.h"
 #include "daemon/memory/cgroup.h"
 
 namespace profd {
@@ -55,7 +56,7 @@ struct ProcessHistory {
 // Thread-safe.
 class MemoryTimeline {
  public:
-  explicit MemoryTimeline(size_t max_bytes = 4u << 20, int64_t max_age_ns = 3600ll * 1'000'000'000)
+  explicit MemoryTimeline(size_t max_bytes = Limits{}.timeline, int64_t max_age_ns = 3600ll * 1'000'000'000)
       : max_bytes_(max_bytes), max_age_ns_(max_age_ns) {}
 
   // Points of a process come in time order.

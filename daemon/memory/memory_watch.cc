@@ -48,7 +48,10 @@ int64_t ResidentPages(const std::string& proc, int32_t pid) {
 }  // namespace
 
 MemoryWatch::MemoryWatch(CpuUse* cpu_use, MemoryWatchOptions options)
-    : cpu_use_(cpu_use), options_(std::move(options)), worker_([this] { Work(); }) {}
+    : cpu_use_(cpu_use),
+      options_(std::move(options)),
+      timeline_(options_.timeline_bytes),
+      worker_([this] { Work(); }) {}
 
 MemoryWatch::~MemoryWatch() {
   {

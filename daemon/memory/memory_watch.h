@@ -25,6 +25,7 @@ struct MemoryWatchOptions {
   std::string proc = "/proc";
   // Where there are more processes, the largest are watched.
   size_t process_limit = 512;
+  size_t timeline_bytes = Limits{}.timeline;
   // Above this RSS PSS is estimated: to read it, the map would be held for longer than a target
   // should have to wait. A GiB of small pages takes some 25 ms.
   int64_t largest_read_pss = int64_t{4} << 30;

@@ -230,7 +230,7 @@ HostInfo ThisHost() {
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                 google::protobuf::RepeatedPtrField<v1::Loss>* out) {
   for (size_t i = 0; i < losses.size(); i++) {
-    // The weight of the samples that found the counters full is a field of their own cause.
+    // The weights of what found the counters full are fields of their causes.
     if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS || i == PROFD_LOSS_HEAP_FULL_BYTES) {
       continue;
     }
@@ -243,6 +243,9 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
       loss->set_weight_ns(lost_weight_ns != 0
                               ? lost_weight_ns
                               : static_cast<int64_t>(losses[PROFD_LOSS_COUNTERS_FULL_NS]));
+    }
+    if (i == PROFD_LOSS_HEAP_FULL) {
+      loss->set_weight_bytes(static_cast<int64_t>(losses[PROFD_LOSS_HEAP_FULL_BYTES]));
     }
   }
 }

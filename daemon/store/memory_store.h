@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "daemon/base/limits.h"
 #include "daemon/store/delta_codec.h"
 #include "daemon/store/slot_table.h"
 #include "daemon/store/store.h"
@@ -19,7 +20,7 @@
 namespace profd {
 
 struct MemoryStoreOptions {
-  size_t max_bytes = 20u << 20;
+  size_t max_bytes = Limits{}.store;
   int64_t max_age_ns = 3600ll * 1'000'000'000;
   // The kernel sends a stack and a thread's name once and names them later: they outlive the last
   // delta that names them by this long.

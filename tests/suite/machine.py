@@ -97,6 +97,7 @@ FACTS = {
     "kernel.userfaultfd": userfaultfd,
     "kernel.huge_pages": huge_pages,
     "kernel.cgroup_v2": lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists(),
+    "kernel.cgroup_v1_memory": lambda: os.access("/sys/fs/cgroup/memory/memory.limit_in_bytes", os.W_OK),
     "pid_namespaces": lambda: answers("unshare", "--pid", "--fork", "--mount-proc", "true"),
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "fsync_waits": fsync_waits,

@@ -71,6 +71,8 @@ constexpr Fact kFacts[] = {
      [] { return access("/proc/thread-self/children", R_OK) == 0; }},
     {"kernel.kallsyms", "/proc/kallsyms shows no addresses: kernel.kptr_restrict or no CAP_SYSLOG",
      ShowsKernelAddresses},
+    {"kernel.cgroup_v1_memory", "no memory controller of cgroup version 1 is mounted",
+     [] { return access("/sys/fs/cgroup/memory/memory.limit_in_bytes", W_OK) == 0; }},
     {"rustc.jemalloc", "no rustc with jemalloc linked in is installed", RustcHasJemalloc},
 };
 

@@ -155,6 +155,22 @@ TEST(OptionsTest, BurstsHaveALengthAndAnInterval) {
   EXPECT_EQ(Accepted({"--disable", "bursts"}).burst_interval_ns, 0);
 }
 
+TEST(OptionsTest, LimitsAreNumbersInBytesAlsoWithAUnit) {
+  const Limits defaults = Accepted({}).limits;
+  EXPECT_EQ(defaults.counters, 16384U);
+  EXPECT_EQ(defaults.ring, 2U << 20);
+  const Limits limits = Accepted({"--limit", "counters=100", "--limit", "ring=64K", "--limit",
+                                  "rules=0", "--limit", "store=3M", "--limit", "timeline=1G"})
+                            .limits;
+  EXPECT_EQ(limits.counters, 100U);
+  EXPECT_EQ(limits.ring, 64U << 10);
+  EXPECT_EQ(limits.rules, 0U);
+  EXPECT_EQ(limits.store, 3U << 20);
+  EXPECT_EQ(limits.timeline, 1U << 30);
+  EXPECT_EQ(limits.known_stacks, defaults.known_stacks);
+  EXPECT_EQ(Accepted({"--limit", "rules=4096"}).limits.rules, 4096U);
+}
+
 TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
   const std::vector<std::string> wrong[] = {
       {"--tick", "999us"},
@@ -179,6 +195,19 @@ TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
       {"--disable", "stacks"},
       {"--disable", "tick,stacks"},
       {"--disable"},
+      {"--limit"},
+      {"--limit", "counters"},
+      {"--limit", "counters="},
+      {"--limit", "counters=0"},
+      {"--limit", "counters=+1"},
+      {"--limit", "counters=1K"},
+      {"--limit", "modules=4096"},
+      {"--limit", "ring=2K"},
+      {"--limit", "ring=12K"},
+      {"--limit", "store=99999999999999999999"},
+      {"--limit", "store=18446744073709551615K"},
+      {"--limit", "ring=1M,rules=1M"},
+      {"--limit", "rings=1M"},
       {"--log-level", "loud"},
       {"--target"},
       {"--target", "a", "b"},
@@ -202,7 +231,7 @@ TEST(OptionsTest, HelpAndVersionAreAnswers) {
   EXPECT_EQ(help.parsed.exit_code, 0);
   EXPECT_THAT(help.err, IsEmpty());
   for (const char* option : {"--target", "--listen", "--tick", "--budget", "--daemon-budget",
-                             "--disable", "--malloc-burst", "--log-level"}) {
+                             "--disable", "--malloc-burst", "--limit", "--log-level"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
   const Outcome version = Parse({"--version"});

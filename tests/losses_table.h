@@ -1,0 +1,51 @@
+// Every loss in the order of docs/losses.md, and whether the accounts of time hold all the same.
+// tests/suite/check_docs.py compares it with the page, with the code and with what tests saw.
+#ifndef PROFD_TESTS_LOSSES_TABLE_H_
+#define PROFD_TESTS_LOSSES_TABLE_H_
+
+#include <string_view>
+
+namespace profd {
+
+enum class Exact { kYes, kNearly, kNo };
+
+struct LossClaim {
+  std::string_view name;
+  Exact exact;
+};
+
+inline constexpr LossClaim kLossClaims[] = {
+    {"counters_full", Exact::kYes},
+    {"counters_full_ns", Exact::kYes},
+    {"stack_ring_full", Exact::kYes},
+    {"exit_ring_full", Exact::kNo},
+    {"event_ring_full", Exact::kYes},
+    {"thread_storage", Exact::kNo},
+    {"switch_unseen", Exact::kYes},
+    {"torn_walk", Exact::kYes},
+    {"torn_ledger", Exact::kYes},
+    {"known_stacks_full", Exact::kYes},
+    {"modules_full", Exact::kYes},
+    {"heap_counters_full", Exact::kYes},
+    {"heap_counters_full_bytes", Exact::kYes},
+    {"heap_walk_busy", Exact::kYes},
+    {"heap_storage", Exact::kNo},
+    {"fault_walk_busy", Exact::kNo},
+    {"live_born", Exact::kYes},
+    {"live_gone", Exact::kYes},
+    {"mapping_lost", Exact::kNo},
+    {"mapping_busy", Exact::kNo},
+    {"malloc_counters_full", Exact::kYes},
+    {"recursion_misses", Exact::kNearly},
+    {"thread_vanished", Exact::kNo},
+    {"stack_unknown", Exact::kYes},
+    {"store_dropped", Exact::kYes},
+    {"module_unreadable", Exact::kYes},
+    {"rules_full", Exact::kYes},
+    {"drain_failed", Exact::kYes},
+    {"memory_dropped", Exact::kYes},
+};
+
+}  // namespace profd
+
+#endif  // PROFD_TESTS_LOSSES_TABLE_H_
