@@ -100,8 +100,6 @@ void KnownArithmetic::Check(const std::string& binary, const std::string& found_
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
-});
-
 void Execute(const std::vector<std::string>& argv) {
   const auto done = RunToEnd({.argv = argv}, seconds(20));
   ASSERT_TRUE(done.ok()) << done.status();
