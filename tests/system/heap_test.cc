@@ -23,8 +23,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
 #include "nlohmann/json.hpp"
-#include "tests/system/harness/checks.h"
 #include "tests/support/machine.h"
+#include "tests/system/harness/checks.h"
 #include "tests/system/harness/servers.h"
 
 namespace profd::e2e {
