@@ -378,7 +378,9 @@ def joined(first, second):
     either disables is."""
     values = dict(zip(first[::2], first[1::2]))
     for name, value in zip(second[::2], second[1::2]):
-        values[name] = f"{values[name]},{value}" if name == "--disable" and name in values else value
+        if name == "--disable" and values.get(name, value) != value:
+            value = f"{values[name]},{value}"
+        values[name] = value
     return [word for pair in values.items() for word in pair]
 
 
