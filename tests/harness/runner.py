@@ -286,10 +286,17 @@ class Execution:
         # What is asked for is drained, and a window can begin where a drain ended.
         self.window_ns = self.daemon.fetch("--since", "1s", *words).end_ns
         before = [target.request() for target in requested]
-        time.sleep(query.window)
-        for target, first in zip(requested, before):
-            last = target.request()
-            self.grown[target.pid] = {key: last[key] - first[key] for key in last}
+        deadline = time.monotonic() + WORD_SECONDS
+        while True:
+            time.sleep(query.window)
+            for target, first in zip(requested, before):
+                last = target.request()
+                self.grown[target.pid] = {key: last[key] - first[key] for key in last}
+            if not query.enough or "bursts" in self.setting.off or time.monotonic() > deadline:
+                return
+            told = self.daemon.json(*self.arguments(query), "-o", "-")
+            if checks.evaluate(query.enough, {"answer": checks.wrap(told)}):
+                return
 
     def verdict(self, query):
         arguments = self.arguments(query)
@@ -371,7 +378,9 @@ def joined(first, second):
     either disables is."""
     values = dict(zip(first[::2], first[1::2]))
     for name, value in zip(second[::2], second[1::2]):
-        values[name] = f"{values[name]},{value}" if name == "--disable" and name in values else value
+        if name == "--disable" and values.get(name, value) != value:
+            value = f"{values[name]},{value}"
+        values[name] = value
     return [word for pair in values.items() for word in pair]
 
 

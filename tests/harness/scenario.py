@@ -104,6 +104,7 @@ class Query:
     signal: str = ""         # sent to profd before
     after: float = 0         # seconds later: the length of the experiment
     window: float = 0        # of so many seconds from now; `grown` is what targets did in it
+    enough: str = ""         # an expression: the window goes on, as many seconds again, until it holds
     repeat: int = 1          # so many times, for `calibrated`
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end

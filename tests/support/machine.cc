@@ -48,6 +48,12 @@ bool ShowsKernelAddresses() {
   return false;
 }
 
+bool HasHugePages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string modes;
+  return std::getline(file, modes) && modes.find("[never]") == std::string::npos;
+}
+
 // By readelf, not by what is under test. Debian's rustc has jemalloc linked in, others have not.
 bool RustcHasJemalloc() {
   return std::system(
@@ -67,6 +73,9 @@ constexpr Fact kFacts[] = {
      HasCapabilities},
     {"kernel.6_10", "needs Linux 6.10 or later: programs may look up tasks",
      [] { return KernelIsAtLeast(6, 10); }},
+    {"kernel.pagemap_scan", "needs Linux 6.7 or later: /proc/PID/pagemap tells huge pages",
+     [] { return KernelIsAtLeast(6, 7); }},
+    {"kernel.huge_pages", "the kernel makes no transparent huge pages", HasHugePages},
     {"kernel.proc_children", "the kernel does not list children (CONFIG_PROC_CHILDREN)",
      [] { return access("/proc/thread-self/children", R_OK) == 0; }},
     {"kernel.kallsyms", "/proc/kallsyms shows no addresses: kernel.kptr_restrict or no CAP_SYSLOG",

@@ -23,6 +23,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/machine.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/servers.h"
 
@@ -98,8 +99,6 @@ void KnownArithmetic::Check(const std::string& binary, const std::string& found_
   }
   EXPECT_EQ(daemon_->Stop(), 0);
 }
-
-});
 
 void Execute(const std::vector<std::string>& argv) {
   const auto done = RunToEnd({.argv = argv}, seconds(20));
@@ -399,13 +398,6 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
 // all events run: they have probes, too.
 class Compiles : public HeapTest {
  protected:
-  // Whether a program's file has jemalloc's code, by a text of its own that no stripping takes
-  // away.
-  static bool HasJemalloc(const std::string& path) {
-    const auto file = ReadWholeFile(path);
-    EXPECT_TRUE(file.ok()) << file.status();
-    return file.ok() && absl::StrContains(*file, "<jemalloc>: ");
-  }
   // The rustc behind the command of that name, which may be rustup's.
   static std::string Sysroot() {
     const auto said = RunToEnd({.argv = {"rustc", "--print", "sysroot"}}, seconds(20));
@@ -443,16 +435,14 @@ class Compiles : public HeapTest {
 };
 
 TEST_F(Compiles, LinkTimeOptimisedCopiesAreCovered) {
-  if (FindProgram("rustc").empty()) GTEST_SKIP() << "no rustc";
-  if (!HasJemalloc(Sysroot() + "/bin/rustc")) GTEST_SKIP() << "this rustc has no jemalloc";
+  REQUIRE_FACT("rustc.jemalloc");
   Check({FindProgram("rustc")}, true);
 }
 
 // The copies are known by their shape alone.
 TEST_F(Compiles, LinkTimeOptimisedCopiesAreCoveredWithoutSymbols) {
-  if (FindProgram("rustc").empty()) GTEST_SKIP() << "no rustc";
+  REQUIRE_FACT("rustc.jemalloc");
   const std::string sysroot = Sysroot();
-  if (!HasJemalloc(sysroot + "/bin/rustc")) GTEST_SKIP() << "this rustc has no jemalloc";
   TemporaryDirectory directory;
   const std::string stripped = directory.path() + "/bin/rustc";
   std::filesystem::create_directory(directory.path() + "/bin");

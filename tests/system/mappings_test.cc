@@ -126,6 +126,22 @@ TEST_F(MappingsTest, NobodyElseIsProbed) {
   Go(*target, "unmapped");
 }
 
+TEST_F(MappingsTest, ProcessesThatComeLater) {
+  const auto first = StartTarget();
+  ASSERT_NE(first, nullptr);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"^waiter$"}));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid()) == 5; }));
+  const auto second = StartTarget();
+  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid()) == 5; }));
+  Go(*second, "mapped");
+  int64_t mapped = 0;
+  for (const v1::Sample& sample : Fetch(second->pid(), v1::PROFILE_KIND_MAPPED).samples) {
+    mapped += sample.bytes();
+  }
+  EXPECT_GE(mapped, kCount * (int64_t{1} << 20)) << "a MiB each in MapSecond alone";
+}
+
 TEST_F(MappingsTest, DisabledItPutsNoProbes) {
   const auto target = StartTarget();
   ASSERT_NE(target, nullptr);

@@ -140,8 +140,6 @@ TEST_F(MemoryTest, AProcessThatEndedIsStillThere) {
   EXPECT_EQ(process["points"].back()["rss_bytes"], touched["rss_bytes"]);
 }
 
-});
-
 TEST_F(MemoryTest, PausedItReadsNothing) {
   ASSERT_NO_FATAL_FAILURE(StartTarget());
   ASSERT_NO_FATAL_FAILURE(StartDaemon());

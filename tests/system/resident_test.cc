@@ -3,13 +3,13 @@
 // tests/scenarios/resident*.toml.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/utsname.h>
 
 #include <cstdio>
 #include <fstream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/machine.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/daemon.h"
 #include "tests/system/harness/target.h"
@@ -68,19 +68,8 @@ int64_t Total(const Answer& answer) {
 
 // A huge page is one fault for 512 pages.
 TEST_F(ResidentTest, HugePagesWeighAsMuchAsTheyAre) {
-  std::ifstream enabled("/sys/kernel/mm/transparent_hugepage/enabled");
-  std::string modes;
-  std::getline(enabled, modes);
-  if (modes.find('[') == std::string::npos || modes.find("[never]") != std::string::npos) {
-    GTEST_SKIP() << "no transparent huge pages";
-  }
-  utsname kernel = {};
-  int major = 0, minor = 0;
-  ASSERT_EQ(uname(&kernel), 0);
-  ASSERT_EQ(sscanf(kernel.release, "%d.%d", &major, &minor), 2);
-  if (major < 6 || (major == 6 && minor < 7)) {
-    GTEST_SKIP() << "kernels before 6.7 do not tell huge pages";
-  }
+  REQUIRE_FACT("kernel.huge_pages");
+  REQUIRE_FACT("kernel.pagemap_scan");
   ASSERT_NO_FATAL_FAILURE(Start({"touch", "1024", "1024", "huge"}, {"--budget", "off"}));
   int64_t huge_kib = 0;
   std::ifstream rollup(absl::StrCat("/proc/", pid(), "/smaps_rollup"));
