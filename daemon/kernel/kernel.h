@@ -31,7 +31,7 @@ struct KernelOptions {
   bool malloc_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
-  Limits limits;
+  Limits limits = {};
 };
 
 struct RingDeleter {
