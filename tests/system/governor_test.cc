@@ -1,16 +1,12 @@
-// The budget is kept, what was given up is said, and the account of costs is right.
-#include <bpf/bpf.h>
+// The budget is kept, and what was given up is said.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
-#include "daemon/base/fd.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/daemon.h"
 #include "tests/system/harness/target.h"
@@ -210,80 +206,6 @@ TEST_F(GovernorTest, PausedItCostsNothingAndForgetsNothing) {
     ExpectWholeLife(*thread, self);
   }
   EXPECT_EQ(daemon_->Stop(), 0);
-}
-
-// The time of one program as the kernel itself counts it, of all its instances.
-struct RunTime {
-  double ns = 0;
-  double runs = 0;
-};
-
-RunTime RunTimeOf(const char* program) {
-  RunTime total;
-  for (uint32_t id = 0; bpf_prog_get_next_id(id, &id) == 0;) {
-    const UniqueFd fd(bpf_prog_get_fd_by_id(id));
-    bpf_prog_info info{};
-    uint32_t size = sizeof(info);
-    if (!fd.ok() || bpf_obj_get_info_by_fd(fd.get(), &info, &size) != 0) continue;
-    if (std::strcmp(info.name, program) != 0) continue;
-    total.ns += static_cast<double>(info.run_time_ns);
-    total.runs += static_cast<double>(info.run_cnt);
-  }
-  return total;
-}
-
-// What the kernel's count of a run that does nothing says is the price of counting.
-TEST_F(GovernorTest, CostInThePathIsWhatTheKernelCounts) {
-  const UniqueFd statistics(bpf_enable_stats(BPF_STATS_RUN_TIME));
-  if (!statistics.ok()) GTEST_SKIP() << "the kernel does not count run time of programs";
-  absl::StatusOr<std::unique_ptr<Target>> load = Target::Start({"surge", "200", "20000"});
-  ASSERT_TRUE(load.ok()) << load.status();
-  target_ = *std::move(load);
-  ASSERT_TRUE(target_->Go());
-
-  // Less what it takes to call the program, which the kernel does not count.
-  const auto own_now = [&] {
-    const absl::StatusOr<Answer> drained = daemon_->Fetch({});
-    EXPECT_TRUE(drained.ok()) << drained.status();
-    const auto status = daemon_->Status();
-    if (!status.ok()) return 0.0;
-    EXPECT_GE(status->switch_entry_ns(), 0);
-    return static_cast<double>(status->cost().in_path_ns()) -
-           static_cast<double>(status->cost().switches()) * status->switch_entry_ns();
-  };
-  struct Measured {
-    RunTime kernel;
-    double own_ns = 0;
-  };
-  const auto measure = [&](const std::string& target, Measured* sum) {
-    ASSERT_NO_FATAL_FAILURE(StartDaemon(target, {"--budget", "off", "--daemon-budget", "off"}));
-    std::this_thread::sleep_for(milliseconds(500));
-    const double own = own_now();
-    const RunTime before = RunTimeOf("on_switch");
-    std::this_thread::sleep_for(milliseconds(1'500));
-    sum->own_ns += own_now() - own;
-    const RunTime after = RunTimeOf("on_switch");
-    sum->kernel.ns += after.ns - before.ns;
-    sum->kernel.runs += after.runs - before.runs;
-  };
-
-  // In turns: the machine is not always equally fast.
-  Measured idle, busy;
-  for (int round = 0; round < 3; ++round) {
-    ASSERT_NO_FATAL_FAILURE(measure("no-such-process", &idle));
-    ASSERT_NO_FATAL_FAILURE(measure(std::to_string(target_->pid()), &busy));
-  }
-  ASSERT_GT(idle.kernel.runs, 10'000);
-  ASSERT_GT(busy.kernel.runs, 10'000);
-  EXPECT_EQ(idle.own_ns, 0) << "no thread of a target switched";
-  const double runs = busy.kernel.runs;
-  const double of_empty_run = idle.kernel.ns / idle.kernel.runs;
-  const double counted = busy.kernel.ns - runs * of_empty_run;
-  RecordProperty("ns_per_switch_own", absl::StrCat(busy.own_ns / runs));
-  RecordProperty("ns_per_switch_kernel", absl::StrCat(counted / runs));
-  EXPECT_NEAR(busy.own_ns, counted, 0.2 * counted)
-      << busy.own_ns / runs << " ns a switch by our own account, " << busy.kernel.ns / runs
-      << " less " << of_empty_run << " by the kernel's";
 }
 
 // Visiting idle threads less often is given up before the tick is slowed.
