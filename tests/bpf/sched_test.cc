@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
+#include <cmath>
 #include <thread>
 
 #include "tests/bpf/kernel_fixture.h"
@@ -91,6 +93,33 @@ TEST_F(KernelTest, LayerThatIsShedAndRestoredCountsNothingTwice) {
     Drain();
   }
   EXPECT_EQ(accounts_->vanished(), 0U);
+}
+
+// What a switch costs is known from one in PROFD_COST_SAMPLE, within 5 standard deviations: a false
+// alarm in 1.7 million runs. A wait is two runs of the program, as the thread goes and as it comes.
+TEST_F(KernelTest, OneSwitchOfATargetInManyIsTimedAndNoOther) {
+  START_OR_SKIP();
+  const Shared<int64_t> waits;
+  const Shared<rusage> usage;
+  const Child child([&](Child& me) {
+    me.Wait();
+    *waits = NapOften(5'000, 1);
+    getrusage(RUSAGE_THREAD, &*usage);
+    me.Signal();
+    WaitForever();
+  });
+  EXPECT_GT(NapOften(100, 1), 0) << "this process switches, but is no target";
+  EXPECT_EQ(kernel_->SwitchCost().timed, 0U);
+  Mark(child);
+  child.Signal();
+  child.Wait();
+  const profd_switch_cost cost = kernel_->SwitchCost();
+  const double least = static_cast<double>(*waits) / PROFD_COST_SAMPLE;
+  const double most =
+      2.0 * static_cast<double>(usage->ru_nvcsw + usage->ru_nivcsw + 2) / PROFD_COST_SAMPLE;
+  EXPECT_GE(static_cast<double>(cost.timed), least - 5 * std::sqrt(least));
+  EXPECT_LE(static_cast<double>(cost.timed), most + 5 * std::sqrt(most));
+  EXPECT_GT(cost.timed_ns, 0U);
 }
 
 }  // namespace

@@ -301,6 +301,7 @@ std::vector<Coverage> Simulate(int bursts, double taken, double mean_phase_ns, i
 }
 
 void ExpectHonest(const std::vector<Coverage>& results) {
+  ASSERT_FALSE(results.empty());
   for (const Coverage& result : results) {
     EXPECT_NEAR(result.mean, 1, 4 * result.error);
     EXPECT_GE(result.covered, 0.9);

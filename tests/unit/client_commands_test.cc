@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "profd/v1/profiler.grpc.pb.h"
+#include "tests/support/machine.h"
 #include "tests/unit/fixture_memory.h"
 #include "tests/unit/fixture_profile.h"
 
@@ -288,7 +289,7 @@ TEST_F(CommandsTest, SaysWhyTheDaemonCannotBeReached) {
 }
 
 TEST_F(CommandsTest, SaysThatTheSocketIsForbidden) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give it up";
+  REQUIRE_FACT("root");
   ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
   ASSERT_EQ(chmod((directory_ / "d.sock").c_str(), 0600), 0);
   ASSERT_EQ(seteuid(65534), 0);

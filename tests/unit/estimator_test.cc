@@ -12,6 +12,8 @@
 #include <random>
 #include <utility>
 
+#include "tests/support/machine.h"
+
 namespace profd {
 namespace {
 
@@ -359,7 +361,7 @@ struct Coverage {
 
 std::map<uint64_t, Coverage> Measure(const std::vector<State>& states, int64_t length_ns,
                                      bool switch_layer) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if PROFD_SANITIZED
   constexpr int kRepetitions = 200;
 #else
   constexpr int kRepetitions = 1000;

@@ -28,6 +28,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/machine.h"
 #include "tests/unit/elf_builder.h"
 
 namespace profd {
@@ -853,7 +854,7 @@ class RealModuleTest : public testing::Test {
  protected:
   void Open(const std::string& path) {
     auto fd = OpenReadOnly(path);
-    if (!fd.ok()) GTEST_SKIP() << fd.status().message();
+    ASSERT_TRUE(fd.ok()) << fd.status();
     fd_ = *std::move(fd);
     path_ = path;
   }
@@ -876,12 +877,7 @@ class RealModuleTest : public testing::Test {
   std::string path_;
 };
 
-// Opens or skips the test.
-#define OPEN_MODULE(path)    \
-  do {                       \
-    Open(path);              \
-    if (IsSkipped()) return; \
-  } while (false)
+#define OPEN_MODULE(path) ASSERT_NO_FATAL_FAILURE(Open(path))
 
 const std::string kPrograms = PROFD_PROGRAM_DIR;
 const std::string kLibraries = "/usr/lib/x86_64-linux-gnu";
@@ -957,15 +953,15 @@ TEST_F(RealModuleTest, DebugFile) {
 }
 
 TEST_F(RealModuleTest, LinkTimeOptimised) {
+  REQUIRE_FACT("rustc.jemalloc");
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen("rustc --print sysroot 2>/dev/null", "re"),
                                                    pclose);
   char line[4096] = "";
-  if (pipe == nullptr || fgets(line, sizeof(line), pipe.get()) == nullptr) {
-    GTEST_SKIP() << "rustc is not installed";
-  }
+  ASSERT_NE(pipe, nullptr);
+  ASSERT_NE(fgets(line, sizeof(line), pipe.get()), nullptr) << "rustc says nothing";
   OPEN_MODULE(absl::StrCat(absl::StripSuffix(line, "\n"), "/bin/rustc"));
   const std::optional<JemallocInfo> info = Find();
-  if (!info) GTEST_SKIP() << path_ << " has no jemalloc";
+  ASSERT_TRUE(info.has_value()) << path_;
   ExpectFound(*info, "symbol", EventOf(*info));
   EXPECT_THAT(info->version, HasSubstr("5."));
   EXPECT_THAT(Shapes(), ElementsAre(EventOf(*info)));
@@ -996,7 +992,7 @@ class AllocProgramTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     program_ = absl::StrCat(kPrograms, "/", GetParam());
-    if (access(program_.c_str(), X_OK) != 0) GTEST_SKIP() << program_ << " was not built";
+    ASSERT_EQ(access(program_.c_str(), X_OK), 0) << program_ << " was not built";
   }
 
   nlohmann::json Run(const std::string& arguments) {

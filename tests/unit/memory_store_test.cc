@@ -246,6 +246,7 @@ TEST(DeltaCodecTest, GivesBackWhatWentIn) {
 
 TEST(DeltaCodecTest, DamagedBytesAreSafe) {
   std::mt19937_64 random(2);
+  int refused = 0, read = 0;
   for (int round = 0; round < 3000; round++) {
     DeltaHeader header{.end_ns = kSecond, .ticks = 100};
     header.cost.targets.resize(random() % 4);
@@ -253,11 +254,18 @@ TEST(DeltaCodecTest, DamagedBytesAreSafe) {
     for (int i = 0; i < 3; i++) blob[random() % blob.size()] = static_cast<char>(random());
     blob.resize(random() % (blob.size() + 1));
     absl::StatusOr<DeltaReader> reader = DeltaReader::Create(blob);
-    if (!reader.ok()) continue;
-    ThreadRow row;
-    while (reader->Next(&row)) {
+    if (!reader.ok()) {
+      ++refused;
+      continue;
     }
+    ++read;
+    ThreadRow row;
+    size_t rows = 0;
+    // Every row takes bytes, so there is an end.
+    while (reader->Next(&row)) ASSERT_LE(++rows, blob.size());
   }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(read, 100);
 }
 
 TEST(DeltaCodecTest, AnIdleThreadCostsAFewBytes) {
@@ -779,13 +787,9 @@ TEST(MemoryStoreTest, ReadersAndWriterTogether) {
   for (std::thread& reader : readers) reader.join();
 }
 
-// An hour of many idle threads: what it takes is printed, what must hold is the sum.
+// An hour of many idle threads: the sums hold, and each costs a few bytes a second.
 TEST(MemoryStoreTest, AnHourOfIdleThreads) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr uint64_t kThreads = 200;
-#else
-  constexpr uint64_t kThreads = 5000;
-#endif
   MemoryStore store({.max_bytes = 256 << 20});
   for (int64_t n = 1; n <= 3600; n++) {
     ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
@@ -802,9 +806,7 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
     if (n == 1) delta.stacks = {Stack(9)};
     ASSERT_TRUE(store.Append(std::move(delta)).ok());
   }
-  const int64_t begin = ThreadCpuNs();
   const MergedProfile merged = MergeAll(store);
-  const double took = static_cast<double>(ThreadCpuNs() - begin) / kSecond;
   EXPECT_EQ(merged.covered.end_ns - merged.covered.begin_ns, 3600 * kSecond);
   ASSERT_THAT(merged.threads, SizeIs(kThreads));
   for (const MergedThread& t : merged.threads) {
@@ -812,11 +814,7 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
     EXPECT_EQ(t.samples[0].ticks, 360'000);
     EXPECT_GE(t.ledger.wall_ns, 3600 * kSecond);
   }
-  std::printf(
-      "%llu threads, 3600 s: %.1f MiB, %.1f bytes a thread and second, "
-      "merged in %.2f s of CPU\n",
-      static_cast<unsigned long long>(kThreads), static_cast<double>(store.Bytes()) / (1 << 20),
-      static_cast<double>(store.Bytes()) / 3600 / static_cast<double>(kThreads), took);
+  EXPECT_LT(store.Bytes(), kThreads * 3600 * 8);
 }
 
 }  // namespace

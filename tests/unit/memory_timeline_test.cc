@@ -287,7 +287,9 @@ TEST(MemoryTimelineTest, ThinsEvenlyAndKeepsFirstLastAndPeak) {
   for (const ProcessHistory& history : histories) EXPECT_LE(history.points.size(), 7u);
   query.all_points = 0;
   query.max_points = 0;
-  for (const ProcessHistory& history : timeline.Select(query)) {
+  histories = timeline.Select(query);
+  ASSERT_THAT(histories, SizeIs(20));
+  for (const ProcessHistory& history : histories) {
     EXPECT_LE(history.points.size(), 3u);
   }
 }

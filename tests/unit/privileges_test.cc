@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "daemon/base/capability.h"
+#include "tests/support/machine.h"
 
 namespace profd {
 namespace {
@@ -27,12 +28,7 @@ bool Is(cap_value_t capability, cap_flag_t set) {
 
 class PrivilegesTest : public testing::Test {
  protected:
-  void SetUp() override {
-    for (const cap_value_t capability : kAlways) {
-      if (!Is(capability, CAP_PERMITTED)) GTEST_SKIP() << "needs root";
-    }
-    if (!Is(CAP_SYS_ADMIN, CAP_PERMITTED)) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
-  }
+  void SetUp() override { REQUIRE_FACT("capabilities"); }
 
   // On a thread of its own, as what it drops is gone; without these at the start.
   static void On(std::initializer_list<cap_value_t> without, const std::function<void()>& body) {

@@ -8,8 +8,11 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <thread>
+
+#include "tests/support/machine.h"
 
 namespace profd {
 namespace {
@@ -55,8 +58,10 @@ TEST(ProcfsTest, ReadsAProcess) {
   ASSERT_TRUE(self.ok()) << self.status();
   EXPECT_EQ(self->pid, getpid());
   EXPECT_EQ(self->parent, getppid());
-  EXPECT_EQ(self->executable, "procfs_test");
-  EXPECT_EQ(self->comm, "procfs_test");
+  EXPECT_EQ(self->executable, program_invocation_short_name);
+  char name[16];
+  ASSERT_EQ(prctl(PR_GET_NAME, name), 0);
+  EXPECT_EQ(self->comm, name);
 }
 
 TEST(ProcfsTest, CommandNamesCannotForgeTheRest) {
@@ -89,9 +94,7 @@ TEST(ProcfsTest, ListHoldsUsOnce) {
 
 // We > a child of another thread than the first > its child.
 TEST(ProcfsTest, FamilyIsAllThatDescends) {
-  if (absl::IsUnimplemented(ReadFamily(getpid()).status())) {
-    GTEST_SKIP() << "the kernel does not list children (CONFIG_PROC_CHILDREN)";
-  }
+  REQUIRE_FACT("kernel.proc_children");
   int said[2];
   int over[2];
   ASSERT_EQ(pipe(said), 0);
@@ -148,14 +151,12 @@ TEST_F(MappedFileFixture, OpensTheMappedFile) {
 }
 
 TEST_F(MappedFileFixture, OpensADeletedFileNeverItsSuccessor) {
+  REQUIRE_FACT("capabilities");
   struct stat mapped;
   ASSERT_EQ(stat(path_.c_str(), &mapped), 0);
   ASSERT_EQ(unlink(path_.c_str()), 0);
   std::ofstream(path_) << "another file";
   const auto module = Open();
-  if (absl::IsPermissionDenied(module.status())) {
-    GTEST_SKIP() << "needs CAP_CHECKPOINT_RESTORE to open deleted files";
-  }
   ASSERT_TRUE(module.ok()) << module.status();
   EXPECT_EQ(module->path, path_);
   struct stat opened;

@@ -38,6 +38,7 @@ extern "C" __attribute__((noinline)) int profd_service_test_landmark(int x) { re
 
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -517,8 +518,11 @@ TEST_F(ServiceTest, NotFoundNamesWhatThereIs) {
   request.add_targets("4711");
   const FetchResult r = Fetch(request);
   EXPECT_EQ(r.status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(r.status.error_message(), HasSubstr("\"mysqld\", \"4711\""));
-  EXPECT_THAT(r.status.error_message(), HasSubstr("postgres (20), redis-server (11)"));
+  EXPECT_EQ(
+      r.status.error_message(),
+      "no process matches \"mysqld\", \"4711\"; "
+      "profiled in this window: postgres (20), redis-server (11). Ask for one of them, or start "
+      "profd with --target for another");
   EXPECT_EQ(r.parts, 0);
 }
 
@@ -650,8 +654,11 @@ TEST_F(ServiceTest, MemoryIsFilteredAndMissingNamesAreTold) {
   request.add_targets("mysqld");
   const grpc::Status status = GetMemory(request, &r);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_THAT(status.error_message(), HasSubstr("no process matches \"mysqld\""));
-  EXPECT_THAT(status.error_message(), HasSubstr("postgres (20), redis-server (11)"));
+  EXPECT_EQ(
+      status.error_message(),
+      "no process matches \"mysqld\"; "
+      "profiled in this window: postgres (20), redis-server (11). Ask for one of them, or start "
+      "profd with --target for another");
 }
 
 TEST_F(ServiceTest, HostileMemoryRequestsAreRefused) {
@@ -703,7 +710,7 @@ TEST_F(ServiceTest, MemoryErrorsAndNotes) {
   v1::GetMemoryResponse r;
   ASSERT_TRUE(GetMemory({}, &r).ok());
   ASSERT_THAT(r.notes(), SizeIs(1));
-  EXPECT_THAT(r.notes(0), HasSubstr("SIGUSR2"));
+  EXPECT_EQ(r.notes(0), "profd is paused: nothing is read until it gets SIGUSR2");
   collector_.drain_status = absl::UnavailableError("the collector is stopping");
   EXPECT_EQ(GetMemory({}, &r).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
@@ -909,16 +916,28 @@ TEST_F(ServiceTest, AClientThatLeavesDoesNoHarm) {
     grpc::ClientContext context;
     auto reader = stub_->Fetch(&context, Since(60));
     v1::FetchResponse part;
+    // Refused while the handlers of those before have not noticed yet; answered, it is cut short,
+    // or had been sent whole already.
     reader->Read(&part);
     context.TryCancel();
-    EXPECT_FALSE(reader->Finish().ok() && i < 0);
+    EXPECT_THAT(reader->Finish().error_code(),
+                AnyOf(grpc::StatusCode::CANCELLED, grpc::StatusCode::RESOURCE_EXHAUSTED,
+                      grpc::StatusCode::OK));
   }
-  // Places are given back as the handlers notice.
-  FetchResult r;
-  do {
-    r = Fetch(Since(60));
-  } while (r.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_TRUE(r.status.ok());
+  // All four places are given back as the handlers notice, and then all can be had at once.
+  std::atomic<int> good = 0;
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; i++) {
+    clients.emplace_back([&] {
+      grpc::Status status;
+      do {
+        status = Fetch(Since(60)).status;
+      } while (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+      good += status.ok() ? 1 : 0;
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(good, 4);
 }
 
 TEST_F(ServiceTest, Status) {
@@ -1081,8 +1100,10 @@ TEST(ListenAddressTest, Parses) {
     EXPECT_EQ(ParseListenAddress(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
   EXPECT_FALSE(ParseListenAddress("unix:///" + std::string(200, 'x')).ok());
-  EXPECT_THAT(std::string(ParseListenAddress("0.0.0.0:80").status().message()),
-              HasSubstr("loopback"));
+  EXPECT_EQ(
+      ParseListenAddress("0.0.0.0:80").status().message(),
+      "--listen 0.0.0.0:80: only loopback addresses are served, as there is no encryption yet; "
+      "use unix:///PATH or 127.0.0.1:PORT");
 }
 
 TEST(ServiceTextTest, IsValidUtf8AndShort) {

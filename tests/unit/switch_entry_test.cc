@@ -3,28 +3,39 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
-#include "daemon/base/clock.h"
-
 namespace profd {
 namespace {
 
-TEST(SwitchEntryTest, TheRoundsOfAnUndisturbedCpuAreShortAndMany) {
+constexpr int kTripsInARound = 25;
+
+// Each round counts CPU time of the calling thread, so that others on the CPU do not add to it.
+// What a switch takes is a benchmark's matter.
+TEST(SwitchEntryTest, RoundsArePartsOfTheTimeThatTheProcessUsed) {
+  timespec before{}, after{};
+  ASSERT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
   std::vector<double> rounds;
   MeasureSwitches(&rounds);
-  ASSERT_GT(rounds.size(), 1U);
+  ASSERT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
+  ASSERT_GE(rounds.size(), 2U);
+  EXPECT_LE(rounds.size(), 96U);
+  double sum = 0;
   for (const double ns : rounds) {
-    EXPECT_GT(ns, 100);
-    EXPECT_LT(ns, 10'000'000);
+    EXPECT_GT(ns, 0);
+    sum += ns * kTripsInARound;
   }
+  EXPECT_LT(sum, static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
+                     static_cast<double>(after.tv_nsec - before.tv_nsec));
 }
 
-// A machine may be busy with its targets when profd starts.
-TEST(SwitchEntryTest, ABusyCpuDelaysItLittle) {
+// A machine may be busy with its targets when profd starts: it ends all the same, after fewer
+// rounds, of which there are at least two.
+TEST(SwitchEntryTest, ABusyCpuDoesNotKeepItFromEnding) {
   std::atomic<bool> over = false;
   std::vector<std::thread> hogs;
   cpu_set_t allowed;
@@ -42,13 +53,10 @@ TEST(SwitchEntryTest, ABusyCpuDelaysItLittle) {
     });
   }
   std::vector<double> rounds;
-  const int64_t begin = MonotonicNs();
   MeasureSwitches(&rounds);
-  const int64_t took = MonotonicNs() - begin;
   over = true;
   for (std::thread& hog : hogs) hog.join();
   EXPECT_GE(rounds.size(), 2U);
-  EXPECT_LT(took, 5'000'000'000) << rounds.size() << " rounds";
 }
 
 }  // namespace
