@@ -256,7 +256,6 @@ TEST_P(ServersTest, RustCompiler) {
 
 // The same, where PIDs are other numbers than the kernel's: all of it in a PID namespace.
 TEST_P(ServersTest, PostgresInAPidNamespace) {
-  REQUIRE_FACT("pid_namespaces");
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const std::string test =
       absl::StrCat("ServersTest.Postgres/", GetParam() ? "AsShipped" : "BudgetsOff");
