@@ -56,7 +56,8 @@ struct ProcessHistory {
 // Thread-safe.
 class MemoryTimeline {
  public:
-  explicit MemoryTimeline(size_t max_bytes = Limits{}.timeline, int64_t max_age_ns = 3600ll * 1'000'000'000)
+  explicit MemoryTimeline(size_t max_bytes = Limits{}.timeline,
+                          int64_t max_age_ns = 3600ll * 1'000'000'000)
       : max_bytes_(max_bytes), max_age_ns_(max_age_ns) {}
 
   // Points of a process come in time order.

@@ -187,7 +187,9 @@ TEST_P(Ways, IsCountedAndSaid) {
   const bool strains = argv[0] == "strain";
   ASSERT_NO_FATAL_FAILURE(StartTarget(argv));
   ASSERT_NO_FATAL_FAILURE(StartDaemon(way.options));
-  if (strains) ASSERT_NO_FATAL_FAILURE(Begin());
+  if (strains) {
+    ASSERT_NO_FATAL_FAILURE(Begin());
+  }
   AwaitLosses(way.expected, [&] {
     for (const std::string& line : way.lines) {
       target_->Write(line + "\n");
@@ -238,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"event_ring_full", "exit_ring_full", "stack_ring_full", "stack_unknown",
              "thread_vanished"},
             {"a", "f"}}),
-    [](const testing::TestParamInfo<Way>& info) { return info.param.name; });
+    [](const auto& way) { return way.param.name; });
 
 // The weights of what found the counters full are said with them.
 TEST_F(LossesTest, WeightsOfWhatFoundTheCountersFull) {
