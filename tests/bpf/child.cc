@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 namespace profd {
 
 Child::Child(const std::function<void(Child&)>& body) {
@@ -44,6 +47,20 @@ void Child::Wait() const {
   if (read(read_, &byte, 1) == 1) return;
   if (pid_ == 0) _exit(0);
   ADD_FAILURE() << "the child process has ended";
+}
+
+void Child::AwaitSleep() const {
+  const std::string path = "/proc/" + std::to_string(pid_) + "/stat";
+  for (int attempt = 0; attempt < 10'000; ++attempt) {
+    std::ifstream stat(path);
+    std::string line;
+    std::getline(stat, line);
+    // "PID (NAME) STATE ..."
+    const size_t end = line.rfind(')');
+    if (end != std::string::npos && line.compare(end, 3, ") S") == 0) return;
+    usleep(1'000);
+  }
+  ADD_FAILURE() << "the child process does not come to rest";
 }
 
 }  // namespace profd

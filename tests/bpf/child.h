@@ -21,6 +21,8 @@ class Child {
   // aborts the wait: the child ends, the test fails.
   void Signal() const;
   void Wait() const;
+  // In the parent: until the child's first thread sleeps. A side that says something still runs.
+  void AwaitSleep() const;
 
   pid_t pid() const { return pid_; }
 

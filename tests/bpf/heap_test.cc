@@ -46,6 +46,7 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
   child.Signal();
   child.Wait();
+  child.AwaitSleep();
   AddHeapCounters();
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 10U);
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 700'000U);
@@ -66,6 +67,7 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
 
   child.Signal();
   child.Wait();
+  child.AwaitSleep();
   records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
   EXPECT_EQ(records[0].heap.counters[0].gaps, 1U);
@@ -192,6 +194,7 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
+  child.AwaitSleep();
   AddHeapCounters();
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 5U);
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 365'000U);

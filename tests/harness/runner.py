@@ -513,7 +513,7 @@ class Runner:
 
     def run_alone(self, scenario):
         if not scenario.query:
-            return self.run_commands(scenario), {}
+            return self.run_commands(scenario), {}, {}
         execution = Execution(scenario, self.setting, self.place, None)
         try:
             execution.start_targets(late=False)

@@ -83,6 +83,14 @@ def rustc_jemalloc():
         stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).returncode == 0
 
 
+def crates():
+    """Whether cargo has, or can fetch, what the Rust target and other releases of jemalloc are made of."""
+    targets = Path(__file__).resolve().parent.parent / "targets"
+    manifests = [targets / "standin/Cargo.toml", *sorted(targets.glob("jemallocs/*/Cargo.toml"))]
+    return all(answers("cargo", "fetch", "--locked", "--quiet", "--manifest-path", str(manifest))
+               for manifest in manifests)
+
+
 # Each fact, and how it is found; tests/support/machine.cc has those that C++ tests ask for. Whatever a
 # package of deploy/packages brings is no fact: its absence is a failure.
 FACTS = {
@@ -99,6 +107,7 @@ FACTS = {
     "kernel.cgroup_v2": lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists(),
     "kernel.cgroup_v1_memory": lambda: os.access("/sys/fs/cgroup/memory/memory.limit_in_bytes", os.W_OK),
     "pid_namespaces": lambda: answers("unshare", "--pid", "--fork", "--mount-proc", "true"),
+    "crates": crates,
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "fsync_waits": fsync_waits,
     "rustc.jemalloc": rustc_jemalloc,

@@ -17,8 +17,8 @@
 namespace profd {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr int64_t kNoLimit = 60'000'000'000;
+[[maybe_unused]] constexpr uint64_t kPage = 4096;
+[[maybe_unused]] constexpr int64_t kNoLimit = 60'000'000'000;
 
 TEST(AccessibleRangesTest, AreWhatAProgramMayTouch) {
   const auto ranges = AccessibleRanges(
