@@ -20,6 +20,8 @@ from . import outcome
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIST = Path(__file__).with_name("mutations.toml")
+# What a mutation may change, of the preset "tests".
+PRODUCT = ("profd", "profctl", "kernel_test")
 # What cargo builds takes minutes and does not depend on the product.
 PREBUILT = ("standin", "standin_stripped", "standin.why", "libjemalloc_5.2.1.a", "libjemalloc_5.3.1.a")
 
@@ -105,6 +107,16 @@ def failing(tree, check, results):
     return failed[0] if failed else f"{check} (exit status {code})" if code != 0 else ""
 
 
+def check_baseline(tree, mutations, results):
+    """What is to catch mutations must pass without any."""
+    for check in sorted({check for mutation in mutations for check in mutation.caught_by}):
+        if check.startswith("unit") and not tree.build("asan", "unit_tests"):
+            raise BadMutation(f"the copy's unit tests do not build; see {tree.log}")
+        failed = failing(tree, check, results)
+        if failed:
+            raise BadMutation(f"{failed} fails without a mutation; see {tree.log}")
+
+
 def try_mutation(tree, mutation, results):
     """The test that catches it; "" when none does."""
     path = tree.path / mutation.file
@@ -114,7 +126,7 @@ def try_mutation(tree, mutation, results):
         path.write_text(mutated(original, mutation))
         built = set()
         for check in checks:
-            preset, targets = ("asan", ["unit_tests"]) if check.startswith("unit") else ("tests", ["all"])
+            preset, targets = ("asan", ["unit_tests"]) if check.startswith("unit") else ("tests", PRODUCT)
             if preset not in built:
                 built.add(preset)
                 if not tree.build(preset, *targets):
@@ -146,6 +158,7 @@ def main():
         tree = Tree(arguments.tree.resolve(), arguments.tree.resolve() / "mutate.log")
         if not tree.build("tests", "all"):
             raise BadMutation(f"the copy does not build; see {tree.log}")
+        check_baseline(tree, mutations, tree.path / "results")
         survived = 0
         print("| what is broken | caught by |\n|---|---|", flush=True)
         for mutation in mutations:
