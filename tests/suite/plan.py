@@ -172,7 +172,7 @@ def jobs():
         Job("python", python_tests("tests/suite", "tests/harness", "tests/vm", "tests/bench"),
             about="the test system's own tests, the benchmarks' arithmetic"),
         Job("build", build("tests"), cpus=2, about="the product, targets, kernel and system tests"),
-        Job("asan-build", build("asan", "tests_unit", "tests_fuzz"), follows=("build",), cpus=2,
+        Job("asan-build", build("asan"), follows=("build",), cpus=2,
             about="unit tests and fuzzers, with the address and UB sanitizers"),
         Job("tsan-build", build("tsan", "tests_unit"), follows=("asan-build",), cpus=2,
             about="tests that use threads, with the thread sanitizer"),
