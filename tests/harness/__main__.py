@@ -55,6 +55,8 @@ class AllFacts(dict):
 
 
 def plan(arguments, all_scenarios):
+    for scenario in all_scenarios:
+        settings.check(scenario)
     if arguments.matrix:
         pairs = (settings.full if arguments.matrix == "full" else settings.cover)(all_scenarios)
     else:
@@ -109,7 +111,8 @@ def place_of(setting, arguments):
 def main():
     arguments = parse()
     try:
-        pairs = plan(arguments, scenarios.load_all(arguments.scenario))
+        all_scenarios = scenarios.load_all(arguments.scenario)
+        pairs = plan(arguments, all_scenarios)
     except scenarios.BadScenario as error:
         print(f"harness: {error}", file=sys.stderr)
         return 2
@@ -128,6 +131,13 @@ def main():
             with arguments.results.open("a") as file:
                 file.write(json.dumps(asdict(result)) + "\n")
 
+    if not arguments.matrix:
+        # Whoever names a scenario wants to know why it does not run.
+        for setting in arguments.setting or ["defaults"]:
+            for scenario in all_scenarios if arguments.scenario else []:
+                why = settings.fits(scenario, settings.BY_NAME[setting])
+                if why:
+                    print(f"none {scenario.name} [{setting}] does not fit: {why}", flush=True)
     good = True
     for setting in settings.SETTINGS:
         chosen = [scenario for scenario, where in pairs if where is setting]

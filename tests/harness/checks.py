@@ -283,7 +283,8 @@ class ThreadCheck:
                 continue
             elif not any(stack_fits(sample.stack, stack, ends) for stack in self.expected.stacks):
                 self.fail(f"{sample.raw['ticks']} samples at a stack that is not expected: "
-                          f"{sample.stack.describe()}")
+                          f"{sample.stack.describe()}; expected is "
+                          + " or ".join(" < ".join(stack) for stack in self.expected.stacks))
         if pending > PENDING_NS:
             self.fail(f"{pending / 1e9:.1f} s of stacks end in {PENDING}")
 
@@ -313,7 +314,10 @@ def check_threads(expected, report, answer, setting):
     else:
         own = [thread for thread in report["threads"] if thread["name"] == expected.name]
     if len(own) != expected.count:
-        return [Failure(f"there are {len(own)} threads named {expected.name}, not {expected.count}")]
+        every = answer.threads if expected.unmeasured else report["threads"]
+        names = ", ".join(sorted({thread["name"] for thread in every})) or "none"
+        return [Failure(f"there are {len(own)} threads named {expected.name}, not {expected.count}; "
+                        f"{'the answer' if expected.unmeasured else 'the report'} has {names}")]
     found = [ThreadCheck(expected, each, report, answer, setting) for each in own]
     failures = [failure for check in found for failure in check.run()]
     # Threads of one name are looked at together: a short life may lie between two ticks.

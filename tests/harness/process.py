@@ -27,10 +27,13 @@ class Process:
         self.argv = [str(word) for word in argv]
         # No preexec_fn where several threads start children would be safer, but a child that
         # outlives a killed run would spoil the next one.
-        self._child = subprocess.Popen(
-            self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={**os.environ, **(environment or {})}, cwd=directory, start_new_session=True,
-            preexec_fn=_die_with_parent)
+        try:
+            self._child = subprocess.Popen(
+                self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env={**os.environ, **(environment or {})}, cwd=directory, start_new_session=True,
+                preexec_fn=_die_with_parent)
+        except OSError as error:
+            raise Gone(f"cannot start {self.argv[0]}: {error.strerror}") from None
         self._lines = queue.Queue()
         self._text = {"stdout": [], "stderr": []}
         self._readers = [threading.Thread(target=self._read, args=(name,), daemon=True)
@@ -43,10 +46,11 @@ class Process:
         return self._child.pid
 
     def _read(self, name):
-        for raw in getattr(self._child, name):
-            line = raw.decode(errors="replace").rstrip("\n")
-            self._text[name].append(line)
-            self._lines.put((name, line))
+        with getattr(self._child, name) as stream:
+            for raw in stream:
+                line = raw.decode(errors="replace").rstrip("\n")
+                self._text[name].append(line)
+                self._lines.put((name, line))
         self._lines.put((name, None))
 
     def line(self, timeout, stream="stdout"):
@@ -61,7 +65,10 @@ class Process:
             if name != stream:
                 continue
             if line is None:
-                raise Gone(f"{self.argv[0]} ended\n{self.said()}")
+                # What it said on the other stream may not have been read yet.
+                for reader in self._readers:
+                    reader.join(1)
+                raise Gone(f"{self.argv[0]} ended\n{self.said()}".rstrip())
             return line
 
     def line_with(self, text, timeout, stream="stdout"):

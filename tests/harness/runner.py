@@ -132,6 +132,7 @@ class Execution:
         self.cases = {}    # expectation: {place: [(value, truth, error)]}, of the repeats
         self.losses = {}
         self.observed = {}
+        self.heard = set()  # words at which a query may be asked
         self.began_ns = self.window_ns = time.time_ns()
 
     def start_targets(self, late):
@@ -218,16 +219,21 @@ class Execution:
             for target in going:
                 asked |= self.ask_all(target.stand(), asked)
             going = [target for target in going if not target.done]
-        self.ask_all("end", asked)
+        asked |= self.ask_all("end", asked)
         for target in self.targets:
             code = target.end()
             if code != target.spec.exit:
                 self.fail(f"{target.spec.name} ended with {code}\n{target.process.said()}")
-        self.ask_all("exited", asked)
+        asked |= self.ask_all("exited", asked)
+        for i, query in enumerate(self.scenario.query):
+            if i not in asked:
+                self.fail(f"query[{i}] was not asked: no target said '{query.at}'; they said "
+                          f"{', '.join(sorted(self.heard)) or 'no word'}")
 
     def ask_all(self, at, asked):
         """Asks those queries whose time has come."""
         new = set()
+        self.heard.add(at)
         for i, query in enumerate(self.scenario.query):
             if query.at == at and i not in asked:
                 new.add(i)

@@ -7,7 +7,7 @@ import datetime
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 
 from . import tolerance
@@ -20,6 +20,13 @@ SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts")
 KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse": {"heap"},
                 "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
                 "returned": {"mappings"}}
+# What profd tells apart of waits, as `profctl fetch --help` lists it.
+REASONS = ("runqueue", "reclaim", "fault", "fsync", "lock", "disk", "poll", "net", "sleep", "pipe",
+           "child", "signal", "other")
+WATCHES = ("waits", "heap", "mappings", "bursts", "none")
+TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false",
+         list: "a list", dict: "a table", str | None: "a text", float | None: "a number",
+         bool | None: "true or false"}
 
 
 class BadScenario(Exception):
@@ -55,7 +62,7 @@ class Thread:
     exited: bool | None = None
     reason: str = ""         # of all waits that it measured
     more_waits: bool = False  # it waits for that reason outside of what it measured, too
-    blocked: bool = False    # it has been blocked for that reason since its report
+    blocked: str = ""        # it has been blocked for this reason since its report
     waits: bool = True       # it measured them; without, `reason` says whose stacks are looked at
     split: int = 1           # the least number of waits that each measured one is made of; may be more
     only: bool = False       # it waits for nothing else
@@ -95,7 +102,7 @@ class Value:
 @dataclass
 class Query:
     command: str = "fetch"
-    name: str = ""           # other queries' `since` and expressions (said.NAME) know it by this
+    name: str = ""           # other queries' `since` and expressions (told.NAME) know it by this
     kind: str = "offcpu"
     target: str = "*"        # of one target; * = of all of the scenario's; "" = without --target
     options: list = field(default_factory=list)
@@ -145,7 +152,7 @@ class Scenario:
     kernels: bool = False    # what it shows may differ between kernels: every guest runs it
     busy: bool = False       # its targets compute or switch a lot: too slow where the CPU is emulated
     seconds: float = 5       # about how long it takes, for the choice of a subset
-    watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts
+    watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts or none
 
     def sources(self):
         """The sources that its expectations rest on."""
@@ -177,22 +184,37 @@ def _build(where, kind, table, extra=None):
     for key, value in table.items():
         if key not in known or (extra and key in extra):
             raise BadScenario(f"{where}: no key '{key}'; there are {', '.join(sorted(known))}")
-        if key in LISTS and isinstance(value, list):
+        at = f"{where}: {key}" if kind is Scenario else f"{where}.{key}"
+        blocks = known[key].type is list and key in LISTS
+        if blocks and not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+            header = key if kind is Scenario else f"query.{key}"
+            raise BadScenario(f"{at} is one block of several: write [[{header}]]")
+        if blocks:
             value = [_build(f"{where}.{key}[{i}]", LISTS[key], item) for i, item in enumerate(value)]
-        elif key == "run":
-            value = shlex.split(value) if isinstance(value, str) else value
-        elif key == "stacks":
-            value = [_repeated(stack) for stack in value]
+        elif key == "run" and isinstance(value, str):
+            value = shlex.split(value)
+        _check_type(at, value, known[key].type)
+        if key == "stacks":
+            value = [_repeated(f"{at}[{i}]", stack) for i, stack in enumerate(value)]
         values[key] = value
-    try:
-        return kind(**values)
-    except TypeError as error:
-        missing = str(error).split("missing ")[-1]
-        raise BadScenario(f"{where}: missing {missing}") from None
+    for item in known.values():
+        if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
+            raise BadScenario(f"{where}: '{item.name}' is missing")
+    return kind(**values)
 
 
-def _repeated(stack):
+def _check_type(at, value, kind):
+    allowed = int | float if kind is float else int | float | None if kind == float | None else kind
+    # Python counts a bool among the numbers.
+    if not isinstance(value, allowed) or (isinstance(value, bool) and kind in (int, float, float | None)):
+        raise BadScenario(f"{at} is {value!r:.60}, which is not {TYPES[kind]}")
+
+
+def _repeated(at, stack):
     """A function may stand for many frames of it: "deep::Descend x120"."""
+    if not isinstance(stack, list) or not all(isinstance(function, str) for function in stack):
+        raise BadScenario(f"{at} is {stack!r:.60}, which is not a list of functions; `stacks` is a list of "
+                          f"stacks: [[\"leaf\", \"caller\"]]")
     whole = []
     for function in stack:
         many = re.fullmatch(r"(.+) x(\d+)", function)
@@ -204,6 +226,8 @@ def _check(where, scenario):
     names = [target.name for target in scenario.target]
     if len(set(names)) != len(names):
         raise BadScenario(f"{where}: two targets have the same name; set 'name'")
+    if scenario.watch not in WATCHES:
+        raise BadScenario(f"{where}: watch: '{scenario.watch}' is none of {', '.join(WATCHES)}")
     queries = {query.name for query in scenario.query}
     for i, query in enumerate(scenario.query):
         at = f"{where}.query[{i}]"
@@ -212,6 +236,9 @@ def _check(where, scenario):
         for key in ("since", "until"):
             if getattr(query, key) not in queries | {"attached", "start", "now"}:
                 raise BadScenario(f"{at}.{key}: no query is named '{getattr(query, key)}'")
+        if query.target not in {"*", "", *names}:
+            raise BadScenario(f"{at}: no target is named '{query.target}'; there are "
+                              f"{', '.join(names) or 'none'}")
         for item in query.bytes:
             if item.within not in tolerance.NAMES:
                 raise BadScenario(f"{at}.bytes.within: '{item.within}' is none of "
@@ -221,12 +248,20 @@ def _check(where, scenario):
                                   f"the truth that its stated error may be")
         for item in query.thread + query.bytes + query.value:
             if item.target and item.target not in names:
-                raise BadScenario(f"{at}: no target is named '{item.target}'")
+                raise BadScenario(f"{at}: no target is named '{item.target}'; there are "
+                                  f"{', '.join(names) or 'none'}")
         for thread in query.thread:
+            for key in ("reason", "blocked"):
+                if getattr(thread, key) not in {"", *REASONS}:
+                    raise BadScenario(f"{at}.thread: {key} '{getattr(thread, key)}' of '{thread.name}' is none "
+                                      f"of {', '.join(REASONS)}")
             if thread.unmeasured and not (thread.stacks or thread.through or thread.ends):
                 raise BadScenario(f"{at}.thread: of '{thread.name}' nothing is expected")
         if query.exit == 0 and query.stdout is None and not (query.thread or query.bytes or query.value):
             raise BadScenario(f"{at}: it expects nothing")
+        if (query.exit != 0 or query.stdout is not None) and (query.thread or query.bytes or query.value):
+            raise BadScenario(f"{at}: with 'exit' or 'stdout' the answer is text; thread, bytes and value "
+                              f"belong in a query of their own")
     if not scenario.query and not scenario.command:
         raise BadScenario(f"{where}: it asks nothing")
     for i, command in enumerate(scenario.command):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .scenario import SOURCES
+from .scenario import SOURCES, BadScenario
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,16 @@ SETTINGS = (
 # Guests' names: their kernel's series, and the number of CPUs where it is not two.
 GUESTS = tuple(setting.inside for setting in SETTINGS if setting.inside[0].isdigit())
 BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def check(scenario):
+    """Raises BadScenario when `only` or `without` names a setting that does not exist."""
+    places = {setting.inside for setting in SETTINGS} - {"host"}
+    for key, known in (("only", [*BY_NAME]), ("without", [*BY_NAME, *sorted(places - set(BY_NAME)), "guests"])):
+        for name in getattr(scenario, key):
+            if name not in known:
+                raise BadScenario(f"{scenario.name}.toml: {key}: no setting '{name}'; there are "
+                                  f"{', '.join(known)}")
 
 
 def fits(scenario, setting):

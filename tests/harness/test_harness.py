@@ -1,9 +1,11 @@
 """Of the scenario runner itself: what it refuses, what it plans, and that its checks can fail."""
 
 import copy
+import re
 import sys
 import tempfile
 import unittest
+from dataclasses import fields
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
@@ -11,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 # pylint: disable=wrong-import-position
 from tests.harness import checks, scenario, settings, tolerance
 from tests.harness.answer import Answer
-from tests.harness.runner import Runner
+from tests.harness.process import Gone, Process
+from tests.harness.runner import Execution, Runner
 from tests.harness.tolerance import Failure
 
 MS = 1_000_000
@@ -223,6 +226,29 @@ class Files(unittest.TestCase):
         self.assert_refused(good + "[[query.thread]]\nname = \"x\"\ntarget = \"y\"\n", "no target is named 'y'")
         self.assert_refused("about = \n", "some.toml")
 
+    def test_what_would_pass_unnoticed_is_refused(self):
+        head = 'about = "x"\n[[target]]\nrun = "waiter naps"\n'
+        good = head + '[[query]]\n[[query.thread]]\nname = "x"\n'
+        self.assertTrue(self.load(good))
+        self.assert_refused(good + 'reason = "slepe"\n', "reason 'slepe' of 'x' is none of runqueue")
+        self.assert_refused(good + 'only = 1\n', "query[0].thread[0].only is 1, which is not true or false")
+        self.assert_refused(good + 'count = true\n', "count is True, which is not a whole number")
+        self.assert_refused(good + 'stacks = ["a", "b"]\n', "stacks[0] is 'a', which is not a list of functions")
+        self.assert_refused(good.replace('name = "x"', 'reason = "sleep"'), "thread[0]: 'name' is missing")
+        self.assert_refused('seconds = "3"\n' + good, "seconds is '3', which is not a number")
+        self.assert_refused('watch = "heaps"\n' + good, "watch: 'heaps' is none of waits")
+        self.assert_refused(head + '[query]\n', "write [[query]]")
+        self.assert_refused(head + '[[query]]\ntarget = "x"\nstdout = ""\n', "no target is named 'x'; there are waiter")
+        self.assert_refused(head + '[[query]]\nstdout = ""\n[[query.value]]\nthat = "True"\n', "the answer is text")
+
+    def test_settings_that_do_not_exist(self):
+        for line in ('only = ["no-tik"]', 'without = { no-tik = "x" }'):
+            some = self.load(f'{line}\nabout = "x"\n[[command]]\nrun = "profd"\nstdout = ""\n')
+            with self.assertRaisesRegex(scenario.BadScenario, "some.toml: .*: no setting 'no-tik'; there are defaults"):
+                settings.check(some)
+        for each in scenario.load_all():
+            settings.check(each)
+
     def test_commands_and_stacks(self):
         self.assert_refused("about = \"x\"\n[[command]]\nrun = \"ls\"\nstdout = \"\"\n", "neither of profd nor")
         self.assert_refused("about = \"x\"\n[[command]]\nrun = \"profd\"\n", "it expects no text")
@@ -232,6 +258,24 @@ class Files(unittest.TestCase):
 
     def test_all_scenarios_are_well_formed(self):
         self.assertTrue(scenario.load_all())
+
+
+class Docs(unittest.TestCase):
+    def test_every_key_is_in_the_table(self):
+        text = Path(scenario.FOLDER.parent.parent, "docs/developing.md").read_text()
+        table = text.split("### Keys")[1].split("### Tolerances")[0]
+        blocks = {"the file": scenario.Scenario, "[[target]]": scenario.Target, "[[query]]": scenario.Query,
+                  "[[query.thread]]": scenario.Thread, "[[query.bytes]]": scenario.Bytes,
+                  "[[query.value]]": scenario.Value, "[[command]]": scenario.Command}
+        said, block = {name: set() for name in blocks}, None
+        for line in table.splitlines():
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            block = cells[0].strip("`") if cells[0].strip("`") in blocks else block
+            if block and len(cells) == 3:
+                said[block] |= set(re.findall(r"`(\w+)`", cells[1]))
+        for name, kind in blocks.items():
+            keys = {item.name for item in fields(kind)} - ({"name"} if kind is scenario.Scenario else set())
+            self.assertEqual(said[name], keys, name)
 
 
 class Plan(unittest.TestCase):
@@ -254,6 +298,27 @@ class Plan(unittest.TestCase):
     def test_nothing_runs_where_it_does_not_fit(self):
         for each, setting in self.cover + settings.full(self.all):
             self.assertEqual(settings.fits(each, setting), "")
+
+
+class Runs(unittest.TestCase):
+    """Of targets and queries, without a daemon."""
+
+    def test_a_query_that_nobody_asked(self):
+        some = scenario.Scenario(name="x", about="", query=[scenario.Query(at="tuched")])
+        execution = Execution(some, DEFAULTS, None, None)
+        execution.run()
+        self.assertEqual([failure.text for failure in execution.failures],
+                         ["query[0] was not asked: no target said 'tuched'; they said attached, end, exited"])
+
+    def test_a_program_that_does_not_start(self):
+        with self.assertRaisesRegex(Gone, "cannot start /no/waiter: No such file or directory"):
+            Process(["/no/waiter"])
+
+    def test_a_program_that_ends_says_why(self):
+        process = Process(["sh", "-c", "exec >&-; sleep 0.2; echo because >&2"])
+        with self.assertRaisesRegex(Gone, "sh ended\nbecause"):
+            process.line(10)
+        process.end()
 
 
 class Verdicts(unittest.TestCase):
