@@ -33,6 +33,7 @@ std::string Count(size_t n, const char* what, const char* plural) {
 
 std::string Describe(const Options& options, const CollectorState& state) {
   std::vector<std::string> targets;
+  targets.reserve(state.targets.size());
   for (const TargetState& target : state.targets) {
     targets.push_back(absl::StrCat(target.selector, " (",
                                    Count(target.pids.size(), "process", "es"), ", ",

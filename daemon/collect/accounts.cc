@@ -196,8 +196,8 @@ void Accounts::Apply(const profd_thread_record& record) {
   }
   const LedgerDelta step = Step(thread, record, exact, books);
   thread.pending = Plus(thread.pending, step, 1);
-  thread.exact = std::move(exact);
-  thread.books = std::move(books);
+  thread.exact = exact;
+  thread.books = books;
   thread.armed_at = record.armed_at;
   Identify(thread, record);
 }

@@ -37,13 +37,13 @@ class Registers {
  public:
   Value Get(ZydisRegister reg) const {
     if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return Value{};
-    return values_[static_cast<size_t>(ZydisRegisterGetId(reg))];
+    return values_[static_cast<uint8_t>(ZydisRegisterGetId(reg))];
   }
 
   void Set(ZydisRegister reg, Value value) {
     reg = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
     if (ZydisRegisterGetClass(reg) != ZYDIS_REGCLASS_GPR64) return;
-    values_[static_cast<size_t>(ZydisRegisterGetId(reg))] = value;
+    values_[static_cast<uint8_t>(ZydisRegisterGetId(reg))] = value;
   }
 
   // What the instruction writes; after a call also what a function need not keep.

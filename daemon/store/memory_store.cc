@@ -22,7 +22,9 @@ size_t HeapBytes(const ThreadInfo& info) {
 size_t HeapBytes(const StackTrace& stack) {
   return sizeof(stack) + 2 * kHeapOverhead + stack.frames.capacity() * sizeof(uint64_t);
 }
-size_t HeapBytes(const std::string& bytes) { return sizeof(bytes) + kHeapOverhead + bytes.size(); }
+size_t HeapBytes(const std::string& bytes) {
+  return sizeof(std::string) + kHeapOverhead + bytes.size();
+}
 
 int64_t CeilSeconds(int64_t ns) { return (ns + kSecondNs - 1) / kSecondNs; }
 

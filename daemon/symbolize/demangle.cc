@@ -181,7 +181,7 @@ std::string Demangle(const std::string& name) {
     if (!out.empty()) return Shortened(std::move(out), kMaxOutputBytes) + suffix;
   }
   out = WithoutLlvmNumber(name);
-  return Shortened(out.empty() ? name : std::move(out), kMaxOutputBytes);
+  return Shortened(out.empty() ? name : out, kMaxOutputBytes);
 }
 
 }  // namespace profd
