@@ -20,8 +20,10 @@ from . import outcome
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIST = Path(__file__).with_name("mutations.toml")
-# What a mutation may change, of the preset "tests".
-PRODUCT = ("profd", "profctl", "kernel_test")
+# What a mutation may change, of the preset "tests", and the targets of the scenarios that are named.
+PRODUCT = ("profd", "profctl", "kernel_test", "waiter", "waiter_plugin")
+# What runs where none of the named tests caught it.
+EVERYTHING = ("kernel", "scenario", "unit")
 # What cargo builds takes minutes and does not depend on the product.
 PREBUILT = ("standin", "standin_stripped", "standin.why", "libjemalloc_5.2.1.a", "libjemalloc_5.3.1.a")
 
@@ -121,14 +123,15 @@ def try_mutation(tree, mutation, results):
     """The test that catches it; "" when none does."""
     path = tree.path / mutation.file
     original = path.read_text()
-    checks = [*mutation.caught_by, "kernel", "scenario", "unit"]
     try:
         path.write_text(mutated(original, mutation))
         built = set()
-        for check in checks:
-            preset, targets = ("asan", ["unit_tests"]) if check.startswith("unit") else ("tests", PRODUCT)
-            if preset not in built:
-                built.add(preset)
+        for check in (*mutation.caught_by, *EVERYTHING):
+            preset, targets = ("asan", ("unit_tests",)) if check.startswith("unit") else ("tests", PRODUCT)
+            if check == "scenario":
+                targets = ("all",)
+            if (preset, targets) not in built:
+                built.add((preset, targets))
                 if not tree.build(preset, *targets):
                     return f"the compiler ({preset})"
             caught = failing(tree, check, results)
@@ -156,7 +159,7 @@ def main():
             return 0
         arguments.tree.mkdir(parents=True, exist_ok=True)
         tree = Tree(arguments.tree.resolve(), arguments.tree.resolve() / "mutate.log")
-        if not tree.build("tests", "all"):
+        if not tree.build("tests", *PRODUCT):
             raise BadMutation(f"the copy does not build; see {tree.log}")
         check_baseline(tree, mutations, tree.path / "results")
         survived = 0
