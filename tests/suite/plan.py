@@ -7,8 +7,8 @@ from pathlib import Path
 from . import outcome
 from .jobs import Failed, Job
 
-# Jobs that mostly wait run beside those that compute.
-CPUS = len(os.sched_getaffinity(0)) + 2
+# One more than there are: jobs that mostly wait run beside those that compute.
+CPUS = len(os.sched_getaffinity(0)) + 1
 # Name of the job, guest of tests/vm/run, left to --all.
 GUESTS = (("guest-6.1", "6.1", False), ("guest-6.12", "6.12", False), ("guest-6.12x8", "6.12x8", True))
 
@@ -198,7 +198,7 @@ def jobs():
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        *(Job(name, guest(version), after=("build",), follows=("guest-kernels",), cpus=0.5, long=long,
+        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "tidy"), cpus=1.5, long=long,
               about=f"scenarios on Linux {version}, emulated") for name, version, long in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
