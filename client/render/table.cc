@@ -29,6 +29,7 @@ std::string Table::Render() const {
     text += line + "\n";
   };
   std::vector<std::string> headings;
+  headings.reserve(columns_.size());
   for (const Column& column : columns_) headings.push_back(column.heading);
   add_line(headings);
   for (const auto& row : rows_) add_line(row);

@@ -218,7 +218,7 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
 
 // A thread that lives while no probe stands is counted whole, from its data as it ends.
 TEST_F(HeapTest, ThreadsBetweenSlicesAreCounted) {
-  constexpr int kOnePartIn512 = 9;  // each level is half of the one before
+  constexpr int kOnePartIn512 = 7;  // the place of 512 in kHeapSlices
   if (!IsBuilt("alloc_jemalloc_static")) GTEST_SKIP() << "not built";
   auto target = Allocating::Start(AllocBinary("alloc_jemalloc_static"),
                                   {"n=300000", "size=1000", "calloc=100"});
