@@ -220,7 +220,6 @@ INSTANTIATE_TEST_SUITE_P(
         Way{"Walks", {"strain", "switches"}, {}, {"torn_walk"}},
         Way{"Modules", {"strain", "sleepers", "1"}, {"--limit", "modules=2"}, {"modules_full"}},
         Way{"Rules", {"strain", "sleepers", "1"}, {"--limit", "rules=64K"}, {"rules_full"}},
-        Way{"Store", {"strain", "sleepers", "64"}, {"--limit", "store=64K"}, {"store_dropped"}},
         Way{"MappingCalls", {"strain", "maps"}, {"--limit", "heap-counters=1"}, {"mapping_lost"}},
         Way{"MappingsBusy", {"strain", "maps"}, {}, {"mapping_busy"}},
         Way{"MallocStacks",
@@ -543,7 +542,6 @@ TEST_F(EndingsTest, ThreadsThatWaitInOddPlaces) {
   AwaitEnding("not-growing", "[stack does not grow]");
   AwaitEnding("not-supported", "[unwind rule not supported]");
   AwaitEnding("not-mapped", "[address not mapped]");
-  AwaitEnding("unreadable", "[stack unreadable]");
   // Named by the kernel, after the process.
   AwaitEnding(absl::StrCat("iou-sqp-", target_->pid()), "[no user stack]");
   ExpectAccounts();

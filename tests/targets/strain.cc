@@ -342,7 +342,8 @@ void Endings() {
   char* hole = Map(2 * kPage);
   Begin("unreadable", Unreadable, hole + kPage);
   AwaitBegun(6);
-  munmap(hole, 2 * kPage);
+  // Not unmapped: another mapping might take its place.
+  mprotect(hole, 2 * kPage, PROT_NONE);
   StartKernelThread();
 }
 
