@@ -285,7 +285,8 @@ TEST_F(HeapPeers, HeaptrackOfRedis) {
 TEST_F(HeapPeers, HeaptrackOfRustc) {
   // rustup's has an allocator of its own, which heaptrack cannot see.
   const std::string rustc = "/usr/bin/rustc";
-  if (access(rustc.c_str(), X_OK) != 0) GTEST_SKIP() << "skipped: rustc.jemalloc: no rustc of the distribution is installed";
+  if (access(rustc.c_str(), X_OK) != 0)
+    GTEST_SKIP() << "skipped: rustc.jemalloc: no rustc of the distribution is installed";
   if (FindProgram("heaptrack").empty()) GTEST_SKIP() << "no heaptrack";
   const TemporaryDirectory directory;
   // Waits for its program.
