@@ -105,7 +105,7 @@ std::vector<std::string> TellingFrames(const Profile& profile, const std::vector
   std::vector<std::string> names;
   for (const size_t i : order) {
     const profd::v1::Frame& frame = profile.frames[stack.frames[i]];
-    if (rank(i) == kPassedByAll && (names.size() >= 1 || without_allocator)) continue;
+    if (rank(i) == kPassedByAll && (!names.empty() || without_allocator)) continue;
     std::string name = CleanName(frame.function());
     if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) name += " (kernel)";
     names.push_back(std::move(name));
