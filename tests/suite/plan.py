@@ -198,7 +198,7 @@ def jobs():
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "tidy"), cpus=1.5, long=long,
+        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "tidy", "system", "unit", "threads"), cpus=CPUS, long=long,
               about=f"scenarios on Linux {version}, emulated") for name, version, long in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
