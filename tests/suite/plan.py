@@ -30,7 +30,7 @@ def gtest(job, program, *, shards=1, environment=None, timeout=600, arguments=()
         outcomes, errors = [], []
 
         def part(index):
-            xml = context.logs / f"{context.name}.{job}.{index}.xml"
+            xml = context.logs / f"{context.name}.{Path(program).name}.{index}.xml"
             code = context.command([context.root / program, f"--gtest_output=xml:{xml}", *arguments], check=False,
                                    timeout=timeout,
                                    environment={**(environment or {}), "GTEST_TOTAL_SHARDS": str(shards),
