@@ -166,7 +166,8 @@ class Scenario:
                     found |= {"switch"}
                 if thread.stacks or thread.through or thread.ends or thread.paths:
                     found |= {"tick"}
-            if query.bytes:
+            # That there is nothing would hold without the source, too.
+            if any(item.truth != "0" for item in query.bytes):
                 found |= KIND_SOURCES[query.kind]
             for value in query.value:
                 found |= set(value.needs)

@@ -8,7 +8,9 @@
 // bytes by place, as malloc_usable_size tells them, what was freed, and when that was (ns since
 // 1970). The line "fork" makes a
 // child that does the same, and says "child PID"; it ends with its parent. After "exec" it begins
-// again as the same program. Ends when stdin is closed.
+// again as the same program. Ends when stdin is closed. With the argument "paced" nothing is busy
+// and steady allocates every five milliseconds: an emulated CPU keeps that pace even while it is
+// traced.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -37,6 +39,7 @@ Place large = {"ChurnLarge", 0};
 Place busy = {"ChurnBusy", 0};
 std::atomic<uint64_t> freed;
 
+bool paced = false;
 constexpr int kRounds = 20'000;  // of the busy thread's arithmetic
 
 void Count(Place& place, void* memory) {
@@ -94,7 +97,7 @@ void Pace(int64_t period_ns, void (*step)()) {
 
 KEEP_FRAME void* Steady(void*) {
   pthread_setname_np(pthread_self(), "steady");
-  Pace(1'000'000, [] {
+  Pace(paced ? 5'000'000 : 1'000'000, [] {
     for (int i = 0; i < 5; ++i) Free(ChurnSmall());
     Free(ChurnCalloc());
   });
@@ -118,6 +121,7 @@ KEEP_FRAME void* Busy(void*) {
 
 void StartThreads() {
   for (void* (*work)(void*) : {Steady, Large, Busy}) {
+    if (paced && work == Busy) continue;
     pthread_t thread;
     if (pthread_create(&thread, nullptr, work, nullptr) != 0) abort();
   }
@@ -147,8 +151,9 @@ void Print() {
 
 }  // namespace churning
 
-int main() {
+int main(int argc, char** argv) {
   using namespace churning;
+  paced = argc > 1 && strcmp(argv[1], "paced") == 0;
   StartThreads();
   printf("ready %d\n", getpid());
   fflush(stdout);
@@ -157,7 +162,7 @@ int main() {
     if (strcmp(line, "fork\n") == 0) {
       Fork();
     } else if (strcmp(line, "exec\n") == 0) {
-      execl("/proc/self/exe", "churn", nullptr);
+      execl("/proc/self/exe", "churn", paced ? "paced" : nullptr, nullptr);
       abort();
     } else {
       Print();

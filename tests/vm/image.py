@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "profd-vm"
 FOLDERS = ("bin", "dev", "proc", "sys", "tmp", "results", "build")
 # Run by every guest; targets come on top. Debug information would only make the image larger.
-PROGRAMS = ("profd", "profctl", "kernel_test")
+PROGRAMS = ("profd", "profctl", "kernel_test", "waiter")
 # Imported only once something is used, so that importing the guest's program does not name them.
 LATE = ("concurrent.futures.thread", "encodings.ascii", "encodings.latin_1", "importlib._abc", "linecache",
         "runpy")
