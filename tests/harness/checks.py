@@ -188,8 +188,10 @@ class ThreadCheck:
         elif expected.reason and expected.waits and not expected.unmeasured:
             self.measured_waits()
         if expected.only and "switch" not in self.setting.off and self.thread["estimated_ns"] == 0:
-            rest = off(self.thread) - sum(off(self.thread, reason) for reason in {expected.reason, "runqueue"})
-            self.between(f"off-CPU for another reason than {expected.reason}", 0, rest, 0)
+            rest = {entry["reason"]: entry["time_ns"] for entry in self.thread["off"]
+                    if entry["reason"] not in (expected.reason, "runqueue") and entry["time_ns"]}
+            self.between(f"off-CPU for another reason than {expected.reason}: {', '.join(rest)}", 0,
+                         sum(rest.values()), 0)
         if "tick" not in self.setting.off and (expected.stacks or expected.through or expected.ends):
             self.stacks()
         if "tick" not in self.setting.off and expected.paths:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import outcome
@@ -9,8 +10,11 @@ from .jobs import Failed, Job
 
 # One more than there are: jobs that mostly wait run beside those that compute.
 CPUS = len(os.sched_getaffinity(0)) + 1
-# Name of the job, guest of tests/vm/run, left to --all.
-GUESTS = (("guest-6.1", "6.1", False), ("guest-6.12", "6.12", False), ("guest-6.12x8", "6.12x8", True))
+# Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
+GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
+          ("guest-6.12x8", "6.12x8", True, "cpus-8"))
+# Servers are watched as shipped, and without budgets in --all alone.
+SERVERS_UNBUDGETED = "ServersTest.*/BudgetsOff"
 
 
 def build(preset, *targets):
@@ -140,6 +144,16 @@ def replay(context):
     return outcomes
 
 
+def kernels_page(context):
+    """The table of docs/kernels.md against the guests of this run, and the machine itself."""
+    results = [path for path in (context.logs / f"{name}.jsonl" for name, *_ in (("scenarios",), *GUESTS))
+               if path.exists()]
+    if not results:
+        return []
+    asked = [setting for name, _, _, setting in GUESTS if (context.logs / f"{name}.jsonl").exists()]
+    return script("kernels page", "python3", "tests/vm/table.py", "--check", "--asked", ",".join(asked), *results)(context)
+
+
 FUZZ_SECONDS = 600
 
 
@@ -158,12 +172,20 @@ def fuzz(context):
     return outcomes
 
 
+# Those that take longest begin first.
+SLOW = ("system_servers_test", "system_losses_test", "system_heap_lives_test")
+
+
 def system(context):
-    """The GoogleTest programs of tests/system, one after another."""
-    programs = sorted(path.name for path in Path(context.root, "build/tests").glob("system_*_test"))
+    """The GoogleTest programs of tests/system, two at a time: they mostly wait."""
+    programs = sorted((path.name for path in Path(context.root, "build/tests").glob("system_*_test")),
+                      key=lambda name: (name not in SLOW, name))
     if not programs:
         raise Failed("build/tests has no system_*_test")
-    return [each for program in programs for each in gtest("system", f"build/tests/{program}")(context)]
+    words = [] if context.options.all else [f"--gtest_filter=-{SERVERS_UNBUDGETED}"]
+    with ThreadPoolExecutor(2) as pool:
+        parts = pool.map(lambda name: gtest("system", f"build/tests/{name}", arguments=words)(context), programs)
+        return [each for part in parts for each in part]
 
 
 def jobs():
@@ -172,8 +194,10 @@ def jobs():
             about="clang-format, spelling"),
         Job("python", python_tests("tests/suite", "tests/harness", "tests/vm", "tests/bench"),
             about="the test system's own tests, the benchmarks' arithmetic"),
-        Job("build", build("tests"), cpus=2, about="the product, targets, kernel and system tests"),
-        Job("asan-build", build("asan"), follows=("build",), cpus=2,
+        Job("build", build("tests", "profd", "profctl", "kernel_test", "deploy/all", "tests/targets/all"), cpus=2,
+            about="the product, targets, tests of the kernel programs"),
+        Job("system-build", build("tests"), after=("build",), cpus=2, about="system tests, programs of the benchmarks"),
+        Job("asan-build", build("asan"), follows=("system-build",), cpus=2,
             about="unit tests and fuzzers, with the address and UB sanitizers"),
         Job("tsan-build", build("tsan", "tests_unit"), follows=("asan-build",), cpus=2,
             about="tests that use threads, with the thread sanitizer"),
@@ -181,16 +205,16 @@ def jobs():
             follows=("tsan-build",), cpus=2, about="clang-tidy"),
         Job("kernel", gtest("kernel", "build/tests/kernel_test"), after=("build",), cpus=0.5,
             about="the kernel programs, loaded and attached"),
-        Job("scenarios", scenarios("--inside", "host"), after=("build",), follows=("kernel",), cpus=0.5,
+        Job("scenarios", scenarios("--inside", "host"), after=("build",), cpus=0.5,
             about="real targets, as shipped and in other settings"),
         Job("pidns", scenarios("--inside", "pidns"), after=("build",), follows=("scenarios",), cpus=0.5,
             about="scenarios in a PID namespace"),
         Job("containers", together(script("containers", "tests/containers/check", "build/tests"),
                                    script("pod", "tests/containers/pod", "build/tests"),
                                    script("needs", "tests/containers/needs", "build/tests"),
-                                   scenarios("--inside", "container")), after=("build",), follows=("pidns",), cpus=0.5,
+                                   scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=0.5,
             about="scenarios in containers, as users deploy it"),
-        Job("system", system, after=("build",), follows=("containers",), cpus=0.5,
+        Job("system", system, after=("system-build",), follows=("containers",), cpus=1,
             about="what needs more than a scenario file can say"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
@@ -198,8 +222,8 @@ def jobs():
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "tidy", "system", "unit", "threads"), cpus=CPUS, long=long,
-              about=f"scenarios on Linux {version}, emulated") for name, version, long in GUESTS),
+        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "tsan-build"), cpus=1,
+              long=long, about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
@@ -208,7 +232,7 @@ def jobs():
             about="tests that use threads, under the thread sanitizer"),
         Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
         Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
-        Job("calibration", gtest("system", "build/tests/calibration_test"), after=("build",), follows=("system",),
+        Job("calibration", gtest("system", "build/tests/calibration_test"), after=("system-build",), follows=("system",),
             cpus=0.5, long=True, about="stated intervals against the truth, in 100 windows"),
         Job("storm", script("storm", "python3", "-m", "tests.endurance.storm", "--rounds", "7", timeout=7200),
             after=("build",), follows=("system", "guest-6.12"), cpus=3, long=True, about="storms of processes and threads"),
@@ -219,8 +243,8 @@ def jobs():
         Job("mutations", script("mutations", "python3", "-m", "tests.suite.mutate", timeout=4 * 3600),
             after=("build", "asan-build"), follows=("soak",), cpus=3, long=True,
             about="breaks the product, and shows that a test notices"),
-        Job("claims", script("claims", "python3", "-m", "tests.suite.check_docs"),
-            follows=("kernel", "scenarios", "pidns", "containers", "system", "unit", "guest-6.1", "guest-6.12"), cpus=0.5,
+        Job("claims", together(script("claims", "python3", "-m", "tests.suite.check_docs"), kernels_page),
+            follows=("kernel", "scenarios", "pidns", "containers", "system", "unit", *(guest[0] for guest in GUESTS)), cpus=0.5,
             about="docs against the code and what the tests observed"),
     ]
 

@@ -152,6 +152,7 @@ class ServersTest : public testing::TestWithParam<bool> {
   }
 };
 
+// `tests/run` has them as shipped, `tests/run --all` with budgets off, too.
 INSTANTIATE_TEST_SUITE_P(, ServersTest, testing::Values(true, false),
                          [](const auto& test) { return test.param ? "AsShipped" : "BudgetsOff"; });
 
@@ -164,7 +165,7 @@ TEST_P(ServersTest, Postgres) {
   ASSERT_TRUE((*daemon)->AwaitTarget((*postgres)->pid()).has_value()) << Said(**daemon);
 
   const int64_t started = WallNs();
-  absl::StatusOr<std::unique_ptr<Subprocess>> bench = (*postgres)->Bench(seconds(12));
+  absl::StatusOr<std::unique_ptr<Subprocess>> bench = (*postgres)->Bench();
   ASSERT_TRUE(bench.ok()) << bench.status();
   // All backends are there, and one of them was seen to wait for its client.
   ASSERT_TRUE(Eventually(seconds(20), [&] {
@@ -183,7 +184,7 @@ TEST_P(ServersTest, Postgres) {
   ExpectNamed(
       **daemon, "^postgres$",
       {"WaitEventSetWait", "epoll_wait", "PostgresMain", "PostmasterMain", "[poll]", "[runqueue]"});
-  ASSERT_EQ((*bench)->Wait(seconds(30)), 0) << (*bench)->Output(Subprocess::Stream::kStderr);
+  EXPECT_FALSE((*bench)->Wait(seconds(0)).has_value()) << "the load ended before the window";
   EXPECT_EQ((*daemon)->Stop(), 0) << Said(**daemon);
 }
 

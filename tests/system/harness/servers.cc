@@ -90,9 +90,9 @@ absl::Status Postgres::Fill() {
                      seconds(120));
 }
 
-absl::StatusOr<std::unique_ptr<Subprocess>> Postgres::Bench(seconds duration) {
-  return Subprocess::Start(AsPostgres({FindProgram("pgbench"), "-n", "-S", "-c", "8", "-T",
-                                       std::to_string(duration.count()), "postgres"}));
+absl::StatusOr<std::unique_ptr<Subprocess>> Postgres::Bench() {
+  return Subprocess::Start(
+      AsPostgres({FindProgram("pgbench"), "-n", "-S", "-c", "8", "-T", "3600", "postgres"}));
 }
 
 absl::StatusOr<std::unique_ptr<Redis>> Redis::Start() {

@@ -23,8 +23,8 @@ class Postgres {
   int pid() const { return server_->pid(); }
   // `pgbench -i -s 5`.
   absl::Status Fill();
-  // `pgbench -S -c 8 -T duration`, running.
-  absl::StatusOr<std::unique_ptr<Subprocess>> Bench(seconds duration);
+  // `pgbench -S -c 8` without end, as far as a test goes; it ends with its handle.
+  absl::StatusOr<std::unique_ptr<Subprocess>> Bench();
 
  private:
   Postgres() = default;
