@@ -141,5 +141,3 @@ int drain(struct bpf_iter__task *ctx)
 		thread->rest.known = record->at_rest;
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

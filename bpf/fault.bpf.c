@@ -74,7 +74,7 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 	record->address = address & ~((1ULL << PAGE_SHIFT) - 1);
 	record->stack = stack;
 	record->size = (u64)fault_one_in << PAGE_SHIFT;
-	record->pid = visible_pid(task->group_leader);
+	record->pid = visible_pid(untrusted(task)->group_leader);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
@@ -127,5 +127,3 @@ int BPF_PROG(on_kernel_fault, unsigned long address)
 	handle_fault(address);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

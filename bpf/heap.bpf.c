@@ -254,14 +254,14 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 /* A copy: the entry may be given to somebody else. False when it is not known. */
 static __always_inline bool place_of(struct task_struct *task, struct thread_data_place *place)
 {
-	u64 memory = (u64)task->active_mm;
+	u64 memory = (u64)untrusted(task)->active_mm;
 	struct thread_data_place *known;
 
 	known = bpf_map_lookup_elem(&thread_data_places, &memory);
 	if (!known)
 		return false;
 	*place = *known;
-	return place->started == task->group_leader->start_time;
+	return place->started == untrusted(task)->group_leader->start_time;
 }
 
 /* Whether all that the thread ever allocated falls into the time in which its process is watched.
@@ -325,14 +325,14 @@ static __always_inline void note_place(struct task_struct *task, const struct he
 {
 	u64 offset = event->thread_data - task->thread.fsbase;
 	u64 current = event->current - event->thread_data;
-	u64 memory = (u64)task->active_mm;
+	u64 memory = (u64)untrusted(task)->active_mm;
 	struct thread_data_place place;
 
 	if (!is_thread_data(event->thread_data))
 		return;
 	if (!place_of(task, &place)) {
 		__builtin_memset(&place, 0, sizeof(place));
-		place.started = task->group_leader->start_time;
+		place.started = untrusted(task)->group_leader->start_time;
 		place.since = bpf_ktime_get_ns();
 		place.offset = offset;
 		place.module_id = event->module_id;
@@ -473,7 +473,7 @@ static __noinline bool verify_event(struct pt_regs *regs, u64 cookie,
 static __noinline int find_round(struct task_struct *task, u64 cookie)
 {
 	struct profd_heap_round_key key = {
-		.pid = visible_pid(task->group_leader),
+		.pid = visible_pid(untrusted(task)->group_leader),
 		.module_id = PROFD_HEAP_MODULE(cookie),
 	};
 	u32 *found = bpf_map_lookup_elem(&heap_rounds, &key);
@@ -558,7 +558,7 @@ static __always_inline void begin_record(struct profd_heap_record *record, struc
 {
 	record->type = PROFD_RECORD_HEAP;
 	record->thread_id = thread->thread_id;
-	record->none_ended = !task->signal->sum_sched_runtime;
+	record->none_ended = !untrusted(task)->signal->sum_sched_runtime;
 	if (heap)
 		record->heap = *heap;
 	else
@@ -690,7 +690,7 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 	record->exiting = 1;
 	record->unread = place.mixed || !has_both(&record->heap);
 	/* Before Linux 6.15 it has no memory of its own any more. */
-	if (known && record->unread && !place.mixed && task->mm) {
+	if (known && record->unread && !place.mixed && untrusted(task)->mm) {
 		address = task->thread.fsbase + place.offset;
 		if (!bpf_probe_read_user(&data, sizeof(data), (void *)address) &&
 		    enter_thread_data(task, &record->heap, &data, address, &place))
@@ -726,5 +726,3 @@ int BPF_PROG(on_heap_exec, struct task_struct *task)
 	__builtin_memset(heap_thread, 0, sizeof(*heap_thread));
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

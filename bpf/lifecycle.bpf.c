@@ -68,7 +68,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 {
 	struct profd_thread *thread = thread_of(task);
 	struct profd_exec_record *record;
-	int pid = visible_pid(task->group_leader);
+	int pid = visible_pid(untrusted(task)->group_leader);
 
 	if (!pid)
 		return 0;
@@ -85,5 +85,3 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

@@ -87,7 +87,8 @@ static __always_inline bool read_gone(struct arguments *arguments, struct live_e
 }
 
 /* False when it is not what it should be. */
-static __always_inline bool read_event(struct pt_regs *regs, u32 place, struct live_event *event)
+static __always_inline bool read_live_event(struct pt_regs *regs, u32 place,
+					    struct live_event *event)
 {
 	struct arguments arguments;
 
@@ -132,7 +133,7 @@ static __always_inline bool handle_object(struct pt_regs *regs, struct task_stru
 	struct live_event event;
 	u64 stack = 0;
 
-	if (!read_event(regs, PROFD_LIVE_PLACE(cookie), &event)) {
+	if (!read_live_event(regs, PROFD_LIVE_PLACE(cookie), &event)) {
 		lose(event.gone ? PROFD_LOSS_LIVE_GONE : PROFD_LOSS_LIVE_BORN, 1);
 		return false;
 	}
@@ -156,7 +157,7 @@ static __always_inline bool handle_object(struct pt_regs *regs, struct task_stru
 	record->stack = stack;
 	record->size = event.size;
 	record->born = event.born;
-	record->pid = visible_pid(task->group_leader);
+	record->pid = visible_pid(untrusted(task)->group_leader);
 	record->pad = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return !event.gone;
@@ -178,5 +179,3 @@ int on_live_object(struct pt_regs *regs)
 	add_heap_cost(began, PROFD_LIVE_STEPPED(bpf_get_attach_cookie(regs)), walked);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

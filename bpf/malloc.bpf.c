@@ -154,8 +154,9 @@ static __always_inline void count_bytes(struct profd_sample_key *key, u32 kind, 
 }
 
 /* Walks and counts the stack. A call below the threshold stands for others. */
-static __always_inline void count_call(struct pt_regs *regs, struct task_struct *task,
-				       u64 thread_id, const struct malloc_call *call, u64 threshold)
+static __always_inline void count_malloc_call(struct pt_regs *regs, struct task_struct *task,
+					      u64 thread_id, const struct malloc_call *call,
+					      u64 threshold)
 {
 	struct profd_sample_key key = {.sysno = -1, .arg0 = PROFD_BURST_ARGUMENT};
 	u64 allocated = call->allocated, freed = call->freed;
@@ -208,7 +209,7 @@ static __always_inline void enter_call(struct pt_regs *regs, struct task_struct 
 	sum->freed += call.freed;
 	sum->allocations += call.allocated != 0;
 	sum->frees += call.freed != 0;
-	count_call(regs, task, thread_id, &call, threshold);
+	count_malloc_call(regs, task, thread_id, &call, threshold);
 }
 
 /* Whether the thread was last without a CPU because others had it. */
@@ -291,5 +292,3 @@ int on_malloc(struct pt_regs *regs)
 	cost->ns += end_run(sum, task, began);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

@@ -47,5 +47,3 @@ int mappings(struct bpf_iter__task_vma *ctx)
 		announce_watched(task, module);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

@@ -35,14 +35,15 @@ struct {
 } map_cost SEC(".maps");
 
 /* Arguments of a function, in their registers still. */
-struct arguments {
+struct map_arguments {
 	u64 first, second, third, fourth;
 };
 
 /* All at once: read where they are needed, they would make the compiler compute with `regs`, which
  * no program may.
  */
-static __always_inline void read_arguments(struct pt_regs *regs, struct arguments *arguments)
+static __always_inline void read_map_arguments(struct pt_regs *regs,
+					       struct map_arguments *arguments)
 {
 	u64 first = regs->di, second = regs->si, third = regs->dx, fourth = regs->cx;
 
@@ -130,7 +131,7 @@ static __always_inline u64 whole_pages(u64 length)
 	return length > MAX_LENGTH ? 0 : (length + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1);
 }
 
-static __always_inline void read_mmap(struct arguments *arguments, struct request *request)
+static __always_inline void read_mmap(struct map_arguments *arguments, struct request *request)
 {
 	u64 length = whole_pages(arguments->second);
 	u32 flags = (u32)arguments->fourth;
@@ -144,7 +145,7 @@ static __always_inline void read_mmap(struct arguments *arguments, struct reques
 	}
 }
 
-static __always_inline void read_mremap(struct task_struct *task, struct arguments *arguments,
+static __always_inline void read_mremap(struct task_struct *task, struct map_arguments *arguments,
 					struct request *request)
 {
 	u64 before = whole_pages(arguments->second);
@@ -163,10 +164,10 @@ static __always_inline void read_mremap(struct task_struct *task, struct argumen
 		request->gained = after - before;
 }
 
-static __always_inline void read_brk(struct task_struct *task, struct arguments *arguments,
+static __always_inline void read_brk(struct task_struct *task, struct map_arguments *arguments,
 				     struct request *request)
 {
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = untrusted(task)->mm;
 	u64 before = whole_pages(mm->brk);
 	u64 after = whole_pages(arguments->first);
 
@@ -181,7 +182,7 @@ static __always_inline void read_brk(struct task_struct *task, struct arguments 
 	}
 }
 
-static __always_inline void read_range(struct arguments *arguments, struct request *request)
+static __always_inline void read_range(struct map_arguments *arguments, struct request *request)
 {
 	request->start = arguments->first;
 	request->length = whole_pages(arguments->second);
@@ -190,10 +191,10 @@ static __always_inline void read_range(struct arguments *arguments, struct reque
 static __always_inline void read_request(struct pt_regs *regs, struct task_struct *task, u32 call,
 					 struct request *request)
 {
-	struct arguments arguments;
+	struct map_arguments arguments;
 	u64 advice;
 
-	read_arguments(regs, &arguments);
+	read_map_arguments(regs, &arguments);
 	advice = (u32)arguments.third;
 	if (call == PROFD_MAP_MMAP) {
 		read_mmap(&arguments, request);
@@ -271,5 +272,3 @@ int on_map_call(struct pt_regs *regs)
 	add_probe_cost(&map_cost, began, PROFD_MAP_STEPPED(cookie), walked);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

@@ -77,7 +77,7 @@ static __always_inline bool announce_module(struct task_struct *task, struct map
 		return false;
 	}
 	record->type = PROFD_RECORD_MODULE;
-	record->pid = visible_pid(task->group_leader);
+	record->pid = visible_pid(untrusted(task)->group_leader);
 	record->key = mapping->key;
 	record->start = mapping->start;
 	record->end = mapping->end;

@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
+#include "untrusted.bpf.h"
 
 /* Classes of system calls that need a second look; above every enum profd_reason. */
 #define CLASS_FILE 0x40 /* file metadata and opens: disk when in I/O wait */
@@ -102,7 +103,7 @@ static const u8 syscall_class[SYSCALL_CLASSES] = {
 /* What a read or write that is not in I/O wait waits for. */
 static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
 {
-	struct fdtable *table = task->files->fdt;
+	struct fdtable *table = untrusted(task)->files->fdt;
 	struct file *file = NULL;
 	u16 type;
 

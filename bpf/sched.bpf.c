@@ -111,5 +111,3 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		add_cost(begin);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 #include "loss.bpf.h"
+#include "untrusted.bpf.h"
 
 /* The account of every thread of a target. A process is marked through a pidfd (target_id of its
  * leader); threads and children inherit.
@@ -41,7 +42,7 @@ profd_u64 clock_distance __weak;
 /* The account of a thread, or NULL when it has none. */
 static __always_inline struct profd_thread *thread_of(struct task_struct *task)
 {
-	if (!task->bpf_storage)
+	if (!untrusted(task)->bpf_storage)
 		return NULL;
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
@@ -140,7 +141,7 @@ static __always_inline bool read_ledger(struct profd_thread_record *record,
 static __always_inline bool read_account(struct profd_thread_record *record, u32 type,
 					 struct task_struct *task, struct profd_thread *thread)
 {
-	struct task_struct *leader = task->group_leader;
+	struct task_struct *leader = untrusted(task)->group_leader;
 
 	record->type = type;
 	record->target_id = thread->target_id;

@@ -30,7 +30,7 @@ struct {
 	__type(value, struct profd_visit);
 } visits SEC(".maps");
 
-#ifndef PROFD_NO_TASK_LOOKUP
+#ifndef PROFD_NO_KERNEL_FUNCTIONS
 /* Since 6.2; for programs that user space runs since 6.10. */
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *task) __ksym;
@@ -203,7 +203,7 @@ int tick(struct bpf_iter__task *ctx)
 
 static long visit_listed(u32 index, void *unused)
 {
-#ifdef PROFD_NO_TASK_LOOKUP
+#ifdef PROFD_NO_KERNEL_FUNCTIONS
 	return 1;
 #else
 	struct profd_visit *entry = bpf_map_lookup_elem(&visits, &index);
@@ -236,5 +236,3 @@ int tick_list(void *ctx)
 	bpf_loop(count, visit_listed, NULL, 0);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

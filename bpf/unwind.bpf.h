@@ -123,7 +123,7 @@ static __always_inline bool still_waits(struct walker *walker)
  */
 static __always_inline u32 changes_of(struct task_struct *task)
 {
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = untrusted(task)->mm;
 	u32 changes = NO_COUNT;
 
 	if (bpf_core_field_exists(struct mm_struct___seqcount, mm_lock_seq)) {
@@ -143,8 +143,9 @@ static __always_inline void name_space(struct walk *walk, struct task_struct *ta
 	volatile u64 *space = &walk->space;
 
 	/* By way of memory: the verifier lets nobody calculate with a pointer. */
-	*space = (u64)task->mm;
-	*space = mix(mix(*space, task->group_leader->start_time), task->self_exec_id) | 1;
+	*space = (u64)untrusted(task)->mm;
+	*space =
+		mix(mix(*space, untrusted(task)->group_leader->start_time), task->self_exec_id) | 1;
 }
 
 static __always_inline struct cached_mapping *cached_mapping(struct walk *walk, u64 address)

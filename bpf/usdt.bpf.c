@@ -24,7 +24,7 @@ struct {
 } usdt_specs SEC(".maps");
 
 /* A register by its place in pt_regs; 0 for none. */
-static __always_inline u64 register_at(struct pt_regs *regs, u32 word)
+static __always_inline u64 argument_register(struct pt_regs *regs, u32 word)
 {
 	u64 value = 0;
 
@@ -44,8 +44,8 @@ static __always_inline bool read_argument(struct pt_regs *regs,
 	u64 memory = 0;
 	u32 cut;
 
-	value += register_at(regs, argument->base);
-	value += register_at(regs, argument->index) << (argument->shift & 63);
+	value += argument_register(regs, argument->base);
+	value += argument_register(regs, argument->index) << (argument->shift & 63);
 	barrier_var(size);
 	if (size > sizeof(u64))
 		return false;
@@ -133,7 +133,7 @@ static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct
 	record->size = object.size;
 	record->weight = object.weight;
 	record->stack = stack;
-	record->pid = visible_pid(task->group_leader);
+	record->pid = visible_pid(untrusted(task)->group_leader);
 	record->gone = gone;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return stack != 0;
@@ -156,5 +156,3 @@ int on_told_object(struct pt_regs *regs)
 	add_heap_cost(began, PROFD_USDT_STEPPED(cookie), walked);
 	return 0;
 }
-
-char LICENSE[] SEC("license") __weak = "GPL";

@@ -103,8 +103,12 @@ class Checks(unittest.TestCase):
         self.assert_fails("a stack that is not expected")
 
     def test_too_many_walks_that_raced(self):
-        self.json["samples"][1]["weight_ns"] = 9_000 * MS
-        self.assert_fails("of its walks raced")
+        self.json["samples"][1]["ticks"] = 900
+        self.assert_fails("of its 999 walks raced")
+
+    def test_three_walks_that_raced_are_chance(self):
+        self.json["samples"][0]["ticks"], self.json["samples"][1]["ticks"] = 0, 3
+        self.assertFalse(any("raced" in failure for failure in self.failures()))
 
     def test_waits_that_each_take_several_of_the_ledgers(self):
         self.expected.split = 2

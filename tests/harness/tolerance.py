@@ -77,11 +77,11 @@ def compare(what, value, truth, within, *, error=0.0, precision=None, events=1):
     return failures
 
 
-def least_hits(cases):
-    """The fewest of so many 95 % intervals that hold the truth but once in 1,000 runs."""
+def least_hits(cases, chance=0.95):
+    """The fewest of so many cases, each of which holds with this chance, that hold but once in 1,000 runs."""
     below = 0.0
     for hits in range(cases + 1):
-        below += math.comb(cases, hits) * 0.95 ** hits * 0.05 ** (cases - hits)
+        below += math.comb(cases, hits) * chance ** hits * (1 - chance) ** (cases - hits)
         if below > FALSE_ALARM:
             return hits
     return cases

@@ -118,14 +118,6 @@ def check_losses():
     return messages
 
 
-# Not provoked by a test on every run yet: no failure when they are missing from the observations.
-NOT_EVERY_TIME = {
-    "store_dropped": "through the daemon; MemoryStoreTest provokes it in the store",
-    "[stack unreadable]": "the thread that waits so is not met in one run of three",
-    "[no user stack]": "comes after the one before in the same test",
-}
-
-
 def check_observations(path):
     seen = {"loss": {}, "ending": {}}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -139,7 +131,7 @@ def check_observations(path):
     messages = []
     for kind, names in (("loss", losses_in_code()), ("ending", endings_in_code())):
         messages += [f"{kind} {name}: no test provoked it" for name in names
-                     if name not in seen[kind] and name not in NOT_EVERY_TIME]
+                     if name not in seen[kind]]
         messages += [f"{kind} {name}: observed, but unknown" for name in seen[kind] if name not in names]
     return messages
 

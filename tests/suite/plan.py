@@ -172,20 +172,26 @@ def fuzz(context):
     return outcomes
 
 
+EVERY_PROCESS = "system_daemon_test"
 # Those that take longest begin first.
 SLOW = ("system_servers_test", "system_losses_test", "system_heap_lives_test")
 
 
 def system(context):
     """The GoogleTest programs of tests/system, two at a time: they mostly wait."""
-    programs = sorted((path.name for path in Path(context.root, "build/tests").glob("system_*_test")),
-                      key=lambda name: (name not in SLOW, name))
+    programs = sorted((path.name for path in Path(context.root, "build/tests").glob("system_*_test")
+                       if path.name != EVERY_PROCESS), key=lambda name: (name not in SLOW, name))
     if not programs:
         raise Failed("build/tests has no system_*_test")
     words = [] if context.options.all else [f"--gtest_filter=-{SERVERS_UNBUDGETED}"]
+
+    def run(name):
+        return gtest("system", f"build/tests/{name}", arguments=words)(context)
+
+    # It has a profd that watches every process: others may not be there that count their probes.
+    outcomes = run(EVERY_PROCESS)
     with ThreadPoolExecutor(2) as pool:
-        parts = pool.map(lambda name: gtest("system", f"build/tests/{name}", arguments=words)(context), programs)
-        return [each for part in parts for each in part]
+        return outcomes + [each for part in pool.map(run, programs) for each in part]
 
 
 def jobs():
@@ -222,8 +228,8 @@ def jobs():
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "tsan-build"), cpus=1,
-              long=long, about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
+        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "scenarios", "system", "tidy", "unit", "threads"),
+              cpus=CPUS, long=long, about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),

@@ -217,6 +217,11 @@ INSTANTIATE_TEST_SUITE_P(
             {"--limit", "ring=4K"},
             {"exit_ring_full", "event_ring_full", "thread_vanished"},
             {"stack_ring_full", "stack_unknown"}},
+        Way{"Store",
+            {"strain", "sleepers", "64"},
+            {"--limit", "store=4K"},
+            {"store_dropped"},
+            {"stack_unknown"}},
         Way{"Walks", {"strain", "switches"}, {}, {"torn_walk"}},
         Way{"Modules", {"strain", "sleepers", "1"}, {"--limit", "modules=2"}, {"modules_full"}},
         Way{"Rules", {"strain", "sleepers", "1"}, {"--limit", "rules=64K"}, {"rules_full"}},
@@ -542,6 +547,7 @@ TEST_F(EndingsTest, ThreadsThatWaitInOddPlaces) {
   AwaitEnding("not-growing", "[stack does not grow]");
   AwaitEnding("not-supported", "[unwind rule not supported]");
   AwaitEnding("not-mapped", "[address not mapped]");
+  AwaitEnding("unreadable", "[stack unreadable]");
   // Named by the kernel, after the process.
   AwaitEnding(absl::StrCat("iou-sqp-", target_->pid()), "[no user stack]");
   ExpectAccounts();

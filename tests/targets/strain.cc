@@ -339,11 +339,12 @@ void Endings() {
   Begin("not-growing", NotGrowing);
   Begin("not-supported", NotSupported);
   Begin("not-mapped", NotMapped);
+  // Not unmapped: another mapping might take its place. Before the thread is there: one that rests
+  // is walked once.
   char* hole = Map(2 * kPage);
+  Expect(mprotect(hole, 2 * kPage, PROT_NONE) == 0, "mprotect");
   Begin("unreadable", Unreadable, hole + kPage);
   AwaitBegun(6);
-  // Not unmapped: another mapping might take its place.
-  mprotect(hole, 2 * kPage, PROT_NONE);
   StartKernelThread();
 }
 
