@@ -182,6 +182,7 @@ enum profd_record_type {
 	PROFD_RECORD_PAGE = 10, /* struct profd_page_record */
 	PROFD_RECORD_LIVE_HEAP = 11, /* struct profd_live_heap_record */
 	PROFD_RECORD_TOLD = 12, /* struct profd_told_record */
+	PROFD_RECORD_LAST = PROFD_RECORD_TOLD,
 };
 
 struct profd_thread_record {

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
-#include "daemon/collect/decode.h"
 #include "tests/bpf/kernel_fixture.h"
+#include "tests/support/any_record.h"
 
 // Stand in for probes: the no-op is the first instruction, arguments are where the function's are.
 extern "C" void ProfdTestTellsAlloc(uint64_t, uint64_t, uint64_t, const uint64_t*);
@@ -78,7 +78,7 @@ class ToldKernelTest : public KernelTest {
     std::vector<profd_told_record> told;
     EXPECT_TRUE(kernel_
                     ->PollEvents([&](std::span<const uint8_t> bytes) {
-                      const auto record = DecodeRecord(bytes);
+                      const auto record = DecodeAny(bytes);
                       ASSERT_TRUE(record.ok());
                       if (const auto* object = std::get_if<profd_told_record>(&*record))
                         told.push_back(*object);
