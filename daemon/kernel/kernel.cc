@@ -1,5 +1,3 @@
-#include "daemon/kernel/kernel.h"
-
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -10,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "absl/strings/numbers.h"
@@ -18,6 +17,8 @@
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
 #include "daemon/base/clock.h"
+#include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/refused_program.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -35,14 +36,21 @@ constexpr long kCountingNapNs = 50'000;
 // Naps in which the switches of our own thread must be seen; one is enough.
 constexpr int kClockAttempts = 50;
 
+// The program that the kernel refused last, as libbpf tells: it says so nowhere else.
+std::string refused_program;
+
 int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
   // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to:
   // its warnings are our debug messages.
   const auto severity = level == LIBBPF_DEBUG ? spdlog::level::trace : spdlog::level::debug;
-  if (!spdlog::should_log(severity)) return 0;
+  if (level != LIBBPF_WARN && !spdlog::should_log(severity)) return 0;
   char* text = nullptr;
   const int size = vasprintf(&text, format, args);
   if (size < 0) return 0;
+  if (level == LIBBPF_WARN) {
+    const std::string program = RefusedProgram({text, static_cast<size_t>(size)});
+    if (!program.empty()) refused_program = program;
+  }
   // The end of a verifier log is what counts.
   const std::string_view whole(text, static_cast<size_t>(size));
   const std::string_view end = whole.substr(whole.size() - std::min(whole.size(), kLogTail));
@@ -132,23 +140,55 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
   s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
 }
 
-absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_list) {
+// The programs that can be left out, and the layer that each belongs to.
+struct LayerProgram {
+  bpf_program* program;
+  KernelLayer layer;
+};
+
+std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
+  return {{s->progs.on_switch, KernelLayer::kSwitch},
+          {s->progs.on_heap_event, KernelLayer::kHeap},
+          {s->progs.drain_heap, KernelLayer::kHeap},
+          {s->progs.on_heap_exit, KernelLayer::kHeap},
+          {s->progs.on_heap_exec, KernelLayer::kHeap},
+          {s->progs.on_live_object, KernelLayer::kLive},
+          {s->progs.on_told_object, KernelLayer::kTold},
+          {s->progs.on_user_fault, KernelLayer::kFault},
+          {s->progs.on_kernel_fault, KernelLayer::kFault},
+          {s->progs.on_map_call, KernelLayer::kMap},
+          {s->progs.on_malloc, KernelLayer::kMalloc}};
+}
+
+bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, KernelLayer layer) {
+  if (!refusals[static_cast<size_t>(layer)].empty()) return false;
+  switch (layer) {
+    case KernelLayer::kSwitch:
+      return options.switch_layer;
+    case KernelLayer::kHeap:
+    case KernelLayer::kLive:
+    case KernelLayer::kTold:
+      return options.heap_layer && refusals[static_cast<size_t>(KernelLayer::kHeap)].empty();
+    case KernelLayer::kFault:
+      return options.fault_layer;
+    case KernelLayer::kMap:
+      return options.map_layer;
+    case KernelLayer::kMalloc:
+      return options.malloc_layer;
+  }
+  return false;
+}
+
+absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRefusals& refusals,
+                                    bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
   profd_bpf* s = skeleton.get();
   s->rodata->default_target = options.default_target;
-  bpf_program__set_autoload(s->progs.on_switch, options.switch_layer);
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
-  for (bpf_program* program :
-       {s->progs.on_heap_event, s->progs.drain_heap, s->progs.on_heap_exit, s->progs.on_heap_exec,
-        s->progs.on_live_object, s->progs.on_told_object}) {
-    bpf_program__set_autoload(program, options.heap_layer);
+  for (const auto& [program, layer] : LayerPrograms(s)) {
+    bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
   }
-  for (bpf_program* program : {s->progs.on_user_fault, s->progs.on_kernel_fault}) {
-    bpf_program__set_autoload(program, options.fault_layer);
-  }
-  bpf_program__set_autoload(s->progs.on_map_call, options.map_layer);
-  bpf_program__set_autoload(s->progs.on_malloc, options.malloc_layer);
   SetLimits(options, s);
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
@@ -165,8 +205,42 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, bool tick_by_l
       bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kUprobeMulti));
     }
   }
+  refused_program.clear();
   if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
   return skeleton;
+}
+
+// Finds the layer of a program by its name.
+std::optional<KernelLayer> LayerOf(const std::string& name) {
+  const UniqueSkeleton skeleton = Open(true);
+  if (!skeleton) return std::nullopt;
+  for (const auto& [program, layer] : LayerPrograms(skeleton.get())) {
+    if (name == bpf_program__name(program)) return layer;
+  }
+  return std::nullopt;
+}
+
+// Loads all that is asked for but what this kernel refuses, which goes into `refusals`.
+absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
+  bool tick_by_list = true;
+  while (true) {
+    auto skeleton = Load(options, *refusals, tick_by_list);
+    if (skeleton.ok()) return skeleton;
+    // Without the capabilities nothing can be loaded, whatever is left out.
+    const bool permitted = !absl::IsPermissionDenied(skeleton.status());
+    const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
+    if (layer) {
+      spdlog::debug("without {}: {}", refused_program, skeleton.status().ToString());
+      (*refusals)[static_cast<size_t>(*layer)] =
+          absl::StrCat("this kernel does not take its program ", refused_program,
+                       " (--log-level debug shows why)");
+    } else if (tick_by_list) {
+      spdlog::debug("no tick by list: {}", skeleton.status().ToString());
+      tick_by_list = false;
+    } else {
+      return skeleton.status();
+    }
+  }
 }
 
 // Takes everything out of a table.
@@ -233,38 +307,34 @@ void VisitTableDeleter::operator()(profd_visit* table) const {
 }
 void SkeletonDeleter::operator()(profd_bpf* skeleton) const { profd_bpf__destroy(skeleton); }
 
-Kernel::Kernel(profd_bpf* skeleton) : skeleton_(skeleton) {}
-Kernel::~Kernel() = default;
+BpfKernel::BpfKernel(profd_bpf* skeleton) : skeleton_(skeleton) {}
+BpfKernel::~BpfKernel() = default;
+
+const std::string& BpfKernel::refusal(KernelLayer layer) const {
+  return refusals_[static_cast<size_t>(layer)];
+}
 
 absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& options) {
   libbpf_set_print(LogLibbpf);
-  auto skeleton = Load(options, true);
-  if (!skeleton.ok()) {
-    spdlog::debug("no tick by list: {}", skeleton.status().ToString());
-    skeleton = Load(options, false);
-  }
-  if (!skeleton.ok() && options.map_layer && !absl::IsPermissionDenied(skeleton.status())) {
-    // One that this kernel does not take must not keep the others out.
-    KernelOptions without = options;
-    without.map_layer = false;
-    return Create(without);
-  }
+  LayerRefusals refusals;
+  auto skeleton = LoadWhatGoes(options, &refusals);
   RETURN_IF_ERROR(skeleton.status());
-  std::unique_ptr<Kernel> kernel(new Kernel(skeleton->release()));
-  RETURN_IF_ERROR(kernel->Init(options));
+  auto kernel = std::make_unique<BpfKernel>(skeleton->release());
+  RETURN_IF_ERROR(kernel->Init(options, std::move(refusals)));
   return kernel;
 }
 
-absl::Status Kernel::Init(const KernelOptions& options) {
+absl::Status BpfKernel::Init(const KernelOptions& options, LayerRefusals refusals) {
   profd_bpf* s = skeleton_.get();
-  has_switch_layer_ = options.switch_layer;
+  refusals_ = std::move(refusals);
+  has_switch_layer_ = bpf_program__fd(s->progs.on_switch) >= 0;
   // Early, so that the map does not fill within a second.
   known_stacks_trim_ = options.limits.known_stacks * 3 / 4;
   fault_seed_ = s->rodata->fault_seed;
   ring_.reset(ring_buffer__new(
       bpf_map__fd(s->maps.events),
       [](void* context, void* data, size_t size) {
-        auto* self = static_cast<Kernel*>(context);
+        auto* self = static_cast<BpfKernel*>(context);
         (*self->ring_sink_)({static_cast<const uint8_t*>(data), size});
         return 0;
       },
@@ -279,7 +349,7 @@ absl::Status Kernel::Init(const KernelOptions& options) {
   return AttachAll();
 }
 
-absl::Status Kernel::AttachAll() {
+absl::Status BpfKernel::AttachAll() {
   profd_bpf* s = skeleton_.get();
   // Iterators first: the drain learns our PID namespace before any event names a PID, and marks
   // this thread as the clock.
@@ -292,22 +362,36 @@ absl::Status Kernel::AttachAll() {
         Iterator{s->progs.mappings, &mappings_link_}, Iterator{s->progs.drain_heap, &heap_link_}}) {
     if (bpf_program__fd(it.program) < 0) continue;  // left out
     it.link->reset(bpf_program__attach_iter(it.program, nullptr));
-    if (!*it.link) {
-      return LoadError(absl::StrCat("attach ", bpf_program__name(it.program)).c_str(), errno);
-    }
+    if (!*it.link) RETURN_IF_ERROR(GiveUp(it.program, errno));
   }
-  RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}).status());
+  RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}, true).status());
   for (bpf_program* program : {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec,
                                s->progs.on_heap_exit, s->progs.on_heap_exec}) {
     if (bpf_program__fd(program) < 0) continue;
     UniqueLink link(bpf_program__attach(program));
-    if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
-    links_.push_back(std::move(link));
+    if (link) {
+      links_.push_back(std::move(link));
+    } else {
+      RETURN_IF_ERROR(GiveUp(program, errno));
+    }
   }
-  return SetSwitchLayer(true);
+  if (const absl::Status status = SetSwitchLayer(true); !status.ok()) {
+    has_switch_layer_ = false;
+    refusals_[static_cast<size_t>(KernelLayer::kSwitch)] = std::string(status.message());
+  }
+  return absl::OkStatus();
 }
 
-absl::Status Kernel::SetSwitchLayer(bool on) {
+absl::Status BpfKernel::GiveUp(const bpf_program* program, int error) {
+  const std::string name = bpf_program__name(program);
+  const absl::Status status = LoadError(absl::StrCat("attach ", name).c_str(), error);
+  const std::optional<KernelLayer> layer = LayerOf(name);
+  if (!layer) return status;
+  refusals_[static_cast<size_t>(*layer)] = std::string(status.message());
+  return absl::OkStatus();
+}
+
+absl::Status BpfKernel::SetSwitchLayer(bool on) {
   if (!has_switch_layer_ || on == switch_on()) return absl::OkStatus();
   if (!on) {
     // First, so that what still runs touches no ledger.
@@ -329,7 +413,7 @@ absl::Status Kernel::SetSwitchLayer(bool on) {
   return absl::OkStatus();
 }
 
-bool Kernel::LearnClock() {
+bool BpfKernel::LearnClock() {
   const auto distance = [this] {
     return *static_cast<volatile uint64_t*>(&skeleton_->bss->clock_distance);
   };
@@ -342,7 +426,7 @@ bool Kernel::LearnClock() {
   return distance() != 0;
 }
 
-absl::StatusOr<bool> Kernel::Mark(int pidfd, uint32_t target) {
+absl::StatusOr<bool> BpfKernel::Mark(int pidfd, uint32_t target) {
   profd_thread thread{};
   thread.target_id = target;
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.threads), &pidfd, &thread, BPF_NOEXIST) ==
@@ -354,8 +438,8 @@ absl::StatusOr<bool> Kernel::Mark(int pidfd, uint32_t target) {
   return ErrnoStatus("mark a target", errno);
 }
 
-absl::Status Kernel::RunIterator(const UniqueLink& link, const char* name, size_t record_size,
-                                 const RecordSink& sink) {
+absl::Status BpfKernel::RunIterator(const UniqueLink& link, const char* name, size_t record_size,
+                                    const RecordSink& sink) {
   UniqueFd iterator(bpf_iter_create(bpf_link__fd(link.get())));
   if (!iterator.ok()) return ErrnoStatus(absl::StrCat("start iterator ", name), errno);
   static thread_local std::vector<uint8_t> buffer(kIteratorBuffer);
@@ -379,13 +463,13 @@ absl::Status Kernel::RunIterator(const UniqueLink& link, const char* name, size_
   return absl::OkStatus();
 }
 
-absl::Status Kernel::Tick(int64_t weight_ns, int64_t instant_ns) {
+absl::Status BpfKernel::Tick(int64_t weight_ns, int64_t instant_ns) {
   skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
   skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(weight_ns);
   return RunIterator(tick_link_, "tick", 0, {});
 }
 
-absl::Status Kernel::TickListed(std::span<profd_visit> visits, int64_t instant_ns) {
+absl::Status BpfKernel::TickListed(std::span<profd_visit> visits, int64_t instant_ns) {
   skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
   const int program = bpf_program__fd(skeleton_->progs.tick_list);
   while (!visits.empty()) {
@@ -400,9 +484,11 @@ absl::Status Kernel::TickListed(std::span<profd_visit> visits, int64_t instant_n
   return absl::OkStatus();
 }
 
-absl::Status Kernel::AnnounceMappings() { return RunIterator(mappings_link_, "mappings", 0, {}); }
+absl::Status BpfKernel::AnnounceMappings() {
+  return RunIterator(mappings_link_, "mappings", 0, {});
+}
 
-absl::StatusOr<LeftOut> Kernel::DrainThreads(const RecordSink& sink, bool all) {
+absl::StatusOr<LeftOut> BpfKernel::DrainThreads(const RecordSink& sink, bool all) {
   skeleton_->bss->drain_all = all;
   skeleton_->bss->drain_left_out = 0;
   RETURN_IF_ERROR(RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink));
@@ -412,7 +498,7 @@ absl::StatusOr<LeftOut> Kernel::DrainThreads(const RecordSink& sink, bool all) {
                  .clock_ns = now - static_cast<int64_t>(skeleton_->bss->clock_distance)};
 }
 
-absl::Status Kernel::PollEvents(const RecordSink& sink) {
+absl::Status BpfKernel::PollEvents(const RecordSink& sink) {
   const RecordSink counting = [&](std::span<const uint8_t> record) {
     uint32_t type = 0;
     if (record.size() >= sizeof(type)) std::memcpy(&type, record.data(), sizeof(type));
@@ -426,7 +512,7 @@ absl::Status Kernel::PollEvents(const RecordSink& sink) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
+absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.counters_even),
                        bpf_map__fd(skeleton_->maps.counters_odd)};
   // The tick, which alone counts, runs on this thread: nobody counts now.
@@ -435,13 +521,13 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainCounters() {
   return EmptyCounters(idle);
 }
 
-absl::Status Kernel::DrainHeap(const RecordSink& sink, bool all) {
+absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
   if (!heap_link_) return absl::OkStatus();
   skeleton_->bss->drain_all = all;
   return RunIterator(heap_link_, "drain_heap", sizeof(profd_heap_record), sink);
 }
 
-absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
+absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainHeapCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even),
                        bpf_map__fd(skeleton_->maps.heap_odd)};
   // Whoever takes memory for a walk after this counts in the other epoch; who had it may still be
@@ -462,9 +548,9 @@ absl::StatusOr<std::vector<CounterEntry>> Kernel::DrainHeapCounters() {
   return EmptyCounters(idle);
 }
 
-void Kernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
+void BpfKernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
 
-void Kernel::SetHeapSettled(int32_t pid, ModuleId module, bool settled) {
+void BpfKernel::SetHeapSettled(int32_t pid, ModuleId module, bool settled) {
   const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
                                     .module_id = static_cast<uint32_t>(module)};
   uint32_t round = 0;
@@ -473,17 +559,17 @@ void Kernel::SetHeapSettled(int32_t pid, ModuleId module, bool settled) {
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key, &round, BPF_ANY);
 }
 
-void Kernel::ForgetHeapSettled(int32_t pid, ModuleId module) {
+void BpfKernel::ForgetHeapSettled(int32_t pid, ModuleId module) {
   const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
                                     .module_id = static_cast<uint32_t>(module)};
   (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key);
 }
 
-uint64_t Kernel::HeapRefusals() const {
+uint64_t BpfKernel::HeapRefusals() const {
   return std::atomic_ref(skeleton_->bss->heap_refusals).load(std::memory_order_relaxed);
 }
 
-std::vector<HeapTally> Kernel::HeapTallies() const {
+std::vector<HeapTally> BpfKernel::HeapTallies() const {
   std::vector<HeapTally> tallies;
   const int table = bpf_map__fd(skeleton_->maps.heap_tallies);
   uint32_t key = 0;
@@ -500,31 +586,31 @@ std::vector<HeapTally> Kernel::HeapTallies() const {
   return tallies;
 }
 
-absl::StatusOr<Probe> Kernel::AttachHeapProbe(int file, int32_t pid,
-                                              std::span<const HeapPlace> places) {
+absl::StatusOr<Probe> BpfKernel::AttachHeapProbe(int file, int32_t pid,
+                                                 std::span<const HeapPlace> places) {
   return probes_.Put(skeleton_->progs.on_heap_event, file, pid, places);
 }
 
-absl::StatusOr<Probe> Kernel::AttachLiveProbe(int file, int32_t pid,
-                                              std::span<const HeapPlace> places) {
+absl::StatusOr<Probe> BpfKernel::AttachLiveProbe(int file, int32_t pid,
+                                                 std::span<const HeapPlace> places) {
   return probes_.Put(skeleton_->progs.on_live_object, file, pid, places);
 }
 
-absl::StatusOr<Probe> Kernel::AttachMapProbe(int file, int32_t pid,
-                                             std::span<const HeapPlace> places) {
+absl::StatusOr<Probe> BpfKernel::AttachMapProbe(int file, int32_t pid,
+                                                std::span<const HeapPlace> places) {
   return probes_.Put(skeleton_->progs.on_map_call, file, pid, places);
 }
 
-void Kernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask = one_in - 1; }
+void BpfKernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask = one_in - 1; }
 
-bool Kernel::has_map_layer() const { return bpf_program__fd(skeleton_->progs.on_map_call) >= 0; }
+bool BpfKernel::has_map_layer() const { return bpf_program__fd(skeleton_->progs.on_map_call) >= 0; }
 
-absl::StatusOr<Probe> Kernel::AttachToldProbe(int file, int32_t pid,
-                                              std::span<const HeapPlace> places) {
+absl::StatusOr<Probe> BpfKernel::AttachToldProbe(int file, int32_t pid,
+                                                 std::span<const HeapPlace> places) {
   return probes_.Put(skeleton_->progs.on_told_object, file, pid, places);
 }
 
-absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) {
+absl::StatusOr<uint32_t> BpfKernel::NumberOfArguments(const profd_usdt_spec& spec) {
   const auto known = std::find_if(
       usdt_specs_.begin(), usdt_specs_.end(),
       [&](const profd_usdt_spec& other) { return std::memcmp(&other, &spec, sizeof(spec)) == 0; });
@@ -540,19 +626,19 @@ absl::StatusOr<uint32_t> Kernel::NumberOfArguments(const profd_usdt_spec& spec) 
   return number;
 }
 
-absl::StatusOr<Probe> Kernel::AttachMallocProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) {
+absl::StatusOr<Probe> BpfKernel::AttachMallocProbe(int file, int32_t pid,
+                                                   std::span<const HeapPlace> places) {
   return probes_.Put(skeleton_->progs.on_malloc, file, pid, places);
 }
 
-void Kernel::SetMallocBurst(int64_t begin_ns, int64_t length_ns) {
+void BpfKernel::SetMallocBurst(int64_t begin_ns, int64_t length_ns) {
   // No burst in between: a length is always that of the begin before it, or none.
   std::atomic_ref(skeleton_->bss->malloc_length_ns).store(0);
   std::atomic_ref(skeleton_->bss->malloc_begin_ns).store(static_cast<uint64_t>(begin_ns));
   std::atomic_ref(skeleton_->bss->malloc_length_ns).store(static_cast<uint64_t>(length_ns));
 }
 
-absl::StatusOr<MallocCounts> Kernel::DrainMalloc() {
+absl::StatusOr<MallocCounts> BpfKernel::DrainMalloc() {
   MallocCounts counts;
   ASSIGN_OR_RETURN(counts.samples, EmptyCounters(bpf_map__fd(skeleton_->maps.malloc_counts)));
   auto threads =
@@ -562,7 +648,7 @@ absl::StatusOr<MallocCounts> Kernel::DrainMalloc() {
   return counts;
 }
 
-absl::Status Kernel::SetFaults(uint32_t one_in) {
+absl::Status BpfKernel::SetFaults(uint32_t one_in) {
   if (one_in == 0) {
     fault_links_.clear();
     return absl::OkStatus();
@@ -581,7 +667,7 @@ absl::Status Kernel::SetFaults(uint32_t one_in) {
   return absl::OkStatus();
 }
 
-absl::Status Kernel::TrimKnownStacks(bool all) {
+absl::Status BpfKernel::TrimKnownStacks(bool all) {
   if (!all && stacks_seen_ < known_stacks_trim_) return absl::OkStatus();
   const int fd = bpf_map__fd(skeleton_->maps.known_stacks);
   std::vector<uint64_t> keys;
@@ -596,7 +682,7 @@ absl::Status Kernel::TrimKnownStacks(bool all) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint32_t> Kernel::ModuleIdOf(const profd_module_key& key) const {
+absl::StatusOr<uint32_t> BpfKernel::ModuleIdOf(const profd_module_key& key) const {
   profd_module module{};
   if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.modules), &key, &module) != 0) {
     return ErrnoStatus("look up a module", errno);
@@ -604,7 +690,7 @@ absl::StatusOr<uint32_t> Kernel::ModuleIdOf(const profd_module_key& key) const {
   return module.module_id;
 }
 
-std::vector<absl::Status> Kernel::PublishRules(std::span<const ModuleRules> modules) {
+std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> modules) {
   std::vector<absl::Status> results(modules.size());
   std::vector<profd_module> states(modules.size());
   std::vector<UniqueFd> tables(modules.size());
@@ -650,7 +736,7 @@ std::vector<absl::Status> Kernel::PublishRules(std::span<const ModuleRules> modu
   return results;
 }
 
-absl::Status Kernel::WatchModule(const profd_module_key& key) {
+absl::Status BpfKernel::WatchModule(const profd_module_key& key) {
   const int modules = bpf_map__fd(skeleton_->maps.modules);
   profd_module module{};
   if (bpf_map_lookup_elem(modules, &key, &module) != 0) {
@@ -663,7 +749,7 @@ absl::Status Kernel::WatchModule(const profd_module_key& key) {
   return absl::OkStatus();
 }
 
-absl::Status Kernel::ForgetModule(const profd_module_key& key) {
+absl::Status BpfKernel::ForgetModule(const profd_module_key& key) {
   const int modules = bpf_map__fd(skeleton_->maps.modules);
   profd_module module{};
   if (bpf_map_lookup_elem(modules, &key, &module) != 0) return absl::OkStatus();
@@ -674,7 +760,7 @@ absl::Status Kernel::ForgetModule(const profd_module_key& key) {
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> Kernel::Losses() const {
+std::vector<uint64_t> BpfKernel::Losses() const {
   std::vector<uint64_t> totals(PROFD_LOSS_COUNT);
   for (uint32_t i = 0; i < PROFD_LOSS_COUNT; ++i) {
     totals[i] = SumPerCpu<uint64_t>(bpf_map__fd(skeleton_->maps.losses), i,
@@ -683,22 +769,22 @@ std::vector<uint64_t> Kernel::Losses() const {
   return totals;
 }
 
-profd_tick_stats Kernel::TickStats() const {
+profd_tick_stats BpfKernel::TickStats() const {
   profd_tick_stats stats{};
   const uint32_t zero = 0;
   if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.tick_stats), &zero, &stats) != 0) return {};
   return stats;
 }
 
-profd_heap_cost Kernel::HeapCost() const {
+profd_heap_cost BpfKernel::HeapCost() const {
   return SumProbeCost(bpf_map__fd(skeleton_->maps.heap_cost));
 }
 
-profd_heap_cost Kernel::MapCost() const {
+profd_heap_cost BpfKernel::MapCost() const {
   return SumProbeCost(bpf_map__fd(skeleton_->maps.map_cost));
 }
 
-profd_fault_cost Kernel::FaultCost() const {
+profd_fault_cost BpfKernel::FaultCost() const {
   return SumPerCpu<profd_fault_cost>(bpf_map__fd(skeleton_->maps.fault_cost), 0,
                                      [](profd_fault_cost& sum, const profd_fault_cost& v) {
                                        sum.faults += v.faults;
@@ -709,7 +795,7 @@ profd_fault_cost Kernel::FaultCost() const {
                                      });
 }
 
-profd_malloc_cost Kernel::MallocCost() const {
+profd_malloc_cost BpfKernel::MallocCost() const {
   return SumPerCpu<profd_malloc_cost>(bpf_map__fd(skeleton_->maps.malloc_cost), 0,
                                       [](profd_malloc_cost& sum, const profd_malloc_cost& v) {
                                         sum.calls += v.calls;
@@ -718,7 +804,7 @@ profd_malloc_cost Kernel::MallocCost() const {
                                       });
 }
 
-profd_switch_cost Kernel::SwitchCost() const {
+profd_switch_cost BpfKernel::SwitchCost() const {
   return SumPerCpu<profd_switch_cost>(bpf_map__fd(skeleton_->maps.switch_cost), 0,
                                       [](profd_switch_cost& sum, const profd_switch_cost& v) {
                                         sum.timed += v.timed;
@@ -726,7 +812,7 @@ profd_switch_cost Kernel::SwitchCost() const {
                                       });
 }
 
-std::vector<ProgramMisses> Kernel::Misses() const {
+std::vector<ProgramMisses> BpfKernel::Misses() const {
   std::vector<ProgramMisses> misses;
   bpf_program* program = nullptr;
   while ((program = bpf_object__next_program(skeleton_->obj, program)) != nullptr) {
@@ -742,7 +828,7 @@ std::vector<ProgramMisses> Kernel::Misses() const {
   return misses;
 }
 
-uint64_t Kernel::MapBytes(uint64_t threads) const {
+uint64_t BpfKernel::MapBytes(uint64_t threads) const {
   uint64_t bytes = threads * kThreadAccountBytes + rule_bytes_;
   bpf_map* map = nullptr;
   while ((map = bpf_object__next_map(skeleton_->obj, map)) != nullptr) {
