@@ -67,7 +67,7 @@ absl::Status Engine::Start() {
   drainer_.CountFailure(steering_.Apply());
   publisher_.Begin();
   RETURN_IF_ERROR(Drain(Judge::kNot));
-  steering_.Begin(drainer_.drained_ns());
+  steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
   next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
   return absl::OkStatus();
 }
@@ -132,7 +132,7 @@ void Engine::SetPaused(bool paused) {
     for (const auto& source : sources_.all) source->Detach();
   } else {
     // A pause is no load to judge by.
-    steering_.Begin(drainer_.drained_ns());
+    steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
     drainer_.CountFailure(steering_.Apply());
   }
   spdlog::info(paused ? "paused" : "resumed");

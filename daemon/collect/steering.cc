@@ -37,10 +37,11 @@ void Steering::AddKnobs() {
 
 int64_t Steering::InPathNs() const { return UnplannedInPathNs(CostsOf(sources_->all)); }
 
-void Steering::Begin(int64_t now_ns) {
+void Steering::Begin(int64_t now_ns, int64_t drain_cpu_ns) {
   for (const auto& source : sources_->all) source->Learn({.seconds = 0});
   judged_ns_ = now_ns;
   judged_in_path_ns_ = InPathNs();
+  judged_drain_cpu_ns_ = drain_cpu_ns;
   drained_ = {};
 }
 

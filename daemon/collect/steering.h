@@ -20,14 +20,15 @@ class Steering {
   // Takes up the knobs of all sources. Those which can only be switched off are asked last: exact
   // figures are the last to go.
   void AddKnobs();
-  // Judges by what comes from `now_ns` on, the end of a drain.
-  void Begin(int64_t now_ns);
+  // Judges by what comes from `now_ns` on, the end of a drain; drains have taken `drain_cpu_ns` since
+  // start.
+  void Begin(int64_t now_ns, int64_t drain_cpu_ns);
   // What a drain took out, but for the CPU time.
   void AddDrain(const DrainKnob::Work& work);
   // The path has cost so much since Govern that it cannot wait for its second.
   bool IsOverrun();
   bool IsDue(int64_t now_ns) const;
-  // At the end of a drain, at `now_ns`: drains have taken `drain_cpu_ns` since start.
+  // At the end of a drain.
   absl::Status Govern(int64_t now_ns, int64_t drain_cpu_ns);
   // Brings all sources to what the governor wants of them. Returns the first error.
   absl::Status Apply();

@@ -21,8 +21,7 @@ void MallocSource::Detach() {
 }
 
 absl::Status MallocSource::Apply() {
-  detached_ = false;
-  bursts_.SetOn(true);
+  if (std::exchange(detached_, false)) bursts_.SetOn(true);
   bursts_.SetPlan(knob_.PlanAt(knob_.level()));
   return absl::OkStatus();
 }

@@ -21,9 +21,12 @@ class MemorySource final : public Source {
   explicit MemorySource(const SourceContext& context) : context_(context) {}
 
   const char* name() const override { return "memory"; }
-  void Detach() override { context_.memory->SetOn(false); }
+  void Detach() override {
+    detached_ = true;
+    context_.memory->SetOn(false);
+  }
   absl::Status Apply() override {
-    context_.memory->SetOn(true);
+    if (std::exchange(detached_, false)) context_.memory->SetOn(true);
     return absl::OkStatus();
   }
   std::vector<uint32_t> records() const override { return {PROFD_RECORD_EXEC}; }
@@ -43,6 +46,7 @@ class MemorySource final : public Source {
 
  private:
   const SourceContext context_;
+  bool detached_ = false;
   std::set<int32_t> execed_;  // PIDs, since the last drain
 };
 

@@ -41,11 +41,12 @@ absl::Status ModulesSource::Discover(absl::FunctionRef<void()> follow) {
 }
 
 void ModulesSource::Detach() {
+  detached_ = true;
   if (probes_) probes_->SetOn(false);
 }
 
 absl::Status ModulesSource::Apply() {
-  if (probes_) probes_->SetOn(true);
+  if (std::exchange(detached_, false) && probes_) probes_->SetOn(true);
   return absl::OkStatus();
 }
 

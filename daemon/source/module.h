@@ -70,6 +70,7 @@ class ModulesSource final : public Source {
   MappingLooks looks_;
   std::set<int32_t> processes_;  // of targets, as of the last drain
   absl::Status failed_;          // between drains
+  bool detached_ = false;
   int64_t look_cpu_ns_ = 0;
   int64_t drained_ns_ = 0;
   int64_t next_rescan_ns_ = 0;
