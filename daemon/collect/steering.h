@@ -20,8 +20,8 @@ class Steering {
   // Takes up the knobs of all sources. Those which can only be switched off are asked last: exact
   // figures are the last to go.
   void AddKnobs();
-  // Judges by what comes from `now_ns` on, the end of a drain; drains have taken `drain_cpu_ns` since
-  // start.
+  // Judges by what comes from `now_ns` on, the end of a drain; drains have taken `drain_cpu_ns`
+  // since start.
   void Begin(int64_t now_ns, int64_t drain_cpu_ns);
   // What a drain took out, but for the CPU time.
   void AddDrain(const DrainKnob::Work& work);
