@@ -26,32 +26,6 @@ constexpr size_t kIteratorBuffer = 64 << 10;
 // Naps in which the switches of our own thread must be seen; one is enough.
 constexpr int kClockAttempts = 50;
 
-// Takes everything out of a table.
-template <typename Key, typename Value>
-absl::StatusOr<std::vector<std::pair<Key, Value>>> EmptyTable(int table) {
-  constexpr uint32_t kBatch = 1024;
-  static thread_local std::vector<Key> keys(kBatch);
-  static thread_local std::vector<Value> values(kBatch);
-  std::vector<std::pair<Key, Value>> entries;
-  uint32_t cursor = 0;
-  bool first = true;
-  while (true) {
-    uint32_t count = kBatch;
-    const int error = bpf_map_lookup_and_delete_batch(table, first ? nullptr : &cursor, &cursor,
-                                                      keys.data(), values.data(), &count, nullptr);
-    const int reason = errno;
-    if (error != 0 && reason != ENOENT) {
-      // What is still in the map comes with the next drain of this epoch.
-      if (entries.empty()) return ErrnoStatus("drain the counters", reason);
-      spdlog::warn("counters drained in part: {}", std::strerror(reason));
-      return entries;
-    }
-    for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
-    if (error != 0) return entries;
-    first = false;
-  }
-}
-
 }  // namespace
 
 void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <vector>
 
+#include "bpf/abi.h"
 #include "bpf/profd.skel.h"
 #include "daemon/kernel/bpf_kernel.h"
 #include "daemon/kernel/tables.h"

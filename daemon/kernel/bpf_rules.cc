@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bpf/abi.h"
 #include "bpf/profd.skel.h"
 #include "daemon/kernel/bpf_kernel.h"
 

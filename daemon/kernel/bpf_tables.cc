@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "bpf/abi.h"
 #include "bpf/profd.skel.h"
 #include "daemon/kernel/bpf_kernel.h"
 #include "daemon/kernel/tables.h"
