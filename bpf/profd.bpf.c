@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* All kernel programs, in one object. */
-#include "sched.bpf.c"
-#include "tick.bpf.c"
-#include "drain.bpf.c"
+#include "source/switch.bpf.c"
+#include "source/wait.bpf.c"
+#include "source/thread.bpf.c"
 #include "lifecycle.bpf.c"
-#include "mappings.bpf.c"
-#include "heap.bpf.c"
-#include "live.bpf.c"
-#include "fault.bpf.c"
-#include "maps.bpf.c"
-#include "usdt.bpf.c"
-#include "malloc.bpf.c"
+#include "source/module.bpf.c"
+#include "source/jemalloc.bpf.c"
+#include "source/live.bpf.c"
+#include "source/fault.bpf.c"
+#include "source/mapping.bpf.c"
+#include "source/told.bpf.c"
+#include "source/malloc.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -55,7 +55,8 @@ int Main(int argc, char** argv) {
   spdlog::set_pattern("profd: %^%l%$: %v");
   spdlog::set_level(spdlog::level::from_str(options.log_level));
 
-  CollectorOptions collecting;
+  EngineOptions collecting;
+  SourceOptions& sources = collecting.sources;
   for (const std::string& text : options.targets) {
     auto selector = Selector::Parse(text);
     if (!selector.ok()) return Fail(selector.status(), 2);
@@ -64,16 +65,16 @@ int Main(int argc, char** argv) {
   if (const auto address = ParseListenAddress(options.listen); !address.ok()) {
     return Fail(address.status(), 2);
   }
-  collecting.limits = options.limits;
-  collecting.tick_interval_ns = options.tick_ns;
-  collecting.books = options.books;
-  collecting.per_switch = options.per_switch;
-  collecting.tick = options.tick;
-  collecting.heap = options.heap;
-  collecting.faults = options.faults;
-  collecting.mappings = options.mappings;
-  collecting.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
-  collecting.budgets = {.target = options.budget, .daemon = options.daemon_budget};
+  sources.limits = options.limits;
+  sources.tick_interval_ns = options.tick_ns;
+  sources.books = options.books;
+  sources.per_switch = options.per_switch;
+  sources.tick = options.tick;
+  sources.heap = options.heap;
+  sources.faults = options.faults;
+  sources.mappings = options.mappings;
+  sources.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
+  sources.budgets = {.target = options.budget, .daemon = options.daemon_budget};
   const bool puts_probes = options.heap || options.mappings || options.burst_interval_ns > 0;
   const bool admin_for_probes = puts_probes && !HasMultiProbes();
   collecting.missing = MissingFeatures(admin_for_probes);

@@ -11,6 +11,15 @@ int64_t Read(clockid_t id) {
   return static_cast<int64_t>(ts.tv_sec) * 1'000'000'000 + ts.tv_nsec;
 }
 
+class MachineClock final : public Clock {
+ public:
+  int64_t MonotonicNs() const override { return profd::MonotonicNs(); }
+  int64_t WallNs() const override { return profd::WallNs(); }
+  int64_t WallOffsetNs() const override { return profd::WallOffsetNs(); }
+  int64_t ProcessCpuNs() const override { return profd::ProcessCpuNs(); }
+  int64_t ThreadCpuNs() const override { return profd::ThreadCpuNs(); }
+};
+
 }  // namespace
 
 int64_t MonotonicNs() { return Read(CLOCK_MONOTONIC); }
@@ -26,6 +35,11 @@ int64_t WallOffsetNs() {
   const int64_t wall = WallNs();
   const int64_t after = MonotonicNs();
   return wall - (before + (after - before) / 2);
+}
+
+const Clock* SystemClock() {
+  static const MachineClock clock;
+  return &clock;
 }
 
 }  // namespace profd

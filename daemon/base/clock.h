@@ -19,6 +19,20 @@ int64_t ThreadCpuNs();
 // Wall clock minus monotonic, ns, read now: wall = monotonic + WallOffsetNs().
 int64_t WallOffsetNs();
 
+// The same for code that tests drive through hours in milliseconds. Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t MonotonicNs() const = 0;
+  virtual int64_t WallNs() const = 0;
+  virtual int64_t WallOffsetNs() const = 0;
+  virtual int64_t ProcessCpuNs() const = 0;
+  virtual int64_t ThreadCpuNs() const = 0;
+};
+
+// The machine's; lives for ever.
+const Clock* SystemClock();
+
 }  // namespace profd
 
 #endif  // PROFD_DAEMON_BASE_CLOCK_H_

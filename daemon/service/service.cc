@@ -126,7 +126,7 @@ void FillGovernor(const GovernorState& state, v1::Governor* governor) {
   governor->set_target_budget(share(state.target_budget));
   governor->set_daemon_budget(share(state.daemon_budget));
   governor->set_changes(state.changes);
-  for (const SourceState& source : state.sources) {
+  for (const KnobState& source : state.sources) {
     v1::GovernedSource* out = governor->add_sources();
     out->set_name(source.name);
     out->set_in_path(source.in_path);

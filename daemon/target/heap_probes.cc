@@ -577,7 +577,7 @@ void HeapProbes::FollowObjects(const Place& place) {
   const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
   const absl::StatusOr<UniqueFd> file = modules_->FileToProbe(module);
   std::string note;
-  std::optional<LiveSource> source;
+  std::optional<LiveSampling> source;
   if (info && info->objects.born == 0) {
     note = info->objects.note;
   } else if (info && file.ok()) {
@@ -585,8 +585,8 @@ void HeapProbes::FollowObjects(const Place& place) {
     note = DescribeMissing(settings, *info);
     // Taken before the first object can be seen.
     if (settings.profiling.value_or(true)) {
-      source =
-          LiveSource{.since_ns = MonotonicNs(), .sample_bytes = uint64_t{1} << settings.lg_sample};
+      source = LiveSampling{.since_ns = MonotonicNs(),
+                            .sample_bytes = uint64_t{1} << settings.lg_sample};
     }
   }
   {
@@ -615,15 +615,15 @@ bool HeapProbes::Counts(const Place& place, const Live& live) const {
   return live.source && events_.wanted.contains(place);
 }
 
-std::optional<LiveSource> HeapProbes::LiveSourceOf(const Place& place) const {
+std::optional<LiveSampling> HeapProbes::LiveSourceOf(const Place& place) const {
   absl::MutexLock lock(&mutex_);
   const auto live = live_.find(place);
   if (live == live_.end() || !Counts(place, live->second)) return std::nullopt;
   return live->second.source;
 }
 
-std::map<HeapProbes::Place, LiveSource> HeapProbes::LiveSources() const {
-  std::map<Place, LiveSource> sources;
+std::map<HeapProbes::Place, LiveSampling> HeapProbes::LiveSources() const {
+  std::map<Place, LiveSampling> sources;
   absl::MutexLock lock(&mutex_);
   for (const auto& [place, live] : live_) {
     if (Counts(place, live)) sources.emplace(place, *live.source);
@@ -674,7 +674,7 @@ void HeapProbes::FollowTold(const Place& place) {
   spdlog::warn("objects of PID {}: {}", place.first, told.failed);
 }
 
-std::optional<LiveSource> HeapProbes::OnTold(const Place& place) {
+std::optional<LiveSampling> HeapProbes::OnTold(const Place& place) {
   absl::MutexLock lock(&mutex_);
   const auto told = told_.find(place);
   if (told == told_.end() || told->second.since_ns == 0 || !events_.wanted.contains(place)) {
@@ -688,15 +688,15 @@ std::optional<LiveSource> HeapProbes::OnTold(const Place& place) {
     }
     Wake();
   }
-  return LiveSource{.since_ns = told->second.since_ns};
+  return LiveSampling{.since_ns = told->second.since_ns};
 }
 
-std::map<HeapProbes::Place, LiveSource> HeapProbes::ToldSources() const {
-  std::map<Place, LiveSource> sources;
+std::map<HeapProbes::Place, LiveSampling> HeapProbes::ToldSources() const {
+  std::map<Place, LiveSampling> sources;
   absl::MutexLock lock(&mutex_);
   for (const auto& [place, told] : told_) {
     if (told.since_ns == 0 || !events_.wanted.contains(place)) continue;
-    sources.emplace(place, LiveSource{.since_ns = told.since_ns});
+    sources.emplace(place, LiveSampling{.since_ns = told.since_ns});
   }
   return sources;
 }

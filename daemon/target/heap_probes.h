@@ -47,7 +47,7 @@ struct AllocatorState {
 };
 
 // How the live heap of a process is counted.
-struct LiveSource {
+struct LiveSampling {
   int64_t since_ns = 0;       // monotonic; objects from before are not known
   uint64_t sample_bytes = 0;  // mean bytes allocated from one sampled object to the next
 };
@@ -105,12 +105,12 @@ class HeapProbes {
   MapCallState MapCalls() const;
   std::vector<AllocatorState> States() const;
   // What counts the live heap there; empty when nothing does.
-  std::optional<LiveSource> LiveSourceOf(const Place& place) const;
-  std::map<Place, LiveSource> LiveSources() const;
+  std::optional<LiveSampling> LiveSourceOf(const Place& place) const;
+  std::map<Place, LiveSampling> LiveSources() const;
   // An object was told of: from now on nothing else is asked of the allocators of that process.
   // What counts the objects there; empty when nothing does.
-  std::optional<LiveSource> OnTold(const Place& place);
-  std::map<Place, LiveSource> ToldSources() const;
+  std::optional<LiveSampling> OnTold(const Place& place);
+  std::map<Place, LiveSampling> ToldSources() const;
   // Such an object was told of since the process runs its program.
   bool HasTold(int32_t pid) const;
   // As measured on functions of our own, before the first probe.
@@ -144,7 +144,7 @@ class HeapProbes {
   // What follows the objects that a process samples, and what is known of that.
   struct Live {
     std::optional<Probe> probe;
-    std::optional<LiveSource> source;
+    std::optional<LiveSampling> source;
     std::string note;
     bool stale = false;  // to be read again
   };

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "daemon/base/fd.h"
-#include "daemon/collect/decode.h"
 #include "tests/bpf/kernel_fixture.h"
+#include "tests/support/any_record.h"
 
 namespace profd {
 namespace {
@@ -51,7 +51,7 @@ class FaultKernelTest : public KernelTest {
     child.Wait();
     EXPECT_TRUE(kernel_
                     ->PollEvents([&](std::span<const uint8_t> bytes) {
-                      const auto record = DecodeRecord(bytes);
+                      const auto record = DecodeAny(bytes);
                       if (!record.ok()) return;
                       if (const auto* page = std::get_if<profd_page_record>(&*record)) {
                         const uint64_t offset = page->address - reinterpret_cast<uintptr_t>(memory);

@@ -159,7 +159,7 @@ void KernelTest::Drain(bool every_thread) {
 }
 
 void KernelTest::Take(std::span<const uint8_t> bytes) {
-  auto record = DecodeRecord(bytes);
+  auto record = DecodeAny(bytes);
   ASSERT_TRUE(record.ok()) << record.status();
   if (auto* stack = std::get_if<StackTrace>(&*record)) {
     stacks_.push_back(std::move(*stack));

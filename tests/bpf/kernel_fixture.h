@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "daemon/collect/accounts.h"
-#include "daemon/collect/decode.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/source/accounts.h"
 #include "tests/bpf/child.h"
+#include "tests/support/any_record.h"
 
 namespace profd {
 

@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "bpf/abi.h"
-#include "daemon/collect/decode.h"
+#include "tests/support/any_record.h"
 
 namespace {
 
@@ -16,7 +16,7 @@ void Require(bool condition) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto record = profd::DecodeRecord({data, size});
+  const auto record = profd::DecodeAny({data, size});
   if (!record.ok()) return 0;
   if (const auto* stack = std::get_if<profd::StackTrace>(&*record)) {
     Require(stack->frames.size() <= PROFD_MAX_FRAMES);

@@ -58,7 +58,8 @@ def losses_in_code():
     path = "daemon/profile/names.cc"
     body = between(read(path), "kDescriptions[kLossCount] = {", "kUnknown", path)
     names = re.findall(r'\{\s*"([a-z_]+)",', body)
-    enum = between(read("bpf/abi.h"), "enum profd_loss {", "PROFD_LOSS_COUNT =", "bpf/abi.h")
+    abi = "bpf/abi/loss.h"
+    enum = between(read(abi), "enum profd_loss {", "PROFD_LOSS_COUNT =", abi)
     own = between(
         read("daemon/profile/profile.h"), "enum class Loss : uint8_t {", "kCount", "profile.h"
     )
@@ -74,9 +75,10 @@ def endings_in_code():
     path = "daemon/profile/names.cc"
     body = between(read(path), "const char* WalkName(", "PROFD_WALK_COUNT", path)
     names = re.findall(r'return "(\[[^"]+\])";', body)
-    enum = between(read("bpf/abi.h"), "enum profd_walk {", "PROFD_WALK_COUNT =", "bpf/abi.h")
+    abi = "bpf/abi/stack.h"
+    enum = between(read(abi), "enum profd_walk {", "PROFD_WALK_COUNT =", abi)
     if len(names) != len(re.findall(r"PROFD_WALK_\w+\s*=", enum)):
-        raise Failed(f"{path}: {len(names)} endings, of another number in bpf/abi.h")
+        raise Failed(f"{path}: {len(names)} endings, of another number in {abi}")
     return [name for name in names if name != "[complete]"]
 
 

@@ -1,4 +1,4 @@
-#include "daemon/collect/accounts.h"
+#include "daemon/source/accounts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

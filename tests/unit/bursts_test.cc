@@ -8,10 +8,10 @@
 #include <random>
 #include <vector>
 
-#include "daemon/collect/burst_estimate.h"
-#include "daemon/collect/sources.h"
-#include "daemon/collect/tick_schedule.h"
 #include "daemon/profile/estimator.h"
+#include "daemon/source/burst_estimate.h"
+#include "daemon/source/malloc_knob.h"
+#include "daemon/source/tick_schedule.h"
 
 namespace profd {
 namespace {
@@ -315,14 +315,14 @@ TEST(BurstSimulationTest, ProbesThatTakeHalfOfTheTime) {
   ExpectHonest(Simulate(12, 1, 3.0 * kMs, 400));
 }
 
-TEST(BurstSourceTest, CostGoesWithTheTimeThatProbesStand) {
-  BurstSource source({.length_ns = kLength, .interval_ns = kSpan});
+TEST(MallocKnobTest, CostGoesWithTheTimeThatProbesStand) {
+  MallocKnob source({.length_ns = kLength, .interval_ns = kSpan});
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no burst yet";
   // 10,000 calls, a third of them dearer, in 40 ms: 20 before and after the burst.
   const profd_malloc_cost cost = {.calls = 10'000, .stepped = 4'000, .ns = 6'000'000};
   const Traps traps = {.emulated = 1'000, .stepped = 2'000};
-  EXPECT_DOUBLE_EQ(BurstSource::InPathNs(cost, traps), 6e6 + 6e6 + 8e6);
+  EXPECT_DOUBLE_EQ(MallocKnob::InPathNs(cost, traps), 6e6 + 6e6 + 8e6);
   source.Learn(Result(), cost, traps);
   EXPECT_DOUBLE_EQ(source.CostAt(0), 0.02 / 5);
   EXPECT_DOUBLE_EQ(source.CostAt(1), 0.5 * 0.03 / 5);

@@ -1,4 +1,4 @@
-#include "daemon/collect/governor.h"
+#include "daemon/govern/governor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Its costs at each level under a load of 1; they grow with the load.
-class FakeSource final : public GovernedSource {
+class FakeSource final : public Knob {
  public:
   FakeSource(const char* name, Payer payer, std::vector<double> costs, int sampled_levels = 1)
       : name_(name), payer_(payer), costs_(std::move(costs)), sampled_levels_(sampled_levels) {}
@@ -39,7 +39,7 @@ constexpr int kCalmSteps = 10;
 TEST(GovernorTest, WithinTheBudgetNothingIsGivenUp) {
   FakeSource source("a", Payer::kTarget, {0.010, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   for (int i = 0; i < 100; ++i) EXPECT_THAT(governor.Step(), IsEmpty());
   EXPECT_EQ(source.level(), 0);
   EXPECT_EQ(governor.changes(), 0U);
@@ -48,7 +48,7 @@ TEST(GovernorTest, WithinTheBudgetNothingIsGivenUp) {
 TEST(GovernorTest, EnoughLevelsAtOnceAndNoMore) {
   FakeSource source("a", Payer::kDaemon, {0.016, 0.012, 0.008, 0.004, 0.002});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   source.load = 1.3;
   EXPECT_THAT(governor.Step(), ElementsAre(&source));
   EXPECT_EQ(source.level(), 1) << "0.0156 is within nine tenths of the budget";
@@ -63,8 +63,8 @@ TEST(GovernorTest, HundredfoldLoadIsWithinTheBudgetAfterOneStep) {
   FakeSource ticks("a", Payer::kDaemon, {0.010, 0.005, 0.001, 0.0001});
   FakeSource switches("b", Payer::kTarget, {0.001, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&switches);
-  governor.AddSource(&ticks);
+  governor.AddKnob(&switches);
+  governor.AddKnob(&ticks);
   EXPECT_THAT(governor.Step(), IsEmpty());
   ticks.load = switches.load = 100;
   EXPECT_THAT(governor.Step(), ElementsAre(&switches, &ticks));
@@ -77,7 +77,7 @@ TEST(GovernorTest, SourcesAreAskedInTheOrderOfThePlan) {
   FakeSource second("b", Payer::kTarget, {0.008, 0.002});
   FakeSource third("c", Payer::kTarget, {0.0001, 0});
   Governor governor(kBudgets);
-  for (FakeSource* source : {&first, &second, &third}) governor.AddSource(source);
+  for (FakeSource* source : {&first, &second, &third}) governor.AddKnob(source);
   EXPECT_THAT(governor.Step(), ElementsAre(&first, &second));
   EXPECT_EQ(first.level(), 2) << "all that it has before the next is asked";
   EXPECT_EQ(second.level(), 1);
@@ -89,8 +89,8 @@ TEST(GovernorTest, SmallSourcesAreAskedLast) {
   FakeSource small("a", Payer::kTarget, {0.0005, 0});
   FakeSource large("b", Payer::kTarget, {0.020, 0.0085});
   Governor governor(kBudgets);
-  governor.AddSource(&small);
-  governor.AddSource(&large);
+  governor.AddKnob(&small);
+  governor.AddKnob(&large);
   EXPECT_THAT(governor.Step(), ElementsAre(&large));
   EXPECT_EQ(small.level(), 0);
   small.load = 4;
@@ -102,7 +102,7 @@ TEST(GovernorTest, SourceThatIsTooDearAtItsLeastStaysThereAndTheNextIsAsked) {
   FakeSource second("b", Payer::kDaemon, {0.010, 0.005});
   FakeSource fixed("c", Payer::kDaemon, {0.001});
   Governor governor(kBudgets);
-  for (FakeSource* source : {&first, &second, &fixed}) governor.AddSource(source);
+  for (FakeSource* source : {&first, &second, &fixed}) governor.AddKnob(source);
   EXPECT_THAT(governor.Step(), ElementsAre(&first, &second));
   EXPECT_EQ(first.level(), 2);
   EXPECT_EQ(second.level(), 1);
@@ -114,7 +114,7 @@ TEST(GovernorTest, SourceThatIsTooDearAtItsLeastStaysThereAndTheNextIsAsked) {
 TEST(GovernorTest, ComesBackAfterTenCalmSteps) {
   FakeSource source("a", Payer::kTarget, {0.010, 0.004, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   source.load = 10;
   governor.Step();
   ASSERT_EQ(source.level(), 2);
@@ -130,7 +130,7 @@ TEST(GovernorTest, ComesBackAfterTenCalmSteps) {
 TEST(GovernorTest, LongStepsCountAsManySeconds) {
   FakeSource source("a", Payer::kTarget, {0.010, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   source.load = 2;
   governor.Step(5);
   ASSERT_EQ(source.level(), 1);
@@ -142,7 +142,7 @@ TEST(GovernorTest, LongStepsCountAsManySeconds) {
 TEST(GovernorTest, OneStepThatIsNotCalmBeginsTheCountAnew) {
   FakeSource source("a", Payer::kTarget, {0.010, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   source.load = 2;
   governor.Step();
   ASSERT_EQ(source.level(), 1);
@@ -159,7 +159,7 @@ TEST(GovernorTest, OneStepThatIsNotCalmBeginsTheCountAnew) {
 TEST(GovernorTest, ComesBackAsFarAsItFittedAllTheWhile) {
   FakeSource source("a", Payer::kDaemon, {0.020, 0.010, 0.005, 0.001});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   source.load = 15;
   governor.Step();
   ASSERT_EQ(source.level(), 3);
@@ -173,7 +173,7 @@ TEST(GovernorTest, ComesBackAsFarAsItFittedAllTheWhile) {
 TEST(GovernorTest, LoadThatSwingsAroundTheBudgetDoesNotFlap) {
   FakeSource source("a", Payer::kTarget, {0.010, 0.005, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&source);
+  governor.AddKnob(&source);
   for (int i = 0; i < 1'000; ++i) {
     source.load = i % 20 < 10 ? 1.2 : 0.8;
     governor.Step();
@@ -191,14 +191,14 @@ TEST(GovernorTest, WhatWasGivenUpLastComesBackFirst) {
   FakeSource first("a", Payer::kTarget, {0.010, 0});
   FakeSource second("b", Payer::kTarget, {0.010, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&first);
-  governor.AddSource(&second);
+  governor.AddKnob(&first);
+  governor.AddKnob(&second);
   first.load = second.load = 5;
   EXPECT_THAT(governor.Step(), ElementsAre(&first, &second));
   first.load = second.load = 0.3;
-  std::vector<std::pair<int, GovernedSource*>> restored;
+  std::vector<std::pair<int, Knob*>> restored;
   for (int i = 1; i <= 40; ++i) {
-    for (GovernedSource* source : governor.Step()) restored.emplace_back(i, source);
+    for (Knob* source : governor.Step()) restored.emplace_back(i, source);
   }
   EXPECT_THAT(restored, ElementsAre(std::pair{10, &second}, std::pair{20, &first}));
 }
@@ -207,8 +207,8 @@ TEST(GovernorTest, TheDearestHasFewerSamplesFirst) {
   FakeSource cheap("a", Payer::kTarget, {0.004, 0.002, 0.001, 0}, 3);
   FakeSource dear("b", Payer::kTarget, {0.016, 0.004, 0.002, 0}, 3);
   Governor governor(kBudgets);
-  governor.AddSource(&cheap);
-  governor.AddSource(&dear);
+  governor.AddKnob(&cheap);
+  governor.AddKnob(&dear);
   EXPECT_THAT(governor.Step(), ElementsAre(&dear)) << "0.004 beside 0.004 is within the budget";
   EXPECT_EQ(dear.level(), 1);
   // Equally dear now: both give, and nobody is silent before both have the fewest samples.
@@ -230,8 +230,8 @@ TEST(GovernorTest, NobodyHasFewerSamplesInVain) {
   FakeSource sampled("a", Payer::kTarget, {0.006, 0.003, 0.001, 0.0005}, 3);
   FakeSource fixed("b", Payer::kTarget, {0.051, 0.0505, 0.050, 0}, 3);
   Governor governor(kBudgets);
-  governor.AddSource(&sampled);
-  governor.AddSource(&fixed);
+  governor.AddKnob(&sampled);
+  governor.AddKnob(&fixed);
   EXPECT_THAT(governor.Step(), ElementsAre(&fixed));
   EXPECT_EQ(fixed.level(), 3);
   EXPECT_EQ(sampled.level(), 0);
@@ -241,8 +241,8 @@ TEST(GovernorTest, WhatWouldNotFitKeepsNobodyWaiting) {
   FakeSource sampled("a", Payer::kTarget, {0.006, 0.003, 0.001, 0}, 3);
   FakeSource dear("b", Payer::kTarget, {0.050, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&sampled);
-  governor.AddSource(&dear);
+  governor.AddKnob(&sampled);
+  governor.AddKnob(&dear);
   sampled.load = 2;
   EXPECT_THAT(governor.Step(), ElementsAre(&sampled, &dear));
   EXPECT_EQ(sampled.level(), 1) << "0.006 of 0.010";
@@ -257,8 +257,8 @@ TEST(GovernorTest, WhatIsNotToldOfComesBackForFewerSamplesOfOthers) {
   FakeSource sampled("a", Payer::kTarget, {0.006, 0.003, 0.001, 0}, 3);
   FakeSource all("b", Payer::kTarget, {0.005, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&sampled);
-  governor.AddSource(&all);
+  governor.AddKnob(&sampled);
+  governor.AddKnob(&all);
   all.load = 3;
   EXPECT_THAT(governor.Step(), ElementsAre(&all));
   EXPECT_EQ(sampled.level(), 0);
@@ -276,8 +276,8 @@ TEST(GovernorTest, SourceWithAPartKeepsToItAndIsNotAskedForMore) {
   FakeSource own("own", Payer::kTarget, {0.010, 0.004, 0.002, 0});
   FakeSource other("other", Payer::kTarget, {0.010, 0.005, 0});
   Governor governor(kBudgets);  // 0.010
-  governor.AddSource(&own, 0.5);
-  governor.AddSource(&other);
+  governor.AddKnob(&own, 0.5);
+  governor.AddKnob(&other);
   own.load = 0.4;
   other.load = 0.5;
   EXPECT_THAT(governor.Step(), IsEmpty()) << "0.004 of its 0.005, and 0.009 in all";
@@ -299,15 +299,15 @@ TEST(GovernorTest, BudgetsAreIndependent) {
   FakeSource target("a", Payer::kTarget, {0.015, 0});
   FakeSource daemon("b", Payer::kDaemon, {0.015, 0});
   Governor governor(kBudgets);
-  governor.AddSource(&target);
-  governor.AddSource(&daemon);
+  governor.AddKnob(&target);
+  governor.AddKnob(&daemon);
   EXPECT_THAT(governor.Step(), ElementsAre(&target));
   EXPECT_EQ(daemon.level(), 0);
   daemon.load = 2;
   EXPECT_THAT(governor.Step(), ElementsAre(&daemon));
   // One that is over its budget does not keep the other from coming back.
   FakeSource endless("c", Payer::kDaemon, {1});
-  governor.AddSource(&endless);
+  governor.AddKnob(&endless);
   target.load = 0.1;
   for (int i = 0; i < kCalmSteps; ++i) governor.Step();
   EXPECT_EQ(target.level(), 0);
@@ -318,8 +318,8 @@ TEST(GovernorTest, WithoutABudgetNothingIsEverGivenUp) {
   FakeSource target("a", Payer::kTarget, {50, 0});
   FakeSource daemon("b", Payer::kDaemon, {50, 0});
   Governor governor({.target = kNoBudget, .daemon = kNoBudget});
-  governor.AddSource(&target);
-  governor.AddSource(&daemon);
+  governor.AddKnob(&target);
+  governor.AddKnob(&daemon);
   for (int i = 0; i < 50; ++i) {
     target.load *= 1.5;
     EXPECT_THAT(governor.Step(), IsEmpty());

@@ -1,4 +1,4 @@
-#include "daemon/collect/heap_accounts.h"
+#include "daemon/source/heap_accounts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "daemon/collect/live_heap.h"
+#include "daemon/source/live_heap.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 constexpr ModuleId kModule{7};
 constexpr int32_t kPid = 40;
 constexpr int64_t kSince = 1'000'000'000'000;
-constexpr LiveSource kSource = {.since_ns = kSince, .sample_bytes = 4096};
+constexpr LiveSampling kSource = {.since_ns = kSince, .sample_bytes = 4096};
 constexpr int64_t kWallOffset = 1'700'000'000'000'000'000;
 
 profd_live_heap_record Born(uint64_t thread, uint64_t context, uint64_t stack, uint64_t size) {
@@ -47,7 +47,7 @@ class LiveHeapTest : public testing::Test {
   // What each (thread, stack) has: bytes and objects, summed over all changes so far.
   using Levels = std::map<std::pair<uint64_t, uint64_t>, std::pair<int64_t, int64_t>>;
 
-  void Apply(const profd_live_heap_record& record, const LiveSource& source = kSource) {
+  void Apply(const profd_live_heap_record& record, const LiveSampling& source = kSource) {
     heap_.Apply(record, source, kWallOffset);
   }
   Levels Finish() {
@@ -159,7 +159,7 @@ TEST_F(LiveHeapTest, TheOldestOfThoseAlikeGoesFirst) {
 TEST_F(LiveHeapTest, AnObjectGoesWithTheWeightItCameWith) {
   Apply(Born(1, 0x7000, 50, 1024));
   const int64_t sparse = Bytes();
-  const LiveSource denser = {.since_ns = kSince, .sample_bytes = 512};
+  const LiveSampling denser = {.since_ns = kSince, .sample_bytes = 512};
   Apply(Born(1, 0x7000, 50, 1024), denser);
   // Either is rounded for itself.
   EXPECT_EQ(Bytes(), std::llround(WeighObject(1024, 4096).bytes) +
@@ -174,7 +174,7 @@ TEST_F(LiveHeapTest, AnObjectGoesWithTheWeightItCameWith) {
 TEST_F(LiveHeapTest, CountedAnewAfterABreak) {
   Apply(Born(1, 0x7000, 50, 1024));
   EXPECT_GT(Bytes(), 0);
-  const LiveSource anew = {.since_ns = kSince + 1000, .sample_bytes = 4096};
+  const LiveSampling anew = {.since_ns = kSince + 1000, .sample_bytes = 4096};
   Apply(Born(1, 0x7000, 50, 1024), anew);  // its time is before that
   EXPECT_GT(Bytes(), 0);
   profd_live_heap_record later = Born(1, 0x7000, 60, 1 << 20);

@@ -1,4 +1,4 @@
-#include "daemon/collect/live_set.h"
+#include "daemon/source/live_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

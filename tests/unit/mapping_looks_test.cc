@@ -1,4 +1,4 @@
-#include "daemon/collect/mapping_looks.h"
+#include "daemon/source/mapping_looks.h"
 
 #include <gtest/gtest.h>
 

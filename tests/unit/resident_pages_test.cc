@@ -1,5 +1,5 @@
 // Pages of our own: what is resident is real.
-#include "daemon/collect/resident_pages.h"
+#include "daemon/source/resident_pages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

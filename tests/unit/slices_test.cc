@@ -1,4 +1,4 @@
-#include "daemon/collect/slices.h"
+#include "daemon/source/slices.h"
 
 #include <gtest/gtest.h>
 

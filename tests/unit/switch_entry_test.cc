@@ -1,4 +1,4 @@
-#include "daemon/collect/switch_entry.h"
+#include "daemon/source/switch_entry.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "daemon/collect/tick_schedule.h"
+#include "daemon/source/tick_schedule.h"
 
 #include <gtest/gtest.h>
 

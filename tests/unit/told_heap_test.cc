@@ -1,4 +1,4 @@
-#include "daemon/collect/told_heap.h"
+#include "daemon/source/told_heap.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using ::testing::UnorderedElementsAre;
 
 constexpr int32_t kPid = 17;
 constexpr ModuleId kModule{3};
-constexpr LiveSource kSource = {.since_ns = 1'000};
+constexpr LiveSampling kSource = {.since_ns = 1'000};
 
 profd_told_record Came(uint64_t address, uint64_t size, uint64_t weight, uint64_t stack = 7,
                        uint64_t thread = 5) {

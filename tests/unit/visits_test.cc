@@ -1,4 +1,4 @@
-#include "daemon/collect/visits.h"
+#include "daemon/source/visits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

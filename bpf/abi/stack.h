@@ -1,0 +1,57 @@
+/* Stacks: frames, endings of walks, records. */
+#ifndef PROFD_BPF_ABI_STACK_H_
+#define PROFD_BPF_ABI_STACK_H_
+
+#include "base.h"
+
+/* How a walk of a user stack ended. Only COMPLETE ends at a proven root. */
+enum profd_walk {
+	PROFD_WALK_COMPLETE = 0,
+	PROFD_WALK_TOO_DEEP = 1, /* more than PROFD_MAX_USER_FRAMES frames */
+	PROFD_WALK_NO_RULE = 2, /* no unwind rule for the address and no usable frame pointer */
+	PROFD_WALK_RULES_PENDING = 3, /* the module was seen for the first time; rules follow */
+	PROFD_WALK_UNREADABLE = 4, /* stack memory could not be read */
+	PROFD_WALK_NO_PROGRESS = 5, /* the next frame would not lie above this one */
+	PROFD_WALK_UNSUPPORTED = 6, /* a rule of a kind the walker does not know */
+	PROFD_WALK_MAP_BUSY = 7, /* the memory map was locked by the target */
+	PROFD_WALK_NOT_MAPPED = 8, /* the address lies in no mapping */
+	PROFD_WALK_NO_USER = 9, /* the thread has no user registers */
+	PROFD_WALK_TORN = 10, /* the thread ran during the walk; the stack was thrown away */
+	PROFD_WALK_LOST = 11, /* the stack could not be handed over (ring full) */
+	PROFD_WALK_COUNT = 12,
+};
+
+#define PROFD_MAX_KERNEL_FRAMES 64
+#define PROFD_MAX_USER_FRAMES 192
+#define PROFD_MAX_FRAMES (PROFD_MAX_KERNEL_FRAMES + PROFD_MAX_USER_FRAMES)
+
+/* A frame is 64 bits: a kernel address (top 16 bits all ones), or module id << 48 | file offset.
+ * Module 0: the low bits are a bare address that lies in no file. Return addresses are stored
+ * as they are, not minus one; the innermost user frame is the exact program counter.
+ */
+#define PROFD_FRAME_MODULE_SHIFT 48
+#define PROFD_FRAME_OFFSET_MASK 0xffffffffffffULL
+#define PROFD_FRAME_KERNEL_MODULE 0xffffU
+
+struct profd_stack_record {
+	profd_u32 type;
+	profd_u8 walk; /* enum profd_walk */
+	profd_u8 frame_pointers; /* number of frames found by frame pointer, saturating */
+	profd_u16 kernel_frames;
+	profd_u16 user_frames;
+	profd_u16 pad[3];
+	profd_u64 hash;
+	profd_u64
+		frames[PROFD_MAX_FRAMES]; /* kernel, innermost first, then user, innermost first */
+};
+#define PROFD_STACK_HEADER_SIZE 24
+
+/* Memory of walks in the threads' own context: so many at a time on each CPU. */
+#define PROFD_OWN_WALKS_PER_CPU 2
+#define PROFD_MAX_OWN_WALKS 1024
+
+PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==
+			    PROFD_STACK_HEADER_SIZE,
+		    "stack header size");
+
+#endif /* PROFD_BPF_ABI_STACK_H_ */

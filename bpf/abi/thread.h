@@ -1,0 +1,139 @@
+/* The source `thread`: accounts, and how threads come and go. */
+#ifndef PROFD_BPF_ABI_THREAD_H_
+#define PROFD_BPF_ABI_THREAD_H_
+
+#include "base.h"
+
+/* Why a thread is not running. First match wins; docs/architecture.md has the table. */
+enum profd_reason {
+	PROFD_REASON_RUNQUEUE = 0, /* runnable, waiting for a CPU */
+	PROFD_REASON_RECLAIM = 1,
+	PROFD_REASON_FAULT = 2,
+	PROFD_REASON_FSYNC = 3,
+	PROFD_REASON_LOCK = 4,
+	PROFD_REASON_DISK = 5,
+	PROFD_REASON_POLL = 6,
+	PROFD_REASON_NET = 7,
+	PROFD_REASON_SLEEP = 8,
+	PROFD_REASON_PIPE = 9,
+	PROFD_REASON_CHILD = 10,
+	PROFD_REASON_SIGNAL = 11,
+	PROFD_REASON_OTHER = 12,
+	PROFD_REASON_COUNT = 13,
+};
+
+/* What a thread is doing, as of the last switch that was seen. */
+enum profd_phase {
+	PROFD_PHASE_ON_CPU = 0,
+	PROFD_PHASE_RUNQUEUE = 1, /* preempted, or new and never run */
+	PROFD_PHASE_BLOCKED = 2,
+};
+
+#define PROFD_COMM_LEN 16
+
+/* Time and number of the waits of one reason. Signed in effect: where two clocks meet a single
+ * wait may be a little negative.
+ */
+struct profd_reason_total {
+	profd_u64 ns; /* settled waits; of RUNQUEUE what the kernel's run_delay does not hold */
+	profd_u64 count; /* how often a thread went off for it */
+};
+
+/* Per-thread account: cumulative, written only as the thread leaves its CPU. Up to `since` its time
+ * is exec_runtime on CPU, run_delay + reasons[RUNQUEUE].ns on the run queue, the rest by reason.
+ */
+struct profd_ledger {
+	profd_u64 since; /* scheduler's clock: when it last left its CPU, or was armed */
+	profd_u64 exec_runtime; /* the kernel's se.sum_exec_runtime up to `since` */
+	profd_u64 run_delay; /* the kernel's sched_info.run_delay up to `since` */
+	profd_u32 armed; /* the layer's epoch it is kept in; of another one it stands still */
+	profd_u8 phase; /* enum profd_phase at `since` */
+	profd_u8 reason; /* enum profd_reason of the wait that began then */
+	profd_u16 pad;
+	struct profd_reason_total reasons[PROFD_REASON_COUNT];
+};
+
+/* A drain's memory of a thread that was in a wait when it wrote of it: until it runs again, which
+ * its switches tell, there is nothing else to write.
+ */
+struct profd_rest {
+	profd_u64 switches; /* nvcsw + nivcsw */
+	profd_u32 seq; /* of struct profd_thread */
+	profd_u32 known; /* 0 = to be written in any case */
+};
+
+/* Value of the task-storage map `threads`. What the switch touches comes first. */
+struct profd_thread {
+	profd_u64 thread_id; /* unique for the life of the daemon, never 0 */
+	profd_u32 target_id; /* 0 = not a target */
+	profd_u32 seq; /* odd while sched_switch writes the ledger */
+	struct profd_ledger ledger;
+	profd_u64 begin; /* when the account was opened */
+	profd_u64 armed_at; /* when the ledger was last armed */
+	profd_u64 begin_clock; /* `begin` by the scheduler's clock */
+	profd_u64 begin_exec; /* the kernel's books at `begin` */
+	profd_u64 begin_delay;
+	/* The tick's memory of the wait it saw last. */
+	profd_u64 tick_switches; /* nvcsw + nivcsw at the last walk */
+	profd_u64 tick_stack;
+	profd_u8 tick_valid;
+	profd_u8 born; /* seen from its creation on, so the kernel's books began at 0 */
+	profd_u8 clock; /* the daemon's own thread: its switches tell how two clocks lie */
+	profd_u8 pad[5];
+	struct profd_rest rest;
+};
+
+/* The kernel's own books, as read from the task. */
+struct profd_books {
+	profd_u64 exec_runtime; /* se.sum_exec_runtime, ns */
+	profd_u64 run_delay; /* sched_info.run_delay, ns */
+	profd_u64 last_arrival; /* sched_info, scheduler clock */
+	profd_u64 last_queued; /* sched_info, scheduler clock; 0 = not queued */
+	profd_u64 nvcsw, nivcsw;
+	profd_u64 min_flt, maj_flt;
+	profd_u64 read_bytes, write_bytes; /* block layer, bytes; 0 where not kept */
+};
+
+struct profd_thread_record {
+	profd_u32 type; /* enum profd_record_type */
+	profd_u32 target_id;
+	profd_u64 now;
+	profd_u64 clock; /* `now` by the scheduler's clock */
+	profd_u64 thread_id;
+	profd_u64 begin;
+	profd_u64 armed_at; /* since when the ledger goes on; 0 = it stands still */
+	profd_u64 begin_clock; /* `begin` by the scheduler's clock */
+	profd_u64 begin_exec; /* the books at `begin` */
+	profd_u64 begin_delay;
+	profd_s32 pid; /* in the daemon's PID namespace; 0 = not visible there */
+	profd_s32 tid;
+	profd_s32 kernel_tid; /* in the initial PID namespace; what profd_visit wants */
+	profd_u32 at_rest; /* no drain need write of it while the present wait goes on */
+	profd_u32 state; /* task->__state */
+	profd_u16 on_cpu; /* task->on_cpu */
+	profd_u16 born; /* as in struct profd_thread */
+	char comm[PROFD_COMM_LEN];
+	char process[PROFD_COMM_LEN]; /* comm of the thread-group leader */
+	struct profd_ledger ledger;
+	struct profd_books books;
+};
+
+struct profd_exec_record {
+	profd_u32 type;
+	profd_s32 pid;
+	profd_u32 target_id; /* 0 = not a target yet */
+	profd_u32 pad;
+	char comm[PROFD_COMM_LEN];
+};
+
+/* A new thread of a target, to be visited from the next tick on. */
+struct profd_born_record {
+	profd_u32 type;
+	profd_s32 kernel_tid;
+	profd_u64 thread_id;
+};
+
+PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
+
+#endif /* PROFD_BPF_ABI_THREAD_H_ */

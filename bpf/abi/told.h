@@ -1,0 +1,58 @@
+/* The source `told`: objects that allocators tell of, at USDT probes. */
+#ifndef PROFD_BPF_ABI_TOLD_H_
+#define PROFD_BPF_ABI_TOLD_H_
+
+#include "base.h"
+
+/* An object that an allocator samples came to life, or is gone, as its USDT probes tell. */
+struct profd_told_record {
+	profd_u32 type;
+	profd_u32 module_id; /* that holds the probe */
+	profd_u64 time;
+	profd_u64 thread_id;
+	profd_u64 address;
+	profd_u64 size; /* bytes */
+	profd_u64 weight; /* bytes that it stands for; of one that is gone neither is told */
+	profd_u64 stack; /* hash; of one that is gone 0 where there was no memory for the walk */
+	profd_s32 pid; /* in the daemon's PID namespace */
+	profd_u32 gone;
+};
+
+/* Where a USDT probe of the provider otel_memory stands. */
+enum profd_usdt_place {
+	PROFD_USDT_ALLOC = 1, /* alloc(pointer, size, weighted bytes) */
+	PROFD_USDT_FREE = 2, /* free(pointer) */
+};
+
+/* An argument of such a probe: value + base + (index << shift), or what lies in memory there. */
+struct profd_usdt_argument {
+	profd_u8 size; /* bytes: 1, 2, 4, 8 */
+	profd_u8 is_signed;
+	profd_u8 in_memory;
+	profd_u8 base; /* a register by its place in struct pt_regs, or PROFD_USDT_NO_REGISTER */
+	profd_u8 index; /* the same */
+	profd_u8 shift;
+	profd_u8 pad[2];
+	profd_u64 value;
+};
+#define PROFD_USDT_NO_REGISTER 0xff
+#define PROFD_USDT_ARGUMENTS 3
+struct profd_usdt_spec {
+	struct profd_usdt_argument arguments[PROFD_USDT_ARGUMENTS];
+};
+#define PROFD_MAX_USDT_SPECS 1024
+
+/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8 | number of its arguments:32
+ * << 32. */
+#define PROFD_USDT_COOKIE(place, stepped, module, spec)                                            \
+	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8 |               \
+	 (profd_u64)(spec) << 32)
+#define PROFD_USDT_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
+#define PROFD_USDT_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
+#define PROFD_USDT_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+#define PROFD_USDT_SPEC(cookie) ((profd_u32)((cookie) >> 32))
+
+PROFD_STATIC_ASSERT(sizeof(struct profd_told_record) == 64, "told record size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_usdt_argument) == 16, "USDT argument size");
+
+#endif /* PROFD_BPF_ABI_TOLD_H_ */

@@ -1,0 +1,47 @@
+// What the governor can turn of drains.
+#ifndef PROFD_DAEMON_COLLECT_DRAIN_KNOB_H_
+#define PROFD_DAEMON_COLLECT_DRAIN_KNOB_H_
+
+#include <cstdint>
+#include <string>
+
+#include "daemon/govern/knob.h"
+
+namespace profd {
+
+// Drains: where reading the accounts of many threads takes too much, they come less often.
+class DrainKnob final : public Knob {
+ public:
+  // Of its payer's budget.
+  static constexpr double kPart = 0.5;
+
+  struct Work {
+    int64_t drains = 0;
+    int64_t cpu_ns = 0;   // of them
+    int64_t threads = 0;  // accounts, counters and new stacks that they took out
+    int64_t counters = 0;
+    int64_t stacks = 0;
+    int64_t resting = 0;  // threads that they left out
+    bool whole = false;   // one left nobody out, because it was time to
+  };
+  // Returns how much of the CPU time came of what ticks had put together.
+  int64_t Learn(const Work& work);
+
+  // What a level means.
+  int64_t IntervalAt(int level) const;
+
+  const char* name() const override { return "drain"; }
+  Payer payer() const override { return Payer::kDaemon; }
+  int levels() const override;
+  int sampled_levels() const override { return levels(); }
+  double CostAt(int level) const override;
+  std::string GivenUpAt(int level) const override;
+
+ private:
+  double drain_ns_ = 0;  // of a drain on the mean, without what comes of ticks
+  bool whole_ = false;   // as told last
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_COLLECT_DRAIN_KNOB_H_

@@ -1,0 +1,142 @@
+#include "daemon/collect/engine.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "daemon/source/off.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+// The ring is read once a second at least, however long it is to the next tick or drain; with ticks
+// soon, for probes of new processes to stand soon.
+constexpr int64_t kLongestPoll = kSecond;
+constexpr int64_t kPollInterval = kSecond / 10;
+
+}  // namespace
+
+Engine::Engine(EngineOptions options, const EngineParts& parts)
+    : options_(std::move(options)),
+      parts_(parts),
+      cpu_(parts.clock),
+      ring_(parts.kernel, parts.clock),
+      targets_(parts.kernel, options_.selectors),
+      context_{.kernel = parts.kernel,
+               .clock = parts.clock,
+               .cpu = &cpu_,
+               .cpu_use = parts.cpu_use,
+               .memory = parts.memory,
+               .targets = &targets_,
+               .ring = &ring_},
+      sources_(MakeSources(options_.sources, context_, options_.seed)),
+      steering_(options_.sources.budgets, parts.clock, &sources_),
+      publisher_(parts.kernel, parts.clock, &targets_, &sources_, &steering_, options_.missing),
+      drainer_(context_, &sources_, &steering_, parts.store) {}
+
+void Engine::AttachSources() {
+  for (std::unique_ptr<Source>& source : sources_.all) {
+    const absl::Status status = source->Attach();
+    if (status.ok()) {
+      ring_.Add(source.get());
+      continue;
+    }
+    source->Detach();
+    const std::optional<LayerState> layer = source->Status();
+    const std::string name = layer ? layer->name : source->name();
+    spdlog::warn("no {}: {}", name, std::string(status.message()));
+    lost_.push_back(
+        std::exchange(source, std::make_unique<OffSource>(name, std::string(status.message()))));
+  }
+  steering_.AddKnobs();
+}
+
+absl::Status Engine::Discover() {
+  RETURN_IF_ERROR(targets_.MarkRunning());
+  // The first drain opens the accounts; what the targets run is known before the first tick.
+  drainer_.Begin();
+  sources_.threads->Read();
+  return sources_.modules->Discover([this] { drainer_.Follow(); });
+}
+
+absl::Status Engine::Start() {
+  AttachSources();
+  RETURN_IF_ERROR(Discover());
+  drainer_.CountFailure(steering_.Apply());
+  publisher_.Begin();
+  RETURN_IF_ERROR(Drain(Judge::kNot));
+  steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
+  next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
+  return absl::OkStatus();
+}
+
+int64_t Engine::next_ns() const {
+  if (paused_) return INT64_MAX;
+  int64_t next = std::min(next_drain_ns_, ring_.polled_ns() + kLongestPoll);
+  for (const auto& source : sources_.all) next = std::min(next, source->next_ns());
+  return next;
+}
+
+// Who is due comes first: a tick must not wait for others.
+void Engine::StepSources() {
+  const int64_t now = parts_.clock->MonotonicNs();
+  std::vector<Source*> rest;
+  rest.reserve(sources_.all.size());
+  for (const auto& source : sources_.all) {
+    if (source->next_ns() <= now) {
+      source->Step();
+    } else {
+      rest.push_back(source.get());
+    }
+  }
+  if (parts_.clock->MonotonicNs() >= ring_.polled_ns() + kPollInterval) ring_.Poll();
+  for (Source* source : rest) source->Step();
+}
+
+bool Engine::IsBehind() const {
+  const bool rare = steering_.drains_are_rare();
+  return std::any_of(sources_.all.begin(), sources_.all.end(),
+                     [rare](const auto& source) { return source->WantsDrain(rare); });
+}
+
+bool Engine::Round(bool asked, absl::Status* drained) {
+  bool overrun = false, due = false;
+  if (!paused_) {
+    StepSources();
+    overrun = steering_.IsOverrun();
+    due = overrun || IsBehind() || parts_.clock->MonotonicNs() >= next_drain_ns_;
+  }
+  if (!asked && !due) return false;
+  *drained = Drain(overrun ? Judge::kAtOnce : Judge::kWhenDue);
+  if (!drained->ok()) spdlog::error("drain failed: {}", drained->ToString());
+  next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
+  return true;
+}
+
+absl::Status Engine::Drain(Judge judge) {
+  ProfileDelta delta = drainer_.Drain();
+  if (judge == Judge::kWhenDue && steering_.IsDue(delta.end_ns)) judge = Judge::kAtOnce;
+  if (!paused_ && judge == Judge::kAtOnce) {
+    drainer_.CountFailure(steering_.Govern(delta.end_ns, drainer_.cpu_ns()));
+  }
+  state_ = publisher_.Publish(drainer_.totals(), paused_);
+  return drainer_.HandOver(std::move(delta));
+}
+
+void Engine::SetPaused(bool paused) {
+  if (paused == paused_) return;
+  paused_ = paused;
+  if (paused) {
+    for (const auto& source : sources_.all) source->Detach();
+  } else {
+    // A pause is no load to judge by.
+    steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
+    drainer_.CountFailure(steering_.Apply());
+  }
+  spdlog::info(paused ? "paused" : "resumed");
+  state_ = publisher_.Publish(drainer_.totals(), paused_);
+}
+
+}  // namespace profd

@@ -1,0 +1,114 @@
+#include "daemon/collect/steering.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/collect/cost_table.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+// A fetch drains between seconds; the governor judges by whole ones.
+constexpr int64_t kInterval = kSecond * 9 / 10;
+// A load that begins suddenly is answered at once when it costs more than so many seconds' budget.
+constexpr double kOverrun = 2;
+constexpr int64_t kLeastInterval = kSecond / 10;
+
+}  // namespace
+
+Steering::Steering(Budgets budgets, const Clock* clock, const SourceList* sources)
+    : clock_(clock), sources_(sources), governor_(budgets) {
+  governor_.AddKnob(&drain_knob_, DrainKnob::kPart);
+}
+
+void Steering::AddKnobs() {
+  std::vector<Knob*> knobs;
+  for (const auto& source : sources_->all) {
+    for (Knob* knob : source->knobs()) knobs.push_back(knob);
+  }
+  std::stable_partition(knobs.begin(), knobs.end(),
+                        [](const Knob* knob) { return knob->sampled_levels() > 1; });
+  for (Knob* knob : knobs) governor_.AddKnob(knob);
+}
+
+int64_t Steering::InPathNs() const { return UnplannedInPathNs(CostsOf(sources_->all)); }
+
+void Steering::Begin(int64_t now_ns, int64_t drain_cpu_ns) {
+  for (const auto& source : sources_->all) source->Learn({.seconds = 0});
+  judged_ns_ = now_ns;
+  judged_in_path_ns_ = InPathNs();
+  judged_drain_cpu_ns_ = drain_cpu_ns;
+  drained_ = {};
+}
+
+void Steering::AddDrain(const DrainKnob::Work& work) {
+  drained_.drains += work.drains;
+  drained_.threads += work.threads;
+  drained_.resting += work.resting;
+  drained_.counters += work.counters;
+  drained_.stacks += work.stacks;
+  drained_.whole |= work.whole;
+}
+
+bool Steering::IsOverrun() {
+  const double budget = governor_.budgets().target;
+  if (budget == kNoBudget) return false;  // reading the costs takes system calls
+  const int64_t now = clock_->MonotonicNs();
+  if (now < next_overrun_look_ns_) return false;
+  next_overrun_look_ns_ = now + kLeastInterval;
+  const double spent = static_cast<double>(InPathNs() - judged_in_path_ns_) / kSecond;
+  // Where drains are rare, what is within the budget over all of that time is no overrun.
+  const double seconds = std::max(1.0, static_cast<double>(now - judged_ns_) / kSecond);
+  return spent > budget * (kOverrun - 1 + seconds);
+}
+
+bool Steering::IsDue(int64_t now_ns) const { return now_ns - judged_ns_ >= kInterval; }
+
+absl::Status Steering::Govern(int64_t now_ns, int64_t drain_cpu_ns) {
+  const double seconds = static_cast<double>(now_ns - judged_ns_) / kSecond;
+  drained_.cpu_ns = drain_cpu_ns - std::exchange(judged_drain_cpu_ns_, drain_cpu_ns);
+  const Period period = {.seconds = seconds,
+                         .drains_for_tick = drain_knob_.Learn(std::exchange(drained_, {}))};
+  for (const auto& source : sources_->all) source->Learn(period);
+  for (const Knob* knob : governor_.Step(seconds)) {
+    const std::string given_up = knob->GivenUpAt(knob->level());
+    if (given_up.empty()) {
+      spdlog::info("governor: {}: gives everything again", knob->name());
+    } else {
+      spdlog::info("governor: {}: given up: {}", knob->name(), given_up);
+    }
+  }
+  absl::Status status = Apply();
+  judged_ns_ = now_ns;
+  judged_in_path_ns_ = InPathNs();
+  next_overrun_look_ns_ = now_ns + kLeastInterval;
+  return status;
+}
+
+absl::Status Steering::Apply() {
+  absl::Status status;
+  for (const auto& source : sources_->all) status.Update(source->Apply());
+  return status;
+}
+
+GovernorState Steering::State() const {
+  GovernorState state;
+  state.target_budget = governor_.budgets().target;
+  state.daemon_budget = governor_.budgets().daemon;
+  state.changes = governor_.changes();
+  for (const Knob* knob : governor_.knobs()) {
+    state.sources.push_back({.name = knob->name(),
+                             .in_path = knob->payer() == Payer::kTarget,
+                             .level = static_cast<uint32_t>(knob->level()),
+                             .given_up = knob->GivenUpAt(knob->level()),
+                             .cost = knob->CostAt(knob->level()),
+                             .whole_cost = knob->CostAt(0)});
+  }
+  return state;
+}
+
+}  // namespace profd

@@ -1,0 +1,183 @@
+#include "daemon/govern/governor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace profd {
+namespace {
+
+// Share of what has to be saved that a source must be able to save, to be given up first.
+constexpr double kWorthwhile = 0.1;
+// Of the budget: what new levels may be expected to cost, and what restoring one may.
+constexpr double kAim = 0.9;
+constexpr double kComfort = 0.7;
+// For how long a lower level must have been within kComfort; a little less than ten steps of a
+// second.
+constexpr double kCalmSeconds = 9.5;
+
+}  // namespace
+
+void Governor::AddKnob(Knob* knob, double part) {
+  knobs_.push_back(knob);
+  if (part > 0) {
+    own_.push_back({.knobs = {knob}, .part = part});
+  } else {
+    shared_[static_cast<size_t>(knob->payer())].knobs.push_back(knob);
+  }
+}
+
+Governor::Levels Governor::LevelsOf(const Group& group) {
+  Levels levels;
+  for (const Knob* source : group.knobs) levels.push_back(source->level_);
+  return levels;
+}
+
+double Governor::CostOf(const Group& group, const Levels& levels) {
+  double cost = 0;
+  for (size_t i = 0; i < levels.size(); ++i) cost += group.knobs[i]->CostAt(levels[i]);
+  return cost;
+}
+
+std::vector<Knob*> Governor::Step(double seconds) {
+  std::vector<Knob*> changed;
+  KeepAll(Payer::kTarget, budgets_.target, seconds, changed);
+  KeepAll(Payer::kDaemon, budgets_.daemon, seconds, changed);
+  changes_ += changed.size();
+  return changed;
+}
+
+void Governor::KeepAll(Payer payer, double budget, double seconds, std::vector<Knob*>& changed) {
+  double spent = 0;
+  for (const Group& group : own_) {
+    if (group.knobs[0]->payer() != payer) continue;
+    Keep(group, group.part * budget, 0, seconds, changed);
+    spent += CostOf(group, LevelsOf(group));
+  }
+  Keep(shared_[static_cast<size_t>(payer)], budget, spent, seconds, changed);
+}
+
+void Governor::Keep(const Group& group, double budget, double spent, double seconds,
+                    std::vector<Knob*>& changed) {
+  Levels levels = LevelsOf(group);
+  if (spent + CostOf(group, levels) > budget) {
+    const double most = kAim * budget - spent;
+    TakeFewerSamples(group, most, levels);
+    GiveUp(group, most, levels);
+    for (size_t i = 0; i < levels.size(); ++i) {
+      Knob* source = group.knobs[i];
+      source->calm_seconds_ = 0;
+      // Where something is given up, others may have had fewer samples in vain.
+      if (levels[i] < source->sampled_levels()) levels[i] = source->level_;
+    }
+    TakeFewerSamples(group, most, levels);
+    Take(group, levels, changed);
+    return;
+  }
+  // One source at a step, and what is not told of at all before what has fewer samples.
+  const double most = kComfort * budget - spent;
+  bool waiting = false;
+  bool waiting_for_samples = false;
+  const Knob* restored = Restored(group, most, seconds, false, &waiting);
+  const Knob* finer = Restored(group, most, seconds, true, &waiting_for_samples);
+  if (!waiting) restored = finer;
+  if (!restored) return;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (group.knobs[i] == restored) levels[i] = restored->calm_level_;
+    group.knobs[i]->calm_seconds_ = 0;
+  }
+  TakeFewerSamples(group, most, levels);
+  Take(group, levels, changed);
+}
+
+void Governor::TakeFewerSamples(const Group& group, double most, Levels& levels) {
+  while (CostOf(group, levels) > most) {
+    int* dearest = nullptr;
+    double most_saved = 0;
+    for (size_t i = 0; i < levels.size(); ++i) {
+      const Knob& source = *group.knobs[i];
+      const int last = source.sampled_levels() - 1;
+      if (levels[i] >= last) continue;
+      const double saved = source.CostAt(levels[i]) - source.CostAt(last);
+      if (saved <= most_saved) continue;
+      dearest = &levels[i];
+      most_saved = saved;
+    }
+    if (!dearest) return;
+    ++*dearest;
+  }
+}
+
+void Governor::GiveUp(const Group& group, double most, Levels& levels) {
+  const Levels told = levels;
+  double cost = CostOf(group, levels);
+  // First those that help; the small ones only where that was not enough.
+  for (const double least : {kWorthwhile * (cost - most), 0.0}) {
+    for (size_t i = 0; i < levels.size() && cost > most; ++i) {
+      const Knob& source = *group.knobs[i];
+      const double before = source.CostAt(levels[i]);
+      if (before - source.CostAt(source.levels() - 1) <= least) continue;
+      const double others = cost - before;
+      while (levels[i] + 1 < source.levels() && others + source.CostAt(levels[i]) > most) {
+        ++levels[i];
+      }
+      cost = others + source.CostAt(levels[i]);
+    }
+  }
+  // What was asked of the next may have been enough alone.
+  for (size_t i = levels.size(); i-- > 0;) {
+    const int fewest = group.knobs[i]->sampled_levels() - 1;
+    if (told[i] > fewest || levels[i] <= fewest) continue;
+    const int given_up = std::exchange(levels[i], fewest);
+    if (CostOf(group, levels) > most) levels[i] = given_up;
+  }
+}
+
+int Governor::Affordable(const Group& group, double most, size_t source) {
+  const Levels levels = LevelsOf(group);
+  const Knob& candidate = *group.knobs[source];
+  const int now = levels[source];
+  const double others = CostOf(group, levels) - candidate.CostAt(now);
+  int level = now;
+  while (level > 0 && others + candidate.CostAt(level - 1) <= most) --level;
+  if (level < now || now < candidate.sampled_levels()) return level;
+  // What is not told of at all weighs more than how many samples others have.
+  Levels fewest = levels;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (i != source) fewest[i] = std::max(levels[i], group.knobs[i]->sampled_levels() - 1);
+  }
+  level = candidate.sampled_levels() - 1;
+  while (level < now) {
+    fewest[source] = level;
+    if (CostOf(group, fewest) <= most) break;
+    ++level;
+  }
+  return level;
+}
+
+Knob* Governor::Restored(const Group& group, double most, double seconds, bool fewer_samples,
+                         bool* waiting) {
+  Knob* restored = nullptr;
+  // What was given up last comes back first.
+  for (size_t i = group.knobs.size(); i-- > 0;) {
+    Knob* source = group.knobs[i];
+    if (source->level_ == 0 || (source->level_ < source->sampled_levels()) != fewer_samples)
+      continue;
+    const int level = Affordable(group, most, i);
+    source->calm_level_ = source->calm_seconds_ == 0 ? level : std::max(level, source->calm_level_);
+    source->calm_seconds_ = level < source->level_ ? source->calm_seconds_ + seconds : 0;
+    *waiting |= source->calm_seconds_ > 0;
+    if (!restored && source->calm_seconds_ >= kCalmSeconds) restored = source;
+  }
+  return restored;
+}
+
+void Governor::Take(const Group& group, const Levels& levels, std::vector<Knob*>& changed) {
+  for (size_t i = 0; i < levels.size(); ++i) {
+    Knob* source = group.knobs[i];
+    if (source->level_ == levels[i]) continue;
+    source->level_ = levels[i];
+    changed.push_back(source);
+  }
+}
+
+}  // namespace profd

@@ -1,0 +1,285 @@
+#include "daemon/kernel/bpf_kernel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "bpf/profd.skel.h"
+#include "daemon/base/clock.h"
+#include "daemon/kernel/load.h"
+#include "daemon/kernel/tables.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kIteratorBuffer = 64 << 10;
+
+// Naps in which the switches of our own thread must be seen; one is enough.
+constexpr int kClockAttempts = 50;
+
+}  // namespace
+
+void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
+
+void VisitTableDeleter::operator()(profd_visit* table) const {
+  munmap(table, PROFD_MAX_VISITS * sizeof(profd_visit));
+}
+
+BpfKernel::BpfKernel(profd_bpf* skeleton) : skeleton_(skeleton) {}
+BpfKernel::~BpfKernel() = default;
+
+const std::string& BpfKernel::refusal(KernelLayer layer) const {
+  return refusals_[static_cast<size_t>(layer)];
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> Kernel::Create(const KernelOptions& options) {
+  TakeLibbpfMessages();
+  LayerRefusals refusals;
+  auto skeleton = LoadWhatGoes(options, &refusals);
+  RETURN_IF_ERROR(skeleton.status());
+  auto kernel = std::make_unique<BpfKernel>(skeleton->release());
+  RETURN_IF_ERROR(kernel->Init(options, std::move(refusals)));
+  return kernel;
+}
+
+absl::Status BpfKernel::Init(const KernelOptions& options, LayerRefusals refusals) {
+  profd_bpf* s = skeleton_.get();
+  refusals_ = std::move(refusals);
+  has_switch_layer_ = bpf_program__fd(s->progs.on_switch) >= 0;
+  // Early, so that the map does not fill within a second.
+  known_stacks_trim_ = options.limits.known_stacks * 3 / 4;
+  fault_seed_ = s->rodata->fault_seed;
+  ring_.reset(ring_buffer__new(
+      bpf_map__fd(s->maps.events),
+      [](void* context, void* data, size_t size) {
+        auto* self = static_cast<BpfKernel*>(context);
+        (*self->ring_sink_)({static_cast<const uint8_t*>(data), size});
+        return 0;
+      },
+      this, nullptr));
+  if (!ring_) return ErrnoStatus("map the event ring", errno);
+  if (bpf_program__fd(s->progs.tick_list) >= 0) {
+    void* table = mmap(nullptr, PROFD_MAX_VISITS * sizeof(profd_visit), PROT_READ | PROT_WRITE,
+                       MAP_SHARED, bpf_map__fd(s->maps.visits), 0);
+    if (table == MAP_FAILED) return ErrnoStatus("map the table of visits", errno);
+    visit_table_.reset(static_cast<profd_visit*>(table));
+  }
+  return AttachAll();
+}
+
+absl::Status BpfKernel::AttachAll() {
+  profd_bpf* s = skeleton_.get();
+  // Iterators first: the drain learns our PID namespace before any event names a PID, and marks
+  // this thread as the clock.
+  struct Iterator {
+    bpf_program* program;
+    UniqueLink* link;
+  };
+  for (const Iterator& it :
+       {Iterator{s->progs.drain, &drain_link_}, Iterator{s->progs.tick, &tick_link_},
+        Iterator{s->progs.mappings, &mappings_link_}, Iterator{s->progs.drain_heap, &heap_link_}}) {
+    if (bpf_program__fd(it.program) < 0) continue;  // left out
+    it.link->reset(bpf_program__attach_iter(it.program, nullptr));
+    if (!*it.link) RETURN_IF_ERROR(GiveUp(it.program, errno));
+  }
+  RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}, true).status());
+  for (bpf_program* program : {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec,
+                               s->progs.on_heap_exit, s->progs.on_heap_exec}) {
+    if (bpf_program__fd(program) < 0) continue;
+    UniqueLink link(bpf_program__attach(program));
+    if (link) {
+      links_.push_back(std::move(link));
+    } else {
+      RETURN_IF_ERROR(GiveUp(program, errno));
+    }
+  }
+  if (const absl::Status status = SetSwitchLayer(true); !status.ok()) {
+    has_switch_layer_ = false;
+    refusals_[static_cast<size_t>(KernelLayer::kSwitch)] = std::string(status.message());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BpfKernel::GiveUp(const bpf_program* program, int error) {
+  const std::string name = bpf_program__name(program);
+  const absl::Status status = LoadError(absl::StrCat("attach ", name).c_str(), error);
+  const std::optional<KernelLayer> layer = LayerOf(name);
+  if (!layer) return status;
+  refusals_[static_cast<size_t>(*layer)] = std::string(status.message());
+  return absl::OkStatus();
+}
+
+absl::Status BpfKernel::SetSwitchLayer(bool on) {
+  if (!has_switch_layer_ || on == switch_on()) return absl::OkStatus();
+  if (!on) {
+    // First, so that what still runs touches no ledger.
+    skeleton_->bss->switch_epoch = 0;
+    switch_link_.reset();
+    return absl::OkStatus();
+  }
+  UniqueLink link(bpf_program__attach(skeleton_->progs.on_switch));
+  if (!link) return LoadError("attach on_switch", errno);
+  switch_link_ = std::move(link);
+  if (!LearnClock()) {
+    spdlog::warn("no per-switch layer: it needs a kernel with CONFIG_FAIR_GROUP_SCHED");
+    has_switch_layer_ = false;
+    switch_link_.reset();
+    return absl::OkStatus();
+  }
+  // Another epoch than before: ledgers go on when the next drain has armed them.
+  skeleton_->bss->switch_epoch = ++switch_epoch_;
+  return absl::OkStatus();
+}
+
+bool BpfKernel::LearnClock() {
+  const auto distance = [this] {
+    return *static_cast<volatile uint64_t*>(&skeleton_->bss->clock_distance);
+  };
+  // What was known before a time without the layer is old.
+  const uint64_t before = distance();
+  for (int attempt = 0; attempt < kClockAttempts && distance() == before; ++attempt) {
+    const timespec nap{.tv_sec = 0, .tv_nsec = 100'000};
+    nanosleep(&nap, nullptr);
+  }
+  return distance() != 0;
+}
+
+absl::StatusOr<bool> BpfKernel::Mark(int pidfd, uint32_t target) {
+  profd_thread thread{};
+  thread.target_id = target;
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.threads), &pidfd, &thread, BPF_NOEXIST) ==
+      0) {
+    return true;
+  }
+  if (errno == EEXIST) return false;
+  if (errno == ENOENT || errno == ESRCH) return absl::NotFoundError("the process has exited");
+  return ErrnoStatus("mark a target", errno);
+}
+
+absl::Status BpfKernel::RunIterator(const UniqueLink& link, const char* name, size_t record_size,
+                                    const RecordSink& sink) {
+  UniqueFd iterator(bpf_iter_create(bpf_link__fd(link.get())));
+  if (!iterator.ok()) return ErrnoStatus(absl::StrCat("start iterator ", name), errno);
+  static thread_local std::vector<uint8_t> buffer(kIteratorBuffer);
+  size_t held = 0;
+  while (true) {
+    const ssize_t n = read(iterator.get(), buffer.data() + held, buffer.size() - held);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return ErrnoStatus(absl::StrCat("read iterator ", name), errno);
+    if (n == 0) break;
+    held += static_cast<size_t>(n);
+    if (record_size == 0) continue;
+    size_t used = 0;
+    for (; held - used >= record_size; used += record_size) {
+      sink({buffer.data() + used, record_size});
+    }
+    std::copy(buffer.begin() + static_cast<ptrdiff_t>(used),
+              buffer.begin() + static_cast<ptrdiff_t>(held), buffer.begin());
+    held -= used;
+  }
+  if (held != 0) return absl::DataLossError(absl::StrCat("iterator ", name, ": partial record"));
+  return absl::OkStatus();
+}
+
+absl::Status BpfKernel::Tick(int64_t weight_ns, int64_t instant_ns) {
+  skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
+  skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(weight_ns);
+  return RunIterator(tick_link_, "tick", 0, {});
+}
+
+absl::Status BpfKernel::TickListed(std::span<profd_visit> visits, int64_t instant_ns) {
+  skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
+  const int program = bpf_program__fd(skeleton_->progs.tick_list);
+  while (!visits.empty()) {
+    const auto batch = visits.first(std::min<size_t>(visits.size(), PROFD_MAX_VISITS));
+    std::copy(batch.begin(), batch.end(), visit_table_.get());
+    skeleton_->bss->visit_count = static_cast<uint32_t>(batch.size());
+    LIBBPF_OPTS(bpf_test_run_opts, run);
+    if (bpf_prog_test_run_opts(program, &run) != 0) return ErrnoStatus("run the tick", errno);
+    std::copy_n(visit_table_.get(), batch.size(), batch.begin());
+    visits = visits.subspan(batch.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BpfKernel::AnnounceMappings() {
+  return RunIterator(mappings_link_, "mappings", 0, {});
+}
+
+absl::StatusOr<LeftOut> BpfKernel::DrainThreads(const RecordSink& sink, bool all) {
+  skeleton_->bss->drain_all = all;
+  skeleton_->bss->drain_left_out = 0;
+  RETURN_IF_ERROR(RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink));
+  const int64_t now = MonotonicNs();
+  return LeftOut{.threads = skeleton_->bss->drain_left_out,
+                 .now_ns = now,
+                 .clock_ns = now - static_cast<int64_t>(skeleton_->bss->clock_distance)};
+}
+
+absl::Status BpfKernel::PollEvents(const RecordSink& sink) {
+  const RecordSink counting = [&](std::span<const uint8_t> record) {
+    uint32_t type = 0;
+    if (record.size() >= sizeof(type)) std::memcpy(&type, record.data(), sizeof(type));
+    if (type == PROFD_RECORD_STACK) ++stacks_seen_;
+    sink(record);
+  };
+  ring_sink_ = &counting;
+  const int n = ring_buffer__consume(ring_.get());
+  ring_sink_ = nullptr;
+  if (n < 0) return ErrnoStatus("read the event ring", -n);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCounters() {
+  const int maps[2] = {bpf_map__fd(skeleton_->maps.counters_even),
+                       bpf_map__fd(skeleton_->maps.counters_odd)};
+  // The tick, which alone counts, runs on this thread: nobody counts now.
+  const int idle = maps[skeleton_->bss->live_epoch];
+  skeleton_->bss->live_epoch = 1 - skeleton_->bss->live_epoch;
+  return EmptyCounters(idle);
+}
+
+absl::Status BpfKernel::SetFaults(uint32_t one_in) {
+  if (one_in == 0) {
+    fault_links_.clear();
+    return absl::OkStatus();
+  }
+  skeleton_->bss->fault_one_in = one_in;
+  skeleton_->bss->fault_threshold = profd_page_threshold(one_in);
+  if (faults_on()) return absl::OkStatus();
+  std::vector<UniqueLink> links;
+  for (const bpf_program* program :
+       {skeleton_->progs.on_user_fault, skeleton_->progs.on_kernel_fault}) {
+    UniqueLink link(bpf_program__attach(program));
+    if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
+    links.push_back(std::move(link));
+  }
+  fault_links_ = std::move(links);
+  return absl::OkStatus();
+}
+
+absl::Status BpfKernel::TrimKnownStacks(bool all) {
+  if (!all && stacks_seen_ < known_stacks_trim_) return absl::OkStatus();
+  const int fd = bpf_map__fd(skeleton_->maps.known_stacks);
+  std::vector<uint64_t> keys;
+  uint64_t key = 0;
+  bool first = true;
+  while (bpf_map_get_next_key(fd, first ? nullptr : &key, &key) == 0) {
+    keys.push_back(key);
+    first = false;
+  }
+  for (const uint64_t k : keys) bpf_map_delete_elem(fd, &k);
+  stacks_seen_ = 0;
+  return absl::OkStatus();
+}
+
+}  // namespace profd

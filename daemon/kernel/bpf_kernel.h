@@ -1,0 +1,139 @@
+// The kernel side in the running kernel: what Kernel::Create makes.
+#ifndef PROFD_DAEMON_KERNEL_BPF_KERNEL_H_
+#define PROFD_DAEMON_KERNEL_BPF_KERNEL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bpf/abi.h"
+#include "daemon/base/fd.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/kernel/probe.h"
+
+struct profd_bpf;
+struct ring_buffer;
+
+namespace profd {
+
+struct RingDeleter {
+  void operator()(ring_buffer* ring) const;
+};
+using UniqueRing = std::unique_ptr<ring_buffer, RingDeleter>;
+
+// The table through which a tick is told whom to visit, shared with the kernel.
+struct VisitTableDeleter {
+  void operator()(profd_visit* table) const;
+};
+using UniqueVisitTable = std::unique_ptr<profd_visit, VisitTableDeleter>;
+
+struct SkeletonDeleter {
+  void operator()(profd_bpf* skeleton) const;
+};
+
+class BpfKernel final : public Kernel {
+ public:
+  explicit BpfKernel(profd_bpf* skeleton);
+  ~BpfKernel() override;
+  // Attaches what was loaded; once.
+  absl::Status Init(const KernelOptions& options, LayerRefusals refusals);
+
+  const std::string& refusal(KernelLayer layer) const override;
+
+  bool ticks_by_list() const override { return visit_table_ != nullptr; }
+  absl::Status Tick(int64_t weight_ns, int64_t instant_ns) override;
+  absl::Status TickListed(std::span<profd_visit> visits, int64_t instant_ns) override;
+  absl::StatusOr<std::vector<CounterEntry>> DrainCounters() override;
+  profd_tick_stats TickStats() const override;
+
+  absl::StatusOr<bool> Mark(int pidfd, uint32_t target) override;
+  absl::Status PollEvents(const RecordSink& sink) override;
+  absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool all) override;
+  absl::Status TrimKnownStacks(bool all) override;
+  std::vector<uint64_t> Losses() const override;
+  std::vector<ProgramMisses> Misses() const override;
+  uint64_t MapBytes(uint64_t threads) const override;
+
+  absl::Status SetSwitchLayer(bool on) override;
+  bool switch_on() const override { return switch_link_ != nullptr; }
+  bool has_switch_layer() const override { return has_switch_layer_; }
+  profd_switch_cost SwitchCost() const override;
+  absl::Status SetFaults(uint32_t one_in) override;
+  bool faults_on() const override { return !fault_links_.empty(); }
+  uint64_t fault_seed() const override { return fault_seed_; }
+  profd_fault_cost FaultCost() const override;
+
+  absl::Status DrainHeap(const RecordSink& sink, bool all) override;
+  absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
+  void SetHeapSampling(uint32_t one_in) override;
+  void SetHeapSettled(int32_t pid, ModuleId module, bool settled) override;
+  void ForgetHeapSettled(int32_t pid, ModuleId module) override;
+  uint64_t HeapRefusals() const override;
+  std::vector<HeapTally> HeapTallies() const override;
+  profd_heap_cost HeapCost() const override;
+  void SetMapSampling(uint32_t one_in) override;
+  bool has_map_layer() const override;
+  profd_heap_cost MapCost() const override;
+  void SetMallocBurst(int64_t begin_ns, int64_t length_ns) override;
+  absl::StatusOr<MallocCounts> DrainMalloc() override;
+  profd_malloc_cost MallocCost() const override;
+
+  absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid,
+                                        std::span<const HeapPlace> places) override;
+  absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid,
+                                        std::span<const HeapPlace> places) override;
+  absl::StatusOr<Probe> AttachMapProbe(int file, int32_t pid,
+                                       std::span<const HeapPlace> places) override;
+  absl::StatusOr<Probe> AttachToldProbe(int file, int32_t pid,
+                                        std::span<const HeapPlace> places) override;
+  absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) override;
+  absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid,
+                                          std::span<const HeapPlace> places) override;
+
+  absl::Status AnnounceMappings() override;
+  std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
+  absl::Status WatchModule(const profd_module_key& key) override;
+  absl::Status ForgetModule(const profd_module_key& key) override;
+  absl::StatusOr<uint32_t> ModuleIdOf(const profd_module_key& key) const override;
+  uint64_t RuleBytes() const override { return rule_bytes_; }
+
+ private:
+  absl::Status AttachAll();
+  // A program could not be attached: its layer is refused, or without it nothing works.
+  absl::Status GiveUp(const bpf_program* program, int error);
+  // Waits until the distance of the two clocks is known. False when the kernel does not show it.
+  // The calling thread was marked as the clock by a drain of its own.
+  bool LearnClock();
+  absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
+                           const RecordSink& sink);
+
+  std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
+  LayerRefusals refusals_;
+  std::atomic<uint16_t> heap_rounds_ = 0;
+  std::vector<UniqueLink> links_;
+  UniqueLink switch_link_;
+  bool has_switch_layer_ = false;
+  uint32_t switch_epoch_ = 0;
+  UniqueVisitTable visit_table_;
+  UniqueLink tick_link_;
+  UniqueLink drain_link_;
+  UniqueLink mappings_link_;
+  UniqueLink heap_link_;
+  std::vector<UniqueLink> fault_links_;  // empty: off
+  uint64_t fault_seed_ = 0;
+  UniqueRing ring_;
+  const RecordSink* ring_sink_ = nullptr;
+  uint64_t stacks_seen_ = 0;
+  uint64_t known_stacks_trim_ = 0;
+  // Kept open for life: a rule table is never freed while a walk may be using it.
+  std::vector<UniqueFd> rule_tables_;
+  std::atomic<uint64_t> rule_bytes_ = 0;
+  std::vector<profd_usdt_spec> usdt_specs_;  // by their numbers
+  Probes probes_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_KERNEL_BPF_KERNEL_H_

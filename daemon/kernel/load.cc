@@ -1,0 +1,210 @@
+#include "daemon/kernel/load.h"
+
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bpf/profd.skel.h"
+#include "bpf/profd_plain.skel.h"
+#include "daemon/kernel/refused_program.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kLogTail = 4096;
+
+// The program that the kernel refused last, as libbpf tells: it says so nowhere else.
+std::string refused_program;
+
+int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
+  // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to:
+  // its warnings are our debug messages.
+  const auto severity = level == LIBBPF_DEBUG ? spdlog::level::trace : spdlog::level::debug;
+  if (level != LIBBPF_WARN && !spdlog::should_log(severity)) return 0;
+  char* text = nullptr;
+  const int size = vasprintf(&text, format, args);
+  if (size < 0) return 0;
+  if (level == LIBBPF_WARN) {
+    const std::string program = RefusedProgram({text, static_cast<size_t>(size)});
+    if (!program.empty()) refused_program = program;
+  }
+  // The end of a verifier log is what counts.
+  const std::string_view whole(text, static_cast<size_t>(size));
+  const std::string_view end = whole.substr(whole.size() - std::min(whole.size(), kLogTail));
+  spdlog::log(severity, "libbpf: {}", std::string(end));
+  free(text);
+  return 0;
+}
+
+// Opens the skeleton, of the object that names no kernel functions if `plain` is set. Both hold the
+// same programs, maps and globals, in the same order.
+UniqueSkeleton Open(bool plain) {
+  if (!plain) return UniqueSkeleton(profd_bpf__open());
+  UniqueSkeleton skeleton(static_cast<profd_bpf*>(calloc(1, sizeof(profd_bpf))));
+  if (!skeleton || profd_bpf__create_skeleton(skeleton.get()) != 0) return nullptr;
+  size_t size = 0;
+  skeleton->skeleton->data = profd_plain_bpf__elf_bytes(&size);
+  skeleton->skeleton->data_sz = size;
+  if (bpf_object__open_skeleton(skeleton->skeleton, nullptr) != 0) return nullptr;
+  return skeleton;
+}
+
+void SetLimits(const KernelOptions& options, profd_bpf* s) {
+  const Limits& limits = options.limits;
+  struct Size {
+    bpf_map* map;
+    uint64_t entries;
+  };
+  for (const Size& size :
+       {Size{s->maps.counters_even, limits.counters}, Size{s->maps.counters_odd, limits.counters},
+        Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
+        Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
+        Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
+        Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
+    bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
+  }
+  s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
+}
+
+// The programs that can be left out, and the layer that each belongs to.
+struct LayerProgram {
+  bpf_program* program;
+  KernelLayer layer;
+};
+
+std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
+  return {{s->progs.on_switch, KernelLayer::kSwitch},
+          {s->progs.on_heap_event, KernelLayer::kHeap},
+          {s->progs.drain_heap, KernelLayer::kHeap},
+          {s->progs.on_heap_exit, KernelLayer::kHeap},
+          {s->progs.on_heap_exec, KernelLayer::kHeap},
+          {s->progs.on_live_object, KernelLayer::kLive},
+          {s->progs.on_told_object, KernelLayer::kTold},
+          {s->progs.on_user_fault, KernelLayer::kFault},
+          {s->progs.on_kernel_fault, KernelLayer::kFault},
+          {s->progs.on_map_call, KernelLayer::kMap},
+          {s->progs.on_malloc, KernelLayer::kMalloc}};
+}
+
+bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, KernelLayer layer) {
+  if (!refusals[static_cast<size_t>(layer)].empty()) return false;
+  switch (layer) {
+    case KernelLayer::kSwitch:
+      return options.switch_layer;
+    case KernelLayer::kHeap:
+    case KernelLayer::kLive:
+    case KernelLayer::kTold:
+      return options.heap_layer && refusals[static_cast<size_t>(KernelLayer::kHeap)].empty();
+    case KernelLayer::kFault:
+      return options.fault_layer;
+    case KernelLayer::kMap:
+      return options.map_layer;
+    case KernelLayer::kMalloc:
+      return options.malloc_layer;
+  }
+  return false;
+}
+
+absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRefusals& refusals,
+                                    bool tick_by_list) {
+  UniqueSkeleton skeleton = Open(!tick_by_list);
+  if (!skeleton) return LoadError("open kernel programs", errno);
+  profd_bpf* s = skeleton.get();
+  s->rodata->default_target = options.default_target;
+  bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
+  for (const auto& [program, layer] : LayerPrograms(s)) {
+    bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
+  }
+  SetLimits(options, s);
+  std::random_device random;
+  s->rodata->fault_seed = uint64_t{random()} << 32 | random();
+  const auto walks =
+      static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) * PROFD_OWN_WALKS_PER_CPU;
+  bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
+                                                        options.map_layer || options.malloc_layer
+                                                    ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
+                                                    : 1);
+  if (HasMultiProbes()) {
+    for (bpf_program* program :
+         {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call,
+          s->progs.on_told_object, s->progs.on_malloc}) {
+      bpf_program__set_expected_attach_type(program, static_cast<bpf_attach_type>(kUprobeMulti));
+    }
+  }
+  refused_program.clear();
+  if (const int error = profd_bpf__load(s)) return LoadError("load kernel programs", -error);
+  return skeleton;
+}
+
+}  // namespace
+
+void TakeLibbpfMessages() { libbpf_set_print(LogLibbpf); }
+
+absl::Status LoadError(const char* what, int error) {
+  const char* advice = "";
+  if (error == EPERM || error == EACCES) {
+    advice =
+        "; needs CAP_BPF and CAP_PERFMON (in a container also a seccomp profile that allows "
+        "bpf())";
+  } else if (error == ESRCH || error == ENOENT || error == EINVAL) {
+    advice =
+        "; needs Linux 6.1 or later with BTF in /sys/kernel/btf/vmlinux (--log-level debug shows "
+        "why)";
+  }
+  return absl::Status(absl::ErrnoToStatusCode(error),
+                      absl::StrCat(what, ": ", std::strerror(error), advice));
+}
+
+std::optional<KernelLayer> LayerOf(const std::string& name) {
+  const UniqueSkeleton skeleton = Open(true);
+  if (!skeleton) return std::nullopt;
+  for (const auto& [program, layer] : LayerPrograms(skeleton.get())) {
+    if (name == bpf_program__name(program)) return layer;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
+  bool tick_by_list = true;
+  while (true) {
+    auto skeleton = Load(options, *refusals, tick_by_list);
+    if (skeleton.ok()) return skeleton;
+    // Without the capabilities nothing can be loaded, whatever is left out.
+    const bool permitted = !absl::IsPermissionDenied(skeleton.status());
+    const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
+    if (layer) {
+      spdlog::debug("without {}: {}", refused_program, skeleton.status().ToString());
+      (*refusals)[static_cast<size_t>(*layer)] =
+          absl::StrCat("this kernel does not take its program ", refused_program,
+                       " (--log-level debug shows why)");
+    } else if (tick_by_list) {
+      spdlog::debug("no tick by list: {}", skeleton.status().ToString());
+      tick_by_list = false;
+    } else {
+      return skeleton.status();
+    }
+  }
+}
+
+bool HasMultiProbes() {
+  // Once: it reads some megabytes.
+  static const bool has = [] {
+    TakeLibbpfMessages();
+    const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
+    return types &&
+           btf__find_by_name_kind(types.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
+  }();
+  return has;
+}
+
+void SkeletonDeleter::operator()(profd_bpf* skeleton) const { profd_bpf__destroy(skeleton); }
+
+}  // namespace profd

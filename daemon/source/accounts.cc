@@ -1,0 +1,376 @@
+#include "daemon/source/accounts.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "daemon/source/record.h"
+
+namespace profd {
+namespace {
+
+constexpr uint32_t kTaskRunning = 0;
+constexpr uint32_t kTaskWakingOrNew = 0x200 | 0x800;
+constexpr uint32_t kTaskDead = 0x80;
+constexpr int kVanishedAfterDrains = 2;
+// Kept for this long, so that a last account that comes late is not taken for a whole new life.
+constexpr int kForgottenAfterDrains = 4096;
+
+size_t ReasonIndex(uint8_t reason) {
+  return reason < kReasonCount ? reason : static_cast<size_t>(Reason::kOther);
+}
+
+constexpr size_t kRunQueueIndex = static_cast<size_t>(Reason::kRunQueue);
+
+// The cycle that is open at record.now, divided as the kernel side will settle it. All parts are of
+// `open_ns`, the time since the thread last left its CPU.
+struct OpenCycle {
+  int64_t on_cpu_ns = 0;
+  int64_t queued_ns = 0;
+  int64_t wait_ns = 0;
+};
+
+OpenCycle DivideOpenCycle(const profd_thread_record& record) {
+  const profd_ledger& ledger = record.ledger;
+  const profd_books& books = record.books;
+  const auto ago = [&](uint64_t clock) { return static_cast<int64_t>(record.clock - clock); };
+  const int64_t open_ns = std::max<int64_t>(0, ago(ledger.since));
+  OpenCycle cycle;
+  // An account that was opened in the middle of a run has not left its CPU since.
+  if (ledger.phase == PROFD_PHASE_ON_CPU && record.on_cpu != 0) {
+    cycle.on_cpu_ns = open_ns;
+    return cycle;
+  }
+  int64_t on_cpu = static_cast<int64_t>(books.exec_runtime - ledger.exec_runtime);
+  int64_t queued = static_cast<int64_t>(books.run_delay - ledger.run_delay);
+  const bool runnable = record.state == kTaskRunning || (record.state & kTaskWakingOrNew) != 0;
+  if (record.on_cpu != 0 && ago(books.last_arrival) <= open_ns) {
+    // The books are as of the last scheduler tick; it has run since it arrived.
+    on_cpu = std::max(on_cpu, ago(books.last_arrival));
+  } else if (runnable && record.on_cpu == 0 && books.last_queued != 0) {
+    queued += std::max<int64_t>(0, ago(books.last_queued));
+  }
+  cycle.on_cpu_ns = std::clamp<int64_t>(on_cpu, 0, open_ns);
+  cycle.queued_ns = std::clamp<int64_t>(queued, 0, open_ns - cycle.on_cpu_ns);
+  cycle.wait_ns = open_ns - cycle.on_cpu_ns - cycle.queued_ns;
+  return cycle;
+}
+
+LedgerDelta Plus(const LedgerDelta& a, const LedgerDelta& b, int64_t sign) {
+  LedgerDelta sum;
+  sum.wall_ns = a.wall_ns + sign * b.wall_ns;
+  sum.on_cpu_ns = a.on_cpu_ns + sign * b.on_cpu_ns;
+  for (size_t i = 0; i < kReasonCount; ++i) {
+    sum.off_ns[i] = a.off_ns[i] + sign * b.off_ns[i];
+    sum.waits[i] = a.waits[i] + sign * b.waits[i];
+  }
+  sum.unattributed_ns = a.unattributed_ns + sign * b.unattributed_ns;
+  sum.books_on_cpu_ns = a.books_on_cpu_ns + sign * b.books_on_cpu_ns;
+  sum.books_runqueue_ns = a.books_runqueue_ns + sign * b.books_runqueue_ns;
+  sum.voluntary_switches = a.voluntary_switches + sign * b.voluntary_switches;
+  sum.involuntary_switches = a.involuntary_switches + sign * b.involuntary_switches;
+  sum.minor_faults = a.minor_faults + sign * b.minor_faults;
+  sum.major_faults = a.major_faults + sign * b.major_faults;
+  sum.read_bytes = a.read_bytes + sign * b.read_bytes;
+  sum.write_bytes = a.write_bytes + sign * b.write_bytes;
+  return sum;
+}
+
+// By the books where they are kept, else as many as the ledger saw.
+int64_t SwitchesOf(const LedgerDelta& delta, bool books) {
+  if (books) return delta.voluntary_switches + delta.involuntary_switches;
+  return std::accumulate(delta.waits.begin(), delta.waits.end(), int64_t{0});
+}
+
+int64_t Since(uint64_t now, uint64_t base) { return static_cast<int64_t>(now - base); }
+
+}  // namespace
+
+LedgerDelta ExactTotals(const profd_thread_record& record) {
+  const profd_ledger& ledger = record.ledger;
+  const OpenCycle open = DivideOpenCycle(record);
+  LedgerDelta totals;
+  // A reading that raced with a switch lies before it.
+  totals.wall_ns = Since(std::max(record.clock, ledger.since), record.begin_clock);
+  totals.on_cpu_ns = Since(ledger.exec_runtime, record.begin_exec) + open.on_cpu_ns;
+  for (size_t i = 0; i < kReasonCount; ++i) {
+    totals.off_ns[i] = static_cast<int64_t>(ledger.reasons[i].ns);
+    totals.waits[i] = static_cast<int64_t>(ledger.reasons[i].count);
+  }
+  totals.off_ns[kRunQueueIndex] += Since(ledger.run_delay, record.begin_delay) + open.queued_ns;
+  totals.off_ns[ReasonIndex(ledger.reason)] += open.wait_ns;
+  return totals;
+}
+
+LedgerDelta BookTotals(const profd_thread_record& record, const profd_books& base) {
+  const profd_books& books = record.books;
+  LedgerDelta totals;
+  totals.wall_ns = Since(record.now, record.begin);
+  totals.books_on_cpu_ns = Since(books.exec_runtime, base.exec_runtime);
+  totals.books_runqueue_ns = Since(books.run_delay, base.run_delay);
+  totals.voluntary_switches = Since(books.nvcsw, base.nvcsw);
+  totals.involuntary_switches = Since(books.nivcsw, base.nivcsw);
+  totals.minor_faults = Since(books.min_flt, base.min_flt);
+  totals.major_faults = Since(books.maj_flt, base.maj_flt);
+  totals.read_bytes = Since(books.read_bytes, base.read_bytes);
+  totals.write_bytes = Since(books.write_bytes, base.write_bytes);
+  totals.on_cpu_ns = totals.books_on_cpu_ns;
+  totals.off_ns[kRunQueueIndex] = totals.books_runqueue_ns;
+  totals.unattributed_ns = totals.wall_ns - totals.on_cpu_ns - totals.books_runqueue_ns;
+  return totals;
+}
+
+void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
+  ThreadInfo info = thread.info;
+  info.target = record.target_id;
+  // A thread that is being buried has no numbers any more, and its leader may be another's memory.
+  if (record.type != PROFD_RECORD_DEAD || !thread.announced) {
+    if (record.pid != 0) info.pid = record.pid;
+    if (record.tid != 0) info.tid = record.tid;
+    info.name = CommToString(record.comm);
+    if (record.pid != 0 || info.process.empty()) info.process = CommToString(record.process);
+  }
+  info.exited = thread.dead;
+  if (thread.announced && info.name == thread.info.name && info.process == thread.info.process &&
+      info.pid == thread.info.pid && info.tid == thread.info.tid &&
+      info.exited == thread.info.exited) {
+    return;
+  }
+  const bool renamed =
+      thread.announced && info.pid == info.tid && info.process != thread.info.process;
+  thread.info = std::move(info);
+  thread.announced = true;
+  news_.push_back(thread.info);
+  if (renamed) RenameProcess(thread.info);
+}
+
+void Accounts::RenameProcess(const ThreadInfo& leader) {
+  for (auto& [id, thread] : threads_) {
+    if (thread.info.pid != leader.pid || thread.info.process == leader.process || thread.dead)
+      continue;
+    thread.info.process = leader.process;
+    news_.push_back(thread.info);
+  }
+}
+
+void Accounts::Apply(const profd_thread_record& record) {
+  // A zombie, until its parent waits for it: its last account is a record of its own.
+  if (record.type == PROFD_RECORD_THREAD && (record.state & kTaskDead) != 0) return;
+  const ThreadId id{record.thread_id};
+  auto [it, fresh] = threads_.try_emplace(id);
+  Thread& thread = it->second;
+  if (fresh) {
+    thread.info.id = id;
+    // A thread seen from its creation on began with empty books; any other is watched from here.
+    if (record.born == 0) {
+      thread.base = record.books;
+      thread.base.exec_runtime = record.begin_exec;
+      thread.base.run_delay = record.begin_delay;
+    }
+  }
+  if (thread.dead) return;
+  const int64_t last_record = thread.now - thread.rested;
+  SettleRest(thread);
+  // What the ring tells late says nothing of what the thread does by now, but for its end.
+  if (static_cast<int64_t>(record.now) >= last_record || record.type == PROFD_RECORD_DEAD) {
+    SetAtRest(thread, record.at_rest != 0);
+    if (thread.at_rest) ++resting_read_;
+    thread.reading = reading_;
+    thread.by_ledger = record.armed_at != 0;
+    thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
+  }
+  thread.seen = true;
+  thread.unseen = 0;
+  thread.dead = record.type == PROFD_RECORD_DEAD;
+  thread.exiting = thread.exiting || record.type != PROFD_RECORD_THREAD;
+  thread.now = static_cast<int64_t>(record.now);
+  thread.clock = static_cast<int64_t>(record.clock);
+
+  LedgerDelta exact = ExactTotals(record);
+  LedgerDelta books;
+  if (books_) {
+    books = BookTotals(record, thread.base);
+  } else {
+    books.wall_ns = exact.wall_ns;
+  }
+  const LedgerDelta step = Step(thread, record, exact, books);
+  thread.pending = Plus(thread.pending, step, 1);
+  thread.exact = exact;
+  thread.books = books;
+  thread.armed_at = record.armed_at;
+  Identify(thread, record);
+}
+
+void Accounts::BeginReading() {
+  for (const ThreadId id : ended_) {
+    const auto it = threads_.find(id);
+    if (it != threads_.end() && it->second.ended()) threads_.erase(it);
+  }
+  ended_.clear();
+  ++reading_;
+  rests_known_ = false;
+  resting_read_ = 0;
+}
+
+bool Accounts::EndReading(const LeftOut& left_out, bool all) {
+  left_out_ = left_out;
+  if (all) {
+    for (auto& [id, thread] : threads_) {
+      if (thread.reading != reading_) SetAtRest(thread, false);
+    }
+  }
+  rests_known_ = left_out.threads == resting_ - resting_read_;
+  if (by_target_.empty()) {
+    Counts counts;
+    for (const auto& [id, thread] : threads_) ++counts[{thread.info.target, thread.info.pid}];
+    SetCounts(counts);
+  }
+  return rests_known_;
+}
+
+void Accounts::SetAtRest(Thread& thread, bool at_rest) {
+  resting_ -= thread.at_rest ? 1 : 0;
+  thread.at_rest = at_rest;
+  resting_ += thread.at_rest ? 1 : 0;
+}
+
+RestingThread Accounts::Rest(ThreadId id, Thread& thread) const {
+  const int64_t step = left_out_.now_ns - thread.now;
+  const int64_t clock_step = left_out_.clock_ns - thread.clock;
+  thread.now = left_out_.now_ns;
+  thread.clock = left_out_.clock_ns;
+  thread.rested += step;
+  thread.rested_clock += clock_step;
+  RestingThread rest = {.thread = id, .wall_ns = books_ ? step : clock_step, .reason = {}};
+  if (thread.by_ledger) {
+    rest.wall_ns = clock_step;
+    rest.reason = thread.reason;
+  }
+  return rest;
+}
+
+void Accounts::SettleRest(Thread& thread) const {
+  thread.exact.wall_ns += thread.rested_clock;
+  thread.exact.off_ns[static_cast<size_t>(thread.reason)] += thread.rested_clock;
+  thread.books.wall_ns += books_ ? thread.rested : thread.rested_clock;
+  if (books_) thread.books.unattributed_ns += thread.rested;
+  thread.rested = thread.rested_clock = 0;
+}
+
+LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
+                           const LedgerDelta& exact, const LedgerDelta& books) {
+  LedgerDelta step = Plus(books, thread.books, -1);
+  // The ledger tells of all the time since the last record only if it has gone on all the while.
+  const bool went_on =
+      record.armed_at != 0 &&
+      (thread.announced ? record.armed_at == thread.armed_at : record.armed_at <= record.begin);
+  if (!went_on) {
+    if (!books_) return step;
+    step.on_cpu_ns -= thread.ahead_on_cpu;
+    step.off_ns[kRunQueueIndex] -= thread.ahead_queued;
+    step.unattributed_ns += thread.ahead_on_cpu + thread.ahead_queued;
+    thread.ahead_on_cpu = thread.ahead_queued = 0;
+    thread.missing = thread.missed;
+    return step;
+  }
+  const LedgerDelta by_ledger = Plus(exact, thread.exact, -1);
+  step.wall_ns = by_ledger.wall_ns;
+  step.on_cpu_ns = by_ledger.on_cpu_ns;
+  step.off_ns = by_ledger.off_ns;
+  step.waits = by_ledger.waits;
+  step.unattributed_ns = 0;
+  CountUnseen(thread, step);
+  const OpenCycle open = DivideOpenCycle(record);
+  thread.ahead_on_cpu =
+      open.on_cpu_ns - Since(record.books.exec_runtime, record.ledger.exec_runtime);
+  thread.ahead_queued = open.queued_ns - Since(record.books.run_delay, record.ledger.run_delay);
+  if (record.on_cpu == 0 && ReasonIndex(record.ledger.reason) == kRunQueueIndex) {
+    thread.ahead_queued += open.wait_ns;
+  }
+  return step;
+}
+
+// A thread that is read in the middle of a switch has one more in the books for a moment.
+void Accounts::CountUnseen(Thread& thread, const LedgerDelta& step) {
+  if (!books_) return;
+  const int64_t before = thread.missing;
+  thread.missing += SwitchesOf(step, true) - SwitchesOf(step, false);
+  const int64_t lasting = std::min(before, thread.missing) - thread.missed;
+  if (lasting <= 0) return;
+  thread.missed += lasting;
+  switches_unseen_ += static_cast<uint64_t>(lasting);
+}
+
+void Accounts::Finish(ProfileDelta& delta) {
+  delta.threads = std::move(news_);
+  news_.clear();
+  std::map<uint32_t, TargetActivity> activity;
+  Counts counts;
+  for (auto it = threads_.begin(); it != threads_.end();) {
+    Thread& thread = it->second;
+    const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
+    if (rests && (books_ || thread.by_ledger)) {
+      delta.resting.push_back(Rest(it->first, thread));
+    } else if (rests) {
+      // Of a thread that ran nothing would be known but its wall clock, either.
+      thread.pending.wall_ns += Rest(it->first, thread).wall_ns;
+      thread.seen = true;
+    }
+    if (thread.seen) {
+      delta.ledgers.push_back({it->first, thread.pending});
+      activity[thread.info.target].switches += SwitchesOf(thread.pending, books_);
+      thread.pending = {};
+    }
+    if (thread.seen || rests) {
+      ++activity[thread.info.target].threads;
+      thread.unseen = 0;
+    } else {
+      SetAtRest(thread, false);
+      ++thread.unseen;
+    }
+    thread.seen = false;
+    if (!thread.dead && thread.unseen == kVanishedAfterDrains) {
+      // Without the per-switch layer the account made at the start of the exit is the last one.
+      if (thread.armed_at != 0 || !thread.exiting) ++vanished_;
+      thread.info.exited = true;
+      delta.threads.push_back(thread.info);
+    }
+    if (thread.ended()) {
+      ended_.push_back(it->first);
+    } else if (!thread.vanished())
+      ++counts[{thread.info.target, thread.info.pid}];
+    ++it;
+  }
+  activity_.clear();
+  for (auto& [target, did] : activity) {
+    did.target = target;
+    activity_.push_back(did);
+  }
+  SetCounts(counts);
+}
+
+void Accounts::SetCounts(const Counts& counts) {
+  by_target_.clear();
+  live_ = 0;
+  for (const auto& [key, count] : counts) {
+    by_target_.push_back({key.first, key.second, count});
+    live_ += count;
+  }
+}
+
+uint32_t Accounts::TargetOf(ThreadId id) const {
+  const auto it = threads_.find(id);
+  return it != threads_.end() ? it->second.info.target : 0;
+}
+
+int32_t Accounts::ProcessOf(ThreadId id) const {
+  const auto it = threads_.find(id);
+  return it != threads_.end() ? it->second.info.pid : 0;
+}
+
+bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }
+
+bool Accounts::Thread::ended() const { return dead || unseen >= kForgottenAfterDrains; }
+
+}  // namespace profd

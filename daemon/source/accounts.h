@@ -1,0 +1,135 @@
+// Turns the cumulative accounts of threads, read at drains, into what happened in between.
+#ifndef PROFD_DAEMON_SOURCE_ACCOUNTS_H_
+#define PROFD_DAEMON_SOURCE_ACCOUNTS_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "bpf/abi.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// Not thread-safe.
+class Accounts {
+ public:
+  // Without `books` the kernel's own totals are left out.
+  explicit Accounts(bool books = true) : books_(books) {}
+
+  // Begins a reading of the threads, of which there may be several before the drain ends.
+  void BeginReading();
+  // Takes up a record of a thread: live at a drain, or its last ones.
+  void Apply(const profd_thread_record& record);
+  // Ends a reading that left threads out: they wait as their last records said. False when they are
+  // not as many as these records say: then it is not known who waits, and all threads are to be
+  // read. Whoever is missing where `all` were read is gone.
+  bool EndReading(const LeftOut& left_out, bool all);
+
+  // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
+  // seen for two drains and gave no last account are counted as vanished. Threads that ended are
+  // known until the next reading.
+  void Finish(ProfileDelta& delta);
+
+  size_t live_threads() const { return live_; }
+  uint64_t vanished() const { return vanished_; }
+  // Switches that the kernel counted and did not report to the per-switch layer.
+  uint64_t switches_unseen() const { return switches_unseen_; }
+  // The target of a thread; 0 when it is not known.
+  uint32_t TargetOf(ThreadId id) const;
+  // The PID of its process; 0 when it is not known.
+  int32_t ProcessOf(ThreadId id) const;
+
+  // What each target did between the last two drains; without ticks.
+  const std::vector<TargetActivity>& activity() const { return activity_; }
+
+  struct TargetThreads {
+    uint32_t target = 0;
+    int32_t pid = 0;
+    uint32_t threads = 0;
+  };
+  // Live threads by target and process, as of the last drain, or of the first reading.
+  const std::vector<TargetThreads>& ByTarget() const { return by_target_; }
+
+ private:
+  struct Thread {
+    // What a drain looks at of a thread at rest comes first.
+    bool seen = false;       // in this drain
+    bool at_rest = false;    // as of the last record
+    bool by_ledger = false;  // what it waits for is known
+    bool announced = false;  // there was a record before
+    bool exiting = false;
+    bool dead = false;
+    Reason reason = Reason::kOther;  // of the wait
+    uint32_t reading = 0;            // of the last record
+    int unseen = 0;                  // drains in a row
+    // By our clock and the scheduler's: until when its time is told.
+    int64_t now = 0, clock = 0;
+    // And how much of it since the last record.
+    int64_t rested = 0, rested_clock = 0;
+    ThreadInfo info;
+    LedgerDelta exact;  // totals of the last record, by the ledger and by the books
+    LedgerDelta books;
+    LedgerDelta pending;    // since the last drain
+    uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
+    int64_t missing = 0;    // switches that the books have and the ledger has not
+    int64_t missed = 0;     // of these, counted as unseen
+    // What the last step told by the ledger and the books will only tell later, ns.
+    int64_t ahead_on_cpu = 0;
+    int64_t ahead_queued = 0;
+    profd_books base{};  // the kernel's books when the account was opened
+
+    bool vanished() const;
+    // It goes as the next reading begins.
+    bool ended() const;
+  };
+
+  using Counts = std::map<std::pair<uint32_t, int32_t>, uint32_t>;  // by target and PID
+
+  void Identify(Thread& thread, const profd_thread_record& record);
+  // Tells the other threads of a process of its new name, which drains may leave out.
+  void RenameProcess(const ThreadInfo& leader);
+  void SetCounts(const Counts& counts);
+  // The step since the last record, by the ledger or by the books.
+  LedgerDelta Step(Thread& thread, const profd_thread_record& record, const LedgerDelta& exact,
+                   const LedgerDelta& books);
+  void CountUnseen(Thread& thread, const LedgerDelta& step);
+  void SetAtRest(Thread& thread, bool at_rest);
+  // Has the thread rest until the end of the reading that left it out, and says for how long.
+  RestingThread Rest(ThreadId id, Thread& thread) const;
+  // Adds to the totals of the last record what the thread rested since.
+  void SettleRest(Thread& thread) const;
+
+  const bool books_;
+  absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
+  std::vector<ThreadInfo> news_;
+  std::vector<ThreadId> ended_;
+  std::vector<TargetActivity> activity_;
+  std::vector<TargetThreads> by_target_;
+  size_t live_ = 0;
+  uint32_t reading_ = 1;
+  bool rests_known_ = false;  // who was left out of the last reading
+  LeftOut left_out_;
+  // Threads that their last records say are at rest, and how many of these records are of this
+  // reading.
+  uint64_t resting_ = 0;
+  uint64_t resting_read_ = 0;
+  uint64_t vanished_ = 0;
+  uint64_t switches_unseen_ = 0;
+};
+
+// Totals of a thread from record.begin to record.now by the ledger of the per-switch layer: closed
+// cycles and the open one, so that on_cpu + sum(off) = wall. Where the ledger stood still meanwhile
+// only differences of records since record.armed_at mean anything.
+LedgerDelta ExactTotals(const profd_thread_record& record);
+
+// The same by the kernel's books alone: blocked time is of unknown reason. `base` are the books
+// when the account was opened.
+LedgerDelta BookTotals(const profd_thread_record& record, const profd_books& base);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SOURCE_ACCOUNTS_H_

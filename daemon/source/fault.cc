@@ -1,0 +1,84 @@
+#include "daemon/source/fault.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/source/record.h"
+
+namespace profd {
+
+FaultSource::FaultSource(const SourceContext& context, const ThreadSource* threads)
+    : context_(context), threads_(threads), pages_(context.kernel->fault_seed(), context.cpu_use) {}
+
+absl::Status FaultSource::Attach() {
+  const double without = ResidentPages::MeasureTouch();
+  RETURN_IF_ERROR(context_.kernel->SetFaults(knob_.OneInAt(0)));
+  trap_ns_ = std::max(0.0, ResidentPages::MeasureTouch() - without);
+  pages_.SetOneIn(knob_.OneInAt(0));
+  // It comes on with Apply, when there are rules to walk stacks by and the ring is read often.
+  return context_.kernel->SetFaults(0);
+}
+
+void FaultSource::Detach() {
+  detached_ = true;
+  (void)context_.kernel->SetFaults(0);  // it cannot fail: the programs go
+}
+
+absl::Status FaultSource::Apply() {
+  detached_ = false;
+  uint32_t one_in = knob_.OneInAt(knob_.level());
+  if (one_in != 0) one_in = std::max(one_in, pages_.LeastOneIn());
+  if (one_in != 0) pages_.SetOneIn(one_in);
+  return context_.kernel->SetFaults(one_in);
+}
+
+std::vector<uint32_t> FaultSource::records() const {
+  return {PROFD_RECORD_PAGE, PROFD_RECORD_EXEC};
+}
+
+absl::Status FaultSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes) {
+  if (type == PROFD_RECORD_EXEC) {
+    ASSIGN_OR_RETURN(const auto exec, DecodeRecord<profd_exec_record>(bytes));
+    pages_.OnExec(exec.pid);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const auto page, DecodeRecord<profd_page_record>(bytes));
+  pages_.OnTouched(page);
+  return absl::OkStatus();
+}
+
+absl::Status FaultSource::Drain(ProfileDelta& delta) {
+  delta.faults_on = context_.kernel->faults_on();
+  pages_.Finish(delta);
+  return absl::OkStatus();
+}
+
+void FaultSource::Costs(std::vector<CostRow>& rows) const {
+  const profd_fault_cost cost = context_.kernel->FaultCost();
+  rows.push_back({.account = "fault",
+                  .payer = Payer::kTarget,
+                  .ns = static_cast<int64_t>(FaultKnob::InPathNs(cost, trap_ns_)),
+                  .events = static_cast<int64_t>(cost.faults)});
+}
+
+void FaultSource::Learn(const Period& period) {
+  const int64_t faults = threads_->faults();
+  knob_.Learn({.seconds = period.seconds,
+               .faults = faults - std::exchange(learned_faults_, faults),
+               .cost = context_.kernel->FaultCost(),
+               .trap_ns = trap_ns_});
+}
+
+std::optional<LayerState> FaultSource::Status() const {
+  LayerState layer = {.name = "faults", .on = context_.kernel->faults_on(), .note = {}};
+  if (detached_) {
+    layer.note = kPausedNote;
+  } else if (!layer.on) {
+    layer.note = kShedNote;
+  } else {
+    layer.note = pages_.note();
+  }
+  return layer;
+}
+
+}  // namespace profd

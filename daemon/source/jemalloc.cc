@@ -1,0 +1,172 @@
+#include "daemon/source/jemalloc.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "daemon/source/probe_cost.h"
+#include "daemon/source/record.h"
+
+namespace profd {
+namespace {
+
+// Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
+constexpr double kCovered = 0.98;
+constexpr double kCoverageMatters = 1 << 20;
+
+// Events of an allocator run through code that was not found.
+bool IsShort(const AllocatorTotals& totals) {
+  const auto seen = static_cast<double>(totals.allocated.seen_bytes) +
+                    static_cast<double>(totals.freed.seen_bytes);
+  const double unseen = static_cast<double>(totals.allocated.unseen_bytes) +
+                        static_cast<double>(totals.freed.unseen_bytes);
+  return seen + unseen >= kCoverageMatters && seen < kCovered * (seen + unseen);
+}
+
+// For a person, where a part of the bytes has no stacks; empty where nearly all have.
+std::string CoverageNote(const AllocatorUse& use) {
+  if (use.state.slow_paths) {
+    return "some events run through code that was not found, which a linker made: its slow path is "
+           "watched as well and tells of them a little later; totals are exact";
+  }
+  if (!IsShort(use.totals)) return "";
+  return "stacks stand for a part of the bytes only: other events run through code that was not "
+         "found, "
+         "which a linker made; totals are exact; keep the module's symbols, so that its slow path "
+         "can "
+         "be watched";
+}
+
+}  // namespace
+
+JemallocSource::JemallocSource(const SourceContext& context, const ThreadSource* threads,
+                               ModulesSource* modules, const ToldSource* told, double budget,
+                               uint64_t seed)
+    : context_(context),
+      threads_(threads),
+      modules_(modules),
+      told_(told),
+      knob_(budget),
+      slices_(seed) {}
+
+absl::Status JemallocSource::Apply() {
+  detached_ = false;
+  HeapProbes& probes = *modules_->probes();
+  context_.kernel->SetHeapSampling(knob_.one_in());
+  slices_.SetShare(knob_.ShareAt(knob_.level()), context_.clock->MonotonicNs());
+  probes.SetToldOn(knob_.ToldAt(knob_.level()));
+  probes.SetSlowPathsOn(knob_.SlowPathsAt(knob_.level()));
+  Step();
+  return absl::OkStatus();
+}
+
+void JemallocSource::Step() {
+  modules_->probes()->SetEventsOn(slices_.IsOnAt(context_.clock->MonotonicNs()));
+}
+
+std::vector<uint32_t> JemallocSource::records() const { return {PROFD_RECORD_HEAP}; }
+
+// What is told of by the process itself is not counted from the allocator's books as well.
+absl::Status JemallocSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t> bytes) {
+  ASSIGN_OR_RETURN(const auto record, DecodeRecord<profd_heap_record>(bytes));
+  const int32_t pid = threads_->ProcessOf(ThreadId{record.thread_id});
+  accounts_.Apply(record, !modules_->probes()->HasTold(pid));
+  growth_[pid].all_known |= record.none_ended != 0;
+  return absl::OkStatus();
+}
+
+absl::Status JemallocSource::Read() {
+  // Nobody has had an event before the first probe stands.
+  if (modules_->found().allocators == 0 && accounts_.events() == 0) return absl::OkStatus();
+  const absl::Status status = context_.kernel->DrainHeap(
+      [this](std::span<const uint8_t> bytes) { context_.ring->Dispatch(bytes); }, read_whole_);
+  read_whole_ = !status.ok();
+  return status;
+}
+
+absl::Status JemallocSource::Drain(ProfileDelta& delta) {
+  const HeapProbes& probes = *modules_->probes();
+  delta.heap_on = !detached_ && probes.watching() &&
+                  (knob_.ToldAt(knob_.level()) || probes.ToldSources().empty());
+  const absl::Status status = Read();
+  const size_t begin = delta.ledgers.size();
+  accounts_.Finish(delta);
+  SumGrowth(delta, begin);
+  return status;
+}
+
+void JemallocSource::SumGrowth(const ProfileDelta& delta, size_t begin) {
+  for (size_t i = begin; i < delta.ledgers.size(); ++i) {
+    const ThreadLedger& ledger = delta.ledgers[i];
+    HeapGrowth& sum = growth_[threads_->ProcessOf(ledger.thread)];
+    sum.allocated = WrappingAdd(sum.allocated, ledger.delta.allocated.bytes);
+    sum.freed = WrappingAdd(sum.freed, ledger.delta.freed.bytes);
+  }
+  const HeapAccounts::Unseen unseen = accounts_.TakeUnseen();
+  for (const auto& [thread, bytes] : unseen.before) {
+    HeapGrowth& sum = growth_[threads_->ProcessOf(thread)];
+    sum.before = WrappingAdd(sum.before, bytes);
+  }
+  for (const ThreadId thread : unseen.quiet) ++growth_[threads_->ProcessOf(thread)].quiet;
+  for (const ThreadId thread : unseen.lost) growth_[threads_->ProcessOf(thread)].lost = true;
+  std::set<int32_t> unread;
+  for (const ThreadId thread : accounts_.unread()) unread.insert(threads_->ProcessOf(thread));
+  for (const auto& [pid, growth] : std::exchange(growth_, {})) {
+    if (pid > 0) context_.memory->AddHeap(pid, growth);  // else not visible in our PID namespace
+  }
+  context_.memory->SetUnread(std::move(unread));
+}
+
+void JemallocSource::Costs(std::vector<CostRow>& rows) const {
+  const profd_heap_cost cost = context_.kernel->HeapCost();
+  rows.push_back({.account = "jemalloc",
+                  .payer = Payer::kTarget,
+                  .ns = static_cast<int64_t>(ProbeInPathNs(cost, modules_->probes()->traps())),
+                  .events = static_cast<int64_t>(cost.events)});
+}
+
+void JemallocSource::Learn(const Period& period) {
+  const Counts now = {.events = accounts_.events(),
+                      .seen_bytes = accounts_.seen_bytes(),
+                      .bytes = accounts_.bytes(),
+                      .told = told_->heap().records()};
+  const Counts before = std::exchange(learned_, now);
+  knob_.Learn({.seconds = period.seconds,
+               .events = now.events - before.events,
+               .seen_bytes = now.seen_bytes - before.seen_bytes,
+               .bytes = now.bytes - before.bytes,
+               .cost = context_.kernel->HeapCost(),
+               .traps = modules_->probes()->traps(),
+               .told = now.told - before.told});
+  WatchSlowPaths();
+}
+
+void JemallocSource::WatchSlowPaths() {
+  for (const auto& [module, totals] : accounts_.allocators()) {
+    if (IsShort(totals)) modules_->probes()->WatchSlowPaths(module);
+  }
+}
+
+std::optional<LayerState> JemallocSource::Status() const {
+  return LayerState{.name = "heap", .on = !detached_, .note = detached_ ? kPausedNote : ""};
+}
+
+void JemallocSource::Publish(CollectorState& state) const {
+  for (AllocatorState& allocator : modules_->probes()->States()) {
+    AllocatorUse& use = state.allocators.emplace_back();
+    const auto totals = accounts_.allocators().find(allocator.module);
+    const auto told = told_->heap().totals().find(allocator.module);
+    if (!allocator.told && totals != accounts_.allocators().end()) use.totals = totals->second;
+    use.state = std::move(allocator);
+    if (use.state.told && told != told_->heap().totals().end()) {
+      use.totals = told->second.totals;
+      use.state.sample_bytes = told->second.sample_bytes;
+    }
+    const bool shed = use.state.told && !knob_.ToldAt(knob_.level());
+    if (shed || detached_) use.state.watched = false;
+    if (shed && !detached_) use.state.note = kShedNote;
+    if (use.state.note.empty()) use.state.note = CoverageNote(use);
+  }
+}
+
+}  // namespace profd

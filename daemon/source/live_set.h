@@ -1,0 +1,72 @@
+// What is live, of a sample of all there is.
+#ifndef PROFD_DAEMON_SOURCE_LIVE_SET_H_
+#define PROFD_DAEMON_SOURCE_LIVE_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// By process and address. What comes and goes is handed on as changes, so that whoever adds them up
+// knows what is live at any instant. Not thread-safe.
+class LiveSet {
+ public:
+  struct Entry {
+    ThreadId thread{};  // that made it
+    StackId stack{};
+    int64_t bytes = 0;    // that it stands for
+    uint32_t one_in = 1;  // of pages: of so many it is the one that is sampled
+    uint64_t serial = 0;  // of this one at its address; never used again
+  };
+  // In the order of their addresses.
+  using Process = absl::btree_map<uint64_t, Entry>;
+
+  explicit LiveSet(Kind kind) : kind_(kind) {}
+
+  // Takes the place of what was at that address.
+  void Add(ThreadId process, uint64_t address, Entry entry);
+  // No-op for what is not there.
+  void Remove(ThreadId process, uint64_t address);
+  // The same, unless another one has taken its place since it was read.
+  void RemoveIfSame(ThreadId process, uint64_t address, uint64_t serial);
+  // What that one stands for, from now on.
+  void Reweigh(ThreadId process, uint64_t address, uint64_t serial, int64_t bytes, uint32_t one_in);
+  void RemoveProcess(ThreadId process);
+
+  // Moves the changes since the last call into delta.samples.
+  void Finish(ProfileDelta& delta);
+
+  const absl::flat_hash_map<ThreadId, Process>& processes() const { return processes_; }
+  size_t size() const { return size_; }
+  int64_t bytes() const { return bytes_; }
+  // Of the entry that is added next; serials grow.
+  uint64_t next_serial() const { return next_serial_; }
+
+ private:
+  struct Change {
+    int64_t bytes = 0;
+    int64_t count = 0;
+  };
+  using Place = std::pair<ThreadId, StackId>;
+
+  void Count(const Entry& entry, int64_t sign);
+  // Null when there is none, or another one.
+  Entry* Find(ThreadId process, uint64_t address, uint64_t serial);
+
+  const Kind kind_;
+  absl::flat_hash_map<ThreadId, Process> processes_;
+  absl::flat_hash_map<Place, Change> changes_;
+  size_t size_ = 0;
+  int64_t bytes_ = 0;
+  uint64_t next_serial_ = 1;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SOURCE_LIVE_SET_H_

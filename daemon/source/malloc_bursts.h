@@ -1,0 +1,127 @@
+// Bursts of full tracing of glibc's malloc: when, in which processes, and the probes that stand for
+// them.
+#ifndef PROFD_DAEMON_SOURCE_MALLOC_BURSTS_H_
+#define PROFD_DAEMON_SOURCE_MALLOC_BURSTS_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/source/tick_schedule.h"
+#include "daemon/target/heap_probes.h"
+#include "daemon/target/modules.h"
+#include "daemon/target/remove_probes.h"
+#include "daemon/target/trap.h"
+
+namespace profd {
+
+// One burst in each interval; without an interval none.
+struct BurstPlan {
+  int64_t length_ns = 0;
+  int64_t interval_ns = 0;
+  friend bool operator==(const BurstPlan&, const BurstPlan&) = default;
+};
+
+// A burst that is over, and what was counted in it.
+struct BurstResult {
+  int64_t length_ns = 0;
+  int64_t span_ns = 0;        // of the time, that it stands for
+  int64_t standing_ns = 0;    // from the first probe in to the last one out
+  double process_weight = 1;  // processes that there were, by those that were traced
+  Traps traps;                // as they were about then, where a call was met
+  MallocCounts counts;
+};
+
+// Thread-safe. Puts probes in and takes them out on a thread of its own: the kernel takes its time
+// for either.
+class MallocBursts {
+ public:
+  // A process and the module in it that holds glibc's malloc.
+  using Place = std::pair<int32_t, ModuleId>;
+
+  // `kernel` and `modules` must outlive this.
+  MallocBursts(Kernel* kernel, const Modules* modules, BurstPlan plan, uint64_t seed);
+  ~MallocBursts();
+
+  // A process of a target maps a module that holds glibc's malloc. May repeat.
+  void OnMapped(int32_t pid, ModuleId module);
+  // A process became another program: it maps what it is told of from now on.
+  void OnExec(int32_t pid);
+  // The processes of all targets, as they are now.
+  void KeepOnly(const std::set<int32_t>& pids);
+  void SetPlan(BurstPlan plan);
+  // Without bursts until it is on again.
+  void SetOn(bool on);
+
+  // The oldest burst that was not taken yet.
+  std::optional<BurstResult> Take();
+  // How many wait to be taken.
+  size_t pending() const;
+
+  // There are processes to trace, and a plan to do it.
+  bool watching() const;
+  BurstPlan plan() const;
+  Traps traps() const;      // as they were before the first burst
+  uint64_t bursts() const;  // since start
+  // Without what went through them.
+  std::vector<AllocatorState> States() const;
+
+ private:
+  // The next burst.
+  struct Burst {
+    int64_t begin_ns = 0;
+    int64_t length_ns = 0;
+    int64_t span_ns = 0;
+    double process_weight = 1;
+    std::vector<Place> places;
+  };
+
+  void Work() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for the time to put probes in. Nothing: to stop.
+  std::optional<Burst> Next() ABSL_LOCKS_EXCLUDED(mutex_);
+  Burst Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
+  Traps MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Probe> Attach(const Place& place) const;
+  // Of modules that nobody maps any more, and of all when there are no bursts.
+  void DropGuards() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Runs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Kernel* const kernel_;
+  const Modules* const modules_;
+
+  mutable absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // there may be another instant to wait for
+  bool on_ ABSL_GUARDED_BY(mutex_) = true;
+  BurstPlan plan_ ABSL_GUARDED_BY(mutex_);
+  TickSchedule schedule_ ABSL_GUARDED_BY(mutex_);
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  Traps traps_ ABSL_GUARDED_BY(mutex_);
+  int64_t lead_ns_ ABSL_GUARDED_BY(mutex_);  // that putting the probes in takes
+  uint64_t bursts_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<Place> places_ ABSL_GUARDED_BY(mutex_);
+  std::map<Place, std::string> failed_ ABSL_GUARDED_BY(mutex_);  // in the last burst, and why
+  std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
+  // Of the worker's thread only, from the first time that there is something to trace.
+  std::optional<TrapGauge> emulated_, stepped_;
+  bool met_ = true;        // a call in the last burst: the traps are worth measuring
+  StandingGuards guards_;  // also of the worker's thread, and between bursts
+  std::thread worker_;     // last: it uses all of the above
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SOURCE_MALLOC_BURSTS_H_

@@ -1,0 +1,144 @@
+#include "daemon/source/module.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/source/record.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kRescanInterval = 30 * kSecond;
+constexpr int64_t kRulesAtStart = 20 * kSecond;
+constexpr int64_t kMapCallsAtStart = kSecond;
+
+}  // namespace
+
+ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sought,
+                             uint64_t rule_limit)
+    : context_(context),
+      sought_(sought),
+      modules_(context.kernel, context.cpu_use, rule_limit, sought.allocators, sought.libcs,
+               sought.glibcs) {
+  if (sought_.allocators || sought_.libcs) {
+    probes_ = std::make_unique<HeapProbes>(context_.kernel, &modules_);
+  }
+}
+
+absl::Status ModulesSource::Discover(absl::FunctionRef<void()> follow) {
+  RETURN_IF_ERROR(context_.kernel->AnnounceMappings());
+  context_.ring->Poll();
+  modules_.WaitIdle(context_.clock->MonotonicNs() + kRulesAtStart);
+  drained_ns_ = context_.clock->MonotonicNs();
+  follow();
+  RETURN_IF_ERROR(Look());
+  if (probes_) {
+    const int64_t now = context_.clock->MonotonicNs();
+    probes_->WaitIdle(now + kRulesAtStart, now + kMapCallsAtStart);
+  }
+  return absl::OkStatus();
+}
+
+void ModulesSource::Detach() {
+  detached_ = true;
+  if (probes_) probes_->SetOn(false);
+}
+
+absl::Status ModulesSource::Apply() {
+  if (std::exchange(detached_, false) && probes_) probes_->SetOn(true);
+  return absl::OkStatus();
+}
+
+std::vector<uint32_t> ModulesSource::records() const {
+  return {PROFD_RECORD_MODULE, PROFD_RECORD_WATCHED, PROFD_RECORD_EXEC};
+}
+
+absl::Status ModulesSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes) {
+  if (type == PROFD_RECORD_MODULE) {
+    ASSIGN_OR_RETURN(const auto module, DecodeRecord<profd_module_record>(bytes));
+    modules_.OnAnnounced(module);
+  } else if (type == PROFD_RECORD_WATCHED) {
+    ASSIGN_OR_RETURN(const auto watched, DecodeRecord<profd_watched_record>(bytes));
+    const ModuleId id{static_cast<uint16_t>(watched.module_id)};
+    if (probes_) probes_->OnMapped(watched.pid, id);
+  } else {
+    ASSIGN_OR_RETURN(const auto exec, DecodeRecord<profd_exec_record>(bytes));
+    OnExec(exec);
+  }
+  return absl::OkStatus();
+}
+
+void ModulesSource::OnExec(const profd_exec_record& exec) {
+  if (probes_) probes_->OnExec(exec.pid);
+  Targets& targets = *context_.targets;
+  if (exec.target_id != 0 || (!targets.everything() && targets.OnExec(exec.pid))) {
+    looks_.OnExec(context_.clock->MonotonicNs());
+  }
+}
+
+absl::Status ModulesSource::Drain(ProfileDelta& delta) {
+  drained_ns_ = delta.end_ns;
+  const uint64_t unreadable = modules_.unreadable();
+  delta.losses[static_cast<size_t>(Loss::kModuleUnreadable)] +=
+      unreadable - std::exchange(unreadable_, unreadable);
+  const uint64_t over_limit = modules_.over_limit();
+  delta.losses[static_cast<size_t>(Loss::kRulesFull)] +=
+      over_limit - std::exchange(over_limit_, over_limit);
+  return std::exchange(failed_, absl::OkStatus());
+}
+
+void ModulesSource::Rescan() {
+  const int64_t now = context_.clock->MonotonicNs();
+  if (now < next_rescan_ns_) return;
+  next_rescan_ns_ = now + kRescanInterval;
+  if (context_.targets->Rescan() || looks_.found().all() != 0) looks_.Want();
+  if (probes_) probes_->Refresh();
+}
+
+void ModulesSource::OnProcesses(const std::set<int32_t>& pids) {
+  if (!PutsProbes()) return;
+  const bool more = !std::includes(processes_.begin(), processes_.end(), pids.begin(), pids.end());
+  looks_.OnDrain(Find(), more, drained_ns_);
+  processes_ = pids;
+  if (probes_) probes_->KeepOnly(pids);
+}
+
+absl::Status ModulesSource::Look() {
+  if (!looks_.wanted()) return absl::OkStatus();
+  const absl::Status status = context_.kernel->AnnounceMappings();
+  looks_.Looked(status.ok(), drained_ns_);
+  context_.ring->Poll();
+  return status;
+}
+
+FoundModules ModulesSource::Find() const {
+  return {
+      .allocators = modules_.allocators(), .libcs = modules_.libcs(), .glibcs = modules_.glibcs()};
+}
+
+void ModulesSource::Step() {
+  LookEarly();
+  if (probes_) probes_->JudgePlaces();
+}
+
+void ModulesSource::LookEarly() {
+  if (!PutsProbes()) return;
+  const int64_t now = context_.clock->MonotonicNs();
+  if (!looks_.IsEarlyDue(Find(), modules_.IsReading(), now)) return;
+  context_.cpu->Begin();
+  const absl::Status status = context_.kernel->AnnounceMappings();
+  failed_.Update(status);
+  // Here probes come to stand.
+  context_.ring->Poll();
+  const int64_t used = context_.cpu->Charge(&look_cpu_ns_);
+  // The memory maps that are looked at may be locked.
+  looks_.LookedEarly(status.ok(), now, std::max(used, context_.clock->MonotonicNs() - now));
+}
+
+void ModulesSource::Costs(std::vector<CostRow>& rows) const {
+  rows.push_back({.account = "look", .payer = Payer::kDaemon, .ns = look_cpu_ns_});
+  rows.push_back({.account = "rules", .payer = Payer::kDaemon, .ns = context_.cpu_use->rules});
+}
+
+}  // namespace profd

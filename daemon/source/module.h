@@ -1,0 +1,83 @@
+// The source `module`: the files that targets run code from, who maps them, and the probes that
+// other sources have in them.
+#ifndef PROFD_DAEMON_SOURCE_MODULE_H_
+#define PROFD_DAEMON_SOURCE_MODULE_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "daemon/source/context.h"
+#include "daemon/source/mapping_looks.h"
+#include "daemon/source/source.h"
+#include "daemon/target/heap_probes.h"
+#include "daemon/target/modules.h"
+
+namespace profd {
+
+// What is looked for in modules, beside unwind rules.
+struct SoughtInModules {
+  bool allocators = false;
+  bool libcs = false;
+  bool glibcs = false;  // whose malloc is traced in bursts
+};
+
+// Before all sources that put probes in. Always there: without modules no stack could be walked.
+class ModulesSource final : public Source {
+ public:
+  ModulesSource(const SourceContext& context, SoughtInModules sought, uint64_t rule_limit);
+
+  const Modules& modules() const { return modules_; }
+  // In allocators and libcs; null: none is sought.
+  HeapProbes* probes() { return probes_.get(); }
+  const HeapProbes* probes() const { return probes_.get(); }
+  // Those that the last looks were for.
+  const FoundModules& found() const { return looks_.found(); }
+
+  // Finds what the targets run as they are marked, before the first tick. Waits for unwind rules
+  // and probes, but not for ever. `follow` tells sources of the targets' processes.
+  absl::Status Discover(absl::FunctionRef<void()> follow);
+  // At the end of a drain, before OnProcesses: targets that no event told of.
+  void Rescan();
+  // And after it: looks who maps what, where something may be new.
+  absl::Status Look();
+  // CPU time of looks between drains, ns: these come whether drains are rare or not.
+  int64_t early_looks_ns() const { return look_cpu_ns_; }
+
+  const char* name() const override { return "module"; }
+  void Detach() override;
+  absl::Status Apply() override;
+  std::vector<uint32_t> records() const override;
+  absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
+  absl::Status Drain(ProfileDelta& delta) override;
+  void OnProcesses(const std::set<int32_t>& pids) override;
+  // Looks early where probes may wait for it.
+  void Step() override;
+  void Costs(std::vector<CostRow>& rows) const override;
+
+ private:
+  bool PutsProbes() const { return sought_.allocators || sought_.libcs || sought_.glibcs; }
+  FoundModules Find() const;
+  void OnExec(const profd_exec_record& exec);
+  void LookEarly();
+
+  const SourceContext context_;
+  const SoughtInModules sought_;
+  Modules modules_;
+  std::unique_ptr<HeapProbes> probes_;
+  MappingLooks looks_;
+  std::set<int32_t> processes_;  // of targets, as of the last drain
+  absl::Status failed_;          // between drains
+  bool detached_ = false;
+  int64_t look_cpu_ns_ = 0;
+  int64_t drained_ns_ = 0;
+  int64_t next_rescan_ns_ = 0;
+  uint64_t unreadable_ = 0;  // as of the last drain
+  uint64_t over_limit_ = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SOURCE_MODULE_H_

@@ -1,0 +1,286 @@
+#include "daemon/source/resident_pages.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/fd.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kLookInterval = 5 * kSecond;
+// A look is followed by so many times the CPU time it took without one: 0.25 % of a CPU.
+constexpr int64_t kRestPerLook = 400;
+constexpr uint64_t kPageBytes = uint64_t{1} << 12;
+// A process that is new may have touched pages before a drain knows of it.
+constexpr int kAbsences = 2;
+constexpr uint64_t kHugePages = 512;
+// A page is told of before it is there; that its fault is served takes no longer.
+constexpr absl::Duration kInService = absl::Milliseconds(100);
+// Pages that are read in one go: those that lie within so many.
+constexpr uint64_t kSpan = 512;
+// /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst of the kernel).
+constexpr uint64_t kPresent = uint64_t{1} << 63;
+
+// PAGEMAP_SCAN, since 6.7; the headers that this is built with may be older.
+struct PageRegion {
+  uint64_t start, end, categories;
+};
+struct ScanArgument {
+  uint64_t size, flags, start, end, walk_end, regions, region_count, max_pages;
+  uint64_t inverted, mask, any_of, returned;
+};
+constexpr uint64_t kIsZeroPage = 1 << 5, kIsHuge = 1 << 6;
+const unsigned long kPagemapScan = _IOWR('f', 16, ScanArgument);
+
+// Its categories; 0 where the kernel cannot tell.
+uint64_t CategoriesOf(int pagemap, uint64_t address) {
+  PageRegion region{};
+  ScanArgument argument{};
+  argument.size = sizeof(argument);
+  argument.start = address;
+  argument.end = address + kPageBytes;
+  argument.regions = reinterpret_cast<uintptr_t>(&region);
+  argument.region_count = 1;
+  argument.any_of = kIsZeroPage | kIsHuge;
+  argument.returned = kIsZeroPage | kIsHuge;
+  return ioctl(pagemap, kPagemapScan, &argument) == 1 ? region.categories : 0;
+}
+
+}  // namespace
+
+// What a look found.
+struct ResidentPages::Seen {
+  std::vector<Page> gone;
+  std::vector<Page> huge;
+};
+
+ResidentPages::ResidentPages(uint64_t seed, CpuUse* cpu_use)
+    : seed_(seed), cpu_use_(cpu_use), thread_([this] { Run(); }) {}
+
+ResidentPages::~ResidentPages() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+void ResidentPages::OnTouched(const profd_page_record& record) {
+  // Without a process nobody would tell when it is gone.
+  if (record.process_id == 0 || record.pid <= 0 || record.size < kPageBytes) return;
+  const ThreadId process{record.process_id};
+  const auto one_in = static_cast<uint32_t>(record.size / kPageBytes);
+  absl::MutexLock lock(&mutex_);
+  // Of a sample that is no longer taken.
+  if (profd_page_hash(record.address / kPageBytes, seed_) >= profd_page_threshold(one_in_)) return;
+  processes_[process].pid = record.pid;
+  pages_.Add(process, record.address,
+             {.thread = ThreadId{record.thread_id},
+              .stack = StackId{record.stack},
+              .bytes = static_cast<int64_t>(std::max(one_in, one_in_) * kPageBytes),
+              .one_in = std::max(one_in, one_in_)});
+  if (pages_.size() > kMaxPages) {
+    least_one_in_ = std::max(least_one_in_, one_in_) * 2;
+    Thin(least_one_in_);
+  }
+}
+
+void ResidentPages::OnExec(int32_t pid) {
+  absl::MutexLock lock(&mutex_);
+  RemoveProcesses([pid](Process& process) { return process.pid == pid; });
+}
+
+void ResidentPages::KeepOnly(const std::set<int32_t>& pids) {
+  absl::MutexLock lock(&mutex_);
+  RemoveProcesses([&](Process& process) {
+    process.absent = pids.contains(process.pid) ? 0 : process.absent + 1;
+    return process.absent >= kAbsences;
+  });
+  if (pages_.size() < kMaxPages / 8) least_one_in_ = 1;
+}
+
+void ResidentPages::RemoveProcesses(absl::FunctionRef<bool(Process& process)> gone) {
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    if (gone(it->second)) {
+      pages_.RemoveProcess(it->first);
+      it = processes_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+void ResidentPages::SetOneIn(uint32_t one_in) {
+  absl::MutexLock lock(&mutex_);
+  if (one_in > one_in_) Thin(one_in);
+  one_in_ = one_in;
+}
+
+uint32_t ResidentPages::LeastOneIn() const {
+  absl::MutexLock lock(&mutex_);
+  return least_one_in_;
+}
+
+void ResidentPages::Thin(uint32_t one_in) {
+  one_in_ = std::max(one_in_, one_in);
+  for (const auto& [process, unused] : processes_) {
+    const auto found = pages_.processes().find(process);
+    if (found == pages_.processes().end()) continue;
+    std::vector<std::pair<uint64_t, LiveSet::Entry>> left;
+    std::vector<uint64_t> gone;
+    for (const auto& [address, entry] : found->second) {
+      if (profd_page_hash(address / kPageBytes, seed_) >= profd_page_threshold(one_in)) {
+        gone.push_back(address);
+      } else if (entry.one_in < one_in) {
+        left.emplace_back(address, entry);
+      }
+    }
+    for (const uint64_t address : gone) pages_.Remove(process, address);
+    for (const auto& [address, entry] : left) {
+      pages_.Reweigh(process, address, entry.serial, entry.bytes / entry.one_in * one_in, one_in);
+    }
+  }
+}
+
+void ResidentPages::Finish(ProfileDelta& delta) {
+  absl::MutexLock lock(&mutex_);
+  pages_.Finish(delta);
+}
+
+size_t ResidentPages::pages() const {
+  absl::MutexLock lock(&mutex_);
+  return pages_.size();
+}
+
+std::string ResidentPages::note() const {
+  absl::MutexLock lock(&mutex_);
+  return note_;
+}
+
+void ResidentPages::Run() {
+  int64_t rest_ns = kLookInterval;
+  while (true) {
+    {
+      const auto stop = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+      absl::MutexLock lock(&mutex_);
+      if (mutex_.AwaitWithTimeout(absl::Condition(&stop), absl::Nanoseconds(rest_ns))) return;
+    }
+    const int64_t began = ThreadCpuNs();
+    {
+      const CpuUse::Scope scope(&cpu_use_->memory);
+      Look();
+    }
+    rest_ns = std::max(kLookInterval, (ThreadCpuNs() - began) * kRestPerLook);
+  }
+}
+
+double ResidentPages::MeasureTouch() {
+  // The fastest of some rounds: what comes in between makes the others slow.
+  constexpr int kRounds = 16;
+  constexpr uint64_t kPages = 128;
+  void* memory = mmap(nullptr, kPages * kPageBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return 0;
+  madvise(memory, kPages * kPageBytes, MADV_NOHUGEPAGE);
+  int64_t fastest = kSecond;
+  for (int round = 0; round < kRounds; ++round) {
+    madvise(memory, kPages * kPageBytes, MADV_DONTNEED);
+    const int64_t begin = MonotonicNs();
+    for (uint64_t i = 0; i < kPages; ++i) static_cast<volatile char*>(memory)[i * kPageBytes] = 1;
+    fastest = std::min(fastest, MonotonicNs() - begin);
+  }
+  munmap(memory, kPages * kPageBytes);
+  return static_cast<double>(fastest) / kPages;
+}
+
+void ResidentPages::Look() {
+  std::map<ThreadId, Process> processes;
+  uint64_t end = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    processes = processes_;
+    end = pages_.next_serial();
+    note_.clear();
+  }
+  absl::SleepFor(kInService);
+  for (const auto& [id, process] : processes) LookAt(id, process, end);
+}
+
+std::vector<ResidentPages::Page> ResidentPages::PagesOf(ThreadId id, uint64_t end) const {
+  std::vector<Page> pages;
+  absl::MutexLock lock(&mutex_);
+  const auto found = pages_.processes().find(id);
+  if (found == pages_.processes().end()) return pages;
+  pages.reserve(found->second.size());
+  for (const auto& [address, entry] : found->second) {
+    if (entry.serial >= end) continue;
+    pages.push_back({.address = address, .serial = entry.serial, .one_in = entry.one_in});
+  }
+  return pages;
+}
+
+void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
+  const std::vector<Page> pages = PagesOf(id, end);
+  if (pages.empty()) return;
+  const UniqueFd pagemap(
+      open(absl::StrCat("/proc/", process.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!pagemap.ok()) {
+    if (errno == ENOENT || errno == ESRCH) return;  // gone: the next drains know
+    const int reason = errno;
+    absl::MutexLock lock(&mutex_);
+    note_ = absl::StrCat("pages that are given back stay in the account: /proc/", process.pid,
+                         "/pagemap: ", std::strerror(reason), "; needs CAP_SYS_PTRACE");
+    return;
+  }
+  Seen seen;
+  uint64_t looked = process.looked;
+  std::array<uint64_t, kSpan> states;
+  for (size_t first = 0; first < pages.size();) {
+    const uint64_t begin = pages[first].address / kPageBytes;
+    size_t last = first;
+    while (last + 1 < pages.size() && pages[last + 1].address / kPageBytes - begin < kSpan) ++last;
+    const uint64_t count = pages[last].address / kPageBytes - begin + 1;
+    const ssize_t bytes = pread(pagemap.get(), states.data(), count * sizeof(uint64_t),
+                                static_cast<off_t>(begin * sizeof(uint64_t)));
+    if (bytes < 0) return;
+    const uint64_t read = static_cast<uint64_t>(bytes) / sizeof(uint64_t);
+    for (size_t i = first; i <= last; ++i) {
+      const uint64_t at = pages[i].address / kPageBytes - begin;
+      looked = std::max(looked, pages[i].serial);
+      if (at >= read || (states[at] & kPresent) == 0) {
+        seen.gone.push_back(pages[i]);
+      } else if (pages[i].serial > process.looked) {
+        const uint64_t categories = CategoriesOf(pagemap.get(), pages[i].address);
+        if ((categories & kIsZeroPage) != 0) {
+          seen.gone.push_back(pages[i]);
+        } else if ((categories & kIsHuge) != 0) {
+          seen.huge.push_back(pages[i]);
+        }
+      }
+    }
+    first = last + 1;
+  }
+  absl::MutexLock lock(&mutex_);
+  for (const Page& page : seen.gone) pages_.RemoveIfSame(id, page.address, page.serial);
+  for (const Page& page : seen.huge) {
+    pages_.Reweigh(id, page.address, page.serial,
+                   static_cast<int64_t>(page.one_in * kPageBytes * kHugePages), page.one_in);
+  }
+  if (const auto it = processes_.find(id); it != processes_.end()) it->second.looked = looked;
+}
+
+}  // namespace profd

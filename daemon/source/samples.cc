@@ -1,0 +1,24 @@
+#include "daemon/source/samples.h"
+
+namespace profd {
+
+absl::Status AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters,
+                        ProfileDelta& delta) {
+  if (!counters.ok()) return counters.status();
+  delta.samples.reserve(delta.samples.size() + counters->size());
+  for (const auto& [key, value] : *counters) {
+    const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
+    const Kind kind = key.kind < kKindCount ? Kind{key.kind} : Kind::kWait;
+    delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
+                                     .stack = StackId{key.stack},
+                                     .argument = key.arg0,
+                                     .syscall = key.sysno,
+                                     .reason = reason,
+                                     .kind = kind},
+                             .weight = static_cast<int64_t>(value.weight),
+                             .ticks = static_cast<int64_t>(value.count)});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace profd

@@ -1,0 +1,102 @@
+#include "daemon/source/source_list.h"
+
+#include <string>
+#include <utility>
+
+#include "daemon/source/fault.h"
+#include "daemon/source/jemalloc.h"
+#include "daemon/source/live.h"
+#include "daemon/source/malloc.h"
+#include "daemon/source/mapping.h"
+#include "daemon/source/memory.h"
+#include "daemon/source/off.h"
+#include "daemon/source/switch.h"
+#include "daemon/source/told.h"
+#include "daemon/source/wait.h"
+
+namespace profd {
+namespace {
+
+// Why a source is off; empty when it is not.
+std::string WhyOff(bool enabled, const Kernel& kernel, KernelLayer layer) {
+  return enabled ? kernel.refusal(layer) : kDisabledNote;
+}
+
+// Adds sources to the list.
+class Maker {
+ public:
+  explicit Maker(SourceList* list) : list_(list) {}
+
+  template <typename T, typename... Arguments>
+  T* Add(Arguments&&... arguments) {
+    auto source = std::make_unique<T>(std::forward<Arguments>(arguments)...);
+    T* const added = source.get();
+    list_->all.push_back(std::move(source));
+    return added;
+  }
+  // Says which layer is off, and why.
+  void AddOff(const char* layer, const std::string& why) { Add<OffSource>(layer, why); }
+
+ private:
+  SourceList* const list_;
+};
+
+}  // namespace
+
+SourceList MakeSources(const SourceOptions& options, const SourceContext& context, uint64_t seed) {
+  SourceList list;
+  Maker make(&list);
+  const auto why_off = [&](bool enabled, KernelLayer layer) {
+    return WhyOff(enabled, *context.kernel, layer);
+  };
+  const std::string no_switch = why_off(options.per_switch, KernelLayer::kSwitch);
+  const std::string no_heap = why_off(options.heap, KernelLayer::kHeap);
+  const std::string no_faults = why_off(options.faults, KernelLayer::kFault);
+  const std::string no_mappings = why_off(options.mappings, KernelLayer::kMap);
+  const std::string no_bursts = why_off(options.bursts.interval_ns > 0, KernelLayer::kMalloc);
+
+  list.threads = make.Add<ThreadSource>(context, options.books);
+  list.modules = make.Add<ModulesSource>(
+      context,
+      SoughtInModules{
+          .allocators = no_heap.empty(), .libcs = no_mappings.empty(), .glibcs = no_bursts.empty()},
+      options.limits.rules);
+  if (no_switch.empty()) {
+    // Without the books nothing would tell how long threads ran while it is shed.
+    make.Add<SwitchSource>(context, list.threads, options.books);
+  } else {
+    make.AddOff("switch", no_switch);
+  }
+  if (options.tick) {
+    make.Add<WaitSource>(context, options.tick_interval_ns, options.limits.counters, seed);
+  } else {
+    make.AddOff("tick", kDisabledNote);
+  }
+  if (no_heap.empty()) {
+    const auto* told = make.Add<ToldSource>(context, list.threads, list.modules);
+    make.Add<JemallocSource>(context, list.threads, list.modules, told, options.budgets.target,
+                             seed + 1);
+    make.Add<LiveSource>(context, list.modules, told);
+  } else {
+    make.AddOff("heap", no_heap);
+  }
+  if (no_faults.empty()) {
+    make.Add<FaultSource>(context, list.threads);
+  } else {
+    make.AddOff("faults", no_faults);
+  }
+  if (no_mappings.empty()) {
+    make.Add<MappingSource>(context, list.modules);
+  } else {
+    make.AddOff("mappings", no_mappings);
+  }
+  if (no_bursts.empty()) {
+    make.Add<MallocSource>(context, list.modules, options.bursts, seed + 2);
+  } else {
+    make.AddOff("bursts", no_bursts);
+  }
+  make.Add<MemorySource>(context);
+  return list;
+}
+
+}  // namespace profd

@@ -1,0 +1,85 @@
+#include "daemon/source/switch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/source/switch_entry.h"
+
+namespace profd {
+
+absl::Status SwitchSource::Attach() {
+  if (!context_.kernel->has_switch_layer()) {
+    return absl::UnimplementedError("needs a kernel with CONFIG_FAIR_GROUP_SCHED");
+  }
+  return MeasureEntry();
+}
+
+absl::Status SwitchSource::MeasureEntry() {
+  constexpr int kTurns = 4;  // few: each patches the code of the scheduler
+  std::vector<double> with, without;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(false));
+    MeasureSwitches(&without);
+    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(true));
+    MeasureSwitches(&with);
+  }
+  // What comes in between makes rounds slow: a fast one tells, but not the very fastest.
+  const auto quartile = [](std::vector<double>& rounds) {
+    if (rounds.empty()) return 0.0;
+    const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
+    std::nth_element(rounds.begin(), place, rounds.end());
+    return *place;
+  };
+  knob_.SetEntry(std::max(0.0, quartile(with) - quartile(without)));
+  return absl::OkStatus();
+}
+
+void SwitchSource::Detach() {
+  detached_ = true;
+  // It cannot fail: the program goes.
+  (void)context_.kernel->SetSwitchLayer(false);
+}
+
+absl::Status SwitchSource::Apply() {
+  detached_ = false;
+  const bool on = knob_.level() == 0;
+  if (on == context_.kernel->switch_on()) return absl::OkStatus();
+  RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(on));
+  // Ledgers go on from here, not from the next drain.
+  if (on) threads_->Read();
+  return absl::OkStatus();
+}
+
+absl::Status SwitchSource::Drain(ProfileDelta& delta) {
+  delta.switch_on = context_.kernel->switch_on();
+  return absl::OkStatus();
+}
+
+void SwitchSource::Costs(std::vector<CostRow>& rows) const {
+  rows.push_back({.account = "switch",
+                  .payer = Payer::kTarget,
+                  .ns = static_cast<int64_t>(knob_.InPathNs(context_.kernel->SwitchCost())),
+                  .events = threads_->switches()});
+}
+
+void SwitchSource::Learn(const Period& period) {
+  const int64_t switches = threads_->switches();
+  knob_.Learn(period.seconds, switches - std::exchange(learned_switches_, switches),
+              context_.kernel->SwitchCost());
+}
+
+std::optional<LayerState> SwitchSource::Status() const {
+  LayerState layer = {.name = "switch", .on = context_.kernel->switch_on(), .note = {}};
+  if (detached_) {
+    layer.note = kPausedNote;
+  } else if (knob_.level() > 0) {
+    layer.note = kShedNote;
+  }
+  return layer;
+}
+
+void SwitchSource::Publish(CollectorState& state) const {
+  state.switch_entry_ns = knob_.entry_ns();
+}
+
+}  // namespace profd

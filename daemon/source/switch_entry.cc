@@ -1,0 +1,80 @@
+#include "daemon/source/switch_entry.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <thread>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fd.h"
+
+namespace profd {
+namespace {
+
+constexpr int kRounds = 96;
+constexpr int kTrips = 25;
+// Beside threads that want the same CPU a trip may take milliseconds: then few rounds must do.
+constexpr int kLeastRounds = 2;
+constexpr int64_t kMostNs = 100'000'000;
+// What is handed to and fro, and what ends it.
+constexpr uint64_t kTrip = 1;
+constexpr uint64_t kEnd = 2;
+
+// The calling thread stays on the first CPU that it may use.
+bool StayOnOneCpu() {
+  cpu_set_t allowed;
+  if (pthread_getaffinity_np(pthread_self(), sizeof(allowed), &allowed) != 0) return false;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed)) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return pthread_setaffinity_np(pthread_self(), sizeof(one), &one) == 0;
+  }
+  return false;
+}
+
+bool Send(int event, uint64_t word) { return write(event, &word, sizeof(word)) == sizeof(word); }
+
+bool Receive(int event, uint64_t* word) {
+  return read(event, word, sizeof(*word)) == sizeof(*word);
+}
+
+// Sends every trip back.
+void Echo(int there, int back) {
+  StayOnOneCpu();
+  uint64_t word = 0;
+  while (Receive(there, &word) && word == kTrip && Send(back, word)) {
+  }
+}
+
+}  // namespace
+
+void MeasureSwitches(std::vector<double>* rounds) {
+  const UniqueFd there(eventfd(0, EFD_CLOEXEC));
+  const UniqueFd back(eventfd(0, EFD_CLOEXEC));
+  if (!there.ok() || !back.ok()) return;
+  std::thread caller([&] {
+    if (!StayOnOneCpu()) return;
+    std::thread echo(Echo, there.get(), back.get());
+    const int64_t end = MonotonicNs() + kMostNs;
+    for (int round = 0; round < kRounds && (round < kLeastRounds || MonotonicNs() < end); ++round) {
+      const int64_t begin = ThreadCpuNs();
+      for (int trip = 0; trip < kTrips; ++trip) {
+        uint64_t word = 0;
+        Send(there.get(), kTrip);
+        Receive(back.get(), &word);
+      }
+      // Of the two switches of a trip one is in this thread's time.
+      rounds->push_back(static_cast<double>(ThreadCpuNs() - begin) / kTrips);
+    }
+    Send(there.get(), kEnd);
+    echo.join();
+  });
+  caller.join();
+}
+
+}  // namespace profd

@@ -1,0 +1,41 @@
+// When to tick: one uniformly random instant in every stratum of length T (docs/sampling.md).
+#ifndef PROFD_DAEMON_SOURCE_TICK_SCHEDULE_H_
+#define PROFD_DAEMON_SOURCE_TICK_SCHEDULE_H_
+
+#include <cstdint>
+#include <random>
+
+namespace profd {
+
+class TickSchedule {
+ public:
+  // Strata of `interval_ns` from `origin_ns` (monotonic) on. `interval_ns` > 0.
+  TickSchedule(int64_t interval_ns, int64_t origin_ns, uint64_t seed);
+
+  // The instant of the next tick.
+  int64_t next_ns() const { return next_ns_; }
+  // The tick was done at `now_ns`. Strata whose instant has passed meanwhile are missed: a tick
+  // made up for later would not be at a random instant.
+  void Advance(int64_t now_ns);
+  // Goes on after a time without ticks, none of which were missed: a stratum begins at `now_ns`.
+  void Resume(int64_t now_ns);
+  // The length of the strata after the present one. > 0.
+  void SetInterval(int64_t interval_ns) { next_interval_ns_ = interval_ns; }
+  int64_t missed() const { return missed_; }
+  // Of the stratum that next_ns() lies in: what the tick weighs.
+  int64_t interval_ns() const { return interval_ns_; }
+
+ private:
+  void Choose();
+
+  int64_t interval_ns_;
+  int64_t next_interval_ns_;
+  int64_t stratum_ns_;  // start of the stratum of next_ns_
+  int64_t next_ns_ = 0;
+  int64_t missed_ = 0;
+  std::mt19937_64 random_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SOURCE_TICK_SCHEDULE_H_

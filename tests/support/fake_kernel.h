@@ -1,0 +1,228 @@
+// A kernel of threads that wait, in virtual time, and that fails where a test wants it to.
+#ifndef PROFD_TESTS_SUPPORT_FAKE_KERNEL_H_
+#define PROFD_TESTS_SUPPORT_FAKE_KERNEL_H_
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/kernel/kernel.h"
+#include "tests/support/fake_clock.h"
+
+namespace profd {
+
+// Every thread waits for ever, unless told otherwise: one sample a visit, no time on a CPU.
+class FakeKernel final : public Kernel {
+ public:
+  // `clock` must outlive this.
+  explicit FakeKernel(FakeClock* clock) : clock_(clock) { losses_.resize(PROFD_LOSS_COUNT); }
+
+  // What the threads do.
+  void Start(uint64_t id, int32_t pid) {
+    threads_[id] = {.pid = pid, .begin_ns = clock_->MonotonicNs()};
+    const profd_born_record born = {
+        .type = PROFD_RECORD_BORN, .kernel_tid = static_cast<int32_t>(id), .thread_id = id};
+    Emit(born);
+  }
+  // Gone without a last account, as when the ring was full.
+  void Vanish(uint64_t id) { threads_.erase(id); }
+  // It was on a CPU for so long since the last call.
+  void Run(uint64_t id, int64_t ns) {
+    Thread& thread = threads_.at(id);
+    thread.on_cpu_ns += ns;
+    ++thread.switches;
+  }
+  template <typename T>
+  void Emit(const T& record) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&record);
+    ring_.emplace_back(bytes, bytes + sizeof(record));
+  }
+
+  // Faults. A function fails so many times, and how.
+  struct Failure {
+    int times = 0;
+    absl::Status status;
+  };
+  Failure drain_threads, drain_counters, set_faults, announce_mappings;
+  size_t counters_limit = SIZE_MAX;  // entries of the table of samples
+  LayerRefusals refusals;
+  int64_t tick_ns = 0;   // what a tick costs the daemon
+  int64_t drain_ns = 0;  // what reading the accounts does
+
+  size_t visits() const { return visits_; }
+  uint32_t fault_one_in() const { return fault_one_in_; }
+
+  const std::string& refusal(KernelLayer layer) const override {
+    return refusals[static_cast<size_t>(layer)];
+  }
+
+  bool ticks_by_list() const override { return true; }
+  absl::Status Tick(int64_t, int64_t) override { return absl::UnimplementedError("by list only"); }
+  absl::Status TickListed(std::span<profd_visit> visits, int64_t) override {
+    clock_->Compute(tick_ns);
+    for (profd_visit& visit : visits) {
+      ++visits_;
+      const auto thread = threads_.find(visit.thread_id);
+      if (thread == threads_.end()) {
+        visit.outcome = PROFD_VISIT_GONE;
+        continue;
+      }
+      const bool same =
+          std::exchange(thread->second.visited, thread->second.switches) == thread->second.switches;
+      visit.outcome = same ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
+      ++(same ? stats_.repeats : stats_.walks);
+      Count(visit.thread_id, visit.weight_ns);
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<CounterEntry>> DrainCounters() override {
+    if (absl::Status status = Fail(drain_counters); !status.ok()) return status;
+    std::vector<CounterEntry> entries;
+    for (const auto& [id, value] : counters_) {
+      profd_sample_key key{};
+      key.thread_id = id;
+      key.stack = id;
+      key.reason = PROFD_REASON_LOCK;
+      key.kind = PROFD_KIND_WAIT;
+      entries.emplace_back(key, value);
+    }
+    counters_.clear();
+    return entries;
+  }
+  profd_tick_stats TickStats() const override { return stats_; }
+
+  absl::StatusOr<bool> Mark(int, uint32_t) override { return true; }
+  absl::Status PollEvents(const RecordSink& sink) override {
+    while (!ring_.empty()) {
+      const std::vector<uint8_t> record = std::move(ring_.front());
+      ring_.pop_front();
+      sink(record);
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool) override {
+    clock_->Compute(drain_ns);
+    if (absl::Status status = Fail(drain_threads); !status.ok()) return status;
+    for (const auto& [id, thread] : threads_) {
+      const profd_thread_record record = Account(id, thread);
+      sink({reinterpret_cast<const uint8_t*>(&record), sizeof(record)});
+    }
+    return LeftOut{.threads = 0, .now_ns = clock_->MonotonicNs(), .clock_ns = 0};
+  }
+  absl::Status TrimKnownStacks(bool) override { return absl::OkStatus(); }
+  std::vector<uint64_t> Losses() const override { return losses_; }
+  std::vector<ProgramMisses> Misses() const override { return {}; }
+  uint64_t MapBytes(uint64_t) const override { return 0; }
+
+  absl::Status SetSwitchLayer(bool) override { return absl::OkStatus(); }
+  bool switch_on() const override { return false; }
+  bool has_switch_layer() const override { return false; }
+  profd_switch_cost SwitchCost() const override { return {}; }
+  absl::Status SetFaults(uint32_t one_in) override {
+    if (one_in != 0) {
+      if (absl::Status status = Fail(set_faults); !status.ok()) return status;
+    }
+    fault_one_in_ = one_in;
+    return absl::OkStatus();
+  }
+  bool faults_on() const override { return fault_one_in_ != 0; }
+  uint64_t fault_seed() const override { return 1; }
+  profd_fault_cost FaultCost() const override { return {}; }
+
+  absl::Status DrainHeap(const RecordSink&, bool) override { return absl::OkStatus(); }
+  absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override {
+    return std::vector<CounterEntry>();
+  }
+  void SetHeapSampling(uint32_t) override {}
+  void SetHeapSettled(int32_t, ModuleId, bool) override {}
+  void ForgetHeapSettled(int32_t, ModuleId) override {}
+  uint64_t HeapRefusals() const override { return 0; }
+  std::vector<HeapTally> HeapTallies() const override { return {}; }
+  profd_heap_cost HeapCost() const override { return {}; }
+  void SetMapSampling(uint32_t) override {}
+  bool has_map_layer() const override { return refusal(KernelLayer::kMap).empty(); }
+  profd_heap_cost MapCost() const override { return {}; }
+  void SetMallocBurst(int64_t, int64_t) override {}
+  absl::StatusOr<MallocCounts> DrainMalloc() override { return MallocCounts(); }
+  profd_malloc_cost MallocCost() const override { return {}; }
+
+  using Places = std::span<const HeapPlace>;
+  absl::StatusOr<Probe> AttachHeapProbe(int, int32_t, Places) override { return NoProbe(); }
+  absl::StatusOr<Probe> AttachLiveProbe(int, int32_t, Places) override { return NoProbe(); }
+  absl::StatusOr<Probe> AttachMapProbe(int, int32_t, Places) override { return NoProbe(); }
+  absl::StatusOr<Probe> AttachToldProbe(int, int32_t, Places) override { return NoProbe(); }
+  absl::StatusOr<Probe> AttachMallocProbe(int, int32_t, Places) override { return NoProbe(); }
+  absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec&) override { return 0; }
+
+  absl::Status AnnounceMappings() override { return Fail(announce_mappings); }
+  std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override {
+    return std::vector<absl::Status>(modules.size());
+  }
+  absl::Status WatchModule(const profd_module_key&) override { return absl::OkStatus(); }
+  absl::Status ForgetModule(const profd_module_key&) override { return absl::OkStatus(); }
+  absl::StatusOr<uint32_t> ModuleIdOf(const profd_module_key&) const override { return 1; }
+  uint64_t RuleBytes() const override { return 0; }
+
+ private:
+  struct Thread {
+    int32_t pid = 0;
+    int64_t begin_ns = 0;
+    int64_t on_cpu_ns = 0;
+    uint64_t switches = 1;
+    uint64_t visited = 0;  // switches at the last visit
+  };
+
+  static absl::Status Fail(Failure& failure) {
+    if (failure.times == 0) return absl::OkStatus();
+    --failure.times;
+    return failure.status;
+  }
+  static absl::Status NoProbe() { return absl::UnimplementedError("no probes in the fake kernel"); }
+
+  void Count(uint64_t id, uint64_t weight) {
+    if (!counters_.contains(id) && counters_.size() >= counters_limit) {
+      ++losses_[PROFD_LOSS_COUNTERS_FULL];
+      losses_[PROFD_LOSS_COUNTERS_FULL_NS] += weight;
+      return;
+    }
+    profd_sample_value& value = counters_[id];
+    value.weight += weight;
+    ++value.count;
+  }
+
+  profd_thread_record Account(uint64_t id, const Thread& thread) const {
+    profd_thread_record record{};
+    record.type = PROFD_RECORD_THREAD;
+    record.target_id = 1;
+    record.now = record.clock = static_cast<uint64_t>(clock_->MonotonicNs());
+    record.thread_id = id;
+    record.begin = record.begin_clock = static_cast<uint64_t>(thread.begin_ns);
+    record.pid = thread.pid;
+    record.tid = record.kernel_tid = static_cast<int32_t>(id);
+    record.born = 1;
+    record.state = 1;
+    std::strcpy(record.comm, "worker");
+    std::strcpy(record.process, "server");
+    record.books.exec_runtime = static_cast<uint64_t>(thread.on_cpu_ns);
+    record.books.nvcsw = thread.switches;
+    return record;
+  }
+
+  FakeClock* const clock_;
+  std::map<uint64_t, Thread> threads_;
+  std::deque<std::vector<uint8_t>> ring_;
+  std::map<uint64_t, profd_sample_value> counters_;  // by thread
+  std::vector<uint64_t> losses_;
+  profd_tick_stats stats_{};
+  size_t visits_ = 0;
+  uint32_t fault_one_in_ = 0;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_TESTS_SUPPORT_FAKE_KERNEL_H_

@@ -1,0 +1,321 @@
+// The collector without a kernel: hours of load in virtual time, and what goes wrong meanwhile.
+#include "daemon/collect/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "tests/support/fake_clock.h"
+#include "tests/support/fake_kernel.h"
+#include "tests/support/toy_source.h"
+
+namespace profd {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kSecond = 1'000 * kMs;
+constexpr int64_t kHour = 3'600 * kSecond;
+
+// Keeps sums of what it gets.
+class SumStore final : public Store {
+ public:
+  absl::Status Append(ProfileDelta delta) override {
+    EXPECT_EQ(delta.begin_ns, end_ns == 0 ? delta.begin_ns : end_ns) << "a hole between drains";
+    end_ns = delta.end_ns;
+    ++deltas;
+    for (const Sample& sample : delta.samples) {
+      if (delta.tick_on) weights[sample.key.thread] += sample.weight;
+      ticks[sample.key.thread] += sample.ticks;
+    }
+    for (const ThreadLedger& ledger : delta.ledgers) {
+      wall[ledger.thread] += ledger.delta.wall_ns;
+      on_cpu[ledger.thread] += ledger.delta.on_cpu_ns;
+    }
+    for (size_t i = 0; i < kLossCount; ++i) losses[i] += delta.losses[i];
+    lost_weight_ns += delta.lost_weight_ns;
+    tick_ns += delta.ticks * delta.tick_interval_ns;
+    in_path_ns += delta.cost.in_path_ns;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<MergedProfile> Merge(
+      Window, const std::function<bool(const ThreadInfo&)>&) const override {
+    return MergedProfile();
+  }
+  absl::StatusOr<MergedProfile> MergeLevels(
+      Window, const std::function<bool(const ThreadInfo&)>&) const override {
+    return MergedProfile();
+  }
+  int64_t OldestNs() const override { return 0; }
+  size_t Bytes() const override { return 0; }
+
+  int64_t end_ns = 0;
+  int deltas = 0;
+  std::map<ThreadId, int64_t> weights, ticks, wall, on_cpu;
+  LossCounts losses{};
+  int64_t lost_weight_ns = 0;
+  int64_t tick_ns = 0;
+  int64_t in_path_ns = 0;
+};
+
+class EngineTest : public ::testing::Test {
+ protected:
+  // Accounts and ticks alone: the other sources have threads that live in real time.
+  EngineTest() {
+    options_.sources.per_switch = false;
+    options_.sources.heap = false;
+    options_.sources.faults = false;
+    options_.sources.mappings = false;
+    options_.sources.bursts.interval_ns = 0;
+    options_.sources.tick_interval_ns = 100 * kMs;
+    options_.seed = 1;
+  }
+
+  // `more`: a source beside those of the list.
+  void Start(std::unique_ptr<Source> more = nullptr) {
+    engine_ = std::make_unique<Engine>(options_, EngineParts{.kernel = &kernel_,
+                                                             .clock = &clock_,
+                                                             .store = &store_,
+                                                             .memory = &memory_,
+                                                             .cpu_use = &cpu_use_});
+    if (more) engine_->sources().all.push_back(std::move(more));
+    ASSERT_TRUE(engine_->Start().ok());
+  }
+
+  // Goes from one round to the next, as the collector's thread does. `each`: after each of them.
+  void Live(int64_t ns, const std::function<void()>& each = [] {}) {
+    const int64_t end = clock_.MonotonicNs() + ns;
+    while (engine_->next_ns() < end) {
+      engine_->BeginRound();
+      clock_.MoveTo(std::max(clock_.MonotonicNs(), engine_->next_ns()));
+      absl::Status drained;
+      (void)engine_->Round(false, &drained);
+      each();
+    }
+    clock_.MoveTo(std::max(clock_.MonotonicNs(), end));
+  }
+  void Drain() {
+    absl::Status drained;
+    ASSERT_TRUE(engine_->Round(true, &drained));
+    EXPECT_TRUE(drained.ok()) << drained;
+  }
+  uint64_t Lost(size_t loss) const { return store_.losses.at(loss); }
+  const LayerState& Layer(const std::string& name) const {
+    for (const LayerState& layer : engine_->state().layers) {
+      if (layer.name == name) return layer;
+    }
+    ADD_FAILURE() << "no layer " << name;
+    static const LayerState none;
+    return none;
+  }
+
+  FakeClock clock_;
+  FakeKernel kernel_{&clock_};
+  CpuUse cpu_use_;
+  MemoryWatch memory_{&cpu_use_, {.proc = ::testing::TempDir() + "/no-proc"}};
+  SumStore store_;
+  EngineOptions options_;
+  std::unique_ptr<Engine> engine_;
+};
+
+TEST_F(EngineTest, HoursOfWaitingAddUp) {
+  options_.sources.tick_interval_ns = kSecond;
+  for (const uint64_t id : {1, 2, 3}) kernel_.Start(id, 100);
+  Start();
+  const int64_t begin = store_.end_ns;
+  Live(2 * kHour);
+  Drain();
+  const int64_t watched = store_.end_ns - begin;
+  EXPECT_GE(watched, 2 * kHour);
+  EXPECT_GE(store_.deltas, 2 * 3'600) << "a drain a second";
+  for (const uint64_t id : {1, 2, 3}) {
+    EXPECT_EQ(store_.wall[ThreadId{id}], watched);
+    // Each stratum of the time has one tick, but for the one that goes on.
+    EXPECT_NEAR(static_cast<double>(store_.weights[ThreadId{id}]), static_cast<double>(watched),
+                static_cast<double>(options_.sources.tick_interval_ns));
+  }
+  for (size_t loss = 0; loss < kLossCount; ++loss) EXPECT_EQ(Lost(loss), 0U) << loss;
+}
+
+// What the daemon computes, it may spend; a tick that costs more than that comes less often.
+TEST_F(EngineTest, TicksKeepToTheBudget) {
+  options_.sources.tick_interval_ns = 10 * kMs;
+  options_.sources.budgets.daemon = 0.005;
+  kernel_.tick_ns = kMs / 5;
+  kernel_.Start(1, 100);
+  Start();
+  Live(60 * kSecond);
+  const int64_t before = clock_.ProcessCpuNs();
+  Live(600 * kSecond);
+  const double share =
+      static_cast<double>(clock_.ProcessCpuNs() - before) / static_cast<double>(600 * kSecond);
+  EXPECT_LE(share, 0.005);
+  EXPECT_GE(share, 0.002) << "the budget is there to be used";
+  EXPECT_GT(engine_->state().tick_interval_ns, 10 * kMs);
+}
+
+TEST_F(EngineTest, FullTableIsLostWeight) {
+  kernel_.counters_limit = 1;
+  for (const uint64_t id : {1, 2, 3}) kernel_.Start(id, 100);
+  Start();
+  Live(60 * kSecond);
+  Drain();
+  EXPECT_GT(Lost(PROFD_LOSS_COUNTERS_FULL), 0U);
+  EXPECT_EQ(Lost(PROFD_LOSS_COUNTERS_FULL_NS), static_cast<uint64_t>(store_.lost_weight_ns));
+  int64_t counted = 0;
+  for (const auto& [thread, weight] : store_.weights) counted += weight;
+  EXPECT_EQ(counted + store_.lost_weight_ns, 3 * store_.tick_ns) << "neither lost nor told";
+}
+
+// Accounts are totals: what a drain could not read comes with the next.
+TEST_F(EngineTest, DrainThatFailsLosesNothing) {
+  kernel_.Start(1, 100);
+  Start();
+  const int64_t begin = store_.end_ns;
+  Live(5 * kSecond);
+  kernel_.drain_threads = {.times = 1, .status = absl::ResourceExhaustedError("ENOMEM")};
+  kernel_.drain_counters = {.times = 1, .status = absl::ResourceExhaustedError("ENOMEM")};
+  kernel_.Run(1, 3 * kMs);
+  Live(5 * kSecond);
+  Drain();
+  EXPECT_EQ(Lost(static_cast<size_t>(Loss::kDrainFailed)), 2U) << "accounts, and counters";
+  EXPECT_EQ(store_.wall[ThreadId{1}], store_.end_ns - begin);
+  EXPECT_EQ(store_.on_cpu[ThreadId{1}], 3 * kMs);
+  EXPECT_EQ(store_.weights[ThreadId{1}], store_.tick_ns);
+}
+
+TEST_F(EngineTest, ThreadThatVanishesIsForgotten) {
+  for (const uint64_t id : {1, 2}) kernel_.Start(id, 100);
+  Start();
+  Live(5 * kSecond);
+  kernel_.Vanish(1);
+  Live(5 * kSecond);
+  EXPECT_EQ(Lost(static_cast<size_t>(Loss::kThreadVanished)), 1U);
+  EXPECT_EQ(engine_->state().threads, 1U);
+  const size_t before = kernel_.visits();
+  Live(10 * kSecond);
+  EXPECT_NEAR(static_cast<double>(kernel_.visits() - before), 100, 2) << "one thread is visited";
+}
+
+// A process dies between two steps, and a thread of the next one has come: churn for an hour.
+TEST_F(EngineTest, ThreadsThatComeAndGoLeaveNothing) {
+  options_.sources.tick_interval_ns = 500 * kMs;
+  Start();
+  uint64_t id = 0;
+  int64_t next = clock_.MonotonicNs();
+  Live(kHour, [&] {
+    if (clock_.MonotonicNs() < next) return;
+    next += 10 * kSecond;
+    if (id != 0) kernel_.Vanish(id);
+    kernel_.Start(++id, static_cast<int32_t>(id));
+  });
+  EXPECT_GE(id, 350U);
+  EXPECT_EQ(engine_->state().threads, 1U);
+  const size_t before = kernel_.visits();
+  Live(5 * kSecond);
+  EXPECT_NEAR(static_cast<double>(kernel_.visits() - before), 10, 2);
+}
+
+TEST_F(EngineTest, ProgramThatIsRefusedCostsItsSourceOnly) {
+  options_.sources.heap = options_.sources.mappings = true;
+  kernel_.refusals[static_cast<size_t>(KernelLayer::kHeap)] = "it does not take on_heap_event";
+  kernel_.refusals[static_cast<size_t>(KernelLayer::kMap)] = "it does not take on_map_call";
+  kernel_.Start(1, 100);
+  Start();
+  Live(10 * kSecond);
+  Drain();
+  EXPECT_FALSE(Layer("heap").on);
+  EXPECT_EQ(Layer("heap").note, "it does not take on_heap_event");
+  EXPECT_FALSE(Layer("mappings").on);
+  EXPECT_EQ(Layer("mappings").note, "it does not take on_map_call");
+  EXPECT_FALSE(Layer("faults").on);
+  EXPECT_THAT(Layer("faults").note, HasSubstr("--disable"));
+  EXPECT_TRUE(Layer("tick").on);
+  EXPECT_GT(store_.weights[ThreadId{1}], 9 * kSecond);
+}
+
+TEST_F(EngineTest, SourceThatCannotAttachIsLostAlone) {
+  options_.sources.faults = true;
+  kernel_.set_faults = {.times = 1, .status = absl::PermissionDeniedError("needs CAP_PERFMON")};
+  kernel_.Start(1, 100);
+  Start();
+  Live(10 * kSecond);
+  Drain();
+  EXPECT_FALSE(Layer("faults").on);
+  EXPECT_EQ(Layer("faults").note, "needs CAP_PERFMON");
+  EXPECT_EQ(kernel_.fault_one_in(), 0U);
+  EXPECT_TRUE(Layer("tick").on);
+  EXPECT_GT(store_.weights[ThreadId{1}], 9 * kSecond);
+}
+
+TEST_F(EngineTest, PauseIsNoLoadAndNoHole) {
+  kernel_.Start(1, 100);
+  Start();
+  const int64_t begin = store_.end_ns;
+  Live(10 * kSecond);
+  Drain();
+  engine_->SetPaused(true);
+  EXPECT_EQ(engine_->next_ns(), INT64_MAX);
+  EXPECT_THAT(Layer("tick").note, HasSubstr("SIGUSR2"));
+  const int64_t weight = store_.weights[ThreadId{1}];
+  clock_.MoveTo(clock_.MonotonicNs() + kHour);
+  Drain();
+  engine_->SetPaused(false);
+  EXPECT_EQ(store_.weights[ThreadId{1}], weight);
+  EXPECT_EQ(store_.wall[ThreadId{1}], store_.end_ns - begin) << "accounts go on";
+  EXPECT_TRUE(Layer("tick").on);
+  Live(10 * kSecond);
+  Drain();
+  EXPECT_NEAR(static_cast<double>(store_.weights[ThreadId{1}] - weight),
+              static_cast<double>(10 * kSecond), 200.0 * kMs);
+}
+
+// The toy is in no file of the daemon: a source is known by its interface alone.
+TEST_F(EngineTest, NewSourceTouchesItsOwnFiles) {
+  options_.sources.budgets.target = 0.010;
+  kernel_.Start(1, 100);
+  auto owned = std::make_unique<ToySource>();
+  const ToySource& toy = *owned;
+  Start(std::move(owned));
+  EXPECT_TRUE(toy.attached());
+  EXPECT_TRUE(Layer("toy").on);
+  int64_t next = clock_.MonotonicNs();
+  int64_t emitted = 0;
+  const auto switches = [&](int64_t interval) {
+    return [&, interval] {
+      for (; next <= clock_.MonotonicNs(); next += interval, ++emitted) {
+        kernel_.Emit(ToyRecord{.lost = 1, .thread_id = 1, .stack = 77});
+      }
+    };
+  };
+  // Half of the budget: it stays on, and everything arrives.
+  Live(30 * kSecond, switches(200 * kMs));
+  Drain();
+  EXPECT_TRUE(Layer("toy").on);
+  const auto weighed = store_.ticks[ThreadId{1}];
+  EXPECT_GE(weighed, emitted);
+  EXPECT_EQ(Lost(PROFD_LOSS_RING_FULL_EVENT), static_cast<uint64_t>(emitted));
+  EXPECT_EQ(store_.in_path_ns, emitted * ToySource::kNsPerSwitch);
+  // Ten times as many are too dear.
+  Live(30 * kSecond, switches(10 * kMs));
+  Drain();
+  EXPECT_FALSE(Layer("toy").on);
+  EXPECT_EQ(Layer("toy").note, kShedNote);
+}
+
+TEST_F(EngineTest, NewSourceThatFailsSaysWhy) {
+  auto toy = std::make_unique<ToySource>();
+  toy->attach_status = absl::UnimplementedError("needs Linux 7.0");
+  Start(std::move(toy));
+  kernel_.Emit(ToyRecord{.lost = 5, .thread_id = 1, .stack = 77});
+  Live(5 * kSecond);
+  EXPECT_FALSE(Layer("toy").on);
+  EXPECT_EQ(Layer("toy").note, "needs Linux 7.0");
+  EXPECT_EQ(Lost(PROFD_LOSS_RING_FULL_EVENT), 0U);
+}
+
+}  // namespace
+}  // namespace profd
