@@ -54,7 +54,6 @@ class Drainer {
   LossCounts kernel_losses_{};
   CollectorCost cost_;
   uint64_t failures_ = 0;
-  uint64_t told_failures_ = 0;
   int64_t drained_ns_ = 0;
   int64_t next_trim_ns_ = 0;
   int64_t cpu_ns_ = 0;

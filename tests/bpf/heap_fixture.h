@@ -59,8 +59,8 @@ class HeapKernelTest : public KernelTest {
   std::vector<profd_heap_record> DrainHeap() {
     std::vector<profd_heap_record> records;
     const auto status = kernel_->DrainHeap([&](std::span<const uint8_t> bytes) {
-      const auto record = DecodeRecord(bytes);
-      if (record.ok()) records.push_back(std::get<profd_heap_record>(*record));
+      const auto record = DecodeRecord<profd_heap_record>(bytes);
+      if (record.ok()) records.push_back(*record);
     });
     EXPECT_TRUE(status.ok()) << status;
     return records;

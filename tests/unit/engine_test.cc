@@ -210,7 +210,8 @@ TEST_F(EngineTest, ThreadsThatComeAndGoLeaveNothing) {
     if (clock_.MonotonicNs() < next) return;
     next += 10 * kSecond;
     if (id != 0) kernel_.Vanish(id);
-    kernel_.Start(++id, static_cast<int32_t>(id));
+    ++id;
+    kernel_.Start(id, static_cast<int32_t>(id));
   });
   EXPECT_GE(id, 350U);
   EXPECT_EQ(engine_->state().threads, 1U);
