@@ -1,6 +1,4 @@
 // Objects that a program tells of by USDT probes.
-#include "daemon/heap/usdt.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "daemon/heap/usdt.h"
 #include "tests/bpf/kernel_fixture.h"
 #include "tests/support/any_record.h"
 
