@@ -217,7 +217,7 @@ TEST_P(FileGoes, ItIsWatchedAndNamedAllTheSame) {
   ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, UsableBytes(account, "allocated"));
   ExpectBytes(pid, v1::PROFILE_KIND_FREE, UsableBytes(account, "freed"));
   const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
-  EXPECT_GE(answer.trailer.complete_share(), 0.99);
+  EXPECT_GE(WholeShare(answer), 0.99);
   // The first thread's report took less than an event.
   EXPECT_NEAR(static_cast<double>(BytesBy(answer, "AllocSite")["AllocSite0"]),
               static_cast<double>(TotalBytes(answer)), kInterval);

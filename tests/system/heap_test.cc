@@ -88,7 +88,7 @@ void KnownArithmetic::Check(const std::string& binary, const std::string& found_
     const v1::HeapTotal& heap = answer.trailer.heap();
     EXPECT_EQ(heap.gaps(), 0U) << heap.DebugString();
     EXPECT_GE(Coverage(heap), 0.999);
-    EXPECT_GE(answer.trailer.complete_share(), 0.99) << Incomplete(answer);
+    EXPECT_GE(WholeShare(answer), 0.99) << Incomplete(answer);
     EXPECT_GT(answer.trailer.cost().heap_events(), heap.events() / 2);
     EXPECT_GT(answer.trailer.cost().heap_in_path_ns(), 0);
 
@@ -336,7 +336,7 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
     const v1::HeapTotal& heap = answer.trailer.heap();
     EXPECT_GT(heap.events(), 500U);
     EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
-    EXPECT_GE(answer.trailer.complete_share(), 0.99);
+    EXPECT_GE(WholeShare(answer), 0.99);
   }
   EXPECT_EQ(daemon_->Stop(), 0);
 }
@@ -384,7 +384,7 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   EXPECT_GT(heap.events(), 20U);
   EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
   EXPECT_LT(heap.weight_bytes(), heap.bytes() / 2) << "it was not in slices";
-  EXPECT_GE(answer->trailer.complete_share(), 0.99);
+  EXPECT_GE(WholeShare(*answer), 0.99);
   const v1::Cost& cost = answer->trailer.cost();
   EXPECT_LT(static_cast<double>(cost.heap_in_path_ns()),
             2 * kBudget * static_cast<double>(cost.duration_ns()));
@@ -426,7 +426,7 @@ class Compiles : public HeapTest {
     EXPECT_NEAR(static_cast<double>(heap.weight_bytes() + heap.unseen_bytes()),
                 static_cast<double>(heap.bytes()), 0.1 * static_cast<double>(heap.bytes()));
     EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
-    EXPECT_GE(answer->trailer.complete_share(), 0.99) << Incomplete(*answer);
+    EXPECT_GE(WholeShare(*answer), 0.99) << Incomplete(*answer);
     const Told told = ToldIn(*answer);
     EXPECT_GE(told.whole, 0.95);
     EXPECT_GE(told.named, names ? 0.95 : 0);

@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"stack_ring_full", "stack_unknown"}},
         Way{"Store",
             {"strain", "sleepers", "64"},
-            {"--limit", "store=4K"},
+            {"--limit", "store=256K"},
             {"store_dropped"},
             {"stack_unknown"}},
         Way{"Walks", {"strain", "switches"}, {}, {"torn_walk"}},

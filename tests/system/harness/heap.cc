@@ -170,6 +170,20 @@ std::string Incomplete(const Answer& answer) {
   return text;
 }
 
+double WholeShare(const Answer& answer) {
+  int64_t whole = 0, all = 0;
+  for (const v1::Sample& sample : answer.samples) {
+    const bool complete = answer.IsComplete(sample);
+    if (sample.stack() == 0 ||
+        (!complete && absl::StrContains(answer.Describe(sample), "[memory map busy]"))) {
+      continue;
+    }
+    all += sample.bytes();
+    if (complete) whole += sample.bytes();
+  }
+  return all > 0 ? static_cast<double>(whole) / static_cast<double>(all) : 0;
+}
+
 double UsableBytes(const nlohmann::json& account, const std::string& what) {
   return account.at("total").at(what).at("usable").get<double>();
 }

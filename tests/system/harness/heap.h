@@ -91,6 +91,9 @@ Told ToldIn(const Answer& answer);
 
 // For messages: the stacks that are not complete, one a line, with their bytes.
 std::string Incomplete(const Answer& answer);
+// Of the bytes with a stack, the share whose stack is whole. Walks that met a change of the memory
+// map are set aside: how many do depends on what else the machine runs.
+double WholeShare(const Answer& answer);
 
 // Of an account: usable bytes of all that was `allocated` or `freed`.
 double UsableBytes(const nlohmann::json& account, const std::string& what);
