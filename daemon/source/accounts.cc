@@ -338,8 +338,9 @@ void Accounts::Finish(ProfileDelta& delta) {
     }
     if (thread.ended()) {
       ended_.push_back(it->first);
-    } else if (!thread.vanished())
+    } else if (!thread.vanished()) {
       ++counts[{thread.info.target, thread.info.pid}];
+    }
     ++it;
   }
   activity_.clear();

@@ -1169,6 +1169,8 @@ TEST(AccountsTest, ActivityIsOfTheLastDrainByTarget) {
   EXPECT_EQ(activity[1].target, 2U);
   EXPECT_EQ(activity[1].switches, 5);
   EXPECT_EQ(activity[1].threads, 1);
+  EXPECT_EQ(accounts.TargetOf(ThreadId{8}), 1U) << "other sources still ask for it in this drain";
+  accounts.BeginReading();
   EXPECT_EQ(accounts.TargetOf(ThreadId{8}), 0U) << "gone";
   Drain(accounts, {});
   EXPECT_THAT(accounts.activity(), IsEmpty());
