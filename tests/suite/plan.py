@@ -2,7 +2,6 @@
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import outcome
@@ -172,26 +171,14 @@ def fuzz(context):
     return outcomes
 
 
-EVERY_PROCESS = "system_daemon_test"
-# Those that take longest begin first.
-SLOW = ("system_servers_test", "system_losses_test", "system_heap_lives_test")
-
-
 def system(context):
-    """The GoogleTest programs of tests/system, two at a time: they mostly wait."""
-    programs = sorted((path.name for path in Path(context.root, "build/tests").glob("system_*_test")
-                       if path.name != EVERY_PROCESS), key=lambda name: (name not in SLOW, name))
+    """The GoogleTest programs of tests/system, one after another: they choose targets by name, and look for
+    probes that others might have put in."""
+    programs = sorted(path.name for path in Path(context.root, "build/tests").glob("system_*_test"))
     if not programs:
         raise Failed("build/tests has no system_*_test")
     words = [] if context.options.all else [f"--gtest_filter=-{SERVERS_UNBUDGETED}"]
-
-    def run(name):
-        return gtest("system", f"build/tests/{name}", arguments=words)(context)
-
-    # It has a profd that watches every process: others may not be there that count their probes.
-    outcomes = run(EVERY_PROCESS)
-    with ThreadPoolExecutor(2) as pool:
-        return outcomes + [each for part in pool.map(run, programs) for each in part]
+    return [each for name in programs for each in gtest("system", f"build/tests/{name}", arguments=words)(context)]
 
 
 def jobs():
@@ -220,7 +207,7 @@ def jobs():
                                    script("needs", "tests/containers/needs", "build/tests"),
                                    scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=0.5,
             about="scenarios in containers, as users deploy it"),
-        Job("system", system, after=("system-build",), follows=("containers",), cpus=1,
+        Job("system", system, after=("system-build",), follows=("containers",), cpus=0.5,
             about="what needs more than a scenario file can say"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
