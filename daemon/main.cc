@@ -74,7 +74,7 @@ int Main(int argc, char** argv) {
   sources.faults = options.faults;
   sources.mappings = options.mappings;
   sources.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
-  sources.budgets = {.target = options.budget, .daemon = options.daemon_budget};
+  sources.budget = options.budget;
   const bool puts_probes = options.heap || options.mappings || options.burst_interval_ns > 0;
   const bool admin_for_probes = puts_probes && !HasMultiProbes();
   collecting.missing = MissingFeatures(admin_for_probes);

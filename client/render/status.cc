@@ -181,20 +181,18 @@ void AppendLosses(const GetStatusResponse& status, bool colour, std::string& tex
   if (!any) text += "  nothing\n";
 }
 
-// A budget, and under it what each source costs that it is for.
-void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string& text) {
-  const double budget = in_path ? governor.target_budget() : governor.daemon_budget();
+double CostOf(const profd::v1::Governor& governor, bool in_path) {
   double cost = 0;
   for (const profd::v1::GovernedSource& source : governor.sources()) {
     if (source.in_path() == in_path) cost += source.cost();
   }
-  absl::StrAppend(&text, in_path ? "  in path    " : "  daemon     ", FormatFineShare(cost, 1));
-  if (budget > 0 && std::isfinite(budget)) {
-    absl::StrAppendFormat(&text, " of %g%% of one CPU%s\n", 100 * budget,
-                          cost > budget ? ", OVER BUDGET" : "");
-  } else {
-    text += " of one CPU, no budget\n";
-  }
+  return cost;
+}
+
+// What one of the two pays, and under it what each source costs.
+void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string& text) {
+  absl::StrAppend(&text, in_path ? "  in path    " : "  daemon     ",
+                  FormatFineShare(CostOf(governor, in_path), 1), "\n");
   for (const profd::v1::GovernedSource& source : governor.sources()) {
     if (source.in_path() != in_path) continue;
     std::string line = FormatFineShare(source.cost(), 1);
@@ -206,7 +204,7 @@ void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string&
                       "; given up: ", CleanName(source.given_up()));
     }
     text +=
-        WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), 16), 7), "  "),
+        WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), 16), 8), "  "),
                   line, kColumns);
   }
 }
@@ -214,9 +212,26 @@ void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string&
 void AppendBudget(const GetStatusResponse& status, bool colour, std::string& text) {
   if (!status.has_governor()) return;
   const profd::v1::Governor& governor = status.governor();
+  const double budget = governor.budget();
+  const double cost = CostOf(governor, true) + CostOf(governor, false) + governor.fixed_cost();
   text += "\n" + Heading("Budget, and the cost in the last second", colour);
+  std::string line = FormatFineShare(cost, 1);
+  if (budget > 0 && std::isfinite(budget)) {
+    absl::StrAppendFormat(&line, " of one CPU; it may be %s%s, and %.2f s are saved for a burst",
+                          FormatFineShare(budget, 1),
+                          governor.of_targets() ? absl::StrFormat(" (%g%% of what targets use)",
+                                                                  100 * governor.share())
+                                                : "",
+                          governor.saved_s());
+    if (cost > budget) line += ": OVER BUDGET";
+  } else {
+    line += " of one CPU, no budget";
+  }
+  text += WrapAfter("  in all     ", line, kColumns);
   AppendPayer(governor, true, text);
   AppendPayer(governor, false, text);
+  absl::StrAppend(&text, "    others    ", FormatFineShare(governor.fixed_cost(), 1),
+                  ", mean of a minute: answers, unwind rules, the memory timeline\n");
   if (governor.changes() == 0) {
     text += "  nothing was given up since it started\n";
   } else {
@@ -280,9 +295,9 @@ ordered_json GovernorJson(const profd::v1::Governor& governor) {
                        {"cost", source.cost()},
                        {"whole_cost", source.whole_cost()}});
   }
-  return {{"target_budget", governor.target_budget()},
-          {"daemon_budget", governor.daemon_budget()},
-          {"changes", governor.changes()},
+  return {{"budget", governor.budget()},         {"share", governor.share()},
+          {"of_targets", governor.of_targets()}, {"saved_s", governor.saved_s()},
+          {"fixed_cost", governor.fixed_cost()}, {"changes", governor.changes()},
           {"sources", std::move(sources)}};
 }
 

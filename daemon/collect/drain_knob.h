@@ -12,8 +12,8 @@ namespace profd {
 // Drains: where reading the accounts of many threads takes too much, they come less often.
 class DrainKnob final : public Knob {
  public:
-  // Of its payer's budget.
-  static constexpr double kPart = 0.5;
+  // Of the budget.
+  static constexpr double kPart = 0.25;
 
   struct Work {
     int64_t drains = 0;

@@ -89,7 +89,7 @@ void Drainer::AddLosses(ProfileDelta& delta) {
 
 void Drainer::AddCosts(ProfileDelta& delta) {
   std::vector<CostRow> rows = CostsOf(sources_->all);
-  rows.push_back({.account = "drain", .payer = Payer::kDaemon, .ns = cpu_ns_});
+  rows.push_back({.account = "drain", .payer = Payer::kDaemon, .ns = cpu_ns_, .governed = true});
   rows.push_back({.account = "answers", .payer = Payer::kDaemon, .ns = context_.cpu_use->answers});
   CollectorCost now = SumCosts(rows);
   now.daemon_cpu_ns = context_.clock->ProcessCpuNs();

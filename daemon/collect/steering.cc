@@ -14,14 +14,15 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 // A fetch drains between seconds; the governor judges by whole ones.
 constexpr int64_t kInterval = kSecond * 9 / 10;
-// A load that begins suddenly is answered at once when it costs more than so many seconds' budget.
-constexpr double kOverrun = 2;
+// A load that begins suddenly is answered at once when it costs so many seconds' budget more than
+// there is.
+constexpr double kOverrun = 1;
 constexpr int64_t kLeastInterval = kSecond / 10;
 
 }  // namespace
 
-Steering::Steering(Budgets budgets, const Clock* clock, const SourceList* sources)
-    : clock_(clock), sources_(sources), governor_(budgets) {
+Steering::Steering(Budget budget, const Clock* clock, const SourceList* sources)
+    : clock_(clock), sources_(sources), purse_(budget) {
   governor_.AddKnob(&drain_knob_, DrainKnob::kPart);
 }
 
@@ -30,18 +31,36 @@ void Steering::AddKnobs() {
   for (const auto& source : sources_->all) {
     for (Knob* knob : source->knobs()) knobs.push_back(knob);
   }
-  std::stable_partition(knobs.begin(), knobs.end(),
-                        [](const Knob* knob) { return knob->sampled_levels() > 1; });
+  const auto rank = [](const Knob* knob) {
+    if (knob->payer() == Payer::kDaemon) return 2;
+    return knob->sampled_levels() > 1 ? 0 : 1;
+  };
+  std::stable_sort(knobs.begin(), knobs.end(),
+                   [&](const Knob* a, const Knob* b) { return rank(a) < rank(b); });
   for (Knob* knob : knobs) governor_.AddKnob(knob);
 }
 
 int64_t Steering::InPathNs() const { return UnplannedInPathNs(CostsOf(sources_->all)); }
+
+Purse::Sums Steering::Spent(int64_t now_ns, int64_t drain_cpu_ns) const {
+  const int64_t daemon = clock_->ProcessCpuNs();
+  int64_t governed = drain_cpu_ns, in_path = 0;
+  for (const CostRow& row : CostsOf(sources_->all)) {
+    if (row.payer == Payer::kTarget) in_path += row.ns;
+    if (row.payer == Payer::kDaemon && row.governed) governed += row.ns;
+  }
+  return {.now_ns = now_ns,
+          .targets_cpu = sources_->threads->cpu_ns(),
+          .spent = in_path + daemon,
+          .fixed = daemon - governed};
+}
 
 void Steering::Begin(int64_t now_ns, int64_t drain_cpu_ns) {
   for (const auto& source : sources_->all) source->Learn({.seconds = 0});
   judged_ns_ = now_ns;
   judged_in_path_ns_ = InPathNs();
   judged_drain_cpu_ns_ = drain_cpu_ns;
+  purse_.Begin(Spent(now_ns, drain_cpu_ns));
   drained_ = {};
 }
 
@@ -55,15 +74,15 @@ void Steering::AddDrain(const DrainKnob::Work& work) {
 }
 
 bool Steering::IsOverrun() {
-  const double budget = governor_.budgets().target;
-  if (budget == kNoBudget) return false;  // reading the costs takes system calls
+  const Allowance& allowance = purse_.allowance();
+  if (allowance.rate == kNoBudget) return false;  // reading the costs takes system calls
   const int64_t now = clock_->MonotonicNs();
   if (now < next_overrun_look_ns_) return false;
   next_overrun_look_ns_ = now + kLeastInterval;
   const double spent = static_cast<double>(InPathNs() - judged_in_path_ns_) / kSecond;
   // Where drains are rare, what is within the budget over all of that time is no overrun.
   const double seconds = std::max(1.0, static_cast<double>(now - judged_ns_) / kSecond);
-  return spent > budget * (kOverrun - 1 + seconds);
+  return spent > allowance.rate * (kOverrun + seconds) + allowance.saved;
 }
 
 bool Steering::IsDue(int64_t now_ns) const { return now_ns - judged_ns_ >= kInterval; }
@@ -72,9 +91,10 @@ absl::Status Steering::Govern(int64_t now_ns, int64_t drain_cpu_ns) {
   const double seconds = static_cast<double>(now_ns - judged_ns_) / kSecond;
   drained_.cpu_ns = drain_cpu_ns - std::exchange(judged_drain_cpu_ns_, drain_cpu_ns);
   const Period period = {.seconds = seconds,
-                         .drains_for_tick = drain_knob_.Learn(std::exchange(drained_, {}))};
+                         .drains_for_tick = drain_knob_.Learn(std::exchange(drained_, {})),
+                         .allowance = purse_.Add(Spent(now_ns, drain_cpu_ns))};
   for (const auto& source : sources_->all) source->Learn(period);
-  for (const Knob* knob : governor_.Step(seconds)) {
+  for (const Knob* knob : governor_.Step(period.allowance, seconds)) {
     const std::string given_up = knob->GivenUpAt(knob->level());
     if (given_up.empty()) {
       spdlog::info("governor: {}: gives everything again", knob->name());
@@ -97,8 +117,8 @@ absl::Status Steering::Apply() {
 
 GovernorState Steering::State() const {
   GovernorState state;
-  state.target_budget = governor_.budgets().target;
-  state.daemon_budget = governor_.budgets().daemon;
+  state.budget = purse_.budget();
+  state.allowance = purse_.allowance();
   state.changes = governor_.changes();
   for (const Knob* knob : governor_.knobs()) {
     state.sources.push_back({.name = knob->name(),

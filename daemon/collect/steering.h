@@ -15,10 +15,10 @@ namespace profd {
 class Steering {
  public:
   // `clock` and `sources` must outlive this.
-  Steering(Budgets budgets, const Clock* clock, const SourceList* sources);
+  Steering(Budget budget, const Clock* clock, const SourceList* sources);
 
-  // Takes up the knobs of all sources. Those which can only be switched off are asked last: exact
-  // figures are the last to go.
+  // Takes up the knobs of all sources. Of those that run in the targets' path the ones which can
+  // only be switched off are asked last; the tick comes after them.
   void AddKnobs();
   // Judges by what comes from `now_ns` on, the end of a drain; drains have taken `drain_cpu_ns`
   // since start.
@@ -39,10 +39,13 @@ class Steering {
 
  private:
   int64_t InPathNs() const;
+  // What was spent since start, at `now_ns`.
+  Purse::Sums Spent(int64_t now_ns, int64_t drain_cpu_ns) const;
 
   const Clock* const clock_;
   const SourceList* const sources_;
   DrainKnob drain_knob_;
+  Purse purse_;
   Governor governor_;
   DrainKnob::Work drained_;  // since it judged last
   int64_t judged_ns_ = 0;

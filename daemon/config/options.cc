@@ -2,8 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <limits>
-#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
@@ -64,17 +62,20 @@ absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
       absl::StrCat("\"", text, "\" is not a duration; write a number and ns, us, ms or s"));
 }
 
-absl::StatusOr<double> ParseBudget(const std::string& text) {
-  if (text == "off") return std::numeric_limits<double>::infinity();
+absl::StatusOr<Budget> ParseBudget(const std::string& text) {
+  if (text == "off") return Budget{.share = kNoBudget};
   absl::string_view number = text;
-  double percent = 0;
-  if (absl::ConsumeSuffix(&number, "%") && !number.empty() &&
+  const bool of_targets = absl::ConsumeSuffix(&number, "%");
+  double share = 0;
+  if ((of_targets || absl::ConsumeSuffix(&number, "cpu")) && !number.empty() &&
       absl::c_all_of(number, [](char c) { return absl::ascii_isdigit(c) || c == '.'; }) &&
-      absl::SimpleAtod(number, &percent) && percent > 0 && percent <= 100) {
-    return percent / 100;
+      absl::SimpleAtod(number, &share) && share > 0 && share <= (of_targets ? 100 : 1)) {
+    return Budget{.share = of_targets ? share / 100 : share, .of_targets = of_targets};
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "\"", text, "\" is not a budget; write a percentage of one CPU such as 1%, or off"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text,
+                                                 "\" is not a budget; write a percentage of the "
+                                                 "targets' CPU time such as 1%, a part of one CPU "
+                                                 "such as 0.02cpu, or off"));
 }
 
 absl::StatusOr<BurstTimes> ParseBurst(const std::string& text) {
@@ -101,8 +102,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   ParsedOptions parsed;
   Options& options = parsed.options;
   std::string tick = "10ms";
-  std::string budget = "0.5%";
-  std::string daemon_budget = "0.5%";
+  std::string budget = "1%";
+  std::string daemon_budget;
   std::string malloc_burst = "20ms/5s";
   std::vector<std::string> disabled;
   std::vector<std::string> limits;
@@ -124,17 +125,16 @@ ParsedOptions ParseOptions(int argc, char** argv) {
       ->capture_default_str();
   app.add_option(
          "--budget", budget,
-         "What profiling may cost in the path of the targets, of one CPU. Above it "
-         "what costs most has fewer samples; where that is not enough stacks of allocations, then "
-         "who touches memory, then who maps it, then bursts of tracing, then the "
-         "per-switch layer are given up until it fits again; off: never")
-      ->type_name("PERCENT|off")
+         "What profiling may cost in all: a share of the CPU time that the targets use, and "
+         "at least of one CPU (1%), or a part of one CPU (0.02cpu). What is not used is "
+         "saved for a burst, up to a minute's worth. Above it what costs most has fewer "
+         "samples; where that is not enough stacks of allocations, then who touches memory, "
+         "then who maps it, then bursts of tracing, then the per-switch layer are given up "
+         "until it fits again; off: never")
+      ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
-  app.add_option("--daemon-budget", daemon_budget,
-                 "What ticks and drains may cost, of one CPU. Above it threads are visited less "
-                 "often; off: never")
-      ->type_name("PERCENT|off")
-      ->capture_default_str();
+  // Until 0.1 there were two.
+  app.add_option("--daemon-budget", daemon_budget)->group("");
   app.add_option("--disable", disabled,
                  "Leave a layer out: books (the kernel's own totals), switch (exact time by "
                  "reason, in the target's path), tick (stacks), heap (allocations by stack), "
@@ -175,16 +175,19 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     return parsed;
   }
   options.tick_ns = *tick_ns;
-  for (const auto& [name, text, value] :
-       {std::tuple{"--budget", budget, &options.budget},
-        std::tuple{"--daemon-budget", daemon_budget, &options.daemon_budget}}) {
-    const auto share = ParseBudget(text);
-    if (!share.ok()) {
-      parsed.exit_code = UsageError(absl::StrCat(name, ": ", share.status().message()));
-      return parsed;
-    }
-    *value = *share;
+  if (!daemon_budget.empty()) {
+    parsed.exit_code = UsageError(
+        "--daemon-budget is gone: --budget is for everything that profd does; leave it out, or "
+        "write "
+        "--budget 1%");
+    return parsed;
   }
+  const auto share = ParseBudget(budget);
+  if (!share.ok()) {
+    parsed.exit_code = UsageError(absl::StrCat("--budget: ", share.status().message()));
+    return parsed;
+  }
+  options.budget = *share;
   const auto burst = ParseBurst(malloc_burst);
   if (!burst.ok()) {
     parsed.exit_code = UsageError(absl::StrCat("--malloc-burst: ", burst.status().message()));

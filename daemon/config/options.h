@@ -9,6 +9,7 @@
 
 #include "daemon/base/limits.h"
 #include "daemon/base/status.h"
+#include "daemon/govern/budget.h"
 
 namespace profd {
 
@@ -25,8 +26,7 @@ struct Options {
   // Bursts of tracing of glibc's malloc: one of `burst_ns` in each interval; 0: none.
   int64_t burst_ns = 20'000'000;
   int64_t burst_interval_ns = 5'000'000'000;
-  double budget = 0.005;  // shares of one CPU; infinite: none
-  double daemon_budget = 0.005;
+  Budget budget;
   Limits limits;
   std::string log_level = "info";
 };
@@ -34,9 +34,9 @@ struct Options {
 // A duration such as "10ms", "500us", "2s", in ns. InvalidArgument for anything else.
 absl::StatusOr<int64_t> ParseDuration(const std::string& text);
 
-// A share such as "1%" or "0.5%", as a number; "off" is infinite. InvalidArgument for anything
-// else, and for shares that are not above 0 or above 100%.
-absl::StatusOr<double> ParseBudget(const std::string& text);
+// "1%" is a share of the CPU time that targets use, "0.02cpu" one of one CPU, "off" no budget.
+// InvalidArgument for anything else, and for shares that are not above 0 or above all.
+absl::StatusOr<Budget> ParseBudget(const std::string& text);
 
 // A burst's length and the interval that it is in, such as "20ms/5s", ns. InvalidArgument for
 // anything else; for a length below 1 ms or above 100 ms, or an interval below ten times that or

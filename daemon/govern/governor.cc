@@ -22,7 +22,7 @@ void Governor::AddKnob(Knob* knob, double part) {
   if (part > 0) {
     own_.push_back({.knobs = {knob}, .part = part});
   } else {
-    shared_[static_cast<size_t>(knob->payer())].knobs.push_back(knob);
+    shared_.knobs.push_back(knob);
   }
 }
 
@@ -38,29 +38,24 @@ double Governor::CostOf(const Group& group, const Levels& levels) {
   return cost;
 }
 
-std::vector<Knob*> Governor::Step(double seconds) {
+std::vector<Knob*> Governor::Step(const Allowance& allowance, double seconds) {
   std::vector<Knob*> changed;
-  KeepAll(Payer::kTarget, budgets_.target, seconds, changed);
-  KeepAll(Payer::kDaemon, budgets_.daemon, seconds, changed);
+  Allowance rest = allowance;
+  for (const Group& group : own_) {
+    Keep(group, {.rate = group.part * allowance.rate, .saved = group.part * allowance.saved},
+         seconds, changed);
+    rest.fixed += CostOf(group, LevelsOf(group));
+  }
+  Keep(shared_, rest, seconds, changed);
   changes_ += changed.size();
   return changed;
 }
 
-void Governor::KeepAll(Payer payer, double budget, double seconds, std::vector<Knob*>& changed) {
-  double spent = 0;
-  for (const Group& group : own_) {
-    if (group.knobs[0]->payer() != payer) continue;
-    Keep(group, group.part * budget, 0, seconds, changed);
-    spent += CostOf(group, LevelsOf(group));
-  }
-  Keep(shared_[static_cast<size_t>(payer)], budget, spent, seconds, changed);
-}
-
-void Governor::Keep(const Group& group, double budget, double spent, double seconds,
+void Governor::Keep(const Group& group, const Allowance& allowance, double seconds,
                     std::vector<Knob*>& changed) {
   Levels levels = LevelsOf(group);
-  if (spent + CostOf(group, levels) > budget) {
-    const double most = kAim * budget - spent;
+  if (allowance.fixed + CostOf(group, levels) > allowance.NextSecond()) {
+    const double most = kAim * allowance.rate - allowance.fixed;
     TakeFewerSamples(group, most, levels);
     GiveUp(group, most, levels);
     for (size_t i = 0; i < levels.size(); ++i) {
@@ -74,7 +69,7 @@ void Governor::Keep(const Group& group, double budget, double spent, double seco
     return;
   }
   // One source at a step, and what is not told of at all before what has fewer samples.
-  const double most = kComfort * budget - spent;
+  const double most = kComfort * allowance.rate - allowance.fixed;
   bool waiting = false;
   bool waiting_for_samples = false;
   const Knob* restored = Restored(group, most, seconds, false, &waiting);

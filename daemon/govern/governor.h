@@ -1,53 +1,45 @@
-// Keeps what profiling costs within the budgets, by asking sources to give something up.
+// Keeps what profiling costs within the budget, by asking sources to give something up.
 // docs/governor.md has the plan of what goes first.
 #ifndef PROFD_DAEMON_GOVERN_GOVERNOR_H_
 #define PROFD_DAEMON_GOVERN_GOVERNOR_H_
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
+#include "daemon/govern/budget.h"
 #include "daemon/govern/knob.h"
 
 namespace profd {
 
-inline constexpr double kNoBudget = std::numeric_limits<double>::infinity();
-
-struct Budgets {
-  double target = 0.005;  // shares of one CPU; kNoBudget: as much as it takes
-  double daemon = 0.005;
-};
-
-// Costs over the budget are answered at once, by as many levels as it takes: first by fewer
-// samples, of the sources that can save most by that; then by giving up sources, in the order of
-// the plan. What was given up comes back when it would have fitted well for a while, so that a load
-// at the edge does not swing; if need be for fewer samples of others.
+// Costs over the budget are first paid from what was saved, so that a burst after a quiet time is
+// recorded whole. When the next second would cost more than that, they are answered by as many
+// levels as it takes: first by fewer samples, of the sources that can save most by that; then by
+// giving up sources, in the order of the plan. What was given up comes back when it would have
+// fitted well for a while, so that a load at the edge does not swing; if need be for fewer samples
+// of others.
 class Governor {
  public:
-  explicit Governor(Budgets budgets) : budgets_(budgets) {}
-
   // In the order in which they are asked to give something up; must outlive this. One with a `part`
-  // of its payer's budget keeps to that by itself, and is not asked when others pass the budget.
+  // of the budget keeps to that by itself, and is not asked when others pass the budget.
   void AddKnob(Knob* knob, double part = 0);
 
   // After every source has learned what the last `seconds` cost, once a second or so. Returns those
   // whose level changed.
-  std::vector<Knob*> Step(double seconds = 1);
+  std::vector<Knob*> Step(const Allowance& allowance, double seconds = 1);
 
-  const Budgets& budgets() const { return budgets_; }
   const std::vector<Knob*>& knobs() const { return knobs_; }
   uint64_t changes() const { return changes_; }
 
  private:
   struct Group {
     std::vector<Knob*> knobs;
-    double part = 1;  // of the payer's budget
+    double part = 1;  // of the budget
   };
 
   using Levels = std::vector<int>;  // of a group's sources
 
-  // Has a group keep within the budget, of which `spent` is spent by others.
-  static void Keep(const Group& group, double budget, double spent, double seconds,
+  // Has a group keep within what is allowed, of which `fixed` is spent by others.
+  static void Keep(const Group& group, const Allowance& allowance, double seconds,
                    std::vector<Knob*>& changed);
   static Levels LevelsOf(const Group& group);
   static double CostOf(const Group& group, const Levels& levels);
@@ -61,11 +53,9 @@ class Governor {
   static Knob* Restored(const Group& group, double most, double seconds, bool fewer_samples,
                         bool* waiting);
   static void Take(const Group& group, const Levels& levels, std::vector<Knob*>& changed);
-  void KeepAll(Payer payer, double budget, double seconds, std::vector<Knob*>& changed);
 
-  const Budgets budgets_;
   std::vector<Knob*> knobs_;
-  Group shared_[2];         // by payer: those that share what is left of the budget
+  Group shared_;            // those that share what is left of the budget
   std::vector<Group> own_;  // one source each
   uint64_t changes_ = 0;
 };

@@ -121,10 +121,13 @@ void FillAllocators(const CollectorState& state, v1::GetStatusResponse* response
 }
 
 void FillGovernor(const GovernorState& state, v1::Governor* governor) {
-  // Infinite, that is no budget, is told as 0.
-  const auto share = [](double budget) { return std::isfinite(budget) ? budget : 0; };
-  governor->set_target_budget(share(state.target_budget));
-  governor->set_daemon_budget(share(state.daemon_budget));
+  if (state.budget.share != kNoBudget) {
+    governor->set_budget(state.allowance.rate);
+    governor->set_share(state.budget.share);
+    governor->set_of_targets(state.budget.of_targets);
+    governor->set_saved_s(state.allowance.saved);
+  }
+  governor->set_fixed_cost(state.allowance.fixed);
   governor->set_changes(state.changes);
   for (const KnobState& source : state.sources) {
     v1::GovernedSource* out = governor->add_sources();

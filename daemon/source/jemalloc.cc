@@ -40,14 +40,8 @@ std::string CoverageNote(const AllocatorUse& use) {
 }  // namespace
 
 JemallocSource::JemallocSource(const SourceContext& context, const ThreadSource* threads,
-                               ModulesSource* modules, const ToldSource* told, double budget,
-                               uint64_t seed)
-    : context_(context),
-      threads_(threads),
-      modules_(modules),
-      told_(told),
-      knob_(budget),
-      slices_(seed) {}
+                               ModulesSource* modules, const ToldSource* told, uint64_t seed)
+    : context_(context), threads_(threads), modules_(modules), told_(told), slices_(seed) {}
 
 absl::Status JemallocSource::Apply() {
   detached_ = false;
@@ -137,7 +131,8 @@ void JemallocSource::Learn(const Period& period) {
                .bytes = now.bytes - before.bytes,
                .cost = context_.kernel->HeapCost(),
                .traps = modules_->probes()->traps(),
-               .told = now.told - before.told});
+               .told = now.told - before.told,
+               .allowance = period.allowance});
   WatchSlowPaths();
 }
 

@@ -25,7 +25,7 @@ class JemallocSource final : public Source {
  public:
   // `budget`: of its payer, a share of one CPU. `modules` has probes. All must outlive this.
   JemallocSource(const SourceContext& context, const ThreadSource* threads, ModulesSource* modules,
-                 const ToldSource* told, double budget, uint64_t seed);
+                 const ToldSource* told, uint64_t seed);
 
   const char* name() const override { return "jemalloc"; }
   void Detach() override { detached_ = true; }

@@ -63,15 +63,17 @@ void JemallocKnob::Learn(const Work& work) {
     Smooth(walk_ns_, std::max(0.0, whole - event_ns_));
   }
   last_ = work.cost;
-  ThinOut(work.seconds);
+  ThinOut(work.allowance, work.seconds);
 }
 
-void JemallocKnob::ThinOut(double seconds) {
-  const auto share_at = [this](uint32_t one_in) {
-    return events_per_second_ * ShareAt(level()) * walk_ns_ / one_in / kSecond / budget_;
+void JemallocKnob::ThinOut(const Allowance& allowance, double seconds) {
+  const auto cost_at = [this](uint32_t one_in) {
+    return events_per_second_ * ShareAt(level()) * walk_ns_ / one_in / kSecond;
   };
-  while (one_in_ < kMostLeftOut && share_at(one_in_) > kStackShare) one_in_ *= 2;
-  const bool calm = one_in_ > 1 && share_at(one_in_ / 2) < kStackComfort;
+  // A burst is paid from what was saved.
+  const double most = kStackShare * allowance.NextSecond();
+  while (one_in_ < kMostLeftOut && cost_at(one_in_) > most) one_in_ *= 2;
+  const bool calm = one_in_ > 1 && cost_at(one_in_ / 2) < kStackComfort * allowance.rate;
   calm_seconds_ = calm ? calm_seconds_ + seconds : 0;
   if (calm_seconds_ < kStackCalm) return;
   one_in_ /= 2;

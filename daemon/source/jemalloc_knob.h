@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bpf/abi.h"
+#include "daemon/govern/budget.h"
 #include "daemon/govern/knob.h"
 #include "daemon/target/trap.h"
 
@@ -17,9 +18,6 @@ namespace profd {
 // a profile needs.
 class JemallocKnob final : public Knob {
  public:
-  // The budget of its payer, a share of one CPU; kNoBudget: no stack is left out.
-  explicit JemallocKnob(double budget) : budget_(budget) {}
-
   struct Work {
     double seconds = 0;
     int64_t events = 0;      // seen, in the last second
@@ -27,7 +25,8 @@ class JemallocKnob final : public Knob {
     int64_t bytes = 0;       // allocated and freed, by the allocators' own count
     profd_heap_cost cost{};  // the kernel side's totals since start
     Traps traps;
-    int64_t told = 0;  // objects that allocators told of, in the last second
+    int64_t told = 0;          // objects that allocators told of, in the last second
+    Allowance allowance = {};  // without a budget no stack is left out
   };
   void Learn(const Work& work);
   // Whether slow paths are watched, where some events are not seen.
@@ -48,9 +47,8 @@ class JemallocKnob final : public Knob {
   std::string GivenUpAt(int level) const override;
 
  private:
-  void ThinOut(double seconds);
+  void ThinOut(const Allowance& allowance, double seconds);
 
-  const double budget_;
   uint32_t one_in_ = 1;
   double calm_seconds_ = 0;  // in a row, in which half of that would have been cheap
   profd_heap_cost last_{};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/base/status.h"
+#include "daemon/govern/budget.h"
 #include "daemon/govern/knob.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/state.h"
@@ -22,14 +23,16 @@ struct CostRow {
   Payer payer = Payer::kTarget;
   uint32_t target = 0;  // index of its selector, plus one; 0: of all targets together
   int64_t ns = 0;
-  int64_t events = 0;    // that this was spent on
-  bool planned = false;  // it comes when profd chose it to, whatever the load: never an overrun
+  int64_t events = 0;     // that this was spent on
+  bool planned = false;   // it comes when profd chose it to, whatever the load: never an overrun
+  bool governed = false;  // of the daemon's: there is a knob for it
 };
 
 // What lies between two steps of the governor.
 struct Period {
   double seconds = 0;           // 0: a pause; what it cost is not to be learned
   int64_t drains_for_tick = 0;  // CPU time, ns, that drains took for what visits had put together
+  Allowance allowance = {};     // what all sources together may cost from here on
 };
 
 // All members are called by the collector's thread, in this order: Attach, then Apply, Step,

@@ -74,8 +74,7 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   }
   if (no_heap.empty()) {
     const auto* told = make.Add<ToldSource>(context, list.threads, list.modules);
-    make.Add<JemallocSource>(context, list.threads, list.modules, told, options.budgets.target,
-                             seed + 1);
+    make.Add<JemallocSource>(context, list.threads, list.modules, told, seed + 1);
     make.Add<LiveSource>(context, list.modules, told);
   } else {
     make.AddOff("heap", no_heap);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/base/limits.h"
-#include "daemon/govern/governor.h"
+#include "daemon/govern/budget.h"
 #include "daemon/source/context.h"
 #include "daemon/source/malloc_bursts.h"
 #include "daemon/source/module.h"
@@ -25,7 +25,7 @@ struct SourceOptions {
   bool faults = true;
   bool mappings = true;
   BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};
-  Budgets budgets;
+  Budget budget;
   Limits limits;
 };
 

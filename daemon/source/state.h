@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/govern/budget.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/heap_accounts.h"
 #include "daemon/symbolize/module_source.h"
@@ -48,8 +49,8 @@ struct KnobState {
 };
 
 struct GovernorState {
-  double target_budget = 0;  // shares of one CPU; infinite: none
-  double daemon_budget = 0;
+  Budget budget = {};
+  Allowance allowance = {};
   uint64_t changes = 0;  // of a level, since start
   std::vector<KnobState> sources;
 };

@@ -92,6 +92,7 @@ absl::Status ThreadSource::Drain(ProfileDelta& delta) {
   accounts_.Finish(delta);
   for (const ThreadLedger& ledger : delta.ledgers) {
     faults_ += ledger.delta.minor_faults + ledger.delta.major_faults;
+    cpu_ns_ += ledger.delta.on_cpu_ns;
   }
   for (const TargetActivity& target : accounts_.activity()) switches_ += target.switches;
   const uint64_t unseen = accounts_.switches_unseen();

@@ -37,6 +37,7 @@ class ThreadSource final : public Source {
   // Of targets, since start, as of the last drain.
   int64_t switches() const { return switches_; }
   int64_t faults() const { return faults_; }
+  int64_t cpu_ns() const { return cpu_ns_; }
 
   const char* name() const override { return "thread"; }
   std::vector<uint32_t> records() const override;
@@ -59,6 +60,7 @@ class ThreadSource final : public Source {
   double quick_unit_ns_ = 0;  // what reading takes, a unit of work, when nothing comes in between
   int64_t switches_ = 0;
   int64_t faults_ = 0;
+  int64_t cpu_ns_ = 0;
   uint64_t unseen_ = 0;  // switches, and threads that vanished, as of the last drain
   uint64_t vanished_ = 0;
 };

@@ -110,7 +110,11 @@ bool WaitSource::WantsDrain(bool rare) const {
 }
 
 void WaitSource::Costs(std::vector<CostRow>& rows) const {
-  rows.push_back({.account = "tick", .payer = Payer::kDaemon, .ns = cpu_ns_, .events = ticks_});
+  rows.push_back({.account = "tick",
+                  .payer = Payer::kDaemon,
+                  .ns = cpu_ns_,
+                  .events = ticks_,
+                  .governed = true});
 }
 
 void WaitSource::Learn(const Period& period) {

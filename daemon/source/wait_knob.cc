@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,11 @@ constexpr uint32_t kIdleStride = 16;
 // Factors of the interval at the levels from 2 on, up to kLongestInterval.
 constexpr std::array<double, 14> kFactors = {1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 80, 100};
 constexpr int64_t kLongestInterval = 1'000'000'000;
+// So many of them are asked for before other sources are given up: up to 4 times the interval.
+constexpr int kSampledFactors = 4;
+// What a tick costs grows with the interval by this power: caches are cold and the CPU sleeps
+// deeper. Measured from 10 to 120 ms (docs/governor.md).
+constexpr double kColder = 0.3;
 
 }  // namespace
 
@@ -35,6 +41,8 @@ void WaitKnob::Learn(const Work& work) {
   walks_per_tick_ = walks / ticks;
   idle_threads_ = static_cast<double>(work.idle_ticks) / ticks;
 }
+
+int WaitKnob::sampled_levels() const { return 2 + kSampledFactors; }
 
 int WaitKnob::levels() const { return 2 + static_cast<int>(kFactors.size()); }
 
@@ -52,8 +60,9 @@ double WaitKnob::CostAt(int level) const {
   const double units = kUnitsPerTick + kUnitsPerWalk * walks_per_tick_ +
                        idle_threads_ / static_cast<double>(StrideAt(level));
   const auto interval = static_cast<double>(IntervalAt(level));
-  return drain_share_ * static_cast<double>(measured_interval_ns_) / interval +
-         unit_ns_ * units / interval;
+  const double longer =
+      measured_interval_ns_ > 0 ? interval / static_cast<double>(measured_interval_ns_) : 1;
+  return drain_share_ / longer + unit_ns_ * std::pow(longer, kColder) * units / interval;
 }
 
 std::string WaitKnob::GivenUpAt(int level) const {

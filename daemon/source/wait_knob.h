@@ -34,7 +34,8 @@ class WaitKnob final : public Knob {
   const char* name() const override { return "tick"; }
   Payer payer() const override { return Payer::kDaemon; }
   int levels() const override;
-  int sampled_levels() const override { return levels(); }
+  // Longer intervals are asked for after everything else.
+  int sampled_levels() const override;
   double CostAt(int level) const override;
   std::string GivenUpAt(int level) const override;
 

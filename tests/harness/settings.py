@@ -15,11 +15,11 @@ class Setting:
     lacks: frozenset = frozenset()          # facts of the machine that do not hold there
 
 
-UNBUDGETED = ("--budget", "off", "--daemon-budget", "off")
-# Every step of profd takes tens of times longer where the CPU is emulated: it would keep its budgets
-# by giving up most of what is to be checked. Without one, ticks would leave nothing of a CPU that is
-# slow because the host is busy, too.
-EMULATED = ("--budget", "off", "--daemon-budget", "20%")
+UNBUDGETED = ("--budget", "off")
+# Every step of profd takes tens of times longer where the CPU is emulated: it would keep its budget
+# by giving up most of what is to be checked. Rarer ticks leave something of a CPU that is slow because
+# the host is busy, too.
+EMULATED = ("--budget", "off", "--tick", "40ms")
 # Their only file system is in memory.
 GUEST_LACKS = frozenset({"fsync_waits"})
 LACKS_6_1 = GUEST_LACKS | {"kernel.6_10", "kernel.pagemap_scan", "kernel.uprobe_multi"}

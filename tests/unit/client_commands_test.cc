@@ -597,8 +597,11 @@ profd::v1::GetStatusResponse ShedStatus() {
   target.mutable_cost()->set_switches(1'000'000);
   *cost.add_targets() = target.cost();
   profd::v1::Governor& governor = *status.mutable_governor();
-  governor.set_target_budget(0.01);
-  governor.set_daemon_budget(0.02);
+  governor.set_budget(0.02);
+  governor.set_share(0.01);
+  governor.set_of_targets(true);
+  governor.set_saved_s(0.25);
+  governor.set_fixed_cost(0.0005);
   governor.set_changes(2);
   profd::v1::GovernedSource& per_switch = *governor.add_sources();
   per_switch.set_name("switch");
@@ -623,14 +626,18 @@ TEST_F(CommandsTest, StatusTellsTheBudgetAndWhatIsGivenUp) {
   ASSERT_EQ(text.code, 0) << text.err;
   for (const char* part :
        {"\nBudget, and the cost in the last second\n"
-        "  in path    0% of 1% of one CPU\n"
-        "    switch   0% at level 1, whole it would be 4.12%; given up: exact time by reason: the "
+        "  in all     1.83% of one CPU; it may be 2.00% (1% of what targets use), and 0.25 s are "
+        "saved for a\n"
+        "             burst\n"
+        "  in path    0%\n"
+        "    switch    0% at level 1, whole it would be 4.12%; given up: exact time by reason: the "
         "tick's\n"
-        "             shares are used instead\n"
-        "  daemon     1.78% of 2% of one CPU\n"
-        "    tick     1.78% at level 5, whole it would be 6.20%; given up: threads that only wait "
-        "are visited\n"
-        "             at one tick of 16, a tick every 40 ms instead of every 10 ms\n"
+        "              shares are used instead\n"
+        "  daemon     1.78%\n"
+        "    tick      1.78% at level 5, whole it would be 6.20%; given up: threads that only wait "
+        "are\n"
+        "              visited at one tick of 16, a tick every 40 ms instead of every 10 ms\n"
+        "    others    0.050%, mean of a minute: answers, unwind rules, the memory timeline\n"
         "  2 changes since it started\n",
         "\nCost since it started\n"
         "  daemon     1.50% of one CPU (15.0 ms/s): ticks 1.00%, drains 0.20%, rules 0.030%, "
@@ -645,8 +652,11 @@ TEST_F(CommandsTest, StatusTellsTheBudgetAndWhatIsGivenUp) {
   EXPECT_THAT(text.out, HasSubstr("one tick in 40.0 ms"));
 
   const auto json = nlohmann::json::parse(Do({"status", "--format", "json"}).out);
-  EXPECT_EQ(json["governor"]["target_budget"], 0.01);
-  EXPECT_EQ(json["governor"]["daemon_budget"], 0.02);
+  EXPECT_EQ(json["governor"]["budget"], 0.02);
+  EXPECT_EQ(json["governor"]["share"], 0.01);
+  EXPECT_EQ(json["governor"]["of_targets"], true);
+  EXPECT_EQ(json["governor"]["saved_s"], 0.25);
+  EXPECT_EQ(json["governor"]["fixed_cost"], 0.0005);
   EXPECT_EQ(json["governor"]["changes"], 2);
   EXPECT_EQ(json["governor"]["sources"][0]["name"], "switch");
   EXPECT_EQ(json["governor"]["sources"][0]["in_path"], true);
@@ -665,7 +675,7 @@ TEST_F(CommandsTest, StatusTellsTheBudgetAndWhatIsGivenUp) {
 TEST_F(CommandsTest, StatusOfSeveralTargetsWithoutABudget) {
   daemon_.status = ShedStatus();
   daemon_.status.add_targets()->set_selector("postgres");
-  daemon_.status.mutable_governor()->set_target_budget(0);
+  daemon_.status.mutable_governor()->set_budget(0);
   daemon_.status.mutable_governor()->set_changes(0);
   profd::v1::GovernedSource& per_switch = *daemon_.status.mutable_governor()->mutable_sources(0);
   per_switch.set_level(0);
@@ -673,9 +683,10 @@ TEST_F(CommandsTest, StatusOfSeveralTargetsWithoutABudget) {
   daemon_.status.mutable_governor()->mutable_sources(1)->set_cost(0.025);
   const Outcome text = Do({"status"});
   ASSERT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("  in path    4.12% of one CPU, no budget\n"
-                                  "    switch   4.12%, gives everything\n"
-                                  "  daemon     2.50% of 2% of one CPU, OVER BUDGET\n"));
+  EXPECT_THAT(text.out, HasSubstr("  in all     6.67% of one CPU, no budget\n"
+                                  "  in path    4.12%\n"
+                                  "    switch    4.12%, gives everything\n"
+                                  "  daemon     2.50%\n"));
   EXPECT_THAT(text.out, HasSubstr("nothing was given up since it started"));
   EXPECT_THAT(text.out, HasSubstr("  target      in path      ticks     drains  switches/s\n"
                                   "  ^reth$    3.00 ms/s  10.0 ms/s  2.00 ms/s      10,000\n"

@@ -143,7 +143,7 @@ TEST_F(EngineTest, HoursOfWaitingAddUp) {
 // What the daemon computes, it may spend; a tick that costs more than that comes less often.
 TEST_F(EngineTest, TicksKeepToTheBudget) {
   options_.sources.tick_interval_ns = 10 * kMs;
-  options_.sources.budgets.daemon = 0.005;
+  options_.sources.budget.share = 0.005;
   kernel_.tick_ns = kMs / 5;
   kernel_.Start(1, 100);
   Start();
@@ -276,7 +276,7 @@ TEST_F(EngineTest, PauseIsNoLoadAndNoHole) {
 
 // The toy is in no file of the daemon: a source is known by its interface alone.
 TEST_F(EngineTest, NewSourceTouchesItsOwnFiles) {
-  options_.sources.budgets.target = 0.010;
+  options_.sources.budget.share = 0.010;
   kernel_.Start(1, 100);
   auto owned = std::make_unique<ToySource>();
   const ToySource& toy = *owned;

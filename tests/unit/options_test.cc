@@ -81,21 +81,25 @@ TEST(DurationTest, AnythingElseIsRefused) {
   }
 }
 
-TEST(BudgetTest, PercentageOrOff) {
-  const std::pair<const char*, double> good[] = {{"1%", 0.01}, {"0.5%", 0.005}, {".25%", 0.0025},
-                                                 {"100%", 1},  {"02%", 0.02},   {"2.%", 0.02}};
-  for (const auto& [text, share] : good) {
+TEST(BudgetTest, PercentageOfTargetsPartOfOneCpuOrOff) {
+  const std::tuple<const char*, double, bool> good[] = {
+      {"1%", 0.01, true},       {"0.5%", 0.005, true}, {".25%", 0.0025, true},
+      {"100%", 1, true},        {"02%", 0.02, true},   {"2.%", 0.02, true},
+      {"0.02cpu", 0.02, false}, {"1cpu", 1, false},    {".5cpu", 0.5, false}};
+  for (const auto& [text, share, of_targets] : good) {
     const auto parsed = ParseBudget(text);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
-    EXPECT_DOUBLE_EQ(*parsed, share) << text;
+    EXPECT_DOUBLE_EQ(parsed->share, share) << text;
+    EXPECT_EQ(parsed->of_targets, of_targets) << text;
   }
-  EXPECT_EQ(*ParseBudget("off"), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(ParseBudget("off")->share, kNoBudget);
 }
 
 TEST(BudgetTest, AnythingElseIsRefused) {
-  for (const char* text : {"",     "%",    "1",    "0%",  "0.0%", "-1%",  "+1%",     "100.1%",
-                           "1e1%", "nan%", "inf%", "1 %", " 1%",  "1% ",  "1%%",     "1.2.3%",
-                           ".%",   "0x1%", "1,5%", "Off", "off%", "none", "infinity"}) {
+  for (const char* text :
+       {"",     "%",    "1",        "0%",  "0.0%", "-1%",    "+1%",   "100.1%", "1e1%", "nan%",
+        "inf%", "1 %",  " 1%",      "1% ", "1%%",  "1.2.3%", ".%",    "0x1%",   "1,5%", "Off",
+        "off%", "none", "infinity", "cpu", "0cpu", "2cpu",   "1 cpu", "1%cpu"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseBudget(text).status())) << "\"" << text << "\"";
   }
 }
@@ -106,16 +110,15 @@ TEST(OptionsTest, DefaultsNeedNoArguments) {
   EXPECT_THAT(options.listen, StartsWith("unix:///"));
   EXPECT_EQ(options.tick_ns, 10'000'000);
   EXPECT_TRUE(options.books && options.per_switch && options.tick);
-  EXPECT_DOUBLE_EQ(options.budget, 0.005);
-  EXPECT_DOUBLE_EQ(options.daemon_budget, 0.005);
+  EXPECT_DOUBLE_EQ(options.budget.share, 0.01);
+  EXPECT_TRUE(options.budget.of_targets);
   EXPECT_EQ(options.log_level, "info");
 }
 
 TEST(OptionsTest, EveryOption) {
-  const Options options =
-      Accepted({"--target", "4711", "--target=op-reth", "--listen", "127.0.0.1:1", "--tick=5ms",
-                "--disable", "books", "--disable=switch", "--log-level", "debug", "--budget=0.5%",
-                "--daemon-budget", "off"});
+  const Options options = Accepted({"--target", "4711", "--target=op-reth", "--listen",
+                                    "127.0.0.1:1", "--tick=5ms", "--disable", "books",
+                                    "--disable=switch", "--log-level", "debug", "--budget=0.5cpu"});
   EXPECT_THAT(options.targets, ElementsAre("4711", "op-reth"));
   EXPECT_EQ(options.listen, "127.0.0.1:1");
   EXPECT_EQ(options.tick_ns, 5'000'000);
@@ -123,8 +126,8 @@ TEST(OptionsTest, EveryOption) {
   EXPECT_FALSE(options.per_switch);
   EXPECT_TRUE(options.tick);
   EXPECT_EQ(options.log_level, "debug");
-  EXPECT_DOUBLE_EQ(options.budget, 0.005);
-  EXPECT_EQ(options.daemon_budget, std::numeric_limits<double>::infinity());
+  EXPECT_DOUBLE_EQ(options.budget.share, 0.5);
+  EXPECT_FALSE(options.budget.of_targets);
 }
 
 TEST(OptionsTest, LayersMayBeListed) {
@@ -183,8 +186,7 @@ TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
       {"--budget", "1"},
       {"--budget", "101%"},
       {"--budget"},
-      {"--daemon-budget", "0%"},
-      {"--daemon-budget", ""},
+      {"--daemon-budget", "0.5%"},
       {"--malloc-burst", "20ms"},
       {"--malloc-burst", "20ms/100ms"},
       {"--malloc-burst", "500us/5s"},
@@ -226,12 +228,21 @@ TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
   }
 }
 
+TEST(OptionsTest, OldOptionSaysWhatToWrite) {
+  const Outcome outcome = Parse({"--daemon-budget", "off"});
+  EXPECT_EQ(outcome.parsed.exit_code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "profd: --daemon-budget is gone: --budget is for everything that profd does; leave it out, "
+      "or write --budget 1% (see profd --help)\n");
+}
+
 TEST(OptionsTest, HelpAndVersionAreAnswers) {
   const Outcome help = Parse({"--help"});
   EXPECT_EQ(help.parsed.exit_code, 0);
   EXPECT_THAT(help.err, IsEmpty());
-  for (const char* option : {"--target", "--listen", "--tick", "--budget", "--daemon-budget",
-                             "--disable", "--malloc-burst", "--limit", "--log-level"}) {
+  for (const char* option : {"--target", "--listen", "--tick", "--budget", "--disable",
+                             "--malloc-burst", "--limit", "--log-level"}) {
     EXPECT_THAT(help.out, HasSubstr(option));
   }
   const Outcome version = Parse({"--version"});

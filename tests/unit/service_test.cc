@@ -951,8 +951,8 @@ TEST_F(ServiceTest, Status) {
        2,
        {.target = 1, .in_path_ns = 11, .tick_cpu_ns = 12, .drain_cpu_ns = 13, .switches = 14}}};
   collector_.state.governor = {
-      .target_budget = 0.01,
-      .daemon_budget = std::numeric_limits<double>::infinity(),
+      .budget = {.share = 0.02},
+      .allowance = {.rate = 0.05, .saved = 1.5, .fixed = 0.001},
       .changes = 3,
       .sources = {{"switch", true, 1, "exact time", 0, 0.25}, {"tick", false, 0, "", 0.5, 0.5}}};
   collector_.state.missing = {"kernel symbols: no CAP_SYSLOG"};
@@ -980,8 +980,11 @@ TEST_F(ServiceTest, Status) {
   EXPECT_EQ(r.targets(0).cost().switches(), 14u);
   EXPECT_GT(r.cost().duration_ns(), kSecond) << "since the start";
   const v1::Governor& governor = r.governor();
-  EXPECT_EQ(governor.target_budget(), 0.01);
-  EXPECT_EQ(governor.daemon_budget(), 0) << "none";
+  EXPECT_EQ(governor.budget(), 0.05);
+  EXPECT_EQ(governor.share(), 0.02);
+  EXPECT_TRUE(governor.of_targets());
+  EXPECT_EQ(governor.saved_s(), 1.5);
+  EXPECT_EQ(governor.fixed_cost(), 0.001);
   EXPECT_EQ(governor.changes(), 3u);
   ASSERT_THAT(governor.sources(), SizeIs(2));
   EXPECT_EQ(governor.sources(0).name(), "switch");

@@ -178,7 +178,7 @@ def main(options):
                           *[PROGRAMS[name] for name in names if name in PROGRAMS])
     sink = overhead.Sink(options.results)
     overhead.warn_if_busy()
-    options.daemon = (["--budget", "off", "--daemon-budget", "off"] if options.all_layers else [])
+    options.daemon = (["--budget", "off"] if options.all_layers else [])
     progress = Progress(sum(expected_seconds(name, options) for name in names))
     failed = 0
     for name in names:

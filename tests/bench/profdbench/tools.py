@@ -1,6 +1,6 @@
 """What watches a workload, each the way its users run it.
 
-  profd-all        profd, every layer held on (--budget off --daemon-budget off)
+  profd-all        profd, every layer held on (--budget off)
   profd            profd as it comes
   profd-noswitch   profd without the per-switch layer (--disable switch)
   perf             perf record -g of context switches, futex, fsync and block requests
@@ -195,12 +195,10 @@ class ProfdAll(Profd):
 
     def __init__(self, options):
         super().__init__(options)
-        wanted = ["--budget", "--daemon-budget"]
-        known = [flag for flag in wanted if re.search(rf"(?<![\w-]){flag}\b", self.help)]
-        self.arguments = [word for flag in known for word in (flag, "off")]
-        if len(known) < len(wanted):
-            missing = " and ".join(flag for flag in wanted if flag not in known)
-            self.note = f"this profd has no {missing}: run without"
+        # An older profd has two.
+        flags = [flag for flag in ("--budget", "--daemon-budget")
+                 if re.search(rf"(?<![\w-]){flag}\b", self.help)]
+        self.arguments = [word for flag in flags for word in (flag, "off")]
 
 
 class ProfdNoSwitch(Profd):

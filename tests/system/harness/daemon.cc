@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Options& options) {
       options.socket.empty() ? daemon->directory_.path() + "/profd.sock" : options.socket;
   std::vector<std::string> arguments = {"--listen", daemon->server(), "--log-level", "info"};
   if (!options.budgets && absl::c_find(options.arguments, "--budget") == options.arguments.end()) {
-    arguments.insert(arguments.end(), {"--budget", "off", "--daemon-budget", "off"});
+    arguments.insert(arguments.end(), {"--budget", "off"});
   }
   for (const std::string& target : options.targets) {
     arguments.insert(arguments.end(), {"--target", target});
