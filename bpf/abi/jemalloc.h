@@ -26,6 +26,13 @@ struct profd_heap_counter {
 /* Two of an allocator; a process may hold two allocators. */
 #define PROFD_HEAP_COUNTERS 4
 
+/* What jemalloc lets a count grow by before it has an event, bytes. */
+#define PROFD_HEAP_INTERVAL (64 * 1024)
+/* arg0 of the counters of events that stand for more than one interval: an allocation which is larger
+ * than that is always seen. 1 is PROFD_BURST_ARGUMENT.
+ */
+#define PROFD_HEAP_LARGE_ARGUMENT 2
+
 /* The totals of a thread. */
 struct profd_heap {
 	struct profd_heap_counter counters[PROFD_HEAP_COUNTERS];

@@ -399,12 +399,23 @@ static __always_inline bool enter_thread_data(struct task_struct *task, struct p
 	return has_both(heap);
 }
 
-/* Walks from the place of the probe and counts the stack. */
+/* Walks from the place of the probe and counts the stack, in whole intervals: by how much the
+ * allocation passed the mark says nothing of others like it (docs/sampling.md). The event stands for
+ * `one_in` like it.
+ */
 static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
 					struct profd_thread *thread, const struct heap_event *event,
-					bool at_entry, u64 weight, struct walk *walk)
+					bool at_entry, u64 one_in, struct walk *walk)
 {
 	struct profd_sample_key key = {.sysno = -1};
+	u64 intervals = (event->total - event->before) / PROFD_HEAP_INTERVAL;
+	u64 weight;
+
+	if (intervals > 1)
+		key.arg0 = PROFD_HEAP_LARGE_ARGUMENT;
+	else
+		intervals = 1;
+	weight = intervals * PROFD_HEAP_INTERVAL * one_in;
 
 	key.thread_id = thread->thread_id;
 	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, at_entry);
@@ -493,7 +504,6 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	bool at_entry;
 	struct heap_event event;
 	struct walk *walk;
-	u64 weight;
 	u32 slot;
 	int round;
 
@@ -521,8 +531,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	/* Now and then again: it may have been forgotten. */
 	if (counter->events % 64 == 1)
 		note_place(task, &event);
-	weight = event.total - event.before;
-	if (!weight || (mask && bpf_get_prandom_u32() & mask))
+	if (event.total == event.before || (mask && bpf_get_prandom_u32() & mask))
 		return false;
 	walk = take_walk(&slot);
 	if (!walk) {
@@ -530,7 +539,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		return false;
 	}
 	at_entry = event.late || PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
-	count_event(regs, task, thread, &event, at_entry, weight * (mask + 1ULL), walk);
+	count_event(regs, task, thread, &event, at_entry, mask + 1ULL, walk);
 	drop_walk(slot);
 	return true;
 }

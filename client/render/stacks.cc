@@ -173,7 +173,8 @@ std::string WhyNoStacks(const View& view) {
                           : "no thread was seen waiting in this window";
 }
 
-const char* WhyUnsampled(Unit unit) {
+const char* WhyUnsampled(Unit unit, bool level) {
+  if (level) return "touched while page faults were not told of; any of the stacks may have a part";
   return unit == Unit::kBytes ? "too little between two events of the allocator to be seen"
                               : "waits too short for a tick to see one";
 }
@@ -244,7 +245,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     }
     text += ClipEnd(line, kColumns) + "\n";
     if (stack.example->stack == kUnsampled) {
-      absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit), "\n");
+      absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit, level), "\n");
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];

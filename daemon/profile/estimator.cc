@@ -5,6 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/container/flat_hash_map.h"
+#include "daemon/base/wrapping.h"
+
 namespace profd {
 namespace {
 
@@ -12,6 +15,9 @@ __extension__ typedef __int128 Wide;
 
 constexpr auto kRunQueueIndex = static_cast<size_t>(Reason::kRunQueue);
 constexpr auto kOtherIndex = static_cast<size_t>(Reason::kOther);
+// Of what allocations go beyond their marks on the mean, as a share: what marks that fall into step
+// with sizes do to a stack's bytes at most, as a standard error (docs/sampling.md).
+constexpr double kLattice = 0.6;
 
 // Divides `total` in proportion to `weights`, none negative, so that the parts sum to it exactly.
 // Each part is within 1 ns of its share: the sums so far are rounded, not the parts.
@@ -181,40 +187,65 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
   return result;
 }
 
-std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t total,
+std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, const HeapDelta& heap,
                                           std::span<const Sample> samples) {
-  total = std::max<int64_t>(total, 0);
+  const int64_t total = std::max<int64_t>(heap.bytes, 0);
   std::vector<EstimatedSample> result;
-  std::vector<int64_t> weights;
+  // By whether they are large.
+  std::array<std::vector<int64_t>, 2> weights;
+  std::array<double, 2> sums{};
   EffectiveTicks effective;
   for (const Sample& s : samples) {
-    weights.push_back(std::max<int64_t>(s.weight, 0));
+    const int64_t weight = std::max<int64_t>(s.weight, 0);
+    const bool large = IsLarge(s.key);
+    weights[large].push_back(weight);
+    weights[!large].push_back(0);
+    sums[large] += static_cast<double>(weight);
     effective.Add(s);
   }
-  if (total > 0 && !(effective.sum() > 0)) {
-    result.push_back({.key = {.thread = thread, .kind = kind}, .amount = total});
+  if (!(effective.sum() > 0)) {
+    if (total > 0) result.push_back({.key = {.thread = thread, .kind = kind}, .amount = total});
   }
-  const std::vector<int64_t> amounts = Apportion(total, weights);
+  // What the events that were seen stand for: the others by more than they weigh, as each also has
+  // what went beyond its mark.
+  const double seen = std::max(static_cast<double>(heap.seen_bytes), effective.sum());
+  const double beyond = sums[0] > 0 ? (seen - effective.sum()) / sums[0] : 0;
+  int64_t of_large = sums[0] > 0 ? 0 : total;
+  if (sums[0] > 0 && sums[1] > 0) {
+    of_large = std::min(total, Rounded(static_cast<double>(total) * (sums[1] / seen)));
+  }
+  std::array<std::vector<int64_t>, 2> amounts = {Apportion(total - of_large, weights[0]),
+                                                 Apportion(of_large, weights[1])};
+  absl::flat_hash_map<StackId, size_t> at;
   for (size_t i = 0; i < samples.size(); i++) {
-    EstimatedSample& out = result.emplace_back();
-    out.key = samples[i].key;
-    out.weight = samples[i].weight;
-    out.ticks = samples[i].ticks;
-    out.amount = amounts[i];
-    if (!(effective.sum() > 0)) continue;
-    const double share = static_cast<double>(weights[i]) / effective.sum();
-    out.error = Rounded(static_cast<double>(total) * ShareError(share, effective.value()));
+    SampleKey key = samples[i].key;
+    if (IsLarge(key)) key.argument = 0;
+    const auto [place, is_new] = at.try_emplace(key.stack, result.size());
+    if (is_new) result.push_back({.key = key});
+    EstimatedSample& out = result[place->second];
+    out.weight = WrappingAdd(out.weight, samples[i].weight);
+    out.ticks = WrappingAdd(out.ticks, samples[i].ticks);
+    out.amount += amounts[0][i] + amounts[1][i];
+  }
+  if (total == 0 || !(effective.sum() > 0)) return result;
+  for (EstimatedSample& out : result) {
+    const auto amount = static_cast<double>(out.amount);
+    const auto all = static_cast<double>(total);
+    const double drawn = all * ShareError(amount / all, effective.value());
+    out.error = Rounded(std::hypot(drawn, kLattice * std::min(beyond, 1.0) * amount));
   }
   return result;
 }
 
-std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples) {
+std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples, int64_t unsampled) {
+  const double elsewhere = static_cast<double>(std::max<int64_t>(unsampled, 0)) / kNormal95;
   std::vector<EstimatedSample> result;
   result.reserve(samples.size());
   for (const Sample& s : samples) {
     EstimatedSample& out = result.emplace_back(AsCounted(s));
     out.growth = s.growth;
-    out.error = Rounded(static_cast<double>(out.amount) * LevelError(s));
+    if (s.key.stack == StackId{}) continue;  // by the size of the process
+    out.error = Rounded(std::hypot(static_cast<double>(out.amount) * LevelError(s), elsewhere));
   }
   return result;
 }

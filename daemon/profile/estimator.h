@@ -61,15 +61,18 @@ struct EstimatedThread {
 EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
                                std::span<const Sample> samples, const EstimateBasis& basis);
 
-// Divides what a thread allocated or freed, `total` bytes by its allocator's own count, among the
-// stacks of its events, all of one kind. The amounts sum to `total`, or are zero where that is not
-// positive.
-std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, int64_t total,
+// Divides what a thread allocated or freed, by its allocator's own count in `heap`, among the
+// stacks of its events, all of one kind: large ones get what they weigh, the rest is shared by the
+// others' weights. The amounts sum to `heap.bytes`, or are zero where that is not positive. One
+// sample a stack, with the key of events that are not large.
+std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, const HeapDelta& heap,
                                           std::span<const Sample> samples);
 
 // What there is at an instant, of samples each of which already stands for what it was drawn from:
-// nothing is scaled. The error is that of a Poisson sample; of objects by their mean size.
-std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples);
+// nothing is scaled. The error is that of a Poisson sample; of objects by their mean size. Of the
+// process it is known that `unsampled` bytes belong to stacks which nobody saw: any of them may be
+// any stack's.
+std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples, int64_t unsampled = 0);
 
 // What mapping calls asked for. Where all were counted that is exact; where one of so many was, the
 // error is that of a binomial sample of calls of their mean size.

@@ -153,6 +153,12 @@ inline bool IsFromBursts(const SampleKey& key) {
          key.argument == PROFD_BURST_ARGUMENT;
 }
 
+// Events of an allocator that stand for more than one of its intervals.
+inline bool IsLarge(const SampleKey& key) {
+  return (key.kind == Kind::kAlloc || key.kind == Kind::kFree) &&
+         key.argument == PROFD_HEAP_LARGE_ARGUMENT;
+}
+
 struct Sample {
   SampleKey key;
   int64_t weight = 0;  // sum of the tick intervals in force, ns; or what events stand for, bytes

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -150,8 +151,17 @@ void FillSample(const EstimatedSample& estimate, uint32_t thread, uint32_t stack
 // Sends threads and samples, a thread always before its samples.
 class ThreadSender {
  public:
-  // `bursts`: of tracing, in the window.
-  ThreadSender(const SendPart& send, int64_t bursts) : send_(send), bursts_(bursts) {}
+  ThreadSender(const SendPart& send, const FetchPlan& plan, const MergedProfile& profile)
+      : send_(send), bursts_(profile.bursts) {
+    if (!IsLevel(plan.kind)) return;
+    for (const MergedThread& thread : profile.threads) {
+      for (const Sample& s : thread.samples) {
+        if (s.key.kind != plan.kind || s.key.stack != StackId{}) continue;
+        int64_t& sum = unsampled_[thread.info.pid];
+        sum = WrappingAdd(sum, s.weight);
+      }
+    }
+  }
 
   bool Send(const FetchPlan& plan, const MergedThread& merged, const EstimateBasis& basis,
             const StackDictionary& dictionary) {
@@ -161,7 +171,9 @@ class ThreadSender {
     thread->set_id(++thread_number_);
     FillThread(merged.info, estimate, thread);
     if (IsLevel(plan.kind)) {
-      estimate.samples = EstimateLevels(OfKind(merged.samples, plan.kind));
+      const auto unsampled = unsampled_.find(merged.info.pid);
+      estimate.samples = EstimateLevels(OfKind(merged.samples, plan.kind),
+                                        unsampled == unsampled_.end() ? 0 : unsampled->second);
     } else if (IsMapping(plan.kind)) {
       estimate.samples = EstimateMappings(OfKind(merged.samples, plan.kind));
     } else if (plan.kind != Kind::kWait) {
@@ -169,8 +181,7 @@ class ThreadSender {
       std::vector<Sample> events = OfKind(merged.samples, plan.kind);
       const auto bursts = std::stable_partition(
           events.begin(), events.end(), [](const Sample& s) { return !IsFromBursts(s.key); });
-      estimate.samples =
-          EstimateHeap(merged.info.id, plan.kind, heap.bytes, {events.begin(), bursts});
+      estimate.samples = EstimateHeap(merged.info.id, plan.kind, heap, {events.begin(), bursts});
       for (EstimatedSample& s : EstimateBursts({bursts, events.end()}, heap, bursts_)) {
         estimate.samples.push_back(s);
       }
@@ -208,7 +219,8 @@ class ThreadSender {
   }
 
   const SendPart& send_;
-  const int64_t bursts_;
+  const int64_t bursts_;                  // of tracing, in the window
+  std::map<int32_t, int64_t> unsampled_;  // bytes of a level that no sample saw, by process
   v1::FetchResponse threads_, samples_;
   size_t thread_bytes_ = 0, sample_bytes_ = 0;
   uint32_t thread_number_ = 0;
@@ -340,7 +352,7 @@ bool SendAnswer(const HostInfo& host, const FetchPlan& plan, const MergedProfile
 
   const EstimateBasis basis = {.ledger = profile.books_ns > 0 || profile.switch_ns > 0,
                                .ticks = profile.ticks};
-  ThreadSender threads(send, profile.bursts);
+  ThreadSender threads(send, plan, profile);
   for (const MergedThread& thread : profile.threads) {
     if (!threads.Send(plan, thread, basis, dictionary)) return false;
   }

@@ -19,8 +19,23 @@ absl::Status FaultSource::Attach() {
   return context_.kernel->SetFaults(0);
 }
 
+void FaultSource::SetTold(bool told) {
+  if (told) {
+    unsampled_.End();
+  } else {
+    unsampled_.Begin(pids_, [this](int32_t pid) { return pages_.BytesOf(pid); });
+  }
+}
+
+void FaultSource::OnProcesses(const std::set<int32_t>& pids) {
+  pages_.KeepOnly(pids);
+  unsampled_.KeepOnly(pids);
+  pids_ = pids;
+}
+
 void FaultSource::Detach() {
   detached_ = true;
+  SetTold(false);
   (void)context_.kernel->SetFaults(0);  // it cannot fail: the programs go
 }
 
@@ -29,6 +44,7 @@ absl::Status FaultSource::Apply() {
   uint32_t one_in = knob_.OneInAt(knob_.level());
   if (one_in != 0) one_in = std::max(one_in, pages_.LeastOneIn());
   if (one_in != 0) pages_.SetOneIn(one_in);
+  SetTold(one_in != 0);
   return context_.kernel->SetFaults(one_in);
 }
 
@@ -40,6 +56,7 @@ absl::Status FaultSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes
   if (type == PROFD_RECORD_EXEC) {
     ASSIGN_OR_RETURN(const auto exec, DecodeRecord<profd_exec_record>(bytes));
     pages_.OnExec(exec.pid);
+    unsampled_.Forget(exec.pid);
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const auto page, DecodeRecord<profd_page_record>(bytes));
@@ -50,6 +67,9 @@ absl::Status FaultSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes
 absl::Status FaultSource::Drain(ProfileDelta& delta) {
   delta.faults_on = context_.kernel->faults_on();
   pages_.Finish(delta);
+  unsampled_.Drain(
+      delta.end_ns, [this](ThreadId thread) { return threads_->ProcessOf(thread); },
+      [this](int32_t pid) { return pages_.BytesOf(pid); }, delta);
   return absl::OkStatus();
 }
 

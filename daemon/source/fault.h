@@ -13,6 +13,7 @@
 #include "daemon/source/resident_pages.h"
 #include "daemon/source/source.h"
 #include "daemon/source/thread.h"
+#include "daemon/source/unsampled_pages.h"
 
 namespace profd {
 
@@ -28,18 +29,23 @@ class FaultSource final : public Source {
   std::vector<uint32_t> records() const override;
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
   absl::Status Drain(ProfileDelta& delta) override;
-  void OnProcesses(const std::set<int32_t>& pids) override { pages_.KeepOnly(pids); }
+  void OnProcesses(const std::set<int32_t>& pids) override;
   void Costs(std::vector<CostRow>& rows) const override;
   std::vector<Knob*> knobs() override { return {&knob_}; }
   void Learn(const Period& period) override;
   std::optional<LayerState> Status() const override;
 
  private:
+  // Whether pages are told of from now on.
+  void SetTold(bool told);
+
   const SourceContext context_;
   const ThreadSource* const threads_;
   FaultKnob knob_;
   ResidentPages pages_;
-  double trap_ns_ = 0;  // of the way into the program and out of it
+  UnsampledPages unsampled_;
+  std::set<int32_t> pids_;  // of all targets
+  double trap_ns_ = 0;      // of the way into the program and out of it
   bool detached_ = false;
   int64_t learned_faults_ = 0;
 };

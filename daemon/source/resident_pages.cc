@@ -166,6 +166,18 @@ size_t ResidentPages::pages() const {
   return pages_.size();
 }
 
+int64_t ResidentPages::BytesOf(int32_t pid) const {
+  absl::MutexLock lock(&mutex_);
+  int64_t bytes = 0;
+  for (const auto& [id, process] : processes_) {
+    if (process.pid != pid) continue;
+    const auto found = pages_.processes().find(id);
+    if (found == pages_.processes().end()) continue;
+    for (const auto& [address, entry] : found->second) bytes += entry.bytes;
+  }
+  return bytes;
+}
+
 std::string ResidentPages::note() const {
   absl::MutexLock lock(&mutex_);
   return note_;

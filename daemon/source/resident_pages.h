@@ -51,6 +51,8 @@ class ResidentPages {
   // Looks once at all pages, on the calling thread, which it keeps waiting for 100 ms.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   size_t pages() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // That the known pages of a process stand for.
+  int64_t BytesOf(int32_t pid) const ABSL_LOCKS_EXCLUDED(mutex_);
   // Why pages of some process cannot be looked at; empty when they can.
   std::string note() const ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -50,9 +50,9 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   child.AwaitSleep();
   AddHeapCounters();
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 10U);
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 700'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, uint64_t{10} * PROFD_HEAP_INTERVAL);
   EXPECT_EQ(sums_[PROFD_KIND_FREE].count, 5U);
-  EXPECT_EQ(sums_[PROFD_KIND_FREE].weight, 400'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_FREE].weight, uint64_t{5} * PROFD_HEAP_INTERVAL);
   EXPECT_NE(stacks_of_[PROFD_KIND_ALLOC], stacks_of_[PROFD_KIND_FREE]);
   std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
@@ -152,8 +152,7 @@ TEST_F(HeapKernelTest, EpochsCountEveryEventOnce) {
   const uint64_t busy = Loss(PROFD_LOSS_HEAP_BUSY);
   EXPECT_LT(busy, shared->events / 10);
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count + busy, shared->events);
-  EXPECT_LE(sums_[PROFD_KIND_ALLOC].weight, shared->bytes);
-  EXPECT_GE(sums_[PROFD_KIND_ALLOC].weight + busy * (65'536 + 3 + 19), shared->bytes);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, sums_[PROFD_KIND_ALLOC].count * PROFD_HEAP_INTERVAL);
 }
 
 // A copy of the event in the middle of a function: its registers say what the function's arguments
@@ -198,7 +197,7 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   child.AwaitSleep();
   AddHeapCounters();
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 5U);
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 365'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, uint64_t{5} * PROFD_HEAP_INTERVAL);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
   const profd_heap_counter& counter = records[0].heap.counters[0];
@@ -251,7 +250,8 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   child.Wait();
   AddHeapCounters();
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 3U);
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 306'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, uint64_t{4} * PROFD_HEAP_INTERVAL)
+      << "two intervals, and one each";
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
   const profd_heap_counter& counter = records[0].heap.counters[0];
@@ -313,7 +313,7 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   child.Wait();
   AddHeapCounters();
   EXPECT_EQ(sums_[PROFD_KIND_ALLOC].count, 2U);
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, 150'000U);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, uint64_t{2} * PROFD_HEAP_INTERVAL);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
   EXPECT_EQ(records[0].heap.counters[0].events, 2U);
@@ -349,7 +349,8 @@ TEST_F(HeapKernelTest, StacksOfSomeEventsWeighForAll) {
   AddHeapCounters();
   const auto count = static_cast<double>(sums_[PROFD_KIND_ALLOC].count);
   EXPECT_NEAR(count, kEvents / 4.0, 5 * std::sqrt(kEvents * 0.25 * 0.75));
-  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight, sums_[PROFD_KIND_ALLOC].count * 70'000 * 4);
+  EXPECT_EQ(sums_[PROFD_KIND_ALLOC].weight,
+            sums_[PROFD_KIND_ALLOC].count * PROFD_HEAP_INTERVAL * 4);
   const std::vector<profd_heap_record> records = DrainHeap();
   ASSERT_THAT(records, SizeIs(1));
   EXPECT_EQ(records[0].heap.counters[0].events, kEvents) << "totals know of all";

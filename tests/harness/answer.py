@@ -95,6 +95,11 @@ class Answer:
             variance += sample.error ** 2
         return total, math.sqrt(variance)
 
+    def unsampled(self, pid=None):
+        """What belongs to stacks that no sample saw."""
+        return sum(sample.value for sample in self.samples
+                   if sample.stack is None and pid in (None, sample.thread["pid"]))
+
     def walked(self):
         """Weight in ns of the stacks of waits: of those that are complete, and of those that end early,
         by what their last frame says."""

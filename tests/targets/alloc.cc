@@ -8,6 +8,7 @@
 //                 a pattern: an allocator that pauses every so many bytes would fall into step with
 //                 one
 //   skew=0        1: the first site has the most of them, the last the fewest
+//   step=1        each site's objects are so many times as large, and as rare, as the one's before
 //   calloc=0      percent of the allocations made by calloc,
 //   aligned=0     by aligned_alloc to 64 bytes (the size is rounded up to that),
 //   realloc=0     by malloc and a realloc to twice the size; the others by malloc
@@ -126,6 +127,7 @@ struct Options {
   uint64_t threads = 1;
   uint64_t sites = 1;
   uint64_t skew = 0;
+  uint64_t step = 1;
   uint64_t calloc = 0;
   uint64_t aligned = 0;
   uint64_t realloc = 0;
@@ -273,6 +275,20 @@ int SiteOf(const Worker* worker, uint64_t i) {
   h = (h ^ (h >> 33)) * 0xff51afd7ed558ccd;
   h = (h ^ (h >> 33)) * 0xc4ceb9fe1a85ec53;
   h ^= h >> 33;
+  if (options.step > 1) {
+    // Each is as likely as the one before, by `step`.
+    double all = 0, part = 1;
+    for (uint64_t k = 0; k < options.sites; ++k, part /= static_cast<double>(options.step)) {
+      all += part;
+    }
+    double rest = all * static_cast<double>(h >> 11) / static_cast<double>(uint64_t{1} << 53);
+    uint64_t site = 0;
+    for (part = 1; site + 1 < options.sites && rest >= part; ++site) {
+      rest -= part;
+      part /= static_cast<double>(options.step);
+    }
+    return static_cast<int>(site);
+  }
   const uint64_t site = h % options.sites;
   return static_cast<int>(options.skew == 0 ? site : std::min(site, (h >> 32) % options.sites));
 }
@@ -309,7 +325,8 @@ KEEP_FRAME void AllocateAll(Worker* worker) {
     if (i % kStep == 0) pace.Keep();
     const Way way = WayOf(i);
     const int site = SiteOf(worker, i);
-    const size_t size = SizeOf(way);
+    size_t size = SizeOf(way);
+    for (int k = 0; k < site; ++k) size *= options.step;
     void* memory = kSites[site].allocate(way, size, &worker->sites[site]);
     worker->blocks[i] = {memory, size, site, way == Way::kSecond};
     if (RunDecoys != nullptr) RunDecoys();
@@ -594,17 +611,11 @@ bool Parse(const char* argument) {
   const struct {
     const char* name;
     uint64_t* value;
-  } kNumbers[] = {{"n", &options.n},
-                  {"size", &options.size},
-                  {"threads", &options.threads},
-                  {"sites", &options.sites},
-                  {"skew", &options.skew},
-                  {"calloc", &options.calloc},
-                  {"aligned", &options.aligned},
-                  {"realloc", &options.realloc},
-                  {"second", &options.second},
-                  {"free", &options.free},
-                  {"rate", &options.rate}};
+  } kNumbers[] = {
+      {"n", &options.n},           {"size", &options.size},       {"threads", &options.threads},
+      {"sites", &options.sites},   {"skew", &options.skew},       {"step", &options.step},
+      {"calloc", &options.calloc}, {"aligned", &options.aligned}, {"realloc", &options.realloc},
+      {"second", &options.second}, {"free", &options.free},       {"rate", &options.rate}};
   for (const auto& number : kNumbers) {
     if (!named(number.name)) continue;
     char* end = nullptr;
@@ -617,7 +628,8 @@ bool Parse(const char* argument) {
 bool Valid() {
   return options.n <= uint64_t{1} << 32 && options.size >= 1 && options.size <= uint64_t{1} << 40 &&
          options.threads >= 1 && options.threads <= kMaxThreads && options.sites >= 1 &&
-         options.sites <= kMaxSites && options.skew <= 1 && options.free <= 100 &&
+         options.sites <= kMaxSites && options.skew <= 1 && options.step >= 1 &&
+         options.step <= 64 && options.free <= 100 &&
          options.calloc + options.aligned + options.realloc + options.second <= 100 &&
          (options.second == 0 || second.malloc != nullptr || options.open != nullptr);
 }
