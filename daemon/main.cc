@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -125,4 +126,13 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace profd
 
-int main(int argc, char** argv) { return profd::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return profd::Main(argc, argv);
+  } catch (const std::system_error& error) {
+    // All threads are started at the start.
+    std::fprintf(stderr, "profd: cannot start: %s; raise the limit of processes and threads\n",
+                 error.what());
+    return 1;
+  }
+}

@@ -28,8 +28,8 @@ struct profd_heap_counter {
 
 /* What jemalloc lets a count grow by before it has an event, bytes. */
 #define PROFD_HEAP_INTERVAL (64 * 1024)
-/* arg0 of the counters of events that stand for more than one interval: an allocation which is larger
- * than that is always seen. 1 is PROFD_BURST_ARGUMENT.
+/* arg0 of the counters of events that stand for more than one interval: an allocation which is
+ * larger than that is always seen. 1 is PROFD_BURST_ARGUMENT.
  */
 #define PROFD_HEAP_LARGE_ARGUMENT 2
 

@@ -400,8 +400,8 @@ static __always_inline bool enter_thread_data(struct task_struct *task, struct p
 }
 
 /* Walks from the place of the probe and counts the stack, in whole intervals: by how much the
- * allocation passed the mark says nothing of others like it (docs/sampling.md). The event stands for
- * `one_in` like it.
+ * allocation passed the mark says nothing of others like it (docs/sampling.md). The event stands
+ * for `one_in` like it.
  */
 static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
 					struct profd_thread *thread, const struct heap_event *event,

@@ -82,17 +82,16 @@ int64_t Engine::next_ns() const {
 // Who is due comes first: a tick must not wait for others.
 void Engine::StepSources() {
   const int64_t now = parts_.clock->MonotonicNs();
-  std::vector<Source*> rest;
-  rest.reserve(sources_.all.size());
+  rest_.clear();
   for (const auto& source : sources_.all) {
     if (source->next_ns() <= now) {
       source->Step();
     } else {
-      rest.push_back(source.get());
+      rest_.push_back(source.get());
     }
   }
   if (parts_.clock->MonotonicNs() >= ring_.polled_ns() + kPollInterval) ring_.Poll();
-  for (Source* source : rest) source->Step();
+  for (Source* source : rest_) source->Step();
 }
 
 bool Engine::IsBehind() const {

@@ -89,6 +89,7 @@ class Engine {
   Steering steering_;
   Publisher publisher_;
   Drainer drainer_;
+  std::vector<Source*> rest_;  // who is not due in a round; kept for its memory
   bool paused_ = false;
   int64_t next_drain_ns_ = 0;
   CollectorState state_;

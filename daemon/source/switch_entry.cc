@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <optional>
 #include <thread>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
+#include "daemon/base/start_thread.h"
 
 namespace profd {
 namespace {
@@ -57,9 +59,10 @@ void MeasureSwitches(std::vector<double>* rounds) {
   const UniqueFd there(eventfd(0, EFD_CLOEXEC));
   const UniqueFd back(eventfd(0, EFD_CLOEXEC));
   if (!there.ok() || !back.ok()) return;
-  std::thread caller([&] {
+  std::optional<std::thread> caller = StartThread([&] {
     if (!StayOnOneCpu()) return;
-    std::thread echo(Echo, there.get(), back.get());
+    std::optional<std::thread> echo = StartThread(Echo, there.get(), back.get());
+    if (!echo) return;
     const int64_t end = MonotonicNs() + kMostNs;
     for (int round = 0; round < kRounds && (round < kLeastRounds || MonotonicNs() < end); ++round) {
       const int64_t begin = ThreadCpuNs();
@@ -72,9 +75,9 @@ void MeasureSwitches(std::vector<double>* rounds) {
       rounds->push_back(static_cast<double>(ThreadCpuNs() - begin) / kTrips);
     }
     Send(there.get(), kEnd);
-    echo.join();
+    echo->join();
   });
-  caller.join();
+  if (caller) caller->join();
 }
 
 }  // namespace profd

@@ -1,8 +1,11 @@
 #include "daemon/target/remove_probes.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 #include <utility>
+
+#include "daemon/base/start_thread.h"
 
 namespace profd {
 namespace {
@@ -14,8 +17,17 @@ void DropSideBySide(std::vector<T> things, size_t at_once) {
     for (size_t i = first; i < things.size(); i += threads) things[i] = {};
   };
   std::vector<std::thread> others;
-  for (size_t first = 1; first < threads; ++first) others.emplace_back(drop, first);
-  if (!things.empty()) drop(0);
+  // Where there can be no more threads the rest is this one's.
+  std::vector<size_t> mine;
+  if (!things.empty()) mine.push_back(0);
+  for (size_t first = 1; first < threads; ++first) {
+    if (std::optional<std::thread> other = StartThread(drop, first)) {
+      others.push_back(*std::move(other));
+    } else {
+      mine.push_back(first);
+    }
+  }
+  for (const size_t first : mine) drop(first);
   for (std::thread& other : others) other.join();
 }
 
