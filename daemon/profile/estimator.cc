@@ -187,8 +187,15 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
   return result;
 }
 
+int64_t UnsampledHeap(const HeapDelta& heap, std::span<const Sample> samples) {
+  const bool seen =
+      std::any_of(samples.begin(), samples.end(), [](const Sample& s) { return s.weight > 0; });
+  return seen ? 0 : std::max<int64_t>(heap.bytes, 0);
+}
+
 std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, const HeapDelta& heap,
-                                          std::span<const Sample> samples) {
+                                          std::span<const Sample> samples, int64_t unsampled) {
+  const double elsewhere = static_cast<double>(std::max<int64_t>(unsampled, 0)) / kNormal95;
   const int64_t total = std::max<int64_t>(heap.bytes, 0);
   std::vector<EstimatedSample> result;
   // By whether they are large.
@@ -232,7 +239,7 @@ std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, const Heap
     const auto amount = static_cast<double>(out.amount);
     const auto all = static_cast<double>(total);
     const double drawn = all * ShareError(amount / all, effective.value());
-    out.error = Rounded(std::hypot(drawn, kLattice * std::min(beyond, 1.0) * amount));
+    out.error = Rounded(std::hypot(drawn, kLattice * std::min(beyond, 1.0) * amount, elsewhere));
   }
   return result;
 }

@@ -64,9 +64,12 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
 // Divides what a thread allocated or freed, by its allocator's own count in `heap`, among the
 // stacks of its events, all of one kind: large ones get what they weigh, the rest is shared by the
 // others' weights. The amounts sum to `heap.bytes`, or are zero where that is not positive. One
-// sample a stack, with the key of events that are not large.
+// sample a stack, with the key of events that are not large. Of the process `unsampled` bytes
+// belong to stacks that nobody saw: any of them may be any stack's.
 std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, const HeapDelta& heap,
-                                          std::span<const Sample> samples);
+                                          std::span<const Sample> samples, int64_t unsampled = 0);
+// Bytes of a thread of which no event was seen: what EstimateHeap tells as [unsampled].
+int64_t UnsampledHeap(const HeapDelta& heap, std::span<const Sample> samples);
 
 // What there is at an instant, of samples each of which already stands for what it was drawn from:
 // nothing is scaled. The error is that of a Poisson sample; of objects by their mean size. Of the

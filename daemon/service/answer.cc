@@ -153,13 +153,11 @@ class ThreadSender {
  public:
   ThreadSender(const SendPart& send, const FetchPlan& plan, const MergedProfile& profile)
       : send_(send), bursts_(profile.bursts) {
-    if (!IsLevel(plan.kind)) return;
     for (const MergedThread& thread : profile.threads) {
-      for (const Sample& s : thread.samples) {
-        if (s.key.kind != plan.kind || s.key.stack != StackId{}) continue;
-        int64_t& sum = unsampled_[thread.info.pid];
-        sum = WrappingAdd(sum, s.weight);
-      }
+      const int64_t bytes = UnsampledOf(plan.kind, thread);
+      if (bytes == 0) continue;
+      int64_t& sum = unsampled_[thread.info.pid];
+      sum = WrappingAdd(sum, bytes);
     }
   }
 
@@ -170,10 +168,10 @@ class ThreadSender {
     v1::Thread* thread = threads_.mutable_threads()->add_threads();
     thread->set_id(++thread_number_);
     FillThread(merged.info, estimate, thread);
+    const auto found = unsampled_.find(merged.info.pid);
+    const int64_t unsampled = found == unsampled_.end() ? 0 : found->second;
     if (IsLevel(plan.kind)) {
-      const auto unsampled = unsampled_.find(merged.info.pid);
-      estimate.samples = EstimateLevels(OfKind(merged.samples, plan.kind),
-                                        unsampled == unsampled_.end() ? 0 : unsampled->second);
+      estimate.samples = EstimateLevels(OfKind(merged.samples, plan.kind), unsampled);
     } else if (IsMapping(plan.kind)) {
       estimate.samples = EstimateMappings(OfKind(merged.samples, plan.kind));
     } else if (plan.kind != Kind::kWait) {
@@ -218,9 +216,24 @@ class ThreadSender {
     return found;
   }
 
+  // Bytes of a thread that belong to stacks which nobody saw.
+  static int64_t UnsampledOf(Kind kind, const MergedThread& thread) {
+    std::vector<Sample> samples = OfKind(thread.samples, kind);
+    if (kind == Kind::kAlloc || kind == Kind::kFree) {
+      std::erase_if(samples, [](const Sample& s) { return IsFromBursts(s.key); });
+      return UnsampledHeap(HeapOf(thread.ledger, kind), samples);
+    }
+    if (!IsLevel(kind)) return 0;
+    int64_t bytes = 0;
+    for (const Sample& s : samples) {
+      if (s.key.stack == StackId{}) bytes = WrappingAdd(bytes, s.weight);
+    }
+    return bytes;
+  }
+
   const SendPart& send_;
   const int64_t bursts_;                  // of tracing, in the window
-  std::map<int32_t, int64_t> unsampled_;  // bytes of a level that no sample saw, by process
+  std::map<int32_t, int64_t> unsampled_;  // bytes that no sample saw, by process
   v1::FetchResponse threads_, samples_;
   size_t thread_bytes_ = 0, sample_bytes_ = 0;
   uint32_t thread_number_ = 0;

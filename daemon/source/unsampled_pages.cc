@@ -58,7 +58,9 @@ void UnsampledPages::Drain(int64_t now_ns, ProcessOf process_of, Sampled sampled
   if (off_) {
     std::map<int32_t, Faults> faults;
     for (const ThreadLedger& ledger : delta.ledgers) {
-      const int64_t count = ledger.delta.minor_faults + ledger.delta.major_faults;
+      // Without the kernel's books anybody may have had some.
+      const int64_t count =
+          delta.books_on ? ledger.delta.minor_faults + ledger.delta.major_faults : kLeastFaults;
       const int32_t pid = count > 0 ? process_of(ledger.thread) : 0;
       if (pid <= 0) continue;
       Faults& of = faults[pid];

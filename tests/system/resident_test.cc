@@ -89,7 +89,7 @@ TEST_F(ResidentTest, HugePagesWeighAsMuchAsTheyAre) {
 // By default a storm of page faults costs too much to be watched: it is given up, and said.
 TEST_F(ResidentTest, GovernorGivesItUp) {
   ASSERT_NO_FATAL_FAILURE(
-      Start({"touch", "2048", "1024"}, {"--budget", "1%", "--disable", "heap,switch"}));
+      Start({"touch", "2048", "1024"}, {"--budget", "0.0005cpu", "--disable", "heap,switch"}));
   v1::GovernedSource source;
   absl::StatusOr<v1::GetStatusResponse> status;
   EXPECT_TRUE(Eventually(seconds(5), [&] {

@@ -161,6 +161,19 @@ TEST(EstimateMappingsTest, TheIntervalHolds) {
   EXPECT_LE(holds, kRuns * 97 / 100);
 }
 
+// A thread of the process had no event: its bytes may be any stack's.
+TEST(EstimateHeapTest, WhatNobodySawIsPartOfTheError) {
+  const std::vector<Sample> samples = {HeapSample(1, 300'000, 4), HeapSample(2, 600'000, 8)};
+  EXPECT_EQ(UnsampledHeap({.bytes = 7}, samples), 0);
+  EXPECT_EQ(UnsampledHeap({.bytes = 7}, {}), 7);
+  EXPECT_EQ(UnsampledHeap({.bytes = -7}, {}), 0);
+  const auto found = EstimateHeap(kThread, Kind::kAlloc, {.bytes = 900'000}, samples, 50'000'000);
+  for (const EstimatedSample& s : found) {
+    EXPECT_GE(kNormal95 * static_cast<double>(s.error), 50e6);
+    EXPECT_LE(kNormal95 * static_cast<double>(s.error), 51e6);
+  }
+}
+
 TEST(EstimateHeapTest, WithoutEventsNothingIsGuessed) {
   const std::vector<EstimatedSample> found =
       EstimateHeap(kThread, Kind::kFree, {.bytes = 5'000}, {});

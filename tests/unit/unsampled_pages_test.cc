@@ -32,6 +32,7 @@ class UnsampledPagesTest : public ::testing::Test {
   int64_t Drain(int64_t first, int64_t second) {
     now_ns_ += 6 * kSecond;
     ProfileDelta delta;
+    delta.books_on = books_;
     for (const auto& [id, faults] : {std::pair{1, first}, std::pair{2, second}}) {
       ThreadLedger& ledger = delta.ledgers.emplace_back();
       ledger.thread = ThreadId{static_cast<uint64_t>(id)};
@@ -52,6 +53,7 @@ class UnsampledPagesTest : public ::testing::Test {
 
   const std::string proc_ = ::testing::TempDir() + "/unsampled" + std::to_string(getpid());
   UnsampledPages pages_{proc_};
+  bool books_ = true;
   int64_t now_ns_ = 0;
   int64_t sampled_ = 60 * kMiB;
   ThreadId thread_{};
@@ -101,6 +103,13 @@ TEST_F(UnsampledPagesTest, ASecondTimeAddsToTheFirst) {
 TEST_F(UnsampledPagesTest, ANewProcessHasWhatItTouched) {
   pages_.Begin({}, [this](int32_t pid) { return Sampled(pid); });
   EXPECT_EQ(Drain(2'560, 0), 10 * kMiB) << "the other 30 MiB are its parent's";
+}
+
+TEST_F(UnsampledPagesTest, WithoutTheBooksEveryProcessIsLookedAt) {
+  books_ = false;
+  Begin();
+  Holds(130 * kMiB);
+  EXPECT_EQ(Drain(0, 0), 30 * kMiB);
 }
 
 TEST_F(UnsampledPagesTest, WhatEndsOrExecutesIsForgotten) {
