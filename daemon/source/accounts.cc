@@ -16,6 +16,9 @@ constexpr uint32_t kTaskDead = 0x80;
 constexpr int kVanishedAfterDrains = 2;
 // Kept for this long, so that a last account that comes late is not taken for a whole new life.
 constexpr int kForgottenAfterDrains = 4096;
+// Beyond so many of them, as in a storm of which accounts were lost, for this long.
+constexpr size_t kMostVanished = 1024;
+constexpr int kForgottenInACrowd = 16;
 
 size_t ReasonIndex(uint8_t reason) {
   return reason < kReasonCount ? reason : static_cast<size_t>(Reason::kOther);
@@ -205,7 +208,7 @@ void Accounts::Apply(const profd_thread_record& record) {
 void Accounts::BeginReading() {
   for (const ThreadId id : ended_) {
     const auto it = threads_.find(id);
-    if (it != threads_.end() && it->second.ended()) threads_.erase(it);
+    if (it != threads_.end() && HasEnded(it->second)) threads_.erase(it);
   }
   ended_.clear();
   ++reading_;
@@ -307,6 +310,7 @@ void Accounts::Finish(ProfileDelta& delta) {
   news_.clear();
   std::map<uint32_t, TargetActivity> activity;
   Counts counts;
+  size_t vanished = 0;
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;
     const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
@@ -336,13 +340,15 @@ void Accounts::Finish(ProfileDelta& delta) {
       thread.info.exited = true;
       delta.threads.push_back(thread.info);
     }
-    if (thread.ended()) {
+    vanished += thread.vanished() ? 1 : 0;
+    if (HasEnded(thread)) {
       ended_.push_back(it->first);
     } else if (!thread.vanished()) {
       ++counts[{thread.info.target, thread.info.pid}];
     }
     ++it;
   }
+  crowded_ = vanished > kMostVanished;
   activity_.clear();
   for (auto& [target, did] : activity) {
     did.target = target;
@@ -372,6 +378,8 @@ int32_t Accounts::ProcessOf(ThreadId id) const {
 
 bool Accounts::Thread::vanished() const { return unseen >= kVanishedAfterDrains; }
 
-bool Accounts::Thread::ended() const { return dead || unseen >= kForgottenAfterDrains; }
+bool Accounts::HasEnded(const Thread& thread) const {
+  return thread.dead || thread.unseen >= (crowded_ ? kForgottenInACrowd : kForgottenAfterDrains);
+}
 
 }  // namespace profd

@@ -35,6 +35,9 @@ class Accounts {
   void Finish(ProfileDelta& delta);
 
   size_t live_threads() const { return live_; }
+  // Live, or not yet forgotten.
+  bool Knows(ThreadId id) const { return threads_.contains(id); }
+  size_t known_threads() const { return threads_.size(); }
   uint64_t vanished() const { return vanished_; }
   // Switches that the kernel counted and did not report to the per-switch layer.
   uint64_t switches_unseen() const { return switches_unseen_; }
@@ -83,8 +86,6 @@ class Accounts {
     profd_books base{};  // the kernel's books when the account was opened
 
     bool vanished() const;
-    // It goes as the next reading begins.
-    bool ended() const;
   };
 
   using Counts = std::map<std::pair<uint32_t, int32_t>, uint32_t>;  // by target and PID
@@ -97,6 +98,8 @@ class Accounts {
   LedgerDelta Step(Thread& thread, const profd_thread_record& record, const LedgerDelta& exact,
                    const LedgerDelta& books);
   void CountUnseen(Thread& thread, const LedgerDelta& step);
+  // It goes as the next reading begins.
+  bool HasEnded(const Thread& thread) const;
   void SetAtRest(Thread& thread, bool at_rest);
   // Has the thread rest until the end of the reading that left it out, and says for how long.
   RestingThread Rest(ThreadId id, Thread& thread) const;
@@ -112,6 +115,7 @@ class Accounts {
   size_t live_ = 0;
   uint32_t reading_ = 1;
   bool rests_known_ = false;  // who was left out of the last reading
+  bool crowded_ = false;      // too many vanished to keep them for long
   LeftOut left_out_;
   // Threads that their last records say are at rest, and how many of these records are of this
   // reading.

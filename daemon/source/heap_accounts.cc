@@ -63,6 +63,11 @@ void HeapAccounts::Apply(const profd_heap_record& record, bool count) {
   thread.exited = thread.exited || record.exiting != 0;
 }
 
+void HeapAccounts::KeepOnly(absl::FunctionRef<bool(ThreadId)> is_known) {
+  absl::erase_if(threads_, [&](const auto& entry) { return !is_known(entry.first); });
+  absl::erase_if(unread_, [&](ThreadId id) { return !is_known(id); });
+}
+
 void HeapAccounts::Finish(ProfileDelta& delta) {
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;

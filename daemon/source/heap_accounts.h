@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
 
@@ -30,6 +31,9 @@ class HeapAccounts {
   // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
   void Finish(ProfileDelta& delta);
 
+  // Forgets threads that nobody knows any more, whose last record was lost.
+  void KeepOnly(absl::FunctionRef<bool(ThreadId)> is_known);
+
   // Since the last call: what threads had allocated less freed when they were seen for the first
   // time, and threads that ended.
   struct Unseen {
@@ -44,6 +48,7 @@ class HeapAccounts {
 
   // By the module that holds the allocator.
   const std::map<ModuleId, AllocatorTotals>& allocators() const { return allocators_; }
+  size_t threads() const { return threads_.size(); }
   // Of all threads that ever had an event.
   int64_t events() const { return events_; }
   int64_t bytes() const { return bytes_; }

@@ -13,6 +13,8 @@ namespace {
 // Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
+// How often threads are looked for of which nobody told that they ended.
+constexpr uint64_t kForgetDrains = 64;
 
 // Events of an allocator run through code that was not found.
 bool IsShort(const AllocatorTotals& totals) {
@@ -85,6 +87,9 @@ absl::Status JemallocSource::Drain(ProfileDelta& delta) {
   const absl::Status status = Read();
   const size_t begin = delta.ledgers.size();
   accounts_.Finish(delta);
+  if (++drains_ % kForgetDrains == 0) {
+    accounts_.KeepOnly([this](ThreadId thread) { return threads_->accounts().Knows(thread); });
+  }
   SumGrowth(delta, begin);
   return status;
 }

@@ -64,6 +64,7 @@ class JemallocSource final : public Source {
   Slices slices_;
   HeapAccounts accounts_;
   std::map<int32_t, HeapGrowth> growth_;  // by PID, since the last drain
+  uint64_t drains_ = 0;
   bool read_whole_ = true;
   bool detached_ = false;
   Counts learned_;

@@ -879,6 +879,26 @@ TEST(AccountsTest, ThreadWithoutALastAccountVanishes) {
   EXPECT_EQ(accounts.live_threads(), 0U);
 }
 
+// A storm whose last accounts found no room leaves nothing behind.
+TEST(AccountsTest, ManyThatVanishedAreSoonForgotten) {
+  Accounts accounts;
+  std::vector<profd_thread_record> storm;
+  for (uint64_t id = 100; id < 3'100; ++id) {
+    storm.push_back(Blocked());
+    storm.back().thread_id = id;
+  }
+  Drain(accounts, storm);
+  for (int i = 0; i < 12; ++i) Drain(accounts, {Blocked()});
+  EXPECT_EQ(accounts.known_threads(), 3'001U) << "a last account may still come";
+  for (int i = 0; i < 8; ++i) {
+    accounts.BeginReading();
+    Drain(accounts, {Blocked()});
+  }
+  EXPECT_EQ(accounts.known_threads(), 1U);
+  EXPECT_EQ(accounts.vanished(), 3'000U);
+  EXPECT_EQ(accounts.live_threads(), 1U);
+}
+
 TEST(AccountsTest, ThreadThatIsMissedOnceIsStillThere) {
   Accounts accounts;
   for (int i = 0; i < 4; ++i) {

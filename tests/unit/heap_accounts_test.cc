@@ -48,6 +48,21 @@ LedgerDelta FinishOne(HeapAccounts& accounts) {
   return delta.ledgers.empty() ? LedgerDelta{} : delta.ledgers[0].delta;
 }
 
+TEST(HeapAccountsTest, ThreadsThatNobodyKnowsAreForgotten) {
+  HeapAccounts accounts;
+  for (uint64_t id = 1; id <= 100; ++id) {
+    profd_heap_record record = Record(id, {Counter(64, PROFD_KIND_ALLOC, 0, 70'000, 66'000, 1)});
+    record.unread = id % 2;
+    accounts.Apply(record);
+  }
+  ProfileDelta delta;
+  accounts.Finish(delta);
+  accounts.KeepOnly([](ThreadId id) { return static_cast<uint64_t>(id) <= 10; });
+  EXPECT_EQ(accounts.threads(), 10U);
+  EXPECT_THAT(accounts.unread(), SizeIs(5));
+  EXPECT_EQ(accounts.events(), 100) << "what they did stays";
+}
+
 TEST(HeapAccountsTest, DeltasTelescopeToTheCounter) {
   HeapAccounts accounts;
   // 1,000 bytes before the first event that was seen are not ours.
