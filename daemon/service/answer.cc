@@ -179,7 +179,8 @@ class ThreadSender {
       std::vector<Sample> events = OfKind(merged.samples, plan.kind);
       const auto bursts = std::stable_partition(
           events.begin(), events.end(), [](const Sample& s) { return !IsFromBursts(s.key); });
-      estimate.samples = EstimateHeap(merged.info.id, plan.kind, heap, {events.begin(), bursts});
+      estimate.samples =
+          EstimateHeap(merged.info.id, plan.kind, heap, {events.begin(), bursts}, unsampled);
       for (EstimatedSample& s : EstimateBursts({bursts, events.end()}, heap, bursts_)) {
         estimate.samples.push_back(s);
       }
