@@ -3,6 +3,7 @@
 #define PROFD_BPF_ABI_JEMALLOC_H_
 
 #include "base.h"
+#include "probe.h"
 
 /* A total that an allocator keeps of a thread, in that thread's memory: bytes allocated, or bytes
  * freed, since the thread began. Every so many bytes the allocator pauses for an event; `total` is
@@ -18,10 +19,10 @@ struct profd_heap_counter {
 	profd_u64 late; /* of these bytes, those told of by a slow path, after their event */
 	profd_u32 events; /* seen */
 	profd_u32 gaps;
-	profd_u16 kind; /* enum profd_kind */
-	profd_u16 round; /* of probes, at the last event: between two rounds some were missing; 0:
+	profd_u32 round; /* of probes, at the last event: between two rounds some were missing; 0:
 			    not known */
-	profd_u32 module_id; /* that holds the allocator */
+	profd_u16 kind; /* enum profd_kind */
+	profd_u16 module_id; /* that holds the allocator */
 };
 /* Two of an allocator; a process may hold two allocators. */
 #define PROFD_HEAP_COUNTERS 4
@@ -67,30 +68,25 @@ enum profd_heap_place {
 	PROFD_HEAP_JEMALLOC_SLOW_FREE = 5,
 };
 
-/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | number:3 << 29
- * | growth register:5 << 32 | stepped:1 << 37 | number:2 << 38 | field:24 << 40. Registers by their
- * place in struct pt_regs; field: of the last event's count, in the thread's data; number: of the
- * place in its module, its low bits first.
+/* The cookie of such a probe: as of any, and number:3 << 5 | value register:5 << 24 |
+ * thread register:5 << 29 | growth register:5 << 34 | number:2 << 39 | field:23 << 41. Registers by
+ * their place in struct pt_regs; field: of the last event's count, in the thread's data; number: of
+ * the place in its module, its low bits first.
  */
-#define PROFD_HEAP_COOKIE(place, stepped, module)                                                  \
-	((profd_u64)(place) | (profd_u64)(module) << 8 | (profd_u64)(stepped) << 37)
 #define PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field)                                      \
-	(PROFD_HEAP_COOKIE(place, stepped, module) | (profd_u64)(field) << 40)
+	(PROFD_PROBE_COOKIE(place, stepped, module) | (profd_u64)(field) << 41)
 /* `growth`: PROFD_NO_REGISTER where the old count is in memory still. */
 #define PROFD_HEAP_INLINED_COOKIE(place, stepped, module, value, growth, thread, field)            \
-	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 3 |         \
-	 (profd_u64)(thread) << 24 | (profd_u64)(growth) << 32)
+	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 24 |        \
+	 (profd_u64)(thread) << 29 | (profd_u64)(growth) << 34)
 #define PROFD_HEAP_NUMBERED(cookie, number)                                                        \
-	((cookie) | ((profd_u64)(number) & 7) << 29 | (profd_u64)((number) >> 3) << 38)
-#define PROFD_HEAP_PLACE(cookie) ((profd_u32)(cookie) & 7)
-#define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 3) & 31)
-#define PROFD_HEAP_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
-#define PROFD_HEAP_THREAD_REGISTER(cookie) ((profd_u32)((cookie) >> 24) & 31)
-#define PROFD_HEAP_GROWTH_REGISTER(cookie) ((profd_u32)((cookie) >> 32) & 31)
-#define PROFD_HEAP_STEPPED(cookie) ((profd_u32)((cookie) >> 37) & 1)
-#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 40))
+	((cookie) | ((profd_u64)(number) & 7) << 5 | (profd_u64)((number) >> 3) << 39)
+#define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 24) & 31)
+#define PROFD_HEAP_THREAD_REGISTER(cookie) ((profd_u32)((cookie) >> 29) & 31)
+#define PROFD_HEAP_GROWTH_REGISTER(cookie) ((profd_u32)((cookie) >> 34) & 31)
+#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 41))
 #define PROFD_HEAP_NUMBER(cookie)                                                                  \
-	(((profd_u32)((cookie) >> 29) & 7) | ((profd_u32)((cookie) >> 38) & 3) << 3)
+	(((profd_u32)((cookie) >> 5) & 7) | ((profd_u32)((cookie) >> 39) & 3) << 3)
 #define PROFD_HEAP_NUMBERS 32
 #define PROFD_NO_REGISTER 31
 #define PROFD_PT_REGS_WORDS 21
@@ -105,6 +101,8 @@ struct profd_heap_round_key {
 #define PROFD_HEAP_TALLY_KEY(module, number) ((module) * PROFD_HEAP_NUMBERS + (number))
 #define PROFD_MAX_HEAP_TALLIES 1024
 #define PROFD_MAX_HEAP_ROUNDS 4096
+/* The last one; then they begin at 1 again. Numbers of 16 bits came round within minutes. */
+#define PROFD_LAST_HEAP_ROUND 0x7fffffff
 struct profd_heap_tally {
 	profd_u64 held; /* events, with the thread's data as they are at one */
 	profd_u64 refused; /* anything else: told to nobody */

@@ -11,8 +11,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "bpf/abi.h"
+#include "daemon/probes/allocator_state.h"
+#include "daemon/probes/wanted.h"
 #include "daemon/profile/profile.h"
-#include "daemon/target/heap_probes.h"
 
 namespace profd {
 
@@ -48,7 +49,7 @@ struct LiveTotals {
 // each other.
 class LiveHeap {
  public:
-  using Place = HeapProbes::Place;
+  using Place = ProbedModule;
 
   // Bounds the memory: what more objects than that there are alike of is not counted.
   static constexpr size_t kDefaultLimit = 1 << 18;
