@@ -95,7 +95,7 @@ def curve_section(curve, points, images):
     lost = [f"at {p['x']:,}: " + ", ".join(f"{name} {count:,}" for name, count in
                                            p["losses"].items()) for p in points if p["losses"]]
     if lost:
-        text += [f"Lost, as profd said: {'; '.join(lost)}.", ""]
+        text += [f"Losses that profd reported: {'; '.join(lost)}.", ""]
     return text
 
 
