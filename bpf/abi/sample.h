@@ -22,8 +22,9 @@ enum profd_kind {
 struct profd_sample_key {
 	profd_u64 thread_id;
 	profd_u64 stack; /* hash of a stack record */
-	profd_u64 arg0; /* first argument of the syscall, 0 without one; of mapping calls: of how
-			 * many one is counted */
+	profd_u64
+		arg0; /* first argument of the syscall where it names what is waited for (a file
+		       * descriptor, a futex), else 0; mapping calls: one in how many is counted */
 	profd_s32 sysno; /* -1 = not in a syscall */
 	profd_u8 reason; /* enum profd_reason; of waits only */
 	profd_u8 kind; /* enum profd_kind */
