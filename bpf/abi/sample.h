@@ -22,8 +22,9 @@ enum profd_kind {
 struct profd_sample_key {
 	profd_u64 thread_id;
 	profd_u64 stack; /* hash of a stack record */
-	profd_u64 arg0; /* first argument of the syscall, 0 without one; for mapping calls the m of
-			 * "one in m is counted" */
+	profd_u64 arg0; /* first argument of the syscall if it names what is waited for (a file
+			 * descriptor, a futex), else 0; for mapping calls the m of "one in m is
+			 * counted" */
 	profd_s32 sysno; /* -1 = not in a syscall */
 	profd_u8 reason; /* enum profd_reason; waits only */
 	profd_u8 kind; /* enum profd_kind */
