@@ -1,4 +1,5 @@
-/* Why a thread does not run. The table of docs/architecture.md, in its order: first match wins. */
+/* Why a thread is not running: the table in docs/architecture.md, in its order; first match wins.
+ */
 #ifndef PROFD_BPF_REASON_BPF_H_
 #define PROFD_BPF_REASON_BPF_H_
 
@@ -10,7 +11,7 @@
 
 /* Classes of system calls that need a second look; above every enum profd_reason. */
 #define CLASS_FILE 0x40 /* file metadata and opens: disk when in I/O wait */
-#define CLASS_STREAM 0x41 /* read and write family: disk, pipe or net, by what the fd is */
+#define CLASS_STREAM 0x41 /* read and write family: disk, pipe or net, by the type of the fd */
 
 /* Added to a class: the first argument of the call names what it waits for, a file descriptor, a
  * futex or a semaphore set. Other first arguments are pointers and lengths, and each would be a
@@ -107,7 +108,7 @@ static const u8 syscall_class[SYSCALL_CLASSES] = {
 	[128] = PROFD_REASON_SIGNAL,
 };
 
-/* What a read or write that is not in I/O wait waits for. */
+/* Reason of a read or write that is not in I/O wait. */
 static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
 {
 	struct fdtable *table = untrusted(task)->files->fdt;

@@ -1,17 +1,17 @@
-/* What programs at probes share. */
+/* Shared by programs at probes. */
 #ifndef PROFD_BPF_ABI_PROBE_H_
 #define PROFD_BPF_ABI_PROBE_H_
 
 #include "base.h"
 
-/* Cost of the programs at probes: every run is timed. Per CPU. */
+/* Cost of programs at probes. Every run is timed. Per CPU. */
 struct profd_heap_cost {
-	profd_u64 events; /* runs in threads of targets */
-	profd_u64 stepped; /* of these, where the kernel does not emulate the instruction */
-	profd_u64 walks; /* of the runs, with a stack */
-	profd_u64 ns; /* of the runs without a stack; without the way into the program and out */
-	profd_u64 walk_ns; /* of those with one */
-	profd_u64 closed; /* of the runs, while other probes were still to come or to go */
+	profd_u64 events; /* runs in target threads */
+	profd_u64 stepped; /* of these, on an instruction that the kernel does not emulate */
+	profd_u64 walks; /* of the runs, those with a stack */
+	profd_u64 ns; /* of runs without a stack; excludes entering and leaving the program */
+	profd_u64 walk_ns; /* of runs with a stack */
+	profd_u64 closed; /* of the runs, those while probes were being attached or detached */
 };
 
 #endif /* PROFD_BPF_ABI_PROBE_H_ */
