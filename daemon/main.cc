@@ -13,6 +13,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
+#include "daemon/config/time_namespace.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/memory/memory_watch.h"
 #include "daemon/service/listen.h"
@@ -66,6 +67,7 @@ int Main(int argc, char** argv) {
   if (const auto address = ParseListenAddress(options.listen); !address.ok()) {
     return Fail(address.status(), 2);
   }
+  if (const absl::Status status = CheckTimeNamespace(); !status.ok()) return Fail(status, 1);
   sources.limits = options.limits;
   sources.tick_interval_ns = options.tick_ns;
   sources.books = options.books;

@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-/* A function of a libc that changes the address space. */
+/* A libc function that changes the address space. */
 enum profd_map_call {
 	PROFD_MAP_MMAP = 1,
 	PROFD_MAP_MUNMAP = 2,

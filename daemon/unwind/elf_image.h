@@ -1,4 +1,4 @@
-// What the rule compiler needs of an ELF file: where code lies, where .eh_frame is, a few symbols.
+// What the rule compiler needs from an ELF file: its code ranges, .eh_frame and a few symbols.
 #ifndef PROFD_DAEMON_UNWIND_ELF_IMAGE_H_
 #define PROFD_DAEMON_UNWIND_ELF_IMAGE_H_
 
@@ -40,7 +40,7 @@ class ElfImage {
   // begins there. (Old linkers also give plain libraries an entry point, which means nothing.)
   std::optional<uint64_t> EntryOffset() const;
 
-  // Whether the kernel starts it as a program, rather than maps it as a library.
+  // Whether it is a program and not a library.
   bool is_program() const { return program_; }
 
   // Whether it was linked against other objects.

@@ -160,7 +160,7 @@ TEST(OptionsTest, BurstsHaveALengthAndAnInterval) {
 
 TEST(OptionsTest, LimitsAreNumbersInBytesAlsoWithAUnit) {
   const Limits defaults = Accepted({}).limits;
-  EXPECT_EQ(defaults.counters, 16384U);
+  EXPECT_EQ(defaults.counters, 65536U);
   EXPECT_EQ(defaults.ring, 2U << 20);
   const Limits limits = Accepted({"--limit", "counters=100", "--limit", "ring=64K", "--limit",
                                   "rules=0", "--limit", "store=3M", "--limit", "timeline=1G"})
