@@ -116,7 +116,7 @@ int Main(int argc, char** argv) {
   int received = 0;
   while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
     const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);
-    if (!status.ok()) spdlog::error("pause or resume: {}", std::string(status.message()));
+    if (!status.ok()) spdlog::error("cannot pause or resume: {}", std::string(status.message()));
   }
   spdlog::info("stopping on signal {}", received);
   (*server)->Shutdown();
@@ -131,7 +131,9 @@ int main(int argc, char** argv) {
     return profd::Main(argc, argv);
   } catch (const std::system_error& error) {
     // All threads are started at the start.
-    std::fprintf(stderr, "profd: cannot start: %s; raise the limit of processes and threads\n",
+    std::fprintf(stderr,
+                 "profd: cannot start: %s; raise the limit on processes and threads "
+                 "(ulimit -u, pids.max)\n",
                  error.what());
     return 1;
   }

@@ -90,8 +90,8 @@ absl::StatusOr<std::vector<FileRange>> ListFunctions(const ElfFile& elf) {
   const uint64_t size =
       place->section.exact_size ? place->range.size : std::min(place->range.size, kMaxFrameBytes);
   if (size > kMaxFrameBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(".eh_frame has ", size, " bytes, more than ",
-                                                     kMaxFrameBytes, " are not searched"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(".eh_frame has ", size, " bytes, more than the limit of ", kMaxFrameBytes));
   }
   // Whether the file has them at all is known before memory is taken for them.
   uint8_t last;
@@ -136,7 +136,7 @@ absl::Status VisitFunctions(
   for (const FileRange& function : functions) all += head(function);
   if (all > kMaxVisitedBytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(".eh_frame tells of more than ", kMaxVisitedBytes >> 20, " MiB of code"));
+        absl::StrCat(".eh_frame describes more than ", kMaxVisitedBytes >> 20, " MiB of code"));
   }
   for (size_t first = 0; first < functions.size();) {
     const uint64_t begin = functions[first].offset;

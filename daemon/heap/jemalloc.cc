@@ -165,11 +165,12 @@ bool Settle(const Named& named, const std::string& found_by, JemallocInfo& info)
   if (!named.offsets.empty() && named.offsets.size() <= kMaxEvents) {
     Take(named.offsets, found_by, info);
   } else if (named.offsets.empty()) {
-    info.note = absl::StrCat(kNotFound, "the code of ", kEventFunction, " (by ", found_by,
-                             ") is not that of an optimised jemalloc 5.3.0 or 5.3.1; link one");
+    info.note =
+        absl::StrCat(kNotFound, "the code of ", kEventFunction, " (by ", found_by,
+                     ") is not that of an optimised jemalloc 5.3.0 or 5.3.1; link such a build");
   } else {
-    info.note = absl::StrCat(kNotFound, named.offsets.size(), " functions are ", kEventFunction,
-                             " (by ", found_by, "); link ", kMaxEvents, " at most");
+    info.note = absl::StrCat(kNotFound, named.offsets.size(), " functions are named ",
+                             kEventFunction, " (by ", found_by, "); link at most ", kMaxEvents);
   }
   return true;
 }
@@ -188,12 +189,12 @@ void SettleByShape(const absl::StatusOr<std::vector<uint64_t>>& shapes, Jemalloc
   } else if (!shapes->empty() && shapes->size() <= kMaxEvents) {
     Take(*shapes, "shape", info);
   } else if (!shapes->empty()) {
-    info.note = absl::StrCat(kNotFound, shapes->size(), " functions look like it", kRemedy);
+    info.note = absl::StrCat(kNotFound, shapes->size(), " functions match", kRemedy);
   } else if (BeforeEvents(info.version)) {
     info.note = absl::StrCat(kNotFound, "version ", info.version,
                              " has none; build with jemalloc 5.3.0 or 5.3.1");
   } else {
-    info.note = absl::StrCat(kNotFound, "no function looks like it", kRemedy);
+    info.note = absl::StrCat(kNotFound, "no function matches", kRemedy);
   }
 }
 

@@ -180,12 +180,12 @@ absl::StatusOr<UsdtPlace> FindPlace(const ElfFile& elf, const UsdtNote& note, in
   UsdtPlace place;
   const std::optional<FileRange> code = elf.CodeAt(note.address);
   const auto no_op = code ? ReadNoOp(elf, *code) : std::nullopt;
-  if (!no_op) return absl::InvalidArgumentError("no no-op stands where its note says");
+  if (!no_op) return absl::InvalidArgumentError("there is no no-op at the note's address");
   place.offset = code->offset;
   place.stepped = !IsEmulated(*no_op);
   if (note.semaphore != 0) {
     const auto semaphore = FindSemaphore(elf, note.semaphore);
-    if (!semaphore) return absl::InvalidArgumentError("its semaphore lies in no data of the file");
+    if (!semaphore) return absl::InvalidArgumentError("its semaphore is outside the file's data");
     place.semaphore = *semaphore;
   }
   ASSIGN_OR_RETURN(place.arguments, ParseUsdtArguments(note.arguments, arguments));
@@ -234,8 +234,8 @@ absl::StatusOr<std::vector<UsdtNote>> ReadUsdtNotes(const ElfFile& elf, std::str
     const auto arguments = name ? TakeString(description) : std::nullopt;
     if (!arguments || *note_provider != provider) continue;
     if (notes.size() == kMaxPlaces) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "more than ", kMaxPlaces, " places of USDT probes of ", std::string(provider)));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("more than ", kMaxPlaces, " USDT probes of ", std::string(provider)));
     }
     note.name = *name;
     note.arguments = *arguments;
@@ -251,7 +251,7 @@ absl::StatusOr<profd_usdt_spec> ParseUsdtArguments(const std::string& text, int 
     if (found == count) break;
     if (part.size() > kMaxArgument || !ParseArgument(part, spec.arguments[found])) {
       return absl::InvalidArgumentError(
-          absl::StrCat("argument ", found + 1, " is of a form that cannot be read"));
+          absl::StrCat("argument ", found + 1, " has an unsupported form"));
     }
     ++found;
   }
@@ -278,13 +278,13 @@ absl::StatusOr<std::optional<OtelMemory>> FindOtelMemory(int fd) {
     if (place.ok()) {
       (alloc ? found.alloc : found.free).push_back(*std::move(place));
     } else if (++refused == 1) {
-      found.note = absl::StrCat("of ", kProvider, ":", note.name, ": ", place.status().message());
+      found.note = absl::StrCat(kProvider, ":", note.name, ": ", place.status().message());
     }
   }
   if (all == 0) return std::nullopt;
   if (refused != 0) {
     found.note =
-        absl::StrCat(refused, " of ", all, " places cannot be watched; the first, ", found.note);
+        absl::StrCat(refused, " of ", all, " places cannot be watched; the first: ", found.note);
   }
   if (found.alloc.empty() || found.free.empty()) {
     // What comes without what goes would only ever grow.

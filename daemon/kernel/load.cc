@@ -182,11 +182,10 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
     const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
     if (layer) {
       spdlog::debug("without {}: {}", refused_program, skeleton.status().ToString());
-      (*refusals)[static_cast<size_t>(*layer)] =
-          absl::StrCat("this kernel does not take its program ", refused_program,
-                       " (--log-level debug shows why)");
+      (*refusals)[static_cast<size_t>(*layer)] = absl::StrCat(
+          "this kernel rejects program ", refused_program, " (--log-level debug shows why)");
     } else if (tick_by_list) {
-      spdlog::debug("no tick by list: {}", skeleton.status().ToString());
+      spdlog::debug("cannot visit threads by list: {}", skeleton.status().ToString());
       tick_by_list = false;
     } else {
       return skeleton.status();

@@ -64,7 +64,7 @@ absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32
   PlaceLinks links;
   links.multi.reset(
       static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
-  if (!links.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
+  if (!links.multi.ok()) return ErrnoStatus("attach a probe", errno);
   return links;
 }
 
@@ -82,8 +82,8 @@ absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_
     if (!link) {
       const int reason = errno;
       return ErrnoStatus(reason == EACCES || reason == EPERM
-                             ? "put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)"
-                             : "put a probe into a file",
+                             ? "attach a probe (needs CAP_SYS_ADMIN before Linux 6.6)"
+                             : "attach a probe",
                          reason);
     }
     links.single.push_back(std::move(link));

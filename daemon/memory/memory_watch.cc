@@ -316,9 +316,8 @@ void MemoryWatch::ReadPss(const ProcessDirectory& directory, int32_t pid, int64_
   process->pss_due_ns = now_ns + took * kRestPerPss;
   process->pss_time_ns = process->pss ? std::optional(MonotonicNs()) : std::nullopt;
   if (absl::IsPermissionDenied(status)) {
-    process->note =
-        absl::StrCat("PSS is not known: to read /proc/", pid,
-                     estimated ? "/pagemap" : "/smaps_rollup", " profd needs CAP_SYS_PTRACE");
+    process->note = absl::StrCat("PSS unknown: reading /proc/", pid,
+                                 estimated ? "/pagemap" : "/smaps_rollup", " needs CAP_SYS_PTRACE");
     process->pss_due_ns = now_ns + kRareInterval;
   }
 }

@@ -46,7 +46,7 @@ std::optional<int64_t> BytesOf(std::string_view text, std::string_view key) {
 }  // namespace
 
 absl::StatusOr<ProcessStat> ParseStat(std::string_view text) {
-  const absl::Status bad = absl::InvalidArgumentError("not the stat of a process");
+  const absl::Status bad = absl::InvalidArgumentError("cannot parse the stat file of a process");
   // "pid (name) state ppid ...": the name may hold any character, so it ends at the last ')'.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');

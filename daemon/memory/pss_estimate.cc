@@ -118,7 +118,7 @@ absl::StatusOr<PssEstimate> EstimatePss(const ProcessDirectory& directory, int64
     }
   }
   if (std::none_of(seen.begin(), seen.end(), [](const Run& run) { return run.present > 0; })) {
-    return absl::NotFoundError("no pages of it were found");
+    return absl::NotFoundError("no pages found in its pagemap");
   }
   const Share shared = SharedShare(seen, runs);
   // All of what is shared counts nothing, or half.

@@ -28,15 +28,13 @@ bool IsShort(const AllocatorTotals& totals) {
 // For a person, where a part of the bytes has no stacks; empty where nearly all have.
 std::string CoverageNote(const AllocatorUse& use) {
   if (use.state.slow_paths) {
-    return "some events run through code that was not found, which a linker made: its slow path is "
-           "watched as well and tells of them a little later; totals are exact";
+    return "some allocation events run in copies of the code that profd did not find; it sees them "
+           "a little later, in the allocator's slow path; totals are exact";
   }
   if (!IsShort(use.totals)) return "";
-  return "stacks stand for a part of the bytes only: other events run through code that was not "
-         "found, "
-         "which a linker made; totals are exact; keep the module's symbols, so that its slow path "
-         "can "
-         "be watched";
+  return "stacks cover only a part of the bytes: the other allocation events run in copies of the "
+         "code that profd did not find; totals are exact; keep the module's symbols, so that profd "
+         "can watch its slow path";
 }
 
 }  // namespace

@@ -96,11 +96,12 @@ double JemallocKnob::CostAt(int level) const {
 std::string JemallocKnob::GivenUpAt(int level) const {
   const uint32_t slices = kHeapSlices[static_cast<size_t>(level)];
   if (slices > 1) {
-    return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
-                        " of the time", ToldAt(level) ? "" : "; objects that allocators tell of");
+    return absl::StrCat("allocation stacks are taken during 1/", slices, " of the time",
+                        ToldAt(level) ? "" : "; objects that programs report are ignored");
   }
-  if (!SlowPathsAt(level))
-    return "slow paths of allocators, which tell of events that nothing sees";
+  if (!SlowPathsAt(level)) {
+    return "probes in allocators' slow paths, which catch events that other probes miss";
+  }
   return "";
 }
 

@@ -56,12 +56,12 @@ double MallocKnob::CostAt(int level) const {
 std::string MallocKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   const BurstPlan plan = PlanAt(level);
-  if (plan.interval_ns <= 0) return "what glibc's malloc gives and takes back";
-  return absl::StrFormat("glibc's malloc is traced for %g ms in %g s instead of %g ms in %g s",
-                         static_cast<double>(plan.length_ns) / 1e6,
-                         static_cast<double>(plan.interval_ns) / kSecond,
-                         static_cast<double>(whole_.length_ns) / 1e6,
-                         static_cast<double>(whole_.interval_ns) / kSecond);
+  if (plan.interval_ns <= 0) return "allocations and frees of glibc's malloc";
+  return absl::StrFormat(
+      "glibc's malloc is traced for %g ms every %g s instead of %g ms every %g s",
+      static_cast<double>(plan.length_ns) / 1e6, static_cast<double>(plan.interval_ns) / kSecond,
+      static_cast<double>(whole_.length_ns) / 1e6,
+      static_cast<double>(whole_.interval_ns) / kSecond);
 }
 
 }  // namespace profd

@@ -46,9 +46,9 @@ std::optional<LayerState> MappingSource::Status() const {
   const MapCallState calls = modules_->probes()->MapCalls();
   layer.on = calls.watched > 0;
   if (calls.processes == 0) {
-    layer.note = "no process runs a libc whose calls can be watched";
+    layer.note = "no process has a supported libc";
   } else if (calls.watched < calls.processes) {
-    layer.note = absl::StrCat("probes stand in ", calls.watched, " of ", calls.processes,
+    layer.note = absl::StrCat("probes attached in ", calls.watched, " of ", calls.processes,
                               " processes", calls.failed.empty() ? "" : ": ", calls.failed);
   }
   return layer;

@@ -60,8 +60,8 @@ double MappingKnob::CostAt(int level) const {
 std::string MappingKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   const uint32_t one_in = OneInAt(level);
-  if (one_in == 0) return "who maps memory and who unmaps it";
-  return absl::StrCat("one mapping call of ", one_in, " is counted and stands for all");
+  if (one_in == 0) return "who maps and unmaps memory";
+  return absl::StrCat("one mapping call in ", one_in, " is counted");
 }
 
 }  // namespace profd

@@ -254,7 +254,7 @@ void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
     if (errno == ENOENT || errno == ESRCH) return;  // gone: the next drains know
     const int reason = errno;
     absl::MutexLock lock(&mutex_);
-    note_ = absl::StrCat("pages that are given back stay in the account: /proc/", process.pid,
+    note_ = absl::StrCat("returned pages still count as resident: cannot read /proc/", process.pid,
                          "/pagemap: ", std::strerror(reason), "; needs CAP_SYS_PTRACE");
     return;
   }

@@ -45,7 +45,7 @@ absl::StatusOr<ElfImage> ElfImage::Parse(std::span<const uint8_t> file) {
 absl::Status ElfImage::ReadProgramHeaders() {
   if (header_.e_phnum == 0) return absl::OkStatus();
   if (header_.e_phentsize != sizeof(Elf64_Phdr)) {
-    return absl::InvalidArgumentError("ELF file has program headers of an unknown size");
+    return absl::InvalidArgumentError("ELF file has program headers of an unexpected size");
   }
   program_ = header_.e_type == ET_EXEC;
   for (uint64_t i = 0; i < header_.e_phnum; ++i) {

@@ -182,8 +182,7 @@ absl::StatusOr<RuleTable> Compiler::Compile() && {
         absl::StrCat("unwind information needs more than ", limits_.max_rows, " rows"));
   }
   if (frames_.exhausted()) {
-    return absl::ResourceExhaustedError(
-        "unwind information is built so that reading it takes more than linear time");
+    return absl::ResourceExhaustedError("unwind information takes more than linear time to read");
   }
   table_.unsupported_rows = static_cast<uint32_t>(std::count_if(
       table_.rows.begin(), table_.rows.end(),
