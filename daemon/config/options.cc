@@ -134,7 +134,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
          "fits again")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
-  // Until 0.1 there were two.
+  // Before 0.1 there was a second budget for the daemon.
   app.add_option("--daemon-budget", daemon_budget)->group("");
   app.add_option(
          "--disable", disabled,
@@ -162,7 +162,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // --help and --version come as errors with code 0.
+    // CLI11 reports --help and --version as errors with code 0.
     parsed.exit_code = error.get_exit_code() == 0 ? app.exit(error) : UsageError(error.what());
     return parsed;
   }

@@ -17,7 +17,7 @@ struct Need {
   const char* without;  // what does not work without it
 };
 
-// docs/operating.md has the same table for people.
+// docs/operating.md has the same table for users.
 constexpr Need kNeeds[] = {
     {CAP_BPF, "CAP_BPF", "kernel programs cannot be loaded"},
     {CAP_PERFMON, "CAP_PERFMON", "kernel programs cannot be attached"},
@@ -30,7 +30,7 @@ constexpr Need kNeeds[] = {
     {CAP_SYS_NICE, "CAP_SYS_NICE", "ticks may be late on a busy machine"},
 };
 
-// Where each probe is a perf event of its own.
+// Needed where each probe is a perf event of its own.
 constexpr Need kProbeNeed = {CAP_SYS_ADMIN, "CAP_SYS_ADMIN",
                              "before Linux 6.6, allocators and libcs cannot be probed"};
 
@@ -63,8 +63,8 @@ std::vector<std::string> MissingFeatures(bool admin_for_probes) {
   const UniqueCaps now(cap_get_proc());
   if (!now) return missing;
   const auto look = [&](const Need& need) {
-    // What is permitted, DropPrivileges() makes effective. CAP_SYS_ADMIN stands in for none: it
-    // goes.
+    // DropPrivileges() makes permitted capabilities effective. CAP_SYS_ADMIN does not count as a
+    // substitute for the others, because it is dropped.
     if (HasCapability(now, need.capability, CAP_PERMITTED)) return;
     missing.push_back(absl::StrCat(need.without, ": give it ", need.name));
   };

@@ -20,14 +20,14 @@ using symbolize::FileRange;
 
 constexpr char kBornFunction[] = "prof_malloc_sample_object";
 constexpr char kGoneFunction[] = "prof_free_sampled_object";
-// Without profiling built in nothing is left of them but their names.
+// In builds without profiling these functions are empty, with a few bytes each.
 constexpr uint64_t kLeastFunctionBytes = 32;
 
 constexpr char kNotKnown[] = "the live heap is unknown: ";
 constexpr char kRemedy[] =
     "; build jemalloc with profiling, and keep the module's symbols or install its debug file";
 
-// 0 when there is none, or more than one.
+// 0 if there is none or more than one.
 uint64_t VariableAt(const ElfFile& symbols, const std::string& name) {
   const std::vector<uint64_t> addresses =
       AddressesOf(symbolize::FindVariables(symbols, name, kMaxNamed), name, 1);
@@ -38,7 +38,7 @@ std::vector<uint64_t> FunctionsAt(const ElfFile& symbols, const std::string& nam
   return AddressesOf(symbolize::FindFunctions(symbols, name, kMaxNamed), name, kLeastFunctionBytes);
 }
 
-// Fills in what `symbols` says of `module`. False when it does not name both functions.
+// Fills in what `symbols` says about `module`. False if it does not name both functions.
 bool FindByName(const ElfFile& symbols, const ElfFile& module, const std::string& found_by,
                 SampledObjects& objects) {
   const std::vector<uint64_t> born = FunctionsAt(symbols, kBornFunction);
@@ -65,7 +65,7 @@ bool FindByName(const ElfFile& symbols, const ElfFile& module, const std::string
   return true;
 }
 
-// Of a module without symbols.
+// For a module without symbols.
 void FindObjectsByShape(const ElfFile& module, SampledObjects& objects) {
   std::vector<uint64_t> born, gone;
   const absl::Status visited = VisitFunctions(
@@ -90,7 +90,7 @@ void FindObjectsByShape(const ElfFile& module, SampledObjects& objects) {
   objects.born_address = module.VaddrOfOffset(objects.born).value_or(0);
 }
 
-// Without them the probes stand on the first instructions.
+// If these fail, the probes are on the first instructions.
 void FindPoints(const ElfFile& module, SampledObjects& objects) {
   objects.born_point =
       FindProbePoint(module, {objects.born, kLeastFunctionBytes}).value_or(ProbePoint{});
@@ -98,7 +98,7 @@ void FindPoints(const ElfFile& module, SampledObjects& objects) {
       FindProbePoint(module, {objects.gone, kLeastFunctionBytes}).value_or(ProbePoint{});
 }
 
-// All but the points.
+// Everything but the probe points.
 SampledObjects Locate(const ElfFile& module, const std::string& path, const std::string& debug_root,
                       const std::string& version) {
   static const RE2* const pattern = new RE2(R"(5\.([23])\..*)");
