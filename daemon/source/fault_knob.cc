@@ -9,7 +9,7 @@ namespace profd {
 namespace {
 
 constexpr double kSecond = 1e9;
-// One page in so many; 0: none.
+// One page in so many, by level; 0: none.
 constexpr std::array<uint32_t, 4> kFaultOneIn = {17, 67, 257, 0};
 
 }  // namespace

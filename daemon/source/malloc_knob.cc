@@ -10,14 +10,14 @@ namespace profd {
 namespace {
 
 constexpr double kSecond = 1e9;
-// Parts of a burst's whole length, and how many intervals there are from one to the next; 0: none.
+// Divisor of the length and factor of the interval, by level; 0 intervals: no bursts.
 struct BurstLevel {
   int64_t part;
   int64_t intervals;
 };
 constexpr std::array<BurstLevel, 6> kBurstLevels = {
     {{1, 1}, {2, 1}, {4, 1}, {10, 1}, {10, 4}, {1, 0}}};
-// The time in which what bursts cost is half forgotten.
+// Half-life of the assumed cost while there are no bursts.
 constexpr double kBurstHalfLife = 120;
 
 }  // namespace

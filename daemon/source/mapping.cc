@@ -7,7 +7,7 @@ namespace profd {
 
 absl::Status MappingSource::Apply() {
   detached_ = false;
-  // At once, what the probes take their time for.
+  // Takes effect at once, whereas probes take a while.
   context_.kernel->SetMapSampling(one_in());
   modules_->probes()->SetMapCallsOn(one_in() != 0);
   return absl::OkStatus();
