@@ -7,7 +7,7 @@ namespace profd {
 namespace {
 
 constexpr double kNs = 1e9;
-// The budget applies over a minute: CPU use is averaged over it, and at most that much is saved.
+// CPU use is averaged over a minute, and at most the budget of a minute is saved.
 constexpr int64_t kMinuteNs = 60'000'000'000;
 constexpr double kMinute = 60;
 // Costs without a knob take at most this share of the rate, so that queries cannot switch off the

@@ -114,7 +114,7 @@ std::optional<uint64_t> ReadPointerFormat(ByteReader& reader, uint8_t format) {
   return value;
 }
 
-// The register and offset if an expression is exactly that.
+// The operation at the start of an expression, if it is register + offset.
 struct BasedAddress {
   uint64_t reg = 0;
   int64_t offset = 0;

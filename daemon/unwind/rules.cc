@@ -38,7 +38,7 @@ constexpr uint64_t kMaxRootSize = 64;
 constexpr uint64_t kMaxRootSymbolSize = 512;
 constexpr uint64_t kMaxCloneGap = 16;
 
-// Symbols where a process or thread begins: no frame above them has a caller.
+// Symbols where a process or thread begins; they have no caller.
 constexpr std::array<std::string_view, 5> kRootSymbols = {"_start", "_dl_start_user", "__clone",
                                                           "clone", "thread_start"};
 constexpr std::string_view kRestoreSymbol = "__restore_rt";
