@@ -129,10 +129,10 @@ void ModulesSource::LookEarly() {
   context_.cpu->Begin();
   const absl::Status status = context_.kernel->AnnounceMappings();
   failed_.Update(status);
-  // Here probes come to stand.
+  // This attaches probes.
   context_.ring->Poll();
   const int64_t used = context_.cpu->Charge(&look_cpu_ns_);
-  // The memory maps that are looked at may be locked.
+  // The time may exceed the CPU time, because memory maps may be locked.
   looks_.LookedEarly(status.ok(), now, std::max(used, context_.clock->MonotonicNs() - now));
 }
 

@@ -222,16 +222,18 @@ TEST_F(EngineTest, ThreadsThatComeAndGoLeaveNothing) {
 
 TEST_F(EngineTest, ProgramThatIsRefusedCostsItsSourceOnly) {
   options_.sources.heap = options_.sources.mappings = true;
-  kernel_.refusals[static_cast<size_t>(KernelLayer::kHeap)] = "it does not take on_heap_event";
-  kernel_.refusals[static_cast<size_t>(KernelLayer::kMap)] = "it does not take on_map_call";
+  kernel_.refusals[static_cast<size_t>(KernelLayer::kHeap)] =
+      "this kernel rejects program on_heap_event";
+  kernel_.refusals[static_cast<size_t>(KernelLayer::kMap)] =
+      "this kernel rejects program on_map_call";
   kernel_.Start(1, 100);
   Start();
   Live(10 * kSecond);
   Drain();
   EXPECT_FALSE(Layer("heap").on);
-  EXPECT_EQ(Layer("heap").note, "it does not take on_heap_event");
+  EXPECT_EQ(Layer("heap").note, "this kernel rejects program on_heap_event");
   EXPECT_FALSE(Layer("mappings").on);
-  EXPECT_EQ(Layer("mappings").note, "it does not take on_map_call");
+  EXPECT_EQ(Layer("mappings").note, "this kernel rejects program on_map_call");
   EXPECT_FALSE(Layer("faults").on);
   EXPECT_THAT(Layer("faults").note, HasSubstr("--disable"));
   EXPECT_TRUE(Layer("tick").on);
