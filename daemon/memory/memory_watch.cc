@@ -39,7 +39,7 @@ constexpr int64_t kEventBytes = 64 << 10;
 constexpr int64_t kLeastUnknown = 1 << 20;
 
 // Number of resident pages; 0 if unknown.
-int64_t ResidentPages(const std::string& proc, int32_t pid) {
+int64_t ReadResident(const std::string& proc, int32_t pid) {
   const absl::StatusOr<std::string> text = ReadWholeFile(absl::StrCat(proc, "/", pid, "/statm"));
   if (!text.ok()) return 0;
   const std::vector<std::string_view> fields = SplitAt(*text, ' ');
@@ -201,7 +201,7 @@ std::vector<int32_t> MemoryWatch::Choose(const std::set<int32_t>& wanted, int64_
       std::vector<std::pair<int64_t, int32_t>> by_size;
       for (const int32_t pid : pids) {
         // Kernel threads have no memory and do not count towards the limit.
-        const int64_t pages = ResidentPages(options_.proc, pid);
+        const int64_t pages = ReadResident(options_.proc, pid);
         if (pages > 0) by_size.emplace_back(pages, pid);
       }
       std::sort(by_size.rbegin(), by_size.rend());
