@@ -48,9 +48,8 @@ std::string WindowLine(const Profile& profile) {
   const profd::v1::Header& header = profile.header;
   std::vector<std::string> parts;
   if (WindowNs(profile) > 0) {
-    parts.push_back(absl::StrCat(FormatTimeUtc(header.begin_ns()), " to ",
-                                 FormatTimeUtc(header.end_ns()), " UTC (",
-                                 FormatDuration(WindowNs(profile)), ")"));
+    parts.push_back(absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
+                                 " (", FormatDuration(WindowNs(profile)), ")"));
   }
   parts.push_back(CleanName(header.hostname()));
   if (!header.kernel_release().empty()) {

@@ -17,11 +17,12 @@ struct MinWidth {
   bool percent = false;  // of the whole, else pixels
 };
 
+// Every member has an initializer, so that any of them may be left out.
 struct FlameGraphOptions {
-  std::string title;         // empty: kind of profile and processes
-  std::optional<int> width;  // pixels; none: as wide as the window
-  int frame_height = 18;     // pixels
-  MinWidth min_width;
+  std::string title = {};         // empty: kind of profile and processes
+  std::optional<int> width = {};  // pixels; none: as wide as the window
+  int frame_height = 18;          // pixels
+  MinWidth min_width = {};
   ColourScheme colours = ColourScheme::kKind;
   bool inverted = false;  // root at the top
   bool reversed = false;  // merged from the innermost frame
