@@ -41,6 +41,8 @@ constexpr Limit kLimits[] = {
      "calls to glibc's malloc by thread and stack, in a burst"},
     {"malloc-threads", &Limits::malloc_threads, Unit::kEntries, 1, kMostEntries,
      "threads in a burst"},
+    {"exits", &Limits::exits, Unit::kEntries, 1, kMostEntries,
+     "last accounts of threads that found the ring full"},
     {"modules", &Limits::modules, Unit::kEntries, 1, PROFD_MAX_MODULES - 1,
      "files mapped executable since profd started"},
     {"ring", &Limits::ring, Unit::kRingBytes, 4 * kKiB, kGiB,

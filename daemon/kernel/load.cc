@@ -68,6 +68,7 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
+        Size{s->maps.last_records, limits.exits},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
     bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
   }

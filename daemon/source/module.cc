@@ -79,6 +79,11 @@ void ModulesSource::OnExec(const profd_exec_record& exec) {
 
 absl::Status ModulesSource::Drain(ProfileDelta& delta) {
   drained_ns_ = delta.end_ns;
+  if (context_.kernel->TakeUntoldExecs()) {
+    // Somebody may match a name by now, or run what nobody ran before.
+    looks_.OnExec(context_.clock->MonotonicNs());
+    next_rescan_ns_ = 0;
+  }
   const uint64_t unreadable = modules_.unreadable();
   delta.losses[static_cast<size_t>(Loss::kModuleUnreadable)] +=
       unreadable - std::exchange(unreadable_, unreadable);

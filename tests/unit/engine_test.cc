@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -218,6 +219,26 @@ TEST_F(EngineTest, ThreadsThatComeAndGoLeaveNothing) {
   const size_t before = kernel_.visits();
   Live(5 * kSecond);
   EXPECT_NEAR(static_cast<double>(kernel_.visits() - before), 10, 2);
+}
+
+// They were never read, and are stored all the same.
+TEST_F(EngineTest, ThreadsThatNobodyKnewAreStored) {
+  Start();
+  profd_exited_key key{};
+  key.target_id = 1;
+  std::strcpy(key.process, "sh");
+  profd_exited sums{};
+  sums.threads = 100;
+  sums.on_cpu = sums.exec_runtime = kSecond;
+  for (int i = 0; i < 2; ++i) {
+    kernel_.Fold(key, sums);
+    Live(10 * kSecond);
+  }
+  Drain();
+  int64_t wall_ns = 0;
+  for (const auto& [id, wall] : store_.wall) wall_ns += wall;
+  EXPECT_EQ(wall_ns, 2 * kSecond);
+  EXPECT_EQ(store_.wall.size(), 1U);
 }
 
 TEST_F(EngineTest, ProgramThatIsRefusedCostsItsSourceOnly) {
