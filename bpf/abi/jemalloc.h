@@ -3,6 +3,7 @@
 #define PROFD_BPF_ABI_JEMALLOC_H_
 
 #include "base.h"
+#include "probe.h"
 
 /* A running total that the allocator keeps in a thread's memory: bytes allocated, or bytes freed,
  * since the thread started. The allocator has an event each time the total has grown by an
@@ -18,10 +19,10 @@ struct profd_heap_counter {
 	profd_u64 late; /* part of `seen`: reported by a slow path, after the event */
 	profd_u32 events; /* seen */
 	profd_u32 gaps;
-	profd_u16 kind; /* enum profd_kind */
-	profd_u16 round; /* of probes at the last event; some were detached between two rounds.
+	profd_u32 round; /* of probes at the last event; some were detached between two rounds.
 			    0: unknown */
-	profd_u32 module_id; /* of the allocator */
+	profd_u16 kind; /* enum profd_kind */
+	profd_u16 module_id; /* of the allocator */
 };
 /* Two per allocator, for at most two allocators. */
 #define PROFD_HEAP_COUNTERS 4
@@ -66,30 +67,25 @@ enum profd_heap_place {
 	PROFD_HEAP_JEMALLOC_SLOW_FREE = 5,
 };
 
-/* A probe's cookie: place:3 | value register:5 | module id:16 | thread register:5 | number:3 << 29
- * | growth register:5 << 32 | stepped:1 << 37 | number:2 << 38 | field:24 << 40. Registers are
+/* Cookie of its probe: PROFD_PROBE_COOKIE and number:3 << 5 | value register:5 << 24 |
+ * thread register:5 << 29 | growth register:5 << 34 | number:2 << 39 | field:23 << 41. Registers are
  * indexes into struct pt_regs. field: offset of the last event's total in the thread's data.
  * number: of the place in its module, low bits first.
  */
-#define PROFD_HEAP_COOKIE(place, stepped, module)                                                  \
-	((profd_u64)(place) | (profd_u64)(module) << 8 | (profd_u64)(stepped) << 37)
 #define PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field)                                      \
-	(PROFD_HEAP_COOKIE(place, stepped, module) | (profd_u64)(field) << 40)
+	(PROFD_PROBE_COOKIE(place, stepped, module) | (profd_u64)(field) << 41)
 /* `growth`: PROFD_NO_REGISTER if the old total is still in memory. */
 #define PROFD_HEAP_INLINED_COOKIE(place, stepped, module, value, growth, thread, field)            \
-	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 3 |         \
-	 (profd_u64)(thread) << 24 | (profd_u64)(growth) << 32)
+	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 24 |        \
+	 (profd_u64)(thread) << 29 | (profd_u64)(growth) << 34)
 #define PROFD_HEAP_NUMBERED(cookie, number)                                                        \
-	((cookie) | ((profd_u64)(number) & 7) << 29 | (profd_u64)((number) >> 3) << 38)
-#define PROFD_HEAP_PLACE(cookie) ((profd_u32)(cookie) & 7)
-#define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 3) & 31)
-#define PROFD_HEAP_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
-#define PROFD_HEAP_THREAD_REGISTER(cookie) ((profd_u32)((cookie) >> 24) & 31)
-#define PROFD_HEAP_GROWTH_REGISTER(cookie) ((profd_u32)((cookie) >> 32) & 31)
-#define PROFD_HEAP_STEPPED(cookie) ((profd_u32)((cookie) >> 37) & 1)
-#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 40))
+	((cookie) | ((profd_u64)(number) & 7) << 5 | (profd_u64)((number) >> 3) << 39)
+#define PROFD_HEAP_VALUE_REGISTER(cookie) ((profd_u32)((cookie) >> 24) & 31)
+#define PROFD_HEAP_THREAD_REGISTER(cookie) ((profd_u32)((cookie) >> 29) & 31)
+#define PROFD_HEAP_GROWTH_REGISTER(cookie) ((profd_u32)((cookie) >> 34) & 31)
+#define PROFD_HEAP_FIELD(cookie) ((profd_u32)((cookie) >> 41))
 #define PROFD_HEAP_NUMBER(cookie)                                                                  \
-	(((profd_u32)((cookie) >> 29) & 7) | ((profd_u32)((cookie) >> 38) & 3) << 3)
+	(((profd_u32)((cookie) >> 5) & 7) | ((profd_u32)((cookie) >> 39) & 3) << 3)
 #define PROFD_HEAP_NUMBERS 32
 #define PROFD_NO_REGISTER 31
 #define PROFD_PT_REGS_WORDS 21
@@ -104,6 +100,8 @@ struct profd_heap_round_key {
 #define PROFD_HEAP_TALLY_KEY(module, number) ((module) * PROFD_HEAP_NUMBERS + (number))
 #define PROFD_MAX_HEAP_TALLIES 1024
 #define PROFD_MAX_HEAP_ROUNDS 4096
+/* The largest round; the next one is 1. */
+#define PROFD_LAST_HEAP_ROUND 0x7fffffff
 struct profd_heap_tally {
 	profd_u64 held; /* events: the thread's data look right */
 	profd_u64 refused; /* other hits; they are ignored */

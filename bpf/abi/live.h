@@ -28,15 +28,6 @@ enum profd_live_place {
 	PROFD_LIVE_GONE_5_3 = 4, /* prof_free_sampled_object(tsd, [ptr,] usize, info) */
 };
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. Stepped, for any probe: the
- * kernel does not emulate the instruction but single-steps a copy of it, which takes longer.
- */
-#define PROFD_LIVE_COOKIE(place, stepped, module)                                                  \
-	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
-#define PROFD_LIVE_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_LIVE_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-#define PROFD_LIVE_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
-
 PROFD_STATIC_ASSERT(sizeof(struct profd_live_heap_record) == 64, "live heap record size");
 
 #endif /* PROFD_BPF_ABI_LIVE_H_ */

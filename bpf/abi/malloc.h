@@ -16,13 +16,6 @@ enum profd_malloc_place {
 	PROFD_MALLOC_PVALLOC = 8, /* pvalloc(size) */
 };
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. */
-#define PROFD_MALLOC_COOKIE(place, stepped, module)                                                \
-	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
-#define PROFD_MALLOC_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_MALLOC_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-#define PROFD_MALLOC_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
-
 /* `arg0` of samples whose weight is an estimate from bursts; 0 for other bytes. */
 #define PROFD_BURST_ARGUMENT 1
 

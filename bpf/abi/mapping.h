@@ -13,9 +13,4 @@ enum profd_map_call {
 	PROFD_MAP_MADVISE = 5,
 };
 
-/* Cookie of its probe: call:7 | stepped:1 << 7. */
-#define PROFD_MAP_COOKIE(call, stepped) ((profd_u64)(call) | (profd_u64)(stepped) << 7)
-#define PROFD_MAP_CALL(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_MAP_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-
 #endif /* PROFD_BPF_ABI_MAPPING_H_ */

@@ -3,6 +3,7 @@
 #define PROFD_BPF_ABI_TOLD_H_
 
 #include "base.h"
+#include "probe.h"
 
 /* An object that the program samples was allocated or freed. */
 struct profd_told_record {
@@ -42,14 +43,9 @@ struct profd_usdt_spec {
 };
 #define PROFD_MAX_USDT_SPECS 1024
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8 | number of its arguments:32
- * << 32. */
+/* Cookie of its probe: PROFD_PROBE_COOKIE and the number of its argument specification:32 << 32. */
 #define PROFD_USDT_COOKIE(place, stepped, module, spec)                                            \
-	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8 |               \
-	 (profd_u64)(spec) << 32)
-#define PROFD_USDT_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_USDT_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-#define PROFD_USDT_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+	(PROFD_PROBE_COOKIE(place, stepped, module) | (profd_u64)(spec) << 32)
 #define PROFD_USDT_SPEC(cookie) ((profd_u32)((cookie) >> 32))
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_told_record) == 64, "told record size");

@@ -270,7 +270,7 @@ int on_map_call(struct pt_regs *regs)
 		return 0;
 	began = bpf_ktime_get_ns();
 	cookie = bpf_get_attach_cookie(regs);
-	walked = handle_call(regs, task, thread, PROFD_MAP_CALL(cookie));
-	add_probe_cost(&map_cost, began, PROFD_MAP_STEPPED(cookie), walked);
+	walked = handle_call(regs, task, thread, PROFD_PROBE_PLACE(cookie));
+	add_probe_cost(&map_cost, began, PROFD_PROBE_STEPPED(cookie), walked);
 	return 0;
 }

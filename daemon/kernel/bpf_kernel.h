@@ -84,16 +84,16 @@ class BpfKernel final : public Kernel {
   profd_malloc_cost MallocCost() const override;
 
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid,
-                                        std::span<const HeapPlace> places) override;
+                                        std::span<const ProbePlace> places) override;
   absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid,
-                                        std::span<const HeapPlace> places) override;
+                                        std::span<const ProbePlace> places) override;
   absl::StatusOr<Probe> AttachMapProbe(int file, int32_t pid,
-                                       std::span<const HeapPlace> places) override;
+                                       std::span<const ProbePlace> places) override;
   absl::StatusOr<Probe> AttachToldProbe(int file, int32_t pid,
-                                        std::span<const HeapPlace> places) override;
+                                        std::span<const ProbePlace> places) override;
   absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) override;
   absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid,
-                                          std::span<const HeapPlace> places) override;
+                                          std::span<const ProbePlace> places) override;
 
   absl::Status AnnounceMappings() override;
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
@@ -116,7 +116,7 @@ class BpfKernel final : public Kernel {
 
   std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
   LayerRefusals refusals_;
-  std::atomic<uint16_t> heap_rounds_ = 0;
+  std::atomic<uint32_t> heap_rounds_ = 0;
   std::vector<UniqueLink> links_;
   UniqueLink switch_link_;
   bool has_switch_layer_ = false;

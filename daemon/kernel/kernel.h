@@ -184,22 +184,22 @@ class ProbeKernel {
   // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with
   // 0.
   virtual absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) = 0;
+                                                std::span<const ProbePlace> places) = 0;
   // The same for the program that follows the objects which an allocator samples.
   virtual absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) = 0;
+                                                std::span<const ProbePlace> places) = 0;
   // The same for the program that counts calls which change an address space.
   virtual absl::StatusOr<Probe> AttachMapProbe(int file, int32_t pid,
-                                               std::span<const HeapPlace> places) = 0;
+                                               std::span<const ProbePlace> places) = 0;
   // The same for the program at USDT probes by which an allocator tells of its objects.
   virtual absl::StatusOr<Probe> AttachToldProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) = 0;
-  // For one other thread, the one that puts these in. The number by which that program finds such
-  // arguments, the same for the same. ResourceExhausted after PROFD_MAX_USDT_SPECS.
-  virtual absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) = 0;
+                                                std::span<const ProbePlace> places) = 0;
   // The same for the program that counts calls of glibc's malloc.
   virtual absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid,
-                                                  std::span<const HeapPlace> places) = 0;
+                                                  std::span<const ProbePlace> places) = 0;
+  // The number by which the program at USDT probes finds such arguments, the same for the same.
+  // ResourceExhausted after PROFD_MAX_USDT_SPECS.
+  virtual absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) = 0;
 };
 
 // Modules and their unwind rules; but for AnnounceMappings and RuleBytes for one other thread, the

@@ -44,10 +44,10 @@ bool IsMulti(const bpf_program* program) {
 }
 
 absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32_t pid,
-                                     std::span<const HeapPlace> places) {
+                                     std::span<const ProbePlace> places) {
   const std::string path = PathOf(file);
   std::vector<uint64_t> offsets, cookies, semaphores;
-  for (const HeapPlace& place : places) {
+  for (const ProbePlace& place : places) {
     offsets.push_back(place.offset);
     cookies.push_back(place.cookie);
     semaphores.push_back(place.semaphore);
@@ -69,12 +69,12 @@ absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32
 }
 
 absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_t pid,
-                                    std::span<const HeapPlace> places) {
+                                    std::span<const ProbePlace> places) {
   const std::string path = PathOf(file);
   PlaceLinks links;
   // CAP_PERFMON, which is enough for other perf events, is not for these.
   const RaisedCapability raised(CAP_SYS_ADMIN);
-  for (const HeapPlace& place : places) {
+  for (const ProbePlace& place : places) {
     LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
                 .bpf_cookie = place.cookie);
     UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
@@ -92,7 +92,7 @@ absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_
 }
 
 absl::StatusOr<PlaceLinks> Link(const bpf_program* program, int file, int32_t pid,
-                                std::span<const HeapPlace> places) {
+                                std::span<const ProbePlace> places) {
   return IsMulti(program) ? LinkMulti(program, file, pid, places)
                           : LinkEach(program, file, pid, places);
 }
@@ -144,11 +144,11 @@ class Nobody {
 
 void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 
-ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const HeapPlace> places) {
+ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const ProbePlace> places) {
   struct stat status{};
   if (fstat(file, &status) != 0) return nullptr;
   Site site{.device = status.st_dev, .inode = status.st_ino, .places = {}};
-  for (const HeapPlace& place : places) site.places.emplace_back(place.offset, place.semaphore);
+  for (const ProbePlace& place : places) site.places.emplace_back(place.offset, place.semaphore);
   absl::MutexLock lock(&mutex_);
   std::erase_if(guards_, [](const auto& entry) { return entry.second.expired(); });
   if (const auto known = guards_.find(site); known != guards_.end()) {
@@ -168,7 +168,7 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const H
 }
 
 absl::StatusOr<Probe> Probes::Put(const bpf_program* program, int file, int32_t pid,
-                                  std::span<const HeapPlace> places) {
+                                  std::span<const ProbePlace> places) {
   Probe probe;
   // Our own memory ends with us, so it needs no guard.
   if (pid != getpid()) probe.guard = Guard(program, file, places);

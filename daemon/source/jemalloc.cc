@@ -45,7 +45,7 @@ JemallocSource::JemallocSource(const SourceContext& context, const ThreadSource*
 
 absl::Status JemallocSource::Apply() {
   detached_ = false;
-  HeapProbes& probes = *modules_->probes();
+  TargetProbes& probes = *modules_->probes();
   context_.kernel->SetHeapSampling(knob_.one_in());
   slices_.SetShare(knob_.ShareAt(knob_.level()), context_.clock->MonotonicNs());
   probes.SetToldOn(knob_.ToldAt(knob_.level()));
@@ -79,7 +79,7 @@ absl::Status JemallocSource::Read() {
 }
 
 absl::Status JemallocSource::Drain(ProfileDelta& delta) {
-  const HeapProbes& probes = *modules_->probes();
+  const TargetProbes& probes = *modules_->probes();
   delta.heap_on = !detached_ && probes.watching() &&
                   (knob_.ToldAt(knob_.level()) || probes.ToldSources().empty());
   const absl::Status status = Read();

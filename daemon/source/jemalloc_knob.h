@@ -8,7 +8,7 @@
 #include "bpf/abi.h"
 #include "daemon/govern/budget.h"
 #include "daemon/govern/knob.h"
-#include "daemon/target/trap.h"
+#include "daemon/probes/trap.h"
 
 namespace profd {
 

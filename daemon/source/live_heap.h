@@ -10,8 +10,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "bpf/abi.h"
+#include "daemon/probes/allocator_state.h"
+#include "daemon/probes/wanted.h"
 #include "daemon/profile/profile.h"
-#include "daemon/target/heap_probes.h"
 
 namespace profd {
 
@@ -46,7 +47,7 @@ struct LiveTotals {
 // because not all versions report its address. Objects that agree in these are interchangeable.
 class LiveHeap {
  public:
-  using Place = HeapProbes::Place;
+  using Place = ProbedModule;
 
   // Bounds the memory: the number of groups of equal objects. Objects beyond it are not counted.
   static constexpr size_t kDefaultLimit = 1 << 18;

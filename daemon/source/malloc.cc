@@ -8,12 +8,12 @@
 
 namespace profd {
 
-MallocSource::MallocSource(const SourceContext& context, const ModulesSource* modules,
-                           BurstPlan plan, uint64_t seed)
+MallocSource::MallocSource(const SourceContext& context, ModulesSource* modules, BurstPlan plan,
+                           uint64_t seed)
     : context_(context),
       modules_(modules),
       knob_(plan),
-      bursts_(context.kernel, &modules->modules(), plan, seed) {}
+      bursts_(context.kernel, &modules->modules(), modules->probes()->bursts(), plan, seed) {}
 
 void MallocSource::Detach() {
   detached_ = true;

@@ -21,9 +21,8 @@ namespace profd {
 
 class MallocSource final : public Source {
  public:
-  // `plan`: without throttling. `modules` must outlive this.
-  MallocSource(const SourceContext& context, const ModulesSource* modules, BurstPlan plan,
-               uint64_t seed);
+  // `plan`: without throttling. `modules` has probes, and must outlive this.
+  MallocSource(const SourceContext& context, ModulesSource* modules, BurstPlan plan, uint64_t seed);
 
   const char* name() const override { return "malloc"; }
   void Detach() override;

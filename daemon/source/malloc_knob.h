@@ -7,8 +7,8 @@
 
 #include "bpf/abi.h"
 #include "daemon/govern/knob.h"
+#include "daemon/probes/trap.h"
 #include "daemon/source/malloc_bursts.h"
-#include "daemon/target/trap.h"
 
 namespace profd {
 

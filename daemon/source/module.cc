@@ -21,8 +21,8 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
       sought_(sought),
       modules_(context.kernel, context.cpu_use, rule_limit, sought.allocators, sought.libcs,
                sought.glibcs) {
-  if (sought_.allocators || sought_.libcs) {
-    probes_ = std::make_unique<HeapProbes>(context_.kernel, &modules_);
+  if (PutsProbes()) {
+    probes_ = std::make_unique<TargetProbes>(context_.kernel, &modules_, context_.clock);
   }
 }
 

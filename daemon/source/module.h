@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "daemon/probes/target_probes.h"
 #include "daemon/source/context.h"
 #include "daemon/source/mapping_looks.h"
 #include "daemon/source/source.h"
-#include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
 
 namespace profd {
@@ -31,8 +31,8 @@ class ModulesSource final : public Source {
 
   const Modules& modules() const { return modules_; }
   // In allocators and libcs; null: none is sought.
-  HeapProbes* probes() { return probes_.get(); }
-  const HeapProbes* probes() const { return probes_.get(); }
+  TargetProbes* probes() { return probes_.get(); }
+  const TargetProbes* probes() const { return probes_.get(); }
   // The modules known at the last look.
   const FoundModules& found() const { return looks_.found(); }
 
@@ -66,7 +66,7 @@ class ModulesSource final : public Source {
   const SourceContext context_;
   const SoughtInModules sought_;
   Modules modules_;
-  std::unique_ptr<HeapProbes> probes_;
+  std::unique_ptr<TargetProbes> probes_;
   MappingLooks looks_;
   std::set<int32_t> processes_;  // of the targets at the last drain
   absl::Status failed_;          // error between drains

@@ -3,7 +3,7 @@
 #define PROFD_DAEMON_SOURCE_PROBE_COST_H_
 
 #include "bpf/abi.h"
-#include "daemon/target/trap.h"
+#include "daemon/probes/trap.h"
 
 namespace profd {
 

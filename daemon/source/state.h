@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "daemon/govern/budget.h"
+#include "daemon/probes/allocator_state.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/heap_accounts.h"
 #include "daemon/symbolize/module_source.h"
-#include "daemon/target/heap_probes.h"
 
 namespace profd {
 

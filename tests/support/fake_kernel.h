@@ -60,6 +60,9 @@ class FakeKernel final : public Kernel {
   Failure drain_threads, drain_counters, set_faults, announce_mappings;
   size_t counters_limit = SIZE_MAX;  // entries of the table of samples
   LayerRefusals refusals;
+  // What came by at places of probes.
+  uint64_t heap_refusals = 0;
+  std::vector<HeapTally> heap_tallies;
   int64_t tick_ns = 0;   // what a tick costs the daemon
   int64_t drain_ns = 0;  // what reading the accounts does
 
@@ -156,8 +159,8 @@ class FakeKernel final : public Kernel {
   void SetHeapSampling(uint32_t) override {}
   void SetHeapSettled(int32_t, ModuleId, bool) override {}
   void ForgetHeapSettled(int32_t, ModuleId) override {}
-  uint64_t HeapRefusals() const override { return 0; }
-  std::vector<HeapTally> HeapTallies() const override { return {}; }
+  uint64_t HeapRefusals() const override { return heap_refusals; }
+  std::vector<HeapTally> HeapTallies() const override { return heap_tallies; }
   profd_heap_cost HeapCost() const override { return {}; }
   void SetMapSampling(uint32_t) override {}
   bool has_map_layer() const override { return refusal(KernelLayer::kMap).empty(); }
@@ -166,7 +169,7 @@ class FakeKernel final : public Kernel {
   absl::StatusOr<MallocCounts> DrainMalloc() override { return MallocCounts(); }
   profd_malloc_cost MallocCost() const override { return {}; }
 
-  using Places = std::span<const HeapPlace>;
+  using Places = std::span<const ProbePlace>;
   absl::StatusOr<Probe> AttachHeapProbe(int, int32_t, Places) override { return NoProbe(); }
   absl::StatusOr<Probe> AttachLiveProbe(int, int32_t, Places) override { return NoProbe(); }
   absl::StatusOr<Probe> AttachMapProbe(int, int32_t, Places) override { return NoProbe(); }
