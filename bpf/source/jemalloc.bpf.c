@@ -553,7 +553,7 @@ int on_heap_event(struct pt_regs *regs)
 	u64 began, cookie;
 	bool walked;
 
-	if (!thread || !thread->thread_id)
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
 	began = bpf_ktime_get_ns();
 	cookie = bpf_get_attach_cookie(regs);
@@ -688,7 +688,7 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 		return 0;
 	known = place_of(task, &place);
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
-	if (!heap_thread && !known)
+	if ((!heap_thread && !known) || !make_known(thread))
 		return 0;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {

@@ -172,7 +172,7 @@ int on_live_object(struct pt_regs *regs)
 	u64 began;
 	bool walked;
 
-	if (!thread || !thread->thread_id)
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
 	began = bpf_ktime_get_ns();
 	walked = handle_object(regs, task, thread);

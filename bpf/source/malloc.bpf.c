@@ -282,6 +282,8 @@ int on_malloc(struct pt_regs *regs)
 	cost->stepped += PROFD_PROBE_STEPPED(cookie);
 	if (began - malloc_begin_ns >= malloc_length_ns)
 		return 0;
+	if (!make_known(thread))
+		return 0;
 	sum = sum_of(thread->thread_id);
 	if (!sum) {
 		lose(PROFD_LOSS_MALLOC_FULL, 1);

@@ -219,6 +219,8 @@ static __always_inline bool count_call(struct pt_regs *regs, struct task_struct 
 	struct walk *walk;
 	u32 slot;
 
+	if (!make_known(thread))
+		return false;
 	walk = take_walk(&slot);
 	if (!walk) {
 		lose(PROFD_LOSS_MAP_LOST, 1);

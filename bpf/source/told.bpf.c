@@ -148,7 +148,7 @@ int on_told_object(struct pt_regs *regs)
 	u64 began, cookie;
 	bool walked;
 
-	if (!thread || !thread->thread_id)
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
 	began = bpf_ktime_get_ns();
 	cookie = bpf_get_attach_cookie(regs);

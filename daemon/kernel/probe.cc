@@ -20,7 +20,7 @@
 namespace profd {
 namespace {
 
-// What BPF_LINK_CREATE reads of union bpf_attr for kUprobeMulti.
+// The fields of union bpf_attr that BPF_LINK_CREATE reads for kUprobeMulti.
 struct UprobeMultiAttr {
   uint32_t program;
   uint32_t target;
@@ -64,7 +64,7 @@ absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32
   PlaceLinks links;
   links.multi.reset(
       static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
-  if (!links.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
+  if (!links.multi.ok()) return ErrnoStatus("attach a probe", errno);
   return links;
 }
 
@@ -82,8 +82,8 @@ absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_
     if (!link) {
       const int reason = errno;
       return ErrnoStatus(reason == EACCES || reason == EPERM
-                             ? "put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)"
-                             : "put a probe into a file",
+                             ? "attach a probe (needs CAP_SYS_ADMIN before Linux 6.6)"
+                             : "attach a probe",
                          reason);
     }
     links.single.push_back(std::move(link));
@@ -97,18 +97,19 @@ absl::StatusOr<PlaceLinks> Link(const bpf_program* program, int file, int32_t pi
                           : LinkEach(program, file, pid, places);
 }
 
-// A process that is nobody's target and has ended by the time this is gone; a link that is for it
-// is then for no memory at all.
+// A process that is not a target. A link for it affects no process once it has exited, at the
+// latest when this is destroyed.
 class Nobody {
  public:
-  // `lively`: it lives as long as this, with a copy of our memory. Else it has no memory any more.
+  // `lively`: the process runs as long as this object, with a copy of our memory. Otherwise it has
+  // exited already.
   explicit Nobody(bool lively) {
     if (!lively) {
       const pid_t child = vfork();
       if (child == 0) _exit(0);
       pid_ = child;
       siginfo_t info{};
-      // It goes on using our memory for a moment after vfork() returned.
+      // The child still uses our memory for a moment after vfork() returned.
       if (pid_ > 0) waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
       return;
     }
@@ -116,7 +117,7 @@ class Nobody {
     if (pipe2(ends, O_CLOEXEC) != 0) return;
     pid_ = _Fork();
     if (pid_ == 0) {
-      // It ends with us, too.
+      // It also exits when we do.
       close(ends[1]);
       char byte;
       (void)!read(ends[0], &byte, 1);
@@ -136,7 +137,7 @@ class Nobody {
 
  private:
   pid_t pid_ = -1;
-  UniqueFd alive_;  // it ends as this closes
+  UniqueFd alive_;  // the process exits when this closes
 };
 
 }  // namespace
@@ -153,7 +154,7 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const P
   if (const auto known = guards_.find(site); known != guards_.end()) {
     if (ProbeGuard guard = known->second.lock()) return guard;
   }
-  // perf events take no process that has ended.
+  // perf events cannot be attached to a process that has exited.
   const Nobody nobody(!IsMulti(program));
   if (nobody.pid() < 0) return nullptr;
   absl::StatusOr<PlaceLinks> links = Link(program, file, nobody.pid(), places);
@@ -169,7 +170,7 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const P
 absl::StatusOr<Probe> Probes::Put(const bpf_program* program, int file, int32_t pid,
                                   std::span<const ProbePlace> places) {
   Probe probe;
-  // Our own memory goes with us.
+  // Our own memory ends with us, so it needs no guard.
   if (pid != getpid()) probe.guard = Guard(program, file, places);
   ASSIGN_OR_RETURN(probe.links, Link(program, file, pid, places));
   return probe;

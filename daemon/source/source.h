@@ -92,8 +92,8 @@ class Source {
 
 // Status notes that several sources use.
 inline constexpr char kDisabledNote[] = "disabled by --disable";
-inline constexpr char kShedNote[] = "shed by the governor, to keep the budget";
-inline constexpr char kPausedNote[] = "paused; SIGUSR2 to profd resumes";
+inline constexpr char kShedNote[] = "switched off by the governor, to keep the budget";
+inline constexpr char kPausedNote[] = "paused; send SIGUSR2 to profd to resume";
 
 }  // namespace profd
 

@@ -233,8 +233,8 @@ TEST(OptionsTest, OldOptionSaysWhatToWrite) {
   EXPECT_EQ(outcome.parsed.exit_code, 2);
   EXPECT_EQ(
       outcome.err,
-      "profd: --daemon-budget is gone: --budget is for everything that profd does; leave it out, "
-      "or write --budget 1% (see profd --help)\n");
+      "profd: --daemon-budget was removed; --budget now limits the overhead of everything that "
+      "profd does (see profd --help)\n");
 }
 
 TEST(OptionsTest, HelpAndVersionAreAnswers) {
