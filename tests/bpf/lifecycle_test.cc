@@ -290,9 +290,11 @@ TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   // The kernel has what each had shortly before its last switch.
   EXPECT_GE(sum.on_cpu_ns, *cpu_ns);
   EXPECT_NEAR(static_cast<double>(sum.on_cpu_ns), static_cast<double>(*cpu_ns),
-              static_cast<double>(*cpu_ns) / 50);
+              kThreads * 20'000.0);
   EXPECT_GE(sum.wall_ns, sum.on_cpu_ns);
-  if (layer) EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
+  if (layer) {
+    EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
+  }
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
@@ -351,9 +353,10 @@ TEST_F(KernelTest, LastAccountsThatFindTheRingFullAreKept) {
     return accounts_->live_threads() == kThreads;
   }));
   ASSERT_EQ(kill(child.pid(), SIGKILL), 0);
-  ASSERT_TRUE(Eventually([&] { return waitpid(child.pid(), nullptr, WNOHANG) != 0; }));
-  Drain();
-  EXPECT_EQ(last_.size(), kThreads);
+  ASSERT_TRUE(Eventually([&] {
+    Drain();
+    return last_.size() == kThreads;
+  })) << last_.size();
   EXPECT_EQ(accounts_->live_threads(), 0U);
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
 }
