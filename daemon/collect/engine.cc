@@ -11,8 +11,9 @@ namespace profd {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-// The ring is read so often at least. With ticks the sampler has it read sooner when there are news,
-// and where there were some, more is to be done soon: modules are read, probes wait to be put in.
+// The ring is read so often at least. With ticks the sampler has it read sooner when there are
+// news, and where there were some, more is to be done soon: modules are read, probes wait to be put
+// in.
 constexpr int64_t kPollInterval = kSecond / 10;
 constexpr int64_t kCalmPollInterval = kSecond / 4;
 constexpr int64_t kLivelyPollInterval = kSecond / 20;
