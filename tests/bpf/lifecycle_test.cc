@@ -173,15 +173,24 @@ TEST_F(KernelTest, ThreadIsAnnouncedAtItsBirth) {
     WaitForever();
   });
   Mark(child);
-  EXPECT_THAT(born_, IsEmpty());
+  std::vector<profd_born> born;
+  const auto take = [&] {
+    born.clear();
+    kernel_->TakeBorn([&](const profd_born& thread) { born.push_back(thread); });
+  };
+  take();
+  EXPECT_THAT(born, IsEmpty());
   child.Signal();
   child.Wait();
+  take();
   Drain();
-  ASSERT_THAT(born_, SizeIs(1));
+  ASSERT_THAT(born, SizeIs(1));
   ASSERT_THAT(live_, SizeIs(2));
   EXPECT_TRUE(std::any_of(live_.begin(), live_.end(), [&](const profd_thread_record& record) {
-    return record.thread_id == born_[0].thread_id && record.kernel_tid == born_[0].kernel_tid;
+    return record.thread_id == born[0].thread_id && record.kernel_tid == born[0].kernel_tid;
   }));
+  take();
+  EXPECT_THAT(born, IsEmpty());
 }
 
 TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
