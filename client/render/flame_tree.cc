@@ -30,8 +30,11 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, Grouping grouping)
-      : profile_(*view.profile), grouping_(grouping), thread_groups_(ThreadGroups(*view.profile)) {
+  Builder(const View& view, Grouping grouping, bool reversed)
+      : profile_(*view.profile),
+        grouping_(grouping),
+        reversed_(reversed),
+        thread_groups_(ThreadGroups(*view.profile)) {
     nodes_.emplace_back().name = "all";
     std::set<std::string_view> processes;
     std::set<int32_t> pids;
@@ -49,29 +52,16 @@ class Builder {
   }
 
   void Add(const Sample& sample) {
+    LabelsOf(sample);
+    if (reversed_) std::reverse(path_.begin(), path_.end());
     uint32_t node = 0;
     Charge(node, sample);
     seen_.emplace(node, sample.thread);
-    for (const uint32_t label : BaseLabels(sample.thread)) {
+    for (const uint32_t label : path_) {
       node = Child(node, label);
       Charge(node, sample);
-      seen_.emplace(node, sample.thread);
+      if (labels_[label].kind == NodeKind::kBase) seen_.emplace(node, sample.thread);
     }
-    if (sample.stack == kUnsampled) {
-      node = Child(node, unsampled_);
-      Charge(node, sample);
-    } else {
-      const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
-      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
-        node = Child(node, frame_labels_[*it]);
-        Charge(node, sample);
-      }
-    }
-    if (profile_.unit != Unit::kNanoseconds) return;
-    const std::string reason =
-        absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
-    node = Child(node, Intern(reason, NodeKind::kReason, ""));
-    Charge(node, sample);
   }
 
   FlameTree Finish() {
@@ -97,6 +87,23 @@ class Builder {
         label_index_.emplace(std::make_tuple(name, kind, module), labels_.size());
     if (added) labels_.push_back({name, module, kind});
     return it->second;
+  }
+
+  // From the process to the reason, into path_.
+  void LabelsOf(const Sample& sample) {
+    path_ = BaseLabels(sample.thread);
+    if (sample.stack == kUnsampled) {
+      path_.push_back(unsampled_);
+    } else {
+      const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
+      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+        path_.push_back(frame_labels_[*it]);
+      }
+    }
+    if (profile_.unit != Unit::kNanoseconds) return;
+    const std::string reason =
+        absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
+    path_.push_back(Intern(reason, NodeKind::kReason, ""));
   }
 
   std::vector<uint32_t> BaseLabels(uint32_t index) {
@@ -135,8 +142,10 @@ class Builder {
 
   const Profile& profile_;
   const Grouping grouping_;
+  const bool reversed_;
   const std::vector<std::string> thread_groups_;  // by thread
   bool show_process_ = false;
+  std::vector<uint32_t> path_;
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
   std::vector<Label> labels_;
@@ -148,8 +157,8 @@ class Builder {
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view, Grouping grouping) {
-  Builder builder(view, grouping);
+FlameTree BuildFlameTree(const View& view, Grouping grouping, bool reversed) {
+  Builder builder(view, grouping, reversed);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

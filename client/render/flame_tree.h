@@ -34,8 +34,9 @@ struct FlameTree {
 };
 
 // Levels from the root: process (when several names are in the profile), thread group, frames from
-// the outermost, and in a profile of waits the reason.
-FlameTree BuildFlameTree(const View& view, Grouping grouping);
+// the outermost, and in a profile of waits the reason. `reversed`: the same levels from the other
+// end, so that stacks are merged from the innermost frame.
+FlameTree BuildFlameTree(const View& view, Grouping grouping, bool reversed = false);
 
 }  // namespace profctl
 
