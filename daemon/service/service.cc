@@ -202,7 +202,9 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
                                [&](const v1::FetchResponse& part) {
                                  return !context->IsCancelled() && writer->Write(part);
                                });
-  if (profile.stacks.size() > kTrimAboveStacks) malloc_trim(0);
+  const bool large = profile.stacks.size() + profile.threads.size() > kTrimAboveStacks;
+  profile = {};
+  if (large) malloc_trim(0);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 
