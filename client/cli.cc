@@ -240,21 +240,25 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   if (const absl::Status address = CheckAddress(typed.server); !address.ok()) {
     return Report(address, kExitUsage, err);
   }
+  const auto print_page = [&](const auto& print) {
+    Progress progress(terminal.progress ? &err : nullptr);
+    progress.Say(absl::StrCat("profctl: waiting for profd at ", CleanName(typed.server)));
+    std::ostringstream page;
+    absl::Status status = print(page);
+    progress.Finish();
+    if (status.ok()) status = Print(page.str(), out);
+    return Report(status, kExitFailure, err);
+  };
   if (command == "status") {
-    return Report(PrintStatus({typed.server, typed.status_format == "json", terminal.colour}, out),
-                  kExitFailure, err);
+    return print_page([&](std::ostream& page) {
+      return PrintStatus({typed.server, typed.status_format == "json", terminal.colour}, page);
+    });
   }
   if (command == "memory") {
     absl::StatusOr<MemoryOptions> options = ReadMemory(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour || typed.colour;
-    Progress progress(terminal.progress ? &err : nullptr);
-    progress.Say(absl::StrCat("profctl: waiting for profd at ", CleanName(typed.server)));
-    std::ostringstream page;
-    absl::Status status = PrintMemory(*options, page);
-    progress.Finish();
-    if (status.ok()) status = Print(page.str(), out);
-    return Report(status, kExitFailure, err);
+    return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);
