@@ -292,7 +292,9 @@ TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   EXPECT_NEAR(static_cast<double>(sum.on_cpu_ns), static_cast<double>(*cpu_ns),
               static_cast<double>(*cpu_ns) / 50);
   EXPECT_GE(sum.wall_ns, sum.on_cpu_ns);
-  if (layer) EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
+  if (layer) {
+    EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
+  }
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
