@@ -9,6 +9,7 @@
 #include "client/connection.h"
 #include "client/output.h"
 #include "client/profile.h"
+#include "client/progress.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
@@ -65,10 +66,10 @@ std::string FileStem(const Profile& profile) {
   return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.header.end_ns()));
 }
 
-std::string Render(const View& view, Format format, Grouping grouping) {
+std::string Render(const View& view, Format format, const FetchOptions& options) {
   switch (format) {
     case Format::kSvg:
-      return RenderFlameGraph(view, grouping);
+      return RenderFlameGraph(view, options.grouping, options.graph);
     case Format::kFolded:
       return RenderFolded(view);
     case Format::kJson:
@@ -77,10 +78,17 @@ std::string Render(const View& view, Format format, Grouping grouping) {
   return "";
 }
 
-absl::Status Print(std::string_view text, std::ostream& out) {
-  out.write(text.data(), static_cast<std::streamsize>(text.size())).flush();
-  if (!out.good()) return absl::DataLossError("cannot write to stdout; the answer is cut off");
-  return absl::OkStatus();
+// The last line of the summary.
+std::string Written(Format format, const std::string& path) {
+  switch (format) {
+    case Format::kSvg:
+      return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
+    case Format::kFolded:
+      return "Folded stacks: " + path;
+    case Format::kJson:
+      return "JSON: " + path;
+  }
+  return path;
 }
 
 // What a reader of bare data would otherwise not learn.
@@ -112,16 +120,26 @@ std::optional<Format> FormatOfFile(std::string_view path) {
 }
 
 absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
-                                       const profd::v1::FetchRequest& request) {
+                                       const profd::v1::FetchRequest& request, Progress* progress) {
+  const auto say = [&](const std::string& what) {
+    if (progress != nullptr) progress->Say("profctl: " + what);
+  };
+  say("connecting to " + CleanName(server));
   ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                    Connection::Open(server, kConnectTimeout));
   grpc::ClientContext context;
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, request);
+  say(absl::StrCat("waiting for profd at ", CleanName(server)));
   ProfileBuilder builder(request.kind());
+  uint64_t received = 0;
   profd::v1::FetchResponse part;
   absl::Status status;
-  while (status.ok() && reader->Read(&part)) status = builder.Add(part);
+  while (status.ok() && reader->Read(&part)) {
+    received += part.ByteSizeLong();
+    say("receiving, " + FormatBytes(received) + " so far");
+    status = builder.Add(part);
+  }
   if (!status.ok()) context.TryCancel();
   const grpc::Status outcome = reader->Finish();
   RETURN_IF_ERROR(status);
@@ -129,34 +147,35 @@ absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
   return builder.Finish();
 }
 
+Format FormatOf(const FetchOptions& options) {
+  return options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
+}
+
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
-  ASSIGN_OR_RETURN(const Profile profile, ReceiveProfile(options.server, options.request));
+  Progress progress(options.progress ? &err : nullptr);
+  ASSIGN_OR_RETURN(const Profile profile,
+                   ReceiveProfile(options.server, options.request, &progress));
+  progress.Say("profctl: drawing");
   View view = MakeView(profile, options.show_idle);
   view.filter = DescribeFilter(options.request);
+  const Format format = FormatOf(options);
+  const std::string content = Render(view, format, options);
+  progress.Finish();
 
-  const Format format =
-      options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
-  const std::string content = Render(view, format, options.grouping);
-  if (!options.output.empty() && options.output != "-") {
-    RETURN_IF_ERROR(WriteFile(options.output, content));
-    Remark(view, format, err);
-    err << "profctl: wrote " << options.output << "\n";
-    return absl::OkStatus();
-  }
-  if (options.output == "-" || format != Format::kSvg) {
+  if (options.output == "-" || (options.output.empty() && format != Format::kSvg)) {
     RETURN_IF_ERROR(Print(content, out));
     Remark(view, format, err);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const std::string path, WriteNewFile(FileStem(profile), ".svg", content));
-  if (options.format.has_value()) {
-    Remark(view, format, err);
-    err << "profctl: wrote " << path << "\n";
-    return absl::OkStatus();
+  // First what needs no file: it is not lost where none can be written.
+  RETURN_IF_ERROR(Print(RenderSummary(view, options.colour), out));
+  std::string path = options.output;
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(path, WriteNewFile(FileStem(profile), ".svg", content));
+  } else {
+    RETURN_IF_ERROR(WriteFile(path, content));
   }
-  return Print(absl::StrCat(RenderSummary(view, options.colour), "\nFlame graph: ", path,
-                            " (open it in a browser)\n"),
-               out);
+  return Print(absl::StrCat("\n", Written(format, CleanName(path)), "\n"), out);
 }
 
 }  // namespace profctl

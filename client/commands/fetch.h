@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/profile.h"
+#include "client/progress.h"
 #include "client/render/flame_tree.h"
+#include "client/render/flamegraph_svg.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -26,16 +28,22 @@ struct FetchOptions {
   profd::v1::FetchRequest request;
   bool show_idle = false;
   Grouping grouping = Grouping::kName;
-  std::optional<Format> format;  // none: as the file says; without a file SVG and a summary
+  FlameGraphOptions graph;
+  std::optional<Format> format;  // none: as the file says; without a file SVG
   std::string output;            // empty: the format's default place; "-": `out`
   bool colour = false;
+  bool progress = false;  // `err` is a terminal
 };
+
+Format FormatOf(const FetchOptions& options);
 
 // The answer to a request. The error is one line.
 absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
-                                       const profd::v1::FetchRequest& request);
+                                       const profd::v1::FetchRequest& request,
+                                       Progress* progress = nullptr);
 
-// Data goes to `out` or to a file, remarks to `err`. The error is one line.
+// Data goes to a file, after a summary on `out`, or to `out`, with remarks on `err`. The error is
+// one line.
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace profctl

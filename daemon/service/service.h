@@ -68,6 +68,8 @@ class ProfilerService final : public v1::Profiler::Service {
 
   absl::Status Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
                       grpc::ServerWriter<v1::FetchResponse>* writer);
+  // Has the store reach up to there, or as far as it gets in time.
+  absl::Status Drain(int64_t window_end_ns) const;
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
   // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
   // there was at its end, too. NotFound when no process matches what was `asked` for.

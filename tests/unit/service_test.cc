@@ -80,8 +80,10 @@ uint64_t FileOffset(const void* function) {
 
 class FakeCollector final : public CollectorControl {
  public:
-  absl::Status DrainNow() override {
+  int64_t DrainedUpTo() const override { return 0; }
+  absl::Status DrainTo(int64_t instant_ns, int64_t /*deadline_ns*/) override {
     drains++;
+    drained_to_ns = instant_ns;
     if (block.valid()) block.wait();
     return drain_status;
   }
@@ -89,6 +91,7 @@ class FakeCollector final : public CollectorControl {
   CollectorState State() const override { return state; }
 
   std::atomic<int> drains = 0;
+  std::atomic<int64_t> drained_to_ns = 0;
   std::shared_future<void> block;
   absl::Status drain_status;
   CollectorState state;
@@ -496,6 +499,15 @@ TEST_F(ServiceTest, FiltersByTargetThreadAndReason) {
   EXPECT_TRUE(r.trailer.has_value());
 }
 
+TEST_F(ServiceTest, ADrainThatIsLateIsNotWaitedFor) {
+  FillStore();
+  collector_.drain_status = absl::DeadlineExceededError("the collector did not drain in time");
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  EXPECT_TRUE(r.status.ok()) << "what is there is an answer: " << r.status.error_message();
+  EXPECT_THAT(r.samples, Not(IsEmpty()));
+}
+
 TEST_F(ServiceTest, TakesTheWindowThatWasAskedFor) {
   FillStore();
   StartOnSocket();
@@ -507,6 +519,9 @@ TEST_F(ServiceTest, TakesTheWindowThatWasAskedFor) {
   const FetchResult r = Fetch(request);
   ASSERT_TRUE(r.status.ok()) << r.status.error_message();
   EXPECT_NEAR(static_cast<double>(r.header->requested_end_ns()), static_cast<double>(end), 1e7);
+  EXPECT_NEAR(static_cast<double>(collector_.drained_to_ns + WallOffsetNs()),
+              static_cast<double>(end), 1e7)
+      << "no more than the window is drained";
   EXPECT_EQ(r.header->end_ns() - r.header->begin_ns(), 2 * kSecond);
 }
 
