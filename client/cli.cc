@@ -9,11 +9,15 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/commands/diff.h"
 #include "client/commands/fetch.h"
 #include "client/commands/memory.h"
 #include "client/commands/status.h"
 #include "client/connection.h"
+#include "client/group_by.h"
 #include "client/kind.h"
 #include "client/reason.h"
 #include "client/text.h"
@@ -26,6 +30,7 @@ namespace {
 
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+constexpr int kExitGrew = 3;  // diff --fail-over
 
 constexpr char kAbout[] =
     "Asks profd where the time of a process went while it was not running, and what it allocated.";
@@ -42,7 +47,22 @@ constexpr char kExamples[] =
     "  profctl memory --since 10m             what memory is made of, and does it grow\n"
     "  profctl status                         is it running, what is missing, what does it cost\n"
     "\n"
-    "Exit status: 0 done, 1 failed, 2 the command line is wrong.";
+    "Exit status: 0 done, 1 failed, 2 the command line is wrong, 3 more than diff --fail-over.";
+
+constexpr char kDiffNotes[] =
+    "A and B are each a file that 'fetch --format json' wrote, or a window FROM..TO, where each "
+    "end\n"
+    "is an instant or how long ago it is.\n"
+    "\n"
+    "A stack changed when its difference is larger than the stated errors allow: a z test for "
+    "each\n"
+    "stack, corrected for their number (Holm, 5 % for all together), and at least 0.5 % of the "
+    "total.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl diff 10m..5m 5m..now           the last five minutes against those before\n"
+    "  profctl diff good.json 5m              a file against now\n"
+    "  profctl diff --kind alloc --fail-over 10% before.json after.json";
 
 constexpr char kMemoryNotes[] =
     "For each process, the largest RSS first:\n"
@@ -67,7 +87,11 @@ std::string FetchNotes() {
       "process and time, and a summary is printed. Waits that are only idleness (poll, sleep,\n"
       "parked workers) are folded away unless --idle is given; the summary says how much.\n"
       "\nKinds of profile:\n";
-  for (const KindInfo& info : AllKinds()) {
+  for (const SampleTypeInfo& info : AllSampleTypes()) {
+    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
+  }
+  notes += "\nGroups of stacks (--by), one or several with commas between them:\n";
+  for (const GroupByInfo& info : AllGroupBys()) {
     absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
   }
   notes += "\nReasons, the last frame of every stack of an offcpu profile:\n";
@@ -81,9 +105,9 @@ std::string FetchNotes() {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string kind = "offcpu", by = "name", status_format = "text", memory_format = "text";
-  std::vector<std::string> targets, reasons;
-  bool idle = false, colour = false;
+  std::string by, fail_over, diff_format = "text", status_format = "text", memory_format = "text";
+  std::vector<std::string> kinds = {"offcpu"}, targets, reasons, sides;
+  bool idle = false, normalized = false, colour = false;
 };
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
@@ -99,8 +123,7 @@ absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
                                     "' is not a regular expression: ", CleanName(regex.error())));
 }
 
-template <typename Request>
-absl::Status ReadWindow(const Typed& typed, Request& request) {
+absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
   if (!typed.since.empty() && !typed.from.empty()) {
     return Wrong("--since", "cannot be combined with --from; give one of them");
   }
@@ -158,22 +181,27 @@ absl::Status ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status ReadKind(const Typed& typed, profd::v1::FetchRequest& request) {
-  const std::optional<ProfileKind> kind = ParseKind(typed.kind);
-  if (!kind) {
-    std::string known;
-    for (const KindInfo& info : AllKinds()) {
-      absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(info.name));
+absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
+  bool waits = false;
+  for (const std::string& name : typed.kinds) {
+    const SampleTypeInfo* kind = FindSampleType(name);
+    if (kind == nullptr) {
+      std::string known;
+      for (const SampleTypeInfo& info : AllSampleTypes()) {
+        absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(info.name));
+      }
+      return Wrong("--kind", absl::StrCat("'", CleanName(name),
+                                          "' is not a kind of profile; there are ", known));
     }
-    return Wrong("--kind", absl::StrCat("'", CleanName(typed.kind),
-                                        "' is not a kind of profile; there are ", known));
+    waits = waits || kind->kind == profd::Kind::kWait;
+    const auto& have = request.sample_types();
+    if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
   }
-  if (DescribeKind(*kind).unit == Unit::kBytes) {
-    const std::string drop = absl::StrCat("; drop it, or --kind ", typed.kind);
+  if (!waits) {
+    const std::string drop = "; drop it, or --kind " + typed.kinds.front();
     if (!typed.reasons.empty()) return Wrong("--reason", "only waits have reasons" + drop);
     if (typed.idle) return Wrong("--idle", "only waits are idle" + drop);
   }
-  request.set_kind(*kind);
   return absl::OkStatus();
 }
 
@@ -182,8 +210,8 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   options.server = typed.server;
   options.show_idle = typed.idle;
   options.output = typed.output;
-  RETURN_IF_ERROR(ReadWindow(typed, options.request));
-  RETURN_IF_ERROR(ReadKind(typed, options.request));
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
+  RETURN_IF_ERROR(ReadKinds(typed, options.request));
   RETURN_IF_ERROR(ReadReasons(typed, options.request));
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
@@ -191,27 +219,59 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   if (!typed.format.empty()) {
     options.format = ParseFormat(typed.format);
     if (!options.format) {
-      return Wrong("--format",
-                   absl::StrCat("'", CleanName(typed.format), "' is not svg, folded or json"));
+      return Wrong("--format", absl::StrCat("'", CleanName(typed.format),
+                                            "' is not svg, folded, json, pprof or speedscope"));
     }
   } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
     return Wrong("-o", absl::StrCat("cannot tell the format of '", CleanName(typed.output),
-                                    "'; end it in .svg, .folded or .json, or give --format"));
+                                    "'; end it in .svg, .folded, .json, .pb.gz or "
+                                    ".speedscope.json, or give --format"));
   }
-  if (typed.by != "name" && typed.by != "thread") {
-    return Wrong("--by", absl::StrCat("'", CleanName(typed.by), "' is not name or thread"));
+  if (!typed.by.empty()) {
+    absl::StatusOr<std::vector<GroupKey>> keys = ParseGroupBy(typed.by);
+    if (!keys.ok()) return Wrong("--by", std::string(keys.status().message()));
+    options.group_by = *std::move(keys);
   }
-  options.grouping = typed.by == "thread" ? Grouping::kThread : Grouping::kName;
+  RETURN_IF_ERROR(CheckFormat(options));
   return options;
 }
 
 absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
   MemoryOptions options;
   options.server = typed.server;
-  RETURN_IF_ERROR(ReadWindow(typed, options.request));
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckTextOrJson(typed.memory_format));
   options.json = typed.memory_format == "json";
+  return options;
+}
+
+absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
+  DiffOptions options;
+  options.server = typed.server;
+  options.show_idle = typed.idle;
+  options.normalized = typed.normalized;
+  RETURN_IF_ERROR(ReadKinds(typed, options.request));
+  if (options.request.sample_types_size() != 1) return Wrong("--kind", "give one kind to compare");
+  RETURN_IF_ERROR(ReadReasons(typed, options.request));
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  RETURN_IF_ERROR(CheckTextOrJson(typed.diff_format));
+  options.json = typed.diff_format == "json";
+  if (!typed.fail_over.empty()) {
+    absl::string_view digits(typed.fail_over);
+    double percent = 0;
+    if (!absl::ConsumeSuffix(&digits, "%") || !absl::SimpleAtod(digits, &percent) ||
+        !(percent >= 0) || percent > 1e6) {
+      return Wrong("--fail-over", absl::StrCat("'", CleanName(typed.fail_over),
+                                               "' is not a share; write it like 10%"));
+    }
+    options.fail_over = percent / 100;
+  }
+  const int64_t now_ns = profd::WallNs();
+  ASSIGN_OR_RETURN(options.a, ParseDiffSide(typed.sides[0], now_ns));
+  ASSIGN_OR_RETURN(options.b, ParseDiffSide(typed.sides[1], now_ns));
   return options;
 }
 
@@ -254,9 +314,12 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
 
   CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
-  fetch->add_option("--kind", typed.kind, "What to show: time not running, or bytes of memory")
-      ->type_name("KIND")
-      ->capture_default_str();
+  fetch
+      ->add_option("--kind", typed.kinds,
+                   "What to show: time not running, or bytes of memory (default offcpu)")
+      ->type_name("K[,K...]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   AddScope(fetch, typed);
   fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
   fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
@@ -266,12 +329,41 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   fetch->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
   fetch
       ->add_option("--by", typed.by,
-                   "Flame graph: one base for threads of one name, or one for each thread")
-      ->type_name("name|thread")
-      ->capture_default_str();
+                   "How stacks are grouped (default: by name; json and pprof: not at all)")
+      ->type_name("BY[,BY...]");
   fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  fetch->add_option("--format", typed.format, "svg, folded (one line a stack, ns or bytes) or json")
+  fetch->add_option("--format", typed.format, "svg, folded, json, pprof or speedscope")
       ->type_name("FORMAT");
+
+  CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files: what changed");
+  diff->footer(kDiffNotes);
+  diff->add_option("sides", typed.sides, "What to compare")
+      ->type_name("A B")
+      ->required()
+      ->expected(2);
+  diff->add_option("--kind", typed.kinds, "What to compare (default offcpu)")
+      ->type_name("KIND")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  diff->add_option("--target", typed.targets,
+                   "Of windows: only processes with this PID or name; may be repeated")
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
+  diff->add_option("--thread", typed.thread, "Of windows: only threads with this name")
+      ->type_name("REGEX");
+  diff->add_option("--reason", typed.reasons, "Of windows: only these reasons (offcpu)")
+      ->type_name("R[,R...]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  diff->add_flag("--idle", typed.idle, "Compare idle waits too (offcpu)");
+  diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
+  diff->add_option(
+          "--fail-over", typed.fail_over,
+          "Exit with 3 when a stack that changed grew by more than this share of A's total")
+      ->type_name("PERCENT");
+  diff->add_option("--format", typed.diff_format, "text or json")
+      ->type_name("FORMAT")
+      ->capture_default_str();
 
   CLI::App* status = app.add_subcommand("status", "Show what profd watches, lacks, loses, costs");
   status->add_option("--format", typed.status_format, "text or json")
@@ -298,8 +390,8 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command: say fetch, memory or status"), kExitUsage,
-                  err);
+    return Report(absl::InvalidArgumentError("no command: say fetch, diff, memory or status"),
+                  kExitUsage, err);
   }
   if (const absl::Status address = CheckAddress(typed.server); !address.ok()) {
     return Report(address, kExitUsage, err);
@@ -316,6 +408,14 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = colour || typed.colour;
     return Report(PrintMemory(*options, out), kExitFailure, err);
+  }
+  if (diff->parsed()) {
+    absl::StatusOr<DiffOptions> options = ReadDiff(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = colour;
+    bool grew = false;
+    const int code = Report(RunDiff(*options, out, &grew), kExitFailure, err);
+    return code == 0 && grew ? kExitGrew : code;
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);

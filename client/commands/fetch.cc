@@ -13,6 +13,8 @@
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
 #include "client/render/json.h"
+#include "client/render/pprof.h"
+#include "client/render/speedscope.h"
 #include "client/render/summary.h"
 #include "client/text.h"
 #include "client/view.h"
@@ -50,9 +52,9 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
 std::string FileStem(const Profile& profile) {
   std::set<int32_t> pids;
   std::set<std::string> names;
-  for (const profd::v1::Thread& thread : profile.threads) {
-    pids.insert(thread.pid());
-    names.insert(thread.process());
+  for (const Thread& thread : profile.threads) {
+    pids.insert(thread.pid);
+    names.insert(thread.process);
   }
   std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
   if (pids.size() == 1) {
@@ -60,21 +62,26 @@ std::string FileStem(const Profile& profile) {
   } else {
     absl::StrAppend(&name, "-", pids.size(), "procs");
   }
-  const KindInfo& kind = DescribeKind(profile.header.kind());
+  const SampleTypeInfo& kind = *profile.kind;
   if (kind.unit == Unit::kBytes) absl::StrAppend(&name, "-", std::string(kind.name));
-  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.header.end_ns()));
+  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
 }
 
-std::string Render(const View& view, Format format, Grouping grouping) {
+absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
+                                   Format format) {
   switch (format) {
     case Format::kSvg:
-      return RenderFlameGraph(view, grouping);
+      return RenderFlameGraph(views.front());
     case Format::kFolded:
-      return RenderFolded(view);
+      return RenderFolded(views.front());
     case Format::kJson:
-      return RenderJson(*view.profile);
+      return RenderJson(answer.message());
+    case Format::kPprof:
+      return RenderPprof(views);
+    case Format::kSpeedscope:
+      return RenderSpeedscope(views);
   }
-  return "";
+  return absl::InternalError("unknown format");
 }
 
 absl::Status Print(std::string_view text, std::ostream& out) {
@@ -84,16 +91,32 @@ absl::Status Print(std::string_view text, std::ostream& out) {
 }
 
 // What a reader of bare data would otherwise not learn.
-void Remark(const View& view, Format format, std::ostream& err) {
-  if (view.idle_ns > 0 && !view.idle_shown && format != Format::kJson) {
-    err << "profctl: " << FormatDuration(view.idle_ns)
-        << " of idle waits folded away; --idle shows them\n";
+void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
+  for (const View& view : views) {
+    if (view.idle_ns > 0 && !view.idle_shown && format != Format::kJson) {
+      err << "profctl: " << FormatDuration(view.idle_ns)
+          << " of idle waits folded away; --idle shows them\n";
+    }
+    for (const std::string& gap : DescribeGaps(*view.profile)) err << "profctl: " << gap << "\n";
   }
-  for (const std::string& gap : DescribeGaps(*view.profile)) err << "profctl: " << gap << "\n";
-  for (const profd::v1::Loss& loss : view.profile->trailer.losses()) {
+  for (const profd::v1::Loss& loss : views.front().profile->message->losses()) {
     err << "profctl: lost " << FormatCount(loss.count()) << " " << CleanName(loss.cause()) << ": "
         << CleanName(loss.help()) << "\n";
   }
+}
+
+// A summary and a flame graph of each sample type. The summary comes first: a folder that cannot be
+// written to does not lose it.
+absl::Status PrintSummaries(const std::vector<View>& views, bool colour, std::ostream& out) {
+  for (const View& view : views) {
+    RETURN_IF_ERROR(Print(RenderSummary(view, colour), out));
+    ASSIGN_OR_RETURN(const std::string path,
+                     WriteNewFile(FileStem(*view.profile), ".svg", RenderFlameGraph(view)));
+    RETURN_IF_ERROR(Print(absl::StrCat("\nFlame graph: ", path, " (open it in a browser)\n",
+                                       &view == &views.back() ? "" : "\n"),
+                          out));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -102,24 +125,45 @@ std::optional<Format> ParseFormat(std::string_view name) {
   if (name == "svg") return Format::kSvg;
   if (name == "folded") return Format::kFolded;
   if (name == "json") return Format::kJson;
+  if (name == "pprof") return Format::kPprof;
+  if (name == "speedscope") return Format::kSpeedscope;
   return std::nullopt;
 }
 
 std::optional<Format> FormatOfFile(std::string_view path) {
-  const size_t dot = path.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  return ParseFormat(path.substr(dot + 1));
+  if (path.ends_with(".svg")) return Format::kSvg;
+  if (path.ends_with(".folded")) return Format::kFolded;
+  if (path.ends_with(".speedscope.json")) return Format::kSpeedscope;
+  if (path.ends_with(".json")) return Format::kJson;
+  if (path.ends_with(".pb.gz")) return Format::kPprof;
+  return std::nullopt;
 }
 
-absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
-                                       const profd::v1::FetchRequest& request) {
+Format FormatOf(const FetchOptions& options) {
+  return options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
+}
+
+absl::Status CheckFormat(const FetchOptions& options) {
+  const Format format = FormatOf(options);
+  const bool one_file = format == Format::kFolded ||
+                        (format == Format::kSvg && (options.format || !options.output.empty()));
+  if (options.request.sample_types_size() > 1 && one_file) {
+    return absl::InvalidArgumentError(
+        "--kind: one file of this format holds one kind; ask for one, or for json, pprof or "
+        "speedscope");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
+                                     const profd::v1::FetchRequest& request) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                    Connection::Open(server, kConnectTimeout));
   grpc::ClientContext context;
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, request);
-  ProfileBuilder builder(request.kind());
-  profd::v1::FetchResponse part;
+  ProfileBuilder builder({request.sample_types().begin(), request.sample_types().end()});
+  profd::v1::Profile part;
   absl::Status status;
   while (status.ok() && reader->Read(&part)) status = builder.Add(part);
   if (!status.ok()) context.TryCancel();
@@ -130,33 +174,43 @@ absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
 }
 
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
-  ASSIGN_OR_RETURN(const Profile profile, ReceiveProfile(options.server, options.request));
-  View view = MakeView(profile, options.show_idle);
-  view.filter = DescribeFilter(options.request);
-
-  const Format format =
-      options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
-  const std::string content = Render(view, format, options.grouping);
-  if (!options.output.empty() && options.output != "-") {
-    RETURN_IF_ERROR(WriteFile(options.output, content));
-    Remark(view, format, err);
-    err << "profctl: wrote " << options.output << "\n";
-    return absl::OkStatus();
+  const Format format = FormatOf(options);
+  profd::v1::FetchRequest request = options.request;
+  if (options.group_by) {
+    request.mutable_group_by()->Add(options.group_by->begin(), options.group_by->end());
+  } else if (format != Format::kJson && format != Format::kPprof) {
+    request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
+    request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
   }
-  if (options.output == "-" || format != Format::kSvg) {
+  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request));
+  std::vector<View> views;
+  for (const Profile& profile : answer.profiles) {
+    views.push_back(MakeView(profile, options.show_idle));
+    views.back().filter = DescribeFilter(options.request);
+  }
+  if (!options.format && options.output.empty()) {
+    return PrintSummaries(views, options.colour, out);
+  }
+  ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format));
+  if (options.output == "-" || (options.output.empty() && format != Format::kSvg)) {
     RETURN_IF_ERROR(Print(content, out));
-    Remark(view, format, err);
+    Remark(views, format, err);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const std::string path, WriteNewFile(FileStem(profile), ".svg", content));
-  if (options.format.has_value()) {
-    Remark(view, format, err);
-    err << "profctl: wrote " << path << "\n";
-    return absl::OkStatus();
+  if (!options.output.empty()) {
+    for (const View& view : views) {
+      RETURN_IF_ERROR(Print(RenderSummary(view, options.colour), out));
+    }
   }
-  return Print(absl::StrCat(RenderSummary(view, options.colour), "\nFlame graph: ", path,
-                            " (open it in a browser)\n"),
-               out);
+  std::string path = options.output;
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(path, WriteNewFile(FileStem(answer.profiles.front()), ".svg", content));
+  } else {
+    RETURN_IF_ERROR(WriteFile(path, content));
+  }
+  Remark(views, format, err);
+  err << "profctl: wrote " << path << "\n";
+  return absl::OkStatus();
 }
 
 }  // namespace profctl

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "client/group_by.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -30,20 +31,13 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, Grouping grouping)
-      : profile_(*view.profile), grouping_(grouping), thread_groups_(ThreadGroups(*view.profile)) {
+  explicit Builder(const View& view) : profile_(*view.profile) {
     nodes_.emplace_back().name = "all";
-    std::set<std::string_view> processes;
-    std::set<int32_t> pids;
-    for (const profd::v1::Thread& thread : profile_.threads) {
-      processes.insert(thread.process());
-      pids.insert(thread.pid());
-    }
-    show_process_ = grouping == Grouping::kThread ? pids.size() > 1 : processes.size() > 1;
+    first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
-    for (const profd::v1::Frame& frame : profile_.frames) {
+    for (const Frame& frame : profile_.frames) {
       frame_labels_.push_back(
-          Intern(CleanName(frame.function()), KindOf(frame.kind()), CleanName(frame.module())));
+          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module)));
     }
     unsampled_ = Intern("[unsampled]", NodeKind::kSynthetic, "");
   }
@@ -51,11 +45,11 @@ class Builder {
   void Add(const Sample& sample) {
     uint32_t node = 0;
     Charge(node, sample);
-    seen_.emplace(node, sample.thread);
-    for (const uint32_t label : BaseLabels(sample.thread)) {
+    for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
+    for (const uint32_t label : BaseLabels(sample.group)) {
       node = Child(node, label);
       Charge(node, sample);
-      seen_.emplace(node, sample.thread);
+      for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     }
     if (sample.stack == kUnsampled) {
       node = Child(node, unsampled_);
@@ -99,18 +93,14 @@ class Builder {
     return it->second;
   }
 
-  std::vector<uint32_t> BaseLabels(uint32_t index) {
-    const profd::v1::Thread& thread = profile_.threads[index];
+  std::vector<uint32_t> BaseLabels(uint32_t group) {
+    const auto& keys = profile_.message->group_by();
+    const std::vector<std::string>& labels = profile_.groups[group];
     std::vector<uint32_t> base;
-    const bool each = grouping_ == Grouping::kThread;
-    if (show_process_) {
-      std::string process = CleanName(thread.process());
-      if (each) absl::StrAppend(&process, " (", thread.pid(), ")");
-      base.push_back(Intern(process, NodeKind::kBase, "process"));
+    for (size_t i = first_label_; i < labels.size(); i++) {
+      base.push_back(Intern(CleanName(labels[i]), NodeKind::kBase,
+                            std::string(GroupKeyName(keys.Get(static_cast<int>(i))))));
     }
-    std::string name = thread_groups_[index];
-    if (each) name = absl::StrCat(CleanName(thread.name()), " (", thread.tid(), ")");
-    base.push_back(Intern(name, NodeKind::kBase, "thread"));
     return base;
   }
 
@@ -134,9 +124,7 @@ class Builder {
   }
 
   const Profile& profile_;
-  const Grouping grouping_;
-  const std::vector<std::string> thread_groups_;  // by thread
-  bool show_process_ = false;
+  size_t first_label_ = 0;  // that is shown
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
   std::vector<Label> labels_;
@@ -148,8 +136,8 @@ class Builder {
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view, Grouping grouping) {
-  Builder builder(view, grouping);
+FlameTree BuildFlameTree(const View& view) {
+  Builder builder(view);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

@@ -10,11 +10,6 @@
 
 namespace profctl {
 
-enum class Grouping {
-  kName,    // threads whose names differ only in a trailing number are one
-  kThread,  // every thread for itself
-};
-
 enum class NodeKind { kBase, kKernel, kLibc, kRuntime, kApplication, kSynthetic, kReason };
 
 struct FlameNode {
@@ -33,9 +28,9 @@ struct FlameTree {
   std::vector<FlameNode> nodes;
 };
 
-// Levels from the root: process (when several names are in the profile), thread group, frames from
-// the outermost, and in a profile of waits the reason.
-FlameTree BuildFlameTree(const View& view, Grouping grouping);
+// Levels from the root: the labels of the group (that of the process where there are several),
+// frames from the outermost, and in a profile of waits the reason.
+FlameTree BuildFlameTree(const View& view);
 
 }  // namespace profctl
 

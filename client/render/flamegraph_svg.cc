@@ -247,16 +247,17 @@ void AppendFrame(const DrawnNode& drawn, const View& view, double bottom, std::s
 }
 
 std::string WindowLine(const Profile& profile) {
-  const profd::v1::Header& header = profile.header;
+  const profd::v1::Coverage& header = profile.coverage();
   std::vector<std::string> parts;
   if (WindowNs(profile) > 0) {
     parts.push_back(absl::StrCat(FormatTimeUtc(header.begin_ns()), " to ",
                                  FormatTimeUtc(header.end_ns()), " UTC (",
                                  FormatDuration(WindowNs(profile)), ")"));
   }
-  parts.push_back(CleanName(header.hostname()));
-  if (!header.kernel_release().empty()) {
-    parts.push_back(absl::StrCat("Linux ", CleanName(header.kernel_release())));
+  const profd::v1::Host& host = profile.message->host();
+  parts.push_back(CleanName(host.hostname()));
+  if (!host.kernel_release().empty()) {
+    parts.push_back(absl::StrCat("Linux ", CleanName(host.kernel_release())));
   }
   return JoinNonEmpty(parts);
 }
@@ -268,7 +269,7 @@ std::string ShownPart(const View& view) {
     case Unit::kNanoseconds:
       return absl::StrCat("shown: ", FormatDuration(view.shown_value), " not running");
     case Unit::kBytes:
-      return absl::StrCat(std::string(DescribeKind(profile.header.kind()).done), ": ",
+      return absl::StrCat(std::string(profile.kind->done), ": ",
                           DescribeBytes(profile, view.shown_value));
   }
   return "";
@@ -282,14 +283,14 @@ std::string TotalsLine(const View& view) {
     parts.push_back(absl::StrCat(view.idle_shown ? "of it idle: " : "idle, folded away: ",
                                  FormatDuration(view.idle_ns)));
   }
-  const double complete = profile.trailer.complete_share();
+  const double complete = profile.type.complete_share();
   if (HasSamples(profile) && complete >= 0 && complete <= 1) {
     parts.push_back(absl::StrCat("complete stacks: ", FormatShare(complete, 1)));
   }
   std::string lost = "lost: nothing";
-  if (profile.trailer.losses_size() > 0) {
+  if (profile.message->losses_size() > 0) {
     lost = "lost:";
-    for (const profd::v1::Loss& loss : profile.trailer.losses()) {
+    for (const profd::v1::Loss& loss : profile.message->losses()) {
       absl::StrAppend(&lost, lost.back() == ':' ? " " : ", ", CleanName(loss.cause()), " ",
                       FormatCount(loss.count()));
     }
@@ -320,20 +321,17 @@ void AppendText(std::string_view css_class, double x, double y, std::string_view
 
 // What the picture says when there is nothing to draw.
 std::vector<std::string> EmptyMessage(const View& view) {
-  if (DescribeKind(view.profile->header.kind()).level) {
-    return {absl::StrCat("Nothing is known to be ",
-                         std::string(DescribeKind(view.profile->header.kind()).done),
+  if (view.profile->kind->level) {
+    return {absl::StrCat("Nothing is known to be ", std::string(view.profile->kind->done),
                          " at the end of this window."),
             "'profctl status' says what is watched, and what is missing."};
   }
   if (view.profile->unit == Unit::kBytes) {
-    return {absl::StrCat("Nothing is known to have been ",
-                         std::string(DescribeKind(view.profile->header.kind()).done),
+    return {absl::StrCat("Nothing is known to have been ", std::string(view.profile->kind->done),
                          " in this window."),
             absl::StrCat("'profctl status' ",
-                         DescribeKind(view.profile->header.kind()).calls
-                             ? "says whether calls are watched"
-                             : "lists the allocators that are watched",
+                         view.profile->kind->IsOfCalls() ? "says whether calls are watched"
+                                                         : "lists the allocators that are watched",
                          "; or widen the window with --since.")};
   }
   if (view.idle_ns > 0) {
@@ -347,14 +345,13 @@ std::vector<std::string> EmptyMessage(const View& view) {
 
 }  // namespace
 
-std::string RenderFlameGraph(const View& view, Grouping grouping) {
-  const FlameTree tree = BuildFlameTree(view, grouping);
+std::string RenderFlameGraph(const View& view) {
+  const FlameTree tree = BuildFlameTree(view);
   const Layout layout = LayOut(tree);
   const Unit unit = view.profile->unit;
   const bool empty = view.shown_value <= 0;
   const std::string title =
-      absl::StrCat(std::string(DescribeKind(view.profile->header.kind()).title), ": ",
-                   DescribeProcesses(*view.profile));
+      absl::StrCat(std::string(view.profile->kind->title), ": ", DescribeProcesses(*view.profile));
 
   std::vector<std::string> lines = {WindowLine(*view.profile), TotalsLine(view)};
   for (std::string& gap : DescribeGaps(*view.profile)) lines.push_back(std::move(gap));

@@ -12,7 +12,7 @@ namespace profctl {
 // Root at the bottom, widths in proportion to time or bytes. Without scripts it is a readable
 // picture with tool tips; in a browser it zooms, searches and follows the keyboard. Nothing is
 // loaded from elsewhere.
-std::string RenderFlameGraph(const View& view, Grouping grouping);
+std::string RenderFlameGraph(const View& view);
 
 }  // namespace profctl
 
