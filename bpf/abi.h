@@ -1,6 +1,6 @@
 /* The contract between the kernel programs and the daemon. Compiled on both sides.
- * All times are CLOCK_MONOTONIC nanoseconds unless a field says otherwise. The scheduler's clock is
- * what rq->clock and sched_info are in; it is a distance away, `clock_distance`.
+ * All times are CLOCK_MONOTONIC nanoseconds unless a field says otherwise. rq->clock and sched_info
+ * use the scheduler's clock; `clock_distance` is its offset.
  * Enums only grow at the end; any other change bumps PROFD_ABI_VERSION.
  */
 #ifndef PROFD_BPF_ABI_H_

@@ -9,9 +9,12 @@
 #include "abi.h"
 #include "loss.bpf.h"
 
+/* Its memory grows with what is in it, so that a host with 20,000 threads fits and others pay
+ * nothing. */
 struct counter_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
 	__type(key, struct profd_sample_key);
 	__type(value, struct profd_sample_value);
 };

@@ -1,4 +1,4 @@
-/* What probes in allocators cost the threads that run into them. */
+/* Cost of probes in allocators to the threads that hit them. */
 #ifndef PROFD_BPF_HEAP_COST_BPF_H_
 #define PROFD_BPF_HEAP_COST_BPF_H_
 
@@ -13,8 +13,8 @@ struct {
 	__type(value, struct profd_heap_cost);
 } heap_cost SEC(".maps") __weak;
 
-/* Enters a run that began at `began`, on an instruction that is stepped or emulated, and took a
- * stack, or did not.
+/* Records a run that started at `began`: on a single-stepped instruction or not, with a stack or
+ * without.
  */
 static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, bool walked)
 {
@@ -35,7 +35,7 @@ static __always_inline void add_probe_cost(void *table, u64 began, u32 stepped, 
 	}
 }
 
-/* Says that the run is one of a time in which nothing counts. */
+/* Records a run while probes were being attached or detached, which counts nothing. */
 static __always_inline void add_closed_run(void)
 {
 	u32 zero = 0;

@@ -1,4 +1,4 @@
-/* Counters of memory events by stack, in two epochs: threads count whenever they come by. */
+/* Counters of memory events by stack, in two epochs. Threads count at any time. */
 #ifndef PROFD_BPF_HEAP_COUNT_BPF_H_
 #define PROFD_BPF_HEAP_COUNT_BPF_H_
 
@@ -11,8 +11,8 @@
 struct counter_table heap_even SEC(".maps") __weak;
 struct counter_table heap_odd SEC(".maps") __weak;
 
-/* The epoch that is counted in. After a change the daemon waits until no walk is under way that
- * began before it. Whoever counts holds the memory of one.
+/* The live epoch. After changing it, the daemon waits until every earlier walk has ended: whoever
+ * counts holds a walk's memory.
  */
 profd_u32 heap_epoch __weak;
 

@@ -58,7 +58,7 @@ struct pt_regs {
 
 struct rq {
 	u64 clock;
-	u64 clock_task; /* without interrupts and what the hypervisor took */
+	u64 clock_task; /* without time of interrupts and the hypervisor */
 };
 
 struct cfs_rq {
@@ -66,7 +66,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
-	u64 exec_start; /* clock_task up to which sum_exec_runtime is booked */
+	u64 exec_start; /* clock_task up to which sum_exec_runtime is charged */
 	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
@@ -131,15 +131,15 @@ struct pid {
 
 struct uprobe;
 
-/* What a thread that met a probe is about to do. */
+/* State of a thread that hit a probe. */
 struct uprobe_task {
-	unsigned long vaddr; /* where the probe stands */
+	unsigned long vaddr; /* address of the probe */
 	struct uprobe *active_uprobe;
-	unsigned long xol_vaddr; /* where its instruction is carried out */
+	unsigned long xol_vaddr; /* where the thread executes its instruction */
 };
 
 struct signal_struct {
-	unsigned long long sum_sched_runtime; /* of threads that ended, but the leader, ns */
+	unsigned long long sum_sched_runtime; /* of exited threads except the leader, ns */
 };
 
 struct thread_struct {
@@ -166,7 +166,7 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 	struct mm_struct *mm;
-	struct mm_struct *active_mm; /* the same; still there as the thread exits */
+	struct mm_struct *active_mm; /* the same; still set while the thread exits */
 	u64 start_time;
 	u64 self_exec_id;
 	struct uprobe_task *utask;

@@ -1,12 +1,12 @@
-/* The exact account of a thread. One entry a cycle, made as the thread leaves its CPU:
+/* The ledger of a thread. One entry per cycle, made as the thread leaves its CPU:
  *
  *      left its CPU      woken        arrived            leaves it again
  *          |    wait       |  queued     |     ran + stolen     |
  *        since        (books: run_delay) (last_arrival)         now
  *
- * Time on the CPU and on the run queue is the kernel's own (sum_exec_runtime, run_delay), which is
- * complete at the switch-out; the wait gets the rest, so they add up to the wall. Nothing is done
- * at the switch-in, and nothing is missed if the kernel did not report it.
+ * Time on CPU and on the run queue is the kernel's own (sum_exec_runtime, run_delay), which is
+ * complete at the switch-out. The wait gets the rest, so the three add up to the wall time. Nothing
+ * happens at the switch-in, and an unreported switch loses no time.
  */
 #ifndef PROFD_BPF_LEDGER_BPF_H_
 #define PROFD_BPF_LEDGER_BPF_H_
@@ -16,19 +16,20 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 
-/* Whether the scheduler's clock can be read: not without CONFIG_FAIR_GROUP_SCHED. */
+/* Whether the scheduler's clock can be read. Needs CONFIG_FAIR_GROUP_SCHED. */
 static __always_inline bool has_scheduler_clock(void)
 {
 	return bpf_core_field_exists(struct cfs_rq, rq);
 }
 
-/* The scheduler's clock as of the switch of `prev` that is under way. No clock is read for it. */
+/* The scheduler's clock as of the current switch of `prev`, without reading a clock. */
 static __always_inline u64 scheduler_clock(struct task_struct *prev)
 {
 	return prev->se.cfs_rq->rq->clock;
 }
 
-/* When `prev` stopped, by the scheduler's clock: what it looked for a successor since is its wait.
+/* When `prev` stopped running, by the scheduler's clock. The time that the scheduler then spent
+ * looking for a successor belongs to the wait.
  */
 static __always_inline u64 left_at(struct task_struct *prev)
 {
@@ -38,7 +39,7 @@ static __always_inline u64 left_at(struct task_struct *prev)
 	return (s64)since > 0 ? rq->clock - since : rq->clock;
 }
 
-/* The total of a reason, in a form whose bound the verifier can follow. */
+/* The total of a reason, with a bound that the verifier can follow. */
 static __always_inline struct profd_reason_total *reason_total(struct profd_ledger *ledger,
 							       u32 reason)
 {
@@ -58,8 +59,8 @@ static __always_inline void ledger_settle(struct profd_ledger *ledger, struct ta
 
 	ledger->exec_runtime = exec_runtime;
 	ledger->run_delay = run_delay;
-	/* On the CPU for longer than the kernel booked: interrupts or the hypervisor had it. An
-	 * account opened in the middle of a run does not know.
+	/* On the CPU for longer than the kernel charged: interrupts or the hypervisor had it.
+	 * Unknown for a ledger that was opened in the middle of a run.
 	 */
 	stolen = (s64)(now - task->sched_info.last_arrival - ran);
 	if (ledger->phase != PROFD_PHASE_ON_CPU && stolen > 0) {
@@ -69,7 +70,7 @@ static __always_inline void ledger_settle(struct profd_ledger *ledger, struct ta
 	reason_total(ledger, ledger->reason)->ns += rest;
 }
 
-/* The thread leaves its CPU. `reason` is RUNQUEUE when it stays runnable. */
+/* The thread leaves its CPU. `reason` is RUNQUEUE if it stays runnable. */
 static __always_inline void ledger_out(struct profd_thread *thread, struct task_struct *task,
 				       u8 phase, u8 reason, u64 now)
 {

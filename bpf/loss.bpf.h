@@ -1,4 +1,4 @@
-/* Named counters of what was lost. */
+/* Named counters of losses. */
 #ifndef PROFD_BPF_LOSS_BPF_H_
 #define PROFD_BPF_LOSS_BPF_H_
 

@@ -1,4 +1,4 @@
-/* Stacks of the thread that a program runs in, at a probe or a page fault. */
+/* Walks of the current thread's stack, at a probe or a page fault. */
 #ifndef PROFD_BPF_OWN_WALK_BPF_H_
 #define PROFD_BPF_OWN_WALK_BPF_H_
 
@@ -9,7 +9,7 @@
 #include "stacks.bpf.h"
 #include "unwind.bpf.h"
 
-/* Memory of these walks: as many as CPUs times PROFD_OWN_WALKS_PER_CPU; sized by the daemon. */
+/* Memory of these walks, PROFD_OWN_WALKS_PER_CPU per CPU; sized by the daemon. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -17,11 +17,11 @@ struct {
 	__type(value, struct walk);
 } own_scratch SEC(".maps") __weak;
 
-/* Which of them is in use. */
+/* Which of them are in use. */
 profd_u32 own_walking[PROFD_MAX_OWN_WALKS] __weak;
 
-/* Takes memory for a walk, which keeps it until drop_walk. A thread may be interrupted in its walk
- * and another one take its CPU: that is why there is more than one.
+/* Takes memory for a walk, until drop_walk. There is more than one per CPU, because another thread
+ * may take the CPU during a walk.
  */
 static __always_inline struct walk *take_walk(u32 *slot)
 {
@@ -49,7 +49,7 @@ static __always_inline void drop_walk(u32 slot)
 	*(volatile u32 *)&own_walking[slot & (PROFD_MAX_OWN_WALKS - 1)] = 0;
 }
 
-/* Walks from these registers and hands the stack over; its hash. */
+/* Walks from these registers and sends the stack. Returns its hash. */
 static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct *task, u64 pc,
 					  u64 sp, u64 fp, bool at_entry)
 {

@@ -1,4 +1,5 @@
-/* Why a thread does not run. The table of docs/architecture.md, in its order: first match wins. */
+/* Why a thread is not running: the table in docs/architecture.md, in its order; first match wins.
+ */
 #ifndef PROFD_BPF_REASON_BPF_H_
 #define PROFD_BPF_REASON_BPF_H_
 
@@ -10,47 +11,54 @@
 
 /* Classes of system calls that need a second look; above every enum profd_reason. */
 #define CLASS_FILE 0x40 /* file metadata and opens: disk when in I/O wait */
-#define CLASS_STREAM 0x41 /* read and write family: disk, pipe or net, by what the fd is */
+#define CLASS_STREAM 0x41 /* read and write family: disk, pipe or net, by the type of the fd */
+
+/* Added to a class: the first argument of the call names what it waits for, a file descriptor, a
+ * futex or a semaphore set. Other first arguments are pointers and lengths, and each would be a
+ * counter.
+ */
+#define NAMES_OBJECT 0x80
 
 #define SYSCALL_CLASSES 512
 
-/* Class of each x86-64 system call: an enum profd_reason or CLASS_*; 0 = other. */
+/* Class of each x86-64 system call: an enum profd_reason or CLASS_*, with NAMES_OBJECT; 0 = other.
+ */
 static const u8 syscall_class[SYSCALL_CLASSES] = {
-	[0] = CLASS_STREAM,
-	[1] = CLASS_STREAM, /* read, write */
-	[17] = CLASS_STREAM,
-	[18] = CLASS_STREAM, /* pread64, pwrite64 */
-	[19] = CLASS_STREAM,
-	[20] = CLASS_STREAM, /* readv, writev */
-	[295] = CLASS_STREAM,
-	[296] = CLASS_STREAM, /* preadv, pwritev */
-	[327] = CLASS_STREAM,
-	[328] = CLASS_STREAM, /* preadv2, pwritev2 */
-	[40] = CLASS_STREAM, /* sendfile */
-	[275] = PROFD_REASON_PIPE,
-	[276] = PROFD_REASON_PIPE,
-	[278] = PROFD_REASON_PIPE,
+	[0] = CLASS_STREAM | NAMES_OBJECT,
+	[1] = CLASS_STREAM | NAMES_OBJECT, /* read, write */
+	[17] = CLASS_STREAM | NAMES_OBJECT,
+	[18] = CLASS_STREAM | NAMES_OBJECT, /* pread64, pwrite64 */
+	[19] = CLASS_STREAM | NAMES_OBJECT,
+	[20] = CLASS_STREAM | NAMES_OBJECT, /* readv, writev */
+	[295] = CLASS_STREAM | NAMES_OBJECT,
+	[296] = CLASS_STREAM | NAMES_OBJECT, /* preadv, pwritev */
+	[327] = CLASS_STREAM | NAMES_OBJECT,
+	[328] = CLASS_STREAM | NAMES_OBJECT, /* preadv2, pwritev2 */
+	[40] = CLASS_STREAM | NAMES_OBJECT, /* sendfile */
+	[275] = PROFD_REASON_PIPE | NAMES_OBJECT,
+	[276] = PROFD_REASON_PIPE | NAMES_OBJECT,
+	[278] = PROFD_REASON_PIPE | NAMES_OBJECT,
 	[2] = CLASS_FILE,
 	[257] = CLASS_FILE,
 	[437] = CLASS_FILE, /* open, openat, openat2 */
 	[3] = CLASS_FILE,
 	[4] = CLASS_FILE,
-	[5] = CLASS_FILE,
+	[5] = CLASS_FILE | NAMES_OBJECT,
 	[6] = CLASS_FILE,
 	[9] = CLASS_FILE,
 	[21] = CLASS_FILE,
 	[28] = CLASS_FILE,
 	[59] = CLASS_FILE,
 	[76] = CLASS_FILE,
-	[77] = CLASS_FILE,
-	[78] = CLASS_FILE,
+	[77] = CLASS_FILE | NAMES_OBJECT,
+	[78] = CLASS_FILE | NAMES_OBJECT,
 	[82] = CLASS_FILE,
 	[83] = CLASS_FILE,
 	[84] = CLASS_FILE,
 	[87] = CLASS_FILE,
 	[187] = CLASS_FILE,
-	[217] = CLASS_FILE,
-	[221] = CLASS_FILE,
+	[217] = CLASS_FILE | NAMES_OBJECT,
+	[221] = CLASS_FILE | NAMES_OBJECT,
 	[258] = CLASS_FILE,
 	[262] = CLASS_FILE,
 	[263] = CLASS_FILE,
@@ -60,37 +68,37 @@ static const u8 syscall_class[SYSCALL_CLASSES] = {
 	[322] = CLASS_FILE,
 	[326] = CLASS_FILE,
 	[332] = CLASS_FILE,
-	[74] = PROFD_REASON_FSYNC,
-	[75] = PROFD_REASON_FSYNC,
-	[277] = PROFD_REASON_FSYNC,
+	[74] = PROFD_REASON_FSYNC | NAMES_OBJECT,
+	[75] = PROFD_REASON_FSYNC | NAMES_OBJECT,
+	[277] = PROFD_REASON_FSYNC | NAMES_OBJECT,
 	[26] = PROFD_REASON_FSYNC,
 	[162] = PROFD_REASON_FSYNC,
-	[306] = PROFD_REASON_FSYNC,
-	[202] = PROFD_REASON_LOCK,
+	[306] = PROFD_REASON_FSYNC | NAMES_OBJECT,
+	[202] = PROFD_REASON_LOCK | NAMES_OBJECT,
 	[449] = PROFD_REASON_LOCK,
-	[455] = PROFD_REASON_LOCK,
-	[73] = PROFD_REASON_LOCK,
-	[65] = PROFD_REASON_LOCK,
-	[220] = PROFD_REASON_LOCK,
+	[455] = PROFD_REASON_LOCK | NAMES_OBJECT,
+	[73] = PROFD_REASON_LOCK | NAMES_OBJECT,
+	[65] = PROFD_REASON_LOCK | NAMES_OBJECT,
+	[220] = PROFD_REASON_LOCK | NAMES_OBJECT,
 	[7] = PROFD_REASON_POLL,
 	[271] = PROFD_REASON_POLL,
 	[23] = PROFD_REASON_POLL,
 	[270] = PROFD_REASON_POLL,
-	[232] = PROFD_REASON_POLL,
-	[281] = PROFD_REASON_POLL,
-	[441] = PROFD_REASON_POLL,
-	[426] = PROFD_REASON_POLL,
+	[232] = PROFD_REASON_POLL | NAMES_OBJECT,
+	[281] = PROFD_REASON_POLL | NAMES_OBJECT,
+	[441] = PROFD_REASON_POLL | NAMES_OBJECT,
+	[426] = PROFD_REASON_POLL | NAMES_OBJECT,
 	[208] = PROFD_REASON_POLL,
 	[333] = PROFD_REASON_POLL,
-	[42] = PROFD_REASON_NET,
-	[43] = PROFD_REASON_NET,
-	[288] = PROFD_REASON_NET,
-	[44] = PROFD_REASON_NET,
-	[45] = PROFD_REASON_NET,
-	[46] = PROFD_REASON_NET,
-	[47] = PROFD_REASON_NET,
-	[299] = PROFD_REASON_NET,
-	[307] = PROFD_REASON_NET,
+	[42] = PROFD_REASON_NET | NAMES_OBJECT,
+	[43] = PROFD_REASON_NET | NAMES_OBJECT,
+	[288] = PROFD_REASON_NET | NAMES_OBJECT,
+	[44] = PROFD_REASON_NET | NAMES_OBJECT,
+	[45] = PROFD_REASON_NET | NAMES_OBJECT,
+	[46] = PROFD_REASON_NET | NAMES_OBJECT,
+	[47] = PROFD_REASON_NET | NAMES_OBJECT,
+	[299] = PROFD_REASON_NET | NAMES_OBJECT,
+	[307] = PROFD_REASON_NET | NAMES_OBJECT,
 	[35] = PROFD_REASON_SLEEP,
 	[230] = PROFD_REASON_SLEEP,
 	[61] = PROFD_REASON_CHILD,
@@ -100,7 +108,7 @@ static const u8 syscall_class[SYSCALL_CLASSES] = {
 	[128] = PROFD_REASON_SIGNAL,
 };
 
-/* What a read or write that is not in I/O wait waits for. */
+/* Reason of a read or write that is not in I/O wait. */
 static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
 {
 	struct fdtable *table = untrusted(task)->files->fdt;
@@ -118,20 +126,26 @@ static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
 	return PROFD_REASON_OTHER;
 }
 
-/* Reason of a thread that blocks or is blocked in `state`. *sysno is -1 outside a system call. */
+/* Reason of a thread that blocks or is blocked in `state`. *sysno is -1 outside a system call.
+ * *object is the call's first argument where that names what it waits for, else 0.
+ */
 static __always_inline u8 blocked_reason(struct task_struct *task, struct pt_regs *regs, u32 state,
-					 s32 *sysno, u64 *arg0)
+					 s32 *sysno, u64 *object)
 {
 	u64 number = regs ? (u64)regs->orig_ax : 0;
 	u8 class = PROFD_REASON_OTHER;
 
 	*sysno = -1;
-	*arg0 = 0;
+	*object = 0;
 	if (task->flags & (PF_IO_WORKER | PF_USER_WORKER))
 		regs = NULL;
 	if (regs && (s64)number >= 0) {
 		*sysno = (s32)number;
-		*arg0 = regs->di;
+		if (number < SYSCALL_CLASSES)
+			class = syscall_class[number];
+		if (class & NAMES_OBJECT)
+			*object = regs->di;
+		class &= ~NAMES_OBJECT;
 	}
 	if (state & TASK_STOPPED_OR_TRACED)
 		return PROFD_REASON_SIGNAL;
@@ -144,14 +158,12 @@ static __always_inline u8 blocked_reason(struct task_struct *task, struct pt_reg
 		return PROFD_REASON_OTHER;
 	if ((s64)number < 0)
 		return PROFD_REASON_FAULT;
-	if (number < SYSCALL_CLASSES)
-		class = syscall_class[number];
 	if (class < CLASS_FILE)
 		return class ? class : PROFD_REASON_OTHER;
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
 		return PROFD_REASON_DISK;
 	if (class == CLASS_STREAM)
-		return stream_reason(task, *arg0);
+		return stream_reason(task, *object);
 	return PROFD_REASON_OTHER;
 }
 

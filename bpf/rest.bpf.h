@@ -1,5 +1,5 @@
-/* Threads that stay in one wait from drain to drain: nothing changes but the time, which the daemon
- * can tell by itself. Drains leave them out, and count them.
+/* Threads that stay in one wait from drain to drain. Only the time changes, which the daemon can
+ * compute itself. Drains skip and count them.
  */
 #ifndef PROFD_BPF_REST_BPF_H_
 #define PROFD_BPF_REST_BPF_H_
@@ -8,16 +8,16 @@
 #include "abi.h"
 #include "target.bpf.h"
 
-/* Whether a drain writes of threads at rest, too. Set by the daemon before it. */
+/* Whether the next drain includes threads at rest. Set by the daemon. */
 profd_u32 drain_all __weak;
 
-/* Off its CPU in a wait, and not being woken. */
+/* Off CPU in a wait, and not being woken. */
 static __always_inline bool sleeps(u32 state, u32 on_cpu)
 {
 	return !on_cpu && state & TASK_ASLEEP && !(state & (TASK_DEAD | TASK_WAKING | TASK_NEW));
 }
 
-/* Makes `rest` the memory of what is about to be read. */
+/* Notes in `rest` the state of the thread that is about to be read. */
 static __always_inline void begin_rest(struct profd_rest *rest, struct task_struct *task,
 				       struct profd_thread *thread)
 {
@@ -27,7 +27,7 @@ static __always_inline void begin_rest(struct profd_rest *rest, struct task_stru
 	barrier();
 }
 
-/* Whether the thread has slept since begin_rest, so that what was read stays true. */
+/* Whether the thread has slept since begin_rest, so that the reading is still valid. */
 static __always_inline bool slept_since(const struct profd_rest *rest, struct task_struct *task,
 					struct profd_thread *thread)
 {
@@ -38,7 +38,7 @@ static __always_inline bool slept_since(const struct profd_rest *rest, struct ta
 	return sleeps(task->__state, task->on_cpu);
 }
 
-/* Whether the thread is in the wait still in which a drain wrote of it. */
+/* Whether the thread is still in the wait that a drain has already reported. */
 static __always_inline bool still_rests(const struct profd_rest *rest, struct task_struct *task,
 					struct profd_thread *thread)
 {

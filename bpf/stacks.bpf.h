@@ -1,4 +1,4 @@
-/* Stacks are handed to the daemon once; after that only their hash is used. */
+/* Stacks are sent to the daemon once; after that only their hash is used. */
 #ifndef PROFD_BPF_STACKS_BPF_H_
 #define PROFD_BPF_STACKS_BPF_H_
 
@@ -8,7 +8,7 @@
 #include "loss.bpf.h"
 #include "target.bpf.h"
 
-/* Hashes of the stacks that the daemon has. It may be emptied at any time: they are sent again. */
+/* Hashes of the stacks that the daemon has. If this is emptied, stacks are sent again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -16,7 +16,7 @@ struct {
 	__type(value, u8);
 } known_stacks SEC(".maps") __weak;
 
-/* Hands over a stack unless the daemon has it. False when the ring is full. */
+/* Sends a stack unless the daemon has it. False if the ring buffer is full. */
 static __always_inline bool intern_stack(struct profd_stack_record *record)
 {
 	u32 frames = record->kernel_frames + record->user_frames;

@@ -137,29 +137,58 @@ static __always_inline bool read_ledger(struct profd_thread_record *record,
 	return !(seq & 1) && seq == *(volatile u32 *)&thread->seq;
 }
 
-/* Fills a record with the account as it stands. False when the thread switched all the while. */
-static __always_inline bool read_account(struct profd_thread_record *record, u32 type,
-					 struct task_struct *task, struct profd_thread *thread)
+/* Has the daemon know the thread by its number, which is to come before anything else is told of
+ * it. False: its account is folded, and nothing can be told of it any more.
+ */
+static __always_inline bool make_known(struct profd_thread *thread)
+{
+	u32 fate = *(volatile u32 *)&thread->fate;
+
+	if (fate == PROFD_FATE_UNKNOWN)
+		fate = __sync_val_compare_and_swap(&thread->fate, PROFD_FATE_UNKNOWN,
+						   PROFD_FATE_KNOWN);
+	return fate != PROFD_FATE_FOLDED;
+}
+
+static __always_inline bool is_known(struct profd_thread *thread)
+{
+	return *(volatile u32 *)&thread->fate == PROFD_FATE_KNOWN;
+}
+
+/* Whether the ledger has gone on since it was armed last. */
+static __always_inline bool ledger_goes_on(struct profd_thread *thread)
+{
+	return thread->ledger.armed && thread->ledger.armed == switch_epoch;
+}
+
+/* Who a thread is. */
+static __always_inline void identify(struct profd_thread_record *record, struct task_struct *task)
 {
 	struct task_struct *leader = untrusted(task)->group_leader;
 
+	record->pid = visible_pid(leader);
+	record->tid = visible_pid(task);
+	bpf_probe_read_kernel(record->process, sizeof(record->process), &leader->comm);
+}
+
+/* Fills a record with the account as it stands, but for who it is. False when the thread switched
+ * all the while.
+ */
+static __always_inline bool read_account(struct profd_thread_record *record, u32 type,
+					 struct task_struct *task, struct profd_thread *thread)
+{
 	record->type = type;
 	record->target_id = thread->target_id;
 	record->thread_id = thread->thread_id;
 	record->begin = thread->begin;
-	record->armed_at = 0;
-	if (thread->ledger.armed && thread->ledger.armed == switch_epoch)
-		record->armed_at = thread->armed_at;
+	record->armed_at = ledger_goes_on(thread) ? thread->armed_at : 0;
 	record->begin_clock = thread->begin_clock;
 	record->begin_exec = thread->begin_exec;
 	record->begin_delay = thread->begin_delay;
 	record->born = thread->born;
 	record->kernel_tid = task->pid;
 	record->at_rest = 0;
-	record->pid = visible_pid(leader);
-	record->tid = visible_pid(task);
 	bpf_probe_read_kernel(record->comm, sizeof(record->comm), &task->comm);
-	bpf_probe_read_kernel(record->process, sizeof(record->process), &leader->comm);
 	/* Not a loop: 6.1 refuses one whose back edge clang lays out as a fall-through. */
 	return read_ledger(record, task, thread) || read_ledger(record, task, thread) ||
 	       read_ledger(record, task, thread) || read_ledger(record, task, thread);

@@ -1,4 +1,4 @@
-/* Pointers that the verifier is not to trust. */
+/* Pointers that the verifier should not trust. */
 #ifndef PROFD_BPF_UNTRUSTED_BPF_H_
 #define PROFD_BPF_UNTRUSTED_BPF_H_
 
@@ -10,9 +10,9 @@
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 #endif
 
-/* The same task, to follow its pointers. When one is read from a task that the verifier trusts, it
- * searches all types of the kernel for some that would make the pointer trusted, too: a millisecond
- * for each such read, the most part of loading a program. What comes of this one it does not trust.
+/* The same task, but untrusted, for following its pointers. For each pointer read from a trusted
+ * task, the verifier searches all kernel types for one that would make the pointer trusted too.
+ * That takes a millisecond per read and was most of the time to load a program.
  */
 static __always_inline struct task_struct *untrusted(struct task_struct *task)
 {

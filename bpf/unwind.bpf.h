@@ -1,8 +1,9 @@
-/* The walker of user stacks: .eh_frame rules, frame pointers only where there are none.
+/* The walker of user stacks. Uses .eh_frame rules, and frame pointers only where there are no
+ * rules.
  *
- * One walker for two places. WALK_OUTSIDE reads another thread's stack (sleepable programs, the
- * tick); WALK_OWN reads the stack of the thread the program runs in (probes). `from` is a constant
- * at every call, so each program holds one of them only.
+ * One walker for two contexts. WALK_OUTSIDE reads another thread's stack (sleepable programs, the
+ * tick). WALK_OWN reads the current thread's stack (probes). `from` is a constant at every call, so
+ * each program contains only one of them.
  */
 #ifndef PROFD_BPF_UNWIND_BPF_H_
 #define PROFD_BPF_UNWIND_BPF_H_
@@ -22,7 +23,7 @@ enum walk_from {
 #define RULE_CACHE 512
 #define MAPPING_CACHE 256
 #define MAPPING_REGION_BITS 16 /* an entry for each 64 KiB: a large library has several */
-#define BUSY_LOOKUPS 200 /* some 15 us: who changes mappings holds the lock for less, mostly */
+#define BUSY_LOOKUPS 200 /* about 15 us; a change of mappings usually holds the lock for less */
 #define MAX_FRAME_POINTER_STEP (1 << 20)
 
 /* Registers in an x86-64 signal frame, from the stack pointer at the handler's return. */
@@ -30,15 +31,15 @@ enum walk_from {
 #define SIGNAL_RSP 0xa0
 #define SIGNAL_RIP 0xa8
 
-/* What is known of a part of an address space, for as long as its mappings have not changed. */
+/* A cached mapping, valid while the mappings of its address space do not change. */
 enum cached_kind {
 	CACHED_CODE = 1,
-	CACHED_MEMORY = 2, /* anonymous memory: reading it keeps nobody waiting */
+	CACHED_MEMORY = 2, /* anonymous memory: reading it does not block */
 };
 struct cached_mapping {
 	u64 space; /* walk.space */
 	u64 start, end, file_offset;
-	u32 changes; /* of the address space, when it was looked up */
+	u32 changes; /* of the address space at lookup */
 	u32 module_id;
 	u32 rows;
 	u8 state;
@@ -46,15 +47,15 @@ struct cached_mapping {
 	u8 pad[2];
 };
 
-/* Memory of one walk, in a map value of whoever runs it: what the verifier need not track. */
+/* State of one walk, in a map value, so that the verifier need not track it. */
 struct walk {
 	u64 pc, sp, fp;
 	u64 hash;
-	u64 switches; /* of the thread when the walk began: it must not run meanwhile */
+	u64 switches; /* of the thread at the start: it must not run during the walk */
 	u64 window_start; /* address of window[0] */
 	u64 window_size; /* bytes valid */
-	u64 space; /* tells address spaces apart */
-	u64 bottom; /* stack pointer at the start: nothing below is read */
+	u64 space; /* identifies the address space */
+	u64 bottom; /* stack pointer at the start; nothing below it is read */
 	u64 map_start, map_end, map_offset; /* mapping of the last frame */
 	u32 map_module, map_state, map_rows;
 	u32 frames; /* kernel and user */
@@ -63,11 +64,10 @@ struct walk {
 	u8 frame_pointers;
 	u8 torn; /* the thread ran during the walk */
 	u8 map_busy; /* stack memory could not be looked up: the map was locked */
-	u8 hurried; /* who finds the map locked does not try again */
+	u8 hurried; /* do not retry if the map is locked */
 	struct profd_stack_record record;
 	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
-	/* Rules found before, by frame: code repeats, and a search misses the cache at every step.
-	 */
+	/* Rules found before, by frame: code repeats, and each step of a search is a cache miss. */
 	struct {
 		u64 frame;
 		u64 rule;
@@ -75,7 +75,7 @@ struct walk {
 	struct cached_mapping mappings[MAPPING_CACHE];
 };
 
-/* Whose stack, and the memory; lives on the stack. */
+/* A walk of a task's stack. Small, because it is on the BPF stack. */
 struct walker {
 	struct task_struct *task;
 	struct walk *walk;
@@ -87,7 +87,7 @@ static __always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
-/* Fills in what the record of a walked stack says beside its frames. */
+/* Completes the record of a walked stack. */
 static __always_inline void finish_stack(struct walk *walk, u32 kernel_frames)
 {
 	struct profd_stack_record *record = &walk->record;
@@ -99,7 +99,7 @@ static __always_inline void finish_stack(struct walk *walk, u32 kernel_frames)
 	record->hash = mix(mix(walk->hash, kernel_frames), walk->result) | 1;
 }
 
-/* A stack without frames that only says why there is none. */
+/* A stack without frames, with only the reason. */
 static __always_inline void empty_stack(struct profd_stack_record *record, u8 result)
 {
 	record->kernel_frames = 0;
@@ -109,7 +109,7 @@ static __always_inline void empty_stack(struct profd_stack_record *record, u8 re
 	record->hash = mix(0, result) | 1;
 }
 
-/* The thread has not run since the walk began, so what was read belongs together. */
+/* The thread has not run since the walk began, so everything read is consistent. */
 static __always_inline bool still_waits(struct walker *walker)
 {
 	barrier();
@@ -118,8 +118,8 @@ static __always_inline bool still_waits(struct walker *walker)
 
 #define NO_COUNT 0xffffffffU
 
-/* How often the mappings of a thread's process have changed; NO_COUNT while they are being changed,
- * and where the kernel does not count.
+/* How often the mappings of a thread's process have changed. NO_COUNT during a change, or if the
+ * kernel does not count.
  */
 static __always_inline u32 changes_of(struct task_struct *task)
 {
@@ -136,13 +136,12 @@ static __always_inline u32 changes_of(struct task_struct *task)
 	return changes;
 }
 
-/* Tells an address space in use by one program from others: its memory may be that of a later one.
- */
+/* Identifies the address space of one program. The pointer alone is not enough: it is reused. */
 static __always_inline void name_space(struct walk *walk, struct task_struct *task)
 {
 	volatile u64 *space = &walk->space;
 
-	/* By way of memory: the verifier lets nobody calculate with a pointer. */
+	/* Through memory: the verifier does not allow arithmetic on a pointer. */
 	*space = (u64)untrusted(task)->mm;
 	*space =
 		mix(mix(*space, untrusted(task)->group_leader->start_time), task->self_exec_id) | 1;
@@ -163,7 +162,7 @@ static __always_inline bool is_cached(struct walk *walk, struct cached_mapping *
 	       address < entry->end;
 }
 
-/* It is known to be true. */
+/* The entry is still valid. */
 static __always_inline bool is_current(struct cached_mapping *entry, u32 changes)
 {
 	return changes != NO_COUNT && entry->changes == changes;
@@ -184,8 +183,8 @@ static long on_anonymous_vma(struct task_struct *task, struct vm_area_struct *vm
 	return 0;
 }
 
-/* Memory whose pages come from a file or from another process could keep the reader waiting for
- * ever. Stacks and heaps are anonymous. `busy`, if any, says that the map was locked.
+/* Pages that come from a file or from another process could block the reader forever. Stacks and
+ * heaps are anonymous. `busy`, if given, is set if the map was locked.
  */
 static __always_inline bool is_readable(struct task_struct *task, u64 address, u8 *busy,
 					struct memory_mapping *mapping)
@@ -197,7 +196,7 @@ static __always_inline bool is_readable(struct task_struct *task, u64 address, u
 	return !error && mapping->usable;
 }
 
-/* The same, with a memory. */
+/* The same, with the cache. */
 static __always_inline bool is_readable_memory(struct walker *walker, u64 address)
 {
 	struct walk *walk = walker->walk;
@@ -219,7 +218,7 @@ static __always_inline bool is_readable_memory(struct walker *walker, u64 addres
 	return true;
 }
 
-/* Reads the stack from `start` to the end of its page: a page is there or not. */
+/* Reads the stack from `start` to the end of its page: a page is present or not. */
 static __always_inline bool fill_window(struct walker *walker, u64 start)
 {
 	struct walk *walk = walker->walk;
@@ -266,13 +265,13 @@ static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct 
 	return 0;
 }
 
-/* A lookup of a mapping that is tried again while others have the memory map locked. Lives on the
- * stack, of which there is little left.
+/* A mapping lookup that is retried while others hold the lock. Small, because little of the BPF
+ * stack is left.
  */
 struct lookup {
 	struct walker *walker;
 	struct mapping *mapping;
-	s64 address; /* in the end the error, if any */
+	s64 address; /* afterwards the error, if any */
 };
 
 static long look_again(u32 index, struct lookup *lookup)
@@ -286,7 +285,7 @@ static long look_again(u32 index, struct lookup *lookup)
 	return 1;
 }
 
-/* Goes on with what is known from before. */
+/* Continues with a cached mapping. */
 static __always_inline void use_mapping(struct walk *walk, struct cached_mapping *entry)
 {
 	walk->map_start = entry->start;
@@ -297,7 +296,7 @@ static __always_inline void use_mapping(struct walk *walk, struct cached_mapping
 	walk->map_rows = entry->rows;
 }
 
-/* Keeps the mapping that was just found for other walks, unless the mappings have changed since. */
+/* Caches the mapping that was just found, unless the mappings have changed since. */
 static __always_inline void cache_mapping(struct walker *walker, struct cached_mapping *entry,
 					  u32 changes)
 {
@@ -316,7 +315,7 @@ static __always_inline void cache_mapping(struct walker *walker, struct cached_m
 	entry->kind = CACHED_CODE;
 }
 
-/* Finds the mapping of an address. False ends the walk, with a result. */
+/* Finds the mapping of an address. False ends the walk; walk->result says why. */
 static __always_inline bool locate(struct walker *walker, u64 address)
 {
 	struct walk *walk = walker->walk;
@@ -333,8 +332,8 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 		return true;
 	}
 	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
-	/* Not to be had now. What is cached may be older than the last change; it is right unless
-	 * code was unmapped, and other code is there now.
+	/* The map is locked. The cached entry may be older than the last change, but it is wrong
+	 * only if other code was mapped in its place.
 	 */
 	if (error == -16 /* EBUSY */ && is_cached(walk, entry, CACHED_CODE, address)) {
 		use_mapping(walk, entry);
@@ -373,7 +372,7 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	return true;
 }
 
-/* find_rule with a memory; rules of a module never change once it is ready. */
+/* find_rule with a cache. A module's rules never change once it is ready. */
 static __always_inline u32 recall_rule(struct walk *walk, u64 offset)
 {
 	u64 frame = offset | ((u64)walk->map_module << PROFD_FRAME_MODULE_SHIFT);
@@ -423,7 +422,7 @@ static __always_inline bool step_over_signal(struct walker *walker, enum walk_fr
 		walk->result = PROFD_WALK_UNREADABLE;
 		return false;
 	}
-	/* The interrupted stack may be another one (sigaltstack): it need not lie above. */
+	/* The interrupted stack may be a different one (sigaltstack), so it need not be above. */
 	walk->pc = pc;
 	walk->fp = fp;
 	walk->sp = next;
@@ -474,13 +473,13 @@ static __always_inline bool step_by_rule(struct walker *walker, u32 rule, enum w
 	return true;
 }
 
-/* Inside the instruction that a frame is at: not the one after a call. */
+/* An address inside the frame's instruction: for a return address that is the call. */
 static __always_inline u64 address_of(struct walk *walk)
 {
 	return walk->exact ? walk->pc : walk->pc - 1;
 }
 
-/* Finds where the present frame lies and appends it. False ends the walk, with a result. */
+/* Locates and appends the current frame. False ends the walk; walk->result says why. */
 static __always_inline bool name_frame(struct walker *walker)
 {
 	struct walk *walk = walker->walk;
@@ -503,7 +502,7 @@ static __always_inline bool name_frame(struct walker *walker)
 	return true;
 }
 
-/* One frame: name it, then step to its caller. 1 ends the walk. */
+/* One frame: appends it, then steps to its caller. 1 ends the walk. */
 static __always_inline long walk_frame(struct walker *walker, enum walk_from from)
 {
 	struct walk *walk = walker->walk;
@@ -540,11 +539,11 @@ static long walk_frame_outside(u32 index, void *walker)
 	return walk_frame(walker, WALK_OUTSIDE);
 }
 
-/* Bytes of the longest instruction, and the one after it. */
+/* Length of the longest instruction plus one, bytes. */
 #define MAX_INSTRUCTION 16
 
-/* Where a thread is. The instruction under a probe is carried out elsewhere, in a page that no file
- * has: a thread that waits there is where the probe stands.
+/* The thread's program counter. The instruction under a probe is executed in a page that belongs to
+ * no file; for a thread that waits there, this is the address of the probe.
  */
 static __always_inline u64 user_pc(struct task_struct *task, struct pt_regs *regs)
 {
@@ -574,8 +573,8 @@ static __always_inline void begin_walk(struct walker *walker, u64 pc, u64 sp, u6
 	walk->result = PROFD_WALK_TOO_DEEP;
 }
 
-/* Walks the stack of the current thread. At the first instruction of a function its caller is at
- * the top of the stack, whatever rules there are. Else as below.
+/* Walks the stack of the current thread, like walk_from_outside. `at_entry`: at a function's first
+ * instruction the return address is at the top of the stack, so no rule is needed.
  */
 static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 fp, bool at_entry)
 {
@@ -596,7 +595,7 @@ static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 
 }
 
 /* Walks from the given registers. Frames are appended to walk->record after walk->frames;
- * walk->result tells how it ended.
+ * walk->result says how it ended.
  */
 static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64 sp, u64 fp)
 {
@@ -604,8 +603,8 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 
 	begin_walk(walker, pc, sp, fp);
 	walk->hurried = 1;
-	/* The stack's page first: a thread that runs after it was read does no harm, unless the
-	 * walk needs more than it.
+	/* Read the innermost page first. If the thread runs after that, the walk is still valid
+	 * unless it needs more than this page.
 	 */
 	fill_window(walker, walk->bottom);
 	if (!walk->torn)

@@ -133,17 +133,18 @@ absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
     if (*since <= 0) return Wrong("--since", "must be longer than 0");
     request.set_since_ns(*since);
   }
+  TimeContext context = {.now_ns = profd::WallNs()};
   if (!typed.from.empty()) {
-    const absl::StatusOr<int64_t> from = ParseInstant(typed.from);
+    const absl::StatusOr<int64_t> from = ParseTime(typed.from, context);
     if (!from.ok()) return Wrong("--from", std::string(from.status().message()));
-    if (*from <= 0) return Wrong("--from", "must lie after 1970");
-    if (*from >= profd::WallNs()) return Wrong("--from", "lies in the future");
+    if (*from >= context.now_ns) return Wrong("--from", "lies in the future");
     request.set_begin_ns(*from);
+    context.after_ns = *from;
   }
   if (!typed.to.empty()) {
-    const absl::StatusOr<int64_t> to = ParseInstant(typed.to);
+    const absl::StatusOr<int64_t> to = ParseTime(typed.to, context);
     if (!to.ok()) return Wrong("--to", std::string(to.status().message()));
-    if (*to <= request.begin_ns()) return Wrong("--to", "must lie after --from, and after 1970");
+    if (*to <= request.begin_ns()) return Wrong("--to", "must lie after --from");
     request.set_end_ns(*to);
   }
   return absl::OkStatus();

@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/time.h"
 
 namespace profctl {
 namespace {
 
 constexpr char32_t kBadByte = 0xfffd;
-constexpr absl::Duration kLongestWindow = absl::Hours(24 * 3653);
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -75,12 +68,6 @@ std::string_view Prefix(std::string_view text, size_t columns) {
 std::string_view Suffix(std::string_view text, size_t columns) {
   const size_t skip = Prefix(text, DisplayWidth(text) - columns).size();
   return text.substr(skip);
-}
-
-// Three significant digits without an exponent: 1.23, 12.3, 123, 12345.
-std::string Significant(double value) {
-  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return absl::StrFormat("%.*f", decimals, value);
 }
 
 }  // namespace
@@ -186,16 +173,6 @@ std::string WrapAfter(std::string_view label, std::string_view text, size_t widt
   return std::string(label) + (wrapped.empty() ? "\n" : wrapped.substr(indent.size()));
 }
 
-std::string FormatDuration(int64_t ns) {
-  const char* sign = ns < 0 ? "-" : "";
-  const double magnitude = std::abs(static_cast<double>(ns));
-  if (magnitude < 1e3) return absl::StrFormat("%s%.0f ns", sign, magnitude);
-  // The limits are where rounding to three digits would reach 1000 of the smaller unit.
-  if (magnitude < 999.5e3) return absl::StrCat(sign, Significant(magnitude / 1e3), " us");
-  if (magnitude < 999.5e6) return absl::StrCat(sign, Significant(magnitude / 1e6), " ms");
-  return absl::StrCat(sign, Significant(magnitude / 1e9), " s");
-}
-
 std::string FormatShare(double part, double whole) {
   if (!(whole > 0) || !std::isfinite(part)) return "-";
   const double percent = 100 * part / whole;
@@ -218,6 +195,11 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string Significant(double value) {
+  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return absl::StrFormat("%.*f", decimals, value);
+}
+
 std::string FormatBytes(uint64_t bytes) {
   static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
@@ -225,69 +207,6 @@ std::string FormatBytes(uint64_t bytes) {
   while (value >= 1023.5 && unit + 1 < kUnits.size()) value /= 1024, ++unit;
   if (unit == 0) return absl::StrCat(bytes, " B");
   return absl::StrCat(Significant(value), " ", kUnits[unit]);
-}
-
-std::string FormatTimeUtc(int64_t ns) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixNanos(ns), absl::UTCTimeZone());
-}
-
-std::string FormatFileTimeUtc(int64_t ns) {
-  return absl::FormatTime("%Y%m%dT%H%M%SZ", absl::FromUnixNanos(ns), absl::UTCTimeZone());
-}
-
-std::string FormatTimeRfc3339(int64_t ns) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%E9SZ", absl::FromUnixNanos(ns), absl::UTCTimeZone());
-}
-
-absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
-  const auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", CleanName(text), "' ", Absl(why), "; write a duration like 60s, 5m, 1h30m or 250ms"));
-  };
-  const bool plain = !text.empty() && absl::ascii_isdigit(static_cast<unsigned char>(text[0])) &&
-                     absl::ascii_isalpha(static_cast<unsigned char>(text.back()));
-  absl::Duration duration;
-  if (!plain || !absl::ParseDuration(Absl(text), &duration)) return bad("is not a duration");
-  if (duration > kLongestWindow) return bad("is longer than ten years");
-  return absl::ToInt64Nanoseconds(duration);
-}
-
-absl::StatusOr<int64_t> ParseInstant(std::string_view text) {
-  const auto bad = [&]() {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", CleanName(text),
-        "' is not an instant; write RFC 3339 (2026-01-31T13:05:00Z) or seconds since 1970"));
-  };
-  const std::vector<absl::string_view> parts = absl::StrSplit(Absl(text), '.');
-  const auto all_digits = [](absl::string_view part) {
-    return !part.empty() && std::all_of(part.begin(), part.end(), [](char c) {
-      return absl::ascii_isdigit(static_cast<unsigned char>(c));
-    });
-  };
-  constexpr int64_t kNsPerSecond = 1'000'000'000;
-  if (parts.size() <= 2 && all_digits(parts[0])) {
-    int64_t seconds = 0;
-    int64_t fraction = 0;
-    if (!absl::SimpleAtoi(parts[0], &seconds) ||
-        seconds >= std::numeric_limits<int64_t>::max() / kNsPerSecond) {
-      return bad();
-    }
-    if (parts.size() == 2) {
-      std::string digits(parts[1]);
-      if (!all_digits(parts[1]) || digits.size() > 9) return bad();
-      digits.append(9 - digits.size(), '0');
-      if (!absl::SimpleAtoi(digits, &fraction)) return bad();
-    }
-    return seconds * kNsPerSecond + fraction;
-  }
-  absl::Time time;
-  std::string error;
-  if (!absl::ParseTime(absl::RFC3339_full, Absl(text), &time, &error)) return bad();
-  if (time <= absl::UnixEpoch() ||
-      time >= absl::FromUnixNanos(std::numeric_limits<int64_t>::max())) {
-    return bad();
-  }
-  return absl::ToUnixNanos(time);
 }
 
 }  // namespace profctl

@@ -1,4 +1,4 @@
-// Text for people: safe names, durations, shares, and what they type.
+// Text for people: safe names, shares, bytes.
 #ifndef PROFD_CLIENT_TEXT_H_
 #define PROFD_CLIENT_TEXT_H_
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "absl/status/statusor.h"
+#include "client/time_text.h"  // IWYU pragma: export
 
 namespace profctl {
 
@@ -32,29 +32,16 @@ std::string Wrap(std::string_view text, size_t width, std::string_view indent);
 // The same with `label` instead of the first indent, and as much indent as it is wide.
 std::string WrapAfter(std::string_view label, std::string_view text, size_t width);
 
-// "1.23 s", "45.6 ms", "7.89 us", "12 ns". Three significant digits, seconds up to any number.
-std::string FormatDuration(int64_t ns);
 // "12.3%" of part in whole; "-" when whole is not positive.
 std::string FormatShare(double part, double whole);
 // As FormatShare, for parts that are small: "1.23%", "0.012%", "<0.001%", "0%".
 std::string FormatFineShare(double part, double whole);
+// Three significant digits without an exponent: "1.23", "12.3", "123", "12345".
+std::string Significant(double value);
 // "1,234,567".
 std::string FormatCount(uint64_t count);
 // "12.3 MiB".
 std::string FormatBytes(uint64_t bytes);
-// "2026-01-31 13:05:09", UTC; `ns` since the Unix epoch.
-std::string FormatTimeUtc(int64_t ns);
-// "20260131T130509Z".
-std::string FormatFileTimeUtc(int64_t ns);
-// RFC 3339 with nanoseconds, UTC.
-std::string FormatTimeRfc3339(int64_t ns);
-
-// A duration such as "60s", "5m", "1h30m", "250ms" in ns. InvalidArgument for anything else, for
-// a sign, a missing unit, and for more than 10 years.
-absl::StatusOr<int64_t> ParseDuration(std::string_view text);
-// An instant, RFC 3339 ("2026-01-31T13:05:00Z") or seconds since the Unix epoch with at most nine
-// decimals, in ns since the epoch. InvalidArgument for anything else.
-absl::StatusOr<int64_t> ParseInstant(std::string_view text);
 
 }  // namespace profctl
 

@@ -1,4 +1,4 @@
-// profd: wires the rooms together and waits for a signal.
+// profd: builds the components and waits for signals.
 #include <malloc.h>
 #include <signal.h>
 
@@ -13,6 +13,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
+#include "daemon/config/time_namespace.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/memory/memory_watch.h"
 #include "daemon/service/listen.h"
@@ -66,6 +67,7 @@ int Main(int argc, char** argv) {
   if (const auto address = ParseListenAddress(options.listen); !address.ok()) {
     return Fail(address.status(), 2);
   }
+  if (const absl::Status status = CheckTimeNamespace(); !status.ok()) return Fail(status, 1);
   sources.limits = options.limits;
   sources.tick_interval_ns = options.tick_ns;
   sources.books = options.books;
@@ -89,13 +91,13 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGUSR2);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  // Whoever started us may ignore it: then no child of ours could be waited for.
+  // The parent may have ignored it; then we could not wait for our own children.
   signal(SIGCHLD, SIG_DFL);
   RaiseFileLimit();
-  // A dozen threads, of which two work at a time: what one arena each would keep is a quarter of
-  // our memory with thousands of threads to tell of.
+  // Only two of the dozen threads work at a time. With one arena each, unused memory would be a
+  // quarter of the total when thousands of threads are watched.
   mallopt(M_ARENA_MAX, 2);
-  // Before the first thread: capabilities are a thread's own.
+  // Before the first thread, because capabilities are per thread.
   if (const absl::Status status = DropPrivileges(admin_for_probes); !status.ok())
     return Fail(status, 1);
 
@@ -116,7 +118,7 @@ int Main(int argc, char** argv) {
   int received = 0;
   while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
     const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);
-    if (!status.ok()) spdlog::error("pause or resume: {}", std::string(status.message()));
+    if (!status.ok()) spdlog::error("cannot pause or resume: {}", std::string(status.message()));
   }
   spdlog::info("stopping on signal {}", received);
   (*server)->Shutdown();
@@ -130,8 +132,10 @@ int main(int argc, char** argv) {
   try {
     return profd::Main(argc, argv);
   } catch (const std::system_error& error) {
-    // All threads are started at the start.
-    std::fprintf(stderr, "profd: cannot start: %s; raise the limit of processes and threads\n",
+    // profd starts all of its threads at startup.
+    std::fprintf(stderr,
+                 "profd: cannot start: %s; raise the limit on processes and threads "
+                 "(ulimit -u, pids.max)\n",
                  error.what());
     return 1;
   }

@@ -1,4 +1,4 @@
-/* What both sides share: types of fixed width, and the version. */
+/* Basics of the contract: fixed-width types and the version. */
 #ifndef PROFD_BPF_ABI_BASE_H_
 #define PROFD_BPF_ABI_BASE_H_
 

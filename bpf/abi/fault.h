@@ -1,22 +1,22 @@
-/* The source `fault`: pages of the sample that were touched. */
+/* The source `fault`: first touches of sampled pages. */
 #ifndef PROFD_BPF_ABI_FAULT_H_
 #define PROFD_BPF_ABI_FAULT_H_
 
 #include "base.h"
 
-/* A page of the sample was touched first. */
+/* A sampled page was touched for the first time. */
 struct profd_page_record {
 	profd_u32 type;
 	profd_s32 pid; /* in the daemon's PID namespace */
-	profd_u64 process_id; /* thread id of the process's leader; 0: not known */
+	profd_u64 process_id; /* thread id of the process's leader; 0: unknown */
 	profd_u64 thread_id;
 	profd_u64 address;
 	profd_u64 stack; /* hash of a stack record */
-	profd_u64 size; /* bytes that it stands for */
+	profd_u64 size; /* bytes that the page stands for */
 };
 
-/* Of the pages that are touched first, those whose hash lies below a threshold are sampled: one in
- * so many, and the same page again when it is touched again. splitmix64's finalizer, upper half.
+/* Upper half of splitmix64's finalizer. A page is sampled if its hash is below a threshold. So a
+ * page that is freed and touched again is sampled again.
  */
 static inline profd_u32 profd_page_hash(profd_u64 page, profd_u64 seed)
 {
@@ -27,17 +27,17 @@ static inline profd_u32 profd_page_hash(profd_u64 page, profd_u64 seed)
 	return (profd_u32)((h ^ (h >> 31)) >> 32);
 }
 
-/* For one page in so many. */
+/* The threshold for one page in `one_in`. */
 static inline profd_u32 profd_page_threshold(profd_u32 one_in)
 {
 	return one_in > 1 ? (profd_u32)(0x100000000ULL / one_in) : 0xffffffff;
 }
 
-/* Cost of the page faults' program. Per CPU. */
+/* Cost of the page fault programs. Per CPU. */
 struct profd_fault_cost {
-	profd_u64 faults; /* of threads of targets */
-	profd_u64 timed; /* runs without a stack whose time was taken, at random */
-	profd_u64 timed_ns; /* without the way into the program and out */
+	profd_u64 faults; /* in target threads */
+	profd_u64 timed; /* timed runs without a stack, chosen at random */
+	profd_u64 timed_ns; /* excludes entering and leaving the program */
 	profd_u64 walks; /* runs with a stack; all are timed */
 	profd_u64 walk_ns;
 };

@@ -4,39 +4,29 @@
 
 #include "base.h"
 
-/* An object that jemalloc sampled came to life, or is gone. Which one it was is not told of all
- * versions; but of objects of one context and one size any may stand for any other.
+/* An object that jemalloc sampled was allocated or freed. Not all versions say which object was
+ * freed, but objects of the same context and size are interchangeable.
  */
 struct profd_live_heap_record {
 	profd_u32 type;
-	profd_u32 module_id; /* that holds the allocator */
+	profd_u32 module_id; /* of the allocator */
 	profd_u64 time;
 	profd_u64 thread_id;
-	profd_u64 context; /* jemalloc's, of the thread and the stack that allocated the object */
-	profd_u64 stack; /* hash; 0: the object is gone */
+	profd_u64 context; /* jemalloc's: the thread and stack that allocated the object */
+	profd_u64 stack; /* hash; 0: the object was freed */
 	profd_u64 size; /* bytes, usable */
-	profd_u64 born; /* of one that is gone, by jemalloc's clock, ns; 0: not known */
+	profd_u64 born; /* on free: allocation time by jemalloc's clock, ns; 0: unknown */
 	profd_s32 pid; /* in the daemon's PID namespace */
 	profd_u32 pad;
 };
 
-/* Where a probe of the live heap stands: at the first instruction of jemalloc's ... */
+/* Place of a live heap probe: the first instruction of one of jemalloc's functions. */
 enum profd_live_place {
 	PROFD_LIVE_BORN_5_2 = 1, /* prof_malloc_sample_object(tsdn, ptr, usize, tctx) */
 	PROFD_LIVE_GONE_5_2 = 2, /* prof_free_sampled_object(tsd, ptr, usize, tctx) */
 	PROFD_LIVE_BORN_5_3 = 3, /* prof_malloc_sample_object(tsd, ptr, size, usize, tctx) */
 	PROFD_LIVE_GONE_5_3 = 4, /* prof_free_sampled_object(tsd, [ptr,] usize, info) */
 };
-
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. Stepped, of any probe: the kernel
- * does not emulate the instruction there but lets the thread carry it out elsewhere, which takes
- * longer.
- */
-#define PROFD_LIVE_COOKIE(place, stepped, module)                                                  \
-	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
-#define PROFD_LIVE_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_LIVE_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-#define PROFD_LIVE_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_live_heap_record) == 64, "live heap record size");
 

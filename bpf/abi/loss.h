@@ -9,7 +9,7 @@ enum profd_loss {
 	PROFD_LOSS_COUNTERS_FULL = 0, /* sample not counted: counter map full */
 	PROFD_LOSS_COUNTERS_FULL_NS = 1, /* and its weight, ns */
 	PROFD_LOSS_RING_FULL_STACK = 2,
-	PROFD_LOSS_RING_FULL_EXIT = 3, /* final ledger of an exited thread not handed over */
+	PROFD_LOSS_RING_FULL_EXIT = 3, /* last record of a known thread not handed over */
 	PROFD_LOSS_RING_FULL_EVENT = 4,
 	PROFD_LOSS_THREAD_STORAGE = 5, /* a thread could not be marked */
 	PROFD_LOSS_SWITCH_UNSEEN = 6, /* counted but not reported; found by the daemon */

@@ -1,10 +1,10 @@
-/* The source `malloc`: bursts of tracing of glibc's malloc. */
+/* The source `malloc`: glibc's malloc, traced in bursts. */
 #ifndef PROFD_BPF_ABI_MALLOC_H_
 #define PROFD_BPF_ABI_MALLOC_H_
 
 #include "base.h"
 
-/* Where a probe of a burst stands: at the begin of glibc's ... */
+/* Place of a burst's probe: the start of one of glibc's functions. */
 enum profd_malloc_place {
 	PROFD_MALLOC_MALLOC = 1, /* malloc(size) */
 	PROFD_MALLOC_CALLOC = 2, /* calloc(number, size) */
@@ -16,40 +16,32 @@ enum profd_malloc_place {
 	PROFD_MALLOC_PVALLOC = 8, /* pvalloc(size) */
 };
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8. */
-#define PROFD_MALLOC_COOKIE(place, stepped, module)                                                \
-	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8)
-#define PROFD_MALLOC_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_MALLOC_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-#define PROFD_MALLOC_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
-
-/* `arg0` of a sample whose weight is an estimate from bursts; of other bytes it is 0. */
+/* `arg0` of samples whose weight is an estimate from bursts; 0 for other bytes. */
 #define PROFD_BURST_ARGUMENT 1
 
 /* What a thread did in a burst. */
 struct profd_malloc_thread {
-	profd_u64 allocated; /* bytes, usable, of all calls */
+	profd_u64 allocated; /* usable bytes of all calls */
 	profd_u64 freed;
 	profd_u32 allocations;
 	profd_u32 frees;
-	profd_u32 calls; /* runs into a probe */
-	profd_u32 stepped; /* of these, at an instruction that is not emulated */
-	profd_u64 ns; /* of all runs, without the way into the program and out */
-	profd_u64 first_ns, last_ns; /* when the burst began, and the last run ended */
-	profd_u64 queued_ns; /* in between, for a CPU */
-	profd_u64 waited_ns; /* from the end of a run to the next, where the thread waited meanwhile
-			      */
+	profd_u32 calls; /* probe hits */
+	profd_u32 stepped; /* of these, on an instruction that is not emulated */
+	profd_u64 ns; /* of all runs; excludes entering and leaving the program */
+	profd_u64 first_ns, last_ns; /* start of the burst, end of the last run */
+	profd_u64 queued_ns; /* on the run queue in between */
+	profd_u64 waited_ns; /* between runs during which the thread waited */
 	profd_u64 last_delay; /* the kernel's run_delay and nvcsw at the end of the last run */
 	profd_u64 last_switches;
 	profd_u32 module_id;
 	profd_u32 pad;
 };
 
-/* Cost of the program in bursts. Per CPU. */
+/* Cost of the program during bursts. Per CPU. */
 struct profd_malloc_cost {
-	profd_u64 calls; /* of threads of targets, before and after the burst included */
+	profd_u64 calls; /* in target threads, including calls just before and after the burst */
 	profd_u64 stepped;
-	profd_u64 ns; /* without the way into the program and out */
+	profd_u64 ns; /* excludes entering and leaving the program */
 };
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_malloc_thread) == 96, "malloc thread size");

@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-/* A function of a libc that changes the address space. */
+/* A libc function that changes the address space. */
 enum profd_map_call {
 	PROFD_MAP_MMAP = 1,
 	PROFD_MAP_MUNMAP = 2,
@@ -12,10 +12,5 @@ enum profd_map_call {
 	PROFD_MAP_BRK = 4,
 	PROFD_MAP_MADVISE = 5,
 };
-
-/* The cookie of a probe there: call:7 | stepped:1 << 7. */
-#define PROFD_MAP_COOKIE(call, stepped) ((profd_u64)(call) | (profd_u64)(stepped) << 7)
-#define PROFD_MAP_CALL(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_MAP_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
 
 #endif /* PROFD_BPF_ABI_MAPPING_H_ */

@@ -6,7 +6,7 @@
 
 #define PROFD_MAX_MODULES 4096
 
-/* A file as the kernel tells it apart: what a vma's inode says. */
+/* Identity of a file in the kernel, from a vma's inode. */
 struct profd_module_key {
 	profd_u64 ino;
 	profd_u32 dev; /* kernel encoding: major << 20 | minor */
@@ -14,21 +14,21 @@ struct profd_module_key {
 };
 
 enum profd_module_state {
-	PROFD_MODULE_PENDING = 0, /* asked for; no rules yet */
+	PROFD_MODULE_PENDING = 0, /* requested; no rules yet */
 	PROFD_MODULE_READY = 1,
-	PROFD_MODULE_NO_RULES = 2, /* file has no usable .eh_frame */
+	PROFD_MODULE_NO_RULES = 2, /* no usable .eh_frame */
 };
 
 struct profd_module {
 	profd_u32 module_id; /* 1 ... PROFD_MAX_MODULES - 1 */
 	profd_u32 state; /* enum profd_module_state */
 	profd_u32 rows;
-	profd_u32 announced; /* 0: the daemon wants to be told again */
-	profd_u32 watched; /* the daemon wants to know which processes map it */
+	profd_u32 announced; /* 0: announce it to the daemon again */
+	profd_u32 watched; /* report processes that map it */
 	profd_u32 pad;
 };
 
-/* A process of a target that maps a watched module (task_vma). */
+/* A target process maps a watched module (task_vma). */
 struct profd_watched_record {
 	profd_u32 type;
 	profd_s32 pid;
@@ -36,7 +36,7 @@ struct profd_watched_record {
 	profd_u32 pad;
 };
 
-/* An executable mapping whose module is not known yet, or every one of a process (task_vma). */
+/* An executable mapping: of an unknown module, or any one of a process (task_vma). */
 struct profd_module_record {
 	profd_u32 type;
 	profd_s32 pid;

@@ -6,8 +6,8 @@
 
 enum profd_record_type {
 	PROFD_RECORD_THREAD = 1, /* drain of the ledger (seq file) */
-	PROFD_RECORD_EXITING = 2, /* thread began to exit; struct profd_thread_record */
-	PROFD_RECORD_DEAD = 3, /* its last switch; struct profd_thread_record */
+	PROFD_RECORD_EXITING = 2, /* thread began to exit, and its last record will come late */
+	PROFD_RECORD_DEAD = 3, /* its last account; struct profd_thread_record */
 	PROFD_RECORD_STACK = 4, /* struct profd_stack_record */
 	PROFD_RECORD_EXEC = 5, /* struct profd_exec_record */
 	PROFD_RECORD_MODULE = 6, /* struct profd_module_record */

@@ -1,10 +1,10 @@
-/* Unwind rules, as the walker searches them. */
+/* Unwind rules in the form that the walker searches. */
 #ifndef PROFD_BPF_ABI_RULE_H_
 #define PROFD_BPF_ABI_RULE_H_
 
 #include "base.h"
 
-/* One unwind rule: valid from `offset` (file offset) up to the next row's. 8 bytes. */
+/* One unwind rule, valid from file offset `offset` up to that of the next row. 8 bytes. */
 struct profd_rule {
 	profd_u32 offset;
 	profd_u32 rule; /* PROFD_RULE_* packed */
@@ -16,7 +16,7 @@ struct profd_rule {
 #define PROFD_RULE_CFA_BITS 20
 #define PROFD_RULE_RBP_BITS 8
 enum profd_rule_kind {
-	PROFD_RULE_NONE = 0, /* no function here: nothing is known */
+	PROFD_RULE_NONE = 0, /* no function here */
 	PROFD_RULE_RSP = 1, /* CFA = rsp + offset */
 	PROFD_RULE_RBP = 2, /* CFA = rbp + offset */
 	PROFD_RULE_PLT = 3, /* CFA = rsp + 8 + ((rip & 15) >= 11) * 8 */

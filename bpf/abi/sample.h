@@ -4,16 +4,16 @@
 
 #include "base.h"
 
-/* What a sample is of. */
+/* What a sample measures. */
 enum profd_kind {
 	PROFD_KIND_WAIT = 0, /* time not running; weights are ns */
 	PROFD_KIND_ALLOC = 1, /* memory allocated; weights are bytes */
 	PROFD_KIND_FREE = 2, /* memory freed; weights are bytes */
 	PROFD_KIND_INUSE = 3, /* memory in use: bytes of live objects */
-	PROFD_KIND_RESIDENT = 4, /* memory resident, by who touched it first */
+	PROFD_KIND_RESIDENT = 4, /* resident memory, by first touch */
 	PROFD_KIND_MAPPED = 5, /* private anonymous memory mapped; weights are bytes */
 	PROFD_KIND_UNMAPPED = 6, /* the same, unmapped */
-	PROFD_KIND_RETURNED = 7, /* its pages given back, the addresses kept (madvise) */
+	PROFD_KIND_RETURNED = 7, /* pages returned while the addresses stay mapped (madvise) */
 	PROFD_KIND_COUNT = 8,
 };
 
@@ -22,17 +22,18 @@ enum profd_kind {
 struct profd_sample_key {
 	profd_u64 thread_id;
 	profd_u64 stack; /* hash of a stack record */
-	profd_u64 arg0; /* first argument of the syscall, 0 without one; of mapping calls: of how
-			 * many one is counted */
+	profd_u64 arg0; /* first argument of the syscall if it names what is waited for (a file
+			 * descriptor, a futex), else 0; for mapping calls the m of "one in m is
+			 * counted" */
 	profd_s32 sysno; /* -1 = not in a syscall */
-	profd_u8 reason; /* enum profd_reason; of waits only */
+	profd_u8 reason; /* enum profd_reason; waits only */
 	profd_u8 kind; /* enum profd_kind */
 	profd_u8 pad[2];
 };
 
 struct profd_sample_value {
-	profd_u64 weight; /* ns: sum of the tick intervals in force; bytes: what the events stand
-			     for */
+	profd_u64 weight; /* ns: sum of the tick intervals in force; or bytes that the events
+			     stand for */
 	profd_u64 count; /* number of ticks or events */
 };
 

@@ -1,4 +1,4 @@
-/* Stacks: frames, endings of walks, records. */
+/* Stacks: frames, ends of walks, records. */
 #ifndef PROFD_BPF_ABI_STACK_H_
 #define PROFD_BPF_ABI_STACK_H_
 
@@ -9,15 +9,15 @@ enum profd_walk {
 	PROFD_WALK_COMPLETE = 0,
 	PROFD_WALK_TOO_DEEP = 1, /* more than PROFD_MAX_USER_FRAMES frames */
 	PROFD_WALK_NO_RULE = 2, /* no unwind rule for the address and no usable frame pointer */
-	PROFD_WALK_RULES_PENDING = 3, /* the module was seen for the first time; rules follow */
+	PROFD_WALK_RULES_PENDING = 3, /* first sight of the module; its rules follow */
 	PROFD_WALK_UNREADABLE = 4, /* stack memory could not be read */
-	PROFD_WALK_NO_PROGRESS = 5, /* the next frame would not lie above this one */
+	PROFD_WALK_NO_PROGRESS = 5, /* the next frame would not be above this one */
 	PROFD_WALK_UNSUPPORTED = 6, /* a rule of a kind the walker does not know */
 	PROFD_WALK_MAP_BUSY = 7, /* the memory map was locked by the target */
-	PROFD_WALK_NOT_MAPPED = 8, /* the address lies in no mapping */
+	PROFD_WALK_NOT_MAPPED = 8, /* the address is in no mapping */
 	PROFD_WALK_NO_USER = 9, /* the thread has no user registers */
-	PROFD_WALK_TORN = 10, /* the thread ran during the walk; the stack was thrown away */
-	PROFD_WALK_LOST = 11, /* the stack could not be handed over (ring full) */
+	PROFD_WALK_TORN = 10, /* the thread ran during the walk; the stack was discarded */
+	PROFD_WALK_LOST = 11, /* the stack could not be sent (ring buffer full) */
 	PROFD_WALK_COUNT = 12,
 };
 
@@ -26,8 +26,8 @@ enum profd_walk {
 #define PROFD_MAX_FRAMES (PROFD_MAX_KERNEL_FRAMES + PROFD_MAX_USER_FRAMES)
 
 /* A frame is 64 bits: a kernel address (top 16 bits all ones), or module id << 48 | file offset.
- * Module 0: the low bits are a bare address that lies in no file. Return addresses are stored
- * as they are, not minus one; the innermost user frame is the exact program counter.
+ * Module 0: the low bits are an address that is in no file. Return addresses are stored
+ * unchanged, not minus one; the innermost user frame is the exact program counter.
  */
 #define PROFD_FRAME_MODULE_SHIFT 48
 #define PROFD_FRAME_OFFSET_MASK 0xffffffffffffULL
@@ -46,7 +46,7 @@ struct profd_stack_record {
 };
 #define PROFD_STACK_HEADER_SIZE 24
 
-/* Memory of walks in the threads' own context: so many at a time on each CPU. */
+/* Walks in the threads' own context: how many at a time on each CPU. */
 #define PROFD_OWN_WALKS_PER_CPU 2
 #define PROFD_MAX_OWN_WALKS 1024
 

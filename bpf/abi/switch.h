@@ -1,4 +1,4 @@
-/* The source `switch`: what it costs. */
+/* The source `switch`: its cost. */
 #ifndef PROFD_BPF_ABI_SWITCH_H_
 #define PROFD_BPF_ABI_SWITCH_H_
 

@@ -62,6 +62,16 @@ struct profd_rest {
 	profd_u32 known; /* 0 = to be written in any case */
 };
 
+/* Whether the daemon knows a thread by its own number, and what became of its account. Only ever
+ * changed by compare-and-swap: the end of a thread and a drain decide in one step who was first.
+ */
+enum profd_fate {
+	PROFD_FATE_UNKNOWN = 0, /* nothing was told of it: its account will be folded */
+	PROFD_FATE_KNOWN = 1, /* it will be told as a record of its own */
+	PROFD_FATE_FOLDED = 2, /* it was added to the exited threads of its process */
+	PROFD_FATE_TOLD = 3, /* its last record was handed over */
+};
+
 /* Value of the task-storage map `threads`. What the switch touches comes first. */
 struct profd_thread {
 	profd_u64 thread_id; /* unique for the life of the daemon, never 0 */
@@ -79,8 +89,15 @@ struct profd_thread {
 	profd_u8 tick_valid;
 	profd_u8 born; /* seen from its creation on, so the kernel's books began at 0 */
 	profd_u8 clock; /* the daemon's own thread: its switches tell how two clocks lie */
-	profd_u8 pad[5];
+	profd_u8 pad[1];
+	profd_u32 fate; /* enum profd_fate */
 	struct profd_rest rest;
+	/* Noted as the exit begins, while it is still there. */
+	profd_u64 exit_at; /* 0: it has not begun */
+	profd_s32 exit_pid, exit_tid; /* in the daemon's PID namespace */
+	profd_s32 exit_process; /* the PID if the daemon knows the process, else 0 */
+	profd_u32 pad2;
+	char process[PROFD_COMM_LEN]; /* comm of the thread-group leader */
 };
 
 /* The kernel's own books, as read from the task. */
@@ -118,6 +135,41 @@ struct profd_thread_record {
 	struct profd_books books;
 };
 
+/* Threads that ended before anybody knew them are told of together: those of one process that the
+ * daemon knows, or of all processes of that name that it does not know. Keys of `exited_even` and
+ * `exited_odd`.
+ */
+struct profd_exited_key {
+	profd_u32 target_id;
+	profd_s32 pid; /* in the daemon's PID namespace; 0: of a process that is not known */
+	char process[PROFD_COMM_LEN]; /* empty with a pid, and for what found no place */
+};
+
+/* Sums over their lives. What they were watched is on_cpu + unattributed + reasons. */
+struct profd_exited {
+	profd_u64 threads;
+	char process[PROFD_COMM_LEN]; /* comm of the leader when the first one ended */
+	profd_u64 on_cpu;
+	profd_u64 unattributed; /* blocked while the per-switch layer was off */
+	struct profd_reason_total reasons[PROFD_REASON_COUNT]; /* [RUNQUEUE] is the run queue */
+	/* The kernel's own books. */
+	profd_u64 exec_runtime, run_delay;
+	profd_u64 nvcsw, nivcsw;
+	profd_u64 min_flt, maj_flt;
+	profd_u64 read_bytes, write_bytes;
+};
+
+/* Entries for each target of what finds no place among them; those beyond share the first. */
+#define PROFD_EXITED_TARGETS 64
+
+/* New threads, and execs of processes that the daemon does not know, are told of one by one: so
+ * many at once, and after that so many a second. Of other threads drains tell once they are not
+ * young any more.
+ */
+#define PROFD_NEWS_BURST 1024
+#define PROFD_NEWS_A_SECOND 128
+#define PROFD_YOUNG_NS 1000000000
+
 struct profd_exec_record {
 	profd_u32 type;
 	profd_s32 pid;
@@ -135,5 +187,7 @@ struct profd_born_record {
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_exited_key) == 24, "exited key size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_exited) == 312, "exited size");
 
 #endif /* PROFD_BPF_ABI_THREAD_H_ */

@@ -1,35 +1,36 @@
-/* The source `told`: objects that allocators tell of, at USDT probes. */
+/* The source `told`: objects that allocators report at USDT probes. */
 #ifndef PROFD_BPF_ABI_TOLD_H_
 #define PROFD_BPF_ABI_TOLD_H_
 
 #include "base.h"
+#include "probe.h"
 
-/* An object that an allocator samples came to life, or is gone, as its USDT probes tell. */
+/* An object that the program samples was allocated or freed. */
 struct profd_told_record {
 	profd_u32 type;
-	profd_u32 module_id; /* that holds the probe */
+	profd_u32 module_id; /* of the probe */
 	profd_u64 time;
 	profd_u64 thread_id;
 	profd_u64 address;
 	profd_u64 size; /* bytes */
-	profd_u64 weight; /* bytes that it stands for; of one that is gone neither is told */
-	profd_u64 stack; /* hash; of one that is gone 0 where there was no memory for the walk */
+	profd_u64 weight; /* bytes that it stands for; size and weight are unknown on free */
+	profd_u64 stack; /* hash; on free 0 if there was no memory for the walk */
 	profd_s32 pid; /* in the daemon's PID namespace */
 	profd_u32 gone;
 };
 
-/* Where a USDT probe of the provider otel_memory stands. */
+/* A USDT probe of the provider otel_memory. */
 enum profd_usdt_place {
 	PROFD_USDT_ALLOC = 1, /* alloc(pointer, size, weighted bytes) */
 	PROFD_USDT_FREE = 2, /* free(pointer) */
 };
 
-/* An argument of such a probe: value + base + (index << shift), or what lies in memory there. */
+/* An argument of such a probe: value + base + (index << shift), or the memory at that address. */
 struct profd_usdt_argument {
 	profd_u8 size; /* bytes: 1, 2, 4, 8 */
 	profd_u8 is_signed;
 	profd_u8 in_memory;
-	profd_u8 base; /* a register by its place in struct pt_regs, or PROFD_USDT_NO_REGISTER */
+	profd_u8 base; /* a register as an index into struct pt_regs, or PROFD_USDT_NO_REGISTER */
 	profd_u8 index; /* the same */
 	profd_u8 shift;
 	profd_u8 pad[2];
@@ -42,14 +43,9 @@ struct profd_usdt_spec {
 };
 #define PROFD_MAX_USDT_SPECS 1024
 
-/* A probe's cookie: place:7 | stepped:1 << 7 | module id:16 << 8 | number of its arguments:32
- * << 32. */
+/* Cookie of its probe: PROFD_PROBE_COOKIE and the number of its argument specification:32 << 32. */
 #define PROFD_USDT_COOKIE(place, stepped, module, spec)                                            \
-	((profd_u64)(place) | (profd_u64)(stepped) << 7 | (profd_u64)(module) << 8 |               \
-	 (profd_u64)(spec) << 32)
-#define PROFD_USDT_PLACE(cookie) ((profd_u32)(cookie) & 0x7f)
-#define PROFD_USDT_STEPPED(cookie) ((profd_u32)((cookie) >> 7) & 1)
-#define PROFD_USDT_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+	(PROFD_PROBE_COOKIE(place, stepped, module) | (profd_u64)(spec) << 32)
 #define PROFD_USDT_SPEC(cookie) ((profd_u32)((cookie) >> 32))
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_told_record) == 64, "told record size");

@@ -61,7 +61,7 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 		stack = take_own_stack(walker.walk, task, user_pc(task, user), user->sp, user->bp,
 				       false);
 	drop_walk(slot);
-	if (!stack)
+	if (!stack || !make_known(thread))
 		return;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {

@@ -104,7 +104,7 @@ struct heap_event {
 	u64 thread_data; /* where that begins */
 	u32 kind; /* enum profd_kind */
 	u32 module_id;
-	u16 round; /* 0: it is not known since when all probes stand */
+	u32 round; /* 0: it is not known since when all probes stand */
 	bool late; /* told by a slow path, after it */
 };
 
@@ -160,7 +160,7 @@ static __always_inline bool read_inlined_event(struct pt_regs *regs, u64 cookie,
 	event->total = register_at(heap_thread, PROFD_HEAP_VALUE_REGISTER(cookie));
 	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
-	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC
+	event->kind = PROFD_PROBE_PLACE(cookie) == PROFD_HEAP_JEMALLOC_INLINED_ALLOC
 			      ? PROFD_KIND_ALLOC
 			      : PROFD_KIND_FREE;
 	if (bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
@@ -238,8 +238,8 @@ static __always_inline bool read_late_event(struct pt_regs *regs, u64 cookie,
 	event->thread_data = thread_data;
 	event->address = thread_data + PROFD_HEAP_FIELD(cookie);
 	event->current = 0;
-	event->kind = PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ? PROFD_KIND_ALLOC
-										 : PROFD_KIND_FREE;
+	event->kind = PROFD_PROBE_PLACE(cookie) == PROFD_HEAP_JEMALLOC_SLOW_ALLOC ? PROFD_KIND_ALLOC
+										  : PROFD_KIND_FREE;
 	counter = counter_of(heap, event->address);
 	if (!counter || bpf_probe_read_user(&marks, sizeof(marks), (void *)event->address) ||
 	    !are_marks(marks.last_event, marks.next_event) || !is_thread_data(thread_data))
@@ -429,9 +429,9 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 				       struct heap_thread *heap_thread, struct heap_event *event)
 {
-	u32 place = PROFD_HEAP_PLACE(cookie);
+	u32 place = PROFD_PROBE_PLACE(cookie);
 
-	event->module_id = PROFD_HEAP_MODULE(cookie);
+	event->module_id = PROFD_PROBE_MODULE(cookie);
 	event->late =
 		place == PROFD_HEAP_JEMALLOC_SLOW_ALLOC || place == PROFD_HEAP_JEMALLOC_SLOW_FREE;
 	if (event->late)
@@ -443,7 +443,7 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 
 static __always_inline void tally(u64 cookie, bool held)
 {
-	u32 key = PROFD_HEAP_TALLY_KEY(PROFD_HEAP_MODULE(cookie), PROFD_HEAP_NUMBER(cookie));
+	u32 key = PROFD_HEAP_TALLY_KEY(PROFD_PROBE_MODULE(cookie), PROFD_HEAP_NUMBER(cookie));
 	struct profd_heap_tally *found = bpf_map_lookup_elem(&heap_tallies, &key);
 
 	if (!found) {
@@ -485,7 +485,7 @@ static __noinline int find_round(struct task_struct *task, u64 cookie)
 {
 	struct profd_heap_round_key key = {
 		.pid = visible_pid(untrusted(task)->group_leader),
-		.module_id = PROFD_HEAP_MODULE(cookie),
+		.module_id = PROFD_PROBE_MODULE(cookie),
 	};
 	u32 *found = bpf_map_lookup_elem(&heap_rounds, &key);
 
@@ -538,7 +538,7 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
 		return false;
 	}
-	at_entry = event.late || PROFD_HEAP_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
+	at_entry = event.late || PROFD_PROBE_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
 	count_event(regs, task, thread, &event, at_entry, mask + 1ULL, walk);
 	drop_walk(slot);
 	return true;
@@ -553,12 +553,12 @@ int on_heap_event(struct pt_regs *regs)
 	u64 began, cookie;
 	bool walked;
 
-	if (!thread || !thread->thread_id)
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
 	began = bpf_ktime_get_ns();
 	cookie = bpf_get_attach_cookie(regs);
 	walked = handle_event(regs, task, thread, cookie);
-	add_heap_cost(began, PROFD_HEAP_STEPPED(cookie), walked);
+	add_heap_cost(began, PROFD_PROBE_STEPPED(cookie), walked);
 	return 0;
 }
 
@@ -688,7 +688,7 @@ int BPF_PROG(on_heap_exit, struct task_struct *task)
 		return 0;
 	known = place_of(task, &place);
 	heap_thread = bpf_task_storage_get(&heaps, task, 0, 0);
-	if (!heap_thread && !known)
+	if ((!heap_thread && !known) || !make_known(thread))
 		return 0;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {

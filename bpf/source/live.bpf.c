@@ -133,7 +133,7 @@ static __always_inline bool handle_object(struct pt_regs *regs, struct task_stru
 	struct live_event event;
 	u64 stack = 0;
 
-	if (!read_live_event(regs, PROFD_LIVE_PLACE(cookie), &event)) {
+	if (!read_live_event(regs, PROFD_PROBE_PLACE(cookie), &event)) {
 		lose(event.gone ? PROFD_LOSS_LIVE_GONE : PROFD_LOSS_LIVE_BORN, 1);
 		return false;
 	}
@@ -150,7 +150,7 @@ static __always_inline bool handle_object(struct pt_regs *regs, struct task_stru
 		return !event.gone;
 	}
 	record->type = PROFD_RECORD_LIVE_HEAP;
-	record->module_id = PROFD_LIVE_MODULE(cookie);
+	record->module_id = PROFD_PROBE_MODULE(cookie);
 	record->time = now;
 	record->thread_id = thread->thread_id;
 	record->context = event.context;
@@ -172,10 +172,10 @@ int on_live_object(struct pt_regs *regs)
 	u64 began;
 	bool walked;
 
-	if (!thread || !thread->thread_id)
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
 	began = bpf_ktime_get_ns();
 	walked = handle_object(regs, task, thread);
-	add_heap_cost(began, PROFD_LIVE_STEPPED(bpf_get_attach_cookie(regs)), walked);
+	add_heap_cost(began, PROFD_PROBE_STEPPED(bpf_get_attach_cookie(regs)), walked);
 	return 0;
 }

@@ -201,9 +201,9 @@ static __always_inline void enter_call(struct pt_regs *regs, struct task_struct 
 	struct malloc_call call;
 
 	sum->calls++;
-	sum->stepped += PROFD_MALLOC_STEPPED(cookie);
-	sum->module_id = PROFD_MALLOC_MODULE(cookie);
-	if (!read_call(regs, PROFD_MALLOC_PLACE(cookie), &call))
+	sum->stepped += PROFD_PROBE_STEPPED(cookie);
+	sum->module_id = PROFD_PROBE_MODULE(cookie);
+	if (!read_call(regs, PROFD_PROBE_PLACE(cookie), &call))
 		return;
 	sum->allocated += call.allocated;
 	sum->freed += call.freed;
@@ -279,8 +279,10 @@ int on_malloc(struct pt_regs *regs)
 		return 0;
 	cookie = bpf_get_attach_cookie(regs);
 	cost->calls++;
-	cost->stepped += PROFD_MALLOC_STEPPED(cookie);
+	cost->stepped += PROFD_PROBE_STEPPED(cookie);
 	if (began - malloc_begin_ns >= malloc_length_ns)
+		return 0;
+	if (!make_known(thread))
 		return 0;
 	sum = sum_of(thread->thread_id);
 	if (!sum) {

@@ -219,6 +219,8 @@ static __always_inline bool count_call(struct pt_regs *regs, struct task_struct 
 	struct walk *walk;
 	u32 slot;
 
+	if (!make_known(thread))
+		return false;
 	walk = take_walk(&slot);
 	if (!walk) {
 		lose(PROFD_LOSS_MAP_LOST, 1);
@@ -268,7 +270,7 @@ int on_map_call(struct pt_regs *regs)
 		return 0;
 	began = bpf_ktime_get_ns();
 	cookie = bpf_get_attach_cookie(regs);
-	walked = handle_call(regs, task, thread, PROFD_MAP_CALL(cookie));
-	add_probe_cost(&map_cost, began, PROFD_MAP_STEPPED(cookie), walked);
+	walked = handle_call(regs, task, thread, PROFD_PROBE_PLACE(cookie));
+	add_probe_cost(&map_cost, began, PROFD_PROBE_STEPPED(cookie), walked);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "exited.bpf.h"
 #include "ledger.bpf.h"
 #include "loss.bpf.h"
 #include "reason.bpf.h"
@@ -16,18 +17,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct profd_switch_cost);
 } switch_cost SEC(".maps");
-
-static __always_inline void emit_dead(struct task_struct *task, struct profd_thread *thread)
-{
-	struct profd_thread_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
-
-	if (!record) {
-		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
-		return;
-	}
-	read_account(record, PROFD_RECORD_DEAD, task, thread);
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-}
 
 /* By how much the distance of the clocks may have grown since it was last seen: by a slewed clock,
  * 1 in 2,048 at most, and by what comes between two readings.
@@ -106,7 +95,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	}
 	ledger_out(thread, prev, phase, reason, now);
 	if (prev_state & TASK_DEAD)
-		emit_dead(prev, thread);
+		close_account(prev, thread, CLOSING_SWITCH);
 	if (begin)
 		add_cost(begin);
 	return 0;

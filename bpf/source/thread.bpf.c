@@ -6,7 +6,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "exited.bpf.h"
 #include "loss.bpf.h"
+#include "news.bpf.h"
 #include "reason.bpf.h"
 #include "rest.bpf.h"
 #include "target.bpf.h"
@@ -113,11 +115,25 @@ int drain(struct bpf_iter__task *ctx)
 			lose(PROFD_LOSS_THREAD_STORAGE, 1);
 			return 0;
 		}
+		/* Not folded, whose books begin at 0. */
+		thread->fate = PROFD_FATE_KNOWN;
 		phase = present_phase(task, &reason);
 		open_account(thread, task, target, bpf_ktime_get_ns(), phase, reason);
 	}
-	/* A zombie's last account was a record of its own. */
-	if (!thread->target_id || task->exit_state)
+	if (!thread->target_id)
+		return 0;
+	if (task->exit_state) {
+		/* A zombie that no last switch told of. */
+		if (!task->on_cpu)
+			close_account(task, thread, CLOSING_DRAIN);
+		return 0;
+	}
+	/* Too many new ones: those that end soon are folded. */
+	if (!is_known(thread) && bpf_ktime_get_ns() - thread->begin < PROFD_YOUNG_NS &&
+	    !spend_news(&births_paid))
+		return 0;
+	/* Before it is read. One whose account was folded meanwhile is none of this drain's. */
+	if (!make_known(thread))
 		return 0;
 	if (thread->ledger.armed != switch_epoch) {
 		/* The layer came on, or went: the ledger goes on from here, or stands still. */
@@ -132,6 +148,7 @@ int drain(struct bpf_iter__task *ctx)
 	if (!record)
 		return 0;
 	begin_rest(&thread->rest, task, thread);
+	identify(record, task);
 	if (!read_account(record, PROFD_RECORD_THREAD, task, thread))
 		lose(PROFD_LOSS_TORN_LEDGER, 1);
 	else if (may_rest(record) && slept_since(&thread->rest, task, thread))

@@ -103,7 +103,7 @@ static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 number = PROFD_USDT_SPEC(cookie);
-	bool gone = PROFD_USDT_PLACE(cookie) == PROFD_USDT_FREE;
+	bool gone = PROFD_PROBE_PLACE(cookie) == PROFD_USDT_FREE;
 	struct profd_told_record *record;
 	struct profd_usdt_spec *spec;
 	struct told_object object;
@@ -126,7 +126,7 @@ static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct
 		return stack != 0;
 	}
 	record->type = PROFD_RECORD_TOLD;
-	record->module_id = PROFD_USDT_MODULE(cookie);
+	record->module_id = PROFD_PROBE_MODULE(cookie);
 	record->time = now;
 	record->thread_id = thread->thread_id;
 	record->address = object.address;
@@ -148,11 +148,11 @@ int on_told_object(struct pt_regs *regs)
 	u64 began, cookie;
 	bool walked;
 
-	if (!thread || !thread->thread_id)
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
 	began = bpf_ktime_get_ns();
 	cookie = bpf_get_attach_cookie(regs);
 	walked = tell_object(regs, task, thread, cookie);
-	add_heap_cost(began, PROFD_USDT_STEPPED(cookie), walked);
+	add_heap_cost(began, PROFD_PROBE_STEPPED(cookie), walked);
 	return 0;
 }

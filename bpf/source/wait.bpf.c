@@ -196,7 +196,7 @@ int tick(struct bpf_iter__task *ctx)
 	if (!task)
 		return 0;
 	thread = thread_of(task);
-	if (thread && thread->thread_id)
+	if (thread && thread->thread_id && is_known(thread))
 		visit(task, thread, tick_weight_ns);
 	return 0;
 }

@@ -25,9 +25,8 @@ constexpr std::string_view kRange = "..";
 
 // An instant, "now", or how long ago it is.
 absl::StatusOr<int64_t> ParseEnd(std::string_view text, int64_t now_ns) {
-  if (text == "now") return now_ns;
   if (const absl::StatusOr<int64_t> ago = ParseDuration(text); ago.ok()) return now_ns - *ago;
-  return ParseInstant(text);
+  return ParseTime(text, {.now_ns = now_ns});
 }
 
 absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchRequest& request) {

@@ -23,9 +23,8 @@ constexpr double kMostPrinted = 9e18;
 
 std::string WindowText(const Profile& profile) {
   const profd::v1::Coverage& coverage = profile.coverage();
-  return absl::StrCat(DescribeProcesses(profile), ", ", FormatTimeUtc(coverage.begin_ns()), " to ",
-                      FormatTimeUtc(coverage.end_ns()), " UTC (", FormatDuration(WindowNs(profile)),
-                      ")");
+  return absl::StrCat(DescribeProcesses(profile), ", ", FormatTime(coverage.begin_ns()), " to ",
+                      FormatTime(coverage.end_ns()), " (", FormatDuration(WindowNs(profile)), ")");
 }
 
 // "1.23 ms/s", "12.3 MiB/s", "12.3 MiB" of a level, or "12.3%".

@@ -31,7 +31,7 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  explicit Builder(const View& view) : profile_(*view.profile) {
+  Builder(const View& view, bool reversed) : profile_(*view.profile), reversed_(reversed) {
     nodes_.emplace_back().name = "all";
     first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
@@ -43,29 +43,17 @@ class Builder {
   }
 
   void Add(const Sample& sample) {
+    LabelsOf(sample);
+    if (reversed_) std::reverse(path_.begin(), path_.end());
     uint32_t node = 0;
     Charge(node, sample);
     for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
-    for (const uint32_t label : BaseLabels(sample.group)) {
+    for (const uint32_t label : path_) {
       node = Child(node, label);
       Charge(node, sample);
+      if (labels_[label].kind != NodeKind::kBase) continue;
       for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     }
-    if (sample.stack == kUnsampled) {
-      node = Child(node, unsampled_);
-      Charge(node, sample);
-    } else {
-      const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
-      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
-        node = Child(node, frame_labels_[*it]);
-        Charge(node, sample);
-      }
-    }
-    if (profile_.unit != Unit::kNanoseconds) return;
-    const std::string reason =
-        absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
-    node = Child(node, Intern(reason, NodeKind::kReason, ""));
-    Charge(node, sample);
   }
 
   FlameTree Finish() {
@@ -91,6 +79,23 @@ class Builder {
         label_index_.emplace(std::make_tuple(name, kind, module), labels_.size());
     if (added) labels_.push_back({name, module, kind});
     return it->second;
+  }
+
+  // From the group to the reason, into path_.
+  void LabelsOf(const Sample& sample) {
+    path_ = BaseLabels(sample.group);
+    if (sample.stack == kUnsampled) {
+      path_.push_back(unsampled_);
+    } else {
+      const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
+      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+        path_.push_back(frame_labels_[*it]);
+      }
+    }
+    if (profile_.unit != Unit::kNanoseconds) return;
+    const std::string reason =
+        absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
+    path_.push_back(Intern(reason, NodeKind::kReason, ""));
   }
 
   std::vector<uint32_t> BaseLabels(uint32_t group) {
@@ -124,7 +129,9 @@ class Builder {
   }
 
   const Profile& profile_;
+  const bool reversed_;
   size_t first_label_ = 0;  // that is shown
+  std::vector<uint32_t> path_;
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
   std::vector<Label> labels_;
@@ -136,8 +143,8 @@ class Builder {
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view) {
-  Builder builder(view);
+FlameTree BuildFlameTree(const View& view, bool reversed) {
+  Builder builder(view, reversed);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

@@ -29,8 +29,9 @@ struct FlameTree {
 };
 
 // Levels from the root: the labels of the group (that of the process where there are several),
-// frames from the outermost, and in a profile of waits the reason.
-FlameTree BuildFlameTree(const View& view);
+// frames from the outermost, and in a profile of waits the reason. `reversed`: the same levels from
+// the other end, so that stacks are merged from the innermost frame.
+FlameTree BuildFlameTree(const View& view, bool reversed = false);
 
 }  // namespace profctl
 

@@ -2,31 +2,38 @@
   'use strict';
   const svg = document.currentScript.ownerSVGElement;
   const byId = (id) => svg.querySelector('#' + id);
+  const standalone = svg === document.documentElement;
   const margin = Number(svg.dataset.margin);
+  const row = Number(svg.dataset.row);
+  const rows = Number(svg.dataset.rows);
+  const font = Number(svg.dataset.font);
+  const narrowest = Number(svg.dataset.narrowest);
+  const inverted = svg.dataset.inverted === '1';
+  const fits = standalone && svg.dataset.fit === '1';
   const textMargin = 3;
-  const narrowest = 0.1;
-  const leastWidth = 1080;
-  const hint = 
-      'Click or Enter zooms, / searches, Tab and arrows move, Esc goes back. ± is one standard error.';
+  const leastWidth = 320;
+  const hint = 'Click or Enter zooms, typing searches, Tab and arrows move, Esc goes back.';
   const controls = byId('controls');
   const term = byId('term');
   const matched = byId('matched');
   const resetButton = byId('reset');
   const clearButton = byId('clear');
+  const what = byId('what');
   const detail = byId('detail');
   const head = byId('head');
   const legend = byId('legend');
-  const height = Number(svg.getAttribute('height'));
+  const canvas = byId('frames');
 
   // In the order of the file: parents before children, siblings from left to right.
-  const frames = Array.from(byId('frames').children, (group) => {
+  const frames = Array.from(canvas.children, (group) => {
     const lines = group.querySelector('title').textContent.split('\n');
     return {
       group,
       rect: group.querySelector('rect'),
       text: group.querySelector('text'),
       name: lines[0],
-      detail: lines.join(' · '),
+      value: lines[1],
+      place: lines.slice(2).join(' '),
       start: Number(group.dataset.s),
       end: Number(group.dataset.e),
       depth: Number(group.dataset.d),
@@ -46,9 +53,11 @@
   const root = frames[0] || null;
   let zoomed = root;
   let current = root;  // the one frame that Tab reaches
-  let query = null;
+  let pattern = '';    // what is searched for
+  let query = null;    // the same as a function of a name
   let width = Number(svg.getAttribute('width'));
-  let characterWidth = 7.3;
+  let height = Number(svg.getAttribute('height'));
+  let characterWidth = font * 0.608;
 
   const span = (frame) => frame.end - frame.start;
   const contains = (outer, inner) =>
@@ -73,7 +82,8 @@
     if (!frame.text) {
       if (!content) return;
       frame.text = document.createElementNS('http://www.w3.org/2000/svg', 'text');
-      frame.text.setAttribute('y', Number(frame.rect.getAttribute('y')) + 13);
+      const middle = Number(frame.rect.getAttribute('y')) + (row - 1) / 2;
+      frame.text.setAttribute('y', (middle + font * 0.35).toFixed(1));
       frame.group.appendChild(frame.text);
     }
     frame.text.textContent = content;
@@ -89,7 +99,7 @@
       const whole = outer || frame === zoomed;
       const x = whole ? margin : margin + (frame.start - zoomed.start) * scale;
       frame.width = whole ? inner : span(frame) * scale;
-      frame.shown = whole || (contains(zoomed, frame) && frame.width >= narrowest);
+      frame.shown = whole || (contains(zoomed, frame) && frame.width >= Math.min(narrowest, 0.1));
       frame.group.style.display = frame.shown ? '' : 'none';
       if (!frame.shown) continue;
       frame.group.classList.toggle('outer', outer);
@@ -102,7 +112,7 @@
     showMatches();
   }
 
-  // Counts time below the zoomed frame once, however many frames of a stack match.
+  // Counts what lies in the zoomed frame once, however many frames of a stack match.
   function showMatches() {
     let time = 0;
     let counted = -1;
@@ -117,13 +127,15 @@
         counted = frame.end;
       }
     }
+    canvas.classList.toggle('searched', query !== null && count > 0);
     clearButton.disabled = query === null;
     matched.textContent = query === null ? '' :
         count === 0 ? 'no match' :
         'matched ' + percent(time, span(zoomed)) + ' (' + @FORMAT@(time) + ')';
   }
 
-  function search(pattern) {
+  function search(wanted) {
+    pattern = wanted;
     query = null;
     if (pattern) {
       try {
@@ -140,25 +152,14 @@
   function clearSearch() {
     term.value = '';
     search('');
+    remember(true);
   }
 
   function zoom(frame) {
     zoomed = frame;
     draw();
-    describe(zoomed === root ? null : current);
-  }
-
-  function describe(frame) {
-    if (!frame) {
-      detail.textContent = root ? hint : '';
-      return;
-    }
-    let text = frame.detail;
-    if (zoomed !== frame && zoomed !== root && contains(zoomed, frame)) {
-      text += ' · ' + percent(span(frame), span(zoomed)) + ' of ' + zoomed.name;
-    }
-    const columns = Math.floor((width - 2 * margin) / 6.6);
-    detail.textContent = text.length <= columns ? text : text.slice(0, columns - 2) + '..';
+    describe(null);
+    remember(true);
   }
 
   function setCurrent(frame) {
@@ -167,127 +168,29 @@
     current.group.setAttribute('tabindex', '0');
   }
 
-  function focus(frame) {
-    if (!frame) return;
-    setCurrent(frame);
-    frame.group.focus();
-    describe(frame);
-  }
-
-  function widestChild(frame) {
-    let widest = null;
-    for (const other of frames) {
-      if (other.parent !== frame || !other.shown) continue;
-      if (!widest || span(other) > span(widest)) widest = other;
-    }
-    return widest;
-  }
-
-  function neighbour(frame, direction) {
-    const row = frames.filter((other) => other.depth === frame.depth && other.shown);
-    return row[row.indexOf(frame) + direction];
-  }
-
-  function moveWith(key) {
-    switch (key) {
-      case 'ArrowUp': return widestChild(current);
-      case 'ArrowDown': return current.parent;
-      case 'ArrowLeft': return neighbour(current, -1);
-      case 'ArrowRight': return neighbour(current, 1);
-      case 'Home': return zoomed;
-      default: return undefined;
-    }
-  }
-
-  function openSearch() {
-    term.focus();
-    term.select();
-  }
-
-  function escape() {
-    if (query !== null || document.activeElement === term) {
-      clearSearch();
-      term.blur();
-    } else if (root) {
-      zoom(root);
-    }
-  }
-
-  function onKey(event) {
-    const typing = document.activeElement === term;
-    if ((event.ctrlKey || event.metaKey) && event.key === 'f') {
-      openSearch();
-    } else if (event.key === 'Escape') {
-      escape();
-    } else if (event.ctrlKey || event.metaKey || event.altKey || typing) {
-      return;
-    } else if (event.key === '/') {
-      openSearch();
-    } else if (root && frameOf.has(document.activeElement)) {
-      if (event.key === 'Enter' || event.key === ' ') {
-        zoom(current);
-        focus(current);
-      } else {
-        const next = moveWith(event.key);
-        if (next === undefined && !event.key.startsWith('Arrow')) return;
-        focus(next);
-      }
-    } else {
-      return;
-    }
-    event.preventDefault();
-  }
-
-  function frameAt(event) {
-    const group = event.target.closest ? event.target.closest('#frames > g') : null;
-    return group ? frameOf.get(group) : null;
-  }
-
-  function keepHeadInSight() {
-    if (svg !== document.documentElement) return;
-    head.setAttribute('transform', 'translate(0,' + window.scrollY + ')');
-  }
-
-  function measureCharacter() {
-    if (!root) return;
-    const probe = document.createElementNS('http://www.w3.org/2000/svg', 'text');
-    probe.textContent = 'm'.repeat(100);
-    byId('frames').appendChild(probe);
-    const measured = probe.getComputedTextLength() / 100;
-    probe.remove();
-    if (measured > 0) characterWidth = measured;
-  }
-
-  function fit() {
-    if (svg === document.documentElement) {
-      width = Math.max(leastWidth, window.innerWidth - (height > window.innerHeight ? 16 : 0));
-      svg.setAttribute('width', width);
-      svg.setAttribute('viewBox', '0 0 ' + width + ' ' + height);
-    }
-    const box = legend.getBBox();
-    const top = Number(controls.getAttribute('y')) + 11;
-    legend.setAttribute('transform', 'translate(' + (width - margin - box.width) + ',' + top + ')');
-    draw();
-  }
-
+@HEAD@
+@LINK@
+@KEYS@
   controls.style.display = 'inline';
   measureCharacter();
   for (const frame of frames) frame.group.setAttribute('tabindex', '-1');
   if (root) setCurrent(root);
 
-  byId('frames').addEventListener('click', (event) => {
+  canvas.addEventListener('click', (event) => {
     const frame = frameAt(event);
     if (!frame) return;
     setCurrent(frame);
     zoom(frame);
+    describe(frame);
   });
-  byId('frames').addEventListener('mouseover', (event) => describe(frameAt(event)));
-  byId('frames').addEventListener('mouseout', () => describe(null));
-  byId('frames').addEventListener('focusin', (event) => {
-    const frame = frameAt(event);
-    if (frame) describe(frame);
+  canvas.addEventListener('mouseover', (event) => describe(frameAt(event)));
+  canvas.addEventListener('mouseout', () => describe(null));
+  canvas.addEventListener('focusin', (event) => describe(frameAt(event)));
+  term.addEventListener('input', () => {
+    const began = pattern === '';
+    search(term.value);
+    remember(began);
   });
-  term.addEventListener('input', () => search(term.value));
   byId('find').addEventListener('click', openSearch);
   clearButton.addEventListener('click', clearSearch);
   resetButton.addEventListener('click', () => root && zoom(root));
@@ -296,6 +199,10 @@
   window.addEventListener('resize', fit);
   fit();
   describe(null);
-  // The root is at the bottom, which is where reading begins.
-  if (svg === document.documentElement) window.scrollTo(0, height);
+  nameFrames();
+  recall();
+  window.addEventListener('popstate', recall);
+  window.addEventListener('hashchange', recall);
+  // The root of a graph that is not inverted is at the bottom, which is where reading begins.
+  if (standalone && !inverted) window.scrollTo(0, height);
 })();

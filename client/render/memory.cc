@@ -252,8 +252,7 @@ std::string DescribeLive(const ProcessMemory& process) {
   if (process.live_counted()) {
     text += ", counted by the allocator";
   } else if (!KnowsWholeHeap(process)) {
-    absl::StrAppend(&text, " of what was allocated since ", FormatTimeUtc(process.live_since_ns()),
-                    " UTC");
+    absl::StrAppend(&text, " of what was allocated since ", FormatTime(process.live_since_ns()));
   }
   if (const std::optional<int64_t> rest = Fragmentation(process)) {
     absl::StrAppend(
@@ -289,8 +288,8 @@ std::string DescribeFaults(const ProcessMemory& process) {
   return text;
 }
 
-// "13:05:00", UTC.
-std::string ClockTime(int64_t ns) { return FormatTimeUtc(ns).substr(11); }
+// "13:05:00".
+std::string ClockTime(int64_t ns) { return FormatTime(ns).substr(11, 8); }
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -345,7 +344,7 @@ void AppendPlot(const ProcessMemory& process, bool unicode, std::string& text) {
   for (size_t i = 0; i < shape.columns; ++i) text += unicode ? "\xe2\x94\x80" : "-";
   text += "\n";
   const std::string begin = ClockTime(First(process).time_ns());
-  const std::string end = ClockTime(Last(process).time_ns()) + " UTC";
+  const std::string end = FormatTime(Last(process).time_ns()).substr(11);
   text += std::string(kAxisColumns + 2, ' ') + begin + PadLeft(end, shape.columns - begin.size()) +
           "\n";
 }
@@ -386,7 +385,7 @@ void AppendProcess(const MemoryReport& report, const ProcessMemory& process, boo
                    bool unicode, std::string& text) {
   std::string title = absl::StrCat(CleanName(process.name()), " (", process.pid(), "), ",
                                    process.ended() ? "ENDED, ran since " : "runs since ",
-                                   FormatTimeUtc(process.started_ns()), " UTC");
+                                   FormatTime(process.started_ns()));
   text += "\n" + Heading(ClipEnd(title, kColumns), colour);
   const MemoryPoint& now = Last(process);
   AppendLine(process.ended() || report.past ? "at the end" : "now", DescribeNow(process), text);
@@ -616,8 +615,7 @@ std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unico
           FormatCount(static_cast<uint64_t>(memory.processes_size()) + memory.processes_left_out()),
           memory.processes_size() == 1 ? " process" : " processes"),
       colour);
-  absl::StrAppend(&text, "  ", FormatTimeUtc(memory.begin_ns()), " to ",
-                  FormatTimeUtc(memory.end_ns()), " UTC");
+  absl::StrAppend(&text, "  ", FormatTime(memory.begin_ns()), " to ", FormatTime(memory.end_ns()));
   if (memory.begin_ns() >= 0 && memory.end_ns() > memory.begin_ns()) {
     absl::StrAppend(&text, " (", FormatDuration(memory.end_ns() - memory.begin_ns()), ")");
   }

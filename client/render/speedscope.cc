@@ -81,7 +81,7 @@ std::string RenderSpeedscope(const std::vector<View>& views) {
   const Profile& first = *views.front().profile;
   return DumpJson({{"$schema", kSchema},
                    {"name", absl::StrCat(DescribeProcesses(first), " at ",
-                                         FormatTimeUtc(first.coverage().begin_ns()), " UTC")},
+                                         FormatTime(first.coverage().begin_ns()))},
                    {"exporter", absl::StrCat("profd ", first.message->host().daemon_version())},
                    {"activeProfileIndex", 0},
                    {"shared", {{"frames", frames.Take()}}},

@@ -74,14 +74,14 @@ std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
   return text;
 }
 
-// "12.0 MiB in 1,234 objects since 2026-01-31 14:05:00 UTC, one sampled in 512 KiB".
+// "12.0 MiB in 1,234 objects since 2026-01-31T14:05:00Z, one sampled in 512 KiB".
 std::string DescribeLive(const profd::v1::AllocatorStatus& allocator) {
   std::string text;
   if (allocator.live_since_ns() > 0) {
     text = absl::StrCat(
         FormatValue(allocator.live_bytes(), Unit::kBytes), " in ",
         FormatCount(static_cast<uint64_t>(std::max<int64_t>(0, allocator.live_objects()))),
-        " objects since ", FormatTimeUtc(allocator.live_since_ns()), " UTC");
+        " objects since ", FormatTime(allocator.live_since_ns()));
     if (allocator.sample_bytes() > 0) {
       absl::StrAppend(&text, ", one sampled in ", FormatBytes(allocator.sample_bytes()));
     }
@@ -331,11 +331,11 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   std::string text = Heading(absl::StrCat("profd ", CleanName(status.daemon_version()),
                                           " on Linux ", CleanName(status.kernel_release())),
                              colour);
-  absl::StrAppend(&text, "  running since ", FormatTimeUtc(status.started_ns()), " UTC (",
+  absl::StrAppend(&text, "  running since ", FormatTime(status.started_ns()), " (",
                   FormatDuration(uptime_ns), ")\n");
   if (status.oldest_ns() > 0) {
-    absl::StrAppend(&text, "  can be asked about everything since ",
-                    FormatTimeUtc(status.oldest_ns()), " UTC\n");
+    absl::StrAppend(&text, "  can be asked about everything since ", FormatTime(status.oldest_ns()),
+                    "\n");
   } else {
     text += "  has nothing stored yet\n";
   }

@@ -430,9 +430,9 @@ std::string RenderSummary(const View& view, bool colour) {
                                    DescribeProcesses(profile)),
                       kColumns),
               colour);
-  absl::StrAppend(&text, "  ", FormatTimeUtc(header.begin_ns()), " to ",
-                  FormatTimeUtc(header.end_ns()), " UTC (", FormatDuration(WindowNs(profile)),
-                  ") on ", CleanName(profile.message->host().hostname()), "\n");
+  absl::StrAppend(&text, "  ", FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
+                  " (", FormatDuration(WindowNs(profile)), ") on ",
+                  CleanName(profile.message->host().hostname()), "\n");
   const int64_t missing_ns = header.begin_ns() - header.requested_begin_ns();
   if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {
     absl::StrAppend(&text, "  The window begins ", FormatDuration(missing_ns),

@@ -9,11 +9,12 @@ namespace profd {
 
 struct Limits {
   // Entries of tables in the kernel.
-  uint64_t counters = 16384;       // of waits, between two drains: by thread, reason and stack
+  uint64_t counters = 65536;       // of waits, between two drains: by thread, reason and stack
   uint64_t known_stacks = 32768;   // stacks that were handed over; forgotten at three quarters
   uint64_t heap_counters = 16384;  // of allocations and mapping calls, between two drains
   uint64_t malloc_stacks = 8192;   // of a burst: by thread and stack
   uint64_t malloc_threads = 4096;  // of a burst
+  uint64_t exits = 16384;          // last accounts that found the ring full
   uint64_t modules = 4095;         // files mapped executable, since the start
 
   // Bytes.

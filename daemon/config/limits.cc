@@ -32,19 +32,21 @@ constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 
 constexpr Limit kLimits[] = {
     {"counters", &Limits::counters, Unit::kEntries, 1, kMostEntries,
-     "waits by thread, reason and stack between two drains"},
+     "waits by thread, reason and stack, between two drains"},
     {"known-stacks", &Limits::known_stacks, Unit::kEntries, 1, kMostEntries,
-     "stacks that need not be handed over again"},
+     "stacks that profd has already received"},
     {"heap-counters", &Limits::heap_counters, Unit::kEntries, 1, kMostEntries,
-     "allocations and mapping calls by thread and stack between two drains"},
+     "allocations and mapping calls by thread and stack, between two drains"},
     {"malloc-stacks", &Limits::malloc_stacks, Unit::kEntries, 1, kMostEntries,
-     "calls of glibc's malloc by thread and stack in a burst"},
+     "calls to glibc's malloc by thread and stack, in a burst"},
     {"malloc-threads", &Limits::malloc_threads, Unit::kEntries, 1, kMostEntries,
      "threads in a burst"},
+    {"exits", &Limits::exits, Unit::kEntries, 1, kMostEntries,
+     "last accounts of threads that found the ring full"},
     {"modules", &Limits::modules, Unit::kEntries, 1, PROFD_MAX_MODULES - 1,
-     "files mapped executable, since the start"},
+     "files mapped executable since profd started"},
     {"ring", &Limits::ring, Unit::kRingBytes, 4 * kKiB, kGiB,
-     "records on their way from the kernel; a power of two"},
+     "records from the kernel to profd; a power of two"},
     {"rules", &Limits::rules, Unit::kBytes, 0, 16 * kGiB, "unwind rules"},
     {"store", &Limits::store, Unit::kBytes, 4 * kKiB, 64 * kGiB, "the profile of the last hour"},
     {"timeline", &Limits::timeline, Unit::kBytes, 4 * kKiB, kGiB,
@@ -96,7 +98,7 @@ absl::Status SetLimit(const std::string& text, Limits* limits) {
   if (!ParseValue(absl::string_view(text).substr(equals + 1), bytes, &value)) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\": the value must be a number",
-                     bytes ? " of bytes, also with K, M or G after it" : ""));
+                     bytes ? " of bytes, optionally with K, M or G" : ""));
   }
   if (value < limit->least || value > limit->most) {
     return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": must be between ",
@@ -106,7 +108,7 @@ absl::Status SetLimit(const std::string& text, Limits* limits) {
   if (limit->unit == Unit::kRingBytes &&
       ((value & (value - 1)) != 0 || value % static_cast<uint64_t>(getpagesize()) != 0)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\": must be a power of two, of whole pages"));
+        absl::StrCat("\"", text, "\": must be a power of two and at least one page"));
   }
   limits->*(limit->value) = value;
   return absl::OkStatus();

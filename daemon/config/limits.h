@@ -9,12 +9,11 @@
 
 namespace profd {
 
-// Sets the limit of "NAME=VALUE"; a value is a number, in bytes also with K, M or G after it
-// (powers of 1024). InvalidArgument for a name that is not known or a value out of its range; says
-// which there are.
+// Sets the limit named in "NAME=VALUE". A value in bytes may end in K, M or G (powers of 1024).
+// InvalidArgument for an unknown name or a value out of range; the message says what is allowed.
 absl::Status SetLimit(const std::string& text, Limits* limits);
 
-// For --help: a line for each, with its default and its range.
+// For --help: one line per limit, with its default and range.
 std::string DescribeLimits();
 
 }  // namespace profd

@@ -25,14 +25,14 @@ Examples:
   profd --target op-reth            every process whose name matches, and its children
   profd --target 4711               one process, its threads and children
   profd                             every process in this PID namespace
-  profctl fetch --since 60s         where the time went, asked after the event
+  profctl fetch --since 60s         what threads waited for, after the fact
   profctl fetch --kind alloc        who allocated
-  profctl memory                    what memory is made of, and whether it grows
-  kill -USR1 $(pidof profd)         pause: nothing costs anything; -USR2 resumes
+  profctl memory                    what memory consists of, and whether it grows
+  kill -USR1 $(pidof profd)         pause (no overhead); -USR2 resumes
 
 Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,
 CAP_DAC_READ_SEARCH and CAP_SYS_NICE, before Linux 6.6 also CAP_SYS_ADMIN; docs/operating.md
-says which is for what.)";
+says what each is for.)";
 
 int UsageError(const std::string& what) {
   std::fprintf(stderr, "profd: %s (see profd --help)\n", what.c_str());
@@ -82,7 +82,7 @@ absl::StatusOr<BurstTimes> ParseBurst(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == text.npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", text, "\" is no burst; write a length and an interval such as 20ms/5s"));
+        absl::StrCat("\"", text, "\" is not a burst; write LENGTH/INTERVAL, such as 20ms/5s"));
   }
   const auto length = ParseDuration(text.substr(0, slash));
   if (!length.ok()) return length.status();
@@ -93,7 +93,7 @@ absl::StatusOr<BurstTimes> ParseBurst(const std::string& text) {
   }
   if (*interval < kLeastBurstIntervals * *length || *interval > kLongestBurstInterval) {
     return absl::InvalidArgumentError(
-        "the interval must be ten times the length at least, and 3600s at most");
+        "the interval must be at least ten times the length, and at most 3600s");
   }
   return BurstTimes{.length_ns = *length, .interval_ns = *interval};
 }
@@ -108,60 +108,61 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   std::vector<std::string> disabled;
   std::vector<std::string> limits;
   CLI::App app(
-      "Always-on profiler of what processes wait for and what they allocate. Ask it with profctl.",
+      "Always-on profiler of what processes wait for and what they allocate. Query it with "
+      "profctl.",
       "profd");
   app.footer(absl::StrCat("\nLimits:\n", DescribeLimits(), kFooter));
   app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
   app.add_option("--target", options.targets,
-                 "PID, or regular expression searched in process names; repeatable. "
-                 "Without it: every process in this PID namespace but profd itself")
+                 "PID, or regular expression for process names; repeatable. Default: every "
+                 "process in this PID namespace except profd")
       ->type_name("PID|REGEX")
       ->allow_extra_args(false);
   app.add_option("--listen", options.listen, "Where clients connect")
       ->type_name("unix:///PATH|HOST:PORT")
       ->capture_default_str();
-  app.add_option("--tick", tick, "Mean interval at which stacks of waiting threads are taken")
+  app.add_option("--tick", tick, "Mean sampling interval")
       ->type_name("DURATION")
       ->capture_default_str();
   app.add_option(
          "--budget", budget,
-         "What profiling may cost in all: a share of the CPU time that the targets use, and "
-         "at least of one CPU (1%), or a part of one CPU (0.02cpu). What is not used is "
-         "saved for a burst, up to a minute's worth. Above it what costs most has fewer "
-         "samples; where that is not enough stacks of allocations, then who touches memory, "
-         "then who maps it, then bursts of tracing, then the per-switch layer are given up "
-         "until it fits again; off: never")
+         "Limit for the total overhead: a share of the targets' CPU time, or of one CPU if they "
+         "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
+         "of load, up to a minute's worth. Above the limit, the most expensive source takes "
+         "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
+         "malloc bursts and the switch layer are switched off, in this order, until the overhead "
+         "fits again")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
-  // Until 0.1 there were two.
+  // Before 0.1 there was a second budget for the daemon.
   app.add_option("--daemon-budget", daemon_budget)->group("");
-  app.add_option("--disable", disabled,
-                 "Leave a layer out: books (the kernel's own totals), switch (exact time by "
-                 "reason, in the target's path), tick (stacks), heap (allocations by stack), "
-                 "faults (resident memory by stack), mappings (address space by stack), bursts "
-                 "(glibc's malloc by stack); repeatable")
+  app.add_option(
+         "--disable", disabled,
+         "Leave a layer out: books (the kernel's own accounting), switch (exact time by "
+         "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
+         "faults (resident memory by stack), mappings (address space by stack), bursts "
+         "(glibc's malloc by stack); repeatable")
       ->type_name("LAYER")
       ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts"}))
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option(
-         "--malloc-burst", malloc_burst,
-         "glibc's malloc keeps no count: all its calls are traced for so long, once in each "
-         "interval, and what they stand for is estimated")
+  app.add_option("--malloc-burst", malloc_burst,
+                 "How long all calls to glibc's malloc are traced, and how often; the totals are "
+                 "estimated from these bursts")
       ->type_name("LENGTH/INTERVAL")
       ->capture_default_str();
   app.add_option("--limit", limits,
-                 "How much is kept at most: see Limits below. What does not fit is counted as a "
+                 "Bound on what profd keeps, see Limits below. What does not fit is counted as a "
                  "loss; repeatable")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--log-level", options.log_level, "What is logged on stderr")
+  app.add_option("--log-level", options.log_level, "Least severe messages to log on stderr")
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
       ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // --help and --version come as errors with code 0.
+    // CLI11 reports --help and --version as errors with code 0.
     parsed.exit_code = error.get_exit_code() == 0 ? app.exit(error) : UsageError(error.what());
     return parsed;
   }
@@ -177,9 +178,8 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   options.tick_ns = *tick_ns;
   if (!daemon_budget.empty()) {
     parsed.exit_code = UsageError(
-        "--daemon-budget is gone: --budget is for everything that profd does; leave it out, or "
-        "write "
-        "--budget 1%");
+        "--daemon-budget was removed; --budget now limits the overhead of everything that profd "
+        "does");
     return parsed;
   }
   const auto share = ParseBudget(budget);

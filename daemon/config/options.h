@@ -23,7 +23,7 @@ struct Options {
   bool heap = true;
   bool faults = true;
   bool mappings = true;
-  // Bursts of tracing of glibc's malloc: one of `burst_ns` in each interval; 0: none.
+  // How long and how often all calls to glibc's malloc are traced. Interval 0: never.
   int64_t burst_ns = 20'000'000;
   int64_t burst_interval_ns = 5'000'000'000;
   Budget budget;
@@ -34,21 +34,21 @@ struct Options {
 // A duration such as "10ms", "500us", "2s", in ns. InvalidArgument for anything else.
 absl::StatusOr<int64_t> ParseDuration(const std::string& text);
 
-// "1%" is a share of the CPU time that targets use, "0.02cpu" one of one CPU, "off" no budget.
-// InvalidArgument for anything else, and for shares that are not above 0 or above all.
+// "1%" is a share of the targets' CPU time, "0.02cpu" a part of one CPU, "off" means no limit.
+// InvalidArgument for anything else, for 0, and for more than 100 % or one CPU.
 absl::StatusOr<Budget> ParseBudget(const std::string& text);
 
-// A burst's length and the interval that it is in, such as "20ms/5s", ns. InvalidArgument for
-// anything else; for a length below 1 ms or above 100 ms, or an interval below ten times that or
-// above an hour.
+// Length and interval of bursts, such as "20ms/5s". InvalidArgument for anything else, for a length
+// outside of 1 to 100 ms, and for an interval shorter than ten times the length or longer than an
+// hour.
 struct BurstTimes {
   int64_t length_ns = 0;
   int64_t interval_ns = 0;
 };
 absl::StatusOr<BurstTimes> ParseBurst(const std::string& text);
 
-// What the command line says, or the exit code when there is nothing left to do: 0 after --help and
-// --version, 2 for usage that is wrong (one line on stderr says what).
+// The parsed command line, or an exit code if there is nothing to run: 0 after --help and
+// --version, 2 after a usage error (reported in one line on stderr).
 struct ParsedOptions {
   Options options;
   std::optional<int> exit_code;

@@ -17,23 +17,22 @@ struct Need {
   const char* without;  // what does not work without it
 };
 
-// docs/operating.md has the same table for people.
+// docs/operating.md has the same table for users.
 constexpr Need kNeeds[] = {
     {CAP_BPF, "CAP_BPF", "kernel programs cannot be loaded"},
     {CAP_PERFMON, "CAP_PERFMON", "kernel programs cannot be attached"},
     {CAP_SYS_PTRACE, "CAP_SYS_PTRACE",
-     "modules of other users' processes cannot be read, nor which of their pages are resident"},
+     "modules and resident pages of other users' processes cannot be read"},
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
      "modules that were deleted or replaced cannot be read"},
     {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names"},
-    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
-     "modules that are not readable by all are skipped"},
-    {CAP_SYS_NICE, "CAP_SYS_NICE", "ticks may come late on a busy machine"},
+    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "modules that are not world-readable are skipped"},
+    {CAP_SYS_NICE, "CAP_SYS_NICE", "ticks may be late on a busy machine"},
 };
 
-// Where each probe is a perf event of its own.
+// Needed where each probe is a perf event of its own.
 constexpr Need kProbeNeed = {CAP_SYS_ADMIN, "CAP_SYS_ADMIN",
-                             "no probe can be put into allocators and libcs before Linux 6.6"};
+                             "before Linux 6.6, allocators and libcs cannot be probed"};
 
 absl::Status Keep(const UniqueCaps& kept, cap_value_t capability, cap_flag_t set) {
   if (cap_set_flag(kept.get(), set, 1, &capability, CAP_SET) == 0) return absl::OkStatus();
@@ -64,8 +63,8 @@ std::vector<std::string> MissingFeatures(bool admin_for_probes) {
   const UniqueCaps now(cap_get_proc());
   if (!now) return missing;
   const auto look = [&](const Need& need) {
-    // What is permitted, DropPrivileges() makes effective. CAP_SYS_ADMIN stands in for none: it
-    // goes.
+    // DropPrivileges() makes permitted capabilities effective. CAP_SYS_ADMIN does not count as a
+    // substitute for the others, because it is dropped.
     if (HasCapability(now, need.capability, CAP_PERMITTED)) return;
     missing.push_back(absl::StrCat(need.without, ": give it ", need.name));
   };

@@ -1,4 +1,4 @@
-// Capabilities: what is needed, what is dropped, what is missing.
+// Capabilities: which are needed, dropped and missing.
 #ifndef PROFD_DAEMON_CONFIG_PRIVILEGES_H_
 #define PROFD_DAEMON_CONFIG_PRIVILEGES_H_
 
@@ -9,15 +9,15 @@
 
 namespace profd {
 
-// Gives up every capability that no feature needs. Of the calling thread and those it starts later.
-// `admin_for_probes`: CAP_SYS_ADMIN stays permitted, to be raised where probes are put in.
+// Drops every capability that no feature needs, for the calling thread and threads that it starts
+// later. `admin_for_probes`: CAP_SYS_ADMIN stays permitted, and is raised to attach probes.
 absl::Status DropPrivileges(bool admin_for_probes);
 
-// A line for each feature that will not work for want of a capability, with its remedy.
-// As DropPrivileges() will leave it.
+// One line per feature that will not work because a capability is missing, with the remedy. Assumes
+// that DropPrivileges() is called with the same argument.
 std::vector<std::string> MissingFeatures(bool admin_for_probes);
 
-// Raises the limit of open files to what is allowed: a file is held open for every module.
+// Raises the limit on open files to its maximum: profd keeps one file open per module.
 void RaiseFileLimit();
 
 }  // namespace profd

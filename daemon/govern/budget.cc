@@ -7,11 +7,11 @@ namespace profd {
 namespace {
 
 constexpr double kNs = 1e9;
-// A budget holds over a minute: as much is looked back at, and as much can be saved.
+// CPU use is averaged over a minute, and at most the budget of a minute is saved.
 constexpr int64_t kMinuteNs = 60'000'000'000;
 constexpr double kMinute = 60;
-// A client's questions must not end what they ask about: what nothing governs takes this much of
-// the rate at most.
+// Costs without a knob take at most this share of the rate, so that queries cannot switch off the
+// sources that they ask about.
 constexpr double kMostFixed = 0.5;
 
 }  // namespace
@@ -24,7 +24,7 @@ void Purse::SetRate() {
     cpu += use.cpu_ns;
     length += use.length_ns;
   }
-  // A target that came a second ago is judged by that second.
+  // A target that started a second ago is judged by that second.
   if (length > 0) {
     allowance_.rate *= std::max(1.0, static_cast<double>(cpu) / static_cast<double>(length));
   }

@@ -6,12 +6,13 @@
 namespace profd {
 namespace {
 
-// Share of what has to be saved that a source must be able to save, to be given up first.
+// A source is switched off first only if it saves at least this share of the excess.
 constexpr double kWorthwhile = 0.1;
-// Of the budget: what new levels may be expected to cost, and what restoring one may.
+// Shares of the budget: the predicted cost after throttling, and the most that the predicted cost
+// may be to restore detail.
 constexpr double kAim = 0.9;
 constexpr double kComfort = 0.7;
-// For how long a lower level must have been within kComfort; a little less than ten steps of a
+// How long a lower level must have fitted within kComfort. A little less than ten steps of one
 // second.
 constexpr double kCalmSeconds = 9.5;
 
@@ -61,14 +62,14 @@ void Governor::Keep(const Group& group, const Allowance& allowance, double secon
     for (size_t i = 0; i < levels.size(); ++i) {
       Knob* source = group.knobs[i];
       source->calm_seconds_ = 0;
-      // Where something is given up, others may have had fewer samples in vain.
+      // If a source is switched off, the others may not need fewer samples after all.
       if (levels[i] < source->sampled_levels()) levels[i] = source->level_;
     }
     TakeFewerSamples(group, most, levels);
     Take(group, levels, changed);
     return;
   }
-  // One source at a step, and what is not told of at all before what has fewer samples.
+  // One source per step. Sources that are switched off come back before sources with fewer samples.
   const double most = kComfort * allowance.rate - allowance.fixed;
   bool waiting = false;
   bool waiting_for_samples = false;
@@ -105,7 +106,7 @@ void Governor::TakeFewerSamples(const Group& group, double most, Levels& levels)
 void Governor::GiveUp(const Group& group, double most, Levels& levels) {
   const Levels told = levels;
   double cost = CostOf(group, levels);
-  // First those that help; the small ones only where that was not enough.
+  // First the sources that save much; the small ones only if that is not enough.
   for (const double least : {kWorthwhile * (cost - most), 0.0}) {
     for (size_t i = 0; i < levels.size() && cost > most; ++i) {
       const Knob& source = *group.knobs[i];
@@ -118,7 +119,7 @@ void Governor::GiveUp(const Group& group, double most, Levels& levels) {
       cost = others + source.CostAt(levels[i]);
     }
   }
-  // What was asked of the next may have been enough alone.
+  // A later source alone may have saved enough: keep the earlier ones if possible.
   for (size_t i = levels.size(); i-- > 0;) {
     const int fewest = group.knobs[i]->sampled_levels() - 1;
     if (told[i] > fewest || levels[i] <= fewest) continue;
@@ -135,7 +136,7 @@ int Governor::Affordable(const Group& group, double most, size_t source) {
   int level = now;
   while (level > 0 && others + candidate.CostAt(level - 1) <= most) --level;
   if (level < now || now < candidate.sampled_levels()) return level;
-  // What is not told of at all weighs more than how many samples others have.
+  // A source that is switched off matters more than the sampling rate of the others.
   Levels fewest = levels;
   for (size_t i = 0; i < levels.size(); ++i) {
     if (i != source) fewest[i] = std::max(levels[i], group.knobs[i]->sampled_levels() - 1);
@@ -152,7 +153,7 @@ int Governor::Affordable(const Group& group, double most, size_t source) {
 Knob* Governor::Restored(const Group& group, double most, double seconds, bool fewer_samples,
                          bool* waiting) {
   Knob* restored = nullptr;
-  // What was given up last comes back first.
+  // The source that was switched off last comes back first.
   for (size_t i = group.knobs.size(); i-- > 0;) {
     Knob* source = group.knobs[i];
     if (source->level_ == 0 || (source->level_ < source->sampled_levels()) != fewer_samples)

@@ -1,5 +1,5 @@
-// Keeps what profiling costs within the budget, by asking sources to give something up.
-// docs/governor.md has the plan of what goes first.
+// Keeps the cost of profiling within the budget by turning knobs of sources. docs/governor.md has
+// the order.
 #ifndef PROFD_DAEMON_GOVERN_GOVERNOR_H_
 #define PROFD_DAEMON_GOVERN_GOVERNOR_H_
 
@@ -11,20 +11,20 @@
 
 namespace profd {
 
-// Costs over the budget are first paid from what was saved, so that a burst after a quiet time is
-// recorded whole. When the next second would cost more than that, they are answered by as many
-// levels as it takes: first by fewer samples, of the sources that can save most by that; then by
-// giving up sources, in the order of the plan. What was given up comes back when it would have
-// fitted well for a while, so that a load at the edge does not swing; if need be for fewer samples
-// of others.
+// Costs over the budget are first paid from savings, so that a burst after a quiet period is
+// recorded in full. If the next second would cost more than that, the governor raises as many
+// levels as needed. First it reduces samples, of the sources that save most. Then it switches
+// sources off, in the documented order. Detail returns when it would have fitted well for a while,
+// so load near the limit does not cause oscillation. Other sources may get fewer samples in
+// exchange.
 class Governor {
  public:
-  // In the order in which they are asked to give something up; must outlive this. One with a `part`
-  // of the budget keeps to that by itself, and is not asked when others pass the budget.
+  // Knobs are turned in the order of these calls; they must outlive this. A knob with a `part` of
+  // the budget keeps within that part by itself and is not turned when others exceed the budget.
   void AddKnob(Knob* knob, double part = 0);
 
-  // After every source has learned what the last `seconds` cost, once a second or so. Returns those
-  // whose level changed.
+  // Call it about once a second, after every source has learned the cost of the last `seconds`.
+  // Returns the knobs whose level changed.
   std::vector<Knob*> Step(const Allowance& allowance, double seconds = 1);
 
   const std::vector<Knob*>& knobs() const { return knobs_; }
@@ -38,25 +38,25 @@ class Governor {
 
   using Levels = std::vector<int>;  // of a group's sources
 
-  // Has a group keep within what is allowed, of which `fixed` is spent by others.
+  // Keeps a group within the allowance, of which others spend `fixed`.
   static void Keep(const Group& group, const Allowance& allowance, double seconds,
                    std::vector<Knob*>& changed);
   static Levels LevelsOf(const Group& group);
   static double CostOf(const Group& group, const Levels& levels);
-  // Raise levels until the group costs no more than `most`, or they can no further.
+  // Raise levels until the group costs at most `most`, or no level is left.
   static void TakeFewerSamples(const Group& group, double most, Levels& levels);
   static void GiveUp(const Group& group, double most, Levels& levels);
-  // The lowest level that a source may come back to; the one it has where there is none.
+  // The lowest level that a source may return to; its present one if there is none.
   static int Affordable(const Group& group, double most, size_t source);
-  // Which of the sources that have fewer samples, or of those that do not tell of something, may
-  // come back now. Counts how long each could have; `waiting` is set when one could.
+  // The source that may return now, among those with fewer samples or among those that are switched
+  // off. Counts for how long each could have returned; sets `waiting` if one could.
   static Knob* Restored(const Group& group, double most, double seconds, bool fewer_samples,
                         bool* waiting);
   static void Take(const Group& group, const Levels& levels, std::vector<Knob*>& changed);
 
   std::vector<Knob*> knobs_;
-  Group shared_;            // those that share what is left of the budget
-  std::vector<Group> own_;  // one source each
+  Group shared_;            // those that share the rest of the budget
+  std::vector<Group> own_;  // of one source each
   uint64_t changes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the governor turns: how much a source of costs does.
+// A knob of the governor: how much detail a source collects.
 #ifndef PROFD_DAEMON_GOVERN_KNOB_H_
 #define PROFD_DAEMON_GOVERN_KNOB_H_
 
@@ -8,24 +8,24 @@ namespace profd {
 
 // Who pays for a source.
 enum class Payer {
-  kTarget,  // it runs in the path of the traced threads
-  kDaemon,  // it runs on CPU time of profd
+  kTarget,  // it runs in the targets' path
+  kDaemon,  // it uses CPU time of profd
 };
 
-// Turns a source of costs down. At level 0 it gives everything.
+// Throttles a source. Level 0 is full detail.
 class Knob {
  public:
   virtual ~Knob() = default;
   virtual const char* name() const = 0;
   virtual Payer payer() const = 0;
   virtual int levels() const = 0;
-  // At so many levels, from 0 on, it tells of everything, only by fewer samples. At the others
-  // there is something that it does not tell of at all.
+  // The number of levels, from 0 on, that only reduce samples. At higher levels some data is
+  // missing altogether.
   virtual int sampled_levels() const { return 1; }
-  // What it would cost at a level under the load of the last second, as a share of one CPU. Does
+  // The predicted cost at a level under the load of the last second, as a share of one CPU. Does
   // not rise with the level.
   virtual double CostAt(int level) const = 0;
-  // What is lost at a level, for a person; empty for level 0.
+  // What is given up at a level, for people; empty for level 0.
   virtual std::string GivenUpAt(int level) const = 0;
 
   int level() const { return level_; }
@@ -33,13 +33,13 @@ class Knob {
  private:
   friend class Governor;
   int level_ = 0;
-  // Seconds in a row in which a lower level would have been well within the budget.
+  // Consecutive seconds in which a lower level would have been well within the budget.
   double calm_seconds_ = 0;
-  int calm_level_ = 0;  // the lowest that would have been in all of them
+  int calm_level_ = 0;  // the lowest level that would have fitted in all of them
 };
 
-// For costs that a knob learns: takes part of a new measure over, or all of the first one. A second
-// holds a few hundred timed runs at least where the cost matters.
+// Exponential smoothing of a cost that a knob learns; the first value is taken as it is. If the
+// cost matters, a second contains at least a few hundred timed runs.
 inline void Smooth(double& value, double mean) {
   constexpr double kPart = 0.3;
   value = value == 0 ? mean : value + kPart * (mean - value);

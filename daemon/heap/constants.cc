@@ -15,8 +15,8 @@ constexpr uint64_t kMaxConstantBytes = 512 << 20;
 
 }  // namespace
 
-// Constants live in read-only sections of their own; without section headers, in segments that are
-// read-only, or in that of the code where a linker made no other.
+// Constants are in read-only sections. Without section headers: in read-only segments, or in the
+// code segment if the linker made no separate one.
 std::vector<FileRange> FindConstants(const ElfFile& elf) {
   std::vector<FileRange> ranges;
   const Section* frames = elf.FindSectionByName(".eh_frame");

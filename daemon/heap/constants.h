@@ -1,4 +1,4 @@
-// Where a module keeps its texts.
+// Where a module keeps its constants.
 #ifndef PROFD_DAEMON_HEAP_CONSTANTS_H_
 #define PROFD_DAEMON_HEAP_CONSTANTS_H_
 
@@ -8,7 +8,7 @@
 
 namespace profd {
 
-// What is read-only and no code, 512 MiB at most.
+// Read-only ranges without code, 512 MiB at most.
 std::vector<symbolize::FileRange> FindConstants(const symbolize::ElfFile& elf);
 
 }  // namespace profd

@@ -7,21 +7,21 @@
 namespace profd {
 namespace {
 
-// gcc and clang have made the store within 18 instructions, whatever the level of optimisation.
+// gcc and clang emit the store within 18 instructions at every optimisation level.
 constexpr int kMaxInstructions = 24;
 static_assert(kEventShapeBytes == kMaxInstructions * ZYDIS_MAX_INSTRUCTION_LENGTH);
 
 constexpr int64_t kCurrentField = 8;
 constexpr int64_t kLastEventField = 16;
 
-// What a register is known to hold. The names are those of the header's picture.
+// The known value of a register, named as in the header.
 enum class Value : uint8_t { kUnknown, kCtx, kP, kQ, kV };
 
 bool Is64BitField(const ZydisDecodedOperand& operand) {
   return IsField(operand) && operand.size == 64;
 }
 
-// Whether control never reaches the next instruction.
+// Whether execution never reaches the next instruction.
 bool EndsStraightLine(const ZydisDecodedInstruction& instruction) {
   switch (instruction.meta.category) {
     case ZYDIS_CATEGORY_RET:
@@ -36,7 +36,7 @@ bool EndsStraightLine(const ZydisDecodedInstruction& instruction) {
   }
 }
 
-// Follows one path from a function's entry, past branches that need not be taken.
+// Follows one path from a function's entry; takes no conditional branches.
 class Path {
  public:
   enum class Verdict : uint8_t { kOpen, kHasShape, kHasNot };
@@ -55,7 +55,7 @@ class Path {
                             registers_.Get(from.reg.value) == Value::kV;
       return stores_v && read_q_ ? Verdict::kHasShape : Verdict::kHasNot;
     }
-    // w is most often not loaded but subtracted at once.
+    // Usually w is not loaded but subtracted directly from memory.
     if (ReadsQ(decoded)) read_q_ = true;
     const Value moved = is_move ? ValueOf(from) : Value::kUnknown;
     registers_.ForgetWritten(decoded);

@@ -19,14 +19,14 @@ using symbolize::Segment;
 constexpr uint64_t kMaxFrameBytes = 64 << 20;
 constexpr size_t kMaxFunctions = 2'000'000;
 constexpr uint64_t kMaxFrameHeaderBytes = 64;  // as much of it as is read
-// Code between two functions that is read along with them rather than skipped, and the most that
+// Gaps between functions up to this size are read with them instead of skipped; and the most that
 // is read at once.
 constexpr uint64_t kMaxGap = 4096;
 constexpr uint64_t kMaxBatchBytes = 256 << 10;
-// The largest programs have 300 MB of code. More is of functions that lie in one another.
+// The largest programs have 300 MB of code. A larger sum means that functions overlap.
 constexpr uint64_t kMaxVisitedBytes = 512 << 20;
 
-// Where .eh_frame lies and what its pointers count from.
+// Position of .eh_frame, and the bases of its pointers.
 struct FramePlace {
   FileRange range;
   FrameSection section;  // `bytes` is not set yet
@@ -86,14 +86,14 @@ std::optional<FramePlace> FindFrames(const ElfFile& elf) {
 absl::StatusOr<std::vector<FileRange>> ListFunctions(const ElfFile& elf) {
   std::optional<FramePlace> place = FindFrames(elf);
   if (!place || place->range.size == 0) return std::vector<FileRange>();
-  // Without a section header the segment may go on behind: a terminator ends the list.
+  // Without a section header the segment may extend past .eh_frame: a terminator ends the list.
   const uint64_t size =
       place->section.exact_size ? place->range.size : std::min(place->range.size, kMaxFrameBytes);
   if (size > kMaxFrameBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(".eh_frame has ", size, " bytes, more than ",
-                                                     kMaxFrameBytes, " are not searched"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(".eh_frame has ", size, " bytes, more than the limit of ", kMaxFrameBytes));
   }
-  // Whether the file has them at all is known before memory is taken for them.
+  // Check that the file has these bytes before allocating memory for them.
   uint8_t last;
   RETURN_IF_ERROR(elf.Read(place->range.offset + size - 1, &last, sizeof(last)));
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
@@ -113,7 +113,7 @@ absl::StatusOr<std::vector<FileRange>> ListFunctions(const ElfFile& elf) {
     return absl::ResourceExhaustedError(
         absl::StrCat(".eh_frame has more than ", kMaxFunctions, " entries"));
   }
-  // Of two that begin alike the longer one stays.
+  // Of two functions with the same start, keep the longer one.
   std::sort(functions.begin(), functions.end(), [](const FileRange& a, const FileRange& b) {
     return a.offset != b.offset ? a.offset < b.offset : a.size > b.size;
   });
@@ -136,7 +136,7 @@ absl::Status VisitFunctions(
   for (const FileRange& function : functions) all += head(function);
   if (all > kMaxVisitedBytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(".eh_frame tells of more than ", kMaxVisitedBytes >> 20, " MiB of code"));
+        absl::StrCat(".eh_frame describes more than ", kMaxVisitedBytes >> 20, " MiB of code"));
   }
   for (size_t first = 0; first < functions.size();) {
     const uint64_t begin = functions[first].offset;

@@ -37,8 +37,8 @@ constexpr std::array<Name, 9> kNames = {{{"malloc", PROFD_MALLOC_MALLOC},
 
 // "GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36."
 constexpr size_t kMaxBannerBytes = 256;
-// What free says of a pointer that is none, in every version; a program that is linked statically
-// may have no banner.
+// The message of free for an invalid pointer, in every version. A statically linked program may
+// have no banner.
 constexpr std::string_view kMessage = "free(): invalid pointer";
 
 constexpr uint64_t kFewSymbols = 16;
@@ -55,8 +55,8 @@ profd_malloc_place PlaceOf(std::string_view name) {
       ->place;
 }
 
-// A program that is linked statically has next to no dynamic symbols. What has them, and no malloc
-// among them, has it from elsewhere.
+// A statically linked program has hardly any dynamic symbols. A program with dynamic symbols but no
+// malloc among them gets malloc from another file.
 bool IsStatic(const ElfFile& elf) {
   return std::none_of(elf.sections().begin(), elf.sections().end(), [](const Section& section) {
     return section.type == SHT_DYNSYM && section.size > kFewSymbols * sizeof(Elf64_Sym);
@@ -68,7 +68,7 @@ bool Defines(const std::vector<NamedSymbol>& functions, std::string_view name) {
                      [&](const NamedSymbol& f) { return f.name == name; });
 }
 
-// What its texts say of the library.
+// What the constants say about the library.
 struct Texts {
   std::string version;
   bool has_message = false;
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<GlibcFunction>> Locate(const ElfFile& elf,
                          .offset = code->offset + point.skip,
                          .stepped = point.stepped});
   }
-  // memalign and aligned_alloc may be one function.
+  // memalign and aligned_alloc may be the same function.
   std::sort(functions.begin(), functions.end(), [](const auto& a, const auto& b) {
     return std::tie(a.offset, a.place) < std::tie(b.offset, b.place);
   });

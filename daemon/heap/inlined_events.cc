@@ -10,22 +10,22 @@
 namespace profd {
 namespace {
 
-// The subtraction lies at most so many instructions before the store, the comparisons so many
-// after.
+// Most instructions between the subtraction and the store, and between the store and the
+// comparisons.
 constexpr size_t kBefore = 4;
 constexpr size_t kAfter = 8;
-// Thread data is some kilobytes.
+// The data of a thread is a few kilobytes.
 constexpr int64_t kLargestField = 1 << 16;
 constexpr int64_t kReentrancyField = 1;
 constexpr int64_t kNominalStates = 2;
 
-// Where a function jumps to within itself, as offsets in its code.
+// The jump targets within a function, as offsets in its code.
 struct Jumps {
   std::set<uint64_t> targets;
   bool all_known = true;
 };
 
-// What counts of an instruction.
+// The relevant properties of an instruction.
 struct Step {
   enum class Does : uint8_t {
     kOther,
@@ -37,11 +37,11 @@ struct Step {
   };
   Does does = Does::kOther;
   ZydisRegister value = ZYDIS_REGISTER_NONE;
-  ZydisRegister base = ZYDIS_REGISTER_NONE;  // none: any; of a copy: what is copied
+  ZydisRegister base = ZYDIS_REGISTER_NONE;  // none: any; for a copy: its source
   int64_t field = 0;
   uint64_t offset = 0;
-  uint16_t writes = 0;       // general registers, by their numbers
-  bool leaves = false;       // it may go on elsewhere
+  uint16_t writes = 0;       // general registers, one bit each
+  bool leaves = false;       // execution may continue elsewhere
   bool is_emulated = false;  // by the kernel, at a probe
 };
 
@@ -135,8 +135,8 @@ Step Understand(const Decoded& decoded, uint64_t offset) {
   }
 }
 
-// The number of the subtraction among the steps up to the store with this number; the store's own
-// without.
+// Index of the subtraction among the steps before the store with index `store`; `store` if there is
+// none.
 size_t FindSubtraction(std::span<const Step> all, size_t store) {
   for (size_t i = store; i > 0 && store - (i - 1) <= kBefore; --i) {
     const Step& step = all[i - 1];
@@ -148,8 +148,8 @@ size_t FindSubtraction(std::span<const Step> all, size_t store) {
   return store;
 }
 
-// The next jump after the store, if the kernel emulates it, every way there leads through the copy
-// of the count, and the registers hold what they are to hold. The store's own number else.
+// Index of the next jump after the store, if the kernel emulates it, every path to it contains the
+// copy of the count, and the registers still hold the values needed. Otherwise `store`.
 size_t FindJump(std::span<const Step> all, size_t subtraction, size_t store, const Jumps& jumps) {
   if (!jumps.all_known) return store;
   const ZydisRegister growth = all[subtraction].value;
@@ -182,8 +182,8 @@ bool IsFollowed(std::span<const Step> after, const Step& store) {
   return has(Step::Does::kComparesState) && has(Step::Does::kComparesReentrancy);
 }
 
-// Whether the comparison of the byte [reg + 1] with 0 may be anywhere in it: most functions are not
-// decoded.
+// Whether `code` may contain the comparison of the byte [reg + 1] with 0. Saves decoding most
+// functions.
 bool MayHoldEvent(std::span<const uint8_t> code) {
   for (size_t i = 0; i + 4 <= code.size(); ++i) {
     if (code[i] != 0x80 || (code[i + 1] & 0xf8) != 0x78) continue;  // cmp byte [reg + disp8], imm8

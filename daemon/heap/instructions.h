@@ -1,4 +1,4 @@
-// x86-64 instructions one after another, and what is known of the registers between them.
+// Decodes x86-64 instructions, and tracks what is known about registers.
 #ifndef PROFD_DAEMON_HEAP_INSTRUCTIONS_H_
 #define PROFD_DAEMON_HEAP_INSTRUCTIONS_H_
 
@@ -15,23 +15,23 @@ namespace profd {
 
 struct Decoded {
   ZydisDecodedInstruction instruction;
-  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];  // hidden ones too
+  ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];  // including hidden ones
 };
 
-// Takes the first instruction of `code` away. False for what is none: data, or the end.
+// Decodes and removes the first instruction of `code`. False for data and at the end.
 bool DecodeNext(std::span<const uint8_t>* code, Decoded* decoded);
 
-// Where a jump or call goes whose target is a constant, in the offsets in which it ends at `end`.
-// May lie outside of the code, and be negative as an unsigned number.
+// The target of a jump or call with a constant target, as an offset; the instruction ends at offset
+// `end`. The target may be outside of the code, and negative as an unsigned number.
 std::optional<uint64_t> TargetOf(const Decoded& decoded, uint64_t end);
 
-// A field of what a register points to; not of the thread's own segment.
+// Whether it is memory relative to a register, and not in the thread's own segment.
 bool IsField(const ZydisDecodedOperand& operand);
-// Of a memory operand; 0 without one.
+// The displacement of a memory operand; 0 without one.
 int64_t Displacement(const ZydisDecodedOperand& operand);
 
-// What the 16 general registers are known to hold; Value{} is nothing. Only whole ones are known: a
-// write to a part makes it unknown.
+// The known values of the 16 general registers; Value{} is unknown. A write to part of a register
+// makes it unknown.
 template <typename Value>
 class Registers {
  public:
@@ -46,7 +46,7 @@ class Registers {
     values_[static_cast<uint8_t>(ZydisRegisterGetId(reg))] = value;
   }
 
-  // What the instruction writes; after a call also what a function need not keep.
+  // Forgets what the instruction writes; after a call also the caller-saved registers.
   void ForgetWritten(const Decoded& decoded) {
     for (size_t i = 0; i < decoded.instruction.operand_count; ++i) {
       const ZydisDecodedOperand& operand = decoded.operands[i];

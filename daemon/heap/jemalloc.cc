@@ -20,26 +20,26 @@ using symbolize::ElfFile;
 using symbolize::FileRange;
 using symbolize::NamedSymbol;
 
-// What begins all messages of jemalloc, but for its first character: with it, this program would
-// hold the text, too.
+// The prefix of all of jemalloc's messages, without its first character: with it, this program
+// itself would contain the text.
 constexpr std::string_view kMessageRest = "jemalloc>: ";
 constexpr char kMessageFirst = '<';
 
-// jemalloc keeps `git describe --long --abbrev=40` of its source: "5.3.0-0-g" and 40 digits. That
-// is at most so long, with the character before it and the NUL.
+// jemalloc contains the `git describe --long --abbrev=40` of its source: "5.3.0-0-g" and 40 digits.
+// The limit includes the preceding character and the NUL.
 constexpr size_t kMaxVersionBytes = 64;
-// What it is made of where the source was no repository.
+// Used by builds from a source tree without git.
 constexpr std::string_view kNoVersion = "0.0.0";
 
-// The environment variable for settings; a prefix is put before it in capitals.
+// The environment variable for settings, after an optional prefix in capitals.
 constexpr char kSettingsVariable[] = "MALLOC_CONF";
 constexpr size_t kMaxPrefix = 32;
 
 constexpr char kEventFunction[] = "te_event_trigger";
-// What has its shape is longer.
+// Every function of this shape is longer.
 constexpr uint64_t kLeastEventBytes = 16;
 
-// Of a function, when copies of the event are sought in it.
+// At most so much of each function is searched for copies of the event.
 constexpr uint64_t kMaxFunctionBytes = 128 << 10;
 constexpr size_t kMaxInlined = 16;
 
@@ -66,7 +66,7 @@ absl::StatusOr<bool> HasMessages(const ElfFile& elf, const std::vector<FileRange
   return found;
 }
 
-// Of the first text of that form; empty when there is none. "v5.3.0" and the like are of others.
+// The first version found, or empty. "v5.3.0" and the like belong to other software.
 absl::StatusOr<std::string> FindVersion(const ElfFile& elf,
                                         const std::vector<FileRange>& constants) {
   static const RE2* const pattern = new RE2(
@@ -88,7 +88,7 @@ absl::StatusOr<std::string> FindVersion(const ElfFile& elf,
 
 bool MayBeInPrefix(char c) { return (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
-// Its messages name the variable without the prefix: the longest name is it.
+// Messages also contain the name without a prefix, so the longest name is the right one.
 absl::StatusOr<std::string> FindSettingsVariable(const ElfFile& elf,
                                                  const std::vector<FileRange>& constants) {
   static constexpr std::string_view kEnd(kSettingsVariable, sizeof(kSettingsVariable));  // with NUL
@@ -111,7 +111,7 @@ absl::StatusOr<std::string> FindSettingsVariable(const ElfFile& elf,
 enum class NameKind : uint8_t {
   kOther,
   kWhole,  // with any prefix
-  kPart,   // what a compiler cloned or cut from it: ".cold", ".constprop.0"
+  kPart,   // a clone or part made by the compiler: ".cold", ".constprop.0"
 };
 
 NameKind KindOf(std::string_view name) {
@@ -122,10 +122,10 @@ NameKind KindOf(std::string_view name) {
   return rest[0] == '.' ? NameKind::kPart : NameKind::kOther;
 }
 
-// What symbol tables say of the event function.
+// What symbol tables say about the event function.
 struct Named {
-  std::vector<uint64_t> offsets;  // of those whose code is as expected, ascending
-  bool refused = false;           // there is one under its whole name whose code is not
+  std::vector<uint64_t> offsets;  // functions whose code is as expected, ascending
+  bool refused = false;           // a function with the full name has unexpected code
 };
 
 absl::StatusOr<bool> HasShapeAt(const ElfFile& elf, const FileRange& code) {
@@ -135,7 +135,7 @@ absl::StatusOr<bool> HasShapeAt(const ElfFile& elf, const FileRange& code) {
   return HasEventShape({bytes, size});
 }
 
-// `symbols` is the module itself or its debug file, whose addresses are those of the module.
+// `symbols` is the module or its debug file; both have the same addresses.
 absl::StatusOr<Named> FindByName(const ElfFile& symbols, const ElfFile& module) {
   Named named;
   for (const NamedSymbol& function : symbolize::FindFunctions(symbols, kEventFunction, kMaxNamed)) {
@@ -159,17 +159,18 @@ void Take(const std::vector<uint64_t>& offsets, const std::string& found_by, Jem
   info.found_by = found_by;
 }
 
-// Fills in what was found by name. False when no symbol says anything of the function.
+// Fills in what was found by name. False if no symbol names the function.
 bool Settle(const Named& named, const std::string& found_by, JemallocInfo& info) {
   if (named.offsets.empty() && !named.refused) return false;
   if (!named.offsets.empty() && named.offsets.size() <= kMaxEvents) {
     Take(named.offsets, found_by, info);
   } else if (named.offsets.empty()) {
-    info.note = absl::StrCat(kNotFound, "the code of ", kEventFunction, " (by ", found_by,
-                             ") is not that of an optimised jemalloc 5.3.0 or 5.3.1; link one");
+    info.note =
+        absl::StrCat(kNotFound, "the code of ", kEventFunction, " (by ", found_by,
+                     ") is not that of an optimised jemalloc 5.3.0 or 5.3.1; link such a build");
   } else {
-    info.note = absl::StrCat(kNotFound, named.offsets.size(), " functions are ", kEventFunction,
-                             " (by ", found_by, "); link ", kMaxEvents, " at most");
+    info.note = absl::StrCat(kNotFound, named.offsets.size(), " functions are named ",
+                             kEventFunction, " (by ", found_by, "); link at most ", kMaxEvents);
   }
   return true;
 }
@@ -188,12 +189,12 @@ void SettleByShape(const absl::StatusOr<std::vector<uint64_t>>& shapes, Jemalloc
   } else if (!shapes->empty() && shapes->size() <= kMaxEvents) {
     Take(*shapes, "shape", info);
   } else if (!shapes->empty()) {
-    info.note = absl::StrCat(kNotFound, shapes->size(), " functions look like it", kRemedy);
+    info.note = absl::StrCat(kNotFound, shapes->size(), " functions match", kRemedy);
   } else if (BeforeEvents(info.version)) {
     info.note = absl::StrCat(kNotFound, "version ", info.version,
                              " has none; build with jemalloc 5.3.0 or 5.3.1");
   } else {
-    info.note = absl::StrCat(kNotFound, "no function looks like it", kRemedy);
+    info.note = absl::StrCat(kNotFound, "no function matches", kRemedy);
   }
 }
 
@@ -253,7 +254,7 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(int fd, const std::stri
   ASSIGN_OR_RETURN(info.settings_variable, FindSettingsVariable(elf, constants));
   auto inlined = FindInlined(elf);
   if (!inlined.ok() && !absl::IsResourceExhausted(inlined.status())) return inlined.status();
-  // More than a handful is not what was looked for.
+  // More than a few are false matches.
   if (inlined.ok() && inlined->size() <= kMaxInlined) info.inlined = *std::move(inlined);
   return info;
 }

@@ -1,4 +1,4 @@
-// Finds jemalloc in a module, and in it the code that runs once per 64 KiB allocated or freed.
+// Finds jemalloc in a module, and the code that runs once per 64 KiB allocated or freed.
 #ifndef PROFD_DAEMON_HEAP_JEMALLOC_H_
 #define PROFD_DAEMON_HEAP_JEMALLOC_H_
 
@@ -18,40 +18,41 @@ namespace profd {
 
 // A function that is te_event_trigger, or looks like it.
 struct EventFunction {
-  uint64_t offset = 0;  // of its first instruction in the file
-  ProbePoint point;     // from there
+  uint64_t offset = 0;  // file offset of its first instruction
+  ProbePoint point;     // relative to that
   friend bool operator==(const EventFunction&, const EventFunction&) = default;
 };
 
 struct JemallocInfo {
-  // The release, "5.3.0"; commits since then are not told. Empty when the file does not say.
+  // The release, "5.3.0", without later commits. Empty if the file does not say.
   std::string version;
-  // How the event functions were found: "symbol", "debug file" or "shape". Empty when none was.
+  // How the event functions were found: "symbol", "debug file" or "shape". Empty if none was.
   std::string found_by;
-  // By offset, ascending. More than one where a module holds several jemallocs, or has other
-  // functions that look like it: what comes by there tells (struct profd_heap_tally).
+  // By offset, ascending. More than one if a module contains several jemallocs, or other functions
+  // that look like it; their hits show which are real (struct profd_heap_tally).
   std::vector<EventFunction> events;
-  // Where copies of it were put into its callers, which is where link-time optimisation likes to
-  // have them. Of the two counts that a thread has, that of what it allocated lies first.
+  // Copies in its callers, made by link-time optimisation. Of a thread's two counts, that of
+  // allocated bytes comes first in memory.
   std::vector<InlinedEvent> inlined;
-  // Where events can be told late that neither of these sees; empty where no symbol says.
+  // Where events that neither of these sees can be reported late; empty without symbols.
   std::vector<SlowPath> slow_paths;
-  // Why the function was not found and what would bring it; empty when it was.
+  // Why the function was not found and what would help; empty if it was found.
   std::string note;
-  // What tells of the live heap.
+  // Probes and settings of the live heap.
   SampledObjects objects;
-  // The environment variable that it takes settings from: "MALLOC_CONF", "_RJEM_MALLOC_CONF".
+  // The environment variable for its settings: "MALLOC_CONF", "_RJEM_MALLOC_CONF".
   std::string settings_variable;
 };
 
-// Looks into the regular file behind `fd`. `path` is where the target has it: it leads to a debug
-// file under `debug_root` when the build-id does not. Empty when the module holds no jemalloc,
-// which is known by its messages in the first 512 MiB of constants.
+// Examines the regular file behind `fd`. `path` is its path in the target; it leads to a debug file
+// under `debug_root` if the build-id does not. Empty if the module contains no jemalloc, which is
+// recognised by its messages in the first 512 MiB of constants.
 //
-// A function is taken only if its code is as expected (event_shape.h), and of more than kMaxEvents
-// none. Errors: InvalidArgument for what is not an x86-64 ELF file, and what reading gives. The
-// file may lie, be sparse, or be cut short while it is read. May take a second for a large module
-// with jemalloc in it and no symbols; the answer holds for all files of the same build-id.
+// A function is accepted only if its code is as expected (event_shape.h); with more than kMaxEvents
+// none is. Errors: InvalidArgument if it is not an x86-64 ELF file, and read errors. The file may
+// be malformed or sparse, or may be truncated while it is read. May take a second for a large
+// module with jemalloc and without symbols. The answer is valid for all files with the same
+// build-id.
 inline constexpr size_t kMaxEvents = 8;
 absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(
     int fd, const std::string& path, const std::string& debug_root = "/usr/lib/debug");
@@ -59,8 +60,8 @@ absl::StatusOr<std::optional<JemallocInfo>> FindJemalloc(
 // Copies of the event in all functions of `elf`, by file offset, ascending. Errors as below.
 absl::StatusOr<std::vector<InlinedEvent>> FindInlined(const symbolize::ElfFile& elf);
 
-// File offsets of all functions of `elf` whose code is as expected of te_event_trigger, ascending.
-// Errors: those of ListFunctions, and what reading gives.
+// File offsets of all functions of `elf` that look like te_event_trigger, ascending. Errors: those
+// of ListFunctions, and read errors.
 absl::StatusOr<std::vector<uint64_t>> FindByShape(const symbolize::ElfFile& elf);
 
 }  // namespace profd

@@ -17,10 +17,10 @@ using symbolize::ElfFile;
 using symbolize::FileRange;
 using symbolize::NamedSymbol;
 
-// By enum profd_map_call, which begins at 1.
+// In the order of enum profd_map_call, which begins at 1.
 constexpr std::array<std::string_view, 5> kNames = {"mmap", "munmap", "mremap", "brk", "madvise"};
 static_assert(PROFD_MAP_MMAP == 1 && PROFD_MAP_MADVISE == kNames.size());
-// A libc defines each once; more than a version or two of it are not to be believed.
+// A libc defines each name once or, with symbol versions, twice.
 constexpr size_t kMaxDefined = 32;
 
 absl::StatusOr<std::vector<MapCall>> PlacesIn(const ElfFile& elf,
@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<MapCall>> PlacesIn(const ElfFile& elf,
     const std::optional<FileRange> code = elf.CodeAt(function.address);
     if (name == kNames.end() || !code) continue;
     const auto call = static_cast<profd_map_call>(name - kNames.begin() + 1);
-    // What madvise gives back stays mapped: it can be looked at afterwards.
+    // Memory returned with madvise stays mapped, so it can be examined after the call.
     const Reach reach = call == PROFD_MAP_MADVISE ? Reach::kAfterSystemCall : Reach::kUnchanged;
     ASSIGN_OR_RETURN(const ProbePoint point, FindProbePoint(elf, *code, reach));
     calls.push_back({.call = call, .offset = code->offset + point.skip, .stepped = point.stepped});
@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<MapCall>> FindMapCalls(int fd) {
   if (elf.machine() != EM_X86_64) return absl::InvalidArgumentError("not an x86-64 ELF file");
   const CalledFunctions dynamic = symbolize::FindCalled(elf, SHT_DYNSYM, kNames, kMaxDefined);
   ASSIGN_OR_RETURN(std::vector<MapCall> calls, PlacesIn(elf, dynamic.defined));
-  // What is linked to another file's functions calls that one's.
+  // A file that imports functions uses those of another file.
   if (!IsLibc(calls) && !dynamic.imports) {
     ASSIGN_OR_RETURN(
         calls, PlacesIn(elf, symbolize::FindCalled(elf, SHT_SYMTAB, kNames, kMaxDefined).defined));

@@ -1,4 +1,4 @@
-// Finds the functions of a libc by which a program changes its address space.
+// Finds the libc functions that change an address space.
 #ifndef PROFD_DAEMON_HEAP_MAP_CALLS_H_
 #define PROFD_DAEMON_HEAP_MAP_CALLS_H_
 
@@ -12,17 +12,16 @@ namespace profd {
 
 struct MapCall {
   profd_map_call call = PROFD_MAP_MMAP;
-  uint64_t offset = 0;   // in the file, of the instruction for a probe: probe_point.h
-  bool stepped = false;  // the kernel does not emulate that instruction: a probe there costs more
+  uint64_t offset = 0;   // file offset of the probe's instruction: probe_point.h
+  bool stepped = false;  // the kernel does not emulate that instruction, so a probe costs more
 };
 
-// Looks into the regular file behind `fd`. Empty when it is no libc: that defines mmap, munmap, and
-// brk or madvise, for others to call; a program without a dynamic linker has them in its .symtab.
-// Libraries that put themselves between a program and its libc define a part of them only. One call
-// an address.
+// Examines the regular file behind `fd`. Empty if it is not a libc. A libc exports mmap, munmap,
+// and brk or madvise; a program without a dynamic linker has them in its .symtab. Libraries that
+// interpose on a libc define only some of them. Each address appears once.
 //
-// Errors: InvalidArgument for what is not an x86-64 ELF file, and what reading gives. The file may
-// lie, be sparse, or be cut short while it is read.
+// Errors: InvalidArgument if it is not an x86-64 ELF file, and read errors. The file may be
+// malformed or sparse, or may be truncated while it is read.
 absl::StatusOr<std::vector<MapCall>> FindMapCalls(int fd);
 
 }  // namespace profd

@@ -5,7 +5,7 @@
 namespace profd {
 namespace {
 
-// "opt_lg_prof_sample" is what lg_prof_sample was at first, and another variable.
+// "opt_lg_prof_sample" is another variable: the initial value of lg_prof_sample.
 bool IsNamed(const std::string& name, const std::string& wanted) {
   return name == wanted || (name.ends_with("_" + wanted) && !name.ends_with("opt_" + wanted));
 }

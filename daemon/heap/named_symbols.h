@@ -1,5 +1,4 @@
-// Symbols of jemalloc by the names that its source gives them; a build may put a prefix before
-// each.
+// Finds symbols of jemalloc by their names in its source; a build may add a prefix to each.
 #ifndef PROFD_DAEMON_HEAP_NAMED_SYMBOLS_H_
 #define PROFD_DAEMON_HEAP_NAMED_SYMBOLS_H_
 
@@ -12,13 +11,12 @@
 
 namespace profd {
 
-// As many symbols as are looked at whose names hold the one that is sought.
+// The number of symbols with a matching name that are examined at most.
 inline constexpr size_t kMaxNamed = 64;
 
-// The addresses of those of `symbols` that are called `wanted`, with any prefix, and are of
-// `least_size` bytes or more; ascending, each once. Parts and clones that a compiler made, and
-// jemalloc's own options
-// ("opt_" before the name), are others.
+// The addresses of `symbols` named `wanted`, with any prefix, of at least `least_size` bytes;
+// ascending, each once. Excludes parts and clones made by the compiler, and jemalloc's own options
+// ("opt_" before the name).
 std::vector<uint64_t> AddressesOf(const std::vector<symbolize::NamedSymbol>& symbols,
                                   const std::string& wanted, uint64_t least_size);
 

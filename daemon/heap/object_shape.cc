@@ -8,16 +8,16 @@
 namespace profd {
 namespace {
 
-// prof_tctx_t: four counts, and further on whether an object of it is about to be sampled.
+// prof_tctx_t: four counts, and a flag for an object that is about to be sampled.
 constexpr int64_t kCounts = 0x20;
 constexpr size_t kCountWords = 4;
 constexpr int64_t kPreparedField = 0x80;
 // prof_info_t
 constexpr int64_t kContextField = 8;
-// The context is taken from the info within so many instructions.
+// The context is loaded from the info within this many instructions.
 constexpr size_t kEntryInstructions = 24;
 
-// What a register is known to hold.
+// The known value of a register.
 enum class Value : uint8_t {
   kUnknown,
   kContext,      // the fifth argument
@@ -27,7 +27,7 @@ enum class Value : uint8_t {
   kInfoThread,
 };
 
-// What a function does with one context.
+// What a function does with a context.
 struct Deeds {
   std::array<bool, kCountWords> reads = {}, writes = {};
   bool locks = false;
@@ -41,8 +41,8 @@ struct Deeds {
   }
 };
 
-// Goes through a function line by line, whichever way control goes: what is kept over calls is kept
-// in the same registers on all ways.
+// Steps through a function in address order, whatever its control flow: values that live across
+// calls are in the same registers on all paths.
 class Lines {
  public:
   Lines() {
@@ -54,7 +54,7 @@ class Lines {
   void Step(const Decoded& decoded) {
     const ZydisDecodedInstruction& instruction = decoded.instruction;
     for (size_t i = 0; i < instruction.operand_count; ++i) Note(decoded, decoded.operands[i]);
-    // The end of one way out of the function; what follows is reached before it.
+    // A function epilogue; code after it is reached from before it.
     if (instruction.mnemonic == ZYDIS_MNEMONIC_POP) return;
     const ZydisDecodedOperand& to = decoded.operands[0];
     const bool is_move = instruction.mnemonic == ZYDIS_MNEMONIC_MOV &&
@@ -92,7 +92,7 @@ class Lines {
     return Value::kUnknown;
   }
 
-  // Enters what the instruction does to one of its operands.
+  // Notes what the instruction does to one of its operands.
   void Note(const Decoded& decoded, const ZydisDecodedOperand& operand) {
     if (!IsField(operand)) return;
     const int64_t begin = Displacement(operand);
@@ -138,7 +138,8 @@ class Lines {
   bool has_info_context_ = false;
 };
 
-// The displacement and the constant of what clears the field: most functions have no such bytes.
+// Displacement and constant of the instruction that clears the field. Most functions have no such
+// bytes.
 bool MayClearPrepared(std::span<const uint8_t> code) {
   static constexpr std::array<uint8_t, 5> kBytes = {0x80, 0, 0, 0, 0};
   return std::search(code.begin(), code.end(), kBytes.begin(), kBytes.end()) != code.end();

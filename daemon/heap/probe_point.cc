@@ -9,16 +9,15 @@
 namespace profd {
 namespace {
 
-// What compilers put before the first push or jump: a comparison or two, besides a mark for
-// indirect calls.
+// Compilers put a comparison or two before the first push or jump, and a mark for indirect calls.
 constexpr size_t kMostPassed = 3;
 
-// What a caller hands over lies in these, and where, and in which frame.
+// Registers that hold arguments, the stack pointer and the frame pointer.
 constexpr std::array kHandedOver = {ZYDIS_REGISTER_RSP, ZYDIS_REGISTER_RBP, ZYDIS_REGISTER_RDI,
                                     ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX,
                                     ZYDIS_REGISTER_R8,  ZYDIS_REGISTER_R9};
 
-// It leaves those as they are, and the next one follows it.
+// Whether an instruction leaves these registers unchanged and execution continues after it.
 bool IsHarmless(const Decoded& decoded, Reach reach) {
   // The kernel changes rcx, r11 and rax.
   if (decoded.instruction.mnemonic == ZYDIS_MNEMONIC_SYSCALL) {
@@ -46,7 +45,7 @@ bool IsHarmless(const Decoded& decoded, Reach reach) {
       });
 }
 
-// A jump at or behind `from` that leads somewhere from `first` to `last`.
+// Whether a jump at or after `from` leads to a place between `first` and `last`.
 bool IsJumpedTo(std::span<const uint8_t> code, size_t from, size_t first, size_t last) {
   std::span<const uint8_t> rest = code.subspan(from);
   Decoded decoded;

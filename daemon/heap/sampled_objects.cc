@@ -20,14 +20,14 @@ using symbolize::FileRange;
 
 constexpr char kBornFunction[] = "prof_malloc_sample_object";
 constexpr char kGoneFunction[] = "prof_free_sampled_object";
-// Without profiling built in nothing is left of them but their names.
+// In builds without profiling these functions are empty, with a few bytes each.
 constexpr uint64_t kLeastFunctionBytes = 32;
 
-constexpr char kNotKnown[] = "the live heap is not known: ";
+constexpr char kNotKnown[] = "the live heap is unknown: ";
 constexpr char kRemedy[] =
     "; build jemalloc with profiling, and keep the module's symbols or install its debug file";
 
-// 0 when there is none, or more than one.
+// 0 if there is none or more than one.
 uint64_t VariableAt(const ElfFile& symbols, const std::string& name) {
   const std::vector<uint64_t> addresses =
       AddressesOf(symbolize::FindVariables(symbols, name, kMaxNamed), name, 1);
@@ -38,21 +38,21 @@ std::vector<uint64_t> FunctionsAt(const ElfFile& symbols, const std::string& nam
   return AddressesOf(symbolize::FindFunctions(symbols, name, kMaxNamed), name, kLeastFunctionBytes);
 }
 
-// Fills in what `symbols` says of `module`. False when it does not name both functions.
+// Fills in what `symbols` says about `module`. False if it does not name both functions.
 bool FindByName(const ElfFile& symbols, const ElfFile& module, const std::string& found_by,
                 SampledObjects& objects) {
   const std::vector<uint64_t> born = FunctionsAt(symbols, kBornFunction);
   const std::vector<uint64_t> gone = FunctionsAt(symbols, kGoneFunction);
   if (born.empty() || gone.empty()) return false;
   if (born.size() > 1 || gone.size() > 1) {
-    objects.note = absl::StrCat(kNotKnown, "several functions are ", kBornFunction, " (by ",
-                                found_by, "); link one jemalloc only");
+    objects.note = absl::StrCat(kNotKnown, "several functions are named ", kBornFunction, " (by ",
+                                found_by, "); link only one jemalloc");
     return true;
   }
   const std::optional<FileRange> born_code = module.CodeAt(born.front());
   const std::optional<FileRange> gone_code = module.CodeAt(gone.front());
   if (!born_code || !gone_code) {
-    objects.note = absl::StrCat(kNotKnown, kBornFunction, " (by ", found_by, ") is no code");
+    objects.note = absl::StrCat(kNotKnown, kBornFunction, " (by ", found_by, ") is not code");
     return true;
   }
   objects.found_by = found_by;
@@ -65,7 +65,7 @@ bool FindByName(const ElfFile& symbols, const ElfFile& module, const std::string
   return true;
 }
 
-// Of a module without symbols.
+// For a module without symbols.
 void FindObjectsByShape(const ElfFile& module, SampledObjects& objects) {
   std::vector<uint64_t> born, gone;
   const absl::Status visited = VisitFunctions(
@@ -80,8 +80,8 @@ void FindObjectsByShape(const ElfFile& module, SampledObjects& objects) {
   }
   if (born.size() != 1 || gone.size() != 1) {
     const bool none = born.empty() || gone.empty();
-    objects.note = absl::StrCat(kNotKnown, none ? "no function looks" : "several functions look",
-                                " like those that tell of sampled objects", kRemedy);
+    objects.note = absl::StrCat(kNotKnown, none ? "no function matches" : "several functions match",
+                                " those for sampled objects", kRemedy);
     return;
   }
   objects.found_by = "shape";
@@ -90,7 +90,7 @@ void FindObjectsByShape(const ElfFile& module, SampledObjects& objects) {
   objects.born_address = module.VaddrOfOffset(objects.born).value_or(0);
 }
 
-// Without them the probes stand on the first instructions.
+// If these fail, the probes are on the first instructions.
 void FindPoints(const ElfFile& module, SampledObjects& objects) {
   objects.born_point =
       FindProbePoint(module, {objects.born, kLeastFunctionBytes}).value_or(ProbePoint{});
@@ -98,7 +98,7 @@ void FindPoints(const ElfFile& module, SampledObjects& objects) {
       FindProbePoint(module, {objects.gone, kLeastFunctionBytes}).value_or(ProbePoint{});
 }
 
-// All but the points.
+// Everything but the probe points.
 SampledObjects Locate(const ElfFile& module, const std::string& path, const std::string& debug_root,
                       const std::string& version) {
   static const RE2* const pattern = new RE2(R"(5\.([23])\..*)");
@@ -109,7 +109,7 @@ SampledObjects Locate(const ElfFile& module, const std::string& path, const std:
     return objects;
   }
   if (!RE2::FullMatch(version, *pattern, &minor)) {
-    objects.note = absl::StrCat(kNotKnown, "it takes jemalloc 5.2 or 5.3, this is ", version);
+    objects.note = absl::StrCat(kNotKnown, "it needs jemalloc 5.2 or 5.3, this is ", version);
     return objects;
   }
   objects.is_5_2 = minor == 2;
@@ -117,8 +117,8 @@ SampledObjects Locate(const ElfFile& module, const std::string& path, const std:
   const auto debug = symbolize::OpenDebugFile(module, module.BuildId(), path, debug_root);
   if (debug && FindByName(debug->elf, module, "debug file", objects)) return objects;
   if (objects.is_5_2) {
-    objects.note = absl::StrCat(
-        kNotKnown, "no symbol says where jemalloc tells of the objects that it samples", kRemedy);
+    objects.note =
+        absl::StrCat(kNotKnown, "no symbol names the functions for sampled objects", kRemedy);
   } else {
     FindObjectsByShape(module, objects);
   }

@@ -18,7 +18,7 @@ struct Named {
   const char* name;
   bool frees;
 };
-// Large sizes one by one; small ones when a thread's cache is empty, or full.
+// Large sizes take it at each call, small ones if the cache of the thread is empty or full.
 constexpr std::array<Named, 5> kSlowPaths = {{{"large_malloc", false},
                                               {"tcache_alloc_small_hard", false},
                                               {"large_dalloc", true},
@@ -30,7 +30,7 @@ std::vector<SlowPath> FindByName(const ElfFile& symbols, const ElfFile& module) 
   for (const Named& named : kSlowPaths) {
     const std::vector<uint64_t> addresses =
         AddressesOf(symbolize::FindFunctions(symbols, named.name, kMaxNamed), named.name, 0);
-    // Of several it is not known which is called.
+    // If there are several, it is unclear which one is called.
     if (addresses.size() != 1) continue;
     const std::optional<FileRange> code = module.CodeAt(addresses.front());
     if (!code) continue;

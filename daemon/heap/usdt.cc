@@ -23,18 +23,18 @@ using symbolize::Segment;
 
 constexpr char kProvider[] = "otel_memory";
 
-// Programs with a thousand places have some 100 KiB of notes.
+// A program with a thousand probes has about 100 KiB of notes.
 constexpr uint64_t kMaxNoteBytes = 1 << 20;
 constexpr size_t kMaxPlaces = 256;
 constexpr uint32_t kNoteType = 3;
 constexpr std::string_view kOwner("stapsdt\0", 8);
-// Addresses of the instruction, of the section that tells whether the file was moved, and of the
-// semaphore.
+// Addresses of the instruction, of .stapsdt.base at link time (it shows by how much the file was
+// moved), and of the semaphore.
 constexpr size_t kAddressBytes = 3 * sizeof(uint64_t);
-// Of one argument.
+// Limit for one argument.
 constexpr size_t kMaxArgument = 64;
 
-// In the order of struct pt_regs; "" for what no argument is in.
+// In the order of struct pt_regs; "" for registers that hold no argument.
 constexpr std::array<std::array<absl::string_view, 4>, PROFD_PT_REGS_WORDS> kRegisters = {{
     {"r15", "r15d", "r15w", "r15b"},
     {"r14", "r14d", "r14w", "r14b"},
@@ -133,7 +133,7 @@ bool ParseArgument(absl::string_view text, profd_usdt_argument& argument) {
   return ParseAddress(text.substr(open + 1), argument);
 }
 
-// Takes the text up to its NUL off `bytes`; nothing when there is none.
+// Removes the text up to its NUL from `bytes`; nothing if there is none.
 std::optional<std::string_view> TakeString(std::string_view& bytes) {
   const size_t end = bytes.find('\0');
   if (end == bytes.npos) return std::nullopt;
@@ -148,10 +148,10 @@ uint64_t ReadWord(std::string_view bytes, size_t at) {
   return word;
 }
 
-// Notes are filled up to multiples of four.
+// Notes are padded to multiples of four.
 size_t Padded(uint32_t size) { return (size_t{size} + 3) & ~size_t{3}; }
 
-// Where a semaphore lies in the file.
+// File offset of a semaphore.
 std::optional<uint64_t> FindSemaphore(const ElfFile& elf, uint64_t vaddr) {
   for (const Segment& segment : elf.segments()) {
     if (segment.type != PT_LOAD || (segment.flags & PF_W) == 0 || vaddr < segment.address) continue;
@@ -165,8 +165,7 @@ std::optional<uint64_t> FindSemaphore(const ElfFile& elf, uint64_t vaddr) {
   return std::nullopt;
 }
 
-// What compilers are told to leave at a probe: a no-op of one byte or several. Empty for anything
-// else.
+// The nop at a probe, of one byte or more. Empty for anything else.
 std::optional<std::array<uint8_t, 2>> ReadNoOp(const ElfFile& elf, const FileRange& code) {
   std::array<uint8_t, 2> bytes{};
   if (code.size < bytes.size() || !elf.Read(code.offset, bytes.data(), bytes.size()).ok()) {
@@ -180,12 +179,12 @@ absl::StatusOr<UsdtPlace> FindPlace(const ElfFile& elf, const UsdtNote& note, in
   UsdtPlace place;
   const std::optional<FileRange> code = elf.CodeAt(note.address);
   const auto no_op = code ? ReadNoOp(elf, *code) : std::nullopt;
-  if (!no_op) return absl::InvalidArgumentError("no no-op stands where its note says");
+  if (!no_op) return absl::InvalidArgumentError("there is no no-op at the note's address");
   place.offset = code->offset;
   place.stepped = !IsEmulated(*no_op);
   if (note.semaphore != 0) {
     const auto semaphore = FindSemaphore(elf, note.semaphore);
-    if (!semaphore) return absl::InvalidArgumentError("its semaphore lies in no data of the file");
+    if (!semaphore) return absl::InvalidArgumentError("its semaphore is outside the file's data");
     place.semaphore = *semaphore;
   }
   ASSIGN_OR_RETURN(place.arguments, ParseUsdtArguments(note.arguments, arguments));
@@ -220,7 +219,7 @@ absl::StatusOr<std::vector<UsdtNote>> ReadUsdtNotes(const ElfFile& elf, std::str
     if (header.n_type != kNoteType || owner != kOwner || description.size() < kAddressBytes) {
       continue;
     }
-    // Where a tool moved the file after it was linked, the section's place tells by how much.
+    // If a tool moved the file after linking, the address of the section shows by how much.
     const uint64_t linked_base = ReadWord(description, 8);
     const uint64_t moved = base != nullptr && linked_base != 0 ? base->address - linked_base : 0;
     const uint64_t semaphore = ReadWord(description, 16);
@@ -234,8 +233,8 @@ absl::StatusOr<std::vector<UsdtNote>> ReadUsdtNotes(const ElfFile& elf, std::str
     const auto arguments = name ? TakeString(description) : std::nullopt;
     if (!arguments || *note_provider != provider) continue;
     if (notes.size() == kMaxPlaces) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "more than ", kMaxPlaces, " places of USDT probes of ", std::string(provider)));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("more than ", kMaxPlaces, " USDT probes of ", std::string(provider)));
     }
     note.name = *name;
     note.arguments = *arguments;
@@ -251,7 +250,7 @@ absl::StatusOr<profd_usdt_spec> ParseUsdtArguments(const std::string& text, int 
     if (found == count) break;
     if (part.size() > kMaxArgument || !ParseArgument(part, spec.arguments[found])) {
       return absl::InvalidArgumentError(
-          absl::StrCat("argument ", found + 1, " is of a form that cannot be read"));
+          absl::StrCat("argument ", found + 1, " has an unsupported form"));
     }
     ++found;
   }
@@ -278,16 +277,16 @@ absl::StatusOr<std::optional<OtelMemory>> FindOtelMemory(int fd) {
     if (place.ok()) {
       (alloc ? found.alloc : found.free).push_back(*std::move(place));
     } else if (++refused == 1) {
-      found.note = absl::StrCat("of ", kProvider, ":", note.name, ": ", place.status().message());
+      found.note = absl::StrCat(kProvider, ":", note.name, ": ", place.status().message());
     }
   }
   if (all == 0) return std::nullopt;
   if (refused != 0) {
     found.note =
-        absl::StrCat(refused, " of ", all, " places cannot be watched; the first, ", found.note);
+        absl::StrCat(refused, " of ", all, " places cannot be watched; the first: ", found.note);
   }
   if (found.alloc.empty() || found.free.empty()) {
-    // What comes without what goes would only ever grow.
+    // With only one of the two, the live heap would grow for ever, or stay empty.
     if (found.note.empty()) {
       found.note =
           absl::StrCat("the module has no ", kProvider, found.alloc.empty() ? ":alloc" : ":free");

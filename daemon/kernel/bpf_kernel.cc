@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/profd.skel.h"
@@ -22,6 +24,7 @@ namespace profd {
 namespace {
 
 constexpr size_t kIteratorBuffer = 64 << 10;
+constexpr size_t kRingHeader = 8;  // of a record
 
 // Naps in which the switches of our own thread must be seen; one is enough.
 constexpr int kClockAttempts = 50;
@@ -63,10 +66,19 @@ absl::Status BpfKernel::Init(const KernelOptions& options, LayerRefusals refusal
       [](void* context, void* data, size_t size) {
         auto* self = static_cast<BpfKernel*>(context);
         (*self->ring_sink_)({static_cast<const uint8_t*>(data), size});
+        // Stops what would not end while programs are as quick as this.
+        if (size + kRingHeader >= self->ring_bytes_left_) return -EAGAIN;
+        self->ring_bytes_left_ -= size + kRingHeader;
         return 0;
       },
       this, nullptr));
   if (!ring_) return ErrnoStatus("map the event ring", errno);
+  exited_ = ExitedTable({.even = bpf_map__fd(s->maps.exited_even),
+                         .odd = bpf_map__fd(s->maps.exited_odd),
+                         .rest = bpf_map__fd(s->maps.exited_rest),
+                         .entries = bpf_map__max_entries(s->maps.exited_even),
+                         .epoch = &s->bss->exited_epoch,
+                         .rest_used = &s->bss->exited_rest_used});
   if (bpf_program__fd(s->progs.tick_list) >= 0) {
     void* table = mmap(nullptr, PROFD_MAX_VISITS * sizeof(profd_visit), PROT_READ | PROT_WRITE,
                        MAP_SHARED, bpf_map__fd(s->maps.visits), 0);
@@ -92,8 +104,8 @@ absl::Status BpfKernel::AttachAll() {
     if (!*it.link) RETURN_IF_ERROR(GiveUp(it.program, errno));
   }
   RETURN_IF_ERROR(DrainThreads([](std::span<const uint8_t>) {}, true).status());
-  for (bpf_program* program : {s->progs.on_newtask, s->progs.on_exit, s->progs.on_exec,
-                               s->progs.on_heap_exit, s->progs.on_heap_exec}) {
+  for (bpf_program* program : {s->progs.on_newtask, s->progs.on_heap_exit, s->progs.on_exit,
+                               s->progs.on_free, s->progs.on_exec, s->progs.on_heap_exec}) {
     if (bpf_program__fd(program) < 0) continue;
     UniqueLink link(bpf_program__attach(program));
     if (link) {
@@ -233,10 +245,43 @@ absl::Status BpfKernel::PollEvents(const RecordSink& sink) {
     sink(record);
   };
   ring_sink_ = &counting;
+  ring_bytes_left_ = bpf_map__max_entries(skeleton_->maps.events);
   const int n = ring_buffer__consume(ring_.get());
   ring_sink_ = nullptr;
-  if (n < 0) return ErrnoStatus("read the event ring", -n);
+  if (n < 0 && n != -EAGAIN) return ErrnoStatus("read the event ring", -n);
+  return PollLate(sink);
+}
+
+absl::Status BpfKernel::PollLate(const RecordSink& sink) {
+  const auto hand_over = [&](const auto& entries) {
+    for (const auto& [key, record] : entries) {
+      sink({reinterpret_cast<const uint8_t*>(&record), sizeof(record)});
+    }
+  };
+  // Read before the table: what comes after that is for the next call.
+  const uint64_t last = *static_cast<volatile uint64_t*>(&skeleton_->bss->last_records_kept);
+  if (std::exchange(last_records_seen_, last) != last) {
+    ASSIGN_OR_RETURN(
+        const auto records,
+        (EmptyTable<uint64_t, profd_thread_record>(bpf_map__fd(skeleton_->maps.last_records))));
+    hand_over(records);
+  }
+  const uint64_t execs = *static_cast<volatile uint64_t*>(&skeleton_->bss->late_execs_kept);
+  if (std::exchange(late_execs_seen_, execs) != execs) {
+    ASSIGN_OR_RETURN(
+        const auto records,
+        (EmptyTable<int32_t, profd_exec_record>(bpf_map__fd(skeleton_->maps.late_execs))));
+    hand_over(records);
+  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ExitedEntry>> BpfKernel::DrainExited() {
+  return exited_.Drain(MonotonicNs());
+}
+
+bool BpfKernel::TakeUntoldExecs() {
+  return std::atomic_ref(skeleton_->bss->exec_untold).exchange(0) != 0;
 }
 
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCounters() {

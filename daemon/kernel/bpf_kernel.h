@@ -10,6 +10,7 @@
 
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
+#include "daemon/kernel/exited_table.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/probe.h"
 
@@ -51,6 +52,8 @@ class BpfKernel final : public Kernel {
   absl::StatusOr<bool> Mark(int pidfd, uint32_t target) override;
   absl::Status PollEvents(const RecordSink& sink) override;
   absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool all) override;
+  absl::StatusOr<std::vector<ExitedEntry>> DrainExited() override;
+  bool TakeUntoldExecs() override;
   absl::Status TrimKnownStacks(bool all) override;
   std::vector<uint64_t> Losses() const override;
   std::vector<ProgramMisses> Misses() const override;
@@ -81,16 +84,16 @@ class BpfKernel final : public Kernel {
   profd_malloc_cost MallocCost() const override;
 
   absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid,
-                                        std::span<const HeapPlace> places) override;
+                                        std::span<const ProbePlace> places) override;
   absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid,
-                                        std::span<const HeapPlace> places) override;
+                                        std::span<const ProbePlace> places) override;
   absl::StatusOr<Probe> AttachMapProbe(int file, int32_t pid,
-                                       std::span<const HeapPlace> places) override;
+                                       std::span<const ProbePlace> places) override;
   absl::StatusOr<Probe> AttachToldProbe(int file, int32_t pid,
-                                        std::span<const HeapPlace> places) override;
+                                        std::span<const ProbePlace> places) override;
   absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) override;
   absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid,
-                                          std::span<const HeapPlace> places) override;
+                                          std::span<const ProbePlace> places) override;
 
   absl::Status AnnounceMappings() override;
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
@@ -106,12 +109,14 @@ class BpfKernel final : public Kernel {
   // Waits until the distance of the two clocks is known. False when the kernel does not show it.
   // The calling thread was marked as the clock by a drain of its own.
   bool LearnClock();
+  // Hands over the records that had no place in the ring.
+  absl::Status PollLate(const RecordSink& sink);
   absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
                            const RecordSink& sink);
 
   std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
   LayerRefusals refusals_;
-  std::atomic<uint16_t> heap_rounds_ = 0;
+  std::atomic<uint32_t> heap_rounds_ = 0;
   std::vector<UniqueLink> links_;
   UniqueLink switch_link_;
   bool has_switch_layer_ = false;
@@ -125,6 +130,11 @@ class BpfKernel final : public Kernel {
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;
+  size_t ring_bytes_left_ = 0;  // of the present PollEvents
+  // Records that had no place in the ring, as of the last PollEvents.
+  uint64_t last_records_seen_ = 0;
+  uint64_t late_execs_seen_ = 0;
+  ExitedTable exited_;
   uint64_t stacks_seen_ = 0;
   uint64_t known_stacks_trim_ = 0;
   // Kept open for life: a rule table is never freed while a walk may be using it.

@@ -57,7 +57,7 @@ void BpfKernel::SetHeapSettled(int32_t pid, ModuleId module, bool settled) {
   const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
                                     .module_id = static_cast<uint32_t>(module)};
   uint32_t round = 0;
-  while (settled && round == 0) round = ++heap_rounds_;
+  while (settled && round == 0) round = ++heap_rounds_ & PROFD_LAST_HEAP_ROUND;
   // Without room for it gaps are not told of.
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key, &round, BPF_ANY);
 }
@@ -90,17 +90,17 @@ std::vector<HeapTally> BpfKernel::HeapTallies() const {
 }
 
 absl::StatusOr<Probe> BpfKernel::AttachHeapProbe(int file, int32_t pid,
-                                                 std::span<const HeapPlace> places) {
+                                                 std::span<const ProbePlace> places) {
   return probes_.Put(skeleton_->progs.on_heap_event, file, pid, places);
 }
 
 absl::StatusOr<Probe> BpfKernel::AttachLiveProbe(int file, int32_t pid,
-                                                 std::span<const HeapPlace> places) {
+                                                 std::span<const ProbePlace> places) {
   return probes_.Put(skeleton_->progs.on_live_object, file, pid, places);
 }
 
 absl::StatusOr<Probe> BpfKernel::AttachMapProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) {
+                                                std::span<const ProbePlace> places) {
   return probes_.Put(skeleton_->progs.on_map_call, file, pid, places);
 }
 
@@ -108,7 +108,7 @@ void BpfKernel::SetMapSampling(uint32_t one_in) { skeleton_->bss->map_skip_mask 
 bool BpfKernel::has_map_layer() const { return bpf_program__fd(skeleton_->progs.on_map_call) >= 0; }
 
 absl::StatusOr<Probe> BpfKernel::AttachToldProbe(int file, int32_t pid,
-                                                 std::span<const HeapPlace> places) {
+                                                 std::span<const ProbePlace> places) {
   return probes_.Put(skeleton_->progs.on_told_object, file, pid, places);
 }
 
@@ -129,7 +129,7 @@ absl::StatusOr<uint32_t> BpfKernel::NumberOfArguments(const profd_usdt_spec& spe
 }
 
 absl::StatusOr<Probe> BpfKernel::AttachMallocProbe(int file, int32_t pid,
-                                                   std::span<const HeapPlace> places) {
+                                                   std::span<const ProbePlace> places) {
   return probes_.Put(skeleton_->progs.on_malloc, file, pid, places);
 }
 

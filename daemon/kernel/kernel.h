@@ -55,6 +55,9 @@ struct MallocCounts {
   std::vector<std::pair<uint64_t, profd_malloc_thread>> threads;
 };
 
+// Threads that ended without being known one by one, by process: how much there was of them.
+using ExitedEntry = std::pair<profd_exited_key, profd_exited>;
+
 // Threads of which a drain wrote nothing, because they were in the waits still in which the last
 // record of each showed it at rest.
 struct LeftOut {
@@ -99,12 +102,19 @@ class DrainKernel {
   // Makes a process a target, through its pidfd. Its threads follow at the next DrainThreads.
   // False when it is one already. NotFound when it is gone.
   virtual absl::StatusOr<bool> Mark(int pidfd, uint32_t target) = 0;
-  // Hands over what programs put into the ring since the last call.
+  // Hands over what programs put into the ring since the last call; of what comes meanwhile no more
+  // than a ring full.
   virtual absl::Status PollEvents(const RecordSink& sink) = 0;
   // Writes the account of every target thread (struct profd_thread_record) to `sink`; without `all`
   // of those that are not at rest. After an error it is not known what was written: all is to be
   // asked for.
   virtual absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool all = true) = 0;
+  // What was added since the last call for threads that ended and left no record. A thread that
+  // ends meanwhile may be in this one in part: the next one has the rest.
+  virtual absl::StatusOr<std::vector<ExitedEntry>> DrainExited() = 0;
+  // Whether there were execs since the last call, of processes that are not known, that no record
+  // tells of.
+  virtual bool TakeUntoldExecs() = 0;
   // Forgets which stacks were handed over, so that they are sent again: when the map of them is
   // nearly full, or when `all` says so.
   virtual absl::Status TrimKnownStacks(bool all) = 0;
@@ -174,22 +184,22 @@ class ProbeKernel {
   // Thread-safe. Puts probes of the heap's program into a file; for one process, or every one with
   // 0.
   virtual absl::StatusOr<Probe> AttachHeapProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) = 0;
+                                                std::span<const ProbePlace> places) = 0;
   // The same for the program that follows the objects which an allocator samples.
   virtual absl::StatusOr<Probe> AttachLiveProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) = 0;
+                                                std::span<const ProbePlace> places) = 0;
   // The same for the program that counts calls which change an address space.
   virtual absl::StatusOr<Probe> AttachMapProbe(int file, int32_t pid,
-                                               std::span<const HeapPlace> places) = 0;
+                                               std::span<const ProbePlace> places) = 0;
   // The same for the program at USDT probes by which an allocator tells of its objects.
   virtual absl::StatusOr<Probe> AttachToldProbe(int file, int32_t pid,
-                                                std::span<const HeapPlace> places) = 0;
-  // For one other thread, the one that puts these in. The number by which that program finds such
-  // arguments, the same for the same. ResourceExhausted after PROFD_MAX_USDT_SPECS.
-  virtual absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) = 0;
+                                                std::span<const ProbePlace> places) = 0;
   // The same for the program that counts calls of glibc's malloc.
   virtual absl::StatusOr<Probe> AttachMallocProbe(int file, int32_t pid,
-                                                  std::span<const HeapPlace> places) = 0;
+                                                  std::span<const ProbePlace> places) = 0;
+  // The number by which the program at USDT probes finds such arguments, the same for the same.
+  // ResourceExhausted after PROFD_MAX_USDT_SPECS.
+  virtual absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) = 0;
 };
 
 // Modules and their unwind rules; but for AnnounceMappings and RuleBytes for one other thread, the

@@ -21,12 +21,12 @@ namespace {
 
 constexpr size_t kLogTail = 4096;
 
-// The program that the kernel refused last, as libbpf tells: it says so nowhere else.
+// The program that the kernel rejected last. Only libbpf's messages name it.
 std::string refused_program;
 
 int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
-  // libbpf warns that it cannot raise RLIMIT_MEMLOCK, which no supported kernel charges maps to:
-  // its warnings are our debug messages.
+  // libbpf's warnings are debug messages here. It warns if it cannot raise RLIMIT_MEMLOCK, to which
+  // no supported kernel charges maps.
   const auto severity = level == LIBBPF_DEBUG ? spdlog::level::trace : spdlog::level::debug;
   if (level != LIBBPF_WARN && !spdlog::should_log(severity)) return 0;
   char* text = nullptr;
@@ -36,7 +36,7 @@ int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
     const std::string program = RefusedProgram({text, static_cast<size_t>(size)});
     if (!program.empty()) refused_program = program;
   }
-  // The end of a verifier log is what counts.
+  // The relevant part of a verifier log is its end.
   const std::string_view whole(text, static_cast<size_t>(size));
   const std::string_view end = whole.substr(whole.size() - std::min(whole.size(), kLogTail));
   spdlog::log(severity, "libbpf: {}", std::string(end));
@@ -44,8 +44,8 @@ int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
   return 0;
 }
 
-// Opens the skeleton, of the object that names no kernel functions if `plain` is set. Both hold the
-// same programs, maps and globals, in the same order.
+// Opens the skeleton; with `plain`, of the object that names no kernel functions. Both objects have
+// the same programs, maps and globals in the same order.
 UniqueSkeleton Open(bool plain) {
   if (!plain) return UniqueSkeleton(profd_bpf__open());
   UniqueSkeleton skeleton(static_cast<profd_bpf*>(calloc(1, sizeof(profd_bpf))));
@@ -68,13 +68,14 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
+        Size{s->maps.last_records, limits.exits},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
     bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
   }
   s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
 }
 
-// The programs that can be left out, and the layer that each belongs to.
+// The optional programs and their layers.
 struct LayerProgram {
   bpf_program* program;
   KernelLayer layer;
@@ -177,16 +178,15 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
   while (true) {
     auto skeleton = Load(options, *refusals, tick_by_list);
     if (skeleton.ok()) return skeleton;
-    // Without the capabilities nothing can be loaded, whatever is left out.
+    // Without the capabilities nothing can be loaded, so leaving programs out does not help.
     const bool permitted = !absl::IsPermissionDenied(skeleton.status());
     const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
     if (layer) {
       spdlog::debug("without {}: {}", refused_program, skeleton.status().ToString());
-      (*refusals)[static_cast<size_t>(*layer)] =
-          absl::StrCat("this kernel does not take its program ", refused_program,
-                       " (--log-level debug shows why)");
+      (*refusals)[static_cast<size_t>(*layer)] = absl::StrCat(
+          "this kernel rejects program ", refused_program, " (--log-level debug shows why)");
     } else if (tick_by_list) {
-      spdlog::debug("no tick by list: {}", skeleton.status().ToString());
+      spdlog::debug("cannot visit threads by list: {}", skeleton.status().ToString());
       tick_by_list = false;
     } else {
       return skeleton.status();
@@ -195,7 +195,7 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
 }
 
 bool HasMultiProbes() {
-  // Once: it reads some megabytes.
+  // Only once, because it reads several megabytes.
   static const bool has = [] {
     TakeLibbpfMessages();
     const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);

@@ -13,13 +13,13 @@ namespace profd {
 
 using UniqueSkeleton = std::unique_ptr<profd_bpf, SkeletonDeleter>;
 
-// Has libbpf's messages go to our log.
+// Sends libbpf's messages to our log.
 void TakeLibbpfMessages();
-// "what: why", with what is likely missing.
+// An error "what: why" that names what is probably missing.
 absl::Status LoadError(const char* what, int error);
-// The layer that a program belongs to; none where nothing works without it.
+// The layer of a program; none for a program that profd cannot do without.
 std::optional<KernelLayer> LayerOf(const std::string& name);
-// Loads all that is asked for but what this kernel refuses, which goes into `refusals`.
+// Loads the programs in `options`, except those that this kernel rejects; adds these to `refusals`.
 absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals);
 
 }  // namespace profd

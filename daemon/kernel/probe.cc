@@ -20,7 +20,7 @@
 namespace profd {
 namespace {
 
-// What BPF_LINK_CREATE reads of union bpf_attr for kUprobeMulti.
+// The fields of union bpf_attr that BPF_LINK_CREATE reads for kUprobeMulti.
 struct UprobeMultiAttr {
   uint32_t program;
   uint32_t target;
@@ -44,10 +44,10 @@ bool IsMulti(const bpf_program* program) {
 }
 
 absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32_t pid,
-                                     std::span<const HeapPlace> places) {
+                                     std::span<const ProbePlace> places) {
   const std::string path = PathOf(file);
   std::vector<uint64_t> offsets, cookies, semaphores;
-  for (const HeapPlace& place : places) {
+  for (const ProbePlace& place : places) {
     offsets.push_back(place.offset);
     cookies.push_back(place.cookie);
     semaphores.push_back(place.semaphore);
@@ -64,17 +64,17 @@ absl::StatusOr<PlaceLinks> LinkMulti(const bpf_program* program, int file, int32
   PlaceLinks links;
   links.multi.reset(
       static_cast<int>(syscall(SYS_bpf, BPF_LINK_CREATE, &attr, offsetof(UprobeMultiAttr, pad))));
-  if (!links.multi.ok()) return ErrnoStatus("put a probe into a file", errno);
+  if (!links.multi.ok()) return ErrnoStatus("attach a probe", errno);
   return links;
 }
 
 absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_t pid,
-                                    std::span<const HeapPlace> places) {
+                                    std::span<const ProbePlace> places) {
   const std::string path = PathOf(file);
   PlaceLinks links;
   // CAP_PERFMON, which is enough for other perf events, is not for these.
   const RaisedCapability raised(CAP_SYS_ADMIN);
-  for (const HeapPlace& place : places) {
+  for (const ProbePlace& place : places) {
     LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = place.semaphore,
                 .bpf_cookie = place.cookie);
     UniqueLink link(bpf_program__attach_uprobe_opts(program, pid == 0 ? -1 : pid, path.c_str(),
@@ -82,8 +82,8 @@ absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_
     if (!link) {
       const int reason = errno;
       return ErrnoStatus(reason == EACCES || reason == EPERM
-                             ? "put a probe into a file (before Linux 6.6 it takes CAP_SYS_ADMIN)"
-                             : "put a probe into a file",
+                             ? "attach a probe (needs CAP_SYS_ADMIN before Linux 6.6)"
+                             : "attach a probe",
                          reason);
     }
     links.single.push_back(std::move(link));
@@ -92,23 +92,24 @@ absl::StatusOr<PlaceLinks> LinkEach(const bpf_program* program, int file, int32_
 }
 
 absl::StatusOr<PlaceLinks> Link(const bpf_program* program, int file, int32_t pid,
-                                std::span<const HeapPlace> places) {
+                                std::span<const ProbePlace> places) {
   return IsMulti(program) ? LinkMulti(program, file, pid, places)
                           : LinkEach(program, file, pid, places);
 }
 
-// A process that is nobody's target and has ended by the time this is gone; a link that is for it
-// is then for no memory at all.
+// A process that is not a target. A link for it affects no process once it has exited, at the
+// latest when this is destroyed.
 class Nobody {
  public:
-  // `lively`: it lives as long as this, with a copy of our memory. Else it has no memory any more.
+  // `lively`: the process runs as long as this object, with a copy of our memory. Otherwise it has
+  // exited already.
   explicit Nobody(bool lively) {
     if (!lively) {
       const pid_t child = vfork();
       if (child == 0) _exit(0);
       pid_ = child;
       siginfo_t info{};
-      // It goes on using our memory for a moment after vfork() returned.
+      // The child still uses our memory for a moment after vfork() returned.
       if (pid_ > 0) waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
       return;
     }
@@ -116,7 +117,7 @@ class Nobody {
     if (pipe2(ends, O_CLOEXEC) != 0) return;
     pid_ = _Fork();
     if (pid_ == 0) {
-      // It ends with us, too.
+      // It also exits when we do.
       close(ends[1]);
       char byte;
       (void)!read(ends[0], &byte, 1);
@@ -136,24 +137,24 @@ class Nobody {
 
  private:
   pid_t pid_ = -1;
-  UniqueFd alive_;  // it ends as this closes
+  UniqueFd alive_;  // the process exits when this closes
 };
 
 }  // namespace
 
 void LinkDeleter::operator()(bpf_link* link) const { bpf_link__destroy(link); }
 
-ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const HeapPlace> places) {
+ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const ProbePlace> places) {
   struct stat status{};
   if (fstat(file, &status) != 0) return nullptr;
   Site site{.device = status.st_dev, .inode = status.st_ino, .places = {}};
-  for (const HeapPlace& place : places) site.places.emplace_back(place.offset, place.semaphore);
+  for (const ProbePlace& place : places) site.places.emplace_back(place.offset, place.semaphore);
   absl::MutexLock lock(&mutex_);
   std::erase_if(guards_, [](const auto& entry) { return entry.second.expired(); });
   if (const auto known = guards_.find(site); known != guards_.end()) {
     if (ProbeGuard guard = known->second.lock()) return guard;
   }
-  // perf events take no process that has ended.
+  // perf events cannot be attached to a process that has exited.
   const Nobody nobody(!IsMulti(program));
   if (nobody.pid() < 0) return nullptr;
   absl::StatusOr<PlaceLinks> links = Link(program, file, nobody.pid(), places);
@@ -167,9 +168,9 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const H
 }
 
 absl::StatusOr<Probe> Probes::Put(const bpf_program* program, int file, int32_t pid,
-                                  std::span<const HeapPlace> places) {
+                                  std::span<const ProbePlace> places) {
   Probe probe;
-  // Our own memory goes with us.
+  // Our own memory ends with us, so it needs no guard.
   if (pid != getpid()) probe.guard = Guard(program, file, places);
   ASSIGN_OR_RETURN(probe.links, Link(program, file, pid, places));
   return probe;

@@ -31,9 +31,8 @@ struct LinkDeleter {
 };
 using UniqueLink = std::unique_ptr<bpf_link, LinkDeleter>;
 
-// Where in a file a probe is to stand, and the cookie that says so (PROFD_HEAP_COOKIE,
-// PROFD_LIVE_COOKIE, PROFD_USDT_COOKIE, PROFD_MALLOC_COOKIE, enum profd_map_call).
-struct HeapPlace {
+// Where in a file a probe is to stand, and the cookie that says so (PROFD_PROBE_COOKIE).
+struct ProbePlace {
   uint64_t offset = 0;
   uint64_t cookie = 0;
   // Where in the file a count of the probes that stand lies, 16 bits, which the kernel keeps in the
@@ -74,7 +73,7 @@ class Probes {
  public:
   // Puts probes of a loaded program into a file, for one process or every one with 0.
   absl::StatusOr<Probe> Put(const bpf_program* program, int file, int32_t pid,
-                            std::span<const HeapPlace> places);
+                            std::span<const ProbePlace> places);
 
  private:
   struct Site {
@@ -85,7 +84,7 @@ class Probes {
   };
 
   // The guard of these places, which all probes there share. Empty when the kernel gives none.
-  ProbeGuard Guard(const bpf_program* program, int file, std::span<const HeapPlace> places);
+  ProbeGuard Guard(const bpf_program* program, int file, std::span<const ProbePlace> places);
 
   absl::Mutex mutex_;
   std::map<Site, std::weak_ptr<const PlaceLinks>> guards_ ABSL_GUARDED_BY(mutex_);

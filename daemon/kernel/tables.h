@@ -55,6 +55,23 @@ absl::StatusOr<std::vector<std::pair<Key, Value>>> EmptyTable(int table) {
   }
 }
 
+// Everything that is in a table, which has `most` entries at most.
+template <typename Key, typename Value>
+absl::StatusOr<std::vector<std::pair<Key, Value>>> ReadTable(int table, uint32_t most) {
+  std::vector<Key> keys(most);
+  std::vector<Value> values(most);
+  std::vector<std::pair<Key, Value>> entries;
+  uint32_t cursor = 0;
+  uint32_t count = most;
+  if (bpf_map_lookup_batch(table, nullptr, &cursor, keys.data(), values.data(), &count, nullptr) !=
+          0 &&
+      errno != ENOENT) {
+    return ErrnoStatus("read a table", errno);
+  }
+  for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
+  return entries;
+}
+
 inline absl::StatusOr<std::vector<CounterEntry>> EmptyCounters(int table) {
   return EmptyTable<profd_sample_key, profd_sample_value>(table);
 }

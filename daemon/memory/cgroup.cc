@@ -10,9 +10,9 @@ namespace profd {
 namespace {
 
 constexpr size_t kMostFileBytes = 64 << 10;
-// Deeper ones are not looked at: whoever may make cgroups decides how deep they are.
+// Deeper cgroups are not examined: the depth is up to whoever may create cgroups.
 constexpr size_t kMostLevels = 64;
-// Version 1 says "none" by the largest multiple of a page.
+// In version 1, "no limit" is the largest multiple of the page size.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 bool HasEntry(std::string_view list, std::string_view entry) {
@@ -37,7 +37,7 @@ std::string Unescape(std::string_view text) {
   return plain;
 }
 
-// `path` below `root`, "" or beginning with a slash; none where it is not below it.
+// The part of `path` below `root`: empty, or beginning with a slash. None if it is not below it.
 std::optional<std::string_view> Below(std::string_view path, std::string_view root) {
   if (root == "/") return path == "/" ? std::string_view() : path;
   if (!path.starts_with(root)) return std::nullopt;
@@ -54,7 +54,7 @@ std::optional<int64_t> ReadNumber(const std::string& path) {
   return ParseNumber(number);
 }
 
-// The numbers of a file of lines "KEY NUMBER".
+// The values of a file with lines "KEY NUMBER".
 class Keyed {
  public:
   explicit Keyed(const std::string& path) {

@@ -1,4 +1,4 @@
-// The cgroup that a process's memory is charged to, and what it says. Versions 1 and 2.
+// The cgroup that a process's memory is charged to, and its files. Versions 1 and 2.
 #ifndef PROFD_DAEMON_MEMORY_CGROUP_H_
 #define PROFD_DAEMON_MEMORY_CGROUP_H_
 
@@ -17,18 +17,18 @@ struct CgroupPlace {
   friend auto operator<=>(const CgroupPlace&, const CgroupPlace&) = default;
 };
 
-// From the text of /proc/PID/cgroup. Version 1 where the memory controller is mounted as such, else
-// version 2.
+// From the text of /proc/PID/cgroup. Version 1 if the memory controller is a version 1 controller,
+// else version 2.
 std::optional<CgroupPlace> ParseCgroup(std::string_view text);
 
-// The cgroup file systems that our mount namespace has.
+// The cgroup file systems in our mount namespace.
 class CgroupMounts {
  public:
-  // From the text of /proc/self/mountinfo; lines that are none are passed over.
+  // From the text of /proc/self/mountinfo; skips malformed lines.
   static CgroupMounts Parse(std::string_view mountinfo);
 
-  // The directory of a cgroup and those above it that can be seen, innermost first. Empty: not
-  // visible here, as with one outside of our cgroup namespace.
+  // The directory of a cgroup and its visible ancestors, innermost first. Empty if it is not
+  // visible here, for example outside of our cgroup namespace.
   std::vector<std::string> DirectoriesOf(const CgroupPlace& place) const;
 
  private:
@@ -40,13 +40,13 @@ class CgroupMounts {
   std::vector<Mount> mounts_;
 };
 
-// What the files of a cgroup say; absent: not there.
+// Values from a cgroup's files; absent if a file is missing.
 struct CgroupFigures {
   std::optional<int64_t> current;  // bytes
-  // Bytes: the tightest of the cgroup and those above it that can be seen; absent: none.
+  // Bytes: the tightest limit of the cgroup and its visible ancestors; absent: no limit.
   std::optional<int64_t> limit;
-  std::optional<int64_t> oom_kills;   // processes killed for want of memory, since it was made
-  std::optional<int64_t> limit_hits;  // how often usage met the limit: failcnt, or max
+  std::optional<int64_t> oom_kills;   // since the cgroup was created
+  std::optional<int64_t> limit_hits;  // how often usage reached the limit: failcnt, or max
   std::optional<int64_t> high_hits;   // memory.high; version 2
 };
 // `directories` as DirectoriesOf gives them.

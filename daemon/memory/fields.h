@@ -9,10 +9,10 @@
 
 namespace profd {
 
-// The pieces of `text` between separators; empty ones, too.
+// The pieces of `text` between separators, including empty ones.
 std::vector<std::string_view> SplitAt(std::string_view text, char separator);
 
-// A decimal number that stands alone and is at most 2^62, so that two of them can be added up.
+// `text` as a decimal number of at most 2^62, so that two of them can be added.
 std::optional<int64_t> ParseNumber(std::string_view text);
 
 }  // namespace profd

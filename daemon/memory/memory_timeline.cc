@@ -13,12 +13,13 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kKiB = 1024;
-// A chunk is what is dropped at once: five minutes of a busy process.
+// A chunk is dropped as a whole: five minutes of a busy process.
 constexpr uint32_t kChunkPoints = 60;
-// What a map keeps for an entry beside the entry.
+// Overhead of a map per entry.
 constexpr size_t kNodeBytes = 48;
 
-// The figures of a point in the order of the mask's bits, with the unit that each is kept in.
+// Calls `f` with each figure of a point and the unit in which it is stored, in the order of the
+// bits of the mask.
 template <typename Point, typename F>
 void ForEachFigure(Point& p, F f) {
   f(p.rss, kKiB);
@@ -50,7 +51,7 @@ size_t HeapBytes(const std::string& text) {
 
 }  // namespace
 
-// The points of one process in a window, not more than so many, and the largest RSS of all.
+// The points of one process in a window, at most so many, and the largest RSS among all of them.
 struct MemoryTimeline::Series {
   std::vector<std::pair<int64_t, Packed>> points;
   int64_t peak_rss = 0;
@@ -86,7 +87,7 @@ void MemoryTimeline::Append(const MemoryPoint& point, Process* process) {
   std::vector<Chunk>& chunks = process->chunks;
   if (!chunks.empty()) ms = std::max(ms, chunks.back().last_ms);
   if (!chunks.empty() && process->flat && now == process->last) {
-    // The stretch goes on: its last point moves.
+    // No change: the last point moves.
     Chunk& chunk = chunks.back();
     chunk.bytes.resize(process->last_at);
     PutVarint(static_cast<uint64_t>(ms - process->before_ms), &chunk.bytes);
@@ -252,7 +253,7 @@ std::vector<ProcessHistory> MemoryTimeline::Select(const Query& query) const {
     last_ms = std::max(last_ms, process.chunks.back().last_ms);
   }
   if (matching.empty()) return histories;
-  // The points are spread over what there is of the window, however long that is.
+  // Points are spread over the part of the window that has data.
   Query within = query;
   within.begin_ns = std::max(query.begin_ns, first_ms * kMs);
   within.end_ns = std::min(query.end_ns, last_ms * kMs);

@@ -19,25 +19,25 @@
 
 namespace profd {
 
-// What one process held at an instant. Bytes, unless it says otherwise; absent: could not be read.
+// What one process held at an instant. Bytes unless noted; absent: could not be read.
 struct MemoryPoint {
   int64_t time_ns = 0;  // monotonic, kept to the millisecond
   std::optional<int64_t> rss, anon, file, shmem, swap, page_tables;
   std::optional<int64_t> threads;                     // number
-  std::optional<int64_t> minor_faults, major_faults;  // number since the process began
-  std::optional<int64_t> pss, pss_time_ns;            // as of that instant
-  std::optional<int64_t> pss_error;                   // it is an estimate
+  std::optional<int64_t> minor_faults, major_faults;  // number since the process started
+  std::optional<int64_t> pss, pss_time_ns;            // and when it was read
+  std::optional<int64_t> pss_error;                   // set if pss is an estimate
   CgroupFigures cgroup;
-  std::optional<int64_t> allocated, freed;  // since its allocator is watched
-  std::optional<int64_t> live;              // allocated less freed since its program began
+  std::optional<int64_t> allocated, freed;  // since profd watches its allocator
+  std::optional<int64_t> live;              // allocated less freed since its program started
 };
 
 struct WatchedProcess {
   int32_t pid = 0;
   int64_t start_ns = 0;  // as in ProcessStat
   std::string name;
-  CgroupPlace cgroup;  // version 0: not known
-  std::string note;    // what cannot be read of it and why, or empty
+  CgroupPlace cgroup;  // version 0: unknown
+  std::string note;    // what cannot be read and why, or empty
   bool ended = false;
 };
 
@@ -45,13 +45,14 @@ struct WatchedProcess {
 struct ProcessHistory {
   WatchedProcess process;
   std::vector<MemoryPoint> points;
-  std::optional<int64_t> peak_rss;  // of all points in the window, also of those left out
+  std::optional<int64_t> peak_rss;  // over all points in the window, including omitted ones
 };
 
-// Points are written as differences from the one before, of what changed only, in chunks that stand
-// alone: 3 to 30 bytes each instead of 150. So the limit holds nearly the hour of 200 processes of
-// which everything changes all the time, and 20 minutes of 512. A stretch in which nothing changed
-// is two points. Beyond the limit the oldest chunk of all goes, and its points are counted.
+// A point is stored as the differences from the previous one, changed values only, in
+// self-contained chunks: 3 to 30 bytes each instead of 150. So the limit holds almost an hour of
+// 200 processes whose values all change all the time, and 20 minutes of 512. A stretch without
+// changes takes two points. Beyond the limit the oldest chunk is dropped and its points are
+// counted.
 //
 // Thread-safe.
 class MemoryTimeline {
@@ -62,22 +63,22 @@ class MemoryTimeline {
 
   // Points of a process come in time order.
   void Add(const WatchedProcess& process, const MemoryPoint& point) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The process is gone; its points stay.
+  // The process exited; its points stay.
   void End(int32_t pid, int64_t start_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Drops what is too old at `now_ns`.
+  // Drops points that are too old at `now_ns`.
   void Expire(int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
 
   struct Query {
     int64_t begin_ns = 0;  // monotonic
     int64_t end_ns = 0;
-    // Of each process, the first one not counted; where there are many processes, `all_points` is
-    // divided among them.
+    // Per process, not counting the first one. With many processes `all_points` is divided among
+    // them.
     size_t max_points = 120;
     size_t all_points = 20'000;
     std::function<bool(const WatchedProcess&)> matches;
   };
-  // The processes that match and have points in the window; those that run and have none give their
-  // last one from before.
+  // The matching processes with points in the window. Running ones without any contribute their
+  // last earlier point.
   std::vector<ProcessHistory> Select(const Query& query) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   size_t Bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,7 +88,7 @@ class MemoryTimeline {
 
  private:
   static constexpr size_t kFigures = 20;
-  // 0: absent, else the figure in its unit and one more.
+  // 0: absent; else the value in its unit, plus one.
   using Packed = std::array<int64_t, kFigures>;
   struct Chunk {
     int64_t first_ms = 0, last_ms = 0;
@@ -97,13 +98,13 @@ class MemoryTimeline {
   struct Process {
     WatchedProcess info;
     std::vector<Chunk> chunks;  // oldest first; none is empty
-    // Of the newest chunk: its last point, where that begins in its bytes, the time before it, and
-    // whether it says the same as the one before.
+    // The last point of the newest chunk, its position in the bytes, the time of the point before
+    // it, and whether both have the same values.
     Packed last{};
     size_t last_at = 0;
     int64_t before_ms = 0;
     bool flat = false;
-    size_t counted = 0;  // what it takes, as it stands in bytes_
+    size_t counted = 0;  // its size as included in bytes_
   };
   struct Series;
   using Key = std::pair<int32_t, int64_t>;
@@ -112,14 +113,15 @@ class MemoryTimeline {
   static Packed Pack(const MemoryPoint& point);
   static MemoryPoint Unpack(int64_t time_ms, const Packed& packed);
   static void Append(const MemoryPoint& point, Process* process);
-  // Calls `visit` with each point of a chunk and whether it says the same as the one before.
+  // Calls `visit` with each point of a chunk and whether it has the same values as the previous
+  // one.
   static void Decode(const Chunk& chunk,
                      const std::function<void(int64_t, const Packed&, bool)>& visit);
   static Series Take(const Process& process, const Query& query, size_t max_points);
   void Count(Process* process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropChunk(Process* process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes out a process of which nothing is left. The next one.
+  // Removes a process without data. Returns the next one.
   Processes::iterator EraseIfSpent(Processes::iterator it) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t max_bytes_;

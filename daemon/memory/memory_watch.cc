@@ -15,30 +15,31 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kInterval = 5 * kSecond;
-// A round that took long is followed by this many times as long without one.
+// Pause after a round, as a multiple of its duration.
 constexpr int64_t kRestPerRound = 200;
-// Answers do with what is no older than this.
+// Answers accept values up to this age.
 constexpr int64_t kFresh = kSecond;
 constexpr absl::Duration kMostPatience = absl::Seconds(2);
-// What changes rarely: mounts, the cgroup of a process, which processes are the largest.
+// Mounts, the cgroup of a process, and the order of processes by size change rarely.
 constexpr int64_t kRareInterval = 60 * kSecond;
 
-// smaps_rollup walks the page tables and holds the target's memory map for reading meanwhile. One
-// process is read again after this many times as long as it took; all together may take kPssShare
-// of a CPU, and save up no more than kMostPssBudget.
+// smaps_rollup walks the page tables and holds the memory map lock of the target for reading. It is
+// read again after kRestPerPss times as long as the last read took. All reads together may take
+// kPssShare of a CPU, and save up at most kMostPssBudget.
 constexpr int64_t kRestPerPss = 4000;
 constexpr double kPssShare = 0.0005;
 constexpr int64_t kMostPssBudget = 10'000'000;
-// An estimate takes no more.
+// Limit for one estimate.
 constexpr int64_t kEstimateNs = 30'000'000;
 
-// Between two events of an allocator.
+// Bytes between two allocation events.
 constexpr int64_t kEventBytes = 64 << 10;
-// Bytes of threads that ended without an event: the live heap is told all the same.
+// If threads that exited without an event account for fewer bytes than this, the live heap is still
+// shown.
 constexpr int64_t kLeastUnknown = 1 << 20;
 
-// Resident pages; 0 where there are none.
-int64_t ResidentPages(const std::string& proc, int32_t pid) {
+// Number of resident pages; 0 if unknown.
+int64_t ReadResident(const std::string& proc, int32_t pid) {
   const absl::StatusOr<std::string> text = ReadWholeFile(absl::StrCat(proc, "/", pid, "/statm"));
   if (!text.ok()) return 0;
   const std::vector<std::string_view> fields = SplitAt(*text, ' ');
@@ -135,8 +136,8 @@ size_t MemoryWatch::unwatched() const {
   return unwatched_;
 }
 
-// At the priority of any thread: one that gives way while it holds a target's memory map would make
-// the target wait with it.
+// Runs at normal priority. At a lower one it could be preempted while it holds the memory map lock
+// of a target, and the target would wait.
 void MemoryWatch::Work() {
   const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stopping_ || (on_ && asked_);
@@ -199,8 +200,8 @@ std::vector<int32_t> MemoryWatch::Choose(const std::set<int32_t>& wanted, int64_
     if (now_ns >= largest_due_ns_) {
       std::vector<std::pair<int64_t, int32_t>> by_size;
       for (const int32_t pid : pids) {
-        // Threads of the kernel have no memory and take no place.
-        const int64_t pages = ResidentPages(options_.proc, pid);
+        // Kernel threads have no memory and do not count towards the limit.
+        const int64_t pages = ReadResident(options_.proc, pid);
         if (pages > 0) by_size.emplace_back(pages, pid);
       }
       std::sort(by_size.rbegin(), by_size.rend());
@@ -227,7 +228,7 @@ std::vector<int32_t> MemoryWatch::Choose(const std::set<int32_t>& wanted, int64_
 void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   Process& process = processes_[pid];
   if (now_ns < process.skip_until_ns) return;
-  // What cannot be read is gone, or will be missing from the timeline.
+  // A process that cannot be read has exited, or will be missing from the timeline.
   const absl::StatusOr<ProcessDirectory> directory = ProcessDirectory::Open(options_.proc, pid);
   if (!directory.ok()) return;
   const absl::StatusOr<std::string> stat_text = directory->Read("stat");
@@ -236,7 +237,7 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   if (!stat.ok()) return;
   if (process.start_ns != stat->start_ns) {
     if (process.start_ns) {
-      // Another process got the PID of one that is gone.
+      // The PID was reused by another process.
       timeline_.End(pid, *process.start_ns);
       absl::MutexLock lock(&mutex_);
       heap_.erase(pid);
@@ -316,9 +317,8 @@ void MemoryWatch::ReadPss(const ProcessDirectory& directory, int32_t pid, int64_
   process->pss_due_ns = now_ns + took * kRestPerPss;
   process->pss_time_ns = process->pss ? std::optional(MonotonicNs()) : std::nullopt;
   if (absl::IsPermissionDenied(status)) {
-    process->note =
-        absl::StrCat("PSS is not known: to read /proc/", pid,
-                     estimated ? "/pagemap" : "/smaps_rollup", " profd needs CAP_SYS_PTRACE");
+    process->note = absl::StrCat("PSS unknown: reading /proc/", pid,
+                                 estimated ? "/pagemap" : "/smaps_rollup", " needs CAP_SYS_PTRACE");
     process->pss_due_ns = now_ns + kRareInterval;
   }
 }

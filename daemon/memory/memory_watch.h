@@ -1,4 +1,4 @@
-// Reads every few seconds what the processes of the targets hold of memory.
+// Reads the memory of the targets' processes every few seconds.
 #ifndef PROFD_DAEMON_MEMORY_MEMORY_WATCH_H_
 #define PROFD_DAEMON_MEMORY_MEMORY_WATCH_H_
 
@@ -23,27 +23,26 @@ namespace profd {
 
 struct MemoryWatchOptions {
   std::string proc = "/proc";
-  // Where there are more processes, the largest are watched.
+  // With more processes than this, the largest are watched.
   size_t process_limit = 512;
   size_t timeline_bytes = Limits{}.timeline;
-  // Above this RSS PSS is estimated: to read it, the map would be held for longer than a target
-  // should have to wait. A GiB of small pages takes some 25 ms.
+  // Above this RSS, PSS is estimated: reading it holds the memory map lock for too long. A GiB of
+  // small pages takes about 25 ms.
   int64_t largest_read_pss = int64_t{4} << 30;
 };
 
 // By the allocators' own counters, bytes.
 struct HeapGrowth {
   int64_t allocated = 0, freed = 0;
-  int64_t before =
-      0;  // what threads had allocated less freed when they were seen for the first time
+  int64_t before = 0;  // allocated less freed by threads before they were first seen
   int64_t quiet =
-      0;  // number: threads that ended before they were, with less than an event's worth
-  bool lost = false;       // one ended of which it is not known what it had
-  bool all_known = false;  // a thread was seen when none had ended yet
+      0;  // number of threads that exited before they were seen, with less than one event's worth
+  bool lost = false;       // a thread exited whose totals are unknown
+  bool all_known = false;  // a thread was seen before any had exited
 };
 
-// Thread-safe. Reads on a thread of its own, every 5 s, or as much more rarely as keeps its CPU
-// time under half a percent of one CPU.
+// Thread-safe. Reads on its own thread, every 5 s, or less often to keep its CPU time below half a
+// percent of one CPU.
 class MemoryWatch {
  public:
   // `cpu_use` must outlive this.
@@ -52,29 +51,29 @@ class MemoryWatch {
   MemoryWatch(const MemoryWatch&) = delete;
   MemoryWatch& operator=(const MemoryWatch&) = delete;
 
-  // The processes of all targets, as they are now.
+  // The present processes of all targets.
   void KeepOnly(const std::set<int32_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the threads of a process did since the last call.
+  // What the threads of a process allocated and freed since the last call.
   void AddHeap(int32_t pid, const HeapGrowth& growth) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process became another program.
+  // A process called exec.
   void OnExec(int32_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // These processes have threads of which it is not known, or not yet, what they had before.
+  // These processes have threads whose earlier totals are unknown, or not known yet.
   void SetUnread(std::set<int32_t> pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends of threads were lost, of whatever process.
+  // Exits of threads were lost, in an unknown process.
   void DoubtHeaps() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Stops reading, or goes on.
+  // Stops or resumes reading.
   void SetOn(bool on) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns when nothing is older than a second, or when that takes too long.
+  // Returns when no value is older than a second, or after a timeout.
   void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MemoryTimeline& timeline() const { return timeline_; }
-  // Processes of targets that are left out to keep the limit.
+  // Target processes that are not watched because of the limit.
   size_t unwatched() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Process {
     std::optional<int64_t> start_ns;  // none: not read yet
-    int64_t skip_until_ns = 0;        // a thread of the kernel has no memory
+    int64_t skip_until_ns = 0;        // kernel threads have no memory
     std::optional<CgroupPlace> cgroup;
     int64_t cgroup_due_ns = 0;
     std::optional<int64_t> pss, pss_time_ns, pss_error;
@@ -83,18 +82,18 @@ class MemoryWatch {
   };
   struct Heap {
     HeapGrowth sum;
-    HeapGrowth before_program;  // of that sum, what was another program's
+    HeapGrowth before_program;  // part of the sum from before the last exec
   };
 
   void Work();
   void Round(const std::set<int32_t>& wanted) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Those to be read in this round, the ones whose PSS is oldest first.
+  // The processes to read in this round, oldest PSS first.
   std::vector<int32_t> Choose(const std::set<int32_t>& wanted, int64_t now_ns);
   void Read(int32_t pid, int64_t now_ns);
-  // Reads or estimates it where that is due and the common budget allows.
+  // Reads or estimates PSS if that is due and the common budget allows it.
   void ReadPss(const ProcessDirectory& directory, int32_t pid, int64_t rss, int64_t now_ns,
                Process* process);
-  // What the program has of its allocators; none where that is not known of all its threads.
+  // Live bytes of the program; none if they are unknown for some of its threads.
   static std::optional<int64_t> LiveBytes(const Heap& heap, const ProcessStat& stat);
   CgroupFigures FiguresOf(const CgroupPlace& place);
 
@@ -102,14 +101,14 @@ class MemoryWatch {
   const MemoryWatchOptions options_;
   MemoryTimeline timeline_;
 
-  // The worker's alone.
+  // Used by the worker only.
   std::map<int32_t, Process> processes_;
-  std::set<int32_t> largest_;  // where there are more than may be watched
+  std::set<int32_t> largest_;  // if there are more than the limit
   int64_t largest_due_ns_ = 0;
   CgroupMounts mounts_;
   int64_t mounts_due_ns_ = 0;
   std::map<CgroupPlace, CgroupFigures> cgroups_;  // of this round
-  int64_t pss_budget_ns_ = 0;  // CPU time that may go into it; may be overdrawn once
+  int64_t pss_budget_ns_ = 0;                     // CPU time for PSS; may be overdrawn once
   int64_t pss_budget_as_of_ns_ = 0;
   std::mt19937_64 random_{std::random_device()()};
 
@@ -123,8 +122,9 @@ class MemoryWatch {
   size_t unwatched_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t rounds_done_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t fresh_until_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // until then the last round will do
-  std::thread worker_;                                  // last: it uses all of the above
+  int64_t fresh_until_ns_ ABSL_GUARDED_BY(mutex_) =
+      0;                // the last round is recent enough until then
+  std::thread worker_;  // last: it uses all of the above
 };
 
 }  // namespace profd

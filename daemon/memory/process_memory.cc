@@ -17,7 +17,7 @@ constexpr int64_t kKiB = 1024;
 constexpr int64_t kKernelThread = 0x00200000;  // PF_KTHREAD
 constexpr int64_t kForked = 0x40;              // PF_FORKNOEXEC
 
-// What follows "KEY:" at the beginning of a line, without the spaces around it.
+// The text after "KEY:" at the start of a line, without surrounding spaces.
 std::optional<std::string_view> ValueOf(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -46,13 +46,13 @@ std::optional<int64_t> BytesOf(std::string_view text, std::string_view key) {
 }  // namespace
 
 absl::StatusOr<ProcessStat> ParseStat(std::string_view text) {
-  const absl::Status bad = absl::InvalidArgumentError("not the stat of a process");
+  const absl::Status bad = absl::InvalidArgumentError("cannot parse the stat file of a process");
   // "pid (name) state ppid ...": the name may hold any character, so it ends at the last ')'.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) return bad;
   const std::vector<std::string_view> fields = SplitAt(text.substr(close + 1), ' ');
-  // By their numbers in proc(5): the state is the third, after a space that follows the name.
+  // Numbered as in proc(5): field 3, the state, follows the name and a space.
   const auto field = [&](size_t number) -> std::optional<int64_t> {
     if (number - 2 >= fields.size()) return std::nullopt;
     return ParseNumber(fields[number - 2]);

@@ -1,5 +1,5 @@
-// What /proc says of one process and its memory. Every field is hostile or gone by the time it is
-// read.
+// What /proc says about one process and its memory. Any field may be hostile, or gone by the time
+// it is read.
 #ifndef PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_
 #define PROFD_DAEMON_MEMORY_PROCESS_MEMORY_H_
 
@@ -17,17 +17,17 @@ namespace profd {
 
 struct ProcessStat {
   std::string name;
-  // CLOCK_BOOTTIME, ns, to the hundredth of a second: tells apart processes of one PID.
+  // CLOCK_BOOTTIME, ns, in steps of 10 ms: tells processes with the same PID apart.
   int64_t start_ns = 0;
-  int64_t minor_faults = 0;  // of all its threads, since it began
+  int64_t minor_faults = 0;  // of all its threads, since the process started
   int64_t major_faults = 0;
   bool kernel_thread = false;
-  bool forked = false;  // it runs its parent's program, with what that had in its memory
+  bool forked = false;  // without exec since: it has its parent's program and memory
 };
-// /proc/PID/stat. InvalidArgument for what is not one.
+// /proc/PID/stat. InvalidArgument for malformed text.
 absl::StatusOr<ProcessStat> ParseStat(std::string_view text);
 
-// /proc/PID/status. Bytes; absent: not there, as with kernel threads and zombies.
+// /proc/PID/status. Bytes; absent for kernel threads and zombies.
 struct ProcessFigures {
   std::optional<int64_t> rss, anon, file, shmem, swap, page_tables;
   std::optional<int64_t> threads;
@@ -37,12 +37,12 @@ ProcessFigures ParseStatus(std::string_view text);
 // /proc/PID/smaps_rollup: the proportional set size, bytes.
 std::optional<int64_t> ParsePss(std::string_view text);
 
-// The directory of one process. What is read through it is never of another that got its PID.
+// The directory of one process. Files read through it never belong to a later process with its PID.
 class ProcessDirectory {
  public:
-  // `proc` is where /proc is. NotFound when there is no such process.
+  // `proc` is the path of /proc. NotFound if there is no such process.
   static absl::StatusOr<ProcessDirectory> Open(const std::string& proc, int32_t pid);
-  // A file in it. NotFound when the process is gone, PermissionDenied when it may not be read.
+  // A file in it. NotFound if the process has exited, PermissionDenied if it may not be read.
   absl::StatusOr<std::string> Read(const char* file, size_t most_bytes = 64 << 10) const;
   absl::StatusOr<UniqueFd> OpenFile(const char* file) const;
 

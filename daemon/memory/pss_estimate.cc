@@ -18,17 +18,17 @@ namespace profd {
 namespace {
 
 constexpr size_t kMostMapsBytes = 4 << 20;
-// Beyond it lies what is the kernel's.
+// Kernel addresses are above this.
 constexpr uint64_t kEndOfAddresses = uint64_t{1} << 62;
 constexpr uint64_t kRunPages = 512;
 constexpr uint64_t kMostRuns = 16'384;
-// How many runs are read between two looks at the clock.
+// Number of runs between two checks of the CPU time.
 constexpr size_t kRunsAtOnce = 64;
 constexpr uint64_t kPresent = uint64_t{1} << 63;
 constexpr uint64_t kAlone = uint64_t{1} << 56;
-// Of a normal distribution: 95 of 100 lie within so many standard errors.
+// 95 % of a normal distribution is within this many standard deviations.
 constexpr double kSigmas = 1.96;
-// Where none of n runs showed a shared page, there are fewer than 3/n with 95 % confidence.
+// If no run of n shows a shared page, the share is below 3/n with 95 % confidence.
 constexpr double kNoneSeen = 3;
 
 struct Run {
@@ -39,9 +39,8 @@ struct Share {
   double least = 0, most = 0;
 };
 
-// The share of pages that are shared, by a ratio estimator over runs. W. G. Cochran, Sampling
-// Techniques, 3rd ed., section 6.4: its variance is that of what is left of each run when the ratio
-// has explained it.
+// The share of pages that are shared: a ratio estimator over runs. Its variance is that of the
+// residuals of the runs (W. G. Cochran, Sampling Techniques, 3rd ed., section 6.4).
 Share SharedShare(const std::vector<Run>& seen, uint64_t of_runs) {
   Run sum;
   double with_pages = 0;
@@ -84,13 +83,13 @@ absl::StatusOr<PssEstimate> EstimatePss(const ProcessDirectory& directory, int64
   ASSIGN_OR_RETURN(const std::string maps, directory.Read("maps", kMostMapsBytes));
   ASSIGN_OR_RETURN(const UniqueFd pagemap, directory.OpenFile("pagemap"));
   const std::vector<PageRange> ranges = AccessibleRanges(maps);
-  // The number of each range's first run, and that of the end.
+  // Index of each range's first run, and of the end.
   std::vector<uint64_t> first_run = {0};
   for (const PageRange& range : ranges) {
     first_run.push_back(first_run.back() + (range.count + kRunPages - 1) / kRunPages);
   }
   const uint64_t runs = first_run.back(), strata = std::min(runs, kMostRuns);
-  // One of each stratum; those that there is time for are a sample of all strata.
+  // One run per stratum, in random order: those that fit in the time are a sample of all strata.
   std::vector<uint64_t> chosen(strata);
   for (uint64_t i = 0; i < strata; ++i) {
     const uint64_t begin = runs * i / strata, end = runs * (i + 1) / strata;
@@ -118,10 +117,10 @@ absl::StatusOr<PssEstimate> EstimatePss(const ProcessDirectory& directory, int64
     }
   }
   if (std::none_of(seen.begin(), seen.end(), [](const Run& run) { return run.present > 0; })) {
-    return absl::NotFoundError("no pages of it were found");
+    return absl::NotFoundError("no pages found in its pagemap");
   }
   const Share shared = SharedShare(seen, runs);
-  // All of what is shared counts nothing, or half.
+  // A shared page counts between zero and a half.
   const auto size = static_cast<double>(rss);
   const double least = size * (1 - shared.most), most = size * (1 - shared.least / 2);
   return PssEstimate{.pss = std::llround((least + most) / 2),

@@ -1,4 +1,4 @@
-// The proportional set size of a process that is too large to be asked for it.
+// Estimates the proportional set size of processes for which reading it takes too long.
 #ifndef PROFD_DAEMON_MEMORY_PSS_ESTIMATE_H_
 #define PROFD_DAEMON_MEMORY_PSS_ESTIMATE_H_
 
@@ -12,7 +12,7 @@
 
 namespace profd {
 
-// Bytes. The truth lies within `error` of `pss` in some 95 of 100 estimates.
+// Bytes. The true value is within `error` of `pss` in about 95 of 100 estimates.
 struct PssEstimate {
   int64_t pss = 0;
   int64_t error = 0;
@@ -24,18 +24,18 @@ struct PageRange {
   uint64_t count = 0;
 };
 
-// The mappings in a text of /proc/PID/maps that a program has access to; others only keep addresses
-// free. Lines that are none are passed over.
+// The accessible mappings in the text of /proc/PID/maps; the others only reserve addresses. Skips
+// malformed lines.
 std::vector<PageRange> AccessibleRanges(absl::string_view maps);
 
-// Looks at runs of 512 pages in random places, in all of them where there are few: what the kernel
-// says of a page in /proc/PID/pagemap is whether it is there and whether this process alone maps it
-// (Documentation/admin-guide/mm/pagemap.rst, bits 63 and 56). A page that is shared counts between
-// nothing and a half. Each run holds the process's memory map for some microseconds, where
-// smaps_rollup holds it for as long as a whole mapping takes.
+// Reads runs of 512 pages at random places, or all runs if there are few. For each page
+// /proc/PID/pagemap says whether it is present and whether only this process maps it
+// (Documentation/admin-guide/mm/pagemap.rst, bits 63 and 56). A shared page counts between zero and
+// a half. Each run holds the process's memory map lock for a few microseconds, whereas smaps_rollup
+// holds it for a whole mapping.
 //
-// Takes `most_cpu_ns` of the calling thread or little more. `rss`: of the process, bytes.
-// NotFound: it is gone, or no page of it was found. PermissionDenied: it may not be looked at.
+// Takes about `most_cpu_ns` of CPU time. `rss`: of the process, bytes. NotFound: the process
+// exited, or no page was found. PermissionDenied: it may not be read.
 absl::StatusOr<PssEstimate> EstimatePss(const ProcessDirectory& directory, int64_t rss,
                                         int64_t most_cpu_ns, std::mt19937_64* random);
 

@@ -69,71 +69,79 @@ const char* WalkName(WalkResult walk) {
 const LossDescription& DescribeLoss(size_t loss) {
   static constexpr LossDescription kDescriptions[kLossCount] = {
       {"counters_full",
-       "Samples were dropped because the counter map was full; fetch a narrower "
-       "set of targets or raise the tick interval."},
-      {"counters_full_ns", "Weight of the samples dropped because the counter map was full, ns."},
+       "Samples were dropped: the counter table was full. Watch fewer targets, or raise --limit "
+       "counters or --tick."},
+      {"counters_full_ns", "Weight of those samples, ns."},
       {"stack_ring_full",
-       "Stacks could not be handed over because the ring was full; their time "
-       "is shown as [stack lost]."},
-      {"exit_ring_full", "Threads exited while the ring was full; their last account is missing."},
+       "Stacks did not reach profd: the ring was full. Their time is shown as [stack lost]. "
+       "Raise --limit ring if this lasts."},
+      {"exit_ring_full",
+       "Threads exited while the ring was full. Their time since the last drain is missing. "
+       "Watch fewer targets, or raise --limit ring."},
       {"event_ring_full",
-       "Events (exec, new module) were dropped; rules for a new library may "
-       "come late."},
-      {"thread_storage", "Threads could not be marked; they are missing from the answer."},
+       "New threads, execs, modules or touched pages were not announced: the ring was full. "
+       "Unwind rules for a new library may come late. Raise --limit ring if this lasts."},
+      {"thread_storage",
+       "Threads could not be marked and are missing. Check the memory limit of profd's cgroup."},
       {"switch_unseen",
-       "Switches that the kernel did not report; their time was recovered from the "
-       "kernel's own totals."},
+       "Context switches that the kernel did not report. Their time comes from the kernel's own "
+       "accounting."},
       {"torn_walk",
-       "Stacks thrown away because the thread ran during the walk; their time is "
-       "shown as [torn walk]."},
-      {"torn_ledger",
-       "Accounts read while the thread kept switching; corrected at the next drain."},
-      {"known_stacks_full", "The map of known stacks was full; stacks were sent more than once."},
-      {"modules_full", "More modules than the table holds; stacks end in those left out."},
+       "Stacks thrown away because the thread ran during the walk. If a thread's second walk is "
+       "torn, too, its time is shown as [torn walk]."},
+      {"torn_ledger", "Accounts that changed while they were read. The next drain corrects them."},
+      {"known_stacks_full",
+       "The table of known stacks was full, so stacks were sent more than once. Nothing is "
+       "missing."},
+      {"modules_full",
+       "The module table was full. Stacks end in the modules left out. Watch fewer targets, or "
+       "restart profd."},
       {"heap_counters_full",
-       "Allocation events were dropped because their counter map was full; totals stay exact, "
-       "shares of stacks may be off."},
-      {"heap_counters_full_bytes", "Weight of the allocation events dropped, bytes."},
+       "Allocation events were dropped: their counter table was full. Totals stay exact, shares "
+       "of stacks may be off. Watch fewer targets, or raise --limit heap-counters."},
+      {"heap_counters_full_bytes", "Weight of those events, bytes."},
       {"heap_walk_busy",
-       "Allocation events without a stack, because other threads were interrupted in theirs on "
+       "Allocation events without a stack: other threads were interrupted during their walks on "
        "the same CPU."},
       {"heap_storage",
-       "Allocation events of threads whose totals found no place; they are missing."},
+       "There was no room for the totals of some threads. Their allocation events are missing. "
+       "Check the memory limit of profd's cgroup."},
       {"fault_walk_busy",
-       "Pages that were touched but not counted, because other threads were interrupted in their "
-       "walks on the same CPU."},
+       "Touched pages that were not counted: other threads were interrupted during their walks "
+       "on the same CPU."},
       {"live_born",
-       "Sampled objects that came to life and are not counted; the live heap is told as smaller "
-       "than it is."},
+       "Allocations of sampled objects that profd missed. The live heap is larger than shown."},
       {"live_gone",
-       "Sampled objects that are gone and still counted; the live heap is told as larger than it "
-       "is, until their process ends."},
+       "Frees of sampled objects that profd missed. The live heap is smaller than shown, until "
+       "their process ends."},
       {"mapping_lost",
-       "Mapping calls that are not counted, because their counter map was full or other threads "
-       "were interrupted in their walks on the same CPU."},
+       "Mapping calls that were not counted: their counter table was full, or other threads were "
+       "interrupted during their walks on the same CPU. Watch fewer targets, or raise --limit "
+       "heap-counters."},
       {"mapping_busy",
-       "Mapping calls while another thread changed the mappings; what they took away was counted "
-       "as private memory, which that of a file is not."},
+       "Memory was unmapped while another thread changed the mappings. Unmapped file mappings "
+       "may be counted as private memory."},
       {"malloc_counters_full",
-       "Calls of glibc's malloc in bursts that found a table full; what their threads or stacks "
-       "allocated is told too low. Watch fewer processes."},
+       "In bursts, calls to glibc's malloc found a table full. Figures of their threads or "
+       "stacks are too low. Watch fewer targets, or raise --limit malloc-threads or "
+       "malloc-stacks."},
       {"recursion_misses",
-       "Runs of a kernel program that the kernel skipped; switches may be "
-       "missing."},
+       "The kernel skipped runs of a program. Context switches may be missing. Look for other "
+       "tracers."},
       {"thread_vanished",
-       "Threads ended without a final account; their time since the last drain "
-       "is missing."},
-      {"stack_unknown", "Samples whose stack never arrived; their time is shown as [stack lost]."},
-      {"store_dropped", "Seconds dropped from memory before their age, to keep the byte limit."},
-      {"module_unreadable",
-       "Modules whose file could not be read or understood; their stacks end "
-       "there."},
-      {"rules_full", "Modules left out because the memory limit for unwind rules was reached."},
-      {"drain_failed", "Drains that failed; see the daemon's log."},
+       "Threads exited without a final account. Their time since the last drain is missing."},
+      {"stack_unknown", "Samples whose stack never arrived. Their time is shown as [stack lost]."},
+      {"store_dropped",
+       "Data was dropped before it was an hour old: the store was full. Watch fewer targets, or "
+       "raise --limit store."},
+      {"module_unreadable", "Module files that could not be read or parsed. Stacks end there."},
+      {"rules_full",
+       "Modules without unwind rules: their memory limit was reached. Watch fewer targets, or "
+       "raise --limit rules."},
+      {"drain_failed", "Drains that failed. The next drain covers their time. Read profd's log."},
       {"memory_dropped",
-       "Points of the memory timeline dropped before their age, to keep the byte limit; watch "
-       "fewer "
-       "processes."},
+       "Points of the memory timeline were dropped before they were an hour old: the timeline "
+       "was full. Watch fewer targets, or raise --limit timeline."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};
   return loss < kLossCount ? kDescriptions[loss] : kUnknown;

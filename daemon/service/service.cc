@@ -220,7 +220,9 @@ absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestS
                                 .wall_offset_ns = wall_offset,
                                 .names = &names_},
                                window, send);
-  if (profile.stacks.size() > kTrimAboveStacks) malloc_trim(0);
+  const bool large = profile.stacks.size() + profile.threads.size() > kTrimAboveStacks;
+  profile = {};
+  if (large) malloc_trim(0);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 

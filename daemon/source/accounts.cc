@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "daemon/source/record.h"
@@ -326,6 +327,7 @@ void Accounts::Finish(ProfileDelta& delta) {
       activity[thread.info.target].switches += SwitchesOf(thread.pending, books_);
       thread.pending = {};
     }
+    if (exited_.WantsName(thread.info.pid)) exited_.SetName(thread.info.pid, thread.info.process);
     if (thread.seen || rests) {
       ++activity[thread.info.target].threads;
       thread.unseen = 0;
@@ -349,12 +351,25 @@ void Accounts::Finish(ProfileDelta& delta) {
     ++it;
   }
   crowded_ = vanished > kMostVanished;
+  FinishExited(delta, counts, activity);
   activity_.clear();
   for (auto& [target, did] : activity) {
     did.target = target;
     activity_.push_back(did);
   }
   SetCounts(counts);
+}
+
+void Accounts::FinishExited(ProfileDelta& delta, const Counts& counts,
+                            std::map<uint32_t, TargetActivity>& activity) {
+  std::set<int32_t> alive;
+  for (const auto& [key, count] : counts) alive.insert(key.second);
+  const size_t threads = delta.threads.size(), ledgers = delta.ledgers.size();
+  exited_.Finish(delta, [&](int32_t pid) { return alive.contains(pid); });
+  for (size_t i = 0; ledgers + i < delta.ledgers.size(); ++i) {
+    activity[delta.threads[threads + i].target].switches +=
+        SwitchesOf(delta.ledgers[ledgers + i].delta, books_);
+  }
 }
 
 void Accounts::SetCounts(const Counts& counts) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "bpf/abi.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
+#include "daemon/source/exited_threads.h"
 
 namespace profd {
 
@@ -18,7 +20,7 @@ namespace profd {
 class Accounts {
  public:
   // Without `books` the kernel's own totals are left out.
-  explicit Accounts(bool books = true) : books_(books) {}
+  explicit Accounts(bool books = true) : books_(books), exited_(books) {}
 
   // Begins a reading of the threads, of which there may be several before the drain ends.
   void BeginReading();
@@ -28,6 +30,9 @@ class Accounts {
   // not as many as these records say: then it is not known who waits, and all threads are to be
   // read. Whoever is missing where `all` were read is gone.
   bool EndReading(const LeftOut& left_out, bool all);
+
+  // Takes up threads that ended and leave no record.
+  void ApplyExited(std::span<const ExitedEntry> entries) { exited_.Add(entries); }
 
   // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
   // seen for two drains and gave no last account are counted as vanished. Threads that ended are
@@ -94,6 +99,9 @@ class Accounts {
   // Tells the other threads of a process of its new name, which drains may leave out.
   void RenameProcess(const ThreadInfo& leader);
   void SetCounts(const Counts& counts);
+  // Rows for threads that ended without a record, and what they did for their targets.
+  void FinishExited(ProfileDelta& delta, const Counts& counts,
+                    std::map<uint32_t, TargetActivity>& activity);
   // The step since the last record, by the ledger or by the books.
   LedgerDelta Step(Thread& thread, const profd_thread_record& record, const LedgerDelta& exact,
                    const LedgerDelta& books);
@@ -108,6 +116,7 @@ class Accounts {
 
   const bool books_;
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
+  ExitedThreads exited_;
   std::vector<ThreadInfo> news_;
   std::vector<ThreadId> ended_;
   std::vector<TargetActivity> activity_;

@@ -10,24 +10,24 @@
 namespace profd {
 namespace {
 
-// Of the time that a thread has in a burst, the share that is taken to be left to it at least.
+// At least this share of a thread's time in a burst is assumed to be left to it.
 constexpr double kLeastLeft = 0.1;
-// What the probes took is known to this share of it; less well of a thread that queues for a CPU,
-// whose caches others use.
+// Relative error of the time that the probes took. It is larger for a thread that queues for a CPU,
+// because others use its caches.
 constexpr double kTakenError = 0.25;
 constexpr double kTakenErrorQueued = 0.35;
-// Of an error that lies anywhere between none and 1, the standard deviation from none.
+// If an error is anywhere between 0 and 1: its root mean square.
 constexpr double kWaitingError = 0.58;
 
 int64_t Rounded(double value) { return std::llround(std::clamp(value, 0.0, 9e18)); }
 
-// Of a thread and a kind.
+// The samples of one thread and kind.
 struct Walked {
   std::vector<const CounterEntry*> samples;
   double weight = 0;
 };
 
-// `bytes` were counted, each of which stands for `scale`; divided among the stacks that were taken.
+// Divides `bytes`, each of which stands for `scale`, among the sampled stacks.
 HeapDelta Divide(ThreadId thread, Kind kind, uint64_t bytes, uint32_t calls, double scale,
                  double doubt, const Walked& walked, ProfileDelta& delta) {
   HeapDelta heap = {.burst_calls = calls};
@@ -55,13 +55,13 @@ HeapDelta Divide(ThreadId thread, Kind kind, uint64_t bytes, uint32_t calls, dou
 
 BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double taken_ns) {
   const auto length = static_cast<double>(length_ns);
-  // Up to its last call.
+  // The time up to its last call.
   const auto between = static_cast<int64_t>(did.last_ns - did.first_ns);
   const double stretch = std::clamp(static_cast<double>(between), 0.0, length);
   const double queued = std::min(static_cast<double>(did.queued_ns), stretch);
   double waited = std::min(static_cast<double>(did.waited_ns), stretch);
-  double could = stretch - queued;  // have run
-  // One that never waited has no CPU after that.
+  double could = stretch - queued;  // time in which it could have run
+  // A thread that never waited is assumed to have no CPU after its last call.
   if (did.waited_ns != 0) {
     const double gap = did.calls > 0 ? stretch / did.calls : 0;
     waited += std::max(0.0, length - stretch - 2 * gap);

@@ -1,4 +1,4 @@
-// From what a burst of tracing counted to what it stands for. docs/sampling.md has the formulas.
+// Estimates totals from the calls counted in a burst. docs/sampling.md has the formulas.
 #ifndef PROFD_DAEMON_SOURCE_BURST_ESTIMATE_H_
 #define PROFD_DAEMON_SOURCE_BURST_ESTIMATE_H_
 
@@ -12,17 +12,17 @@
 
 namespace profd {
 
-// What the probes of a burst did to a thread.
+// The effect of the probes of a burst on a thread.
 struct BurstEffect {
-  double correction = 1;  // how many times as much it would have done without them, 10 at most
-  double doubt = 0;       // standard error of that, as a share of it
+  double correction = 1;  // the factor by which it would have done more without them, at most 10
+  double doubt = 0;       // standard error of the factor
 };
 
-// `taken_ns` is what the probes took of the thread's time in a burst of `length_ns`: time in which
-// it waits makes up for that.
+// `taken_ns`: the time that the probes took from the thread in a burst of `length_ns`. It is made
+// up for by the time in which the thread waits.
 BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double taken_ns);
 
-// Adds what `burst` stands for to `delta`, as samples and ledgers, and to `totals`, by module.
+// Adds the estimates from `burst` to `delta`, as samples and ledgers, and to `totals`, by module.
 void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
                    std::map<ModuleId, AllocatorTotals>& totals);
 

@@ -1,4 +1,4 @@
-// What sources are built with.
+// The objects that sources use.
 #ifndef PROFD_DAEMON_SOURCE_CONTEXT_H_
 #define PROFD_DAEMON_SOURCE_CONTEXT_H_
 
@@ -16,7 +16,7 @@ namespace profd {
 struct SourceContext {
   Kernel* kernel = nullptr;
   const Clock* clock = nullptr;
-  CpuMeter* cpu = nullptr;  // of the collector's thread
+  CpuMeter* cpu = nullptr;  // for the collector's thread
   CpuUse* cpu_use = nullptr;
   MemoryWatch* memory = nullptr;
   Targets* targets = nullptr;

@@ -15,7 +15,7 @@ absl::Status FaultSource::Attach() {
   RETURN_IF_ERROR(context_.kernel->SetFaults(knob_.OneInAt(0)));
   trap_ns_ = std::max(0.0, ResidentPages::MeasureTouch() - without);
   pages_.SetOneIn(knob_.OneInAt(0));
-  // It comes on with Apply, when there are rules to walk stacks by and the ring is read often.
+  // Apply turns it on, once there are unwind rules and the ring is read often.
   return context_.kernel->SetFaults(0);
 }
 
@@ -36,7 +36,7 @@ void FaultSource::OnProcesses(const std::set<int32_t>& pids) {
 void FaultSource::Detach() {
   detached_ = true;
   SetTold(false);
-  (void)context_.kernel->SetFaults(0);  // it cannot fail: the programs go
+  (void)context_.kernel->SetFaults(0);  // cannot fail: it only detaches programs
 }
 
 absl::Status FaultSource::Apply() {

@@ -1,4 +1,4 @@
-// The source `fault`: who touched the memory that is resident, of a sample of pages.
+// The source `fault`: a sample of resident pages, and who touched them first.
 #ifndef PROFD_DAEMON_SOURCE_FAULT_H_
 #define PROFD_DAEMON_SOURCE_FAULT_H_
 
@@ -36,7 +36,7 @@ class FaultSource final : public Source {
   std::optional<LayerState> Status() const override;
 
  private:
-  // Whether pages are told of from now on.
+  // Turns records of touched pages on or off.
   void SetTold(bool told);
 
   const SourceContext context_;
@@ -44,8 +44,8 @@ class FaultSource final : public Source {
   FaultKnob knob_;
   ResidentPages pages_;
   UnsampledPages unsampled_;
-  std::set<int32_t> pids_;  // of all targets
-  double trap_ns_ = 0;      // of the way into the program and out of it
+  std::set<int32_t> pids_;  // processes of all targets
+  double trap_ns_ = 0;      // time to enter and leave the program
   bool detached_ = false;
   int64_t learned_faults_ = 0;
 };

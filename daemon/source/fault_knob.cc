@@ -9,7 +9,7 @@ namespace profd {
 namespace {
 
 constexpr double kSecond = 1e9;
-// One page in so many; 0: none.
+// One page in so many, by level; 0: none.
 constexpr std::array<uint32_t, 4> kFaultOneIn = {17, 67, 257, 0};
 
 }  // namespace
@@ -53,8 +53,8 @@ double FaultKnob::CostAt(int level) const {
 std::string FaultKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   const uint32_t one_in = OneInAt(level);
-  if (one_in == 0) return "who touches memory first: the sizes of processes stay exact";
-  return absl::StrCat("one page of ", one_in, " is sampled instead of one of ", OneInAt(0));
+  if (one_in == 0) return "who touches memory first (process sizes stay exact)";
+  return absl::StrCat("one page in ", one_in, " is sampled instead of one in ", OneInAt(0));
 }
 
 }  // namespace profd

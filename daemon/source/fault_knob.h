@@ -1,4 +1,4 @@
-// What the governor can turn of page faults.
+// The knob of page faults.
 #ifndef PROFD_DAEMON_SOURCE_FAULT_KNOB_H_
 #define PROFD_DAEMON_SOURCE_FAULT_KNOB_H_
 
@@ -10,20 +10,20 @@
 
 namespace profd {
 
-// Page faults: first fewer pages are sampled, then none are.
+// Samples fewer pages at each level, and none at the last.
 class FaultKnob final : public Knob {
  public:
   struct Work {
     double seconds = 0;
-    int64_t faults = 0;       // of targets, in the last second, by the kernel's books
-    profd_fault_cost cost{};  // the kernel side's totals since start
-    double trap_ns = 0;       // of the way into the program and out of it
+    int64_t faults = 0;       // of targets in this time, from kernel accounting
+    profd_fault_cost cost{};  // totals since start
+    double trap_ns = 0;       // time to enter and leave the program
   };
   void Learn(const Work& work);
 
-  // What a level means: one page in so many is sampled; 0: none.
+  // At this level one page in so many is sampled; 0: none.
   uint32_t OneInAt(int level) const;
-  // What all runs have cost, the way into the program included.
+  // Total time of all runs, including entering and leaving the program.
   static double InPathNs(const profd_fault_cost& cost, double trap_ns);
 
   const char* name() const override { return "faults"; }
@@ -36,8 +36,8 @@ class FaultKnob final : public Knob {
  private:
   profd_fault_cost last_{};
   double faults_per_second_ = 0;
-  double fault_ns_ = 0;  // of one that is not sampled
-  double walk_ns_ = 0;   // of one that is
+  double fault_ns_ = 0;  // of a fault without a sample
+  double walk_ns_ = 0;   // of the walk for a sampled fault
 };
 
 }  // namespace profd

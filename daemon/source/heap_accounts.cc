@@ -8,9 +8,9 @@
 namespace profd {
 namespace {
 
-// What a counter grew by since `last`, or since its base where that is another counter. Counters
-// only grow; that of a thread which exits may be read as of its last event, which is told by now.
-// It lies in the target's memory and says what it likes: what goes back is no growth, other
+// Growth of a counter since `last`, or since its base if `last` is another counter. Counters only
+// grow, but that of an exiting thread may be read as of its last event, which was reported before.
+// Counters are in the target's memory and may hold anything: a decrease counts as zero, other
 // differences wrap.
 HeapDelta Growth(const profd_heap_counter& now, const profd_heap_counter& last) {
   const bool same = last.address == now.address;

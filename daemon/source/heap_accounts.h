@@ -1,4 +1,4 @@
-// Turns the cumulative heap totals of threads, read at drains, into what happened in between.
+// Turns the cumulative heap totals of threads, as read at drains, into differences.
 #ifndef PROFD_DAEMON_SOURCE_HEAP_ACCOUNTS_H_
 #define PROFD_DAEMON_SOURCE_HEAP_ACCOUNTS_H_
 
@@ -16,7 +16,7 @@
 
 namespace profd {
 
-// What went through one allocator since its first event.
+// Bytes through one allocator since its first event.
 struct AllocatorTotals {
   HeapDelta allocated, freed;
 };
@@ -24,32 +24,32 @@ struct AllocatorTotals {
 // Not thread-safe.
 class HeapAccounts {
  public:
-  // Takes up a record of a thread: live at a drain, or its last one. Without `count` what happened
-  // since the one before is left out.
+  // Applies a record of a thread: its state at a drain, or its last one. Without `count`, skips the
+  // changes since the previous record.
   void Apply(const profd_heap_record& record, bool count = true);
 
-  // Ends a drain: moves what was learned since the last one into the ledgers of `delta`.
+  // Ends a drain: moves the changes since the last one into the ledgers of `delta`.
   void Finish(ProfileDelta& delta);
 
-  // Forgets threads that nobody knows any more, whose last record was lost.
+  // Forgets unknown threads, whose last record was lost.
   void KeepOnly(absl::FunctionRef<bool(ThreadId)> is_known);
 
-  // Since the last call: what threads had allocated less freed when they were seen for the first
-  // time, and threads that ended.
+  // Since the last call: allocated less freed bytes of threads when first seen, and threads that
+  // exited.
   struct Unseen {
     std::vector<std::pair<ThreadId, int64_t>> before;
     std::vector<ThreadId>
-        quiet;  // too young to have been looked at: less than an event of each is missing
-    std::vector<ThreadId> lost;  // of which it was never known what they had
+        quiet;  // exited before they were looked at: less than one event of each is missing
+    std::vector<ThreadId> lost;  // exited with unknown totals
   };
   Unseen TakeUnseen() { return std::exchange(unseen_, {}); }
-  // Of these threads, which live, it is not known yet what they had when they were seen first.
+  // Running threads whose totals when first seen are not known yet.
   const absl::flat_hash_set<ThreadId>& unread() const { return unread_; }
 
-  // By the module that holds the allocator.
+  // By the allocator's module.
   const std::map<ModuleId, AllocatorTotals>& allocators() const { return allocators_; }
   size_t threads() const { return threads_.size(); }
-  // Of all threads that ever had an event.
+  // Over all threads that ever had an event.
   int64_t events() const { return events_; }
   int64_t bytes() const { return bytes_; }
   int64_t seen_bytes() const { return seen_bytes_; }
@@ -57,7 +57,7 @@ class HeapAccounts {
  private:
   struct Thread {
     std::array<profd_heap_counter, PROFD_HEAP_COUNTERS> last{};
-    LedgerDelta pending;  // since the last drain; of the heap only
+    LedgerDelta pending;  // since the last drain; heap fields only
     bool changed = false;
     bool exited = false;
   };
@@ -68,7 +68,7 @@ class HeapAccounts {
   std::map<ModuleId, AllocatorTotals> allocators_;
   int64_t events_ = 0;
   int64_t bytes_ = 0;
-  int64_t seen_bytes_ = 0;  // that events which were seen stand for
+  int64_t seen_bytes_ = 0;  // that the seen events stand for
 };
 
 }  // namespace profd

@@ -10,13 +10,13 @@
 namespace profd {
 namespace {
 
-// Share of the bytes whose events are seen, below which it is said; and of how many bytes at least.
+// The coverage below which status has a note, and the bytes needed to judge it.
 constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
-// How often threads are looked for of which nobody told that they ended.
+// How often, in drains, to look for threads whose exit was lost.
 constexpr uint64_t kForgetDrains = 64;
 
-// Events of an allocator run through code that was not found.
+// Whether some events of an allocator run in code that was not found.
 bool IsShort(const AllocatorTotals& totals) {
   const auto seen = static_cast<double>(totals.allocated.seen_bytes) +
                     static_cast<double>(totals.freed.seen_bytes);
@@ -25,18 +25,16 @@ bool IsShort(const AllocatorTotals& totals) {
   return seen + unseen >= kCoverageMatters && seen < kCovered * (seen + unseen);
 }
 
-// For a person, where a part of the bytes has no stacks; empty where nearly all have.
+// The note on incomplete coverage; empty if nearly all bytes have stacks.
 std::string CoverageNote(const AllocatorUse& use) {
   if (use.state.slow_paths) {
-    return "some events run through code that was not found, which a linker made: its slow path is "
-           "watched as well and tells of them a little later; totals are exact";
+    return "some allocation events run in copies of the code that profd did not find; it sees them "
+           "a little later, in the allocator's slow path; totals are exact";
   }
   if (!IsShort(use.totals)) return "";
-  return "stacks stand for a part of the bytes only: other events run through code that was not "
-         "found, "
-         "which a linker made; totals are exact; keep the module's symbols, so that its slow path "
-         "can "
-         "be watched";
+  return "stacks cover only a part of the bytes: the other allocation events run in copies of the "
+         "code that profd did not find; totals are exact; keep the module's symbols, so that profd "
+         "can watch its slow path";
 }
 
 }  // namespace
@@ -47,7 +45,7 @@ JemallocSource::JemallocSource(const SourceContext& context, const ThreadSource*
 
 absl::Status JemallocSource::Apply() {
   detached_ = false;
-  HeapProbes& probes = *modules_->probes();
+  TargetProbes& probes = *modules_->probes();
   context_.kernel->SetHeapSampling(knob_.one_in());
   slices_.SetShare(knob_.ShareAt(knob_.level()), context_.clock->MonotonicNs());
   probes.SetToldOn(knob_.ToldAt(knob_.level()));
@@ -62,7 +60,7 @@ void JemallocSource::Step() {
 
 std::vector<uint32_t> JemallocSource::records() const { return {PROFD_RECORD_HEAP}; }
 
-// What is told of by the process itself is not counted from the allocator's books as well.
+// Bytes that the process reports itself are not counted from the allocator's counters as well.
 absl::Status JemallocSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const auto record, DecodeRecord<profd_heap_record>(bytes));
   const int32_t pid = threads_->ProcessOf(ThreadId{record.thread_id});
@@ -72,7 +70,7 @@ absl::Status JemallocSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t
 }
 
 absl::Status JemallocSource::Read() {
-  // Nobody has had an event before the first probe stands.
+  // There are no events before the first probe is attached.
   if (modules_->found().allocators == 0 && accounts_.events() == 0) return absl::OkStatus();
   const absl::Status status = context_.kernel->DrainHeap(
       [this](std::span<const uint8_t> bytes) { context_.ring->Dispatch(bytes); }, read_whole_);
@@ -81,7 +79,7 @@ absl::Status JemallocSource::Read() {
 }
 
 absl::Status JemallocSource::Drain(ProfileDelta& delta) {
-  const HeapProbes& probes = *modules_->probes();
+  const TargetProbes& probes = *modules_->probes();
   delta.heap_on = !detached_ && probes.watching() &&
                   (knob_.ToldAt(knob_.level()) || probes.ToldSources().empty());
   const absl::Status status = Read();

@@ -1,5 +1,5 @@
-// The source `jemalloc`: what threads allocate and free, by the allocator's own count, and by whom,
-// at the events that it pauses for.
+// The source `jemalloc`: bytes that threads allocate and free, from the allocator's own counters,
+// and their stacks at its allocation events.
 #ifndef PROFD_DAEMON_SOURCE_JEMALLOC_H_
 #define PROFD_DAEMON_SOURCE_JEMALLOC_H_
 
@@ -23,7 +23,7 @@ namespace profd {
 
 class JemallocSource final : public Source {
  public:
-  // `budget`: of its payer, a share of one CPU. `modules` has probes. All must outlive this.
+  // `modules` must have probes. All must outlive this.
   JemallocSource(const SourceContext& context, const ThreadSource* threads, ModulesSource* modules,
                  const ToldSource* told, uint64_t seed);
 
@@ -34,7 +34,7 @@ class JemallocSource final : public Source {
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
   absl::Status Drain(ProfileDelta& delta) override;
   int64_t next_ns() const override { return slices_.next_ns(); }
-  // Puts probes in or takes them out, as their slices of the time want it.
+  // Attaches or removes probes, as the slices require.
   void Step() override;
   void Costs(std::vector<CostRow>& rows) const override;
   std::vector<Knob*> knobs() override { return {&knob_}; }
@@ -43,7 +43,7 @@ class JemallocSource final : public Source {
   void Publish(CollectorState& state) const override;
 
  private:
-  // Cumulative figures that the knob learns from.
+  // Cumulative values from which the knob learns.
   struct Counts {
     int64_t events = 0;
     int64_t seen_bytes = 0;
@@ -51,9 +51,9 @@ class JemallocSource final : public Source {
     int64_t told = 0;
   };
   absl::Status Read();
-  // Tells the memory watch what processes allocated: by the ledgers from `begin` on.
+  // Reports the bytes allocated per process to the memory watch, from the ledgers from `begin` on.
   void SumGrowth(const ProfileDelta& delta, size_t begin);
-  // Has slow paths watched in allocators of which too many events are not seen.
+  // Turns on probes in the slow paths of allocators that miss too many events.
   void WatchSlowPaths();
 
   const SourceContext context_;

@@ -11,15 +11,15 @@ namespace profd {
 namespace {
 
 constexpr double kSecond = 1e9;
-// How much of the rate of told objects, or of slow paths, still counts after each second in which
-// nobody asks for any: what it is then is not known, and after some while it is tried again.
+// While reported objects or slow paths are off, their rate is unknown. It is assumed to decay by
+// this factor per second, so that they are tried again.
 constexpr double kToldMemory = 0.97;
-// Probes at allocators' events stand for one part in so many of the time; at the last level just
-// long enough for totals to be found of processes that are new. Those in slow paths stand at the
-// first level only, those at told objects at all but the last.
+// Probes at allocation events are attached for one part in so many of the time, by level. At the
+// last level that is just long enough to find the totals of new processes. Probes in slow paths are
+// attached at level 0 only, those at reported objects at all levels but the last.
 constexpr std::array<uint32_t, 8> kHeapSlices = {1, 1, 4, 8, 16, 32, 64, 512};
-// Of the budget: what stacks of events may cost before some are left out, and from where they come
-// back, after so many seconds.
+// Shares of the budget: above kStackShare fewer stacks are taken, below kStackComfort more, after
+// kStackCalm seconds.
 constexpr double kStackShare = 0.15;
 constexpr double kStackComfort = 0.1;
 constexpr double kStackCalm = 10;
@@ -36,7 +36,7 @@ void JemallocKnob::Learn(const Work& work) {
     Smooth(bytes_per_event_,
            static_cast<double>(work.seen_bytes) / static_cast<double>(work.events));
   }
-  // The allocators' counters tell how many events there were, seen or not.
+  // The allocators' counters show how many events there were, including those not seen.
   events_per_second_ = bytes_per_event_ > 0 ? std::max(0.0, static_cast<double>(work.bytes)) /
                                                   bytes_per_event_ / work.seconds
                                             : 0;
@@ -70,7 +70,7 @@ void JemallocKnob::ThinOut(const Allowance& allowance, double seconds) {
   const auto cost_at = [this](uint32_t one_in) {
     return events_per_second_ * ShareAt(level()) * walk_ns_ / one_in / kSecond;
   };
-  // A burst is paid from what was saved.
+  // Savings pay for bursts of load.
   const double most = kStackShare * allowance.NextSecond();
   while (one_in_ < kMostLeftOut && cost_at(one_in_) > most) one_in_ *= 2;
   const bool calm = one_in_ > 1 && cost_at(one_in_ / 2) < kStackComfort * allowance.rate;
@@ -96,11 +96,12 @@ double JemallocKnob::CostAt(int level) const {
 std::string JemallocKnob::GivenUpAt(int level) const {
   const uint32_t slices = kHeapSlices[static_cast<size_t>(level)];
   if (slices > 1) {
-    return absl::StrCat("stacks of allocations are taken in slices, one part in ", slices,
-                        " of the time", ToldAt(level) ? "" : "; objects that allocators tell of");
+    return absl::StrCat("allocation stacks are taken during 1/", slices, " of the time",
+                        ToldAt(level) ? "" : "; objects that programs report are ignored");
   }
-  if (!SlowPathsAt(level))
-    return "slow paths of allocators, which tell of events that nothing sees";
+  if (!SlowPathsAt(level)) {
+    return "probes in allocators' slow paths, which catch events that other probes miss";
+  }
   return "";
 }
 

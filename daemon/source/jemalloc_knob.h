@@ -1,4 +1,4 @@
-// What the governor can turn of the probes at allocators' events.
+// The knob of the probes at allocation events.
 #ifndef PROFD_DAEMON_SOURCE_JEMALLOC_KNOB_H_
 #define PROFD_DAEMON_SOURCE_JEMALLOC_KNOB_H_
 
@@ -8,35 +8,34 @@
 #include "bpf/abi.h"
 #include "daemon/govern/budget.h"
 #include "daemon/govern/knob.h"
-#include "daemon/target/trap.h"
+#include "daemon/probes/trap.h"
 
 namespace profd {
 
-// Allocations: first slow paths are watched no longer, then the probes stand for slices of the time
-// only, then not at all. Of objects that allocators tell of none can be left out: all or nothing.
-// Without being asked it leaves out the stacks of some events, at random, where there are more than
-// a profile needs.
+// First slow paths are no longer watched, then probes are attached for part of the time, then not
+// at all. Reported objects (otel_memory) are counted completely or not at all. If there are more
+// events than a profile needs, the knob by itself takes the stacks of a random part of them.
 class JemallocKnob final : public Knob {
  public:
   struct Work {
     double seconds = 0;
-    int64_t events = 0;      // seen, in the last second
-    int64_t seen_bytes = 0;  // that they stand for
-    int64_t bytes = 0;       // allocated and freed, by the allocators' own count
-    profd_heap_cost cost{};  // the kernel side's totals since start
+    int64_t events = 0;      // seen in this time
+    int64_t seen_bytes = 0;  // that these stand for
+    int64_t bytes = 0;       // allocated and freed, from the allocators' own counters
+    profd_heap_cost cost{};  // totals since start
     Traps traps;
-    int64_t told = 0;          // objects that allocators told of, in the last second
-    Allowance allowance = {};  // without a budget no stack is left out
+    int64_t told = 0;          // objects reported in this time
+    Allowance allowance = {};  // without a budget every stack is taken
   };
   void Learn(const Work& work);
-  // Whether slow paths are watched, where some events are not seen.
+  // Whether slow paths are watched at this level, if some events are not seen.
   bool SlowPathsAt(int level) const { return level == 0; }
-  // Whether objects are counted that allocators tell of.
+  // Whether reported objects are counted at this level.
   bool ToldAt(int level) const { return level + 1 < levels(); }
 
   // The stack of one event in so many is taken.
   uint32_t one_in() const { return one_in_; }
-  // What a level means: the share of the time in which the probes stand.
+  // The share of the time during which probes are attached at this level.
   double ShareAt(int level) const;
 
   const char* name() const override { return "heap"; }
@@ -50,15 +49,14 @@ class JemallocKnob final : public Knob {
   void ThinOut(const Allowance& allowance, double seconds);
 
   uint32_t one_in_ = 1;
-  double calm_seconds_ = 0;  // in a row, in which half of that would have been cheap
+  double calm_seconds_ = 0;  // consecutive, with one_in_ / 2 affordable
   profd_heap_cost last_{};
   double events_per_second_ = 0;
   double bytes_per_event_ = 0;  // 0: none was seen yet
-  double event_ns_ = 0;         // of an event without its stack
+  double event_ns_ = 0;         // of an event, without its stack
   double walk_ns_ = 0;          // of the stack
-  double told_per_second_ = 0;  // while nothing is asked for: as guessed from before
-  double slow_per_second_ =
-      0;  // of slow paths that told nothing; as guessed, while none is watched
+  double told_per_second_ = 0;  // extrapolated while off
+  double slow_per_second_ = 0;  // slow path calls without an event; extrapolated while off
 };
 
 }  // namespace profd

@@ -10,11 +10,11 @@
 namespace profd {
 namespace {
 
-// For a person, where sampled objects were not counted, or are still counted; else empty.
+// The note on missed objects; empty if there are none.
 std::string LiveNote(uint64_t still_counted, uint64_t not_counted) {
   if (still_counted == 0 && not_counted == 0) return "";
-  return absl::StrCat("of the sampled objects of all processes, ", not_counted,
-                      " were not counted, and ", still_counted, " are counted that are gone");
+  return absl::StrCat("in all processes, ", not_counted, " sampled objects were missed, and ",
+                      still_counted, " freed ones are still counted");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The source `live`: the live heap by stack, of the objects that jemalloc samples.
+// The source `live`: the live heap by stack, from the objects that jemalloc samples.
 #ifndef PROFD_DAEMON_SOURCE_LIVE_H_
 #define PROFD_DAEMON_SOURCE_LIVE_H_
 
@@ -15,10 +15,11 @@
 
 namespace profd {
 
-// A part of the layer `heap`. After `jemalloc`, whose allocators it tells more of.
+// Part of the layer `heap`. After `jemalloc` in the list, because it completes the status of its
+// allocators.
 class LiveSource final : public Source {
  public:
-  // `modules` has probes. All must outlive this.
+  // `modules` must have probes. All must outlive this.
   LiveSource(const SourceContext& context, ModulesSource* modules, const ToldSource* told)
       : context_(context), modules_(modules), told_(told) {}
 
@@ -27,7 +28,7 @@ class LiveSource final : public Source {
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
   absl::Status Drain(ProfileDelta& delta) override;
   void OnProcesses(const std::set<int32_t>& pids) override;
-  // Fills in what is live in each allocator, told of or not.
+  // Adds the live heap to each allocator, from samples or from reported objects.
   void Publish(CollectorState& state) const override;
 
  private:

@@ -7,15 +7,15 @@
 namespace profd {
 namespace {
 
-// jemalloc's clock ticks as seldom as the kernel's timer, so it may be late by so much.
+// jemalloc's clock may be as coarse as the kernel's timer, so it may be late by this much.
 constexpr int64_t kClockStep = 20'000'000;
-// Stacks of one context and size.
+// Number of stacks with the same context and size.
 constexpr size_t kMostAlike = 64;
-// Nothing real is as large.
+// Bounds sums; no real value is as large.
 constexpr double kLargest = 4e18;
 
-// When an object came to life, monotonic. By default jemalloc asks that clock, on demand the
-// wall's.
+// When an object was allocated, monotonic. jemalloc uses that clock by default, or the wall clock
+// if configured.
 int64_t BornNs(uint64_t born, int64_t wall_offset_ns) {
   const auto ns = static_cast<int64_t>(std::min<uint64_t>(born, INT64_MAX));
   return wall_offset_ns > 0 && ns >= wall_offset_ns ? ns - wall_offset_ns : ns;
@@ -28,14 +28,14 @@ int64_t RoundedSum(double value) { return std::llround(std::clamp(value, -kLarge
 ObjectWeight WeighObject(uint64_t size, uint64_t sample_bytes) {
   const auto bytes = static_cast<double>(size);
   const double sampled = -std::expm1(-bytes / static_cast<double>(sample_bytes));
-  // An interval of one byte samples all; one that is so large samples next to nothing.
+  // With an interval of one byte every object is sampled; with a huge one, `sampled` may be zero.
   if (sample_bytes == 0 || !(sampled > 0)) return {.bytes = bytes, .objects = 1};
   return {.bytes = bytes / sampled, .objects = 1 / sampled};
 }
 
 void LiveHeap::Apply(const profd_live_heap_record& record, const LiveSampling& source,
                      int64_t wall_offset_ns) {
-  // Of probes that stood there before.
+  // From earlier probes.
   if (static_cast<int64_t>(record.time) < source.since_ns) return;
   Heap& heap = HeapOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}}, source);
   if (record.stack != 0) {
@@ -153,7 +153,7 @@ void LiveHeap::Change(Heap& heap, const Alike& alike, uint64_t count, bool more)
   for (auto* total : {&sum.objects, &heap.objects}) *total += signed_count * alike.weight.objects;
   sum.count += more ? count : -count;
   heap.count += more ? count : -count;
-  // Without an object there is nothing, also not what sums were rounded by.
+  // Without objects the sum is zero; drop rounding errors.
   if (sum.count == 0) sum.bytes = sum.objects = 0;
   if (heap.count == 0) heap.bytes = heap.objects = 0;
   if (!sum.changed) changed_.push_back(alike.owner);

@@ -1,5 +1,4 @@
-// The live heap by stack, of the objects that jemalloc samples: what came to life less what is
-// gone.
+// The live heap by stack: objects sampled by jemalloc, allocated less freed.
 #ifndef PROFD_DAEMON_SOURCE_LIVE_HEAP_H_
 #define PROFD_DAEMON_SOURCE_LIVE_HEAP_H_
 
@@ -11,79 +10,80 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "bpf/abi.h"
+#include "daemon/probes/allocator_state.h"
+#include "daemon/probes/wanted.h"
 #include "daemon/profile/profile.h"
-#include "daemon/target/heap_probes.h"
 
 namespace profd {
 
-// What an object of `size` bytes that was sampled stands for, so that the sum over all that are
-// sampled has the true sum as its mean: jemalloc samples once in `sample_bytes` bytes on the mean,
-// each byte alike, so an object is sampled with probability 1 - exp(-size / sample_bytes).
+// The weight of a sampled object of `size` bytes. The expected sum of the weights is the true sum:
+// jemalloc samples on average once per `sample_bytes` bytes, each byte with the same probability,
+// so it samples an object with probability 1 - exp(-size / sample_bytes).
 struct ObjectWeight {
   double bytes = 0;
   double objects = 0;
 };
 ObjectWeight WeighObject(uint64_t size, uint64_t sample_bytes);
 
-// To whole bytes or objects; bounded, as sums come from memory that says what it likes.
+// Rounds to whole bytes or objects. Bounded, because sums come from memory that may hold anything.
 int64_t RoundedSum(double value);
 
-// An object of which it is told what it stands for.
+// An object whose weight is known.
 struct WeighedObject {
   ThreadId thread{};
   StackId stack{};
-  uint64_t sample_bytes = 0;  // bytes that are sampled once on the mean
+  uint64_t sample_bytes = 0;  // mean bytes between samples
   ObjectWeight weight;
 };
 
-// The live heap of the processes that run an allocator; estimates.
+// The estimated live heap of the processes with an allocator.
 struct LiveTotals {
-  int64_t since_ns = 0;  // the latest of theirs, monotonic
+  int64_t since_ns = 0;  // latest start among them, monotonic
   double bytes = 0;
   double objects = 0;
 };
 
-// Not thread-safe. An object is known by jemalloc's context, that is thread and stack, and its
-// size: not by its address, which is not told by all versions. Objects alike in these stand for
-// each other.
+// Not thread-safe. An object is identified by jemalloc's context (thread and stack) and its size,
+// because not all versions report its address. Objects that agree in these are interchangeable.
 class LiveHeap {
  public:
-  using Place = HeapProbes::Place;
+  using Place = ProbedModule;
 
-  // Bounds the memory: what more objects than that there are alike of is not counted.
+  // Bounds the memory: the number of groups of equal objects. Objects beyond it are not counted.
   static constexpr size_t kDefaultLimit = 1 << 18;
   explicit LiveHeap(size_t limit = kDefaultLimit) : limit_(limit) {}
 
-  // Takes up a record of a process whose heap is counted as `source` says. `wall_offset_ns`: wall
-  // clock minus monotonic. What is gone and was never seen to come is from before, and left out.
+  // Applies a record of a process whose heap is counted as `source` says. `wall_offset_ns`: wall
+  // clock minus monotonic. A freed object that was never seen allocated is older than the probes,
+  // and ignored.
   void Apply(const profd_live_heap_record& record, const LiveSampling& source,
              int64_t wall_offset_ns);
-  // The same of an object that is known by its address: it takes the place of what is known there.
+  // The same for an object with an address: it replaces the one known there.
   void Put(const Place& place, const LiveSampling& source, uint64_t address,
            const WeighedObject& object);
-  // It is gone. What it stood for; empty when it was not known.
+  // The object was freed. Returns its weight; empty if it was not known.
   std::optional<ObjectWeight> Take(const Place& place, const LiveSampling& source,
                                    uint64_t address);
-  // A process became another program: nothing of its heap is left.
+  // A process called exec: its heap is empty.
   void OnExec(int32_t pid, int64_t now_ns);
-  // Forgets the heaps of all places but these, and of those that are counted anew.
+  // Forgets the heaps of all other places, and of places that are counted anew.
   void KeepOnly(const std::map<Place, LiveSampling>& sources);
 
-  // Ends a drain: moves what changed since the last one into the samples of `delta`, as changes of
-  // Kind::kInuse. Weights are bytes, ticks are objects; sums of either are rounded, not the
-  // changes. The argument of a sample is how many bytes were sampled once on the mean.
+  // Ends a drain: moves the changes since the last one into the samples of `delta`, with
+  // Kind::kInuse. Weights are bytes, ticks are objects. Sums of either are rounded, not the
+  // changes. The argument of a sample is the mean number of bytes between samples.
   void Finish(ProfileDelta& delta);
 
-  // By the module that holds the allocator.
+  // By the allocator's module.
   std::map<ModuleId, LiveTotals> Totals() const;
-  // Objects that came to life and found no place.
+  // Objects not counted because of the limit.
   uint64_t dropped() const { return dropped_; }
 
  private:
   struct Owner {
     ThreadId thread{};
     StackId stack{};
-    uint64_t sample_bytes = 0;  // in force when the object came
+    uint64_t sample_bytes = 0;  // when the object was sampled
     friend bool operator==(const Owner&, const Owner&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const Owner& o) {
@@ -91,7 +91,7 @@ class LiveHeap {
     }
   };
 
-  // Objects that are alike in all that counts.
+  // Interchangeable objects.
   struct Alike {
     Owner owner;
     ObjectWeight weight;  // of each
@@ -114,7 +114,7 @@ class LiveHeap {
     uint64_t count = 0;
     double bytes = 0;
     double objects = 0;
-    // The oldest first: jemalloc's frames need not tell apart all that ours do.
+    // Oldest first: objects with different frames in our stacks may share a context of jemalloc.
     absl::flat_hash_map<Group, std::vector<Alike>> groups;
   };
 
@@ -127,12 +127,12 @@ class LiveHeap {
     bool changed = false;
   };
 
-  // The heap of a place as `source` counts it: empty when it did not count before.
+  // The heap of a place as `source` counts it; empty if it was not counted before.
   Heap& HeapOf(const Place& place, const LiveSampling& source);
   std::optional<ObjectWeight> Take(Heap& heap, const Group& group);
   void Add(Heap& heap, const profd_live_heap_record& record, uint64_t sample_bytes);
   void Remove(Heap& heap, const profd_live_heap_record& record);
-  // `count` objects more, or less.
+  // Adds or removes `count` objects.
   void Change(Heap& heap, const Alike& alike, uint64_t count, bool more);
   void Clear(Heap& heap);
 

@@ -1,4 +1,4 @@
-// What is live, of a sample of all there is.
+// The live part of a sample.
 #ifndef PROFD_DAEMON_SOURCE_LIVE_SET_H_
 #define PROFD_DAEMON_SOURCE_LIVE_SET_H_
 
@@ -13,29 +13,29 @@
 
 namespace profd {
 
-// By process and address. What comes and goes is handed on as changes, so that whoever adds them up
-// knows what is live at any instant. Not thread-safe.
+// Entries by process and address. Changes go into samples, so that their sum is what is live at any
+// instant. Not thread-safe.
 class LiveSet {
  public:
   struct Entry {
-    ThreadId thread{};  // that made it
+    ThreadId thread{};  // that created it
     StackId stack{};
     int64_t bytes = 0;    // that it stands for
-    uint32_t one_in = 1;  // of pages: of so many it is the one that is sampled
-    uint64_t serial = 0;  // of this one at its address; never used again
+    uint32_t one_in = 1;  // for pages: one in so many is sampled
+    uint64_t serial = 0;  // identifies this entry at its address; never reused
   };
-  // In the order of their addresses.
+  // In address order.
   using Process = absl::btree_map<uint64_t, Entry>;
 
   explicit LiveSet(Kind kind) : kind_(kind) {}
 
-  // Takes the place of what was at that address.
+  // Replaces the entry at that address.
   void Add(ThreadId process, uint64_t address, Entry entry);
-  // No-op for what is not there.
+  // No-op if there is no entry.
   void Remove(ThreadId process, uint64_t address);
-  // The same, unless another one has taken its place since it was read.
+  // The same, unless the entry was replaced since.
   void RemoveIfSame(ThreadId process, uint64_t address, uint64_t serial);
-  // What that one stands for, from now on.
+  // Changes the weight of that entry.
   void Reweigh(ThreadId process, uint64_t address, uint64_t serial, int64_t bytes, uint32_t one_in);
   void RemoveProcess(ThreadId process);
 
@@ -45,7 +45,7 @@ class LiveSet {
   const absl::flat_hash_map<ThreadId, Process>& processes() const { return processes_; }
   size_t size() const { return size_; }
   int64_t bytes() const { return bytes_; }
-  // Of the entry that is added next; serials grow.
+  // The serial of the next entry; serials increase.
   uint64_t next_serial() const { return next_serial_; }
 
  private:
@@ -56,7 +56,7 @@ class LiveSet {
   using Place = std::pair<ThreadId, StackId>;
 
   void Count(const Entry& entry, int64_t sign);
-  // Null when there is none, or another one.
+  // Null if there is none, or if it was replaced.
   Entry* Find(ThreadId process, uint64_t address, uint64_t serial);
 
   const Kind kind_;

@@ -8,12 +8,12 @@
 
 namespace profd {
 
-MallocSource::MallocSource(const SourceContext& context, const ModulesSource* modules,
-                           BurstPlan plan, uint64_t seed)
+MallocSource::MallocSource(const SourceContext& context, ModulesSource* modules, BurstPlan plan,
+                           uint64_t seed)
     : context_(context),
       modules_(modules),
       knob_(plan),
-      bursts_(context.kernel, &modules->modules(), plan, seed) {}
+      bursts_(context.kernel, &modules->modules(), modules->probes()->bursts(), plan, seed) {}
 
 void MallocSource::Detach() {
   detached_ = true;
@@ -86,10 +86,9 @@ void MallocSource::Publish(CollectorState& state) const {
     if (!use.state.note.empty()) continue;
     use.state.note = WhyOff();
     if (!use.state.note.empty()) continue;
-    use.state.note = absl::StrFormat(
-        "it keeps no count: estimated from %d bursts of tracing, one of %g ms in %g s",
-        bursts_.bursts(), static_cast<double>(plan.length_ns) / 1e6,
-        static_cast<double>(plan.interval_ns) / 1e9);
+    use.state.note = absl::StrFormat("estimated from %d tracing bursts, one of %g ms every %g s",
+                                     bursts_.bursts(), static_cast<double>(plan.length_ns) / 1e6,
+                                     static_cast<double>(plan.interval_ns) / 1e9);
   }
 }
 

@@ -1,4 +1,4 @@
-// The source `malloc`: what goes through glibc's malloc, estimated from bursts of tracing.
+// The source `malloc`: bytes through glibc's malloc, estimated from tracing bursts.
 #ifndef PROFD_DAEMON_SOURCE_MALLOC_H_
 #define PROFD_DAEMON_SOURCE_MALLOC_H_
 
@@ -21,19 +21,18 @@ namespace profd {
 
 class MallocSource final : public Source {
  public:
-  // `plan`: at the most. `modules` must outlive this.
-  MallocSource(const SourceContext& context, const ModulesSource* modules, BurstPlan plan,
-               uint64_t seed);
+  // `plan`: without throttling. `modules` has probes, and must outlive this.
+  MallocSource(const SourceContext& context, ModulesSource* modules, BurstPlan plan, uint64_t seed);
 
   const char* name() const override { return "malloc"; }
   void Detach() override;
   absl::Status Apply() override;
   std::vector<uint32_t> records() const override;
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
-  // Takes one burst.
+  // Takes the results of one burst.
   absl::Status Drain(ProfileDelta& delta) override;
   void OnProcesses(const std::set<int32_t>& pids) override { bursts_.KeepOnly(pids); }
-  // Each drain takes one burst: where they are many it has to come more often.
+  // Each drain takes one burst, so several waiting bursts need more drains.
   bool WantsDrain(bool /*rare*/) const override { return bursts_.pending() > 1; }
   void Costs(std::vector<CostRow>& rows) const override;
   std::vector<Knob*> knobs() override { return {&knob_}; }

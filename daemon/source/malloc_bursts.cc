@@ -1,7 +1,6 @@
 #include "daemon/source/malloc_bursts.h"
 
 #include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -24,8 +23,6 @@ constexpr int64_t kLeastLead = 5 * kMillisecond;
 constexpr int64_t kMostLead = 500 * kMillisecond;
 // Between the last probe that is put in and the begin.
 constexpr int64_t kSettle = kMillisecond / 10;
-// Threads that take probes out.
-constexpr size_t kTakers = 8;
 // A collector that takes one each second never lets so many wait.
 constexpr size_t kMostResults = 8;
 
@@ -35,26 +32,17 @@ void SleepUntil(int64_t instant_ns) {
   }
 }
 
-std::vector<HeapPlace> PlacesOf(const GlibcInfo& info, ModuleId module) {
-  std::vector<HeapPlace> places;
-  places.reserve(info.functions.size());
-  for (const GlibcFunction& function : info.functions) {
-    places.push_back({.offset = function.offset,
-                      .cookie = PROFD_MALLOC_COOKIE(function.place, function.stepped ? 1 : 0,
-                                                    static_cast<uint64_t>(module))});
-  }
-  return places;
-}
-
 Traps MeanOf(const Traps& a, const Traps& b) {
   return {.emulated = (a.emulated + b.emulated) / 2, .stepped = (a.stepped + b.stepped) / 2};
 }
 
 }  // namespace
 
-MallocBursts::MallocBursts(Kernel* kernel, const Modules* modules, BurstPlan plan, uint64_t seed)
+MallocBursts::MallocBursts(ProbeKernel* kernel, const Modules* modules, MallocBurstProbes* probes,
+                           BurstPlan plan, uint64_t seed)
     : kernel_(kernel),
       modules_(modules),
+      probes_(probes),
       plan_(plan),
       schedule_(std::max<int64_t>(plan.interval_ns, 1), MonotonicNs(), seed),
       random_(seed),
@@ -87,7 +75,6 @@ void MallocBursts::KeepOnly(const std::set<int32_t>& pids) {
 
 void MallocBursts::Forget(absl::FunctionRef<bool(int32_t pid)> gone) {
   std::erase_if(places_, [&](const Place& place) { return gone(place.first); });
-  std::erase_if(failed_, [&](const auto& entry) { return gone(entry.first.first); });
 }
 
 void MallocBursts::SetPlan(BurstPlan plan) {
@@ -151,39 +138,31 @@ void MallocBursts::Work() {
 std::optional<MallocBursts::Burst> MallocBursts::Next() {
   const auto woken = [this]()
                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
+  bool measured = false;
   while (true) {
-    DropGuards();
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return std::nullopt;
       changed_ = false;
+      probes_->SetOn(on_ && plan_.interval_ns > 0);
       if (!Runs()) {
         mutex_.Await(absl::Condition(&woken));
         // What lies behind is no time without bursts that were due.
         if (Runs()) schedule_.Resume(MonotonicNs());
         continue;
       }
-      if (emulated_) {
+      if (measured) {
         const int64_t wait = schedule_.next_ns() - lead_ns_ - MonotonicNs();
         if (wait <= 0) return Choose();
         mutex_.AwaitWithTimeout(absl::Condition(&woken), absl::Nanoseconds(wait));
         continue;
       }
     }
-    const Traps traps = MeasureTraps();
+    const Traps traps = probes_->MeasureTraps();
+    measured = true;
     absl::MutexLock lock(&mutex_);
     traps_ = traps;
   }
-}
-
-void MallocBursts::DropGuards() {
-  std::vector<ProbeGuard> unused;  // outlive the lock: the kernel takes its time
-  absl::MutexLock lock(&mutex_);
-  const bool runs = Runs();
-  unused = TakeUnused(guards_, [&](ModuleId module) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return runs && std::any_of(places_.begin(), places_.end(),
-                               [module](const Place& place) { return place.second == module; });
-  });
 }
 
 MallocBursts::Burst MallocBursts::Choose() {
@@ -209,48 +188,33 @@ MallocBursts::Burst MallocBursts::Choose() {
 void MallocBursts::Run(const Burst& burst) {
   const int64_t started = MonotonicNs();
   const bool twice = met_;
-  const Traps before = twice ? MeasureTraps() : Traps{};
+  const Traps before = twice ? probes_->MeasureTraps() : Traps{};
   const int64_t first_in = MonotonicNs();
-  std::vector<Probe> probes;
-  std::map<Place, std::string> failed;
-  for (const Place& place : burst.places) {
-    absl::StatusOr<Probe> probe = Attach(place);
-    if (probe.ok()) {
-      guards_.insert_or_assign(place.second, probe->guard);
-      probes.push_back(*std::move(probe));
-    } else {
-      failed.emplace(place, std::string(probe.status().message()));
-    }
-  }
+  const bool traced = probes_->PutIn(burst.places) > 0;
   const int64_t last_in = MonotonicNs();
-  const bool traced = !probes.empty();
-  absl::StatusOr<MallocCounts> counts = MallocCounts();
-  Traps traps;
   if (traced) {
     const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
     kernel_->SetMallocBurst(begin_ns, burst.length_ns);
     SleepUntil(begin_ns + burst.length_ns);
-    RemoveProbes(std::move(probes), kTakers);
+  }
+  // A burst in which probes were out for a pause tells less than it stands for.
+  const bool whole = probes_->TakeOut(burst.places) && traced;
+  absl::StatusOr<MallocCounts> counts = MallocCounts();
+  Traps traps;
+  if (traced) {
     kernel_->SetMallocBurst(0, 0);
     counts = kernel_->DrainMalloc();
     if (!counts.ok()) spdlog::error("burst: {}", std::string(counts.status().message()));
     met_ = counts.ok() && !counts->threads.empty();
     if (met_) {
-      const Traps after = MeasureTraps();
+      const Traps after = probes_->MeasureTraps();
       traps = twice ? MeanOf(before, after) : after;
     }
   }
   const int64_t standing_ns = MonotonicNs() - first_in;
   absl::MutexLock lock(&mutex_);
   lead_ns_ = std::clamp((last_in - started) * 3 / 2, kLeastLead, kMostLead);
-  for (const auto& [place, why] : failed) {
-    if (places_.contains(place) && !failed_.contains(place)) {
-      spdlog::debug("no burst in PID {}: {}", place.first, why);
-    }
-  }
-  failed_ = std::move(failed);
-  std::erase_if(failed_, [&](const auto& entry) { return !places_.contains(entry.first); });
-  if (!traced || !counts.ok()) return;
+  if (!whole || !counts.ok()) return;
   ++bursts_;
   if (results_.size() == kMostResults) results_.pop_front();
   results_.push_back({.length_ns = burst.length_ns,
@@ -261,35 +225,14 @@ void MallocBursts::Run(const Burst& burst) {
                       .counts = *std::move(counts)});
 }
 
-absl::StatusOr<Probe> MallocBursts::Attach(const Place& place) const {
-  const auto& [pid, module] = place;
-  const std::optional<GlibcInfo> info = modules_->GlibcIn(module);
-  if (!info) return absl::NotFoundError("no malloc is known of the module");
-  ASSIGN_OR_RETURN(const UniqueFd file, modules_->FileToProbe(module));
-  return kernel_->AttachMallocProbe(file.get(), pid, PlacesOf(*info, module));
-}
-
-Traps MallocBursts::MeasureTraps() {
-  const auto attach = [this](int file, uint64_t offset) {
-    const HeapPlace place = {.offset = offset,
-                             .cookie = PROFD_MALLOC_COOKIE(PROFD_MALLOC_MALLOC, 0, 0)};
-    return kernel_->AttachMallocProbe(file, getpid(), {&place, 1});
-  };
-  if (!emulated_) emulated_.emplace(FirstInstruction::kEmulated, attach);
-  if (!stepped_) stepped_.emplace(FirstInstruction::kStepped, attach);
-  return {.emulated = emulated_->Measure(), .stepped = stepped_->Measure()};
-}
-
 std::vector<AllocatorState> MallocBursts::States() const {
   std::map<ModuleId, AllocatorState> states;
-  absl::MutexLock lock(&mutex_);
-  for (const Place& place : places_) {
+  for (const auto& [place, failure] : probes_->Places()) {
     AllocatorState& state = states[place.second];
     state.pids.push_back(place.first);
-    if (const auto failed = failed_.find(place); failed != failed_.end()) {
-      state.note = failed->second;
-    }
+    if (!failure.empty()) state.note = failure;
   }
+  absl::MutexLock lock(&mutex_);
   std::vector<AllocatorState> list;
   for (auto& [id, state] : states) {
     state.module = id;

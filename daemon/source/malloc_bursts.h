@@ -1,5 +1,4 @@
-// Bursts of full tracing of glibc's malloc: when, in which processes, and the probes that stand for
-// them.
+// Bursts of full tracing of glibc's malloc: when, and in which processes.
 #ifndef PROFD_DAEMON_SOURCE_MALLOC_BURSTS_H_
 #define PROFD_DAEMON_SOURCE_MALLOC_BURSTS_H_
 
@@ -18,11 +17,11 @@
 #include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/probes/allocator_state.h"
+#include "daemon/probes/malloc_burst.h"
+#include "daemon/probes/trap.h"
 #include "daemon/source/tick_schedule.h"
-#include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
-#include "daemon/target/remove_probes.h"
-#include "daemon/target/trap.h"
 
 namespace profd {
 
@@ -43,15 +42,15 @@ struct BurstResult {
   MallocCounts counts;
 };
 
-// Thread-safe. Puts probes in and takes them out on a thread of its own: the kernel takes its time
-// for either.
+// Thread-safe. Waits for the instants of bursts, and for the probes, on a thread of its own.
 class MallocBursts {
  public:
   // A process and the module in it that holds glibc's malloc.
   using Place = std::pair<int32_t, ModuleId>;
 
-  // `kernel` and `modules` must outlive this.
-  MallocBursts(Kernel* kernel, const Modules* modules, BurstPlan plan, uint64_t seed);
+  // `probes` is told before this of processes that come and go. All must outlive this.
+  MallocBursts(ProbeKernel* kernel, const Modules* modules, MallocBurstProbes* probes,
+               BurstPlan plan, uint64_t seed);
   ~MallocBursts();
 
   // A process of a target maps a module that holds glibc's malloc. May repeat.
@@ -92,15 +91,12 @@ class MallocBursts {
   std::optional<Burst> Next() ABSL_LOCKS_EXCLUDED(mutex_);
   Burst Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
-  Traps MeasureTraps() ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::StatusOr<Probe> Attach(const Place& place) const;
-  // Of modules that nobody maps any more, and of all when there are no bursts.
-  void DropGuards() ABSL_LOCKS_EXCLUDED(mutex_);
   bool Runs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Kernel* const kernel_;
+  ProbeKernel* const kernel_;
   const Modules* const modules_;
+  MallocBurstProbes* const probes_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -113,13 +109,9 @@ class MallocBursts {
   int64_t lead_ns_ ABSL_GUARDED_BY(mutex_);  // that putting the probes in takes
   uint64_t bursts_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<Place> places_ ABSL_GUARDED_BY(mutex_);
-  std::map<Place, std::string> failed_ ABSL_GUARDED_BY(mutex_);  // in the last burst, and why
   std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);
-  // Of the worker's thread only, from the first time that there is something to trace.
-  std::optional<TrapGauge> emulated_, stepped_;
-  bool met_ = true;        // a call in the last burst: the traps are worth measuring
-  StandingGuards guards_;  // also of the worker's thread, and between bursts
-  std::thread worker_;     // last: it uses all of the above
+  bool met_ = true;     // a call in the last burst: the traps are worth measuring; the worker's
+  std::thread worker_;  // last: it uses all of the above
 };
 
 }  // namespace profd

@@ -10,14 +10,14 @@ namespace profd {
 namespace {
 
 constexpr double kSecond = 1e9;
-// Parts of a burst's whole length, and how many intervals there are from one to the next; 0: none.
+// Divisor of the length and factor of the interval, by level; 0 intervals: no bursts.
 struct BurstLevel {
   int64_t part;
   int64_t intervals;
 };
 constexpr std::array<BurstLevel, 6> kBurstLevels = {
     {{1, 1}, {2, 1}, {4, 1}, {10, 1}, {10, 4}, {1, 0}}};
-// The time in which what bursts cost is half forgotten.
+// Half-life of the assumed cost while there are no bursts.
 constexpr double kBurstHalfLife = 120;
 
 }  // namespace
@@ -56,12 +56,12 @@ double MallocKnob::CostAt(int level) const {
 std::string MallocKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   const BurstPlan plan = PlanAt(level);
-  if (plan.interval_ns <= 0) return "what glibc's malloc gives and takes back";
-  return absl::StrFormat("glibc's malloc is traced for %g ms in %g s instead of %g ms in %g s",
-                         static_cast<double>(plan.length_ns) / 1e6,
-                         static_cast<double>(plan.interval_ns) / kSecond,
-                         static_cast<double>(whole_.length_ns) / 1e6,
-                         static_cast<double>(whole_.interval_ns) / kSecond);
+  if (plan.interval_ns <= 0) return "allocations and frees of glibc's malloc";
+  return absl::StrFormat(
+      "glibc's malloc is traced for %g ms every %g s instead of %g ms every %g s",
+      static_cast<double>(plan.length_ns) / 1e6, static_cast<double>(plan.interval_ns) / kSecond,
+      static_cast<double>(whole_.length_ns) / 1e6,
+      static_cast<double>(whole_.interval_ns) / kSecond);
 }
 
 }  // namespace profd

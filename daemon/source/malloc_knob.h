@@ -1,4 +1,4 @@
-// What the governor can turn of bursts of tracing.
+// The knob of tracing bursts.
 #ifndef PROFD_DAEMON_SOURCE_MALLOC_KNOB_H_
 #define PROFD_DAEMON_SOURCE_MALLOC_KNOB_H_
 
@@ -7,25 +7,24 @@
 
 #include "bpf/abi.h"
 #include "daemon/govern/knob.h"
+#include "daemon/probes/trap.h"
 #include "daemon/source/malloc_bursts.h"
-#include "daemon/target/trap.h"
 
 namespace profd {
 
-// Bursts of tracing of glibc's malloc: first they are shorter, then rarer, then there are none.
+// Bursts get shorter, then rarer, then stop.
 class MallocKnob final : public Knob {
  public:
   explicit MallocKnob(BurstPlan whole) : whole_(whole) {}
 
-  // A burst that is over; `cost` are the kernel side's totals since start.
+  // Learns from a finished burst; `cost`: totals since start.
   void Learn(const BurstResult& burst, const profd_malloc_cost& cost, const Traps& traps);
-  // While there are no bursts nothing is learned: what they cost is forgotten bit by bit, so that
-  // they are tried again.
+  // Call this while there are no bursts. Their assumed cost decays, so that they are tried again.
   void PassWithout(double seconds);
 
-  // What a level means.
+  // The bursts at this level.
   BurstPlan PlanAt(int level) const;
-  // What all runs have cost, the way into the program included.
+  // Total time of all runs, including entering and leaving the program.
   static double InPathNs(const profd_malloc_cost& cost, const Traps& traps);
 
   const char* name() const override { return "bursts"; }
@@ -38,8 +37,8 @@ class MallocKnob final : public Knob {
  private:
   const BurstPlan whole_;
   double last_in_path_ns_ = 0;
-  double load_ = 0;       // cost in the time in which probes stand, by that time
-  double margin_ns_ = 0;  // for which they stand before and after a burst
+  double load_ = 0;       // cost per time with probes attached
+  double margin_ns_ = 0;  // time with probes attached before and after a burst
 };
 
 }  // namespace profd

@@ -7,7 +7,7 @@ namespace profd {
 
 absl::Status MappingSource::Apply() {
   detached_ = false;
-  // At once, what the probes take their time for.
+  // Takes effect at once, whereas probes take a while.
   context_.kernel->SetMapSampling(one_in());
   modules_->probes()->SetMapCallsOn(one_in() != 0);
   return absl::OkStatus();
@@ -46,9 +46,9 @@ std::optional<LayerState> MappingSource::Status() const {
   const MapCallState calls = modules_->probes()->MapCalls();
   layer.on = calls.watched > 0;
   if (calls.processes == 0) {
-    layer.note = "no process runs a libc whose calls can be watched";
+    layer.note = "no process has a supported libc";
   } else if (calls.watched < calls.processes) {
-    layer.note = absl::StrCat("probes stand in ", calls.watched, " of ", calls.processes,
+    layer.note = absl::StrCat("probes attached in ", calls.watched, " of ", calls.processes,
                               " processes", calls.failed.empty() ? "" : ": ", calls.failed);
   }
   return layer;

@@ -1,4 +1,4 @@
-// The source `mapping`: who maps memory and who unmaps it, at the calls of the targets' libc.
+// The source `mapping`: who maps and unmaps memory, from probes at the calls of the targets' libc.
 #ifndef PROFD_DAEMON_SOURCE_MAPPING_H_
 #define PROFD_DAEMON_SOURCE_MAPPING_H_
 
@@ -15,7 +15,7 @@ namespace profd {
 
 class MappingSource final : public Source {
  public:
-  // `modules` has probes, and must outlive this.
+  // `modules` must have probes, and must outlive this.
   MappingSource(const SourceContext& context, ModulesSource* modules)
       : context_(context), modules_(modules) {}
 

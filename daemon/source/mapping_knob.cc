@@ -11,9 +11,9 @@ namespace profd {
 namespace {
 
 constexpr double kSecond = 1e9;
-// One mapping call in so many; 0: none.
+// One mapping call in so many, by level; 0: none.
 constexpr std::array<uint32_t, 5> kMapOneIn = {1, 4, 16, 64, 0};
-// Calls that no probe sees are supposed to become fewer: half of them after so many seconds.
+// Half-life of the assumed rate of calls while no probe is attached, in seconds.
 constexpr double kMapHalfLife = 60;
 
 }  // namespace
@@ -60,8 +60,8 @@ double MappingKnob::CostAt(int level) const {
 std::string MappingKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   const uint32_t one_in = OneInAt(level);
-  if (one_in == 0) return "who maps memory and who unmaps it";
-  return absl::StrCat("one mapping call of ", one_in, " is counted and stands for all");
+  if (one_in == 0) return "who maps and unmaps memory";
+  return absl::StrCat("one mapping call in ", one_in, " is counted");
 }
 
 }  // namespace profd

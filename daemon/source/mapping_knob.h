@@ -1,4 +1,4 @@
-// What the governor can turn of mapping calls.
+// The knob of mapping calls.
 #ifndef PROFD_DAEMON_SOURCE_MAPPING_KNOB_H_
 #define PROFD_DAEMON_SOURCE_MAPPING_KNOB_H_
 
@@ -7,22 +7,22 @@
 
 #include "bpf/abi.h"
 #include "daemon/govern/knob.h"
-#include "daemon/target/trap.h"
+#include "daemon/probes/trap.h"
 
 namespace profd {
 
-// Mapping calls: first some of them are left out, at random, then the probes go.
+// Skips random calls, then removes the probes.
 class MappingKnob final : public Knob {
  public:
   struct Work {
     double seconds = 0;
-    bool on = true;          // probes stood
-    profd_heap_cost cost{};  // the kernel side's totals since start
+    bool on = true;          // probes were attached
+    profd_heap_cost cost{};  // totals since start
     Traps traps;
   };
   void Learn(const Work& work);
 
-  // What a level means: one call in so many is counted; 0: none, and no probe stands.
+  // At this level one call in so many is counted; 0: none, and no probe is attached.
   uint32_t OneInAt(int level) const;
 
   const char* name() const override { return "mappings"; }
@@ -35,9 +35,9 @@ class MappingKnob final : public Knob {
  private:
   profd_heap_cost last_{};
   double calls_per_second_ = 0;
-  double walks_per_call_ = 0;  // were all counted
+  double walks_per_call_ = 0;  // if all calls were counted
   double call_ns_ = 0;         // of a call that is not counted
-  double walk_ns_ = 0;         // the rest, of one that is
+  double walk_ns_ = 0;         // additional time of a counted call
 };
 
 }  // namespace profd

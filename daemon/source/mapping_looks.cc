@@ -19,9 +19,9 @@ bool MappingLooks::Learn(const FoundModules& found) {
 
 void MappingLooks::OnDrain(const FoundModules& found, bool more_processes, int64_t now_ns) {
   Learn(found);
-  // A child without an exec maps what its parent maps; a library may have been opened since.
+  // A child without exec has the mappings of its parent, but a library may have been opened since.
   wanted_ |= more_processes && found_.allocators + found_.libcs != 0;
-  // Who looks at all processes for each that is new has much to do; a burst can wait.
+  // Looking at all processes for each new one would be expensive, and bursts can wait.
   burst_wanted_ |= more_processes && found_.glibcs != 0;
   wanted_ |= burst_wanted_ && now_ns >= next_burst_ns_;
 }
@@ -42,7 +42,7 @@ bool MappingLooks::IsEarlyDue(const FoundModules& found, bool reading, int64_t n
 void MappingLooks::LookedEarly(bool ok, int64_t began_ns, int64_t took_ns) {
   Looked(ok, began_ns);
   next_early_ns_ = began_ns + std::max(kLeastPauseNs, took_ns * kRarity);
-  // What a program that is slow to begin maps after this is found at the drain.
+  // If a program starts slowly, a drain finds what it maps later.
   wanted_ |= execed_ns_ != 0;
   execed_ns_ = last_exec_ns_ > began_ns - kAfterExecNs ? last_exec_ns_ : 0;
 }

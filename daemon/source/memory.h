@@ -1,4 +1,4 @@
-// The source `memory`: what processes hold, which is read and not traced.
+// The source `memory`: the memory of processes, read from /proc.
 #ifndef PROFD_DAEMON_SOURCE_MEMORY_H_
 #define PROFD_DAEMON_SOURCE_MEMORY_H_
 
@@ -14,8 +14,8 @@
 
 namespace profd {
 
-// Last in the list: what other sources tell of a process in a drain is of the program that it ran
-// before an exec in it.
+// Last in the list, so that data of other sources in a drain still counts for the program before an
+// exec.
 class MemorySource final : public Source {
  public:
   explicit MemorySource(const SourceContext& context) : context_(context) {}

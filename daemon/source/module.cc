@@ -21,8 +21,8 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
       sought_(sought),
       modules_(context.kernel, context.cpu_use, rule_limit, sought.allocators, sought.libcs,
                sought.glibcs) {
-  if (sought_.allocators || sought_.libcs) {
-    probes_ = std::make_unique<HeapProbes>(context_.kernel, &modules_);
+  if (PutsProbes()) {
+    probes_ = std::make_unique<TargetProbes>(context_.kernel, &modules_, context_.clock);
   }
 }
 
@@ -79,6 +79,11 @@ void ModulesSource::OnExec(const profd_exec_record& exec) {
 
 absl::Status ModulesSource::Drain(ProfileDelta& delta) {
   drained_ns_ = delta.end_ns;
+  if (context_.kernel->TakeUntoldExecs()) {
+    // Somebody may match a name by now, or run what nobody ran before.
+    looks_.OnExec(context_.clock->MonotonicNs());
+    next_rescan_ns_ = 0;
+  }
   const uint64_t unreadable = modules_.unreadable();
   delta.losses[static_cast<size_t>(Loss::kModuleUnreadable)] +=
       unreadable - std::exchange(unreadable_, unreadable);
@@ -129,10 +134,10 @@ void ModulesSource::LookEarly() {
   context_.cpu->Begin();
   const absl::Status status = context_.kernel->AnnounceMappings();
   failed_.Update(status);
-  // Here probes come to stand.
+  // This attaches probes.
   context_.ring->Poll();
   const int64_t used = context_.cpu->Charge(&look_cpu_ns_);
-  // The memory maps that are looked at may be locked.
+  // The time may exceed the CPU time, because memory maps may be locked.
   looks_.LookedEarly(status.ok(), now, std::max(used, context_.clock->MonotonicNs() - now));
 }
 

@@ -1,5 +1,5 @@
-// The source `module`: the files that targets run code from, who maps them, and the probes that
-// other sources have in them.
+// The source `module`: the files that targets run code from, who maps them, and the probes of other
+// sources in them.
 #ifndef PROFD_DAEMON_SOURCE_MODULE_H_
 #define PROFD_DAEMON_SOURCE_MODULE_H_
 
@@ -9,41 +9,41 @@
 #include <span>
 #include <vector>
 
+#include "daemon/probes/target_probes.h"
 #include "daemon/source/context.h"
 #include "daemon/source/mapping_looks.h"
 #include "daemon/source/source.h"
-#include "daemon/target/heap_probes.h"
 #include "daemon/target/modules.h"
 
 namespace profd {
 
-// What is looked for in modules, beside unwind rules.
+// What to search for in modules, in addition to unwind rules.
 struct SoughtInModules {
   bool allocators = false;
   bool libcs = false;
-  bool glibcs = false;  // whose malloc is traced in bursts
+  bool glibcs = false;  // with a malloc that is traced in bursts
 };
 
-// Before all sources that put probes in. Always there: without modules no stack could be walked.
+// In the list before all sources with probes. Always present, because stacks need modules.
 class ModulesSource final : public Source {
  public:
   ModulesSource(const SourceContext& context, SoughtInModules sought, uint64_t rule_limit);
 
   const Modules& modules() const { return modules_; }
   // In allocators and libcs; null: none is sought.
-  HeapProbes* probes() { return probes_.get(); }
-  const HeapProbes* probes() const { return probes_.get(); }
-  // Those that the last looks were for.
+  TargetProbes* probes() { return probes_.get(); }
+  const TargetProbes* probes() const { return probes_.get(); }
+  // The modules known at the last look.
   const FoundModules& found() const { return looks_.found(); }
 
-  // Finds what the targets run as they are marked, before the first tick. Waits for unwind rules
-  // and probes, but not for ever. `follow` tells sources of the targets' processes.
+  // Finds the modules of the targets before the first tick. Waits for unwind rules and probes, for
+  // a limited time. `follow` informs sources of the targets' processes.
   absl::Status Discover(absl::FunctionRef<void()> follow);
-  // At the end of a drain, before OnProcesses: targets that no event told of.
+  // At the end of a drain, before OnProcesses: finds targets that no event announced.
   void Rescan();
-  // And after it: looks who maps what, where something may be new.
+  // After OnProcesses: looks up who maps what, if something may be new.
   absl::Status Look();
-  // CPU time of looks between drains, ns: these come whether drains are rare or not.
+  // CPU time of looks between drains, ns. The rate of drains does not affect it.
   int64_t early_looks_ns() const { return look_cpu_ns_; }
 
   const char* name() const override { return "module"; }
@@ -53,7 +53,7 @@ class ModulesSource final : public Source {
   absl::Status OnRecord(uint32_t type, std::span<const uint8_t> bytes) override;
   absl::Status Drain(ProfileDelta& delta) override;
   void OnProcesses(const std::set<int32_t>& pids) override;
-  // Looks early where probes may wait for it.
+  // Looks early if probes may wait for it.
   void Step() override;
   void Costs(std::vector<CostRow>& rows) const override;
 
@@ -66,15 +66,15 @@ class ModulesSource final : public Source {
   const SourceContext context_;
   const SoughtInModules sought_;
   Modules modules_;
-  std::unique_ptr<HeapProbes> probes_;
+  std::unique_ptr<TargetProbes> probes_;
   MappingLooks looks_;
-  std::set<int32_t> processes_;  // of targets, as of the last drain
-  absl::Status failed_;          // between drains
+  std::set<int32_t> processes_;  // of the targets at the last drain
+  absl::Status failed_;          // error between drains
   bool detached_ = false;
   int64_t look_cpu_ns_ = 0;
   int64_t drained_ns_ = 0;
   int64_t next_rescan_ns_ = 0;
-  uint64_t unreadable_ = 0;  // as of the last drain
+  uint64_t unreadable_ = 0;  // at the last drain
   uint64_t over_limit_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A source that is not there: disabled, or refused by the kernel.
+// A placeholder for a source that is disabled, or rejected by the kernel.
 #ifndef PROFD_DAEMON_SOURCE_OFF_H_
 #define PROFD_DAEMON_SOURCE_OFF_H_
 
@@ -12,7 +12,7 @@ namespace profd {
 
 class OffSource final : public Source {
  public:
-  // `layer`: by which status knows it. `why`: for a person, with how to change that.
+  // `layer`: its name in status. `why`: the reason for users, with the remedy.
   OffSource(std::string layer, std::string why) : layer_(std::move(layer)), why_(std::move(why)) {}
 
   const char* name() const override { return "off"; }

@@ -1,18 +1,18 @@
-// What the programs at probes cost their targets.
+// The cost of programs at probes for their targets.
 #ifndef PROFD_DAEMON_SOURCE_PROBE_COST_H_
 #define PROFD_DAEMON_SOURCE_PROBE_COST_H_
 
 #include "bpf/abi.h"
-#include "daemon/target/trap.h"
+#include "daemon/probes/trap.h"
 
 namespace profd {
 
-// What all runs have cost, the way into the program included, ns.
+// Total time of all runs, including entering and leaving the program, ns.
 inline double ProbeInPathNs(const profd_heap_cost& cost, const Traps& traps) {
   return static_cast<double>(cost.ns + cost.walk_ns) + traps.Of(cost.events, cost.stepped);
 }
 
-// The way into the program and out of it, of a run since `last`, on the mean, ns.
+// Mean time to enter and leave the program in the runs since `last`, ns.
 inline double TrapNs(const profd_heap_cost& now, const profd_heap_cost& last, const Traps& traps) {
   const uint64_t runs = now.events - last.events;
   if (runs == 0) return traps.emulated;

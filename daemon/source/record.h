@@ -14,7 +14,7 @@
 
 namespace profd {
 
-// A record of fixed size, or InvalidArgument. The type that it says it is of is not looked at.
+// A record of fixed size, or InvalidArgument. Does not check its type.
 template <typename T>
 absl::StatusOr<T> DecodeRecord(std::span<const uint8_t> bytes) {
   if (bytes.size() < sizeof(T)) {
@@ -26,7 +26,7 @@ absl::StatusOr<T> DecodeRecord(std::span<const uint8_t> bytes) {
   return value;
 }
 
-// The enum profd_record_type that all records begin with; it may be any number.
+// The enum profd_record_type at the start of each record; it may be any number.
 inline absl::StatusOr<uint32_t> DecodeType(std::span<const uint8_t> bytes) {
   return DecodeRecord<uint32_t>(bytes);
 }
@@ -34,7 +34,7 @@ inline absl::StatusOr<uint32_t> DecodeType(std::span<const uint8_t> bytes) {
 // A PROFD_RECORD_STACK, or InvalidArgument.
 absl::StatusOr<StackTrace> DecodeStack(std::span<const uint8_t> bytes);
 
-// A comm, which need not end in NUL.
+// The text of a comm, which need not end in NUL.
 std::string CommToString(const char (&comm)[PROFD_COMM_LEN]);
 
 }  // namespace profd

@@ -22,20 +22,20 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kLookInterval = 5 * kSecond;
-// A look is followed by so many times the CPU time it took without one: 0.25 % of a CPU.
+// Pause after a check, as a multiple of its CPU time: 0.25 % of a CPU.
 constexpr int64_t kRestPerLook = 400;
 constexpr uint64_t kPageBytes = uint64_t{1} << 12;
-// A process that is new may have touched pages before a drain knows of it.
+// A new process may touch pages before a drain knows it.
 constexpr int kAbsences = 2;
 constexpr uint64_t kHugePages = 512;
-// A page is told of before it is there; that its fault is served takes no longer.
+// A page is reported before it is present. Serving the fault takes no longer than this.
 constexpr absl::Duration kInService = absl::Milliseconds(100);
-// Pages that are read in one go: those that lie within so many.
+// Pages within this span are read together.
 constexpr uint64_t kSpan = 512;
 // /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst of the kernel).
 constexpr uint64_t kPresent = uint64_t{1} << 63;
 
-// PAGEMAP_SCAN, since 6.7; the headers that this is built with may be older.
+// PAGEMAP_SCAN, since Linux 6.7; older headers do not have it.
 struct PageRegion {
   uint64_t start, end, categories;
 };
@@ -46,7 +46,7 @@ struct ScanArgument {
 constexpr uint64_t kIsZeroPage = 1 << 5, kIsHuge = 1 << 6;
 const unsigned long kPagemapScan = _IOWR('f', 16, ScanArgument);
 
-// Its categories; 0 where the kernel cannot tell.
+// The categories of a page; 0 if the kernel does not support this.
 uint64_t CategoriesOf(int pagemap, uint64_t address) {
   PageRegion region{};
   ScanArgument argument{};
@@ -62,7 +62,7 @@ uint64_t CategoriesOf(int pagemap, uint64_t address) {
 
 }  // namespace
 
-// What a look found.
+// Result of a check.
 struct ResidentPages::Seen {
   std::vector<Page> gone;
   std::vector<Page> huge;
@@ -80,12 +80,12 @@ ResidentPages::~ResidentPages() {
 }
 
 void ResidentPages::OnTouched(const profd_page_record& record) {
-  // Without a process nobody would tell when it is gone.
+  // Without a process nothing would say when the page is gone.
   if (record.process_id == 0 || record.pid <= 0 || record.size < kPageBytes) return;
   const ThreadId process{record.process_id};
   const auto one_in = static_cast<uint32_t>(record.size / kPageBytes);
   absl::MutexLock lock(&mutex_);
-  // Of a sample that is no longer taken.
+  // From an earlier, larger sample.
   if (profd_page_hash(record.address / kPageBytes, seed_) >= profd_page_threshold(one_in_)) return;
   processes_[process].pid = record.pid;
   pages_.Add(process, record.address,
@@ -201,7 +201,7 @@ void ResidentPages::Run() {
 }
 
 double ResidentPages::MeasureTouch() {
-  // The fastest of some rounds: what comes in between makes the others slow.
+  // The fastest round counts: interruptions make the others slower.
   constexpr int kRounds = 16;
   constexpr uint64_t kPages = 128;
   void* memory = mmap(nullptr, kPages * kPageBytes, PROT_READ | PROT_WRITE,
@@ -251,10 +251,10 @@ void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
   const UniqueFd pagemap(
       open(absl::StrCat("/proc/", process.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
   if (!pagemap.ok()) {
-    if (errno == ENOENT || errno == ESRCH) return;  // gone: the next drains know
+    if (errno == ENOENT || errno == ESRCH) return;  // exited; the next drains will notice
     const int reason = errno;
     absl::MutexLock lock(&mutex_);
-    note_ = absl::StrCat("pages that are given back stay in the account: /proc/", process.pid,
+    note_ = absl::StrCat("returned pages still count as resident: cannot read /proc/", process.pid,
                          "/pagemap: ", std::strerror(reason), "; needs CAP_SYS_PTRACE");
     return;
   }

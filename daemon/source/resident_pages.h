@@ -19,41 +19,41 @@
 
 namespace profd {
 
-// Thread-safe. The kernel tells of each page of the sample when it is touched; that it was given
-// back is seen by looking, every few seconds, on a thread of its own, at /proc/PID/pagemap.
+// Thread-safe. The kernel reports when a sampled page is touched. A thread of its own checks in
+// /proc/PID/pagemap every few seconds whether pages were returned.
 class ResidentPages {
  public:
-  // More pages than this are not kept: fewer are sampled then.
+  // Most pages that are kept. Beyond it fewer are sampled.
   static constexpr size_t kMaxPages = 65'536;
 
-  // `seed`: of profd_page_hash. `cpu_use` must outlive this.
+  // `seed`: for profd_page_hash. `cpu_use` must outlive this.
   ResidentPages(uint64_t seed, CpuUse* cpu_use);
   ~ResidentPages();
 
   // A page was touched.
   void OnTouched(const profd_page_record& record) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A process became another program: its pages are gone.
+  // A process called exec: its pages are gone.
   void OnExec(int32_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The processes of all targets, as they are now: pages of others are gone.
+  // The present processes of all targets; the pages of others are gone.
   void KeepOnly(const std::set<int32_t>& pids) ABSL_LOCKS_EXCLUDED(mutex_);
-  // One page in so many is sampled from now on; no more than that are kept of those that are known.
+  // Samples one page in so many from now on, and thins out the known pages accordingly.
   void SetOneIn(uint32_t one_in) ABSL_LOCKS_EXCLUDED(mutex_);
-  // How coarse the sample has to be for its pages to find a place; 1: as fine as you like, again
-  // when most of what filled it is gone.
+  // The finest sample (one page in so many) that fits. Returns to 1 once most of the pages are
+  // gone.
   uint32_t LeastOneIn() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends a drain: moves what changed since the last one into the samples of `delta`.
+  // Ends a drain: moves the changes since the last one into the samples of `delta`.
   void Finish(ProfileDelta& delta) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // What touching a page takes, ns, as measured on some of our own.
+  // The time to touch a page, ns, measured on pages of our own.
   static double MeasureTouch();
 
-  // Looks once at all pages, on the calling thread, which it keeps waiting for 100 ms.
+  // Checks all pages once, on the calling thread. Takes at least 100 ms.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
   size_t pages() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // That the known pages of a process stand for.
+  // Bytes that the known pages of a process stand for.
   int64_t BytesOf(int32_t pid) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Why pages of some process cannot be looked at; empty when they can.
+  // Why the pages of some process cannot be checked; empty if they can.
   std::string note() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -64,18 +64,18 @@ class ResidentPages {
   };
   struct Process {
     int32_t pid = 0;
-    uint64_t looked = 0;  // the greatest serial that was looked at
-    int absent = 0;       // how often in a row it was none of the targets'
+    uint64_t looked = 0;  // greatest serial that was checked
+    int absent = 0;       // consecutive calls in which it was not a target
   };
   struct Seen;
 
   void Run();
   void RemoveProcesses(absl::FunctionRef<bool(Process& process)> gone)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `end`: of the serials that are looked at.
+  // Pages with serials below `end`.
   void LookAt(ThreadId id, const Process& process, uint64_t end) ABSL_LOCKS_EXCLUDED(mutex_);
   std::vector<Page> PagesOf(ThreadId id, uint64_t end) const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Keeps of the known pages those of a sample of one in so many.
+  // Keeps only the known pages that belong to a sample of one in so many.
   void Thin(uint32_t one_in) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t seed_;

@@ -30,7 +30,7 @@ absl::Status Ring::Deliver(std::span<const uint8_t> bytes) {
     return absl::OkStatus();
   }
   const auto wanted = table_.find(type);
-  // What a source that is off left in the ring is nobody's; other numbers are no types.
+  // Records of a source that is off are ignored. Other types are invalid.
   if (wanted == table_.end()) {
     if (type == 0 || type > PROFD_RECORD_LAST) {
       return absl::InvalidArgumentError(absl::StrCat("record of unknown type ", type));

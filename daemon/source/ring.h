@@ -1,4 +1,4 @@
-// Brings each record of the kernel programs to the sources that want it.
+// Dispatches records of the kernel programs to sources.
 #ifndef PROFD_DAEMON_SOURCE_RING_H_
 #define PROFD_DAEMON_SOURCE_RING_H_
 
@@ -14,7 +14,7 @@
 
 namespace profd {
 
-// Stacks are everybody's: they are kept here until the drain takes them. Not thread-safe.
+// Keeps stacks itself until the drain takes them, because all sources share them. Not thread-safe.
 class Ring {
  public:
   // Both must outlive this.
@@ -23,12 +23,12 @@ class Ring {
   // Must outlive this.
   void Add(Source* source);
 
-  // Reads what programs put into the ring since the last time.
+  // Reads the records since the last call.
   void Poll();
-  // A record from elsewhere: an iterator's.
+  // Dispatches a record that did not come through the ring, but from an iterator.
   void Dispatch(std::span<const uint8_t> bytes);
 
-  // When the ring was read last, monotonic.
+  // When the ring was last read, monotonic.
   int64_t polled_ns() const { return polled_ns_; }
   std::vector<StackTrace> TakeStacks() { return std::exchange(stacks_, {}); }
   uint64_t bad_records() const { return bad_records_; }

@@ -1,4 +1,4 @@
-// When a source that is too dear to be on always is on.
+// When a source is on that is too expensive to be always on.
 #ifndef PROFD_DAEMON_SOURCE_SLICES_H_
 #define PROFD_DAEMON_SOURCE_SLICES_H_
 
@@ -7,10 +7,9 @@
 
 namespace profd {
 
-// One slice in each period at a random place of it, so that each instant is as likely to be watched
-// as any other and no rhythm of the target is met or missed always. To turn a source on and off
-// takes CPU time, and holds its targets up: a period is a second at least, a slice not shorter than
-// the least.
+// One slice per period, at a random place in it. So each instant is equally likely to be watched,
+// and no rhythm of the target is always hit or missed. Turning a source on and off takes CPU time
+// and holds up its targets, so periods and slices have a least length.
 class Slices {
  public:
   static constexpr int64_t kLeastPeriodNs = 1'000'000'000;
@@ -18,11 +17,11 @@ class Slices {
 
   explicit Slices(uint64_t seed) : random_(seed) {}
 
-  // The share of the time to be on from `now_ns` on; 1: always, 0: never.
+  // The share of the time to be on, from `now_ns`; 1: always, 0: never.
   void SetShare(double share, int64_t now_ns);
-  // Whether it is to be on. Instants must not go back.
+  // Whether to be on at `now_ns`, which must not decrease between calls.
   bool IsOnAt(int64_t now_ns);
-  // When that changes next; the greatest number when never.
+  // The next change; INT64_MAX: never.
   int64_t next_ns() const { return next_ns_; }
 
  private:
@@ -31,7 +30,7 @@ class Slices {
   std::mt19937_64 random_;
   double share_ = 1;
   int64_t period_end_ns_ = 0;
-  int64_t slice_ns_ = 0;  // begin of the period's slice
+  int64_t slice_ns_ = 0;  // start of the period's slice
   int64_t slice_end_ns_ = 0;
   int64_t next_ns_ = INT64_MAX;
 };

@@ -1,5 +1,5 @@
-// One shape for everything that profd learns from: switches, waits, faults, allocators ... The
-// collector knows sources by this alone; docs/architecture.md tells how to add one.
+// The interface of a source of data: switches, waits, faults, allocators ... The collector knows
+// sources only through it. docs/architecture.md says how to add one.
 #ifndef PROFD_DAEMON_SOURCE_SOURCE_H_
 #define PROFD_DAEMON_SOURCE_SOURCE_H_
 
@@ -17,27 +17,27 @@
 
 namespace profd {
 
-// A row of the cost table: what one account has cost its payer, since start.
+// A row of the cost table: the cost of one account to its payer, since start.
 struct CostRow {
   const char* account = "";  // "switch", "tick", "jemalloc" ...
   Payer payer = Payer::kTarget;
-  uint32_t target = 0;  // index of its selector, plus one; 0: of all targets together
+  uint32_t target = 0;  // index of its selector, plus one; 0: all targets together
   int64_t ns = 0;
-  int64_t events = 0;     // that this was spent on
-  bool planned = false;   // it comes when profd chose it to, whatever the load: never an overrun
-  bool governed = false;  // of the daemon's: there is a knob for it
+  int64_t events = 0;     // that caused the cost
+  bool planned = false;   // profd chooses when it occurs, whatever the load: never an overrun
+  bool governed = false;  // for the daemon's costs: a knob controls it
 };
 
-// What lies between two steps of the governor.
+// The time between two steps of the governor.
 struct Period {
-  double seconds = 0;           // 0: a pause; what it cost is not to be learned
-  int64_t drains_for_tick = 0;  // CPU time, ns, that drains took for what visits had put together
-  Allowance allowance = {};     // what all sources together may cost from here on
+  double seconds = 0;           // 0: a pause; nothing is learned from its cost
+  int64_t drains_for_tick = 0;  // CPU time, ns, that drains spent on the results of visits
+  Allowance allowance = {};     // what all sources together may cost from now on
 };
 
-// All members are called by the collector's thread, in this order: Attach, then Apply, Step,
-// OnRecord, Drain and the rest in turn, with Detach and Apply around each pause. A source is told
-// nothing of others, so their order in the list (source_list.cc) matters only where it says so.
+// The collector's thread calls all members: first Attach, then Apply, Step, OnRecord, Drain and the
+// rest repeatedly, with Detach and Apply around each pause. Sources are independent, so their order
+// in the list (source_list.cc) matters only where the list says so.
 class Source {
  public:
   Source() = default;
@@ -45,55 +45,55 @@ class Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  // The noun by which everything of this source is called: its files and its account.
+  // The noun that names everything of this source: its files and its account.
   virtual const char* name() const = 0;
 
-  // Gets ready, and measures what its programs will cost; once, before there are targets. When it
-  // fails only this source is lost: status shows the message, which says what is missing and how to
-  // get it.
+  // Prepares the source and measures the cost of its programs; once, before there are targets. On
+  // failure only this source is lost. Status shows the message, which says what is missing and how
+  // to get it.
   virtual absl::Status Attach() { return absl::OkStatus(); }
-  // Takes everything out of the targets' path, until the next Apply.
+  // Removes everything from the targets' path until the next Apply.
   virtual void Detach() {}
-  // Brings the source to what its knobs say.
+  // Applies the levels of the knobs.
   virtual absl::Status Apply() { return absl::OkStatus(); }
 
-  // The types of records (enum profd_record_type) that it wants. Several sources may want the same.
+  // The record types (enum profd_record_type) that it handles. Several sources may share a type.
   virtual std::vector<uint32_t> records() const { return {}; }
-  // Takes up a record of such a type. InvalidArgument: it cannot be one.
+  // Handles a record of such a type. InvalidArgument for a malformed one.
   virtual absl::Status OnRecord(uint32_t /*type*/, std::span<const uint8_t> /*bytes*/) {
     return absl::OkStatus();
   }
 
-  // Adds what was found since the last drain, with what was lost. What was taken out of the kernel
-  // goes into `delta` also when there is an error, which is logged and counted.
+  // Adds the data and losses since the last drain. Data that was taken out of the kernel goes into
+  // `delta` even on error; the error is logged and counted.
   virtual absl::Status Drain(ProfileDelta& /*delta*/) { return absl::OkStatus(); }
   // The processes of all targets, as they are at the end of a drain.
   virtual void OnProcesses(const std::set<int32_t>& /*pids*/) {}
-  // So much is waiting that the next drain should come at once. `rare`: it would come later than in
-  // a second.
+  // Whether so much data is waiting that the next drain should come at once. `rare`: the next drain
+  // is more than a second away.
   virtual bool WantsDrain(bool /*rare*/) const { return false; }
 
-  // When Step is due (monotonic), and what is to be done between drains. It may come earlier.
+  // When Step is due (monotonic), and the work between drains. Step may be called earlier.
   virtual int64_t next_ns() const { return INT64_MAX; }
   virtual void Step() {}
 
   // Adds its rows, cumulative since start.
   virtual void Costs(std::vector<CostRow>& /*rows*/) const {}
-  // What the governor may turn.
+  // The knobs that the governor can turn.
   virtual std::vector<Knob*> knobs() { return {}; }
-  // Has its knobs learn what the load was since the last call.
+  // Teaches the knobs the load since the last call.
   virtual void Learn(const Period& /*period*/) {}
 
-  // On or off, why, and how to change that; none for one that is always on.
+  // On or off, why, and how to change that; none for a source that is always on.
   virtual std::optional<LayerState> Status() const { return std::nullopt; }
-  // Adds the rest of what status tells of it. Losses are in `state`.
+  // Adds the rest of its status. Losses are in `state`.
   virtual void Publish(CollectorState& /*state*/) const {}
 };
 
-// Notes for status that several sources give.
+// Status notes that several sources use.
 inline constexpr char kDisabledNote[] = "disabled by --disable";
-inline constexpr char kShedNote[] = "shed by the governor, to keep the budget";
-inline constexpr char kPausedNote[] = "paused; SIGUSR2 to profd resumes";
+inline constexpr char kShedNote[] = "switched off by the governor, to keep the budget";
+inline constexpr char kPausedNote[] = "paused; send SIGUSR2 to profd to resume";
 
 }  // namespace profd
 

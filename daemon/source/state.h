@@ -1,4 +1,4 @@
-// What sources and the collector let others see. Passive data.
+// State of sources and the collector, for status. Passive data.
 #ifndef PROFD_DAEMON_SOURCE_STATE_H_
 #define PROFD_DAEMON_SOURCE_STATE_H_
 
@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "daemon/govern/budget.h"
+#include "daemon/probes/allocator_state.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/heap_accounts.h"
 #include "daemon/symbolize/module_source.h"
-#include "daemon/target/heap_probes.h"
 
 namespace profd {
 
-// What status says of a source: whether it is on, else why not, and how to change that.
+// Status of a source: whether it is on; if not, why, and how to change that.
 struct LayerState {
   std::string name;  // "books", "switch", "tick", "heap" ...: the word that users type and read
   bool on = false;
@@ -28,22 +28,22 @@ struct TargetState {
   TargetCost cost;  // since start
 };
 
-// An allocator of the targets, what went through it since it is watched, and what is live of that.
+// An allocator of the targets, the bytes through it since it is watched, and its live heap.
 struct AllocatorUse {
   AllocatorState state;
   AllocatorTotals totals;
-  // Estimates, of objects that came to life since then.
+  // Estimates from objects allocated since then.
   int64_t live_since_wall_ns = 0;  // 0: the live heap is not counted
   int64_t live_bytes = 0;
   int64_t live_objects = 0;
 };
 
-// Where the governor turned a knob to. Costs are shares of one CPU.
+// The setting of a knob. Costs are shares of one CPU.
 struct KnobState {
   std::string name;
   bool in_path = false;   // it costs the targets, not the daemon
-  uint32_t level = 0;     // 0: it gives everything
-  std::string given_up;   // for a person; empty at level 0
+  uint32_t level = 0;     // 0: full detail
+  std::string given_up;   // for users; empty at level 0
   double cost = 0;        // in the last second
   double whole_cost = 0;  // what it would have been at level 0
 };
@@ -51,7 +51,7 @@ struct KnobState {
 struct GovernorState {
   Budget budget = {};
   Allowance allowance = {};
-  uint64_t changes = 0;  // of a level, since start
+  uint64_t changes = 0;  // of levels, since start
   std::vector<KnobState> sources;
 };
 
@@ -70,13 +70,13 @@ struct CollectorState {
   LossCounts losses{};  // since start
   CollectorCost cost;   // since start
   GovernorState governor;
-  double switch_entry_ns = 0;  // of each switch that the layer sees, part of the path
+  double switch_entry_ns = 0;  // per context switch, part of the cost in the path
   uint64_t kernel_map_bytes = 0;
   uint32_t threads = 0;
   std::vector<ModuleState> modules;
   std::vector<ProgramState> programs;
   std::vector<AllocatorUse> allocators;
-  bool seeks_all_allocators = false;  // no layer is disabled that would look for some
+  bool seeks_all_allocators = false;  // no layer that finds allocators is disabled
 };
 
 }  // namespace profd

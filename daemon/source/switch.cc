@@ -15,7 +15,7 @@ absl::Status SwitchSource::Attach() {
 }
 
 absl::Status SwitchSource::MeasureEntry() {
-  constexpr int kTurns = 4;  // few: each patches the code of the scheduler
+  constexpr int kTurns = 4;  // few, because each patches code of the scheduler
   std::vector<double> with, without;
   for (int turn = 0; turn < kTurns; ++turn) {
     RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(false));
@@ -23,7 +23,7 @@ absl::Status SwitchSource::MeasureEntry() {
     RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(true));
     MeasureSwitches(&with);
   }
-  // What comes in between makes rounds slow: a fast one tells, but not the very fastest.
+  // Interruptions make rounds slower, so a fast one counts, but not the fastest.
   const auto quartile = [](std::vector<double>& rounds) {
     if (rounds.empty()) return 0.0;
     const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
@@ -36,7 +36,7 @@ absl::Status SwitchSource::MeasureEntry() {
 
 void SwitchSource::Detach() {
   detached_ = true;
-  // It cannot fail: the program goes.
+  // This cannot fail: it only detaches the program.
   (void)context_.kernel->SetSwitchLayer(false);
 }
 
@@ -45,7 +45,7 @@ absl::Status SwitchSource::Apply() {
   const bool on = knob_.level() == 0;
   if (on == context_.kernel->switch_on()) return absl::OkStatus();
   RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(on));
-  // Ledgers go on from here, not from the next drain.
+  // Ledgers continue from here, not from the next drain.
   if (on) threads_->Read();
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// The source `switch`: exact blocked time by reason, one entry a context switch.
+// The source `switch`: exact blocked time by reason, from a program at each context switch.
 #ifndef PROFD_DAEMON_SOURCE_SWITCH_H_
 #define PROFD_DAEMON_SOURCE_SWITCH_H_
 
@@ -31,7 +31,7 @@ class SwitchSource final : public Source {
   void Publish(CollectorState& state) const override;
 
  private:
-  // Learns what it takes to call the program at all.
+  // Measures the cost of entering the program.
   absl::Status MeasureEntry();
 
   const SourceContext context_;

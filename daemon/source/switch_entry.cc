@@ -18,14 +18,14 @@ namespace {
 
 constexpr int kRounds = 96;
 constexpr int kTrips = 25;
-// Beside threads that want the same CPU a trip may take milliseconds: then few rounds must do.
+// If other threads want the same CPU, a trip may take milliseconds, and few rounds must suffice.
 constexpr int kLeastRounds = 2;
 constexpr int64_t kMostNs = 100'000'000;
-// What is handed to and fro, and what ends it.
+// The word to pass, and the word that ends it.
 constexpr uint64_t kTrip = 1;
 constexpr uint64_t kEnd = 2;
 
-// The calling thread stays on the first CPU that it may use.
+// Pins the calling thread to the first CPU that it may use.
 bool StayOnOneCpu() {
   cpu_set_t allowed;
   if (pthread_getaffinity_np(pthread_self(), sizeof(allowed), &allowed) != 0) return false;
@@ -45,7 +45,7 @@ bool Receive(int event, uint64_t* word) {
   return read(event, word, sizeof(*word)) == sizeof(*word);
 }
 
-// Sends every trip back.
+// Sends every word back.
 void Echo(int there, int back) {
   StayOnOneCpu();
   uint64_t word = 0;
@@ -71,7 +71,7 @@ void MeasureSwitches(std::vector<double>* rounds) {
         Send(there.get(), kTrip);
         Receive(back.get(), &word);
       }
-      // Of the two switches of a trip one is in this thread's time.
+      // One of the two switches of a trip is in the time of this thread.
       rounds->push_back(static_cast<double>(ThreadCpuNs() - begin) / kTrips);
     }
     Send(there.get(), kEnd);

@@ -1,4 +1,4 @@
-// What a context switch takes, measured on threads of our own.
+// Measures a context switch, between two threads of our own.
 #ifndef PROFD_DAEMON_SOURCE_SWITCH_ENTRY_H_
 #define PROFD_DAEMON_SOURCE_SWITCH_ENTRY_H_
 
@@ -6,9 +6,9 @@
 
 namespace profd {
 
-// Two threads on one CPU that hand a word to and fro, for some 15 ms in all and hardly more than
-// 100 ms where others want that CPU: appends the CPU time from one switch to the next, ns, of each
-// of some rounds. Nothing when they cannot be made.
+// Two threads on one CPU pass a word back and forth, for about 15 ms in total, or up to about 100
+// ms if the CPU is busy. Appends the mean CPU time from one switch to the next, ns, for each round.
+// Appends nothing if the threads cannot be created.
 void MeasureSwitches(std::vector<double>* rounds);
 
 }  // namespace profd

@@ -30,7 +30,7 @@ double SwitchKnob::CostAt(int level) const {
 }
 
 std::string SwitchKnob::GivenUpAt(int level) const {
-  return level == 0 ? "" : "exact time by reason: the tick's shares are used instead";
+  return level == 0 ? "" : "exact time by reason (now estimated from ticks)";
 }
 
 }  // namespace profd

@@ -1,4 +1,4 @@
-// What the governor can turn of the per-switch layer.
+// The knob of the switch layer.
 #ifndef PROFD_DAEMON_SOURCE_SWITCH_KNOB_H_
 #define PROFD_DAEMON_SOURCE_SWITCH_KNOB_H_
 
@@ -10,20 +10,21 @@
 
 namespace profd {
 
-// The per-switch layer: on, or shed. While it is shed its cost is known from the kernel's count of
-// switches and from what one has cost before.
+// The switch layer is on or off. While it is off, its cost is predicted from the kernel's count of
+// switches and the last known cost of one.
 class SwitchKnob final : public Knob {
  public:
-  // Without `sheddable` there is no other level than 0.
+  // Without `sheddable` the layer is always on.
   explicit SwitchKnob(bool sheddable) : sheddable_(sheddable) {}
 
-  // What the kernel spends on calling the program at all, ns a switch: part of what one costs.
+  // The time that the kernel takes to enter the program, ns per switch; part of the cost of a
+  // switch.
   void SetEntry(double ns) { entry_ns_ = ns; }
   double entry_ns() const { return entry_ns_; }
-  // `switches` of targets in the last `seconds`; `cost` are the kernel side's totals since start.
+  // `switches`: of targets in the last `seconds`. `cost`: totals since start.
   void Learn(double seconds, int64_t switches, const profd_switch_cost& cost);
 
-  // What all runs have cost, the way into the program included, ns.
+  // Total time of all runs, including entering the program, ns.
   double InPathNs(const profd_switch_cost& cost) const;
 
   const char* name() const override { return "switch"; }
@@ -39,7 +40,7 @@ class SwitchKnob final : public Knob {
   profd_switch_cost last_{};
   double switches_per_second_ = 0;
   double entry_ns_ = 0;
-  double ns_per_switch_ = 0;  // 0: none was timed yet
+  double ns_per_switch_ = 0;  // 0: not measured yet
 };
 
 }  // namespace profd

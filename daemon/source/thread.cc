@@ -89,6 +89,9 @@ std::set<int32_t> ThreadSource::Processes() const {
 absl::Status ThreadSource::Drain(ProfileDelta& delta) {
   delta.books_on = books_;
   delta.end_ns = Read();
+  const auto exited = context_.kernel->DrainExited();
+  failed_.Update(exited.status());
+  if (exited.ok()) accounts_.ApplyExited(*exited);
   accounts_.Finish(delta);
   for (const ThreadLedger& ledger : delta.ledgers) {
     faults_ += ledger.delta.minor_faults + ledger.delta.major_faults;

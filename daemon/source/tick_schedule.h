@@ -9,20 +9,20 @@ namespace profd {
 
 class TickSchedule {
  public:
-  // Strata of `interval_ns` from `origin_ns` (monotonic) on. `interval_ns` > 0.
+  // Strata of `interval_ns` (> 0), the first one at `origin_ns` (monotonic).
   TickSchedule(int64_t interval_ns, int64_t origin_ns, uint64_t seed);
 
   // The instant of the next tick.
   int64_t next_ns() const { return next_ns_; }
-  // The tick was done at `now_ns`. Strata whose instant has passed meanwhile are missed: a tick
-  // made up for later would not be at a random instant.
+  // The tick took place at `now_ns`. Strata whose instant has passed are counted as missed: a late
+  // tick would not be at a random instant.
   void Advance(int64_t now_ns);
-  // Goes on after a time without ticks, none of which were missed: a stratum begins at `now_ns`.
+  // Continues after a pause, in which no tick counts as missed: a stratum begins at `now_ns`.
   void Resume(int64_t now_ns);
-  // The length of the strata after the present one. > 0.
+  // Sets the length of the following strata, > 0.
   void SetInterval(int64_t interval_ns) { next_interval_ns_ = interval_ns; }
   int64_t missed() const { return missed_; }
-  // Of the stratum that next_ns() lies in: what the tick weighs.
+  // The length of the stratum of next_ns(): the weight of the tick.
   int64_t interval_ns() const { return interval_ns_; }
 
  private:

@@ -1,4 +1,4 @@
-// The source `told`: objects that allocators sample and tell of themselves, at USDT probes.
+// The source `told`: objects that programs sample and report themselves, at USDT probes.
 #ifndef PROFD_DAEMON_SOURCE_TOLD_H_
 #define PROFD_DAEMON_SOURCE_TOLD_H_
 
@@ -15,11 +15,11 @@
 
 namespace profd {
 
-// A part of the layer `heap`: the knob of jemalloc's events turns both. Before `jemalloc`, which
-// divides an exec's bytes from those before.
+// Part of the layer `heap`, with the same knob as `jemalloc`. Before `jemalloc` in the list, which
+// separates the bytes before and after an exec.
 class ToldSource final : public Source {
  public:
-  // `modules` has probes. All must outlive this.
+  // `modules` must have probes. All must outlive this.
   ToldSource(const SourceContext& context, const ThreadSource* threads, ModulesSource* modules)
       : context_(context), threads_(threads), modules_(modules) {}
 

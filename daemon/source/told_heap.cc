@@ -9,7 +9,7 @@
 namespace profd {
 namespace {
 
-// Nothing is sampled more rarely: log2 of bytes.
+// The largest interval: log2 of bytes.
 constexpr double kMostSampleBits = 47;
 
 ModuleId ModuleOf(const profd_told_record& record) {
@@ -21,7 +21,7 @@ ModuleId ModuleOf(const profd_told_record& record) {
 uint64_t SampleBytesOf(uint64_t size, uint64_t weight) {
   if (weight <= size) return 1;
   const double share = static_cast<double>(size) / static_cast<double>(weight);
-  // What is very small against R stands for R.
+  // For an object much smaller than R, the weight is R.
   const double interval =
       share > 0 ? -static_cast<double>(size) / std::log1p(-share) : static_cast<double>(weight);
   const double bits = std::round(std::log2(std::max(interval, 1.0)));
@@ -30,7 +30,7 @@ uint64_t SampleBytesOf(uint64_t size, uint64_t weight) {
 
 void ToldHeap::Apply(const profd_told_record& record, const LiveSampling& source) {
   ++records_;
-  // Of probes that stood there before.
+  // From earlier probes.
   if (static_cast<int64_t>(record.time) < source.since_ns) return;
   const Place place = {record.pid, ModuleOf(record)};
   if (record.gone != 0) {
@@ -57,7 +57,7 @@ void ToldHeap::Count(const profd_told_record& record, Kind kind, int64_t bytes) 
   AllocatorTotals& totals = totals_[ModuleOf(record)].totals;
   AddHeap(event, freed ? &ledger.freed : &ledger.allocated);
   AddHeap(event, freed ? &totals.freed : &totals.allocated);
-  // Whose stack was not taken counts in the totals alone.
+  // Without a stack, it counts only in the totals.
   if (record.stack == 0) return;
   const SampleKey key = {
       .thread = ThreadId{record.thread_id}, .stack = StackId{record.stack}, .kind = kind};

@@ -1,4 +1,4 @@
-// What allocators tell of the objects that they sample: who allocated, who freed, and what is live.
+// The objects that programs sample and report: who allocated, who freed, and what is live.
 #ifndef PROFD_DAEMON_SOURCE_TOLD_HEAP_H_
 #define PROFD_DAEMON_SOURCE_TOLD_HEAP_H_
 
@@ -14,44 +14,44 @@
 
 namespace profd {
 
-// How many bytes are sampled once on the mean, where an object of `size` bytes that is sampled
-// stands for `weight`: the solution of weight = size / (1 - exp(-size / R)), as a power of two. 1
-// where it stands for no more than itself.
+// The mean number of bytes between samples, R, if a sampled object of `size` bytes stands for
+// `weight`: the solution of weight = size / (1 - exp(-size / R)), as a power of two. 1 if it stands
+// only for itself.
 uint64_t SampleBytesOf(uint64_t size, uint64_t weight);
 
-// What was told of one module since it is watched.
+// What one module reported since it is watched.
 struct ToldTotals {
   AllocatorTotals totals;
-  uint64_t sample_bytes = 0;  // by the last object; 0: there was none
+  uint64_t sample_bytes = 0;  // from the last object; 0: there was none
 };
 
-// Not thread-safe. An object is known by its process and address. What it stands for is told as it
-// comes to life, and kept here for when it goes.
+// Not thread-safe. An object is identified by its process and address. Its weight is reported when
+// it is allocated, and kept here until it is freed.
 class ToldHeap {
  public:
   using Place = LiveHeap::Place;
 
-  // Bounds the memory: what more objects than that are live is not counted as live, nor as freed.
-  // Of one in 512 KiB these are 64 GiB.
+  // Bounds the memory: the number of live objects. Objects beyond it count neither as live nor as
+  // freed. With one sample in 512 KiB this is enough for 64 GiB.
   static constexpr size_t kDefaultLimit = 1 << 17;
   explicit ToldHeap(size_t limit = kDefaultLimit) : live_(limit) {}
 
-  // Takes up a record of a process whose objects are counted as `source` says. What is gone and was
-  // never seen to come is from before, and left out.
+  // Applies a record of a process whose objects are counted as `source` says. A freed object that
+  // was never seen allocated is older than the probes, and ignored.
   void Apply(const profd_told_record& record, const LiveSampling& source);
   void OnExec(int32_t pid, int64_t now_ns) { live_.OnExec(pid, now_ns); }
-  // Forgets the objects of all places but these.
+  // Forgets the objects of all other places.
   void KeepOnly(const std::map<Place, LiveSampling>& sources) { live_.KeepOnly(sources); }
 
-  // Ends a drain: moves what was told since the last one into the samples and ledgers of `delta`.
+  // Ends a drain: moves the changes since the last one into the samples and ledgers of `delta`.
   void Finish(ProfileDelta& delta);
 
-  // By the module that holds the probes.
+  // By the module with the probes.
   const std::map<ModuleId, ToldTotals>& totals() const { return totals_; }
   std::map<ModuleId, LiveTotals> Live() const { return live_.Totals(); }
-  // Records of both sorts, counted or not.
+  // Records of allocations and frees, counted or not.
   int64_t records() const { return records_; }
-  // Objects that came to life and found no place among the live ones.
+  // Objects not counted as live because of the limit.
   uint64_t dropped() const { return live_.dropped(); }
 
  private:

@@ -8,13 +8,13 @@ namespace profd {
 namespace {
 
 constexpr int64_t kPageBytes = 4'096;
-// Fewer faults in a drain are not worth a look; one may bring 2 MiB.
+// With fewer faults in a drain a process is not read; one fault may add 2 MiB.
 constexpr int64_t kLeastFaults = 16;
-// What grew by less than this is not told of.
+// Smaller growth is not entered.
 constexpr int64_t kLeastBytes = 1 << 20;
-// So many processes are looked at when the sample ends, and at each drain.
+// Most processes that are read when sampling stops, and at each drain.
 constexpr size_t kMostProcesses = 256;
-// How often it is looked whether what was entered is gone.
+// How often to check whether entered memory is gone.
 constexpr int64_t kLookInterval = 5'000'000'000;
 
 }  // namespace
@@ -58,7 +58,7 @@ void UnsampledPages::Drain(int64_t now_ns, ProcessOf process_of, Sampled sampled
   if (off_) {
     std::map<int32_t, Faults> faults;
     for (const ThreadLedger& ledger : delta.ledgers) {
-      // Without the kernel's books anybody may have had some.
+      // Without kernel accounting, any thread may have had faults.
       const int64_t count =
           delta.books_on ? ledger.delta.minor_faults + ledger.delta.major_faults : kLeastFaults;
       const int32_t pid = count > 0 ? process_of(ledger.thread) : 0;
@@ -77,7 +77,7 @@ void UnsampledPages::Drain(int64_t now_ns, ProcessOf process_of, Sampled sampled
       if (rest < 0) continue;
       const auto [it, is_new] = processes_.try_emplace(pid);
       Process& process = it->second;
-      // It came since: what it did not touch by itself it has of its parent.
+      // A new process: memory that it did not touch itself is inherited from its parent.
       if (is_new) process.before = std::max<int64_t>(0, rest - of.all * kPageBytes);
       if (process.unsampled == 0) process.thread = of.thread;
       Enter(pid, process, std::max(process.unsampled, rest - process.before));

@@ -1,4 +1,4 @@
-// Memory that became resident while nobody was told who touched it.
+// Memory that became resident while page faults were not sampled.
 #ifndef PROFD_DAEMON_SOURCE_UNSAMPLED_PAGES_H_
 #define PROFD_DAEMON_SOURCE_UNSAMPLED_PAGES_H_
 
@@ -13,34 +13,33 @@
 
 namespace profd {
 
-// While page faults are not told of, a process's anonymous memory grows by more than the sample
-// knows. That is entered as [unsampled], so that nothing is told as zero that is not. Not
-// thread-safe.
+// While sampling is off, the anonymous memory of a process grows beyond what the sample covers. The
+// difference is shown as [unsampled] instead of as zero. Not thread-safe.
 class UnsampledPages {
  public:
-  // Bytes that the sample stands for in a process.
+  // Bytes that the sample covers in a process.
   using Sampled = absl::FunctionRef<int64_t(int32_t pid)>;
-  // PID of a thread; 0: not known.
+  // PID of a thread; 0: unknown.
   using ProcessOf = absl::FunctionRef<int32_t(ThreadId thread)>;
 
   explicit UnsampledPages(std::string proc = "/proc") : proc_(std::move(proc)) {}
 
-  // Nothing is told of from now on: remembers what these processes hold.
+  // Sampling is off from now on. Remembers the present memory of these processes.
   void Begin(const std::set<int32_t>& pids, Sampled sampled);
-  // Pages are told of again; what was entered stays until it is gone.
+  // Sampling is on again. Entries stay until their memory is gone.
   void End() { off_ = false; }
-  // At the end of a drain, by the ledgers of `delta`; adds to its samples what changed.
+  // At the end of a drain, with the ledgers of `delta`. Adds the changes to its samples.
   void Drain(int64_t now_ns, ProcessOf process_of, Sampled sampled, ProfileDelta& delta);
   // The processes of all targets.
   void KeepOnly(const std::set<int32_t>& pids);
-  // A process became another program.
+  // A process called exec.
   void Forget(int32_t pid);
 
  private:
   struct Process {
-    int64_t before = 0;  // bytes that the sample did not know when it ended
+    int64_t before = 0;  // bytes not covered when sampling stopped
     int64_t unsampled = 0;
-    ThreadId thread{};  // that had the most faults meanwhile
+    ThreadId thread{};  // with the most faults since then
   };
   struct Faults {
     int64_t all = 0;
@@ -48,7 +47,7 @@ class UnsampledPages {
     ThreadId thread{};  // that had the most
   };
 
-  // Of a process's anonymous memory what the sample does not know; -1: it cannot be read.
+  // Anonymous bytes of a process that the sample does not cover; -1: cannot be read.
   int64_t RestOf(int32_t pid, Sampled sampled) const;
   void Enter(int32_t pid, Process& process, int64_t unsampled);
 

@@ -69,10 +69,10 @@ std::string WaitKnob::GivenUpAt(int level) const {
   std::vector<std::string> parts;
   if (StrideAt(level) > 1) {
     parts.push_back(
-        absl::StrCat("threads that only wait are visited at one tick of ", kIdleStride));
+        absl::StrCat("threads that only wait are visited at one tick in ", kIdleStride));
   }
   if (IntervalAt(level) != base_interval_ns_) {
-    parts.push_back(absl::StrFormat("a tick every %g ms instead of every %g ms",
+    parts.push_back(absl::StrFormat("sampling interval %g ms instead of %g ms",
                                     static_cast<double>(IntervalAt(level)) / 1e6,
                                     static_cast<double>(base_interval_ns_) / 1e6));
   }

@@ -69,7 +69,7 @@ constexpr std::array<std::string_view, 47> kRuntimeRoots = {"std",
                                                             "io_uring",
                                                             "threadpool"};
 
-// C names of runtimes by how they begin: C++ ABI, Rust's hooks, libuv, Go.
+// Prefixes of C names of runtimes: C++ ABI, Rust's hooks, libuv, Go.
 constexpr std::array<std::string_view, 14> kRuntimePrefixes = {"__cxa_",
                                                                "__gxx_personality",
                                                                "__rust_",
@@ -109,12 +109,12 @@ bool IsRuntimeRoot(std::string_view root) {
   });
 }
 
-// The size of the "<...>" that `text` begins with, brackets included; npos when it does not close.
+// The size of the "<...>" at the start of `text`, with brackets; npos if it is not closed.
 size_t BracketedSize(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '<') ++depth;
-    // The arrow of a function type is no bracket.
+    // Not the arrow of a function type.
     if (text[i] == '>' && i > 0 && text[i - 1] != '-' && --depth == 0) return i + 1;
   }
   return std::string_view::npos;
@@ -122,8 +122,9 @@ size_t BracketedSize(std::string_view text) {
 
 Origin OriginOfType(std::string_view type);
 
-// "Type as Trait" or "Type", without the outer brackets. Code of an implementation lies in the
-// crate of the type or of the trait (Rust's orphan rule), so one that is ours makes it ours.
+// "Type as Trait" or "Type", without the outer brackets. The code of an implementation is in the
+// crate of the type or of the trait (Rust's orphan rule). So if either belongs to the application,
+// the code does.
 Origin OriginOfQualified(std::string_view inside) {
   constexpr std::string_view kAs = " as ";
   int depth = 0;
@@ -140,7 +141,7 @@ Origin OriginOfQualified(std::string_view inside) {
   return OriginOfType(inside);
 }
 
-// kNone for primitive types and type parameters, which belong to nobody.
+// kNone for primitive types and type parameters.
 Origin OriginOfType(std::string_view type) {
   bool stripped = true;
   while (stripped) {

@@ -9,7 +9,7 @@
 namespace profd::symbolize {
 namespace {
 
-// The file name in .gnu_debuglink; "" when there is none or it is more than a plain name.
+// The file name in .gnu_debuglink; "" if there is none or it is not a plain name.
 std::string LinkedName(const ElfFile& elf) {
   const Section* section = elf.FindSectionByName(".gnu_debuglink");
   if (section == nullptr || section->type == SHT_NOBITS) return "";
@@ -26,7 +26,7 @@ std::optional<DebugFile> OpenDebugFile(const ElfFile& elf, const std::string& bu
   std::vector<std::string> candidates = {
       absl::StrCat(root, "/.build-id/", build_id.substr(0, 2), "/", build_id.substr(2), ".debug")};
   const std::string linked = LinkedName(elf);
-  // `path` is the target's word: it may not lead out of the folder of debug files.
+  // `path` comes from the target and must not lead out of the directory of debug files.
   if (!linked.empty() && path.starts_with("/") && path.find("/../") == std::string::npos) {
     candidates.push_back(absl::StrCat(root, path.substr(0, path.rfind('/') + 1), linked));
   }

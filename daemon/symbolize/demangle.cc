@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-// libiberty's header declares its own basename unless it is told that there is one.
+// libiberty's header declares its own basename unless this macro says that there is one.
 #define HAVE_DECL_BASENAME 1
 #include <libiberty/demangle.h>
 
@@ -19,14 +19,14 @@ constexpr size_t kMaxOutputBytes = 4 << 10;
 constexpr int kMaxOutputCalls = 1 << 16;
 constexpr size_t kHashDigits = 16;
 
-// What longjmp brings.
+// Values passed to longjmp.
 constexpr int kFull = 1;
 constexpr int kGivenUp = 2;
 
 using DemangleFunction = int (*)(const char*, int, demangle_callbackref, void*);
 
-// Substitutions let some bytes of input stand for exponentially many of output, so the demangler is
-// left by longjmp when the output is full. It is C and holds no memory then, save in one case.
+// Substitutions can expand a few bytes of input exponentially, so longjmp leaves the demangler when
+// the output is full. It is C code and holds no memory then, with one exception (see Append).
 struct Sink {
   std::jmp_buf full;
   int calls = 0;
@@ -36,19 +36,19 @@ struct Sink {
 
 void Append(const char* data, size_t size, void* opaque) {
   auto* sink = static_cast<Sink*>(opaque);
-  // Empty identifiers make as much work as any and never fill the output.
+  // Empty identifiers cost as much work as others but never fill the output.
   if (++sink->calls > kMaxOutputCalls) std::longjmp(sink->full, kGivenUp);
   if (size == 0) return;
   const size_t taken = std::min(size, kMaxOutputBytes - sink->size);
   std::memcpy(sink->text + sink->size, data, taken);
   sink->size += taken;
-  // A punycode identifier is printed from memory that the demangler frees later; it is the only
-  // output that is not ASCII, and always followed by some that is.
+  // The demangler prints a punycode identifier from memory that it frees later, so longjmp must
+  // wait. That is its only output outside of ASCII, and ASCII output always follows.
   const bool ascii = std::none_of(data, data + size, [](char c) { return (c & 0x80) != 0; });
   if (sink->size == kMaxOutputBytes && ascii) std::longjmp(sink->full, kFull);
 }
 
-// No object with a destructor may live here: longjmp comes back to this frame.
+// No object with a destructor may be created here, because longjmp returns to this frame.
 bool Run(DemangleFunction demangle, const char* mangled, Sink* sink) {
   switch (setjmp(sink->full)) {
     case 0:
@@ -91,8 +91,8 @@ bool IsHash(std::string_view text) {
          });
 }
 
-// Where the compiler's suffixes (".cold", ".llvm.123") begin; the size where there are none. The
-// names of legacy Rust have dots of their own, but end in a hash.
+// Start of the compiler's suffixes (".cold", ".llvm.123"); the size if there are none. Legacy Rust
+// names contain dots of their own, but end in a hash.
 size_t SuffixStart(std::string_view name) {
   constexpr std::string_view kHashMark = "17h";
   if (name.substr(0, 3) == "_ZN") {
@@ -110,7 +110,7 @@ size_t SuffixStart(std::string_view name) {
   return std::min(name.find('.', 1), name.size());
 }
 
-// ".llvm.<number>" tells LLVM's copies of a local symbol apart and nobody else.
+// ".llvm.<number>" only distinguishes LLVM's copies of a local symbol.
 std::string WithoutLlvmNumber(std::string_view name) {
   constexpr std::string_view kMark = ".llvm.";
   std::string out(name);
@@ -132,8 +132,8 @@ std::string WithoutAbiTags(std::string name) {
   return name;
 }
 
-// libiberty refuses C++ names of more than 1,024 bytes, for the sake of the stack. Their plain
-// leading part still tells where they belong: "ns::Class<...>".
+// libiberty rejects C++ names of more than 1,024 bytes, to limit its stack. Their plain leading
+// part still shows where they belong: "ns::Class<...>".
 std::string OutlineOfLongName(std::string_view mangled) {
   mangled.remove_prefix(2);
   const bool nested = !mangled.empty() && mangled[0] == 'N';

@@ -12,7 +12,7 @@
 namespace profd::symbolize {
 namespace {
 
-// Real files have some tens of sections; those built with a section a function some thousands.
+// Normal files have dozens of sections; files built with one section per function have thousands.
 constexpr uint64_t kMaxSections = 1 << 16;
 constexpr uint64_t kMaxSegments = 4096;
 // More than any linker makes; bounds the search for each address.
@@ -122,7 +122,7 @@ const Section* ElfFile::FindSectionByName(std::string_view name) const {
 }
 
 std::optional<uint64_t> ElfFile::VaddrOfOffset(uint64_t offset) const {
-  // The loader maps whole pages: what lies around a segment in its pages is mapped with it.
+  // The loader maps whole pages, so bytes around a segment in its pages are mapped, too.
   std::optional<uint64_t> exact;
   std::optional<uint64_t> executable_page;
   for (const Segment& segment : segments_) {
@@ -176,7 +176,7 @@ std::string ElfFile::BuildIdFromNotes(uint64_t offset, uint64_t size, uint64_t a
     Elf64_Nhdr note;
     if (!Read(at, &note, sizeof(note)).ok()) return "";
     const uint64_t name_at = at + sizeof(note);
-    // Both lengths are 32 bits and the file's size is an off_t: none of these sums can wrap.
+    // None of these sums can overflow: both lengths have 32 bits, and the file size is an off_t.
     const uint64_t desc_at = at + AlignUp(sizeof(note) + note.n_namesz, align);
     const uint64_t next = at + AlignUp(desc_at - at + note.n_descsz, align);
     char name[4];
@@ -203,7 +203,7 @@ absl::Status ElfFile::Read(uint64_t offset, void* out, size_t size) const {
 std::string ElfFile::ReadString(uint64_t offset, uint64_t end, size_t limit) const {
   end = std::min(end, size_);
   std::string text;
-  // Most names are short; the few long ones are read in growing pieces.
+  // Most names are short; long ones are read in pieces of increasing size.
   size_t piece = 256;
   while (offset < end && text.size() < limit) {
     const size_t size =

@@ -45,13 +45,13 @@ struct Segment {
   uint64_t align = 0;
 };
 
-// The headers of one file. Everything is read by pread: a mapping of a foreign file would kill the
-// process when its owner truncates it.
+// The headers of one file. Everything is read with pread: with a mapping, the process would be
+// killed if the owner of the file truncated it.
 class ElfFile {
  public:
-  // Reads the headers of the regular file behind `fd`, which must outlive the result. A file whose
-  // section table is broken opens without sections. Errors: InvalidArgument for what is not a
-  // little-endian ELF64 file, and what reading gives.
+  // Reads the headers of the regular file behind `fd`, which must outlive the result. A file with a
+  // broken section table has no sections. Errors: InvalidArgument if it is not a little-endian
+  // ELF64 file, and read errors.
   static absl::StatusOr<ElfFile> Open(int fd);
   // The same for an image of `size` bytes that begins at `base` of `fd`, which need not be regular.
   static absl::StatusOr<ElfFile> OpenImage(int fd, uint64_t base, uint64_t size);
@@ -59,31 +59,31 @@ class ElfFile {
   uint16_t machine() const { return machine_; }  // EM_*
 
   const std::vector<Section>& sections() const { return sections_; }
-  // Those of type PT_LOAD, PT_NOTE and PT_GNU_EH_FRAME.
+  // Segments of type PT_LOAD, PT_NOTE and PT_GNU_EH_FRAME.
   const std::vector<Segment>& segments() const { return segments_; }
-  // Null when `index` is out of range, SHN_UNDEF or a reserved number.
+  // Null if `index` is out of range, SHN_UNDEF or a reserved number.
   const Section* FindSection(uint32_t index) const;
   const Section* FindSectionByName(std::string_view name) const;
 
-  // The virtual address that the loader gives to the byte at `offset`; nothing when no PT_LOAD
-  // holds it. Where segments share a page of the file the executable one wins.
+  // The virtual address at which the loader maps the byte at `offset`; none if no PT_LOAD segment
+  // contains it. If segments share a page of the file, the executable one wins.
   std::optional<uint64_t> VaddrOfOffset(uint64_t offset) const;
 
-  // Where the code at `vaddr` lies, and how much its executable segment holds from there on;
-  // nothing when `vaddr` is not code.
+  // The file position of the code at `vaddr`, and how many bytes of its executable segment follow;
+  // none if `vaddr` is not code.
   std::optional<FileRange> CodeAt(uint64_t vaddr) const;
 
   // The GNU build-id as hex; "" when there is none.
   std::string BuildId() const;
 
-  // Reads exactly `size` bytes at `offset`. OutOfRange when the file does not hold them.
+  // Reads exactly `size` bytes at `offset`. OutOfRange if the file is too short.
   absl::Status Read(uint64_t offset, void* out, size_t size) const;
-  // The NUL-terminated string at `offset`, looking no further than `end` or `limit` bytes,
-  // whichever is first; cut there when no NUL was found. "" when it cannot be read.
+  // The NUL-terminated string at `offset`, cut at `end` or after `limit` bytes. "" if it cannot be
+  // read.
   std::string ReadString(uint64_t offset, uint64_t end, size_t limit) const;
-  // Reads what the file has of `range` in pieces of some 256 KiB and calls `visit(at, bytes)` for
-  // each, until that returns false. A piece begins with the last `overlap` bytes (fewer than
-  // 4096) of the one before, so that whatever is not longer is whole in one of them.
+  // Reads `range`, as far as the file goes, in pieces of about 256 KiB. Calls `visit(at, bytes)`
+  // for each until it returns false. Each piece repeats the last `overlap` bytes (fewer than 4096)
+  // of the previous one, so anything up to that length is complete in one of them.
   absl::Status ReadPieces(const FileRange& range, size_t overlap,
                           absl::FunctionRef<bool(uint64_t at, std::string_view bytes)> visit) const;
 
@@ -101,7 +101,7 @@ class ElfFile {
   uint32_t names_index_ = 0;
   std::vector<Section> sections_;
   std::vector<Segment> segments_;
-  std::vector<Segment> code_;  // the executable ones of type PT_LOAD, cut to what the file holds
+  std::vector<Segment> code_;  // executable PT_LOAD segments, cut to the size of the file
 };
 
 }  // namespace profd::symbolize

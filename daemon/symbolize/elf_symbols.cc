@@ -13,26 +13,28 @@ namespace profd::symbolize {
 namespace {
 
 constexpr size_t kChunkSymbols = 8192;
-// The largest programs have some millions of symbols. This is for all tables of a look-up together.
+// The largest programs have several million symbols. The limit is for all tables of a lookup
+// together.
 constexpr uint64_t kMaxSymbols = 16'000'000;
-// Symbols that overlap everything could cost symbols × addresses; real ones overlap little.
+// Overlapping symbols could cost symbols × addresses; real symbols overlap little.
 constexpr uint64_t kMaxCoveringUpdates = 50'000'000;
-// How far a symbol without a size may reach. Hand-written assembly is not longer than this.
+// The assumed extent of a symbol without a size: hand-written assembly is no longer than this.
 constexpr uint64_t kMaxUnsizedReach = 64 << 10;
 constexpr size_t kMaxNameBytes = 64 << 10;
 constexpr size_t kMaxTables = 16;
-// Of a search by name: places in one string table, names read in all, bytes of string tables.
+// Limits of a search by name: matches in one string table, names read in total, bytes per name,
+// bytes of string tables.
 constexpr size_t kMaxNamePlaces = 4096;
 constexpr size_t kMaxNamesRead = 16384;
 constexpr size_t kMaxSearchedNameBytes = 255;
 constexpr uint64_t kMaxSearchedStrings = uint64_t{1} << 30;
 
-// Better kinds have the higher bits: functions before bare labels, exported before local.
+// Better kinds have higher bits: functions beat bare labels, exported symbols beat local ones.
 constexpr uint8_t kLabelRank = 1;
 constexpr uint8_t kExportedBit = 2;
 constexpr uint8_t kFunctionBit = 4;
 
-// The string table of a symbol table that can be read; null for one that cannot.
+// The string table of a symbol table; null if it cannot be read.
 const Section* StringsOf(const ElfFile& elf, const Section& table) {
   const Section* strings = elf.FindSection(table.link);
   if (strings == nullptr || strings->type != SHT_STRTAB || table.entry_size != sizeof(Elf64_Sym) ||
@@ -43,8 +45,8 @@ const Section* StringsOf(const ElfFile& elf, const Section& table) {
   return strings;
 }
 
-// Calls `visit` for each symbol, of which at most `left` are read; counts that down. A table that
-// ends early has still given what it could.
+// Calls `visit` for each symbol, for at most `left` of them, and counts `left` down. A table that
+// ends early still yields the symbols up to there.
 void ForEachSymbol(const ElfFile& elf, const Section& table, uint64_t& symbols_left,
                    absl::FunctionRef<void(const Elf64_Sym&)> visit) {
   std::vector<Elf64_Sym> chunk(kChunkSymbols);
@@ -60,7 +62,7 @@ void ForEachSymbol(const ElfFile& elf, const Section& table, uint64_t& symbols_l
   }
 }
 
-// Where `part` begins in a string table, ascending, counted from the table's begin.
+// The offsets of `part` in a string table, ascending.
 std::vector<uint64_t> PlacesOf(const ElfFile& elf, const Section& strings, std::string_view part,
                                uint64_t& bytes_left) {
   std::vector<uint64_t> places;
@@ -73,12 +75,12 @@ std::vector<uint64_t> PlacesOf(const ElfFile& elf, const Section& strings, std::
     }
     return true;
   };
-  // What lies before an unreadable place has been searched.
+  // Everything before an unreadable place has been searched.
   (void)elf.ReadPieces({.offset = strings.offset, .size = size}, part.size() - 1, visit);
   return places;
 }
 
-// Symbols of one type (STT_*) under a name that contains `part`.
+// Symbols of one type (STT_*) whose name contains `part`.
 std::vector<NamedSymbol> FindNamed(const ElfFile& elf, unsigned type, std::string_view part,
                                    size_t limit) {
   std::vector<NamedSymbol> found;
@@ -92,7 +94,7 @@ std::vector<NamedSymbol> FindNamed(const ElfFile& elf, unsigned type, std::strin
     const std::vector<uint64_t> places = PlacesOf(elf, *strings, part, bytes_left);
     if (places.empty()) continue;
     ForEachSymbol(elf, section, symbols_left, [&](const Elf64_Sym& symbol) {
-      // The names of most symbols are never read: no `part` lies within reach behind their start.
+      // The names of most symbols are never read, because no `part` is near their start.
       const auto place = std::lower_bound(places.begin(), places.end(), symbol.st_name);
       if (place == places.end() || *place - symbol.st_name > kMaxSearchedNameBytes - part.size() ||
           ELF64_ST_TYPE(symbol.st_info) != type || symbol.st_shndx == SHN_UNDEF ||
@@ -128,7 +130,8 @@ CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
     if (section.type != table) continue;
     const Section* strings = StringsOf(elf, section);
     if (strings == nullptr) continue;
-    // A name may be the end of another one: what ends with it is where a symbol may point.
+    // A string table may store a name as the end of a longer one, so a symbol may point into a
+    // string.
     std::vector<std::vector<uint64_t>> places;
     for (const std::string_view name : names) {
       uint64_t bytes_left = kMaxSearchedStrings;
@@ -154,7 +157,7 @@ CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
 }
 
 void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {
-  // A label inside a function is no better name than the function, whatever is nearer.
+  // A function is a better name than a label inside of it, even if the label is nearer.
   const auto key = [](uint64_t v, uint8_t r) { return std::tuple(r & kFunctionBit, v, r); };
   const auto offered = key(symbol_value, symbol_rank);
   const auto held = key(value, rank);
@@ -217,7 +220,7 @@ void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16
   const NameRef name{.offset = symbol.st_name, .table = table, .weak = bind == STB_WEAK};
 
   auto index = static_cast<size_t>(first - addresses_.begin());
-  // What holds for "at or before" is noted at the first such address and carried on at the end.
+  // Candidates for "at or before" are stored at the first such address; Names() carries them on.
   Slot& slot = slots_[index];
   if (symbol.st_size == 0) {
     if (section == nullptr) return;
@@ -258,7 +261,7 @@ std::vector<std::string> SymbolLookup::Names() {
       names[i] = NameOf(slot.covering);
       continue;
     }
-    // A sized symbol that starts or ends behind the label ends the label's reach.
+    // A label extends at most to the next start or end of a symbol with a size.
     const Candidate& label = slot.preceding;
     const bool reaches = label.rank != 0 && slot.sized_value < label.value &&
                          slot.sized_end <= label.value &&
@@ -280,7 +283,7 @@ std::string SymbolLookup::NameOf(const Candidate& candidate) const {
     std::string raw = table.elf->ReadString(at, table.strings_end, kMaxNameBytes);
     std::string name(WithoutVersion(raw));
     if (name.empty()) continue;
-    // "read" before "__read" although only the latter is not weak.
+    // "read" is better than "__read", although only the latter is not weak.
     const auto rank = [](std::string_view n, bool weak) {
       return std::pair(LeadingUnderscores(n), weak);
     };

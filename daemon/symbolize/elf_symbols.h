@@ -1,4 +1,4 @@
-// The look-up of a few addresses in symbol tables of any size.
+// Looks up a few addresses in symbol tables of any size.
 #ifndef PROFD_DAEMON_SYMBOLIZE_ELF_SYMBOLS_H_
 #define PROFD_DAEMON_SYMBOLIZE_ELF_SYMBOLS_H_
 
@@ -20,32 +20,32 @@ struct NamedSymbol {
   uint64_t size = 0;     // bytes, 0 when the symbol has none
 };
 
-// The functions that .symtab and .dynsym of `elf` define under a name that contains `part`, at most
-// `limit`; names of more than 255 bytes are left out. A table that cannot be read has none. Time
-// is bounded by the size of the tables, memory by `limit`.
+// Functions defined in .symtab and .dynsym of `elf` whose name contains `part`, at most `limit`.
+// Names of more than 255 bytes are skipped, and so are unreadable tables. Time is bounded by the
+// size of the tables, memory by `limit`.
 std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part, size_t limit);
-// The same for variables that have a place of their own: none that each thread has.
+// The same for variables, except thread-local ones.
 std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit);
 
-// What a symbol table says of functions that are called from one file to another.
+// Functions of a symbol table that are called across files.
 struct CalledFunctions {
-  std::vector<NamedSymbol> defined;  // under one of the names asked for
-  bool imports = false;              // there are functions that other files are to define
+  std::vector<NamedSymbol> defined;  // with one of the wanted names
+  bool imports = false;              // some functions must be defined by other files
 };
-// Of the tables of `elf` that are of type `table` (SHT_DYNSYM, SHT_SYMTAB): at most `limit`
-// functions that are not the file's own (STB_LOCAL), whose whole name is one of `names`. Bounded as
+// Searches the tables of type `table` (SHT_DYNSYM or SHT_SYMTAB). Finds at most `limit` functions
+// that are not local to the file (STB_LOCAL) and whose name equals one of `names`. Bounded as
 // above.
 CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
                            std::span<const std::string_view> names, size_t limit);
 
-// Tables are streamed past the wanted addresses and only the best candidates are kept: memory
-// depends on how much is asked, not on the file. Time is bounded by the size of the tables.
+// Streams the tables past the wanted addresses and keeps only the best candidates. Memory depends
+// on the number of addresses, time is bounded by the size of the tables.
 class SymbolLookup {
  public:
   // `addresses`: virtual addresses, ascending, each once.
   explicit SymbolLookup(std::vector<uint64_t> addresses);
 
-  // Streams .symtab and .dynsym of `elf`, which must outlive this. True when it had a .symtab.
+  // Streams .symtab and .dynsym of `elf`, which must outlive this. True if it has a .symtab.
   bool AddTables(const ElfFile& elf);
 
   // The raw name of each address, "" where no symbol covers it.
@@ -64,7 +64,7 @@ class SymbolLookup {
     bool weak;
   };
 
-  // The best symbol so far, and the other names of the same place, of which a few decide.
+  // The best symbol so far, and a few other names of the same place to choose from.
   struct Candidate {
     uint64_t value = 0;
     uint8_t rank = 0;  // 0: none
@@ -75,8 +75,8 @@ class SymbolLookup {
   };
 
   struct Slot {
-    Candidate covering;   // its [value, value + size) holds the address; the innermost such symbol
-    Candidate preceding;  // no size, the last one at or before the address
+    Candidate covering;   // the innermost symbol whose [value, value + size) contains the address
+    Candidate preceding;  // the last symbol without a size at or before the address
     uint64_t sized_value = 0;    // the last start and the last end of sized symbols that begin
     uint64_t sized_end = 0;      // at or before the address
     uint64_t section_begin = 0;  // of the preceding candidate
@@ -88,7 +88,7 @@ class SymbolLookup {
   std::string NameOf(const Candidate& candidate) const;
 
   std::vector<uint64_t> addresses_;
-  std::vector<Slot> slots_;  // one an address
+  std::vector<Slot> slots_;  // one per address
   std::vector<Table> tables_;
   uint64_t symbols_left_;
   uint64_t updates_left_;

@@ -14,10 +14,10 @@
 namespace profd {
 namespace {
 
-// The kernel's own limit is 512 bytes a name; a longer line is no line of kallsyms.
+// The kernel limits names to 512 bytes; a longer line is not from kallsyms.
 constexpr size_t kMaxLineBytes = 4096;
 constexpr size_t kBufferBytes = 64 << 10;
-// No kernel function is longer: what lies farther behind a symbol is not part of it.
+// No kernel function is longer, so addresses farther from a symbol do not belong to it.
 constexpr uint64_t kMaxReach = 1 << 20;
 
 struct Line {
@@ -55,7 +55,7 @@ struct Slot {
   std::string name;
 };
 
-// Text before data, exported before local, then by name.
+// Text symbols beat data, exported ones beat local ones, then the better name wins.
 bool Better(const Line& line, const Slot& slot) {
   if (IsText(line.type) != IsText(slot.type)) return IsText(line.type);
   const bool line_local = line.type == 't';
@@ -72,7 +72,7 @@ class Lookup {
   void Add(const Line& line) {
     any_ = true;
     visible_ |= line.address != 0;
-    // Noted at the first address it can name, and carried on from there at the end.
+    // Stored at the first address that it can name; Names() carries it on.
     const auto at = std::lower_bound(wanted_.begin(), wanted_.end(), line.address);
     if (at == wanted_.end()) return;
     Slot& slot = slots_[static_cast<size_t>(at - wanted_.begin())];
@@ -85,7 +85,7 @@ class Lookup {
 
   bool Hidden() const { return any_ && !visible_; }
 
-  // One name a wanted address; "" where none is known.
+  // One name per wanted address; "" if unknown.
   std::vector<std::string> Names() {
     std::vector<std::string> names(wanted_.size());
     for (size_t i = 0; i < slots_.size(); ++i) {
@@ -107,7 +107,7 @@ class Lookup {
 absl::Status ReadLines(int fd, const std::string& path, Lookup* lookup) {
   std::vector<char> buffer(kBufferBytes);
   size_t used = 0;
-  bool skip = false;  // in the middle of a line that is too long
+  bool skip = false;  // within a line that is too long
   while (true) {
     const ssize_t n = read(fd, buffer.data() + used, buffer.size() - used);
     if (n < 0 && errno == EINTR) continue;

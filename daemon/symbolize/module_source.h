@@ -1,4 +1,4 @@
-// The files behind module ids, as the rooms that name frames and report modules see them.
+// The files behind module ids, for symbolizing and for status.
 #ifndef PROFD_DAEMON_SYMBOLIZE_MODULE_SOURCE_H_
 #define PROFD_DAEMON_SYMBOLIZE_MODULE_SOURCE_H_
 
@@ -14,7 +14,7 @@ namespace profd {
 
 struct ModuleFile {
   ModuleIdentity identity;
-  UniqueFd fd;  // may be !ok() when the file could not be opened
+  UniqueFd fd;  // not ok() if the file could not be opened
 };
 
 struct ModuleState {

@@ -10,10 +10,11 @@
 namespace profd::symbolize {
 namespace {
 
-// Debian's abseil is built with a string_view type of its own.
+// Debian builds abseil with its own string_view type.
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
-// Bytes of the well-formed UTF-8 character at the start of `text`; 0 when there is none.
+// The number of bytes of the well-formed UTF-8 character at the start of `text`; 0 if there is
+// none.
 size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

@@ -1,4 +1,4 @@
-// What the raw names of ELF files and kallsyms have in common.
+// Common handling of raw names from ELF files and kallsyms.
 #ifndef PROFD_DAEMON_SYMBOLIZE_SYMBOL_NAME_H_
 #define PROFD_DAEMON_SYMBOLIZE_SYMBOL_NAME_H_
 
@@ -9,21 +9,21 @@
 
 namespace profd::symbolize {
 
-// Leading underscores of a name; a mangled name counts as having none.
+// The number of leading underscores; a mangled name counts as having none.
 size_t LeadingUnderscores(std::string_view name);
 
-// True when `a` is the better of two names for one address: fewer leading underscores, then the
-// shorter, then the first by alphabet. A strict order.
+// Whether `a` is a better name than `b` for the same address: fewer leading underscores, then
+// shorter, then first in alphabetical order. A strict order.
 bool BetterName(std::string_view a, std::string_view b);
 
 // "pthread_create@@GLIBC_2.34" → "pthread_create".
 std::string_view WithoutVersion(std::string_view name);
 
-// `name` as valid UTF-8 without control characters: what is neither becomes '?'. Names reach
-// protobuf strings and line-based formats, and come from files anybody may have written.
+// `name` as valid UTF-8 without control characters; invalid bytes become '?'. Names go to protobuf
+// strings and line-based formats, and come from files that anybody may have written.
 std::string Printable(std::string_view name);
 
-// "libc.so.6" of "/usr/lib/libc.so.6 (deleted)"; "[unknown]" where the path names nothing.
+// "libc.so.6" for "/usr/lib/libc.so.6 (deleted)"; "[unknown]" if the path has no file name.
 std::string ModuleName(std::string_view path);
 
 // "module+0x1f".

@@ -20,7 +20,7 @@ using symbolize::ElfFile;
 constexpr std::string_view kVdso = "[vdso]";
 constexpr uint64_t kVdsoBytes = 64 << 10;
 
-// The vDSO is no file, but the kernel maps the same one into every process, this one too.
+// The vDSO has no file, but the kernel maps the same one into every process, including this one.
 absl::StatusOr<ElfFile> OpenOwnVdso(UniqueFd* memory) {
   const unsigned long base = getauxval(AT_SYSINFO_EHDR);
   if (base == 0) return absl::NotFoundError("no vDSO is mapped");
@@ -28,12 +28,12 @@ absl::StatusOr<ElfFile> OpenOwnVdso(UniqueFd* memory) {
   return ElfFile::OpenImage(memory->get(), base, kVdsoBytes);
 }
 
-// One raw name an offset; "" for what has none.
+// One raw name per offset; "" if unknown.
 std::vector<std::string> FindNames(const ElfFile& elf, const ModuleIdentity& identity,
                                    const std::vector<uint64_t>& offsets) {
   std::vector<std::string> names(offsets.size());
   const std::string build_id = elf.BuildId();
-  // The file was replaced since: its symbols would name the wrong code.
+  // The file was replaced, so its symbols could be wrong for the old code.
   if (!identity.build_id.empty() && build_id != identity.build_id) return names;
 
   std::vector<std::pair<uint64_t, size_t>> wanted;  // address, index of its offset

@@ -1,4 +1,4 @@
-// Names for frames: ELF symbols of modules, kallsyms, demangling, and what kind of code it is.
+// Names frames: ELF symbols of modules, kallsyms, demangling, and the origin of the code.
 #ifndef PROFD_DAEMON_SYMBOLIZE_SYMBOLIZER_H_
 #define PROFD_DAEMON_SYMBOLIZE_SYMBOLIZER_H_
 
@@ -16,11 +16,11 @@ namespace profd {
 enum class FrameKind : uint8_t { kKernel, kLibc, kRuntime, kApplication, kSynthetic };
 
 struct Symbol {
-  std::string function;  // demangled; "module+0xoffset" where there is no symbol
+  std::string function;  // demangled; "module+0xoffset" without a symbol
   FrameKind kind = FrameKind::kApplication;
 };
 
-// What a file says about itself.
+// Identity of a module's file.
 struct ModuleIdentity {
   std::string path;      // as the target saw it; may be gone by now
   std::string build_id;  // hex; empty when the file has none
@@ -29,22 +29,22 @@ struct ModuleIdentity {
 // Reads the GNU build-id of an ELF file as hex; "" when it has none. Hostile input.
 absl::StatusOr<std::string> ReadBuildId(int fd);
 
-// Names for file offsets of one module, `offsets` in any order, one result each. The symbol table
-// is read from `fd` (.symtab, else .dynsym; both when both exist), used, and not kept: what was
-// asked for is the only thing remembered by callers. Hostile input; a file that cannot be read
-// gives "module+0xoffset" for all. `identity.path`'s base name is the module's name.
+// Names for file offsets of one module, in any order, one result each. The symbol tables (.symtab
+// and .dynsym) are read from `fd` and not kept; callers cache the results. The input may be
+// hostile. If the file cannot be read, all names are "module+0xoffset". The module is named by the
+// base name of `identity.path`.
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
                                     std::span<const uint64_t> offsets);
 
-// Names for kernel addresses from /proc/kallsyms (or `path`). Errors: PermissionDenied when the
-// addresses are hidden (CAP_SYSLOG or kptr_restrict); the table is not kept.
+// Names for kernel addresses, from /proc/kallsyms (or `path`); the table is not kept.
+// PermissionDenied if the addresses are hidden (CAP_SYSLOG or kptr_restrict).
 absl::StatusOr<std::vector<Symbol>> SymbolizeKernel(std::span<const uint64_t> addresses,
                                                     const std::string& path = "/proc/kallsyms");
 
 // C++ (Itanium), Rust legacy and v0 names, without hash suffixes; anything else unchanged.
 std::string Demangle(const std::string& name);
 
-// libc, runtime or application, by module path and demangled name.
+// Whether code belongs to libc, a runtime or the application, by module path and demangled name.
 FrameKind ClassifyFrame(const std::string& module_path, const std::string& function);
 
 }  // namespace profd

@@ -5,12 +5,17 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
+
+// How often processes are listed at most until nobody new is found: a child that is forked after
+// its parent was listed and before it was marked inherits no mark.
+constexpr int kMostListings = 8;
 
 // `roots` and everything that descends from them.
 std::vector<int32_t> WithDescendants(const std::vector<ProcessInfo>& processes,
@@ -36,19 +41,25 @@ absl::StatusOr<bool> Targets::MarkPid(int32_t pid, uint32_t target) {
 }
 
 absl::Status Targets::MarkRunning() {
-  const std::vector<ProcessInfo> processes = ListProcesses();
-  for (uint32_t i = 0; i < selectors_.size(); ++i) {
-    std::vector<int32_t> roots;
-    for (const ProcessInfo& process : processes) {
-      if (process.pid != getpid() && selectors_[i].Matches(process)) roots.push_back(process.pid);
-    }
-    if (roots.empty() && selectors_[i].pid()) {
-      return absl::NotFoundError(absl::StrCat("no process with PID ", *selectors_[i].pid()));
-    }
-    for (const int32_t pid : WithDescendants(processes, std::move(roots))) {
-      const absl::Status status = MarkPid(pid, i + 1).status();
-      // One that has ended meanwhile is no error, unless the user named it.
-      if (!status.ok() && (!absl::IsNotFound(status) || selectors_[i].pid() == pid)) return status;
+  bool marked = true;
+  for (int listing = 0; marked && listing < kMostListings; ++listing) {
+    marked = false;
+    const std::vector<ProcessInfo> processes = ListProcesses();
+    for (uint32_t i = 0; i < selectors_.size(); ++i) {
+      std::vector<int32_t> roots;
+      for (const ProcessInfo& process : processes) {
+        if (process.pid != getpid() && selectors_[i].Matches(process)) roots.push_back(process.pid);
+      }
+      if (listing == 0 && roots.empty() && selectors_[i].pid()) {
+        return absl::NotFoundError(absl::StrCat("no process with PID ", *selectors_[i].pid()));
+      }
+      for (const int32_t pid : WithDescendants(processes, std::move(roots))) {
+        const absl::StatusOr<bool> fresh = MarkPid(pid, i + 1);
+        marked |= fresh.ok() && *fresh;
+        // One that has ended meanwhile is no error, unless the user named it.
+        const bool named = listing == 0 && selectors_[i].pid() == pid;
+        if (!fresh.ok() && (!absl::IsNotFound(fresh.status()) || named)) return fresh.status();
+      }
     }
   }
   return absl::OkStatus();

@@ -12,8 +12,8 @@
 
 namespace profd {
 
-// A cursor over bytes it does not own. A read past the end gives zero and makes ok() false for
-// good, so that a parser may check once after several reads.
+// A cursor over bytes it does not own. A read past the end returns zero and makes ok() false for
+// good, so a parser can check once after several reads.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const uint8_t> bytes, uint64_t position = 0)

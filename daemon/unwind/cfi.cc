@@ -10,14 +10,15 @@ namespace {
 constexpr uint32_t kExtendedLength = 0xffffffff;
 constexpr uint32_t kFirstReservedLength = 0xfffffff0;
 constexpr uint64_t kMaxAugmentation = 16;
-// Compilers make initial instructions of 3 to 20 bytes, and nest remember_state once or twice.
+// Initial instructions from compilers are 3 to 20 bytes long; remember_state is nested once or
+// twice.
 constexpr uint64_t kMaxInitialInstructions = 4096;
 constexpr size_t kMaxRememberedStates = 32;
 constexpr size_t kCacheSize = 256;
-// Files share a common entry among all functions of an object; a well-formed one is nowhere near.
+// All functions of an object share a common entry, so a well-formed file stays far below this.
 constexpr uint64_t kBudgetFactor = 16;
 constexpr uint64_t kBudgetBase = 1 << 20;
-constexpr uint64_t kCommonCost = 64;  // of parsing one, beside its bytes
+constexpr uint64_t kCommonCost = 64;  // cost of parsing one, in addition to its bytes
 
 // DW_EH_PE_* formats and bases.
 enum PointerFormat : uint8_t {
@@ -113,7 +114,7 @@ std::optional<uint64_t> ReadPointerFormat(ByteReader& reader, uint8_t format) {
   return value;
 }
 
-// register + offset, when an expression begins with exactly that.
+// The operation at the start of an expression, if it is register + offset.
 struct BasedAddress {
   uint64_t reg = 0;
   int64_t offset = 0;
@@ -129,8 +130,8 @@ std::optional<BasedAddress> ReadBasedAddress(ByteReader& reader) {
   return address;
 }
 
-// What linkers write for a lazy PLT: after the `push` of an entry the stack is one word deeper.
-// breg7 8, breg16 0, lit15, and, lit<threshold>, ge, lit3, shl, plus.
+// The expression that linkers emit for a lazy PLT: after the `push` of an entry the stack is one
+// word deeper.
 std::optional<int64_t> PltThreshold(std::span<const uint8_t> expression) {
   constexpr std::array<uint8_t, 6> kHead = {kOpBreg0 + kDwarfRsp, 8,     kOpBreg0 + 16, 0,
                                             kOpLit0 + 15,         kOpAnd};
@@ -200,7 +201,7 @@ std::optional<uint64_t> ReadFrameHeader(std::span<const uint8_t> header, uint64_
   ByteReader reader(header);
   const uint8_t version = reader.Read<uint8_t>();
   const uint8_t encoding = reader.Read<uint8_t>();
-  reader.Read<uint16_t>();  // encodings of the search table, which is not used
+  reader.Read<uint16_t>();  // encodings of the search table, unused
   if (!reader.ok() || version != 1) return std::nullopt;
   return ReadEncodedPointer(reader, encoding, address, address, 0);
 }
@@ -210,7 +211,8 @@ class FrameReader::Program {
  public:
   using Stretch = absl::FunctionRef<void(uint64_t, uint64_t, const FrameState&)>;
 
-  // `initial` is what DW_CFA_restore goes back to; null while it is itself being made.
+  // DW_CFA_restore restores from `initial`, which is null while the initial state itself is
+  // computed.
   Program(FrameReader& frames, const Common& common, const FrameState* initial, FrameState& state,
           uint64_t begin, uint64_t end)
       : frames_(frames),
@@ -352,7 +354,7 @@ class FrameReader::Program {
     return MoveTo(location_ + bytes, stretch);
   }
 
-  // `location` is not before the present one.
+  // `location` must not be before the current location.
   bool MoveTo(uint64_t location, Stretch stretch) {
     if (location > end_) location = end_;
     if (location > location_) stretch(location_, location, state_);
@@ -360,7 +362,7 @@ class FrameReader::Program {
     return true;
   }
 
-  // Modulo 2^64, as the addresses it makes are.
+  // Modulo 2^64, like the addresses.
   uint64_t Factored(uint64_t value) const {
     return value * static_cast<uint64_t>(common_.data_align);
   }
@@ -438,7 +440,7 @@ uint64_t FrameReader::ForEachFunction(absl::FunctionRef<void(const FrameDescript
   uint64_t position = 0;
   while (position < section_.bytes.size()) {
     const std::optional<Record> record = ReadRecord(position);
-    if (!record) return malformed + 1;  // nothing after it can be found
+    if (!record) return malformed + 1;  // nothing after it can be located
     const bool terminator = record->begin == record->end;
     if (terminator && !section_.exact_size) break;
     if (!terminator && record->id != 0) {
@@ -468,7 +470,7 @@ bool FrameReader::Run(uint64_t position,
 
 std::optional<FrameReader::Function> FrameReader::ReadFunction(uint64_t position,
                                                                const Record& record) {
-  // The id of a function counts back from its own place to its common entry.
+  // The id of a function is the distance back from the id field to its common entry.
   if (record.id > record.begin) return std::nullopt;
   const Common* common = FindCommon(record.begin - record.id);
   if (common == nullptr) return std::nullopt;
@@ -502,7 +504,7 @@ bool FrameReader::ParseCommon(uint64_t position, Common& common) {
   Charge(reader.position() - record->begin);
   if (!well_formed || reader.remaining() > kMaxInitialInstructions) return false;
   Charge(reader.remaining());
-  // Initial instructions describe one state: an address range of one byte cannot be left.
+  // Initial instructions describe a single state: with a range of one byte, they cannot advance.
   FrameState state = common.initial;
   Program program(*this, common, nullptr, state, 0, 1);
   if (!program.Run(reader, [](uint64_t, uint64_t, const FrameState&) {})) return false;

@@ -1,5 +1,5 @@
 // Reads .eh_frame: finds its functions and runs their call frame instructions.
-// Format: DWARF 5 section 6.4, and the LSB's chapter on .eh_frame for what differs from it.
+// Format: DWARF 5 section 6.4, with the differences in the LSB's chapter on .eh_frame.
 #ifndef PROFD_DAEMON_UNWIND_CFI_H_
 #define PROFD_DAEMON_UNWIND_CFI_H_
 
@@ -25,7 +25,7 @@ inline constexpr uint8_t kPointerIndirect = 0x80;
 inline constexpr uint8_t kPointerBaseMask = 0x70;
 inline constexpr uint8_t kPointerFormatMask = 0x0f;
 
-// The bytes of an .eh_frame and what the pointers in it count from.
+// The bytes of an .eh_frame and the bases of its pointers.
 struct FrameSection {
   std::span<const uint8_t> bytes;
   uint64_t address = 0;    // of the first byte
@@ -72,7 +72,7 @@ struct RegisterRule {
   int64_t offset = 0;
 };
 
-// The rules in force at one address, of the registers a walk needs.
+// The rules in force at one address, for the registers that a walk needs.
 struct FrameState {
   CfaRule cfa;
   RegisterRule rbp;
@@ -81,15 +81,15 @@ struct FrameState {
   bool signal_frame = false;
 };
 
-// Where one function's description lies and what it covers.
+// The position of one function's description, and the code that it covers.
 struct FrameDescription {
   uint64_t position = 0;  // of its record in the section
   uint64_t begin = 0;     // address
   uint64_t size = 0;      // bytes of code
 };
 
-// Interprets one .eh_frame. Total work is linear in the size of the section: what goes beyond a
-// generous multiple of it sets exhausted() and every later call fails.
+// Interprets one .eh_frame. Total work is linear in the size of the section. Beyond a generous
+// multiple of it, exhausted() becomes true and every later call fails.
 class FrameReader {
  public:
   explicit FrameReader(const FrameSection& section);
@@ -98,15 +98,15 @@ class FrameReader {
   uint64_t ForEachFunction(absl::FunctionRef<void(const FrameDescription&)> found);
 
   // Runs the instructions of the description at `position`, calling `stretch(begin, end, state)`
-  // for each non-empty range of addresses in rising order. False when malformed: what was
-  // reported until then must be dropped.
+  // for each non-empty range of addresses in rising order. False if malformed; the ranges reported
+  // until then must be discarded.
   bool Run(uint64_t position,
            absl::FunctionRef<void(uint64_t, uint64_t, const FrameState&)> stretch);
 
   bool exhausted() const { return exhausted_; }
 
  private:
-  // What the functions of one common information entry share.
+  // Shared by the functions of one common information entry.
   struct Common {
     uint64_t position = UINT64_MAX;
     bool valid = false;

@@ -45,7 +45,7 @@ absl::StatusOr<ElfImage> ElfImage::Parse(std::span<const uint8_t> file) {
 absl::Status ElfImage::ReadProgramHeaders() {
   if (header_.e_phnum == 0) return absl::OkStatus();
   if (header_.e_phentsize != sizeof(Elf64_Phdr)) {
-    return absl::InvalidArgumentError("ELF file has program headers of an unknown size");
+    return absl::InvalidArgumentError("ELF file has program headers of an unexpected size");
   }
   program_ = header_.e_type == ET_EXEC;
   for (uint64_t i = 0; i < header_.e_phnum; ++i) {
@@ -133,7 +133,7 @@ std::optional<uint64_t> ElfImage::CodeOffset(uint64_t address, uint64_t size) co
 
 std::optional<uint64_t> ElfImage::EntryOffset() const {
   if (header_.e_entry == 0) return std::nullopt;
-  // The dynamic linker is a library that needs no other and is no program itself.
+  // The dynamic linker is a library that needs no other library, and is not a program.
   if (!program_ && has_needed_) return std::nullopt;
   return CodeOffset(header_.e_entry, 1);
 }
@@ -194,7 +194,7 @@ std::optional<FrameSection> ElfImage::FrameSectionBySegment() const {
 std::vector<CodeSymbol> ElfImage::FindCode(std::span<const std::string_view> names,
                                            uint64_t max_size) const {
   std::vector<CodeSymbol> found;
-  // One table of each type, so that many headers naming the same bytes cost nothing.
+  // Only one table of each type is read, so many headers for the same bytes cost nothing.
   bool seen_static = false;
   bool seen_dynamic = false;
   for (uint64_t i = 0; i < section_count_; ++i) {
@@ -221,7 +221,7 @@ void ElfImage::FindCodeIn(const Elf64_Shdr& table, std::span<const std::string_v
     const auto symbol = reader.Read<Elf64_Sym>();
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_NOTYPE)) continue;
-    // Most symbols end here: the pages of their names are never touched.
+    // Most symbols are rejected here, before a page of their names is read.
     if (symbol.st_size > max_size) continue;
     const std::string_view name = ByteReader(strings, symbol.st_name).ReadString(kMaxNameSize);
     const auto match = std::find(names.begin(), names.end(), name);

@@ -1,4 +1,4 @@
-// What the rule compiler needs of an ELF file: where code lies, where .eh_frame is, a few symbols.
+// What the rule compiler needs from an ELF file: its code ranges, .eh_frame and a few symbols.
 #ifndef PROFD_DAEMON_UNWIND_ELF_IMAGE_H_
 #define PROFD_DAEMON_UNWIND_ELF_IMAGE_H_
 
@@ -25,22 +25,22 @@ struct CodeSymbol {
 // A view of a whole x86-64 ELF file; the bytes must outlive it. Every field is hostile.
 class ElfImage {
  public:
-  // InvalidArgument when the headers are not those of a little-endian x86-64 executable,
-  // position-independent or shared object.
+  // InvalidArgument if it is not a little-endian x86-64 executable, position-independent executable
+  // or shared object.
   static absl::StatusOr<ElfImage> Parse(std::span<const uint8_t> file);
 
   // File offset of the code at [address, address + size), which must lie in one executable
   // segment with bytes in the file.
   std::optional<uint64_t> CodeOffset(uint64_t address, uint64_t size) const;
 
-  // By section header, else by the PT_GNU_EH_FRAME segment. Empty when there is none.
+  // Found by section header, else by the PT_GNU_EH_FRAME segment. Empty if there is none.
   std::optional<FrameSection> FindFrameSection() const;
 
   // File offset of the entry point, when execution of a process or of its dynamic linker
   // begins there. (Old linkers also give plain libraries an entry point, which means nothing.)
   std::optional<uint64_t> EntryOffset() const;
 
-  // Whether the kernel starts it as a program, rather than maps it as a library.
+  // Whether it is a program and not a library.
   bool is_program() const { return program_; }
 
   // Whether it was linked against other objects.

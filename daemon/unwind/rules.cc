@@ -19,15 +19,16 @@ constexpr uint32_t kNoneRule = PROFD_RULE_PACK(PROFD_RULE_NONE, 0, 0);
 constexpr uint32_t kEndRule = PROFD_RULE_PACK(PROFD_RULE_END, 0, 0);
 constexpr uint32_t kSignalRule = PROFD_RULE_PACK(PROFD_RULE_SIGNAL, 0, 0);
 constexpr uint32_t kUnsupportedRule = PROFD_RULE_PACK(PROFD_RULE_UNSUPPORTED, 0, 0);
-// Inside a function that has pushed nothing yet.
+// In a function that has not pushed anything yet.
 constexpr uint32_t kEntryRule = PROFD_RULE_PACK(PROFD_RULE_RSP, 1, 0);
 
 constexpr int64_t kPltEntrySize = 16;
 constexpr int64_t kPltThreshold = 11;
-// Of PLTs that are spelled out, in one file: 256 Ki entries.
+// Limit for PLTs compiled entry by entry, per file: 256 Ki entries.
 constexpr uint64_t kMaxPltBytes = 4 << 20;
 
-// Of the x86-64 ucontext that rsp points to in a signal frame (psABI, Linux's struct ucontext).
+// Offsets in the x86-64 ucontext that rsp points to in a signal frame (psABI, Linux's struct
+// ucontext).
 constexpr int64_t kUcontextRbp = 120;
 constexpr int64_t kUcontextRsp = 160;
 constexpr int64_t kUcontextRip = 168;
@@ -37,13 +38,13 @@ constexpr uint64_t kMaxRootSize = 64;
 constexpr uint64_t kMaxRootSymbolSize = 512;
 constexpr uint64_t kMaxCloneGap = 16;
 
-// Where a process or a thread begins. Below these there is no caller.
+// Symbols where a process or thread begins; they have no caller.
 constexpr std::array<std::string_view, 5> kRootSymbols = {"_start", "_dl_start_user", "__clone",
                                                           "clone", "thread_start"};
 constexpr std::string_view kRestoreSymbol = "__restore_rt";
 
-// A function, or a stretch of code without description whose rule is known otherwise.
-// A million of them must fit in memory beside the rows.
+// A function, or undescribed code whose rule is known. A million of them must fit in memory beside
+// the rows.
 struct IndexEntry {
   uint32_t begin = 0;  // file offset
   uint32_t size = 0;
@@ -53,7 +54,7 @@ static_assert(sizeof(IndexEntry) == 16);
 constexpr uint64_t kSourceRoot = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kSourceSignal = kSourceRoot - 1;
 
-// Of two that overlap the first wins; of two that begin together the larger.
+// Of two overlapping functions the first wins; of two with the same start, the larger.
 bool ComesBefore(const IndexEntry& a, const IndexEntry& b) {
   if (a.begin != b.begin) return a.begin < b.begin;
   if (a.size != b.size) return a.size > b.size;
@@ -91,7 +92,7 @@ bool IsKernelSignalFrame(const FrameState& state) {
          IsAt(state.return_address, kDwarfRsp, kUcontextRip);
 }
 
-// The caller's rsp is the CFA in every kind of row but a signal frame's.
+// In every kind of row except a signal frame's, the caller's rsp is the CFA.
 bool HasStandardStackPointer(const RegisterRule& rsp) {
   return IsUnchanged(rsp) || (rsp.kind == RegisterRule::Kind::kCfaValue && rsp.offset == 0);
 }
@@ -113,7 +114,7 @@ uint32_t PackState(const FrameState& state) {
   }
   int64_t rbp_words = 0;
   if (!IsUnchanged(state.rbp)) {
-    // Zero words say "unchanged": rbp saved at the CFA itself cannot be told.
+    // Zero words mean "unchanged", so rbp saved at the CFA itself cannot be expressed.
     if (state.rbp.kind != RegisterRule::Kind::kAtCfa || state.rbp.offset == 0 ||
         !FitsWords(state.rbp.offset, PROFD_RULE_RBP_BITS)) {
       return kUnsupportedRule;
@@ -164,7 +165,7 @@ class Compiler {
   const RuleLimits limits_;
   const uint64_t section_size_;
   std::vector<IndexEntry> index_;
-  size_t functions_ = 0;                   // entries of index_ that are described, sorted
+  size_t functions_ = 0;                   // described entries of index_, sorted
   std::optional<uint32_t> program_entry_;  // file offset
   uint64_t plt_bytes_left_ = kMaxPltBytes;
   RuleTable table_;
@@ -182,8 +183,7 @@ absl::StatusOr<RuleTable> Compiler::Compile() && {
         absl::StrCat("unwind information needs more than ", limits_.max_rows, " rows"));
   }
   if (frames_.exhausted()) {
-    return absl::ResourceExhaustedError(
-        "unwind information is built so that reading it takes more than linear time");
+    return absl::ResourceExhaustedError("unwind information takes more than linear time to read");
   }
   table_.unsupported_rows = static_cast<uint32_t>(std::count_if(
       table_.rows.begin(), table_.rows.end(),
@@ -195,7 +195,7 @@ void Compiler::BuildIndex() {
   const uint64_t malformed = frames_.ForEachFunction([this](const FrameDescription& function) {
     if (function.size == 0) return;
     const std::optional<uint64_t> offset = image_.CodeOffset(function.begin, function.size);
-    if (!offset) return;  // of code that the linker threw away
+    if (!offset) return;  // the linker discarded this code
     if (*offset + function.size > std::numeric_limits<uint32_t>::max()) {
       ++table_.rejected_functions;
       return;
@@ -215,14 +215,14 @@ void Compiler::AddRoots() {
     }
     AddCode(*entry, 0, kSourceRoot);
   }
-  // Only what stands alone (a static program, a dynamic linker, musl) starts threads by code of
-  // its own that nobody described; elsewhere the symbols need not be read.
+  // Only a file without libraries (a static program, a dynamic linker, musl) starts threads in
+  // undescribed code of its own. Other files need no symbols.
   if (!image_.needs_libraries()) {
     for (const CodeSymbol& symbol : image_.FindCode(kRootSymbols, kMaxRootSymbolSize)) {
       AddCode(symbol.offset, symbol.size, kSourceRoot);
     }
     for (const CodeSymbol& symbol : image_.FindCode(std::span(&kRestoreSymbol, 1), kMaxRootSize)) {
-      // From one byte before it: a walk looks a return address up by the byte before.
+      // Starts one byte early, because a walk looks up the byte before a return address.
       if (symbol.offset > 0 && IsSignalReturn(symbol.offset)) {
         AddCode(symbol.offset - 1, symbol.size != 0 ? symbol.size + 1 : 0, kSourceSignal);
       }
@@ -231,7 +231,7 @@ void Compiler::AddRoots() {
   if (index_.size() > functions_) std::sort(index_.begin(), index_.end(), ComesBefore);
 }
 
-// Adds code that nothing describes. `size` 0: up to the next function, kMaxRootSize at most.
+// Adds undescribed code. `size` 0: up to the next function, at most kMaxRootSize.
 void Compiler::AddCode(uint64_t begin, uint64_t size, uint64_t source) {
   const uint64_t limit = begin + (size != 0 ? size : kMaxRootSize);
   if (limit > std::numeric_limits<uint32_t>::max()) return;
@@ -244,13 +244,13 @@ void Compiler::AddCode(uint64_t begin, uint64_t size, uint64_t source) {
   }
   uint64_t end = limit;
   if (next != functions_end && next->begin < limit) {
-    if (size != 0) return;  // described in part: the rest is a gap on purpose
+    if (size != 0) return;  // partly described: the rest is a gap on purpose
     end = next->begin;
   }
   index_.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end - begin), source});
 }
 
-// Whether the code is the one thing a signal handler returns to: a call of rt_sigreturn.
+// Whether the code is a call of rt_sigreturn, to which signal handlers return.
 bool Compiler::IsSignalReturn(uint64_t offset) const {
   constexpr std::array<uint8_t, 9> kMovRax = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
   constexpr std::array<uint8_t, 7> kMovEax = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
@@ -263,7 +263,7 @@ bool Compiler::IsSignalReturn(uint64_t offset) const {
 }
 
 void Compiler::CompileAll() {
-  // Address space, not memory: what is not written to is never touched.
+  // Reserves address space only: memory is used when it is written.
   table_.rows.reserve(std::min<uint64_t>(limits_.max_rows, section_size_ / 3 + 2));
   uint32_t covered = 0;  // end of the last function
   for (const IndexEntry& entry : index_) {
@@ -285,7 +285,7 @@ void Compiler::CompileAll() {
   if (!table_.rows.empty()) Append(covered, kNoneRule);
 }
 
-// Compiles the part of a function from `begin` on. False when it is malformed.
+// Compiles the part of a function from `begin` on. False if it is malformed.
 bool Compiler::CompileOne(const IndexEntry& entry, uint32_t begin) {
   const bool root = entry.source == kSourceRoot || entry.begin == program_entry_;
   if (root || entry.source == kSourceSignal) {
@@ -312,8 +312,8 @@ void Compiler::CompileStretch(uint32_t begin, uint32_t end, const FrameState& st
     return;
   }
   plt_bytes_left_ -= end - begin;
-  // A PLT laid out otherwise (IBT) is spelled out: two rows an entry say the same exactly, as
-  // file offsets and addresses agree modulo the page size.
+  // A PLT with another layout (IBT) is compiled entry by entry. Two rows per entry are exact,
+  // because file offsets and addresses agree modulo the page size.
   FrameState shallow = state;
   shallow.cfa = {CfaRule::Kind::kRegister, kDwarfRsp, kWord};
   FrameState deep = state;
@@ -325,9 +325,9 @@ void Compiler::CompileStretch(uint32_t begin, uint32_t end, const FrameState& st
   }
 }
 
-// glibc leaves the system call of clone and clone3 undescribed, between the function proper and
-// the new thread's root: the return is the parent's or the child's. A walk that finds a thread
-// waiting there has found a parent (vfork, posix_spawn), to which the entry rule still applies.
+// glibc does not describe the system call of clone and clone3, between the function proper and the
+// root of the new thread. It returns in the parent and in the child. A thread found waiting there
+// is a parent (vfork, posix_spawn), for which the entry rule still holds.
 void Compiler::BridgeCloneGap(size_t gap_row) {
   std::vector<profd_rule>& rows = table_.rows;
   if (gap_row == 0 || gap_row + 1 >= rows.size()) return;

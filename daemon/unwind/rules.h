@@ -1,4 +1,4 @@
-// Compiles the .eh_frame of an ELF file into the rows that bpf/unwind.bpf.h walks with.
+// Compiles the .eh_frame of an ELF file into the rows that bpf/unwind.bpf.h uses.
 #ifndef PROFD_DAEMON_UNWIND_RULES_H_
 #define PROFD_DAEMON_UNWIND_RULES_H_
 
@@ -17,11 +17,11 @@ struct RuleTable {
   std::vector<profd_rule> rows;
   // Statistics for `status` and tests.
   uint32_t functions = 0;           // FDEs compiled
-  uint32_t rejected_functions = 0;  // FDEs that were malformed and left out
+  uint32_t rejected_functions = 0;  // malformed FDEs, left out
   uint32_t unsupported_rows = 0;    // rows of kind PROFD_RULE_UNSUPPORTED
 };
 
-// Limits on what a hostile file can make us do.
+// Limits for hostile files.
 struct RuleLimits {
   size_t max_rows = 16u << 20;
 };

@@ -93,7 +93,7 @@ class Headline(unittest.TestCase):
 
     def test_an_aim_is_met_by_the_lower_bound_alone(self):
         wide = [0.9995, 0.9895, 1.0095]
-        self.assertIn("**not shown, some 33 more pairs", short(overhead(ratio=wide)))
+        self.assertIn("**not shown, about 33 more pairs", short(overhead(ratio=wide)))
         self.assertIn("**missed**", short(overhead(ratio=[0.98, 0.975, 0.985])))
         self.assertNotIn(": met", short(overhead(ratio=wide)))
 
@@ -144,7 +144,7 @@ class Whole(unittest.TestCase):
     def test_a_point_says_what_was_switched_off(self):
         text = page(*self.rows)
         self.assertIn("| 5,000* | faults | 10 |", text)
-        self.assertIn("Lost, as profd said: at 5,000: torn_walk 7.", text)
+        self.assertIn("Losses that profd reported: at 5,000: torn_walk 7.", text)
 
     def test_is_deterministic_and_says_that_it_is_generated(self):
         self.assertEqual(report.render(list(self.rows)), report.render(list(self.rows)))

@@ -242,7 +242,7 @@ class Rows(Measuring):
     def test_verdicts_in_words(self):
         row = self.row()
         for ratio, told in (([1.0, 0.995, 1.005], "met"), ([0.98, 0.975, 0.985], "missed"),
-                            ([1.0, 0.98, 1.02], "not shown, some 61 more pairs would show it"),
+                            ([1.0, 0.98, 1.02], "not shown, about 61 more pairs would show it"),
                             ([0.98, 0.95, 1.01], "not shown, and more pairs would not"),
                             ([1.0], "not shown, too few pairs for an interval")):
             row["ratio"] = ratio

@@ -24,23 +24,23 @@ class HeapKernelTest : public KernelTest {
       .fault_layer = false, .map_layer = false, .malloc_layer = false};
   static constexpr ModuleId kModule{7};
 
-  static HeapPlace EventPlace() {
+  static ProbePlace EventPlace() {
     return {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
-            .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 7)};
+            .cookie = PROFD_PROBE_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 7)};
   }
   void Attach(int32_t pid) {
-    const HeapPlace place = EventPlace();
+    const ProbePlace place = EventPlace();
     Attach(pid, {&place, 1});
   }
-  void Attach(int32_t pid, std::span<const HeapPlace> places) {
+  void Attach(int32_t pid, std::span<const ProbePlace> places) {
     ASSERT_NO_FATAL_FAILURE(Put(pid, places));
-    for (const HeapPlace& place : places) {
-      const auto module = static_cast<uint16_t>(PROFD_HEAP_MODULE(place.cookie));
+    for (const ProbePlace& place : places) {
+      const auto module = static_cast<uint16_t>(PROFD_PROBE_MODULE(place.cookie));
       kernel_->SetHeapSettled(pid, ModuleId{module}, true);
     }
   }
   // To functions of this program.
-  void Put(int32_t pid, std::span<const HeapPlace> places) {
+  void Put(int32_t pid, std::span<const ProbePlace> places) {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     auto probe = kernel_->AttachHeapProbe(self.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();

@@ -182,7 +182,7 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   });
   Mark(child);
   constexpr uint32_t kRdi = 14, kRsi = 13, kRdx = 12;
-  const HeapPlace places[] = {
+  const ProbePlace places[] = {
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestInlinedEvent)),
        .cookie = PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1, 9, kRdi,
                                            PROFD_NO_REGISTER, kRsi, 8)},
@@ -190,7 +190,7 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
        .cookie =
            PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 0, 9, kRdi, kRdx, kRsi, 8)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
-       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
+       .cookie = PROFD_PROBE_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
@@ -239,12 +239,12 @@ TEST_F(HeapKernelTest, SlowPathTellsOfUnseenEvents) {
   const auto at = [](auto* function) {
     return FileOffset(reinterpret_cast<const void*>(function));
   };
-  const HeapPlace places[] = {
+  const ProbePlace places[] = {
       {.offset = at(&ProfdTestSlowPath),
        .cookie = PROFD_HEAP_SLOW_COOKIE(PROFD_HEAP_JEMALLOC_SLOW_ALLOC, 0, 9,
                                         offsetof(FakeAllocator, allocated_last))},
       {.offset = at(&ProfdTestHeapEvent),
-       .cookie = PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
+       .cookie = PROFD_PROBE_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9)}};
   ASSERT_NO_FATAL_FAILURE(Attach(child.pid(), places));
   child.Signal();
   child.Wait();
@@ -299,9 +299,9 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   });
   Mark(child);
   constexpr uint32_t kRdi = 14, kRsi = 13;
-  const HeapPlace places[] = {
+  const ProbePlace places[] = {
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
-       .cookie = PROFD_HEAP_NUMBERED(PROFD_HEAP_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9), 3)},
+       .cookie = PROFD_HEAP_NUMBERED(PROFD_PROBE_COOKIE(PROFD_HEAP_JEMALLOC_EVENT, 0, 9), 3)},
       {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestInlinedEvent)),
        .cookie = PROFD_HEAP_NUMBERED(PROFD_HEAP_INLINED_COOKIE(PROFD_HEAP_JEMALLOC_INLINED_ALLOC, 1,
                                                                9, kRdi, PROFD_NO_REGISTER, kRsi, 8),
@@ -470,7 +470,7 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
     }
   });
   Mark(child);
-  const HeapPlace place = EventPlace();
+  const ProbePlace place = EventPlace();
   const auto round = [&](bool probed) {
     if (probed) Put(child.pid(), {&place, 1});
     child.Signal();
@@ -517,6 +517,12 @@ TEST_F(HeapKernelTest, TimeWithoutProbesIsNoGap) {
   EXPECT_EQ(counter.seen, 1'050'000U);
   EXPECT_EQ(counter.total, 1'890'000U);
   EXPECT_EQ(counter.gaps, 1U);
+  // Slices of many processes make many rounds: the same number does not come again soon.
+  kernel_->SetHeapSettled(child.pid(), kModule, true);
+  round(true);
+  round(false);
+  for (int i = 0; i < 1 << 16; ++i) kernel_->SetHeapSettled(child.pid(), kModule, true);
+  EXPECT_EQ(round(true).gaps, 1U);
 }
 
 // A SIGKILL in the moment in which probes are put in, or taken out: the kernel then cannot write to
@@ -525,7 +531,7 @@ TEST_F(HeapKernelTest, KilledWhileItPutsProbesInAndTakesThemOut) {
   START_OR_SKIP(kHeap);
   constexpr int64_t kLatest = kMillisecond;
   const auto* const text = reinterpret_cast<const char*>(&ProfdTestPlaces);
-  std::vector<HeapPlace> places;
+  std::vector<ProbePlace> places;
   for (uint64_t i = 0; i < kPlaces; ++i) places.push_back({.offset = FileOffset(text + i)});
   const Child target([](Child&) { WaitForever(); });
   const auto text_now = [&] {

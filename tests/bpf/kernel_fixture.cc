@@ -130,6 +130,10 @@ void KernelTest::Drain(bool every_thread) {
     ASSERT_TRUE(left_out.ok()) << left_out.status();
     if (accounts_->EndReading(*left_out, all)) break;
   }
+  const auto exited = kernel_->DrainExited();
+  ASSERT_TRUE(exited.ok()) << exited.status();
+  accounts_->ApplyExited(*exited);
+  for (const auto& [key, sums] : *exited) exited_threads_ += static_cast<int64_t>(sums.threads);
   ProfileDelta delta;
   accounts_->Finish(delta);
   for (const RestingThread& rest : delta.resting) {

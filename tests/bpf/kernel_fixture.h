@@ -116,6 +116,7 @@ class KernelTest : public ::testing::Test {
   std::map<uint64_t, Account> by_thread_;
   std::vector<profd_thread_record> live_;                      // of the last drain
   std::map<uint64_t, std::vector<profd_thread_record>> last_;  // EXITING and DEAD, as they came
+  int64_t exited_threads_ = 0;                                 // that were folded, over all drains
   std::vector<StackTrace> stacks_;
   std::vector<profd_module_record> modules_;
   std::vector<profd_born_record> born_;

@@ -19,11 +19,11 @@ class LiveKernelTest : public KernelTest {
 
   void Attach(int32_t pid, profd_live_place born, profd_live_place gone) {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-    const HeapPlace places[] = {
+    const ProbePlace places[] = {
         {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectBorn)),
-         .cookie = PROFD_LIVE_COOKIE(born, 0, 7)},
+         .cookie = PROFD_PROBE_COOKIE(born, 0, 7)},
         {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestObjectGone)),
-         .cookie = PROFD_LIVE_COOKIE(gone, 0, 7)}};
+         .cookie = PROFD_PROBE_COOKIE(gone, 0, 7)}};
     auto probe = kernel_->AttachLiveProbe(self.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();
     probe_ = *std::move(probe);

@@ -49,11 +49,11 @@ class MallocKernelTest : public KernelTest {
     const UniqueFd library(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     const auto found = FindGlibc(library.get());
     ASSERT_TRUE(found.ok() && *found) << path;
-    std::vector<HeapPlace> places;
+    std::vector<ProbePlace> places;
     for (const GlibcFunction& function : (*found)->functions) {
       const int stepped = function.stepped ? 1 : 0;
       places.push_back(
-          {.offset = function.offset, .cookie = PROFD_MALLOC_COOKIE(function.place, stepped, 7)});
+          {.offset = function.offset, .cookie = PROFD_PROBE_COOKIE(function.place, stepped, 7)});
     }
     auto probe = kernel_->AttachMallocProbe(library.get(), pid, places);
     ASSERT_TRUE(probe.ok()) << probe.status();

@@ -39,11 +39,11 @@ class MapKernelTest : public HeapKernelTest {
     const UniqueFd libc(open(place.dli_fname, O_RDONLY | O_CLOEXEC));
     const auto calls = FindMapCalls(libc.get());
     EXPECT_TRUE(calls.ok()) << calls.status();
-    std::vector<HeapPlace> places;
+    std::vector<ProbePlace> places;
     if (calls.ok()) {
       for (const MapCall& call : *calls) {
         places.push_back(
-            {.offset = call.offset, .cookie = PROFD_MAP_COOKIE(call.call, call.stepped)});
+            {.offset = call.offset, .cookie = PROFD_PROBE_COOKIE(call.call, call.stepped, 0)});
       }
     }
     EXPECT_THAT(places, SizeIs(5));
@@ -194,8 +194,8 @@ TEST_F(MapKernelTest, SomeCallsWeighForAll) {
 TEST_F(MapKernelTest, WithoutTheLayerTheOthersAreThere) {
   START_OR_SKIP(kHeap);
   EXPECT_FALSE(kernel_->has_map_layer());
-  const HeapPlace place = {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestMaps)),
-                           .cookie = PROFD_MAP_COOKIE(PROFD_MAP_MMAP, 0)};
+  const ProbePlace place = {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestMaps)),
+                            .cookie = PROFD_PROBE_COOKIE(PROFD_MAP_MMAP, 0, 0)};
   const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   EXPECT_FALSE(kernel_->AttachMapProbe(self.get(), getpid(), {&place, 1}).ok());
   EXPECT_TRUE(kernel_->DrainHeapCounters().ok());

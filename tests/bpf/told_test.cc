@@ -52,7 +52,7 @@ class ToldKernelTest : public KernelTest {
     const UniqueFd self(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     const uint64_t count =
         semaphore ? FileOffset(const_cast<const uint16_t*>(&ProfdTestSemaphore)) : 0;
-    const HeapPlace places[] = {
+    const ProbePlace places[] = {
         {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestTellsAlloc)),
          .cookie = PROFD_USDT_COOKIE(PROFD_USDT_ALLOC, 0, 7, Number(text, 3)),
          .semaphore = count},

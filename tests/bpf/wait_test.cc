@@ -1,11 +1,14 @@
 // Ticks: samples, their counters, stacks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -17,6 +20,7 @@ namespace profd {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -58,17 +62,21 @@ TEST_F(KernelTest, EpochsCountEverySampleOnce) {
   }
 }
 
-// Every nap has an argument of its own, and with it a counter: no epoch has place for so many.
+// Every wait is for a futex of its own, and with it has a counter.
 TEST_F(KernelTest, FullCounterMapIsCountedAsLoss) {
-  START_OR_SKIP();
+  KernelOptions options = kCore;
+  options.limits.counters = 1024;
+  START_OR_SKIP(options);
   const Child child([](Child& me) {
-    constexpr size_t kThreads = 200;
-    constexpr size_t kRequests = 1000;
-    static timespec requests[kThreads][kRequests];
-    for (auto& own : requests) {
-      for (timespec& request : own) request = {.tv_sec = 0, .tv_nsec = 10 * kMillisecond};
+    constexpr size_t kThreads = 100;
+    constexpr size_t kFutexes = 1000;
+    static uint32_t futexes[kThreads][kFutexes];
+    for (auto& own : futexes) {
       std::thread([&own] {
-        for (size_t i = 0;; ++i) syscall(SYS_nanosleep, &own[i % kRequests], nullptr);
+        const timespec timeout = {.tv_sec = 0, .tv_nsec = 10 * kMillisecond};
+        for (size_t i = 0;; ++i) {
+          syscall(SYS_futex, &own[i % kFutexes], FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
+        }
       }).detach();
     }
     me.Signal();
@@ -96,6 +104,46 @@ TEST_F(KernelTest, FullCounterMapIsCountedAsLoss) {
   }
   EXPECT_EQ(lost(), lost_before);
   EXPECT_EQ(drained.count + lost(), kernel_->TickStats().off_cpu);
+}
+
+// A call's first argument is part of a sample where it names what is waited for. A pointer to a
+// timeout would make a counter of each wait.
+TEST_F(KernelTest, ArgumentsThatNameNothingAreLeftOut) {
+  START_OR_SKIP();
+  static uint32_t futex = 0;
+  const Child child([](Child& me) {
+    std::thread([] {
+      static timespec requests[1000];
+      for (timespec& request : requests) request = {.tv_sec = 0, .tv_nsec = kMillisecond};
+      for (size_t i = 0;; ++i) syscall(SYS_nanosleep, &requests[i % 1000], nullptr);
+    }).detach();
+    std::thread([] {
+      static pollfd nobody[1000];
+      for (size_t i = 0;; ++i) syscall(SYS_poll, &nobody[i % 1000], 0, 1);
+    }).detach();
+    std::thread([] {
+      syscall(SYS_futex, &futex, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
+    }).detach();
+    me.Signal();
+    WaitForever();
+  });
+  child.Wait();
+  Mark(child);
+  std::map<int32_t, std::set<uint64_t>> arguments;
+  ASSERT_TRUE(Eventually([&] {
+    for (int i = 0; i < 20; ++i) {
+      Tick();
+      Poll();
+      Nap(kMillisecond);
+    }
+    const auto entries = kernel_->DrainCounters();
+    if (!entries.ok()) return false;
+    for (const auto& [key, value] : *entries) arguments[key.sysno].insert(key.arg0);
+    return arguments.contains(SYS_nanosleep) && arguments.contains(SYS_poll) &&
+           arguments[SYS_futex].contains(reinterpret_cast<uintptr_t>(&futex));
+  }));
+  EXPECT_THAT(arguments[SYS_nanosleep], ElementsAre(0U));
+  EXPECT_THAT(arguments[SYS_poll], ElementsAre(0U));
 }
 
 TEST_F(KernelTest, StacksAreSentOnceUntilTrimmed) {

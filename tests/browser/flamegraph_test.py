@@ -28,7 +28,8 @@ return Array.from(document.querySelectorAll('#frames > g'), (group) => {
     shown: group.style.display !== 'none', x: rect.x.baseVal.value, y: rect.y.baseVal.value,
     width: rect.width.baseVal.value, text: text ? text.textContent : '',
     textWidth: text ? text.getComputedTextLength() : 0,
-    match: group.classList.contains('match'), fill: getComputedStyle(rect).fill,
+    match: group.classList.contains('match'), outer: group.classList.contains('outer'),
+    fill: getComputedStyle(rect).fill,
     focused: document.activeElement === group,
   };
 });
@@ -108,9 +109,10 @@ class FlameGraphTest(unittest.TestCase):
 
     def test_hover_says_value_share_and_error(self):
         self.browser.move_to(self.frame("mdbx_txn_commit")["group"])
+        self.assertEqual(self.text_of("what"), "mdbx_txn_commit")
         self.assertRegex(
-            self.text_of("detail"),
-            r"^mdbx_txn_commit · 38\.0 s ± 420 ms, 32\.\d% ± 0\.4% · application, reth$")
+            self.text_of("detail"), r"^38\.0 s ± 420 ms, 32\.\d% ± 0\.4% of all · "
+            r"38,000,000,000 ns · application, reth$")
 
     def test_click_zooms_and_reset_restores(self):
         before = self.frames()
@@ -147,7 +149,7 @@ class FlameGraphTest(unittest.TestCase):
         for frame in frames:
             self.assertEqual(frame["match"], frame in hits, frame["name"])
             if frame["match"]:
-                self.assertEqual(frame["fill"], "rgb(214, 51, 214)")
+                self.assertEqual(frame["fill"], "rgb(194, 24, 194)")
         share = self.assert_share(hits, frames[0])
         self.assertLess(share, 50)
 
@@ -209,7 +211,7 @@ class FlameGraphTest(unittest.TestCase):
         self.browser.press("ArrowLeft")
         self.browser.press("ArrowRight")
         self.assertEqual(focused(), ["storage"])
-        self.assertIn("storage · ", self.text_of("detail"))
+        self.assertEqual(self.text_of("what"), "storage")
         self.browser.press("Enter")
         self.assertAlmostEqual(self.frame("storage")["width"], self.picture_width(), delta=0.1)
         self.assertFalse(self.frame("persistence")["shown"])
@@ -217,6 +219,134 @@ class FlameGraphTest(unittest.TestCase):
         self.assertEqual(focused(), ["all"])
         self.browser.press("Escape")
         self.assertTrue(self.frame("persistence")["shown"])
+
+    def test_typing_searches(self):
+        self.browser.type("fdatasync")
+        self.assertEqual(self.browser.run("return document.getElementById('term').value"),
+                         "fdatasync")
+        hits = {frame["name"] for frame in self.frames() if frame["match"]}
+        self.assertEqual(hits, {"fdatasync", "__x64_sys_fdatasync"})
+        self.assertTrue(self.text_of("matched").startswith("matched "))
+        self.browser.press("Escape")
+        self.assertEqual(self.browser.run("return document.getElementById('term').value"), "")
+
+    def state(self):
+        zoomed = min((frame for frame in self.frames() if frame["shown"] and not frame["outer"]),
+                     key=lambda frame: frame["depth"])
+        return (zoomed["name"], self.browser.run("return document.getElementById('term').value"),
+                sorted(frame["name"] for frame in self.frames() if frame["match"]))
+
+    def test_link_restores_zoom_and_search(self):
+        self.browser.click(self.frame("mdbx_txn_commit")["group"])
+        self.browser.press("/")
+        self.browser.type("a+b & c#|^fdatasync$")
+        wanted = self.state()
+        self.assertEqual(wanted[1:], ("a+b & c#|^fdatasync$", ["fdatasync"]))
+        link = self.browser.run("return location.href")
+        self.assertIn("#zoom=", link)
+        self.browser.run("location.reload()")
+        self.assertEqual(self.state(), wanted)
+        matched = self.text_of("matched")
+        self.open("idle.svg")  # somebody else, who was given the link
+        self.browser.open_url(link)
+        self.assertEqual(self.state(), wanted)
+        self.assertEqual(self.text_of("matched"), matched)
+
+    def test_back_and_forward(self):
+        first = self.state()
+        self.browser.click(self.frame("storage")["group"])
+        second = self.state()
+        self.browser.click(self.frame("mdbx_cursor_seek")["group"])
+        third = self.state()
+        self.browser.press("/")
+        self.browser.type("handle")  # one step, not six
+        fourth = self.state()
+        self.assertEqual(len({str(state) for state in (first, second, third, fourth)}), 4)
+        for wanted in (third, second, first):
+            self.browser.back()
+            self.assertEqual(self.state(), wanted)
+        self.assertNotIn("#", self.browser.run("return location.href"))
+        for wanted in (second, third, fourth):
+            self.browser.forward()
+            self.assertEqual(self.state(), wanted)
+
+    def test_link_that_fits_no_frame_or_is_hostile(self):
+        base = self.browser.run("return location.href")
+        for fragment in ("zoom=0123456789abcdef", "zoom=constructor", "nonsense", "%", "zoom",
+                         "search=%3Cscript%3Ealert(1)%3C/script%3E", "search=(((("):
+            self.open("idle.svg")
+            self.browser.open_url(base + "#" + fragment)
+            self.assertEqual(self.state()[0], "all", fragment)
+            self.assertEqual(self.browser.run("return document.scripts.length || "
+                                              "document.querySelectorAll('script').length"), 1)
+
+    def test_inverted_has_its_root_on_top(self):
+        self.open("inverted.svg")
+        self.keep("inverted")
+        frames = self.frames()
+        below = {frame["depth"]: frame["y"] for frame in frames}
+        self.assertEqual([below[depth] for depth in sorted(below)], sorted(below.values()))
+        self.assertEqual(below[1] - below[0], 22)
+        self.assertEqual(self.browser.run("return window.scrollY"), 0)
+        self.assertEqual(self.browser.run("return document.title"), "Icicle <of> \"reth\" & co")
+        self.browser.click(self.frame("all")["group"])
+        self.browser.press("ArrowDown")
+        self.assertEqual([frame["name"] for frame in self.frames() if frame["focused"]],
+                         ["tokio-rt-worker"])
+
+    def test_reversed_begins_with_the_innermost(self):
+        self.open("reversed.svg")
+        self.keep("reversed")
+        base = {frame["name"] for frame in self.frames() if frame["depth"] == 1}
+        self.assertLessEqual({"[fsync]", "[lock]", "[fault]"}, base)
+        self.assertEqual(self.picture_width(), 880)
+        for frame in self.frames():
+            self.assertGreaterEqual(frame["width"], 8.79, frame["name"])
+
+    def boxes(self):
+        """Where the parts of the head and the frames are, in pixels of the window."""
+        return self.browser.run("""
+          const all = ['.line', '#controls input', '#controls button', '#legend > g', '#what',
+                       '#detail', '#frames'];
+          return all.flatMap((selector) => Array.from(document.querySelectorAll(selector), (e) => {
+            const b = e.getBoundingClientRect();
+            return {name: selector, left: b.left, right: b.right, top: b.top, bottom: b.bottom};
+          }));""")
+
+    def test_nothing_overlaps_at_any_width(self):
+        for width in (360, 480, 700, 1000, 1280, 1800):
+            self.browser.resize(width, 900)
+            for name in ("server.svg", "uncovered.svg"):
+                self.open(name)
+                self.keep(f"width-{width}-{name[:-4]}")
+                boxes = self.boxes()
+                inner = self.browser.run("return window.innerWidth")
+                for i, one in enumerate(boxes):
+                    self.assertLessEqual(one["right"], inner + 0.5, (width, name, one))
+                    for other in boxes[i + 1:]:
+                        apart = (one["right"] <= other["left"] + 1 or
+                                 other["right"] <= one["left"] + 1 or
+                                 one["bottom"] <= other["top"] + 4 or
+                                 other["bottom"] <= one["top"] + 4)
+                        self.assertTrue(apart, (width, name, one, other))
+        self.browser.resize(1280, 760)
+
+    def test_printed_page_is_white_whole_and_without_controls(self):
+        for scheme in ("light", "dark"):
+            self.browser.emulate("print", scheme)
+            self.keep("print-" + scheme)
+            look = self.browser.run("""
+              const style = (id) => getComputedStyle(document.querySelector(id));
+              return {paper: style('#paper').fill, controls: style('#controls').display,
+                      title: style('.title').fill, frame: style('#frames rect').fill,
+                      width: document.documentElement.getBoundingClientRect().width,
+                      inner: window.innerWidth};""")
+            self.assertEqual(look["paper"], "rgb(255, 255, 255)")
+            self.assertEqual(look["title"], "rgb(27, 27, 31)")
+            self.assertEqual(look["controls"], "none")
+            self.assertLessEqual(look["width"], look["inner"])
+        self.browser.emulate("", "")
+        self.assertEqual(self.browser.pages(), 1)
 
     def test_nothing_but_idle_waits(self):
         self.open("idle.svg")
@@ -302,10 +432,14 @@ class DarkTest(unittest.TestCase):
             browser.open(os.path.join(golden, "server.svg"))
             paper = browser.run(
                 "return getComputedStyle(document.getElementById('paper')).fill")
+            frames = {frame["name"]: frame["fill"] for frame in browser.run(FRAMES)}
             dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches")
             if os.environ.get("PROFD_SCREENSHOTS"):
                 browser.save_screenshot(os.path.join(os.environ["PROFD_SCREENSHOTS"], "dark.png"))
             self.assertTrue(dark)
+            browser.emulate("screen", "light")
+            for frame in browser.run(FRAMES):
+                self.assertNotEqual(frame["fill"], frames[frame["name"]], frame["name"])
             self.assertEqual(paper, "rgb(23, 25, 30)")
 
 

@@ -80,7 +80,29 @@ class Browser:
             raise RuntimeError(f"{method} {path}: {error.read().decode()[:500]}") from None
 
     def open(self, path):
-        self._call("POST", "/url", {"url": "file://" + os.path.abspath(path)})
+        self.open_url("file://" + os.path.abspath(path))
+
+    def open_url(self, url):
+        self._call("POST", "/url", {"url": url})
+
+    def back(self):
+        self._call("POST", "/back")
+
+    def forward(self):
+        self._call("POST", "/forward")
+
+    def emulate(self, media, scheme):
+        """As if on "screen" or in "print", for who prefers "light" or "dark"; "": as it is."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}] if scheme else []
+        self._call("POST", "/goog/cdp/execute", {
+            "cmd": "Emulation.setEmulatedMedia",
+            "params": {"media": media, "features": features}})
+
+    def pages(self):
+        """How many pages the printed picture takes."""
+        pdf = base64.b64decode(self._call("POST", "/print", {
+            "orientation": "landscape", "background": True}))
+        return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
     def run(self, script, *arguments):
         """Runs the body of a function in the page and returns its result."""

@@ -82,7 +82,8 @@ class Report:
         print(f"\n{'job':12} {'began':>7} {'took':>7} {'CPU':>7}   what")
         for ran in runs:
             print(f"{ran.job.name:12} {ran.began:6.0f}s {ran.wall:6.0f}s {ran.cpu:6.0f}s   {ran.job.about}")
-        print(f"{'all':12} {'':7} {wall:6.0f}s {sum(ran.cpu for ran in runs):6.0f}s")
+        used, cpus = sum(ran.cpu for ran in runs), len(os.sched_getaffinity(0))
+        print(f"{'all':12} {'':7} {wall:6.0f}s {used:6.0f}s   {used / wall / cpus:.0%} of {cpus} CPUs")
 
 
 def main():
@@ -102,6 +103,9 @@ def main():
     os.environ["PROFD_OBSERVATIONS"] = str(work / "observations.jsonl")
     # Precompiled headers would keep ccache from ever hitting without this.
     os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros,include_file_mtime,include_file_ctime")
+    # What needs no precompiled header is found for a clone in any folder.
+    os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
+    os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
     schedule = Schedule(selected, plan.CPUS, lambda name: Context(name, ROOT, work, facts, arguments), report.ended)
     runs = schedule.run()

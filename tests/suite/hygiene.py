@@ -21,6 +21,8 @@ import shlex
 import subprocess
 import sys
 
+from .batches import Batches
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ("bpf", "client", "daemon", "deploy", "tests")
 TIDIED = ("client", "daemon")
@@ -32,6 +34,8 @@ NOT_SPELLED = ("./build", "./.git", "./LICENSE", "./bpf/LICENSE", "./tests/golde
                "./tests/fuzz/corpus", "*.lock", "*.svg", "*.pyc", "./docs/performance/*.json*")
 FINDING = re.compile(r"^(?P<file>/?[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:warning|error): (?P<text>.*)$",
                      re.MULTILINE)
+INCLUDED = re.compile(r'^#include "(.*)"', re.MULTILINE)
+PRECOMPILED = re.compile(r"\S+cmake_pch\.hxx\.pch")
 
 
 class CheckFailed(Exception):
@@ -130,55 +134,105 @@ def _cache() -> pathlib.Path:
     return folder
 
 
-def clang_tidy(build_dir: str | os.PathLike[str]) -> list[str]:
-    """Findings of .clang-tidy's checks in the daemon and the client.
+class _Group:
+    """Sources that are compiled with the same precompiled header, and flags that suit them all."""
 
-    `build_dir` was configured for clang (the preset `asan`), and its objects are up to date. The
-    result of a source is kept until it, a header of it, its flags or the checks change.
-    """
-    build = pathlib.Path(build_dir).resolve()
+    def __init__(self):
+        self.flags: list[str] = []
+        self.objects: dict[str, str] = {}
+
+    def add(self, entry: dict[str, str]) -> None:
+        words = shlex.split(entry["command"])
+        output = words.index("-o")
+        compiler = next(i for i, word in enumerate(words) if "clang" in word and "ccache" not in word)
+        if not self.flags:
+            self.flags = [word for word in words[compiler + 1:output] if word not in ("-MD", "-MT", "-MF")
+                          and not word.endswith((".o", ".o.d"))]
+        for before, word in zip(words, words[1:]):
+            if before == "-isystem" and word not in self.flags:
+                self.flags += [before, word]
+            elif word.startswith(("-I", "-D", "-W")) and word not in self.flags:
+                self.flags.append(word)
+        file = pathlib.Path(entry["file"])
+        sources = INCLUDED.findall(file.read_text()) if "Unity" in file.parts else [str(file)]
+        for source in sources:
+            self.objects.setdefault(source, words[output + 1])
+
+
+def _groups(build: pathlib.Path) -> list[_Group]:
     try:
         database = json.loads((build / "compile_commands.json").read_text())
     except OSError as error:
         raise CheckFailed(f"{error}; configure it first: cmake --preset asan") from error
+    groups: dict[str, _Group] = {}
     # Sources that are compiled together have their entry in the build tree.
     wanted = tuple(f"{base}/{folder}/" for folder in TIDIED for base in (ROOT, build))
-    entries = [entry | {"output": shlex.split(entry["command"].split(" -o ")[1])[0]}
-               for entry in database
-               if entry["file"].startswith(wanted) and not entry["file"].endswith("cmake_pch.hxx.cxx")]
-    if not entries:
+    for entry in database:
+        # Tests that compile a source of the product again are not looked at.
+        if (entry["file"].startswith(wanted) and not entry["file"].endswith("cmake_pch.hxx.cxx")
+                and " -o tests/" not in entry["command"]):
+            header = PRECOMPILED.search(entry["command"])
+            groups.setdefault(header[0] if header else "", _Group()).add(entry)
+    if not groups:
         raise CheckFailed(f"{build} compiles nothing of {' and '.join(TIDIED)}")
+    return list(groups.values())
+
+
+def clang_tidy(build_dir: str | os.PathLike[str]) -> list[str]:
+    """Findings of .clang-tidy's checks in the daemon and the client.
+
+    `build_dir` was configured for clang (the preset `asan`), and its objects are up to date. Sources are
+    checked many at once, see batches.py. The result of a batch is kept until a source, a header, its
+    flags or the checks change.
+    """
+    build = pathlib.Path(build_dir).resolve()
+    groups = _groups(build)
     version = _run([CLANG_TIDY, "--version"]).stdout
-    config = (ROOT / ".clang-tidy").read_text()
+    config = ROOT / ".clang-tidy"
     dependencies = _dependencies(build)
     cache = _cache()
+    folder = build / "tidy"
+    folder.mkdir(exist_ok=True)
 
-    def key(entry: dict[str, str]) -> str:
-        files = dependencies.get(entry["output"])
-        if not files:
-            raise CheckFailed(f"{entry['output']} is not built in {build}: "
-                              "cmake --build --preset asan")
+    def key(group: _Group, batch: list[str], text: str) -> str:
         digest = hashlib.sha256()
-        for text in (version, config, entry["command"]):
-            digest.update(_neutral(text, build).encode() + b"\0")
-        for file in sorted(_flat(files, dependencies, build)):
+        for part in (version, config.read_text(), " ".join(group.flags), text):
+            digest.update(_neutral(part, build).encode() + b"\0")
+        files: set[str] = set()
+        for output in {group.objects[source] for source in batch}:
+            found = dependencies.get(output)
+            if not found:
+                raise CheckFailed(f"{output} is not built in {build}: cmake --build --preset asan")
+            files |= _flat(found, dependencies, build)
+        for file in sorted(files):
             digest.update(_neutral(file, build).encode() + b"\0" + _digest(file))
         return digest.hexdigest()
 
-    def check(entry: dict[str, str]) -> list[str]:
-        kept = cache / key(entry)
+    def check(work: tuple[_Group, Batches, list[str]]) -> list[str]:
+        group, batches, batch = work
+        text = batches.file(batch)
+        name = key(group, batch, text)
+        kept = cache / name
         if kept.exists():
             return json.loads(kept.read_text())
-        result = _run([CLANG_TIDY, "-p", str(build), "--quiet", entry["file"]])
+        file = folder / f"{name}.cc"
+        file.write_text(text)
+        result = _run([CLANG_TIDY, "--quiet", f"--config-file={config}", str(file), "--", *group.flags])
+        if "[clang-diagnostic-" in result.stdout and len(batch) > 1:
+            # Perhaps they cannot be compiled together; by itself each can.
+            half = len(batch) // 2
+            return check((group, batches, batch[:half])) + check((group, batches, batch[half:]))
         found = _findings(result.stdout)
         if result.returncode and not found:
-            raise CheckFailed(f"{CLANG_TIDY} {entry['file']}: {result.stdout}{result.stderr}")
+            raise CheckFailed(f"{CLANG_TIDY} {', '.join(batch)}: {result.stdout}{result.stderr}")
         partial = kept.with_suffix(f".{os.getpid()}")
         partial.write_text(json.dumps(found))
         partial.replace(kept)
         return found
 
-    return sorted(set(sum(_in_parallel(check, entries), [])))
+    work = [(group, batches, batch) for group in groups for batches in (Batches(list(group.objects)),)
+            for batch in batches.batches]
+    return sorted(set(sum(_in_parallel(check, work), [])))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from tests.suite import hygiene  # pylint: disable=wrong-import-position
+from tests.suite.batches import Batches  # pylint: disable=wrong-import-position
 
 CLEAN = "int Twice(int n) { return 2 * n; }\n"
 
@@ -26,7 +27,7 @@ class HygieneTest(unittest.TestCase):
         hygiene._digest.cache_clear()
         (self.root / "daemon").mkdir()
         (self.root / ".clang-format").write_text("BasedOnStyle: Google\n")
-        (self.root / ".clang-tidy").write_text("Checks: '-*,bugprone-suspicious-semicolon'\n")
+        (self.root / ".clang-tidy").write_text("Checks: '-*,bugprone-suspicious-semicolon'\nHeaderFilterRegex: 'daemon/.*'\n")
         self.source = self.root / "daemon/a.cc"
 
     def test_format(self):
@@ -57,16 +58,41 @@ class HygieneTest(unittest.TestCase):
             self.assertEqual(hygiene.clang_tidy(self.root / "build"), found)
         self.assertNotIn("--quiet", [word for call in run.call_args_list for word in call.args[0]])
 
-    def build(self):
-        """Compiles the source as CMake with Ninja does."""
+    def test_sources_that_define_a_name_twice_are_not_read_together(self):
+        texts = {"a": "constexpr int kSecond = 1;\nint Run(int n) { return n * kSecond; }\n",
+                 "b": "constexpr double kSecond = 2;\nstruct Run {};\n",
+                 "c": "int Walk() { return 3; }\n"}
+        for name, text in texts.items():
+            (self.root / f"daemon/{name}.cc").write_text(text)
+        sources = {name: str(self.root / f"daemon/{name}.cc") for name in texts}
+        batches = Batches(list(sources.values()))
+        self.assertEqual(batches.batches, [[sources["a"]], [sources["b"], sources["c"]]])
+        together = self.root / "together.cc"
+        together.write_text(batches.file([sources["b"], sources["c"]]))
+        self.assertIn("#define kSecond kSecond_0", together.read_text())
+        subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
+
+    def test_what_does_not_compile_together_is_read_alone(self):
+        for name in "ab":  # A name that the beginning of the line does not show.
+            (self.root / f"daemon/{name}.cc").write_text(f"extern int x; int Both() {{ return {ord(name)}; }}\n")
+        (self.root / "daemon/b.cc").write_text((self.root / "daemon/b.cc").read_text() +
+                                               "void Check(bool x) {\n  if (x);\n}\n")
+        self.build("a", "b")
+        found = hygiene.clang_tidy(self.root / "build")
+        self.assertEqual([line.split(": ")[0] for line in found], ["daemon/b.cc:3"])
+
+    def build(self, *names):
+        """Compiles the sources as CMake with Ninja does."""
         folder = self.root / "build"
         folder.mkdir(exist_ok=True)
-        command = f"clang++-19 -MD -MF a.o.d -o a.o -c {self.source}"
-        (folder / "build.ninja").write_text(
-            f"rule compile\n  command = {command}\n  depfile = a.o.d\n  deps = gcc\n"
-            f"build a.o: compile {self.source}\n")
-        (folder / "compile_commands.json").write_text(json.dumps(
-            [{"directory": str(folder), "command": command, "file": str(self.source)}]))
+        rules, entries = "rule compile\n  command = $line\n  depfile = $out.d\n  deps = gcc\n", []
+        for name in names or ("a",):
+            source, output = self.root / f"daemon/{name}.cc", f"{name}.o"
+            command = f"clang++-19 -MD -MF {output}.d -o {output} -c {source}"
+            rules += f"build {output}: compile {source}\n  line = {command}\n"
+            entries.append({"directory": str(folder), "command": command, "file": str(source)})
+        (folder / "build.ninja").write_text(rules)
+        (folder / "compile_commands.json").write_text(json.dumps(entries))
         hygiene._digest.cache_clear()
         subprocess.run(["ninja", "-C", folder], check=True, capture_output=True)
 

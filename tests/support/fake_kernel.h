@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -29,6 +30,11 @@ class FakeKernel final : public Kernel {
         .type = PROFD_RECORD_BORN, .kernel_tid = static_cast<int32_t>(id), .thread_id = id};
     Emit(born);
   }
+  // Threads that ended and were never read.
+  void Fold(const profd_exited_key& key, const profd_exited& sums) {
+    exited_.emplace_back(key, sums);
+  }
+  void ExecUntold() { untold_execs_ = true; }
   // Gone without a last account, as when the ring was full.
   void Vanish(uint64_t id) { threads_.erase(id); }
   // It was on a CPU for so long since the last call.
@@ -43,6 +49,9 @@ class FakeKernel final : public Kernel {
     ring_.emplace_back(bytes, bytes + sizeof(record));
   }
 
+  // Called with the pidfd of a process that is to be a target; false: it is one already.
+  std::function<bool(int)> on_mark;
+
   // Faults. A function fails so many times, and how.
   struct Failure {
     int times = 0;
@@ -51,6 +60,9 @@ class FakeKernel final : public Kernel {
   Failure drain_threads, drain_counters, set_faults, announce_mappings;
   size_t counters_limit = SIZE_MAX;  // entries of the table of samples
   LayerRefusals refusals;
+  // What came by at places of probes.
+  uint64_t heap_refusals = 0;
+  std::vector<HeapTally> heap_tallies;
   int64_t tick_ns = 0;   // what a tick costs the daemon
   int64_t drain_ns = 0;  // what reading the accounts does
 
@@ -96,7 +108,9 @@ class FakeKernel final : public Kernel {
   }
   profd_tick_stats TickStats() const override { return stats_; }
 
-  absl::StatusOr<bool> Mark(int, uint32_t) override { return true; }
+  absl::StatusOr<bool> Mark(int pidfd, uint32_t) override {
+    return on_mark ? on_mark(pidfd) : true;
+  }
   absl::Status PollEvents(const RecordSink& sink) override {
     while (!ring_.empty()) {
       const std::vector<uint8_t> record = std::move(ring_.front());
@@ -114,6 +128,10 @@ class FakeKernel final : public Kernel {
     }
     return LeftOut{.threads = 0, .now_ns = clock_->MonotonicNs(), .clock_ns = 0};
   }
+  absl::StatusOr<std::vector<ExitedEntry>> DrainExited() override {
+    return std::exchange(exited_, {});
+  }
+  bool TakeUntoldExecs() override { return std::exchange(untold_execs_, false); }
   absl::Status TrimKnownStacks(bool) override { return absl::OkStatus(); }
   std::vector<uint64_t> Losses() const override { return losses_; }
   std::vector<ProgramMisses> Misses() const override { return {}; }
@@ -141,8 +159,8 @@ class FakeKernel final : public Kernel {
   void SetHeapSampling(uint32_t) override {}
   void SetHeapSettled(int32_t, ModuleId, bool) override {}
   void ForgetHeapSettled(int32_t, ModuleId) override {}
-  uint64_t HeapRefusals() const override { return 0; }
-  std::vector<HeapTally> HeapTallies() const override { return {}; }
+  uint64_t HeapRefusals() const override { return heap_refusals; }
+  std::vector<HeapTally> HeapTallies() const override { return heap_tallies; }
   profd_heap_cost HeapCost() const override { return {}; }
   void SetMapSampling(uint32_t) override {}
   bool has_map_layer() const override { return refusal(KernelLayer::kMap).empty(); }
@@ -151,7 +169,7 @@ class FakeKernel final : public Kernel {
   absl::StatusOr<MallocCounts> DrainMalloc() override { return MallocCounts(); }
   profd_malloc_cost MallocCost() const override { return {}; }
 
-  using Places = std::span<const HeapPlace>;
+  using Places = std::span<const ProbePlace>;
   absl::StatusOr<Probe> AttachHeapProbe(int, int32_t, Places) override { return NoProbe(); }
   absl::StatusOr<Probe> AttachLiveProbe(int, int32_t, Places) override { return NoProbe(); }
   absl::StatusOr<Probe> AttachMapProbe(int, int32_t, Places) override { return NoProbe(); }
@@ -221,6 +239,8 @@ class FakeKernel final : public Kernel {
   profd_tick_stats stats_{};
   size_t visits_ = 0;
   uint32_t fault_one_in_ = 0;
+  std::vector<ExitedEntry> exited_;
+  bool untold_execs_ = false;
 };
 
 }  // namespace profd

@@ -1,7 +1,16 @@
 # Sourced by what builds with cargo.
 
-# Of jemalloc's own build, the one library that Rust programs link: that takes half the time.
-export GNUMAKEFLAGS="STATIC_LIBS=lib/libjemalloc_pic.a enable_shared=0"
+# Of jemalloc's own build, the one library that Rust programs link, without debug info. Its build compiles
+# each source a first time for the names of its symbols (*.sym.o), which do not depend on optimisation.
+# The code of the library is the same as without these flags.
+export GNUMAKEFLAGS='STATIC_LIBS=lib/libjemalloc_pic.a enable_shared=0
+ --eval=%.pic.o:CFLAGS+=-g0 --eval=%.sym.o:CFLAGS+=-g0\ -O0\ -Dalways_inline=unused'
+GNUMAKEFLAGS=${GNUMAKEFLAGS//$'\n'/}
+if command -v ccache >/dev/null; then
+  # Nothing in the objects names the folder that they were compiled in.
+  export CCACHE_NOHASHDIR=1
+  GNUMAKEFLAGS+=' CC=ccache\ cc'
+fi
 
 # fetch_crates CARGO WHY NAME: brings the crates of the folder that it is called in, the first time. Where
 # they cannot be had it says so, in the file WHY too, and returns 1.

@@ -1,7 +1,9 @@
 #include <dlfcn.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <string>
 
 #include "tests/targets/meter.h"
@@ -25,6 +27,38 @@ void ShortThreads(const Arguments& arguments) {
     Join(one);
     Join(two);
   }
+}
+
+namespace storm {
+
+int64_t ClockNs(clockid_t clock) {
+  timespec time{};
+  Check(clock_gettime(clock, &time) == 0, "clock_gettime");
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+KEEP_FRAME void* Thread(void* argument) {
+  const int64_t ns = *static_cast<const int64_t*>(argument);
+  while (ClockNs(CLOCK_THREAD_CPUTIME_ID) < ns) {
+  }
+  return nullptr;
+}
+
+}  // namespace storm
+
+void Storm(const Arguments& arguments) {
+  const int64_t ns = arguments.Number(1, 500) * 1'000;
+  for (int64_t i = arguments.Number(0, 2'000); i > 0; --i) {
+    pthread_t thread;
+    Check(pthread_create(&thread, nullptr, storm::Thread, const_cast<int64_t*>(&ns)) == 0,
+          "pthread_create");
+    Join(thread);
+  }
+  const int64_t used =
+      storm::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - storm::ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  char where[64];
+  snprintf(where, sizeof(where), "stormed %lld", static_cast<long long>(used));
+  Stop(where);
 }
 
 namespace fork_exec {

@@ -37,6 +37,7 @@ constexpr Scenario kScenarios[] = {
     {"fork", Fork},          {"plugin", Plugin},
     {"surge", Surge},        {"memory", Memory},
     {"touch", Touch},        {"maps", Maps},
+    {"storm", Storm},
 };
 
 }  // namespace

@@ -49,8 +49,11 @@ void Signal(const Arguments& arguments);     // COUNT: naps in a handler, on thr
 
 // lifecycle.cc
 void ShortThreads(const Arguments& arguments);  // COUNT: threads of one nap of 50 ms
-void Fork(const Arguments& arguments);          // MILLISECONDS: child naps, then execs `naps`
-void Plugin(const Arguments& arguments);        // COUNT PATH: naps inside a loaded library
+// COUNT US: one thread after the other uses so much CPU time. Says "stormed" and how much all of
+// them used by the kernel's account, ns.
+void Storm(const Arguments& arguments);
+void Fork(const Arguments& arguments);    // MILLISECONDS: child naps, then execs `naps`
+void Plugin(const Arguments& arguments);  // COUNT PATH: naps inside a loaded library
 
 // surge.cc
 void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -220,18 +221,40 @@ TEST_F(EngineTest, ThreadsThatComeAndGoLeaveNothing) {
   EXPECT_NEAR(static_cast<double>(kernel_.visits() - before), 10, 2);
 }
 
+// They were never read, and are stored all the same.
+TEST_F(EngineTest, ThreadsThatNobodyKnewAreStored) {
+  Start();
+  profd_exited_key key{};
+  key.target_id = 1;
+  std::strcpy(key.process, "sh");
+  profd_exited sums{};
+  sums.threads = 100;
+  sums.on_cpu = sums.exec_runtime = kSecond;
+  for (int i = 0; i < 2; ++i) {
+    kernel_.Fold(key, sums);
+    Live(10 * kSecond);
+  }
+  Drain();
+  int64_t wall_ns = 0;
+  for (const auto& [id, wall] : store_.wall) wall_ns += wall;
+  EXPECT_EQ(wall_ns, 2 * kSecond);
+  EXPECT_EQ(store_.wall.size(), 1U);
+}
+
 TEST_F(EngineTest, ProgramThatIsRefusedCostsItsSourceOnly) {
   options_.sources.heap = options_.sources.mappings = true;
-  kernel_.refusals[static_cast<size_t>(KernelLayer::kHeap)] = "it does not take on_heap_event";
-  kernel_.refusals[static_cast<size_t>(KernelLayer::kMap)] = "it does not take on_map_call";
+  kernel_.refusals[static_cast<size_t>(KernelLayer::kHeap)] =
+      "this kernel rejects program on_heap_event";
+  kernel_.refusals[static_cast<size_t>(KernelLayer::kMap)] =
+      "this kernel rejects program on_map_call";
   kernel_.Start(1, 100);
   Start();
   Live(10 * kSecond);
   Drain();
   EXPECT_FALSE(Layer("heap").on);
-  EXPECT_EQ(Layer("heap").note, "it does not take on_heap_event");
+  EXPECT_EQ(Layer("heap").note, "this kernel rejects program on_heap_event");
   EXPECT_FALSE(Layer("mappings").on);
-  EXPECT_EQ(Layer("mappings").note, "it does not take on_map_call");
+  EXPECT_EQ(Layer("mappings").note, "this kernel rejects program on_map_call");
   EXPECT_FALSE(Layer("faults").on);
   EXPECT_THAT(Layer("faults").note, HasSubstr("--disable"));
   EXPECT_TRUE(Layer("tick").on);

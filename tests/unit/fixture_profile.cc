@@ -1,6 +1,7 @@
 #include "tests/unit/fixture_profile.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/service/grouping.h"
@@ -10,6 +11,9 @@
 
 namespace profctl {
 namespace {
+
+// Times are written in the local zone: here it is the same everywhere.
+const bool kLocalZoneIsUtc = setenv("TZ", "UTC", 1) == 0;
 
 using profd::v1::FRAME_KIND_APPLICATION;
 using profd::v1::FRAME_KIND_KERNEL;

@@ -1,4 +1,4 @@
-#include "daemon/target/jemalloc_settings.h"
+#include "daemon/probes/jemalloc_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

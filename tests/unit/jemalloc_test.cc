@@ -482,9 +482,9 @@ TEST(FindJemallocTest, AllOfAFewThatHaveTheShape) {
   EXPECT_EQ(info.note, "");
   EXPECT_THAT(EventsOf(info), ElementsAre(Module::Offset(0), Module::Offset(2), Module::Offset(3)));
   ExpectNotFound(Found({.functions = std::vector<Bytes>(kMaxEvents + 1, kShape)}),
-                 "9 functions look like it; keep the module's symbols");
-  ExpectNotFound(Found({.functions = {kPlain}}), "no function looks like it; keep");
-  ExpectNotFound(Found({.functions = {}}), "no function looks like it; keep");
+                 "9 functions match; keep the module's symbols");
+  ExpectNotFound(Found({.functions = {kPlain}}), "no function matches; keep");
+  ExpectNotFound(Found({.functions = {}}), "no function matches; keep");
   ExpectNotFound(
       Found({.functions = {kPlain}, .constants = kMessage + '\0' + VersionText("5.2.1-0")}),
       "version 5.2.1 has none; build with jemalloc 5.3.0");
@@ -614,8 +614,8 @@ TEST(FindSampledObjectsTest, Versions) {
       {"5.2.1-0", ""},
       {"5.3.0-1", ""},
       {"5.3.1-0", ""},
-      {"5.1.0-0", "it takes jemalloc 5.2 or 5.3, this is 5.1.0"},
-      {"5.4.0-0", "it takes jemalloc 5.2 or 5.3, this is 5.4.0"},
+      {"5.1.0-0", "it needs jemalloc 5.2 or 5.3, this is 5.1.0"},
+      {"5.4.0-0", "it needs jemalloc 5.2 or 5.3, this is 5.4.0"},
       {"15.3.0-0", "this is 15.3.0"},
       {"0.0.0-0", "does not say which jemalloc it holds"}};
   for (const auto& [version, note] : cases) {
@@ -644,7 +644,7 @@ TEST(FindSampledObjectsTest, BothFunctionsAndOneOfEach) {
   }
   Module twice = Profiling("je_");
   twice.symbols.push_back(Module::Named("_rjem_je_prof_free_sampled_object", 0));
-  EXPECT_THAT(Found(twice).objects.note, HasSubstr("link one jemalloc only"));
+  EXPECT_THAT(Found(twice).objects.note, HasSubstr("link only one jemalloc"));
   EXPECT_EQ(Found(twice).objects.born, 0u);
   Module aliases = Profiling("je_");
   aliases.symbols.push_back(Module::Named("prof_free_sampled_object", 2));
@@ -654,7 +654,7 @@ TEST(FindSampledObjectsTest, BothFunctionsAndOneOfEach) {
   EXPECT_EQ(Found(empty).objects.born, 0u);
   Module data = Profiling("je_");
   data.symbols[0].address = 0x10;
-  EXPECT_THAT(Found(data).objects.note, HasSubstr("is no code"));
+  EXPECT_THAT(Found(data).objects.note, HasSubstr("is not code"));
   EXPECT_EQ(Found(data).objects.born, 0u);
 }
 
@@ -669,14 +669,14 @@ TEST(FindSampledObjectsTest, ByShape) {
     EXPECT_EQ(objects.lg_prof_sample, 0u);
   }
   EXPECT_THAT(Found({.functions = {kShape, kBorn}}).objects.note,
-              HasSubstr("no function looks like those that tell of sampled objects; build"));
+              HasSubstr("no function matches those for sampled objects; build"));
   EXPECT_THAT(Found({.functions = {kShape, kBorn, kGone, kGone}}).objects.note,
-              HasSubstr("several functions look like"));
+              HasSubstr("several functions match"));
   // Those of 5.2 look otherwise.
   const Module before{.functions = {kBorn, kGone},
                       .constants = kMessage + '\0' + VersionText("5.2.1-0")};
   EXPECT_EQ(Found(before).objects.found_by, "");
-  EXPECT_THAT(Found(before).objects.note, HasSubstr("no symbol says"));
+  EXPECT_THAT(Found(before).objects.note, HasSubstr("no symbol names"));
 }
 
 TEST(FindSampledObjectsTest, VariablesMayBeMissing) {
@@ -738,7 +738,7 @@ TEST(FindJemallocTest, NoUnwindInformation) {
   }
   const std::optional<JemallocInfo> info = Find(file);
   ASSERT_TRUE(info.has_value());
-  ExpectNotFound(*info, "no function looks like it; keep the module's symbols");
+  ExpectNotFound(*info, "no function matches; keep the module's symbols");
 }
 
 TEST(FindJemallocTest, FunctionThatEndsWithItsSegment) {
@@ -984,7 +984,7 @@ TEST_F(RealModuleTest, MessagesAlone) {
   OPEN_MODULE("/proc/self/exe");
   const std::optional<JemallocInfo> info = Find();
   ASSERT_TRUE(info.has_value());
-  ExpectNotFound(*info, "no function looks like it");
+  ExpectNotFound(*info, "no function matches");
 }
 
 // What the programs say of themselves adds up, and the allocator agrees.

@@ -54,7 +54,7 @@ TEST(JemallocKnobTest, CostIsEventsTimesTheirPrice) {
     EXPECT_NE(source.GivenUpAt(level), "");
   }
   EXPECT_EQ(source.GivenUpAt(1),
-            "slow paths of allocators, which tell of events that nothing sees");
+            "probes in allocators' slow paths, which catch events that other probes miss");
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
   EXPECT_EQ(ProbeInPathNs(cost, {.emulated = 2'000}), 1e6 + 5e6 + 2'000 * 2'000);
 }
@@ -514,13 +514,12 @@ TEST(WaitKnobTest, SaysWhatIsLost) {
   WaitKnob source(10 * kMs);
   source.SetByList(true);
   EXPECT_THAT(source.GivenUpAt(0), IsEmpty());
-  EXPECT_EQ(source.GivenUpAt(1), "threads that only wait are visited at one tick of 16");
+  EXPECT_EQ(source.GivenUpAt(1), "threads that only wait are visited at one tick in 16");
   EXPECT_EQ(source.GivenUpAt(2),
-            "threads that only wait are visited at one tick of 16, a tick every 15 ms instead of "
-            "every 10 "
-            "ms");
+            "threads that only wait are visited at one tick in 16, sampling interval 15 ms "
+            "instead of 10 ms");
   source.SetByList(false);
-  EXPECT_EQ(source.GivenUpAt(3), "a tick every 20 ms instead of every 10 ms");
+  EXPECT_EQ(source.GivenUpAt(3), "sampling interval 20 ms instead of 10 ms");
 }
 
 TEST(WaitKnobTest, HundredfoldLoadIsWithinTheBudgetAfterOneStep) {

@@ -314,10 +314,9 @@ TEST(MemoryLineTest, SaysWhatIsKnown) {
   line.set_rss_growth_bytes(INT64_MIN);
   line.set_allocated_bytes(INT64_MIN);
   line.set_growth_ns(INT64_MAX);
-  EXPECT_EQ(
-      DescribeMemoryLine(line, 1),
-      "3 processes: RSS 0 B (-8388608 TiB in 9223372037 s), anonymous 1.10 GiB, cgroup 1.30 GiB; "
-      "allocated 0 B/s, freed 1200676 TiB/s");
+  EXPECT_EQ(DescribeMemoryLine(line, 1),
+            "3 processes: RSS 0 B (-8388608 TiB in 106752 d), anonymous 1.10 GiB, cgroup 1.30 GiB; "
+            "allocated 0 B/s, freed 1200676 TiB/s");
 }
 
 }  // namespace

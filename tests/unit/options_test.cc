@@ -160,7 +160,7 @@ TEST(OptionsTest, BurstsHaveALengthAndAnInterval) {
 
 TEST(OptionsTest, LimitsAreNumbersInBytesAlsoWithAUnit) {
   const Limits defaults = Accepted({}).limits;
-  EXPECT_EQ(defaults.counters, 16384U);
+  EXPECT_EQ(defaults.counters, 65536U);
   EXPECT_EQ(defaults.ring, 2U << 20);
   const Limits limits = Accepted({"--limit", "counters=100", "--limit", "ring=64K", "--limit",
                                   "rules=0", "--limit", "store=3M", "--limit", "timeline=1G"})
@@ -233,8 +233,8 @@ TEST(OptionsTest, OldOptionSaysWhatToWrite) {
   EXPECT_EQ(outcome.parsed.exit_code, 2);
   EXPECT_EQ(
       outcome.err,
-      "profd: --daemon-budget is gone: --budget is for everything that profd does; leave it out, "
-      "or write --budget 1% (see profd --help)\n");
+      "profd: --daemon-budget was removed; --budget now limits the overhead of everything that "
+      "profd does (see profd --help)\n");
 }
 
 TEST(OptionsTest, HelpAndVersionAreAnswers) {

@@ -95,10 +95,9 @@ TEST_F(PrivilegesTest, RaisedOnOneThreadForAWhile) {
 TEST_F(PrivilegesTest, NamesWhatIsMissing) {
   On({CAP_SYS_ADMIN}, [] {
     EXPECT_THAT(MissingFeatures(false), IsEmpty());
-    EXPECT_THAT(
-        MissingFeatures(true),
-        ElementsAre("no probe can be put into allocators and libcs before Linux 6.6: give it "
-                    "CAP_SYS_ADMIN"));
+    EXPECT_THAT(MissingFeatures(true),
+                ElementsAre("before Linux 6.6, allocators and libcs cannot be probed: give it "
+                            "CAP_SYS_ADMIN"));
     ASSERT_TRUE(DropPrivileges(true).ok());
     EXPECT_FALSE(Is(CAP_SYS_ADMIN, CAP_PERMITTED));
   });

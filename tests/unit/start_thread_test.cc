@@ -8,7 +8,7 @@
 #include <atomic>
 #include <vector>
 
-#include "daemon/target/remove_probes.h"
+#include "daemon/probes/takers.h"
 
 namespace profd {
 namespace {
@@ -46,7 +46,7 @@ TEST(StartThreadTest, NoneWhereTheKernelRefuses) {
 
 TEST(StartThreadTest, ProbesGoWithoutThreadsToo) {
   EXPECT_EQ(WithoutThreads([] {
-              RemoveProbes(std::vector<Probe>(8), 8);
+              Takers(8).Remove(std::vector<Probe>(8));
               return 0;
             }),
             0);

@@ -347,7 +347,7 @@ TEST(OtelMemoryTest, SaysWhatCannotBeWatched) {
   found = note_of(test::Join({Encode(kAlloc), Encode(broken), Encode(kFree)}));
   EXPECT_THAT(found.alloc, SizeIs(1));
   EXPECT_THAT(found.note, HasSubstr("1 of 3 places cannot be watched"));
-  EXPECT_THAT(found.note, HasSubstr("argument 2 is of a form that cannot be read"));
+  EXPECT_THAT(found.note, HasSubstr("argument 2 has an unsupported form"));
   found = note_of(test::Join({Encode(broken), Encode(kFree)}));
   EXPECT_THAT(found.alloc, IsEmpty());
   EXPECT_THAT(found.free, IsEmpty());

@@ -22,7 +22,7 @@ BUILD = Path("/build")
 CAP_SYS_ADMIN = 1 << 21
 # From here on a probe needs no perf event, and so no CAP_SYS_ADMIN.
 UPROBE_MULTI = (6, 6)
-MISSING_ADMIN = ("no probe can be put into allocators and libcs before Linux 6.6: "
+MISSING_ADMIN = ("before Linux 6.6, allocators and libcs cannot be probed: "
                  "give it CAP_SYS_ADMIN")
 PROBE_SECONDS = 300
 TROUBLE = re.compile(r"BUG:|WARNING:|Oops|Call Trace|rcu.*stall|soft lockup|KASAN|UBSAN")

@@ -105,8 +105,8 @@ def verdict_text(row):
     if len(row["ratio"]) < 3:
         return "not shown, too few pairs for an interval"
     if more is not None:
-        return f"not shown, some {more:,} more pairs would show it"
-    return "not shown, and more pairs would not show it: the estimate is below it"
+        return f"not shown, about {more:,} more pairs would show it"
+    return "not shown, and more pairs would not show it: the estimate is below the aim"
 
 
 def headline(row):

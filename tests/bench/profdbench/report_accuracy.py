@@ -48,13 +48,13 @@ def section(lines):
     if not rows:
         return []
     return [
-        "## How right it is when something is switched off", "",
-        "Targets that know what really happened, under profd with its default budgets, with and "
-        "without a second target whose context switches make profd give something up. Estimate / "
-        "truth is the mean over the runs, with the least and the most. Stated is half the 95 % "
-        "interval of the answer, as a share of the estimate. Held: in how many runs that interval "
-        "contained the truth. 95 % of them are promised; bold are so few that chance would explain "
-        "them in less than one case of a hundred.", "",
+        "## Accuracy when something is switched off", "",
+        "Targets that measure the truth themselves, under profd with its default budget, with and "
+        "without a second target whose context switches force profd to give something up. "
+        "*Estimate / truth* is the mean over the runs, with minimum and maximum. *Stated* is half "
+        "the answer's 95 % interval, as a share of the estimate. *Held* is the number of runs whose "
+        "interval contained the truth; 95 % are promised. Bold marks results with a probability "
+        "below 1 % if that promise holds.", "",
         *table(["what", "place", "load", "switched off", "sampled every", "truth",
                 "estimate / truth", "stated", "held"],
                [[ABOUT.get(row["case"], row["case"]), row["site"],

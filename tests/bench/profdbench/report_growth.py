@@ -6,16 +6,15 @@ from profdbench.scale import CURVES, STORES
 from profdbench.scale_point import LIMIT_MIB
 
 ABOUT = {
-    "threads": "Threads that are blocked for good, a quarter each on a futex, in poll, in sleep "
-               "and in recv.",
-    "switches": "Pairs of threads that do nothing but wake each other, one pair held on each CPU. "
-                "The last point has no pause: all CPUs are taken, and fetches wait for theirs.",
-    "stacks": "64 threads whose waits of 10 ms go through this many different stacks by turns, 17 "
-              "frames and more each. That is far from what programs do: most have some thousand, "
-              "of which few are frequent.",
-    "modules": "One thread waits under calls through shared objects, eight at a time. Each is a "
-               "file of its own with rules for 150 functions. The start is the time until profd "
-               "has read the rules of all.",
+    "threads": "Threads that block forever, a quarter each in a futex, poll, sleep and recv.",
+    "switches": "Pairs of threads that only wake each other, one pair pinned to each CPU. The last "
+                "point has no pauses: all CPUs are busy, so fetches wait for one.",
+    "stacks": "64 threads that wait for 10 ms at a time, cycling through this many different stacks "
+              "of 17 frames or more. Real programs are far from this: most have a few thousand "
+              "stacks, of which few are frequent.",
+    "modules": "One thread waits below calls through shared objects, eight at a time. Each is a "
+               "separate file with rules for 150 functions. Start is the time until profd has read "
+               "all rules.",
 }
 
 
@@ -96,7 +95,7 @@ def curve_section(curve, points, images):
     lost = [f"at {p['x']:,}: " + ", ".join(f"{name} {count:,}" for name, count in
                                            p["losses"].items()) for p in points if p["losses"]]
     if lost:
-        text += [f"Lost, as profd said: {'; '.join(lost)}.", ""]
+        text += [f"Losses that profd reported: {'; '.join(lost)}.", ""]
     return text
 
 
@@ -128,9 +127,9 @@ def window_section(lines, images):
                          for w in live], left=0)]
     if stores:
         windows = sorted({w[0] for store in stores for w in store["windows"]})
-        text += ["An hour was not waited for. This is the daemon's store alone, filled with an "
-                 "hour of made-up seconds. Naming the frames and sending the answer are not in it; "
-                 "they grow with what is different in the window, not with its length.", "",
+        text += ["The next table is the daemon's store alone, filled with an hour of synthetic "
+                 "data. It does not include symbolizing and sending the answer, which depend on how "
+                 "much differs in the window, not on its length.", "",
                  *table(["merge p50 / p99, ms", *[f"{window} s" for window in windows], "held",
                          "store"],
                         [[store["store"], *[_merge_cell(store, window) for window in windows],
@@ -163,9 +162,9 @@ def drain_section(lines, images):
     images["drain.svg"] = plot.lines("CPU time of a drain", panels)
     return ["### CPU time of a drain", "",
             "Once a second, and at each fetch, profd reads every thread's account and every "
-            "counter. An entry is one counter: a thread, a reason, a system call with its first "
-            "argument, and a stack. Threads, entries and stacks never seen before each have their "
-            "price, so points with equally many entries differ.", "",
+            "counter. An entry is one counter, for a thread, a reason, a system call with its first "
+            "argument, and a stack. Threads, entries and new stacks each add to the cost, so points "
+            "with the same number of entries differ.", "",
             f"![CPU time of a drain]({FOLDER}/drain.svg)", ""]
 
 
@@ -175,16 +174,16 @@ def section(lines, images):
     if points:
         options = {" ".join(point["options"]) or "its default flags" for point in points}
         text += [
-            f"profd ran with {'; '.join(sorted(options))}. CPU, in % of one, is read over "
-            f"{points[0]['seconds']} s in which nobody asks; then come {points[0]['fetches']} "
-            "fetches of 10 s, timed as a user sees them, start of the client included, and as many "
-            f"calls of `status`, the floor for any client. The p99 of {points[0]['fetches']} is "
-            "the slowest.", "",
-            "Memory in MiB, bold where over its limit: RSS before the first fetch, and its peak "
-            "after the last. Fetch, status and the tick interval in force in ms. Missed: share of "
-            "ticks that came too late. In path: CPU in the watched threads, by profd's own "
-            "account. Start: seconds until profd is ready. Entries are those of the last second. A "
-            "star marks a point during which processes without a part in it used more than a tenth "
+            f"profd ran with {'; '.join(sorted(options))}. CPU, in % of one CPU, is measured over "
+            f"{points[0]['seconds']} s without queries. Then follow {points[0]['fetches']} fetches "
+            "of 10 s, timed as a user sees them, client startup included, and as many calls of "
+            "`status`, the minimum for any client. With "
+            f"{points[0]['fetches']} fetches, p99 is the slowest.", "",
+            "Memory is in MiB, bold if over its limit: RSS before the first fetch, and peak RSS "
+            "after the last. Fetch, status and tick (the sampling interval in force) are in ms. "
+            "Missed: share of ticks that came too late. In path: CPU time in the target's threads, "
+            "as profd measures it. Start: seconds until profd is ready. Entries: of the last "
+            "second. A star marks a point during which unrelated processes used more than a tenth "
             "of a CPU.", ""]
     for curve in CURVES:
         if points_of(lines, curve):

@@ -60,13 +60,12 @@ def section(lines, images):
         plot.Ratio(row["workload"], tool_name(row["tool"]), row["ratio"][0], min(row["ratio"]),
                    max(row["ratio"]), row.get("aim")) for row in rows], "speed traced / untraced")
     text = [
-        "## What it costs the program that is watched", "",
-        "*Speed* is the speed under the tool divided by the speed without it: 1 is no loss, 0.97 "
-        "means that 3 % is gone. *CPU* is the CPU time of the watched processes for a unit of "
-        "work, without the tool divided by with it; below 1 the tool costs. *p50* and *p99* are "
-        "the median and the 99th percentile of the latency of the target's own requests, with the "
-        "tool divided by without; above 1 they take longer. In parentheses is the 95 % "
-        "interval.", "",
+        "## Overhead in the target", "",
+        "*Speed* is the speed with the tool divided by the speed without it: 1 means no loss, 0.97 "
+        "a loss of 3 %. *CPU* is the target's CPU time per unit of work, without the tool divided "
+        "by with it; below 1, the tool costs CPU. *p50* and *p99* are the median and the 99th "
+        "percentile of the target's request latency, with the tool divided by without it; above 1, "
+        "requests take longer. The 95 % interval is in parentheses.", "",
         f"![Ratio by workload and tool]({FOLDER}/overhead.svg)", "",
         "### Under profd", ""]
     own = [row for row in rows if can_pause(row)]
@@ -76,19 +75,19 @@ def section(lines, images):
         [[row["workload"], tool_name(row["tool"]), *state_cells(row), ratio(row["ratio"]),
           ratio(row["cpu_ratio"]), ratio(row.get("p50_ratio")), ratio(row.get("p99_ratio")),
           f"{amount(row['untraced'])} {row['unit']}", how(row)] for row in own], left=4)
-    text += ["\"Nothing (noise)\" is no tool at all: what two equal measurements differ by here.",
+    text += ["\"Nothing (noise)\" is no tool at all: the difference between two equal measurements.",
              ""]
     if any(is_older(row) for row in rows):
-        text += ["**Older protocol** marks rows from before the present one: either a few pairs of "
-                 "segments of a second or more, or pairs of many bursts of 0.04 or 0.16 s (whole "
-                 "compilations of rustc). Their interval was computed anew, from the ratios of the "
-                 "pairs. Latency was not recorded then.", ""]
+        text += ["**Older protocol** marks rows measured with an earlier protocol: a few pairs of "
+                 "segments of a second or more, or pairs of many bursts of 0.04 or 0.16 s (for "
+                 "rustc, whole compilations). Their intervals were recomputed from the ratios of "
+                 "the pairs. That protocol did not record latency.", ""]
     peers = [row for row in rows if not can_pause(row)]
     if peers:
         text += ["### Under other tools", "",
-                 "They cannot be paused, so they are measured more coarsely: started and stopped "
-                 "around segments of seconds. heaptrack and jemalloc's profiling are in a program "
-                 "from its start, which is started anew for each segment.", ""]
+                 "These cannot be paused, so they are started and stopped around segments of "
+                 "seconds, which is less precise. heaptrack and jemalloc's profiling must be loaded "
+                 "at program start, so the program is restarted for each segment.", ""]
         text += table(
             ["workload", "tool", "speed", "CPU", "p50", "p99", "untraced", "measured as"],
             [[row["workload"], tool_name(row["tool"]), ratio(row["ratio"]),
@@ -117,10 +116,10 @@ def own_section(rows):
     if not rows:
         return []
     return [
-        "### What profd took meanwhile", "",
-        "CPU is that of the daemon, of one CPU, drains included. In path is what its kernel "
-        "programs took in the watched threads, by profd's own account. Fewer samples: the highest "
-        "level that its governor was at, of sources that went on ([governor.md](governor.md)).", "",
+        "### Overhead of profd itself", "",
+        "*CPU* is the daemon's share of one CPU, drains included. *In path* is the time of its "
+        "kernel programs in the target's threads, as profd measures it. *Fewer samples* is the "
+        "highest governor level of sources that stayed on ([governor.md](governor.md)).", "",
         *table(["workload", "tool", "switched off", "fewer samples", "sampled every", "CPU",
                 "in path", "switches/s", "peak RSS", "kernel maps"],
                [[row["workload"], tool_name(row["tool"]), state_cells(row)[0],

@@ -1,4 +1,4 @@
-#include "daemon/target/trap.h"
+#include "daemon/probes/trap.h"
 
 #include <fcntl.h>
 

@@ -1,6 +1,6 @@
 // What a process says of jemalloc's own profiling: whether it runs, and how densely it samples.
-#ifndef PROFD_DAEMON_TARGET_JEMALLOC_SETTINGS_H_
-#define PROFD_DAEMON_TARGET_JEMALLOC_SETTINGS_H_
+#ifndef PROFD_DAEMON_PROBES_JEMALLOC_SETTINGS_H_
+#define PROFD_DAEMON_PROBES_JEMALLOC_SETTINGS_H_
 
 #include <cstdint>
 #include <optional>
@@ -43,4 +43,4 @@ std::string DescribeMissing(const JemallocSettings& settings, const JemallocInfo
 
 }  // namespace profd
 
-#endif  // PROFD_DAEMON_TARGET_JEMALLOC_SETTINGS_H_
+#endif  // PROFD_DAEMON_PROBES_JEMALLOC_SETTINGS_H_

@@ -1,6 +1,6 @@
 // What the way into a program at a probe takes, and out of it again.
-#ifndef PROFD_DAEMON_TARGET_TRAP_H_
-#define PROFD_DAEMON_TARGET_TRAP_H_
+#ifndef PROFD_DAEMON_PROBES_TRAP_H_
+#define PROFD_DAEMON_PROBES_TRAP_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -51,4 +51,4 @@ class TrapGauge {
 
 }  // namespace profd
 
-#endif  // PROFD_DAEMON_TARGET_TRAP_H_
+#endif  // PROFD_DAEMON_PROBES_TRAP_H_

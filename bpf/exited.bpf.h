@@ -1,0 +1,238 @@
+/* The end of a thread's account. One that the daemon knows leaves a last record; any other is added
+ * to the exited threads of its process, so that a storm of short threads costs a few entries of a
+ * table.
+ */
+#ifndef PROFD_BPF_EXITED_BPF_H_
+#define PROFD_BPF_EXITED_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+#include "loss.bpf.h"
+#include "target.bpf.h"
+
+struct exited_table {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct profd_exited_key);
+	__type(value, struct profd_exited);
+};
+
+/* Two epochs. Entries only grow; the daemon changes the epoch to get rid of old ones. */
+struct exited_table exited_even SEC(".maps");
+struct exited_table exited_odd SEC(".maps");
+
+/* The epoch that is added to, 0 or 1. */
+profd_u32 exited_epoch;
+
+/* By target, what found no place in these. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROFD_EXITED_TARGETS);
+	__type(key, u32);
+	__type(value, struct profd_exited);
+} exited_rest SEC(".maps");
+
+/* Whether there is anything in `exited_rest`. */
+profd_u32 exited_rest_used;
+
+/* Last records that found the ring full, by thread id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct profd_thread_record);
+} last_records SEC(".maps");
+
+/* How many were put there. */
+profd_u64 last_records_kept;
+
+/* From where an account is closed. Each may interrupt those before it on its CPU. */
+enum closing {
+	CLOSING_DRAIN = 0,
+	CLOSING_EXIT = 1,
+	CLOSING_SWITCH = 2,
+	CLOSING_FREE = 3,
+	CLOSING_COUNT = 4,
+};
+
+/* Where a record for `last_records` is put together, by enum closing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CLOSING_COUNT);
+	__type(key, u32);
+	__type(value, struct profd_thread_record);
+} last_scratch SEC(".maps");
+
+static const struct profd_exited nobody_exited;
+
+static __always_inline void add_to(u64 *sum, u64 amount)
+{
+	if (amount)
+		__sync_fetch_and_add(sum, amount);
+}
+
+/* The entry of the key in a table; NULL when it is full. */
+static __always_inline struct profd_exited *exited_in(void *table, struct profd_exited_key *key,
+						      struct profd_thread *thread)
+{
+	struct profd_exited *exited = bpf_map_lookup_elem(table, key);
+
+	if (exited)
+		return exited;
+	bpf_map_update_elem(table, key, &nobody_exited, BPF_NOEXIST);
+	exited = bpf_map_lookup_elem(table, key);
+	if (exited)
+		__builtin_memcpy(exited->process, thread->process, sizeof(exited->process));
+	return exited;
+}
+
+/* Where the thread's account belongs. */
+static __always_inline struct profd_exited *exited_of(struct profd_thread *thread)
+{
+	struct profd_exited_key key = {.target_id = thread->target_id, .pid = thread->exit_process};
+	struct profd_exited *exited;
+	u32 target = thread->target_id;
+
+	if (!key.pid)
+		__builtin_memcpy(key.process, thread->process, sizeof(key.process));
+	exited = exited_epoch ? exited_in(&exited_odd, &key, thread)
+			      : exited_in(&exited_even, &key, thread);
+	if (exited)
+		return exited;
+	if (!exited_rest_used)
+		exited_rest_used = 1;
+	if (target >= PROFD_EXITED_TARGETS)
+		target = 0;
+	return bpf_map_lookup_elem(&exited_rest, &target);
+}
+
+static __always_inline void add_reason(struct profd_exited *exited, struct profd_ledger *ledger,
+				       u32 reason)
+{
+	add_to(&exited->reasons[reason].ns, ledger->reasons[reason].ns);
+	add_to(&exited->reasons[reason].count, ledger->reasons[reason].count);
+}
+
+/* How long it was watched where no ledger tells: until its exit began, and as long as it ran after
+ * that.
+ */
+static __always_inline u64 watched_for(struct task_struct *task, struct profd_thread *thread)
+{
+	u64 busy = task->se.sum_exec_runtime - thread->begin_exec + task->sched_info.run_delay -
+		   thread->begin_delay;
+	s64 watched = thread->exit_at - thread->begin;
+
+	return watched > (s64)busy ? watched : busy;
+}
+
+/* Adds a whole life. Its books began at 0: the daemon knows all threads that it came upon. */
+static __always_inline void fold(struct task_struct *task, struct profd_thread *thread)
+{
+	u64 ran = task->se.sum_exec_runtime - thread->begin_exec;
+	u64 queued = task->sched_info.run_delay - thread->begin_delay;
+	struct profd_exited *exited = exited_of(thread);
+	struct profd_ledger *ledger = &thread->ledger;
+
+	if (!exited)
+		return;
+	add_to(&exited->threads, 1);
+	if (ledger_goes_on(thread) && thread->armed_at <= thread->begin) {
+		_Static_assert(PROFD_REASON_COUNT == 13, "each reason is added");
+		add_reason(exited, ledger, 0);
+		add_reason(exited, ledger, 1);
+		add_reason(exited, ledger, 2);
+		add_reason(exited, ledger, 3);
+		add_reason(exited, ledger, 4);
+		add_reason(exited, ledger, 5);
+		add_reason(exited, ledger, 6);
+		add_reason(exited, ledger, 7);
+		add_reason(exited, ledger, 8);
+		add_reason(exited, ledger, 9);
+		add_reason(exited, ledger, 10);
+		add_reason(exited, ledger, 11);
+		add_reason(exited, ledger, 12);
+	} else {
+		add_to(&exited->unattributed, watched_for(task, thread) - ran - queued);
+	}
+	add_to(&exited->reasons[PROFD_REASON_RUNQUEUE].ns, queued);
+	add_to(&exited->on_cpu, ran);
+	add_to(&exited->exec_runtime, ran);
+	add_to(&exited->run_delay, queued);
+	add_to(&exited->nvcsw, task->nvcsw);
+	add_to(&exited->nivcsw, task->nivcsw);
+	add_to(&exited->min_flt, task->min_flt);
+	add_to(&exited->maj_flt, task->maj_flt);
+	if (bpf_core_field_exists(struct task_struct, ioac)) {
+		add_to(&exited->read_bytes, task->ioac.read_bytes);
+		add_to(&exited->write_bytes, task->ioac.write_bytes);
+	}
+}
+
+static __always_inline void read_last(struct profd_thread_record *record, u32 type,
+				      struct task_struct *task, struct profd_thread *thread)
+{
+	u64 watched;
+
+	record->pid = thread->exit_pid;
+	record->tid = thread->exit_tid;
+	__builtin_memcpy(record->process, thread->process, sizeof(record->process));
+	read_account(record, type, task, thread);
+	if (type != PROFD_RECORD_DEAD || record->armed_at)
+		return;
+	watched = watched_for(task, thread);
+	record->now = thread->begin + watched;
+	record->clock = thread->begin_clock + watched;
+}
+
+/* Hands over the account of a known thread. */
+static __always_inline bool tell_last(u32 type, struct task_struct *task,
+				      struct profd_thread *thread)
+{
+	struct profd_thread_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
+
+	if (!record)
+		return false;
+	read_last(record, type, task, thread);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+/* Keeps it for the daemon where the ring has no room. */
+static __always_inline void keep_last(struct task_struct *task, struct profd_thread *thread,
+				      u32 closing)
+{
+	struct profd_thread_record *record = bpf_map_lookup_elem(&last_scratch, &closing);
+
+	if (!record)
+		return;
+	read_last(record, PROFD_RECORD_DEAD, task, thread);
+	if (bpf_map_update_elem(&last_records, &thread->thread_id, record, BPF_ANY))
+		lose(PROFD_LOSS_RING_FULL_EXIT, 1);
+	else
+		__sync_fetch_and_add(&last_records_kept, 1);
+}
+
+/* Closes the account of a thread whose books are final. Whoever comes second does nothing. */
+static __noinline int close_account(struct task_struct *task, struct profd_thread *thread,
+				    u32 closing)
+{
+	u32 fate;
+
+	if (!thread)
+		return 0;
+	fate = __sync_val_compare_and_swap(&thread->fate, PROFD_FATE_UNKNOWN, PROFD_FATE_FOLDED);
+	if (fate == PROFD_FATE_UNKNOWN) {
+		fold(task, thread);
+		return 0;
+	}
+	if (fate != PROFD_FATE_KNOWN)
+		return 0;
+	fate = __sync_val_compare_and_swap(&thread->fate, PROFD_FATE_KNOWN, PROFD_FATE_TOLD);
+	if (fate == PROFD_FATE_KNOWN && !tell_last(PROFD_RECORD_DEAD, task, thread))
+		keep_last(task, thread, closing);
+	return 0;
+}
+
+#endif /* PROFD_BPF_EXITED_BPF_H_ */

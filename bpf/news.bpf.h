@@ -1,0 +1,26 @@
+/* How many threads and execs the daemon is told of one by one. */
+#ifndef PROFD_BPF_NEWS_BPF_H_
+#define PROFD_BPF_NEWS_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+
+#define NEWS_INTERVAL_NS (1000000000 / PROFD_NEWS_A_SECOND)
+
+/* Until when the births that were told of are paid for. */
+profd_u64 births_paid __weak;
+
+/* Whether there is something left to tell from. Two CPUs at once may take the same. */
+static __always_inline bool spend_news(u64 *paid)
+{
+	u64 now = bpf_ktime_get_ns();
+	u64 from = *(volatile u64 *)paid;
+
+	if ((s64)(from - now) > (s64)PROFD_NEWS_BURST * NEWS_INTERVAL_NS)
+		return false;
+	*(volatile u64 *)paid = ((s64)(from - now) > 0 ? from : now) + NEWS_INTERVAL_NS;
+	return true;
+}
+
+#endif /* PROFD_BPF_NEWS_BPF_H_ */

@@ -1,0 +1,177 @@
+#include "client/render/flamegraph_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/reason.h"
+#include "client/render/gaps.h"
+#include "client/render/heap.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+std::string_view NameOf(NodeKind kind) {
+  switch (kind) {
+    case NodeKind::kApplication:
+      return "application";
+    case NodeKind::kRuntime:
+      return "runtime";
+    case NodeKind::kLibc:
+      return "libc";
+    case NodeKind::kKernel:
+      return "kernel";
+    case NodeKind::kReason:
+      return "why it waited";
+    case NodeKind::kSynthetic:
+      return "not known";
+    case NodeKind::kBase:
+      return "process, thread";
+  }
+  return "";
+}
+
+std::string JoinNonEmpty(const std::vector<std::string>& parts) {
+  std::string joined;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    if (!joined.empty()) joined += " · ";
+    joined += part;
+  }
+  return joined;
+}
+
+std::string WindowLine(const Profile& profile) {
+  const profd::v1::Coverage& header = profile.coverage();
+  const profd::v1::Host& host = profile.message->host();
+  std::vector<std::string> parts;
+  if (WindowNs(profile) > 0) {
+    parts.push_back(absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
+                                 " (", FormatDuration(WindowNs(profile)), ")"));
+  }
+  parts.push_back(CleanName(host.hostname()));
+  if (!host.kernel_release().empty()) {
+    parts.push_back(absl::StrCat("Linux ", CleanName(host.kernel_release())));
+  }
+  return JoinNonEmpty(parts);
+}
+
+// How much is shown.
+std::string ShownPart(const View& view) {
+  const Profile& profile = *view.profile;
+  switch (profile.unit) {
+    case Unit::kNanoseconds:
+      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " not running");
+    case Unit::kBytes:
+      return absl::StrCat(std::string(profile.kind->done), ": ",
+                          DescribeBytes(profile, view.shown_value));
+  }
+  return "";
+}
+
+std::string TotalsLine(const View& view) {
+  const Profile& profile = *view.profile;
+  std::vector<std::string> parts;
+  parts.push_back(ShownPart(view));
+  if (view.idle_ns > 0) {
+    parts.push_back(absl::StrCat(view.idle_shown ? "of it idle: " : "idle, folded away: ",
+                                 FormatDuration(view.idle_ns)));
+  }
+  const double complete = profile.type.complete_share();
+  if (HasSamples(profile) && complete >= 0 && complete <= 1) {
+    parts.push_back(absl::StrCat("complete stacks: ", FormatShare(complete, 1)));
+  }
+  std::string lost = "lost: nothing";
+  if (profile.message->losses_size() > 0) {
+    lost = "lost:";
+    for (const profd::v1::Loss& loss : profile.message->losses()) {
+      absl::StrAppend(&lost, lost.back() == ':' ? " " : ", ", CleanName(loss.cause()), " ",
+                      FormatCount(loss.count()));
+    }
+  }
+  parts.push_back(lost);
+  return JoinNonEmpty(parts);
+}
+
+std::vector<std::string> EmptyMessage(const View& view) {
+  if (view.profile->kind->level) {
+    return {absl::StrCat("Nothing is known to be ", std::string(view.profile->kind->done),
+                         " at the end of this window."),
+            "'profctl status' says what is watched, and what is missing."};
+  }
+  if (view.profile->unit == Unit::kBytes) {
+    return {absl::StrCat("Nothing is known to have been ", std::string(view.profile->kind->done),
+                         " in this window."),
+            absl::StrCat("'profctl status' ",
+                         view.profile->kind->IsOfCalls() ? "says whether calls are watched"
+                                                         : "lists the allocators that are watched",
+                         "; or widen the window with --since.")};
+  }
+  if (view.idle_ns > 0) {
+    return {"Nothing but idle waits in this window.",
+            absl::StrCat(FormatDuration(view.idle_ns),
+                         " of waiting for work is folded away: fetch with --idle to see it.")};
+  }
+  return {"No thread was seen waiting in this window.",
+          "Widen it with --since, or loosen --target, --thread and --reason."};
+}
+
+}  // namespace
+
+FlameGraphPage DescribeFlameGraph(const View& view) {
+  const Profile& profile = *view.profile;
+  FlameGraphPage page;
+  page.unit = profile.unit;
+  page.total = view.shown_value;
+  page.title = absl::StrCat(std::string(profile.kind->title), ": ", DescribeProcesses(profile));
+  page.lines = {WindowLine(profile), TotalsLine(view)};
+  for (std::string& gap : DescribeGaps(profile)) page.lines.push_back(std::move(gap));
+  if (!view.filter.empty()) page.lines.push_back("only " + CleanName(view.filter));
+  if (page.total <= 0) page.empty = EmptyMessage(view);
+  return page;
+}
+
+std::string DescribeNode(const FlameNode& node, const FlameGraphPage& page) {
+  const Unit unit = page.unit;
+  const auto total = static_cast<double>(page.total);
+  const std::string share = FormatShare(static_cast<double>(node.value), total);
+  const double error = std::min(std::sqrt(node.variance), 9e18);
+  if (error < 1) return absl::StrCat(FormatValue(node.value, unit), ", ", share);
+  return absl::StrCat(FormatValue(node.value, unit), " ± ",
+                      FormatValue(static_cast<int64_t>(error), unit), ", ", share, " ± ",
+                      FormatShare(error, total));
+}
+
+std::string ExplainNode(const FlameNode& node, Unit unit) {
+  const std::string_view name = NameOf(node.kind);
+  switch (node.kind) {
+    case NodeKind::kBase:
+      return absl::StrCat(node.module, node.module.empty() ? "" : ", ", FormatCount(node.threads),
+                          node.threads == 1 ? " thread" : " threads");
+    case NodeKind::kReason: {
+      const std::string_view reason = std::string_view(node.name).substr(1, node.name.size() - 2);
+      for (const ReasonInfo& info : AllReasons()) {
+        if (info.name == reason) return std::string(info.meaning);
+      }
+      return std::string(name);
+    }
+    case NodeKind::kSynthetic:
+      if (node.name == "[unsampled]") {
+        return unit == Unit::kBytes ? "bytes of the allocator's counter that no event stands for"
+                                    : "time of the ledger that no tick saw";
+      }
+      return "the rest of the stack is not known";
+    case NodeKind::kKernel:
+    case NodeKind::kLibc:
+    case NodeKind::kRuntime:
+    case NodeKind::kApplication:
+      if (node.module.empty() || node.kind == NodeKind::kKernel) return std::string(name);
+      return absl::StrCat(std::string(name), ", ", node.module);
+  }
+  return std::string(name);
+}
+
+}  // namespace profctl

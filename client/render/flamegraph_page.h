@@ -1,0 +1,32 @@
+// What a flame graph says in words.
+#ifndef PROFD_CLIENT_RENDER_FLAMEGRAPH_PAGE_H_
+#define PROFD_CLIENT_RENDER_FLAMEGRAPH_PAGE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/kind.h"
+#include "client/render/flame_tree.h"
+#include "client/view.h"
+
+namespace profctl {
+
+// All texts are clean, none is escaped.
+struct FlameGraphPage {
+  Unit unit = Unit::kNanoseconds;
+  int64_t total = 0;  // what the whole width stands for
+  std::string title;
+  std::vector<std::string> lines;  // under the title
+  std::vector<std::string> empty;  // instead of frames, when there are none
+};
+
+FlameGraphPage DescribeFlameGraph(const View& view);
+// "1.23 s ± 45.6 ms, 12.3% ± 0.5%".
+std::string DescribeNode(const FlameNode& node, const FlameGraphPage& page);
+// Where the code is, or what a frame that is no code means.
+std::string ExplainNode(const FlameNode& node, Unit unit);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_RENDER_FLAMEGRAPH_PAGE_H_

@@ -1,0 +1,61 @@
+// Probes at the events of jemalloc: where they are, and which of these places are none.
+#ifndef PROFD_DAEMON_PROBES_JEMALLOC_EVENTS_H_
+#define PROFD_DAEMON_PROBES_JEMALLOC_EVENTS_H_
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "bpf/abi.h"
+#include "daemon/heap/jemalloc.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/probes/allocator_state.h"
+#include "daemon/probes/reconciler.h"
+#include "daemon/probes/wanted.h"
+
+namespace profd {
+
+// All places that look like an event's. A place's number, in its cookie, is where it stands here;
+// there are only so many numbers.
+struct EventPlaces {
+  std::vector<ProbePlace> places;
+  size_t more = 0;  // beyond the numbers
+};
+EventPlaces EventPlacesOf(const JemallocInfo& info, ModuleId module);
+
+// Not thread-safe.
+class JemallocEvents {
+ public:
+  // Both must outlive this.
+  JemallocEvents(ProbeKernel* kernel, Reconciler* reconciler)
+      : kernel_(kernel), reconciler_(reconciler) {}
+
+  void Want(const ProbedModule& where, const JemallocInfo& info);
+  void Unwant(const ProbedModule& where);
+  // Looks at what came by at the places that code alone said to be an event's. Those that are none
+  // are not wanted any more, in all processes.
+  void Judge();
+
+  // Fills in what is known of the module's places.
+  void Describe(ModuleId module, AllocatorState& state) const;
+
+ private:
+  struct Module {
+    EventPlaces all;
+    std::bitset<PROFD_HEAP_NUMBERS> wrong;
+    WantedProbes wanted;  // without the wrong ones
+  };
+
+  static void Choose(Module& module);
+
+  ProbeKernel* const kernel_;
+  Reconciler* const reconciler_;
+  std::map<ModuleId, Module> modules_;
+  uint64_t refusals_ = 0;  // when places were last judged
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_PROBES_JEMALLOC_EVENTS_H_

@@ -1,0 +1,216 @@
+#include "client/time_text.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/text.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace profctl {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+absl::TimeZone Zone(const char* name) {
+  absl::TimeZone zone;
+  EXPECT_TRUE(absl::LoadTimeZone(name, &zone)) << name;
+  return zone;
+}
+
+// What `time` is in UTC, or the error.
+std::string Read(const std::string& text, const TimeContext& context) {
+  const absl::StatusOr<int64_t> time = ParseTime(text, context);
+  if (!time.ok()) return std::string(time.status().message());
+  return absl::FormatTime("%Y-%m-%d %H:%M:%E*S", absl::FromUnixNanos(*time), absl::UTCTimeZone());
+}
+
+int64_t Ns(const char* utc) {
+  absl::Time time;
+  std::string error;
+  EXPECT_TRUE(absl::ParseTime("%Y-%m-%d %H:%M:%E*S", utc, &time, &error)) << utc << error;
+  return absl::ToUnixNanos(time);
+}
+
+// 2026-11-24 15:30 in Berlin.
+TimeContext Berlin() {
+  return {.now_ns = Ns("2026-11-24 14:30:00"), .zone = Zone("Europe/Berlin"), .after_ns = {}};
+}
+
+TEST(TimeTextTest, Durations) {
+  EXPECT_EQ(FormatDuration(0), "0 ns");
+  EXPECT_EQ(FormatDuration(999), "999 ns");
+  EXPECT_EQ(FormatDuration(1234), "1.23 us");
+  EXPECT_EQ(FormatDuration(999'499), "999 us");
+  EXPECT_EQ(FormatDuration(999'600), "1.00 ms");
+  EXPECT_EQ(FormatDuration(45'600'000), "45.6 ms");
+  EXPECT_EQ(FormatDuration(60 * kSecond), "60.0 s");
+  EXPECT_EQ(FormatDuration(999 * kSecond), "999 s");
+  EXPECT_EQ(FormatDuration(1000 * kSecond), "16.7 min");
+  EXPECT_EQ(FormatDuration(3599 * kSecond), "1.00 h");
+  EXPECT_EQ(FormatDuration(3600 * kSecond), "1.00 h");
+  EXPECT_EQ(FormatDuration(5400 * kSecond), "1.50 h");
+  EXPECT_EQ(FormatDuration(47 * 3600 * kSecond), "47.0 h");
+  EXPECT_EQ(FormatDuration(72 * 3600 * kSecond), "3.00 d");
+  EXPECT_EQ(FormatDuration(-1'500'000), "-1.50 ms");
+  EXPECT_EQ(FormatDuration(INT64_MIN).front(), '-');
+}
+
+TEST(TimeTextTest, DurationsThatAreWrittenCanBeRead) {
+  for (double ns = 1; ns < 9e16; ns *= 1.37) {
+    const std::string text = FormatDuration(static_cast<int64_t>(ns));
+    const absl::StatusOr<int64_t> read = ParseDuration(text);
+    ASSERT_TRUE(read.ok()) << text << ": " << read.status();
+    EXPECT_EQ(FormatDuration(*read), text);
+    EXPECT_NEAR(static_cast<double>(*read), ns, ns * 0.01 + 1) << text;
+  }
+}
+
+TEST(TimeTextTest, ParseDurationTakesTheUnitsOfPeople) {
+  for (const auto& [text, seconds] : std::vector<std::pair<const char*, double>>{
+           {"60s", 60},       {"90s", 90},        {"5m", 300},
+           {"5min", 300},     {"5 min", 300},     {"2h", 7200},
+           {"1h30m", 5400},   {"1h 30min", 5400}, {"1 hour 30 minutes", 5400},
+           {"250ms", 0.25},   {"1.5s", 1.5},      {"0s", 0},
+           {"1d", 86400},     {"2 days", 172800}, {"1w", 604800},
+           {"1d12h", 129600}, {"10us", 1e-5},     {"10µs", 1e-5},
+           {"7ns", 7e-9},     {"90sec", 90}}) {
+    const absl::StatusOr<int64_t> read = ParseDuration(text);
+    ASSERT_TRUE(read.ok()) << text << ": " << read.status();
+    EXPECT_EQ(*read, std::llround(seconds * 1e9)) << text;
+  }
+}
+
+TEST(TimeTextTest, ParseDurationIsStrict) {
+  for (const std::string bad :
+       {"",      "60",     "s",    "-5s",  "+5s",  " 5s", "5s ",     "5  s",
+        "5x",    "inf",    "-inf", "1e3s", "0x5s", "5m3", "999999h", "99999999999999999999h",
+        "5sinf", "1.2.3s", ".5s",  "5.s",  "5s,3s"}) {
+    const absl::StatusOr<int64_t> read = ParseDuration(bad);
+    ASSERT_FALSE(read.ok()) << bad;
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr("90s, 5min, 2h")) << bad;
+    EXPECT_EQ(read.status().message().find('\n'), std::string::npos);
+  }
+  EXPECT_FALSE(ParseDuration(std::string(10'000, '1') + "s").ok());
+}
+
+TEST(TimeTextTest, TimesInTheLocalZone) {
+  for (const auto& [text, utc] : std::vector<std::pair<const char*, const char*>>{
+           {"14:00", "2026-11-24 13:00:00"},
+           {"14:00:05.25", "2026-11-24 13:00:05.25"},
+           {"15:30", "2026-11-24 14:30:00"},
+           {"15:31", "2026-11-23 14:31:00"},  // the last one until now
+           {"today 00:30", "2026-11-23 23:30:00"},
+           {"yesterday 14:00", "2026-11-23 13:00:00"},
+           {"yesterday", "2026-11-22 23:00:00"},
+           {"2026-11-24", "2026-11-23 23:00:00"},
+           {"2026-11-24 14:00:05", "2026-11-24 13:00:05"},
+           {"2026-11-24T14:00", "2026-11-24 13:00:00"},
+           {"2026-07-01 14:00", "2026-07-01 12:00:00"},  // summer time
+           {"now", "2026-11-24 14:30:00"},
+           {"5min ago", "2026-11-24 14:25:00"},
+           {"1h 30min ago", "2026-11-24 13:00:00"}}) {
+    EXPECT_EQ(Read(text, Berlin()), utc) << text;
+  }
+}
+
+TEST(TimeTextTest, TimesWithAZoneOfTheirOwn) {
+  for (const auto& [text, utc] : std::vector<std::pair<const char*, const char*>>{
+           {"2026-01-31T13:05:00Z", "2026-01-31 13:05:00"},
+           {"2026-01-31T14:05:00.25+01:00", "2026-01-31 13:05:00.25"},
+           {"2026-01-31 13:05:00 UTC", "2026-01-31 13:05:00"},
+           {"2026-01-31 08:05:00 -0500", "2026-01-31 13:05:00"},
+           {"2026-01-31 13:05 Z", "2026-01-31 13:05:00"},
+           {"2026-01-31 08:05 America/New_York", "2026-01-31 13:05:00"},
+           {"20260131T130500Z", "2026-01-31 13:05:00"},
+           {"13:05:00Z", "2026-11-24 13:05:00"},
+           {"14:40Z", "2026-11-23 14:40:00"},
+           {"yesterday 13:05 UTC", "2026-11-23 13:05:00"},
+           {"1769864700", "2026-01-31 13:05:00"},
+           {"1769864700.5", "2026-01-31 13:05:00.5"}}) {
+    EXPECT_EQ(Read(text, Berlin()), utc) << text;
+  }
+}
+
+TEST(TimeTextTest, AnEndWithoutADateIsTheFirstAfterTheBegin) {
+  TimeContext context = Berlin();
+  context.after_ns = Ns("2026-11-23 22:50:00");  // yesterday 23:50
+  EXPECT_EQ(Read("23:55", context), "2026-11-23 22:55:00");
+  EXPECT_EQ(Read("00:05", context), "2026-11-23 23:05:00");
+  EXPECT_EQ(Read("23:50", context), "2026-11-24 22:50:00");
+  EXPECT_EQ(Read("2026-11-23 23:52", context), "2026-11-23 22:52:00");
+}
+
+TEST(TimeTextTest, BadTimesGetOneLineThatSaysWhatMayBeWritten) {
+  for (const std::string bad : {"",
+                                "noon",
+                                "-1",
+                                "1.",
+                                ".5",
+                                "1.0000000001",
+                                "25:00",
+                                "12:60",
+                                "12:",
+                                ":30",
+                                "1:2:3:4",
+                                "2026-13-31T13:05:00Z",
+                                "2026-02-30",
+                                "2026-01-31T",
+                                "2026-01-31 ",
+                                "0001-01-01T00:00:00Z",
+                                "99999999999999999999",
+                                "9999999999",
+                                "infinite-future",
+                                "inf",
+                                "today 25:00",
+                                "tomorrow 14:00",
+                                "14:00 Mars/Olympus",
+                                "14:00 ../../etc/passwd",
+                                "14:00 +9900",
+                                "14:00:00+1:00",
+                                "5 ago",
+                                "ago",
+                                "yesterday 14:00 15:00",
+                                "0",
+                                "14:00\n15:00"}) {
+    const absl::StatusOr<int64_t> read = ParseTime(bad, Berlin());
+    ASSERT_FALSE(read.ok()) << bad;
+    const std::string message(read.status().message());
+    for (const char* part : {"14:00", "yesterday 14:00", "+01:00", "ago"}) {
+      EXPECT_THAT(message, HasSubstr(part));
+    }
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  }
+  EXPECT_FALSE(ParseTime(std::string(10'000, '1'), Berlin()).ok());
+}
+
+TEST(TimeTextTest, TimesThatAreWrittenCanBeRead) {
+  for (const char* name : {"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"}) {
+    const absl::TimeZone zone = Zone(name);
+    for (const char* reader : {"UTC", "Asia/Tokyo"}) {
+      const TimeContext context = {
+          .now_ns = Ns("2026-11-24 14:30:00"), .zone = Zone(reader), .after_ns = {}};
+      // Over both changes of the clocks.
+      for (int64_t ns = Ns("2026-03-01 00:00:07"); ns < context.now_ns; ns += 3599 * kSecond) {
+        for (const std::string& text :
+             {FormatTime(ns, zone), FormatFileTimeUtc(ns), FormatTimeRfc3339(ns)}) {
+          const absl::StatusOr<int64_t> read = ParseTime(text, context);
+          ASSERT_TRUE(read.ok()) << text;
+          ASSERT_EQ(*read, ns) << text;
+          ASSERT_EQ(text.find(' '), std::string::npos) << "a shell would split it: " << text;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(FormatTime(1'769'864'700 * kSecond, Zone("Europe/Berlin")),
+            "2026-01-31T14:05:00+01:00");
+  EXPECT_EQ(FormatTime(1'769'864'700 * kSecond, absl::UTCTimeZone()), "2026-01-31T13:05:00Z");
+  EXPECT_EQ(FormatTimeRfc3339(1'769'864'700'000'000'001), "2026-01-31T13:05:00.000000001Z");
+}
+
+}  // namespace
+}  // namespace profctl
