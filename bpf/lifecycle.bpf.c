@@ -4,9 +4,11 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "born.bpf.h"
 #include "exited.bpf.h"
 #include "loss.bpf.h"
 #include "news.bpf.h"
+#include "ring_news.bpf.h"
 #include "target.bpf.h"
 
 /* As births_paid. */
@@ -27,18 +29,10 @@ profd_u64 late_execs_kept;
 /* Tells the daemon whom else to visit, unless there are too many. Else the next drain does. */
 static __always_inline void announce_birth(struct task_struct *task, struct profd_thread *thread)
 {
-	struct profd_born_record *record;
-
 	if (!spend_news(&births_paid))
 		return;
-	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
-	if (!record)
-		return;
 	make_known(thread);
-	record->type = PROFD_RECORD_BORN;
-	record->kernel_tid = task->pid;
-	record->thread_id = thread->thread_id;
-	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	list_born(thread->thread_id, task->pid);
 }
 
 /* A thread or child of a target is a target from its first instruction on. */
@@ -138,6 +132,7 @@ int BPF_PROG(on_exec, struct task_struct *task, s32 old_pid)
 	if (record) {
 		fill_exec(record, task, thread, pid);
 		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+		tell_ring_news();
 	} else if (known) {
 		keep_exec(task, thread, pid);
 	} else if (!exec_untold) {

@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 #include "loss.bpf.h"
+#include "ring_news.bpf.h"
 #include "target.bpf.h"
 
 /* Known files. Ids are given here; the daemon fills in the state once it has rules. */
@@ -83,6 +84,7 @@ static __always_inline bool announce_module(struct task_struct *task, struct map
 	record->end = mapping->end;
 	record->file_offset = mapping->file_offset;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	tell_ring_news();
 	return true;
 }
 

@@ -68,8 +68,8 @@ enum profd_heap_place {
 };
 
 /* Cookie of its probe: PROFD_PROBE_COOKIE and number:3 << 5 | value register:5 << 24 |
- * thread register:5 << 29 | growth register:5 << 34 | number:2 << 39 | field:23 << 41. Registers are
- * indexes into struct pt_regs. field: offset of the last event's total in the thread's data.
+ * thread register:5 << 29 | growth register:5 << 34 | number:2 << 39 | field:23 << 41. Registers
+ * are indexes into struct pt_regs. field: offset of the last event's total in the thread's data.
  * number: of the place in its module, low bits first.
  */
 #define PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field)                                      \

@@ -87,9 +87,9 @@ struct profd_thread {
 	profd_u64 tick_switches; /* nvcsw + nivcsw at the last walk */
 	profd_u64 tick_stack;
 	profd_u8 tick_valid;
+	profd_u8 tick_frames; /* kernel frames of the last walk; 0: not to be relied on */
 	profd_u8 born; /* seen from its creation on, so the kernel's books began at 0 */
 	profd_u8 clock; /* the daemon's own thread: its switches tell how two clocks lie */
-	profd_u8 pad[1];
 	profd_u32 fate; /* enum profd_fate */
 	struct profd_rest rest;
 	/* Noted as the exit begins, while it is still there. */
@@ -176,13 +176,6 @@ struct profd_exec_record {
 	profd_u32 target_id; /* 0 = not a target yet */
 	profd_u32 pad;
 	char comm[PROFD_COMM_LEN];
-};
-
-/* A new thread of a target, to be visited from the next tick on. */
-struct profd_born_record {
-	profd_u32 type;
-	profd_s32 kernel_tid;
-	profd_u64 thread_id;
 };
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");

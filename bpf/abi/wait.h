@@ -11,16 +11,31 @@ enum profd_visit_outcome {
 	PROFD_VISIT_RUNNING = 2, /* on a CPU: no sample */
 	PROFD_VISIT_SAME = 3, /* in the wait of the visit before */
 	PROFD_VISIT_NEW = 4, /* in another wait */
+	PROFD_VISIT_STILL = 5, /* asleep since the last sample, which is not written again */
 };
 
-/* A thread to be visited by the next tick; written by the daemon, the outcome by the tick. */
+/* A thread to visit, and what the tick found there. Without a sample the rest has no meaning. */
 struct profd_visit {
-	profd_u64 thread_id;
-	profd_u64 weight_ns; /* of the sample that is found */
-	profd_s32 kernel_tid;
-	profd_u32 outcome; /* enum profd_visit_outcome */
+	profd_u64 thread_id; /* written by the daemon */
+	profd_u64 stack; /* hash of a stack record */
+	profd_u64 arg0; /* first argument of the system call */
+	profd_s32 kernel_tid; /* written by the daemon */
+	profd_s32 sysno; /* -1: not in a system call */
+	profd_u8 reason; /* enum profd_reason */
+	profd_u8 outcome; /* enum profd_visit_outcome */
+	profd_u8 known; /* written by the daemon: it keeps the last sample */
+	profd_u8 pad[5];
 };
 #define PROFD_MAX_VISITS 4096
+
+/* A new thread. It lies at number % PROFD_MAX_BORN; number is 0 while it is written. */
+struct profd_born {
+	profd_u64 number; /* of births that were listed, from 1 on */
+	profd_u64 thread_id;
+	profd_s32 kernel_tid;
+	profd_u32 pad;
+};
+#define PROFD_MAX_BORN 8192
 
 /* What the tick did; a single entry, cumulative. */
 struct profd_tick_stats {
@@ -33,6 +48,7 @@ struct profd_tick_stats {
 	profd_u64 frame_pointer_frames;
 };
 
-PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 24, "visit size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 40, "visit size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_born) == 24, "born size");
 
 #endif /* PROFD_BPF_ABI_WAIT_H_ */

@@ -124,7 +124,7 @@ int drain(struct bpf_iter__task *ctx)
 		return 0;
 	if (task->exit_state) {
 		/* A zombie that no last switch told of. */
-		if (!task->on_cpu)
+		if (task->__state & TASK_DEAD && !task->on_cpu)
 			close_account(task, thread, CLOSING_DRAIN);
 		return 0;
 	}

@@ -6,22 +6,17 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
-#include "aggregate.bpf.h"
 #include "loss.bpf.h"
 #include "reason.bpf.h"
+#include "rest.bpf.h"
 #include "stacks.bpf.h"
 #include "target.bpf.h"
 #include "unwind.bpf.h"
 
-/* Weight of a sample of this tick, ns: the interval in force. For the tick that visits everybody;
- * set by the daemon before a tick.
- */
-profd_u64 tick_weight_ns;
-
 /* Number of entries of `visits` that are to be visited. */
 profd_u32 visit_count;
 
-/* The threads to visit, and what became of it. Filled in by the daemon before a tick. */
+/* The threads to visit, and what was found there. Filled in by the daemon before a tick. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -54,6 +49,17 @@ struct {
 	__type(value, struct profd_tick_stats);
 } tick_stats SEC(".maps");
 
+/* Where the tick that visits everybody puts what it found at a thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct profd_visit);
+} tick_found SEC(".maps");
+
+/* Bytes in the ring, as of the last tick. */
+profd_u64 ring_held;
+
 /* Not a loop: 6.1 refuses one whose back edge clang lays out as a fall-through. */
 static long hash_kernel_frame(u32 index, struct walk **walk)
 {
@@ -61,14 +67,57 @@ static long hash_kernel_frame(u32 index, struct walk **walk)
 	return 0;
 }
 
-/* Walks both stacks of a thread into walk->record. False when it ran meanwhile. */
-static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs *regs,
-					struct walk *walk, struct profd_tick_stats *stats)
+/* A thread's sample in the making; lives on the stack. */
+struct sampling {
+	struct task_struct *task;
+	struct profd_thread *thread;
+	struct walk *walk;
+	struct profd_tick_stats *stats;
+	struct profd_visit *found;
+	u64 switches;
+};
+
+/* Reads the kernel stack and returns the number of frames. When the kernel comes to the end of a
+ * stack it searches all of its code for the address that follows, which is the program's: a sixth
+ * of a tick. So it is asked for as many frames as there were the last time. Whether that is all is
+ * seen by the outermost frame: x86 keeps its address right below the program's registers.
+ */
+static __always_inline u32 read_kernel_stack(struct sampling *sampling, struct pt_regs *regs)
 {
+	struct profd_thread *thread = sampling->thread;
+	u64 *frames = sampling->walk->record.frames;
+	u32 frames_before = thread->tick_frames;
+	u64 outermost = 0;
+	long bytes;
+	u32 count;
+
+	if (!regs || bpf_probe_read_kernel(&outermost, sizeof(outermost), (u64 *)regs - 1))
+		frames_before = 0;
+	if (frames_before && frames_before <= PROFD_MAX_KERNEL_FRAMES) {
+		bytes = bpf_get_task_stack(sampling->task, frames, frames_before * 8, 0);
+		count = bytes > 0 ? (u32)bytes / 8 : 0;
+		if (count && (count < frames_before ||
+			      frames[(count - 1) & (PROFD_MAX_KERNEL_FRAMES - 1)] == outermost))
+			return count;
+	}
+	bytes = bpf_get_task_stack(sampling->task, frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
+	count = bytes > 0 ? (u32)bytes / 8 : 0;
+	thread->tick_frames = 0;
+	if (count && outermost && frames[(count - 1) & (PROFD_MAX_KERNEL_FRAMES - 1)] == outermost)
+		thread->tick_frames = count;
+	return count;
+}
+
+/* Walks both stacks of a thread into walk->record. False when it ran meanwhile. */
+static __always_inline bool walk_thread(struct sampling *sampling)
+{
+	struct task_struct *task = sampling->task;
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct walk *walk = sampling->walk;
+	struct profd_tick_stats *stats = sampling->stats;
 	struct profd_stack_record *record = &walk->record;
 	struct walker walker = {.task = task, .walk = walk};
-	long bytes = bpf_get_task_stack(task, record->frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
-	u32 kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
+	u32 kernel_frames = read_kernel_stack(sampling, regs);
 
 	walk->hash = 0;
 	bpf_loop(kernel_frames, hash_kernel_frame, &walk, 0);
@@ -91,20 +140,13 @@ static __always_inline bool walk_thread(struct task_struct *task, struct pt_regs
 	return !walk->torn;
 }
 
-/* A thread's sample in the making; lives on the stack. */
-struct sampling {
-	struct task_struct *task;
-	struct walk *walk;
-	struct profd_tick_stats *stats;
-	struct profd_sample_key key;
-	u64 switches;
-};
-
 /* Says in which wait the thread is. False when it runs. */
 static __always_inline bool look_at(struct sampling *sampling)
 {
 	struct task_struct *task = sampling->task;
-	struct profd_sample_key *key = &sampling->key;
+	struct profd_visit *found = sampling->found;
+	u64 arg0 = 0;
+	s32 sysno = -1;
 	u32 state;
 
 	sampling->switches = switches_of(task);
@@ -112,10 +154,12 @@ static __always_inline bool look_at(struct sampling *sampling)
 	state = task->__state;
 	if (task->on_cpu || task->exit_state || state & TASK_DEAD)
 		return false;
-	key->reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state,
-				     &key->sysno, &key->arg0);
+	found->reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state,
+				       &sysno, &arg0);
 	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW))
-		key->reason = PROFD_REASON_RUNQUEUE;
+		found->reason = PROFD_REASON_RUNQUEUE;
+	found->sysno = sysno;
+	found->arg0 = arg0;
 	return true;
 }
 
@@ -129,17 +173,25 @@ static long try_walk(u32 attempt, struct sampling *sampling)
 	if (attempt != 0 && !look_at(sampling))
 		return 1;
 	walk->switches = sampling->switches;
-	if (walk_thread(sampling->task, (struct pt_regs *)bpf_task_pt_regs(sampling->task), walk,
-			sampling->stats))
+	if (walk_thread(sampling))
 		return 1;
 	lose(PROFD_LOSS_TORN_WALK, 1);
 	sampling->stats->torn++;
 	return 0;
 }
 
-/* Takes a thread's sample. */
+/* Whether the thread has slept since it was walked: all that was found then is true still. */
+static __always_inline bool slept_since_walk(struct task_struct *task, struct profd_thread *thread)
+{
+	if (!thread->tick_valid || thread->tick_switches != switches_of(task))
+		return false;
+	barrier();
+	return sleeps(task->__state, task->on_cpu);
+}
+
+/* Takes a thread's sample, if it waits, into `found`. */
 static __always_inline u32 visit(struct task_struct *task, struct profd_thread *thread,
-				 u64 weight_ns)
+				 struct profd_visit *found)
 {
 	struct sampling sampling = {};
 	struct profd_tick_stats *stats;
@@ -151,10 +203,16 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (!walk || !stats)
 		return PROFD_VISIT_NONE;
 	stats->tasks++;
+	if (found->known && slept_since_walk(task, thread)) {
+		stats->off_cpu++;
+		stats->repeats++;
+		return PROFD_VISIT_STILL;
+	}
 	sampling.task = task;
+	sampling.thread = thread;
 	sampling.walk = walk;
 	sampling.stats = stats;
-	sampling.key.thread_id = thread->thread_id;
+	sampling.found = found;
 	if (!look_at(&sampling))
 		return PROFD_VISIT_RUNNING;
 	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
@@ -164,8 +222,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	stats->off_cpu++;
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
-		sampling.key.stack = thread->tick_stack;
-		count_sample(&sampling.key, weight_ns);
+		found->stack = thread->tick_stack;
 		return PROFD_VISIT_SAME;
 	}
 	thread->tick_valid = 0;
@@ -181,23 +238,35 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	}
 	thread->tick_switches = sampling.switches;
 	thread->tick_stack = walk->record.hash;
-	sampling.key.stack = walk->record.hash;
-	count_sample(&sampling.key, weight_ns);
+	found->stack = walk->record.hash;
 	return PROFD_VISIT_NEW;
 }
 
-/* The tick where threads cannot be looked up: every task of the machine is passed over. */
+/* The tick where threads cannot be looked up: every task of the machine is passed over. Writes each
+ * sample; where there is no room for it the kernel comes here again.
+ */
 SEC("iter.s/task")
 int tick(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct profd_thread *thread;
+	struct profd_visit *found;
+	u32 zero = 0;
 
 	if (!task)
 		return 0;
 	thread = thread_of(task);
-	if (thread && thread->thread_id && is_known(thread))
-		visit(task, thread, tick_weight_ns);
+	if (!thread || !thread->thread_id || !is_known(thread))
+		return 0;
+	found = bpf_map_lookup_elem(&tick_found, &zero);
+	if (!found)
+		return 0;
+	found->thread_id = thread->thread_id;
+	found->kernel_tid = task->pid;
+	found->known = 0;
+	found->outcome = visit(task, thread, found);
+	if (found->outcome == PROFD_VISIT_SAME || found->outcome == PROFD_VISIT_NEW)
+		bpf_seq_write(ctx->meta->seq, found, sizeof(*found));
 	return 0;
 }
 
@@ -219,7 +288,7 @@ static long visit_listed(u32 index, void *unused)
 	/* The number may be another thread's by now. */
 	thread = thread_of(task);
 	if (thread && thread->thread_id == entry->thread_id && !task->exit_state)
-		entry->outcome = visit(task, thread, entry->weight_ns);
+		entry->outcome = visit(task, thread, entry);
 	bpf_task_release(task);
 	return 0;
 #endif
@@ -234,5 +303,6 @@ int tick_list(void *ctx)
 	if (count > PROFD_MAX_VISITS)
 		count = PROFD_MAX_VISITS;
 	bpf_loop(count, visit_listed, NULL, 0);
+	ring_held = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
 	return 0;
 }

@@ -1,33 +1,47 @@
 #include "daemon/collect/collector.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <utility>
 
-#include "absl/time/time.h"
+#include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/start_thread.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int kTickNice = -11;
-constexpr absl::Duration kDrainTimeout = absl::Seconds(10);
+// A late tick is late when the machine is busy, which is when the target's state is special.
+constexpr int kSamplerNice = -11;
+// Accounts are read in one go, and the ring before it is full; but a tick comes first.
+constexpr int kDrainerNice = -10;
+constexpr int64_t kPausePatience = 10 * kSecond;
+
+// Of the calling thread.
+void RaisePriority(int nice, const char* late) {
+  if (setpriority(PRIO_PROCESS, 0, nice) == 0) return;
+  spdlog::warn("{} may come late on a busy machine: cannot raise priority ({}); needs CAP_SYS_NICE",
+               late, std::strerror(errno));
+}
+
+absl::Status NoThread(const char* whose) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot start the ", whose,
+                   "'s thread: too many threads; raise the limit (ulimit -u, pids.max)"));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions options, Store* store,
                                                              MemoryWatch* memory, CpuUse* cpu_use) {
   std::unique_ptr<Collector> collector(new Collector());
-  collector->wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!collector->wake_.ok()) return ErrnoStatus("eventfd", errno);
   const SourceOptions& sources = options.sources;
   ASSIGN_OR_RETURN(collector->kernel_,
                    Kernel::Create({.switch_layer = sources.per_switch,
@@ -45,111 +59,79 @@ absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions optio
                                                                .memory = memory,
                                                                .cpu_use = cpu_use});
   RETURN_IF_ERROR(collector->engine_->Start());
-  {
-    absl::MutexLock lock(&collector->mutex_);
-    collector->state_ = collector->engine_->state();
+  collector->requests_.Done(collector->engine_->drained_ns(), absl::OkStatus());
+  collector->Publish();
+  std::optional<std::thread> drainer = StartThread(&Collector::Drain, collector.get());
+  if (!drainer) return NoThread("drainer");
+  collector->drainer_ = *std::move(drainer);
+  if (Sampler* sampler = collector->engine_->sampler(); sampler != nullptr) {
+    std::optional<std::thread> thread = StartThread(&Collector::Sample, collector.get(), sampler);
+    if (!thread) return NoThread("sampler");
+    collector->sampler_ = *std::move(thread);
   }
-  collector->thread_ = std::thread([self = collector.get()] { self->Run(); });
   return collector;
 }
 
 Collector::~Collector() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
+  stopping_ = true;
+  requests_.Stop();
+  if (sampler_.joinable()) {
+    engine_->sampler()->Wake();
+    sampler_.join();
   }
-  if (thread_.joinable()) {
-    Wake();
-    thread_.join();
+  if (drainer_.joinable()) {
+    wakeup_.Wake();
+    drainer_.join();
   }
 }
 
-void Collector::Wake() {
-  const uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof(one));
-}
-
-absl::Status Collector::DrainNow() {
-  uint64_t mine = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (stopping_) return absl::UnavailableError("the collector is stopping");
-    mine = ++drains_asked_;
-  }
-  return Await(mine);
+absl::Status Collector::DrainTo(int64_t instant_ns, int64_t deadline_ns) {
+  return requests_.Await(instant_ns, deadline_ns, [this] { wakeup_.Wake(); });
 }
 
 absl::Status Collector::SetPaused(bool paused) {
-  uint64_t mine = 0;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (stopping_) return absl::UnavailableError("the collector is stopping");
-    pause_wanted_ = paused;
-    mine = ++drains_asked_;
-  }
-  return Await(mine);
-}
-
-absl::Status Collector::Await(uint64_t asked) {
-  Wake();
-  const auto done = [this, asked]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || drains_done_ >= asked;
-  };
-  absl::MutexLock lock(&mutex_);
-  if (!mutex_.AwaitWithTimeout(absl::Condition(&done), kDrainTimeout)) {
-    return absl::DeadlineExceededError("the collector did not drain in time");
-  }
-  if (drains_done_ < asked) return absl::UnavailableError("the collector is stopping");
-  return drain_status_;
+  pause_wanted_ = paused;
+  return requests_.AwaitNext(MonotonicNs() + kPausePatience, [this] { wakeup_.Wake(); });
 }
 
 CollectorState Collector::State() const {
-  CollectorState state;
+  std::shared_ptr<const CollectorState> published;
   {
-    absl::MutexLock lock(&mutex_);
-    state = state_;
+    const absl::MutexLock lock(&mutex_);
+    published = state_;
   }
+  CollectorState state = *published;
   state.modules = modules().States();
   return state;
 }
 
-void Collector::Wait() {
-  engine_->BeginRound();
-  const int64_t wait = std::max<int64_t>(0, engine_->next_ns() - MonotonicNs());
-  const timespec timeout{.tv_sec = wait / kSecond, .tv_nsec = wait % kSecond};
-  pollfd waiting{.fd = wake_.get(), .events = POLLIN, .revents = 0};
-  if (ppoll(&waiting, 1, engine_->paused() ? nullptr : &timeout, nullptr) > 0) {
-    uint64_t count = 0;
-    (void)!read(wake_.get(), &count, sizeof(count));
+void Collector::Publish() {
+  const absl::MutexLock lock(&mutex_);
+  state_ = engine_->state();
+}
+
+void Collector::Sample(Sampler* sampler) {
+  pthread_setname_np(pthread_self(), "sampler");
+  RaisePriority(kSamplerNice, "ticks");
+  while (!stopping_) {
+    if (sampler->Tick()) wakeup_.Wake();
+    sampler->Sleep();
   }
 }
 
-void Collector::Run() {
-  // A late tick is late when the machine is busy, which is when the target's state is special.
-  if (setpriority(PRIO_PROCESS, 0, kTickNice) != 0) {
-    spdlog::warn(
-        "ticks may come late on a busy machine: cannot raise priority ({}); needs "
-        "CAP_SYS_NICE",
-        std::strerror(errno));
-  }
+void Collector::Drain() {
+  pthread_setname_np(pthread_self(), "drainer");
+  RaisePriority(kDrainerNice, "drains");
   while (true) {
-    Wait();
-    uint64_t asked = 0;
-    bool pause = false;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (stopping_) return;
-      asked = drains_asked_ != drains_done_ ? drains_asked_ : 0;
-      pause = pause_wanted_;
-    }
+    if (!requests_.IsWanted()) wakeup_.SleepUntil(engine_->next_ns());
+    if (stopping_) return;
+    const bool asked = requests_.IsWanted();
+    const bool pause = pause_wanted_;
     absl::Status status;
-    if (!engine_->Round(asked != 0, &status)) continue;
+    if (!engine_->Round(asked, &status)) continue;
     engine_->SetPaused(pause);
-    absl::MutexLock lock(&mutex_);
-    state_ = engine_->state();
-    if (asked == 0) continue;
-    drains_done_ = asked;
-    drain_status_ = status;
+    Publish();
+    requests_.Done(engine_->drained_ns(), std::move(status));
   }
 }
 

@@ -1,53 +1,55 @@
-// The collector: the thread that drives the engine, and those who ask it for something.
+// The collector: the threads that drive the engine and its sampler, and those who ask it for
+// something.
 #ifndef PROFD_DAEMON_COLLECT_COLLECTOR_H_
 #define PROFD_DAEMON_COLLECT_COLLECTOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "daemon/base/fd.h"
+#include "daemon/base/wakeup.h"
 #include "daemon/collect/control.h"
+#include "daemon/collect/drain_requests.h"
 #include "daemon/collect/engine.h"
 
 namespace profd {
 
 class Collector final : public CollectorControl {
  public:
-  // Loads the kernel side, starts the engine and its thread. `store`, `memory` and `cpu_use` must
-  // outlive this. Errors: NotFound for a PID that does not exist, and what the kernel refuses.
+  // Loads the kernel side, starts the engine and all threads that it ever needs. `store`, `memory`
+  // and `cpu_use` must outlive this. Errors: NotFound for a PID that does not exist, and what the
+  // kernel refuses.
   static absl::StatusOr<std::unique_ptr<Collector>> Create(EngineOptions options, Store* store,
                                                            MemoryWatch* memory, CpuUse* cpu_use);
   ~Collector() override;
 
-  absl::Status DrainNow() override ABSL_LOCKS_EXCLUDED(mutex_);
+  int64_t DrainedUpTo() const override { return requests_.reached_ns(); }
+  absl::Status DrainTo(int64_t instant_ns, int64_t deadline_ns) override;
   absl::Status SetPaused(bool paused) override ABSL_LOCKS_EXCLUDED(mutex_);
   CollectorState State() const override ABSL_LOCKS_EXCLUDED(mutex_);
   const Modules& modules() const { return engine_->modules(); }
 
  private:
   Collector() = default;
-  void Run();
-  // Waits for the next round, or until somebody asks for something.
-  void Wait();
-  // Wakes the thread and waits until it has done what was asked for by then.
-  absl::Status Await(uint64_t asked) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Wake();
+  // The drainer's thread and the sampler's, from start to end.
+  void Drain();
+  void Sample(Sampler* sampler);
+  void Publish() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::unique_ptr<Kernel> kernel_;
-  std::unique_ptr<Engine> engine_;
-  UniqueFd wake_;  // eventfd: a drain is asked for, or stop
-
+  std::unique_ptr<Engine> engine_;  // the drainer's thread alone, but for its sampler and modules
+  Wakeup wakeup_;                   // of the drainer's thread
+  DrainRequests requests_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> pause_wanted_ = false;
   mutable absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t drains_asked_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t drains_done_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool pause_wanted_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status drain_status_ ABSL_GUARDED_BY(mutex_);
-  CollectorState state_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses all of the above
+  std::shared_ptr<const CollectorState> state_ ABSL_GUARDED_BY(mutex_);
+  // Last: they use all of the above.
+  std::thread drainer_;
+  std::thread sampler_;
 };
 
 }  // namespace profd

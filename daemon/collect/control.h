@@ -2,6 +2,8 @@
 #ifndef PROFD_DAEMON_COLLECT_CONTROL_H_
 #define PROFD_DAEMON_COLLECT_CONTROL_H_
 
+#include <cstdint>
+
 #include "daemon/base/status.h"
 #include "daemon/source/state.h"
 
@@ -11,9 +13,13 @@ namespace profd {
 class CollectorControl {
  public:
   virtual ~CollectorControl() = default;
-  // Drains the kernel and appends to the store; returns when the store reaches up to the call.
-  // Errors: Unavailable when the collector is stopping.
-  virtual absl::Status DrainNow() = 0;
+  // Up to where the store reaches, monotonic.
+  virtual int64_t DrainedUpTo() const = 0;
+  // Returns when the store reaches up to `instant_ns`, or up to the call where that is earlier: at
+  // once if it does, else after a drain, which all who ask meanwhile share. Errors:
+  // DeadlineExceeded when it does not by `deadline_ns` (both monotonic), Unavailable when the
+  // collector is stopping, and why the drain failed.
+  virtual absl::Status DrainTo(int64_t instant_ns, int64_t deadline_ns) = 0;
   // Takes every program out of the targets' path and stops ticks and drains, or goes on. What was
   // collected stays. Returns when it is so. Errors: Unavailable when the collector is stopping, and
   // what the kernel refuses.

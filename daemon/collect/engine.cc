@@ -11,10 +11,13 @@ namespace profd {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-// The ring is read once a second at least, however long it is to the next tick or drain; with ticks
-// soon, for probes of new processes to stand soon.
-constexpr int64_t kLongestPoll = kSecond;
+// The ring is read so often at least. With ticks the sampler has it read sooner when there are
+// news, and where there were some, more is to be done soon: modules are read, probes wait to be put
+// in.
 constexpr int64_t kPollInterval = kSecond / 10;
+constexpr int64_t kCalmPollInterval = kSecond / 4;
+constexpr int64_t kLivelyPollInterval = kSecond / 20;
+constexpr int64_t kLively = kSecond;  // for so long after news
 
 }  // namespace
 
@@ -74,30 +77,30 @@ absl::Status Engine::Start() {
 
 int64_t Engine::next_ns() const {
   if (paused_) return INT64_MAX;
-  int64_t next = std::min(next_drain_ns_, ring_.polled_ns() + kLongestPoll);
+  int64_t next = std::min(next_drain_ns_, ring_.polled_ns() + PollInterval());
   for (const auto& source : sources_.all) next = std::min(next, source->next_ns());
   return next;
 }
 
-// Who is due comes first: a tick must not wait for others.
+int64_t Engine::PollInterval() const {
+  if (sources_.waits == nullptr) return kPollInterval;
+  return ring_.polled_ns() < lively_until_ns_ ? kLivelyPollInterval : kCalmPollInterval;
+}
+
 void Engine::StepSources() {
-  const int64_t now = parts_.clock->MonotonicNs();
-  rest_.clear();
-  for (const auto& source : sources_.all) {
-    if (source->next_ns() <= now) {
-      source->Step();
-    } else {
-      rest_.push_back(source.get());
-    }
-  }
-  if (parts_.clock->MonotonicNs() >= ring_.polled_ns() + kPollInterval) ring_.Poll();
-  for (Source* source : rest_) source->Step();
+  if (parts_.kernel->RingHasNews()) lively_until_ns_ = parts_.clock->MonotonicNs() + kLively;
+  ring_.Poll();
+  for (const auto& source : sources_.all) source->Step();
 }
 
 bool Engine::IsBehind() const {
   const bool rare = steering_.drains_are_rare();
   return std::any_of(sources_.all.begin(), sources_.all.end(),
                      [rare](const auto& source) { return source->WantsDrain(rare); });
+}
+
+void Engine::Publish() {
+  state_ = std::make_shared<const CollectorState>(publisher_.Publish(drainer_.totals(), paused_));
 }
 
 bool Engine::Round(bool asked, absl::Status* drained) {
@@ -120,7 +123,7 @@ absl::Status Engine::Drain(Judge judge) {
   if (!paused_ && judge == Judge::kAtOnce) {
     drainer_.CountFailure(steering_.Govern(delta.end_ns, drainer_.cpu_ns()));
   }
-  state_ = publisher_.Publish(drainer_.totals(), paused_);
+  Publish();
   return drainer_.HandOver(std::move(delta));
 }
 
@@ -135,7 +138,7 @@ void Engine::SetPaused(bool paused) {
     drainer_.CountFailure(steering_.Apply());
   }
   spdlog::info(paused ? "paused" : "resumed");
-  state_ = publisher_.Publish(drainer_.totals(), paused_);
+  Publish();
 }
 
 }  // namespace profd

@@ -1,4 +1,5 @@
-// What the collector does, in rounds: ticks, reads the ring, drains, governs, publishes.
+// What the collector does in rounds: reads the ring, drains, governs, publishes. Ticks are the
+// sampler's.
 #ifndef PROFD_DAEMON_COLLECT_ENGINE_H_
 #define PROFD_DAEMON_COLLECT_ENGINE_H_
 
@@ -47,6 +48,8 @@ class Engine {
   // The sources, to which more may be added before Start.
   SourceList& sources() { return sources_; }
   const Modules& modules() const { return sources_.modules->modules(); }
+  // Whose Tick is to be called by a thread of its own; null: there are no ticks.
+  Sampler* sampler() { return sources_.waits == nullptr ? nullptr : &sources_.waits->sampler(); }
 
   // Attaches the sources, marks the targets, waits for the rules of what they run, and drains for
   // the first time. Errors: NotFound for a PID that does not exist, and what the kernel refuses of
@@ -55,8 +58,6 @@ class Engine {
 
   // When the next round is due, monotonic; the greatest number while paused.
   int64_t next_ns() const;
-  // CPU time of this thread from here on is the round's: call it before waiting.
-  void BeginRound() { cpu_.Begin(); }
   // Does what is due. `asked`: a drain is. Returns true when one was done, with how it ended in
   // `drained`.
   bool Round(bool asked, absl::Status* drained);
@@ -65,12 +66,17 @@ class Engine {
   void SetPaused(bool paused);
   bool paused() const { return paused_; }
 
-  const CollectorState& state() const { return state_; }
+  // Up to where what was found is in the store, monotonic.
+  int64_t drained_ns() const { return drainer_.drained_ns(); }
+  // Never changed once it was given.
+  std::shared_ptr<const CollectorState> state() const { return state_; }
 
  private:
   void AttachSources();
   absl::Status Discover();
+  int64_t PollInterval() const;
   void StepSources();
+  void Publish();
   // There is so much to take that it cannot wait for the next drain.
   bool IsBehind() const;
   enum class Judge { kNot, kWhenDue, kAtOnce };
@@ -89,10 +95,10 @@ class Engine {
   Steering steering_;
   Publisher publisher_;
   Drainer drainer_;
-  std::vector<Source*> rest_;  // who is not due in a round; kept for its memory
   bool paused_ = false;
   int64_t next_drain_ns_ = 0;
-  CollectorState state_;
+  int64_t lively_until_ns_ = 0;
+  std::shared_ptr<const CollectorState> state_ = std::make_shared<CollectorState>();
 };
 
 }  // namespace profd

@@ -29,13 +29,19 @@ constexpr size_t kRingHeader = 8;  // of a record
 // Naps in which the switches of our own thread must be seen; one is enough.
 constexpr int kClockAttempts = 50;
 
+template <typename T>
+absl::StatusOr<UniqueSharedTable<T>> ShareTable(const bpf_map* map, const char* what) {
+  const size_t bytes = size_t{bpf_map__max_entries(map)} * sizeof(T);
+  void* table = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+  if (table == MAP_FAILED) return ErrnoStatus(absl::StrCat("map the table of ", what), errno);
+  return UniqueSharedTable<T>(static_cast<T*>(table), {bytes});
+}
+
 }  // namespace
 
 void RingDeleter::operator()(ring_buffer* ring) const { ring_buffer__free(ring); }
 
-void VisitTableDeleter::operator()(profd_visit* table) const {
-  munmap(table, PROFD_MAX_VISITS * sizeof(profd_visit));
-}
+void SharedTableDeleter::operator()(void* table) const { munmap(table, bytes); }
 
 BpfKernel::BpfKernel(profd_bpf* skeleton) : skeleton_(skeleton) {}
 BpfKernel::~BpfKernel() = default;
@@ -73,6 +79,8 @@ absl::Status BpfKernel::Init(const KernelOptions& options, LayerRefusals refusal
       },
       this, nullptr));
   if (!ring_) return ErrnoStatus("map the event ring", errno);
+  ring_bytes_ = options.limits.ring;
+  ASSIGN_OR_RETURN(born_table_, ShareTable<profd_born>(s->maps.born_threads, "new threads"));
   exited_ = ExitedTable({.even = bpf_map__fd(s->maps.exited_even),
                          .odd = bpf_map__fd(s->maps.exited_odd),
                          .rest = bpf_map__fd(s->maps.exited_rest),
@@ -80,10 +88,7 @@ absl::Status BpfKernel::Init(const KernelOptions& options, LayerRefusals refusal
                          .epoch = &s->bss->exited_epoch,
                          .rest_used = &s->bss->exited_rest_used});
   if (bpf_program__fd(s->progs.tick_list) >= 0) {
-    void* table = mmap(nullptr, PROFD_MAX_VISITS * sizeof(profd_visit), PROT_READ | PROT_WRITE,
-                       MAP_SHARED, bpf_map__fd(s->maps.visits), 0);
-    if (table == MAP_FAILED) return ErrnoStatus("map the table of visits", errno);
-    visit_table_.reset(static_cast<profd_visit*>(table));
+    ASSIGN_OR_RETURN(visit_table_, ShareTable<profd_visit>(s->maps.visits, "visits"));
   }
   return AttachAll();
 }
@@ -202,27 +207,6 @@ absl::Status BpfKernel::RunIterator(const UniqueLink& link, const char* name, si
   return absl::OkStatus();
 }
 
-absl::Status BpfKernel::Tick(int64_t weight_ns, int64_t instant_ns) {
-  skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
-  skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(weight_ns);
-  return RunIterator(tick_link_, "tick", 0, {});
-}
-
-absl::Status BpfKernel::TickListed(std::span<profd_visit> visits, int64_t instant_ns) {
-  skeleton_->bss->tick_instant_ns = static_cast<uint64_t>(instant_ns);
-  const int program = bpf_program__fd(skeleton_->progs.tick_list);
-  while (!visits.empty()) {
-    const auto batch = visits.first(std::min<size_t>(visits.size(), PROFD_MAX_VISITS));
-    std::copy(batch.begin(), batch.end(), visit_table_.get());
-    skeleton_->bss->visit_count = static_cast<uint32_t>(batch.size());
-    LIBBPF_OPTS(bpf_test_run_opts, run);
-    if (bpf_prog_test_run_opts(program, &run) != 0) return ErrnoStatus("run the tick", errno);
-    std::copy_n(visit_table_.get(), batch.size(), batch.begin());
-    visits = visits.subspan(batch.size());
-  }
-  return absl::OkStatus();
-}
-
 absl::Status BpfKernel::AnnounceMappings() {
   return RunIterator(mappings_link_, "mappings", 0, {});
 }
@@ -238,6 +222,9 @@ absl::StatusOr<LeftOut> BpfKernel::DrainThreads(const RecordSink& sink, bool all
 }
 
 absl::Status BpfKernel::PollEvents(const RecordSink& sink) {
+  // First: what comes meanwhile is news again.
+  std::atomic_ref(skeleton_->bss->ring_has_news).exchange(0);
+  skeleton_->bss->ring_held = 0;
   const RecordSink counting = [&](std::span<const uint8_t> record) {
     uint32_t type = 0;
     if (record.size() >= sizeof(type)) std::memcpy(&type, record.data(), sizeof(type));
@@ -284,15 +271,6 @@ bool BpfKernel::TakeUntoldExecs() {
   return std::atomic_ref(skeleton_->bss->exec_untold).exchange(0) != 0;
 }
 
-absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCounters() {
-  const int maps[2] = {bpf_map__fd(skeleton_->maps.counters_even),
-                       bpf_map__fd(skeleton_->maps.counters_odd)};
-  // The tick, which alone counts, runs on this thread: nobody counts now.
-  const int idle = maps[skeleton_->bss->live_epoch];
-  skeleton_->bss->live_epoch = 1 - skeleton_->bss->live_epoch;
-  return EmptyCounters(idle);
-}
-
 absl::Status BpfKernel::SetFaults(uint32_t one_in) {
   if (one_in == 0) {
     fault_links_.clear();
@@ -314,17 +292,8 @@ absl::Status BpfKernel::SetFaults(uint32_t one_in) {
 
 absl::Status BpfKernel::TrimKnownStacks(bool all) {
   if (!all && stacks_seen_ < known_stacks_trim_) return absl::OkStatus();
-  const int fd = bpf_map__fd(skeleton_->maps.known_stacks);
-  std::vector<uint64_t> keys;
-  uint64_t key = 0;
-  bool first = true;
-  while (bpf_map_get_next_key(fd, first ? nullptr : &key, &key) == 0) {
-    keys.push_back(key);
-    first = false;
-  }
-  for (const uint64_t k : keys) bpf_map_delete_elem(fd, &k);
   stacks_seen_ = 0;
-  return absl::OkStatus();
+  return EmptyTable<uint64_t, uint8_t>(bpf_map__fd(skeleton_->maps.known_stacks)).status();
 }
 
 }  // namespace profd

@@ -24,11 +24,13 @@ struct RingDeleter {
 };
 using UniqueRing = std::unique_ptr<ring_buffer, RingDeleter>;
 
-// The table through which a tick is told whom to visit, shared with the kernel.
-struct VisitTableDeleter {
-  void operator()(profd_visit* table) const;
+// A table that is shared with the kernel programs.
+struct SharedTableDeleter {
+  size_t bytes = 0;
+  void operator()(void* table) const;
 };
-using UniqueVisitTable = std::unique_ptr<profd_visit, VisitTableDeleter>;
+template <typename T>
+using UniqueSharedTable = std::unique_ptr<T, SharedTableDeleter>;
 
 struct SkeletonDeleter {
   void operator()(profd_bpf* skeleton) const;
@@ -44,9 +46,11 @@ class BpfKernel final : public Kernel {
   const std::string& refusal(KernelLayer layer) const override;
 
   bool ticks_by_list() const override { return visit_table_ != nullptr; }
-  absl::Status Tick(int64_t weight_ns, int64_t instant_ns) override;
-  absl::Status TickListed(std::span<profd_visit> visits, int64_t instant_ns) override;
-  absl::StatusOr<std::vector<CounterEntry>> DrainCounters() override;
+  std::span<profd_visit> VisitTable() override;
+  absl::Status Visit(size_t count, int64_t instant_ns) override;
+  absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) override;
+  void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) override;
+  bool RingHasNews() const override;
   profd_tick_stats TickStats() const override;
 
   absl::StatusOr<bool> Mark(int pidfd, uint32_t target) override;
@@ -121,7 +125,10 @@ class BpfKernel final : public Kernel {
   UniqueLink switch_link_;
   bool has_switch_layer_ = false;
   uint32_t switch_epoch_ = 0;
-  UniqueVisitTable visit_table_;
+  UniqueSharedTable<profd_visit> visit_table_;  // null: ticks are not by list
+  UniqueSharedTable<profd_born> born_table_;
+  uint64_t born_taken_ = 0;  // number of the last thread that TakeBorn gave
+  uint64_t ring_bytes_ = 0;
   UniqueLink tick_link_;
   UniqueLink drain_link_;
   UniqueLink mappings_link_;

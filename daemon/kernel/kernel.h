@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/status.h"
@@ -79,20 +80,26 @@ bool HasMultiProbes();
 
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
-// The tick.
+// The tick, for the sampler's thread; it runs beside all the rest.
 class TickKernel {
  public:
   virtual ~TickKernel() = default;
   // Whether this kernel can be told which threads to visit.
   virtual bool ticks_by_list() const = 0;
-  // Looks at every target thread once; each sample found weighs `weight_ns`. `instant_ns` is when
-  // the tick was due (monotonic).
-  virtual absl::Status Tick(int64_t weight_ns, int64_t instant_ns) = 0;
-  // Looks at the listed threads and says what became of it. Needs ticks_by_list().
-  virtual absl::Status TickListed(std::span<profd_visit> visits, int64_t instant_ns) = 0;
-  // Changes the epoch and empties the one that was live.
-  virtual absl::StatusOr<std::vector<CounterEntry>> DrainCounters() = 0;
-  virtual profd_tick_stats TickStats() const = 0;
+  // Where the threads to visit are written to, and what was found is read from.
+  virtual std::span<profd_visit> VisitTable() = 0;
+  // Visits the first `count` threads of the table. `instant_ns` is when the tick was due
+  // (monotonic). Needs ticks_by_list().
+  virtual absl::Status Visit(size_t count, int64_t instant_ns) = 0;
+  // Visits every target thread. `sink` gets the samples (struct profd_visit).
+  virtual absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) = 0;
+  // Hands over the threads that were born since the last call; where these are more than
+  // PROFD_MAX_BORN, the last of them.
+  virtual void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) = 0;
+  // The ring should be read soon: there is something in it that others wait for, or it fills.
+  // Thread-safe.
+  virtual bool RingHasNews() const = 0;
+  virtual profd_tick_stats TickStats() const = 0;  // thread-safe
 };
 
 // Accounts of threads, the ring, losses.
@@ -222,7 +229,7 @@ class ModuleKernel {
   virtual uint64_t RuleBytes() const = 0;
 };
 
-// Not thread-safe, except where a function says so: one thread ticks and drains.
+// Not thread-safe, except where a function says so: one thread drains, and another one ticks.
 class Kernel : public TickKernel,
                public DrainKernel,
                public EventKernel,

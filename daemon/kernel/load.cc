@@ -64,8 +64,7 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
     uint64_t entries;
   };
   for (const Size& size :
-       {Size{s->maps.counters_even, limits.counters}, Size{s->maps.counters_odd, limits.counters},
-        Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
+       {Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
         Size{s->maps.last_records, limits.exits},

@@ -1,4 +1,4 @@
-// What status tells of allocators and of probes in them. Passive data.
+// The state of allocators and of their probes, for status. Passive data.
 #ifndef PROFD_DAEMON_PROBES_ALLOCATOR_STATE_H_
 #define PROFD_DAEMON_PROBES_ALLOCATOR_STATE_H_
 

@@ -1,4 +1,4 @@
-// What status tells of allocators.
+// The state of allocators, for status.
 #include <algorithm>
 #include <string>
 

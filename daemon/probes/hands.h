@@ -1,4 +1,4 @@
-// What puts probes in and takes them out. Tests have others.
+// The interface through which the reconciler attaches and detaches probes. Tests have a fake.
 #ifndef PROFD_DAEMON_PROBES_HANDS_H_
 #define PROFD_DAEMON_PROBES_HANDS_H_
 
@@ -10,30 +10,30 @@
 
 namespace profd {
 
-// A guard that stands while probes of the set in the module come and go (adr/0017).
+// A guard that stays while probes of the set in the module come and go (adr/0017).
 using GuardKey = std::pair<ProbeSet, ModuleId>;
 
-// Whether what comes by at the probes of an allocator counts.
+// Whether hits of an allocator's probes count.
 enum class Gate : uint8_t {
-  kUnknown,  // it was never said: all counts, but nothing tells of gaps
-  kClosed,   // some probes are still to come or to go: nothing counts
+  kUnknown,  // they count, but gaps cannot be told
+  kClosed,   // they do not: some probes are being attached or detached
   kOpen,
 };
 
-// All but SetGate is called by the reconciler's worker alone, and may take long.
+// All but SetGate are called only by the reconciler's worker, and may take long.
 class ProbeHands {
  public:
   virtual ~ProbeHands() = default;
-  // Puts probes in. All of them stand, or none.
+  // Attaches all probes or, after an error, none.
   virtual absl::Status Attach(const ProbeKey& key, const std::vector<ProbePlace>& places) = 0;
-  // The same where others of that key stand, which go when the new ones stand: what both see is
-  // told once. After an error the old ones stand.
+  // Attaches probes and then detaches the old ones of the same key. What both see is counted once.
+  // After an error the old ones are still attached.
   virtual absl::Status Replace(const ProbeKey& key, const std::vector<ProbePlace>& places) = 0;
-  // Returns when all are out.
+  // Returns when all are detached.
   virtual void Detach(const std::vector<ProbeKey>& keys) = 0;
-  // No probe stands at them any more.
+  // No probe is attached at their places any more.
   virtual void DropGuards(const std::vector<GuardKey>& guards) = 0;
-  // Whether the process needs the probes; else why not.
+  // OK if the process needs the probes, else the reason why not.
   virtual absl::Status Look(const ProbeKey& key) = 0;
   // Thread-safe and quick.
   virtual void SetGate(const ProbedModule& where, Gate gate) = 0;

@@ -1,4 +1,4 @@
-// Probes at the events of jemalloc: where they are, and which of these places are none.
+// Probes at the events of jemalloc. Finds out which places are wrong.
 #ifndef PROFD_DAEMON_PROBES_JEMALLOC_EVENTS_H_
 #define PROFD_DAEMON_PROBES_JEMALLOC_EVENTS_H_
 
@@ -17,11 +17,10 @@
 
 namespace profd {
 
-// All places that look like an event's. A place's number, in its cookie, is where it stands here;
-// there are only so many numbers.
+// All places that look like an event. The number in a place's cookie is its index here.
 struct EventPlaces {
   std::vector<ProbePlace> places;
-  size_t more = 0;  // beyond the numbers
+  size_t more = 0;  // places beyond PROFD_HEAP_NUMBERS
 };
 EventPlaces EventPlacesOf(const JemallocInfo& info, ModuleId module);
 
@@ -34,11 +33,11 @@ class JemallocEvents {
 
   void Want(const ProbedModule& where, const JemallocInfo& info);
   void Unwant(const ProbedModule& where);
-  // Looks at what came by at the places that code alone said to be an event's. Those that are none
-  // are not wanted any more, in all processes.
+  // Checks the hits of places that were found by their code. Places where no event occurs are not
+  // wanted any more in any process.
   void Judge();
 
-  // Fills in what is known of the module's places.
+  // Fills in numbers of places, and a note if some have no probe.
   void Describe(ModuleId module, AllocatorState& state) const;
 
  private:

@@ -1,4 +1,4 @@
-// Puts probes into files by the kernel, and takes them out.
+// Attaches and detaches probes through the kernel.
 #ifndef PROFD_DAEMON_PROBES_KERNEL_HANDS_H_
 #define PROFD_DAEMON_PROBES_KERNEL_HANDS_H_
 
@@ -19,10 +19,10 @@ namespace profd {
 
 class KernelHands final : public ProbeHands {
  public:
-  // Whether a process needs the probes.
+  // As ProbeHands::Look.
   using Looker = std::function<absl::Status(const ProbeKey& key)>;
 
-  // Both must outlive this. `look` is for the sets that look first.
+  // Both must outlive this.
   KernelHands(ProbeKernel* kernel, const Modules* modules, Looker look);
 
   absl::Status Attach(const ProbeKey& key, const std::vector<ProbePlace>& places) override;
@@ -32,7 +32,7 @@ class KernelHands final : public ProbeHands {
   absl::Status Look(const ProbeKey& key) override { return look_(key); }
   void SetGate(const ProbedModule& where, Gate gate) override;
 
-  // Thread-safe. As measured on functions of our own, before the first probe but those of bursts.
+  // Thread-safe. Measured on our own functions before the first probe other than a burst's.
   Traps traps() const;
 
  private:
@@ -45,12 +45,12 @@ class KernelHands final : public ProbeHands {
   mutable absl::Mutex mutex_;
   Traps traps_ ABSL_GUARDED_BY(mutex_);
   Takers takers_;
-  // In the order in which they must go: guards outlive probes.
+  // Guards outlive probes.
   std::map<GuardKey, ProbeGuard> guards_;
   std::map<ProbeKey, Probe> probes_;
 };
 
-// Puts probes of a set's program into that file.
+// Attaches probes of a set's program to places of a file.
 absl::StatusOr<Probe> PutProbes(ProbeKernel* kernel, ProbeSet set, int file, int32_t pid,
                                 std::span<const ProbePlace> places);
 

@@ -21,10 +21,6 @@ std::vector<ProbePlace> PlacesOf(const SampledObjects& objects, ModuleId module)
            .cookie = PROFD_PROBE_COOKIE(gone, objects.gone_point.stepped, id)}};
 }
 
-ProbeKey KeyOf(const ProbedModule& where) {
-  return {.set = ProbeSet::kLive, .pid = where.first, .module = where.second};
-}
-
 }  // namespace
 
 absl::Status LiveSettings::Read(const ProbedModule& where) {
@@ -67,13 +63,15 @@ void LiveObjects::Want(const ProbedModule& where, const JemallocInfo& info) {
           std::make_shared<const std::vector<ProbePlace>>(PlacesOf(info.objects, where.second));
     }
   }
-  reconciler_->Want(KeyOf(where), wanted);
+  reconciler_->Want(KeyOf(ProbeSet::kLive, where), wanted);
 }
 
-void LiveObjects::Unwant(const ProbedModule& where) { reconciler_->Unwant(KeyOf(where)); }
+void LiveObjects::Unwant(const ProbedModule& where) {
+  reconciler_->Unwant(KeyOf(ProbeSet::kLive, where));
+}
 
 std::optional<LiveSampling> LiveObjects::SourceOf(const ProbedModule& where) const {
-  const std::optional<ProbeState> state = reconciler_->StateOf(KeyOf(where));
+  const std::optional<ProbeState> state = reconciler_->StateOf(KeyOf(ProbeSet::kLive, where));
   if (!state || state->since_ns == 0) return std::nullopt;
   return LiveSampling{.since_ns = state->since_ns,
                       .sample_bytes = settings_->Of(where).sample_bytes};
@@ -91,10 +89,10 @@ std::map<ProbedModule, LiveSampling> LiveObjects::Sources() const {
 }
 
 std::string LiveObjects::NoteOf(const ProbedModule& where) const {
-  const std::optional<ProbeState> state = reconciler_->StateOf(KeyOf(where));
+  const std::optional<ProbeState> state = reconciler_->StateOf(KeyOf(ProbeSet::kLive, where));
   if (!state) return "";
   if (state->failure.empty()) return settings_->Of(where).note;
-  // What is tried again failed to be put in; else the process does without.
+  // A failure that is not retried is the result of Read.
   if (state->next_try_ns == INT64_MAX) return state->failure;
   return absl::StrCat("the live heap is not known: ", state->failure);
 }

@@ -1,4 +1,4 @@
-// Probes at the objects that jemalloc samples, where a process runs with its profiling.
+// Probes at jemalloc's sampled objects, in processes that run with jemalloc's profiling.
 #ifndef PROFD_DAEMON_PROBES_LIVE_OBJECTS_H_
 #define PROFD_DAEMON_PROBES_LIVE_OBJECTS_H_
 
@@ -18,18 +18,18 @@
 
 namespace profd {
 
-// What processes say of their sampling. Thread-safe.
+// The profiling settings of processes. Thread-safe.
 class LiveSettings {
  public:
   struct Said {
     uint64_t sample_bytes = 0;
-    std::string note;  // what is missing all the same
+    std::string note;  // for a person: what is missing
   };
 
   // `modules` must outlive this.
   explicit LiveSettings(const Modules* modules) : modules_(modules) {}
 
-  // Reads them, which may take long. Why nothing needs to be followed there, if that is so.
+  // Reads them; may take long. An error says why the process needs no probes.
   absl::Status Read(const ProbedModule& where);
   Said Of(const ProbedModule& where) const;
   void Forget(int32_t pid);
@@ -44,19 +44,19 @@ class LiveSettings {
 // Not thread-safe.
 class LiveObjects {
  public:
-  // Both must outlive this. Before it attaches, `reconciler` has `settings` read.
+  // Both must outlive this. `reconciler` calls `settings` before it attaches.
   LiveObjects(Reconciler* reconciler, LiveSettings* settings)
       : reconciler_(reconciler), settings_(settings) {}
 
   void Want(const ProbedModule& where, const JemallocInfo& info);
   void Unwant(const ProbedModule& where);
-  // Reads the settings again: they may have changed.
+  // Reads the settings again.
   void Refresh() { reconciler_->LookAgain(ProbeSet::kLive); }
 
-  // What counts the live heap there; empty when nothing does.
+  // Empty if the live heap is not counted there.
   std::optional<LiveSampling> SourceOf(const ProbedModule& where) const;
   std::map<ProbedModule, LiveSampling> Sources() const;
-  // For a person: what is missing there; empty when nothing is.
+  // For a person: what is missing there; empty if nothing is.
   std::string NoteOf(const ProbedModule& where) const;
 
  private:

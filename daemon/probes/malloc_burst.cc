@@ -15,10 +15,6 @@ namespace {
 // Much longer than the kernel ever takes.
 constexpr int64_t kMostWaitNs = 10'000'000'000;
 
-ProbeKey KeyOf(const ProbedModule& where) {
-  return {.set = ProbeSet::kBurst, .pid = where.first, .module = where.second};
-}
-
 }  // namespace
 
 void MallocBurstProbes::OnMapped(const ProbedModule& where, const GlibcInfo& info) {
@@ -38,7 +34,8 @@ void MallocBurstProbes::OnMapped(const ProbedModule& where, const GlibcInfo& inf
     }
     places = known;
   }
-  reconciler_->Want(KeyOf(where), {.places = std::move(places), .why_none = {}, .present = false});
+  reconciler_->Want(KeyOf(ProbeSet::kBurst, where),
+                    {.places = std::move(places), .why_none = {}, .present = false});
 }
 
 std::map<ProbedModule, std::string> MallocBurstProbes::Places() const {
@@ -52,7 +49,7 @@ std::map<ProbedModule, std::string> MallocBurstProbes::Places() const {
 std::vector<ProbeKey> MallocBurstProbes::KeysOf(const std::vector<ProbedModule>& where) const {
   std::vector<ProbeKey> keys;
   keys.reserve(where.size());
-  for (const ProbedModule& place : where) keys.push_back(KeyOf(place));
+  for (const ProbedModule& place : where) keys.push_back(KeyOf(ProbeSet::kBurst, place));
   return keys;
 }
 

@@ -1,4 +1,4 @@
-// Probes at glibc's malloc, which stand in some processes while a burst of tracing lasts.
+// Probes at glibc's malloc, attached to some processes during a burst of tracing.
 #ifndef PROFD_DAEMON_PROBES_MALLOC_BURST_H_
 #define PROFD_DAEMON_PROBES_MALLOC_BURST_H_
 
@@ -18,29 +18,29 @@
 
 namespace profd {
 
-// Thread-safe, but for MeasureTraps. Who is told of processes that go is the reconciler.
+// Thread-safe, except MeasureTraps, PutIn and TakeOut, which one thread calls. The reconciler is
+// told of processes that exit.
 class MallocBurstProbes {
  public:
   // Both must outlive this.
   MallocBurstProbes(ProbeKernel* kernel, Reconciler* reconciler)
       : kernel_(kernel), reconciler_(reconciler) {}
 
-  // A process maps a module that holds glibc's malloc: its probes are wanted in bursts. May repeat.
+  // A process maps a module with glibc's malloc. May repeat.
   void OnMapped(const ProbedModule& where, const GlibcInfo& info);
-  // The processes that run glibc's malloc, and why the last burst had no probes there; empty where
-  // it had, or would have.
+  // Processes with glibc's malloc, and why attaching failed; empty if it did not.
   std::map<ProbedModule, std::string> Places() const;
-  // Without bursts nothing of them stays in the kernel.
+  // Without bursts no guard stays in the kernel.
   void SetOn(bool on) {
     reconciler_->SetPresence(ProbeSet::kBurst, on ? Presence::kPresent : Presence::kOff);
   }
 
-  // Puts probes in, and returns when they stand; the number of places where they do.
+  // Attaches the probes and waits for that. Returns in how many of these they are attached.
   size_t PutIn(const std::vector<ProbedModule>& where);
-  // Takes them out, and returns when they are. False: some had been out meanwhile.
+  // Detaches them and waits for that. False if a pause had detached them before.
   bool TakeOut(const std::vector<ProbedModule>& where);
 
-  // What the way into the program takes at present; for one thread.
+  // What entering and leaving the program costs now.
   Traps MeasureTraps();
 
  private:
@@ -50,8 +50,8 @@ class MallocBurstProbes {
   Reconciler* const reconciler_;
   absl::Mutex mutex_;
   std::map<ModuleId, ProbePlaces> modules_ ABSL_GUARDED_BY(mutex_);
-  uint64_t breaks_ = 0;  // as the last burst began
-  // From the first time that there is something to trace.
+  uint64_t breaks_ = 0;  // when the last burst began
+  // Created by the first MeasureTraps.
   std::optional<TrapGauge> emulated_, stepped_;
 };
 

@@ -6,16 +6,8 @@
 #include "bpf/abi.h"
 
 namespace profd {
-namespace {
-
-ProbeKey KeyOf(const ProbedModule& where) {
-  return {.set = ProbeSet::kMapCalls, .pid = where.first, .module = where.second};
-}
-
-}  // namespace
-
 void MapCallProbes::OnMapped(const ProbedModule& where, const std::vector<MapCall>& calls) {
-  if (calls.empty() || reconciler_->StateOf(KeyOf(where))) return;
+  if (calls.empty() || reconciler_->StateOf(KeyOf(ProbeSet::kMapCalls, where))) return;
   young_.emplace(where, false);
   ProbePlaces& known = modules_[where.second];
   if (known != nullptr) return;
@@ -28,7 +20,8 @@ void MapCallProbes::OnMapped(const ProbedModule& where, const std::vector<MapCal
 }
 
 void MapCallProbes::Want(const ProbedModule& where) {
-  reconciler_->Want(KeyOf(where), {.places = modules_.at(where.second), .why_none = {}});
+  reconciler_->Want(KeyOf(ProbeSet::kMapCalls, where),
+                    {.places = modules_.at(where.second), .why_none = {}});
 }
 
 void MapCallProbes::Forget(int32_t pid) { EraseProcess(pid, young_); }

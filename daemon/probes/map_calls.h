@@ -1,4 +1,4 @@
-// Probes at the calls of a libc by which processes change their address spaces.
+// Probes at libc functions that change the address space.
 #ifndef PROFD_DAEMON_PROBES_MAP_CALLS_H_
 #define PROFD_DAEMON_PROBES_MAP_CALLS_H_
 
@@ -14,8 +14,8 @@
 
 namespace profd {
 
-// Not thread-safe. Probes are wanted in processes that outlive two KeepOnly: those of a moment are
-// not worth it.
+// Not thread-safe. Probes are wanted in processes that exist at two calls of KeepOnly. Short-lived
+// processes are not worth it.
 class MapCallProbes {
  public:
   // `reconciler` must outlive this.
@@ -25,7 +25,7 @@ class MapCallProbes {
   void OnMapped(const ProbedModule& where, const std::vector<MapCall>& calls);
   void Forget(int32_t pid);
   void KeepOnly(const std::set<int32_t>& pids);
-  // All that are young are wanted now.
+  // Does not wait for KeepOnly.
   void GrowUp();
   void SetOn(bool on) {
     reconciler_->SetPresence(ProbeSet::kMapCalls, on ? Presence::kPresent : Presence::kBetween);
@@ -37,7 +37,7 @@ class MapCallProbes {
 
   Reconciler* const reconciler_;
   std::map<ModuleId, ProbePlaces> modules_;
-  std::map<ProbedModule, bool> young_;  // true: seen by a KeepOnly
+  std::map<ProbedModule, bool> young_;  // true: existed at one KeepOnly
 };
 
 }  // namespace profd

@@ -100,7 +100,7 @@ bool ProbePlan::Want(const ProbeKey& key, WantedProbes wanted) {
       entry.probes.why_none == wanted.why_none) {
     return false;
   }
-  Enter(key, entry, Work::kNone);  // before its next try changes
+  Enter(key, entry, Work::kNone);  // next_try_ns is the key in retries_
   if (entry.wanted) wanted.present = entry.probes.present;
   entry.probes = std::move(wanted);
   SetWanted(key, entry, true);
@@ -120,7 +120,7 @@ void ProbePlan::Unwant(const ProbeKey& key) {
   Entry& entry = at->second;
   SetWanted(key, entry, false);
   entry.stood = entry.looked = entry.due = false;
-  Enter(key, entry, Work::kNone);  // before its next try changes
+  Enter(key, entry, Work::kNone);  // next_try_ns is the key in retries_
   entry.failure.clear();
   entry.failures = 0;
   Update(at);
@@ -165,7 +165,7 @@ bool ProbePlan::SetPresence(ProbeSet set, Presence presence) {
 bool ProbePlan::SetOn(bool on) {
   if (std::exchange(on_, on) == on) return false;
   may_drop_ = true;
-  // What happens meanwhile is not known.
+  // The process may change in between.
   for (auto& [key, entry] : entries_) entry.looked = false;
   for (size_t set = 0; set < kProbeSets; ++set) UpdateSet(SetOf(set));
   return true;
@@ -212,11 +212,11 @@ Gate ProbePlan::GateOf(const ProbedModule& where, Gate now) const {
     coming |= entry->phase == Phase::kAttaching;
     going |= entry->phase == Phase::kDetaching;
   }
-  // One by one they may take longer than a slice: then those count that stand.
+  // Attaching one by one may take longer than a slice. Then those that are attached count.
   if (coming) return at_once_ ? Gate::kClosed : Gate::kUnknown;
   if (going) return Gate::kClosed;
   if (!wanted) return stands ? now : Gate::kUnknown;
-  // Where events have no probe those in the slow path are all.
+  // Without probes at events, those in the slow path are all there are.
   const bool by_events =
       events != nullptr && events->wanted && (events->stands || events->failure.empty());
   const Entry* const main = by_events ? events : slow;

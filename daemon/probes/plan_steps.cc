@@ -1,4 +1,4 @@
-// What a plan does next, and what becomes of it.
+// Steps of a plan: how the next one is chosen, begun and ended.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -8,7 +8,7 @@
 namespace profd {
 namespace {
 
-// Of so many steps one is for whoever has waited longest, whatever its priority.
+// One in so many steps is for the key that has waited longest, regardless of priority.
 constexpr uint64_t kFairTurn = 8;
 
 }  // namespace
@@ -34,8 +34,8 @@ std::optional<ProbeStep> ProbePlan::Next(int64_t now_ns) {
     if (!bursts.empty()) return Begin(bursts.begin()->second, now_ns);
   }
   if (!bursting_.empty() && now_ns < reserved_until_ns_) return std::nullopt;
-  // What is not to stand costs somebody; what stands in nobody any more can wait, but must not wait
-  // for ever.
+  // Probes in live processes that are not wanted cost them something, so they go first. Those of
+  // processes that are gone alternate with attaching, so that neither starves.
   if (std::optional<ProbeStep> step = TakeOut(Work::kRemove, kFirst, kLast)) return step;
   const ProbeKey* const next = Choose();
   if (next == nullptr || !forgot_last_) {
@@ -100,7 +100,7 @@ ProbeStep ProbePlan::Begin(const ProbeKey& key, int64_t now_ns) {
   } else {
     step.action = ProbeStep::Action::kAttach;
     entry.phase = Phase::kAttaching;
-    entry.since_ns = now_ns;  // before the first can be met
+    entry.since_ns = now_ns;  // before the first hit
     entry.standing_program = entry.program;
   }
   entry.due = false;
@@ -150,7 +150,7 @@ std::optional<std::pair<ProbeKey, std::string>> ProbePlan::Done(const ProbeStep&
     const auto at = entries_.find(key);
     Entry& entry = at->second;
     entry.phase = Phase::kIdle;
-    // Of the program that runs there, whose probes are still wanted.
+    // Still wanted, and no exec since the step began.
     const bool is_same = entry.wanted && entry.standing_program == entry.program;
     if (step.action == ProbeStep::Action::kDetach) {
       SetStands(key, entry, false);

@@ -8,7 +8,7 @@
 namespace profd {
 namespace {
 
-// Failures that were told once and are told again only to those who debug.
+// Failures already logged; the set is cleared when it gets larger.
 constexpr size_t kMostKnown = 64;
 
 }  // namespace
@@ -24,7 +24,7 @@ Reconciler::~Reconciler() {
   worker_.join();
   absl::MutexLock lock(&mutex_);
   plan_.SetOn(false);
-  // Nothing is put in any more.
+  // Only detaches: everything is off.
   while (const std::optional<ProbeStep> step = plan_.Next(INT64_MAX)) {
     ApplyGates();
     if (step->action == ProbeStep::Action::kDetach) hands_->Detach(step->keys);
@@ -122,7 +122,7 @@ uint64_t Reconciler::breaks(ProbeSet set) const {
 
 void Reconciler::Changed() {
   ApplyGates();
-  // Execs come by thousands in a second, and most concern no probe.
+  // There may be thousands of execs a second, and most concern no probe.
   if (plan_.HasWork()) changed_ = true;
 }
 
@@ -181,7 +181,7 @@ absl::Status Reconciler::Perform(const ProbeStep& step) {
 
 void Reconciler::Log(const ProbeKey& key, const std::string& reason) {
   const ProbeSetRules rules = RulesOf(key.set);
-  // What no process needs is no failure, and what fails in one libc fails in all.
+  // A process without profiling is no failure. What fails in one libc often fails in all.
   bool known = key.set == ProbeSet::kLive;
   if (rules.in_every_process) known = !known_.emplace(key.set, reason).second;
   if (known_.size() > kMostKnown) known_.clear();

@@ -1,4 +1,4 @@
-// Has the probes stand that are wanted, and no others.
+// Keeps the attached probes equal to the wanted ones.
 #ifndef PROFD_DAEMON_PROBES_RECONCILER_H_
 #define PROFD_DAEMON_PROBES_RECONCILER_H_
 
@@ -20,16 +20,16 @@
 
 namespace profd {
 
-// Thread-safe. Puts probes in and takes them out on a thread of its own, which begins with this:
-// the kernel takes its time for either, and nobody else waits for it.
+// Thread-safe. Attaches and detaches probes on its own thread, so that nobody else waits for the
+// kernel. The thread is created by the constructor.
 class Reconciler {
  public:
-  // Both must outlive this. `at_once`: the hands put the probes of a set in in one go.
+  // Both must outlive this. `at_once` as in ProbePlan.
   Reconciler(ProbeHands* hands, const Clock* clock, bool at_once);
-  // Takes all probes out.
+  // Detaches all probes.
   ~Reconciler();
 
-  // As ProbePlan has them.
+  // As in ProbePlan.
   void Want(const ProbeKey& key, WantedProbes wanted);
   void Unwant(const ProbeKey& key);
   void Forget(int32_t pid);
@@ -39,17 +39,17 @@ class Reconciler {
   void SetOn(bool on);
   void LookAgain(ProbeSet set);
 
-  // Waits until nothing is to be done of the sets from the first to `last`, by priority, but not
-  // beyond `deadline_ns` (by the clock). False: beyond.
+  // Waits until no step is due for `last` and the sets of higher priority. False if `deadline_ns`
+  // (by the clock) passes before.
   bool Await(ProbeSet last, int64_t deadline_ns) const;
 
   std::optional<ProbeState> StateOf(const ProbeKey& key) const;
-  // Under the lock: `visit` must not call this.
+  // Holds the lock: `visit` must not call the reconciler.
   void ForEach(ProbeSet set,
                absl::FunctionRef<void(const ProbeKey& key, const ProbeState& state)> visit) const;
   ProbeCounts Count(ProbeSet set) const;
-  // How often all of a set, or everything, was taken out while it was wanted: what was counted
-  // between two equal numbers was counted without a break.
+  // How often a whole set, or everything, was switched. Between two equal numbers no probe was
+  // detached by a pause.
   uint64_t breaks(ProbeSet set) const;
 
  private:
@@ -57,7 +57,7 @@ class Reconciler {
 
   void Work() ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status Perform(const ProbeStep& step) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After each change of the plan: tells of gates, and wakes the worker.
+  // Call after each change of the plan. Applies gates and wakes the worker.
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyGates() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Log(const ProbeKey& key, const std::string& reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

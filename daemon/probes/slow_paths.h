@@ -1,5 +1,5 @@
-// Probes in jemalloc's slow paths, beside those at its events, in modules in which some events run
-// through code that was not found.
+// Probes in jemalloc's slow paths, for modules in which some events run through code that was not
+// found.
 #ifndef PROFD_DAEMON_PROBES_SLOW_PATHS_H_
 #define PROFD_DAEMON_PROBES_SLOW_PATHS_H_
 
@@ -17,14 +17,14 @@ class SlowPathProbes {
   // `reconciler` must outlive this.
   explicit SlowPathProbes(Reconciler* reconciler) : reconciler_(reconciler) {}
 
-  // From now on that module is watched, where `info` knows its functions. False: it is not, or is
-  // so already.
+  // Starts to watch the module, if `info` has its slow paths. False if it has none or the module is
+  // watched already.
   bool Watch(ModuleId module, const JemallocInfo& info);
-  // Of a module that is not watched none are wanted.
+  // No-op for a module that is not watched.
   void Want(const ProbedModule& where);
   void Unwant(const ProbedModule& where);
 
-  // They stand only while those at events do.
+  // They are attached only while the probes at events are.
   void SetOn(bool on) { Apply(on_ = on, events_on_); }
   void SetEventsOn(bool on) { Apply(on_, events_on_ = on); }
 

@@ -38,7 +38,7 @@ void Takers::Work() {
 void Takers::Help() {
   while (next_ < count_) {
     const size_t number = next_++;
-    const std::function<void(size_t)>* const task = &task_;  // stays until all are done
+    const std::function<void(size_t)>* const task = &task_;  // unchanged until all are done
     mutex_.Unlock();
     (*task)(number);
     mutex_.Lock();
@@ -58,7 +58,7 @@ void Takers::Run(size_t count, std::function<void(size_t)> task) {
 }
 
 void Takers::Remove(std::vector<Probe> probes) {
-  // One by one where a probe has a link for each of its places: the kernel waits at each.
+  // A probe may have one link for each of its places.
   std::vector<PlaceLinks> links;
   for (Probe& probe : probes) {
     if (probe.links.multi.ok()) links.emplace_back().multi = std::move(probe.links.multi);

@@ -1,4 +1,4 @@
-// Threads that take probes out side by side.
+// Threads that detach probes in parallel.
 #ifndef PROFD_DAEMON_PROBES_TAKERS_H_
 #define PROFD_DAEMON_PROBES_TAKERS_H_
 
@@ -13,9 +13,9 @@
 
 namespace profd {
 
-// The kernel waits for all running programs at each link that goes: side by side it takes as long
-// as one. For one thread. All threads begin with this: where the kernel grants fewer the caller
-// does their part.
+// The kernel waits for running programs at each link that is detached. In parallel these waits
+// overlap. For use by one thread. All threads are created by the constructor; if the kernel refuses
+// some, the rest does their work.
 class Takers {
  public:
   explicit Takers(size_t threads);
@@ -23,14 +23,14 @@ class Takers {
   Takers(const Takers&) = delete;
   Takers& operator=(const Takers&) = delete;
 
-  // Returns when all are out.
+  // Returns when all are detached.
   void Remove(std::vector<Probe> probes);
 
  private:
   void Work();
   // Runs `task` for each number below `count`.
   void Run(size_t count, std::function<void(size_t)> task);
-  // The next of them, until there is none.
+  // Runs the task until no number is left.
   void Help() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;

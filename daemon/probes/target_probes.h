@@ -1,5 +1,4 @@
-// All probes in allocators and libcs of targets: which process runs which, and what is wanted
-// there.
+// All probes in allocators and libcs of targets.
 #ifndef PROFD_DAEMON_PROBES_TARGET_PROBES_H_
 #define PROFD_DAEMON_PROBES_TARGET_PROBES_H_
 
@@ -26,58 +25,56 @@
 
 namespace profd {
 
-// Thread-safe. Nothing here waits for the kernel to put probes in or to take them out, but for
-// WaitIdle.
+// Thread-safe. Only WaitIdle waits for the kernel to attach or detach probes.
 class TargetProbes {
  public:
   // All must outlive this.
   TargetProbes(ProbeKernel* kernel, const Modules* modules, const Clock* clock);
 
-  // A process of a target maps a module that holds an allocator, or is a libc. May repeat.
+  // A process of a target maps a module that contains an allocator or is a libc. May repeat.
   void OnMapped(int32_t pid, ModuleId module);
-  // A process became another program: it maps what it is told of from now on.
+  // A process executed another program. Its mappings are reported again.
   void OnExec(int32_t pid);
-  // The processes of all targets, as they are now: probes in others go.
+  // The current processes of all targets. Probes in others are detached.
   void KeepOnly(const std::set<int32_t>& pids);
-  // Takes all probes out, or puts them back. Where they stood they will stand again.
+  // Detaches all probes, or attaches them again.
   void SetOn(bool on) { reconciler_.SetOn(on); }
-  // The same of those at the allocators' events only; those at sampled objects stay, as what is
-  // live can be followed without a break only.
+  // The same for probes at jemalloc's events. Those at sampled objects stay attached: the live heap
+  // must be followed without a break.
   void SetEventsOn(bool on);
   void SetSlowPathsOn(bool on);
   void SetMapCallsOn(bool on);
   void SetToldOn(bool on);
-  // Events of that allocator run through code that was not found: its slow path is watched from now
-  // on, in all processes, where its functions are known. May repeat.
+  // Some events of this allocator run through code that was not found: watches its slow path in all
+  // processes, if its functions are known. May repeat.
   void WatchSlowPaths(ModuleId module);
-  // Looks at what came by at the places that code alone said to be an event's, and takes the probes
-  // out of those that are none.
+  // Detaches probes from places that look like an event by their code but are none by their hits.
   void JudgePlaces();
-  // Reads again what the processes say of their sampling: they may have changed it.
+  // Reads the processes' profiling settings again.
   void Refresh();
-  // Waits until everything asked for so far is done, the calls of libcs in young processes too, but
-  // not beyond `deadline_ns` (by the clock), and for those calls not beyond `map_calls_ns`.
+  // Waits until all wanted probes are attached, those in the libcs of young processes, too. Waits
+  // no longer than `deadline_ns` (by the clock), and `map_calls_ns` for those in libcs.
   void WaitIdle(int64_t deadline_ns, int64_t map_calls_ns);
 
-  // A probe stands at an allocator's events somewhere, or will when they are put back.
+  // An allocator's events are watched somewhere, now or in slices.
   bool watching() const;
   MapCallState MapCalls() const;
   std::vector<AllocatorState> States() const;
-  // What counts the live heap there; empty when nothing does.
+  // Empty if the live heap is not counted there.
   std::optional<LiveSampling> LiveSourceOf(const ProbedModule& where) const;
   std::map<ProbedModule, LiveSampling> LiveSources() const;
-  // An object was told of: from now on nothing else is asked of the allocators of that process.
-  // What counts the objects there; empty when nothing does.
+  // A process reported an object. From now on its allocators are not watched otherwise. Empty if
+  // the objects are not counted.
   std::optional<LiveSampling> OnTold(const ProbedModule& where);
   std::map<ProbedModule, LiveSampling> ToldSources() const;
-  // Such an object was told of since the process runs its program.
+  // The process reported an object since its last exec.
   bool HasTold(int32_t pid) const;
-  // As measured on functions of our own, before the first probe.
+  // What entering and leaving a program at a probe costs.
   Traps traps() const { return hands_.traps(); }
   MallocBurstProbes* bursts() { return &bursts_; }
 
  private:
-  // What of a module is used by a process.
+  // What of a module a process uses.
   struct Uses {
     bool jemalloc = false;
     bool told = false;
@@ -103,7 +100,7 @@ class TargetProbes {
   ToldObjects told_ ABSL_GUARDED_BY(mutex_);
   MapCallProbes map_calls_ ABSL_GUARDED_BY(mutex_);
   std::map<ProbedModule, Uses> allocators_ ABSL_GUARDED_BY(mutex_);
-  std::set<int32_t> heard_ ABSL_GUARDED_BY(mutex_);  // processes that told of an object
+  std::set<int32_t> heard_ ABSL_GUARDED_BY(mutex_);  // processes that reported an object
 };
 
 }  // namespace profd

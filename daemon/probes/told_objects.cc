@@ -7,14 +7,6 @@
 #include "bpf/abi.h"
 
 namespace profd {
-namespace {
-
-ProbeKey KeyOf(const ProbedModule& where) {
-  return {.set = ProbeSet::kTold, .pid = where.first, .module = where.second};
-}
-
-}  // namespace
-
 absl::StatusOr<std::vector<ProbePlace>> ToldObjects::PlacesOf(const OtelMemory& info,
                                                               ModuleId module) const {
   const auto id = static_cast<uint64_t>(module);
@@ -43,11 +35,11 @@ void ToldObjects::Want(const ProbedModule& where, const OtelMemory& info) {
       wanted.why_none = std::string(places.status().message());
     }
   }
-  reconciler_->Want(KeyOf(where), wanted);
+  reconciler_->Want(KeyOf(ProbeSet::kTold, where), wanted);
 }
 
 std::optional<ProbeState> ToldObjects::StateOf(const ProbedModule& where) const {
-  return reconciler_->StateOf(KeyOf(where));
+  return reconciler_->StateOf(KeyOf(ProbeSet::kTold, where));
 }
 
 std::optional<LiveSampling> ToldObjects::SourceOf(const ProbedModule& where) const {

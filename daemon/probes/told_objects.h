@@ -1,4 +1,4 @@
-// USDT probes at which an allocator tells of the objects that it samples.
+// USDT probes through which an allocator reports the objects that it samples.
 #ifndef PROFD_DAEMON_PROBES_TOLD_OBJECTS_H_
 #define PROFD_DAEMON_PROBES_TOLD_OBJECTS_H_
 
@@ -27,11 +27,11 @@ class ToldObjects {
     reconciler_->SetPresence(ProbeSet::kTold, on ? Presence::kPresent : Presence::kBetween);
   }
 
-  // What counts the objects there; empty when nothing does.
+  // Empty if the objects are not counted there.
   std::optional<LiveSampling> SourceOf(const ProbedModule& where) const;
   std::map<ProbedModule, LiveSampling> Sources() const;
   std::optional<ProbeState> StateOf(const ProbedModule& where) const;
-  // Probes could be put in somewhere.
+  // Probes were attached somewhere.
   bool watching() const { return reconciler_->Count(ProbeSet::kTold).stood > 0; }
 
  private:

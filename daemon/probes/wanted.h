@@ -1,4 +1,4 @@
-// What probes are wanted: passive descriptions.
+// Descriptions of wanted probes. Passive data.
 #ifndef PROFD_DAEMON_PROBES_WANTED_H_
 #define PROFD_DAEMON_PROBES_WANTED_H_
 
@@ -15,36 +15,35 @@
 
 namespace profd {
 
-// A kernel program and what it is put on. In the order of priority.
+// A kernel program and what it is attached to. Highest priority first.
 enum class ProbeSet : uint8_t {
-  kBurst,      // glibc's malloc, while a burst of tracing lasts
-  kTold,       // USDT probes at which an allocator tells of its objects
-  kEvents,     // the events of jemalloc
-  kLive,       // the objects that jemalloc samples
-  kSlowPaths,  // jemalloc's slow paths, beside its events
-  kMapCalls,   // a libc's calls that change the address space
+  kBurst,      // glibc's malloc, during a burst of tracing
+  kTold,       // USDT probes through which an allocator reports sampled objects
+  kEvents,     // jemalloc's events
+  kLive,       // jemalloc's sampled objects
+  kSlowPaths,  // jemalloc's slow paths, in addition to its events
+  kMapCalls,   // libc functions that change the address space
 };
 inline constexpr size_t kProbeSets = 6;
 
-// The row of the cost table that pays for a set in the target's path.
+// The account that a set's cost in the target's path belongs to.
 enum class ProbeAccount : uint8_t { kMalloc, kJemalloc, kMapping };
 
 struct ProbeSetRules {
-  const char* what;      // what the probes tell of, for messages
-  ProbeAccount account;  // the budget's class
+  const char* what;      // for messages
+  ProbeAccount account;  // budget class
   size_t most;           // processes at a time
-  // Events count only while all probes of the process's module stand: half of them would give some
-  // stacks less than their share.
+  // Events count only while all probes in the process's module are attached. With half of them,
+  // some stacks would get less than their share.
   bool all_or_none;
-  // They come and go while the process stays the same: the guard stays meanwhile, as each time
-  // would put up a new one.
+  // The probes are detached and attached again while the process lives. The guard stays attached in
+  // between.
   bool keeps_guard;
-  // Of every process there is one: some are gone before their turn, and what fails in one fails in
-  // many.
+  // Every process has such a module. A failure is often the same in all of them and is logged once.
   bool in_every_process;
 };
 
-// Putting probes into a libc takes the locks of all processes that map the file.
+// Attaching to libc takes a lock of every process that maps it.
 inline constexpr size_t kMostMapCalls = 256;
 
 inline constexpr ProbeSetRules RulesOf(ProbeSet set) {
@@ -68,13 +67,13 @@ inline constexpr ProbeSetRules RulesOf(ProbeSet set) {
 // A process and a module that it maps.
 using ProbedModule = std::pair<int32_t, ModuleId>;
 
-// Takes what is of the process out of a map by ProbedModule.
+// Erases the process's entries from a map keyed by ProbedModule.
 template <typename Map>
 void EraseProcess(int32_t pid, Map& map) {
   map.erase(map.lower_bound({pid, ModuleId{}}), map.upper_bound({pid, ModuleId{UINT16_MAX}}));
 }
 
-// Whose probes: one set in one module of one process. They come and go together.
+// One set in one module of one process. Its probes are attached and detached together.
 struct ProbeKey {
   ProbeSet set = ProbeSet::kBurst;
   int32_t pid = 0;
@@ -82,30 +81,34 @@ struct ProbeKey {
   friend auto operator<=>(const ProbeKey&, const ProbeKey&) = default;
 };
 
-// Shared by all processes that map the module. Other places are another list.
+inline ProbeKey KeyOf(ProbeSet set, const ProbedModule& where) {
+  return {.set = set, .pid = where.first, .module = where.second};
+}
+
+// Shared by all processes that map the module. A changed list is a new object.
 using ProbePlaces = std::shared_ptr<const std::vector<ProbePlace>>;
 
 struct WantedProbes {
-  ProbePlaces places;        // null or empty: there is none, and `why_none` says why
+  ProbePlaces places;        // null or empty: there are none, for the reason `why_none`
   std::string why_none;      // for a person
-  bool present = true;       // false: they stay out for now
-  bool looks_first = false;  // the process is looked at before: it may not need them (ProbeHands)
+  bool present = true;       // false: not for now
+  bool looks_first = false;  // ProbeHands::Look decides whether the process needs them
 };
 
-// Whether a set stands where it is wanted.
+// Whether the wanted probes of a set are to be attached.
 enum class Presence : uint8_t {
-  kOff,      // it does not, and no guard stays
-  kBetween,  // it does not for now: between slices
-  kPresent,
+  kOff,      // no; guards are removed, too
+  kBetween,  // not for now, between slices; guards stay
+  kPresent,  // yes
 };
 
-// What became of a wanted set of probes.
+// The state of wanted probes.
 struct ProbeState {
-  bool stands = false;      // at present
-  bool stood = false;       // could be put in, since the process runs its program
-  int64_t since_ns = 0;     // of what stands or is being put in: before the first probe; else 0
-  std::string failure;      // why it could not be put in, or need not be; empty when it could
-  int64_t next_try_ns = 0;  // after a failure; INT64_MAX: not before something changes
+  bool stands = false;      // attached now
+  bool stood = false;       // were attached since the process's last exec
+  int64_t since_ns = 0;     // when attaching began; 0: not attached
+  std::string failure;      // why attaching failed or is not needed; empty: it worked
+  int64_t next_try_ns = 0;  // after a failure; INT64_MAX: when something changes
 };
 
 }  // namespace profd

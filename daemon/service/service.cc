@@ -29,6 +29,7 @@ namespace {
 
 constexpr size_t kMaxFetches = 4;
 constexpr int64_t kFetchPatienceNs = 60ll * 1'000'000'000;
+constexpr int64_t kDrainPatienceNs = 10ll * 1'000'000'000;
 // Names in an error, and entries in a status: enough to see what is there.
 constexpr size_t kMaxNamesInError = 8;
 constexpr size_t kMaxStatusBytes = 2 << 20;
@@ -192,7 +193,8 @@ absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::Fet
                                      grpc::ServerWriter<v1::Profile>* writer) {
   const int64_t wall_offset = WallOffsetNs();
   ASSIGN_OR_RETURN(FetchPlan plan, ParseFetch(request, MonotonicNs(), wall_offset));
-  RETURN_IF_ERROR(sources_.collector->DrainNow());
+  RETURN_IF_ERROR(Drain(plan.baseline ? std::max(plan.window.end_ns, plan.baseline->window.end_ns)
+                                      : plan.window.end_ns));
   // The seconds that the drain just brought in belong to the answer.
   if (plan.to_now) plan.window.end_ns = MonotonicNs();
   const SendPart send = [&](const v1::Profile& part) {
@@ -226,6 +228,13 @@ absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestS
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 
+absl::Status ProfilerService::Drain(int64_t window_end_ns) const {
+  const absl::Status status =
+      sources_.collector->DrainTo(window_end_ns, MonotonicNs() + kDrainPatienceNs);
+  // What is there by then is an answer, too.
+  return absl::IsDeadlineExceeded(status) ? absl::OkStatus() : status;
+}
+
 std::vector<ProcessHistory> ProfilerService::Histories(const RequestScope& scope,
                                                        size_t max_points) const {
   return sources_.memory->timeline().Select({.begin_ns = scope.window.begin_ns,
@@ -250,7 +259,7 @@ absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
                                            v1::GetMemoryResponse* response) {
   const int64_t wall_offset = WallOffsetNs();
   ASSIGN_OR_RETURN(MemoryPlan scope, ParseMemory(request, MonotonicNs(), wall_offset));
-  RETURN_IF_ERROR(sources_.collector->DrainNow());
+  RETURN_IF_ERROR(Drain(scope.window.end_ns));
   if (scope.to_now) {
     sources_.memory->Refresh();
     scope.window.end_ns = MonotonicNs();

@@ -71,6 +71,8 @@ class ProfilerService final : public v1::Profiler::Service {
   // `window`: which of the request's windows `scope` is.
   absl::Status AnswerWindow(const FetchPlan& plan, const RequestScope& scope, uint32_t window,
                             const Texts& asked, int64_t wall_offset, const SendPart& send);
+  // Has the store reach up to there, or as far as it gets in time.
+  absl::Status Drain(int64_t window_end_ns) const;
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
   // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
   // there was at its end, too. NotFound when no process matches what was `asked` for.

@@ -128,13 +128,11 @@ LedgerDelta BookTotals(const profd_thread_record& record, const profd_books& bas
 void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
   ThreadInfo info = thread.info;
   info.target = record.target_id;
-  // A thread that is being buried has no numbers any more, and its leader may be another's memory.
-  if (record.type != PROFD_RECORD_DEAD || !thread.announced) {
-    if (record.pid != 0) info.pid = record.pid;
-    if (record.tid != 0) info.tid = record.tid;
-    info.name = CommToString(record.comm);
-    if (record.pid != 0 || info.process.empty()) info.process = CommToString(record.process);
-  }
+  // A thread whose exit was not seen to begin has no numbers any more.
+  if (record.pid != 0) info.pid = record.pid;
+  if (record.tid != 0) info.tid = record.tid;
+  info.name = CommToString(record.comm);
+  if (record.pid != 0 || info.process.empty()) info.process = CommToString(record.process);
   info.exited = thread.dead;
   if (thread.announced && info.name == thread.info.name && info.process == thread.info.process &&
       info.pid == thread.info.pid && info.tid == thread.info.tid &&

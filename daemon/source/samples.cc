@@ -2,11 +2,9 @@
 
 namespace profd {
 
-absl::Status AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters,
-                        ProfileDelta& delta) {
-  if (!counters.ok()) return counters.status();
-  delta.samples.reserve(delta.samples.size() + counters->size());
-  for (const auto& [key, value] : *counters) {
+void AddSamples(std::span<const CounterEntry> counters, ProfileDelta& delta) {
+  delta.samples.reserve(delta.samples.size() + counters.size());
+  for (const auto& [key, value] : counters) {
     const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
     const Kind kind = key.kind < kKindCount ? Kind{key.kind} : Kind::kWait;
     delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
@@ -18,6 +16,12 @@ absl::Status AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counter
                              .weight = static_cast<int64_t>(value.weight),
                              .ticks = static_cast<int64_t>(value.count)});
   }
+}
+
+absl::Status AddSamples(const absl::StatusOr<std::vector<CounterEntry>>& counters,
+                        ProfileDelta& delta) {
+  if (!counters.ok()) return counters.status();
+  AddSamples(std::span<const CounterEntry>(*counters), delta);
   return absl::OkStatus();
 }
 

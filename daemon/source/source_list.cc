@@ -12,7 +12,6 @@
 #include "daemon/source/off.h"
 #include "daemon/source/switch.h"
 #include "daemon/source/told.h"
-#include "daemon/source/wait.h"
 
 namespace profd {
 namespace {
@@ -68,7 +67,8 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
     make.AddOff("switch", no_switch);
   }
   if (options.tick) {
-    make.Add<WaitSource>(context, options.tick_interval_ns, options.limits.counters, seed);
+    list.waits =
+        make.Add<WaitSource>(context, options.tick_interval_ns, options.limits.counters, seed);
   } else {
     make.AddOff("tick", kDisabledNote);
   }

@@ -13,6 +13,7 @@
 #include "daemon/source/module.h"
 #include "daemon/source/source.h"
 #include "daemon/source/thread.h"
+#include "daemon/source/wait.h"
 
 namespace profd {
 
@@ -39,6 +40,7 @@ struct SourceList {
 
   ThreadSource* threads = nullptr;  // in `all`, as the next
   ModulesSource* modules = nullptr;
+  WaitSource* waits = nullptr;  // null: without ticks
   // In the order of drains and of status.
   std::vector<std::unique_ptr<Source>> all;
 };

@@ -1,6 +1,12 @@
 #include "daemon/source/tick_schedule.h"
 
 namespace profd {
+namespace {
+
+// A tick may be late by an interval over this.
+constexpr int64_t kLittleLate = 2;
+
+}  // namespace
 
 TickSchedule::TickSchedule(int64_t interval_ns, int64_t origin_ns, uint64_t seed)
     : interval_ns_(interval_ns),
@@ -24,11 +30,14 @@ void TickSchedule::Advance(int64_t now_ns) {
     stratum_ns_ += behind * interval_ns_;
   }
   Choose();
-  if (next_ns_ < now_ns) {
-    ++missed_;
-    stratum_ns_ += interval_ns_;
-    Choose();
+  if (next_ns_ >= now_ns) return;
+  if (now_ns - next_ns_ <= interval_ns_ / kLittleLate) {
+    next_ns_ = now_ns;
+    return;
   }
+  ++missed_;
+  stratum_ns_ += interval_ns_;
+  Choose();
 }
 
 void TickSchedule::Resume(int64_t now_ns) {

@@ -14,8 +14,9 @@ class TickSchedule {
 
   // The instant of the next tick.
   int64_t next_ns() const { return next_ns_; }
-  // The tick took place at `now_ns`. Strata whose instant has passed are counted as missed: a late
-  // tick would not be at a random instant.
+  // The tick was done at `now_ns`. When the next instant has passed meanwhile, but only just, the
+  // next tick is due now. Other strata whose instant has passed are missed: a tick made up for much
+  // later would not be at a random instant.
   void Advance(int64_t now_ns);
   // Continues after a pause, in which no tick counts as missed: a stratum begins at `now_ns`.
   void Resume(int64_t now_ns);

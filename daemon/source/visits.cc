@@ -1,6 +1,7 @@
 #include "daemon/source/visits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace profd {
 
@@ -11,27 +12,31 @@ void Visits::Add(ThreadId id, int32_t kernel_tid) {
     threads_[it->second].kernel_tid = kernel_tid;
     return;
   }
-  threads_.push_back({.id = number,
-                      .due = tick_ + 1,
-                      .block_end = tick_ + 2,
-                      .kernel_tid = kernel_tid,
-                      .stride = 1});
+  Thread& thread = threads_.emplace_back();
+  thread.id = number;
+  thread.due = tick_ + 1;
+  thread.block_end = tick_ + 2;
+  thread.kernel_tid = kernel_tid;
 }
 
-std::span<profd_visit> Visits::Next(int64_t interval_ns) {
+void Visits::Begin() {
   ++tick_;
+  next_ = 0;
+}
+
+size_t Visits::Next(std::span<profd_visit> table) {
   due_.clear();
-  due_threads_.clear();
-  for (size_t i = 0; i < threads_.size(); ++i) {
-    const Thread& thread = threads_[i];
+  for (; next_ < threads_.size() && due_.size() < table.size(); ++next_) {
+    const Thread& thread = threads_[next_];
     if (thread.due != tick_) continue;
-    due_.push_back({.thread_id = thread.id,
-                    .weight_ns = static_cast<uint64_t>(interval_ns) * thread.stride,
-                    .kernel_tid = thread.kernel_tid,
-                    .outcome = PROFD_VISIT_NONE});
-    due_threads_.push_back(i);
+    profd_visit& visit = table[due_.size()];
+    visit.thread_id = thread.id;
+    visit.kernel_tid = thread.kernel_tid;
+    visit.outcome = PROFD_VISIT_NONE;
+    visit.known = thread.known ? 1 : 0;
+    due_.push_back(next_);
   }
-  return due_;
+  return due_.size();
 }
 
 void Visits::BeginBlock(Thread& thread, uint32_t stride) {
@@ -43,25 +48,50 @@ void Visits::BeginBlock(Thread& thread, uint32_t stride) {
   thread.block_end += thread.stride;
 }
 
-void Visits::Learn() {
-  // From the last to the first, so that taking one out does not move those still to come.
-  for (size_t i = due_.size(); i-- > 0;) {
-    Thread& thread = threads_[due_threads_[i]];
-    if (due_[i].outcome == PROFD_VISIT_GONE) {
-      index_.erase(thread.id);
-      if (&thread != &threads_.back()) {
-        thread = threads_.back();
-        index_[thread.id] = due_threads_[i];
-      }
-      threads_.pop_back();
+void Visits::Remember(Thread& thread, profd_visit& visit) {
+  if (visit.outcome == PROFD_VISIT_STILL) {
+    visit.stack = thread.stack;
+    visit.arg0 = thread.arg0;
+    visit.sysno = thread.sysno;
+    visit.reason = thread.reason;
+    return;
+  }
+  const bool sample = visit.outcome == PROFD_VISIT_SAME || visit.outcome == PROFD_VISIT_NEW;
+  thread.known = sample && visit.reason != PROFD_REASON_RUNQUEUE;
+  if (!thread.known) return;
+  thread.stack = visit.stack;
+  thread.arg0 = visit.arg0;
+  thread.sysno = visit.sysno;
+  thread.reason = visit.reason;
+}
+
+void Visits::Learn(std::span<profd_visit> table, Sampled sampled) {
+  for (size_t i = 0; i < due_.size(); ++i) {
+    Thread& thread = threads_[due_[i]];
+    if (table[i].outcome == PROFD_VISIT_GONE) {
+      thread.gone = any_gone_ = true;
       continue;
     }
-    const bool same = due_[i].outcome == PROFD_VISIT_SAME;
+    Remember(thread, table[i]);
+    sampled(table[i], thread.stride, thread.place);
+    const bool same = table[i].outcome == PROFD_VISIT_SAME || table[i].outcome == PROFD_VISIT_STILL;
     if (same) idle_ticks_ += thread.stride;
     BeginBlock(thread, same ? thread.stride * 2 : 1);
   }
   due_.clear();
-  due_threads_.clear();
+}
+
+void Visits::End() {
+  if (!std::exchange(any_gone_, false)) return;
+  for (size_t i = threads_.size(); i-- > 0;) {
+    if (!threads_[i].gone) continue;
+    index_.erase(threads_[i].id);
+    if (i + 1 != threads_.size()) {
+      threads_[i] = threads_.back();
+      index_[threads_[i].id] = i;
+    }
+    threads_.pop_back();
+  }
 }
 
 }  // namespace profd

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
+#include "daemon/source/sample_log.h"
 
 namespace profd {
 
@@ -23,11 +25,20 @@ class Visits {
   // A thread to visit from the next tick on, or its new number in the initial PID namespace.
   void Add(ThreadId id, int32_t kernel_tid);
 
-  // The visits of the next tick, whose stratum is `interval_ns` long. Valid until the next call of
-  // a member; whoever makes the visits writes their outcomes.
-  std::span<profd_visit> Next(int64_t interval_ns);
-  // Takes in the outcomes of the visits that Next gave.
-  void Learn();
+  // The next tick begins.
+  void Begin();
+  // Writes visits of this tick into `table`, as many as there is room for, and returns how many.
+  // Until it returns 0, whoever makes them writes what was found into the table, and calls Learn.
+  size_t Next(std::span<profd_visit> table);
+  // For how many ticks the visit that Next wrote at this place stands.
+  uint32_t StrideAt(size_t place) const { return threads_[due_[place]].stride; }
+  // Takes in what the visits that Next wrote found, and completes those of threads that are in the
+  // wait still in which they were before. `sampled` is called for each.
+  using Sampled =
+      absl::FunctionRef<void(const profd_visit& visit, uint32_t stride, SamplePlace& place)>;
+  void Learn(std::span<profd_visit> table, Sampled sampled);
+  // The tick is over: threads that are gone are forgotten.
+  void End();
 
   // No block is longer than this many ticks, 1 or more.
   void SetLongestStride(uint32_t ticks) { longest_stride_ = ticks; }
@@ -42,16 +53,27 @@ class Visits {
     uint64_t block_end = 0;  // first tick after the present block
     int32_t kernel_tid = 0;
     uint32_t stride = 1;
+    SamplePlace place;
+    // Where it waited last. A thread on the run queue does not wait on.
+    uint64_t stack = 0;
+    uint64_t arg0 = 0;
+    int32_t sysno = 0;
+    uint8_t reason = 0;
+    bool known = false;
+    bool gone = false;
   };
 
+  // Keeps where it waits, or completes what was found by what is kept.
+  static void Remember(Thread& thread, profd_visit& visit);
   // Chooses the tick of the block that begins where the present one ends.
   void BeginBlock(Thread& thread, uint32_t stride);
 
   std::vector<Thread> threads_;
   absl::flat_hash_map<uint64_t, size_t> index_;  // of threads_, by id
-  std::vector<profd_visit> due_;
-  std::vector<size_t> due_threads_;  // of threads_, beside due_
-  uint64_t tick_ = 0;                // number of the tick that Next prepares
+  std::vector<size_t> due_;                      // of threads_, in the order of the table
+  size_t next_ = 0;                              // of threads_, that Next has not seen
+  bool any_gone_ = false;
+  uint64_t tick_ = 0;  // number of the present tick
   uint32_t longest_stride_ = 1;
   int64_t idle_ticks_ = 0;
   std::mt19937_64 random_;

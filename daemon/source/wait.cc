@@ -4,129 +4,94 @@
 
 #include "daemon/source/record.h"
 #include "daemon/source/samples.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
-namespace {
-
-// Share of the counters that new walks may take where drains are rare: a drain comes before.
-constexpr uint64_t kWalksShare = 4;
-
-}  // namespace
 
 WaitSource::WaitSource(const SourceContext& context, int64_t interval_ns, uint64_t counters,
                        uint64_t seed)
     : context_(context),
-      interval_ns_(interval_ns),
-      counters_(counters),
-      seed_(seed),
       knob_(interval_ns),
-      visits_(seed) {
+      sampler_(context.kernel, context.clock,
+               {.interval_ns = interval_ns, .counters = counters, .seed = seed}) {
   knob_.SetByList(context_.kernel->ticks_by_list());
 }
 
 // Whom to visit is told here only where the kernel does not find them by itself.
 std::vector<uint32_t> WaitSource::records() const {
   if (!context_.kernel->ticks_by_list()) return {};
-  return {PROFD_RECORD_BORN, PROFD_RECORD_THREAD};
+  return {PROFD_RECORD_THREAD};
 }
 
-absl::Status WaitSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes) {
-  if (type == PROFD_RECORD_BORN) {
-    ASSIGN_OR_RETURN(const auto born, DecodeRecord<profd_born_record>(bytes));
-    visits_.Add(ThreadId{born.thread_id}, born.kernel_tid);
-    return absl::OkStatus();
-  }
+// New threads the sampler learns of by itself. The number of one may have changed (exec), and after
+// very many births at once some are found here.
+absl::Status WaitSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const auto thread, DecodeRecord<profd_thread_record>(bytes));
-  visits_.Add(ThreadId{thread.thread_id}, thread.kernel_tid);
+  known_.push_back({.id = ThreadId{thread.thread_id}, .kernel_tid = thread.kernel_tid});
   return absl::OkStatus();
 }
 
 absl::Status WaitSource::Apply() {
-  if (std::exchange(detached_, false) && schedule_) {
-    schedule_->Resume(context_.clock->MonotonicNs());
-  }
-  if (schedule_) schedule_->SetInterval(knob_.IntervalAt(knob_.level()));
-  visits_.SetLongestStride(knob_.StrideAt(knob_.level()));
+  sampler_.SetInterval(knob_.IntervalAt(knob_.level()));
+  sampler_.SetLongestStride(knob_.StrideAt(knob_.level()));
+  if (std::exchange(detached_, false) && begun_) sampler_.Begin(context_.clock->MonotonicNs());
   return absl::OkStatus();
 }
 
-void WaitSource::Step() {
-  if (!schedule_ || context_.clock->MonotonicNs() < schedule_->next_ns()) return;
-  const absl::Status status =
-      context_.kernel->ticks_by_list()
-          ? Visit()
-          : context_.kernel->Tick(schedule_->interval_ns(), schedule_->next_ns());
-  if (!status.ok()) spdlog::error("tick failed: {}", status.ToString());
-  ++ticks_;
-  context_.ring->Poll();
-  schedule_->Advance(context_.clock->MonotonicNs());
-  // What was used since the thread woke up is the tick's, too: on a busy machine it is more than
-  // the rest.
-  context_.cpu->Charge(&cpu_ns_);
+void WaitSource::Detach() {
+  detached_ = true;
+  sampler_.Pause();
 }
 
-absl::Status WaitSource::Visit() {
-  // Threads that were born since the last tick are visited by this one.
-  context_.ring->Poll();
-  const std::span<profd_visit> visits = visits_.Next(schedule_->interval_ns());
-  const absl::Status status = context_.kernel->TickListed(visits, schedule_->next_ns());
-  visits_.Learn();
-  return status;
-}
-
-WaitSource::Counts WaitSource::Count() const {
-  Counts counts = {.kernel = context_.kernel->TickStats(),
-                   .ticks = ticks_,
-                   .missed = schedule_ ? schedule_->missed() : 0,
-                   .idle_ticks = visits_.idle_ticks(),
-                   .cpu_ns = cpu_ns_};
+WaitSource::Counts WaitSource::Count(const Sampler::Counts& sampler) const {
+  Counts counts = {.kernel = context_.kernel->TickStats(), .sampler = sampler};
   if (!context_.kernel->ticks_by_list()) {
-    counts.idle_ticks = static_cast<int64_t>(counts.kernel.repeats);
+    counts.sampler.idle_ticks = static_cast<int64_t>(counts.kernel.repeats);
   }
   return counts;
 }
 
 absl::Status WaitSource::Drain(ProfileDelta& delta) {
-  delta.tick_on = schedule_ != nullptr && !detached_;
-  delta.tick_interval_ns = delta.tick_on ? schedule_->interval_ns() : 0;
-  const absl::Status status = AddSamples(context_.kernel->DrainCounters(), delta);
-  const Counts now = Count();
-  delta.ticks = now.ticks - drained_.ticks;
-  delta.ticks_missed = now.missed - drained_.missed;
+  sampler_.Learn(known_);
+  const Counts now = Count(sampler_.Take(samples_));
+  MergeEntries(samples_);
+  AddSamples(std::span<const CounterEntry>(samples_), delta);
+  delta.tick_on = begun_ && !detached_;
+  delta.tick_interval_ns = delta.tick_on ? now.sampler.interval_ns : 0;
+  delta.ticks = now.sampler.ticks - drained_.sampler.ticks;
+  delta.ticks_missed =
+      now.sampler.missed + now.sampler.failed - drained_.sampler.missed - drained_.sampler.failed;
   delta.walks = static_cast<int64_t>(now.kernel.walks - drained_.kernel.walks);
   delta.torn_walks = static_cast<int64_t>(now.kernel.torn - drained_.kernel.torn);
+  delta.losses[PROFD_LOSS_COUNTERS_FULL] +=
+      static_cast<uint64_t>(now.sampler.lost - drained_.sampler.lost);
+  delta.losses[PROFD_LOSS_COUNTERS_FULL_NS] +=
+      static_cast<uint64_t>(now.sampler.lost_ns - drained_.sampler.lost_ns);
   drained_ = now;
-  if (!schedule_) {
-    schedule_ =
-        std::make_unique<TickSchedule>(interval_ns_, context_.clock->MonotonicNs(), seed_ + 1);
-  }
-  return status;
+  if (!std::exchange(begun_, true)) sampler_.Begin(context_.clock->MonotonicNs());
+  return absl::OkStatus();
 }
 
-bool WaitSource::WantsDrain(bool rare) const {
-  return rare &&
-         context_.kernel->TickStats().walks - drained_.kernel.walks > counters_ / kWalksShare;
-}
+bool WaitSource::WantsDrain(bool rare) const { return rare && sampler_.IsFilling(); }
 
 void WaitSource::Costs(std::vector<CostRow>& rows) const {
+  const Sampler::Counts sampler = sampler_.counts();
   rows.push_back({.account = "tick",
                   .payer = Payer::kDaemon,
-                  .ns = cpu_ns_,
-                  .events = ticks_,
+                  .ns = sampler.cpu_ns,
+                  .events = sampler.ticks,
                   .governed = true});
 }
 
 void WaitSource::Learn(const Period& period) {
-  const Counts now = Count();
+  const Counts now = Count(sampler_.counts());
   const Counts before = std::exchange(learned_, now);
   knob_.Learn({.seconds = period.seconds,
-               .tick_cpu_ns = now.cpu_ns - before.cpu_ns,
+               .tick_cpu_ns = now.sampler.cpu_ns - before.sampler.cpu_ns,
                .drain_cpu_ns = period.drains_for_tick,
-               .ticks = now.ticks - before.ticks,
+               .ticks = now.sampler.ticks - before.sampler.ticks,
                .walks = static_cast<int64_t>(now.kernel.walks - before.kernel.walks),
                .repeats = static_cast<int64_t>(now.kernel.repeats - before.kernel.repeats),
-               .idle_ticks = now.idle_ticks - before.idle_ticks});
+               .idle_ticks = now.sampler.idle_ticks - before.sampler.idle_ticks});
 }
 
 std::optional<LayerState> WaitSource::Status() const {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <numeric>
@@ -176,8 +177,6 @@ void KernelTest::Take(std::span<const uint8_t> bytes) {
     accounts_->Apply(*thread);
   } else if (const auto* module = std::get_if<profd_module_record>(&*record)) {
     modules_.push_back(*module);
-  } else if (const auto* born = std::get_if<profd_born_record>(&*record)) {
-    born_.push_back(*born);
   } else if (const auto* heap = std::get_if<profd_heap_record>(&*record)) {
     heap_.push_back(*heap);
   } else if (const auto* object = std::get_if<profd_live_heap_record>(&*record)) {
@@ -185,8 +184,13 @@ void KernelTest::Take(std::span<const uint8_t> bytes) {
   }
 }
 
-void KernelTest::Tick(int64_t weight_ns) {
-  const auto status = kernel_->Tick(weight_ns, MonotonicNs());
+void KernelTest::Tick() {
+  const auto status = kernel_->VisitAll(MonotonicNs(), [this](std::span<const uint8_t> bytes) {
+    profd_visit visit;
+    ASSERT_EQ(bytes.size(), sizeof(visit));
+    std::memcpy(&visit, bytes.data(), sizeof(visit));
+    found_.push_back(visit);
+  });
   ASSERT_TRUE(status.ok()) << status;
 }
 
@@ -206,15 +210,6 @@ const Account& KernelTest::Named(const std::string& name) {
   }
   EXPECT_NE(found, nullptr) << "no thread " << name;
   return found != nullptr ? *found : kNone;
-}
-
-void KernelTest::AddCounters(profd_sample_value& sum) {
-  const auto entries = kernel_->DrainCounters();
-  ASSERT_TRUE(entries.ok()) << entries.status();
-  for (const auto& [key, value] : *entries) {
-    sum.count += value.count;
-    sum.weight += value.weight;
-  }
 }
 
 }  // namespace profd

@@ -21,7 +21,6 @@
 namespace profd {
 
 inline constexpr int64_t kMillisecond = 1'000'000;
-inline constexpr int64_t kWeight = 10 * kMillisecond;
 inline constexpr uint32_t kTarget = 3;
 // How long a test waits for the kernel to do what it is about to do; never spent when all is well.
 inline constexpr int64_t kPatience = 60'000 * kMillisecond;
@@ -101,15 +100,13 @@ class KernelTest : public ::testing::Test {
   // As the collector does it. Whatever a drain reports must add up by itself.
   void Drain(bool every_thread = false);
 
-  void Tick(int64_t weight_ns = kWeight);
+  // Visits every thread, and adds what was found to `found_`.
+  void Tick();
   void Publish(const profd_module_key& key, std::vector<profd_rule> rows);
   uint64_t Loss(profd_loss loss) const { return kernel_->Losses().at(loss); }
 
   // The account of the only thread of that name; fails the test when there is none.
   const Account& Named(const std::string& name);
-
-  // Empties the live epoch into `sum`.
-  void AddCounters(profd_sample_value& sum);
 
   std::unique_ptr<Kernel> kernel_;
   std::unique_ptr<Accounts> accounts_;
@@ -119,7 +116,7 @@ class KernelTest : public ::testing::Test {
   int64_t exited_threads_ = 0;                                 // that were folded, over all drains
   std::vector<StackTrace> stacks_;
   std::vector<profd_module_record> modules_;
-  std::vector<profd_born_record> born_;
+  std::vector<profd_visit> found_;
   std::vector<profd_heap_record> heap_;
   std::vector<profd_live_heap_record> objects_;
 

@@ -173,15 +173,24 @@ TEST_F(KernelTest, ThreadIsAnnouncedAtItsBirth) {
     WaitForever();
   });
   Mark(child);
-  EXPECT_THAT(born_, IsEmpty());
+  std::vector<profd_born> born;
+  const auto take = [&] {
+    born.clear();
+    kernel_->TakeBorn([&](const profd_born& thread) { born.push_back(thread); });
+  };
+  take();
+  EXPECT_THAT(born, IsEmpty());
   child.Signal();
   child.Wait();
+  take();
   Drain();
-  ASSERT_THAT(born_, SizeIs(1));
+  ASSERT_THAT(born, SizeIs(1));
   ASSERT_THAT(live_, SizeIs(2));
   EXPECT_TRUE(std::any_of(live_.begin(), live_.end(), [&](const profd_thread_record& record) {
-    return record.thread_id == born_[0].thread_id && record.kernel_tid == born_[0].kernel_tid;
+    return record.thread_id == born[0].thread_id && record.kernel_tid == born[0].kernel_tid;
   }));
+  take();
+  EXPECT_THAT(born, IsEmpty());
 }
 
 TEST_F(KernelTest, ThreadThatLivesBetweenDrainsLeavesItsAccount) {
@@ -290,9 +299,11 @@ TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   // The kernel has what each had shortly before its last switch.
   EXPECT_GE(sum.on_cpu_ns, *cpu_ns);
   EXPECT_NEAR(static_cast<double>(sum.on_cpu_ns), static_cast<double>(*cpu_ns),
-              static_cast<double>(*cpu_ns) / 50);
+              kThreads * 20'000.0);
   EXPECT_GE(sum.wall_ns, sum.on_cpu_ns);
-  if (layer) EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
+  if (layer) {
+    EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
+  }
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
@@ -351,9 +362,10 @@ TEST_F(KernelTest, LastAccountsThatFindTheRingFullAreKept) {
     return accounts_->live_threads() == kThreads;
   }));
   ASSERT_EQ(kill(child.pid(), SIGKILL), 0);
-  ASSERT_TRUE(Eventually([&] { return waitpid(child.pid(), nullptr, WNOHANG) != 0; }));
-  Drain();
-  EXPECT_EQ(last_.size(), kThreads);
+  ASSERT_TRUE(Eventually([&] {
+    Drain();
+    return last_.size() == kThreads;
+  })) << last_.size();
   EXPECT_EQ(accounts_->live_threads(), 0U);
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
 }

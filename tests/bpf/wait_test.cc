@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-TEST_F(KernelTest, EpochsCountEverySampleOnce) {
+TEST_F(KernelTest, EverySampleIsToldOnce) {
   START_OR_SKIP();
   const Child child([](Child& me) {
     for (int i = 1; i <= 8; ++i) std::thread(NapForever, i * kMillisecond).detach();
@@ -34,76 +34,23 @@ TEST_F(KernelTest, EpochsCountEverySampleOnce) {
   });
   child.Wait();
   Mark(child);
-  profd_sample_value drained{};
-  uint64_t weight = 0;
   const int64_t deadline = MonotonicNs() + kPatience;
-  for (int64_t i = 0; i < 300 || (kernel_->TickStats().off_cpu < 1'000 && MonotonicNs() < deadline);
+  for (int i = 0; i < 300 || (kernel_->TickStats().off_cpu < 1'000 && MonotonicNs() < deadline);
        ++i) {
-    const uint64_t before = kernel_->TickStats().off_cpu;
-    Tick(kWeight + i);
-    weight += (kernel_->TickStats().off_cpu - before) * static_cast<uint64_t>(kWeight + i);
+    const size_t before = found_.size();
+    Tick();
+    std::set<uint64_t> threads;
+    for (size_t j = before; j < found_.size(); ++j) {
+      EXPECT_TRUE(threads.insert(found_[j].thread_id).second) << "twice in a tick";
+    }
     Poll();
-    if (i % 3 != 0) AddCounters(drained);
   }
-  AddCounters(drained);
-  EXPECT_GE(drained.count, 1'000U);
-  EXPECT_EQ(drained.count, kernel_->TickStats().off_cpu);
-  EXPECT_EQ(drained.weight, weight);
-  EXPECT_EQ(Loss(PROFD_LOSS_COUNTERS_FULL), 0U);
+  EXPECT_GE(found_.size(), 1'000U);
   const profd_tick_stats stats = kernel_->TickStats();
+  EXPECT_EQ(found_.size(), stats.off_cpu);
   // A torn walk is tried once more.
   EXPECT_GE(stats.walks + stats.repeats, stats.off_cpu);
   EXPECT_LE(stats.walks + stats.repeats, stats.off_cpu + stats.torn);
-  // Both epochs are empty.
-  for (int i = 0; i < 2; ++i) {
-    const auto entries = kernel_->DrainCounters();
-    ASSERT_TRUE(entries.ok());
-    EXPECT_THAT(*entries, IsEmpty());
-  }
-}
-
-// Every wait is for a futex of its own, and with it has a counter.
-TEST_F(KernelTest, FullCounterMapIsCountedAsLoss) {
-  KernelOptions options = kCore;
-  options.limits.counters = 1024;
-  START_OR_SKIP(options);
-  const Child child([](Child& me) {
-    constexpr size_t kThreads = 100;
-    constexpr size_t kFutexes = 1000;
-    static uint32_t futexes[kThreads][kFutexes];
-    for (auto& own : futexes) {
-      std::thread([&own] {
-        const timespec timeout = {.tv_sec = 0, .tv_nsec = 10 * kMillisecond};
-        for (size_t i = 0;; ++i) {
-          syscall(SYS_futex, &own[i % kFutexes], FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
-        }
-      }).detach();
-    }
-    me.Signal();
-    WaitForever();
-  });
-  child.Wait();
-  Mark(child);
-  const auto lost = [&] { return Loss(PROFD_LOSS_COUNTERS_FULL); };
-  ASSERT_TRUE(Eventually([&] {
-    Tick();
-    Poll();
-    return lost() > 0;
-  }));
-  profd_sample_value drained{};
-  AddCounters(drained);
-  EXPECT_EQ(drained.count + lost(), kernel_->TickStats().off_cpu);
-  EXPECT_EQ(Loss(PROFD_LOSS_COUNTERS_FULL_NS), lost() * uint64_t{kWeight});
-  EXPECT_EQ(drained.weight, drained.count * uint64_t{kWeight});
-
-  // The other epoch has place again, and so has this one once it was drained.
-  const uint64_t lost_before = lost();
-  for (int i = 0; i < 2; ++i) {
-    Tick();
-    AddCounters(drained);
-  }
-  EXPECT_EQ(lost(), lost_before);
-  EXPECT_EQ(drained.count + lost(), kernel_->TickStats().off_cpu);
 }
 
 // A call's first argument is part of a sample where it names what is waited for. A pointer to a
@@ -136,9 +83,7 @@ TEST_F(KernelTest, ArgumentsThatNameNothingAreLeftOut) {
       Poll();
       Nap(kMillisecond);
     }
-    const auto entries = kernel_->DrainCounters();
-    if (!entries.ok()) return false;
-    for (const auto& [key, value] : *entries) arguments[key.sysno].insert(key.arg0);
+    for (const profd_visit& visit : found_) arguments[visit.sysno].insert(visit.arg0);
     return arguments.contains(SYS_nanosleep) && arguments.contains(SYS_poll) &&
            arguments[SYS_futex].contains(reinterpret_cast<uintptr_t>(&futex));
   }));
@@ -161,10 +106,8 @@ TEST_F(KernelTest, StacksAreSentOnceUntilTrimmed) {
     EXPECT_TRUE(known.insert(static_cast<uint64_t>(stack.id)).second) << "a stack was sent twice";
   }
   // Every sample names a stack that was sent.
-  const auto entries = kernel_->DrainCounters();
-  ASSERT_TRUE(entries.ok());
-  EXPECT_GT(entries->size(), 0U);
-  for (const auto& [key, value] : *entries) EXPECT_THAT(known, Contains(key.stack));
+  EXPECT_GT(found_.size(), 0U);
+  for (const profd_visit& visit : found_) EXPECT_THAT(known, Contains(visit.stack));
 
   ASSERT_TRUE(kernel_->TrimKnownStacks(true).ok());
   stacks_.clear();
@@ -203,17 +146,11 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
   ASSERT_THAT(live_, SizeIs(3));
   std::vector<profd_visit> visits;
   for (const profd_thread_record& record : live_) {
-    visits.push_back({.thread_id = record.thread_id,
-                      .weight_ns = 1'000 + visits.size(),
-                      .kernel_tid = record.kernel_tid,
-                      .outcome = PROFD_VISIT_NONE});
+    visits.push_back({.thread_id = record.thread_id, .kernel_tid = record.kernel_tid});
   }
   // Another thread has the number by now; nobody has it.
-  visits.push_back({.thread_id = visits[0].thread_id + 100,
-                    .weight_ns = 1,
-                    .kernel_tid = visits[0].kernel_tid,
-                    .outcome = PROFD_VISIT_NONE});
-  visits.push_back({.thread_id = 1, .weight_ns = 1, .kernel_tid = 1 << 30, .outcome = 0});
+  visits.push_back({.thread_id = visits[0].thread_id + 100, .kernel_tid = visits[0].kernel_tid});
+  visits.push_back({.thread_id = 1, .kernel_tid = 1 << 30});
 
   const auto outcome = [&](const char* name) {
     for (size_t i = 0; i < live_.size(); ++i) {
@@ -232,22 +169,25 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
     Publish(module.key, {});
   }
   ASSERT_TRUE(Eventually([&] {
-    EXPECT_TRUE(kernel_->TickListed(visits, MonotonicNs()).ok());
+    std::copy(visits.begin(), visits.end(), kernel_->VisitTable().begin());
+    EXPECT_TRUE(kernel_->Visit(visits.size(), MonotonicNs()).ok());
+    std::copy_n(kernel_->VisitTable().begin(), visits.size(), visits.begin());
     return outcome("waiter") == PROFD_VISIT_SAME && outcome("spinner") == PROFD_VISIT_RUNNING;
   }));
   EXPECT_EQ(visits[3].outcome, uint32_t{PROFD_VISIT_GONE});
   EXPECT_EQ(visits[4].outcome, uint32_t{PROFD_VISIT_GONE});
 
-  // Each sample weighs what its visit says.
-  const auto counted = kernel_->DrainCounters();
-  ASSERT_TRUE(counted.ok());
-  ASSERT_THAT(*counted, Not(IsEmpty()));
-  for (const auto& [key, value] : *counted) {
-    const auto visit = std::find_if(visits.begin(), visits.begin() + 3,
-                                    [&](const auto& v) { return v.thread_id == key.thread_id; });
-    ASSERT_NE(visit, visits.begin() + 3);
-    EXPECT_EQ(value.weight, value.count * visit->weight_ns);
-  }
+  // It is told where it waits; its stack was handed over.
+  Poll();
+  const auto waiter = std::find_if(visits.begin(), visits.begin() + 3, [](const profd_visit& v) {
+    return v.outcome == PROFD_VISIT_SAME;
+  });
+  ASSERT_NE(waiter, visits.begin() + 3);
+  EXPECT_EQ(waiter->reason, PROFD_REASON_SIGNAL);
+  EXPECT_EQ(waiter->sysno, SYS_pause);
+  EXPECT_TRUE(std::any_of(stacks_.begin(), stacks_.end(), [&](const StackTrace& stack) {
+    return stack.id == StackId{waiter->stack};
+  }));
 }
 
 }  // namespace

@@ -81,7 +81,9 @@ def least_hits(cases, chance=0.95):
     """The fewest of so many cases, each of which holds with this chance, that hold but once in 1,000 runs."""
     below = 0.0
     for hits in range(cases + 1):
-        below += math.comb(cases, hits) * chance ** hits * (1 - chance) ** (cases - hits)
+        # By logarithms: the coefficients of some thousand cases are too large for a float.
+        below += math.exp(math.lgamma(cases + 1) - math.lgamma(hits + 1) - math.lgamma(cases - hits + 1)
+                          + hits * math.log(chance) + (cases - hits) * math.log(1 - chance))
         if below > FALSE_ALARM:
             return hits
     return cases

@@ -31,6 +31,16 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "profd-
 INSTALL_SECONDS = 900
 PPROF_SECONDS = 60
 FUNCTION = "mutex::Acquire"
+# The part of gRPC's health checking protocol that is asked for.
+HEALTH = """syntax = "proto3";
+package grpc.health.v1;
+message HealthCheckRequest { string service = 1; }
+message HealthCheckResponse {
+  enum ServingStatus { UNKNOWN = 0; SERVING = 1; NOT_SERVING = 2; SERVICE_UNKNOWN = 3; }
+  ServingStatus status = 1;
+}
+service Health { rpc Check(HealthCheckRequest) returns (HealthCheckResponse); }
+"""
 
 
 class Missing(Exception):
@@ -180,14 +190,18 @@ def speedscope_reads(server):
 
 def grpcurl_reads(server):
     grpcurl = go_tool("grpcurl", GRPCURL)
-    path = server.daemon.address.removeprefix("unix://")
-    ask = [grpcurl, "-plaintext", "-unix"]
+    path = server.daemon.address
+    ask = [grpcurl, "-plaintext", "-authority", "localhost"]
     services = call(*ask, path, "list").split()
     assert {"profd.v1.Profiler", "grpc.health.v1.Health"} <= set(services), services
     assert "rpc Fetch" in call(*ask, path, "describe", "profd.v1.Profiler")
     assert "sample_types" in call(*ask, path, "describe", "profd.v1.FetchRequest")
-    assert "SERVING" in call(*ask, path, "grpc.health.v1.Health/Check")
-    assert "daemonVersion" in call(*ask, path, "profd.v1.Profiler/GetStatus")
+    # The library serves health checks without a description of them.
+    (server.folder / "health.proto").write_text(HEALTH)
+    assert '"SERVING"' in call(*ask, "-import-path", server.folder, "-proto", "health.proto", path,
+                             "grpc.health.v1.Health/Check")
+    status = call(*ask, path, "profd.v1.Profiler/GetStatus")
+    assert json.loads(status)["daemon_version"], status[:500]
     begin, end = (round(float(server.window[at]) * 1e9) for at in (1, 3))
     request = {"window": {"begin_ns": begin, "end_ns": end}, "targets": [str(server.pid)],
                "sample_types": ["offcpu"], "group_by": ["GROUP_KEY_REASON"]}
@@ -197,7 +211,7 @@ def grpcurl_reads(server):
         part, at = decoder.raw_decode(parts, at)
         found.append(part)
         at += len(parts[at:]) - len(parts[at:].lstrip())
-    assert found[-1]["complete"] and found[0]["sampleTypes"][0]["name"] == "offcpu"
+    assert found[-1]["complete"] and found[0]["sample_types"][0]["name"] == "offcpu"
     values = sum(int(sample["values"][0]) for part in found for sample in part.get("samples", []))
     assert values == sum(sample["values"][0] for sample in server.json["samples"])
 

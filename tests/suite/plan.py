@@ -9,6 +9,9 @@ from .jobs import Failed, Job
 
 # One more than there are: jobs that mostly wait run beside those that compute.
 CPUS = len(os.sched_getaffinity(0)) + 1
+# Three of them leave room for a compilation.
+WAITS = 0.3
+GUEST_NICE = -15
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
           ("guest-6.12x8", "6.12x8", True, "cpus-8"))
@@ -103,7 +106,7 @@ def results_in(context, results, code):
 def guest(version, *words):
     def run(context):
         results = context.logs / f"{context.name}.jsonl"
-        code = context.command(["tests/vm/run", "--build", "build/tests", "--results", results, "--scenarios",
+        code = context.command(["nice", "-n", str(GUEST_NICE), "tests/vm/run", "--build", "build/tests", "--results", results, "--scenarios",
                                 "full" if context.options.all else "cover", *words, version], check=False,
                                timeout=3600)
         if code == 77:
@@ -196,18 +199,18 @@ def jobs():
             about="tests that use threads, with the thread sanitizer"),
         Job("tidy", script("tidy", "python3", "-m", "tests.suite.hygiene", "--tidy", "build/asan"), after=("asan-build",),
             follows=("tsan-build",), cpus=2, about="clang-tidy"),
-        Job("kernel", gtest("kernel", "build/tests/kernel_test"), after=("build",), cpus=0.5,
+        Job("kernel", gtest("kernel", "build/tests/kernel_test"), after=("build",), cpus=WAITS,
             about="the kernel programs, loaded and attached"),
-        Job("scenarios", scenarios("--inside", "host"), after=("build",), cpus=0.5,
+        Job("scenarios", scenarios("--inside", "host"), after=("build",), cpus=WAITS,
             about="real targets, as shipped and in other settings"),
-        Job("pidns", scenarios("--inside", "pidns"), after=("build",), follows=("scenarios",), cpus=0.5,
+        Job("pidns", scenarios("--inside", "pidns"), after=("build",), follows=("scenarios",), cpus=WAITS,
             about="scenarios in a PID namespace"),
         Job("containers", together(script("containers", "tests/containers/check", "build/tests"),
                                    script("pod", "tests/containers/pod", "build/tests"),
                                    script("needs", "tests/containers/needs", "build/tests"),
-                                   scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=0.5,
+                                   scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=WAITS,
             about="scenarios in containers, as users deploy it"),
-        Job("system", system, after=("system-build",), follows=("containers",), cpus=0.5,
+        Job("system", system, after=("system-build",), follows=("kernel",), cpus=WAITS,
             about="what needs more than a scenario file can say"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
@@ -217,8 +220,11 @@ def jobs():
             follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope's schema and grpcurl on a real server's answers"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        *(Job(name, guest(version), after=("build",), follows=("guest-kernels", "scenarios", "system", "tidy", "unit", "threads"),
-              cpus=CPUS, long=long, about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
+        # Before all others on the CPUs, as an emulated CPU that waits for a real one tells odd times; beside those that
+        # mostly wait. Those of --all are alone.
+        *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, long=long,
+              follows=("guest-kernels", "scenarios", "pidns", "tidy", "unit", "threads", *(("system",) if long else ())),
+              about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),

@@ -11,10 +11,9 @@
 
 namespace profd {
 
-using AnyRecord =
-    std::variant<profd_thread_record, StackTrace, profd_exec_record, profd_module_record,
-                 profd_born_record, profd_heap_record, profd_watched_record, profd_page_record,
-                 profd_live_heap_record, profd_told_record>;
+using AnyRecord = std::variant<profd_thread_record, StackTrace, profd_exec_record,
+                               profd_module_record, profd_heap_record, profd_watched_record,
+                               profd_page_record, profd_live_heap_record, profd_told_record>;
 
 inline absl::StatusOr<AnyRecord> DecodeAny(std::span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const uint32_t type, DecodeType(bytes));
@@ -29,8 +28,6 @@ inline absl::StatusOr<AnyRecord> DecodeAny(std::span<const uint8_t> bytes) {
       return DecodeRecord<profd_exec_record>(bytes);
     case PROFD_RECORD_MODULE:
       return DecodeRecord<profd_module_record>(bytes);
-    case PROFD_RECORD_BORN:
-      return DecodeRecord<profd_born_record>(bytes);
     case PROFD_RECORD_HEAP:
       return DecodeRecord<profd_heap_record>(bytes);
     case PROFD_RECORD_WATCHED:

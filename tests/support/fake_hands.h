@@ -1,4 +1,4 @@
-// Hands that put probes nowhere, check what is asked of them, and fail where a test wants it.
+// Fake hands: attach nothing, check the rules of ProbeHands, and fail when a test wants it.
 #ifndef PROFD_TESTS_SUPPORT_FAKE_HANDS_H_
 #define PROFD_TESTS_SUPPORT_FAKE_HANDS_H_
 
@@ -18,7 +18,7 @@ namespace profd {
 
 class FakeHands final : public ProbeHands {
  public:
-  // What happens meanwhile; then how it goes.
+  // Called during a step; then the result of the step.
   std::function<void(const ProbeKey&)> meanwhile = [](const ProbeKey&) {};
   std::function<absl::Status(const ProbeKey&)> attaches = [](const ProbeKey&) {
     return absl::OkStatus();
@@ -35,7 +35,7 @@ class FakeHands final : public ProbeHands {
     return gate == gates_.end() ? Gate::kUnknown : gate->second;
   }
   size_t gates() const { return gates_.size(); }
-  // In the order in which they were asked for.
+  // In order of the calls.
   std::vector<ProbeKey> attached, looked;
   std::vector<size_t> detached;  // how many together
   int opened = 0;
@@ -93,7 +93,7 @@ class FakeHands final : public ProbeHands {
     attached.push_back(key);
     return absl::OkStatus();
   }
-  // Half of the probes of an allocator tell nothing.
+  // Hits do not count while probes are being attached or detached.
   void ExpectNothingCounts(const ProbeKey& key) const {
     if (!RulesOf(key.set).all_or_none) return;
     EXPECT_EQ(GateOf({key.pid, key.module}), at_once ? Gate::kClosed : Gate::kUnknown);

@@ -26,9 +26,8 @@ class FakeKernel final : public Kernel {
   // What the threads do.
   void Start(uint64_t id, int32_t pid) {
     threads_[id] = {.pid = pid, .begin_ns = clock_->MonotonicNs()};
-    const profd_born_record born = {
-        .type = PROFD_RECORD_BORN, .kernel_tid = static_cast<int32_t>(id), .thread_id = id};
-    Emit(born);
+    born_.push_back(
+        {.number = id, .thread_id = id, .kernel_tid = static_cast<int32_t>(id), .pad = 0});
   }
   // Threads that ended and were never read.
   void Fold(const profd_exited_key& key, const profd_exited& sums) {
@@ -57,8 +56,7 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, drain_counters, set_faults, announce_mappings;
-  size_t counters_limit = SIZE_MAX;  // entries of the table of samples
+  Failure drain_threads, visit, set_faults, announce_mappings;
   LayerRefusals refusals;
   // What came by at places of probes.
   uint64_t heap_refusals = 0;
@@ -74,10 +72,18 @@ class FakeKernel final : public Kernel {
   }
 
   bool ticks_by_list() const override { return true; }
-  absl::Status Tick(int64_t, int64_t) override { return absl::UnimplementedError("by list only"); }
-  absl::Status TickListed(std::span<profd_visit> visits, int64_t) override {
+  std::span<profd_visit> VisitTable() override { return visit_table_; }
+  absl::Status VisitAll(int64_t, const RecordSink&) override {
+    return absl::UnimplementedError("by list only");
+  }
+  void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) override {
+    for (const profd_born& born : std::exchange(born_, {})) sink(born);
+  }
+  bool RingHasNews() const override { return !ring_.empty(); }
+  absl::Status Visit(size_t count, int64_t) override {
     clock_->Compute(tick_ns);
-    for (profd_visit& visit : visits) {
+    if (absl::Status status = Fail(visit); !status.ok()) return status;
+    for (profd_visit& visit : std::span(visit_table_).first(count)) {
       ++visits_;
       const auto thread = threads_.find(visit.thread_id);
       if (thread == threads_.end()) {
@@ -87,24 +93,11 @@ class FakeKernel final : public Kernel {
       const bool same =
           std::exchange(thread->second.visited, thread->second.switches) == thread->second.switches;
       visit.outcome = same ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
+      visit.stack = visit.thread_id;
+      visit.reason = PROFD_REASON_LOCK;
       ++(same ? stats_.repeats : stats_.walks);
-      Count(visit.thread_id, visit.weight_ns);
     }
     return absl::OkStatus();
-  }
-  absl::StatusOr<std::vector<CounterEntry>> DrainCounters() override {
-    if (absl::Status status = Fail(drain_counters); !status.ok()) return status;
-    std::vector<CounterEntry> entries;
-    for (const auto& [id, value] : counters_) {
-      profd_sample_key key{};
-      key.thread_id = id;
-      key.stack = id;
-      key.reason = PROFD_REASON_LOCK;
-      key.kind = PROFD_KIND_WAIT;
-      entries.emplace_back(key, value);
-    }
-    counters_.clear();
-    return entries;
   }
   profd_tick_stats TickStats() const override { return stats_; }
 
@@ -202,17 +195,6 @@ class FakeKernel final : public Kernel {
   }
   static absl::Status NoProbe() { return absl::UnimplementedError("no probes in the fake kernel"); }
 
-  void Count(uint64_t id, uint64_t weight) {
-    if (!counters_.contains(id) && counters_.size() >= counters_limit) {
-      ++losses_[PROFD_LOSS_COUNTERS_FULL];
-      losses_[PROFD_LOSS_COUNTERS_FULL_NS] += weight;
-      return;
-    }
-    profd_sample_value& value = counters_[id];
-    value.weight += weight;
-    ++value.count;
-  }
-
   profd_thread_record Account(uint64_t id, const Thread& thread) const {
     profd_thread_record record{};
     record.type = PROFD_RECORD_THREAD;
@@ -234,7 +216,8 @@ class FakeKernel final : public Kernel {
   FakeClock* const clock_;
   std::map<uint64_t, Thread> threads_;
   std::deque<std::vector<uint8_t>> ring_;
-  std::map<uint64_t, profd_sample_value> counters_;  // by thread
+  std::vector<profd_born> born_;
+  std::vector<profd_visit> visit_table_ = std::vector<profd_visit>(16);
   std::vector<uint64_t> losses_;
   profd_tick_stats stats_{};
   size_t visits_ = 0;

@@ -50,7 +50,6 @@ TEST(RecordTest, FixedRecordsAreWholeOrRefused) {
   ExpectWholeOnly<profd_thread_record>(PROFD_RECORD_DEAD);
   ExpectWholeOnly<profd_exec_record>(PROFD_RECORD_EXEC);
   ExpectWholeOnly<profd_module_record>(PROFD_RECORD_MODULE);
-  ExpectWholeOnly<profd_born_record>(PROFD_RECORD_BORN);
   ExpectWholeOnly<profd_live_heap_record>(PROFD_RECORD_LIVE_HEAP);
   ExpectWholeOnly<profd_told_record>(PROFD_RECORD_TOLD);
 }
@@ -64,13 +63,6 @@ TEST(RecordTest, ContentsArriveUnchanged) {
   const auto decoded = Decode(&module, sizeof(module));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(std::memcmp(&std::get<profd_module_record>(*decoded), &module, sizeof(module)), 0);
-
-  const profd_born_record born = {
-      .type = PROFD_RECORD_BORN, .kernel_tid = 4'000'000, .thread_id = 1ULL << 40};
-  const auto announced = Decode(&born, sizeof(born));
-  ASSERT_TRUE(announced.ok());
-  EXPECT_EQ(std::get<profd_born_record>(*announced).kernel_tid, 4'000'000);
-  EXPECT_EQ(std::get<profd_born_record>(*announced).thread_id, 1ULL << 40);
 }
 
 TEST(RecordTest, UnknownTypesAreRefused) {

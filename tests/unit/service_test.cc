@@ -82,8 +82,10 @@ uint64_t FileOffset(const void* function) {
 
 class FakeCollector final : public CollectorControl {
  public:
-  absl::Status DrainNow() override {
+  int64_t DrainedUpTo() const override { return 0; }
+  absl::Status DrainTo(int64_t instant_ns, int64_t /*deadline_ns*/) override {
     drains++;
+    drained_to_ns = instant_ns;
     if (block.valid()) block.wait();
     return drain_status;
   }
@@ -91,6 +93,7 @@ class FakeCollector final : public CollectorControl {
   CollectorState State() const override { return state; }
 
   std::atomic<int> drains = 0;
+  std::atomic<int64_t> drained_to_ns = 0;
   std::shared_future<void> block;
   absl::Status drain_status;
   CollectorState state;
@@ -629,6 +632,15 @@ TEST_F(ServiceTest, ABaselineIsASecondProfile) {
   EXPECT_THAT(answers[1].threads, SizeIs(3));
 }
 
+TEST_F(ServiceTest, ADrainThatIsLateIsNotWaitedFor) {
+  FillStore();
+  collector_.drain_status = absl::DeadlineExceededError("the collector did not drain in time");
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  EXPECT_TRUE(r.status.ok()) << "what is there is an answer: " << r.status.error_message();
+  EXPECT_THAT(r.samples, Not(IsEmpty()));
+}
+
 TEST_F(ServiceTest, TakesTheWindowThatWasAskedFor) {
   FillStore();
   StartOnSocket();
@@ -641,6 +653,9 @@ TEST_F(ServiceTest, TakesTheWindowThatWasAskedFor) {
   ASSERT_TRUE(r.status.ok()) << r.status.error_message();
   EXPECT_NEAR(static_cast<double>(r.coverage().requested_end_ns()), static_cast<double>(end), 1e7);
   EXPECT_EQ(r.coverage().end_ns() - r.coverage().begin_ns(), 2 * kSecond);
+  EXPECT_NEAR(static_cast<double>(collector_.drained_to_ns + WallOffsetNs()),
+              static_cast<double>(end), 1e7)
+      << "no more than the window is drained";
 }
 
 TEST_F(ServiceTest, NotFoundNamesWhatThereIs) {

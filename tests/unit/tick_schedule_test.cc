@@ -64,6 +64,22 @@ TEST(TickScheduleTest, MissedStrataAreCounted) {
   EXPECT_GT(schedule.missed(), 5'000);
 }
 
+// A tick that takes part of an interval misses nothing: one that is due meanwhile follows at once.
+TEST(TickScheduleTest, LongTicksMissNothing) {
+  TickSchedule schedule(kInterval, kOrigin, 11);
+  int at_once = 0;
+  for (int64_t i = 0; i < 10'000; ++i) {
+    ASSERT_EQ(StratumOf(schedule.next_ns()), i);
+    const int64_t done = schedule.next_ns() + kInterval / 3;
+    schedule.Advance(done);
+    ASSERT_GE(schedule.next_ns(), done);
+    at_once += schedule.next_ns() == done ? 1 : 0;
+  }
+  EXPECT_EQ(schedule.missed(), 0);
+  // The next instant is less than a third of an interval away: (1/3)^2 / 2 of all.
+  EXPECT_NEAR(at_once, 556, 80);
+}
+
 TEST(TickScheduleTest, LongPauseIsCountedAtOnce) {
   TickSchedule schedule(kInterval, kOrigin, 5);
   const int64_t now = kOrigin + 3600LL * 100 * kInterval;

@@ -14,23 +14,63 @@ namespace profd {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kInterval = 10 * kMs;
 
-std::vector<uint64_t> Ids(std::span<const profd_visit> visits) {
+// A visit, and what it weighs.
+struct Visit {
+  uint64_t thread_id = 0;
+  uint64_t weight_ns = 0;
+  int32_t kernel_tid = 0;
+  uint32_t outcome = 0;
+};
+
+// One whole tick at a time.
+class Ticks : public Visits {
+ public:
+  using Visits::Visits;
+  // The visits of the next tick; the caller writes their outcomes.
+  std::span<Visit> Next(int64_t interval) {
+    Begin();
+    const size_t count = Visits::Next(table_);
+    due_.clear();
+    for (size_t i = 0; i < count; ++i) {
+      due_.push_back({.thread_id = table_[i].thread_id,
+                      .weight_ns = static_cast<uint64_t>(interval) * StrideAt(i),
+                      .kernel_tid = table_[i].kernel_tid,
+                      .outcome = table_[i].outcome});
+    }
+    return due_;
+  }
+  void Learn() {
+    for (size_t i = 0; i < due_.size(); ++i) {
+      table_[i].outcome = static_cast<uint8_t>(due_[i].outcome);
+    }
+    Visits::Learn(table_, [](const profd_visit&, uint32_t, SamplePlace&) {});
+    EXPECT_EQ(Visits::Next(table_), 0U) << "all had room";
+    End();
+  }
+
+ private:
+  std::vector<profd_visit> table_ = std::vector<profd_visit>(PROFD_MAX_VISITS);
+  std::vector<Visit> due_;
+};
+
+std::vector<uint64_t> Ids(std::span<const Visit> visits) {
   std::vector<uint64_t> ids;
-  for (const profd_visit& visit : visits) ids.push_back(visit.thread_id);
+  for (const Visit& visit : visits) ids.push_back(visit.thread_id);
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
 // One tick in which every visit has the same outcome. Returns who was visited.
-std::vector<uint64_t> Tick(Visits& visits, profd_visit_outcome outcome) {
-  const std::span<profd_visit> due = visits.Next(kInterval);
+std::vector<uint64_t> Tick(Ticks& visits, profd_visit_outcome outcome) {
+  const std::span<Visit> due = visits.Next(kInterval);
   std::vector<uint64_t> ids = Ids(due);
-  for (profd_visit& visit : due) visit.outcome = outcome;
+  for (Visit& visit : due) visit.outcome = outcome;
   visits.Learn();
   return ids;
 }
@@ -38,11 +78,11 @@ std::vector<uint64_t> Tick(Visits& visits, profd_visit_outcome outcome) {
 TEST(VisitsTest, WhoDoesNotOnlyWaitIsVisitedAtEveryTick) {
   for (const profd_visit_outcome outcome :
        {PROFD_VISIT_NONE, PROFD_VISIT_RUNNING, PROFD_VISIT_NEW}) {
-    Visits visits(1);
+    Ticks visits(1);
     visits.SetLongestStride(16);
     visits.Add(ThreadId{5}, 50);
     for (int i = 0; i < 100; ++i) {
-      const std::span<profd_visit> due = visits.Next(kInterval);
+      const std::span<Visit> due = visits.Next(kInterval);
       ASSERT_EQ(due.size(), 1U);
       EXPECT_EQ(due[0].thread_id, 5U);
       EXPECT_EQ(due[0].kernel_tid, 50);
@@ -56,7 +96,7 @@ TEST(VisitsTest, WhoDoesNotOnlyWaitIsVisitedAtEveryTick) {
 }
 
 TEST(VisitsTest, WithoutStridesWaitersAreVisitedAtEveryTick) {
-  Visits visits(1);
+  Ticks visits(1);
   visits.Add(ThreadId{5}, 50);
   for (int i = 0; i < 100; ++i) EXPECT_THAT(Tick(visits, PROFD_VISIT_SAME), ElementsAre(5));
   EXPECT_EQ(visits.idle_ticks(), 100);
@@ -66,7 +106,7 @@ TEST(VisitsTest, WithoutStridesWaitersAreVisitedAtEveryTick) {
 TEST(VisitsTest, ExactlyOneVisitInEachBlock) {
   constexpr uint64_t kThreads = 200;
   constexpr uint64_t kBlocks = 100;
-  Visits visits(2);
+  Ticks visits(2);
   visits.SetLongestStride(16);
   for (uint64_t id = 1; id <= kThreads; ++id) visits.Add(ThreadId{id}, static_cast<int32_t>(id));
   struct Block {
@@ -75,7 +115,7 @@ TEST(VisitsTest, ExactlyOneVisitInEachBlock) {
   std::vector<Block> blocks(kThreads + 1);
   std::vector<int> places(16);
   for (uint64_t tick = 1; tick <= 31 + 16 * kBlocks; ++tick) {
-    for (profd_visit& visit : visits.Next(kInterval)) {
+    for (Visit& visit : visits.Next(kInterval)) {
       Block& block = blocks[visit.thread_id];
       ASSERT_GE(tick, block.begin);
       ASSERT_LT(tick, block.begin + block.stride);
@@ -99,7 +139,7 @@ TEST(VisitsTest, ExactlyOneVisitInEachBlock) {
 
 TEST(VisitsTest, ABlockThatHasBegunIsFinished) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    Visits visits(seed);
+    Ticks visits(seed);
     visits.SetLongestStride(16);
     visits.Add(ThreadId{1}, 1);
     for (int i = 0; i < 31; ++i) Tick(visits, PROFD_VISIT_SAME);
@@ -112,13 +152,13 @@ TEST(VisitsTest, ABlockThatHasBegunIsFinished) {
 }
 
 TEST(VisitsTest, LowerLimitTakesEffectAtTheNextBlock) {
-  Visits visits(3);
+  Ticks visits(3);
   visits.SetLongestStride(16);
   for (uint64_t id = 1; id <= 20; ++id) visits.Add(ThreadId{id}, 1);
   for (int i = 0; i < 31; ++i) Tick(visits, PROFD_VISIT_SAME);
   visits.SetLongestStride(4);
   for (int i = 0; i < 16; ++i) {
-    for (profd_visit& visit : visits.Next(kInterval)) {
+    for (Visit& visit : visits.Next(kInterval)) {
       EXPECT_EQ(visit.weight_ns, static_cast<uint64_t>(16 * kInterval));
       visit.outcome = PROFD_VISIT_SAME;
     }
@@ -126,7 +166,7 @@ TEST(VisitsTest, LowerLimitTakesEffectAtTheNextBlock) {
   }
   std::map<uint64_t, int> count;
   for (int i = 0; i < 40; ++i) {
-    for (profd_visit& visit : visits.Next(kInterval)) {
+    for (Visit& visit : visits.Next(kInterval)) {
       EXPECT_EQ(visit.weight_ns, static_cast<uint64_t>(4 * kInterval));
       ++count[visit.thread_id];
       visit.outcome = PROFD_VISIT_SAME;
@@ -140,13 +180,13 @@ TEST(VisitsTest, LowerLimitTakesEffectAtTheNextBlock) {
 }
 
 TEST(VisitsTest, NewThreadIsVisitedByTheNextTick) {
-  Visits visits(4);
+  Ticks visits(4);
   EXPECT_THAT(visits.Next(kInterval), IsEmpty());
   visits.Learn();
   visits.Add(ThreadId{1}, 1);
   EXPECT_THAT(Tick(visits, PROFD_VISIT_NEW), ElementsAre(1));
   // Between a tick and its outcomes.
-  std::span<profd_visit> due = visits.Next(kInterval);
+  std::span<Visit> due = visits.Next(kInterval);
   due[0].outcome = PROFD_VISIT_GONE;
   visits.Add(ThreadId{2}, 2);
   visits.Learn();
@@ -154,7 +194,7 @@ TEST(VisitsTest, NewThreadIsVisitedByTheNextTick) {
 }
 
 TEST(VisitsTest, KnownThreadTakesItsNewNumber) {
-  Visits visits(5);
+  Ticks visits(5);
   visits.SetLongestStride(8);
   visits.Add(ThreadId{1}, 10);
   for (int i = 0; i < 15; ++i) Tick(visits, PROFD_VISIT_SAME);
@@ -162,7 +202,7 @@ TEST(VisitsTest, KnownThreadTakesItsNewNumber) {
   EXPECT_EQ(visits.size(), 1U);
   int n = 0;
   for (int i = 0; i < 8; ++i) {
-    for (const profd_visit& visit : visits.Next(kInterval)) {
+    for (const Visit& visit : visits.Next(kInterval)) {
       EXPECT_EQ(visit.kernel_tid, 11);
       ++n;
     }
@@ -174,7 +214,7 @@ TEST(VisitsTest, KnownThreadTakesItsNewNumber) {
 // Threads come and go in any number at once, with blocks of any length.
 TEST(VisitsTest, GoneThreadsAndOnlyThoseAreForgotten) {
   std::mt19937_64 random(6);
-  Visits visits(6);
+  Ticks visits(6);
   visits.SetLongestStride(16);
   std::map<uint64_t, int32_t> alive;
   std::set<uint64_t> dead;
@@ -192,7 +232,7 @@ TEST(VisitsTest, GoneThreadsAndOnlyThoseAreForgotten) {
       for (auto& [id, tid] : alive) visits.Add(ThreadId{id}, ++tid);
     }
     const bool massacre = tick % 100 == 0;
-    for (profd_visit& visit : visits.Next(kInterval)) {
+    for (Visit& visit : visits.Next(kInterval)) {
       ASSERT_FALSE(dead.contains(visit.thread_id));
       ASSERT_EQ(alive.at(visit.thread_id), visit.kernel_tid);
       last_seen[visit.thread_id] = tick;
@@ -210,8 +250,42 @@ TEST(VisitsTest, GoneThreadsAndOnlyThoseAreForgotten) {
   EXPECT_GT(dead.size(), 1'000U);
 }
 
+// More are due than the table has room for: everybody has one turn, whoever is gone meanwhile.
+TEST(VisitsTest, FewAtATimeAreAllTheSame) {
+  Visits visits(9);
+  for (uint64_t id = 1; id <= 100; ++id) visits.Add(ThreadId{id}, 1);
+  std::vector<profd_visit> table(7);
+  std::set<uint64_t> alive;
+  for (uint64_t id = 1; id <= 100; ++id) alive.insert(id);
+  for (uint64_t tick = 0; tick < 10; ++tick) {
+    std::multiset<uint64_t> visited, sampled;
+    std::set<uint64_t> stay = alive;
+    visits.Begin();
+    while (const size_t count = visits.Next(table)) {
+      for (size_t i = 0; i < count; ++i) {
+        const uint64_t id = table[i].thread_id;
+        visited.insert(id);
+        const bool gone = id % 10 == tick;
+        if (gone) stay.erase(id);
+        table[i].outcome = gone ? PROFD_VISIT_GONE : PROFD_VISIT_NEW;
+      }
+      visits.Learn(std::span(table).first(count),
+                   [&](const profd_visit& visit, uint32_t stride, SamplePlace&) {
+                     sampled.insert(visit.thread_id);
+                     EXPECT_EQ(stride, 1U);
+                   });
+    }
+    visits.End();
+    EXPECT_THAT(visited, ElementsAreArray(alive));
+    EXPECT_THAT(sampled, ElementsAreArray(stay));
+    alive = stay;
+    EXPECT_EQ(visits.size(), alive.size());
+  }
+  EXPECT_THAT(alive, IsEmpty());
+}
+
 TEST(VisitsTest, AllGoneAtOnce) {
-  Visits visits(7);
+  Ticks visits(7);
   for (uint64_t id = 1; id <= 9; ++id) visits.Add(ThreadId{id}, 1);
   EXPECT_EQ(Tick(visits, PROFD_VISIT_GONE).size(), 9U);
   EXPECT_EQ(visits.size(), 0U);
@@ -279,7 +353,7 @@ TEST(VisitsTest, WeightsAreUnbiased) {
   std::mt19937_64 random(8);
   int64_t made = 0, ticks = 0;
   for (int n = 0; n < kRepetitions; ++n) {
-    Visits visits(random());
+    Ticks visits(random());
     double weights[kThreads][kStates] = {};
     int64_t last_wait[kThreads];
     std::fill(std::begin(last_wait), std::end(last_wait), -1'000);
@@ -292,7 +366,7 @@ TEST(VisitsTest, WeightsAreUnbiased) {
             stratum + static_cast<int64_t>(random() % static_cast<uint64_t>(phase.interval));
         stratum += phase.interval;
         ++ticks;
-        for (profd_visit& visit : visits.Next(phase.interval)) {
+        for (Visit& visit : visits.Next(phase.interval)) {
           ++made;
           const size_t i = visit.thread_id - 1;
           const Doing doing = threads[i].story(instant);

@@ -1,0 +1,192 @@
+#include "daemon/source/sampler.h"
+
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+// The log is to be emptied when it is filled to a part of so many.
+constexpr size_t kFills = 4;
+// Threads that were told and not taken up.
+constexpr size_t kMostToLearn = 1 << 16;
+
+bool IsSample(const profd_visit& visit) {
+  return visit.outcome == PROFD_VISIT_SAME || visit.outcome == PROFD_VISIT_NEW ||
+         visit.outcome == PROFD_VISIT_STILL;
+}
+
+}  // namespace
+
+Sampler::Sampler(TickKernel* kernel, const Clock* clock, const Options& options)
+    : kernel_(kernel),
+      clock_(clock),
+      schedule_(options.interval_ns, 0, options.seed + 1),
+      visits_(options.seed),
+      log_(options.counters) {
+  orders_.interval_ns = counts_.interval_ns = options.interval_ns;
+}
+
+void Sampler::Begin(int64_t now_ns) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    ++orders_.turn;
+    orders_.on = true;
+    orders_.begin_ns = now_ns;
+  }
+  Wake();
+}
+
+void Sampler::Pause() {
+  const absl::MutexLock lock(&mutex_);
+  ++orders_.turn;
+  orders_.on = false;
+}
+
+void Sampler::SetInterval(int64_t interval_ns) {
+  const absl::MutexLock lock(&mutex_);
+  orders_.interval_ns = interval_ns;
+}
+
+void Sampler::SetLongestStride(uint32_t ticks) {
+  const absl::MutexLock lock(&mutex_);
+  orders_.stride = ticks;
+}
+
+void Sampler::Learn(std::vector<Known>& known) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    // The kernel keeps the sampler for long. The next drains tell of those who run.
+    if (to_learn_.size() > kMostToLearn) to_learn_.clear();
+    if (to_learn_.empty()) {
+      to_learn_.swap(known);
+    } else {
+      to_learn_.insert(to_learn_.end(), known.begin(), known.end());
+    }
+    known.clear();
+    if (orders_.on) return;
+  }
+  Wake();  // while it does not tick, too, so that they do not pile up
+}
+
+bool Sampler::TakeOrders() {
+  {
+    const absl::MutexLock lock(&mutex_);
+    const bool begins = orders_.turn != taken_.turn && orders_.on;
+    taken_ = orders_;
+    schedule_.SetInterval(taken_.interval_ns);
+    if (begins) schedule_.Resume(taken_.begin_ns);
+    known_.swap(to_learn_);
+    counts_.interval_ns = schedule_.interval_ns();
+  }
+  visits_.SetLongestStride(taken_.stride);
+  for (const Known& thread : known_) visits_.Add(thread.id, thread.kernel_tid);
+  known_.clear();
+  next_ns_ = taken_.on ? schedule_.next_ns() : INT64_MAX;
+  return taken_.on && clock_->MonotonicNs() >= next_ns_;
+}
+
+bool Sampler::Tick() {
+  if (!TakeOrders()) return false;
+  const int64_t weight_ns = schedule_.interval_ns();
+  const absl::Status status =
+      kernel_->ticks_by_list() ? VisitListed(weight_ns) : VisitAll(weight_ns);
+  schedule_.Advance(clock_->MonotonicNs());
+  next_ns_ = schedule_.next_ns();
+  // All that this thread does is the tick's: what it took to wake up, too.
+  const int64_t cpu_ns = clock_->ThreadCpuNs();
+  int64_t failed = 0;
+  {
+    const absl::MutexLock lock(&mutex_);
+    counts_.missed = schedule_.missed();
+    counts_.idle_ticks = visits_.idle_ticks();
+    counts_.cpu_ns = cpu_ns;
+    failed = counts_.failed;
+  }
+  // Not at every tick of a kernel that refuses all.
+  if (!status.ok() && failed <= 1) spdlog::error("tick failed: {}", status.ToString());
+  return kernel_->RingHasNews();
+}
+
+bool Sampler::CountTick(const absl::Status& status) {
+  if (orders_.turn != taken_.turn) return false;
+  ++(status.ok() ? counts_.ticks : counts_.failed);
+  return status.ok();
+}
+
+absl::Status Sampler::VisitListed(int64_t weight_ns) {
+  kernel_->TakeBorn(
+      [this](const profd_born& born) { visits_.Add(ThreadId{born.thread_id}, born.kernel_tid); });
+  const std::span<profd_visit> table = kernel_->VisitTable();
+  visits_.Begin();
+  absl::Status status;
+  bool first = true, counts = false;
+  while (true) {
+    const size_t count = visits_.Next(table);
+    if (count == 0 && !first) break;
+    if (count != 0) status = kernel_->Visit(count, schedule_.next_ns());
+    const absl::MutexLock lock(&mutex_);
+    if (std::exchange(first, false)) counts = CountTick(status);
+    counts &= orders_.turn == taken_.turn;
+    visits_.Learn(table.first(count),
+                  [&](const profd_visit& visit, uint32_t stride, SamplePlace& place) {
+                    mutex_.AssertHeld();
+                    if (counts && IsSample(visit))
+                      Count(visit, static_cast<uint64_t>(weight_ns) * stride, place);
+                  });
+  }
+  visits_.End();
+  return status;
+}
+
+absl::Status Sampler::VisitAll(int64_t weight_ns) {
+  found_.clear();
+  const absl::Status status =
+      kernel_->VisitAll(schedule_.next_ns(), [this](std::span<const uint8_t> bytes) {
+        profd_visit visit;
+        if (bytes.size() != sizeof(visit)) return;
+        std::memcpy(&visit, bytes.data(), sizeof(visit));
+        found_.push_back(visit);
+      });
+  const absl::MutexLock lock(&mutex_);
+  if (!CountTick(status)) return status;
+  for (const profd_visit& visit : found_) {
+    SamplePlace nowhere;
+    if (IsSample(visit)) Count(visit, static_cast<uint64_t>(weight_ns), nowhere);
+  }
+  return status;
+}
+
+void Sampler::Count(const profd_visit& visit, uint64_t weight_ns, SamplePlace& place) {
+  const profd_sample_key key = {.thread_id = visit.thread_id,
+                                .stack = visit.stack,
+                                .arg0 = visit.arg0,
+                                .sysno = visit.sysno,
+                                .reason = visit.reason,
+                                .kind = PROFD_KIND_WAIT,
+                                .pad = {}};
+  if (log_.Add(key, weight_ns, place)) return;
+  ++counts_.lost;
+  counts_.lost_ns += static_cast<int64_t>(weight_ns);
+}
+
+Sampler::Counts Sampler::Take(std::vector<CounterEntry>& samples) {
+  const absl::MutexLock lock(&mutex_);
+  log_.Swap(samples);
+  return counts_;
+}
+
+Sampler::Counts Sampler::counts() const {
+  const absl::MutexLock lock(&mutex_);
+  return counts_;
+}
+
+bool Sampler::IsFilling() const {
+  const absl::MutexLock lock(&mutex_);
+  return log_.size() > log_.limit() / kFills;
+}
+
+}  // namespace profd

@@ -1,0 +1,128 @@
+// The sampler: visits threads at random instants, on a thread of its own.
+//
+//      drainer ── orders, known threads ─►┐         ┌─ a tick: born threads, visits ──┐
+//                                         ├ mailbox ┤  (no lock, kernel and own state) │
+//      drainer ◄─ samples, counts ────────┘         └─ what it found ─────────────────┘
+//
+// The mailbox is locked for as long as it takes to swap a vector or to add up samples, never while
+// the kernel is asked for something. A tick is told from before its first visit to its last whether
+// it still counts: samples enter the mailbox all at once, after the kernel has returned. So a drain
+// takes a tick as a whole or not at all; it need not wait for one that is in flight, whose samples
+// come with the next drain, and nothing is lost or counted twice. After a Pause a tick in flight
+// counts no more. (More than PROFD_MAX_VISITS threads due in one tick are visited in several turns,
+// each of which counts by itself.)
+#ifndef PROFD_DAEMON_SOURCE_SAMPLER_H_
+#define PROFD_DAEMON_SOURCE_SAMPLER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/wakeup.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/source/sample_log.h"
+#include "daemon/source/tick_schedule.h"
+#include "daemon/source/visits.h"
+
+namespace profd {
+
+// Without a thread or a clock of its own: whoever drives it calls Tick when it is time to.
+class Sampler {
+ public:
+  // `counters`: of samples by thread and wait that are kept until they are taken.
+  struct Options {
+    int64_t interval_ns = 0;
+    uint64_t counters = 0;
+    uint64_t seed = 0;
+  };
+  // `kernel` and `clock` must outlive this.
+  Sampler(TickKernel* kernel, const Clock* clock, const Options& options);
+
+  // For the sampler's thread. When Tick is to be called next, monotonic; INT64_MAX: not before
+  // somebody woke the thread.
+  int64_t next_ns() const { return next_ns_; }
+  // Sleeps until then.
+  void Sleep() { wakeup_.SleepUntil(next_ns_); }
+  // Does what is due. Returns true when the ring should be read soon.
+  bool Tick();
+
+  // For other threads. Ends the present Sleep, or the next one.
+  void Wake() { wakeup_.Wake(); }
+  // Ticks from `now_ns` on, at which a stratum begins.
+  void Begin(int64_t now_ns);
+  // Ticks no more. A tick in flight is none.
+  void Pause();
+  // From the next stratum on.
+  void SetInterval(int64_t interval_ns);
+  // No block of ticks is longer (docs/sampling.md, "Threads that only wait").
+  void SetLongestStride(uint32_t ticks);
+  // Threads with their numbers in the initial PID namespace: a number may have changed. Empties
+  // `known`.
+  struct Known {
+    ThreadId id;
+    int32_t kernel_tid;
+  };
+  void Learn(std::vector<Known>& known);
+
+  // Cumulative.
+  struct Counts {
+    int64_t ticks = 0;
+    int64_t missed = 0;
+    int64_t idle_ticks = 0;   // at which a thread was in the wait of the tick before
+    int64_t lost = 0;         // samples for which there was no room
+    int64_t lost_ns = 0;      // and their weight
+    int64_t failed = 0;       // ticks that the kernel did not do: none of `ticks`
+    int64_t cpu_ns = 0;       // of the sampler's thread, as of the last tick
+    int64_t interval_ns = 0;  // in force
+  };
+  // Gives the samples since the last call; several may be of one key.
+  Counts Take(std::vector<CounterEntry>& samples);
+  Counts counts() const;
+  // The samples that wait to be taken fill a large part of their room.
+  bool IsFilling() const;
+
+ private:
+  struct Orders {
+    uint64_t turn = 0;  // of Begin and Pause; a tick counts only in the turn in which it began
+    bool on = false;
+    int64_t begin_ns = 0;
+    int64_t interval_ns = 0;
+    uint32_t stride = 1;
+  };
+
+  // False when there is nothing to do now.
+  bool TakeOrders();
+  absl::Status VisitListed(int64_t weight_ns);
+  absl::Status VisitAll(int64_t weight_ns);
+  // Of a tick that ended this way. False: it is none, its samples count for nothing.
+  bool CountTick(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(const profd_visit& visit, uint64_t weight_ns, SamplePlace& place)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  TickKernel* const kernel_;
+  const Clock* const clock_;
+  Wakeup wakeup_;
+
+  // The sampler's thread alone.
+  Orders taken_;
+  TickSchedule schedule_;
+  Visits visits_;
+  std::vector<Known> known_;
+  std::vector<profd_visit> found_;  // by the tick that visits everybody
+  int64_t next_ns_ = INT64_MAX;
+
+  // The mailbox.
+  mutable absl::Mutex mutex_;
+  Orders orders_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Known> to_learn_ ABSL_GUARDED_BY(mutex_);
+  SampleLog log_ ABSL_GUARDED_BY(mutex_);
+  Counts counts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SOURCE_SAMPLER_H_
