@@ -1,17 +1,21 @@
 #include "client/cli.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "client/command_line.h"
 #include "client/commands/diff.h"
 #include "client/commands/fetch.h"
 #include "client/commands/memory.h"
@@ -19,8 +23,13 @@
 #include "client/connection.h"
 #include "client/group_by.h"
 #include "client/kind.h"
+#include "client/output.h"
+#include "client/progress.h"
 #include "client/reason.h"
 #include "client/text.h"
+#include "client/usage/completion.h"
+#include "client/usage/help.h"
+#include "client/usage/usage.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/status.h"
 #include "re2/re2.h"
@@ -31,84 +40,6 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitGrew = 3;  // diff --fail-over
-
-constexpr char kAbout[] =
-    "Asks profd where the time of a process went while it was not running, and what it allocated.";
-constexpr char kExamples[] =
-    "Examples:\n"
-    "  profctl fetch                          the last minute: a flame graph and a summary\n"
-    "  profctl fetch --since 5m --thread '^tokio' --reason lock,disk\n"
-    "  profctl fetch --from 2026-01-31T13:05:00Z --to 2026-01-31T13:06:00Z\n"
-    "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
-    "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
-    "  profctl fetch --kind rss               who touched the memory that is resident now\n"
-    "  profctl fetch --kind mapped            who mapped memory: heap growth, large blocks\n"
-    "  profctl fetch -o wait.json             everything, for a program\n"
-    "  profctl memory --since 10m             what memory is made of, and does it grow\n"
-    "  profctl status                         is it running, what is missing, what does it cost\n"
-    "\n"
-    "Exit status: 0 done, 1 failed, 2 the command line is wrong, 3 more than diff --fail-over.";
-
-constexpr char kDiffNotes[] =
-    "A and B are each a file that 'fetch --format json' wrote, or a window FROM..TO, where each "
-    "end\n"
-    "is an instant or how long ago it is.\n"
-    "\n"
-    "A stack changed when its difference is larger than the stated errors allow: a z test for "
-    "each\n"
-    "stack, corrected for their number (Holm, 5 % for all together), and at least 0.5 % of the "
-    "total.\n"
-    "\n"
-    "Examples:\n"
-    "  profctl diff 10m..5m 5m..now           the last five minutes against those before\n"
-    "  profctl diff good.json 5m              a file against now\n"
-    "  profctl diff --kind alloc --fail-over 10% before.json after.json";
-
-constexpr char kMemoryNotes[] =
-    "For each process, the largest RSS first:\n"
-    "  now          RSS: pages of the process in memory; PSS: shared ones divided among sharers\n"
-    "  made of      anonymous: heap and stacks; file: mapped files, which can be read again;\n"
-    "               shmem: shared memory and tmpfs\n"
-    "  cgroup       use and the tightest limit: what the OOM killer goes by\n"
-    "  growth       of the RSS, by least squares over the window: GROWS, steady or shrinks, and\n"
-    "               when the limit is met if that goes on\n"
-    "  allocated    and freed, exact, where the allocator is watched; who allocated most stands\n"
-    "               below the plot, and in 'profctl fetch --kind alloc'\n"
-    "  address space  private memory that was mapped and unmapped, by the calls of the libc\n"
-    "\n"
-    "Examples:\n"
-    "  profctl memory                         the last minute\n"
-    "  profctl memory --since 1h              is there a leak?\n"
-    "  profctl memory --target reth --format json | jq '.processes[0].points[-1]'";
-
-std::string FetchNotes() {
-  std::string notes =
-      "Without -o and --format a flame graph is written to the current directory, named after\n"
-      "process and time, and a summary is printed. Waits that are only idleness (poll, sleep,\n"
-      "parked workers) are folded away unless --idle is given; the summary says how much.\n"
-      "\nKinds of profile:\n";
-  for (const SampleTypeInfo& info : AllSampleTypes()) {
-    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
-  }
-  notes += "\nGroups of stacks (--by), one or several with commas between them:\n";
-  for (const GroupByInfo& info : AllGroupBys()) {
-    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
-  }
-  notes += "\nReasons, the last frame of every stack of an offcpu profile:\n";
-  for (const ReasonInfo& info : AllReasons()) {
-    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
-  }
-  return notes;
-}
-
-// What was typed, before it is checked.
-struct Typed {
-  std::string server = kDefaultServer;
-  std::string since, from, to, thread, output, format;
-  std::string by, fail_over, diff_format = "text", status_format = "text", memory_format = "text";
-  std::vector<std::string> kinds = {"offcpu"}, targets, reasons, sides;
-  bool idle = false, normalized = false, colour = false;
-};
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(option), ": ", std::string(what)));
@@ -160,41 +91,18 @@ absl::Status ReadTargets(const Typed& typed, Request& request) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTextOrJson(const std::string& format) {
-  if (format == "text" || format == "json") return absl::OkStatus();
-  return Wrong("--format", absl::StrCat("'", CleanName(format), "' is not text or json"));
-}
-
-absl::Status ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
+void ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
   for (const std::string& name : typed.reasons) {
-    const std::optional<Reason> reason = ParseReason(name);
-    if (!reason) {
-      std::string known;
-      for (const ReasonInfo& info : AllReasons()) {
-        absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(info.name));
-      }
-      return Wrong("--reason",
-                   absl::StrCat("'", CleanName(name), "' is not a reason; there are ", known));
-    }
+    const Reason reason = *ParseReason(name);
     const auto& have = request.reasons();
-    if (std::find(have.begin(), have.end(), *reason) == have.end()) request.add_reasons(*reason);
+    if (std::find(have.begin(), have.end(), reason) == have.end()) request.add_reasons(reason);
   }
-  return absl::OkStatus();
 }
 
 absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
   bool waits = false;
   for (const std::string& name : typed.kinds) {
-    const SampleTypeInfo* kind = FindSampleType(name);
-    if (kind == nullptr) {
-      std::string known;
-      for (const SampleTypeInfo& info : AllSampleTypes()) {
-        absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(info.name));
-      }
-      return Wrong("--kind", absl::StrCat("'", CleanName(name),
-                                          "' is not a kind of profile; there are ", known));
-    }
-    waits = waits || kind->kind == profd::Kind::kWait;
+    waits = waits || FindSampleType(name)->kind == profd::Kind::kWait;
     const auto& have = request.sample_types();
     if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
   }
@@ -206,6 +114,59 @@ absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status ReadPixels(std::string_view option, const std::optional<int>& typed, int least,
+                        int most, int* pixels) {
+  if (!typed) return absl::OkStatus();
+  if (*typed < least || *typed > most) {
+    return Wrong(option, absl::StrCat(*typed, " is not between ", least, " and ", most, " pixels"));
+  }
+  *pixels = *typed;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MinWidth> ReadMinWidth(const std::string& typed) {
+  absl::string_view number = typed;
+  MinWidth width;
+  width.percent = absl::ConsumeSuffix(&number, "%");
+  const bool plain = !number.empty() && std::all_of(number.begin(), number.end(), [](char c) {
+    return absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '.';
+  });
+  const double most = width.percent ? 100 : kMostGraphWidth;
+  if (!plain || !absl::SimpleAtod(number, &width.value) || width.value > most) {
+    return Wrong("--min-width", absl::StrCat("'", CleanName(typed),
+                                             "' is not a width; write pixels as 0.1, or per cent "
+                                             "of the whole as 0.5%"));
+  }
+  return width;
+}
+
+// The options of the flame graph; the first one that was given, or "".
+std::string_view GivenGraphOption(const Typed& typed) {
+  if (!typed.title.empty()) return "--title";
+  if (typed.width) return "--width";
+  if (typed.frame_height) return "--height";
+  if (!typed.min_width.empty()) return "--min-width";
+  if (!typed.colours.empty()) return "--colors";
+  if (typed.inverted) return "--inverted";
+  if (typed.reversed) return "--reverse";
+  return "";
+}
+
+absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
+  graph.title = typed.title;
+  graph.inverted = typed.inverted;
+  graph.reversed = typed.reversed;
+  if (!typed.colours.empty()) graph.colours = *ParseColourScheme(typed.colours);
+  if (!typed.min_width.empty()) {
+    ASSIGN_OR_RETURN(graph.min_width, ReadMinWidth(typed.min_width));
+  }
+  if (typed.width) graph.width = 0;
+  RETURN_IF_ERROR(ReadPixels("--width", typed.width, kLeastGraphWidth, kMostGraphWidth,
+                             graph.width ? &*graph.width : nullptr));
+  return ReadPixels("--height", typed.frame_height, kLeastFrameHeight, kMostFrameHeight,
+                    &graph.frame_height);
+}
+
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
@@ -213,26 +174,25 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   options.output = typed.output;
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
-  RETURN_IF_ERROR(ReadReasons(typed, options.request));
+  ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
   options.request.set_thread_regex(typed.thread);
   if (!typed.format.empty()) {
     options.format = ParseFormat(typed.format);
-    if (!options.format) {
-      return Wrong("--format", absl::StrCat("'", CleanName(typed.format),
-                                            "' is not svg, folded, json, pprof or speedscope"));
-    }
   } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
     return Wrong("-o", absl::StrCat("cannot tell the format of '", CleanName(typed.output),
                                     "'; end it in .svg, .folded, .json, .pb.gz or "
                                     ".speedscope.json, or give --format"));
   }
   if (!typed.by.empty()) {
-    absl::StatusOr<std::vector<GroupKey>> keys = ParseGroupBy(typed.by);
-    if (!keys.ok()) return Wrong("--by", std::string(keys.status().message()));
-    options.group_by = *std::move(keys);
+    ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
   }
+  if (const std::string_view given = GivenGraphOption(typed);
+      !given.empty() && FormatOf(options) != Format::kSvg) {
+    return Wrong(given, "only flame graphs have it; drop it, or write an .svg");
+  }
+  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
   RETURN_IF_ERROR(CheckFormat(options));
   return options;
 }
@@ -242,7 +202,6 @@ absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
   options.server = typed.server;
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckTextOrJson(typed.memory_format));
   options.json = typed.memory_format == "json";
   return options;
 }
@@ -254,11 +213,10 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   options.normalized = typed.normalized;
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
   if (options.request.sample_types_size() != 1) return Wrong("--kind", "give one kind to compare");
-  RETURN_IF_ERROR(ReadReasons(typed, options.request));
+  ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
   options.request.set_thread_regex(typed.thread);
-  RETURN_IF_ERROR(CheckTextOrJson(typed.diff_format));
   options.json = typed.diff_format == "json";
   if (!typed.fail_over.empty()) {
     absl::string_view digits(typed.fail_over);
@@ -271,25 +229,16 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
     options.fail_over = percent / 100;
   }
   const int64_t now_ns = profd::WallNs();
-  ASSIGN_OR_RETURN(options.a, ParseDiffSide(typed.sides[0], now_ns));
-  ASSIGN_OR_RETURN(options.b, ParseDiffSide(typed.sides[1], now_ns));
+  ASSIGN_OR_RETURN(options.a, ParseDiffSide(typed.side_a, now_ns));
+  ASSIGN_OR_RETURN(options.b, ParseDiffSide(typed.side_b, now_ns));
   return options;
 }
 
-// The options that say which window and which processes.
-void AddScope(CLI::App* command, Typed& typed) {
-  command
-      ->add_option("--since", typed.since,
-                   "Length of the window up to its end: 60s, 5m, 1h30m (default 60s)")
-      ->type_name("DURATION");
-  command->add_option("--from", typed.from, "Begin of the window: RFC 3339 or seconds since 1970")
-      ->type_name("TIME");
-  command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
-  command
-      ->add_option("--target", typed.targets,
-                   "Only processes with this PID or name; may be repeated")
-      ->type_name("PID|REGEX")
-      ->allow_extra_args(false);
+absl::Status PrintCompletion(const std::string& shell, const CommandUsage& usage,
+                             std::ostream& out) {
+  if (shell == "zsh") return Print(ZshCompletion(usage), out);
+  if (shell == "fish") return Print(FishCompletion(usage), out);
+  return Print(BashCompletion(usage), out);
 }
 
 int Report(const absl::Status& status, int code, std::ostream& err) {
@@ -301,85 +250,13 @@ int Report(const absl::Status& status, int code, std::ostream& err) {
 
 }  // namespace
 
-int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, bool colour) {
+int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+        const Terminal& terminal) {
+  SetPageColumns(terminal.columns);
   Typed typed;
-  CLI::App app(kAbout, "profctl");
-  app.set_version_flag("--version", std::string("profctl ") + PROFD_VERSION);
-  app.require_subcommand(0, 1);
-  app.fallthrough();
-  app.footer(kExamples);
-  app.add_option("--server", typed.server, "Where profd listens: unix:///PATH or HOST:PORT")
-      ->envname("PROFCTL_SERVER")
-      ->type_name("ADDR")
-      ->capture_default_str();
-
-  CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
-  fetch->footer(FetchNotes());
-  fetch
-      ->add_option("--kind", typed.kinds,
-                   "What to show: time not running, or bytes of memory (default offcpu)")
-      ->type_name("K[,K...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  AddScope(fetch, typed);
-  fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
-  fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
-      ->type_name("R[,R...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  fetch->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
-  fetch
-      ->add_option("--by", typed.by,
-                   "How stacks are grouped (default: by name; json and pprof: not at all)")
-      ->type_name("BY[,BY...]");
-  fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  fetch->add_option("--format", typed.format, "svg, folded, json, pprof or speedscope")
-      ->type_name("FORMAT");
-
-  CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files: what changed");
-  diff->footer(kDiffNotes);
-  diff->add_option("sides", typed.sides, "What to compare")
-      ->type_name("A B")
-      ->required()
-      ->expected(2);
-  diff->add_option("--kind", typed.kinds, "What to compare (default offcpu)")
-      ->type_name("KIND")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  diff->add_option("--target", typed.targets,
-                   "Of windows: only processes with this PID or name; may be repeated")
-      ->type_name("PID|REGEX")
-      ->allow_extra_args(false);
-  diff->add_option("--thread", typed.thread, "Of windows: only threads with this name")
-      ->type_name("REGEX");
-  diff->add_option("--reason", typed.reasons, "Of windows: only these reasons (offcpu)")
-      ->type_name("R[,R...]")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  diff->add_flag("--idle", typed.idle, "Compare idle waits too (offcpu)");
-  diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
-  diff->add_option(
-          "--fail-over", typed.fail_over,
-          "Exit with 3 when a stack that changed grew by more than this share of A's total")
-      ->type_name("PERCENT");
-  diff->add_option("--format", typed.diff_format, "text or json")
-      ->type_name("FORMAT")
-      ->capture_default_str();
-
-  CLI::App* status = app.add_subcommand("status", "Show what profd watches, lacks, loses, costs");
-  status->add_option("--format", typed.status_format, "text or json")
-      ->type_name("FORMAT")
-      ->capture_default_str();
-
-  CLI::App* memory =
-      app.add_subcommand("memory", "Show what processes hold of memory, and how that changes");
-  memory->footer(kMemoryNotes);
-  AddScope(memory, typed);
-  memory->add_option("--format", typed.memory_format, "text or json")
-      ->type_name("FORMAT")
-      ->capture_default_str();
-  memory->add_flag("--color", typed.colour, "Colour the page, also where it is not a terminal's");
-
+  CLI::App app;
+  app.formatter(std::make_shared<HelpFormatter>(terminal.columns));
+  DefineCommandLine(app, typed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -394,33 +271,45 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     return Report(absl::InvalidArgumentError("no command: say fetch, diff, memory or status"),
                   kExitUsage, err);
   }
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "completion") {
+    return Report(PrintCompletion(typed.shell, DescribeCommand(app), out), kExitFailure, err);
+  }
   if (const absl::Status address = CheckAddress(typed.server); !address.ok()) {
     return Report(address, kExitUsage, err);
   }
-  if (status->parsed()) {
-    if (const absl::Status format = CheckTextOrJson(typed.status_format); !format.ok()) {
-      return Report(format, kExitUsage, err);
-    }
-    return Report(PrintStatus({typed.server, typed.status_format == "json", colour}, out),
-                  kExitFailure, err);
+  const auto print_page = [&](const auto& print) {
+    Progress progress(terminal.progress ? &err : nullptr);
+    progress.Say(absl::StrCat("profctl: waiting for profd at ", CleanName(typed.server)));
+    std::ostringstream page;
+    absl::Status status = print(page);
+    progress.Finish();
+    if (status.ok()) status = Print(page.str(), out);
+    return Report(status, kExitFailure, err);
+  };
+  if (command == "status") {
+    return print_page([&](std::ostream& page) {
+      return PrintStatus({typed.server, typed.status_format == "json", terminal.colour}, page);
+    });
   }
-  if (memory->parsed()) {
+  if (command == "memory") {
     absl::StatusOr<MemoryOptions> options = ReadMemory(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = colour || typed.colour;
-    return Report(PrintMemory(*options, out), kExitFailure, err);
+    options->colour = terminal.colour || typed.colour;
+    return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
   }
-  if (diff->parsed()) {
+  if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = colour;
+    options->colour = terminal.colour;
     bool grew = false;
-    const int code = Report(RunDiff(*options, out, &grew), kExitFailure, err);
+    const int code = print_page([&](std::ostream& page) { return RunDiff(*options, page, &grew); });
     return code == 0 && grew ? kExitGrew : code;
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);
-  options->colour = colour;
+  options->colour = terminal.colour;
+  options->progress = terminal.progress;
   return Report(Fetch(*options, out, err), kExitFailure, err);
 }
 

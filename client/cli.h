@@ -4,11 +4,13 @@
 
 #include <ostream>
 
+#include "client/terminal.h"
+
 namespace profctl {
 
 // Runs one command and returns the exit status: 0 done, 1 failed, 2 the command line is wrong.
-// `colour`: `out` is a terminal that shows it.
-int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, bool colour);
+int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
+        const Terminal& terminal);
 
 }  // namespace profctl
 

@@ -97,6 +97,12 @@ std::string Resolve(const std::string& path) {
 
 }  // namespace
 
+absl::Status Print(std::string_view text, std::ostream& out) {
+  out.write(text.data(), static_cast<std::streamsize>(text.size())).flush();
+  if (!out.good()) return absl::DataLossError("cannot write to stdout; the answer is cut off");
+  return absl::OkStatus();
+}
+
 absl::Status WriteFile(const std::string& path, std::string_view content) {
   struct stat existing{};
   if (stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {

@@ -2,6 +2,7 @@
 #ifndef PROFD_CLIENT_OUTPUT_H_
 #define PROFD_CLIENT_OUTPUT_H_
 
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,9 @@
 #include "absl/status/statusor.h"
 
 namespace profctl {
+
+// Writes to stdout; DataLoss where not all of it could be written.
+absl::Status Print(std::string_view text, std::ostream& out);
 
 // Writes a file by way of a temporary one in the same directory, replacing what is there; a
 // symbolic link is followed; what is not a regular file (a terminal, a pipe) is written directly.

@@ -13,6 +13,8 @@ namespace {
 
 constexpr char32_t kBadByte = 0xfffd;
 
+size_t page_columns = kPageColumns;
+
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 bool IsContinuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
@@ -113,6 +115,10 @@ std::string XmlEscape(std::string_view text) {
   }
   return escaped;
 }
+
+size_t PageColumns() { return page_columns; }
+
+void SetPageColumns(size_t columns) { page_columns = columns; }
 
 size_t DisplayWidth(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {

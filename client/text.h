@@ -18,6 +18,11 @@ std::string CleanName(std::string_view name);
 // Escapes for XML text and double-quoted attributes. Expects the output of CleanName.
 std::string XmlEscape(std::string_view text);
 
+// Columns of a page. Set once, before anything is written; 100 until then.
+inline constexpr size_t kPageColumns = 100;
+size_t PageColumns();
+void SetPageColumns(size_t columns);
+
 // Number of code points, which for the text written here is the number of columns.
 size_t DisplayWidth(std::string_view text);
 // Pads with spaces to `width` columns; longer text is returned as it is.

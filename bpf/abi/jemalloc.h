@@ -48,6 +48,8 @@ struct profd_heap_record {
 	profd_u64 thread_id;
 	profd_u32 none_ended; /* no thread of its process has exited so far */
 	profd_u32 unread; /* the thread may have allocated or freed more than the counters show */
+	profd_s32 pid; /* of its process, in the daemon's PID namespace; 0: not visible there */
+	profd_u32 pad;
 	struct profd_heap heap;
 };
 

@@ -568,6 +568,8 @@ static __always_inline void begin_record(struct profd_heap_record *record, struc
 	record->type = PROFD_RECORD_HEAP;
 	record->thread_id = thread->thread_id;
 	record->none_ended = !untrusted(task)->signal->sum_sched_runtime;
+	record->pid = visible_pid(untrusted(task)->group_leader);
+	record->pad = 0;
 	if (heap)
 		record->heap = *heap;
 	else

@@ -9,6 +9,7 @@
 #include "client/connection.h"
 #include "client/output.h"
 #include "client/profile.h"
+#include "client/progress.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
@@ -68,10 +69,10 @@ std::string FileStem(const Profile& profile) {
 }
 
 absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
-                                   Format format) {
+                                   Format format, const FlameGraphOptions& graph) {
   switch (format) {
     case Format::kSvg:
-      return RenderFlameGraph(views.front());
+      return RenderFlameGraph(views.front(), graph);
     case Format::kFolded:
       return RenderFolded(views.front());
     case Format::kJson:
@@ -84,10 +85,21 @@ absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>
   return absl::InternalError("unknown format");
 }
 
-absl::Status Print(std::string_view text, std::ostream& out) {
-  out.write(text.data(), static_cast<std::streamsize>(text.size())).flush();
-  if (!out.good()) return absl::DataLossError("cannot write to stdout; the answer is cut off");
-  return absl::OkStatus();
+// The last line of the summary.
+std::string Written(Format format, const std::string& path) {
+  switch (format) {
+    case Format::kSvg:
+      return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
+    case Format::kFolded:
+      return "Folded stacks: " + path;
+    case Format::kJson:
+      return "JSON: " + path;
+    case Format::kPprof:
+      return "pprof: " + path;
+    case Format::kSpeedscope:
+      return "speedscope: " + path;
+  }
+  return path;
 }
 
 // What a reader of bare data would otherwise not learn.
@@ -107,14 +119,13 @@ void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
 
 // A summary and a flame graph of each sample type. The summary comes first: a folder that cannot be
 // written to does not lose it.
-absl::Status PrintSummaries(const std::vector<View>& views, bool colour, std::ostream& out) {
-  for (const View& view : views) {
-    RETURN_IF_ERROR(Print(RenderSummary(view, colour), out));
+absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::string>& graphs,
+                         bool colour, std::ostream& out) {
+  for (size_t i = 0; i < views.size(); ++i) {
+    RETURN_IF_ERROR(Print(absl::StrCat(i > 0 ? "\n" : "", RenderSummary(views[i], colour)), out));
     ASSIGN_OR_RETURN(const std::string path,
-                     WriteNewFile(FileStem(*view.profile), ".svg", RenderFlameGraph(view)));
-    RETURN_IF_ERROR(Print(absl::StrCat("\nFlame graph: ", path, " (open it in a browser)\n",
-                                       &view == &views.back() ? "" : "\n"),
-                          out));
+                     WriteNewFile(FileStem(*views[i].profile), ".svg", graphs[i]));
+    RETURN_IF_ERROR(Print(absl::StrCat("\n", Written(Format::kSvg, path), "\n"), out));
   }
   return absl::OkStatus();
 }
@@ -156,16 +167,26 @@ absl::Status CheckFormat(const FetchOptions& options) {
 }
 
 absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
-                                     const profd::v1::FetchRequest& request) {
+                                     const profd::v1::FetchRequest& request, Progress* progress) {
+  const auto say = [&](const std::string& what) {
+    if (progress != nullptr) progress->Say("profctl: " + what);
+  };
+  say("connecting to " + CleanName(server));
   ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                    Connection::Open(server, kConnectTimeout));
   grpc::ClientContext context;
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, request);
+  say(absl::StrCat("waiting for profd at ", CleanName(server)));
   ProfileBuilder builder({request.sample_types().begin(), request.sample_types().end()});
+  uint64_t received = 0;
   profd::v1::Profile part;
   absl::Status status;
-  while (status.ok() && reader->Read(&part)) status = builder.Add(part);
+  while (status.ok() && reader->Read(&part)) {
+    received += part.ByteSizeLong();
+    say("receiving, " + FormatBytes(received) + " so far");
+    status = builder.Add(part);
+  }
   if (!status.ok()) context.TryCancel();
   const grpc::Status outcome = reader->Finish();
   RETURN_IF_ERROR(status);
@@ -182,35 +203,34 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
     request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
     request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
   }
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request));
+  Progress progress(options.progress ? &err : nullptr);
+  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request, &progress));
+  progress.Say("profctl: drawing");
   std::vector<View> views;
   for (const Profile& profile : answer.profiles) {
     views.push_back(MakeView(profile, options.show_idle));
     views.back().filter = DescribeFilter(options.request);
   }
-  if (!options.format && options.output.empty()) {
-    return PrintSummaries(views, options.colour, out);
+  if (format == Format::kSvg && options.output.empty()) {
+    std::vector<std::string> graphs;
+    for (const View& view : views) graphs.push_back(RenderFlameGraph(view, options.graph));
+    progress.Finish();
+    return WriteGraphs(views, graphs, options.colour, out);
   }
-  ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format));
-  if (options.output == "-" || (options.output.empty() && format != Format::kSvg)) {
+  ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format, options.graph));
+  progress.Finish();
+
+  if (options.output == "-" || options.output.empty()) {
     RETURN_IF_ERROR(Print(content, out));
     Remark(views, format, err);
     return absl::OkStatus();
   }
-  if (!options.output.empty()) {
-    for (const View& view : views) {
-      RETURN_IF_ERROR(Print(RenderSummary(view, options.colour), out));
-    }
+  // First what needs no file: it is not lost where none can be written.
+  for (const View& view : views) {
+    RETURN_IF_ERROR(Print(RenderSummary(view, options.colour) + "\n", out));
   }
-  std::string path = options.output;
-  if (path.empty()) {
-    ASSIGN_OR_RETURN(path, WriteNewFile(FileStem(answer.profiles.front()), ".svg", content));
-  } else {
-    RETURN_IF_ERROR(WriteFile(path, content));
-  }
-  Remark(views, format, err);
-  err << "profctl: wrote " << path << "\n";
-  return absl::OkStatus();
+  RETURN_IF_ERROR(WriteFile(options.output, content));
+  return Print(absl::StrCat(Written(format, CleanName(options.output)), "\n"), out);
 }
 
 }  // namespace profctl

@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "client/group_by.h"
 #include "client/profile.h"
+#include "client/progress.h"
+#include "client/render/flamegraph_svg.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -29,9 +31,11 @@ struct FetchOptions {
   bool show_idle = false;
   // None: what fits the format.
   std::optional<std::vector<GroupKey>> group_by;
-  std::optional<Format> format;  // none: as the file says; without a file SVG and a summary
+  FlameGraphOptions graph;
+  std::optional<Format> format;  // none: as the file says; without a file SVG
   std::string output;            // empty: the format's default place; "-": `out`
   bool colour = false;
+  bool progress = false;  // `err` is a terminal
 };
 
 // The format that the options ask for.
@@ -41,9 +45,11 @@ absl::Status CheckFormat(const FetchOptions& options);
 
 // The answer to a request of one window. The error is one line.
 absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
-                                     const profd::v1::FetchRequest& request);
+                                     const profd::v1::FetchRequest& request,
+                                     Progress* progress = nullptr);
 
-// Data goes to `out` or to a file, remarks to `err`. The error is one line.
+// Data goes to a file, after a summary on `out`, or to `out`, with remarks on `err`. The error is
+// one line.
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err);
 
 }  // namespace profctl

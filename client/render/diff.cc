@@ -17,7 +17,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kColumns = 100;
 // Values stay printable.
 constexpr double kMostPrinted = 9e18;
 
@@ -60,8 +59,8 @@ std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff,
                            bool colour) {
   std::string text =
       Heading(absl::StrCat(std::string(b.kind->title), ": what changed from A to B"), colour);
-  text += WrapAfter("  A  ", WindowText(a), kColumns);
-  text += WrapAfter("  B  ", WindowText(b), kColumns);
+  text += WrapAfter("  A  ", WindowText(a), PageColumns());
+  text += WrapAfter("  B  ", WindowText(b), PageColumns());
   absl::StrAppend(&text, "  total  ", ValueText(diff.total_a.value, a, false), " in A, ",
                   ValueText(diff.total_b.value, b, false), " in B\n");
   if (diff.normalized) text += "  Values are shares of the total.\n";
@@ -82,10 +81,10 @@ std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff,
                      ValueText(row.b.error, b, diff.normalized));
     if (!row.reason.empty()) absl::StrAppend(&line, "  [", row.reason, "]");
     if (!row.group.empty()) absl::StrAppend(&line, "  in ", row.group);
-    text += ClipEnd(line, kColumns) + "\n";
+    text += ClipEnd(line, PageColumns()) + "\n";
     if (row.frames.empty()) text += "       [unsampled]\n";
     for (const std::string& frame : row.shown) {
-      text += "       " + Shorten(frame, kColumns - 7) + "\n";
+      text += "       " + Shorten(frame, PageColumns() - 7) + "\n";
     }
   }
   if (changed > most) {

@@ -25,7 +25,6 @@ using profd::v1::GetMemoryResponse;
 using profd::v1::MemoryPoint;
 using profd::v1::ProcessMemory;
 
-constexpr size_t kColumns = 100;
 constexpr int kMostThreads = 5;
 constexpr size_t kAxisColumns = 12;
 constexpr int64_t kMostFigure = int64_t{1} << 62;
@@ -131,7 +130,7 @@ std::string BytesPerMinute(double rate) {
 
 void AppendLine(std::string_view label, const std::string& content, std::string& text) {
   if (content.empty()) return;
-  text += WrapAfter("  " + PadRight(label, 14), content, kColumns);
+  text += WrapAfter("  " + PadRight(label, 14), content, PageColumns());
 }
 
 void AppendTo(std::string* list, std::string_view separator, const std::string& item) {
@@ -386,7 +385,7 @@ void AppendProcess(const MemoryReport& report, const ProcessMemory& process, boo
   std::string title = absl::StrCat(CleanName(process.name()), " (", process.pid(), "), ",
                                    process.ended() ? "ENDED, ran since " : "runs since ",
                                    FormatTime(process.started_ns()));
-  text += "\n" + Heading(ClipEnd(title, kColumns), colour);
+  text += "\n" + Heading(ClipEnd(title, PageColumns()), colour);
   const MemoryPoint& now = Last(process);
   AppendLine(process.ended() || report.past ? "at the end" : "now", DescribeNow(process), text);
   AppendLine("made of", DescribeParts(now), text);
@@ -628,11 +627,12 @@ std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unico
   }
   AppendOthers(memory, text);
   std::string notes;
-  for (const std::string& note : memory.notes()) notes += Wrap(CleanName(note), kColumns, "  ");
+  for (const std::string& note : memory.notes())
+    notes += Wrap(CleanName(note), PageColumns(), "  ");
   for (const profd::v1::Loss& loss : memory.losses()) {
     notes += Wrap(absl::StrCat("lost ", FormatCount(loss.count()), " ", CleanName(loss.cause()),
                                ": ", CleanName(loss.help())),
-                  kColumns, "  ");
+                  PageColumns(), "  ");
   }
   if (!notes.empty()) absl::StrAppend(&text, "\n", Heading("Missing", colour), notes);
   return text;

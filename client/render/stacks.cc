@@ -16,7 +16,6 @@
 namespace profctl {
 namespace {
 
-constexpr size_t kColumns = 100;
 constexpr size_t kWidestStacks = 5;
 constexpr size_t kTellingFrames = 6;
 constexpr size_t kMostFunctions = 10;
@@ -184,14 +183,14 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     if (stack.threads.size() > 1) {
       absl::StrAppend(&line, " (", FormatCount(stack.threads.size()), " threads)");
     }
-    text += ClipEnd(line, kColumns) + "\n";
+    text += ClipEnd(line, PageColumns()) + "\n";
     if (stack.example->stack == kUnsampled) {
       absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit, level), "\n");
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];
     for (const std::string& name : TellingFrames(profile, example)) {
-      text += "       " + Shorten(name, kColumns - 7) + "\n";
+      text += "       " + Shorten(name, PageColumns() - 7) + "\n";
     }
   }
 }

@@ -20,7 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 using profd::v1::GetStatusResponse;
 
-constexpr size_t kColumns = 100;
 constexpr int kMostPids = 8;
 constexpr size_t kMostModules = 10;
 
@@ -30,7 +29,7 @@ void AppendLayers(const GetStatusResponse& status, std::string& text) {
         absl::StrCat(PadRight(CleanName(layer.name()), 10), layer.on() ? "on" : "off");
     if (!layer.note().empty())
       absl::StrAppend(&line, layer.on() ? "   " : "  ", CleanName(layer.note()));
-    text += "  " + ClipEnd(line, kColumns - 2) + "\n";
+    text += "  " + ClipEnd(line, PageColumns() - 2) + "\n";
   }
 }
 
@@ -55,7 +54,7 @@ void AppendTargets(const GetStatusResponse& status, std::string& text) {
           target.pids_size() == 1 ? " process, " : " processes, ", FormatCount(target.threads()),
           target.threads() == 1 ? " thread (" : " threads (", DescribePids(target.pids()), ")");
     }
-    text += ClipEnd(line, kColumns) + "\n";
+    text += ClipEnd(line, PageColumns()) + "\n";
   }
 }
 
@@ -94,7 +93,7 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
   std::string line = absl::StrCat("  ", CleanName(allocator.allocator()));
   if (!allocator.version().empty()) absl::StrAppend(&line, " ", CleanName(allocator.version()));
   absl::StrAppend(&line, " in ", CleanName(allocator.module()));
-  text += Shorten(line, kColumns) + "\n";
+  text += Shorten(line, PageColumns()) + "\n";
   absl::StrAppend(&text, "    processes  ",
                   FormatCount(static_cast<uint64_t>(allocator.pids_size())), " (",
                   DescribePids(allocator.pids()), ")\n");
@@ -107,15 +106,15 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
                     FormatCount(allocator.places()),
                     " places left again: no event of an allocator came by there");
   }
-  text += WrapAfter("    watched    ", found, kColumns);
+  text += WrapAfter("    watched    ", found, PageColumns());
   if (allocator.watched()) {
-    text += WrapAfter("    allocated  ", DescribeTotal(allocator.allocated()), kColumns);
-    text += WrapAfter("    freed      ", DescribeTotal(allocator.freed()), kColumns);
+    text += WrapAfter("    allocated  ", DescribeTotal(allocator.allocated()), PageColumns());
+    text += WrapAfter("    freed      ", DescribeTotal(allocator.freed()), PageColumns());
   }
   const std::string live = DescribeLive(allocator);
-  if (!live.empty()) text += WrapAfter("    live       ", live, kColumns);
+  if (!live.empty()) text += WrapAfter("    live       ", live, PageColumns());
   if (!allocator.note().empty()) {
-    text += WrapAfter("    note       ", CleanName(allocator.note()), kColumns);
+    text += WrapAfter("    note       ", CleanName(allocator.note()), PageColumns());
   }
 }
 
@@ -140,7 +139,7 @@ void AppendAllocators(const GetStatusResponse& status, bool colour, std::string&
   }
   if (count > kMostPids) absl::StrAppend(&unknown, " and ", count - kMostPids, " more");
   absl::StrAppend(&unknown, "; their memory is told by --kind rss");
-  text += WrapAfter("  none known in  ", unknown, kColumns);
+  text += WrapAfter("  none known in  ", unknown, PageColumns());
 }
 
 // Modules that cannot be unwound whole matter; the others are only counted.
@@ -169,7 +168,7 @@ void AppendLosses(const GetStatusResponse& status, bool colour, std::string& tex
   for (const profd::v1::Loss& loss : status.losses()) {
     any = true;
     absl::StrAppend(&text, "  ", FormatCount(loss.count()), " ", CleanName(loss.cause()), "\n",
-                    Wrap(CleanName(loss.help()), kColumns, "    "));
+                    Wrap(CleanName(loss.help()), PageColumns(), "    "));
   }
   for (const profd::v1::ProgramStatus& program : status.programs()) {
     if (program.recursion_misses() == 0) continue;
@@ -205,7 +204,7 @@ void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string&
     }
     text +=
         WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), 16), 8), "  "),
-                  line, kColumns);
+                  line, PageColumns());
   }
 }
 
@@ -227,7 +226,7 @@ void AppendBudget(const GetStatusResponse& status, bool colour, std::string& tex
   } else {
     line += " of one CPU, no budget";
   }
-  text += WrapAfter("  in all     ", line, kColumns);
+  text += WrapAfter("  in all     ", line, PageColumns());
   AppendPayer(governor, true, text);
   AppendPayer(governor, false, text);
   absl::StrAppend(&text, "    others    ", FormatFineShare(governor.fixed_cost(), 1),
@@ -257,7 +256,7 @@ void AppendTargetCosts(const GetStatusResponse& status, int64_t duration_ns, std
                         absl::StrCat(Shorten(name, 40), ": in path ", rate(cost.in_path_ns()),
                                      ", ticks ", rate(cost.tick_cpu_ns()), ", drains ",
                                      rate(cost.drain_cpu_ns()), ", ", switches, " switches/s"),
-                        kColumns);
+                        PageColumns());
       return;
     }
     table.Add({name, rate(cost.in_path_ns()), rate(cost.tick_cpu_ns()), rate(cost.drain_cpu_ns()),
@@ -271,10 +270,10 @@ void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
   const profd::v1::Cost& cost = status.cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : uptime_ns;
   text += "\n" + Heading("Cost since it started", colour);
-  text += WrapAfter("  daemon     ", DescribeDaemonCost(cost, duration_ns), kColumns);
-  text +=
-      WrapAfter("  in path    ",
-                DescribePathCost(cost, duration_ns, status.governor().changes() == 0), kColumns);
+  text += WrapAfter("  daemon     ", DescribeDaemonCost(cost, duration_ns), PageColumns());
+  text += WrapAfter("  in path    ",
+                    DescribePathCost(cost, duration_ns, status.governor().changes() == 0),
+                    PageColumns());
   absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),
                   " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
                   FormatBytes(status.memory().store_bytes()), " stored profiles");
@@ -354,7 +353,7 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   if (!status.missing().empty()) {
     text += "\n" + Heading("Missing", colour);
     for (const std::string& missing : status.missing()) {
-      text += Wrap(CleanName(missing), kColumns, "  ");
+      text += Wrap(CleanName(missing), PageColumns(), "  ");
     }
   }
   AppendAllocators(status, colour, text);
@@ -367,7 +366,7 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
     absl::StrAppend(&capabilities, capabilities.empty() ? "" : " ", CleanName(capability));
   }
   text += "\n" + Heading("Capabilities", colour);
-  text += Wrap(capabilities.empty() ? "none" : capabilities, kColumns, "  ");
+  text += Wrap(capabilities.empty() ? "none" : capabilities, PageColumns(), "  ");
   return text;
 }
 

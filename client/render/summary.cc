@@ -22,7 +22,6 @@
 namespace profctl {
 namespace {
 
-constexpr size_t kColumns = 100;
 constexpr size_t kReasonsColumns = 28;
 constexpr size_t kMostThreadRows = 15;
 constexpr size_t kReasonSlots = profd::v1::REASON_OTHER + 1;
@@ -127,7 +126,7 @@ void AppendIdentity(const Profile& profile, std::string& text) {
     absl::StrAppend(&line, " The reasons of ", FormatDuration(estimated),
                     " of waits are estimated from the ticks.");
   }
-  text += Wrap(line, kColumns, "  ");
+  text += Wrap(line, PageColumns(), "  ");
 }
 
 void AppendThreads(const View& view, bool colour, std::string& text) {
@@ -374,7 +373,7 @@ void AppendEventTrust(const Profile& profile, std::string& text) {
   if (heap.events() > 0 || heap.gaps() > 0) {
     std::string coverage = absl::StrCat(FormatCoverage(heap), " of the bytes of all events");
     if (heap.gaps() > 0) absl::StrAppend(&coverage, "; ", DescribeUnseen(heap));
-    text += WrapAfter("  coverage       ", coverage, kColumns);
+    text += WrapAfter("  coverage       ", coverage, PageColumns());
   }
   if (HasSamples(profile)) {
     absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
@@ -399,10 +398,10 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
   }
   const profd::v1::Cost& cost = profile.message->cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
-  text += WrapAfter("  cost, daemon   ", DescribeDaemonCost(cost, duration_ns), kColumns);
+  text += WrapAfter("  cost, daemon   ", DescribeDaemonCost(cost, duration_ns), PageColumns());
   text += WrapAfter("  cost, in path  ",
                     DescribePathCost(cost, duration_ns, !HasGap(profile, header.switch_ns())),
-                    kColumns);
+                    PageColumns());
   if (profile.message->losses().empty()) {
     text += "  lost           nothing\n";
     return;
@@ -414,7 +413,7 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
     if (loss.weight_bytes() > 0) {
       absl::StrAppend(&text, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
     }
-    text += "\n" + Wrap(CleanName(loss.help()), kColumns, "                 ");
+    text += "\n" + Wrap(CleanName(loss.help()), PageColumns(), "                 ");
   }
 }
 
@@ -428,7 +427,7 @@ std::string RenderSummary(const View& view, bool colour) {
   std::string text =
       Heading(ClipEnd(absl::StrCat(title, memory && !profile.kind->level ? " by " : " of ",
                                    DescribeProcesses(profile)),
-                      kColumns),
+                      PageColumns()),
               colour);
   absl::StrAppend(&text, "  ", FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
                   " (", FormatDuration(WindowNs(profile)), ") on ",
@@ -440,14 +439,14 @@ std::string RenderSummary(const View& view, bool colour) {
   }
   for (std::string gap : DescribeGaps(profile)) {
     gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
-    text += Wrap(gap + ".", kColumns, "  ");
+    text += Wrap(gap + ".", PageColumns(), "  ");
   }
   if (!view.filter.empty()) {
-    text += Wrap("Stacks only of: " + CleanName(view.filter), kColumns, "  ");
+    text += Wrap("Stacks only of: " + CleanName(view.filter), PageColumns(), "  ");
   }
   const std::string held =
       DescribeMemoryLine(profile.message->memory(), profile.message->memory().heap_ns());
-  if (!held.empty()) text += WrapAfter("  memory  ", held, kColumns);
+  if (!held.empty()) text += WrapAfter("  memory  ", held, PageColumns());
   text += "\n";
   if (profile.threads.empty()) {
     text += "No thread matches in this window.\n";

@@ -39,7 +39,80 @@ int UsageError(const std::string& what) {
   return 2;
 }
 
+// What was typed, before it is understood.
+struct Typed {
+  Options options;
+  std::string tick = "10ms";
+  std::string budget = "1%";
+  std::string daemon_budget;
+  std::string malloc_burst = "20ms/5s";
+  std::vector<std::string> disabled;
+  std::vector<std::string> limits;
+};
+
+void Define(CLI::App& app, Typed& typed) {
+  app.name("profd");
+  app.description(
+      "Always-on profiler of what processes wait for and what they allocate. Query it with "
+      "profctl.");
+  app.footer(absl::StrCat("\nLimits:\n", DescribeLimits(), kFooter));
+  app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
+  app.add_option("--target", typed.options.targets,
+                 "PID, or regular expression for process names; repeatable. Default: every "
+                 "process in this PID namespace except profd")
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
+  app.add_option("--listen", typed.options.listen, "Where clients connect")
+      ->type_name("unix:///PATH|HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--tick", typed.tick, "Mean sampling interval")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  app.add_option(
+         "--budget", typed.budget,
+         "Limit for the total overhead: a share of the targets' CPU time, or of one CPU if they "
+         "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
+         "of load, up to a minute's worth. Above the limit, the most expensive source takes "
+         "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
+         "malloc bursts and the switch layer are switched off, in this order, until the overhead "
+         "fits again")
+      ->type_name("PERCENT|CPUS|off")
+      ->capture_default_str();
+  // Before 0.1 there was a second budget for the daemon.
+  app.add_option("--daemon-budget", typed.daemon_budget)->group("");
+  app.add_option(
+         "--disable", typed.disabled,
+         "Leave a layer out: books (the kernel's own accounting), switch (exact time by "
+         "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
+         "faults (resident memory by stack), mappings (address space by stack), bursts "
+         "(glibc's malloc by stack); repeatable")
+      ->type_name("LAYER")
+      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts"}))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--malloc-burst", typed.malloc_burst,
+                 "How long all calls to glibc's malloc are traced, and how often; the totals are "
+                 "estimated from these bursts")
+      ->type_name("LENGTH/INTERVAL")
+      ->capture_default_str();
+  app.add_option("--limit", typed.limits,
+                 "Bound on what profd keeps, see Limits below. What does not fit is counted as a "
+                 "loss; repeatable")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--log-level", typed.options.log_level, "Least severe messages to log on stderr")
+      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+      ->capture_default_str();
+}
+
 }  // namespace
+
+void WithCommandLine(const std::function<void(const CLI::App&)>& use) {
+  Typed typed;
+  CLI::App app;
+  Define(app, typed);
+  use(app);
+}
 
 absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
   struct Unit {
@@ -100,65 +173,9 @@ absl::StatusOr<BurstTimes> ParseBurst(const std::string& text) {
 
 ParsedOptions ParseOptions(int argc, char** argv) {
   ParsedOptions parsed;
-  Options& options = parsed.options;
-  std::string tick = "10ms";
-  std::string budget = "1%";
-  std::string daemon_budget;
-  std::string malloc_burst = "20ms/5s";
-  std::vector<std::string> disabled;
-  std::vector<std::string> limits;
-  CLI::App app(
-      "Always-on profiler of what processes wait for and what they allocate. Query it with "
-      "profctl.",
-      "profd");
-  app.footer(absl::StrCat("\nLimits:\n", DescribeLimits(), kFooter));
-  app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
-  app.add_option("--target", options.targets,
-                 "PID, or regular expression for process names; repeatable. Default: every "
-                 "process in this PID namespace except profd")
-      ->type_name("PID|REGEX")
-      ->allow_extra_args(false);
-  app.add_option("--listen", options.listen, "Where clients connect")
-      ->type_name("unix:///PATH|HOST:PORT")
-      ->capture_default_str();
-  app.add_option("--tick", tick, "Mean sampling interval")
-      ->type_name("DURATION")
-      ->capture_default_str();
-  app.add_option(
-         "--budget", budget,
-         "Limit for the total overhead: a share of the targets' CPU time, or of one CPU if they "
-         "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
-         "of load, up to a minute's worth. Above the limit, the most expensive source takes "
-         "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
-         "malloc bursts and the switch layer are switched off, in this order, until the overhead "
-         "fits again")
-      ->type_name("PERCENT|CPUS|off")
-      ->capture_default_str();
-  // Before 0.1 there was a second budget for the daemon.
-  app.add_option("--daemon-budget", daemon_budget)->group("");
-  app.add_option(
-         "--disable", disabled,
-         "Leave a layer out: books (the kernel's own accounting), switch (exact time by "
-         "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
-         "faults (resident memory by stack), mappings (address space by stack), bursts "
-         "(glibc's malloc by stack); repeatable")
-      ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts"}))
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--malloc-burst", malloc_burst,
-                 "How long all calls to glibc's malloc are traced, and how often; the totals are "
-                 "estimated from these bursts")
-      ->type_name("LENGTH/INTERVAL")
-      ->capture_default_str();
-  app.add_option("--limit", limits,
-                 "Bound on what profd keeps, see Limits below. What does not fit is counted as a "
-                 "loss; repeatable")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
-  app.add_option("--log-level", options.log_level, "Least severe messages to log on stderr")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
-      ->capture_default_str();
+  Typed typed;
+  CLI::App app;
+  Define(app, typed);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -166,7 +183,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     parsed.exit_code = error.get_exit_code() == 0 ? app.exit(error) : UsageError(error.what());
     return parsed;
   }
-  const auto tick_ns = ParseDuration(tick);
+  Options& options = parsed.options;
+  options = typed.options;
+  const auto tick_ns = ParseDuration(typed.tick);
   if (!tick_ns.ok()) {
     parsed.exit_code = UsageError(absl::StrCat("--tick: ", tick_ns.status().message()));
     return parsed;
@@ -176,32 +195,32 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     return parsed;
   }
   options.tick_ns = *tick_ns;
-  if (!daemon_budget.empty()) {
+  if (!typed.daemon_budget.empty()) {
     parsed.exit_code = UsageError(
         "--daemon-budget was removed; --budget now limits the overhead of everything that profd "
         "does");
     return parsed;
   }
-  const auto share = ParseBudget(budget);
+  const auto share = ParseBudget(typed.budget);
   if (!share.ok()) {
     parsed.exit_code = UsageError(absl::StrCat("--budget: ", share.status().message()));
     return parsed;
   }
   options.budget = *share;
-  const auto burst = ParseBurst(malloc_burst);
+  const auto burst = ParseBurst(typed.malloc_burst);
   if (!burst.ok()) {
     parsed.exit_code = UsageError(absl::StrCat("--malloc-burst: ", burst.status().message()));
     return parsed;
   }
   options.burst_ns = burst->length_ns;
   options.burst_interval_ns = burst->interval_ns;
-  for (const std::string& limit : limits) {
+  for (const std::string& limit : typed.limits) {
     if (const absl::Status status = SetLimit(limit, &options.limits); !status.ok()) {
       parsed.exit_code = UsageError(absl::StrCat("--limit: ", status.message()));
       return parsed;
     }
   }
-  for (const std::string& layer : disabled) {
+  for (const std::string& layer : typed.disabled) {
     if (layer == "books") options.books = false;
     if (layer == "switch") options.per_switch = false;
     if (layer == "tick") options.tick = false;

@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_CONFIG_OPTIONS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "daemon/base/limits.h"
 #include "daemon/base/status.h"
 #include "daemon/govern/budget.h"
+
+namespace CLI {
+class App;
+}
 
 namespace profd {
 
@@ -46,6 +51,9 @@ struct BurstTimes {
   int64_t interval_ns = 0;
 };
 absl::StatusOr<BurstTimes> ParseBurst(const std::string& text);
+
+// Shows the definition of the command line, for man pages and completions.
+void WithCommandLine(const std::function<void(const CLI::App&)>& use);
 
 // The parsed command line, or an exit code if there is nothing to run: 0 after --help and
 // --version, 2 after a usage error (reported in one line on stderr).

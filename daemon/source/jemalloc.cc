@@ -63,9 +63,8 @@ std::vector<uint32_t> JemallocSource::records() const { return {PROFD_RECORD_HEA
 // Bytes that the process reports itself are not counted from the allocator's counters as well.
 absl::Status JemallocSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const auto record, DecodeRecord<profd_heap_record>(bytes));
-  const int32_t pid = threads_->ProcessOf(ThreadId{record.thread_id});
-  accounts_.Apply(record, !modules_->probes()->HasTold(pid));
-  growth_[pid].all_known |= record.none_ended != 0;
+  accounts_.Apply(record, !modules_->probes()->HasTold(record.pid));
+  growth_[record.pid].all_known |= record.none_ended != 0;
   return absl::OkStatus();
 }
 

@@ -243,14 +243,24 @@ int64_t ClockNs(clockid_t clock) {
   return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
-class StormTest : public KernelTest, public ::testing::WithParamInterface<bool> {};
+class StormTest : public KernelTest {
+ protected:
+  // Runs of programs that the kernel skipped.
+  std::string MissesText() const {
+    std::string text;
+    for (const ProgramMisses& program : kernel_->Misses()) {
+      if (program.recursion_misses == 0) continue;
+      absl::StrAppend(&text, program.name, " ", program.recursion_misses, " ");
+    }
+    return text;
+  }
+};
 
 // More threads than are told of one by one, before any drain. The kernel's account of the process
 // is what its threads had as they ended.
-TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
+TEST_F(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   constexpr int kThreads = 3 * PROFD_NEWS_BURST;
-  const bool layer = GetParam();
-  START_OR_SKIP(WithSwitch(layer));
+  START_OR_SKIP();
   const Shared<int64_t> waits, cpu_ns;
   const Child child([&](Child& me) {
     me.Wait();
@@ -270,7 +280,7 @@ TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   Mark(child);
   child.Signal();
   child.Wait();
-  // The last ones are freed a while after they are joined.
+  // The last ones are joined before their last switch.
   const auto known = [&] {
     return std::count_if(last_.begin(), last_.end(), [](const auto& entry) {
       return entry.second.back().type == PROFD_RECORD_DEAD;
@@ -280,8 +290,9 @@ TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
     Drain();
     return known() + exited_threads_ == kThreads;
   })) << known()
-      << " told of, " << exited_threads_ << " folded";
-  EXPECT_GE(exited_threads_, static_cast<int64_t>(kThreads) / 3);
+      << " told of, " << exited_threads_ << " folded, " << last_.size() << " in all, "
+      << Loss(PROFD_LOSS_THREAD_STORAGE) << " not marked; skipped: " << MissesText();
+  EXPECT_GT(exited_threads_, 0);
   LedgerDelta sum;
   int rows = 0;
   for (const auto& [id, account] : by_thread_) {
@@ -301,15 +312,10 @@ TEST_P(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   EXPECT_NEAR(static_cast<double>(sum.on_cpu_ns), static_cast<double>(*cpu_ns),
               kThreads * 20'000.0);
   EXPECT_GE(sum.wall_ns, sum.on_cpu_ns);
-  if (layer) {
-    EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
-  }
+  EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
-
-INSTANTIATE_TEST_SUITE_P(Layers, StormTest, ::testing::Bool(),
-                         [](const auto& layer) { return layer.param ? "Switch" : "BooksOnly"; });
 
 // The name of a process is all that is kept of it; those beyond the table share a row.
 TEST_F(KernelTest, NamesBeyondTheTableShareARow) {

@@ -145,12 +145,15 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
   Mark(child);
   ASSERT_THAT(live_, SizeIs(3));
   std::vector<profd_visit> visits;
-  for (const profd_thread_record& record : live_) {
-    visits.push_back({.thread_id = record.thread_id, .kernel_tid = record.kernel_tid});
-  }
+  const auto add = [&](uint64_t thread_id, int32_t kernel_tid) {
+    profd_visit& visit = visits.emplace_back();
+    visit.thread_id = thread_id;
+    visit.kernel_tid = kernel_tid;
+  };
+  for (const profd_thread_record& record : live_) add(record.thread_id, record.kernel_tid);
   // Another thread has the number by now; nobody has it.
-  visits.push_back({.thread_id = visits[0].thread_id + 100, .kernel_tid = visits[0].kernel_tid});
-  visits.push_back({.thread_id = 1, .kernel_tid = 1 << 30});
+  add(visits[0].thread_id + 100, visits[0].kernel_tid);
+  add(1, 1 << 30);
 
   const auto outcome = [&](const char* name) {
     for (size_t i = 0; i < live_.size(); ++i) {

@@ -12,10 +12,14 @@ import pathlib
 import re
 
 SOURCES_IN_BATCH = 26
-# What a source defines for itself, at the beginning of a line: types, constants, functions.
+# What a source defines for itself, and in it at the beginning of a line: types, constants, functions.
+OWN = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"^(?:(?:struct|class|enum class|enum) |using (?=\w+ =))(\w+)", re.MULTILINE)
 CONSTANT = re.compile(r"^(?:static |inline )*constexpr [^=;({\n]*?\b(k\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?!return|using|namespace|template|else)[A-Za-z_][\w:<>,&* ]*?[ &*](\w+)\(", re.MULTILINE)
+# Names of members; names by which it may mean what a header has.
+MEMBER = re.compile(r"(?:::|\.|->)(k[A-Z]\w*)")
+USED = re.compile(r"(?<![.>:\w])[A-Z]\w*")
 
 
 class Batches:
@@ -24,25 +28,32 @@ class Batches:
     def __init__(self, sources: list[str]):
         self.texts = {source: pathlib.Path(source).read_text() for source in sources}
         counts = collections.Counter(name for text in self.texts.values() for name in set(CONSTANT.findall(text)))
-        self.renamed = {name for name, count in counts.items() if count > 1}
+        # Members of classes and enumerations that have such a name keep it.
+        members = {name for text in self.texts.values() for name in MEMBER.findall(text)}
+        self.renamed = {name for name, count in counts.items() if count > 1} - members
         self.batches = self._deal()
 
     def _deal(self) -> list[list[str]]:
         batches: list[list[str]] = [[] for _ in range(-(-len(self.texts) // SOURCES_IN_BATCH))]
-        taken: list[set[str]] = [set() for _ in batches]
-        sizes = [0] * len(batches)
+        defined: list[set[str]] = [set() for _ in batches]
+        used: list[set[str]] = [set() for _ in batches]
         for source in sorted(self.texts):
             text = self.texts[source]
-            names = {name for pattern in (TYPE, FUNCTION) for name in pattern.findall(text)}
-            fitting = [i for i, others in enumerate(taken) if not names & others]
+            own = "\n".join(OWN.findall(text))
+            names = {name for pattern in (TYPE, FUNCTION) for name in pattern.findall(own)}
+            names |= set(CONSTANT.findall(text)) - self.renamed
+            words = set(USED.findall(text)) | names
+            # A name that one defines would hide what another means by it.
+            fitting = [i for i in range(len(batches)) if not names & used[i] and not words & defined[i]]
             if not fitting:
+                fitting = [len(batches)]
                 batches.append([])
-                taken.append(set())
-                sizes.append(0)
-            at = min(fitting, key=sizes.__getitem__) if fitting else len(batches) - 1
+                defined.append(set())
+                used.append(set())
+            at = min(fitting, key=lambda i: sum(len(self.texts[other]) for other in batches[i]))
             batches[at].append(source)
-            taken[at] |= names
-            sizes[at] += len(text)
+            defined[at] |= names
+            used[at] |= words
         return batches
 
     def file(self, batch: list[str]) -> str:

@@ -59,9 +59,10 @@ class HygieneTest(unittest.TestCase):
         self.assertNotIn("--quiet", [word for call in run.call_args_list for word in call.args[0]])
 
     def test_sources_that_define_a_name_twice_are_not_read_together(self):
-        texts = {"a": "constexpr int kSecond = 1;\nint Run(int n) { return n * kSecond; }\n",
+        texts = {"a": "namespace {\nconstexpr int kSecond = 1;\nint Run(int n) { return n * kSecond; }\n"
+                      "}  // namespace\nint Twice(int n) { return 2 * Run(n); }\n",
                  "b": "constexpr double kSecond = 2;\nstruct Run {};\n",
-                 "c": "int Walk() { return 3; }\n"}
+                 "c": "int Twice(int n);\nint Walk() { return Twice(3); }\n"}
         for name, text in texts.items():
             (self.root / f"daemon/{name}.cc").write_text(text)
         sources = {name: str(self.root / f"daemon/{name}.cc") for name in texts}

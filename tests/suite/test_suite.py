@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from tests.suite import outcome, plan  # pylint: disable=wrong-import-position
+from tests.suite import mutate, outcome, plan  # pylint: disable=wrong-import-position
 from tests.suite.jobs import Context, Failed, Job, Schedule  # pylint: disable=wrong-import-position
 
 PERMITTED = [{"fact": "root", "reason": "privilege", "tests": ["kernel *"]}]
@@ -126,6 +126,14 @@ class Plan(unittest.TestCase):
         for job in plan.jobs():
             self.assertLessEqual(set(job.after + job.follows), names)
             self.assertTrue(job.about)
+
+
+class Mutations(unittest.TestCase):
+    def test_each_fits_the_sources(self):
+        for mutation in mutate.load():
+            with self.subTest(mutation.name):
+                text = (mutate.ROOT / mutation.file).read_text()
+                self.assertNotEqual(mutate.mutated(text, mutation), text)
 
 
 if __name__ == "__main__":

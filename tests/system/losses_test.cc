@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"known_stacks_full"}},
         Way{"ExitsAndEvents",
             {"strain", "births", "100", "50"},
-            {"--limit", "ring=4K"},
+            {"--limit", "ring=4K", "--limit", "exits=1"},
             {"exit_ring_full", "event_ring_full", "thread_vanished"},
             {"stack_ring_full", "stack_unknown"}},
         Way{"Store",

@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "profd/v1/profiler.grpc.pb.h"
+#include "re2/re2.h"
 #include "tests/support/machine.h"
 #include "tests/unit/fixture_memory.h"
 #include "tests/unit/fixture_profile.h"
@@ -103,7 +104,7 @@ class CommandsTest : public ::testing::Test {
     std::vector<const char*> argv;
     for (const std::string& argument : all) argv.push_back(argument.c_str());
     std::ostringstream out, err;
-    const int code = profctl::Run(static_cast<int>(argv.size()), argv.data(), out, err, false);
+    const int code = profctl::Run(static_cast<int>(argv.size()), argv.data(), out, err, {});
     return {code, out.str(), err.str()};
   }
   Outcome Do(std::vector<std::string> arguments) { return RunAt(address_, std::move(arguments)); }
@@ -181,7 +182,8 @@ TEST_F(CommandsTest, FormatFollowsTheFile) {
     const Outcome outcome = Do({"fetch", "-o", name});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, StartsWith("Off-CPU time of reth (4242)\n"));
-    EXPECT_THAT(outcome.err, HasSubstr(std::string("wrote ") + name));
+    EXPECT_THAT(outcome.out, HasSubstr(std::string(": ") + name));
+    EXPECT_THAT(outcome.err, IsEmpty());
   }
   EXPECT_THAT(Content("a.svg"), StartsWith("<?xml"));
   EXPECT_THAT(Content("a.folded"), HasSubstr(";[lock] "));
@@ -199,17 +201,74 @@ TEST_F(CommandsTest, FilesAppearWholeOrNotAtAll) {
   ASSERT_EQ(Do({"fetch", "-o", "link.json"}).code, 0);
   EXPECT_TRUE(fs::is_symlink("link.json"));
   EXPECT_THAT(Content("old.json"), StartsWith("{"));
-  const Outcome missing = Do({"fetch", "-o", "missing/a.svg"});
-  EXPECT_EQ(missing.code, 1);
-  EXPECT_THAT(missing.err, HasSubstr("cannot write missing/a.svg"));
-  EXPECT_THAT(missing.out, StartsWith("Off-CPU time of")) << "the summary is not lost";
-  const Outcome full = Do({"fetch", "-o", "/dev/full", "--format", "json"});
-  EXPECT_EQ(full.code, 1);
-  EXPECT_THAT(full.err, HasSubstr("cannot write /dev/full: No space left on device"));
+  // The summary is not lost with the file.
+  for (const auto& [arguments, error] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"fetch", "-o", "missing/a.svg"}, "cannot write missing/a.svg"},
+           {{"fetch", "-o", "/dev/full", "--format", "json"},
+            "cannot write /dev/full: No space left on device"}}) {
+    Outcome outcome = Do(arguments);
+    EXPECT_THAT(outcome.out, StartsWith("Off-CPU time of reth (4242)\n"));
+    outcome.out.clear();
+    ExpectFailure(outcome, 1, error);
+  }
   daemon_.raw = ServerAnswer().Parts();
   daemon_.raw->pop_back();
   ExpectFailure(Do({"fetch", "-o", "new.json"}), 1, "answer incomplete");
   EXPECT_THAT(Files(), ::testing::ElementsAre("old.json"));
+}
+
+TEST_F(CommandsTest, ADirectoryThatCannotBeWrittenLosesTheFileAlone) {
+  REQUIRE_FACT("root");  // to become somebody who may not write
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  ASSERT_EQ(chmod((directory_ / "d.sock").c_str(), 0666), 0);
+  ASSERT_EQ(seteuid(65534), 0);
+  Outcome outcome = Do({"fetch"});
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_THAT(outcome.out, HasSubstr("How far this can be trusted"));
+  outcome.out.clear();
+  ExpectFailure(outcome, 1, "cannot write profd-reth-4242-20260131T130600Z.svg: Permission denied");
+}
+
+TEST_F(CommandsTest, GraphOptionsReachTheFile) {
+  ASSERT_EQ(Do({"fetch", "--title", "Before <it>", "--width", "800", "--height", "24", "--inverted",
+                "--reverse", "--colors", "safe", "--min-width", "2%", "-o", "a.svg"})
+                .code,
+            0);
+  const std::string svg = Content("a.svg");
+  for (const char* part : {"<title>Before &lt;it&gt;</title>", "width=\"800\"", "data-row=\"24\"",
+                           "data-inverted=\"1\"", "reversed: stacks", "frames too narrow"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+}
+
+TEST_F(CommandsTest, EveryTimeThatIsPrintedIsATime) {
+  daemon_.status.set_started_ns(1'769'864'700'000'000'000);
+  daemon_.status.set_oldest_ns(1'769'864'701'000'000'000);
+  std::string pages = Do({"fetch"}).out;
+  pages += Do({"memory"}).out + Do({"status"}).out;
+  ASSERT_EQ(Files().size(), 1u);
+  pages += Content(Files()[0]);
+  const RE2 time(R"((\d{4}-\d\d-\d\d[T ][0-9:.]+(?:Z|[+-][0-9:]+)?|\b\d\d:\d\d:\d\dZ?))");
+  re2::StringPiece rest(pages);
+  std::string text;
+  int count = 0;
+  while (RE2::FindAndConsume(&rest, time, &text)) {
+    const TimeContext context = {.now_ns = 1'800'000'000'000'000'000};
+    EXPECT_TRUE(ParseTime(text, context).ok()) << text;
+    ++count;
+  }
+  EXPECT_GE(count, 10) << pages;
+}
+
+TEST_F(CommandsTest, CompletionNeedsNoDaemon) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome outcome = RunAt("unix:///nonexistent", {"completion", shell});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("unmapped"));
+  }
+  ExpectFailure(Do({"completion"}), 2, "SHELL is required");
+  ExpectFailure(Do({"completion", "csh"}), 2, "'csh' is not bash, zsh or fish");
 }
 
 TEST_F(CommandsTest, AsksForWhatWasTyped) {
@@ -245,9 +304,18 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {{"fetch", "--target", ""}, "--target"},
       {{"fetch", "--thread", "["}, "--thread: '[' is not a regular expression"},
       {{"fetch", "--reason", "boredom"}, "'boredom' is not a reason; there are runqueue"},
-      {{"fetch", "--format", "gif"}, "'gif' is not svg, folded, json, pprof or speedscope"},
-      {{"fetch", "--by", "moon"}, "'moon' is not one of name, thread, process"},
+      {{"fetch", "--format", "gif"}, "'gif' is not a format; there are svg, folded, json"},
+      {{"fetch", "--by", "moon"}, "'moon' is not a group; there are name, thread, process"},
       {{"fetch", "--kind", "heap"}, "'heap' is not a kind of profile; there are offcpu, alloc"},
+      {{"fetch", "--width", "7"}, "--width: 7 is not between 320 and 16384 pixels"},
+      {{"fetch", "--height", "tall"}, "--height"},
+      {{"fetch", "--height", "9"}, "--height: 9 is not between 10 and 64 pixels"},
+      {{"fetch", "--min-width", "x"}, "--min-width: 'x' is not a width"},
+      {{"fetch", "--min-width", "101%"}, "--min-width: '101%' is not a width"},
+      {{"fetch", "--min-width", "nan"}, "--min-width: 'nan' is not a width"},
+      {{"fetch", "--colors", "x"}, "--colors: 'x' is not a colour scheme; there are kind, safe"},
+      {{"fetch", "--title", "x", "--format", "json"}, "--title: only flame graphs have it"},
+      {{"fetch", "--inverted", "-o", "x.folded"}, "--inverted: only flame graphs have it"},
       {{"fetch", "--kind", "alloc", "--reason", "lock"}, "--reason: only waits have reasons; drop"},
       {{"fetch", "--kind", "alloc,free", "--format", "folded"}, "--kind: one file of this format"},
       {{"fetch", "--kind", "alloc,free", "-o", "x.svg"}, "--kind: one file of this format"},
@@ -320,7 +388,7 @@ TEST_F(CommandsTest, ServerFromTheEnvironment) {
   setenv("PROFCTL_SERVER", address_.c_str(), 1);
   const char* argv[] = {"profctl", "status"};
   std::ostringstream out, err;
-  EXPECT_EQ(profctl::Run(2, argv, out, err, false), 0) << err.str();
+  EXPECT_EQ(profctl::Run(2, argv, out, err, {}), 0) << err.str();
   unsetenv("PROFCTL_SERVER");
 }
 
@@ -590,7 +658,7 @@ TEST_F(CommandsTest, StatusForPeopleAndMachines) {
   const Outcome text = Do({"status"});
   ASSERT_EQ(text.code, 0) << text.err;
   for (const char* part :
-       {"profd 0.1.0 on Linux 6.12.0", "2026-01-31 13:05:00", "^reth$?: 1 process, 54 threads",
+       {"profd 0.1.0 on Linux 6.12.0", "2026-01-31T13:05:00Z", "^reth$?: 1 process, 54 threads",
         "postgres: no such process yet", "switch    on", "CAP_SYSLOG is missing", "weird.so",
         "on_switch were skipped", "30.0 MiB daemon", "cap_bpf"}) {
     EXPECT_THAT(text.out, HasSubstr(part));

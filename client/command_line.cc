@@ -1,0 +1,284 @@
+#include "client/command_line.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/group_by.h"
+#include "client/kind.h"
+#include "client/reason.h"
+#include "client/render/flamegraph_svg.h"
+#include "client/text.h"
+#include "client/usage/usage.h"
+
+namespace profctl {
+namespace {
+
+constexpr char kAbout[] =
+    "Asks profd where the time of a process went while it was not running, and what it allocated.";
+
+constexpr char kFlameGraph[] = "Flame graph";
+
+constexpr char kFileOrWindow[] = "FILE|FROM..TO";
+
+constexpr char kExitStatus[] =
+    "\n"
+    "Exit status:\n"
+    "  0  done\n"
+    "  1  failed: profd cannot be reached or refuses, or the answer cannot be written\n"
+    "  2  the command line is wrong\n"
+    "  3  diff: a stack grew by more than --fail-over allows\n";
+
+constexpr char kNotes[] =
+    "Examples:\n"
+    "  profctl fetch                          the last minute: a flame graph and a summary\n"
+    "  profctl fetch --since 5min --thread '^tokio' --reason lock,disk\n"
+    "  profctl fetch --from 14:00 --to 14:05\n"
+    "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
+    "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
+    "  profctl fetch --kind rss               who touched the memory that is resident now\n"
+    "  profctl fetch --kind mapped            who mapped memory: heap growth, large blocks\n"
+    "  profctl fetch -o wait.json             everything, for a program\n"
+    "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
+    "  profctl memory --since 10min           what memory is made of, and does it grow\n"
+    "  profctl status                         is it running, what is missing, what does it cost\n";
+
+constexpr char kTimes[] =
+    "\n"
+    "Times and durations:\n"
+    "  DURATION  90s, 5min, 2h, 1h30m, 250ms, 1d\n"
+    "  TIME      14:00, yesterday 14:00, '2026-01-31 14:00:05', 2026-01-31T14:00:05+01:00,\n"
+    "            1769864700 (seconds since 1970), '5min ago', now. Local time, unless a zone\n"
+    "            follows: Z, +01:00, Europe/Berlin. Every time that profctl prints is a TIME.\n";
+
+constexpr char kDiffNotes[] =
+    "A and B are each a file that 'fetch --format json' wrote, or a window FROM..TO. Each end\n"
+    "is a TIME or a DURATION, which says how long ago it is. '5min' is the window up to now.\n"
+    "\n"
+    "A stack changed when its difference is larger than the stated errors allow: a z test for\n"
+    "each stack, corrected for their number (Holm, 5 % for all together), and at least 0.5 % of\n"
+    "the total.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl diff 10min..5min 5min..now     the last five minutes against those before\n"
+    "  profctl diff good.json 5min            a file against now\n"
+    "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
+
+constexpr char kMemoryNotes[] =
+    "For each process, the largest RSS first:\n"
+    "  now          RSS: pages of the process in memory; PSS: shared ones divided among sharers\n"
+    "  made of      anonymous: heap and stacks; file: mapped files, which can be read again;\n"
+    "               shmem: shared memory and tmpfs\n"
+    "  cgroup       use and the tightest limit: what the OOM killer goes by\n"
+    "  growth       of the RSS, by least squares over the window: GROWS, steady or shrinks, and\n"
+    "               when the limit is met if that goes on\n"
+    "  allocated    and freed, exact, where the allocator is watched; who allocated most stands\n"
+    "               below the plot, and in 'profctl fetch --kind alloc'\n"
+    "  address space  private memory that was mapped and unmapped, by the calls of the libc\n"
+    "\n"
+    "Examples:\n"
+    "  profctl memory                         the last minute\n"
+    "  profctl memory --since 1h              is there a leak?\n"
+    "  profctl memory --target reth --format json | jq '.processes[0].points[-1]'\n";
+
+constexpr char kStatusNotes[] =
+    "Examples:\n"
+    "  profctl status                         for people\n"
+    "  profctl status --format json | jq .missing\n";
+
+constexpr char kCompletionNotes[] =
+    "Examples:\n"
+    "  source <(profctl completion bash)      for this shell; in ~/.bashrc for every one\n"
+    "  profctl completion zsh >\"${fpath[1]}/_profctl\"\n"
+    "  profctl completion fish >~/.config/fish/completions/profctl.fish\n";
+
+template <typename Infos>
+std::vector<std::string> NamesOf(const Infos& infos) {
+  std::vector<std::string> names;
+  for (const auto& info : infos) names.emplace_back(info.name);
+  return names;
+}
+
+template <typename Infos>
+void AppendMeanings(const char* heading, const Infos& infos, std::string& notes) {
+  absl::StrAppend(&notes, "\n", heading, ":\n");
+  for (const auto& info : infos) {
+    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
+  }
+}
+
+std::string FetchNotes() {
+  std::string notes =
+      "A summary is printed, and a flame graph is written to the current directory, named after\n"
+      "process and time. With -o the answer is written there instead. With another --format and\n"
+      "no -o, data goes to stdout, and there is no summary.\n"
+      "\n"
+      "Waits that are only idleness (poll, sleep, parked workers) are folded away unless --idle "
+      "is\n"
+      "given; the summary says how much.\n";
+  AppendMeanings("Kinds of profile (--kind)", AllSampleTypes(), notes);
+  AppendMeanings("Reasons (--reason), the last frame of each stack", AllReasons(), notes);
+  notes +=
+      "\nFormats (--format):\n"
+      "  svg         a flame graph for any browser\n"
+      "  folded      one line a stack, with ns or bytes, for other tools\n"
+      "  json        everything, for programs\n"
+      "  pprof       for pprof and what reads its files\n"
+      "  speedscope  for speedscope.app\n";
+  AppendMeanings("Groups of stacks (--by)", AllGroupBys(), notes);
+  AppendMeanings("Colours (--colors)", AllColourSchemes(), notes);
+  notes += kTimes;
+  notes +=
+      "\nExamples:\n"
+      "  profctl fetch --since 5min --target postgres\n"
+      "  profctl fetch --from 'yesterday 14:00' --to 14:05 --reason lock,disk\n"
+      "  profctl fetch --kind alloc --by thread -o alloc.svg\n"
+      "  profctl fetch --inverted --colors safe --title 'Before the fix' -o before.svg\n"
+      "  profctl fetch --format json | jq .losses\n";
+  return notes + kExitStatus;
+}
+
+void AddTargets(CLI::App* command, const char* about, Typed& typed) {
+  command->add_option("--target", typed.targets, about)
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
+}
+
+// The options that say which window and which processes.
+void AddScope(CLI::App* command, Typed& typed) {
+  command
+      ->add_option("--since", typed.since,
+                   "Length of the window up to its end: 90s, 5min, 1h30m (default: 60s)")
+      ->type_name("DURATION");
+  command->add_option("--from", typed.from, "Begin of the window: 14:00, yesterday 14:00, RFC 3339")
+      ->type_name("TIME");
+  command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
+  AddTargets(command, "Only processes with this PID or name; may be repeated", typed);
+}
+
+void AddFlameGraph(CLI::App* fetch, Typed& typed) {
+  fetch->add_option("--title", typed.title, "Title; otherwise what was profiled")
+      ->type_name("TEXT")
+      ->group(kFlameGraph);
+  fetch
+      ->add_option("--width", typed.width,
+                   "Width in pixels; otherwise the graph is as wide as the window")
+      ->type_name("PIXELS")
+      ->group(kFlameGraph);
+  fetch->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
+      ->type_name("PIXELS")
+      ->group(kFlameGraph);
+  fetch
+      ->add_option("--min-width", typed.min_width,
+                   "Leave narrower frames out: pixels, or per cent as 0.5% (default: 0.1)")
+      ->type_name("PIXELS|PERCENT")
+      ->group(kFlameGraph);
+  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind)")
+      ->type_name("COLORS")
+      ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
+      ->group(kFlameGraph);
+  fetch->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
+      ->group(kFlameGraph);
+  fetch
+      ->add_flag("--reverse", typed.reversed,
+                 "Merge stacks from the innermost frame: what was waited for, and its callers")
+      ->group(kFlameGraph);
+}
+
+void AddKinds(CLI::App* command, const char* about, Typed& typed) {
+  command->add_option("--kind", typed.kinds, about)
+      ->type_name("KIND[,KIND...]")
+      ->check(OneOf(NamesOf(AllSampleTypes()), "a kind of profile"))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->default_str("offcpu");
+}
+
+// The options that say which stacks.
+void AddStacks(CLI::App* command, Typed& typed) {
+  command->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
+  command->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
+      ->type_name("R[,R...]")
+      ->check(OneOf(NamesOf(AllReasons()), "a reason"))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+}
+
+void AddFetch(CLI::App& app, Typed& typed) {
+  CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
+  fetch->footer(FetchNotes());
+  AddKinds(fetch, "What to show: time not running, or bytes of memory", typed);
+  AddScope(fetch, typed);
+  AddStacks(fetch, typed);
+  fetch
+      ->add_option("--by", typed.by,
+                   "How stacks are grouped (default: by name; JSON and pprof are not grouped)")
+      ->type_name("BY[,BY...]")
+      ->check(OneOf(NamesOf(AllGroupBys()), "a group"))
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
+  fetch->add_option("--format", typed.format, "What to write (default: by the name of the file)")
+      ->type_name("FORMAT")
+      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
+  AddFlameGraph(fetch, typed);
+}
+
+void AddTextOrJson(CLI::App* command, std::string& format) {
+  command->add_option("--format", format, "A page for people, or JSON for programs")
+      ->type_name("FORMAT")
+      ->check(OneOf({"text", "json"}))
+      ->capture_default_str();
+}
+
+void AddDiff(CLI::App& app, Typed& typed) {
+  CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files: what changed");
+  diff->footer(absl::StrCat(kDiffNotes, kTimes, kExitStatus));
+  diff->add_option("A", typed.side_a, "A file or a window")->type_name(kFileOrWindow)->required();
+  diff->add_option("B", typed.side_b, "What to compare it with")
+      ->type_name(kFileOrWindow)
+      ->required();
+  AddKinds(diff, "What to compare (one kind)", typed);
+  AddTargets(diff, "Of windows: only processes with this PID or name; may be repeated", typed);
+  AddStacks(diff, typed);
+  diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
+  diff->add_option("--fail-over", typed.fail_over,
+                   "Exit with 3 if a stack that changed grew by more than this share of A's total")
+      ->type_name("PERCENT");
+  AddTextOrJson(diff, typed.diff_format);
+}
+
+}  // namespace
+
+void DefineCommandLine(CLI::App& app, Typed& typed) {
+  app.name("profctl");
+  app.description(kAbout);
+  app.set_version_flag("--version", std::string("profctl ") + PROFD_VERSION,
+                       "Show the version and exit");
+  app.set_help_flag("-h,--help", "Show this help and exit");
+  app.require_subcommand(0, 1);
+  app.fallthrough();
+  app.footer(absl::StrCat(kNotes, kTimes, kExitStatus));
+  app.add_option("--server", typed.server, "Where profd listens: unix:///PATH or HOST:PORT")
+      ->envname("PROFCTL_SERVER")
+      ->type_name("ADDR")
+      ->capture_default_str();
+  AddFetch(app, typed);
+  AddDiff(app, typed);
+  CLI::App* memory =
+      app.add_subcommand("memory", "Show what processes hold of memory, and how that changes");
+  memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));
+  AddScope(memory, typed);
+  AddTextOrJson(memory, typed.memory_format);
+  memory->add_flag("--color", typed.colour, "Colour the page, also where it is not a terminal's");
+  CLI::App* status = app.add_subcommand("status", "Show what profd watches, lacks, loses, costs");
+  status->footer(absl::StrCat(kStatusNotes, kExitStatus));
+  AddTextOrJson(status, typed.status_format);
+  CLI::App* completion =
+      app.add_subcommand("completion", "Print a script that completes command lines in a shell");
+  completion->footer(kCompletionNotes);
+  completion->add_option("SHELL", typed.shell, "The shell")
+      ->type_name("SHELL")
+      ->required()
+      ->check(OneOf({"bash", "zsh", "fish"}));
+}
+
+}  // namespace profctl

@@ -1,0 +1,37 @@
+// What may be typed: the definition of profctl's command line. Help, completions and the man page
+// are made from it.
+#ifndef PROFD_CLIENT_COMMAND_LINE_H_
+#define PROFD_CLIENT_COMMAND_LINE_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "client/connection.h"
+
+namespace profctl {
+
+// What was typed, before it is understood.
+struct Typed {
+  std::string server = kDefaultServer;
+  std::string since, from, to, thread, output, format;
+  std::string diff_format = "text", status_format = "text", memory_format = "text";
+  std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
+  bool idle = false, colour = false;
+  // Of flame graphs.
+  std::string title, colours, min_width;
+  std::optional<int> width, frame_height;
+  bool inverted = false, reversed = false;
+  // Of diff.
+  std::string side_a, side_b, fail_over;
+  bool normalized = false;
+  std::string shell;
+};
+
+// `typed` must outlive `app`.
+void DefineCommandLine(CLI::App& app, Typed& typed);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_COMMAND_LINE_H_

@@ -1,0 +1,72 @@
+#include "client/usage/help.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "client/text.h"
+#include "client/usage/usage.h"
+
+namespace profctl {
+namespace {
+
+constexpr size_t kIndent = 26;  // of what stands beside an option
+constexpr size_t kCommandIndent = 14;
+
+// `left`, and `right` wrapped beside it, or below it where it is too long.
+std::string Beside(const std::string& left, std::string_view right, size_t indent, size_t columns) {
+  const std::string margin(indent, ' ');
+  const std::string wrapped = Wrap(right, columns, margin);
+  if (DisplayWidth(left) + 2 > indent) return absl::StrCat(left, "\n", wrapped);
+  if (wrapped.empty()) return left + "\n";
+  return PadRight(left, indent) + wrapped.substr(indent);
+}
+
+}  // namespace
+
+std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
+  const OptionUsage usage = DescribeOption(*option);
+  std::string left = "  " + (is_positional ? usage.value : absl::StrJoin(usage.names, ", "));
+  if (!is_positional && !usage.value.empty()) absl::StrAppend(&left, " ", usage.value);
+  std::string right = usage.about;
+  if (!usage.standard.empty()) absl::StrAppend(&right, " (default: ", usage.standard, ")");
+  if (!usage.variable.empty()) absl::StrAppend(&right, " [", usage.variable, "]");
+  std::string text = Beside(left, right, kIndent, columns_);
+  if (!usage.choices.empty()) {
+    text +=
+        Wrap("One of: " + absl::StrJoin(usage.choices, ", "), columns_, std::string(kIndent, ' '));
+  }
+  return text;
+}
+
+std::string HelpFormatter::make_subcommand(const CLI::App* command) const {
+  return Beside("  " + command->get_name(), command->get_description(), kCommandIndent, columns_);
+}
+
+std::string HelpFormatter::make_description(const CLI::App* app) const {
+  return Wrap(app->get_description(), columns_, "") + "\n";
+}
+
+// Paragraphs are wrapped; indented lines are tables and examples, and stay.
+std::string HelpFormatter::make_footer(const CLI::App* app) const {
+  std::string text;
+  std::string paragraph;
+  const auto flush = [&] {
+    text += Wrap(paragraph, columns_, "");
+    paragraph.clear();
+  };
+  for (const absl::string_view line : absl::StrSplit(app->get_footer(), '\n')) {
+    if (line.empty() || line[0] == ' ' || line.back() == ':') {
+      flush();
+      absl::StrAppend(&text, line, "\n");
+    } else {
+      absl::StrAppend(&paragraph, line, " ");
+    }
+  }
+  flush();
+  while (text.size() > 1 && text.ends_with("\n\n")) text.pop_back();
+  return text;
+}
+
+}  // namespace profctl

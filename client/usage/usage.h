@@ -1,0 +1,41 @@
+// What a command line takes, read from its CLI11 definition. Help, completions and man pages are
+// written from this, so that there is one source.
+#ifndef PROFD_CLIENT_USAGE_USAGE_H_
+#define PROFD_CLIENT_USAGE_USAGE_H_
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace profctl {
+
+struct OptionUsage {
+  std::vector<std::string> names;    // "-o", "--output"; none: by its place
+  std::string value;                 // "FILE"; empty: a flag
+  std::vector<std::string> choices;  // every value there is; empty: any
+  std::string about;
+  std::string standard;  // the default; may be empty
+  std::string variable;  // of the environment; may be empty
+  bool list = false;     // several values, with commas between them
+  bool repeats = false;  // may be given again
+};
+
+struct CommandUsage {
+  std::string name;
+  std::string about;
+  std::vector<OptionUsage> options;
+  std::vector<CommandUsage> commands;
+  std::string notes;  // sections: "Heading:" and lines below it, indented or not
+};
+
+OptionUsage DescribeOption(const CLI::Option& option);
+// Hidden options and commands are left out.
+CommandUsage DescribeCommand(const CLI::App& app);
+
+// One of `values`; says so as "'x' is not a, b or c", with `what` before "; there are" for many.
+CLI::Validator OneOf(std::vector<std::string> values, std::string what = "");
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_USAGE_USAGE_H_
