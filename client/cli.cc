@@ -13,12 +13,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/command_line.h"
+#include "client/commands/diff.h"
 #include "client/commands/fetch.h"
 #include "client/commands/memory.h"
 #include "client/commands/status.h"
 #include "client/connection.h"
+#include "client/group_by.h"
 #include "client/kind.h"
 #include "client/output.h"
 #include "client/progress.h"
@@ -36,6 +39,7 @@ namespace {
 
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+constexpr int kExitGrew = 3;  // diff --fail-over
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(option), ": ", std::string(what)));
@@ -50,8 +54,7 @@ absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
                                     "' is not a regular expression: ", CleanName(regex.error())));
 }
 
-template <typename Request>
-absl::Status ReadWindow(const Typed& typed, Request& request) {
+absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
   if (!typed.since.empty() && !typed.from.empty()) {
     return Wrong("--since", "cannot be combined with --from; give one of them");
   }
@@ -96,14 +99,18 @@ void ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
   }
 }
 
-absl::Status ReadKind(const Typed& typed, profd::v1::FetchRequest& request) {
-  const ProfileKind kind = *ParseKind(typed.kind);
-  if (DescribeKind(kind).unit == Unit::kBytes) {
-    const std::string drop = absl::StrCat("; drop it, or --kind ", typed.kind);
+absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
+  bool waits = false;
+  for (const std::string& name : typed.kinds) {
+    waits = waits || FindSampleType(name)->kind == profd::Kind::kWait;
+    const auto& have = request.sample_types();
+    if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
+  }
+  if (!waits) {
+    const std::string drop = "; drop it, or --kind " + typed.kinds.front();
     if (!typed.reasons.empty()) return Wrong("--reason", "only waits have reasons" + drop);
     if (typed.idle) return Wrong("--idle", "only waits are idle" + drop);
   }
-  request.set_kind(kind);
   return absl::OkStatus();
 }
 
@@ -165,8 +172,8 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   options.server = typed.server;
   options.show_idle = typed.idle;
   options.output = typed.output;
-  RETURN_IF_ERROR(ReadWindow(typed, options.request));
-  RETURN_IF_ERROR(ReadKind(typed, options.request));
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
+  RETURN_IF_ERROR(ReadKinds(typed, options.request));
   ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
@@ -175,24 +182,55 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
     options.format = ParseFormat(typed.format);
   } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
     return Wrong("-o", absl::StrCat("cannot tell the format of '", CleanName(typed.output),
-                                    "'; end it in .svg, .folded or .json, or give --format"));
+                                    "'; end it in .svg, .folded, .json, .pb.gz or "
+                                    ".speedscope.json, or give --format"));
   }
-  const Format format = FormatOf(options);
+  if (!typed.by.empty()) {
+    ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
+  }
   if (const std::string_view given = GivenGraphOption(typed);
-      !given.empty() && format != Format::kSvg) {
+      !given.empty() && FormatOf(options) != Format::kSvg) {
     return Wrong(given, "only flame graphs have it; drop it, or write an .svg");
   }
   RETURN_IF_ERROR(ReadGraph(typed, options.graph));
-  options.grouping = typed.by == "thread" ? Grouping::kThread : Grouping::kName;
+  RETURN_IF_ERROR(CheckFormat(options));
   return options;
 }
 
 absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
   MemoryOptions options;
   options.server = typed.server;
-  RETURN_IF_ERROR(ReadWindow(typed, options.request));
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   options.json = typed.memory_format == "json";
+  return options;
+}
+
+absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
+  DiffOptions options;
+  options.server = typed.server;
+  options.show_idle = typed.idle;
+  options.normalized = typed.normalized;
+  RETURN_IF_ERROR(ReadKinds(typed, options.request));
+  if (options.request.sample_types_size() != 1) return Wrong("--kind", "give one kind to compare");
+  ReadReasons(typed, options.request);
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.json = typed.diff_format == "json";
+  if (!typed.fail_over.empty()) {
+    absl::string_view digits(typed.fail_over);
+    double percent = 0;
+    if (!absl::ConsumeSuffix(&digits, "%") || !absl::SimpleAtod(digits, &percent) ||
+        !(percent >= 0) || percent > 1e6) {
+      return Wrong("--fail-over", absl::StrCat("'", CleanName(typed.fail_over),
+                                               "' is not a share; write it like 10%"));
+    }
+    options.fail_over = percent / 100;
+  }
+  const int64_t now_ns = profd::WallNs();
+  ASSIGN_OR_RETURN(options.a, ParseDiffSide(typed.side_a, now_ns));
+  ASSIGN_OR_RETURN(options.b, ParseDiffSide(typed.side_b, now_ns));
   return options;
 }
 
@@ -230,8 +268,8 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command: say fetch, memory or status"), kExitUsage,
-                  err);
+    return Report(absl::InvalidArgumentError("no command: say fetch, diff, memory or status"),
+                  kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "completion") {
@@ -259,6 +297,14 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour || typed.colour;
     return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
+  }
+  if (command == "diff") {
+    absl::StatusOr<DiffOptions> options = ReadDiff(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    bool grew = false;
+    const int code = print_page([&](std::ostream& page) { return RunDiff(*options, page, &grew); });
+    return code == 0 && grew ? kExitGrew : code;
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);

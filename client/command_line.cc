@@ -1,6 +1,7 @@
 #include "client/command_line.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/group_by.h"
 #include "client/kind.h"
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
@@ -15,12 +16,15 @@ constexpr char kAbout[] =
 
 constexpr char kFlameGraph[] = "Flame graph";
 
+constexpr char kFileOrWindow[] = "FILE|FROM..TO";
+
 constexpr char kExitStatus[] =
     "\n"
     "Exit status:\n"
     "  0  done\n"
     "  1  failed: profd cannot be reached or refuses, or the answer cannot be written\n"
-    "  2  the command line is wrong\n";
+    "  2  the command line is wrong\n"
+    "  3  diff: a stack grew by more than --fail-over allows\n";
 
 constexpr char kNotes[] =
     "Examples:\n"
@@ -32,6 +36,7 @@ constexpr char kNotes[] =
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
     "  profctl fetch --kind mapped            who mapped memory: heap growth, large blocks\n"
     "  profctl fetch -o wait.json             everything, for a program\n"
+    "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl memory --since 10min           what memory is made of, and does it grow\n"
     "  profctl status                         is it running, what is missing, what does it cost\n";
 
@@ -42,6 +47,19 @@ constexpr char kTimes[] =
     "  TIME      14:00, yesterday 14:00, '2026-01-31 14:00:05', 2026-01-31T14:00:05+01:00,\n"
     "            1769864700 (seconds since 1970), '5min ago', now. Local time, unless a zone\n"
     "            follows: Z, +01:00, Europe/Berlin. Every time that profctl prints is a TIME.\n";
+
+constexpr char kDiffNotes[] =
+    "A and B are each a file that 'fetch --format json' wrote, or a window FROM..TO. Each end\n"
+    "is a TIME or a DURATION, which says how long ago it is. '5min' is the window up to now.\n"
+    "\n"
+    "A stack changed when its difference is larger than the stated errors allow: a z test for\n"
+    "each stack, corrected for their number (Holm, 5 % for all together), and at least 0.5 % of\n"
+    "the total.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl diff 10min..5min 5min..now     the last five minutes against those before\n"
+    "  profctl diff good.json 5min            a file against now\n"
+    "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
 
 constexpr char kMemoryNotes[] =
     "For each process, the largest RSS first:\n"
@@ -89,23 +107,22 @@ void AppendMeanings(const char* heading, const Infos& infos, std::string& notes)
 std::string FetchNotes() {
   std::string notes =
       "A summary is printed, and a flame graph is written to the current directory, named after\n"
-      "process and time. With -o the answer is written there instead. With --format folded or "
-      "json\n"
-      "and no -o, data goes to stdout, and there is no summary.\n"
+      "process and time. With -o the answer is written there instead. With another --format and\n"
+      "no -o, data goes to stdout, and there is no summary.\n"
       "\n"
       "Waits that are only idleness (poll, sleep, parked workers) are folded away unless --idle "
       "is\n"
       "given; the summary says how much.\n";
-  AppendMeanings("Kinds of profile (--kind)", AllKinds(), notes);
+  AppendMeanings("Kinds of profile (--kind)", AllSampleTypes(), notes);
   AppendMeanings("Reasons (--reason), the last frame of each stack", AllReasons(), notes);
   notes +=
       "\nFormats (--format):\n"
-      "  svg       a flame graph for any browser\n"
-      "  folded    one line a stack, with ns or bytes, for other tools\n"
-      "  json      everything, for programs\n"
-      "\nBases of a flame graph (--by):\n"
-      "  name      one base for threads whose names differ only in a number\n"
-      "  thread    one base for each thread\n";
+      "  svg         a flame graph for any browser\n"
+      "  folded      one line a stack, with ns or bytes, for other tools\n"
+      "  json        everything, for programs\n"
+      "  pprof       for pprof and what reads its files\n"
+      "  speedscope  for speedscope.app\n";
+  AppendMeanings("Groups of stacks (--by)", AllGroupBys(), notes);
   AppendMeanings("Colours (--colors)", AllColourSchemes(), notes);
   notes += kTimes;
   notes +=
@@ -114,8 +131,14 @@ std::string FetchNotes() {
       "  profctl fetch --from 'yesterday 14:00' --to 14:05 --reason lock,disk\n"
       "  profctl fetch --kind alloc --by thread -o alloc.svg\n"
       "  profctl fetch --inverted --colors safe --title 'Before the fix' -o before.svg\n"
-      "  profctl fetch --format json | jq '.trailer.losses'\n";
+      "  profctl fetch --format json | jq .losses\n";
   return notes + kExitStatus;
+}
+
+void AddTargets(CLI::App* command, const char* about, Typed& typed) {
+  command->add_option("--target", typed.targets, about)
+      ->type_name("PID|REGEX")
+      ->allow_extra_args(false);
 }
 
 // The options that say which window and which processes.
@@ -127,11 +150,7 @@ void AddScope(CLI::App* command, Typed& typed) {
   command->add_option("--from", typed.from, "Begin of the window: 14:00, yesterday 14:00, RFC 3339")
       ->type_name("TIME");
   command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
-  command
-      ->add_option("--target", typed.targets,
-                   "Only processes with this PID or name; may be repeated")
-      ->type_name("PID|REGEX")
-      ->allow_extra_args(false);
+  AddTargets(command, "Only processes with this PID or name; may be repeated", typed);
 }
 
 void AddFlameGraph(CLI::App* fetch, Typed& typed) {
@@ -163,31 +182,43 @@ void AddFlameGraph(CLI::App* fetch, Typed& typed) {
       ->group(kFlameGraph);
 }
 
-void AddFetch(CLI::App& app, Typed& typed) {
-  CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
-  fetch->footer(FetchNotes());
-  fetch->add_option("--kind", typed.kind, "What to show: time not running, or bytes of memory")
-      ->type_name("KIND")
-      ->check(OneOf(NamesOf(AllKinds()), "a kind of profile"))
-      ->capture_default_str();
-  AddScope(fetch, typed);
-  fetch->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
-  fetch->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
+void AddKinds(CLI::App* command, const char* about, Typed& typed) {
+  command->add_option("--kind", typed.kinds, about)
+      ->type_name("KIND[,KIND...]")
+      ->check(OneOf(NamesOf(AllSampleTypes()), "a kind of profile"))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->default_str("offcpu");
+}
+
+// The options that say which stacks.
+void AddStacks(CLI::App* command, Typed& typed) {
+  command->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
+  command->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
       ->type_name("R[,R...]")
       ->check(OneOf(NamesOf(AllReasons()), "a reason"))
       ->delimiter(',')
       ->allow_extra_args(false);
-  fetch->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+  command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+}
+
+void AddFetch(CLI::App& app, Typed& typed) {
+  CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
+  fetch->footer(FetchNotes());
+  AddKinds(fetch, "What to show: time not running, or bytes of memory", typed);
+  AddScope(fetch, typed);
+  AddStacks(fetch, typed);
   fetch
       ->add_option("--by", typed.by,
-                   "Flame graph: one base for threads of one name, or one for each thread")
-      ->type_name("BASE")
-      ->check(OneOf({"name", "thread"}))
-      ->capture_default_str();
+                   "How stacks are grouped (default: by name; JSON and pprof are not grouped)")
+      ->type_name("BY[,BY...]")
+      ->check(OneOf(NamesOf(AllGroupBys()), "a group"))
+      ->delimiter(',')
+      ->allow_extra_args(false);
   fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
   fetch->add_option("--format", typed.format, "What to write (default: by the name of the file)")
       ->type_name("FORMAT")
-      ->check(OneOf({"svg", "folded", "json"}));
+      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
   AddFlameGraph(fetch, typed);
 }
 
@@ -196,6 +227,23 @@ void AddTextOrJson(CLI::App* command, std::string& format) {
       ->type_name("FORMAT")
       ->check(OneOf({"text", "json"}))
       ->capture_default_str();
+}
+
+void AddDiff(CLI::App& app, Typed& typed) {
+  CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files: what changed");
+  diff->footer(absl::StrCat(kDiffNotes, kTimes, kExitStatus));
+  diff->add_option("A", typed.side_a, "A file or a window")->type_name(kFileOrWindow)->required();
+  diff->add_option("B", typed.side_b, "What to compare it with")
+      ->type_name(kFileOrWindow)
+      ->required();
+  AddKinds(diff, "What to compare (one kind)", typed);
+  AddTargets(diff, "Of windows: only processes with this PID or name; may be repeated", typed);
+  AddStacks(diff, typed);
+  diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
+  diff->add_option("--fail-over", typed.fail_over,
+                   "Exit with 3 if a stack that changed grew by more than this share of A's total")
+      ->type_name("PERCENT");
+  AddTextOrJson(diff, typed.diff_format);
 }
 
 }  // namespace
@@ -214,6 +262,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->type_name("ADDR")
       ->capture_default_str();
   AddFetch(app, typed);
+  AddDiff(app, typed);
   CLI::App* memory =
       app.add_subcommand("memory", "Show what processes hold of memory, and how that changes");
   memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));

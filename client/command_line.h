@@ -16,13 +16,16 @@ namespace profctl {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string kind = "offcpu", by = "name", status_format = "text", memory_format = "text";
-  std::vector<std::string> targets, reasons;
+  std::string diff_format = "text", status_format = "text", memory_format = "text";
+  std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;
   bool inverted = false, reversed = false;
+  // Of diff.
+  std::string side_a, side_b, fail_over;
+  bool normalized = false;
   std::string shell;
 };
 

@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/text.h"
 #include "daemon/base/status.h"
@@ -25,58 +24,64 @@ absl::Status Damaged(std::string_view what) {
 
 }  // namespace
 
-absl::Status ProfileBuilder::Add(const profd::v1::FetchResponse& part) {
+ProfileBuilder::ProfileBuilder(std::vector<std::string> asked)
+    : asked_(asked.empty() ? std::vector<std::string>{"offcpu"} : std::move(asked)),
+      message_(std::make_shared<profd::v1::Profile>()),
+      first_frames_(1) {}
+
+absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
   bytes_ += part.ByteSizeLong();
   if (bytes_ > kMaxAnswerBytes) {
     return absl::ResourceExhaustedError(
         "the answer is larger than 1 GiB; ask for a shorter window or fewer targets");
   }
-  if (trailer_seen_) return Damaged("parts after the trailer");
-  if (!header_seen_ && part.part_case() != profd::v1::FetchResponse::kHeader) {
-    return Damaged("it does not begin with a header");
+  if (message_->complete()) return Damaged("parts after the last one");
+  const bool first = profiles_.empty();
+  const int locations = message_->locations_size();
+  message_->MergeFrom(part);
+  if (first) {
+    RETURN_IF_ERROR(CheckTypes());
+  } else if (part.sample_types_size() > 0) {
+    return Damaged("sample types after the first part");
   }
-  switch (part.part_case()) {
-    case profd::v1::FetchResponse::kHeader:
-      return AddHeader(part.header());
-    case profd::v1::FetchResponse::kDictionary:
-      return AddDictionary(part.dictionary());
-    case profd::v1::FetchResponse::kThreads:
-      return AddThreads(part.threads());
-    case profd::v1::FetchResponse::kSamples:
-      return AddSamples(part.samples());
-    case profd::v1::FetchResponse::kTrailer:
-      trailer_seen_ = true;
-      profile_.trailer = part.trailer();
-      return absl::OkStatus();
-    case profd::v1::FetchResponse::PART_NOT_SET:
-      break;
-  }
-  // A kind of part that a newer daemon sends: the protocol only grows, so it can be passed over.
+  RETURN_IF_ERROR(AddFrames(locations));
+  for (const profd::v1::Stack& stack : part.stacks()) RETURN_IF_ERROR(AddStack(stack));
+  for (const profd::v1::Thread& thread : part.threads()) RETURN_IF_ERROR(AddThread(thread));
+  for (const profd::v1::Group& group : part.groups()) RETURN_IF_ERROR(AddGroup(group));
+  for (const profd::v1::Sample& sample : part.samples()) RETURN_IF_ERROR(AddSample(sample));
   return absl::OkStatus();
 }
 
-absl::StatusOr<Profile> ProfileBuilder::Finish() {
-  if (!trailer_seen_) {
+absl::StatusOr<Answer> ProfileBuilder::Finish() {
+  if (!message_->complete()) {
     return absl::DataLossError(
-        "answer incomplete: the stream ended before its trailer; ask again, and see the log of "
+        "answer incomplete: the stream ended before its last part; ask again, and see the log of "
         "profd if it stays so");
   }
-  return std::move(profile_);
+  Answer answer;
+  for (Profile& profile : profiles_) {
+    profile.frames = shared_.frames;
+    profile.stacks = shared_.stacks;
+    profile.groups = shared_.groups;
+    profile.message = message_;
+    answer.profiles.push_back(std::move(profile));
+  }
+  return answer;
 }
 
-absl::Status ProfileBuilder::Count(Column column, int64_t amount) {
-  int64_t& total = totals_[column];
+absl::Status ProfileBuilder::Count(int64_t amount, int64_t* total) {
   // Before the addition, so that it cannot overflow.
   const int64_t magnitude = amount < 0 ? -(amount + 1) : amount;
-  if (magnitude > kMaxTotal - total) return Damaged("impossible times or sizes");
-  total += magnitude;
+  if (magnitude > kMaxTotal - *total) return Damaged("impossible times or sizes");
+  *total += magnitude;
   return absl::OkStatus();
 }
 
-absl::Status ProfileBuilder::CountHeap(profd::v1::HeapTotal& total) {
-  RETURN_IF_ERROR(Count(kHeapBytes, total.bytes()));
-  RETURN_IF_ERROR(Count(kHeapWeight, total.weight_bytes()));
-  RETURN_IF_ERROR(Count(kHeapUnseen, total.unseen_bytes()));
+absl::Status ProfileBuilder::CountHeap(size_t type, profd::v1::HeapTotal& total) {
+  std::array<int64_t, kTypeColumns>& totals = type_totals_[type];
+  RETURN_IF_ERROR(Count(total.bytes(), &totals[kHeapBytes]));
+  RETURN_IF_ERROR(Count(total.weight_bytes(), &totals[kHeapWeight]));
+  RETURN_IF_ERROR(Count(total.unseen_bytes(), &totals[kHeapUnseen]));
   total.set_bytes(std::max<int64_t>(total.bytes(), 0));
   total.set_weight_bytes(std::max<int64_t>(total.weight_bytes(), 0));
   total.set_unseen_bytes(std::max<int64_t>(total.unseen_bytes(), 0));
@@ -85,155 +90,242 @@ absl::Status ProfileBuilder::CountHeap(profd::v1::HeapTotal& total) {
   return absl::OkStatus();
 }
 
-absl::Status ProfileBuilder::AddHeader(const profd::v1::Header& header) {
-  if (header_seen_) return Damaged("two headers");
-  header_seen_ = true;
-  // A daemon that knows no kinds answers with its only one, and does not say so.
-  const ProfileKind kind = header.kind() == profd::v1::PROFILE_KIND_UNSPECIFIED
-                               ? profd::v1::PROFILE_KIND_OFFCPU
-                               : header.kind();
-  if (kind != asked_.kind) {
-    if (asked_.unit != Unit::kBytes) return Damaged("it is not of the kind that was asked for");
-    return absl::UnimplementedError("this profd does not know profiles of that kind; update it");
+const std::string* ProfileBuilder::Text(uint32_t index) const {
+  if (index >= static_cast<uint32_t>(message_->strings_size())) return nullptr;
+  return &message_->strings(static_cast<int>(index));
+}
+
+absl::Status ProfileBuilder::CheckTypes() {
+  const auto& types = message_->sample_types();
+  if (types.empty()) return Damaged("its first part has no sample types");
+  const bool fits = std::equal(types.begin(), types.end(), asked_.begin(), asked_.end(),
+                               [](const profd::v1::SampleType& type, const std::string& name) {
+                                 return type.name() == name;
+                               });
+  if (!fits) return Damaged("it does not have the sample types that were asked for");
+  for (const profd::v1::SampleType& type : types) {
+    Profile& profile = profiles_.emplace_back();
+    profile.kind = FindSampleType(type.name());
+    if (profile.kind == nullptr) return absl::UnimplementedError("it has unknown sample types");
+    profile.unit = profile.kind->unit;
+    profile.type = type;
   }
-  profile_.header = header;
-  profile_.unit = asked_.unit;
+  type_totals_.resize(profiles_.size());
   return absl::OkStatus();
 }
 
-absl::Status ProfileBuilder::AddDictionary(const profd::v1::Dictionary& dictionary) {
-  for (const profd::v1::Frame& frame : dictionary.frames()) {
-    const auto index = static_cast<uint32_t>(profile_.frames.size());
-    if (frame.id() == 0 || !frame_index_.emplace(frame.id(), index).second) {
-      return Damaged("a frame's id is zero or used twice");
+absl::Status ProfileBuilder::AddFrames(int first_location) {
+  for (int i = first_location; i < message_->locations_size(); i++) {
+    const profd::v1::Location& location = message_->locations(i);
+    if (location.mapping() >= static_cast<uint32_t>(message_->mappings_size())) {
+      return Damaged("a location refers to an unknown mapping");
     }
-    profile_.frames.push_back(frame);
-  }
-  for (const profd::v1::Stack& sent : dictionary.stacks()) {
-    const auto index = static_cast<uint32_t>(profile_.stacks.size());
-    if (sent.id() == 0 || !stack_index_.emplace(sent.id(), index).second) {
-      return Damaged("a stack's id is zero or used twice");
+    const profd::v1::Mapping& mapping = message_->mappings(static_cast<int>(location.mapping()));
+    const std::string* file = Text(mapping.file());
+    const std::string* build_id = Text(mapping.build_id());
+    if (file == nullptr || build_id == nullptr) return Damaged("a mapping has an unknown name");
+    if (location.lines().empty()) return Damaged("a location has no function");
+    for (const profd::v1::Line& line : location.lines()) {
+      if (line.function() >= static_cast<uint32_t>(message_->functions_size())) {
+        return Damaged("a location refers to an unknown function");
+      }
+      const profd::v1::Function& function = message_->functions(static_cast<int>(line.function()));
+      const std::string* name = Text(function.name());
+      if (name == nullptr) return Damaged("a function has an unknown name");
+      shared_.frames.push_back({.function = *name,
+                                .module = *file,
+                                .build_id = *build_id,
+                                .address = location.address(),
+                                .line = line.line(),
+                                .kind = function.kind(),
+                                .common = function.common()});
     }
-    Stack stack;
-    stack.complete = sent.complete();
-    stack.frames.reserve(static_cast<size_t>(sent.frames_size()));
-    for (const uint32_t id : sent.frames()) {
-      const auto it = frame_index_.find(id);
-      if (it == frame_index_.end()) return Damaged("a stack refers to an unknown frame");
-      stack.frames.push_back(it->second);
-    }
-    profile_.stacks.push_back(std::move(stack));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ProfileBuilder::AddThreads(const profd::v1::ThreadBatch& batch) {
-  for (const profd::v1::Thread& thread : batch.threads()) {
-    const auto index = static_cast<uint32_t>(profile_.threads.size());
-    if (thread.id() == 0 || !thread_index_.emplace(thread.id(), index).second) {
-      return Damaged("a thread's id is zero or used twice");
-    }
-    RETURN_IF_ERROR(Count(kWall, thread.wall_ns()));
-    RETURN_IF_ERROR(Count(kOnCpu, thread.on_cpu_ns()));
-    RETURN_IF_ERROR(Count(kEstimated, thread.estimated_ns()));
-    RETURN_IF_ERROR(Count(kBooks, thread.books_on_cpu_ns()));
-    RETURN_IF_ERROR(Count(kBooks, thread.books_runqueue_ns()));
-    for (const profd::v1::ReasonTotal& total : thread.off()) {
-      RETURN_IF_ERROR(Count(kOff, total.time_ns()));
-    }
-    profile_.threads.push_back(thread);
-    if (thread.has_heap()) {
-      RETURN_IF_ERROR(CountHeap(*profile_.threads.back().mutable_heap()));
-    }
+    first_frames_.push_back(static_cast<uint32_t>(shared_.frames.size()));
   }
   return absl::OkStatus();
 }
 
-absl::Status ProfileBuilder::AddSamples(const profd::v1::SampleBatch& batch) {
-  for (const profd::v1::Sample& sent : batch.samples()) {
-    const auto thread = thread_index_.find(sent.thread());
-    if (thread == thread_index_.end()) return Damaged("a sample refers to an unknown thread");
-    Sample sample;
-    sample.thread = thread->second;
-    if (sent.stack() != 0) {
-      const auto stack = stack_index_.find(sent.stack());
-      if (stack == stack_index_.end()) return Damaged("a sample refers to an unknown stack");
-      sample.stack = stack->second;
+absl::Status ProfileBuilder::AddStack(const profd::v1::Stack& sent) {
+  Stack stack;
+  stack.complete = sent.complete();
+  stack.frames.reserve(static_cast<size_t>(sent.locations_size()));
+  for (int i = 0; i < sent.locations_size(); i++) {
+    const uint32_t location = sent.locations(i);
+    if (location + size_t{1} >= first_frames_.size()) {
+      return Damaged("a stack refers to an unknown location");
     }
-    switch (profile_.unit) {
-      case Unit::kNanoseconds:
-        sample.reason = DescribeReason(sent.reason()).reason;
-        sample.syscall = sent.syscall();
-        sample.argument = sent.argument();
-        sample.value = sent.time_ns();
-        sample.error = sent.error_ns();
-        sample.weight = sent.weight_ns();
-        sample.count = sent.ticks();
-        break;
-      case Unit::kBytes:
-        sample.value = sent.bytes();
-        sample.error = sent.error_bytes();
-        sample.weight = sent.weight_bytes();
-        sample.count = sent.events();
-        sample.growth = sent.growth_bytes();
-        break;
+    for (uint32_t f = first_frames_[location]; f < first_frames_[location + 1]; f++) {
+      if (stack.origin == kUnsampled && static_cast<uint32_t>(i) == sent.origin()) stack.origin = f;
+      stack.frames.push_back(f);
     }
-    RETURN_IF_ERROR(Count(kValue, sample.value));
-    RETURN_IF_ERROR(Count(kError, sample.error));
-    RETURN_IF_ERROR(Count(kWeight, sample.weight));
-    RETURN_IF_ERROR(Count(kGrowth, sample.growth));
-    sample.value = std::max<int64_t>(sample.value, 0);
-    sample.error = std::max<int64_t>(sample.error, 0);
-    profile_.samples.push_back(sample);
+  }
+  if (!stack.frames.empty() && stack.origin == kUnsampled) {
+    return Damaged("the origin of a stack lies outside of it");
+  }
+  shared_.stacks.push_back(std::move(stack));
+  return absl::OkStatus();
+}
+
+absl::Status ProfileBuilder::AddThread(const profd::v1::Thread& sent) {
+  if (sent.process() >= static_cast<uint32_t>(message_->processes_size())) {
+    return Damaged("a thread refers to an unknown process");
+  }
+  const profd::v1::Process& process = message_->processes(static_cast<int>(sent.process()));
+  RETURN_IF_ERROR(Count(sent.wall_ns(), &totals_[kWall]));
+  RETURN_IF_ERROR(Count(sent.on_cpu_ns(), &totals_[kOnCpu]));
+  RETURN_IF_ERROR(Count(sent.estimated_ns(), &totals_[kEstimated]));
+  RETURN_IF_ERROR(Count(sent.idle_ns(), &totals_[kIdle]));
+  RETURN_IF_ERROR(Count(sent.books_on_cpu_ns(), &totals_[kBooks]));
+  RETURN_IF_ERROR(Count(sent.books_runqueue_ns(), &totals_[kBooks]));
+  for (const profd::v1::ReasonTotal& total : sent.off()) {
+    RETURN_IF_ERROR(Count(total.time_ns(), &totals_[kOff]));
+  }
+  for (size_t type = 0; type < profiles_.size(); type++) {
+    Profile& profile = profiles_[type];
+    Thread& thread = profile.threads.emplace_back();
+    thread.pid = process.pid();
+    thread.tid = sent.tid();
+    thread.name = sent.name();
+    thread.group = sent.group();
+    thread.process = process.name();
+    thread.ledger = sent;
+    if (profile.kind->kind == profd::Kind::kAlloc && sent.has_allocated()) {
+      thread.heap = sent.allocated();
+    } else if (profile.kind->kind == profd::Kind::kFree && sent.has_freed()) {
+      thread.heap = sent.freed();
+    }
+    if (thread.heap) RETURN_IF_ERROR(CountHeap(type, *thread.heap));
   }
   return absl::OkStatus();
 }
 
-std::string ThreadGroup(std::string_view name) {
-  size_t end = name.size();
-  while (end > 0 && absl::ascii_isdigit(static_cast<unsigned char>(name[end - 1]))) --end;
-  if (end == name.size()) return std::string(name);
-  while (end > 0 && std::string_view("-_:#./ ").find(name[end - 1]) != std::string_view::npos) {
-    --end;
+absl::Status ProfileBuilder::AddGroup(const profd::v1::Group& sent) {
+  const bool first = shared_.groups.empty();
+  if (sent.labels_size() != (first ? 0 : message_->group_by_size())) {
+    return Damaged("a group has a wrong number of labels");
   }
-  return std::string(end == 0 ? name : name.substr(0, end));
+  std::vector<std::string>& labels = shared_.groups.emplace_back();
+  for (const uint32_t label : sent.labels()) {
+    const std::string* text = Text(label);
+    if (text == nullptr) return Damaged("a group has an unknown label");
+    labels.push_back(*text);
+  }
+  return absl::OkStatus();
 }
 
-std::vector<std::string> ThreadGroups(const Profile& profile) {
-  // By process name and group: the one name in it, or the group's where there are several.
-  std::map<std::pair<std::string, std::string>, std::string> labels;
-  for (const profd::v1::Thread& thread : profile.threads) {
-    const std::string name = CleanName(thread.name());
-    const std::string group = ThreadGroup(name);
-    const auto [it, added] = labels.try_emplace({thread.process(), group}, name);
-    if (!added && it->second != name) it->second = group;
+absl::Status ProfileBuilder::ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const {
+  for (const uint32_t index : sent.attributes()) {
+    if (index >= static_cast<uint32_t>(message_->attributes_size())) {
+      return Damaged("a sample refers to an unknown attribute");
+    }
+    const profd::v1::Attribute& attribute = message_->attributes(static_cast<int>(index));
+    const std::string* key = Text(attribute.key());
+    const std::string* text = Text(attribute.text());
+    if (key == nullptr || text == nullptr) return Damaged("an attribute has an unknown text");
+    if (*key == "idle") sample->idle = *text;
+    if (*key == "object") sample->object = *text;
+    if (*key == "syscall") sample->syscall = static_cast<int32_t>(attribute.number());
   }
-  std::vector<std::string> groups;
-  groups.reserve(profile.threads.size());
-  for (const profd::v1::Thread& thread : profile.threads) {
-    groups.push_back(labels[{thread.process(), ThreadGroup(CleanName(thread.name()))}]);
+  return absl::OkStatus();
+}
+
+absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
+  Sample sample;
+  const auto threads = static_cast<uint32_t>(profiles_.front().threads.size());
+  for (const uint32_t thread : sent.threads()) {
+    if (thread >= threads) return Damaged("a sample refers to an unknown thread");
+    sample.threads.push_back(thread);
   }
-  return groups;
+  if (sample.threads.empty()) return Damaged("a sample is of no thread");
+  if (sent.stack() >= shared_.stacks.size()) return Damaged("a sample refers to an unknown stack");
+  if (sent.stack() != 0) sample.stack = sent.stack();
+  if (sent.group() >= shared_.groups.size()) return Damaged("a sample refers to an unknown group");
+  sample.group = sent.group();
+  const auto types = static_cast<int>(profiles_.size());
+  if (sent.values_size() != types || sent.errors_size() != types || sent.weights_size() != types ||
+      sent.counts_size() != types || (sent.growth_size() != types && sent.growth_size() != 0)) {
+    return Damaged("a sample has a wrong number of values");
+  }
+  if (sent.reason() != profd::v1::REASON_UNSPECIFIED) {
+    sample.reason = DescribeReason(sent.reason()).reason;
+  }
+  RETURN_IF_ERROR(ReadAttributes(sent, &sample));
+  for (int type = 0; type < types; type++) {
+    std::array<int64_t, kTypeColumns>& totals = type_totals_[static_cast<size_t>(type)];
+    RETURN_IF_ERROR(Count(sent.values(type), &totals[kValue]));
+    RETURN_IF_ERROR(Count(sent.errors(type), &totals[kError]));
+    RETURN_IF_ERROR(Count(sent.weights(type), &totals[kWeight]));
+    sample.value = std::max<int64_t>(sent.values(type), 0);
+    sample.error = std::max<int64_t>(sent.errors(type), 0);
+    sample.weight = sent.weights(type);
+    sample.count = sent.counts(type);
+    sample.growth = sent.growth().empty() ? 0 : sent.growth(type);
+    RETURN_IF_ERROR(Count(sample.growth, &totals[kGrowth]));
+    if (sent.values(type) == 0 && sample.error == 0 && sample.weight == 0 && sample.count == 0 &&
+        sample.growth == 0) {
+      continue;
+    }
+    profiles_[static_cast<size_t>(type)].samples.push_back(sample);
+  }
+  return absl::OkStatus();
+}
+
+bool HasOneProcess(const Profile& profile) {
+  const auto& keys = profile.message->group_by();
+  if (keys.size() < 2 || (keys.Get(0) != profd::v1::GROUP_KEY_PROCESS &&
+                          keys.Get(0) != profd::v1::GROUP_KEY_PROCESS_NAME)) {
+    return false;
+  }
+  return std::all_of(profile.groups.begin(), profile.groups.end(), [&](const auto& labels) {
+    return labels.empty() || labels.front() == profile.groups[1].front();
+  });
+}
+
+std::vector<std::string> GroupNames(const Profile& profile) {
+  std::vector<std::string> names;
+  names.reserve(profile.groups.size());
+  const bool one_process = HasOneProcess(profile);
+  for (const std::vector<std::string>& labels : profile.groups) {
+    std::string name;
+    const std::string* last = nullptr;
+    for (size_t i = one_process ? 1 : 0; i < labels.size(); i++) {
+      // The first thread of a process is called as the process.
+      if (last != nullptr && *last == labels[i]) continue;
+      absl::StrAppend(&name, last == nullptr ? "" : "/", CleanName(labels[i]));
+      last = &labels[i];
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::string> ThreadGroupNames(const Profile& profile) {
+  const bool many = HasManyProcesses(profile);
+  std::vector<std::string> names;
+  names.reserve(profile.threads.size());
+  for (const Thread& thread : profile.threads) {
+    std::string name = CleanName(thread.group);
+    const std::string process = CleanName(thread.process);
+    if (many && process != name) name = absl::StrCat(process, "/", name);
+    names.push_back(std::move(name));
+  }
+  return names;
 }
 
 bool HasManyProcesses(const Profile& profile) {
-  return std::any_of(profile.threads.begin(), profile.threads.end(),
-                     [&](const profd::v1::Thread& thread) {
-                       return thread.pid() != profile.threads.front().pid();
-                     });
+  return std::any_of(profile.threads.begin(), profile.threads.end(), [&](const Thread& thread) {
+    return thread.pid != profile.threads.front().pid;
+  });
 }
 
 std::string DescribeProcesses(const Profile& profile) {
   std::set<int32_t> pids;
   std::set<std::string> names;
-  for (const profd::v1::Thread& thread : profile.threads) {
-    pids.insert(thread.pid());
-    names.insert(CleanName(thread.process()));
+  for (const Thread& thread : profile.threads) {
+    pids.insert(thread.pid);
+    names.insert(CleanName(thread.process));
   }
-  if (pids.empty()) {
-    if (profile.header.processes_size() == 1) return CleanName(profile.header.processes(0));
-    return absl::StrCat(profile.header.process_count(), " processes");
-  }
+  if (pids.empty()) return "0 processes";
   if (pids.size() == 1) return absl::StrCat(*names.begin(), " (", *pids.begin(), ")");
   if (names.size() == 1) return absl::StrCat(*names.begin(), " (", pids.size(), " processes)");
   std::string text = absl::StrCat(pids.size(), " processes: ");
@@ -249,16 +341,12 @@ std::string DescribeProcesses(const Profile& profile) {
 }
 
 int64_t WindowNs(const Profile& profile) {
-  const int64_t begin = profile.header.begin_ns();
-  const int64_t end = profile.header.end_ns();
+  const int64_t begin = profile.coverage().begin_ns();
+  const int64_t end = profile.coverage().end_ns();
   return begin >= 0 && end > begin ? end - begin : 0;
 }
 
-bool HasSamples(const Profile& profile) {
-  if (profile.unit == Unit::kNanoseconds) return profile.trailer.samples() > 0;
-  return std::any_of(profile.samples.begin(), profile.samples.end(),
-                     [](const Sample& sample) { return sample.count > 0; });
-}
+bool HasSamples(const Profile& profile) { return profile.type.count() > 0; }
 
 int64_t SumGrowth(const Profile& profile) {
   int64_t sum = 0;
@@ -278,10 +366,10 @@ void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum) {
 
 std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile) {
   std::optional<profd::v1::HeapTotal> sum;
-  for (const profd::v1::Thread& thread : profile.threads) {
-    if (!thread.has_heap()) continue;
+  for (const Thread& thread : profile.threads) {
+    if (!thread.heap) continue;
     if (!sum) sum.emplace();
-    AddHeap(thread.heap(), *sum);
+    AddHeap(*thread.heap, *sum);
   }
   return sum;
 }

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "client/text.h"
+
 namespace profctl {
 
 View MakeView(const Profile& profile, bool show_idle) {
@@ -14,25 +16,22 @@ View MakeView(const Profile& profile, bool show_idle) {
   View view;
   view.profile = &profile;
   view.idle_shown = show_idle;
-  view.thread_idle_ns.resize(profile.threads.size());
-  const IdleRule rule(profile);
   std::map<std::string_view, Group> groups;
   for (const Sample& sample : profile.samples) {
     if (sample.value <= 0) continue;
-    const std::string_view name = rule.Group(sample);
-    if (!name.empty()) {
-      Group& group = groups[name];
+    if (!sample.idle.empty()) {
+      Group& group = groups[sample.idle];
       group.time_ns += sample.value;
-      group.threads.insert(sample.thread);
+      group.threads.insert(sample.threads.begin(), sample.threads.end());
       view.idle_ns += sample.value;
-      view.thread_idle_ns[sample.thread] += sample.value;
       if (!show_idle) continue;
     }
     view.shown.push_back(&sample);
     view.shown_value += sample.value;
   }
   for (const auto& [name, group] : groups) {
-    view.idle.push_back({name, group.time_ns, static_cast<uint32_t>(group.threads.size())});
+    view.idle.push_back(
+        {CleanName(name), group.time_ns, static_cast<uint32_t>(group.threads.size())});
   }
   std::stable_sort(view.idle.begin(), view.idle.end(),
                    [](const IdleGroup& a, const IdleGroup& b) { return a.time_ns > b.time_ns; });

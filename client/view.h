@@ -7,13 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "client/idle.h"
 #include "client/profile.h"
 
 namespace profctl {
 
 struct IdleGroup {
-  std::string_view name;
+  std::string name;
   int64_t time_ns = 0;
   uint32_t threads = 0;
 };
@@ -26,8 +25,6 @@ struct View {
   std::vector<IdleGroup> idle;
   int64_t idle_ns = 0;
   bool idle_shown = false;
-  // Idle time by thread of the profile, ns.
-  std::vector<int64_t> thread_idle_ns;
   // What the request kept only, for subtitles, e.g. "reason lock,disk"; may be empty.
   std::string filter;
 };

@@ -14,6 +14,8 @@
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
 #include "client/render/json.h"
+#include "client/render/pprof.h"
+#include "client/render/speedscope.h"
 #include "client/render/summary.h"
 #include "client/text.h"
 #include "client/view.h"
@@ -51,9 +53,9 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
 std::string FileStem(const Profile& profile) {
   std::set<int32_t> pids;
   std::set<std::string> names;
-  for (const profd::v1::Thread& thread : profile.threads) {
-    pids.insert(thread.pid());
-    names.insert(thread.process());
+  for (const Thread& thread : profile.threads) {
+    pids.insert(thread.pid);
+    names.insert(thread.process);
   }
   std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
   if (pids.size() == 1) {
@@ -61,21 +63,26 @@ std::string FileStem(const Profile& profile) {
   } else {
     absl::StrAppend(&name, "-", pids.size(), "procs");
   }
-  const KindInfo& kind = DescribeKind(profile.header.kind());
+  const SampleTypeInfo& kind = *profile.kind;
   if (kind.unit == Unit::kBytes) absl::StrAppend(&name, "-", std::string(kind.name));
-  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.header.end_ns()));
+  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
 }
 
-std::string Render(const View& view, Format format, const FetchOptions& options) {
+absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
+                                   Format format, const FlameGraphOptions& graph) {
   switch (format) {
     case Format::kSvg:
-      return RenderFlameGraph(view, options.grouping, options.graph);
+      return RenderFlameGraph(views.front(), graph);
     case Format::kFolded:
-      return RenderFolded(view);
+      return RenderFolded(views.front());
     case Format::kJson:
-      return RenderJson(*view.profile);
+      return RenderJson(answer.message());
+    case Format::kPprof:
+      return RenderPprof(views);
+    case Format::kSpeedscope:
+      return RenderSpeedscope(views);
   }
-  return "";
+  return absl::InternalError("unknown format");
 }
 
 // The last line of the summary.
@@ -87,21 +94,40 @@ std::string Written(Format format, const std::string& path) {
       return "Folded stacks: " + path;
     case Format::kJson:
       return "JSON: " + path;
+    case Format::kPprof:
+      return "pprof: " + path;
+    case Format::kSpeedscope:
+      return "speedscope: " + path;
   }
   return path;
 }
 
 // What a reader of bare data would otherwise not learn.
-void Remark(const View& view, Format format, std::ostream& err) {
-  if (view.idle_ns > 0 && !view.idle_shown && format != Format::kJson) {
-    err << "profctl: " << FormatDuration(view.idle_ns)
-        << " of idle waits folded away; --idle shows them\n";
+void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
+  for (const View& view : views) {
+    if (view.idle_ns > 0 && !view.idle_shown && format != Format::kJson) {
+      err << "profctl: " << FormatDuration(view.idle_ns)
+          << " of idle waits folded away; --idle shows them\n";
+    }
+    for (const std::string& gap : DescribeGaps(*view.profile)) err << "profctl: " << gap << "\n";
   }
-  for (const std::string& gap : DescribeGaps(*view.profile)) err << "profctl: " << gap << "\n";
-  for (const profd::v1::Loss& loss : view.profile->trailer.losses()) {
+  for (const profd::v1::Loss& loss : views.front().profile->message->losses()) {
     err << "profctl: lost " << FormatCount(loss.count()) << " " << CleanName(loss.cause()) << ": "
         << CleanName(loss.help()) << "\n";
   }
+}
+
+// A summary and a flame graph of each sample type. The summary comes first: a folder that cannot be
+// written to does not lose it.
+absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::string>& graphs,
+                         bool colour, std::ostream& out) {
+  for (size_t i = 0; i < views.size(); ++i) {
+    RETURN_IF_ERROR(Print(absl::StrCat(i > 0 ? "\n" : "", RenderSummary(views[i], colour)), out));
+    ASSIGN_OR_RETURN(const std::string path,
+                     WriteNewFile(FileStem(*views[i].profile), ".svg", graphs[i]));
+    RETURN_IF_ERROR(Print(absl::StrCat("\n", Written(Format::kSvg, path), "\n"), out));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -110,17 +136,38 @@ std::optional<Format> ParseFormat(std::string_view name) {
   if (name == "svg") return Format::kSvg;
   if (name == "folded") return Format::kFolded;
   if (name == "json") return Format::kJson;
+  if (name == "pprof") return Format::kPprof;
+  if (name == "speedscope") return Format::kSpeedscope;
   return std::nullopt;
 }
 
 std::optional<Format> FormatOfFile(std::string_view path) {
-  const size_t dot = path.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  return ParseFormat(path.substr(dot + 1));
+  if (path.ends_with(".svg")) return Format::kSvg;
+  if (path.ends_with(".folded")) return Format::kFolded;
+  if (path.ends_with(".speedscope.json")) return Format::kSpeedscope;
+  if (path.ends_with(".json")) return Format::kJson;
+  if (path.ends_with(".pb.gz")) return Format::kPprof;
+  return std::nullopt;
 }
 
-absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
-                                       const profd::v1::FetchRequest& request, Progress* progress) {
+Format FormatOf(const FetchOptions& options) {
+  return options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
+}
+
+absl::Status CheckFormat(const FetchOptions& options) {
+  const Format format = FormatOf(options);
+  const bool one_file = format == Format::kFolded ||
+                        (format == Format::kSvg && (options.format || !options.output.empty()));
+  if (options.request.sample_types_size() > 1 && one_file) {
+    return absl::InvalidArgumentError(
+        "--kind: one file of this format holds one kind; ask for one, or for json, pprof or "
+        "speedscope");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
+                                     const profd::v1::FetchRequest& request, Progress* progress) {
   const auto say = [&](const std::string& what) {
     if (progress != nullptr) progress->Say("profctl: " + what);
   };
@@ -131,9 +178,9 @@ absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, request);
   say(absl::StrCat("waiting for profd at ", CleanName(server)));
-  ProfileBuilder builder(request.kind());
+  ProfileBuilder builder({request.sample_types().begin(), request.sample_types().end()});
   uint64_t received = 0;
-  profd::v1::FetchResponse part;
+  profd::v1::Profile part;
   absl::Status status;
   while (status.ok() && reader->Read(&part)) {
     received += part.ByteSizeLong();
@@ -147,35 +194,43 @@ absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
   return builder.Finish();
 }
 
-Format FormatOf(const FetchOptions& options) {
-  return options.format.value_or(FormatOfFile(options.output).value_or(Format::kSvg));
-}
-
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
-  Progress progress(options.progress ? &err : nullptr);
-  ASSIGN_OR_RETURN(const Profile profile,
-                   ReceiveProfile(options.server, options.request, &progress));
-  progress.Say("profctl: drawing");
-  View view = MakeView(profile, options.show_idle);
-  view.filter = DescribeFilter(options.request);
   const Format format = FormatOf(options);
-  const std::string content = Render(view, format, options);
+  profd::v1::FetchRequest request = options.request;
+  if (options.group_by) {
+    request.mutable_group_by()->Add(options.group_by->begin(), options.group_by->end());
+  } else if (format != Format::kJson && format != Format::kPprof) {
+    request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
+    request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
+  }
+  Progress progress(options.progress ? &err : nullptr);
+  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request, &progress));
+  progress.Say("profctl: drawing");
+  std::vector<View> views;
+  for (const Profile& profile : answer.profiles) {
+    views.push_back(MakeView(profile, options.show_idle));
+    views.back().filter = DescribeFilter(options.request);
+  }
+  if (format == Format::kSvg && options.output.empty()) {
+    std::vector<std::string> graphs;
+    for (const View& view : views) graphs.push_back(RenderFlameGraph(view, options.graph));
+    progress.Finish();
+    return WriteGraphs(views, graphs, options.colour, out);
+  }
+  ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format, options.graph));
   progress.Finish();
 
-  if (options.output == "-" || (options.output.empty() && format != Format::kSvg)) {
+  if (options.output == "-" || options.output.empty()) {
     RETURN_IF_ERROR(Print(content, out));
-    Remark(view, format, err);
+    Remark(views, format, err);
     return absl::OkStatus();
   }
   // First what needs no file: it is not lost where none can be written.
-  RETURN_IF_ERROR(Print(RenderSummary(view, options.colour), out));
-  std::string path = options.output;
-  if (path.empty()) {
-    ASSIGN_OR_RETURN(path, WriteNewFile(FileStem(profile), ".svg", content));
-  } else {
-    RETURN_IF_ERROR(WriteFile(path, content));
+  for (const View& view : views) {
+    RETURN_IF_ERROR(Print(RenderSummary(view, options.colour) + "\n", out));
   }
-  return Print(absl::StrCat("\n", Written(format, CleanName(path)), "\n"), out);
+  RETURN_IF_ERROR(WriteFile(options.output, content));
+  return Print(absl::StrCat(Written(format, CleanName(options.output)), "\n"), out);
 }
 
 }  // namespace profctl

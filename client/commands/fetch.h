@@ -6,28 +6,31 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/group_by.h"
 #include "client/profile.h"
 #include "client/progress.h"
-#include "client/render/flame_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
 
-enum class Format { kSvg, kFolded, kJson };
+enum class Format { kSvg, kFolded, kJson, kPprof, kSpeedscope };
 
+// "svg", "folded", "json", "pprof", "speedscope".
 std::optional<Format> ParseFormat(std::string_view name);
-// By the ending of a file's name.
+// By the ending of a file's name: .svg, .folded, .json, .pb.gz, .speedscope.json.
 std::optional<Format> FormatOfFile(std::string_view path);
 
 struct FetchOptions {
   std::string server;
   profd::v1::FetchRequest request;
   bool show_idle = false;
-  Grouping grouping = Grouping::kName;
+  // None: what fits the format.
+  std::optional<std::vector<GroupKey>> group_by;
   FlameGraphOptions graph;
   std::optional<Format> format;  // none: as the file says; without a file SVG
   std::string output;            // empty: the format's default place; "-": `out`
@@ -35,12 +38,15 @@ struct FetchOptions {
   bool progress = false;  // `err` is a terminal
 };
 
+// The format that the options ask for.
 Format FormatOf(const FetchOptions& options);
+// InvalidArgument where the format holds one sample type and several are asked for.
+absl::Status CheckFormat(const FetchOptions& options);
 
-// The answer to a request. The error is one line.
-absl::StatusOr<Profile> ReceiveProfile(const std::string& server,
-                                       const profd::v1::FetchRequest& request,
-                                       Progress* progress = nullptr);
+// The answer to a request of one window. The error is one line.
+absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
+                                     const profd::v1::FetchRequest& request,
+                                     Progress* progress = nullptr);
 
 // Data goes to a file, after a summary on `out`, or to `out`, with remarks on `err`. The error is
 // one line.

@@ -1,6 +1,5 @@
 #include "client/commands/memory.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -8,8 +7,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "client/commands/fetch.h"
 #include "client/connection.h"
 #include "client/render/memory.h"
 #include "daemon/base/status.h"
@@ -19,7 +16,7 @@ namespace {
 
 constexpr std::chrono::seconds kConnectTimeout(5);
 constexpr std::chrono::minutes kMemoryTimeout(1);
-constexpr size_t kMostSites = 5;
+constexpr uint32_t kMostSites = 5;
 
 // What the locale says of the terminal, by the first of its variables that is set.
 bool IsUtf8Locale() {
@@ -32,43 +29,20 @@ bool IsUtf8Locale() {
   return false;
 }
 
-// Who allocated in the processes that the page tells in full.
-void AskForSites(const std::string& server, MemoryReport* report) {
-  profd::v1::FetchRequest request;
-  request.set_kind(profd::v1::PROFILE_KIND_ALLOC);
-  request.set_begin_ns(std::max<int64_t>(report->memory.begin_ns(), 1));
-  request.set_end_ns(report->memory.end_ns());
-  for (int i = 0; i < std::min(report->memory.processes_size(), kMostMemoryBlocks); ++i) {
-    const profd::v1::ProcessMemory& process = report->memory.processes(i);
-    if (process.allocated_bytes() > 0) request.add_targets(std::to_string(process.pid()));
-  }
-  if (request.targets().empty()) return;
-  const absl::StatusOr<Profile> profile = ReceiveProfile(server, request);
-  if (!profile.ok()) {
-    report->sites_note = absl::StrCat("who allocated is not known: ", profile.status().message());
-    return;
-  }
-  for (const std::string& target : request.targets()) {
-    const int32_t pid = std::stoi(target);
-    report->sites[pid] = TopSites(*profile, pid, kMostSites);
-  }
-}
-
 }  // namespace
 
 absl::Status PrintMemory(const MemoryOptions& options, std::ostream& out) {
   MemoryReport report;
-  report.past = options.request.end_ns() != 0;
-  {
-    ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
-                     Connection::Open(options.server, kConnectTimeout));
-    grpc::ClientContext context;
-    SetDeadline(context, kMemoryTimeout);
-    RETURN_IF_ERROR(connection->Explain(
-        connection->stub().GetMemory(&context, options.request, &report.memory)));
-  }
+  report.past = options.request.window().end_ns() != 0;
+  profd::v1::GetMemoryRequest request = options.request;
+  request.set_max_sites(kMostSites);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
+                   Connection::Open(options.server, kConnectTimeout));
+  grpc::ClientContext context;
+  SetDeadline(context, kMemoryTimeout);
+  RETURN_IF_ERROR(
+      connection->Explain(connection->stub().GetMemory(&context, request, &report.memory)));
   RETURN_IF_ERROR(CheckMemory(report.memory));
-  AskForSites(options.server, &report);
   out << (options.json ? RenderMemoryJson(report)
                        : RenderMemoryText(report, options.colour, IsUtf8Locale()))
       << std::flush;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "client/group_by.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -30,23 +31,13 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, Grouping grouping, bool reversed)
-      : profile_(*view.profile),
-        grouping_(grouping),
-        reversed_(reversed),
-        thread_groups_(ThreadGroups(*view.profile)) {
+  Builder(const View& view, bool reversed) : profile_(*view.profile), reversed_(reversed) {
     nodes_.emplace_back().name = "all";
-    std::set<std::string_view> processes;
-    std::set<int32_t> pids;
-    for (const profd::v1::Thread& thread : profile_.threads) {
-      processes.insert(thread.process());
-      pids.insert(thread.pid());
-    }
-    show_process_ = grouping == Grouping::kThread ? pids.size() > 1 : processes.size() > 1;
+    first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
-    for (const profd::v1::Frame& frame : profile_.frames) {
+    for (const Frame& frame : profile_.frames) {
       frame_labels_.push_back(
-          Intern(CleanName(frame.function()), KindOf(frame.kind()), CleanName(frame.module())));
+          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module)));
     }
     unsampled_ = Intern("[unsampled]", NodeKind::kSynthetic, "");
   }
@@ -56,11 +47,12 @@ class Builder {
     if (reversed_) std::reverse(path_.begin(), path_.end());
     uint32_t node = 0;
     Charge(node, sample);
-    seen_.emplace(node, sample.thread);
+    for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     for (const uint32_t label : path_) {
       node = Child(node, label);
       Charge(node, sample);
-      if (labels_[label].kind == NodeKind::kBase) seen_.emplace(node, sample.thread);
+      if (labels_[label].kind != NodeKind::kBase) continue;
+      for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     }
   }
 
@@ -89,9 +81,9 @@ class Builder {
     return it->second;
   }
 
-  // From the process to the reason, into path_.
+  // From the group to the reason, into path_.
   void LabelsOf(const Sample& sample) {
-    path_ = BaseLabels(sample.thread);
+    path_ = BaseLabels(sample.group);
     if (sample.stack == kUnsampled) {
       path_.push_back(unsampled_);
     } else {
@@ -106,18 +98,14 @@ class Builder {
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
   }
 
-  std::vector<uint32_t> BaseLabels(uint32_t index) {
-    const profd::v1::Thread& thread = profile_.threads[index];
+  std::vector<uint32_t> BaseLabels(uint32_t group) {
+    const auto& keys = profile_.message->group_by();
+    const std::vector<std::string>& labels = profile_.groups[group];
     std::vector<uint32_t> base;
-    const bool each = grouping_ == Grouping::kThread;
-    if (show_process_) {
-      std::string process = CleanName(thread.process());
-      if (each) absl::StrAppend(&process, " (", thread.pid(), ")");
-      base.push_back(Intern(process, NodeKind::kBase, "process"));
+    for (size_t i = first_label_; i < labels.size(); i++) {
+      base.push_back(Intern(CleanName(labels[i]), NodeKind::kBase,
+                            std::string(GroupKeyName(keys.Get(static_cast<int>(i))))));
     }
-    std::string name = thread_groups_[index];
-    if (each) name = absl::StrCat(CleanName(thread.name()), " (", thread.tid(), ")");
-    base.push_back(Intern(name, NodeKind::kBase, "thread"));
     return base;
   }
 
@@ -141,10 +129,8 @@ class Builder {
   }
 
   const Profile& profile_;
-  const Grouping grouping_;
   const bool reversed_;
-  const std::vector<std::string> thread_groups_;  // by thread
-  bool show_process_ = false;
+  size_t first_label_ = 0;  // that is shown
   std::vector<uint32_t> path_;
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
@@ -157,8 +143,8 @@ class Builder {
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view, Grouping grouping, bool reversed) {
-  Builder builder(view, grouping, reversed);
+FlameTree BuildFlameTree(const View& view, bool reversed) {
+  Builder builder(view, reversed);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

@@ -10,11 +10,6 @@
 
 namespace profctl {
 
-enum class Grouping {
-  kName,    // threads whose names differ only in a trailing number are one
-  kThread,  // every thread for itself
-};
-
 enum class NodeKind { kBase, kKernel, kLibc, kRuntime, kApplication, kSynthetic, kReason };
 
 struct FlameNode {
@@ -33,10 +28,10 @@ struct FlameTree {
   std::vector<FlameNode> nodes;
 };
 
-// Levels from the root: process (when several names are in the profile), thread group, frames from
-// the outermost, and in a profile of waits the reason. `reversed`: the same levels from the other
-// end, so that stacks are merged from the innermost frame.
-FlameTree BuildFlameTree(const View& view, Grouping grouping, bool reversed = false);
+// Levels from the root: the labels of the group (that of the process where there are several),
+// frames from the outermost, and in a profile of waits the reason. `reversed`: the same levels from
+// the other end, so that stacks are merged from the innermost frame.
+FlameTree BuildFlameTree(const View& view, bool reversed = false);
 
 }  // namespace profctl
 

@@ -45,15 +45,16 @@ std::string JoinNonEmpty(const std::vector<std::string>& parts) {
 }
 
 std::string WindowLine(const Profile& profile) {
-  const profd::v1::Header& header = profile.header;
+  const profd::v1::Coverage& header = profile.coverage();
+  const profd::v1::Host& host = profile.message->host();
   std::vector<std::string> parts;
   if (WindowNs(profile) > 0) {
     parts.push_back(absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
                                  " (", FormatDuration(WindowNs(profile)), ")"));
   }
-  parts.push_back(CleanName(header.hostname()));
-  if (!header.kernel_release().empty()) {
-    parts.push_back(absl::StrCat("Linux ", CleanName(header.kernel_release())));
+  parts.push_back(CleanName(host.hostname()));
+  if (!host.kernel_release().empty()) {
+    parts.push_back(absl::StrCat("Linux ", CleanName(host.kernel_release())));
   }
   return JoinNonEmpty(parts);
 }
@@ -65,7 +66,7 @@ std::string ShownPart(const View& view) {
     case Unit::kNanoseconds:
       return absl::StrCat("shown: ", FormatDuration(view.shown_value), " not running");
     case Unit::kBytes:
-      return absl::StrCat(std::string(DescribeKind(profile.header.kind()).done), ": ",
+      return absl::StrCat(std::string(profile.kind->done), ": ",
                           DescribeBytes(profile, view.shown_value));
   }
   return "";
@@ -79,14 +80,14 @@ std::string TotalsLine(const View& view) {
     parts.push_back(absl::StrCat(view.idle_shown ? "of it idle: " : "idle, folded away: ",
                                  FormatDuration(view.idle_ns)));
   }
-  const double complete = profile.trailer.complete_share();
+  const double complete = profile.type.complete_share();
   if (HasSamples(profile) && complete >= 0 && complete <= 1) {
     parts.push_back(absl::StrCat("complete stacks: ", FormatShare(complete, 1)));
   }
   std::string lost = "lost: nothing";
-  if (profile.trailer.losses_size() > 0) {
+  if (profile.message->losses_size() > 0) {
     lost = "lost:";
-    for (const profd::v1::Loss& loss : profile.trailer.losses()) {
+    for (const profd::v1::Loss& loss : profile.message->losses()) {
       absl::StrAppend(&lost, lost.back() == ':' ? " " : ", ", CleanName(loss.cause()), " ",
                       FormatCount(loss.count()));
     }
@@ -96,20 +97,17 @@ std::string TotalsLine(const View& view) {
 }
 
 std::vector<std::string> EmptyMessage(const View& view) {
-  if (DescribeKind(view.profile->header.kind()).level) {
-    return {absl::StrCat("Nothing is known to be ",
-                         std::string(DescribeKind(view.profile->header.kind()).done),
+  if (view.profile->kind->level) {
+    return {absl::StrCat("Nothing is known to be ", std::string(view.profile->kind->done),
                          " at the end of this window."),
             "'profctl status' says what is watched, and what is missing."};
   }
   if (view.profile->unit == Unit::kBytes) {
-    return {absl::StrCat("Nothing is known to have been ",
-                         std::string(DescribeKind(view.profile->header.kind()).done),
+    return {absl::StrCat("Nothing is known to have been ", std::string(view.profile->kind->done),
                          " in this window."),
             absl::StrCat("'profctl status' ",
-                         DescribeKind(view.profile->header.kind()).calls
-                             ? "says whether calls are watched"
-                             : "lists the allocators that are watched",
+                         view.profile->kind->IsOfCalls() ? "says whether calls are watched"
+                                                         : "lists the allocators that are watched",
                          "; or widen the window with --since.")};
   }
   if (view.idle_ns > 0) {
@@ -128,8 +126,7 @@ FlameGraphPage DescribeFlameGraph(const View& view) {
   FlameGraphPage page;
   page.unit = profile.unit;
   page.total = view.shown_value;
-  page.title = absl::StrCat(std::string(DescribeKind(profile.header.kind()).title), ": ",
-                            DescribeProcesses(profile));
+  page.title = absl::StrCat(std::string(profile.kind->title), ": ", DescribeProcesses(profile));
   page.lines = {WindowLine(profile), TotalsLine(view)};
   for (std::string& gap : DescribeGaps(profile)) page.lines.push_back(std::move(gap));
   if (!view.filter.empty()) page.lines.push_back("only " + CleanName(view.filter));

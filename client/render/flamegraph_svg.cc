@@ -229,10 +229,9 @@ std::string_view ScriptOf(Unit unit) {
 
 }  // namespace
 
-std::string RenderFlameGraph(const View& view, Grouping grouping,
-                             const FlameGraphOptions& options) {
+std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options) {
   FlameGraphPage page = DescribeFlameGraph(view);
-  const FlameTree tree = BuildFlameTree(view, grouping, options.reversed);
+  const FlameTree tree = BuildFlameTree(view, options.reversed);
   const Layout layout = LayOut(tree, page.total, options);
   if (!options.title.empty()) page.title = CleanName(options.title);
   if (options.reversed)

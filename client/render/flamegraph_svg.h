@@ -35,8 +35,7 @@ inline constexpr int kMostFrameHeight = 64;
 
 // Widths in proportion to time or bytes. Without scripts it is a readable picture with tool tips;
 // in a browser it zooms, searches and follows the keyboard. Nothing is loaded from elsewhere.
-std::string RenderFlameGraph(const View& view, Grouping grouping,
-                             const FlameGraphOptions& options = {});
+std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options = {});
 
 }  // namespace profctl
 

@@ -24,19 +24,31 @@ std::string RenderFolded(const View& view) {
   const Profile& profile = *view.profile;
   std::vector<std::string> frames;
   frames.reserve(profile.frames.size());
-  for (const profd::v1::Frame& frame : profile.frames) {
-    frames.push_back(FoldedName(frame.function()));
-    if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) frames.back() += "_[k]";
+  for (const Frame& frame : profile.frames) {
+    frames.push_back(FoldedName(frame.function));
+    if (frame.kind == profd::v1::FRAME_KIND_KERNEL) frames.back() += "_[k]";
+  }
+  std::vector<std::string> groups;
+  groups.reserve(profile.groups.size());
+  for (const std::vector<std::string>& labels : profile.groups) {
+    std::string& group = groups.emplace_back();
+    for (const std::string& label : labels) {
+      absl::StrAppend(&group, group.empty() ? "" : ";", FoldedName(label));
+    }
   }
   std::map<std::string, int64_t> lines;
   std::string line;
   for (const Sample* sample : view.shown) {
-    line = FoldedName(profile.threads[sample->thread].name());
+    line = groups[sample->group];
+    const auto add = [&line](std::string_view frame) {
+      if (!line.empty()) line += ';';
+      line += frame;
+    };
     if (sample->stack == kUnsampled) {
-      line += ";[unsampled]";
+      add("[unsampled]");
     } else {
       const std::vector<uint32_t>& stack = profile.stacks[sample->stack].frames;
-      for (auto it = stack.rbegin(); it != stack.rend(); ++it) line += ";" + frames[*it];
+      for (auto it = stack.rbegin(); it != stack.rend(); ++it) add(frames[*it]);
     }
     if (profile.unit == Unit::kNanoseconds) {
       const std::string_view reason = DescribeReason(sample->reason).name;

@@ -8,9 +8,10 @@
 
 namespace profctl {
 
-// One line a stack, "thread;root;...;leaf;[reason] ns", sorted, equal stacks merged; in bytes there
-// is no reason, "thread;root;...;leaf bytes". Kernel frames end in "_[k]"; what has no stack is
-// "thread;[unsampled];[reason] ns". ';' and white space in names become ':' and '_'.
+// One line a stack, "group;root;...;leaf;[reason] ns", sorted, equal stacks merged; in bytes there
+// is no reason, "group;root;...;leaf bytes". The group has all its labels, "process;thread" by
+// default. Kernel frames end in "_[k]"; what has no stack is "group;[unsampled];[reason] ns". ';'
+// and white space in names become ':' and '_'.
 std::string RenderFolded(const View& view);
 
 }  // namespace profctl

@@ -39,23 +39,23 @@ class Window {
 
 // What is known of reasons without the per-switch layer.
 std::string DescribeReasons(const Profile& profile) {
-  const profd::v1::Header& header = profile.header;
+  const profd::v1::Coverage& header = profile.coverage();
   if (header.tick_ns() <= 0) return "reasons of that time are not known";
   if (header.books_ns() <= 0 && header.switch_ns() <= 0) {
-    return absl::StrCat("all times are estimated from ", FormatCount(profile.trailer.ticks()),
+    return absl::StrCat("all times are estimated from ", FormatCount(profile.coverage().ticks()),
                         " ticks");
   }
   int64_t estimated_ns = 0;
-  for (const profd::v1::Thread& thread : profile.threads) estimated_ns += thread.estimated_ns();
+  for (const Thread& thread : profile.threads) estimated_ns += thread.ledger.estimated_ns();
   return absl::StrCat("reasons of that time (", FormatDuration(estimated_ns),
                       " of waits) are estimated from the window's ",
-                      FormatCount(profile.trailer.ticks()), " ticks");
+                      FormatCount(profile.coverage().ticks()), " ticks");
 }
 
 // What is known of an allocator that keeps no count; empty where that is not the question.
 std::string DescribeEstimate(const Profile& profile) {
-  const profd::v1::Header& header = profile.header;
-  if (DescribeKind(header.kind()).level || header.bursts_on_ns() <= 0) return "";
+  const profd::v1::Coverage& header = profile.coverage();
+  if (profile.kind->level || header.bursts_on_ns() <= 0) return "";
   if (header.bursts() == 0) {
     return "no burst of tracing lies in this window: what went through glibc's malloc in it is not "
            "known; ask for a longer one";
@@ -67,30 +67,31 @@ std::string DescribeEstimate(const Profile& profile) {
 }
 
 std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
-  const profd::v1::Header& header = profile.header;
-  const KindInfo& kind = DescribeKind(header.kind());
+  const SampleTypeInfo& kind = *profile.kind;
   const Window window(WindowNs(profile));
   const std::string events(kind.events);
   const std::string done(kind.done);
   const std::string estimate = DescribeEstimate(profile);
-  if (window.IsOff(header.heap_ns()) && !estimate.empty()) return {estimate};
-  if (window.IsOff(header.heap_ns())) {
+  if (window.IsOff(profile.type.watched_ns()) && !estimate.empty()) return {estimate};
+  if (window.IsOff(profile.type.watched_ns())) {
     return {absl::StrCat(events, " were not watched in this window: 'profctl status' says why")};
   }
   std::vector<std::string> gaps;
   if (kind.level) {
-    if (window.HasGap(header.heap_ns())) {
-      gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
+    if (window.HasGap(profile.type.watched_ns())) {
+      gaps.push_back(absl::StrCat(events,
+                                  window.Tell("were", "not watched", profile.type.watched_ns()),
                                   ": what came in that time is missing"));
     }
     return gaps;
   }
   if (!estimate.empty()) gaps.push_back(estimate);
-  if (window.HasGap(header.heap_ns())) {
-    gaps.push_back(absl::StrCat(events, window.Tell("were", "not watched", header.heap_ns()),
+  if (window.HasGap(profile.type.watched_ns())) {
+    gaps.push_back(absl::StrCat(events,
+                                window.Tell("were", "not watched", profile.type.watched_ns()),
                                 ": what was ", done, " in that time is not known"));
   }
-  if (kind.calls) return gaps;
+  if (kind.IsOfCalls()) return gaps;
   const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
   if (!heap && !profile.threads.empty()) {
     gaps.push_back(
@@ -113,7 +114,7 @@ bool HasGap(const Profile& profile, int64_t on_ns) {
 
 std::vector<std::string> DescribeGaps(const Profile& profile) {
   if (profile.unit == Unit::kBytes) return DescribeHeapGaps(profile);
-  const profd::v1::Header& header = profile.header;
+  const profd::v1::Coverage& header = profile.coverage();
   const Window window(WindowNs(profile));
   std::vector<std::string> gaps;
   if (window.HasGap(header.switch_ns())) {

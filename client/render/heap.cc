@@ -59,7 +59,7 @@ std::string FormatByteRate(int64_t bytes, int64_t duration_ns) {
 std::string DescribeBytes(const Profile& profile, int64_t bytes) {
   const int64_t watched_ns = WatchedNs(profile);
   std::string text = FormatValue(bytes, Unit::kBytes);
-  if (DescribeKind(profile.header.kind()).level) {
+  if (profile.kind->level) {
     return absl::StrCat(text, " at the end of the window, ", FormatGrowth(SumGrowth(profile)),
                         " in ", FormatDuration(WindowNs(profile)));
   }
@@ -76,18 +76,18 @@ std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& h
 }
 
 std::string DescribeBursts(const Profile& profile) {
-  const uint64_t bursts = profile.header.bursts();
+  const uint64_t bursts = profile.coverage().bursts();
   return absl::StrCat(
       FormatCount(bursts), bursts == 1 ? " burst" : " bursts", " of tracing, ",
-      FormatFineShare(Bytes(profile.header.burst_ns()), static_cast<double>(WindowNs(profile))),
+      FormatFineShare(Bytes(profile.coverage().burst_ns()), static_cast<double>(WindowNs(profile))),
       " of the window");
 }
 
 int64_t WatchedNs(const Profile& profile) {
   const int64_t window_ns = WindowNs(profile);
   // What is no gap is how exactly the window can be cut.
-  if (!HasGap(profile, profile.header.heap_ns())) return window_ns;
-  return std::clamp<int64_t>(profile.header.heap_ns(), 0, window_ns);
+  if (!HasGap(profile, profile.type.watched_ns())) return window_ns;
+  return std::clamp<int64_t>(profile.type.watched_ns(), 0, window_ns);
 }
 
 }  // namespace profctl

@@ -1,19 +1,21 @@
-// The complete answer for machines. docs/profctl.md describes every field.
+// The complete answer for machines: the message Profile of the API in protobuf's JSON mapping, with
+// the names of its fields as in profiler.proto.
 #ifndef PROFD_CLIENT_RENDER_JSON_H_
 #define PROFD_CLIENT_RENDER_JSON_H_
 
 #include <string>
 
-#include "client/profile.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
 
 namespace profctl {
 
-// Nothing is folded away: idle samples carry the name of their kind of idleness. In an answer of
-// bytes all that is time or of ticks is absent but the cost: header.layers has heap_ns; threads[]
-// have pid, tid, name, process, exited and heap (null: nothing is known), samples[] thread, stack,
-// bytes, error_bytes, weight_bytes and events, the trailer heap, complete_share, losses and cost.
-// `kind` and `unit` are absent where the daemon did not say them, which means offcpu and ns.
-std::string RenderJson(const Profile& profile);
+// One line ended by a newline. Fields of 64 bits are strings, as the mapping wants it; fields that
+// are 0 are there, too.
+absl::StatusOr<std::string> RenderJson(const google::protobuf::Message& message);
+
+// The message of a text that RenderJson wrote. DataLoss for anything else.
+absl::Status ParseJson(const std::string& text, google::protobuf::Message* message);
 
 }  // namespace profctl
 

@@ -69,23 +69,6 @@ ordered_json ToJson(const profd::v1::TargetCost& cost) {
           {"switches", cost.switches()}};
 }
 
-ordered_json ToJson(const profd::v1::MemoryLine& memory) {
-  const auto figure = [](bool known, int64_t bytes) {
-    return known ? ordered_json(bytes) : ordered_json(nullptr);
-  };
-  return {
-      {"processes", memory.processes()},
-      {"rss_bytes", figure(memory.has_rss_bytes(), memory.rss_bytes())},
-      {"anon_bytes", figure(memory.has_anon_bytes(), memory.anon_bytes())},
-      {"rss_growth_bytes", figure(memory.has_rss_growth_bytes(), memory.rss_growth_bytes())},
-      {"growth_ns", memory.growth_ns()},
-      {"cgroup_current_bytes",
-       figure(memory.has_cgroup_current_bytes(), memory.cgroup_current_bytes())},
-      {"cgroup_limit_bytes", figure(memory.has_cgroup_limit_bytes(), memory.cgroup_limit_bytes())},
-      {"allocated_bytes", figure(memory.has_allocated_bytes(), memory.allocated_bytes())},
-      {"freed_bytes", figure(memory.has_freed_bytes(), memory.freed_bytes())}};
-}
-
 std::string DumpJson(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

@@ -15,7 +15,6 @@ nlohmann::ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1
 nlohmann::ordered_json ToJson(const profd::v1::Cost& cost);
 nlohmann::ordered_json ToJson(const profd::v1::HeapTotal& heap);
 nlohmann::ordered_json ToJson(const profd::v1::TargetCost& cost);
-nlohmann::ordered_json ToJson(const profd::v1::MemoryLine& memory);
 // One line ended by a newline; bytes that are not UTF-8 become U+FFFD.
 std::string DumpJson(const nlohmann::ordered_json& json);
 

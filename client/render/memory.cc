@@ -348,18 +348,18 @@ void AppendPlot(const ProcessMemory& process, bool unicode, std::string& text) {
           "\n";
 }
 
-void AppendSites(const std::vector<Site>& sites, std::string& text) {
-  if (sites.empty()) return;
+void AppendSites(const ProcessMemory& process, std::string& text) {
+  if (process.sites().empty()) return;
   Table table({{"allocated", Table::Align::kRight},
                {"share", Table::Align::kRight},
                {"most of it by", Table::Align::kLeft, 70}});
-  for (const Site& site : sites) {
-    const auto whole = static_cast<double>(site.whole_bytes);
-    std::string share = FormatShare(static_cast<double>(site.bytes), whole);
-    if (site.error_bytes > 0) {
-      absl::StrAppend(&share, " ± ", FormatShare(static_cast<double>(site.error_bytes), whole));
+  for (const profd::v1::AllocationSite& site : process.sites()) {
+    const auto whole = static_cast<double>(site.process_bytes());
+    std::string share = FormatShare(static_cast<double>(site.bytes()), whole);
+    if (site.error_bytes() > 0) {
+      absl::StrAppend(&share, " ± ", FormatShare(static_cast<double>(site.error_bytes()), whole));
     }
-    table.Add({Bytes(site.bytes), share, site.function});
+    table.Add({Bytes(site.bytes()), share, CleanName(site.function())});
   }
   text += table.Render();
 }
@@ -398,9 +398,7 @@ void AppendProcess(const MemoryReport& report, const ProcessMemory& process, boo
   AppendLine("page faults", DescribeFaults(process), text);
   AppendLine("note", CleanName(process.note()), text);
   AppendPlot(process, unicode, text);
-  if (const auto sites = report.sites.find(process.pid()); sites != report.sites.end()) {
-    AppendSites(sites->second, text);
-  }
+  AppendSites(process, text);
   AppendThreads(process, text);
 }
 
@@ -453,8 +451,8 @@ ordered_json GrowthJson(const ProcessMemory& process) {
           {"seconds_to_limit", OrNull(SecondsToLimit(process, trend))}};
 }
 
-ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& process) {
-  const auto heap_s = static_cast<double>(report.memory.heap_ns()) / kSecondNs;
+ordered_json ProcessJson(const ProcessMemory& process, int64_t heap_ns) {
+  const auto heap_s = static_cast<double>(heap_ns) / kSecondNs;
   const auto rate = [&](bool known, int64_t bytes) {
     return known && heap_s > 0 ? ordered_json(static_cast<double>(bytes) / heap_s)
                                : ordered_json(nullptr);
@@ -466,11 +464,10 @@ ordered_json ProcessJson(const MemoryReport& report, const ProcessMemory& proces
     cgroup = {{"path", process.cgroup().path()}, {"version", process.cgroup().version()}};
   }
   ordered_json sites = ordered_json::array();
-  if (const auto known = report.sites.find(process.pid()); known != report.sites.end()) {
-    for (const Site& site : known->second) {
-      sites.push_back(
-          {{"function", site.function}, {"bytes", site.bytes}, {"error_bytes", site.error_bytes}});
-    }
+  for (const profd::v1::AllocationSite& site : process.sites()) {
+    sites.push_back({{"function", site.function()},
+                     {"bytes", site.bytes()},
+                     {"error_bytes", site.error_bytes()}});
   }
   ordered_json threads = ordered_json::array();
   for (const profd::v1::ThreadHeap& thread : process.threads()) {
@@ -632,7 +629,6 @@ std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unico
   std::string notes;
   for (const std::string& note : memory.notes())
     notes += Wrap(CleanName(note), PageColumns(), "  ");
-  if (!report.sites_note.empty()) notes += Wrap(CleanName(report.sites_note), PageColumns(), "  ");
   for (const profd::v1::Loss& loss : memory.losses()) {
     notes += Wrap(absl::StrCat("lost ", FormatCount(loss.count()), " ", CleanName(loss.cause()),
                                ": ", CleanName(loss.help())),
@@ -646,11 +642,10 @@ std::string RenderMemoryJson(const MemoryReport& report) {
   const GetMemoryResponse& memory = report.memory;
   ordered_json processes = ordered_json::array();
   for (const ProcessMemory& process : memory.processes()) {
-    processes.push_back(ProcessJson(report, process));
+    processes.push_back(ProcessJson(process, memory.heap_ns()));
   }
   ordered_json notes = ordered_json::array();
   for (const std::string& note : memory.notes()) notes.push_back(note);
-  if (!report.sites_note.empty()) notes.push_back(report.sites_note);
   return DumpJson({{"format", "profd-memory"},
                    {"version", 1},
                    {"hostname", memory.hostname()},

@@ -3,26 +3,21 @@
 #define PROFD_CLIENT_RENDER_MEMORY_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "client/render/stacks.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
 
-// Of these, the largest ones, a page tells in full and asks for the sites.
+// Of these, the largest ones, a page tells in full.
 inline constexpr int kMostMemoryBlocks = 5;
 
 struct MemoryReport {
   profd::v1::GetMemoryResponse memory;
-  // Where they allocated most, by PID.
-  std::map<int32_t, std::vector<Site>> sites;
-  std::string sites_note;  // why they are not known, or empty
-  bool past = false;       // the window ends before now
+  bool past = false;  // the window ends before now
 };
 
 // DataLoss for what no daemon would send, so that the renderers can trust what they add up: every

@@ -41,8 +41,8 @@ int64_t Blocked(const ReasonTotals& totals) {
   return sum;
 }
 
-void AddThread(const profd::v1::Thread& thread, ReasonTotals& totals) {
-  for (const profd::v1::ReasonTotal& off : thread.off()) {
+void AddThread(const Thread& thread, ReasonTotals& totals) {
+  for (const profd::v1::ReasonTotal& off : thread.ledger.off()) {
     Waiting& waiting = totals[DescribeReason(off.reason()).reason];
     waiting.time_ns += off.time_ns();
     waiting.waits += off.waits();
@@ -93,21 +93,22 @@ void AppendIdentity(const Profile& profile, std::string& text) {
   double worst = 0;
   std::string worst_name;
   int64_t on_cpu = 0, runqueue = 0, books_on_cpu = 0, books_runqueue = 0, estimated = 0;
-  for (const profd::v1::Thread& thread : profile.threads) {
+  for (const Thread& thread : profile.threads) {
     ReasonTotals off{};
     AddThread(thread, off);
-    on_cpu += thread.on_cpu_ns();
+    on_cpu += thread.ledger.on_cpu_ns();
     runqueue += off[profd::v1::REASON_RUNQUEUE].time_ns;
-    books_on_cpu += thread.books_on_cpu_ns();
-    books_runqueue += thread.books_runqueue_ns();
-    estimated += thread.estimated_ns();
-    if (thread.wall_ns() <= 0) continue;
-    const int64_t sum = thread.on_cpu_ns() + off[profd::v1::REASON_RUNQUEUE].time_ns + Blocked(off);
-    const double deviation = std::abs(static_cast<double>(sum - thread.wall_ns())) /
-                             static_cast<double>(thread.wall_ns());
+    books_on_cpu += thread.ledger.books_on_cpu_ns();
+    books_runqueue += thread.ledger.books_runqueue_ns();
+    estimated += thread.ledger.estimated_ns();
+    if (thread.ledger.wall_ns() <= 0) continue;
+    const int64_t sum =
+        thread.ledger.on_cpu_ns() + off[profd::v1::REASON_RUNQUEUE].time_ns + Blocked(off);
+    const double deviation = std::abs(static_cast<double>(sum - thread.ledger.wall_ns())) /
+                             static_cast<double>(thread.ledger.wall_ns());
     if (deviation > worst) {
       worst = deviation;
-      worst_name = absl::StrCat(CleanName(thread.name()), " (", thread.tid(), ")");
+      worst_name = absl::StrCat(CleanName(thread.name), " (", thread.tid, ")");
     }
   }
   std::string line = "Check: on-CPU + run queue + blocked = wall for every thread";
@@ -121,7 +122,7 @@ void AppendIdentity(const Profile& profile, std::string& text) {
                     FormatDuration(books_runqueue), " (here ", FormatDuration(runqueue), ").");
   }
   // With a gap that is told under the heading.
-  if (estimated > 0 && !HasGap(profile, profile.header.switch_ns())) {
+  if (estimated > 0 && !HasGap(profile, profile.coverage().switch_ns())) {
     absl::StrAppend(&line, " The reasons of ", FormatDuration(estimated),
                     " of waits are estimated from the ticks.");
   }
@@ -130,15 +131,15 @@ void AppendIdentity(const Profile& profile, std::string& text) {
 
 void AppendThreads(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
-  const std::vector<std::string> group_of_thread = GroupNames(profile);
+  const std::vector<std::string> group_of_thread = ThreadGroupNames(profile);
   std::map<std::string, ThreadRow> groups;
   for (size_t i = 0; i < profile.threads.size(); ++i) {
-    const profd::v1::Thread& thread = profile.threads[i];
+    const Thread& thread = profile.threads[i];
     ThreadRow& row = groups[group_of_thread[i]];
     ++row.threads;
-    row.wall_ns += thread.wall_ns();
-    row.on_cpu_ns += thread.on_cpu_ns();
-    row.idle_ns += view.thread_idle_ns[i];
+    row.wall_ns += thread.ledger.wall_ns();
+    row.on_cpu_ns += thread.ledger.on_cpu_ns();
+    row.idle_ns += thread.ledger.idle_ns();
     AddThread(thread, row.off);
   }
   std::vector<ThreadRow> rows;
@@ -150,7 +151,6 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
     return std::make_pair(a.Busy(), a.wall_ns) > std::make_pair(b.Busy(), b.wall_ns);
   });
 
-  const bool filtered = view.filter.find("reason") != std::string::npos;
   text +=
       Heading("Threads, those that waited most for something first (shares of wall time)", colour);
   Table table({{"thread", Table::Align::kLeft, 22},
@@ -172,7 +172,7 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
     const auto share = [&](int64_t ns) { return FormatShare(static_cast<double>(ns), wall); };
     table.Add({row.name, FormatCount(row.threads), FormatDuration(row.wall_ns),
                share(row.on_cpu_ns), share(row.off[profd::v1::REASON_RUNQUEUE].time_ns),
-               share(Blocked(row.off)), filtered ? "?" : share(row.idle_ns), TopReasons(row)});
+               share(Blocked(row.off)), share(row.idle_ns), TopReasons(row)});
   }
   text += table.Render();
   if (left_threads > 0) {
@@ -184,7 +184,7 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
 
 void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   ReasonTotals totals{};
-  for (const profd::v1::Thread& thread : profile.threads) AddThread(thread, totals);
+  for (const Thread& thread : profile.threads) AddThread(thread, totals);
   double all = 0;
   for (const Waiting& waiting : totals) all += static_cast<double>(waiting.time_ns);
   Table table({{"reason", Table::Align::kLeft},
@@ -233,20 +233,20 @@ struct MemoryRow {
 
 void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all, bool colour,
                          std::string& text) {
-  const KindInfo& kind = DescribeKind(profile.header.kind());
-  const std::vector<std::string> group_of_thread = GroupNames(profile);
+  const SampleTypeInfo& kind = *profile.kind;
+  const std::vector<std::string> group_of_thread = ThreadGroupNames(profile);
   std::map<std::string, MemoryRow> groups;
   uint64_t unknown = 0;
   for (size_t i = 0; i < profile.threads.size(); ++i) {
-    const profd::v1::Thread& thread = profile.threads[i];
-    if (!thread.has_heap()) {
+    const Thread& thread = profile.threads[i];
+    if (!thread.heap) {
       ++unknown;
       continue;
     }
     MemoryRow& row = groups[group_of_thread[i]];
     row.name = group_of_thread[i];
     ++row.threads;
-    AddHeap(thread.heap(), row.heap);
+    AddHeap(*thread.heap, row.heap);
   }
   std::vector<MemoryRow> rows;
   for (auto& [name, row] : groups) rows.push_back(std::move(row));
@@ -300,8 +300,7 @@ void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colou
 
 // What the stacks of an off-CPU profile are made of.
 void AppendTickTrust(const Profile& profile, std::string& text) {
-  const profd::v1::Header& header = profile.header;
-  const profd::v1::Trailer& trailer = profile.trailer;
+  const profd::v1::Coverage& header = profile.coverage();
   const auto window = static_cast<double>(WindowNs(profile));
   const auto layer = [&](const char* name, int64_t ns) {
     return absl::StrCat(name, " ", FormatShare(static_cast<double>(ns), window));
@@ -309,14 +308,14 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
   absl::StrAppend(&text, "  layers on      ", layer("kernel's books", header.books_ns()), ", ",
                   layer("per switch", header.switch_ns()), ", ", layer("ticks", header.tick_ns()),
                   " of the window\n");
-  absl::StrAppend(&text, "  samples        ", FormatCount(trailer.samples()), " in ",
-                  FormatCount(trailer.ticks()), " ticks, one in ",
-                  FormatDuration(trailer.tick_interval_ns()), "; ",
-                  FormatCount(trailer.ticks_missed()), " ticks missed\n");
-  if (trailer.samples() > 0) {
-    absl::StrAppend(&text, "  whole stacks   ", FormatShare(trailer.complete_share(), 1),
-                    " of the time; ", FormatCount(trailer.torn_walks()), " of ",
-                    FormatCount(trailer.walks()), " walks were torn\n");
+  absl::StrAppend(&text, "  samples        ", FormatCount(profile.type.count()), " in ",
+                  FormatCount(header.ticks()), " ticks, one in ",
+                  FormatDuration(header.tick_interval_ns()), "; ",
+                  FormatCount(header.ticks_missed()), " ticks missed\n");
+  if (profile.type.count() > 0) {
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
+                    " of the time; ", FormatCount(header.torn_walks()), " of ",
+                    FormatCount(header.walks()), " walks were torn\n");
   }
 }
 
@@ -324,7 +323,7 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
 void AppendLevel(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;
-  const bool objects = view.profile->header.kind() == profd::v1::PROFILE_KIND_INUSE;
+  const bool objects = view.profile->kind->kind == profd::Kind::kInuse;
   text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value),
                                objects ? " (estimated, as are its " : " (estimated from ",
                                FormatCount(count), objects ? " objects)" : " pages)"),
@@ -351,7 +350,7 @@ void AppendLevelTrust(const Profile& profile, std::string& text) {
       FormatShare(static_cast<double>(WatchedNs(profile)), static_cast<double>(WindowNs(profile))),
       " of the window\n");
   if (HasSamples(profile)) {
-    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.trailer.complete_share(), 1),
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
                     " of the bytes\n");
   }
 }
@@ -377,38 +376,37 @@ void AppendEventTrust(const Profile& profile, std::string& text) {
     text += WrapAfter("  coverage       ", coverage, PageColumns());
   }
   if (HasSamples(profile)) {
-    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.trailer.complete_share(), 1),
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
                     " of the bytes\n");
   }
 }
 
 void AppendTrust(const Profile& profile, bool colour, std::string& text) {
-  const profd::v1::Header& header = profile.header;
-  const profd::v1::Trailer& trailer = profile.trailer;
+  const profd::v1::Coverage& header = profile.coverage();
   text += "\n" + Heading("How far this can be trusted", colour);
   switch (profile.unit) {
     case Unit::kNanoseconds:
       AppendTickTrust(profile, text);
       break;
     case Unit::kBytes:
-      if (DescribeKind(header.kind()).level || DescribeKind(header.kind()).calls) {
+      if (profile.kind->level || profile.kind->IsOfCalls()) {
         AppendLevelTrust(profile, text);
       } else {
         AppendEventTrust(profile, text);
       }
       break;
   }
-  const profd::v1::Cost& cost = trailer.cost();
+  const profd::v1::Cost& cost = profile.message->cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
   text += WrapAfter("  cost, daemon   ", DescribeDaemonCost(cost, duration_ns), PageColumns());
   text += WrapAfter("  cost, in path  ",
                     DescribePathCost(cost, duration_ns, !HasGap(profile, header.switch_ns())),
                     PageColumns());
-  if (trailer.losses().empty()) {
+  if (profile.message->losses().empty()) {
     text += "  lost           nothing\n";
     return;
   }
-  for (const profd::v1::Loss& loss : trailer.losses()) {
+  for (const profd::v1::Loss& loss : profile.message->losses()) {
     absl::StrAppend(&text, "  lost           ", FormatCount(loss.count()), " ",
                     CleanName(loss.cause()));
     if (loss.weight_ns() > 0) absl::StrAppend(&text, ", ", FormatDuration(loss.weight_ns()));
@@ -423,17 +421,17 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
 
 std::string RenderSummary(const View& view, bool colour) {
   const Profile& profile = *view.profile;
-  const profd::v1::Header& header = profile.header;
+  const profd::v1::Coverage& header = profile.coverage();
   const bool memory = profile.unit == Unit::kBytes;
-  const std::string title(DescribeKind(header.kind()).title);
-  std::string text = Heading(
-      ClipEnd(absl::StrCat(title, memory && !DescribeKind(header.kind()).level ? " by " : " of ",
-                           DescribeProcesses(profile)),
-              PageColumns()),
-      colour);
+  const std::string title(profile.kind->title);
+  std::string text =
+      Heading(ClipEnd(absl::StrCat(title, memory && !profile.kind->level ? " by " : " of ",
+                                   DescribeProcesses(profile)),
+                      PageColumns()),
+              colour);
   absl::StrAppend(&text, "  ", FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
-                  " (", FormatDuration(WindowNs(profile)), ") on ", CleanName(header.hostname()),
-                  "\n");
+                  " (", FormatDuration(WindowNs(profile)), ") on ",
+                  CleanName(profile.message->host().hostname()), "\n");
   const int64_t missing_ns = header.begin_ns() - header.requested_begin_ns();
   if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {
     absl::StrAppend(&text, "  The window begins ", FormatDuration(missing_ns),
@@ -446,18 +444,19 @@ std::string RenderSummary(const View& view, bool colour) {
   if (!view.filter.empty()) {
     text += Wrap("Stacks only of: " + CleanName(view.filter), PageColumns(), "  ");
   }
-  const std::string held = DescribeMemoryLine(profile.trailer.memory(), WatchedNs(profile));
+  const std::string held =
+      DescribeMemoryLine(profile.message->memory(), profile.message->memory().heap_ns());
   if (!held.empty()) text += WrapAfter("  memory  ", held, PageColumns());
   text += "\n";
   if (profile.threads.empty()) {
     text += "No thread matches in this window.\n";
-  } else if (DescribeKind(header.kind()).level) {
+  } else if (profile.kind->level) {
     AppendLevel(view, colour, text);
-  } else if (DescribeKind(header.kind()).calls) {
+  } else if (profile.kind->IsOfCalls()) {
     AppendCalls(view, colour, text);
   } else if (memory) {
     const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
-    if (header.heap_ns() > 0 && heap) {
+    if (profile.type.watched_ns() > 0 && heap) {
       AppendMemory(view, *heap, colour, text);
     } else {
       text += "Nothing was counted.\n";

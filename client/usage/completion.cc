@@ -1,5 +1,6 @@
 #include "client/usage/completion.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -10,7 +11,15 @@
 namespace profctl {
 namespace {
 
-bool TakesFile(const OptionUsage& option) { return option.value == "FILE"; }
+bool TakesFile(const OptionUsage& option) {
+  return option.value == "FILE" || option.value.starts_with("FILE|");
+}
+
+bool HasFileArgument(const CommandUsage& command) {
+  return std::any_of(command.options.begin(), command.options.end(), [](const OptionUsage& option) {
+    return option.names.empty() && TakesFile(option);
+  });
+}
 
 std::string Quote(std::string_view text) {
   return absl::StrCat("'", absl::StrReplaceAll(std::string(text), {{"'", "'\\''"}}), "'");
@@ -79,10 +88,11 @@ std::string ZshValue(const OptionUsage& option) {
 
 std::string ZshOptions(const CommandUsage& command, const std::string& indent) {
   std::string text;
+  int place = 0;
   for (const OptionUsage& option : command.options) {
     if (option.names.empty()) {
-      absl::StrAppend(&text, " \\\n", indent, "'1:", ZshText(option.value), ":", ZshValue(option),
-                      "'");
+      absl::StrAppend(&text, " \\\n", indent, "'", ++place, ":", ZshText(option.value), ":",
+                      ZshValue(option), "'");
       continue;
     }
     for (const std::string& name : option.names) {
@@ -106,6 +116,7 @@ std::string FishOptions(const CommandUsage& command, const std::string& start) {
       absl::StrAppend(&text, is_long ? " -l " : " -s ", name.substr(is_long ? 2 : 1));
     }
     if (!option.names.empty() && !option.value.empty()) text += TakesFile(option) ? " -rF" : " -x";
+    if (option.names.empty() && TakesFile(option)) text += " -F";
     if (!option.choices.empty()) {
       absl::StrAppend(&text, " -a ", Quote(absl::StrJoin(option.choices, " ")));
     }
@@ -125,7 +136,9 @@ std::string BashCompletion(const CommandUsage& usage) {
   for (const CommandUsage& command : usage.commands) {
     names.push_back(command.name);
     inner_values += BashValues(command, command.name + ":");
-    absl::StrAppend(&inner_words, "    ", command.name, ") words=", Quote(Words(command)), " ;;\n");
+    // Words that are no option may be files: readline offers them where nothing else fits.
+    absl::StrAppend(&inner_words, "    ", command.name, ") words=", Quote(Words(command)),
+                    HasFileArgument(command) ? "; compopt -o default 2>/dev/null" : "", " ;;\n");
   }
   std::string text = absl::StrCat("# bash completion of ", usage.name, "\n_", usage.name, "() {\n");
   text +=

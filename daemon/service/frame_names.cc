@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/service/text.h"
@@ -66,6 +67,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
     frame.module = "[kernel]";
     frame.offset = addresses[i].frame;
     frame.kind = FrameKind::kKernel;
+    frame.found_by = NameSource::kKallsyms;
     const uint64_t target = Target(addresses[i]);
     if (const Symbol* known = cache_.Get({kKernel, 0, target}); known != nullptr) {
       frame.function = known->function;
@@ -84,6 +86,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
     std::string& function = (*out)[missing[k]].function;
     if (!symbols.ok() || k >= symbols->size()) {
       function = absl::StrCat("[kernel]+", Hex(addresses[missing[k]].frame));
+      (*out)[missing[k]].found_by = NameSource::kNone;
       continue;
     }
     function = CleanText((*symbols)[k].function, kMaxName);
@@ -124,6 +127,15 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
       targets.push_back(target);
     }
   }
+  // What has no symbol is called by its address.
+  const std::string unnamed = absl::StrCat(module, "+0x");
+  const absl::Cleanup tell_source = [&] {
+    for (size_t i : which) {
+      NamedFrame& frame = (*out)[i];
+      frame.found_by =
+          frame.function.starts_with(unnamed) ? NameSource::kNone : NameSource::kSymbols;
+    }
+  };
   if (missing.empty()) return;
   const std::vector<Symbol> symbols = SymbolizeModule(file->fd.get(), file->identity, targets);
   for (size_t k = 0; k < missing.size(); k++) {

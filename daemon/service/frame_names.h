@@ -27,12 +27,15 @@ struct FrameAddress {
   }
 };
 
+enum class NameSource { kNone, kSymbols, kKallsyms, kProfd };
+
 struct NamedFrame {
   std::string function;
   std::string module;  // base name, "[kernel]" or empty
   std::string build_id;
   uint64_t offset = 0;  // as stored; kernel: the address
   FrameKind kind = FrameKind::kApplication;
+  NameSource found_by = NameSource::kNone;
 };
 
 // Thread-safe. Symbol tables are read by one caller at a time, to bound memory.

@@ -2,7 +2,9 @@
 
 #include <arpa/inet.h>
 #include <grpc/support/log.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -156,6 +158,9 @@ absl::StatusOr<std::unique_ptr<Server>> StartServer(const std::string& listen_ad
   }
 
   gpr_set_log_function(LogGrpc);
+  // Probes of orchestrators ask for the health, tools such as grpcurl for the API's description.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ResourceQuota quota("profd");
   quota.SetMaxThreads(kMaxThreads);
   quota.Resize(kMaxServerBytes);

@@ -261,6 +261,7 @@ v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
   }
   line.set_allocated_bytes(allocated);
   line.set_freed_bytes(freed);
+  line.set_heap_ns(profile.heap_ns);
   return line;
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/service/text.h"
 
 namespace profd {
@@ -13,40 +14,106 @@ namespace {
 constexpr size_t kMaxExpression = 1024;
 constexpr int64_t kMaxExpressionMemory = 1 << 20;
 constexpr int kMaxTargets = 64;
+constexpr size_t kDefaultMemoryPoints = 120;
+constexpr size_t kMaxSites = 100;
 constexpr int64_t kDefaultSinceNs = 60ll * 1'000'000'000;
 // Longer than anything is kept; keeps the arithmetic below in range.
 constexpr int64_t kMaxSinceNs = 366ll * 86400 * 1'000'000'000;
 
-template <typename Request>
-absl::Status ParseScope(const Request& request, int64_t now_ns, int64_t wall_offset_ns,
-                        RequestScope* scope) {
-  if (request.begin_ns() < 0 || request.end_ns() < 0 || request.since_ns() < 0) {
+absl::Status ParseWindow(const v1::Window& window, int64_t now_ns, int64_t wall_offset_ns,
+                         RequestScope* scope) {
+  if (window.begin_ns() < 0 || window.end_ns() < 0 || window.since_ns() < 0) {
     return absl::InvalidArgumentError("begin_ns, end_ns and since_ns must not be negative");
   }
-  scope->to_now = request.end_ns() == 0;
-  scope->window.end_ns = scope->to_now ? now_ns : request.end_ns() - wall_offset_ns;
-  if (request.begin_ns() != 0) {
-    scope->window.begin_ns = request.begin_ns() - wall_offset_ns;
+  scope->to_now = window.end_ns() == 0;
+  scope->window.end_ns = scope->to_now ? now_ns : window.end_ns() - wall_offset_ns;
+  if (window.begin_ns() != 0) {
+    scope->window.begin_ns = window.begin_ns() - wall_offset_ns;
     if (scope->window.begin_ns > now_ns) {
       return absl::InvalidArgumentError(
           "the window begins in the future; begin_ns and end_ns are "
           "nanoseconds since the Unix epoch");
     }
   } else {
-    const int64_t since = request.since_ns() == 0 ? kDefaultSinceNs : request.since_ns();
+    const int64_t since = window.since_ns() == 0 ? kDefaultSinceNs : window.since_ns();
     scope->window.begin_ns = scope->window.end_ns - std::min(since, kMaxSinceNs);
   }
   if (scope->window.begin_ns >= scope->window.end_ns) {
     return absl::InvalidArgumentError("the window ends before it begins");
   }
+  return absl::OkStatus();
+}
 
-  if (request.targets_size() > kMaxTargets) {
+absl::Status ParseTargets(const google::protobuf::RepeatedPtrField<std::string>& targets,
+                          RequestScope* scope) {
+  if (targets.size() > kMaxTargets) {
     return absl::InvalidArgumentError(
         absl::StrCat("more than ", kMaxTargets, " targets; join them into one expression"));
   }
-  for (const std::string& target : request.targets()) {
+  for (const std::string& target : targets) {
     ASSIGN_OR_RETURN(TargetFilter filter, TargetFilter::Parse(target));
     scope->targets.push_back(std::move(filter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseTypes(const v1::FetchRequest& request, FetchPlan* plan) {
+  if (request.sample_types_size() > static_cast<int>(kKindCount)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kKindCount, " sample types; name each once"));
+  }
+  for (const std::string& name : request.sample_types()) {
+    const SampleTypeInfo* type = FindSampleType(name);
+    if (type == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "sample type \"", CleanText(name, 100), "\" is not known; there are ",
+          absl::StrJoin(AllSampleTypes(), ", ", [](std::string* out, const SampleTypeInfo& info) {
+            out->append(info.name);
+          })));
+    }
+    if (plan->Asks(type->kind)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sample type \"", name, "\" is there twice; name each once"));
+    }
+    plan->types.push_back(type);
+  }
+  if (plan->types.empty()) plan->types.push_back(&DescribeSampleType(Kind::kWait));
+  return absl::OkStatus();
+}
+
+absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
+  if (request.reasons().empty()) {
+    plan->reasons.fill(true);
+    return absl::OkStatus();
+  }
+  if (!plan->Asks(Kind::kWait)) {
+    return absl::InvalidArgumentError(
+        "only waits have reasons: ask for the sample type \"offcpu\"");
+  }
+  if (request.reasons_size() > static_cast<int>(kReasonCount)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", kReasonCount, " reasons; name each once"));
+  }
+  for (const int reason : request.reasons()) {
+    // REASON_UNSPECIFIED is 0; the others follow in the order of Reason.
+    if (reason < 1 || reason > static_cast<int>(kReasonCount)) {
+      return absl::InvalidArgumentError(absl::StrCat("reason ", reason, " is not known"));
+    }
+    plan->reasons[static_cast<size_t>(reason - 1)] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseGroups(const v1::FetchRequest& request, FetchPlan* plan) {
+  if (request.group_by_size() > v1::GroupKey_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("more than ", static_cast<int>(v1::GroupKey_MAX), " keys in group_by"));
+  }
+  for (const int key : request.group_by()) {
+    if (key < 1 || key > v1::GroupKey_MAX) {
+      return absl::InvalidArgumentError(absl::StrCat("group_by ", key, " is not known"));
+    }
+    plan->group_by.push_back(static_cast<v1::GroupKey>(key));
   }
   return absl::OkStatus();
 }
@@ -102,61 +169,48 @@ bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
   return thread == nullptr || RE2::PartialMatch(info.name, *thread);
 }
 
+bool FetchPlan::Asks(Kind kind) const {
+  return std::any_of(types.begin(), types.end(),
+                     [kind](const SampleTypeInfo* type) { return type->kind == kind; });
+}
+
+bool FetchPlan::Shows(const SampleKey& key) const {
+  return Asks(key.kind) && (key.kind != Kind::kWait || reasons[static_cast<size_t>(key.reason)]);
+}
+
+bool FetchPlan::NeedsLevels() const {
+  return std::any_of(types.begin(), types.end(),
+                     [](const SampleTypeInfo* type) { return type->level; });
+}
+
 absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t now_ns,
                                      int64_t wall_offset_ns) {
   FetchPlan plan;
-  RETURN_IF_ERROR(ParseScope(request, now_ns, wall_offset_ns, &plan));
+  RETURN_IF_ERROR(ParseWindow(request.window(), now_ns, wall_offset_ns, &plan));
+  RETURN_IF_ERROR(ParseTargets(request.targets(), &plan));
+  if (request.has_baseline()) {
+    RequestScope baseline;
+    RETURN_IF_ERROR(ParseWindow(request.baseline(), now_ns, wall_offset_ns, &baseline));
+    baseline.targets = plan.targets;
+    plan.baseline = std::move(baseline);
+  }
   if (!request.thread_regex().empty()) {
     ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
   }
-  switch (request.kind()) {
-    case v1::PROFILE_KIND_UNSPECIFIED:
-    case v1::PROFILE_KIND_OFFCPU:
-      break;
-    case v1::PROFILE_KIND_ALLOC:
-      plan.kind = Kind::kAlloc;
-      break;
-    case v1::PROFILE_KIND_FREE:
-      plan.kind = Kind::kFree;
-      break;
-    case v1::PROFILE_KIND_INUSE:
-      plan.kind = Kind::kInuse;
-      break;
-    case v1::PROFILE_KIND_RESIDENT:
-      plan.kind = Kind::kResident;
-      break;
-    case v1::PROFILE_KIND_MAPPED:
-      plan.kind = Kind::kMapped;
-      break;
-    case v1::PROFILE_KIND_UNMAPPED:
-      plan.kind = Kind::kUnmapped;
-      break;
-    case v1::PROFILE_KIND_RETURNED:
-      plan.kind = Kind::kReturned;
-      break;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("profile kind ", static_cast<int>(request.kind()), " is not known"));
-  }
-  if (plan.kind != Kind::kWait && !request.reasons().empty()) {
-    return absl::InvalidArgumentError("reasons are of profiles of kind OFFCPU only");
-  }
-  if (request.reasons().empty()) plan.reasons.fill(true);
-  for (const int reason : request.reasons()) {
-    // REASON_UNSPECIFIED is 0; the others follow in the order of Reason.
-    if (reason < 1 || reason > static_cast<int>(kReasonCount)) {
-      return absl::InvalidArgumentError(absl::StrCat("reason ", reason, " is not known"));
-    }
-    plan.reasons[static_cast<size_t>(reason - 1)] = true;
-  }
+  RETURN_IF_ERROR(ParseTypes(request, &plan));
+  RETURN_IF_ERROR(ParseReasons(request, &plan));
+  RETURN_IF_ERROR(ParseGroups(request, &plan));
   return plan;
 }
 
-absl::StatusOr<RequestScope> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
-                                         int64_t wall_offset_ns) {
-  RequestScope scope;
-  RETURN_IF_ERROR(ParseScope(request, now_ns, wall_offset_ns, &scope));
-  return scope;
+absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
+                                       int64_t wall_offset_ns) {
+  MemoryPlan plan;
+  RETURN_IF_ERROR(ParseWindow(request.window(), now_ns, wall_offset_ns, &plan));
+  RETURN_IF_ERROR(ParseTargets(request.targets(), &plan));
+  plan.max_points = request.max_points() == 0 ? kDefaultMemoryPoints : request.max_points();
+  plan.max_sites = std::min<size_t>(request.max_sites(), kMaxSites);
+  return plan;
 }
 
 }  // namespace profd

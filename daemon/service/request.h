@@ -5,11 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/base/status.h"
 #include "daemon/profile/profile.h"
+#include "daemon/profile/sample_type.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 #include "re2/re2.h"
@@ -38,11 +40,18 @@ struct RequestScope {
 };
 
 struct FetchPlan : RequestScope {
-  Kind kind = Kind::kWait;
-  std::shared_ptr<const RE2> thread;  // null: all
+  std::vector<const SampleTypeInfo*> types;  // one at least, each once
+  std::shared_ptr<const RE2> thread;         // null: all
   std::array<bool, kReasonCount> reasons{};
+  std::vector<v1::GroupKey> group_by;
+  std::optional<RequestScope> baseline;  // the second window, of the same processes
 
   bool MatchesThread(const ThreadInfo& info) const;
+  bool Asks(Kind kind) const;
+  // Samples with this key are in the answer.
+  bool Shows(const SampleKey& key) const;
+  // What there was at the end of the window is needed.
+  bool NeedsLevels() const;
 };
 
 // `now_ns` is monotonic, `wall_offset_ns` what WallOffsetNs() gives. Errors: InvalidArgument with
@@ -50,8 +59,12 @@ struct FetchPlan : RequestScope {
 absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t now_ns,
                                      int64_t wall_offset_ns);
 
-absl::StatusOr<RequestScope> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
-                                         int64_t wall_offset_ns);
+struct MemoryPlan : RequestScope {
+  size_t max_points = 0;
+  size_t max_sites = 0;
+};
+absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
+                                       int64_t wall_offset_ns);
 
 // Compiles an expression from outside within bounds of length and memory; `what` names it in the
 // error.

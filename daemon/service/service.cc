@@ -17,7 +17,10 @@
 #include "daemon/base/capability.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
+#include "daemon/service/allocation_sites.h"
+#include "daemon/service/estimates.h"
 #include "daemon/service/memory_answer.h"
+#include "daemon/service/messages.h"
 #include "daemon/service/text.h"
 #include "spdlog/spdlog.h"
 
@@ -33,7 +36,6 @@ constexpr size_t kMaxStatusBytes = 2 << 20;
 constexpr size_t kMaxPath = 1024;
 // An answer of this size leaves much free heap behind.
 constexpr size_t kTrimAboveStacks = 10'000;
-constexpr size_t kDefaultMemoryPoints = 120;
 // What a process runs is known two drains after it began, which are 5 s apart at most.
 constexpr int64_t kFoundAfter = 10ll * 1'000'000'000;
 
@@ -180,7 +182,7 @@ ProfilerService::ProfilerService(ServiceSources sources)
       slots_(kMaxFetches, kFetchPatienceNs) {}
 
 grpc::Status ProfilerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                                    grpc::ServerWriter<v1::FetchResponse>* writer) {
+                                    grpc::ServerWriter<v1::Profile>* writer) {
   if (!slots_.Enter(context, MonotonicNs())) return TooManyFetches();
   const absl::Cleanup leave = [&] { slots_.Leave(context); };
   const CpuUse::Scope scope(&sources_.cpu_use->answers);
@@ -188,21 +190,38 @@ grpc::Status ProfilerService::Fetch(grpc::ServerContext* context, const v1::Fetc
 }
 
 absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
-                                     grpc::ServerWriter<v1::FetchResponse>* writer) {
+                                     grpc::ServerWriter<v1::Profile>* writer) {
   const int64_t wall_offset = WallOffsetNs();
   ASSIGN_OR_RETURN(FetchPlan plan, ParseFetch(request, MonotonicNs(), wall_offset));
-  RETURN_IF_ERROR(Drain(plan.window.end_ns));
+  RETURN_IF_ERROR(Drain(plan.baseline ? std::max(plan.window.end_ns, plan.baseline->window.end_ns)
+                                      : plan.window.end_ns));
   // The seconds that the drain just brought in belong to the answer.
   if (plan.to_now) plan.window.end_ns = MonotonicNs();
+  const SendPart send = [&](const v1::Profile& part) {
+    return !context->IsCancelled() && writer->Write(part);
+  };
+  RETURN_IF_ERROR(AnswerWindow(plan, plan, 0, request.targets(), wall_offset, send));
+  if (!plan.baseline) return absl::OkStatus();
+  return AnswerWindow(plan, *plan.baseline, 1, request.targets(), wall_offset, send);
+}
+
+absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestScope& scope,
+                                           uint32_t window, const Texts& asked, int64_t wall_offset,
+                                           const SendPart& send) {
   ASSIGN_OR_RETURN(MergedProfile profile,
-                   Merge(plan, request.targets(), IsLevel(plan.kind),
+                   Merge(scope, asked, plan.NeedsLevels(),
                          [&](const ThreadInfo& info) { return plan.MatchesThread(info); }));
   ScaleBursts(&profile);
-  const v1::MemoryLine memory = MemoryLineOf(Histories(plan, 1), profile, plan.thread == nullptr);
-  const bool sent = SendAnswer(host_, plan, profile, memory, wall_offset, &names_,
-                               [&](const v1::FetchResponse& part) {
-                                 return !context->IsCancelled() && writer->Write(part);
-                               });
+  const std::vector<ProcessHistory> processes = Histories(scope, 1);
+  const v1::MemoryLine memory = MemoryLineOf(processes, profile, plan.thread == nullptr);
+  const bool sent = SendAnswer(plan,
+                               {.host = host_,
+                                .profile = profile,
+                                .memory = memory,
+                                .processes = processes,
+                                .wall_offset_ns = wall_offset,
+                                .names = &names_},
+                               window, send);
   const bool large = profile.stacks.size() + profile.threads.size() > kTrimAboveStacks;
   profile = {};
   if (large) malloc_trim(0);
@@ -239,14 +258,13 @@ grpc::Status ProfilerService::GetMemory(grpc::ServerContext* context,
 absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
                                            v1::GetMemoryResponse* response) {
   const int64_t wall_offset = WallOffsetNs();
-  ASSIGN_OR_RETURN(RequestScope scope, ParseMemory(request, MonotonicNs(), wall_offset));
+  ASSIGN_OR_RETURN(MemoryPlan scope, ParseMemory(request, MonotonicNs(), wall_offset));
   RETURN_IF_ERROR(Drain(scope.window.end_ns));
   if (scope.to_now) {
     sources_.memory->Refresh();
     scope.window.end_ns = MonotonicNs();
   }
-  std::vector<ProcessHistory> histories =
-      Histories(scope, request.max_points() == 0 ? kDefaultMemoryPoints : request.max_points());
+  std::vector<ProcessHistory> histories = Histories(scope, scope.max_points);
   absl::StatusOr<MergedProfile> profile =
       Merge(scope, request.targets(), true, [](const ThreadInfo&) { return true; });
   // What the timeline knows is an answer without a profile, too.
@@ -259,6 +277,10 @@ absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
   response->set_end_ns(scope.window.end_ns + wall_offset);
   response->set_heap_ns(profile->heap_ns);
   FillProcesses(std::move(histories), *profile, state.allocators, wall_offset, response);
+  if (scope.max_sites > 0) {
+    ScaleBursts(&*profile);
+    FillSites(*profile, scope.max_sites, &names_, response);
+  }
   if (const size_t unwatched = sources_.memory->unwatched(); unwatched > 0) {
     response->set_processes_unwatched(static_cast<uint32_t>(unwatched));
     response->add_notes(absl::StrCat("the memory of ", unwatched,

@@ -57,7 +57,7 @@ class ProfilerService final : public v1::Profiler::Service {
   explicit ProfilerService(ServiceSources sources);
 
   grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                     grpc::ServerWriter<v1::FetchResponse>* writer) override;
+                     grpc::ServerWriter<v1::Profile>* writer) override;
   grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
                          v1::GetStatusResponse* response) override;
   grpc::Status GetMemory(grpc::ServerContext* context, const v1::GetMemoryRequest* request,
@@ -67,7 +67,10 @@ class ProfilerService final : public v1::Profiler::Service {
   using Texts = google::protobuf::RepeatedPtrField<std::string>;
 
   absl::Status Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
-                      grpc::ServerWriter<v1::FetchResponse>* writer);
+                      grpc::ServerWriter<v1::Profile>* writer);
+  // `window`: which of the request's windows `scope` is.
+  absl::Status AnswerWindow(const FetchPlan& plan, const RequestScope& scope, uint32_t window,
+                            const Texts& asked, int64_t wall_offset, const SendPart& send);
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);

@@ -2,10 +2,15 @@
 #ifndef PROFD_DAEMON_SERVICE_TEXT_H_
 #define PROFD_DAEMON_SERVICE_TEXT_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace profd {
+
+// Bytes of names of processes and threads, and of paths, at most.
+inline constexpr size_t kMaxNameText = 256;
+inline constexpr size_t kMaxPathText = 1024;
 
 // `bytes` as valid UTF-8 of at most `limit` bytes (plus an ellipsis where it was cut): protobuf
 // refuses strings that are not. Every bad or control byte becomes '?'.

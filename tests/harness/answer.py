@@ -1,9 +1,95 @@
 """What `profctl ... --format json` says, in the words of the checks. Nothing else knows that format."""
 
 import math
+import re
 from dataclasses import dataclass, field
 
 UNNAMED = "+0x"
+INTEGER = re.compile(r"-?\d+")
+# Fields that are text, whatever they look like.
+TEXTS = {"strings", "name", "group"}
+
+
+def numbers(value, key=""):
+    """The same with integers of 64 bits, which protobuf writes as strings, as numbers."""
+    if isinstance(value, dict):
+        return {name: numbers(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [numbers(item, key) for item in value]
+    if isinstance(value, str) and key not in TEXTS and INTEGER.fullmatch(value):
+        return int(value)
+    return value
+
+
+def enum(value):
+    """"lock" of "REASON_LOCK", "kernel" of "FRAME_KIND_KERNEL"; "" where it is not set."""
+    word = value.removeprefix("REASON_").removeprefix("FRAME_KIND_").lower()
+    return "" if word == "unspecified" else word
+
+
+def read(message, kind=None):
+    """A message Profile without its tables: what expressions of scenarios see as `answer`. Of the
+    sample type of that name, of the first one by default."""
+    message = numbers(message)
+    strings = message["strings"]
+    names = [sample_type["name"] for sample_type in message["sample_types"]]
+    index = names.index(kind) if kind else 0
+    sample_type = message["sample_types"][index]
+    unit = "bytes" if sample_type["unit"] == "bytes" else "ns"
+
+    frames = []
+    for location in message["locations"]:
+        mapping = message["mappings"][location["mapping"]]
+        function = message["functions"][location["lines"][-1]["function"]]
+        frames.append({"function": strings[function["name"]], "module": strings[mapping["file"]],
+                       "build_id": strings[mapping["build_id"]], "kind": enum(function["kind"])})
+    stacks = [{"frames": stack["locations"], "complete": stack["complete"]} for stack in message["stacks"]]
+
+    threads = []
+    for thread in message["threads"]:
+        process = message["processes"][thread["process"]]
+        threads.append(thread | {
+            "pid": process["pid"], "process": process["name"],
+            "off": [total | {"reason": enum(total["reason"])} for total in thread["off"]],
+            "heap": thread.get("freed" if sample_type["name"] == "free" else "allocated")})
+
+    samples = []
+    for sample in message["samples"]:
+        attributes = {strings[attribute["key"]]: strings[attribute["text"]] or attribute["number"]
+                      for attribute in (message["attributes"][a] for a in sample["attributes"])}
+        found = {"thread": sample["threads"][0], "stack": sample["stack"] or None,
+                 "reason": enum(sample["reason"]), "syscall": attributes.get("syscall", -1),
+                 "argument": attributes.get("object"), "idle": attributes.get("idle")}
+        value, error = sample["values"][index], sample["errors"][index]
+        weight, count = sample["weights"][index], sample["counts"][index]
+        if len(names) > 1 and not (value or weight or count):
+            continue
+        if unit == "bytes":
+            found |= {"bytes": value, "error_bytes": error, "weight_bytes": weight, "events": count}
+            if sample["growth"]:
+                found["growth_bytes"] = sample["growth"][index]
+        else:
+            found |= {"time_ns": value, "error_ns": error, "weight_ns": weight, "ticks": count}
+        samples.append(found)
+
+    coverage = message["coverage"]
+    layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
+                                                "burst_ns", "bursts_on_ns")}
+    layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
+            "offcpu": "tick_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
+    trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
+                                                 "torn_walks")}
+    trailer |= {"samples": sample_type["count"], "complete_share": sample_type["complete_share"],
+                "heap": sample_type.get("total"), "losses": message["losses"],
+                "cost": message["cost"], "memory": message.get("memory")}
+    return {"kind": sample_type["name"], "unit": unit,
+            "header": coverage | {"layers": layers}, "threads": threads, "frames": frames,
+            "stacks": stacks, "samples": samples, "trailer": trailer}
+
+
+def readable(message):
+    """Of a profile as `read` gives it; the JSON of other commands as it is."""
+    return read(message) if "sample_types" in message else message
 
 
 @dataclass
@@ -40,21 +126,20 @@ class Sample:
 
 
 class Answer:
-    """Of one fetch."""
+    """Of one fetch: the message as `read` gives it."""
 
     def __init__(self, json):
         self.json = json
         self.threads = json["threads"]
         stacks = [Stack([json["frames"][index] for index in stack["frames"]], stack["complete"])
                   for stack in json["stacks"]]
-        unit = "bytes" if json.get("unit") == "bytes" else "ns"
+        unit = self.unit = json["unit"]
         value = "bytes" if unit == "bytes" else "time_ns"
         error = "error_bytes" if unit == "bytes" else "error_ns"
-        self.unit = unit
         self.samples = [
             Sample(self.threads[sample["thread"]],
                    None if sample["stack"] is None else stacks[sample["stack"]],
-                   sample.get("reason", ""), sample[value], sample[error], sample)
+                   sample["reason"], sample[value], sample[error], sample)
             for sample in json["samples"]]
 
     @property

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from .answer import Answer
+from .answer import Answer, readable
 from .process import Gone, Process, run
 
 # How much longer than usual anything may take, where the machine is emulated. Only limits grow by it.
@@ -77,7 +77,7 @@ class Daemon:
         code, out, err = self.profctl(*arguments, "--format", "json")
         if code != 0:
             raise Gone(f"profctl {' '.join(arguments)} failed: {err.strip()}")
-        return json.loads(out)
+        return readable(json.loads(out))
 
     def status(self):
         return self.json("status")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import checks, tolerance
-from .answer import Answer
+from .answer import Answer, readable
 from . import scenario as scenarios
 from .daemon import SLOWNESS, Daemon, eventually, instant
 from .process import Gone, run
@@ -168,7 +168,7 @@ class Execution:
                                                instant(begin[0]), "--format", "json", "-o", "-")
             if code != 0:
                 return False
-            answer = Answer(json.loads(out))
+            answer = Answer(readable(json.loads(out)))
             begin[0] = asked
             for thread in answer.threads:
                 if thread["tid"] != target.pid:
@@ -316,10 +316,10 @@ class Execution:
             return failures
         if query.format != "json":
             return failures + self.expectations(query, {"lines": out.splitlines()}, None)
-        told = json.loads(out)
+        said = readable(json.loads(out))
         if query.name:
-            self.told[query.name] = told
-        answer = Answer(json.loads(out)) if arguments[0] == "fetch" else None
+            self.told[query.name] = said
+        answer = Answer(said) if arguments[0] == "fetch" else None
         if answer is not None:
             if query.name:
                 self.ends[query.name] = answer.end_ns
@@ -327,7 +327,7 @@ class Execution:
             self.observed.update(observe(answer))
             failures += checks.lost(answer, self.scenario)
             failures += checks.invariants(answer) + checks.invariants_of_bytes(answer)
-        return failures + self.expectations(query, told, answer)
+        return failures + self.expectations(query, said, answer)
 
     def expectations(self, query, told, answer):
         off = self.setting.off

@@ -108,6 +108,8 @@ FACTS = {
     "kernel.cgroup_v1_memory": lambda: os.access("/sys/fs/cgroup/memory/memory.limit_in_bytes", os.W_OK),
     "pid_namespaces": lambda: answers("unshare", "--pid", "--fork", "--mount-proc", "true"),
     "crates": crates,
+    "go": lambda: answers("go", "version"),
+    "npm": lambda: answers("npm", "--version"),
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "fsync_waits": fsync_waits,
     "rustc.jemalloc": rustc_jemalloc,

@@ -83,18 +83,18 @@ class FakeKernel final : public Kernel {
   absl::Status Visit(size_t count, int64_t) override {
     clock_->Compute(tick_ns);
     if (absl::Status status = Fail(visit); !status.ok()) return status;
-    for (profd_visit& visit : std::span(visit_table_).first(count)) {
+    for (profd_visit& entry : std::span(visit_table_).first(count)) {
       ++visits_;
-      const auto thread = threads_.find(visit.thread_id);
+      const auto thread = threads_.find(entry.thread_id);
       if (thread == threads_.end()) {
-        visit.outcome = PROFD_VISIT_GONE;
+        entry.outcome = PROFD_VISIT_GONE;
         continue;
       }
       const bool same =
           std::exchange(thread->second.visited, thread->second.switches) == thread->second.switches;
-      visit.outcome = same ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
-      visit.stack = visit.thread_id;
-      visit.reason = PROFD_REASON_LOCK;
+      entry.outcome = same ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
+      entry.stack = entry.thread_id;
+      entry.reason = PROFD_REASON_LOCK;
       ++(same ? stats_.repeats : stats_.walks);
     }
     return absl::OkStatus();

@@ -48,15 +48,15 @@ TEST(CalibrationTest, IntervalsHoldAsOftenAsStated) {
   ASSERT_TRUE(first.ok()) << first.status();
 
   std::vector<Answer> windows;
-  int64_t edge = first->header.end_ns();
+  int64_t edge = first->coverage().end_ns();
   auto next = std::chrono::steady_clock::now();
   for (int i = 0; i < kWindows; ++i) {
     next += kWindow;
     std::this_thread::sleep_until(next);  // the length of the window
     absl::StatusOr<Answer> answer = (*daemon)->FetchProcess((*target)->pid(), edge);
     ASSERT_TRUE(answer.ok()) << answer.status();
-    ASSERT_TRUE(Near(answer->header.begin_ns(), edge, 0, kClockSlewNs));
-    edge = answer->header.end_ns();
+    ASSERT_TRUE(Near(answer->coverage().begin_ns(), edge, 0, kClockSlewNs));
+    edge = answer->coverage().end_ns();
     windows.push_back(*std::move(answer));
   }
   absl::StatusOr<Report> report = (*target)->AwaitReport();
@@ -70,16 +70,16 @@ TEST(CalibrationTest, IntervalsHoldAsOftenAsStated) {
   double variance = 0;
   int64_t off = 0, on_cpu = 0;
   for (const Answer& answer : windows) {
-    const int64_t begin = answer.header.begin_ns(), end = answer.header.end_ns();
+    const int64_t begin = answer.coverage().begin_ns(), end = answer.coverage().end_ns();
     const int64_t truth = Inside(self, offset, 1, begin, end);
     const double true_share =
         static_cast<double>(truth) / static_cast<double>(Inside(self, offset, 0, begin, end));
-    const v1::Thread* thread = answer.FindThread(self.tid);
+    const Thread* thread = answer.FindThread(self.tid);
     ASSERT_NE(thread, nullptr);
-    EXPECT_TRUE(Near(thread->wall_ns(), end - begin, kIdentityTolerance, kClockSlewNs));
+    EXPECT_TRUE(Near(thread->ledger.wall_ns(), end - begin, kIdentityTolerance, kClockSlewNs));
     EXPECT_TRUE(AddsUp(*thread));
     off += OffNs(*thread);
-    on_cpu += thread->on_cpu_ns();
+    on_cpu += thread->ledger.on_cpu_ns();
     const PathShare seen = ShareOf(answer, *thread, v1::REASON_SLEEP, path);
     const Interval interval = WilsonInterval(seen.share, seen.effective_ticks);
     if (interval.low <= true_share && true_share <= interval.high) ++share_holds;
@@ -92,7 +92,7 @@ TEST(CalibrationTest, IntervalsHoldAsOftenAsStated) {
   EXPECT_GE(share_holds, kCovered);
   EXPECT_GE(time_holds, kCovered);
   // Window after window, nothing of the account is lost or told twice.
-  const int64_t waited = Inside(self, offset, 0, windows.front().header.begin_ns(), edge);
+  const int64_t waited = Inside(self, offset, 0, windows.front().coverage().begin_ns(), edge);
   EXPECT_TRUE(Near(off, waited, kLedgerTolerance, on_cpu));
   // Over all windows the estimate has no bias: errors of windows are unrelated, so they cancel.
   double estimate = 0, truth = 0;
@@ -100,7 +100,7 @@ TEST(CalibrationTest, IntervalsHoldAsOftenAsStated) {
     estimate += static_cast<double>(
         ShareOf(answer, *answer.FindThread(self.tid), v1::REASON_SLEEP, path).time_ns);
     truth += static_cast<double>(
-        Inside(self, offset, 1, answer.header.begin_ns(), answer.header.end_ns()));
+        Inside(self, offset, 1, answer.coverage().begin_ns(), answer.coverage().end_ns()));
   }
   EXPECT_NEAR(estimate, truth, kSigmas * std::sqrt(variance));
   EXPECT_LT(std::sqrt(variance), 0.03 * truth) << "too few samples to show anything";

@@ -174,10 +174,10 @@ class HeapLives : public HeapTest {
   }
 
   // Bytes that profd has of a process, and those that it should have.
-  void ExpectBytes(int pid, v1::ProfileKind kind, double usable, int threads = 1) {
+  void ExpectBytes(int pid, const std::string& kind, double usable, int threads = 1) {
     const Answer answer = Fetch(pid, kind);
     ExpectAddsUp(answer);
-    EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
+    EXPECT_EQ(answer.type().total().gaps(), 0U);
     EXPECT_NEAR(static_cast<double>(TotalBytes(answer)), usable,
                 static_cast<double>(threads * kInterval));
   }
@@ -214,9 +214,9 @@ TEST_P(FileGoes, ItIsWatchedAndNamedAllTheSame) {
   ExpectProbed(pid);
   const nlohmann::json account = target->Run();
   ASSERT_TRUE(account.is_object());
-  ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, UsableBytes(account, "allocated"));
-  ExpectBytes(pid, v1::PROFILE_KIND_FREE, UsableBytes(account, "freed"));
-  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  ExpectBytes(pid, "alloc", UsableBytes(account, "allocated"));
+  ExpectBytes(pid, "free", UsableBytes(account, "freed"));
+  const Answer answer = Fetch(pid, "alloc");
   EXPECT_GE(WholeShare(answer), 0.99);
   // The first thread's report took less than an event.
   EXPECT_NEAR(static_cast<double>(BytesBy(answer, "AllocSite")["AllocSite0"]),
@@ -297,8 +297,8 @@ TEST_P(ProfdGoes, TheNextOneGoesOn) {
   target->Go();
   const nlohmann::json account = target->Account();
   ASSERT_TRUE(account.is_object());
-  ExpectBytes(pid, v1::PROFILE_KIND_FREE, UsableBytes(account, "freed"));
-  EXPECT_EQ(TotalBytes(Fetch(pid, v1::PROFILE_KIND_ALLOC)), 0);
+  ExpectBytes(pid, "free", UsableBytes(account, "freed"));
+  EXPECT_EQ(TotalBytes(Fetch(pid, "alloc")), 0);
   EndDaemon(SIGTERM);
   ExpectUnprobed(pid);
   EXPECT_EQ(target->End(), 0);
@@ -318,7 +318,7 @@ TEST_F(HeapLives, ExecsOtherPrograms) {
   const nlohmann::json first = target->Run();
   ASSERT_TRUE(first.is_object());
   const double once = UsableBytes(first, "allocated");
-  ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, once);
+  ExpectBytes(pid, "alloc", once);
 
   target->process().Write(absl::StrCat("exec ", linked_, " n=30000 size=5000\n"));
   ASSERT_TRUE(target->AwaitReady());
@@ -328,7 +328,7 @@ TEST_F(HeapLives, ExecsOtherPrograms) {
   const nlohmann::json second = target->Run();
   ASSERT_TRUE(second.is_object());
   const double twice = once + UsableBytes(second, "allocated");
-  ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, twice, 2);
+  ExpectBytes(pid, "alloc", twice, 2);
 
   target->process().Write(absl::StrCat("exec ", AllocBinary("alloc_glibc"), " n=10000\n"));
   ASSERT_TRUE(target->AwaitReady());
@@ -340,7 +340,7 @@ TEST_F(HeapLives, ExecsOtherPrograms) {
     return status.ok() && status->allocators().empty();
   }));
   ASSERT_TRUE(target->Run().is_object());
-  ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, twice, 2);
+  ExpectBytes(pid, "alloc", twice, 2);
   EndDaemon(SIGTERM);
   EXPECT_EQ(target->End(), 0);
 }
@@ -364,8 +364,8 @@ TEST_F(HeapLives, ForkedChildrenHaveTheirOwnBytes) {
   const nlohmann::json of_child = target->Account();
   ASSERT_TRUE(of_child.is_object());
   ASSERT_EQ(of_child["pid"], child);
-  ExpectBytes(child, v1::PROFILE_KIND_ALLOC, UsableBytes(of_child, "allocated"));
-  ExpectBytes(pid, v1::PROFILE_KIND_ALLOC, UsableBytes(account, "allocated"));
+  ExpectBytes(child, "alloc", UsableBytes(of_child, "allocated"));
+  ExpectBytes(pid, "alloc", UsableBytes(account, "allocated"));
   EndDaemon(SIGTERM);
   ExpectUnprobed(pid);
   ExpectUnprobed(child);
@@ -402,13 +402,12 @@ TEST_F(HeapLives, WhatOnlyLooksLikeAnEventIsLeft) {
   target->Go();
   const nlohmann::json account = target->Account();
   ASSERT_TRUE(account.is_object());
-  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
-                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+  for (const auto& [kind, name] : {std::pair{"alloc", "allocated"}, std::pair{"free", "freed"}}) {
     SCOPED_TRACE(name);
     const Answer answer = Fetch(pid, kind);
     ExpectAddsUp(answer);
     ExpectExactByThread(answer, account, name);
-    EXPECT_GE(answer.trailer.heap().bytes(), UsableBytes(account, name) - 2 * kInterval);
+    EXPECT_GE(answer.type().total().bytes(), UsableBytes(account, name) - 2 * kInterval);
   }
   EndDaemon(SIGTERM);
   ExpectUnprobed(pid);
@@ -437,7 +436,7 @@ TEST_F(HeapLives, ProcessesThatComeAndGoLeaveNoLink) {
     for (size_t i = 0; i < targets.size(); i += 2) {
       const nlohmann::json account = targets[i]->Run();
       ASSERT_TRUE(account.is_object());
-      ExpectBytes(targets[i]->pid(), v1::PROFILE_KIND_ALLOC, UsableBytes(account, "allocated"));
+      ExpectBytes(targets[i]->pid(), "alloc", UsableBytes(account, "allocated"));
       EXPECT_EQ(targets[i]->End(), 0);
     }
     targets.clear();

@@ -160,9 +160,9 @@ TEST_F(HeapPeers, JemallocsProfileOfRedis) {
   ASSERT_NO_FATAL_FAILURE(redis.Load());
   const std::string after = dump("after");
   ASSERT_NE(after, "");
-  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(pid, "alloc");
   ExpectAddsUp(answer);
-  EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
+  EXPECT_EQ(answer.type().total().gaps(), 0U);
   const auto theirs = AllocatedBetween(before, after);
   ASSERT_TRUE(theirs.ok()) << theirs.status();
   ExpectAgree(WithoutAllocator(StacksOf(answer), IsJemalloc),
@@ -185,9 +185,9 @@ TEST_F(HeapPeers, JemallocsProfileOfTheStandin) {
   AwaitWatched(pid);
   target->Go();
   ASSERT_TRUE(target->AwaitReady());
-  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(pid, "alloc");
   ExpectAddsUp(answer);
-  EXPECT_EQ(answer.trailer.heap().gaps(), 0U);
+  EXPECT_EQ(answer.type().total().gaps(), 0U);
   const auto theirs = AllocatedBetween(dump + ".0", dump + ".1");
   ASSERT_TRUE(theirs.ok()) << theirs.status();
 
@@ -267,7 +267,7 @@ TEST_F(HeapPeers, HeaptrackOfRedis) {
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
   AwaitWatched(pid);
   ASSERT_NO_FATAL_FAILURE(redis.Load());
-  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(pid, "alloc");
   ExpectAddsUp(answer);
   EXPECT_EQ(daemon_->Stop(), 0);
 
@@ -308,7 +308,7 @@ TEST_F(HeapPeers, HeaptrackOfRustc) {
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid), {"--budget", "off"}));
   AwaitWatched(pid);
   compile(*compiler);
-  const Answer answer = Fetch(pid, v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(pid, "alloc");
   ExpectAddsUp(answer);
   EXPECT_EQ(daemon_->Stop(), 0);
 
@@ -337,7 +337,7 @@ TEST_F(HeapPeers, HeaptrackOfAnotherRun) {
   AwaitWatched(target->pid());
   const nlohmann::json account = target->Run();
   ASSERT_TRUE(account.is_object());
-  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(target->pid(), "alloc");
   ExpectAddsUp(answer);
   std::map<std::string, int64_t> ours = BytesBy(answer, "AllocSite");
   EXPECT_EQ(daemon_->Stop(), 0);

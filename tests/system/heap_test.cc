@@ -34,7 +34,7 @@ using Stream = Subprocess::Stream;
 using testing::HasSubstr;
 
 void ExpectBySite(const Answer& answer, const nlohmann::json& account) {
-  const bool freed = answer.header.kind() == v1::PROFILE_KIND_FREE;
+  const bool freed = answer.type().name() == "free";
   std::map<std::string, int64_t> by_alloc = BytesBy(answer, "AllocSite");
   std::map<std::string, int64_t> by_free = BytesBy(answer, "FreeSite");
   for (size_t i = 0; i < account["sites"].size(); ++i) {
@@ -78,19 +78,18 @@ void KnownArithmetic::Check(const std::string& binary, const std::string& found_
   const nlohmann::json account = target->Run();
   ASSERT_TRUE(account.is_object());
 
-  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
-                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+  for (const auto& [kind, name] : {std::pair{"alloc", "allocated"}, std::pair{"free", "freed"}}) {
     SCOPED_TRACE(name);
     const Answer answer = Fetch(target->pid(), kind);
-    EXPECT_EQ(answer.header.kind(), kind);
-    EXPECT_GT(answer.header.heap_ns(), 0);
+    EXPECT_EQ(answer.type().name(), kind);
+    EXPECT_GT(answer.type().watched_ns(), 0);
     ExpectAddsUp(answer);
-    const v1::HeapTotal& heap = answer.trailer.heap();
+    const v1::HeapTotal& heap = answer.type().total();
     EXPECT_EQ(heap.gaps(), 0U) << heap.DebugString();
     EXPECT_GE(Coverage(heap), 0.999);
     EXPECT_GE(WholeShare(answer), 0.99) << Incomplete(answer);
-    EXPECT_GT(answer.trailer.cost().heap_events(), heap.events() / 2);
-    EXPECT_GT(answer.trailer.cost().heap_in_path_ns(), 0);
+    EXPECT_GT(answer.cost().heap_events(), heap.events() / 2);
+    EXPECT_GT(answer.cost().heap_in_path_ns(), 0);
 
     ExpectExactByThread(answer, account, name);
     EXPECT_NEAR(static_cast<double>(TotalBytes(answer)), UsableBytes(account, name),
@@ -179,9 +178,9 @@ TEST_F(HeapTest, TargetOutlivesAKilledProfd) {
   target->Go();
   const nlohmann::json account = target->Account();
   ASSERT_TRUE(account.is_object());
-  const Answer freed = Fetch(target->pid(), v1::PROFILE_KIND_FREE);
+  const Answer freed = Fetch(target->pid(), "free");
   ExpectAddsUp(freed);
-  EXPECT_GE(Coverage(freed.trailer.heap()), 0.999);
+  EXPECT_GE(Coverage(freed.type().total()), 0.999);
   // All of the second phase, from its first event on.
   const auto usable = account["total"]["freed"]["usable"].get<double>();
   EXPECT_NEAR(static_cast<double>(TotalBytes(freed)), usable, 2 * kInterval);
@@ -211,9 +210,9 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   }
   EXPECT_TRUE(given_up);
   ASSERT_TRUE(target->AwaitReady());
-  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(target->pid(), "alloc");
   ExpectAddsUp(answer);
-  EXPECT_NEAR(static_cast<double>(answer.trailer.heap().bytes()), 3'000'000.0 * 1024, kInterval);
+  EXPECT_NEAR(static_cast<double>(answer.type().total().bytes()), 3'000'000.0 * 1024, kInterval);
 }
 
 // A thread that lives while no probe stands is counted whole, from its data as it ends.
@@ -243,19 +242,19 @@ TEST_F(HeapTest, ThreadsBetweenSlicesAreCounted) {
     const nlohmann::json account = target->Account()["total"];
     allocated[account["tid"].get<int>()] = account["counted"]["allocated"].get<int64_t>();
   }
-  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_ALLOC);
+  const Answer answer = Fetch(target->pid(), "alloc");
   ExpectAddsUp(answer);
-  for (const auto& [id, thread] : answer.threads) {
-    const auto counted = allocated.find(thread.tid());
+  for (const Thread& thread : answer.threads) {
+    const auto counted = allocated.find(thread.tid);
     if (counted == allocated.end()) continue;
-    EXPECT_NEAR(static_cast<double>(thread.heap().bytes()), static_cast<double>(counted->second),
+    EXPECT_NEAR(static_cast<double>(thread.heap.bytes()), static_cast<double>(counted->second),
                 kInterval);
     allocated.erase(counted);
   }
   EXPECT_TRUE(allocated.empty()) << allocated.begin()->first << " is missing";
   // All of that time was one in which allocations were counted.
-  EXPECT_TRUE(
-      Near(answer.header.heap_ns(), answer.header.end_ns() - answer.header.begin_ns(), 0.01));
+  EXPECT_TRUE(Near(answer.type().watched_ns(),
+                   answer.coverage().end_ns() - answer.coverage().begin_ns(), 0.01));
 }
 
 // Most events run through code that nothing finds: once that is known, the slow path tells of them,
@@ -269,30 +268,29 @@ TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
   auto first = Allocating::Start(binary, arguments);
   ASSERT_NE(first, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
-  EXPECT_EQ(AwaitWatched(first->pid()).note(), "");
+  EXPECT_EQ(AwaitWatched(first->pid).note(), "");
   first->Run();
-  const Answer before = Fetch(first->pid(), v1::PROFILE_KIND_ALLOC);
+  const Answer before = Fetch(first->pid, "alloc");
   ExpectAddsUp(before);
-  EXPECT_LT(Coverage(before.trailer.heap()), 0.3) << before.trailer.heap().DebugString();
+  EXPECT_LT(Coverage(before.type().total()), 0.3) << before.type().total().DebugString();
 
   auto second = Allocating::Start(binary, arguments);
   ASSERT_NE(second, nullptr);
   ASSERT_TRUE(Eventually(seconds(10), [&] {
-    return absl::StrContains(AwaitWatched(second->pid()).note(), "slow path");
-  })) << AwaitWatched(second->pid()).DebugString();
+    return absl::StrContains(AwaitWatched(second->pid).note(), "slow path");
+  })) << AwaitWatched(second->pid).DebugString();
   std::this_thread::sleep_for(milliseconds(500));  // until its own stands
   const nlohmann::json account = second->Run();
   ASSERT_TRUE(account.is_object());
-  for (const auto& [kind, name] : {std::pair{v1::PROFILE_KIND_ALLOC, "allocated"},
-                                   std::pair{v1::PROFILE_KIND_FREE, "freed"}}) {
+  for (const auto& [kind, name] : {std::pair{"alloc", "allocated"}, std::pair{"free", "freed"}}) {
     SCOPED_TRACE(name);
-    const Answer answer = Fetch(second->pid(), kind);
+    const Answer answer = Fetch(second->pid, kind);
     ExpectAddsUp(answer);
-    const v1::HeapTotal& heap = answer.trailer.heap();
+    const v1::HeapTotal& heap = answer.type().total();
     EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
     EXPECT_GT(heap.late_bytes(), heap.weight_bytes() / 2);
     EXPECT_LT(heap.late_bytes(), heap.weight_bytes());
-    if (kind == v1::PROFILE_KIND_FREE) continue;
+    if (kind == "free") continue;
     ExpectExactByThread(answer, account, name);
     std::map<std::string, int64_t> by = BytesBy(answer, "AllocSite");
     for (const nlohmann::json& site : account["sites"]) {
@@ -330,10 +328,10 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
                                        "-d", "512", "-r", "100000", "-P", "16", "-q"}},
                              seconds(60));
   ASSERT_TRUE(load.ok()) << load.status();
-  for (const v1::ProfileKind kind : {v1::PROFILE_KIND_ALLOC, v1::PROFILE_KIND_FREE}) {
+  for (const std::string& kind : {"alloc", "free"}) {
     const Answer answer = Fetch(pid, kind);
     ExpectAddsUp(answer);
-    const v1::HeapTotal& heap = answer.trailer.heap();
+    const v1::HeapTotal& heap = answer.type().total();
     EXPECT_GT(heap.events(), 500U);
     EXPECT_GE(Coverage(heap), 0.999) << heap.DebugString();
     EXPECT_GE(WholeShare(answer), 0.99);
@@ -370,8 +368,8 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   const int64_t begin = WallNs();
   std::this_thread::sleep_for(seconds(8));
   v1::FetchRequest request;
-  request.set_kind(v1::PROFILE_KIND_ALLOC);
-  request.set_begin_ns(begin);
+  request.add_sample_types("alloc");
+  request.mutable_window()->set_begin_ns(begin);
   const auto answer = daemon_->Fetch(request);
   ASSERT_TRUE(answer.ok()) << answer.status();
   const auto status = daemon_->Status();
@@ -380,17 +378,17 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
     EXPECT_TRUE(allocator.watched()) << allocator.DebugString();
   }
   ExpectAddsUp(*answer);
-  const v1::HeapTotal& heap = answer->trailer.heap();
+  const v1::HeapTotal& heap = answer->type().total();
   EXPECT_GT(heap.events(), 20U);
   EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
   EXPECT_LT(heap.weight_bytes(), heap.bytes() / 2) << "it was not in slices";
   EXPECT_GE(WholeShare(*answer), 0.99);
-  const v1::Cost& cost = answer->trailer.cost();
+  const v1::Cost& cost = answer->cost();
   EXPECT_LT(static_cast<double>(cost.heap_in_path_ns()),
             2 * kBudget * static_cast<double>(cost.duration_ns()));
   // Nearly all of the time was one in which allocations were counted.
-  EXPECT_TRUE(
-      Near(answer->header.heap_ns(), answer->header.end_ns() - answer->header.begin_ns(), 0.01));
+  EXPECT_TRUE(Near(answer->type().watched_ns(),
+                   answer->coverage().end_ns() - answer->coverage().begin_ns(), 0.01));
   EXPECT_EQ(daemon_->Stop(), 0);
 }
 
@@ -414,13 +412,13 @@ class Compiles : public HeapTest {
     const auto built = RunToEnd({.argv = argv, .directory = directory.path()}, seconds(120));
     EXPECT_TRUE(built.ok() && built->code == 0) << built.status() << (built.ok() ? built->err : "");
     v1::FetchRequest request;
-    request.set_kind(v1::PROFILE_KIND_ALLOC);
-    request.set_since_ns(int64_t{600} * 1'000'000'000);
+    request.add_sample_types("alloc");
+    request.mutable_window()->set_since_ns(int64_t{600} * 1'000'000'000);
     const auto answer = daemon_->Fetch(request);
     EXPECT_TRUE(answer.ok()) << answer.status();
     if (HasFailure()) return;
     ExpectAddsUp(*answer);
-    const v1::HeapTotal& heap = answer->trailer.heap();
+    const v1::HeapTotal& heap = answer->type().total();
     EXPECT_GT(heap.bytes(), 50'000'000);
     // What the events tell, seen and missed, is all but the ends of the exact totals.
     EXPECT_NEAR(static_cast<double>(heap.weight_bytes() + heap.unseen_bytes()),

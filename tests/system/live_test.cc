@@ -66,7 +66,7 @@ class LiveHeapTest : public testing::Test {
   // The allocator that runs in a process, as of now.
   v1::AllocatorStatus Allocator(int pid) {
     v1::FetchRequest request;
-    request.set_since_ns(1'000'000'000);
+    request.mutable_window()->set_since_ns(1'000'000'000);
     EXPECT_TRUE(daemon_->Fetch(request).ok());  // drains
     const auto status = daemon_->Status();
     EXPECT_TRUE(status.ok()) << status.status();
@@ -88,8 +88,8 @@ class LiveHeapTest : public testing::Test {
   // What is in use, by stack.
   Answer InUse(int pid) {
     v1::FetchRequest request;
-    request.set_kind(v1::PROFILE_KIND_INUSE);
-    request.set_since_ns(1'000'000'000);
+    request.add_sample_types("inuse");
+    request.mutable_window()->set_since_ns(1'000'000'000);
     request.add_targets(std::to_string(pid));
     const auto answer = daemon_->Fetch(request);
     EXPECT_TRUE(answer.ok()) << answer.status();
@@ -203,9 +203,9 @@ TEST_P(KnownLiveHeap, IsWhatWasNotFreedAndWhatJemallocSays) {
   // By site, of its own arithmetic. Walks that found the memory map locked have no site, and say
   // so: one that is about to change it may have lost its CPU.
   double raced = 0;
-  for (const v1::Sample& sample : in_use.samples) {
+  for (const Sample& sample : in_use.samples) {
     EXPECT_TRUE(in_use.IsComplete(sample) || in_use.IsRaced(sample)) << in_use.Describe(sample);
-    if (in_use.IsRaced(sample)) raced += static_cast<double>(sample.bytes());
+    if (in_use.IsRaced(sample)) raced += static_cast<double>(sample.value);
   }
   EXPECT_LT(raced, 0.05 * to.bytes);
   StackBytes ours = StacksOf(in_use);

@@ -47,10 +47,16 @@ struct Lost {
 };
 using Losses = std::map<std::string, Lost>;
 
+// A number, or a string of one: integers of 64 bits in the JSON of a profile.
+int64_t Number(const json& value) {
+  return value.is_string() ? std::stoll(value.get<std::string>()) : value.get<int64_t>();
+}
+
 Losses Parse(const json& list) {
   Losses losses;
   for (const json& loss : list) {
-    losses[loss.at("cause")] = {loss.at("count"), loss.at("weight_ns"), loss.at("weight_bytes")};
+    losses[loss.at("cause")] = {static_cast<uint64_t>(Number(loss.at("count"))),
+                                Number(loss.at("weight_ns")), Number(loss.at("weight_bytes"))};
   }
   return losses;
 }
@@ -113,7 +119,7 @@ class LossesTest : public testing::Test {
   Losses InStatus() { return Parse(Ask({"status", "--format", "json"}).at("losses")); }
   Losses InAnswer() {
     const json answer = Ask({"fetch", "--since", "1h", "--idle", "--format", "json", "-o", "-"});
-    return Parse(answer.at("trailer").at("losses"));
+    return Parse(answer.at("losses"));
   }
 
   // Does `meanwhile` until profd has counted all of `expected`.
@@ -164,10 +170,10 @@ class LossesTest : public testing::Test {
   void ExpectAccounts() {
     const auto answer = daemon_->FetchProcess(target_->pid());
     ASSERT_TRUE(answer.ok()) << answer.status();
-    const v1::Thread* leader = answer->FindThread(target_->pid());
+    const Thread* leader = answer->FindThread(target_->pid());
     ASSERT_NE(leader, nullptr);
-    EXPECT_GT(leader->wall_ns(), 0);
-    for (const auto& [id, thread] : answer->threads) EXPECT_TRUE(AddsUp(thread));
+    EXPECT_GT(leader->ledger.wall_ns(), 0);
+    for (const Thread& thread : answer->threads) EXPECT_TRUE(AddsUp(thread));
   }
 
   void ExpectEnds() {
@@ -283,7 +289,7 @@ TEST_F(LossesTest, HeapCounters) {
   target->Run();
   const json answer =
       Ask({"fetch", "--kind", "alloc", "--since", "1h", "--format", "json", "-o", "-"});
-  Losses losses = Parse(answer.at("trailer").at("losses"));
+  Losses losses = Parse(answer.at("losses"));
   ASSERT_TRUE(losses.contains("heap_counters_full")) << Names(losses);
   const Lost lost = losses["heap_counters_full"];
   EXPECT_EQ(InStatus()["heap_counters_full"].count, lost.count);
@@ -291,11 +297,11 @@ TEST_F(LossesTest, HeapCounters) {
   EXPECT_GT(lost.weight_bytes, 0);
   EXPECT_LE(lost.weight_bytes, static_cast<int64_t>(lost.count) * kInterval);
   // Totals are the allocator's own, so bytes by stack still sum to them.
-  const json& heap = answer.at("trailer").at("heap");
-  EXPECT_GE(heap.at("bytes").get<double>(), 4 * 200'000 * 2000.0);
+  const int64_t total = Number(answer.at("sample_types").at(0).at("total").at("bytes"));
+  EXPECT_GE(static_cast<double>(total), 4 * 200'000 * 2000.0);
   int64_t bytes = 0;
-  for (const json& sample : answer.at("samples")) bytes += sample.at("bytes").get<int64_t>();
-  EXPECT_NEAR(static_cast<double>(bytes), heap.at("bytes").get<double>(), 1000);
+  for (const json& sample : answer.at("samples")) bytes += Number(sample.at("values").at(0));
+  EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(total), 1000);
   losses.erase("heap_counters_full");
   losses.erase("mapping_lost");  // the same table
   for (const auto& [name, other] : losses) EXPECT_TRUE(kAlways.contains(name)) << Names(losses);
@@ -520,13 +526,13 @@ class EndingsTest : public LossesTest {
   static uint64_t Count(const Answer& answer, const std::string& thread,
                         const std::string& ending) {
     uint64_t count = 0;
-    for (const v1::Sample& sample : answer.samples) {
+    for (const Sample& sample : answer.samples) {
       if (!thread.empty() && answer.threads.at(sample.thread()).name() != thread) continue;
-      if (sample.stack() == 0) continue;
-      const std::vector<v1::Frame> frames = answer.FramesOf(sample);
-      if (!frames.empty() && frames.back().function() == ending &&
-          frames.back().kind() == v1::FRAME_KIND_SYNTHETIC && !answer.IsComplete(sample)) {
-        count += sample.ticks();
+      if (sample.stack == 0) continue;
+      const std::vector<Frame> frames = answer.FramesOf(sample);
+      if (!frames.empty() && frames.back().function == ending &&
+          frames.back().kind == v1::FRAME_KIND_SYNTHETIC && !answer.IsComplete(sample)) {
+        count += sample.count;
       }
     }
     return count;

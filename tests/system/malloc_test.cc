@@ -148,11 +148,11 @@ class BurstsTest : public testing::Test {
     return found;
   }
 
-  Answer Fetch(v1::ProfileKind kind, int64_t begin_ns, int64_t end_ns, int pid = 0) {
+  Answer Fetch(const std::string& kind, int64_t begin_ns, int64_t end_ns, int pid = 0) {
     v1::FetchRequest request;
-    request.set_kind(kind);
-    request.set_begin_ns(begin_ns);
-    request.set_end_ns(end_ns);
+    request.add_sample_types(kind);
+    request.mutable_window()->set_begin_ns(begin_ns);
+    request.mutable_window()->set_end_ns(end_ns);
     if (pid != 0) request.add_targets(std::to_string(pid));
     absl::StatusOr<Answer> answer = daemon_->Fetch(request);
     EXPECT_TRUE(answer.ok()) << answer.status();
@@ -186,10 +186,10 @@ TEST_F(MallocTest, WindowWithoutABurstSaysSo) {
     return status.ok() && !status->allocators().empty();
   }));
   std::this_thread::sleep_for(milliseconds(1200));
-  const Answer answer = Fetch(v1::PROFILE_KIND_ALLOC, WallNs() - 1'000'000'000, 0);
-  EXPECT_EQ(answer.header.bursts(), 0U);
-  EXPECT_GT(answer.header.bursts_on_ns(), 0);
-  EXPECT_EQ(answer.header.heap_ns(), 0);
+  const Answer answer = Fetch("alloc", WallNs() - 1'000'000'000, 0);
+  EXPECT_EQ(answer.coverage().bursts(), 0U);
+  EXPECT_GT(answer.coverage().bursts_on_ns(), 0);
+  EXPECT_EQ(answer.type().watched_ns(), 0);
   EXPECT_TRUE(answer.samples.empty());
 }
 
@@ -224,7 +224,7 @@ TEST_F(MallocTest, FollowsForkAndExec) {
   ASSERT_GT(child, 0);
   EXPECT_THAT(AwaitBursts(child).pids(), Contains(target_->pid()));
   ASSERT_TRUE(Eventually(seconds(20), [&] {
-    return TotalBytes(Fetch(v1::PROFILE_KIND_ALLOC, WallNs() - 5'000'000'000, 0, child)) > 0;
+    return TotalBytes(Fetch("alloc", WallNs() - 5'000'000'000, 0, child)) > 0;
   }));
   kill(child, SIGKILL);
   EXPECT_TRUE(Eventually(seconds(20), [&] {
@@ -235,9 +235,8 @@ TEST_F(MallocTest, FollowsForkAndExec) {
   target_->process().Write("exec\n");
   ASSERT_TRUE(target_->process().LineWith(Stream::kStdout, "ready", seconds(10)).has_value());
   const int64_t begin = WallNs();
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
-    return TotalBytes(Fetch(v1::PROFILE_KIND_ALLOC, begin, 0, target_->pid())) > 0;
-  }));
+  EXPECT_TRUE(Eventually(seconds(20),
+                         [&] { return TotalBytes(Fetch("alloc", begin, 0, target_->pid())) > 0; }));
 }
 
 // A static program without symbols, with a libc of its own.

@@ -95,11 +95,11 @@ class MappingsTest : public testing::Test {
     EXPECT_TRUE(said.has_value()) << line;
     return said ? std::strtoll(said->c_str() + said->find(line) + line.size(), nullptr, 10) : 0;
   }
-  Answer Fetch(int pid, v1::ProfileKind kind) {
+  Answer Fetch(int pid, const std::string& kind) {
     v1::FetchRequest request;
     request.add_targets(std::to_string(pid));
-    request.set_kind(kind);
-    request.set_since_ns(600 * kSecond);
+    request.add_sample_types(kind);
+    request.mutable_window()->set_since_ns(600 * kSecond);
     absl::StatusOr<Answer> answer = daemon_->Fetch(request);
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? *std::move(answer) : Answer{};
@@ -118,7 +118,7 @@ TEST_F(MappingsTest, NobodyElseIsProbed) {
   EXPECT_EQ(PatchedBytes(target->pid()), 5U) << "mmap, munmap, mremap, brk, madvise";
   EXPECT_EQ(PatchedBytes(other->pid()), 0U);
   Go(*other, "mapped");
-  EXPECT_THAT(Fetch(target->pid(), v1::PROFILE_KIND_MAPPED).samples, IsEmpty());
+  EXPECT_THAT(Fetch(target->pid(), "mapped").samples, IsEmpty());
   daemon_->process().Signal(SIGKILL);
   EXPECT_TRUE(daemon_->process().Wait(seconds(15)).has_value());
   EXPECT_TRUE(Eventually(seconds(10), [&] { return PatchedBytes(target->pid()) == 0; }));
@@ -130,14 +130,14 @@ TEST_F(MappingsTest, ProcessesThatComeLater) {
   const auto first = StartTarget();
   ASSERT_NE(first, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon({"^waiter$"}));
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid()) == 5; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid) == 5; }));
   const auto second = StartTarget();
   ASSERT_NE(second, nullptr);
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid()) == 5; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid) == 5; }));
   Go(*second, "mapped");
   int64_t mapped = 0;
-  for (const v1::Sample& sample : Fetch(second->pid(), v1::PROFILE_KIND_MAPPED).samples) {
-    mapped += sample.bytes();
+  for (const Sample& sample : Fetch(second->pid, "mapped").samples) {
+    mapped += sample.value;
   }
   EXPECT_GE(mapped, kCount * (int64_t{1} << 20)) << "a MiB each in MapSecond alone";
 }
@@ -149,9 +149,9 @@ TEST_F(MappingsTest, DisabledItPutsNoProbes) {
   EXPECT_FALSE(Layer().on());
   Go(*target, "mapped");
   EXPECT_EQ(PatchedBytes(target->pid()), 0U);
-  const Answer answer = Fetch(target->pid(), v1::PROFILE_KIND_MAPPED);
+  const Answer answer = Fetch(target->pid(), "mapped");
   EXPECT_THAT(answer.samples, IsEmpty());
-  EXPECT_EQ(answer.header.heap_ns(), 0);
+  EXPECT_EQ(answer.type().watched_ns(), 0);
 }
 
 // With next to no budget calls are left out, or all of them.

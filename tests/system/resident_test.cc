@@ -49,8 +49,8 @@ class ResidentTest : public testing::Test {
   Answer Fetch() {
     v1::FetchRequest request;
     request.add_targets(std::to_string(pid()));
-    request.set_kind(v1::PROFILE_KIND_RESIDENT);
-    request.set_since_ns(600 * kSecond);
+    request.add_sample_types("rss");
+    request.mutable_window()->set_since_ns(600 * kSecond);
     absl::StatusOr<Answer> answer = daemon_->Fetch(request);
     EXPECT_TRUE(answer.ok()) << answer.status();
     return answer.ok() ? *std::move(answer) : Answer{};
@@ -62,7 +62,7 @@ class ResidentTest : public testing::Test {
 
 int64_t Total(const Answer& answer) {
   int64_t total = 0;
-  for (const v1::Sample& sample : answer.samples) total += sample.bytes();
+  for (const Sample& sample : answer.samples) total += sample.value;
   return total;
 }
 

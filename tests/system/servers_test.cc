@@ -31,7 +31,7 @@ constexpr int64_t kTickNs = 10'000'000;
 v1::FetchRequest Window(const std::vector<int>& pids, int64_t begin_ns) {
   v1::FetchRequest request;
   for (const int pid : pids) request.add_targets(std::to_string(pid));
-  request.set_begin_ns(begin_ns);
+  request.mutable_window()->set_begin_ns(begin_ns);
   return request;
 }
 
@@ -44,10 +44,10 @@ testing::AssertionResult Between(int64_t low, int64_t value, int64_t high) {
 // Every thread that lived through the window, in both accounts.
 void ExpectAgreesWithKernel(const Edge& begin, const Edge& end, size_t at_least) {
   const Answer& answer = end.answer;
-  EXPECT_TRUE(Near(answer.header.begin_ns(), begin.wall_ns, 0, kClockSlewNs));
+  EXPECT_TRUE(Near(answer.coverage().begin_ns(), begin.wall_ns, 0, kClockSlewNs));
   const int64_t length = end.wall_ns - begin.wall_ns;
   const int64_t stolen = end.stolen_ns - begin.stolen_ns;
-  const bool exact = answer.header.switch_ns() == length;
+  const bool exact = answer.coverage().switch_ns() == length;
   size_t compared = 0;
   for (const auto& [tid, last] : end.after) {
     const auto old = begin.before.find(tid);
@@ -56,50 +56,50 @@ void ExpectAgreesWithKernel(const Edge& begin, const Edge& end, size_t at_least)
     if (old == begin.before.end() || first == begin.after.end() || close == end.before.end()) {
       continue;
     }
-    const v1::Thread* thread = answer.FindThread(tid);
+    const Thread* thread = answer.FindThread(tid);
     if (thread == nullptr) {
       ADD_FAILURE() << "thread " << tid << " is missing";
       continue;
     }
-    SCOPED_TRACE(absl::StrCat(thread->process(), "/", thread->name(), " ", tid));
+    SCOPED_TRACE(absl::StrCat(thread->process, "/", thread->name, " ", tid));
     ++compared;
     EXPECT_TRUE(Between(close->second.on_cpu_ns - first->second.on_cpu_ns - kTickNs,
-                        thread->on_cpu_ns(), last.on_cpu_ns - old->second.on_cpu_ns + kTickNs))
+                        thread->ledger.on_cpu_ns(),
+                        last.on_cpu_ns - old->second.on_cpu_ns + kTickNs))
         << "on-CPU";
     EXPECT_TRUE(Between(close->second.runqueue_ns - first->second.runqueue_ns,
                         OffNs(*thread, v1::REASON_RUNQUEUE),
                         last.runqueue_ns - old->second.runqueue_ns + kTickNs + stolen))
         << "run queue; stolen " << stolen;
-    EXPECT_TRUE(Near(thread->wall_ns(), length, kIdentityTolerance)) << "wall";
+    EXPECT_TRUE(Near(thread->ledger.wall_ns(), length, kIdentityTolerance)) << "wall";
     if (!exact) continue;
     // Each switch away from a CPU is the beginning of one wait. A few may lie across an edge.
     int64_t begun = 0;
-    for (const v1::ReasonTotal& total : thread->off()) {
+    for (const v1::ReasonTotal& total : thread->ledger.off()) {
       begun += static_cast<int64_t>(total.waits());
     }
-    const auto switches =
-        static_cast<int64_t>(thread->voluntary_switches() + thread->involuntary_switches());
+    const auto switches = static_cast<int64_t>(thread->ledger.voluntary_switches() +
+                                               thread->ledger.involuntary_switches());
     EXPECT_NEAR(static_cast<double>(begun), static_cast<double>(switches), 2) << "waits";
   }
-  for (const auto& [id, thread] : answer.threads) EXPECT_TRUE(AddsUp(thread));
+  for (const Thread& thread : answer.threads) EXPECT_TRUE(AddsUp(thread));
   EXPECT_GE(compared, at_least);
 }
 
 void ExpectWholeStacks(const Answer& answer) {
-  const v1::Trailer& trailer = answer.trailer;
-  EXPECT_GT(trailer.samples(), 0U);
+  EXPECT_GT(answer.type().count(), 0U);
   // A walk during which the thread ran is thrown away and shown as such: it gave no stack. One that
   // met the process while it changed its mappings ends there.
   int64_t complete = 0, torn = 0, busy = 0, all = 0;
-  for (const v1::Sample& sample : answer.samples) {
-    if (sample.stack() == 0) continue;
-    all += sample.weight_ns();
+  for (const Sample& sample : answer.samples) {
+    if (sample.stack == 0) continue;
+    all += sample.weight;
     if (answer.IsComplete(sample)) {
-      complete += sample.weight_ns();
+      complete += sample.weight;
     } else if (answer.Describe(sample).find("[torn walk]") != std::string::npos) {
-      torn += sample.weight_ns();
+      torn += sample.weight;
     } else if (answer.Describe(sample).find("[memory map busy]") != std::string::npos) {
-      busy += sample.weight_ns();
+      busy += sample.weight;
     }
   }
   EXPECT_GE(static_cast<double>(complete), 0.99 * static_cast<double>(all - torn - busy));
@@ -108,8 +108,8 @@ void ExpectWholeStacks(const Answer& answer) {
   ExpectNoLoss(answer);
   ASSERT_GT(all, 0);
   // What is said to be complete agrees with the share that is stated.
-  EXPECT_NEAR(static_cast<double>(complete) / static_cast<double>(all), trailer.complete_share(),
-              0.001);
+  EXPECT_NEAR(static_cast<double>(complete) / static_cast<double>(all),
+              answer.type().complete_share(), 0.001);
 }
 
 // What a user gets: folded stacks on stdout and the flame graph in a file name the wait.
@@ -170,7 +170,7 @@ TEST_P(ServersTest, Postgres) {
   // All backends are there, and one of them was seen to wait for its client.
   ASSERT_TRUE(Eventually(seconds(20), [&] {
     const auto answer = (*daemon)->Fetch(Window(WithChildren((*postgres)->pid()), started));
-    return answer.ok() && answer->header.process_count() >= 8 + 1 && answer->trailer.samples() > 0;
+    return answer.ok() && answer->coverage().process_count() >= 8 + 1 && answer->type().count() > 0;
   })) << Said(**daemon);
 
   const std::vector<int> pids = WithChildren((*postgres)->pid());
@@ -247,7 +247,7 @@ TEST_P(ServersTest, RustCompiler) {
   const auto life = (*daemon)->Fetch(Window({}, started));
   ASSERT_TRUE(life.ok()) << life.status();
   int64_t on_cpu = 0;
-  for (const auto& [id, thread] : life->threads) on_cpu += thread.on_cpu_ns();
+  for (const Thread& thread : life->threads) on_cpu += thread.ledger.on_cpu_ns();
   // What it ran before profd found it may be missing.
   const int64_t charged = (*process)->cpu_ns();
   EXPECT_TRUE(Between(charged - before_attached - kTickNs, on_cpu, charged + kTickNs));

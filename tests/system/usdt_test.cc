@@ -107,7 +107,7 @@ class ToldTest : public HeapTest {
   }
   // As of now: a fetch drains.
   v1::AllocatorStatus Now(int pid) {
-    Fetch(pid, v1::PROFILE_KIND_INUSE);
+    Fetch(pid, "inuse");
     return Find(pid, "otel_memory");
   }
 };

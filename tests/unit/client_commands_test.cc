@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/cli.h"
+#include "client/group_by.h"
 #include "client/text.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
@@ -36,11 +38,13 @@ using ::testing::StartsWith;
 class FakeDaemon final : public profd::v1::Profiler::Service {
  public:
   grpc::Status Fetch(grpc::ServerContext*, const profd::v1::FetchRequest* request,
-                     grpc::ServerWriter<profd::v1::FetchResponse>* writer) override {
+                     grpc::ServerWriter<profd::v1::Profile>* writer) override {
     asked = *request;
+    std::vector<profd::v1::GroupKey> keys;
+    for (const int key : request->group_by()) keys.push_back(static_cast<profd::v1::GroupKey>(key));
     // A test may change it as soon as its client has given up.
-    const std::vector<profd::v1::FetchResponse> parts = answer;
-    for (const profd::v1::FetchResponse& part : parts) {
+    const std::vector<profd::v1::Profile> parts = raw ? *raw : answer.Parts(keys);
+    for (const profd::v1::Profile& part : parts) {
       if (!writer->Write(part)) break;
     }
     return outcome;
@@ -57,7 +61,8 @@ class FakeDaemon final : public profd::v1::Profiler::Service {
     return memory_outcome;
   }
 
-  std::vector<profd::v1::FetchResponse> answer = ServerAnswer().Parts();
+  AnswerWriter answer = ServerAnswer();
+  std::optional<std::vector<profd::v1::Profile>> raw;  // sent instead
   profd::v1::GetStatusResponse status;
   profd::v1::GetMemoryResponse memory = GrowingMemory();
   grpc::Status outcome, memory_outcome;
@@ -160,7 +165,7 @@ TEST_F(CommandsTest, DataGoesToStdoutAndRemarksToStderr) {
   EXPECT_THAT(folded.err, HasSubstr("lost 4 torn_walk"));
   const Outcome json = Do({"fetch", "--format", "json", "-o", "-"});
   ASSERT_EQ(json.code, 0) << json.err;
-  EXPECT_EQ(nlohmann::json::parse(json.out)["format"], "profd-profile");
+  EXPECT_EQ(nlohmann::json::parse(json.out)["sample_types"][0]["name"], "offcpu");
   EXPECT_THAT(Do({"fetch", "-o", "-"}).out, StartsWith("<?xml"));
   EXPECT_THAT(Files(), IsEmpty());
 }
@@ -173,7 +178,7 @@ TEST_F(CommandsTest, IdleShowsIdleWaits) {
 }
 
 TEST_F(CommandsTest, FormatFollowsTheFile) {
-  for (const char* name : {"a.svg", "a.folded", "a.json"}) {
+  for (const char* name : {"a.svg", "a.folded", "a.json", "a.pb.gz", "a.speedscope.json"}) {
     const Outcome outcome = Do({"fetch", "-o", name});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, StartsWith("Off-CPU time of reth (4242)\n"));
@@ -182,7 +187,9 @@ TEST_F(CommandsTest, FormatFollowsTheFile) {
   }
   EXPECT_THAT(Content("a.svg"), StartsWith("<?xml"));
   EXPECT_THAT(Content("a.folded"), HasSubstr(";[lock] "));
-  EXPECT_THAT(Content("a.json"), StartsWith("{\"format\":\"profd-profile\""));
+  EXPECT_THAT(Content("a.json"), StartsWith("{\"window\":0,"));
+  EXPECT_THAT(Content("a.pb.gz"), StartsWith("\x1f\x8b"));
+  EXPECT_THAT(Content("a.speedscope.json"), HasSubstr("speedscope.app/file-format-schema.json"));
   ASSERT_EQ(Do({"fetch", "-o", "x", "--format", "json"}).code, 0);
   EXPECT_THAT(Content("x"), StartsWith("{"));
   ExpectFailure(Do({"fetch", "-o", "a.png"}), 2, "cannot tell the format of 'a.png'");
@@ -205,7 +212,8 @@ TEST_F(CommandsTest, FilesAppearWholeOrNotAtAll) {
     outcome.out.clear();
     ExpectFailure(outcome, 1, error);
   }
-  daemon_.answer = ServerAnswer().Parts(false);
+  daemon_.raw = ServerAnswer().Parts();
+  daemon_.raw->pop_back();
   ExpectFailure(Do({"fetch", "-o", "new.json"}), 1, "answer incomplete");
   EXPECT_THAT(Files(), ::testing::ElementsAre("old.json"));
 }
@@ -268,20 +276,20 @@ TEST_F(CommandsTest, AsksForWhatWasTyped) {
       Do({"fetch", "--since", "5m", "--to", "1769864760", "--target", "4242", "--target", "^re",
           "--thread", "tokio", "--reason", "lock,disk", "--reason", "lock", "--format", "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(daemon_.asked.since_ns(), 300'000'000'000);
-  EXPECT_EQ(daemon_.asked.end_ns(), 1'769'864'760'000'000'000);
+  EXPECT_EQ(daemon_.asked.window().since_ns(), 300'000'000'000);
+  EXPECT_EQ(daemon_.asked.window().end_ns(), 1'769'864'760'000'000'000);
   EXPECT_THAT(daemon_.asked.targets(), ::testing::ElementsAre("4242", "^re"));
   EXPECT_EQ(daemon_.asked.thread_regex(), "tokio");
   EXPECT_THAT(daemon_.asked.reasons(),
               ::testing::ElementsAre(profd::v1::REASON_LOCK, profd::v1::REASON_DISK));
   ASSERT_EQ(Do({"fetch", "--from", "2020-01-31T13:05:00Z", "--format", "json"}).code, 0);
-  EXPECT_EQ(daemon_.asked.begin_ns(), 1'580'475'900'000'000'000);
-  EXPECT_EQ(daemon_.asked.since_ns(), 0);
+  EXPECT_EQ(daemon_.asked.window().begin_ns(), 1'580'475'900'000'000'000);
+  EXPECT_EQ(daemon_.asked.window().since_ns(), 0);
 }
 
 TEST_F(CommandsTest, WrongCommandLines) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
-      {{}, "no command: say fetch, memory or status"},
+      {{}, "no command: say fetch, diff, memory or status"},
       {{"dance"}, "dance"},
       {{"fetch", "--bogus"}, "--bogus"},
       {{"fetch", "--since"}, "--since"},
@@ -296,8 +304,8 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {{"fetch", "--target", ""}, "--target"},
       {{"fetch", "--thread", "["}, "--thread: '[' is not a regular expression"},
       {{"fetch", "--reason", "boredom"}, "'boredom' is not a reason; there are runqueue"},
-      {{"fetch", "--format", "gif"}, "'gif' is not svg, folded or json"},
-      {{"fetch", "--by", "moon"}, "'moon' is not name or thread"},
+      {{"fetch", "--format", "gif"}, "'gif' is not a format; there are svg, folded, json"},
+      {{"fetch", "--by", "moon"}, "'moon' is not a group; there are name, thread, process"},
       {{"fetch", "--kind", "heap"}, "'heap' is not a kind of profile; there are offcpu, alloc"},
       {{"fetch", "--width", "7"}, "--width: 7 is not between 320 and 16384 pixels"},
       {{"fetch", "--height", "tall"}, "--height"},
@@ -309,10 +317,16 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {{"fetch", "--title", "x", "--format", "json"}, "--title: only flame graphs have it"},
       {{"fetch", "--inverted", "-o", "x.folded"}, "--inverted: only flame graphs have it"},
       {{"fetch", "--kind", "alloc", "--reason", "lock"}, "--reason: only waits have reasons; drop"},
+      {{"fetch", "--kind", "alloc,free", "--format", "folded"}, "--kind: one file of this format"},
+      {{"fetch", "--kind", "alloc,free", "-o", "x.svg"}, "--kind: one file of this format"},
       {{"fetch", "--idle", "--kind", "free"}, "--idle: only waits are idle; drop it, or --kind"},
       {{"status", "--format", "svg"}, "'svg' is not text or json"},
       {{"memory", "--format", "svg"}, "'svg' is not text or json"},
       {{"memory", "--since", "5s", "--from", "1"}, "cannot be combined"},
+      {{"diff", "5m"}, "sides"},
+      {{"diff", "5m", "yesterday's"}, "is neither a file nor a window"},
+      {{"diff", "5m", "6m", "--kind", "alloc,free"}, "--kind: give one kind"},
+      {{"diff", "5m", "6m", "--fail-over", "ten"}, "'ten' is not a share"},
       {{"memory", "--since", "0s"}, "--since: must be longer than 0"},
       {{"memory", "--target", "("}, "--target: '(' is not a regular expression"},
       {{"memory", "--kind", "alloc"}, "--kind"},
@@ -334,7 +348,7 @@ TEST_F(CommandsTest, HelpTeaches) {
     EXPECT_THAT(fetch.out, HasSubstr("  " + std::string(reason.name) + " "));
   }
   EXPECT_THAT(fetch.out, HasSubstr("--kind"));
-  for (const KindInfo& kind : AllKinds()) {
+  for (const SampleTypeInfo& kind : AllSampleTypes()) {
     EXPECT_THAT(fetch.out, HasSubstr("  " + std::string(kind.name) + " "));
     EXPECT_THAT(fetch.out, HasSubstr(std::string(kind.meaning)));
   }
@@ -386,7 +400,7 @@ TEST_F(CommandsTest, ErrorsOfTheDaemonComeWithARemedy) {
       {grpc::StatusCode::UNIMPLEMENTED, "of another version"},
       {grpc::StatusCode::INVALID_ARGUMENT, "no target\nmatches"},
   };
-  daemon_.answer.clear();
+  daemon_.raw.emplace();
   for (const auto& [code, part] : errors) {
     daemon_.outcome = grpc::Status(code, "no target\nmatches");
     const Outcome outcome = Do({"fetch"});
@@ -397,20 +411,21 @@ TEST_F(CommandsTest, ErrorsOfTheDaemonComeWithARemedy) {
 }
 
 TEST_F(CommandsTest, DamagedAnswersAreRefused) {
-  daemon_.answer.erase(daemon_.answer.begin() + 1);
+  daemon_.raw = ServerAnswer().Parts();
+  daemon_.raw->erase(daemon_.raw->begin() + 1);
   ExpectFailure(Do({"fetch"}), 1, "the answer is damaged");
   EXPECT_THAT(Files(), IsEmpty());
 }
 
 TEST_F(CommandsTest, AllocationsFromTheCommandLineToTheFile) {
   ASSERT_EQ(Do({"fetch"}).code, 0);
-  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_OFFCPU);
+  EXPECT_THAT(daemon_.asked.sample_types(), ::testing::ElementsAre("offcpu"));
   ASSERT_EQ(Do({"fetch", "--kind", "offcpu", "--reason", "lock", "--idle"}).code, 0);
 
-  daemon_.answer = AllocAnswer().Parts();
+  daemon_.answer = AllocAnswer();
   const Outcome outcome = Do({"fetch", "--kind", "alloc", "--thread", "tokio"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_ALLOC);
+  EXPECT_THAT(daemon_.asked.sample_types(), ::testing::ElementsAre("alloc"));
   EXPECT_THAT(outcome.out, StartsWith("Memory allocated by reth (4242)\n"));
   EXPECT_THAT(outcome.out, HasSubstr("Stacks only of: thread tokio"));
   EXPECT_THAT(outcome.out, HasSubstr("Flame graph: profd-reth-4242-alloc-20260131T130600Z.svg"));
@@ -419,37 +434,47 @@ TEST_F(CommandsTest, AllocationsFromTheCommandLineToTheFile) {
   const Outcome folded = Do({"fetch", "--kind", "alloc", "--format", "folded"});
   EXPECT_THAT(folded.out, HasSubstr("BranchNodeRef::rlp"));
   EXPECT_THAT(folded.err, Not(HasSubstr("idle")));
-  EXPECT_EQ(nlohmann::json::parse(Do({"fetch", "--kind", "alloc", "--format", "json"}).out)["unit"],
-            "bytes");
+  const std::string text = Do({"fetch", "--kind", "alloc", "--format", "json"}).out;
+  EXPECT_EQ(nlohmann::json::parse(text)["sample_types"][0]["unit"], "bytes");
 
-  daemon_.answer = FreeAnswer().Parts();
+  daemon_.answer = FreeAnswer();
   const Outcome freed = Do({"fetch", "--kind", "free"});
   ASSERT_EQ(freed.code, 0) << freed.err;
-  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_FREE);
+  EXPECT_THAT(daemon_.asked.sample_types(), ::testing::ElementsAre("free"));
   EXPECT_THAT(freed.out, StartsWith("Memory freed by redis-server (77)\n"));
 }
 
-TEST_F(CommandsTest, AnOlderDaemonDoesNotKnowAllocations) {
-  const std::string update = "this profd does not know profiles of that kind; update it\n";
-  for (const char* kind : {"alloc", "free"}) {
-    for (const auto& arguments : std::vector<std::vector<std::string>>{
-             {"fetch", "--kind", kind}, {"fetch", "--kind", kind, "-o", "x.json"}}) {
-      const Outcome outcome = Do(arguments);
-      ExpectFailure(outcome, 1, "profctl: " + update);
-    }
-  }
-  daemon_.answer = FreeAnswer().Parts();
-  ExpectFailure(Do({"fetch", "--kind", "alloc"}), 1, update);
+TEST_F(CommandsTest, AnAnswerOfAnotherKindIsRefused) {
+  daemon_.answer = FreeAnswer();
+  ExpectFailure(Do({"fetch", "--kind", "alloc"}), 1, "the answer is damaged");
   ExpectFailure(Do({"fetch"}), 1, "the answer is damaged");
   EXPECT_THAT(Files(), IsEmpty());
 }
 
+TEST_F(CommandsTest, GroupsAreAskedFor) {
+  using namespace profd::v1;  // NOLINT: the keys
+  ASSERT_EQ(Do({"fetch"}).code, 0);
+  EXPECT_THAT(daemon_.asked.group_by(),
+              ::testing::ElementsAre(GROUP_KEY_PROCESS_NAME, GROUP_KEY_THREAD_NAME));
+  ASSERT_EQ(Do({"fetch", "--format", "json"}).code, 0);
+  EXPECT_THAT(daemon_.asked.group_by(), IsEmpty());
+  ASSERT_EQ(Do({"fetch", "--by", "thread,process", "--format", "folded"}).code, 0);
+  EXPECT_THAT(daemon_.asked.group_by(),
+              ::testing::ElementsAre(GROUP_KEY_PROCESS, GROUP_KEY_THREAD));
+  for (const GroupByInfo& info : AllGroupBys()) {
+    const Outcome outcome =
+        Do({"fetch", "--by", std::string(info.name), "--format", "json", "-o", "-"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(daemon_.asked.group_by(), ::testing::ElementsAreArray(info.keys));
+  }
+}
+
 TEST_F(CommandsTest, MissingAllocationsAreRemarkedOn) {
-  daemon_.answer = UncoveredAnswer().Parts();
+  daemon_.answer = UncoveredAnswer();
   const std::string remarks = Do({"fetch", "--kind", "alloc", "--format", "folded"}).err;
   EXPECT_THAT(remarks, HasSubstr("profctl: allocations were not watched for 12.0 s of 60.0 s: "));
   EXPECT_THAT(remarks, HasSubstr("profctl: events no probe saw: 1,152 with 78.0 MiB, "));
-  daemon_.answer = UnwatchedAnswer().Parts();
+  daemon_.answer = UnwatchedAnswer();
   const Outcome none = Do({"fetch", "--kind", "alloc", "--format", "folded"});
   ASSERT_EQ(none.code, 0) << none.err;
   EXPECT_THAT(none.out, IsEmpty());
@@ -774,54 +799,37 @@ TEST_F(CommandsTest, StatusOfADaemonWithoutAGovernor) {
 }
 
 TEST_F(CommandsTest, MissingLayersAreRemarkedOn) {
-  daemon_.answer = ShedAnswer().Parts();
+  daemon_.answer = ShedAnswer();
   const std::string gap = "per-switch layer was shed for 12.0 s of 60.0 s: reasons of that time";
   EXPECT_THAT(Do({"fetch", "--format", "folded"}).err, HasSubstr("profctl: the " + gap));
   EXPECT_THAT(Do({"fetch"}).out, HasSubstr("  The " + gap));
   EXPECT_THAT(Do({"fetch", "-o", "-"}).out, HasSubstr("the " + gap));
 }
 
-TEST_F(CommandsTest, MemoryAsksForTheWindowAndForItsSites) {
-  daemon_.answer = AllocAnswer().Parts();
+TEST_F(CommandsTest, MemoryAsksOnceForTheWindowAndForItsSites) {
+  daemon_.raw.emplace();  // a Fetch would fail
+  profd::v1::AllocationSite& site = *daemon_.memory.mutable_processes(0)->add_sites();
+  site.set_function("BranchNodeRef::rlp");
+  site.set_bytes(5);
+  site.set_process_bytes(10);
   const Outcome text =
       Do({"memory", "--since", "5m", "--to", "1769864760", "--target", "4242", "--target", "^re"});
   ASSERT_EQ(text.code, 0) << text.err;
   EXPECT_THAT(text.err, IsEmpty());
-  EXPECT_EQ(daemon_.asked_memory.since_ns(), 300'000'000'000);
-  EXPECT_EQ(daemon_.asked_memory.end_ns(), 1'769'864'760'000'000'000);
+  EXPECT_EQ(daemon_.asked_memory.window().since_ns(), 300'000'000'000);
+  EXPECT_EQ(daemon_.asked_memory.window().end_ns(), 1'769'864'760'000'000'000);
   EXPECT_THAT(daemon_.asked_memory.targets(), ::testing::ElementsAre("4242", "^re"));
-  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_ALLOC);
-  EXPECT_THAT(daemon_.asked.targets(), ::testing::ElementsAre("4242"));
-  EXPECT_EQ(daemon_.asked.begin_ns(), daemon_.memory.begin_ns());
-  EXPECT_EQ(daemon_.asked.end_ns(), daemon_.memory.end_ns());
+  EXPECT_EQ(daemon_.asked_memory.max_sites(), 5u);
   EXPECT_THAT(text.out, StartsWith("Memory of 1 process\n"));
   EXPECT_THAT(text.out, HasSubstr("GROWS by"));
   EXPECT_THAT(text.out, HasSubstr("BranchNodeRef::rlp"));
   EXPECT_THAT(Files(), IsEmpty());
 
   ASSERT_EQ(Do({"memory", "--from", "2020-01-31T13:05:00Z"}).code, 0);
-  EXPECT_EQ(daemon_.asked_memory.begin_ns(), 1'580'475'900'000'000'000);
+  EXPECT_EQ(daemon_.asked_memory.window().begin_ns(), 1'580'475'900'000'000'000);
   const auto json = nlohmann::json::parse(Do({"memory", "--format", "json"}).out);
   EXPECT_EQ(json["format"], "profd-memory");
-  EXPECT_EQ(json["processes"][0]["sites"].size(), 5u);
-}
-
-TEST_F(CommandsTest, MemoryIsAnAnswerWithoutItsSites) {
-  daemon_.outcome = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "4 fetches are running");
-  daemon_.answer.clear();
-  const Outcome busy = Do({"memory"});
-  ASSERT_EQ(busy.code, 0) << busy.err;
-  EXPECT_THAT(busy.out, HasSubstr("who allocated is not known"));
-  const auto json = nlohmann::json::parse(Do({"memory", "--format", "json"}).out);
-  ASSERT_EQ(json["notes"].size(), 1u);
-  EXPECT_THAT(json["notes"][0].get<std::string>(), HasSubstr("4 fetches are running"));
-  // An allocator that is not watched has none, and nobody asks.
-  daemon_.memory.mutable_processes(0)->clear_allocated_bytes();
-  daemon_.asked.Clear();
-  const Outcome unwatched = Do({"memory"});
-  ASSERT_EQ(unwatched.code, 0) << unwatched.err;
-  EXPECT_THAT(unwatched.out, Not(HasSubstr("who allocated")));
-  EXPECT_EQ(daemon_.asked.kind(), profd::v1::PROFILE_KIND_UNSPECIFIED);
+  EXPECT_EQ(json["processes"][0]["sites"].size(), 1u);
 }
 
 TEST_F(CommandsTest, MemoryErrorsAreOneLine) {
@@ -865,8 +873,40 @@ TEST_F(CommandsTest, TheCostOfReadingMemoryIsTold) {
   EXPECT_EQ(json["memory"]["timeline_bytes"], 3 << 20);
 }
 
+TEST_F(CommandsTest, DiffComparesFilesAndWindows) {
+  ASSERT_EQ(Do({"fetch", "-o", "a.json"}).code, 0);
+  const Outcome same = Do({"diff", "a.json", "a.json", "--fail-over", "0%"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("Nothing changed"));
+  // The same answer by name, from the daemon.
+  const Outcome window = Do({"diff", "a.json", "5m", "--target", "reth"});
+  EXPECT_EQ(window.code, 0) << window.err;
+  EXPECT_THAT(window.out, HasSubstr("Nothing changed"));
+  EXPECT_THAT(daemon_.asked.targets(), ::testing::ElementsAre("reth"));
+  EXPECT_GT(daemon_.asked.window().begin_ns(), 0);
+
+  const uint32_t thread = daemon_.answer.AddThread(4242, 5000, "reth", "new-thread", 1, 0);
+  daemon_.answer.AddSample(thread, profd::v1::REASON_DISK,
+                           {{"grown", "reth", profd::v1::FRAME_KIND_APPLICATION}}, 60'000'000'000,
+                           100'000'000);
+  const Outcome grew = Do({"diff", "a.json", "5m", "--fail-over", "10%"});
+  EXPECT_EQ(grew.code, 3) << grew.err;
+  EXPECT_THAT(grew.out, HasSubstr("1. +1.00 s/s (new)"));
+  EXPECT_THAT(grew.err, IsEmpty());
+  EXPECT_EQ(Do({"diff", "a.json", "5m", "--fail-over", "90%"}).code, 0);
+  const auto json = nlohmann::json::parse(Do({"diff", "a.json", "5m", "--format", "json"}).out);
+  EXPECT_EQ(json["changed"], 1);
+  EXPECT_EQ(json["rows"][0]["group"], "reth/new-thread");
+
+  std::ofstream("bad.json") << "{\"strings\": [\"\"]}";
+  ExpectFailure(Do({"diff", "bad.json", "a.json"}), 1, "bad.json: the answer is damaged");
+  std::ofstream("worse.json") << "moon";
+  ExpectFailure(Do({"diff", "worse.json", "a.json"}), 1, "worse.json: not a profile in JSON");
+  ExpectFailure(Do({"diff", "a.json", "a.json", "--kind", "alloc"}), 1, "holds no 'alloc'");
+}
+
 TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {
-  daemon_.answer = AnswerWriter().Parts();
+  daemon_.answer = AnswerWriter();
   const Outcome outcome = Do({"fetch"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("No thread matches in this window."));

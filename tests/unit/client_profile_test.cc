@@ -1,3 +1,4 @@
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -9,17 +10,12 @@
 namespace profctl {
 namespace {
 
-using profd::v1::FetchResponse;
-using profd::v1::PROFILE_KIND_ALLOC;
-using profd::v1::PROFILE_KIND_FREE;
-using profd::v1::PROFILE_KIND_OFFCPU;
-using profd::v1::PROFILE_KIND_UNSPECIFIED;
 using ::testing::HasSubstr;
+using Parts = std::vector<profd::v1::Profile>;
 
-absl::StatusOr<Profile> Built(const std::vector<FetchResponse>& parts,
-                              profd::v1::ProfileKind asked) {
+absl::StatusOr<Answer> Built(const Parts& parts, const std::vector<std::string>& asked) {
   ProfileBuilder builder(asked);
-  for (const FetchResponse& part : parts) {
+  for (const profd::v1::Profile& part : parts) {
     if (absl::Status status = builder.Add(part); !status.ok()) return status;
   }
   return builder.Finish();
@@ -28,26 +24,24 @@ absl::StatusOr<Profile> Built(const std::vector<FetchResponse>& parts,
 // The status of an answer after `change` was made to its parts.
 template <typename Change>
 absl::Status StatusAfter(Change change) {
-  std::vector<FetchResponse> parts = ServerAnswer().Parts();
+  Parts parts = ServerAnswer().Parts();
   change(parts);
-  return Built(parts, PROFILE_KIND_OFFCPU).status();
+  return Built(parts, {"offcpu"}).status();
 }
 
 // The same for an answer of bytes.
 template <typename Change>
 absl::Status AllocStatusAfter(Change change) {
-  std::vector<FetchResponse> parts = AllocAnswer().Parts();
+  Parts parts = AllocAnswer().Parts();
   change(parts);
-  return Built(parts, PROFILE_KIND_ALLOC).status();
+  return Built(parts, {"alloc"}).status();
 }
-
-using Parts = std::vector<FetchResponse>;
 
 TEST(ProfileBuilderTest, TakesAWholeAnswer) {
   EXPECT_TRUE(StatusAfter([](Parts&) {}).ok());
 }
 
-TEST(ProfileBuilderTest, WithoutTrailerIsIncomplete) {
+TEST(ProfileBuilderTest, WithoutTheLastPartIsIncomplete) {
   const absl::Status status = StatusAfter([](Parts& parts) { parts.pop_back(); });
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr("answer incomplete"));
@@ -56,44 +50,68 @@ TEST(ProfileBuilderTest, WithoutTrailerIsIncomplete) {
 
 TEST(ProfileBuilderTest, RefusesPartsOutOfOrder) {
   EXPECT_FALSE(StatusAfter([](Parts& parts) { parts.erase(parts.begin()); }).ok());
-  EXPECT_FALSE(StatusAfter([](Parts& parts) { parts.push_back(parts[0]); }).ok());
+  EXPECT_FALSE(StatusAfter([](Parts& parts) { parts.push_back(parts[1]); }).ok());
   EXPECT_FALSE(StatusAfter([](Parts& parts) { parts.insert(parts.begin(), parts[0]); }).ok());
   EXPECT_FALSE(StatusAfter([](Parts& parts) { std::swap(parts[1], parts[3]); }).ok());
 }
 
-TEST(ProfileBuilderTest, PassesOverPartsOfANewerDaemon) {
-  EXPECT_TRUE(
-      StatusAfter([](Parts& parts) { parts.insert(parts.begin() + 1, FetchResponse()); }).ok());
+TEST(ProfileBuilderTest, PartsMayBeOfAnySize) {
+  // One part, and one for each entry of a table.
+  EXPECT_TRUE(Built({ServerAnswer().Message()}, {"offcpu"}).ok());
+  Parts small = ServerAnswer().Parts();
+  const profd::v1::Profile samples = small[3];
+  small.erase(small.begin() + 3);
+  for (const profd::v1::Sample& sample : samples.samples()) {
+    profd::v1::Profile part;
+    *part.add_samples() = sample;
+    small.insert(small.end() - 1, part);
+  }
+  const absl::StatusOr<Answer> answer = Built(small, {"offcpu"});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->message().SerializeAsString(), ServerAnswer().Message().SerializeAsString());
 }
 
 TEST(ProfileBuilderTest, RefusesBrokenReferences) {
-  EXPECT_FALSE(StatusAfter([](Parts& parts) {
-                 parts[1].mutable_dictionary()->mutable_stacks(0)->set_frames(0, 9999);
-               }).ok());
-  EXPECT_FALSE(StatusAfter([](Parts& parts) {
-                 parts[3].mutable_samples()->mutable_samples(0)->set_stack(9999);
-               }).ok());
-  EXPECT_FALSE(StatusAfter([](Parts& parts) {
-                 parts[3].mutable_samples()->mutable_samples(0)->set_thread(0);
-               }).ok());
-  EXPECT_FALSE(StatusAfter([](Parts& parts) {
-                 parts[1].mutable_dictionary()->mutable_frames(1)->set_id(1);
-               }).ok());
-  EXPECT_FALSE(StatusAfter([](Parts& parts) {
-                 parts[2].mutable_threads()->mutable_threads(0)->set_id(0);
-               }).ok());
+  constexpr uint32_t kNone = 9999;
+  const std::vector<std::function<void(Parts&)>> changes = {
+      [](Parts& p) { p[1].mutable_mappings(1)->set_file(kNone); },
+      [](Parts& p) { p[1].mutable_mappings(1)->set_build_id(kNone); },
+      [](Parts& p) { p[1].mutable_functions(0)->set_name(kNone); },
+      [](Parts& p) { p[1].mutable_locations(0)->set_mapping(kNone); },
+      [](Parts& p) { p[1].mutable_locations(0)->mutable_lines(0)->set_function(kNone); },
+      [](Parts& p) { p[1].mutable_locations(0)->clear_lines(); },
+      [](Parts& p) { p[1].mutable_stacks(1)->set_locations(0, kNone); },
+      [](Parts& p) { p[1].mutable_stacks(1)->set_locations(0, UINT32_MAX); },
+      [](Parts& p) { p[1].mutable_stacks(1)->set_origin(kNone); },
+      [](Parts& p) { p[1].mutable_groups(1)->set_labels(0, kNone); },
+      [](Parts& p) { p[1].mutable_groups(1)->add_labels(0); },
+      [](Parts& p) { p[1].mutable_attributes(0)->set_key(kNone); },
+      [](Parts& p) { p[1].mutable_attributes(0)->set_text(kNone); },
+      [](Parts& p) { p[2].mutable_threads(0)->set_process(kNone); },
+      [](Parts& p) { p[3].mutable_samples(0)->set_stack(kNone); },
+      [](Parts& p) { p[3].mutable_samples(0)->set_group(kNone); },
+      [](Parts& p) { p[3].mutable_samples(0)->set_threads(0, kNone); },
+      [](Parts& p) { p[3].mutable_samples(0)->clear_threads(); },
+      [](Parts& p) { p[3].mutable_samples(0)->add_attributes(kNone); },
+      [](Parts& p) { p[3].mutable_samples(0)->clear_values(); },
+      [](Parts& p) { p[3].mutable_samples(0)->add_errors(1); },
+      [](Parts& p) {
+        p[3].mutable_samples(0)->add_growth(1), p[3].mutable_samples(0)->add_growth(1);
+      },
+  };
+  for (size_t i = 0; i < changes.size(); i++) {
+    EXPECT_EQ(StatusAfter(changes[i]).code(), absl::StatusCode::kDataLoss) << i;
+  }
 }
 
 TEST(ProfileBuilderTest, RefusesTimesWhoseSumOverflows) {
   for (const int64_t time :
        {std::numeric_limits<int64_t>::max() / 2 + 5, std::numeric_limits<int64_t>::min()}) {
     EXPECT_FALSE(StatusAfter([&](Parts& parts) {
-                   for (auto& sample : *parts[3].mutable_samples()->mutable_samples()) {
-                     sample.set_time_ns(time);
-                   }
+                   for (auto& sample : *parts[3].mutable_samples()) sample.set_values(0, time);
                  }).ok());
     EXPECT_FALSE(StatusAfter([&](Parts& parts) {
-                   for (auto& thread : *parts[2].mutable_threads()->mutable_threads()) {
+                   for (auto& thread : *parts[2].mutable_threads()) {
                      thread.mutable_off(0)->set_time_ns(time);
                    }
                  }).ok());
@@ -107,7 +125,7 @@ TEST(ProfileBuilderTest, NegativeEstimatesAreNoTime) {
   EXPECT_EQ(answer.Build().samples[0].value, 0);
 }
 
-TEST(ProfileBuilderTest, TheHeaderSaysTheUnit) {
+TEST(ProfileBuilderTest, TheSampleTypeHasAUnit) {
   const Profile waits = ServerAnswer().Build();
   EXPECT_EQ(waits.unit, Unit::kNanoseconds);
   EXPECT_EQ(waits.samples[0].value, 43'000'000'000);
@@ -121,65 +139,69 @@ TEST(ProfileBuilderTest, TheHeaderSaysTheUnit) {
   EXPECT_EQ(memory.samples[0].reason, profd::v1::REASON_UNSPECIFIED);
 }
 
-TEST(ProfileBuilderTest, EachUnitReadsItsOwnFieldsOnly) {
-  std::vector<FetchResponse> parts = AllocAnswer().Parts();
-  profd::v1::Sample& sample = *parts[3].mutable_samples()->mutable_samples(0);
-  sample.set_time_ns(7);
-  sample.set_reason(profd::v1::REASON_LOCK);
-  const absl::StatusOr<Profile> memory = Built(parts, PROFILE_KIND_ALLOC);
-  ASSERT_TRUE(memory.ok()) << memory.status();
-  EXPECT_EQ(memory->samples[0].value, sample.bytes());
-  parts[0].mutable_header()->set_kind(PROFILE_KIND_OFFCPU);
-  const absl::StatusOr<Profile> waits = Built(parts, PROFILE_KIND_OFFCPU);
-  ASSERT_TRUE(waits.ok()) << waits.status();
-  EXPECT_EQ(waits->samples[0].value, 7);
-  EXPECT_EQ(waits->samples[0].count, 0u);
+TEST(ProfileBuilderTest, RefusesOtherSampleTypesThanWereAskedFor) {
+  EXPECT_FALSE(Built(AllocAnswer().Parts(), {"free"}).ok());
+  EXPECT_FALSE(Built(AllocAnswer().Parts(), {"alloc", "free"}).ok());
+  EXPECT_FALSE(Built(AllocAnswer().Parts(), {}).ok());
+  EXPECT_TRUE(Built(ServerAnswer().Parts(), {}).ok()) << "offcpu is what is asked for by default";
+  Parts parts = AllocAnswer().Parts();
+  parts[0].mutable_sample_types(0)->set_name("moonlight");
+  EXPECT_EQ(Built(parts, {"moonlight"}).status().code(), absl::StatusCode::kUnimplemented);
 }
 
-TEST(ProfileBuilderTest, RefusesAnotherKindThanWasAskedFor) {
-  const auto status_of = [](profd::v1::ProfileKind answered, profd::v1::ProfileKind asked) {
-    std::vector<FetchResponse> parts = AllocAnswer().Parts();
-    parts[0].mutable_header()->set_kind(answered);
-    return Built(parts, asked).status();
-  };
-  for (const auto asked : {PROFILE_KIND_ALLOC, PROFILE_KIND_FREE}) {
-    EXPECT_TRUE(status_of(asked, asked).ok());
-    for (const auto answered : {PROFILE_KIND_UNSPECIFIED, PROFILE_KIND_OFFCPU}) {
-      EXPECT_EQ(status_of(answered, asked).message(),
-                "this profd does not know profiles of that kind; update it");
-    }
+TEST(ProfileBuilderTest, EachSampleTypeIsAProfile) {
+  Parts parts = AllocAnswer().Parts();
+  *parts[0].add_sample_types() = FreeAnswer().type();
+  for (profd::v1::Sample& sample : *parts[3].mutable_samples()) {
+    const bool first = &sample == &parts[3].samples(0);
+    sample.add_values(first ? 77 : 0);
+    sample.add_errors(0);
+    sample.add_weights(0);
+    sample.add_counts(first ? 1 : 0);
   }
-  EXPECT_FALSE(status_of(PROFILE_KIND_FREE, PROFILE_KIND_ALLOC).ok());
-  EXPECT_FALSE(status_of(PROFILE_KIND_ALLOC, PROFILE_KIND_FREE).ok());
-  // Off-CPU is what a daemon that knows no kinds answers.
-  EXPECT_TRUE(status_of(PROFILE_KIND_UNSPECIFIED, PROFILE_KIND_OFFCPU).ok());
-  EXPECT_TRUE(status_of(PROFILE_KIND_OFFCPU, PROFILE_KIND_OFFCPU).ok());
-  for (const int answered : {2, 3, 99, -1}) {
-    EXPECT_THAT(
-        std::string(status_of(static_cast<profd::v1::ProfileKind>(answered), PROFILE_KIND_OFFCPU)
-                        .message()),
-        HasSubstr("damaged"));
-  }
+  parts[2].mutable_threads(0)->mutable_freed()->set_bytes(77);
+  const absl::StatusOr<Answer> answer = Built(parts, {"alloc", "free"});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_EQ(answer->profiles.size(), 2u);
+  EXPECT_EQ(SumHeap(answer->profiles[0])->bytes(), SumHeap(AllocAnswer().Build())->bytes());
+  EXPECT_EQ(answer->profiles[0].samples.size(), AllocAnswer().Build().samples.size());
+  ASSERT_EQ(answer->profiles[1].samples.size(), 1u) << "those that are 0 are left out";
+  EXPECT_EQ(answer->profiles[1].samples[0].value, 77);
+  EXPECT_EQ(SumHeap(answer->profiles[1])->bytes(), 77);
+}
+
+TEST(ProfileBuilderTest, InlinedLinesAreFramesOfTheirOwn) {
+  Parts parts = ServerAnswer().Parts();
+  const profd::v1::Stack& stack = parts[1].stacks(1);
+  const auto location = static_cast<int>(stack.locations(0));
+  profd::v1::Line& line = *parts[1].mutable_locations(location)->add_lines();
+  line.set_function(3);
+  line.set_line(42);
+  const absl::StatusOr<Answer> answer = Built(parts, {"offcpu"});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Profile& profile = answer->profiles[0];
+  const std::vector<uint32_t>& frames = profile.stacks[1].frames;
+  EXPECT_EQ(frames.size(), static_cast<size_t>(stack.locations_size()) + 1);
+  EXPECT_EQ(profile.frames[frames[1]].line, 42);
+  EXPECT_EQ(profile.frames[frames[1]].address, profile.frames[frames[0]].address);
 }
 
 TEST(ProfileBuilderTest, RefusesBytesWhoseSumOverflows) {
   for (const int64_t bytes :
        {std::numeric_limits<int64_t>::max() / 2 + 5, std::numeric_limits<int64_t>::max(),
         std::numeric_limits<int64_t>::min()}) {
-    for (const auto set : {&profd::v1::Sample::set_bytes, &profd::v1::Sample::set_error_bytes,
-                           &profd::v1::Sample::set_weight_bytes}) {
+    for (const auto list : {&profd::v1::Sample::set_values, &profd::v1::Sample::set_errors,
+                            &profd::v1::Sample::set_weights}) {
       EXPECT_FALSE(AllocStatusAfter([&](Parts& parts) {
-                     for (auto& sample : *parts[3].mutable_samples()->mutable_samples()) {
-                       (sample.*set)(bytes);
-                     }
+                     for (auto& sample : *parts[3].mutable_samples()) (sample.*list)(0, bytes);
                    }).ok());
     }
     for (const auto set :
          {&profd::v1::HeapTotal::set_bytes, &profd::v1::HeapTotal::set_weight_bytes,
           &profd::v1::HeapTotal::set_unseen_bytes}) {
       EXPECT_FALSE(AllocStatusAfter([&](Parts& parts) {
-                     for (auto& thread : *parts[2].mutable_threads()->mutable_threads()) {
-                       (thread.mutable_heap()->*set)(bytes);
+                     for (auto& thread : *parts[2].mutable_threads()) {
+                       (thread.mutable_allocated()->*set)(bytes);
                      }
                    }).ok());
     }
@@ -189,29 +211,25 @@ TEST(ProfileBuilderTest, RefusesBytesWhoseSumOverflows) {
 TEST(ProfileBuilderTest, ColumnsHaveBoundsOfTheirOwn) {
   constexpr int64_t kMost = int64_t{1} << 62;
   EXPECT_TRUE(AllocStatusAfter([&](Parts& parts) {
-                for (auto& sample : *parts[3].mutable_samples()->mutable_samples()) {
-                  sample.set_bytes(0);
-                }
-                parts[3].mutable_samples()->mutable_samples(0)->set_bytes(kMost);
+                for (auto& sample : *parts[3].mutable_samples()) sample.set_values(0, 0);
+                parts[3].mutable_samples(0)->set_values(0, kMost);
               }).ok());
   EXPECT_FALSE(AllocStatusAfter([&](Parts& parts) {
-                 for (auto& sample : *parts[3].mutable_samples()->mutable_samples()) {
-                   sample.set_bytes(1);
-                 }
-                 parts[3].mutable_samples()->mutable_samples(0)->set_bytes(kMost);
+                 for (auto& sample : *parts[3].mutable_samples()) sample.set_values(0, 1);
+                 parts[3].mutable_samples(0)->set_values(0, kMost);
                }).ok());
 }
 
 TEST(ProfileBuilderTest, NegativeBytesAreNone) {
-  AnswerWriter answer(PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   answer.AddBytes(thread, {}, -5, -5, 0);
   answer.AddUnseen(thread, 1, -7);
   const Profile profile = answer.Build();
   EXPECT_EQ(profile.samples[0].value, 0);
   EXPECT_EQ(profile.samples[0].error, 0);
-  EXPECT_EQ(profile.threads[0].heap().bytes(), 0);
-  EXPECT_EQ(profile.threads[0].heap().unseen_bytes(), 0);
+  EXPECT_EQ(profile.threads[0].heap->bytes(), 0);
+  EXPECT_EQ(profile.threads[0].heap->unseen_bytes(), 0);
 }
 
 TEST(ProfileTest, SumsTheHeapOfThreadsOfWhichItIsKnown) {
@@ -252,9 +270,9 @@ TEST(ProfileTest, GroupsThreadsByNameOnlyWhereTheNumbersDiffer) {
     answer.AddThread(1, 1, "a", name, 100, 0);
   }
   answer.AddThread(2, 2, "b", "storage-02", 100, 0);
-  EXPECT_THAT(
-      ThreadGroups(answer.Build()),
-      ::testing::ElementsAre("python3", "python3", "storage", "storage", "main", "storage-02"));
+  EXPECT_THAT(ThreadGroupNames(answer.Build()),
+              ::testing::ElementsAre("a/python3", "a/python3", "a/storage", "a/storage", "a/main",
+                                     "b/storage-02"));
 }
 
 TEST(ProfileTest, DescribesProcesses) {

@@ -7,6 +7,7 @@
 #include "client/render/cost.h"
 #include "client/render/heap.h"
 #include "client/text.h"
+#include "daemon/service/grouping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -74,15 +75,13 @@ TEST(TextTest, BytesHaveThreeDigits) {
 }
 
 TEST(KindTest, NamesAndUnits) {
-  for (const KindInfo& info : AllKinds()) {
-    EXPECT_EQ(ParseKind(info.name), info.kind);
-    EXPECT_EQ(DescribeKind(info.kind).name, info.name);
+  for (const SampleTypeInfo& info : AllSampleTypes()) {
+    EXPECT_EQ(FindSampleType(info.name), &info);
+    EXPECT_EQ(&profd::DescribeSampleType(info.kind), &info);
+    EXPECT_EQ(info.unit == Unit::kNanoseconds, info.kind == profd::Kind::kWait);
   }
-  EXPECT_EQ(ParseKind("heap"), std::nullopt);
-  EXPECT_EQ(ParseKind(""), std::nullopt);
-  EXPECT_EQ(DescribeKind(profd::v1::PROFILE_KIND_UNSPECIFIED).name, "offcpu");
-  EXPECT_EQ(DescribeKind(profd::v1::PROFILE_KIND_ALLOC).unit, Unit::kBytes);
-  EXPECT_EQ(DescribeKind(profd::v1::PROFILE_KIND_OFFCPU).unit, Unit::kNanoseconds);
+  EXPECT_EQ(FindSampleType("heap"), nullptr);
+  EXPECT_EQ(FindSampleType(""), nullptr);
   EXPECT_EQ(FormatValue(1'500'000, Unit::kNanoseconds), "1.50 ms");
   EXPECT_EQ(FormatValue(1'500'000, Unit::kBytes), "1.43 MiB");
   EXPECT_EQ(FormatValue(-1'500'000, Unit::kNanoseconds), "-1.50 ms");
@@ -205,14 +204,14 @@ TEST(CostTextTest, NothingToDivideBy) {
 }
 
 TEST(TextTest, ThreadGroups) {
-  EXPECT_EQ(ThreadGroup("storage-03"), "storage");
-  EXPECT_EQ(ThreadGroup("tokio-rt-worker-12"), "tokio-rt-worker");
-  EXPECT_EQ(ThreadGroup("rocksdb:low"), "rocksdb:low");
-  EXPECT_EQ(ThreadGroup("rocksdb:low0"), "rocksdb:low");
-  EXPECT_EQ(ThreadGroup("pool 7"), "pool");
-  EXPECT_EQ(ThreadGroup("42"), "42");
-  EXPECT_EQ(ThreadGroup("-1"), "-1");
-  EXPECT_EQ(ThreadGroup(""), "");
+  EXPECT_EQ(profd::ThreadGroup("storage-03"), "storage");
+  EXPECT_EQ(profd::ThreadGroup("tokio-rt-worker-12"), "tokio-rt-worker");
+  EXPECT_EQ(profd::ThreadGroup("rocksdb:low"), "rocksdb:low");
+  EXPECT_EQ(profd::ThreadGroup("rocksdb:low0"), "rocksdb:low");
+  EXPECT_EQ(profd::ThreadGroup("pool 7"), "pool");
+  EXPECT_EQ(profd::ThreadGroup("42"), "42");
+  EXPECT_EQ(profd::ThreadGroup("-1"), "-1");
+  EXPECT_EQ(profd::ThreadGroup(""), "");
 }
 
 TEST(TextTest, FileNames) {

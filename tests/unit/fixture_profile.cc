@@ -1,8 +1,12 @@
 #include "tests/unit/fixture_profile.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/service/grouping.h"
+#include "daemon/service/idle.h"
+#include "daemon/service/origin.h"
 #include "gtest/gtest.h"
 
 namespace profctl {
@@ -73,34 +77,52 @@ Frames MainRoot() {
 
 }  // namespace
 
-AnswerWriter::AnswerWriter(profd::v1::ProfileKind kind) {
-  header_.set_kind(kind);
-  header_.set_daemon_version("0.1.0");
-  header_.set_hostname("node-7");
-  header_.set_kernel_release("6.12.0");
-  header_.set_begin_ns(kBegin);
-  header_.set_end_ns(kBegin + 60 * kSecond);
-  header_.set_requested_begin_ns(kBegin);
-  header_.set_requested_end_ns(kBegin + 60 * kSecond);
-  header_.set_books_ns(60 * kSecond);
-  header_.set_switch_ns(60 * kSecond);
-  header_.set_tick_ns(60 * kSecond);
-  if (DescribeKind(kind).unit == Unit::kBytes) header_.set_heap_ns(60 * kSecond);
-  trailer_.set_ticks(5980);
-  trailer_.set_ticks_missed(2);
-  trailer_.set_tick_interval_ns(10 * kMs);
-  trailer_.set_walks(2310);
-  trailer_.set_torn_walks(4);
-  trailer_.set_complete_share(0.998);
-  trailer_.mutable_cost()->set_daemon_cpu_ns(600 * kMs);
-  trailer_.mutable_cost()->set_tick_cpu_ns(400 * kMs);
-  trailer_.mutable_cost()->set_drain_cpu_ns(90 * kMs);
-  trailer_.mutable_cost()->set_rules_cpu_ns(12 * kMs);
-  trailer_.mutable_cost()->set_answers_cpu_ns(30 * kMs);
-  trailer_.mutable_cost()->set_in_path_ns(64 * kMs);
-  trailer_.mutable_cost()->set_switches(160'000);
-  trailer_.mutable_cost()->set_duration_ns(60 * kSecond);
-  profd::v1::TargetCost& target = *trailer_.mutable_cost()->add_targets();
+const std::vector<profd::v1::GroupKey> AnswerWriter::kByName = {profd::v1::GROUP_KEY_PROCESS_NAME,
+                                                                profd::v1::GROUP_KEY_THREAD_NAME};
+const std::vector<profd::v1::GroupKey> AnswerWriter::kByThread = {profd::v1::GROUP_KEY_PROCESS,
+                                                                  profd::v1::GROUP_KEY_THREAD};
+
+AnswerWriter::AnswerWriter(profd::Kind kind) : kind_(kind) {
+  const SampleTypeInfo& info = profd::DescribeSampleType(kind);
+  profd::v1::Host& host = *message_.mutable_host();
+  host.set_daemon_version("0.1.0");
+  host.set_hostname("node-7");
+  host.set_kernel_release("6.12.0");
+  coverage().set_begin_ns(kBegin);
+  coverage().set_end_ns(kBegin + 60 * kSecond);
+  coverage().set_requested_begin_ns(kBegin);
+  coverage().set_requested_end_ns(kBegin + 60 * kSecond);
+  coverage().set_books_ns(60 * kSecond);
+  coverage().set_switch_ns(60 * kSecond);
+  coverage().set_tick_ns(60 * kSecond);
+  coverage().set_ticks(5980);
+  coverage().set_ticks_missed(2);
+  coverage().set_tick_interval_ns(10 * kMs);
+  coverage().set_walks(2310);
+  coverage().set_torn_walks(4);
+  message_.add_sample_types();
+  type().set_name(std::string(info.name));
+  type().set_unit(std::string(profd::UnitName(info.unit)));
+  type().set_level(info.level);
+  type().set_count_unit(std::string(info.count_unit));
+  type().set_watched_ns(60 * kSecond);
+  type().set_complete_share(0.998);
+  type().set_period(info.unit == Unit::kBytes ? 64 * kKiB : 10 * kMs);
+  if (info.HasTotals()) type().mutable_total();
+  String("");
+  message_.add_mappings();
+  message_.add_stacks();
+  message_.add_groups();
+  profd::v1::Cost& cost = *message_.mutable_cost();
+  cost.set_daemon_cpu_ns(600 * kMs);
+  cost.set_tick_cpu_ns(400 * kMs);
+  cost.set_drain_cpu_ns(90 * kMs);
+  cost.set_rules_cpu_ns(12 * kMs);
+  cost.set_answers_cpu_ns(30 * kMs);
+  cost.set_in_path_ns(64 * kMs);
+  cost.set_switches(160'000);
+  cost.set_duration_ns(60 * kSecond);
+  profd::v1::TargetCost& target = *cost.add_targets();
   target.set_target(1);
   target.set_in_path_ns(64 * kMs);
   target.set_tick_cpu_ns(400 * kMs);
@@ -108,50 +130,110 @@ AnswerWriter::AnswerWriter(profd::v1::ProfileKind kind) {
   target.set_switches(160'000);
 }
 
+uint32_t AnswerWriter::String(const std::string& text) {
+  for (int i = 0; i < message_.strings_size(); i++) {
+    if (message_.strings(i) == text) return static_cast<uint32_t>(i);
+  }
+  message_.add_strings(text);
+  return static_cast<uint32_t>(message_.strings_size() - 1);
+}
+
 uint32_t AnswerWriter::AddThread(int pid, int tid, const std::string& process,
                                  const std::string& name, int64_t wall_ns, int64_t on_cpu_ns) {
-  const auto id = static_cast<uint32_t>(threads_.threads_size()) + 1;
-  profd::v1::Thread& thread = *threads_.add_threads();
-  thread.set_id(id);
-  thread.set_pid(pid);
+  int index = 0;
+  while (index < message_.processes_size() &&
+         (message_.processes(index).pid() != pid || message_.processes(index).name() != process)) {
+    index++;
+  }
+  if (index == message_.processes_size()) {
+    message_.add_processes()->set_pid(pid);
+    message_.mutable_processes(index)->set_name(process);
+  }
+  profd::v1::Thread& thread = *message_.add_threads();
+  thread.set_process(static_cast<uint32_t>(index));
   thread.set_tid(tid);
-  thread.set_process(process);
   thread.set_name(name);
   thread.set_wall_ns(wall_ns);
   thread.set_on_cpu_ns(on_cpu_ns);
   thread.set_books_on_cpu_ns(on_cpu_ns);
-  return id;
+  return static_cast<uint32_t>(message_.threads_size() - 1);
 }
 
 void AnswerWriter::SetEstimated(uint32_t thread, int64_t time_ns) {
-  threads_.mutable_threads(static_cast<int>(thread) - 1)->set_estimated_ns(time_ns);
+  message_.mutable_threads(static_cast<int>(thread))->set_estimated_ns(time_ns);
+}
+
+uint32_t AnswerWriter::AddFrame(const FrameSpec& spec) {
+  for (size_t i = 0; i < specs_.size(); i++) {
+    if (specs_[i].function == spec.function && specs_[i].module == spec.module) {
+      return static_cast<uint32_t>(i);
+    }
+  }
+  const uint32_t file = String(spec.module);
+  int mapping = 0;
+  while (mapping < message_.mappings_size() && message_.mappings(mapping).file() != file) mapping++;
+  if (mapping == message_.mappings_size()) message_.add_mappings()->set_file(file);
+  const auto index = static_cast<uint32_t>(specs_.size());
+  specs_.push_back(spec);
+  const auto kind = static_cast<profd::FrameKind>(static_cast<int>(spec.kind) - 1);
+  profd::v1::Function& function = *message_.add_functions();
+  function.set_name(String(spec.function));
+  function.set_kind(spec.kind);
+  function.set_common(profd::IsCommon({spec.function, spec.module, kind}));
+  profd::v1::Location& location = *message_.add_locations();
+  location.set_mapping(static_cast<uint32_t>(mapping));
+  location.set_address(0x1000 * (index + 1));
+  location.add_lines()->set_function(index);
+  return index;
 }
 
 uint32_t AnswerWriter::AddStack(const std::vector<FrameSpec>& frames, bool complete) {
-  profd::v1::Stack& stack = *dictionary_.add_stacks();
-  stack.set_id(static_cast<uint32_t>(dictionary_.stacks_size()));
+  profd::v1::Stack& stack = *message_.add_stacks();
   stack.set_complete(complete);
+  std::vector<profd::FrameText> texts;
+  std::vector<uint32_t> indexes;
   for (const FrameSpec& spec : frames) {
-    uint32_t id = 0;
-    for (const profd::v1::Frame& known : dictionary_.frames()) {
-      if (known.function() == spec.function && known.module() == spec.module) id = known.id();
-    }
-    if (id == 0) {
-      profd::v1::Frame& frame = *dictionary_.add_frames();
-      id = static_cast<uint32_t>(dictionary_.frames_size());
-      frame.set_id(id);
-      frame.set_function(spec.function);
-      frame.set_module(spec.module);
-      frame.set_kind(spec.kind);
-      frame.set_offset(0x1000 * id);
-    }
-    stack.add_frames(id);
+    stack.add_locations(AddFrame(spec));
+    indexes.push_back(static_cast<uint32_t>(texts.size()));
+    texts.push_back({spec.function, spec.module,
+                     static_cast<profd::FrameKind>(static_cast<int>(spec.kind) - 1)});
   }
-  return stack.id();
+  stack.set_origin(static_cast<uint32_t>(profd::OriginRule(texts).Of(indexes)));
+  idle_.push_back(profd::IdleRule(texts).OfStack(indexes));
+  return static_cast<uint32_t>(message_.stacks_size() - 1);
+}
+
+uint32_t AnswerWriter::AddAttribute(const std::string& key, const std::string& text,
+                                    int64_t number) {
+  profd::v1::Attribute attribute;
+  attribute.set_key(String(key));
+  attribute.set_text(String(text));
+  attribute.set_number(number);
+  for (int i = 0; i < message_.attributes_size(); i++) {
+    if (message_.attributes(i).SerializeAsString() == attribute.SerializeAsString()) {
+      return static_cast<uint32_t>(i);
+    }
+  }
+  *message_.add_attributes() = attribute;
+  return static_cast<uint32_t>(message_.attributes_size() - 1);
 }
 
 profd::v1::HeapTotal& AnswerWriter::Heap(uint32_t thread) {
-  return *threads_.mutable_threads(static_cast<int>(thread) - 1)->mutable_heap();
+  profd::v1::Thread& account = *message_.mutable_threads(static_cast<int>(thread));
+  return kind_ == profd::Kind::kFree ? *account.mutable_freed() : *account.mutable_allocated();
+}
+
+profd::v1::Sample& AnswerWriter::AddValues(uint32_t thread, uint32_t stack, int64_t value,
+                                           int64_t error, int64_t weight, uint64_t count) {
+  profd::v1::Sample& sample = *message_.add_samples();
+  sample.add_threads(thread);
+  sample.set_stack(stack);
+  sample.add_values(value);
+  sample.add_errors(error);
+  sample.add_weights(weight);
+  sample.add_counts(count);
+  type().set_count(type().count() + count);
+  return sample;
 }
 
 void AnswerWriter::AddBytes(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
@@ -160,31 +242,20 @@ void AnswerWriter::AddBytes(uint32_t thread, const std::vector<FrameSpec>& frame
   seen.set_bytes(bytes);
   seen.set_events(events);
   seen.set_weight_bytes(static_cast<int64_t>(events) * 64 * kKiB);
-  profd::v1::Sample& sample = *samples_.add_samples();
-  sample.set_thread(thread);
-  if (!frames.empty()) sample.set_stack(AddStack(frames, complete));
-  sample.set_bytes(bytes);
-  sample.set_error_bytes(error_bytes);
-  sample.set_weight_bytes(seen.weight_bytes());
-  sample.set_events(events);
+  AddValues(thread, frames.empty() ? 0 : AddStack(frames, complete), bytes, error_bytes,
+            seen.weight_bytes(), events);
   AddHeap(seen, Heap(thread));
-  AddHeap(seen, *trailer_.mutable_heap());
-  trailer_.mutable_cost()->set_heap_events(trailer_.heap().events());
-  trailer_.mutable_cost()->set_heap_in_path_ns(static_cast<int64_t>(trailer_.heap().events()) *
-                                               800);
+  AddHeap(seen, *type().mutable_total());
+  profd::v1::Cost& cost = *message_.mutable_cost();
+  cost.set_heap_events(type().total().events());
+  cost.set_heap_in_path_ns(static_cast<int64_t>(type().total().events()) * 800);
 }
 
 void AnswerWriter::AddLevel(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
                             int64_t error_bytes, uint64_t count, int64_t growth_bytes,
                             bool complete) {
-  profd::v1::Sample& sample = *samples_.add_samples();
-  sample.set_thread(thread);
-  sample.set_stack(AddStack(frames, complete));
-  sample.set_bytes(bytes);
-  sample.set_error_bytes(error_bytes);
-  sample.set_weight_bytes(bytes);
-  sample.set_events(count);
-  sample.set_growth_bytes(growth_bytes);
+  AddValues(thread, AddStack(frames, complete), bytes, error_bytes, bytes, count)
+      .add_growth(growth_bytes);
 }
 
 void AnswerWriter::SetEstimatedBytes(uint32_t thread, int64_t bytes) {
@@ -196,26 +267,30 @@ void AnswerWriter::AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes) {
   unseen.set_gaps(gaps);
   unseen.set_unseen_bytes(bytes);
   AddHeap(unseen, Heap(thread));
-  AddHeap(unseen, *trailer_.mutable_heap());
+  AddHeap(unseen, *type().mutable_total());
 }
 
 void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
                              const std::vector<FrameSpec>& frames, int64_t time_ns,
                              int64_t error_ns, bool complete) {
-  profd::v1::Sample& sample = *samples_.add_samples();
-  sample.set_thread(thread);
+  const uint32_t stack = frames.empty() ? 0 : AddStack(frames, complete);
+  const auto ticks = static_cast<uint64_t>(std::max<int64_t>(time_ns, 0) / (10 * kMs));
+  profd::v1::Sample& sample =
+      AddValues(thread, stack, time_ns, error_ns, stack == 0 ? 0 : time_ns, stack == 0 ? 0 : ticks);
   sample.set_reason(reason);
-  sample.set_syscall(reason == profd::v1::REASON_LOCK ? 202 : -1);
-  sample.set_argument(reason == profd::v1::REASON_LOCK ? 0x7f00'1234'5678 : 0);
-  sample.set_time_ns(time_ns);
-  sample.set_error_ns(error_ns);
-  if (!frames.empty()) {
-    sample.set_stack(AddStack(frames, complete));
-    sample.set_weight_ns(time_ns);
-    sample.set_ticks(static_cast<uint64_t>(time_ns / (10 * kMs)));
-    trailer_.set_samples(trailer_.samples() + sample.ticks());
+  profd::v1::Thread& account = *message_.mutable_threads(static_cast<int>(thread));
+  if (reason >= profd::v1::REASON_RUNQUEUE && reason <= profd::v1::REASON_OTHER) {
+    const std::string_view idle =
+        profd::IdleKind(static_cast<profd::Reason>(reason - 1), idle_[stack]);
+    if (!idle.empty()) {
+      sample.add_attributes(AddAttribute("idle", std::string(idle), 0));
+      account.set_idle_ns(account.idle_ns() + time_ns);
+    }
   }
-  profd::v1::Thread& account = *threads_.mutable_threads(static_cast<int>(thread) - 1);
+  if (reason == profd::v1::REASON_LOCK) {
+    sample.add_attributes(AddAttribute("syscall", "", 202));
+    sample.add_attributes(AddAttribute("object", "0x7f0012345678", 0));
+  }
   if (reason == profd::v1::REASON_RUNQUEUE) {
     account.set_books_runqueue_ns(account.books_runqueue_ns() + time_ns);
   }
@@ -229,34 +304,84 @@ void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
   total.set_reason(reason);
   total.set_time_ns(time_ns);
   total.set_waits(100);
-  total.set_samples(sample.ticks());
+  total.set_samples(sample.counts(0));
 }
 
-std::vector<profd::v1::FetchResponse> AnswerWriter::Parts(bool with_trailer) const {
-  std::vector<profd::v1::FetchResponse> parts(4);
-  *parts[0].mutable_header() = header_;
-  *parts[1].mutable_dictionary() = dictionary_;
-  *parts[2].mutable_threads() = threads_;
-  *parts[3].mutable_samples() = samples_;
-  if (with_trailer) *parts.emplace_back().mutable_trailer() = trailer_;
+profd::v1::Profile AnswerWriter::Message(const std::vector<profd::v1::GroupKey>& keys) const {
+  AnswerWriter grouped = *this;
+  profd::v1::Profile& message = grouped.message_;
+  profd::MergedProfile threads;
+  for (const profd::v1::Thread& thread : message_.threads()) {
+    const profd::v1::Process& process = message_.processes(static_cast<int>(thread.process()));
+    threads.threads.emplace_back().info = {.pid = process.pid(),
+                                           .tid = thread.tid(),
+                                           .name = thread.name(),
+                                           .process = process.name()};
+  }
+  profd::NamedStacks no_stacks({});
+  profd::FrameNames names(nullptr);
+  no_stacks.Name(&names);
+  const profd::Grouping grouping(keys, threads, no_stacks);
+  for (int i = 0; i < message.threads_size(); i++) {
+    message.mutable_threads(i)->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
+  }
+  for (const profd::v1::GroupKey key : keys) message.add_group_by(key);
+  for (profd::v1::Sample& sample : *message.mutable_samples()) {
+    if (keys.empty()) break;
+    profd::v1::Group group;
+    for (const std::string& label : grouping.Labels({.thread = sample.threads(0), .object = {}})) {
+      group.add_labels(grouped.String(label));
+    }
+    int index = 0;
+    while (index < message.groups_size() &&
+           message.groups(index).SerializeAsString() != group.SerializeAsString()) {
+      index++;
+    }
+    if (index == message.groups_size()) *message.add_groups() = group;
+    sample.set_group(static_cast<uint32_t>(index));
+  }
+  message.set_complete(true);
+  return message;
+}
+
+std::vector<profd::v1::Profile> AnswerWriter::Parts(
+    const std::vector<profd::v1::GroupKey>& keys) const {
+  const profd::v1::Profile whole = Message(keys);
+  std::vector<profd::v1::Profile> parts(5);
+  *parts[0].mutable_host() = whole.host();
+  *parts[0].mutable_coverage() = whole.coverage();
+  *parts[0].mutable_sample_types() = whole.sample_types();
+  *parts[0].mutable_group_by() = whole.group_by();
+  *parts[1].mutable_strings() = whole.strings();
+  *parts[1].mutable_mappings() = whole.mappings();
+  *parts[1].mutable_functions() = whole.functions();
+  *parts[1].mutable_locations() = whole.locations();
+  *parts[1].mutable_stacks() = whole.stacks();
+  *parts[1].mutable_attributes() = whole.attributes();
+  *parts[1].mutable_groups() = whole.groups();
+  *parts[2].mutable_processes() = whole.processes();
+  *parts[2].mutable_threads() = whole.threads();
+  *parts[3].mutable_samples() = whole.samples();
+  *parts[4].mutable_losses() = whole.losses();
+  *parts[4].mutable_cost() = whole.cost();
+  if (whole.has_memory()) *parts[4].mutable_memory() = whole.memory();
+  parts[4].set_complete(true);
   return parts;
 }
 
-Profile AnswerWriter::Build() const {
-  ProfileBuilder builder(header_.kind());
-  for (const profd::v1::FetchResponse& part : Parts()) {
+Profile AnswerWriter::Build(const std::vector<profd::v1::GroupKey>& keys) const {
+  ProfileBuilder builder({message_.sample_types(0).name()});
+  for (const profd::v1::Profile& part : Parts(keys)) {
     const absl::Status status = builder.Add(part);
     EXPECT_TRUE(status.ok()) << status;
   }
-  absl::StatusOr<Profile> profile = builder.Finish();
-  EXPECT_TRUE(profile.ok()) << profile.status();
-  return *std::move(profile);
+  absl::StatusOr<Answer> answer = builder.Finish();
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return std::move(answer->profiles.front());
 }
 
 AnswerWriter ServerAnswer() {
   AnswerWriter answer;
-  answer.header().add_processes("reth (4242)");
-  answer.header().set_process_count(1);
   const Frames tokio_idle =
       Join({FutexWait(),
             {Runtime("parking_lot::condvar::Condvar::wait_until_internal"),
@@ -360,7 +485,7 @@ AnswerWriter ServerAnswer() {
                           Runtime("std::thread::sleep"), App("reth_metrics::report")},
                          ThreadRoot()}),
                    59'970 * kMs, 20 * kMs);
-  profd::v1::Loss& loss = *answer.trailer().add_losses();
+  profd::v1::Loss& loss = *answer.message().add_losses();
   loss.set_cause("torn_walk");
   loss.set_count(4);
   loss.set_weight_ns(40 * kMs);
@@ -385,9 +510,9 @@ AnswerWriter IdleAnswer() {
 
 AnswerWriter ShedAnswer() {
   AnswerWriter answer;
-  answer.header().set_switch_ns(48 * kSecond);
-  answer.trailer().set_ticks(1120);
-  answer.trailer().set_tick_interval_ns(53 * kMs);
+  answer.coverage().set_switch_ns(48 * kSecond);
+  answer.coverage().set_ticks(1120);
+  answer.coverage().set_tick_interval_ns(53 * kMs);
   const uint32_t thread =
       answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
   answer.AddSample(thread, profd::v1::REASON_FSYNC,
@@ -396,7 +521,7 @@ AnswerWriter ShedAnswer() {
                           {"main", "redis-server", FRAME_KIND_APPLICATION}}}),
                    58 * kSecond, 400 * kMs);
   answer.SetEstimated(thread, 11 * kSecond);
-  answer.trailer().set_samples(1090);
+  answer.type().set_count(1090);
   return answer;
 }
 
@@ -421,9 +546,7 @@ AnswerWriter ProcessesAnswer() {
 }
 
 AnswerWriter AllocAnswer() {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
-  answer.header().add_processes("reth (4242)");
-  answer.header().set_process_count(1);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const Frames allocate = {App("_rjem_je_te_event_trigger"), App("_rjem_je_malloc_default"),
                            App("_rjem_malloc"), Runtime("alloc::alloc::alloc")};
   const Frames grow = Join({allocate, {Runtime("alloc::raw_vec::RawVecInner<A>::finish_grow")}});
@@ -488,14 +611,12 @@ AnswerWriter AllocAnswer() {
   answer.AddBytes(main, {}, 40 * kKiB, 0, 0);
   answer.AddUnseen(main, 2, 128 * kKiB);
   answer.AddThread(4242, 4330, "reth", "timer", 60 * kSecond, 30 * kMs);
-  answer.trailer().set_complete_share(0.996);
+  answer.type().set_complete_share(0.996);
   return answer;
 }
 
 AnswerWriter ResidentAnswer() {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_RESIDENT);
-  answer.header().add_processes("reth (4242)");
-  answer.header().set_process_count(1);
+  AnswerWriter answer(profd::Kind::kResident);
   const Frames root = Join({{Runtime("tokio::runtime::task::raw::poll")}, ThreadRoot()});
   const uint32_t worker =
       answer.AddThread(4242, 4250, "reth", "tokio-rt-worker-0", 60 * kSecond, 4 * kSecond);
@@ -514,17 +635,15 @@ AnswerWriter ResidentAnswer() {
   answer.AddLevel(worker,
                   {App("evm_interpreter_loop"), {"[no unwind rule]", "", FRAME_KIND_SYNTHETIC}},
                   8 * kMiB, kMiB, 120, 0, false);
-  answer.trailer().set_complete_share(840.0 / 848);
-  answer.trailer().mutable_cost()->set_faults(378'000);
-  answer.trailer().mutable_cost()->set_fault_in_path_ns(151 * kMs);
+  answer.type().set_complete_share(840.0 / 848);
+  answer.message().mutable_cost()->set_faults(378'000);
+  answer.message().mutable_cost()->set_fault_in_path_ns(151 * kMs);
   return answer;
 }
 
 AnswerWriter MappedAnswer() {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_MAPPED);
-  answer.header().add_processes("reth (4242)");
-  answer.header().set_process_count(1);
-  answer.header().set_heap_ns(45 * kSecond);
+  AnswerWriter answer(profd::Kind::kMapped);
+  answer.type().set_watched_ns(45 * kSecond);
   const uint32_t main = answer.AddThread(4242, 4242, "reth", "reth", 60 * kSecond, 20 * kMs);
   answer.AddLevel(
       main, Join({{Libc("mmap"), App("mdbx_env_set_geometry"), App("reth_db::open")}, MainRoot()}),
@@ -535,13 +654,13 @@ AnswerWriter MappedAnswer() {
       worker,
       Join({{Libc("brk"), Libc("sbrk"), Libc("malloc"), App("reth_trie::grow")}, ThreadRoot()}),
       96 * kMiB, 12 * kMiB, 48, 0);
-  answer.trailer().mutable_cost()->set_mapping_calls(400);
-  answer.trailer().mutable_cost()->set_mapping_in_path_ns(2 * kMs);
+  answer.message().mutable_cost()->set_mapping_calls(400);
+  answer.message().mutable_cost()->set_mapping_in_path_ns(2 * kMs);
   return answer;
 }
 
 AnswerWriter FreeAnswer() {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_FREE);
+  AnswerWriter answer(profd::Kind::kFree);
   const uint32_t thread =
       answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
   answer.AddBytes(thread,
@@ -555,8 +674,8 @@ AnswerWriter FreeAnswer() {
 }
 
 AnswerWriter UncoveredAnswer() {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
-  answer.header().set_heap_ns(48 * kSecond);
+  AnswerWriter answer(profd::Kind::kAlloc);
+  answer.type().set_watched_ns(48 * kSecond);
   const uint32_t thread = answer.AddThread(9, 9, "rustc", "rustc", 60 * kSecond, 50 * kSecond);
   answer.AddBytes(thread,
                   {{"malloc_default", "rustc", FRAME_KIND_APPLICATION},
@@ -568,8 +687,8 @@ AnswerWriter UncoveredAnswer() {
 }
 
 AnswerWriter UnwatchedAnswer() {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
-  answer.header().set_heap_ns(0);
+  AnswerWriter answer(profd::Kind::kAlloc);
+  answer.type().set_watched_ns(0);
   answer.AddThread(77, 77, "redis-server", "redis-server", 60 * kSecond, 2 * kSecond);
   return answer;
 }

@@ -3,10 +3,12 @@
 #define PROFD_TESTS_UNIT_FIXTURE_PROFILE_H_
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "client/profile.h"
+#include "daemon/profile/profile.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -20,10 +22,9 @@ class AnswerWriter {
     profd::v1::FrameKind kind;
   };
 
-  // Without a kind it is what a daemon answers that knows off-CPU profiles only.
-  explicit AnswerWriter(profd::v1::ProfileKind kind = profd::v1::PROFILE_KIND_UNSPECIFIED);
+  explicit AnswerWriter(profd::Kind kind = profd::Kind::kWait);
 
-  // Returns the id of the thread.
+  // Returns the index of the thread.
   uint32_t AddThread(int pid, int tid, const std::string& process, const std::string& name,
                      int64_t wall_ns, int64_t on_cpu_ns);
   // `frames` innermost first; none: the sample is [unsampled]. The ledger grows by `time_ns`.
@@ -43,23 +44,33 @@ class AnswerWriter {
   void SetEstimatedBytes(uint32_t thread, int64_t bytes);
   // Reasons of so much of the thread's ledger are estimated.
   void SetEstimated(uint32_t thread, int64_t time_ns);
-  profd::v1::Header& header() { return header_; }
-  profd::v1::Trailer& trailer() { return trailer_; }
+  profd::v1::Coverage& coverage() { return *message_.mutable_coverage(); }
+  profd::v1::SampleType& type() { return *message_.mutable_sample_types(0); }
+  profd::v1::Profile& message() { return message_; }
 
-  // The stream, with its trailer or without.
-  std::vector<profd::v1::FetchResponse> Parts(bool with_trailer = true) const;
-  Profile Build() const;
+  // The whole answer, grouped by these keys; by default as for a flame graph.
+  profd::v1::Profile Message(const std::vector<profd::v1::GroupKey>& keys = kByName) const;
+  // The stream: head, tables, threads, samples, and the last part.
+  std::vector<profd::v1::Profile> Parts(
+      const std::vector<profd::v1::GroupKey>& keys = kByName) const;
+  Profile Build(const std::vector<profd::v1::GroupKey>& keys = kByName) const;
+
+  static const std::vector<profd::v1::GroupKey> kByName, kByThread;
 
  private:
-  // Returns the id of a new stack.
+  uint32_t String(const std::string& text);
+  uint32_t AddFrame(const FrameSpec& spec);
+  // Returns the index of a new stack.
   uint32_t AddStack(const std::vector<FrameSpec>& frames, bool complete);
+  uint32_t AddAttribute(const std::string& key, const std::string& text, int64_t number);
+  profd::v1::Sample& AddValues(uint32_t thread, uint32_t stack, int64_t value, int64_t error,
+                               int64_t weight, uint64_t count);
   profd::v1::HeapTotal& Heap(uint32_t thread);
 
-  profd::v1::Header header_;
-  profd::v1::Dictionary dictionary_;
-  profd::v1::ThreadBatch threads_;
-  profd::v1::SampleBatch samples_;
-  profd::v1::Trailer trailer_;
+  profd::Kind kind_;
+  profd::v1::Profile message_;
+  std::vector<FrameSpec> specs_;               // by location
+  std::vector<std::string_view> idle_ = {""};  // by stack
 };
 
 // A node-like program: locks, disk, run queue, idle workers, a broken stack, a hostile name.

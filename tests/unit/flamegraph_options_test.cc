@@ -22,7 +22,7 @@ using ::testing::Not;
 
 std::string Draw(const AnswerWriter& answer, const FlameGraphOptions& options) {
   const Profile profile = answer.Build();
-  return RenderFlameGraph(MakeView(profile, false), Grouping::kName, options);
+  return RenderFlameGraph(MakeView(profile, false), options);
 }
 
 TEST(FlameGraphOptionsTest, MatchGolden) {
@@ -55,7 +55,7 @@ TEST(FlameGraphOptionsTest, AnyWidthThatIsAskedForStays) {
 
 TEST(FlameGraphOptionsTest, MinWidthLeavesOutAndCounts) {
   const auto app = profd::v1::FRAME_KIND_APPLICATION;
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   answer.AddBytes(thread, {{"wide", "a", app}}, 960, 0, 1);
   answer.AddBytes(thread, {{"thin", "a", app}}, 40, 0, 1);
@@ -77,13 +77,13 @@ TEST(FlameGraphOptionsTest, MinWidthLeavesOutAndCounts) {
 
 TEST(FlameGraphOptionsTest, ReversedTreeHasTheSameStacksFromTheOtherEnd) {
   const auto app = profd::v1::FRAME_KIND_APPLICATION;
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t one = answer.AddThread(1, 1, "a", "one", 100, 0);
   const uint32_t two = answer.AddThread(1, 2, "a", "two", 100, 0);
   answer.AddBytes(one, {{"malloc", "a", app}, {"parse", "a", app}}, 300, 0, 1);
   answer.AddBytes(two, {{"malloc", "a", app}, {"render", "a", app}}, 700, 0, 1);
   const Profile profile = answer.Build();
-  const FlameTree tree = BuildFlameTree(MakeView(profile, false), Grouping::kName, true);
+  const FlameTree tree = BuildFlameTree(MakeView(profile, false), true);
   const auto child = [&](uint32_t node, const std::string& name) {
     for (const uint32_t index : tree.nodes[node].children) {
       if (tree.nodes[index].name == name) return index;

@@ -1,4 +1,4 @@
-#include "client/idle.h"
+#include "daemon/service/idle.h"
 
 #include <cstring>
 
@@ -9,6 +9,7 @@
 namespace profctl {
 namespace {
 
+using profd::FunctionPath;
 using profd::v1::FRAME_KIND_APPLICATION;
 using profd::v1::FRAME_KIND_KERNEL;
 using profd::v1::FRAME_KIND_LIBC;
@@ -27,7 +28,7 @@ std::string GroupOf(const std::vector<std::string>& functions,
   frames.push_back({"start_thread", "libc.so.6", FRAME_KIND_LIBC});
   answer.AddSample(thread, reason, frames, 100, 0);
   const Profile profile = answer.Build();
-  return std::string(IdleRule(profile).Group(profile.samples[0]));
+  return profile.samples[0].idle;
 }
 
 TEST(FunctionPathTest, CutsWhatIsNotThePath) {
@@ -67,10 +68,9 @@ TEST(IdleTest, WithoutAStackOnlyTheReasonTells) {
   answer.AddSample(thread, profd::v1::REASON_RUNQUEUE, {}, 100, 0);
   answer.AddSample(thread, profd::v1::REASON_SLEEP, {}, 100, 0);
   const Profile profile = answer.Build();
-  const IdleRule rule(profile);
-  EXPECT_EQ(rule.Group(profile.samples[0]), "");
-  EXPECT_EQ(rule.Group(profile.samples[1]), "");
-  EXPECT_EQ(rule.Group(profile.samples[2]), "sleeping");
+  EXPECT_EQ(profile.samples[0].idle, "");
+  EXPECT_EQ(profile.samples[1].idle, "");
+  EXPECT_EQ(profile.samples[2].idle, "sleeping");
 }
 
 TEST(IdleTest, RunQueueIsNeverIdle) {
@@ -166,28 +166,6 @@ TEST(IdleTest, LibuvWorkers) {
             "node platform worker");
   EXPECT_EQ(GroupOf({"uv_cond_wait", "app_wait"}), "");
   EXPECT_EQ(GroupOf({"pthread_cond_wait", "worker"}), "");
-}
-
-TEST(IdleTest, NothingOfMemoryIsIdle) {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
-  const uint32_t thread = answer.AddThread(1, 1, "p", "t", 100, 0);
-  answer.AddBytes(thread,
-                  {{"syscall", "libc.so.6", FRAME_KIND_LIBC},
-                   {"tokio::runtime::scheduler::multi_thread::park::Parker::park", "prog",
-                    FRAME_KIND_APPLICATION}},
-                  4096, 0, 1);
-  // Not for a profile of bytes, so it must not be looked at.
-  std::vector<profd::v1::FetchResponse> parts = answer.Parts();
-  parts[3].mutable_samples()->mutable_samples(0)->set_reason(profd::v1::REASON_POLL);
-  ProfileBuilder builder(profd::v1::PROFILE_KIND_ALLOC);
-  for (const profd::v1::FetchResponse& part : parts) ASSERT_TRUE(builder.Add(part).ok());
-  const absl::StatusOr<Profile> profile = builder.Finish();
-  ASSERT_TRUE(profile.ok()) << profile.status();
-  EXPECT_EQ(IdleRule(*profile).Group(profile->samples[0]), "");
-  const View view = MakeView(*profile, false);
-  EXPECT_EQ(view.shown_value, 4096);
-  EXPECT_EQ(view.idle_ns, 0);
-  EXPECT_TRUE(view.idle.empty());
 }
 
 TEST(ViewTest, FoldsIdleAwayAndSaysHowMuch) {

@@ -2,12 +2,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "client/render/json.h"
 #include "client/render/memory.h"
 #include "client/render/plot.h"
 #include "client/render/summary.h"
@@ -30,18 +31,42 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kMiB = 1 << 20;
 
+// Five allocation sites, those of a profile.
+void AddSites(const Profile& profile, profd::v1::ProcessMemory* process) {
+  struct Site {
+    int64_t bytes = 0;
+    double variance = 0;
+  };
+  std::map<std::string, Site> sites;
+  int64_t all = 0;
+  for (const Sample& sample : profile.samples) {
+    const bool sampled = sample.stack != kUnsampled;
+    Site& site = sites[sampled ? profile.frames[profile.stacks[sample.stack].origin].function
+                               : "[unsampled]"];
+    site.bytes += sample.value;
+    site.variance += static_cast<double>(sample.error) * static_cast<double>(sample.error);
+    all += sample.value;
+  }
+  std::vector<std::pair<std::string, Site>> list(sites.begin(), sites.end());
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  list.resize(5);
+  for (const auto& [function, site] : list) {
+    profd::v1::AllocationSite& out = *process->add_sites();
+    out.set_function(function);
+    out.set_bytes(site.bytes);
+    out.set_error_bytes(std::llround(std::sqrt(site.variance)));
+    out.set_process_bytes(all);
+  }
+}
+
 MemoryReport Growing() {
-  MemoryReport report{.memory = GrowingMemory(), .sites = {}, .sites_note = "", .past = false};
-  report.sites[4242] = TopSites(AllocAnswer().Build(), 4242, 5);
+  MemoryReport report = {.memory = GrowingMemory(), .past = false};
+  AddSites(AllocAnswer().Build(), report.memory.mutable_processes(0));
   return report;
 }
 
-MemoryReport Many() {
-  return {.memory = ManyMemories(),
-          .sites = {},
-          .sites_note = "who allocated is not known: profd at unix:///x: too busy",
-          .past = true};
-}
+MemoryReport Many() { return {.memory = ManyMemories(), .past = true}; }
 
 void ExpectAPage(const std::string& text, bool ascii_plot) {
   std::istringstream lines(text);
@@ -114,7 +139,7 @@ TEST(MemoryJsonTest, HasEveryFigureAndNullWhereNoneIsKnown) {
   EXPECT_EQ(many["processes"].size(), 9u);
   EXPECT_EQ(many["processes_left_out"], 2);
   EXPECT_EQ(many["processes_unwatched"], 3);
-  EXPECT_EQ(many["notes"].size(), 2u);
+  EXPECT_EQ(many["notes"].size(), 1u);
   EXPECT_EQ(many["losses"][0]["cause"], "memory_dropped");
   const auto& killed = many["processes"][1];
   EXPECT_EQ(killed["fragmentation_bytes"], 100 * kMiB);
@@ -166,7 +191,7 @@ TEST(CheckMemoryTest, WhatPassesCanBeRendered) {
     if (i == 4) point.clear_rss_bytes();
   }
   ASSERT_TRUE(CheckMemory(memory).ok());
-  const MemoryReport report = {.memory = memory, .sites = {}, .sites_note = "", .past = false};
+  const MemoryReport report = {.memory = memory, .past = false};
   ExpectAPage(RenderMemoryText(report, false, false), true);
   const std::string json = RenderMemoryJson(report);
   EXPECT_EQ(nlohmann::json::parse(json)["processes"].size(), 1u);
@@ -251,18 +276,6 @@ TEST(PlotTest, BrailleHasEightDotsACharacter) {
               ElementsAre(""));
 }
 
-TEST(SitesTest, OfOneProcess) {
-  const Profile profile = AllocAnswer().Build();
-  const std::vector<Site> sites = TopSites(profile, 4242, 3);
-  ASSERT_THAT(sites, SizeIs(3));
-  EXPECT_EQ(sites[0].function, "alloy_trie::nodes::branch::BranchNodeRef::rlp");
-  EXPECT_EQ(sites[0].bytes, 600 * kMiB);
-  EXPECT_EQ(sites[0].whole_bytes, SumHeap(profile)->bytes());
-  // Three samples with an error of 4 MiB each.
-  EXPECT_NEAR(static_cast<double>(sites[0].error_bytes), std::sqrt(3.0) * 4 * kMiB, 1);
-  EXPECT_THAT(TopSites(profile, 1, 3), IsEmpty());
-}
-
 profd::v1::MemoryLine Line() {
   profd::v1::MemoryLine line;
   line.set_processes(1);
@@ -274,23 +287,16 @@ profd::v1::MemoryLine Line() {
   line.set_cgroup_limit_bytes(2048 * kMiB);
   line.set_allocated_bytes(1271 * kMiB);
   line.set_freed_bytes(1259 * kMiB);
+  line.set_heap_ns(60 * kSecond);
   return line;
 }
 
 TEST(MemoryLineTest, IsOneLineInTheSummary) {
   AnswerWriter answer = IdleAnswer();
-  *answer.trailer().mutable_memory() = Line();
-  answer.header().set_heap_ns(60 * kSecond);
+  *answer.message().mutable_memory() = Line();
   const Profile profile = answer.Build();
   const std::string summary = RenderSummary(MakeView(profile, false), false);
   ExpectGolden(summary, "memory.summary");
-  const auto json = nlohmann::json::parse(RenderJson(profile))["trailer"]["memory"];
-  EXPECT_EQ(json["processes"], 1);
-  EXPECT_EQ(json["rss_bytes"], 1270 * kMiB);
-  EXPECT_EQ(json["growth_ns"], 60 * kSecond);
-  EXPECT_EQ(json["freed_bytes"], 1259 * kMiB);
-  const auto without = nlohmann::json::parse(RenderJson(IdleAnswer().Build()));
-  EXPECT_FALSE(without["trailer"].contains("memory"));
 }
 
 TEST(MemoryLineTest, SaysWhatIsKnown) {

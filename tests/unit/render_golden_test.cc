@@ -69,112 +69,81 @@ TEST(FoldedTest, UnsampledTimeIsNamed) {
   const uint32_t thread = answer.AddThread(1, 1, "a", "a;b c", 100, 0);
   answer.AddSample(thread, profd::v1::REASON_RUNQUEUE, {}, 42, 0);
   const Profile profile = answer.Build();
-  EXPECT_EQ(RenderFolded(MakeView(profile, false)), "a:b_c;[unsampled];[runqueue] 42\n");
+  EXPECT_EQ(RenderFolded(MakeView(profile, false)), "a;a:b_c;[unsampled];[runqueue] 42\n");
+}
+
+// An integer of 64 bits, which the mapping writes as a string.
+int64_t Number(const nlohmann::json& json) { return std::stoll(json.get<std::string>()); }
+
+nlohmann::json Json(const AnswerWriter& answer) {
+  const absl::StatusOr<std::string> text = RenderJson(answer.Message({}));
+  EXPECT_TRUE(text.ok()) << text.status();
+  return nlohmann::json::parse(*text);
 }
 
 TEST(JsonTest, MatchesGoldenAndIsComplete) {
-  const Profile profile = ServerAnswer().Build();
-  const std::string text = RenderJson(profile);
-  ExpectGolden(text, "server.json");
-  const auto json = nlohmann::json::parse(text);
-  EXPECT_EQ(json["samples"].size(), profile.samples.size());
-  EXPECT_EQ(json["threads"].size(), profile.threads.size());
+  ExpectGolden(*RenderJson(ServerAnswer().Message({})), "server.json");
+  const auto json = Json(ServerAnswer());
+  EXPECT_EQ(json["samples"].size(), ServerAnswer().Message({}).samples_size());
   for (const auto& sample : json["samples"]) {
-    EXPECT_LT(sample["thread"].get<size_t>(), json["threads"].size());
-    if (sample["stack"].is_null()) continue;
-    for (const auto& frame : json["stacks"][sample["stack"].get<size_t>()]["frames"]) {
-      EXPECT_LT(frame.get<size_t>(), json["frames"].size());
+    EXPECT_LT(sample["threads"][0].get<size_t>(), json["threads"].size());
+    for (const auto& location : json["stacks"][sample["stack"].get<size_t>()]["locations"]) {
+      EXPECT_LT(location.get<size_t>(), json["locations"].size());
     }
   }
+}
+
+TEST(JsonTest, CanBeReadAgain) {
+  for (const AnswerWriter& answer : {ServerAnswer(), AllocAnswer(), ResidentAnswer()}) {
+    const profd::v1::Profile written = answer.Message();
+    profd::v1::Profile read;
+    ASSERT_TRUE(ParseJson(*RenderJson(written), &read).ok());
+    EXPECT_EQ(read.SerializeAsString(), written.SerializeAsString());
+  }
+  profd::v1::Profile none;
+  EXPECT_EQ(ParseJson("{\"samples\": 5}", &none).code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(JsonTest, CallsHaveNoTotalsOfThreads) {
-  const Profile profile = MappedAnswer().Build();
-  const auto json = nlohmann::json::parse(RenderJson(profile));
-  EXPECT_EQ(json["kind"], "mapped");
-  EXPECT_EQ(json["unit"], "bytes");
-  EXPECT_EQ(json["header"]["layers"]["mappings_ns"], 45'000'000'000);
-  EXPECT_FALSE(json["trailer"].contains("heap"));
-  EXPECT_EQ(json["trailer"]["cost"]["mapping_calls"], 400);
-  EXPECT_EQ(json["samples"][0]["bytes"], int64_t{512} << 20);
-  EXPECT_EQ(json["samples"][0]["events"], 2);
-  EXPECT_FALSE(json["samples"][0].contains("growth_bytes"));
+  const auto json = Json(MappedAnswer());
+  const auto& type = json["sample_types"][0];
+  EXPECT_EQ(type["name"], "mapped");
+  EXPECT_EQ(type["unit"], "bytes");
+  EXPECT_EQ(Number(type["watched_ns"]), 45'000'000'000);
+  EXPECT_FALSE(type.contains("total"));
+  EXPECT_EQ(Number(json["cost"]["mapping_calls"]), 400);
+  EXPECT_EQ(Number(json["samples"][0]["values"][0]), int64_t{512} << 20);
+  EXPECT_EQ(Number(json["samples"][0]["counts"][0]), 2);
 }
 
 TEST(JsonTest, LevelsHaveWhatTheyGrewBy) {
-  const Profile profile = ResidentAnswer().Build();
-  const auto json = nlohmann::json::parse(RenderJson(profile));
-  EXPECT_EQ(json["kind"], "rss");
-  EXPECT_EQ(json["header"]["layers"]["faults_ns"], 60'000'000'000);
-  EXPECT_FALSE(json["trailer"].contains("heap"));
+  const auto json = Json(ResidentAnswer());
+  EXPECT_EQ(json["sample_types"][0]["name"], "rss");
+  EXPECT_TRUE(json["sample_types"][0]["level"]);
   int64_t bytes = 0, growth = 0;
   for (const auto& sample : json["samples"]) {
-    bytes += sample["bytes"].get<int64_t>();
-    growth += sample["growth_bytes"].get<int64_t>();
+    bytes += Number(sample["values"][0]);
+    growth += Number(sample["growth"][0]);
   }
   EXPECT_EQ(bytes, int64_t{848} << 20);
   EXPECT_EQ(growth, int64_t{62} << 20);
-  EXPECT_EQ(SumGrowth(profile), growth);
+  EXPECT_EQ(SumGrowth(ResidentAnswer().Build()), growth);
 }
 
-TEST(JsonTest, BytesAreCompleteWithoutTimes) {
-  const Profile profile = AllocAnswer().Build();
-  const std::string text = RenderJson(profile);
-  ExpectGolden(text, "alloc.json");
-  const auto json = nlohmann::json::parse(text);
-  EXPECT_EQ(json["kind"], "alloc");
-  EXPECT_EQ(json["unit"], "bytes");
-  EXPECT_EQ(json["header"]["layers"].size(), 1u);
-  EXPECT_EQ(json["header"]["layers"]["heap_ns"], 60'000'000'000);
-  int64_t sum = 0;
-  for (const auto& sample : json["samples"]) {
-    EXPECT_EQ(sample.size(), 6u);
-    for (const char* absent : {"time_ns", "error_ns", "weight_ns", "ticks", "reason", "idle"}) {
-      EXPECT_FALSE(sample.contains(absent)) << absent;
-    }
-    EXPECT_LT(sample["thread"].get<size_t>(), json["threads"].size());
-    sum += sample["bytes"].get<int64_t>();
-  }
-  EXPECT_EQ(sum, SumHeap(profile)->bytes());
-  EXPECT_EQ(json["samples"][0]["error_bytes"], 5 << 20);
-  EXPECT_EQ(json["samples"][0]["weight_bytes"], 128 << 20);
-  EXPECT_EQ(json["samples"][0]["events"], 2048);
-  int64_t total = 0;
+TEST(JsonTest, BytesAddUp) {
+  ExpectGolden(*RenderJson(AllocAnswer().Message({})), "alloc.json");
+  const auto json = Json(AllocAnswer());
+  int64_t sum = 0, total = 0;
+  for (const auto& sample : json["samples"]) sum += Number(sample["values"][0]);
   for (const auto& thread : json["threads"]) {
-    for (const char* absent : {"wall_ns", "on_cpu_ns", "off", "books_on_cpu_ns"}) {
-      EXPECT_FALSE(thread.contains(absent)) << absent;
-    }
     if (thread["name"] == "timer") {
-      EXPECT_TRUE(thread["heap"].is_null());
+      EXPECT_FALSE(thread.contains("allocated"));
     } else {
-      total += thread["heap"]["bytes"].get<int64_t>();
+      total += Number(thread["allocated"]["bytes"]);
     }
-    if (thread["name"] != "reth") continue;
-    EXPECT_EQ(thread["heap"]["gaps"], 2);
-    EXPECT_EQ(thread["heap"]["unseen_bytes"], 128 << 10);
   }
   EXPECT_EQ(total, sum);
-  EXPECT_EQ(json["trailer"]["heap"]["bytes"], sum);
-  EXPECT_FALSE(json["trailer"].contains("ticks"));
-  const uint64_t events = SumHeap(profile)->events();
-  EXPECT_EQ(json["trailer"]["cost"]["heap_in_path_ns"], events * 800);
-  EXPECT_EQ(json["trailer"]["cost"]["heap_events"], events);
-}
-
-TEST(JsonTest, KindAndUnitAreWhatTheDaemonSaid) {
-  AnswerWriter answer = ServerAnswer();
-  EXPECT_FALSE(nlohmann::json::parse(RenderJson(answer.Build())).contains("kind"));
-  answer.header().set_kind(profd::v1::PROFILE_KIND_OFFCPU);
-  const auto json = nlohmann::json::parse(RenderJson(answer.Build()));
-  EXPECT_EQ(json["kind"], "offcpu");
-  EXPECT_EQ(json["unit"], "ns");
-  EXPECT_FALSE(json["samples"][0].contains("bytes"));
-  EXPECT_FALSE(json["threads"][0].contains("heap"));
-  EXPECT_FALSE(json["trailer"].contains("heap"));
-  EXPECT_FALSE(json["trailer"]["cost"].contains("heap_events"));
-  const auto freed = nlohmann::json::parse(RenderJson(FreeAnswer().Build()));
-  EXPECT_EQ(freed["kind"], "free");
-  EXPECT_EQ(freed["unit"], "bytes");
+  EXPECT_EQ(Number(json["sample_types"][0]["total"]["bytes"]), sum);
 }
 
 TEST(SummaryTest, MatchesGolden) {
@@ -209,7 +178,7 @@ TEST(SummaryTest, MemoryIsTheSumOfItsSamples) {
 }
 
 TEST(SummaryTest, FunctionsBeyondTheMostAreCounted) {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   for (int i = 0; i < 13; ++i) {
     const std::string name = "f" + std::to_string(i);
@@ -229,9 +198,9 @@ TEST(SummaryTest, SaysThatNothingIsWatched) {
     return RenderSummary(MakeView(profile, false), false);
   };
   ExpectGolden(page_of(answer), "unwatched.summary");
-  answer.header().set_heap_ns(60'000'000'000);
+  answer.type().set_watched_ns(60'000'000'000);
   ExpectGolden(page_of(answer), "nobody-allocates.summary");
-  ExpectGolden(page_of(AnswerWriter(profd::v1::PROFILE_KIND_FREE)), "empty-free.summary");
+  ExpectGolden(page_of(AnswerWriter(profd::Kind::kFree)), "empty-free.summary");
 }
 
 TEST(SummaryTest, FitsAHundredColumnsWithoutControlCharacters) {
@@ -257,30 +226,30 @@ TEST(GapsTest, EachLayerIsMissedByWhatItWouldHaveTold) {
   constexpr int64_t kSecond = 1'000'000'000;
   AnswerWriter answer;
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
-  answer.header().set_switch_ns(60 * kSecond - kSecond / 2);
+  answer.coverage().set_switch_ns(60 * kSecond - kSecond / 2);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
   // Layers are counted by whole drains, which may reach over the window's ends.
-  answer.header().set_switch_ns(61 * kSecond);
+  answer.coverage().set_switch_ns(61 * kSecond);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
 
-  answer.header().set_switch_ns(0);
+  answer.coverage().set_switch_ns(0);
   EXPECT_THAT(DescribeGaps(answer.Build()),
               ElementsAre("the per-switch layer was off: reasons of that time (0 ns of waits) are "
                           "estimated from the window's 5,980 ticks"));
-  answer.header().set_books_ns(0);
+  answer.coverage().set_books_ns(0);
   EXPECT_THAT(
       DescribeGaps(answer.Build()),
       ElementsAre("the per-switch layer was off: all times are estimated from 5,980 ticks",
                   "the kernel's own books were off: nothing checks the account of that time"));
-  answer.header().set_switch_ns(30 * kSecond);
-  answer.header().set_books_ns(60 * kSecond);
-  answer.header().set_tick_ns(0);
+  answer.coverage().set_switch_ns(30 * kSecond);
+  answer.coverage().set_books_ns(60 * kSecond);
+  answer.coverage().set_tick_ns(0);
   EXPECT_THAT(
       DescribeGaps(answer.Build()),
       ElementsAre("the per-switch layer was shed for 30.0 s of 60.0 s: reasons of that time "
                   "are not known",
                   "the ticks were off: no stacks were taken in that time"));
-  answer.header().set_end_ns(0);
+  answer.coverage().set_end_ns(0);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
 }
 
@@ -288,22 +257,23 @@ TEST(GapsTest, OfMemoryIsMissingWhatWasNotWatched) {
   constexpr int64_t kSecond = 1'000'000'000;
   AnswerWriter answer = AllocAnswer();
   // What the other layers did is of no matter.
-  answer.header().set_switch_ns(0);
-  answer.header().set_tick_ns(0);
+  answer.coverage().set_switch_ns(0);
+  answer.coverage().set_tick_ns(0);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
-  answer.header().set_heap_ns(60 * kSecond - kSecond / 2);
+  answer.type().set_watched_ns(60 * kSecond - kSecond / 2);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
-  answer.header().set_heap_ns(61 * kSecond);
+  answer.type().set_watched_ns(61 * kSecond);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty());
-  answer.header().set_heap_ns(48 * kSecond);
+  answer.type().set_watched_ns(48 * kSecond);
   EXPECT_THAT(DescribeGaps(answer.Build()),
               ElementsAre("allocations were not watched for 12.0 s of 60.0 s: what was allocated "
                           "in that time is not known"));
-  answer.header().set_kind(profd::v1::PROFILE_KIND_FREE);
+  answer = FreeAnswer();
+  answer.type().set_watched_ns(48 * kSecond);
   EXPECT_THAT(DescribeGaps(answer.Build()),
               ElementsAre("frees were not watched for 12.0 s of 60.0 s: what was freed in that "
                           "time is not known"));
-  answer.header().set_heap_ns(0);
+  answer.type().set_watched_ns(0);
   EXPECT_THAT(DescribeGaps(answer.Build()),
               ElementsAre("frees were not watched in this window: 'profctl status' says why"));
   // A profile of waits does not miss them.
@@ -312,12 +282,12 @@ TEST(GapsTest, OfMemoryIsMissingWhatWasNotWatched) {
 
 TEST(GapsTest, EstimatesFromBurstsSaySo) {
   constexpr int64_t kSecond = 1'000'000'000;
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   answer.AddBytes(thread, {}, 100 << 16, 0, 98);
-  answer.header().set_bursts_on_ns(60 * kSecond);
-  answer.header().set_bursts(12);
-  answer.header().set_burst_ns(12 * kSecond / 50);
+  answer.coverage().set_bursts_on_ns(60 * kSecond);
+  answer.coverage().set_bursts(12);
+  answer.coverage().set_burst_ns(12 * kSecond / 50);
   EXPECT_THAT(DescribeGaps(answer.Build()), IsEmpty()) << "all of it is exact";
   answer.SetEstimatedBytes(thread, 25 << 16);
   EXPECT_THAT(DescribeGaps(answer.Build()),
@@ -328,15 +298,15 @@ TEST(GapsTest, EstimatesFromBurstsSaySo) {
   answer.SetEstimatedBytes(thread, 200 << 16);  // more than there is
   EXPECT_EQ(DescribeSource(answer.Build(), *SumHeap(answer.Build())),
             "estimated from 12 bursts of tracing, 0.40% of the window");
-  answer.header().set_bursts(0);
-  answer.header().set_heap_ns(0);
+  answer.coverage().set_bursts(0);
+  answer.type().set_watched_ns(0);
   EXPECT_THAT(DescribeGaps(answer.Build()),
               ElementsAre("no burst of tracing lies in this window: what went through glibc's "
                           "malloc in it is not known; ask for a longer one"));
 }
 
 TEST(GapsTest, CoverageIsBadUnder98Percent) {
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   answer.AddBytes(thread, {}, 98 << 16, 0, 98);
   answer.AddUnseen(thread, 2, 2 << 16);
@@ -363,8 +333,8 @@ void CheckNode(const FlameTree& tree, uint32_t index) {
 }
 
 TEST(FlameTreeTest, BytesAddUpToTheExactTotals) {
-  const Profile profile = AllocAnswer().Build();
-  const FlameTree tree = BuildFlameTree(MakeView(profile, false), Grouping::kThread);
+  const Profile profile = AllocAnswer().Build(AnswerWriter::kByThread);
+  const FlameTree tree = BuildFlameTree(MakeView(profile, false));
   CheckNode(tree, 0);
   EXPECT_EQ(tree.nodes[0].value, SumHeap(profile)->bytes());
   double variance = 0;
@@ -375,59 +345,59 @@ TEST(FlameTreeTest, BytesAddUpToTheExactTotals) {
   ASSERT_EQ(tree.nodes[0].children.size(), 10u);  // all threads but the unknown one
   for (const uint32_t child : tree.nodes[0].children) {
     const FlameNode& node = tree.nodes[child];
-    const auto thread = std::find_if(
-        profile.threads.begin(), profile.threads.end(), [&](const profd::v1::Thread& candidate) {
-          return node.name == candidate.name() + " (" + std::to_string(candidate.tid()) + ")";
+    const auto thread =
+        std::find_if(profile.threads.begin(), profile.threads.end(), [&](const Thread& candidate) {
+          return node.name == candidate.name + " (" + std::to_string(candidate.tid) + ")";
         });
     ASSERT_NE(thread, profile.threads.end()) << node.name;
-    EXPECT_EQ(node.value, thread->heap().bytes()) << node.name;
+    EXPECT_EQ(node.value, thread->heap->bytes()) << node.name;
   }
 }
 
 TEST(FlameTreeTest, AStackMayEndWhereAnotherGoesOn) {
   const auto app = profd::v1::FRAME_KIND_APPLICATION;
-  AnswerWriter answer(profd::v1::PROFILE_KIND_ALLOC);
+  AnswerWriter answer(profd::Kind::kAlloc);
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 100, 0);
   answer.AddBytes(thread, {{"outer", "a", app}}, 300, 0, 1);
   answer.AddBytes(thread, {{"inner", "a", app}, {"outer", "a", app}}, 700, 0, 1);
   const Profile profile = answer.Build();
   const View view = MakeView(profile, false);
-  const FlameTree tree = BuildFlameTree(view, Grouping::kName);
+  const FlameTree tree = BuildFlameTree(view);
   ASSERT_EQ(tree.nodes.size(), 4u);  // all, thread, outer, inner
   EXPECT_EQ(tree.nodes[2].value, 1000);
   EXPECT_EQ(tree.nodes[3].value, 700);
-  EXPECT_EQ(RenderFolded(view), "a;outer 300\na;outer;inner 700\n");
-  const std::string svg = RenderFlameGraph(view, Grouping::kName);
+  EXPECT_EQ(RenderFolded(view), "a;a;outer 300\na;a;outer;inner 700\n");
+  const std::string svg = RenderFlameGraph(view);
   EXPECT_THAT(svg, HasSubstr("data-s=\"0\" data-e=\"1000\" data-d=\"2\"><title>outer\n1000 B, "));
   EXPECT_THAT(svg, HasSubstr("data-s=\"300\" data-e=\"1000\" data-d=\"3\"><title>inner\n700 B, "));
 }
 
 TEST(FlameGraphTest, MatchesGolden) {
   const Profile server = ServerAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(server, false), Grouping::kName), "server.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(server, false)), "server.svg");
   const Profile idle = IdleAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(idle, false), Grouping::kName), "idle.svg");
-  const Profile processes = ProcessesAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(processes, false), Grouping::kThread), "processes.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(idle, false)), "idle.svg");
+  const Profile processes = ProcessesAnswer().Build(AnswerWriter::kByThread);
+  ExpectGolden(RenderFlameGraph(MakeView(processes, false)), "processes.svg");
   const Profile shed = ShedAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(shed, false), Grouping::kName), "shed.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(shed, false)), "shed.svg");
   const Profile alloc = AllocAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(alloc, false), Grouping::kName), "alloc.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(alloc, false)), "alloc.svg");
   const Profile freed = FreeAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(freed, false), Grouping::kName), "free.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(freed, false)), "free.svg");
   const Profile uncovered = UncoveredAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(uncovered, false), Grouping::kName), "uncovered.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(uncovered, false)), "uncovered.svg");
   const Profile unwatched = UnwatchedAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(unwatched, false), Grouping::kName), "unwatched.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(unwatched, false)), "unwatched.svg");
   const Profile resident = ResidentAnswer().Build();
-  ExpectGolden(RenderFlameGraph(MakeView(resident, false), Grouping::kName), "resident.svg");
+  ExpectGolden(RenderFlameGraph(MakeView(resident, false)), "resident.svg");
 }
 
 TEST(FlameGraphTest, TheScriptFormatsWhatIsDrawn) {
   const Profile alloc = AllocAnswer().Build();
-  const std::string bytes = RenderFlameGraph(MakeView(alloc, false), Grouping::kName);
+  const std::string bytes = RenderFlameGraph(MakeView(alloc, false));
   const Profile waits = ServerAnswer().Build();
-  const std::string times = RenderFlameGraph(MakeView(waits, false), Grouping::kName);
+  const std::string times = RenderFlameGraph(MakeView(waits, false));
   EXPECT_THAT(bytes, AllOf(HasSubstr("function size(bytes)"), Not(HasSubstr("@FORMAT")),
                            Not(HasSubstr("function duration(ns)"))));
   EXPECT_THAT(times, AllOf(HasSubstr("function duration(ns)"), Not(HasSubstr("@FORMAT")),
@@ -451,7 +421,7 @@ double Luminance(const Colour& colour) {
 
 TEST(FlameGraphTest, ColoursOfMemoryAreGreenReadableAndApart) {
   const Profile profile = AllocAnswer().Build();
-  std::string svg = RenderFlameGraph(MakeView(profile, false), Grouping::kName);
+  std::string svg = RenderFlameGraph(MakeView(profile, false));
   const size_t first = svg.find("{fill:hsl(");
   svg.erase(svg.find("@media", first));
   std::map<char, std::vector<Colour>> palettes;
@@ -486,20 +456,20 @@ TEST(FlameGraphTest, ColoursOfMemoryAreGreenReadableAndApart) {
 
 TEST(FlameGraphTest, HostileNamesStayText) {
   AnswerWriter answer;
-  answer.header().set_hostname("]]></script><script>alert(1)</script>");
+  answer.message().mutable_host()->set_hostname("]]></script><script>alert(1)</script>");
   const uint32_t thread = answer.AddThread(1, 1, "<b>&", "\"><script>alert(2)</script>", 100, 0);
   answer.AddSample(thread, profd::v1::REASON_LOCK,
                    {{"</title><script>alert(3)</script>", "", profd::v1::FRAME_KIND_APPLICATION}},
                    100, 0);
   const Profile profile = answer.Build();
-  const std::string svg = RenderFlameGraph(MakeView(profile, true), Grouping::kName);
+  const std::string svg = RenderFlameGraph(MakeView(profile, true));
   EXPECT_THAT(svg, Not(HasSubstr("<script>alert")));
   EXPECT_THAT(svg, HasSubstr("&lt;script&gt;alert(3)"));
 }
 
 TEST(FlameGraphTest, NothingIsLoadedFromElsewhere) {
   const Profile profile = ServerAnswer().Build();
-  std::string svg = RenderFlameGraph(MakeView(profile, true), Grouping::kName);
+  std::string svg = RenderFlameGraph(MakeView(profile, true));
   for (const std::string allowed : {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml"}) {
     for (size_t at = svg.find(allowed); at != std::string::npos; at = svg.find(allowed)) {
       svg.erase(at, allowed.size());
@@ -517,7 +487,7 @@ TEST(FlameGraphTest, NarrowFramesAreCountedNotDrawn) {
   answer.AddSample(thread, profd::v1::REASON_LOCK, {{"wide", "a", app}}, 1'000'000'000, 0);
   answer.AddSample(thread, profd::v1::REASON_LOCK, {{"thin", "a", app}}, 1'000, 0);
   const Profile profile = answer.Build();
-  const std::string svg = RenderFlameGraph(MakeView(profile, true), Grouping::kName);
+  const std::string svg = RenderFlameGraph(MakeView(profile, true));
   EXPECT_THAT(svg, HasSubstr("2 frames too narrow to draw"));
   EXPECT_THAT(svg, Not(HasSubstr(">thin")));
 }
@@ -533,7 +503,7 @@ TEST(FlameGraphTest, SizeStaysSmallForManyStacks) {
                      {{leaf, "a", app}, {middle, "a", app}, {"root", "a", app}}, 1'000'000, 0);
   }
   const Profile profile = answer.Build();
-  EXPECT_LT(RenderFlameGraph(MakeView(profile, true), Grouping::kName).size(), 400'000u);
+  EXPECT_LT(RenderFlameGraph(MakeView(profile, true)).size(), 400'000u);
 }
 
 TEST(FlameGraphTest, StacksDeeperThanAnyCallStackAreDrawn) {
@@ -543,7 +513,7 @@ TEST(FlameGraphTest, StacksDeeperThanAnyCallStackAreDrawn) {
                                               {"recurse", "a", profd::v1::FRAME_KIND_APPLICATION});
   answer.AddSample(thread, profd::v1::REASON_LOCK, frames, 1'000'000, 0);
   const Profile profile = answer.Build();
-  EXPECT_THAT(RenderFlameGraph(MakeView(profile, true), Grouping::kName), HasSubstr("recurse"));
+  EXPECT_THAT(RenderFlameGraph(MakeView(profile, true)), HasSubstr("recurse"));
 }
 
 }  // namespace

@@ -23,10 +23,12 @@
 #include <thread>
 
 #include "daemon/base/clock.h"
+#include "daemon/service/estimates.h"
 #include "daemon/service/listen.h"
 #include "daemon/service/memory_answer.h"
 #include "daemon/service/text.h"
 #include "daemon/store/memory_store.h"
+#include "tests/answer.h"
 #include "tests/losses_table.h"
 #include "tests/observe.h"
 #include "tests/unit/fake_proc.h"
@@ -117,23 +119,10 @@ class FakeModules final : public ModuleSource {
   mutable std::atomic<int> finds = 0;
 };
 
-// Everything that a Fetch gave, checked for the order that the API promises.
-struct FetchResult {
+// Everything that a Fetch gave.
+struct FetchResult : test::Answer {
   grpc::Status status;
-  std::optional<v1::Header> header;
-  std::optional<v1::Trailer> trailer;
-  std::map<uint32_t, v1::Frame> frames;
-  std::map<uint32_t, v1::Stack> stacks;
-  std::map<uint32_t, v1::Thread> threads;
-  std::vector<v1::Sample> samples;
-  int parts = 0;
   size_t largest_part = 0;
-
-  std::vector<std::string> Functions(uint32_t stack) const {
-    std::vector<std::string> names;
-    for (uint32_t frame : stacks.at(stack).frames()) names.push_back(frames.at(frame).function());
-    return names;
-  }
 };
 
 class ServiceTest : public ::testing::Test {
@@ -235,17 +224,15 @@ class ServiceTest : public ::testing::Test {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     auto reader = stub_->Fetch(&context, request);
-    v1::FetchResponse part;
+    v1::Profile part;
+    absl::Status good;
     while (reader->Read(&part)) {
-      result.parts++;
       result.largest_part = std::max(result.largest_part, part.ByteSizeLong());
-      EXPECT_FALSE(result.trailer.has_value()) << "nothing follows the trailer";
-      EXPECT_EQ(part.has_header(), result.parts == 1);
-      if (part.has_header()) result.header = part.header();
-      if (part.has_trailer()) result.trailer = part.trailer();
-      Learn(part, &result);
+      if (good.ok()) good = result.Add(part);
     }
     result.status = reader->Finish();
+    if (good.ok() && result.status.ok()) good = result.Finish();
+    EXPECT_TRUE(good.ok()) << good;
     return result;
   }
 
@@ -274,25 +261,6 @@ class ServiceTest : public ::testing::Test {
     return stub_->GetMemory(&context, request, response);
   }
 
-  static void Learn(const v1::FetchResponse& part, FetchResult* result) {
-    for (const v1::Frame& frame : part.dictionary().frames()) {
-      EXPECT_NE(frame.id(), 0u);
-      EXPECT_TRUE(result->frames.emplace(frame.id(), frame).second) << "sent once";
-    }
-    for (const v1::Stack& stack : part.dictionary().stacks()) {
-      for (uint32_t frame : stack.frames()) EXPECT_TRUE(result->frames.contains(frame));
-      EXPECT_TRUE(result->stacks.emplace(stack.id(), stack).second);
-    }
-    for (const v1::Thread& thread : part.threads().threads()) {
-      EXPECT_TRUE(result->threads.emplace(thread.id(), thread).second);
-    }
-    for (const v1::Sample& sample : part.samples().samples()) {
-      EXPECT_TRUE(result->threads.contains(sample.thread()));
-      EXPECT_TRUE(sample.stack() == 0 || result->stacks.contains(sample.stack()));
-      result->samples.push_back(sample);
-    }
-  }
-
   std::string folder_, socket_;
   MemoryStore store_;
   FakeCollector collector_;
@@ -306,7 +274,7 @@ class ServiceTest : public ::testing::Test {
 
 v1::FetchRequest Since(int64_t seconds) {
   v1::FetchRequest request;
-  request.set_since_ns(seconds * kSecond);
+  request.mutable_window()->set_since_ns(seconds * kSecond);
   return request;
 }
 
@@ -331,27 +299,28 @@ TEST_F(ServiceTest, MappingCallsAreAnsweredAsTheyWereCounted) {
   ASSERT_TRUE(store_.Append(std::move(d)).ok());
   StartOnSocket();
   v1::FetchRequest request = Since(60);
-  request.set_kind(v1::PROFILE_KIND_MAPPED);
+  request.add_sample_types("mapped");
   const FetchResult r = Fetch(request);
   ASSERT_TRUE(r.status.ok()) << r.status.error_message();
-  EXPECT_EQ(r.header->kind(), v1::PROFILE_KIND_MAPPED);
-  EXPECT_EQ(r.header->heap_ns(), kSecond / 2);
-  EXPECT_FALSE(r.trailer->has_heap());
-  EXPECT_EQ(r.trailer->cost().mapping_calls(), 6u);
-  EXPECT_EQ(r.trailer->cost().mapping_in_path_ns(), 20);
+  EXPECT_EQ(r.type().name(), "mapped");
+  EXPECT_EQ(r.type().unit(), "bytes");
+  EXPECT_EQ(r.type().error_formula(), v1::ERROR_FORMULA_BINOMIAL);
+  EXPECT_EQ(r.type().watched_ns(), kSecond / 2);
+  EXPECT_FALSE(r.type().has_total());
+  EXPECT_EQ(r.cost().mapping_calls(), 6u);
+  EXPECT_EQ(r.cost().mapping_in_path_ns(), 20);
   ASSERT_THAT(r.samples, SizeIs(2));
-  EXPECT_EQ(r.samples[0].bytes(), 40'960);
-  EXPECT_EQ(r.samples[0].error_bytes(), 0);
-  EXPECT_EQ(r.samples[0].events(), 2u);
-  EXPECT_EQ(r.samples[1].bytes(), 65'536);
-  EXPECT_NEAR(static_cast<double>(r.samples[1].error_bytes()), 65'536 * std::sqrt(0.75 / 4), 1);
-  for (const auto& [id, thread] : r.threads) EXPECT_FALSE(thread.has_heap());
-  for (const auto& [kind, bytes] :
-       {std::pair{v1::PROFILE_KIND_UNMAPPED, 8'192}, std::pair{v1::PROFILE_KIND_RETURNED, 4'096}}) {
-    request.set_kind(kind);
+  EXPECT_EQ(r.samples[0].value, 40'960);
+  EXPECT_EQ(r.samples[0].error, 0);
+  EXPECT_EQ(r.samples[0].count, 2u);
+  EXPECT_EQ(r.samples[1].value, 65'536);
+  EXPECT_NEAR(static_cast<double>(r.samples[1].error), 65'536 * std::sqrt(0.75 / 4), 1);
+  for (const test::Thread& thread : r.threads) EXPECT_FALSE(thread.has_heap);
+  for (const auto& [name, bytes] : {std::pair{"unmapped", 8'192}, std::pair{"returned", 4'096}}) {
+    request.set_sample_types(0, name);
     const FetchResult other = Fetch(request);
     ASSERT_THAT(other.samples, SizeIs(1));
-    EXPECT_EQ(other.samples[0].bytes(), bytes);
+    EXPECT_EQ(other.samples[0].value, bytes);
   }
 
   v1::GetMemoryResponse memory;
@@ -371,19 +340,19 @@ TEST_F(ServiceTest, AnswersAFetch) {
   const FetchResult r = Fetch(Since(60));
   ASSERT_TRUE(r.status.ok()) << r.status.error_message();
   EXPECT_EQ(collector_.drains, 1);
-  ASSERT_TRUE(r.header.has_value());
-  ASSERT_TRUE(r.trailer.has_value());
-  EXPECT_EQ(r.header->daemon_version(), PROFD_VERSION);
-  EXPECT_EQ(r.header->end_ns() - r.header->begin_ns(), 10 * kSecond);
-  EXPECT_NEAR(static_cast<double>(r.header->end_ns()), static_cast<double>(WallNs()),
+  EXPECT_EQ(r.message.host().daemon_version(), PROFD_VERSION);
+  EXPECT_EQ(r.coverage().end_ns() - r.coverage().begin_ns(), 10 * kSecond);
+  EXPECT_NEAR(static_cast<double>(r.coverage().end_ns()), static_cast<double>(WallNs()),
               60.0 * kSecond);
-  EXPECT_GE(r.header->requested_end_ns() - r.header->requested_begin_ns(), 60 * kSecond);
-  EXPECT_EQ(r.header->switch_ns(), 10 * kSecond);
-  EXPECT_THAT(r.header->processes(), ElementsAre("redis-server (11)", "postgres (20)"));
-  EXPECT_EQ(r.header->process_count(), 2u);
+  EXPECT_GE(r.coverage().requested_end_ns() - r.coverage().requested_begin_ns(), 60 * kSecond);
+  EXPECT_EQ(r.coverage().switch_ns(), 10 * kSecond);
+  ASSERT_THAT(r.message.processes(), SizeIs(2));
+  EXPECT_EQ(r.message.processes(0).name(), "redis-server");
+  EXPECT_EQ(r.message.processes(0).pid(), 11);
+  EXPECT_EQ(r.message.processes(1).name(), "postgres");
 
   ASSERT_THAT(r.threads, SizeIs(3));
-  const v1::Thread& redis = r.threads.at(1);
+  const v1::Thread& redis = r.threads[0].ledger;
   EXPECT_EQ(redis.name(), "redis-server");
   EXPECT_EQ(redis.wall_ns(), 10 * kSecond);
   EXPECT_EQ(redis.on_cpu_ns(), kSecond);
@@ -392,34 +361,38 @@ TEST_F(ServiceTest, AnswersAFetch) {
   EXPECT_EQ(redis.off(0).time_ns(), 9 * kSecond);
   EXPECT_EQ(redis.off(0).waits(), 50u);
   EXPECT_EQ(redis.off(0).samples(), 600u);
-  EXPECT_EQ(r.threads.at(3).name(), "writer?") << "not UTF-8 as the kernel has it";
-  EXPECT_TRUE(r.threads.at(3).exited());
+  EXPECT_EQ(r.threads[2].name, "writer?") << "not UTF-8 as the kernel has it";
+  EXPECT_TRUE(r.threads[2].ledger.exited());
 
   ASSERT_THAT(r.samples, SizeIs(5));
-  const v1::Sample& sample = r.samples[0];
-  EXPECT_EQ(sample.time_ns(), 9 * kSecond);
-  EXPECT_GT(sample.error_ns(), 0);
-  EXPECT_EQ(sample.weight_ns(), 600 * kTick);
-  EXPECT_EQ(sample.ticks(), 600u);
-  EXPECT_EQ(sample.syscall(), 202);
-  EXPECT_EQ(sample.argument(), 0xabcu);
+  const test::Sample& sample = r.samples[0];
+  EXPECT_EQ(sample.value, 9 * kSecond);
+  EXPECT_GT(sample.error, 0);
+  EXPECT_EQ(sample.weight, 600 * kTick);
+  EXPECT_EQ(sample.count, 600u);
+  EXPECT_EQ(sample.syscall, 202);
+  EXPECT_EQ(sample.object, "0xabc");
   EXPECT_THAT(
-      r.Functions(sample.stack()),
+      r.Functions(sample.stack),
       ElementsAre("schedule", "schedule", "profd_service_test_landmark", "libgone.so.1+0x1233"))
       << "the second kernel frame is a return address, which belongs to the function before";
-  EXPECT_TRUE(r.stacks.at(sample.stack()).complete());
-  const auto& frames = r.stacks.at(sample.stack()).frames();
-  EXPECT_EQ(r.frames.at(frames[0]).kind(), v1::FRAME_KIND_KERNEL);
-  EXPECT_EQ(r.frames.at(frames[0]).module(), "[kernel]");
-  EXPECT_EQ(r.frames.at(frames[0]).offset(), kKernelBase + 0x1010);
-  EXPECT_EQ(r.frames.at(frames[2]).module(), "server");
-  EXPECT_EQ(r.frames.at(frames[3]).offset(), 0x1234u);
-  EXPECT_EQ(r.frames.at(frames[3]).build_id(), "abcd");
+  EXPECT_TRUE(r.IsComplete(sample));
+  const std::vector<test::Frame> frames = r.FramesOf(sample);
+  EXPECT_EQ(frames[0].kind, v1::FRAME_KIND_KERNEL);
+  EXPECT_EQ(frames[0].module, "[kernel]");
+  EXPECT_EQ(frames[0].address, kKernelBase + 0x1010);
+  EXPECT_EQ(frames[2].module, "server");
+  EXPECT_EQ(frames[3].address, 0x1234u);
+  EXPECT_EQ(frames[3].build_id, "abcd");
+  EXPECT_EQ(frames[0].found_by, v1::NAME_SOURCE_KALLSYMS);
+  EXPECT_EQ(frames[2].found_by, v1::NAME_SOURCE_SYMBOLS);
+  EXPECT_EQ(frames[3].found_by, v1::NAME_SOURCE_NONE);
+  EXPECT_EQ(r.message.stacks(static_cast<int>(sample.stack)).origin(), 2u);
 
-  EXPECT_EQ(r.trailer->ticks(), 1000u);
-  EXPECT_EQ(r.trailer->walks(), 40u);
-  EXPECT_EQ(r.trailer->tick_interval_ns(), kTick);
-  const v1::Cost& cost = r.trailer->cost();
+  EXPECT_EQ(r.coverage().ticks(), 1000u);
+  EXPECT_EQ(r.coverage().walks(), 40u);
+  EXPECT_EQ(r.coverage().tick_interval_ns(), kTick);
+  const v1::Cost& cost = r.cost();
   EXPECT_EQ(cost.duration_ns(), 10 * kSecond);
   EXPECT_EQ(cost.daemon_cpu_ns(), 70);
   EXPECT_EQ(cost.in_path_ns(), 30);
@@ -434,10 +407,10 @@ TEST_F(ServiceTest, AnswersAFetch) {
   EXPECT_EQ(cost.targets(0).switches(), 7u);
   // The handler reports what it took after the answer is out.
   while (cpu_use_.answers == 0) std::this_thread::yield();
-  EXPECT_EQ(r.trailer->samples(), 2110u);
-  EXPECT_NEAR(r.trailer->complete_share(), 1800.0 / 2110, 1e-9);
+  EXPECT_EQ(r.type().count(), 2110u);
+  EXPECT_NEAR(r.type().complete_share(), 1800.0 / 2110, 1e-9);
   std::map<std::string, v1::Loss> losses;
-  for (const v1::Loss& loss : r.trailer->losses()) losses[loss.cause()] = loss;
+  for (const v1::Loss& loss : r.message.losses()) losses[loss.cause()] = loss;
   ASSERT_THAT(losses, SizeIs(2));
   EXPECT_EQ(losses["counters_full"].count(), 2u);
   EXPECT_EQ(losses["counters_full"].weight_ns(), 55);
@@ -449,20 +422,22 @@ TEST_F(ServiceTest, IncompleteAndUnknownStacksSayWhy) {
   StartOnSocket();
   const FetchResult r = Fetch(Since(60));
   std::set<std::vector<std::string>> stacks;
-  for (const auto& [id, stack] : r.stacks) {
-    if (!stack.complete()) stacks.insert(r.Functions(id));
+  for (int i = 1; i < r.message.stacks_size(); i++) {
+    if (!r.message.stacks(i).complete()) stacks.insert(r.Functions(static_cast<uint32_t>(i)));
   }
   EXPECT_THAT(stacks, Contains(ElementsAre("[unmapped code]", "[unknown module]",
                                            HasSubstr("+0x1f"), "[no unwind rule]")));
   EXPECT_THAT(stacks, Contains(ElementsAre("[stack lost]")));
-  for (const auto& [id, frame] : r.frames) {
-    if (frame.function() == "[no unwind rule]") {
-      EXPECT_EQ(frame.kind(), v1::FRAME_KIND_SYNTHETIC);
+  for (int i = 1; i < r.message.stacks_size(); i++) {
+    for (const test::Frame& frame : r.FramesOf(static_cast<uint32_t>(i))) {
+      if (frame.function == "[no unwind rule]") {
+        EXPECT_EQ(frame.kind, v1::FRAME_KIND_SYNTHETIC);
+        EXPECT_EQ(frame.found_by, v1::NAME_SOURCE_PROFD);
+      }
+      if (frame.function == "[unmapped code]") {
+        EXPECT_EQ(frame.address, 0x7f0000001000u);
+      }
     }
-    if (frame.function() == "[unmapped code]") {
-      EXPECT_EQ(frame.offset(), 0x7f0000001000u);
-    }
-    EXPECT_THAT(frame.function(), Not(IsEmpty()));
   }
 }
 
@@ -473,17 +448,18 @@ TEST_F(ServiceTest, FiltersByTargetThreadAndReason) {
   request.add_targets("postg");
   FetchResult r = Fetch(request);
   EXPECT_EQ(r.threads.size(), 2u);
-  EXPECT_THAT(r.header->processes(), ElementsAre("postgres (20)"));
+  ASSERT_THAT(r.message.processes(), SizeIs(1));
+  EXPECT_EQ(r.message.processes(0).name(), "postgres");
 
   request.set_thread_regex("^writer");
   request.add_reasons(v1::REASON_LOCK);
   r = Fetch(request);
   ASSERT_THAT(r.threads, SizeIs(1));
-  EXPECT_THAT(r.threads.at(1).off(), SizeIs(2)) << "the ledger is not filtered by reason";
+  EXPECT_THAT(r.threads[0].ledger.off(), SizeIs(2)) << "the ledger is not filtered by reason";
   ASSERT_THAT(r.samples, SizeIs(1));
-  EXPECT_EQ(r.samples[0].reason(), v1::REASON_LOCK);
-  EXPECT_EQ(r.samples[0].time_ns(), 9 * kSecond);
-  EXPECT_THAT(r.stacks, SizeIs(1));
+  EXPECT_EQ(r.samples[0].reason, v1::REASON_LOCK);
+  EXPECT_EQ(r.samples[0].value, 9 * kSecond);
+  EXPECT_EQ(r.message.stacks_size(), 2) << "the first one is none";
 
   request = Since(60);
   request.add_targets("11");
@@ -496,7 +472,164 @@ TEST_F(ServiceTest, FiltersByTargetThreadAndReason) {
   r = Fetch(request);
   EXPECT_TRUE(r.status.ok());
   EXPECT_THAT(r.threads, IsEmpty());
-  EXPECT_TRUE(r.trailer.has_value());
+  EXPECT_TRUE(r.message.complete());
+}
+
+// A second in which threads 2 and 3, of postgres, and thread 1, of redis, allocated.
+ProfileDelta HeapDeltaNow() {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - 1;
+  d.heap_on = true;
+  for (const auto& [thread, bytes] : {std::pair{1, 100}, std::pair{2, 1000}, std::pair{3, 300}}) {
+    LedgerDelta ledger;
+    ledger.allocated = {.bytes = bytes, .events = 1};
+    ledger.freed = {.bytes = bytes / 2};
+    d.ledgers.push_back({ThreadId{static_cast<uint64_t>(thread)}, ledger});
+  }
+  return d;
+}
+
+// Sums of the values of a sample type by the labels of the groups.
+std::map<std::vector<std::string>, int64_t> ByGroup(const test::Answer& answer) {
+  std::map<std::vector<std::string>, int64_t> sums;
+  for (const test::Sample& sample : answer.samples) sums[sample.group] += sample.value;
+  return sums;
+}
+
+TEST_F(ServiceTest, GroupsOnTheServer) {
+  FillStore();
+  StartOnSocket();
+  const FetchResult raw = Fetch(Since(60));
+  int64_t all = 0;
+  for (const test::Sample& sample : raw.samples) {
+    all += sample.value;
+    EXPECT_THAT(sample.threads, SizeIs(1));
+    EXPECT_THAT(sample.group, IsEmpty());
+  }
+  const std::map<v1::GroupKey, std::vector<std::string>> labels = {
+      {v1::GROUP_KEY_PROCESS, {"postgres (20)", "redis-server (11)"}},
+      {v1::GROUP_KEY_PROCESS_NAME, {"postgres", "redis-server"}},
+      {v1::GROUP_KEY_THREAD, {"postgres (20)", "redis-server (11)", "writer? (21)"}},
+      {v1::GROUP_KEY_THREAD_NAME, {"postgres", "redis-server", "writer?"}},
+      {v1::GROUP_KEY_REASON, {"lock", "pipe"}},
+      {v1::GROUP_KEY_OBJECT, {"0x3", "0xabc"}},
+  };
+  for (const auto& [key, expected] : labels) {
+    v1::FetchRequest request = Since(60);
+    request.add_group_by(key);
+    const FetchResult r = Fetch(request);
+    ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+    std::vector<std::string> found;
+    int64_t sum = 0;
+    for (const auto& [group, value] : ByGroup(r)) {
+      ASSERT_THAT(group, SizeIs(1));
+      found.push_back(group[0]);
+      sum += value;
+    }
+    EXPECT_EQ(found, expected) << v1::GroupKey_Name(key);
+    EXPECT_EQ(sum, all) << v1::GroupKey_Name(key);
+  }
+  v1::FetchRequest request = Since(60);
+  request.add_group_by(v1::GROUP_KEY_PROCESS_NAME);
+  request.add_group_by(v1::GROUP_KEY_FUNCTION);
+  const FetchResult r = Fetch(request);
+  const auto by_function = ByGroup(r);
+  EXPECT_TRUE(by_function.contains({"redis-server", "profd_service_test_landmark"}));
+  // Two threads of postgres waited in the same stack: one sample, whose variances add up.
+  double variance = 0;
+  for (const test::Sample& sample : raw.samples) {
+    const bool same = raw.threads[sample.thread].process == "postgres" &&
+                      raw.Functions(sample.stack)[0] == "schedule";
+    if (same) variance += static_cast<double>(sample.error) * static_cast<double>(sample.error);
+  }
+  int merged = 0;
+  for (const test::Sample& sample : r.samples) {
+    if (sample.group[0] != "postgres" || sample.group[1] != "profd_service_test_landmark") continue;
+    merged++;
+    EXPECT_THAT(sample.threads, ElementsAre(1, 2));
+    EXPECT_NEAR(static_cast<double>(sample.error), std::sqrt(variance), 1);
+    EXPECT_EQ(sample.object, "") << "a group does not name it";
+  }
+  EXPECT_EQ(merged, 1);
+}
+
+TEST_F(ServiceTest, SeveralSampleTypesInOneAnswer) {
+  FillStore();
+  ASSERT_TRUE(store_.Append(HeapDeltaNow()).ok());
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  const std::vector<std::string> names = {"offcpu", "alloc", "free", "rss"};
+  for (const std::string& name : names) request.add_sample_types(name);
+  FetchResult all = Fetch(request);
+  ASSERT_TRUE(all.status.ok()) << all.status.error_message();
+  ASSERT_EQ(all.message.sample_types_size(), 4);
+  for (int i = 0; i < 4; i++) {
+    v1::FetchRequest one = Since(60);
+    one.add_sample_types(names[static_cast<size_t>(i)]);
+    const FetchResult alone = Fetch(one);
+    int64_t expected = 0, found = 0;
+    for (const test::Sample& sample : alone.samples) expected += sample.value;
+    for (const v1::Sample& sample : all.message.samples()) found += sample.values(i);
+    EXPECT_EQ(found, expected) << one.sample_types(0);
+    EXPECT_EQ(all.type(i).unit(), alone.type().unit());
+    EXPECT_EQ(all.type(i).count(), alone.type().count());
+  }
+}
+
+TEST_F(ServiceTest, WaitsSayWhetherTheyAreIdle) {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.switch_on = d.tick_on = true;
+  d.tick_interval_ns = kTick;
+  d.ticks = 100;
+  d.threads = {{ThreadId{1}, 11, 11, 0, "redis-server", "redis-server", false}};
+  d.stacks = {{StackId{100}, kWalkComplete, 1, {kKernelBase + 0x1010}}};
+  LedgerDelta ledger;
+  ledger.wall_ns = kSecond;
+  ledger.off_ns[static_cast<size_t>(Reason::kPoll)] = kSecond / 2;
+  ledger.off_ns[static_cast<size_t>(Reason::kDisk)] = kSecond / 2;
+  d.ledgers.push_back({ThreadId{1}, ledger});
+  for (const Reason reason : {Reason::kPoll, Reason::kDisk}) {
+    d.samples.push_back({{ThreadId{1}, StackId{100}, 3, 7, reason}, kSecond / 2, 50});
+  }
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  ASSERT_THAT(r.samples, SizeIs(2));
+  for (const test::Sample& sample : r.samples) {
+    EXPECT_EQ(sample.idle.empty(), sample.reason != v1::REASON_POLL);
+  }
+  EXPECT_EQ(r.threads[0].ledger.idle_ns(), kSecond / 2);
+  v1::FetchRequest disk = Since(60);
+  disk.add_reasons(v1::REASON_DISK);
+  EXPECT_EQ(Fetch(disk).threads[0].ledger.idle_ns(), kSecond / 2) << "whatever was asked for";
+}
+
+TEST_F(ServiceTest, ABaselineIsASecondProfile) {
+  FillStore();
+  StartOnSocket();
+  v1::FetchRequest request = Since(3);
+  request.mutable_baseline()->set_end_ns(WallNs() - 5 * kSecond);
+  request.mutable_baseline()->set_since_ns(2 * kSecond);
+  grpc::ClientContext context;
+  auto reader = stub_->Fetch(&context, request);
+  v1::Profile part;
+  test::Answer answers[2];
+  uint32_t last = 0;
+  while (reader->Read(&part)) {
+    ASSERT_LE(last, part.window());
+    last = part.window();
+    ASSERT_LT(last, 2u);
+    ASSERT_TRUE(answers[last].Add(part).ok());
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  for (test::Answer& answer : answers) ASSERT_TRUE(answer.Finish().ok());
+  EXPECT_EQ(collector_.drains, 1);
+  EXPECT_EQ(answers[1].coverage().end_ns() - answers[1].coverage().begin_ns(), 2 * kSecond);
+  EXPECT_LE(answers[1].coverage().end_ns(), answers[0].coverage().begin_ns());
+  EXPECT_THAT(answers[1].threads, SizeIs(3));
 }
 
 TEST_F(ServiceTest, ADrainThatIsLateIsNotWaitedFor) {
@@ -511,18 +644,18 @@ TEST_F(ServiceTest, ADrainThatIsLateIsNotWaitedFor) {
 TEST_F(ServiceTest, TakesTheWindowThatWasAskedFor) {
   FillStore();
   StartOnSocket();
-  EXPECT_LE(Fetch(Since(3)).header->switch_ns(), 4 * kSecond);
+  EXPECT_LE(Fetch(Since(3)).coverage().switch_ns(), 4 * kSecond);
   v1::FetchRequest request;
   const int64_t end = WallNs() - 5 * kSecond;
-  request.set_begin_ns(end - 2 * kSecond);
-  request.set_end_ns(end);
+  request.mutable_window()->set_begin_ns(end - 2 * kSecond);
+  request.mutable_window()->set_end_ns(end);
   const FetchResult r = Fetch(request);
   ASSERT_TRUE(r.status.ok()) << r.status.error_message();
-  EXPECT_NEAR(static_cast<double>(r.header->requested_end_ns()), static_cast<double>(end), 1e7);
+  EXPECT_NEAR(static_cast<double>(r.coverage().requested_end_ns()), static_cast<double>(end), 1e7);
+  EXPECT_EQ(r.coverage().end_ns() - r.coverage().begin_ns(), 2 * kSecond);
   EXPECT_NEAR(static_cast<double>(collector_.drained_to_ns + WallOffsetNs()),
               static_cast<double>(end), 1e7)
       << "no more than the window is drained";
-  EXPECT_EQ(r.header->end_ns() - r.header->begin_ns(), 2 * kSecond);
 }
 
 TEST_F(ServiceTest, NotFoundNamesWhatThereIs) {
@@ -539,21 +672,6 @@ TEST_F(ServiceTest, NotFoundNamesWhatThereIs) {
       "profiled in this window: postgres (20), redis-server (11). Ask for one of them, or start "
       "profd with --target for another");
   EXPECT_EQ(r.parts, 0);
-}
-
-// A second in which threads 2 and 3, of postgres, and thread 1, of redis, allocated.
-ProfileDelta HeapDeltaNow() {
-  ProfileDelta d;
-  d.end_ns = MonotonicNs();
-  d.begin_ns = d.end_ns - 1;
-  d.heap_on = true;
-  for (const auto& [thread, bytes] : {std::pair{1, 100}, std::pair{2, 1000}, std::pair{3, 300}}) {
-    LedgerDelta ledger;
-    ledger.allocated = {.bytes = bytes, .events = 1};
-    ledger.freed = {.bytes = bytes / 2};
-    d.ledgers.push_back({ThreadId{static_cast<uint64_t>(thread)}, ledger});
-  }
-  return d;
 }
 
 TEST_F(ServiceTest, SaysWhereNoAllocatorIsKnown) {
@@ -588,7 +706,7 @@ TEST_F(ServiceTest, AnswersWithTheMemoryOfProcesses) {
   collector_.state.allocators = {use};
   StartOnSocket();
   v1::GetMemoryRequest request;
-  request.set_since_ns(60 * kSecond);
+  request.mutable_window()->set_since_ns(60 * kSecond);
   v1::GetMemoryResponse r;
   const grpc::Status status = GetMemory(request, &r);
   ASSERT_TRUE(status.ok()) << status.error_message();
@@ -689,11 +807,11 @@ TEST_F(ServiceTest, HostileMemoryRequestsAreRefused) {
     EXPECT_THAT(status.error_message(), Not(IsEmpty()));
   };
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  refuse([](auto* r) { r->set_since_ns(-1); });
-  refuse([](auto* r) { r->set_begin_ns(kMax); });
+  refuse([](auto* r) { r->mutable_window()->set_since_ns(-1); });
+  refuse([](auto* r) { r->mutable_window()->set_begin_ns(kMax); });
   refuse([](auto* r) {
-    r->set_begin_ns(20);
-    r->set_end_ns(10);
+    r->mutable_window()->set_begin_ns(20);
+    r->mutable_window()->set_end_ns(10);
   });
   refuse([](auto* r) { r->add_targets(""); });
   refuse([](auto* r) { r->add_targets("("); });
@@ -704,16 +822,16 @@ TEST_F(ServiceTest, HostileMemoryRequestsAreRefused) {
 
   v1::GetMemoryResponse r;
   v1::GetMemoryRequest wide;
-  wide.set_since_ns(kMax);
+  wide.mutable_window()->set_since_ns(kMax);
   wide.set_max_points(std::numeric_limits<uint32_t>::max());
   ASSERT_TRUE(GetMemory(wide, &r).ok());
   EXPECT_THAT(r.processes(), SizeIs(3));
-  wide.set_begin_ns(1);
-  wide.set_end_ns(kMax);
+  wide.mutable_window()->set_begin_ns(1);
+  wide.mutable_window()->set_end_ns(kMax);
   ASSERT_TRUE(GetMemory(wide, &r).ok());
   EXPECT_THAT(r.processes(), SizeIs(3));
   v1::GetMemoryRequest early;
-  early.set_end_ns(1);
+  early.mutable_window()->set_end_ns(1);
   ASSERT_TRUE(GetMemory(early, &r).ok());
   EXPECT_THAT(r.processes(), IsEmpty());
 }
@@ -738,8 +856,8 @@ TEST_F(ServiceTest, AFetchHasALineOfMemory) {
   v1::FetchRequest request = Since(60);
   request.add_targets("redis|postgres");
   FetchResult r = Fetch(request);
-  ASSERT_TRUE(r.trailer.has_value());
-  const v1::MemoryLine both = r.trailer->memory();
+  ASSERT_TRUE(r.status.ok());
+  const v1::MemoryLine both = r.message.memory();
   EXPECT_EQ(both.processes(), 2u);
   EXPECT_EQ(both.rss_bytes(), 6000 << 10);
   EXPECT_EQ(both.anon_bytes(), 4600 << 10);
@@ -748,18 +866,18 @@ TEST_F(ServiceTest, AFetchHasALineOfMemory) {
   EXPECT_EQ(both.allocated_bytes(), 1400);
   EXPECT_EQ(both.freed_bytes(), 700);
   r = Fetch(Since(60));
-  EXPECT_EQ(r.trailer->memory().processes(), 3u);
-  EXPECT_FALSE(r.trailer->memory().has_cgroup_current_bytes()) << "they are in several";
+  EXPECT_EQ(r.message.memory().processes(), 3u);
+  EXPECT_FALSE(r.message.memory().has_cgroup_current_bytes()) << "they are in several";
   request.set_thread_regex("writer");
   r = Fetch(request);
-  EXPECT_EQ(r.trailer->memory().rss_bytes(), 6000 << 10);
-  EXPECT_FALSE(r.trailer->memory().has_allocated_bytes()) << "not all threads are in the answer";
+  EXPECT_EQ(r.message.memory().rss_bytes(), 6000 << 10);
+  EXPECT_FALSE(r.message.memory().has_allocated_bytes()) << "not all threads are in the answer";
 }
 
 TEST_F(ServiceTest, AFetchWithoutMemoryHasNoLine) {
   FillStore();
   StartOnSocket();
-  EXPECT_FALSE(Fetch(Since(60)).trailer->has_memory());
+  EXPECT_FALSE(Fetch(Since(60)).message.has_memory());
 }
 
 TEST(MemoryGrowthTest, GrowthIsOfWhatRuns) {
@@ -807,17 +925,17 @@ TEST_F(ServiceTest, HostileRequestsAreRefused) {
   };
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-  refuse([](auto* r) { r->set_since_ns(-1); });
-  refuse([](auto* r) { r->set_begin_ns(kMin); });
-  refuse([](auto* r) { r->set_end_ns(kMin); });
-  refuse([](auto* r) { r->set_begin_ns(kMax); });
+  refuse([](auto* r) { r->mutable_window()->set_since_ns(-1); });
+  refuse([](auto* r) { r->mutable_window()->set_begin_ns(kMin); });
+  refuse([](auto* r) { r->mutable_window()->set_end_ns(kMin); });
+  refuse([](auto* r) { r->mutable_window()->set_begin_ns(kMax); });
   refuse([](auto* r) {
-    r->set_begin_ns(20);
-    r->set_end_ns(10);
+    r->mutable_window()->set_begin_ns(20);
+    r->mutable_window()->set_end_ns(10);
   });
   refuse([](auto* r) {
-    r->set_begin_ns(10);
-    r->set_end_ns(10);
+    r->mutable_window()->set_begin_ns(10);
+    r->mutable_window()->set_end_ns(10);
   });
   refuse([](auto* r) { r->set_thread_regex("("); });
   refuse([](auto* r) { r->set_thread_regex("a\n("); });
@@ -830,6 +948,22 @@ TEST_F(ServiceTest, HostileRequestsAreRefused) {
   refuse([](auto* r) {
     for (int i = 0; i < 65; i++) r->add_targets("a");
   });
+  refuse([](auto* r) { r->add_sample_types("moonlight"); });
+  refuse([](auto* r) { r->add_sample_types(""); });
+  refuse([](auto* r) { r->add_sample_types("alloc"), r->add_sample_types("alloc"); });
+  refuse([](auto* r) {
+    for (int i = 0; i < 100; i++) r->add_sample_types("alloc");
+  });
+  refuse([](auto* r) { r->add_sample_types("alloc"), r->add_reasons(v1::REASON_LOCK); });
+  refuse([](auto* r) {
+    for (int i = 0; i < 100; i++) r->add_reasons(v1::REASON_LOCK);
+  });
+  refuse([](auto* r) { r->add_group_by(v1::GROUP_KEY_UNSPECIFIED); });
+  refuse([](auto* r) { r->add_group_by(static_cast<v1::GroupKey>(99)); });
+  refuse([](auto* r) {
+    for (int i = 0; i < 100; i++) r->add_group_by(v1::GROUP_KEY_REASON);
+  });
+  refuse([](auto* r) { r->mutable_baseline()->set_begin_ns(kMax); });
   refuse([](auto* r) { r->add_reasons(v1::REASON_UNSPECIFIED); });
   refuse([](auto* r) { r->add_reasons(static_cast<v1::Reason>(999)); });
   refuse([](auto* r) { r->add_reasons(static_cast<v1::Reason>(-1)); });
@@ -837,13 +971,13 @@ TEST_F(ServiceTest, HostileRequestsAreRefused) {
 
   // Any window that can be expressed is fine.
   v1::FetchRequest wide;
-  wide.set_since_ns(kMax);
+  wide.mutable_window()->set_since_ns(kMax);
   EXPECT_TRUE(Fetch(wide).status.ok());
-  wide.set_end_ns(kMax);
+  wide.mutable_window()->set_end_ns(kMax);
   EXPECT_TRUE(Fetch(wide).status.ok());
   v1::FetchRequest early;
-  early.set_end_ns(1);
-  early.set_since_ns(kMax);
+  early.mutable_window()->set_end_ns(1);
+  early.mutable_window()->set_since_ns(kMax);
   EXPECT_TRUE(Fetch(early).status.ok());
 
   v1::FetchRequest large;
@@ -890,10 +1024,9 @@ TEST_F(ServiceTest, LargeAnswersComeInParts) {
   EXPECT_GT(r.parts, 6);
   EXPECT_LT(r.largest_part, 1u << 20);
   EXPECT_EQ(r.threads.size(), kStacks);
-  EXPECT_EQ(r.stacks.size(), kStacks);
+  EXPECT_EQ(r.message.stacks_size(), static_cast<int>(kStacks) + 1);
   EXPECT_EQ(r.samples.size(), kStacks);
-  EXPECT_EQ(r.header->processes_size(), 16);
-  EXPECT_EQ(r.header->process_count(), kStacks);
+  EXPECT_EQ(r.message.processes_size(), static_cast<int>(kStacks));
 }
 
 TEST_F(ServiceTest, AtMostFourFetchesAtOnce) {
@@ -930,7 +1063,7 @@ TEST_F(ServiceTest, AClientThatLeavesDoesNoHarm) {
   for (int i = 0; i < 10; i++) {
     grpc::ClientContext context;
     auto reader = stub_->Fetch(&context, Since(60));
-    v1::FetchResponse part;
+    v1::Profile part;
     // Refused while the handlers of those before have not noticed yet; answered, it is cut short,
     // or had been sent whole already.
     reader->Read(&part);
@@ -1239,9 +1372,9 @@ TEST_F(ServiceTest, EveryLossIsInTheAnswerOfItsWindow) {
   }
   StartOnSocket();
   const FetchResult whole = Fetch(Since(static_cast<int64_t>(kLossCount) + 5));
-  ASSERT_TRUE(whole.trailer.has_value());
+  ASSERT_TRUE(whole.status.ok());
   std::map<std::string, v1::Loss> losses;
-  for (const v1::Loss& loss : whole.trailer->losses()) losses[loss.cause()] = loss;
+  for (const v1::Loss& loss : whole.message.losses()) losses[loss.cause()] = loss;
   for (size_t i = 0; i < kLossCount; i++) {
     const std::string cause = DescribeLoss(i).cause;
     SCOPED_TRACE(cause);

@@ -31,6 +31,7 @@
 namespace profctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -102,7 +103,7 @@ std::vector<std::string> BashOffers(const std::string& program, const std::strin
 TEST(UsageTest, OptionsAreReadFromTheirDefinition) {
   const CommandUsage usage = ProfctlUsage();
   EXPECT_EQ(usage.name, "profctl");
-  ASSERT_EQ(usage.commands.size(), 4u);
+  ASSERT_EQ(usage.commands.size(), 5u);
   const CommandUsage& fetch = usage.commands[0];
   EXPECT_EQ(fetch.name, "fetch");
   const auto find = [&](const std::string& name) {
@@ -112,11 +113,12 @@ TEST(UsageTest, OptionsAreReadFromTheirDefinition) {
     ADD_FAILURE() << "no " << name;
     return OptionUsage();
   };
-  EXPECT_THAT(find("--format").choices, ElementsAre("svg", "folded", "json"));
+  EXPECT_THAT(find("--format").choices,
+              ElementsAre("svg", "folded", "json", "pprof", "speedscope"));
   EXPECT_EQ(find("--format").value, "FORMAT");
   EXPECT_THAT(find("--output").names, ElementsAre("-o", "--output"));
   EXPECT_THAT(find("--output").choices, IsEmpty());
-  EXPECT_EQ(find("--kind").choices.size(), AllKinds().size());
+  EXPECT_EQ(find("--kind").choices.size(), AllSampleTypes().size());
   EXPECT_EQ(find("--kind").standard, "offcpu");
   EXPECT_TRUE(find("--reason").list);
   EXPECT_EQ(find("--reason").value, "R[,R...]");
@@ -163,7 +165,7 @@ TEST(CompletionTest, BashOffersCommandsOptionsAndValues) {
     return BashOffers("profctl", script, words);
   };
   EXPECT_THAT(offers({"profctl", ""}),
-              IsSupersetOf({"fetch", "memory", "status", "completion", "--server"}));
+              IsSupersetOf({"fetch", "diff", "memory", "status", "completion", "--server"}));
   EXPECT_THAT(offers({"profctl", "me"}), ElementsAre("memory"));
   EXPECT_THAT(offers({"profctl", "fetch", "--kind", "un"}), ElementsAre("unmapped"));
   EXPECT_THAT(offers({"profctl", "fetch", "--kind", "=", "al"}), ElementsAre("alloc"));
@@ -173,7 +175,10 @@ TEST(CompletionTest, BashOffersCommandsOptionsAndValues) {
   EXPECT_THAT(offers({"profctl", "memory", "--in"}), IsEmpty());
   EXPECT_THAT(offers({"profctl", "status", "--format", ""}), ElementsAre("text", "json"));
   EXPECT_THAT(offers({"profctl", "--server", "x:1", "fetch", "--by", ""}),
-              ElementsAre("name", "thread"));
+              IsSupersetOf({"name", "thread", "reason", "module"}));
+  EXPECT_THAT(offers({"profctl", "fetch", "--by", "name,mod"}), ElementsAre("name,module"));
+  EXPECT_THAT(offers({"profctl", "fetch", "--kind", "alloc,fr"}), ElementsAre("alloc,free"));
+  EXPECT_THAT(offers({"profctl", "diff", "--norm"}), ElementsAre("--normalized"));
   EXPECT_THAT(offers({"profctl", "completion", "f"}), ElementsAre("fish"));
   EXPECT_THAT(offers({"profctl", "fetch", "--since", ""}), IsEmpty());
   EXPECT_THAT(offers({"profctl", "fetch", "-o", "/etc/host"}), Contains("/etc/hosts"));
@@ -191,6 +196,7 @@ TEST(CompletionTest, FishOffersTheSame) {
   EXPECT_EQ(offers("profctl mem"), "memory\n");
   EXPECT_EQ(offers("profctl fetch --kind un"), "unmapped\n");
   EXPECT_EQ(offers("profctl fetch --inv"), "--inverted\n");
+  EXPECT_EQ(offers("profctl diff /etc/hostna"), "/etc/hostname\n");
 }
 
 TEST(CompletionTest, ZshAndFishAcceptTheScripts) {
@@ -204,6 +210,9 @@ TEST(CompletionTest, ZshAndFishAcceptTheScripts) {
     }
     EXPECT_THAT(ZshCompletion(usage), HasSubstr(absl::StrCat("#compdef ", usage.name, "\n")));
   }
+  // Both sides of a comparison may be files.
+  EXPECT_THAT(ZshCompletion(ProfctlUsage()),
+              AllOf(HasSubstr("'1:FILE|FROM..TO:_files'"), HasSubstr("'2:FILE|FROM..TO:_files'")));
 }
 
 TEST(ManPageTest, ManReadsItWithoutAWarningAndNothingIsMissing) {

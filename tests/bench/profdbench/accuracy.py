@@ -38,6 +38,7 @@ from profdbench import in_force, lines, overhead, process
 from profdbench.process import Failed, Unavailable
 from profdbench.progress import Progress, log
 from profdbench.scale_point import Daemon, Load
+from tests.harness.answer import read
 
 Z95 = statistics.NormalDist().inv_cdf(0.975)
 SETTLE_SECONDS = 6.0  # the governor needs two seconds to give up, more to find the best level
@@ -168,9 +169,9 @@ class Case:
 
     def fetch(self, begin, end, *options):
         pid = str(self.target.process.pid)
-        return json.loads(self.daemon.run_profctl(
+        return read(json.loads(self.daemon.run_profctl(
             "fetch", "--target", pid, "--from", f"{begin:.6f}", "--to", f"{end:.6f}", *options,
-            "--format", "json", "-o", "-")[1])
+            "--format", "json", "-o", "-")[1]))
 
     def run(self):
         """({site: outcome}, {site: truth}, readings of what was in force)."""

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 from profdbench import in_force, process, stats
+from tests.harness.answer import read
 
 MIB = 1024 * 1024
 LIMIT_MIB = 64  # of peak RSS, and of kernel maps, at every point
@@ -144,8 +145,8 @@ def fetch_latency(daemon, window_s, fetches):
 
 
 def fetch_json(daemon, window):
-    return json.loads(daemon.run_profctl("fetch", "--since", window, "--idle", "--format", "json",
-                                         "-o", "-")[1])
+    return read(json.loads(daemon.run_profctl("fetch", "--since", window, "--idle", "--format",
+                                              "json", "-o", "-")[1]))
 
 
 def drain_interval_s(status):

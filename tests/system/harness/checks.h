@@ -30,14 +30,14 @@ testing::AssertionResult Near(int64_t actual, int64_t expected, double tolerance
                               int64_t floor_ns = 0);
 
 // on-CPU + sum of off-CPU = wall, within kIdentityTolerance.
-testing::AssertionResult AddsUp(const v1::Thread& thread);
+testing::AssertionResult AddsUp(const Thread& thread);
 
 // The whole life of a thread that was born and died in the window: wall, off-CPU and on-CPU time
 // are what the thread measured.
-void ExpectWholeLife(const v1::Thread& thread, const SelfMeasured& self);
+void ExpectWholeLife(const Thread& thread, const SelfMeasured& self);
 
 // The waits of the thread, all of one reason: the ledger's entry plus the run queue.
-void ExpectWaits(const v1::Thread& thread, const SelfMeasured& self, v1::Reason reason);
+void ExpectWaits(const Thread& thread, const SelfMeasured& self, v1::Reason reason);
 
 // The functions of the target's own module in a thread's stack, innermost first, as substrings of
 // the names; below them comes libc, above them the root named here.
@@ -48,7 +48,7 @@ struct ExpectedStack {
 };
 
 // True when the sample's stack is complete and is this one, whole.
-testing::AssertionResult Matches(const Answer& answer, const v1::Sample& sample,
+testing::AssertionResult Matches(const Answer& answer, const Sample& sample,
                                  const ExpectedStack& expected);
 
 struct PathShare {
@@ -57,12 +57,12 @@ struct PathShare {
   int64_t time_ns = 0;
 };
 // Share of the samples that match, among all of (thread, reason).
-PathShare ShareOf(const Answer& answer, const v1::Thread& thread, v1::Reason reason,
+PathShare ShareOf(const Answer& answer, const Thread& thread, v1::Reason reason,
                   const ExpectedStack& expected);
 
 // Every sample of (thread, reason) has one of these stacks, whole. A walk that raced with a wake-up
 // (torn) or with a change of the memory map is shown as such; up to `raced` of the weight may be.
-void ExpectOnlyStacks(const Answer& answer, const v1::Thread& thread, v1::Reason reason,
+void ExpectOnlyStacks(const Answer& answer, const Thread& thread, v1::Reason reason,
                       const std::vector<ExpectedStack>& expected, double raced = 0.02);
 
 // No time and no weight was lost.

@@ -60,9 +60,9 @@ absl::StatusOr<Answer> Daemon::FetchProcess(int pid, int64_t begin_wall_ns) cons
   v1::FetchRequest request;
   request.add_targets(std::to_string(pid));
   if (begin_wall_ns != 0) {
-    request.set_begin_ns(begin_wall_ns);
+    request.mutable_window()->set_begin_ns(begin_wall_ns);
   } else {
-    request.set_since_ns(int64_t{3600} * 1'000'000'000);
+    request.mutable_window()->set_since_ns(int64_t{3600} * 1'000'000'000);
   }
   return Fetch(request);
 }
@@ -86,10 +86,10 @@ std::optional<int64_t> Daemon::AwaitTarget(int pid, milliseconds timeout) const 
     const absl::StatusOr<Answer> answer = FetchProcess(pid, begin);
     begin = next;
     if (!answer.ok()) return false;
-    const v1::Thread* leader = answer->FindThread(pid);
+    const Thread* leader = answer->FindThread(pid);
     if (leader == nullptr) return false;
-    for (const v1::Sample& sample : answer->SamplesOf(*leader)) {
-      if (answer->IsComplete(sample)) edge = answer->header.end_ns();
+    for (const Sample& sample : answer->SamplesOf(*leader)) {
+      if (answer->IsComplete(sample)) edge = answer->coverage().end_ns();
     }
     return edge.has_value();
   });

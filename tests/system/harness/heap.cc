@@ -96,11 +96,11 @@ v1::AllocatorStatus HeapTest::AwaitWatched(int pid, const std::string& module) {
   return found;
 }
 
-Answer HeapTest::Fetch(int pid, v1::ProfileKind kind) {
+Answer HeapTest::Fetch(int pid, const std::string& kind) {
   v1::FetchRequest request;
   request.add_targets(std::to_string(pid));
-  request.set_kind(kind);
-  request.set_since_ns(int64_t{600} * 1'000'000'000);
+  request.add_sample_types(kind);
+  request.mutable_window()->set_since_ns(int64_t{600} * 1'000'000'000);
   absl::StatusOr<Answer> answer = daemon_->Fetch(request);
   EXPECT_TRUE(answer.ok()) << answer.status();
   return answer.ok() ? *std::move(answer) : Answer{};
@@ -114,46 +114,46 @@ double Coverage(const v1::HeapTotal& heap) {
 
 std::map<std::string, int64_t> BytesBy(const Answer& answer, const std::string& prefix) {
   std::map<std::string, int64_t> bytes;
-  for (const v1::Sample& sample : answer.samples) {
+  for (const Sample& sample : answer.samples) {
     std::string name;
-    for (const v1::Frame& frame : answer.FramesOf(sample)) {
-      if (frame.function().starts_with(prefix)) name = frame.function();
+    for (const Frame& frame : answer.FramesOf(sample)) {
+      if (frame.function.starts_with(prefix)) name = frame.function;
     }
-    bytes[name] += sample.bytes();
+    bytes[name] += sample.value;
   }
   return bytes;
 }
 
 int64_t TotalBytes(const Answer& answer) {
   int64_t total = 0;
-  for (const v1::Sample& sample : answer.samples) total += sample.bytes();
+  for (const Sample& sample : answer.samples) total += sample.value;
   return total;
 }
 
 namespace {
 
-bool HasName(const v1::Frame& frame) {
-  return !frame.function().empty() && !absl::StartsWith(frame.function(), frame.module() + "+0x");
+bool HasName(const Frame& frame) {
+  return !frame.function.empty() && !absl::StartsWith(frame.function, frame.module + "+0x");
 }
 
 // A C library without its symbols names none of its own; nothing else of it is outermost.
-bool IsBegin(const v1::Frame& frame) {
+bool IsBegin(const Frame& frame) {
   static constexpr absl::string_view kBegins[] = {"clone",        "clone3", "__clone3",
                                                   "start_thread", "_start", "main"};
-  if (!HasName(frame)) return absl::StartsWith(frame.module(), "libc.so");
-  return std::find(std::begin(kBegins), std::end(kBegins), frame.function()) != std::end(kBegins);
+  if (!HasName(frame)) return absl::StartsWith(frame.module, "libc.so");
+  return std::find(std::begin(kBegins), std::end(kBegins), frame.function) != std::end(kBegins);
 }
 
 }  // namespace
 
 Told ToldIn(const Answer& answer) {
   double bytes = 0, whole = 0, frames = 0, named = 0;
-  for (const v1::Sample& sample : answer.samples) {
-    const auto weight = static_cast<double>(sample.bytes());
-    const std::vector<v1::Frame> stack = answer.FramesOf(sample);
+  for (const Sample& sample : answer.samples) {
+    const auto weight = static_cast<double>(sample.value);
+    const std::vector<Frame> stack = answer.FramesOf(sample);
     bytes += weight;
     if (answer.IsComplete(sample) && IsBegin(stack.back())) whole += weight;
-    for (const v1::Frame& frame : stack) {
+    for (const Frame& frame : stack) {
       frames += weight;
       if (HasName(frame)) named += weight;
     }
@@ -163,23 +163,23 @@ Told ToldIn(const Answer& answer) {
 
 std::string Incomplete(const Answer& answer) {
   std::string text;
-  for (const v1::Sample& sample : answer.samples) {
+  for (const Sample& sample : answer.samples) {
     if (answer.IsComplete(sample)) continue;
-    absl::StrAppend(&text, sample.bytes(), " bytes: ", answer.Describe(sample), "\n");
+    absl::StrAppend(&text, sample.value, " bytes: ", answer.Describe(sample), "\n");
   }
   return text;
 }
 
 double WholeShare(const Answer& answer) {
   int64_t whole = 0, all = 0;
-  for (const v1::Sample& sample : answer.samples) {
+  for (const Sample& sample : answer.samples) {
     const bool complete = answer.IsComplete(sample);
-    if (sample.stack() == 0 ||
+    if (sample.stack == 0 ||
         (!complete && absl::StrContains(answer.Describe(sample), "[memory map busy]"))) {
       continue;
     }
-    all += sample.bytes();
-    if (complete) whole += sample.bytes();
+    all += sample.value;
+    if (complete) whole += sample.value;
   }
   return all > 0 ? static_cast<double>(whole) / static_cast<double>(all) : 0;
 }
@@ -190,25 +190,25 @@ double UsableBytes(const nlohmann::json& account, const std::string& what) {
 
 void ExpectAddsUp(const Answer& answer) {
   std::map<uint32_t, int64_t> by_thread;
-  for (const v1::Sample& sample : answer.samples) {
-    EXPECT_GE(sample.bytes(), 0);
-    EXPECT_EQ(sample.time_ns(), 0);
-    by_thread[sample.thread()] += sample.bytes();
+  for (const Sample& sample : answer.samples) {
+    EXPECT_GE(sample.value, 0);
+    EXPECT_EQ(sample.value, 0);
+    by_thread[sample.thread()] += sample.value;
   }
   int64_t total = 0;
-  for (const auto& [id, thread] : answer.threads) {
-    EXPECT_EQ(by_thread[id], thread.heap().bytes()) << thread.DebugString();
-    total += thread.heap().bytes();
+  for (const Thread& thread : answer.threads) {
+    EXPECT_EQ(by_thread[id], thread.heap.bytes()) << thread.DebugString();
+    total += thread.heap.bytes();
   }
-  EXPECT_EQ(answer.trailer.heap().bytes(), total);
+  EXPECT_EQ(answer.type().total().bytes(), total);
 }
 
 void ExpectExactByThread(const Answer& answer, const nlohmann::json& account,
                          const std::string& what, int allocators) {
   for (const nlohmann::json& self : account["threads"]) {
     // One that had no event may be left out.
-    const v1::Thread* thread = answer.FindThread(self["tid"].get<int>());
-    const int64_t bytes = thread == nullptr ? 0 : thread->heap().bytes();
+    const Thread* thread = answer.FindThread(self["tid"].get<int>());
+    const int64_t bytes = thread == nullptr ? 0 : thread->heap.bytes();
     EXPECT_NEAR(static_cast<double>(bytes),
                 static_cast<double>(self["counted"][what].get<int64_t>()), allocators * kInterval)
         << self.dump();

@@ -69,7 +69,7 @@ class HeapTest : public testing::Test {
   v1::AllocatorStatus AwaitWatched(int pid, const std::string& module = "");
 
   // What the last ten minutes hold of a process.
-  Answer Fetch(int pid, v1::ProfileKind kind);
+  Answer Fetch(int pid, const std::string& kind);
 
   std::unique_ptr<Daemon> daemon_;
 };

@@ -298,14 +298,14 @@ StackBytes Innermost(const StackBytes& stacks, size_t depth) {
 
 StackBytes StacksOf(const Answer& answer) {
   StackBytes bytes;
-  for (const v1::Sample& sample : answer.samples) {
+  for (const Sample& sample : answer.samples) {
     CodeStack stack;
-    for (const v1::Frame& frame : answer.FramesOf(sample)) {
-      stack.push_back({frame.module(), frame.offset()});
+    for (const Frame& frame : answer.FramesOf(sample)) {
+      stack.push_back({frame.module, frame.offset()});
     }
-    Add({.bytes = static_cast<double>(sample.bytes()),
-         .error = static_cast<double>(sample.error_bytes()),
-         .objects = static_cast<double>(sample.events())},
+    Add({.bytes = static_cast<double>(sample.value),
+         .error = static_cast<double>(sample.error),
+         .objects = static_cast<double>(sample.count)},
         &bytes[stack]);
   }
   return bytes;

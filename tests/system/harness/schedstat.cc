@@ -83,7 +83,7 @@ absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& requ
   if (!answer.ok()) return answer.status();
   std::this_thread::sleep_for(kCharged);
   edge.after = ReadSchedstat(pids);
-  edge.wall_ns = answer->header.end_ns();
+  edge.wall_ns = answer->coverage().end_ns();
   edge.stolen_ns = StolenNs();
   edge.answer = *std::move(answer);
   return edge;

@@ -1,13 +1,14 @@
-#include "client/idle.h"
+#include "daemon/service/idle.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 
-namespace profctl {
+namespace profd {
 namespace {
 
 constexpr std::string_view kPollGroup = "waiting for work (poll)";
@@ -134,14 +135,15 @@ bool PathMatches(std::string_view function, std::string_view path) {
   return false;
 }
 
-const Rule& MatchRule(std::string_view function) {
+// Index of the rule, or kOrdinaryRule.
+uint32_t MatchRule(std::string_view function) {
   const size_t separator = function.rfind("::");
   const std::string_view segment =
       separator == std::string_view::npos ? function : function.substr(separator + 2);
-  for (const Rule& rule : kRules) {
-    if (PathMatches(function, rule.path) && segment.starts_with(rule.segment)) return rule;
-  }
-  return kOrdinary;
+  const auto* rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& r) {
+    return PathMatches(function, r.path) && segment.starts_with(r.segment);
+  });
+  return static_cast<uint32_t>(rule - std::begin(kRules));
 }
 
 // End of the bracket that opens at `open`, one past it; the end of the text when it never closes.
@@ -208,51 +210,27 @@ void AppendPath(std::string_view name, int nesting, std::string& path) {
   }
 }
 
-struct FrameRole {
-  const Rule* rule = &kOrdinary;
-  bool pool_of_libuv = false;  // may be the thread pool's loop, when uv_cond_wait is inside of it
-};
+// Of a frame that may be the loop of libuv's thread pool, when uv_cond_wait is inside of it.
+constexpr uint32_t kPoolOfLibuv = 1u << 31;
+constexpr uint32_t kOrdinaryRule = std::size(kRules);
+constexpr uint32_t kThroughRule = kOrdinaryRule + 1;
 
-FrameRole RoleOf(const profd::v1::Frame& frame) {
-  if (frame.kind() == profd::v1::FRAME_KIND_KERNEL) return {&kThrough, false};
-  const std::string path = FunctionPath(frame.function());
-  FrameRole role{&MatchRule(path), false};
-  const bool libc = frame.kind() == profd::v1::FRAME_KIND_LIBC;
-  if (libc && role.rule->role != Role::kContention) role.rule = &kThrough;
-  // Without symbols the pool's loop is known by its library: but for barriers and semaphores,
-  // which are exported, nothing else in libuv waits for a condition.
-  role.pool_of_libuv =
-      path == "worker" || (frame.module().starts_with("libuv") && !path.starts_with("uv_"));
-  return role;
+const Rule& RuleOf(uint32_t role) {
+  const uint32_t rule = role & ~kPoolOfLibuv;
+  return rule == kOrdinaryRule ? kOrdinary : rule == kThroughRule ? kThrough : kRules[rule];
 }
 
-std::string_view Classify(const Stack& stack, std::span<const FrameRole> roles) {
-  const bool contended = std::any_of(stack.frames.begin(), stack.frames.end(), [&](uint32_t f) {
-    return roles[f].rule->role == Role::kContention;
-  });
-  if (contended) return {};
-  std::string_view parked;
-  bool uv_wait = false;
-  for (const uint32_t frame : stack.frames) {
-    const FrameRole& role = roles[frame];
-    if (uv_wait && role.pool_of_libuv) return kLibuvGroup;
-    switch (role.rule->role) {
-      case Role::kTransparent:
-      case Role::kContention:
-        break;
-      case Role::kUvWait:
-        uv_wait = true;
-        break;
-      case Role::kParks:
-        if (parked.empty()) parked = role.rule->group;
-        break;
-      case Role::kIdle:
-        return role.rule->group;
-      case Role::kDecides:
-        return role.rule == &kOrdinary ? parked : std::string_view();
-    }
-  }
-  return parked;
+uint32_t RoleOf(const FrameText& frame) {
+  if (frame.kind == FrameKind::kKernel) return kThroughRule;
+  const std::string path = FunctionPath(frame.function);
+  uint32_t role = MatchRule(path);
+  const bool libc = frame.kind == FrameKind::kLibc;
+  if (libc && RuleOf(role).role != Role::kContention) role = kThroughRule;
+  // Without symbols the pool's loop is known by its library: but for barriers and semaphores,
+  // which are exported, nothing else in libuv waits for a condition.
+  const bool pool =
+      path == "worker" || (frame.module.starts_with("libuv") && !path.starts_with("uv_"));
+  return pool ? role | kPoolOfLibuv : role;
 }
 
 }  // namespace
@@ -267,24 +245,62 @@ std::string FunctionPath(std::string_view function) {
   return path;
 }
 
-IdleRule::IdleRule(const Profile& profile) : waits_(profile.unit == Unit::kNanoseconds) {
-  if (!waits_) return;
-  std::vector<FrameRole> roles;
-  roles.reserve(profile.frames.size());
-  for (const profd::v1::Frame& frame : profile.frames) roles.push_back(RoleOf(frame));
-  stack_group_.reserve(profile.stacks.size());
-  for (const Stack& stack : profile.stacks) stack_group_.push_back(Classify(stack, roles));
+IdleRule::IdleRule(std::span<const FrameText> frames) {
+  roles_.reserve(frames.size());
+  for (const FrameText& frame : frames) roles_.push_back(RoleOf(frame));
 }
 
-std::string_view IdleRule::Group(const Sample& sample) const {
-  if (!waits_) return {};
-  if (sample.reason == profd::v1::REASON_POLL) return kPollGroup;
-  if (sample.reason == profd::v1::REASON_SLEEP) return kSleepGroup;
-  if (sample.stack == kUnsampled) return {};
-  if (sample.reason != profd::v1::REASON_LOCK && sample.reason != profd::v1::REASON_OTHER) {
-    return {};
+std::string_view IdleRule::OfStack(std::span<const uint32_t> stack) const {
+  const bool contended = std::any_of(stack.begin(), stack.end(), [&](uint32_t frame) {
+    return RuleOf(roles_[frame]).role == Role::kContention;
+  });
+  if (contended) return {};
+  std::string_view parked;
+  bool uv_wait = false;
+  for (const uint32_t frame : stack) {
+    const uint32_t role = roles_[frame];
+    if (uv_wait && (role & kPoolOfLibuv) != 0) return kLibuvGroup;
+    const Rule& rule = RuleOf(role);
+    switch (rule.role) {
+      case Role::kTransparent:
+      case Role::kContention:
+        break;
+      case Role::kUvWait:
+        uv_wait = true;
+        break;
+      case Role::kParks:
+        if (parked.empty()) parked = rule.group;
+        break;
+      case Role::kIdle:
+        return rule.group;
+      case Role::kDecides:
+        return &rule == &kOrdinary ? parked : std::string_view();
+    }
   }
-  return stack_group_[sample.stack];
+  return parked;
 }
 
-}  // namespace profctl
+std::string_view IdleKind(Reason reason, std::string_view of_stack) {
+  switch (reason) {
+    case Reason::kPoll:
+      return kPollGroup;
+    case Reason::kSleep:
+      return kSleepGroup;
+    case Reason::kLock:
+    case Reason::kOther:
+      return of_stack;
+    case Reason::kRunQueue:
+    case Reason::kReclaim:
+    case Reason::kFault:
+    case Reason::kFsync:
+    case Reason::kDisk:
+    case Reason::kNet:
+    case Reason::kPipe:
+    case Reason::kChild:
+    case Reason::kSignal:
+      break;
+  }
+  return {};
+}
+
+}  // namespace profd

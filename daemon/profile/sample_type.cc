@@ -1,0 +1,60 @@
+#include "daemon/profile/sample_type.h"
+
+#include <algorithm>
+#include <array>
+
+namespace profd {
+namespace {
+
+constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
+    {Kind::kWait, "offcpu", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTick,
+     "ticks", "Off-CPU time", "not running", "waits", "time not running, by what was waited for"},
+    {Kind::kAlloc, "alloc", Unit::kBytes, false, ErrorFormula::kAllocatorShare, Layer::kAllocations,
+     "events", "Memory allocated", "allocated", "allocations",
+     "memory allocated in the window, bytes"},
+    {Kind::kFree, "free", Unit::kBytes, false, ErrorFormula::kAllocatorShare, Layer::kAllocations,
+     "events", "Memory freed", "freed", "frees",
+     "memory freed in the window, bytes, by the stack that freed it"},
+    {Kind::kInuse, "inuse", Unit::kBytes, true, ErrorFormula::kPoisson, Layer::kAllocations,
+     "objects", "Memory in use", "in use", "live objects",
+     "memory in use at the end of the window, by the stack that allocated it"},
+    {Kind::kResident, "rss", Unit::kBytes, true, ErrorFormula::kPoisson, Layer::kFaults, "pages",
+     "Resident memory", "resident", "page faults",
+     "memory resident at the end of the window, by the stack that touched it first"},
+    {Kind::kMapped, "mapped", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
+     "calls", "Address space mapped", "mapped", "mapping calls",
+     "private memory mapped by mmap, mremap and brk, bytes of addresses"},
+    {Kind::kUnmapped, "unmapped", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
+     "calls", "Address space unmapped", "unmapped", "mapping calls",
+     "the same given up, by munmap, mremap and brk"},
+    {Kind::kReturned, "returned", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
+     "calls", "Memory handed back", "returned", "mapping calls",
+     "ranges whose pages were handed back by madvise, their addresses kept"},
+}};
+
+constexpr bool IsInOrder() {
+  for (size_t i = 0; i < kTypes.size(); i++) {
+    if (kTypes[i].kind != static_cast<Kind>(i) || kTypes[i].level != IsLevel(kTypes[i].kind) ||
+        kTypes[i].IsOfCalls() != IsMapping(kTypes[i].kind)) {
+      return false;
+    }
+  }
+  return true;
+}
+static_assert(IsInOrder());
+
+}  // namespace
+
+std::span<const SampleTypeInfo> AllSampleTypes() { return kTypes; }
+
+const SampleTypeInfo& DescribeSampleType(Kind kind) { return kTypes[static_cast<size_t>(kind)]; }
+
+const SampleTypeInfo* FindSampleType(std::string_view name) {
+  const auto* it = std::find_if(kTypes.begin(), kTypes.end(),
+                                [&](const SampleTypeInfo& info) { return info.name == name; });
+  return it == kTypes.end() ? nullptr : &*it;
+}
+
+std::string_view UnitName(Unit unit) { return unit == Unit::kBytes ? "bytes" : "nanoseconds"; }
+
+}  // namespace profd

@@ -1,0 +1,55 @@
+// What a profile can be of: each sample type with its unit and its error formula. The one table.
+#ifndef PROFD_DAEMON_PROFILE_SAMPLE_TYPE_H_
+#define PROFD_DAEMON_PROFILE_SAMPLE_TYPE_H_
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+enum class Unit { kNanoseconds, kBytes };
+
+// As in docs/sampling.md.
+enum class ErrorFormula {
+  kLedgerShare,     // a share, by ticks, of an exact time
+  kAllocatorShare,  // a share, by events, of an allocator's exact total; or bursts of tracing
+  kPoisson,         // independent samples of objects or pages
+  kBinomial,        // calls, of which one in n was counted
+};
+
+// What has to be on for samples of a type.
+enum class Layer { kTick, kAllocations, kFaults, kMappings };
+
+struct SampleTypeInfo {
+  Kind kind;
+  std::string_view name;  // as in requests and on the command line
+  Unit unit;
+  bool level;  // so much at an instant, the end of the window; not what happened in the window
+  ErrorFormula formula;
+  Layer layer;
+  std::string_view count_unit;  // what is counted: "ticks"
+  std::string_view title;       // "Memory allocated", for headings
+  std::string_view done;        // "allocated"
+  std::string_view events;      // "allocations"
+  std::string_view meaning;     // a few words for help
+
+  // Of calls that are counted themselves: threads have no totals.
+  constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial; }
+  // Threads have exact totals, which are no times.
+  constexpr bool HasTotals() const { return formula == ErrorFormula::kAllocatorShare; }
+};
+
+// In the order of Kind.
+std::span<const SampleTypeInfo> AllSampleTypes();
+const SampleTypeInfo& DescribeSampleType(Kind kind);
+// Null: there is none of that name.
+const SampleTypeInfo* FindSampleType(std::string_view name);
+// "nanoseconds", "bytes".
+std::string_view UnitName(Unit unit);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_PROFILE_SAMPLE_TYPE_H_

@@ -1,0 +1,42 @@
+// Which waits are idleness: a thread that has nothing to do, told by the frames of its runtime.
+#ifndef PROFD_DAEMON_SERVICE_IDLE_H_
+#define PROFD_DAEMON_SERVICE_IDLE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/profile/profile.h"
+#include "daemon/service/frame_text.h"
+
+namespace profd {
+
+// A demangled name reduced to its path: generic arguments, "<T as Trait>", parameter lists,
+// closures and Rust hashes are cut. "<a::B<T> as a::C>::run::{{closure}}" gives "a::B::run".
+std::string FunctionPath(std::string_view function);
+
+// Decides per wait. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or
+// something unnamed are idle when the frame that asked for the wait, the first one outside libc and
+// the primitives of a runtime, is one that parks a thread without work. A frame of contention
+// anywhere in the stack means the thread wants to go on, and wins.
+class IdleRule {
+ public:
+  explicit IdleRule(std::span<const FrameText> frames);
+
+  // What a stack says of a wait whose reason does not: the kind of idleness ("tokio worker"), or
+  // empty. `stack` has indexes into the frames, innermost first. The view is valid for ever.
+  std::string_view OfStack(std::span<const uint32_t> stack) const;
+
+ private:
+  std::vector<uint32_t> roles_;  // by frame
+};
+
+// The kind of idleness of a wait, empty when it is not idle. `of_stack` is what IdleRule says of
+// its stack; empty without one.
+std::string_view IdleKind(Reason reason, std::string_view of_stack);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_IDLE_H_

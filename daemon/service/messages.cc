@@ -1,0 +1,73 @@
+#include "daemon/service/messages.h"
+
+#include "daemon/base/wrapping.h"
+
+namespace profd {
+
+v1::Reason ToProto(Reason reason) { return static_cast<v1::Reason>(static_cast<int>(reason) + 1); }
+static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
+              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 &&
+              static_cast<size_t>(v1::Reason_MAX) == kReasonCount);
+
+void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
+                google::protobuf::RepeatedPtrField<v1::Loss>* out) {
+  for (size_t i = 0; i < losses.size(); i++) {
+    // The weights of what found the counters full are fields of their causes.
+    if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS || i == PROFD_LOSS_HEAP_FULL_BYTES) {
+      continue;
+    }
+    const LossDescription& description = DescribeLoss(i);
+    v1::Loss* loss = out->Add();
+    loss->set_cause(description.cause);
+    loss->set_help(description.help);
+    loss->set_count(losses[i]);
+    if (i == PROFD_LOSS_COUNTERS_FULL) {
+      loss->set_weight_ns(lost_weight_ns != 0
+                              ? lost_weight_ns
+                              : static_cast<int64_t>(losses[PROFD_LOSS_COUNTERS_FULL_NS]));
+    }
+    if (i == PROFD_LOSS_HEAP_FULL) {
+      loss->set_weight_bytes(static_cast<int64_t>(losses[PROFD_LOSS_HEAP_FULL_BYTES]));
+    }
+  }
+}
+
+void FillHeap(const HeapDelta& heap, v1::HeapTotal* out) {
+  out->set_bytes(WrappingAdd(heap.bytes, heap.burst_bytes));
+  out->set_events(Count(WrappingAdd(heap.events, heap.burst_calls)));
+  out->set_weight_bytes(WrappingAdd(heap.seen_bytes, heap.burst_bytes));
+  out->set_estimated_bytes(heap.burst_bytes);
+  out->set_gaps(Count(heap.gaps));
+  out->set_unseen_bytes(heap.unseen_bytes);
+  out->set_late_bytes(heap.late_bytes);
+}
+
+void FillTargetCost(const TargetCost& cost, v1::TargetCost* out) {
+  out->set_target(cost.target);
+  out->set_in_path_ns(cost.in_path_ns);
+  out->set_tick_cpu_ns(cost.tick_cpu_ns);
+  out->set_drain_cpu_ns(cost.drain_cpu_ns);
+  out->set_switches(Count(cost.switches));
+}
+
+void FillCost(const CollectorCost& cost, v1::Cost* out) {
+  out->set_daemon_cpu_ns(cost.daemon_cpu_ns);
+  out->set_in_path_ns(cost.in_path_ns);
+  out->set_switches(Count(cost.switches));
+  out->set_tick_cpu_ns(cost.tick_cpu_ns);
+  out->set_drain_cpu_ns(cost.drain_cpu_ns);
+  out->set_rules_cpu_ns(cost.rules_cpu_ns);
+  out->set_answers_cpu_ns(cost.answers_cpu_ns);
+  out->set_heap_in_path_ns(cost.heap_in_path_ns);
+  out->set_heap_events(Count(cost.heap_events));
+  out->set_fault_in_path_ns(cost.fault_in_path_ns);
+  out->set_faults(Count(cost.faults));
+  out->set_mapping_in_path_ns(cost.map_in_path_ns);
+  out->set_mapping_calls(Count(cost.map_calls));
+  out->set_memory_cpu_ns(cost.memory_cpu_ns);
+  out->set_burst_in_path_ns(cost.burst_in_path_ns);
+  out->set_burst_calls(Count(cost.burst_calls));
+  for (const TargetCost& target : cost.targets) FillTargetCost(target, out->add_targets());
+}
+
+}  // namespace profd

@@ -1,0 +1,56 @@
+// The stacks of one answer, with names for their frames and what these say.
+#ifndef PROFD_DAEMON_SERVICE_NAMED_STACKS_H_
+#define PROFD_DAEMON_SERVICE_NAMED_STACKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/profile/profile.h"
+#include "daemon/service/frame_names.h"
+#include "daemon/service/frame_text.h"
+
+namespace profd {
+
+struct NamedStack {
+  std::vector<uint32_t> frames;  // indexes into NamedStacks::frames(), innermost first
+  uint32_t origin = 0;           // index in `frames`
+  bool complete = false;
+  std::string_view idle;  // what the stack says of a wait, see IdleRule
+};
+
+class NamedStacks {
+ public:
+  // `known` must outlive this.
+  explicit NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known);
+
+  // The number of a stack; 0 for StackId 0. A stack that is not known gets an entry of its own.
+  uint32_t Add(StackId id);
+  // The same, of a stack that was added before.
+  uint32_t NumberOf(StackId id) const;
+  // Whether it ends at a proven root.
+  bool IsComplete(StackId id) const;
+
+  // Names all frames of the stacks that were added. To be called once, after all of them.
+  void Name(FrameNames* names);
+
+  const std::vector<NamedFrame>& frames() const { return frames_; }
+  // By number; the first one, of no stack, is empty.
+  const std::vector<NamedStack>& stacks() const { return stacks_; }
+  // The origin of a stack; null without a stack.
+  const NamedFrame* Origin(uint32_t stack) const;
+
+ private:
+  absl::flat_hash_map<StackId, const StackTrace*> known_;
+  absl::flat_hash_map<StackId, uint32_t> numbers_;
+  std::vector<StackId> added_;
+  std::vector<NamedFrame> frames_;
+  std::vector<NamedStack> stacks_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_NAMED_STACKS_H_

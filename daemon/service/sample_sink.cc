@@ -1,0 +1,99 @@
+#include "daemon/service/sample_sink.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/wrapping.h"
+#include "daemon/profile/sample_type.h"
+#include "daemon/service/messages.h"
+
+namespace profd {
+namespace {
+
+// An error stays one that can be added up.
+constexpr double kLargestError = 4e18;
+
+}  // namespace
+
+bool SampleSink::KeepsObjects() const {
+  const std::vector<v1::GroupKey>& keys = context_.plan.group_by;
+  return keys.empty() || std::count(keys.begin(), keys.end(), v1::GROUP_KEY_OBJECT) > 0;
+}
+
+SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample,
+                                  std::string_view idle) {
+  Key key;
+  key.stack = context_.stacks.NumberOf(sample.key.stack);
+  const bool waits = type.kind == Kind::kWait;
+  std::string object;
+  if (waits) {
+    key.reason = ToProto(sample.key.reason);
+    if (!idle.empty()) key.attributes.push_back(tables_->TextAttribute("idle", idle));
+    if (KeepsObjects() && sample.key.syscall >= 0) {
+      key.attributes.push_back(tables_->NumberAttribute("syscall", sample.key.syscall));
+      object = absl::StrCat("0x", absl::Hex(sample.key.argument));
+      key.attributes.push_back(tables_->TextAttribute("object", object));
+    }
+  }
+  if (IsGrouped()) {
+    key.group = tables_->Group(context_.grouping.Labels({.thread = thread_,
+                                                         .stack = key.stack,
+                                                         .reason = sample.key.reason,
+                                                         .waits = waits,
+                                                         .object = object}));
+  }
+  return key;
+}
+
+void SampleSink::Add(size_t type, const EstimatedSample& sample, std::string_view idle) {
+  Key key = KeyOf(*context_.plan.types[type], sample, idle);
+  const auto [it, fresh] = indexes_.try_emplace(key, rows_.size());
+  if (fresh) {
+    rows_.emplace_back(std::move(key), Row());
+    rows_.back().second.values.resize(context_.plan.types.size());
+  }
+  Row& row = rows_[it->second].second;
+  // Threads come one after the other.
+  if (row.threads.empty() || row.threads.back() != thread_) row.threads.push_back(thread_);
+  Value& value = row.values[type];
+  const auto error = static_cast<double>(sample.error);
+  value.amount = WrappingAdd(value.amount, sample.amount);
+  value.variance += error * error;
+  value.weight = WrappingAdd(value.weight, sample.weight);
+  value.count = WrappingAdd(value.count, sample.ticks);
+  value.growth = WrappingAdd(value.growth, sample.growth);
+}
+
+void SampleSink::EndThread() {
+  if (!IsGrouped()) Flush();
+}
+
+void SampleSink::Flush() {
+  const std::vector<const SampleTypeInfo*>& types = context_.plan.types;
+  const bool levels = std::any_of(types.begin(), types.end(),
+                                  [](const SampleTypeInfo* type) { return type->level; });
+  for (const auto& [key, row] : rows_) {
+    if (parts_->client_left()) break;
+    v1::Sample* sample = parts_->part().add_samples();
+    sample->set_stack(key.stack);
+    sample->mutable_threads()->Add(row.threads.begin(), row.threads.end());
+    sample->set_group(key.group);
+    sample->set_reason(key.reason);
+    sample->mutable_attributes()->Add(key.attributes.begin(), key.attributes.end());
+    for (const Value& value : row.values) {
+      sample->add_values(value.amount);
+      sample->add_errors(std::llround(std::min(std::sqrt(value.variance), kLargestError)));
+      sample->add_weights(value.weight);
+      sample->add_counts(Count(value.count));
+      if (levels) sample->add_growth(value.growth);
+    }
+    parts_->Added(*sample);
+  }
+  rows_.clear();
+  indexes_.clear();
+}
+
+}  // namespace profd

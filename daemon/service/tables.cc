@@ -1,0 +1,152 @@
+#include "daemon/service/tables.h"
+
+#include "daemon/service/origin.h"
+
+namespace profd {
+namespace {
+
+v1::FrameKind ToProto(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kKernel:
+      return v1::FRAME_KIND_KERNEL;
+    case FrameKind::kLibc:
+      return v1::FRAME_KIND_LIBC;
+    case FrameKind::kRuntime:
+      return v1::FRAME_KIND_RUNTIME;
+    case FrameKind::kApplication:
+      return v1::FRAME_KIND_APPLICATION;
+    case FrameKind::kSynthetic:
+      return v1::FRAME_KIND_SYNTHETIC;
+  }
+  return v1::FRAME_KIND_UNSPECIFIED;
+}
+
+v1::NameSource ToProto(NameSource source) {
+  switch (source) {
+    case NameSource::kNone:
+      return v1::NAME_SOURCE_NONE;
+    case NameSource::kSymbols:
+      return v1::NAME_SOURCE_SYMBOLS;
+    case NameSource::kKallsyms:
+      return v1::NAME_SOURCE_KALLSYMS;
+    case NameSource::kProfd:
+      return v1::NAME_SOURCE_PROFD;
+  }
+  return v1::NAME_SOURCE_UNSPECIFIED;
+}
+
+}  // namespace
+
+Tables::Tables(PartWriter* parts) : parts_(parts) {
+  v1::Profile& part = parts_->part();
+  part.add_strings();
+  strings_.emplace("", 0);
+  part.add_mappings();
+  mappings_.emplace(std::pair(0, 0), 0);
+  part.add_stacks();
+  part.add_groups();
+}
+
+uint32_t Tables::String(std::string_view text) {
+  const auto [it, fresh] =
+      strings_.try_emplace(std::string(text), static_cast<uint32_t>(strings_.size()));
+  if (fresh) {
+    parts_->part().add_strings(std::string(text));
+    parts_->AddedBytes(text.size());
+  }
+  return it->second;
+}
+
+uint32_t Tables::TextAttribute(std::string_view key, std::string_view text) {
+  const std::pair<uint32_t, uint32_t> pair(String(key), String(text));
+  const auto [it, fresh] = texts_.try_emplace(pair, attribute_count_);
+  if (fresh) {
+    attribute_count_++;
+    v1::Attribute* attribute = parts_->part().add_attributes();
+    attribute->set_key(pair.first);
+    attribute->set_text(pair.second);
+    parts_->Added(*attribute);
+  }
+  return it->second;
+}
+
+uint32_t Tables::NumberAttribute(std::string_view key, int64_t number) {
+  const std::pair<uint32_t, int64_t> pair(String(key), number);
+  const auto [it, fresh] = numbers_.try_emplace(pair, attribute_count_);
+  if (fresh) {
+    attribute_count_++;
+    v1::Attribute* attribute = parts_->part().add_attributes();
+    attribute->set_key(pair.first);
+    attribute->set_number(number);
+    parts_->Added(*attribute);
+  }
+  return it->second;
+}
+
+uint32_t Tables::Group(const std::vector<std::string>& labels) {
+  if (labels.empty()) return 0;
+  std::vector<uint32_t> key;
+  key.reserve(labels.size());
+  for (const std::string& label : labels) key.push_back(String(label));
+  const auto [it, fresh] =
+      groups_.try_emplace(std::move(key), static_cast<uint32_t>(groups_.size() + 1));
+  if (fresh) {
+    v1::Group* group = parts_->part().add_groups();
+    group->mutable_labels()->Add(it->first.begin(), it->first.end());
+    parts_->Added(*group);
+  }
+  return it->second;
+}
+
+uint32_t Tables::Mapping(const NamedFrame& frame) {
+  const std::pair<uint32_t, uint32_t> key(String(frame.module), String(frame.build_id));
+  const auto [it, fresh] = mappings_.try_emplace(key, static_cast<uint32_t>(mappings_.size()));
+  if (fresh) {
+    v1::Mapping* mapping = parts_->part().add_mappings();
+    mapping->set_file(key.first);
+    mapping->set_build_id(key.second);
+    parts_->Added(*mapping);
+  }
+  return it->second;
+}
+
+uint32_t Tables::Function(const NamedFrame& frame) {
+  const FunctionKey key = {.name = String(frame.function),
+                           .kind = frame.kind,
+                           .found_by = frame.found_by,
+                           .common = IsCommon({frame.function, frame.module, frame.kind})};
+  const auto [it, fresh] = functions_.try_emplace(key, static_cast<uint32_t>(functions_.size()));
+  if (fresh) {
+    v1::Function* function = parts_->part().add_functions();
+    function->set_name(key.name);
+    function->set_kind(ToProto(key.kind));
+    function->set_found_by(ToProto(key.found_by));
+    function->set_common(key.common);
+    parts_->Added(*function);
+  }
+  return it->second;
+}
+
+void Tables::AddStacks(const NamedStacks& stacks) {
+  for (const NamedFrame& frame : stacks.frames()) {
+    const uint32_t mapping = Mapping(frame);
+    const uint32_t function = Function(frame);
+    v1::Location* location = parts_->part().add_locations();
+    location->set_mapping(mapping);
+    location->set_address(frame.offset);
+    location->add_lines()->set_function(function);
+    parts_->Added(*location);
+    if (parts_->client_left()) return;
+  }
+  for (size_t i = 1; i < stacks.stacks().size(); i++) {
+    const NamedStack& named = stacks.stacks()[i];
+    v1::Stack* stack = parts_->part().add_stacks();
+    stack->mutable_locations()->Add(named.frames.begin(), named.frames.end());
+    stack->set_complete(named.complete);
+    stack->set_origin(named.origin);
+    parts_->Added(*stack);
+    if (parts_->client_left()) return;
+  }
+}
+
+}  // namespace profd
