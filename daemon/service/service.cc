@@ -9,7 +9,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -21,6 +20,7 @@
 #include "daemon/service/estimates.h"
 #include "daemon/service/memory_answer.h"
 #include "daemon/service/messages.h"
+#include "daemon/service/profile_stream.h"
 #include "daemon/service/text.h"
 #include "spdlog/spdlog.h"
 
@@ -28,6 +28,7 @@ namespace profd {
 namespace {
 
 constexpr size_t kMaxFetches = 4;
+constexpr size_t kMaxStatusQueue = 64;
 constexpr int64_t kFetchPatienceNs = 60ll * 1'000'000'000;
 constexpr int64_t kDrainPatienceNs = 10ll * 1'000'000'000;
 // Names in an error, and entries in a status: enough to see what is there.
@@ -43,6 +44,8 @@ grpc::Status TooManyFetches() {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED,
           absl::StrCat(kMaxFetches, " fetches are running already; try again in a moment")};
 }
+
+grpc::Status Stopping() { return {grpc::StatusCode::UNAVAILABLE, "profd is stopping"}; }
 
 grpc::Status ToGrpc(const absl::Status& status) {
   // The canonical codes are the same numbers.
@@ -159,7 +162,7 @@ void FillModules(const CollectorState& state, v1::GetStatusResponse* response) {
 
 }  // namespace
 
-bool FetchSlots::Enter(grpc::ServerContext* context, int64_t now_ns) {
+bool FetchSlots::Enter(grpc::ServerContextBase* context, int64_t now_ns) {
   absl::MutexLock lock(&mutex_);
   if (running_.size() < limit_) {
     running_.push_back({context, now_ns});
@@ -170,7 +173,7 @@ bool FetchSlots::Enter(grpc::ServerContext* context, int64_t now_ns) {
   return false;
 }
 
-void FetchSlots::Leave(grpc::ServerContext* context) {
+void FetchSlots::Leave(grpc::ServerContextBase* context) {
   absl::MutexLock lock(&mutex_);
   std::erase_if(running_, [&](const Running& r) { return r.context == context; });
 }
@@ -179,27 +182,42 @@ ProfilerService::ProfilerService(ServiceSources sources)
     : sources_(std::move(sources)),
       host_(ThisHost()),
       names_(sources_.modules, sources_.kallsyms),
-      slots_(kMaxFetches, kFetchPatienceNs) {}
+      slots_(kMaxFetches, kFetchPatienceNs),
+      status_pool_(1, kMaxStatusQueue),
+      pool_(kMaxFetches, kMaxFetches) {}
 
-grpc::Status ProfilerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                                    grpc::ServerWriter<v1::Profile>* writer) {
-  if (!slots_.Enter(context, MonotonicNs())) return TooManyFetches();
-  const absl::Cleanup leave = [&] { slots_.Leave(context); };
-  const CpuUse::Scope scope(&sources_.cpu_use->answers);
-  return ToGrpc(Answer(context, *request, writer));
+grpc::ServerWriteReactor<v1::Profile>* ProfilerService::Fetch(grpc::CallbackServerContext* context,
+                                                              const v1::FetchRequest* request) {
+  auto* const stream = new ProfileStream();
+  if (!slots_.Enter(context, MonotonicNs())) {
+    stream->Finish(TooManyFetches());
+    return stream;
+  }
+  const bool taken = pool_.Add([this, context, request, stream](bool stopping) {
+    grpc::Status status = Stopping();
+    if (!stopping) {
+      const CpuUse::Scope scope(&sources_.cpu_use->answers);
+      status = ToGrpc(Answer(*request, [&](const v1::Profile& part) {
+        return !context->IsCancelled() && stream->Send(part);
+      }));
+    }
+    slots_.Leave(context);
+    stream->Finish(status);
+  });
+  if (!taken) {
+    slots_.Leave(context);
+    stream->Finish(TooManyFetches());
+  }
+  return stream;
 }
 
-absl::Status ProfilerService::Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
-                                     grpc::ServerWriter<v1::Profile>* writer) {
+absl::Status ProfilerService::Answer(const v1::FetchRequest& request, const SendPart& send) {
   const int64_t wall_offset = WallOffsetNs();
   ASSIGN_OR_RETURN(FetchPlan plan, ParseFetch(request, MonotonicNs(), wall_offset));
   RETURN_IF_ERROR(Drain(plan.baseline ? std::max(plan.window.end_ns, plan.baseline->window.end_ns)
                                       : plan.window.end_ns));
   // The seconds that the drain just brought in belong to the answer.
   if (plan.to_now) plan.window.end_ns = MonotonicNs();
-  const SendPart send = [&](const v1::Profile& part) {
-    return !context->IsCancelled() && writer->Write(part);
-  };
   RETURN_IF_ERROR(AnswerWindow(plan, plan, 0, request.targets(), wall_offset, send));
   if (!plan.baseline) return absl::OkStatus();
   return AnswerWindow(plan, *plan.baseline, 1, request.targets(), wall_offset, send);
@@ -246,13 +264,28 @@ std::vector<ProcessHistory> ProfilerService::Histories(const RequestScope& scope
                                              }});
 }
 
-grpc::Status ProfilerService::GetMemory(grpc::ServerContext* context,
-                                        const v1::GetMemoryRequest* request,
-                                        v1::GetMemoryResponse* response) {
-  if (!slots_.Enter(context, MonotonicNs())) return TooManyFetches();
-  const absl::Cleanup leave = [&] { slots_.Leave(context); };
-  const CpuUse::Scope scope(&sources_.cpu_use->answers);
-  return ToGrpc(AnswerMemory(*request, response));
+grpc::ServerUnaryReactor* ProfilerService::GetMemory(grpc::CallbackServerContext* context,
+                                                     const v1::GetMemoryRequest* request,
+                                                     v1::GetMemoryResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (!slots_.Enter(context, MonotonicNs())) {
+    reactor->Finish(TooManyFetches());
+    return reactor;
+  }
+  const bool taken = pool_.Add([this, context, request, response, reactor](bool stopping) {
+    grpc::Status status = Stopping();
+    if (!stopping) {
+      const CpuUse::Scope scope(&sources_.cpu_use->answers);
+      status = ToGrpc(AnswerMemory(*request, response));
+    }
+    slots_.Leave(context);
+    reactor->Finish(status);
+  });
+  if (!taken) {
+    slots_.Leave(context);
+    reactor->Finish(TooManyFetches());
+  }
+  return reactor;
 }
 
 absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
@@ -351,9 +384,21 @@ void ProfilerService::FillUnknownAllocators(const CollectorState& state,
   }
 }
 
-grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
-                                        const v1::GetStatusRequest* /*request*/,
-                                        v1::GetStatusResponse* response) {
+grpc::ServerUnaryReactor* ProfilerService::GetStatus(grpc::CallbackServerContext* context,
+                                                     const v1::GetStatusRequest* /*request*/,
+                                                     v1::GetStatusResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const bool taken = status_pool_.Add([this, response, reactor](bool stopping) {
+    if (!stopping) FillStatus(response);
+    reactor->Finish(stopping ? Stopping() : grpc::Status::OK);
+  });
+  if (!taken) {
+    reactor->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many requests; try again"});
+  }
+  return reactor;
+}
+
+void ProfilerService::FillStatus(v1::GetStatusResponse* response) const {
   const CollectorState state = sources_.collector->State();
   response->set_daemon_version(host_.version);
   response->set_kernel_release(host_.kernel_release);
@@ -383,7 +428,6 @@ grpc::Status ProfilerService::GetStatus(grpc::ServerContext* /*context*/,
   memory->set_store_bytes(sources_.store->Bytes());
   memory->set_timeline_bytes(sources_.memory->timeline().Bytes());
   for (std::string& name : Capabilities()) response->add_capabilities(std::move(name));
-  return grpc::Status::OK;
 }
 
 }  // namespace profd

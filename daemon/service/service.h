@@ -16,6 +16,7 @@
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/request.h"
+#include "daemon/service/worker_pool.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.grpc.pb.h"
 
@@ -38,12 +39,12 @@ class FetchSlots {
   FetchSlots(size_t limit, int64_t patience_ns) : limit_(limit), patience_ns_(patience_ns) {}
 
   // False when all are taken; then the oldest is cancelled if it has run out of patience.
-  bool Enter(grpc::ServerContext* context, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Leave(grpc::ServerContext* context) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Enter(grpc::ServerContextBase* context, int64_t now_ns) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Leave(grpc::ServerContextBase* context) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Running {
-    grpc::ServerContext* context;
+    grpc::ServerContextBase* context;
     int64_t since_ns;
   };
   const size_t limit_;
@@ -52,27 +53,31 @@ class FetchSlots {
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);  // oldest first
 };
 
-class ProfilerService final : public v1::Profiler::Service {
+// Calls arrive on gRPC's own threads and are answered on ours. Both exist from the start: a kernel
+// that refuses threads later stops no answer.
+class ProfilerService final : public v1::Profiler::CallbackService {
  public:
   explicit ProfilerService(ServiceSources sources);
 
-  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
-                     grpc::ServerWriter<v1::Profile>* writer) override;
-  grpc::Status GetStatus(grpc::ServerContext* context, const v1::GetStatusRequest* request,
-                         v1::GetStatusResponse* response) override;
-  grpc::Status GetMemory(grpc::ServerContext* context, const v1::GetMemoryRequest* request,
-                         v1::GetMemoryResponse* response) override;
+  grpc::ServerWriteReactor<v1::Profile>* Fetch(grpc::CallbackServerContext* context,
+                                               const v1::FetchRequest* request) override;
+  grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
+                                      const v1::GetStatusRequest* request,
+                                      v1::GetStatusResponse* response) override;
+  grpc::ServerUnaryReactor* GetMemory(grpc::CallbackServerContext* context,
+                                      const v1::GetMemoryRequest* request,
+                                      v1::GetMemoryResponse* response) override;
 
  private:
   using Texts = google::protobuf::RepeatedPtrField<std::string>;
 
-  absl::Status Answer(grpc::ServerContext* context, const v1::FetchRequest& request,
-                      grpc::ServerWriter<v1::Profile>* writer);
+  absl::Status Answer(const v1::FetchRequest& request, const SendPart& send);
   // `window`: which of the request's windows `scope` is.
   absl::Status AnswerWindow(const FetchPlan& plan, const RequestScope& scope, uint32_t window,
                             const Texts& asked, int64_t wall_offset, const SendPart& send);
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
+  void FillStatus(v1::GetStatusResponse* response) const;
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
   // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
   // there was at its end, too. NotFound when no process matches what was `asked` for.
@@ -86,6 +91,8 @@ class ProfilerService final : public v1::Profiler::Service {
   const HostInfo host_;
   FrameNames names_;
   FetchSlots slots_;
+  WorkerPool status_pool_;  // status must not wait for a fetch
+  WorkerPool pool_;         // last: their jobs use all of the above
 };
 
 }  // namespace profd
