@@ -78,7 +78,8 @@ void KnownArithmetic::Check(const std::string& binary, const std::string& found_
   const nlohmann::json account = target->Run();
   ASSERT_TRUE(account.is_object());
 
-  for (const auto& [kind, name] : {std::pair{"alloc", "allocated"}, std::pair{"free", "freed"}}) {
+  for (const auto& [kind, name] : {std::pair<std::string, std::string>{"alloc", "allocated"},
+                                   std::pair<std::string, std::string>{"free", "freed"}}) {
     SCOPED_TRACE(name);
     const Answer answer = Fetch(target->pid(), kind);
     EXPECT_EQ(answer.type().name(), kind);
@@ -268,23 +269,24 @@ TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
   auto first = Allocating::Start(binary, arguments);
   ASSERT_NE(first, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
-  EXPECT_EQ(AwaitWatched(first->pid).note(), "");
+  EXPECT_EQ(AwaitWatched(first->pid()).note(), "");
   first->Run();
-  const Answer before = Fetch(first->pid, "alloc");
+  const Answer before = Fetch(first->pid(), "alloc");
   ExpectAddsUp(before);
   EXPECT_LT(Coverage(before.type().total()), 0.3) << before.type().total().DebugString();
 
   auto second = Allocating::Start(binary, arguments);
   ASSERT_NE(second, nullptr);
   ASSERT_TRUE(Eventually(seconds(10), [&] {
-    return absl::StrContains(AwaitWatched(second->pid).note(), "slow path");
-  })) << AwaitWatched(second->pid).DebugString();
+    return absl::StrContains(AwaitWatched(second->pid()).note(), "slow path");
+  })) << AwaitWatched(second->pid()).DebugString();
   std::this_thread::sleep_for(milliseconds(500));  // until its own stands
   const nlohmann::json account = second->Run();
   ASSERT_TRUE(account.is_object());
-  for (const auto& [kind, name] : {std::pair{"alloc", "allocated"}, std::pair{"free", "freed"}}) {
+  for (const auto& [kind, name] : {std::pair<std::string, std::string>{"alloc", "allocated"},
+                                   std::pair<std::string, std::string>{"free", "freed"}}) {
     SCOPED_TRACE(name);
-    const Answer answer = Fetch(second->pid, kind);
+    const Answer answer = Fetch(second->pid(), kind);
     ExpectAddsUp(answer);
     const v1::HeapTotal& heap = answer.type().total();
     EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
@@ -328,7 +330,7 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
                                        "-d", "512", "-r", "100000", "-P", "16", "-q"}},
                              seconds(60));
   ASSERT_TRUE(load.ok()) << load.status();
-  for (const std::string& kind : {"alloc", "free"}) {
+  for (const char* kind : {"alloc", "free"}) {
     const Answer answer = Fetch(pid, kind);
     ExpectAddsUp(answer);
     const v1::HeapTotal& heap = answer.type().total();

@@ -527,7 +527,7 @@ class EndingsTest : public LossesTest {
                         const std::string& ending) {
     uint64_t count = 0;
     for (const Sample& sample : answer.samples) {
-      if (!thread.empty() && answer.threads.at(sample.thread()).name() != thread) continue;
+      if (!thread.empty() && answer.threads.at(sample.thread).name != thread) continue;
       if (sample.stack == 0) continue;
       const std::vector<Frame> frames = answer.FramesOf(sample);
       if (!frames.empty() && frames.back().function == ending &&

@@ -130,13 +130,13 @@ TEST_F(MappingsTest, ProcessesThatComeLater) {
   const auto first = StartTarget();
   ASSERT_NE(first, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon({"^waiter$"}));
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid) == 5; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid()) == 5; }));
   const auto second = StartTarget();
   ASSERT_NE(second, nullptr);
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid) == 5; }));
+  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid()) == 5; }));
   Go(*second, "mapped");
   int64_t mapped = 0;
-  for (const Sample& sample : Fetch(second->pid, "mapped").samples) {
+  for (const Sample& sample : Fetch(second->pid(), "mapped").samples) {
     mapped += sample.value;
   }
   EXPECT_GE(mapped, kCount * (int64_t{1} << 20)) << "a MiB each in MapSecond alone";

@@ -170,7 +170,7 @@ TEST_P(ServersTest, Postgres) {
   // All backends are there, and one of them was seen to wait for its client.
   ASSERT_TRUE(Eventually(seconds(20), [&] {
     const auto answer = (*daemon)->Fetch(Window(WithChildren((*postgres)->pid()), started));
-    return answer.ok() && answer->coverage().process_count() >= 8 + 1 && answer->type().count() > 0;
+    return answer.ok() && answer->message.processes_size() >= 8 + 1 && answer->type().count() > 0;
   })) << Said(**daemon);
 
   const std::vector<int> pids = WithChildren((*postgres)->pid());

@@ -323,7 +323,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {{"status", "--format", "svg"}, "'svg' is not text or json"},
       {{"memory", "--format", "svg"}, "'svg' is not text or json"},
       {{"memory", "--since", "5s", "--from", "1"}, "cannot be combined"},
-      {{"diff", "5m"}, "sides"},
+      {{"diff", "5m"}, "B is required"},
       {{"diff", "5m", "yesterday's"}, "is neither a file nor a window"},
       {{"diff", "5m", "6m", "--kind", "alloc,free"}, "--kind: give one kind"},
       {{"diff", "5m", "6m", "--fail-over", "ten"}, "'ten' is not a share"},

@@ -15,6 +15,11 @@ bool IsOfTarget(const Frame& frame) {
   return absl::StartsWith(frame.module, "waiter") || absl::StartsWith(frame.module, "libwaiter");
 }
 
+// For messages.
+std::string Described(const Thread& thread) {
+  return absl::StrCat(thread.name, " (", thread.tid, "): ", thread.ledger.DebugString());
+}
+
 }  // namespace
 
 testing::AssertionResult Near(int64_t actual, int64_t expected, double tolerance,
@@ -34,7 +39,7 @@ testing::AssertionResult AddsUp(const Thread& thread) {
   const testing::AssertionResult result = Near(thread.ledger.on_cpu_ns() + OffNs(thread),
                                                thread.ledger.wall_ns(), kIdentityTolerance, 1'000);
   if (result) return result;
-  return testing::AssertionFailure() << result.message() << "\n" << thread.DebugString();
+  return testing::AssertionFailure() << result.message() << "\n" << Described(thread);
 }
 
 void ExpectWholeLife(const Thread& thread, const SelfMeasured& self) {
@@ -45,7 +50,7 @@ void ExpectWholeLife(const Thread& thread, const SelfMeasured& self) {
   const int64_t born = OffNs(thread, v1::REASON_RUNQUEUE);
   EXPECT_TRUE(Near(thread.ledger.wall_ns(), self.LifeNs(), kLedgerTolerance, born)) << "wall";
   EXPECT_TRUE(Near(OffNs(thread), self.OffNs(), kLedgerTolerance, born)) << "off-CPU\n"
-                                                                         << thread.DebugString();
+                                                                         << Described(thread);
   // A share of the life: a thread that only waits has next to no time on-CPU.
   EXPECT_TRUE(Near(thread.ledger.on_cpu_ns(), self.cpu_ns, kLedgerTolerance,
                    static_cast<int64_t>(kLedgerTolerance * static_cast<double>(self.LifeNs()))))
@@ -56,7 +61,7 @@ void ExpectWaits(const Thread& thread, const SelfMeasured& self, v1::Reason reas
   SCOPED_TRACE(absl::StrCat(self.name, " (", self.tid, "), ", v1::Reason_Name(reason)));
   const int64_t queued = OffNs(thread, v1::REASON_RUNQUEUE);
   EXPECT_TRUE(Near(OffNs(thread, reason) + queued, self.WaitOffNs(), kLedgerTolerance, queued))
-      << thread.DebugString();
+      << Described(thread);
   const auto waits = static_cast<int64_t>(self.waits.size());
   EXPECT_GE(Waits(thread, reason), waits * 99 / 100);
   // A wait may end early and begin again; births and ends add a few.
@@ -90,7 +95,7 @@ testing::AssertionResult Matches(const Answer& answer, const Sample& sample,
   }
   std::vector<std::string> names;
   for (auto frame = user; frame != frames.end(); ++frame) {
-    if (IsOfTarget(*frame)) names.push_back(frame->function());
+    if (IsOfTarget(*frame)) names.push_back(frame->function);
   }
   if (names.size() != expected.functions.size()) return fail("another number of own functions");
   for (size_t i = 0; i < names.size(); ++i) {

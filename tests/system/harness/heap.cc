@@ -192,12 +192,13 @@ void ExpectAddsUp(const Answer& answer) {
   std::map<uint32_t, int64_t> by_thread;
   for (const Sample& sample : answer.samples) {
     EXPECT_GE(sample.value, 0);
-    EXPECT_EQ(sample.value, 0);
-    by_thread[sample.thread()] += sample.value;
+    by_thread[sample.thread] += sample.value;
   }
   int64_t total = 0;
-  for (const Thread& thread : answer.threads) {
-    EXPECT_EQ(by_thread[id], thread.heap.bytes()) << thread.DebugString();
+  for (size_t i = 0; i < answer.threads.size(); ++i) {
+    const Thread& thread = answer.threads[i];
+    EXPECT_EQ(by_thread[static_cast<uint32_t>(i)], thread.heap.bytes())
+        << thread.name << ": " << thread.heap.DebugString();
     total += thread.heap.bytes();
   }
   EXPECT_EQ(answer.type().total().bytes(), total);

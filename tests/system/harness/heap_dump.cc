@@ -301,7 +301,7 @@ StackBytes StacksOf(const Answer& answer) {
   for (const Sample& sample : answer.samples) {
     CodeStack stack;
     for (const Frame& frame : answer.FramesOf(sample)) {
-      stack.push_back({frame.module, frame.offset()});
+      stack.push_back({frame.module, frame.address});
     }
     Add({.bytes = static_cast<double>(sample.value),
          .error = static_cast<double>(sample.error),
