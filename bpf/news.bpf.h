@@ -8,6 +8,9 @@
 
 #define NEWS_INTERVAL_NS (1000000000 / PROFD_NEWS_A_SECOND)
 
+/* How many may be told of at once. 0: none ever. */
+const volatile profd_u32 news_burst __weak = PROFD_NEWS_BURST;
+
 /* Until when the births that were told of are paid for. */
 profd_u64 births_paid __weak;
 
@@ -17,7 +20,7 @@ static __always_inline bool spend_news(u64 *paid)
 	u64 now = bpf_ktime_get_ns();
 	u64 from = *(volatile u64 *)paid;
 
-	if ((s64)(from - now) > (s64)PROFD_NEWS_BURST * NEWS_INTERVAL_NS)
+	if (!news_burst || (s64)(from - now) > (s64)news_burst * NEWS_INTERVAL_NS)
 		return false;
 	*(volatile u64 *)paid = ((s64)(from - now) > 0 ? from : now) + NEWS_INTERVAL_NS;
 	return true;

@@ -71,6 +71,7 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
     bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
   }
+  s->rodata->news_burst = static_cast<uint32_t>(limits.news);
   s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
 }
 
