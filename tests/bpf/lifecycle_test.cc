@@ -323,10 +323,12 @@ TEST_F(KernelTest, NamesBeyondTheTableShareARow) {
   constexpr int kProcesses = 2 * PROFD_NEWS_BURST + 1024 + 200;
   const Child child([&](Child& me) {
     me.Wait();
+    // Faster than PROFD_NEWS_A_SECOND on a busy machine, too: no copy of the memory map.
     for (int i = 0; i < kProcesses; ++i) {
-      const pid_t pid = fork();
+      const std::string name = absl::StrCat("name-", i);
+      const pid_t pid = vfork();
       if (pid == 0) {
-        pthread_setname_np(pthread_self(), absl::StrCat("name-", i).c_str());
+        prctl(PR_SET_NAME, name.c_str());
         _exit(0);
       }
       waitpid(pid, nullptr, 0);
