@@ -326,10 +326,12 @@ TEST_F(KernelTest, NamesBeyondTheTableShareARow) {
   constexpr int kProcesses = 1024 + 200;
   const Child child([&](Child& me) {
     me.Wait();
+    // Faster than PROFD_NEWS_A_SECOND on a busy machine, too: no copy of the memory map.
     for (int i = 0; i < kProcesses; ++i) {
-      const pid_t pid = fork();
+      const std::string name = absl::StrCat("name-", i);
+      const pid_t pid = vfork();
       if (pid == 0) {
-        pthread_setname_np(pthread_self(), absl::StrCat("name-", i).c_str());
+        prctl(PR_SET_NAME, name.c_str());
         _exit(0);
       }
       waitpid(pid, nullptr, 0);

@@ -167,10 +167,12 @@ TEST_P(ServersTest, Postgres) {
   const int64_t started = WallNs();
   absl::StatusOr<std::unique_ptr<Subprocess>> bench = (*postgres)->Bench();
   ASSERT_TRUE(bench.ok()) << bench.status();
-  // All backends are there, and one of them was seen to wait for its client.
+  // The backends of 8 clients, the postmaster and three helpers at least. One was seen to wait.
+  constexpr int kProcesses = 8 + 4;
   ASSERT_TRUE(Eventually(seconds(20), [&] {
     const auto answer = (*daemon)->Fetch(Window(WithChildren((*postgres)->pid()), started));
-    return answer.ok() && answer->message.processes_size() >= 8 + 1 && answer->type().count() > 0;
+    return answer.ok() && answer->message.processes_size() >= kProcesses &&
+           answer->type().count() > 0;
   })) << Said(**daemon);
 
   const std::vector<int> pids = WithChildren((*postgres)->pid());
@@ -179,7 +181,7 @@ TEST_P(ServersTest, Postgres) {
   std::this_thread::sleep_for(seconds(6));  // the length of the experiment
   absl::StatusOr<Edge> end = MakeEdge(**daemon, Window(pids, begin->wall_ns), pids);
   ASSERT_TRUE(end.ok()) << end.status();
-  ExpectAgreesWithKernel(*begin, *end, 8 + 4);
+  ExpectAgreesWithKernel(*begin, *end, kProcesses);
   ExpectWholeStacks(end->answer);
   ExpectNamed(
       **daemon, "^postgres$",
