@@ -220,10 +220,9 @@ def jobs():
             follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope's schema and grpcurl on a real server's answers"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        # Before all others on the CPUs, as an emulated CPU that waits for a real one tells odd times; beside those that
-        # mostly wait. Those of --all are alone.
-        *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, long=long,
-              follows=("guest-kernels", "scenarios", "pidns", "tidy", "unit", "threads", *(("system",) if long else ())),
+        # Alone, and before all others on the CPUs: an emulated CPU that waits for a real one tells odd times.
+        *(Job(name, guest(version), after=("build",), cpus=CPUS, long=long,
+              follows=("guest-kernels", "scenarios", "pidns", "system", "tidy", "unit", "threads", "storms"),
               about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
             about="unit tests, under address and UB sanitizers"),
