@@ -189,26 +189,34 @@ ProfilerService::ProfilerService(ServiceSources sources)
 grpc::ServerWriteReactor<v1::Profile>* ProfilerService::Fetch(grpc::CallbackServerContext* context,
                                                               const v1::FetchRequest* request) {
   auto* const stream = new ProfileStream();
+  const auto answer = [this, context, request, stream] {
+    return Answer(*request, [&](const v1::Profile& part) {
+      return !context->IsCancelled() && stream->Send(part);
+    });
+  };
+  AnswerOnPool(context, answer, [stream](const grpc::Status& status) { stream->Finish(status); });
+  return stream;
+}
+
+void ProfilerService::AnswerOnPool(grpc::CallbackServerContext* context,
+                                   const std::function<absl::Status()>& answer,
+                                   const std::function<void(const grpc::Status&)>& finish) {
   if (!slots_.Enter(context, MonotonicNs())) {
-    stream->Finish(TooManyFetches());
-    return stream;
+    finish(TooManyFetches());
+    return;
   }
-  const bool taken = pool_.Add([this, context, request, stream](bool stopping) {
+  const bool taken = pool_.Add([this, context, answer, finish](bool stopping) {
     grpc::Status status = Stopping();
     if (!stopping) {
       const CpuUse::Scope scope(&sources_.cpu_use->answers);
-      status = ToGrpc(Answer(*request, [&](const v1::Profile& part) {
-        return !context->IsCancelled() && stream->Send(part);
-      }));
+      status = ToGrpc(answer());
     }
     slots_.Leave(context);
-    stream->Finish(status);
+    finish(status);
   });
-  if (!taken) {
-    slots_.Leave(context);
-    stream->Finish(TooManyFetches());
-  }
-  return stream;
+  if (taken) return;
+  slots_.Leave(context);
+  finish(TooManyFetches());
 }
 
 absl::Status ProfilerService::Answer(const v1::FetchRequest& request, const SendPart& send) {
@@ -268,23 +276,9 @@ grpc::ServerUnaryReactor* ProfilerService::GetMemory(grpc::CallbackServerContext
                                                      const v1::GetMemoryRequest* request,
                                                      v1::GetMemoryResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (!slots_.Enter(context, MonotonicNs())) {
-    reactor->Finish(TooManyFetches());
-    return reactor;
-  }
-  const bool taken = pool_.Add([this, context, request, response, reactor](bool stopping) {
-    grpc::Status status = Stopping();
-    if (!stopping) {
-      const CpuUse::Scope scope(&sources_.cpu_use->answers);
-      status = ToGrpc(AnswerMemory(*request, response));
-    }
-    slots_.Leave(context);
-    reactor->Finish(status);
-  });
-  if (!taken) {
-    slots_.Leave(context);
-    reactor->Finish(TooManyFetches());
-  }
+  AnswerOnPool(
+      context, [this, request, response] { return AnswerMemory(*request, response); },
+      [reactor](const grpc::Status& status) { reactor->Finish(status); });
   return reactor;
 }
 

@@ -71,6 +71,11 @@ class ProfilerService final : public v1::Profiler::CallbackService {
  private:
   using Texts = google::protobuf::RepeatedPtrField<std::string>;
 
+  // Answers on a thread of the pool if there is a place among the fetches, and finishes the call
+  // either way, with what `answer` returns or why it was not asked.
+  void AnswerOnPool(grpc::CallbackServerContext* context,
+                    const std::function<absl::Status()>& answer,
+                    const std::function<void(const grpc::Status&)>& finish);
   absl::Status Answer(const v1::FetchRequest& request, const SendPart& send);
   // `window`: which of the request's windows `scope` is.
   absl::Status AnswerWindow(const FetchPlan& plan, const RequestScope& scope, uint32_t window,
