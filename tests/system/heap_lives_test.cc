@@ -416,14 +416,18 @@ TEST_F(HeapLives, WhatOnlyLooksLikeAnEventIsLeft) {
 
 TEST_F(HeapLives, ProcessesThatComeAndGoLeaveNoLink) {
   constexpr size_t kRounds = 4, kAtOnce = 5;
-  ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
+  // A name of its own: other tests run the same program at the same time.
+  TemporaryDirectory directory;
+  const std::string binary = directory.path() + "/comes_and_goes";
+  std::filesystem::copy_file(linked_, binary);
+  ASSERT_NO_FATAL_FAILURE(StartDaemon("^comes_and_goes$"));
   const int profd = daemon_->process().pid();
   const size_t held = LinksHeldBy(profd).size();
   ASSERT_GT(held, 0U);
   for (size_t round = 0; round < kRounds; ++round) {
     std::vector<std::unique_ptr<Allocating>> targets;
     for (size_t i = 0; i < kAtOnce; ++i) {
-      targets.push_back(Allocating::Start(linked_, {"n=2000", "size=10000"}));
+      targets.push_back(Allocating::Start(binary, {"n=2000", "size=10000"}));
       ASSERT_NE(targets.back(), nullptr);
     }
     for (const auto& target : targets) AwaitWatched(target->pid());

@@ -261,14 +261,17 @@ TEST_F(HeapTest, ThreadsBetweenSlicesAreCounted) {
 // Most events run through code that nothing finds: once that is known, the slow path tells of them,
 // in processes that come later from their begin.
 TEST_F(HeapTest, SlowPathIsWatchedWhereEventsAreMissed) {
-  const std::string binary = AllocBinary("alloc_jemalloc_hidden");
   if (!IsBuilt("alloc_jemalloc_hidden")) GTEST_SKIP() << "not built";
+  // A name of its own: other tests run the same program at the same time.
+  TemporaryDirectory directory;
+  const std::string binary = directory.path() + "/mostly_hidden";
+  std::filesystem::copy_file(AllocBinary("alloc_jemalloc_hidden"), binary);
   constexpr int kSites = 3;
   const std::vector<std::string> arguments = {"n=400000", "size=700", "threads=2",
                                               absl::StrCat("sites=", kSites), "free=50"};
   auto first = Allocating::Start(binary, arguments);
   ASSERT_NE(first, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon("alloc_jemalloc_"));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon("^mostly_hidden$"));
   EXPECT_EQ(AwaitWatched(first->pid()).note(), "");
   first->Run();
   const Answer before = Fetch(first->pid(), "alloc");
