@@ -8,13 +8,13 @@ namespace {
 
 constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
     {Kind::kWait, "offcpu", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTick,
-     "ticks", "Off-CPU time", "not running", "waits", "time not running, by what was waited for"},
+     "ticks", "Off-CPU time", "off-CPU", "waits", "off-CPU time, by reason of the wait"},
     {Kind::kAlloc, "alloc", Unit::kBytes, false, ErrorFormula::kAllocatorShare, Layer::kAllocations,
      "events", "Memory allocated", "allocated", "allocations",
-     "memory allocated in the window, bytes"},
+     "bytes allocated in the window, by the stack that allocated them"},
     {Kind::kFree, "free", Unit::kBytes, false, ErrorFormula::kAllocatorShare, Layer::kAllocations,
      "events", "Memory freed", "freed", "frees",
-     "memory freed in the window, bytes, by the stack that freed it"},
+     "bytes freed in the window, by the stack that freed them"},
     {Kind::kInuse, "inuse", Unit::kBytes, true, ErrorFormula::kPoisson, Layer::kAllocations,
      "objects", "Memory in use", "in use", "live objects",
      "memory in use at the end of the window, by the stack that allocated it"},
@@ -23,13 +23,13 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
      "memory resident at the end of the window, by the stack that touched it first"},
     {Kind::kMapped, "mapped", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
      "calls", "Address space mapped", "mapped", "mapping calls",
-     "private memory mapped by mmap, mremap and brk, bytes of addresses"},
+     "private address space mapped by mmap, mremap and brk"},
     {Kind::kUnmapped, "unmapped", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
      "calls", "Address space unmapped", "unmapped", "mapping calls",
-     "the same given up, by munmap, mremap and brk"},
+     "private address space unmapped by munmap, mremap and brk"},
     {Kind::kReturned, "returned", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
-     "calls", "Memory handed back", "returned", "mapping calls",
-     "ranges whose pages were handed back by madvise, their addresses kept"},
+     "calls", "Memory returned", "returned", "mapping calls",
+     "pages given back by madvise; the address range stays mapped"},
 }};
 
 constexpr bool IsInOrder() {
