@@ -71,7 +71,7 @@ TEST(FlameGraphOptionsTest, MinWidthLeavesOutAndCounts) {
     const std::string svg = Draw(answer, options);
     EXPECT_EQ(svg.find("<title>thin") != std::string::npos, drawn) << min_width.value;
     EXPECT_NE(svg.find("<title>wide"), std::string::npos);
-    if (!drawn) ExpectGolden(svg, "min-width.svg");
+    if (!drawn) ExpectGolden(svg, min_width.percent ? "min-width-percent.svg" : "min-width.svg");
   }
 }
 
