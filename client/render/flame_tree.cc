@@ -81,7 +81,7 @@ class Builder {
     return it->second;
   }
 
-  // From the group to the reason, into path_.
+  // Fills path_ from the group to the reason.
   void LabelsOf(const Sample& sample) {
     path_ = BaseLabels(sample.group);
     if (sample.stack == kUnsampled) {
