@@ -6,7 +6,9 @@
 namespace profctl {
 namespace {
 
-constexpr std::array<ReasonInfo, 13> kReasons = {{
+constexpr size_t kOther = profd::v1::REASON_OTHER - 1;
+
+constexpr std::array<ReasonInfo, 14> kReasons = {{
     {profd::v1::REASON_RUNQUEUE, "runqueue", "ready to run, waiting for a CPU"},
     {profd::v1::REASON_RECLAIM, "reclaim", "freeing memory before it may go on"},
     {profd::v1::REASON_FAULT, "fault", "a page it touched had to be brought in"},
@@ -20,6 +22,7 @@ constexpr std::array<ReasonInfo, 13> kReasons = {{
     {profd::v1::REASON_CHILD, "child", "a child process to end"},
     {profd::v1::REASON_SIGNAL, "signal", "a signal to arrive"},
     {profd::v1::REASON_OTHER, "other", "another system call"},
+    {profd::v1::REASON_ON_CPU, "on-cpu", "running on a CPU (wall)"},
 }};
 
 }  // namespace
@@ -29,7 +32,7 @@ std::span<const ReasonInfo> AllReasons() { return kReasons; }
 const ReasonInfo& DescribeReason(Reason reason) {
   const auto it = std::find_if(kReasons.begin(), kReasons.end(),
                                [&](const ReasonInfo& info) { return info.reason == reason; });
-  return it == kReasons.end() ? kReasons.back() : *it;
+  return it == kReasons.end() ? kReasons[kOther] : *it;
 }
 
 std::optional<Reason> ParseReason(std::string_view name) {

@@ -1,4 +1,4 @@
-// The reasons for not running, as people write and read them.
+// The reasons for not running, and running itself, as people write and read them.
 #ifndef PROFD_CLIENT_REASON_H_
 #define PROFD_CLIENT_REASON_H_
 
@@ -18,7 +18,7 @@ struct ReasonInfo {
   std::string_view meaning;  // a few words for help and tables
 };
 
-// Every reason there is, in the order of the protocol.
+// Every reason there is, and at the end that a thread ran, in the order of the protocol.
 std::span<const ReasonInfo> AllReasons();
 // "other" for a value this client does not know.
 const ReasonInfo& DescribeReason(Reason reason);

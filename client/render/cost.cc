@@ -63,13 +63,14 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, b
   const auto heap = static_cast<double>(cost.heap_in_path_ns());
   const auto faults = static_cast<double>(cost.fault_in_path_ns());
   const auto mappings = static_cast<double>(cost.mapping_in_path_ns());
+  const auto cpu = static_cast<double>(cost.cpu_in_path_ns());
   const auto bursts = static_cast<double>(cost.burst_in_path_ns());
   std::string text = absl::StrCat(Share(whole, duration_ns), " of one CPU (",
                                   FormatPerSecond(cost.in_path_ns(), duration_ns),
                                   "): ", FormatCount(cost.switches()), " switches");
   if (cost.switches() > 0) {
     // The parts are read apart, and one may be ahead of the whole by a little.
-    const double rest = std::max(whole - heap - faults - mappings - bursts, 0.0);
+    const double rest = std::max(whole - heap - faults - mappings - cpu - bursts, 0.0);
     absl::StrAppend(&text, ", ", Each(rest, cost.switches()), " each on average",
                     always_on ? "" : ", shed or not");
   }
@@ -86,6 +87,11 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, b
   if (cost.mapping_calls() > 0) {
     absl::StrAppend(&text, "; mapping calls ", Share(mappings, duration_ns), ", ",
                     FormatCount(cost.mapping_calls()), ", ", Each(mappings, cost.mapping_calls()),
+                    " each on average");
+  }
+  if (cost.cpu_samples() > 0) {
+    absl::StrAppend(&text, "; samples of running code ", Share(cpu, duration_ns), ", ",
+                    FormatCount(cost.cpu_samples()), ", ", Each(cpu, cost.cpu_samples()),
                     " each on average");
   }
   if (cost.burst_calls() > 0) {

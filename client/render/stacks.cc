@@ -77,7 +77,7 @@ struct WideStack {
 std::string StacksHeading(const View& view) {
   const Unit unit = view.profile->unit;
   std::string what;
-  if (unit == Unit::kNanoseconds) {
+  if (view.profile->kind->HasReasons()) {
     what = view.idle_shown ? ", idle waits included" : " that are not idle";
   }
   return absl::StrCat("Widest stacks of ", FormatValue(view.shown_value, unit), what,
@@ -90,14 +90,21 @@ std::string WhyNoStacks(const View& view) {
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
   if (kind.unit == Unit::kBytes) return "no event of an allocator was in this window";
+  if (!kind.HasReasons()) return "no thread ran in this window";
   return view.idle_ns > 0 ? "every wait in this window was idle; --idle shows them"
                           : "no thread was seen waiting in this window";
 }
 
-const char* WhyUnsampled(Unit unit, bool level) {
+const char* WhyUnsampled(Unit unit, bool level, bool ran) {
+  if (ran) return "threads that ran too little to be sampled";
   if (level) return "touched while page faults were not watched; any of the stacks may have a part";
   return unit == Unit::kBytes ? "too little between two events of the allocator to be seen"
                               : "waits too short for a tick to see one";
+}
+
+// A sample of time on a CPU.
+bool Ran(const Profile& profile, const Sample& sample) {
+  return profile.kind->kind == profd::Kind::kCpu || sample.reason == profd::v1::REASON_ON_CPU;
 }
 
 }  // namespace
@@ -175,7 +182,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
         absl::StrCat("  ", i + 1, ". ", FormatValue(stack.estimate.value, profile.unit), "  ",
                      stack.estimate.Share(whole));
     if (level) absl::StrAppend(&line, "  ", FormatGrowth(stack.estimate.growth));
-    if (profile.unit == Unit::kNanoseconds) {
+    if (profile.kind->HasReasons()) {
       const std::string reason(DescribeReason(stack.example->reason).name);
       absl::StrAppend(&line, "  [", reason, "]");
     }
@@ -185,7 +192,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     }
     text += ClipEnd(line, PageColumns()) + "\n";
     if (stack.example->stack == kUnsampled) {
-      absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit, level), "\n");
+      absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)), "\n");
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];

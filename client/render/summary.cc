@@ -24,7 +24,7 @@ namespace {
 
 constexpr size_t kReasonsColumns = 28;
 constexpr size_t kMostThreadRows = 15;
-constexpr size_t kReasonSlots = profd::v1::REASON_OTHER + 1;
+constexpr size_t kReasonSlots = profd::v1::REASON_ON_CPU + 1;
 
 struct Waiting {
   int64_t time_ns = 0;
@@ -319,6 +319,19 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
   }
 }
 
+// What the stacks of time on a CPU are made of.
+void AppendRunningTrust(const Profile& profile, std::string& text) {
+  absl::StrAppend(
+      &text, "  watched        ",
+      FormatShare(static_cast<double>(WatchedNs(profile)), static_cast<double>(WindowNs(profile))),
+      " of the window\n", "  samples        ", FormatCount(profile.type.count()), ", one in ",
+      FormatDuration(profile.type.period()), " of CPU time\n");
+  if (profile.type.count() > 0) {
+    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
+                    " of the time\n");
+  }
+}
+
 // What there is at the end of the window.
 void AppendLevel(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
@@ -386,7 +399,11 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
   text += "\n" + Heading("How far this can be trusted", colour);
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      AppendTickTrust(profile, text);
+      if (profile.kind->HasReasons()) {
+        AppendTickTrust(profile, text);
+      } else {
+        AppendRunningTrust(profile, text);
+      }
       break;
     case Unit::kBytes:
       if (profile.kind->level || profile.kind->IsOfCalls()) {
@@ -461,6 +478,10 @@ std::string RenderSummary(const View& view, bool colour) {
     } else {
       text += "Nothing was counted.\n";
     }
+  } else if (!profile.kind->HasReasons()) {
+    AppendThreads(view, colour, text);
+    AppendStacks(view, colour, text);
+    AppendFunctions(view, colour, text);
   } else {
     AppendThreads(view, colour, text);
     AppendReasons(profile, colour, text);
