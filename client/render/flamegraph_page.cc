@@ -112,7 +112,8 @@ std::vector<std::string> EmptyMessage(const View& view) {
                          "; or widen the window with --since.")};
   }
   if (!view.profile->kind->HasReasons()) {
-    return {"No thread ran in this window.", "Widen it with --since, or loosen --target, --thread."};
+    return {"No thread ran in this window.",
+            "Widen it with --since, or loosen --target, --thread."};
   }
   if (view.idle_ns > 0) {
     return {"Nothing but idle waits in this window.",

@@ -24,8 +24,8 @@ struct FlameGraphOptions {
   int frame_height = 18;          // pixels
   MinWidth min_width = {};
   std::optional<ColourScheme> colours = {};  // none: by state for "wall", else by kind
-  bool inverted = false;  // root at the top
-  bool reversed = false;  // merged from the innermost frame
+  bool inverted = false;                     // root at the top
+  bool reversed = false;                     // merged from the innermost frame
 };
 
 inline constexpr int kLeastGraphWidth = 320;

@@ -192,7 +192,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     }
     text += ClipEnd(line, PageColumns()) + "\n";
     if (stack.example->stack == kUnsampled) {
-      absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)), "\n");
+      absl::StrAppend(&text, "       [unsampled]: ",
+                      WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)), "\n");
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];

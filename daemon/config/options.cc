@@ -81,7 +81,8 @@ void Define(CLI::App& app, Typed& typed) {
          "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
          "of load, up to a minute's worth. Above the limit, the most expensive source takes "
          "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
-         "malloc bursts, stacks of running code and the switch layer are switched off, in this order, until the overhead "
+         "malloc bursts, stacks of running code and the switch layer are switched off, in this "
+         "order, until the overhead "
          "fits again")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
@@ -94,7 +95,8 @@ void Define(CLI::App& app, Typed& typed) {
          "faults (resident memory by stack), mappings (address space by stack), bursts "
          "(glibc's malloc by stack), cpu (stacks of running code); repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu"}))
+      ->check(
+          CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--malloc-burst", typed.malloc_burst,

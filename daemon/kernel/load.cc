@@ -133,8 +133,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
   const auto cpus = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus()));
   for (bpf_map* by_cpu : {s->maps.cpu_scratch, s->maps.cpu_periods}) {
-    bpf_map__set_max_entries(by_cpu, options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS)
-                                                       : 1);
+    bpf_map__set_max_entries(by_cpu,
+                             options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
   }
   const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||

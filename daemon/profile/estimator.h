@@ -61,8 +61,8 @@ struct EstimatedThread {
 EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
                                std::span<const Sample> samples, const EstimateBasis& basis);
 
-// Divides the time that a thread was on a CPU among the stacks of its samples, all of the kind kCpu.
-// The amounts sum to `ledger.on_cpu_ns`, or are zero where that is not positive.
+// Divides the time that a thread was on a CPU among the stacks of its samples, all of the kind
+// kCpu. The amounts sum to `ledger.on_cpu_ns`, or are zero where that is not positive.
 std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta& ledger,
                                              std::span<const Sample> samples,
                                              const EstimateBasis& basis);

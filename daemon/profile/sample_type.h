@@ -42,7 +42,8 @@ struct SampleTypeInfo {
   constexpr bool HasReasons() const { return kind == Kind::kWait || kind == Kind::kWall; }
   // A stored sample of that kind is one of this type.
   constexpr bool Covers(Kind sample) const {
-    return sample == kind || (kind == Kind::kWall && (sample == Kind::kWait || sample == Kind::kCpu));
+    return sample == kind ||
+           (kind == Kind::kWall && (sample == Kind::kWait || sample == Kind::kCpu));
   }
   // Threads have exact totals, which are no times.
   constexpr bool HasTotals() const { return formula == ErrorFormula::kAllocatorShare; }

@@ -100,8 +100,7 @@ std::vector<EstimatedSample> Estimates::Running(const MergedThread& thread) cons
   return EstimateRunning(thread.info.id, thread.ledger, OfKind(thread.samples, Kind::kCpu), basis_);
 }
 
-std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread,
-                                           const EstimatedThread& waits,
+std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const EstimatedThread& waits,
                                            const SampleTypeInfo& type) const {
   if (type.kind == Kind::kWait) return waits.samples;
   if (type.kind == Kind::kCpu) return Running(thread);

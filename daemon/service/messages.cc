@@ -6,8 +6,7 @@ namespace profd {
 
 v1::Reason ToProto(Reason reason) { return static_cast<v1::Reason>(static_cast<int>(reason) + 1); }
 static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
-              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 &&
-              v1::REASON_ON_CPU == v1::Reason_MAX &&
+              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 && v1::REASON_ON_CPU == v1::Reason_MAX &&
               static_cast<size_t>(v1::REASON_ON_CPU) == kReasonCount + 1);
 
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,

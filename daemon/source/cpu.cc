@@ -63,8 +63,7 @@ std::optional<LayerState> CpuSource::Status() const {
     layer.note = kShedNote;
   } else {
     layer.note = absl::StrFormat("%.3g samples per second of CPU time, on %d CPUs",
-                                 1e9 / static_cast<double>(clocks_.interval_ns()),
-                                 clocks_.cpus());
+                                 1e9 / static_cast<double>(clocks_.interval_ns()), clocks_.cpus());
   }
   return layer;
 }

@@ -19,8 +19,7 @@ constexpr double kFirstGuessNs = 5'000;
 
 void CpuKnob::Learn(const Work& work) {
   if (work.seconds <= 0) return;
-  cpu_share_ =
-      static_cast<double>(std::max<int64_t>(work.cpu_ns, 0)) / (work.seconds * kSecond);
+  cpu_share_ = static_cast<double>(std::max<int64_t>(work.cpu_ns, 0)) / (work.seconds * kSecond);
   const uint64_t samples = work.cost.samples - last_.samples;
   if (samples > 0) {
     Smooth(sample_ns_, work.interrupt_ns + static_cast<double>(work.cost.ns - last_.ns) /

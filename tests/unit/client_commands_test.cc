@@ -317,6 +317,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {{"fetch", "--title", "x", "--format", "json"}, "--title: only flame graphs have it"},
       {{"fetch", "--inverted", "-o", "x.folded"}, "--inverted: only flame graphs have it"},
       {{"fetch", "--kind", "alloc", "--reason", "lock"}, "--reason: only waits have reasons; drop"},
+      {{"fetch", "--kind", "cpu", "--reason", "lock"}, "--reason: only waits have reasons; drop"},
       {{"fetch", "--kind", "alloc,free", "--format", "folded"}, "--kind: one file of this format"},
       {{"fetch", "--kind", "alloc,free", "-o", "x.svg"}, "--kind: one file of this format"},
       {{"fetch", "--idle", "--kind", "free"}, "--idle: only waits are idle; drop it, or --kind"},
