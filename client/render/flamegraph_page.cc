@@ -64,7 +64,8 @@ std::string ShownPart(const View& view) {
   const Profile& profile = *view.profile;
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " off-CPU");
+      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " ",
+                          std::string(profile.kind->done));
     case Unit::kBytes:
       return absl::StrCat(std::string(profile.kind->done), ": ",
                           DescribeBytes(profile, view.shown_value));
@@ -109,6 +110,10 @@ std::vector<std::string> EmptyMessage(const View& view) {
                          view.profile->kind->IsOfCalls() ? "shows whether calls are watched"
                                                          : "lists the allocators that are watched",
                          "; or use a longer --since.")};
+  }
+  if (!view.profile->kind->HasReasons()) {
+    return {"No thread ran in this window.",
+            "Widen it with --since, or loosen --target, --thread."};
   }
   if (view.idle_ns > 0) {
     return {"Only idle waits in this window.",

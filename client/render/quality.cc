@@ -47,6 +47,23 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
   }
 }
 
+// The samples of time on a CPU.
+void AppendRunningTrust(const Profile& profile, std::string& text) {
+  AppendField("watched",
+              absl::StrCat(FormatShare(static_cast<double>(WatchedNs(profile)),
+                                       static_cast<double>(WindowNs(profile))),
+                           " of the window"),
+              text);
+  AppendField("samples",
+              absl::StrCat(FormatCount(profile.type.count()), ", one per ",
+                           FormatDuration(profile.type.period()), " of CPU time"),
+              text);
+  if (profile.type.count() > 0) {
+    AppendField("complete stacks", FormatShare(profile.type.complete_share(), 1) + " of the time",
+                text);
+  }
+}
+
 // The sample of any profile of bytes.
 void AppendByteTrust(const Profile& profile, std::string& text) {
   AppendField("watched",
@@ -89,7 +106,11 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
   text += "\n" + Heading("Data quality", colour);
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      AppendTickTrust(profile, text);
+      if (profile.kind->HasReasons()) {
+        AppendTickTrust(profile, text);
+      } else {
+        AppendRunningTrust(profile, text);
+      }
       break;
     case Unit::kBytes:
       AppendByteTrust(profile, text);

@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions optio
                                    .fault_layer = sources.faults,
                                    .map_layer = sources.mappings,
                                    .malloc_layer = sources.bursts.interval_ns > 0,
+                                   .cpu_layer = sources.cpu.interval_ns > 0,
                                    .default_target = options.selectors.empty() ? kEveryProcess : 0,
                                    .limits = sources.limits}));
   options.seed = std::random_device{}();

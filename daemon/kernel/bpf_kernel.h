@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,6 +73,12 @@ class BpfKernel final : public Kernel {
   uint64_t fault_seed() const override { return fault_seed_; }
   profd_fault_cost FaultCost() const override;
 
+  absl::StatusOr<std::vector<uint32_t>> ClockedCpus() const override;
+  absl::Status SetCpuClock(uint32_t cpu, int64_t period_ns) override;
+  absl::StatusOr<std::vector<CounterEntry>> DrainCpuCounters() override;
+  profd_cpu_cost CpuCost() const override;
+  absl::StatusOr<double> MeasureCpuInterrupt() const override;
+
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
   void SetHeapSampling(uint32_t one_in) override;
@@ -134,6 +141,11 @@ class BpfKernel final : public Kernel {
   UniqueLink mappings_link_;
   UniqueLink heap_link_;
   std::vector<UniqueLink> fault_links_;  // empty: off
+  struct CpuClock {
+    int event = -1;  // the link closes it
+    UniqueLink link;
+  };
+  std::map<uint32_t, CpuClock> cpu_clocks_;  // by CPU
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;

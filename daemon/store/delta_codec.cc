@@ -20,7 +20,7 @@ constexpr uint64_t kReasonBits = 4;
 static_assert(kReasonCount <= 1u << kReasonBits);
 
 constexpr uint64_t kBooksOn = 1, kSwitchOn = 2, kTickOn = 4, kHeapOn = 8, kFaultsOn = 16,
-                   kMappingsOn = 32, kBurstsOn = 64;
+                   kMappingsOn = 32, kBurstsOn = 64, kCpuOn = 128;
 
 // The fields of an account in the order of the mask's bits. `wall_rest` is what the wall clock
 // has beyond the parts that it is made of; the books are kept as differences from our own sums.
@@ -131,6 +131,8 @@ void ForEachNumber(Header& h, F f) {
   f(h.cost.faults);
   f(h.cost.map_in_path_ns);
   f(h.cost.map_calls);
+  f(h.cost.cpu_in_path_ns);
+  f(h.cost.cpu_samples);
   f(h.cost.memory_cpu_ns);
   f(h.cost.burst_in_path_ns);
   f(h.cost.burst_calls);
@@ -152,7 +154,7 @@ void PutHeader(const DeltaHeader& h, std::string* out) {
   PutVarint((h.books_on ? kBooksOn : 0) | (h.switch_on ? kSwitchOn : 0) |
                 (h.tick_on ? kTickOn : 0) | (h.heap_on ? kHeapOn : 0) |
                 (h.faults_on ? kFaultsOn : 0) | (h.mappings_on ? kMappingsOn : 0) |
-                (h.bursts_on ? kBurstsOn : 0),
+                (h.bursts_on ? kBurstsOn : 0) | (h.cpu_on ? kCpuOn : 0),
             out);
   PutZigzag(h.begin_ns, out);
   PutZigzag(WrappingSubtract(h.end_ns, h.begin_ns), out);
@@ -287,6 +289,7 @@ bool DeltaReader::ReadHeader() {
   header_.faults_on = (flags & kFaultsOn) != 0;
   header_.mappings_on = (flags & kMappingsOn) != 0;
   header_.bursts_on = (flags & kBurstsOn) != 0;
+  header_.cpu_on = (flags & kCpuOn) != 0;
   bool ok = true;
   ForEachNumber(header_, [&](int64_t& v) { ok = ok && Zigzag(&v); });
   if (!ok || !ReadTargetCosts() || !Varint(&mask)) return false;

@@ -28,6 +28,7 @@ struct DeltaHeader {
   int64_t begin_ns = 0, end_ns = 0;  // monotonic
   bool books_on = false, switch_on = false, tick_on = false, heap_on = false, faults_on = false;
   bool mappings_on = false;
+  bool cpu_on = false;
   bool bursts_on = false;
   int64_t tick_interval_ns = 0;
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;

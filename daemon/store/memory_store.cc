@@ -42,6 +42,7 @@ DeltaHeader HeaderOf(const ProfileDelta& d) {
           .heap_on = d.heap_on,
           .faults_on = d.faults_on,
           .mappings_on = d.mappings_on,
+          .cpu_on = d.cpu_on,
           .bursts_on = d.bursts_on,
           .tick_interval_ns = d.tick_interval_ns,
           .ticks = d.ticks,
@@ -428,6 +429,7 @@ class MemoryStore::Merger {
     if (h.heap_on) profile_.heap_ns += length;
     if (h.faults_on) profile_.faults_ns += length;
     if (h.mappings_on) profile_.mappings_ns += length;
+    if (h.cpu_on) profile_.cpu_ns += length;
     if (h.bursts_on) profile_.bursts_on_ns += length;
     profile_.bursts = WrappingAdd(profile_.bursts, h.bursts);
     profile_.burst_ns = WrappingAdd(profile_.burst_ns, h.burst_ns);

@@ -56,7 +56,12 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, visit, set_faults, announce_mappings;
+  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock;
+  // The clocks of CPUs.
+  std::vector<uint32_t> online_cpus = {0, 1};
+  std::map<uint32_t, int64_t> cpu_periods;
+  std::vector<CounterEntry> cpu_counters;
+  profd_cpu_cost cpu_cost{};
   LayerRefusals refusals;
   // What came by at places of probes.
   uint64_t heap_refusals = 0;
@@ -144,6 +149,22 @@ class FakeKernel final : public Kernel {
   bool faults_on() const override { return fault_one_in_ != 0; }
   uint64_t fault_seed() const override { return 1; }
   profd_fault_cost FaultCost() const override { return {}; }
+
+  absl::StatusOr<std::vector<uint32_t>> ClockedCpus() const override { return online_cpus; }
+  absl::Status SetCpuClock(uint32_t cpu, int64_t period_ns) override {
+    if (period_ns == 0) {
+      cpu_periods.erase(cpu);
+      return absl::OkStatus();
+    }
+    if (absl::Status status = Fail(set_cpu_clock); !status.ok()) return status;
+    cpu_periods[cpu] = period_ns;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<CounterEntry>> DrainCpuCounters() override {
+    return std::exchange(cpu_counters, {});
+  }
+  profd_cpu_cost CpuCost() const override { return cpu_cost; }
+  absl::StatusOr<double> MeasureCpuInterrupt() const override { return 1000; }
 
   absl::Status DrainHeap(const RecordSink&, bool) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override {
