@@ -32,6 +32,14 @@ size_t AllocatedBytes() {
   return mallinfo2().uordblks;
 }
 
+profd_exec_record Exec(int32_t pid) {
+  profd_exec_record record{};
+  record.type = PROFD_RECORD_EXEC;
+  record.pid = pid;
+  record.target_id = kTarget;
+  return record;
+}
+
 // Keeps sums of what it gets.
 class SumStore final : public Store {
  public:
@@ -336,7 +344,7 @@ TEST_F(EngineTest, RingIsReadDuringAPause) {
   const size_t visits = kernel_.visits();
   engine_->SetPaused(true);
   for (int i = 0; i < 10; ++i) {
-    kernel_.Emit(profd_exec_record{.type = PROFD_RECORD_EXEC, .pid = 100, .target_id = kTarget});
+    kernel_.Emit(Exec(100));
     Live(kSecond);
     EXPECT_FALSE(kernel_.RingHasNews());
   }
@@ -367,7 +375,7 @@ TEST_F(EngineTest, AMonthOfChurnLeavesNoMemory) {
     ++id;
     const auto pid = static_cast<int32_t>(id % 32'768);
     kernel_.Start(id, pid);
-    kernel_.Emit(profd_exec_record{.type = PROFD_RECORD_EXEC, .pid = pid, .target_id = kTarget});
+    kernel_.Emit(Exec(pid));
   };
   Live(kDay, churn);
   store_.Forget();

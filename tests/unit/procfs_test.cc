@@ -105,7 +105,8 @@ TEST(ProcfsTest, AnotherProcessWithItsPidIsNotIt) {
   EXPECT_TRUE(IsRunning(*self));
   ++self->start_ticks;
   EXPECT_FALSE(IsRunning(*self));
-  EXPECT_FALSE(IsRunning({.pid = EndedPid()}));
+  self->pid = EndedPid();
+  EXPECT_FALSE(IsRunning(*self));
 }
 
 // We > a child of another thread than the first > its child.
