@@ -1,5 +1,5 @@
-// Priorities of profd's threads. A thread that comes late on a busy machine comes at a special moment,
-// and what it observes is biased.
+// Priorities of profd's threads. A thread that comes late on a busy machine comes at a special
+// moment, and what it observes is biased.
 #ifndef PROFD_DAEMON_BASE_PRIORITY_H_
 #define PROFD_DAEMON_BASE_PRIORITY_H_
 
