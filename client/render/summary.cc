@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/name_source.h"
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
@@ -395,6 +396,9 @@ void AppendTrust(const Profile& profile, bool colour, std::string& text) {
         AppendEventTrust(profile, text);
       }
       break;
+  }
+  if (const std::string names = DescribeNameShares(profile); !names.empty()) {
+    text += WrapAfter("  names          ", names, PageColumns());
   }
   const profd::v1::Cost& cost = profile.message->cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
