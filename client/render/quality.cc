@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "client/name_source.h"
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
@@ -116,6 +117,9 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
       AppendByteTrust(profile, text);
       if (!profile.kind->level && !profile.kind->IsOfCalls()) AppendEventTrust(profile, text);
       break;
+  }
+  if (const std::string names = DescribeNameShares(profile); !names.empty()) {
+    AppendField("names", names, text);
   }
   const profd::v1::Cost& cost = profile.message->cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
