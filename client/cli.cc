@@ -102,7 +102,7 @@ void ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
 absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
   bool waits = false;
   for (const std::string& name : typed.kinds) {
-    waits = waits || FindSampleType(name)->kind == profd::Kind::kWait;
+    waits = waits || FindSampleType(name)->HasReasons();
     const auto& have = request.sample_types();
     if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
   }

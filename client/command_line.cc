@@ -166,7 +166,7 @@ void AddFlameGraph(CLI::App* fetch, Typed& typed) {
                    "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)")
       ->type_name("PIXELS|PERCENT")
       ->group(kFlameGraph);
-  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind)")
+  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
       ->type_name("COLORS")
       ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
       ->group(kFlameGraph);

@@ -70,7 +70,7 @@ Side SumUp(const View& view) {
       }
     }
     std::string reason;
-    if (profile.unit == Unit::kNanoseconds) {
+    if (profile.kind->HasReasons()) {
       reason = std::string(DescribeReason(sample->reason).name);
     }
     Sum& sum = side.rows[RowKey(GroupOf(profile, *sample), std::move(reason), std::move(frames))];

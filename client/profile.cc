@@ -142,7 +142,8 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
                                 .address = location.address(),
                                 .line = line.line(),
                                 .kind = function.kind(),
-                                .common = function.common()});
+                                .common = function.common(),
+                                .found_by = function.found_by()});
     }
     first_frames_.push_back(static_cast<uint32_t>(shared_.frames.size()));
   }

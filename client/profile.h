@@ -31,6 +31,7 @@ struct Frame {
   profd::v1::FrameKind kind = profd::v1::FRAME_KIND_UNSPECIFIED;
   // Every wait or allocation passes through it, so it says nothing.
   bool common = false;
+  profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
 };
 
 struct Stack {

@@ -6,7 +6,9 @@
 namespace profctl {
 namespace {
 
-constexpr std::array<ReasonInfo, 13> kReasons = {{
+constexpr size_t kOther = profd::v1::REASON_OTHER - 1;
+
+constexpr std::array<ReasonInfo, 14> kReasons = {{
     {profd::v1::REASON_RUNQUEUE, "runqueue", "a CPU (it is ready to run)"},
     {profd::v1::REASON_RECLAIM, "reclaim", "free memory, which it reclaims itself"},
     {profd::v1::REASON_FAULT, "fault", "a page to be read in (page fault)"},
@@ -20,6 +22,7 @@ constexpr std::array<ReasonInfo, 13> kReasons = {{
     {profd::v1::REASON_CHILD, "child", "a child process to exit"},
     {profd::v1::REASON_SIGNAL, "signal", "a signal"},
     {profd::v1::REASON_OTHER, "other", "another system call"},
+    {profd::v1::REASON_ON_CPU, "on-cpu", "running on a CPU (wall)"},
 }};
 
 }  // namespace
@@ -29,7 +32,7 @@ std::span<const ReasonInfo> AllReasons() { return kReasons; }
 const ReasonInfo& DescribeReason(Reason reason) {
   const auto it = std::find_if(kReasons.begin(), kReasons.end(),
                                [&](const ReasonInfo& info) { return info.reason == reason; });
-  return it == kReasons.end() ? kReasons.back() : *it;
+  return it == kReasons.end() ? kReasons[kOther] : *it;
 }
 
 std::optional<Reason> ParseReason(std::string_view name) {

@@ -1,4 +1,4 @@
-// The reasons of waits: names and meanings.
+// The reasons of waits, and running itself: names and meanings.
 #ifndef PROFD_CLIENT_REASON_H_
 #define PROFD_CLIENT_REASON_H_
 
@@ -18,7 +18,7 @@ struct ReasonInfo {
   std::string_view meaning;  // what the thread waits for, for help and tables
 };
 
-// All reasons, in the order of the protocol.
+// All reasons, in the order of the protocol; on-cpu, which is no wait, is the last.
 std::span<const ReasonInfo> AllReasons();
 // "other" for a value this client does not know.
 const ReasonInfo& DescribeReason(Reason reason);

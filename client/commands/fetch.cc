@@ -64,7 +64,7 @@ std::string FileStem(const Profile& profile) {
     absl::StrAppend(&name, "-", pids.size(), "procs");
   }
   const SampleTypeInfo& kind = *profile.kind;
-  if (kind.unit == Unit::kBytes) absl::StrAppend(&name, "-", std::string(kind.name));
+  if (kind.kind != profd::Kind::kWait) absl::StrAppend(&name, "-", std::string(kind.name));
   return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
 }
 

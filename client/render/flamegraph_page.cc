@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/name_source.h"
 #include "client/reason.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
@@ -64,7 +65,8 @@ std::string ShownPart(const View& view) {
   const Profile& profile = *view.profile;
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " off-CPU");
+      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " ",
+                          std::string(profile.kind->done));
     case Unit::kBytes:
       return absl::StrCat(std::string(profile.kind->done), ": ",
                           DescribeBytes(profile, view.shown_value));
@@ -110,6 +112,10 @@ std::vector<std::string> EmptyMessage(const View& view) {
                                                          : "lists the allocators that are watched",
                          "; or use a longer --since.")};
   }
+  if (!view.profile->kind->HasReasons()) {
+    return {"No thread ran in this window.",
+            "Widen it with --since, or loosen --target, --thread."};
+  }
   if (view.idle_ns > 0) {
     return {"Only idle waits in this window.",
             absl::StrCat(FormatDuration(view.idle_ns),
@@ -117,6 +123,19 @@ std::vector<std::string> EmptyMessage(const View& view) {
   }
   return {"No waits in this window.",
           "Use a longer --since, or a wider --target, --thread or --reason."};
+}
+
+// How the name was found; of a place, the exact ones.
+std::string NameOrigin(const FlameNode& node) {
+  const std::string_view source = NameSourceText(node.found_by);
+  if (source.empty()) return "";
+  std::string text = absl::StrCat("; name from ", std::string(source));
+  if (IsPlaceOnly(node.found_by)) text = absl::StrCat("; ", std::string(source));
+  for (const uint64_t offset : node.offsets) {
+    absl::StrAppend(&text, offset == node.offsets.front() ? ", at +0x" : ", +0x",
+                    absl::Hex(offset));
+  }
+  return node.more_offsets ? text + " ..." : text;
 }
 
 }  // namespace
@@ -169,7 +188,7 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
     case NodeKind::kRuntime:
     case NodeKind::kApplication:
       if (node.module.empty() || node.kind == NodeKind::kKernel) return std::string(name);
-      return absl::StrCat(std::string(name), ", ", node.module);
+      return absl::StrCat(std::string(name), ", ", node.module, NameOrigin(node));
   }
   return std::string(name);
 }

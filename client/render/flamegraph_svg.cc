@@ -130,7 +130,7 @@ void AppendFrame(const DrawnNode& drawn, const Layout& layout, const FlameGraphP
                   XmlEscape(ExplainNode(node, page.unit)), "</title>");
   absl::StrAppendFormat(&svg,
                         "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\"/>",
-                        StyleClass(ShadeOf(node.kind, options.colours, page.unit), node.name), x, y,
+                        StyleClass(ShadeOf(node, *options.colours, page.unit), node.name), x, y,
                         width, layout.row - kGap);
   const std::string label = ClipToWidth(node.name, width, layout.font * kCharacterOfFont);
   if (!label.empty()) {
@@ -169,7 +169,7 @@ class HeadWriter {
     svg_ += "</text>\n";
   }
 
-  void ControlsAndLegend(std::span<const Shade> shades, Unit unit) {
+  void ControlsAndLegend(std::span<const Shade> shades, bool reasons) {
     // Leaves room for the focus ring around the controls.
     absl::StrAppendFormat(&svg_, kFlameGraphControls, y_ + 6, std::min(width_, kControlsWidth));
     const double row = y_ + 6;
@@ -179,13 +179,13 @@ class HeadWriter {
     double all = 0;
     for (const Shade& shade : shades) {
       widths.push_back(34 + kLineCharacter * static_cast<double>(shade.name.size()));
-      if (shade.letter != 'r' || unit == Unit::kNanoseconds) all += widths.back();
+      if (shade.letter != 'r' || reasons) all += widths.back();
     }
     const bool beside = kControlsWidth + all + 2 * kMargin <= width_;
     double x = beside ? width_ - kMargin - all : kMargin;
     double y = beside ? row + 11 : y_ + 2;
     for (size_t i = 0; i < shades.size(); ++i) {
-      if (shades[i].letter == 'r' && unit != Unit::kNanoseconds) continue;
+      if (shades[i].letter == 'r' && !reasons) continue;
       if (x > kMargin && x + widths[i] > width_) {
         x = kMargin;
         y += kLegendLine;
@@ -229,9 +229,15 @@ std::string_view ScriptOf(Unit unit) {
 
 }  // namespace
 
-std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options) {
+std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
+  FlameGraphOptions options = asked;
+  if (!options.colours) {
+    const bool wall = view.profile->kind->kind == profd::Kind::kWall;
+    options.colours = wall ? ColourScheme::kState : ColourScheme::kKind;
+  }
   FlameGraphPage page = DescribeFlameGraph(view);
-  const FlameTree tree = BuildFlameTree(view, options.reversed);
+  const FlameTree tree =
+      BuildFlameTree(view, options.reversed, options.colours == ColourScheme::kState);
   const Layout layout = LayOut(tree, page.total, options);
   if (!options.title.empty()) page.title = CleanName(options.title);
   if (options.reversed)
@@ -244,7 +250,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options)
   for (const std::string& line : page.lines) {
     if (!line.empty()) writer.Text("sub", line, kLineCharacter, kLine);
   }
-  writer.ControlsAndLegend(ShadesOf(options.colours, page.unit), page.unit);
+  writer.ControlsAndLegend(ShadesOf(*options.colours, page.unit), view.profile->kind->HasReasons());
   writer.Details();
   const double height = writer.bottom() + layout.rows * layout.row + kMargin;
 
@@ -261,7 +267,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options)
       options.inverted ? " data-inverted=\"1\"" : "");
   absl::StrAppend(&svg, "<title>", XmlEscape(page.title), "</title>\n<style>\n", kFlameGraphCss,
                   "#frames text { font-size: ", layout.font, "px; }\n",
-                  PaletteStyles(options.colours, page.unit), "</style>\n");
+                  PaletteStyles(*options.colours, page.unit), "</style>\n");
   absl::StrAppendFormat(&svg,
                         "<rect id=\"paper\" width=\"100%%\" height=\"100%%\"/>\n"
                         "<g id=\"frames\" transform=\"translate(0,%.0f)\">\n",

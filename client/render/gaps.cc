@@ -115,6 +115,15 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
   const profd::v1::Coverage& header = profile.coverage();
   const Window window(WindowNs(profile));
   std::vector<std::string> gaps;
+  const profd::Kind kind = profile.kind->kind;
+  if (kind != profd::Kind::kWait && window.HasGap(profile.type.watched_ns())) {
+    gaps.push_back(absl::StrCat(
+        kind == profd::Kind::kCpu ? "running code was" : "running code or waits were",
+        window.IsOff(profile.type.watched_ns()) ? " not sampled" : " sampled for only ",
+        window.IsOff(profile.type.watched_ns()) ? "" : FormatDuration(profile.type.watched_ns()),
+        ": 'profctl status' says why"));
+  }
+  if (kind == profd::Kind::kCpu) return gaps;
   if (window.HasGap(header.switch_ns())) {
     gaps.push_back(absl::StrCat("the switch layer", window.Tell("was", "off", header.switch_ns()),
                                 ": ", DescribeReasons(profile)));

@@ -6,17 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/reason.h"
 
 namespace profctl {
 namespace {
 
-constexpr std::array<ColourSchemeInfo, 6> kSchemes = {{
+constexpr std::array<ColourSchemeInfo, 7> kSchemes = {{
     {ColourScheme::kKind, "kind", "by kind of code: application, runtime, libc, kernel"},
     {ColourScheme::kSafe, "safe", "by kind of code, safe for colour blindness"},
     {ColourScheme::kHot, "hot", "red to yellow"},
     {ColourScheme::kIo, "io", "blue"},
     {ColourScheme::kMem, "mem", "green"},
     {ColourScheme::kGrey, "grey", "grey, for black-and-white printers"},
+    {ColourScheme::kState, "state", "by state: on a CPU, run queue, kinds of waits (wall)"},
 }};
 
 constexpr char kApplication = 'a';
@@ -75,6 +77,47 @@ constexpr std::array<Shade, 3> kGrey = {
     {{kCode, "code", 0, {0, 0, 72, 5}, {0, 0, 28, 4}},
      {kReason, "reason", 0, {0, 0, 96, 0}, {0, 0, 18, 0}},
      {kBase, "process, thread, unknown", 0, {0, 0, 66, 0}, {0, 0, 40, 0}}}};
+
+constexpr char kRunning = 'h';
+constexpr char kQueued = 'q';
+constexpr char kLocked = 'w';
+constexpr char kStorage = 'd';
+constexpr char kPeers = 'n';
+constexpr char kOtherWait = 'o';
+
+// Warm where work could go on, cool where it waits.
+constexpr std::array<Shade, 8> kStates = {{
+    {kRunning, "on CPU", 8, {3, 82, 72, 1}, {3, 66, 28, 1}},
+    {kQueued, "run queue", 46, {1, 84, 60, 1}, {1, 70, 25, 1}},
+    {kLocked, "lock", 278, {3, 50, 74, 1}, {3, 42, 34, 1}},
+    {kStorage, "disk, memory", 208, {3, 62, 73, 1}, {3, 54, 28, 1}},
+    {kPeers, "network, pipe, poll", 150, {4, 42, 64, 1}, {4, 42, 24, 1}},
+    {kOtherWait, "other waits", 230, {2, 18, 78, 1}, {2, 16, 34, 1}},
+    kUnknown,
+    {kBase, "process, thread", 220, {0, 8, 84, 1}, {0, 8, 31, 1}},
+}};
+
+char LetterOf(Reason state) {
+  switch (state) {
+    case profd::v1::REASON_ON_CPU:
+      return kRunning;
+    case profd::v1::REASON_RUNQUEUE:
+      return kQueued;
+    case profd::v1::REASON_LOCK:
+      return kLocked;
+    case profd::v1::REASON_RECLAIM:
+    case profd::v1::REASON_FAULT:
+    case profd::v1::REASON_FSYNC:
+    case profd::v1::REASON_DISK:
+      return kStorage;
+    case profd::v1::REASON_POLL:
+    case profd::v1::REASON_NET:
+    case profd::v1::REASON_PIPE:
+      return kPeers;
+    default:
+      return kOtherWait;
+  }
+}
 
 char LetterOf(NodeKind kind) {
   switch (kind) {
@@ -138,13 +181,19 @@ std::span<const Shade> ShadesOf(ColourScheme scheme, Unit unit) {
       return kMem;
     case ColourScheme::kGrey:
       return kGrey;
+    case ColourScheme::kState:
+      // Bytes have no state.
+      if (unit == Unit::kBytes) return kMemory;
+      return kStates;
   }
   return kWaits;
 }
 
-const Shade& ShadeOf(NodeKind kind, ColourScheme scheme, Unit unit) {
+const Shade& ShadeOf(const FlameNode& node, ColourScheme scheme, Unit unit) {
   const std::span<const Shade> shades = ShadesOf(scheme, unit);
-  const char letter = LetterOf(kind);
+  const bool by_state = scheme == ColourScheme::kState && unit == Unit::kNanoseconds;
+  const bool has_state = node.kind != NodeKind::kBase && node.kind != NodeKind::kSynthetic;
+  const char letter = by_state && has_state ? LetterOf(node.state) : LetterOf(node.kind);
   for (const Shade& shade : shades) {
     if (shade.letter == letter || (shade.letter == kCode && IsCode(letter))) return shade;
   }

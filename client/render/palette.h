@@ -19,6 +19,7 @@ enum class ColourScheme {
   kIo,
   kMem,
   kGrey,
+  kState,  // by state: running, on the run queue, kinds of waits
 };
 
 struct ColourSchemeInfo {
@@ -49,7 +50,7 @@ struct Shade {
 
 // For the legend: every shade once.
 std::span<const Shade> ShadesOf(ColourScheme scheme, Unit unit);
-const Shade& ShadeOf(NodeKind kind, ColourScheme scheme, Unit unit);
+const Shade& ShadeOf(const FlameNode& node, ColourScheme scheme, Unit unit);
 
 // "a3": the class of a frame. The same name has the same tone in every picture.
 std::string StyleClass(const Shade& shade, std::string_view name);

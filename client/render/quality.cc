@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "client/name_source.h"
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
@@ -43,6 +44,23 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
                 absl::StrCat(FormatShare(profile.type.complete_share(), 1), " of the time; ",
                              FormatCount(header.torn_walks()), " of ", FormatCount(header.walks()),
                              " walks torn"),
+                text);
+  }
+}
+
+// The samples of time on a CPU.
+void AppendRunningTrust(const Profile& profile, std::string& text) {
+  AppendField("watched",
+              absl::StrCat(FormatShare(static_cast<double>(WatchedNs(profile)),
+                                       static_cast<double>(WindowNs(profile))),
+                           " of the window"),
+              text);
+  AppendField("samples",
+              absl::StrCat(FormatCount(profile.type.count()), ", one per ",
+                           FormatDuration(profile.type.period()), " of CPU time"),
+              text);
+  if (profile.type.count() > 0) {
+    AppendField("complete stacks", FormatShare(profile.type.complete_share(), 1) + " of the time",
                 text);
   }
 }
@@ -89,12 +107,19 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
   text += "\n" + Heading("Data quality", colour);
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      AppendTickTrust(profile, text);
+      if (profile.kind->HasReasons()) {
+        AppendTickTrust(profile, text);
+      } else {
+        AppendRunningTrust(profile, text);
+      }
       break;
     case Unit::kBytes:
       AppendByteTrust(profile, text);
       if (!profile.kind->level && !profile.kind->IsOfCalls()) AppendEventTrust(profile, text);
       break;
+  }
+  if (const std::string names = DescribeNameShares(profile); !names.empty()) {
+    AppendField("names", names, text);
   }
   const profd::v1::Cost& cost = profile.message->cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);

@@ -77,7 +77,7 @@ struct WideStack {
 std::string StacksHeading(const View& view) {
   const Unit unit = view.profile->unit;
   std::string what;
-  if (unit == Unit::kNanoseconds) {
+  if (view.profile->kind->HasReasons()) {
     what = view.idle_shown ? " with idle waits" : " without idle waits";
   }
   return absl::StrCat("Widest stacks (", FormatValue(view.shown_value, unit), what,
@@ -90,15 +90,22 @@ std::string WhyNoStacks(const View& view) {
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
   if (kind.unit == Unit::kBytes) return "no allocation event in this window";
+  if (!kind.HasReasons()) return "no thread ran in this window";
   return view.idle_ns > 0 ? "every wait in this window was idle; --idle shows them"
                           : "no waits in this window";
 }
 
-const char* WhyUnsampled(Unit unit, bool level) {
+const char* WhyUnsampled(Unit unit, bool level, bool ran) {
+  if (ran) return "threads that ran too little to be sampled";
   if (level)
     return "touched while page faults were not watched; could belong to any of these stacks";
   return unit == Unit::kBytes ? "too few bytes to reach an allocation event"
                               : "waits too short and too few for a tick to hit";
+}
+
+// A sample of time on a CPU.
+bool Ran(const Profile& profile, const Sample& sample) {
+  return profile.kind->kind == profd::Kind::kCpu || sample.reason == profd::v1::REASON_ON_CPU;
 }
 
 }  // namespace
@@ -174,7 +181,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     std::string line = absl::StrCat(FormatValue(stack.estimate.value, profile.unit), "  ",
                                     stack.estimate.Share(whole));
     if (level) absl::StrAppend(&line, "  ", FormatGrowth(stack.estimate.growth));
-    if (profile.unit == Unit::kNanoseconds) {
+    if (profile.kind->HasReasons()) {
       const std::string reason(DescribeReason(stack.example->reason).name);
       absl::StrAppend(&line, "  [", reason, "]");
     }
@@ -184,7 +191,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     }
     text += Line(absl::StrCat("  ", i + 1, ". "), line);
     if (stack.example->stack == kUnsampled) {
-      text += Line("       [unsampled]: ", WhyUnsampled(profile.unit, level));
+      text += Line("       [unsampled]: ",
+                   WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)));
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kReasonsColumns = 28;
 constexpr size_t kMostThreadRows = 15;
-constexpr size_t kReasonSlots = profd::v1::REASON_OTHER + 1;
+constexpr size_t kReasonSlots = profd::v1::REASON_ON_CPU + 1;
 
 struct Waiting {
   int64_t time_ns = 0;
@@ -365,6 +365,10 @@ std::string RenderSummary(const View& view, bool colour) {
     } else {
       absl::StrAppend(&text, "No ", std::string(profile.kind->events), " were recorded.\n");
     }
+  } else if (!profile.kind->HasReasons()) {
+    AppendThreads(view, colour, text);
+    AppendStacks(view, colour, text);
+    AppendFunctions(view, colour, text);
   } else {
     AppendThreads(view, colour, text);
     AppendReasons(profile, colour, text);

@@ -30,6 +30,11 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
     {Kind::kReturned, "returned", Unit::kBytes, false, ErrorFormula::kBinomial, Layer::kMappings,
      "calls", "Memory returned", "returned", "mapping calls",
      "pages given back by madvise; the address range stays mapped"},
+    {Kind::kCpu, "cpu", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kCpu,
+     "samples", "On-CPU time", "running", "samples", "time on a CPU, by the code that ran"},
+    {Kind::kWall, "wall", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTickAndCpu,
+     "samples", "Wall-clock time", "of wall time", "samples",
+     "all time of threads: on a CPU, on the run queue, waiting"},
 }};
 
 constexpr bool IsInOrder() {

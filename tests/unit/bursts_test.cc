@@ -97,6 +97,25 @@ BurstResult Result() {
   return burst;
 }
 
+// Half of the time that it stands for had no burst of its own.
+TEST(EstimateBurstTest, TimeOfMissedBurstsIsInDoubt) {
+  const auto doubt = [](int64_t skipped_ns) {
+    BurstResult burst = Result();
+    burst.skipped_ns = skipped_ns;
+    profd_malloc_thread did = Runs();
+    did.allocated = 1'000'000;
+    did.allocations = 10;
+    did.calls = 10;
+    burst.counts.threads = {{7, did}};
+    ProfileDelta delta;
+    std::map<ModuleId, AllocatorTotals> totals;
+    EstimateBurst(burst, delta, totals);
+    const HeapDelta& heap = delta.ledgers.at(0).delta.allocated;
+    return static_cast<double>(heap.burst_doubt) / static_cast<double>(heap.burst_bytes);
+  };
+  EXPECT_NEAR(doubt(kSpan / 2) - doubt(0), 0.29, 1e-3);
+}
+
 TEST(EstimateBurstTest, CountsAreScaledAndDividedAmongStacks) {
   BurstResult burst = Result();
   burst.process_weight = 2;

@@ -387,6 +387,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {"fetch", "--title", "x", "--format", "json"},
       {"fetch", "--inverted", "-o", "x.folded"},
       {"fetch", "--kind", "alloc", "--reason", "lock"},
+      {"fetch", "--kind", "cpu", "--reason", "lock"},
       {"fetch", "--kind", "alloc,free", "--format", "folded"},
       {"fetch", "--kind", "alloc,free", "-o", "x.svg"},
       {"fetch", "--idle", "--kind", "free"},

@@ -76,7 +76,7 @@ TEST(KindTest, NamesAndUnits) {
   for (const SampleTypeInfo& info : AllSampleTypes()) {
     EXPECT_EQ(FindSampleType(info.name), &info);
     EXPECT_EQ(&profd::DescribeSampleType(info.kind), &info);
-    EXPECT_EQ(info.unit == Unit::kNanoseconds, info.kind == profd::Kind::kWait);
+    EXPECT_EQ(info.unit == Unit::kNanoseconds, info.HasReasons() || info.kind == profd::Kind::kCpu);
   }
   EXPECT_EQ(FindSampleType("heap"), nullptr);
   EXPECT_EQ(FindSampleType(""), nullptr);

@@ -141,10 +141,17 @@ TEST(OptionsTest, LayersMayBeListed) {
 }
 
 TEST(OptionsTest, EveryLayerMayBeLeftOut) {
-  const Options options = Accepted({"--disable", "books,switch,tick,heap,faults,mappings"});
+  const Options options = Accepted({"--disable", "books,switch,tick,heap,faults,mappings,cpu"});
   EXPECT_FALSE(options.books || options.per_switch || options.tick);
   EXPECT_FALSE(options.heap || options.faults || options.mappings);
   EXPECT_TRUE(Accepted({}).mappings);
+  EXPECT_EQ(options.cpu_interval_ns, 0);
+}
+
+TEST(OptionsTest, CpuRateHasBounds) {
+  EXPECT_EQ(Accepted({}).cpu_interval_ns, 1'000'000'000 / 99);
+  EXPECT_EQ(Accepted({"--cpu-rate", "1"}).cpu_interval_ns, 1'000'000'000);
+  EXPECT_EQ(Accepted({"--cpu-rate", "1000"}).cpu_interval_ns, 1'000'000);
 }
 
 TEST(OptionsTest, TickHasBounds) {
@@ -179,6 +186,8 @@ TEST(OptionsTest, LimitsAreNumbersInBytesAlsoWithAUnit) {
 
 TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
   const std::vector<std::string> wrong[] = {
+      {"--cpu-rate", "0"},
+      {"--cpu-rate", "1001"},
       {"--tick", "999us"},
       {"--tick", "1001ms"},
       {"--tick", "0ms"},

@@ -50,6 +50,15 @@ TEST(FoldedTest, EveryLineIsAStackAndANumberAndAllTimeIsThere) {
   EXPECT_EQ(sum, expected);
 }
 
+TEST(FoldedTest, TimeOnACpuHasNoReason) {
+  AnswerWriter answer(profd::Kind::kCpu);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 400);
+  answer.AddSample(thread, profd::v1::REASON_UNSPECIFIED,
+                   {{"work", "a", profd::v1::FRAME_KIND_APPLICATION}}, 400, 0);
+  const Profile profile = answer.Build();
+  EXPECT_EQ(RenderFolded(MakeView(profile, false)), "a;one;work 400\n");
+}
+
 TEST(FoldedTest, BytesHaveNoReason) {
   const Profile profile = AllocAnswer().Build();
   const std::string folded = RenderFolded(MakeView(profile, false));
