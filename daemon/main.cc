@@ -121,7 +121,8 @@ int Main(int argc, char** argv) {
                                              .collector = collector->get(),
                                              .modules = &(*collector)->modules(),
                                              .memory = &memory,
-                                             .cpu_use = &cpu_use});
+                                             .cpu_use = &cpu_use,
+                                             .debug_directories = options.debug_directories});
   if (!server.ok()) return Fail(server.status(), 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());

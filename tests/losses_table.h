@@ -46,6 +46,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"rules_full", Exact::kYes},
     {"drain_failed", Exact::kYes},
     {"memory_dropped", Exact::kYes},
+    {"store_damaged", Exact::kYes},
 };
 
 }  // namespace profd

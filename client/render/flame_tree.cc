@@ -10,10 +10,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "client/group_by.h"
+#include "client/name_source.h"
 #include "client/text.h"
 
 namespace profctl {
 namespace {
+
+constexpr size_t kMostOffsets = 4;
 
 NodeKind KindOf(profd::v1::FrameKind kind) {
   switch (kind) {
@@ -38,22 +41,29 @@ class Builder {
     first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
     for (const Frame& frame : profile_.frames) {
-      frame_labels_.push_back(
-          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module)));
+      const uint32_t label =
+          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module));
+      labels_[label].found_by = frame.found_by;
+      frame_labels_.push_back(label);
     }
     unsampled_ = Intern("[unsampled]", NodeKind::kSynthetic, "");
   }
 
   void Add(const Sample& sample) {
     LabelsOf(sample);
-    if (reversed_) std::reverse(path_.begin(), path_.end());
+    if (reversed_) {
+      std::reverse(path_.begin(), path_.end());
+      std::reverse(frames_.begin(), frames_.end());
+    }
     uint32_t node = 0;
     Charge(node, sample);
     for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
-    for (const uint32_t label : path_) {
+    for (size_t i = 0; i < path_.size(); ++i) {
+      const uint32_t label = path_[i];
       const bool base = labels_[label].kind == NodeKind::kBase;
       node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
       Charge(node, sample);
+      if (frames_[i] != nullptr) AddOffset(*frames_[i], nodes_[node]);
       if (labels_[label].kind != NodeKind::kBase) continue;
       for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     }
@@ -80,30 +90,35 @@ class Builder {
     std::string name;
     std::string module;
     NodeKind kind;
+    profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
   };
 
   uint32_t Intern(const std::string& name, NodeKind kind, const std::string& module) {
     const auto [it, added] =
         label_index_.emplace(std::make_tuple(name, kind, module), labels_.size());
-    if (added) labels_.push_back({name, module, kind});
+    if (added) labels_.push_back({.name = name, .module = module, .kind = kind});
     return it->second;
   }
 
   // From the group to the reason, into path_.
   void LabelsOf(const Sample& sample) {
     path_ = BaseLabels(sample.group);
+    frames_.assign(path_.size(), nullptr);
     if (sample.stack == kUnsampled) {
       path_.push_back(unsampled_);
     } else {
       const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
       for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
         path_.push_back(frame_labels_[*it]);
+        frames_.push_back(&profile_.frames[*it]);
       }
     }
+    frames_.resize(path_.size());
     if (!profile_.kind->HasReasons()) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
+    frames_.push_back(nullptr);
   }
 
   std::vector<uint32_t> BaseLabels(uint32_t group) {
@@ -126,9 +141,20 @@ class Builder {
       node.module = labels_[label].module;
       node.kind = labels_[label].kind;
       node.state = state;
+      node.found_by = labels_[label].found_by;
       nodes_[parent].children.push_back(it->second);
     }
     return it->second;
+  }
+
+  static void AddOffset(const Frame& frame, FlameNode& node) {
+    if (!IsPlaceOnly(frame.found_by)) return;
+    if (std::count(node.offsets.begin(), node.offsets.end(), frame.address) > 0) return;
+    if (node.offsets.size() < kMostOffsets) {
+      node.offsets.push_back(frame.address);
+    } else {
+      node.more_offsets = true;
+    }
   }
 
   void Charge(uint32_t node, const Sample& sample) {
@@ -142,6 +168,7 @@ class Builder {
   const bool states_;
   size_t first_label_ = 0;  // that is shown
   std::vector<uint32_t> path_;
+  std::vector<const Frame*> frames_;  // by place in path_; null for what is no code
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
   std::vector<Label> labels_;

@@ -23,6 +23,11 @@ struct FlameNode {
   double variance = 0;             // of value
   uint32_t threads = 0;            // distinct threads; only counted for base nodes
   std::vector<uint32_t> children;  // indexes, by name
+  // Of code: how its name was found, and where a name is a place only, the first few
+  // offsets of instructions in the module's file.
+  profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
+  std::vector<uint64_t> offsets;
+  bool more_offsets = false;
 };
 
 struct FlameTree {

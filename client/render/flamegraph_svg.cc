@@ -17,7 +17,7 @@
 namespace profctl {
 namespace {
 
-// Pixels. A script adapts the picture to the window, and measures the text.
+// Pixels. A script adapts the picture to the window and measures the text.
 constexpr int kDefaultWidth = 1200;
 constexpr double kMargin = 10;
 constexpr double kGap = 1;  // between rows
@@ -140,7 +140,7 @@ void AppendFrame(const DrawnNode& drawn, const Layout& layout, const FlameGraphP
   svg += "</g>\n";
 }
 
-// What was left out, or "".
+// Describes the frames that were left out, or "".
 std::string DescribeNarrow(const Layout& layout, int64_t total) {
   if (layout.narrow_frames == 0) return "";
   return absl::StrCat(
@@ -149,13 +149,13 @@ std::string DescribeNarrow(const Layout& layout, int64_t total) {
       FormatShare(static_cast<double>(layout.narrow_value), static_cast<double>(total)), ")");
 }
 
-// Writes the head from top to bottom: title, lines, controls and legend, the two lines that a
-// script fills.
+// Writes the head from top to bottom: title, lines, controls, legend, and two lines that a script
+// fills.
 class HeadWriter {
  public:
   HeadWriter(double width, std::string& svg) : width_(width), svg_(svg) {}
 
-  // Wraps as the picture is wide; a script wraps the whole text anew.
+  // Wraps to the width of the picture; a script wraps the text again.
   void Text(std::string_view css_class, std::string_view text, double character, double line) {
     const auto columns = static_cast<size_t>((width_ - 2 * kMargin) / character);
     absl::StrAppendFormat(&svg_, "<text class=\"line %s\" data-step=\"%.0f\" data-text=\"%s\">",
@@ -170,7 +170,7 @@ class HeadWriter {
   }
 
   void ControlsAndLegend(std::span<const Shade> shades, bool reasons) {
-    // The controls leave room around them for the mark of the focus.
+    // Leaves room for the focus ring around the controls.
     absl::StrAppendFormat(&svg_, kFlameGraphControls, y_ + 6, std::min(width_, kControlsWidth));
     const double row = y_ + 6;
     y_ += 6 + kControlsHeight;
@@ -285,7 +285,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
     }
     svg += "</g>\n";
   }
-  // Last, so that it lies above the frames when the page is scrolled.
+  // Last, so that it is above the frames when the page is scrolled.
   absl::StrAppendFormat(&svg,
                         "<g id=\"head\">\n<rect id=\"headpaper\" width=\"100%%\" "
                         "height=\"%.0f\"/>\n",

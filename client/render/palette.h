@@ -13,8 +13,8 @@
 namespace profctl {
 
 enum class ColourScheme {
-  kKind,  // by kind of code; memory has greens of its own
-  kSafe,  // by kind of code, apart for every kind of colour vision
+  kKind,  // by kind of code; greens for memory
+  kSafe,  // by kind of code, safe for colour blindness
   kHot,
   kIo,
   kMem,
@@ -32,7 +32,7 @@ struct ColourSchemeInfo {
 std::span<const ColourSchemeInfo> AllColourSchemes();
 std::optional<ColourScheme> ParseColourScheme(std::string_view name);
 
-// Number of tones of each shade; tones tell neighbours of one kind apart.
+// Number of tones of each shade. Tones distinguish neighbours of one kind.
 inline constexpr int kTones = 8;
 
 // Saturation and lightness in per cent.

@@ -104,6 +104,12 @@ void Define(CLI::App& app, Typed& typed) {
                  "estimated from these bursts")
       ->type_name("LENGTH/INTERVAL")
       ->capture_default_str();
+  app.add_option("--debug-dir", typed.options.debug_directories,
+                 "Look here for debug files and unstripped copies, too, if a file has no symbols; "
+                 "repeatable")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory)
+      ->allow_extra_args(false);
   app.add_option("--limit", typed.limits,
                  "Bound on what profd keeps, see Limits below. What does not fit is counted as a "
                  "loss; repeatable")

@@ -34,6 +34,7 @@ struct Options {
   int64_t burst_ns = 20'000'000;
   int64_t burst_interval_ns = 5'000'000'000;
   Budget budget;
+  std::vector<std::string> debug_directories;
   Limits limits;
   std::string log_level = "info";
 };

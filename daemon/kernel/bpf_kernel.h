@@ -62,7 +62,7 @@ class BpfKernel final : public Kernel {
   absl::Status TrimKnownStacks(bool all) override;
   std::vector<uint64_t> Losses() const override;
   std::vector<ProgramMisses> Misses() const override;
-  uint64_t MapBytes(uint64_t threads) const override;
+  uint64_t MapBytes(uint64_t threads, uint64_t heap_threads) const override;
 
   absl::Status SetSwitchLayer(bool on) override;
   bool switch_on() const override { return switch_link_ != nullptr; }
@@ -107,6 +107,7 @@ class BpfKernel final : public Kernel {
                                           std::span<const ProbePlace> places) override;
 
   absl::Status AnnounceMappings() override;
+  absl::Status AnnounceMappings(std::span<const int32_t> pids) override;
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
   absl::Status WatchModule(const profd_module_key& key) override;
   absl::Status ForgetModule(const profd_module_key& key) override;

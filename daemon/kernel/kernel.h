@@ -130,9 +130,10 @@ class DrainKernel {
   // Totals since start.
   virtual std::vector<uint64_t> Losses() const = 0;  // indexed by enum profd_loss
   virtual std::vector<ProgramMisses> Misses() const = 0;
-  // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
-  // estimated from `threads`.
-  virtual uint64_t MapBytes(uint64_t threads) const = 0;
+  // Thread-safe. Bytes the kernel charges for our maps, rule tables included. It does not report
+  // what is stored with threads; that is estimated from `threads`, of which `heap_threads` have
+  // allocated.
+  virtual uint64_t MapBytes(uint64_t threads, uint64_t heap_threads) const = 0;
 };
 
 // Context switches and page faults. Costs are totals since start.
@@ -233,8 +234,12 @@ class ModuleKernel {
  public:
   virtual ~ModuleKernel() = default;
   // Announces the executable mappings of all targets whose file is not known yet, and the processes
-  // that map a watched one.
+  // that map a watched one. It takes the lock of each process's memory map, so it waits if one is
+  // held.
   virtual absl::Status AnnounceMappings() = 0;
+  // The same for the targets among `pids`; other processes are not touched. Processes that ended
+  // are skipped.
+  virtual absl::Status AnnounceMappings(std::span<const int32_t> pids) = 0;
   // Gives modules their rules; one with empty rows has none. A call takes some 10 ms however many
   // there are: the kernel waits for all running programs. Returns a status for each.
   virtual std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) = 0;

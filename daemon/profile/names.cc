@@ -146,6 +146,8 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"memory_dropped",
        "Points of the memory timeline were dropped before they were an hour old: the timeline "
        "was full. Watch fewer targets, or raise --limit timeline."},
+      {"store_damaged",
+       "Stored data could not be read: memory is damaged, or profd has a bug. Report it."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};
   return loss < kLossCount ? kDescriptions[loss] : kUnknown;

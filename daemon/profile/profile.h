@@ -178,8 +178,8 @@ struct ThreadInfo {
   int32_t pid = 0;
   int32_t tid = 0;
   uint32_t target = 0;  // index of the selector that marked it
-  std::string name;
-  std::string process;
+  std::string name{};
+  std::string process{};
   bool exited = false;
 };
 
@@ -202,6 +202,7 @@ enum class Loss : uint8_t {
   kRulesFull,         // modules left out because the limit for rules was reached
   kDrainFailed,
   kMemoryDropped,  // points of the processes' memory dropped before their age, to keep the limit
+  kStoreDamaged,   // seconds in memory that could not be read
   kCount,
 };
 inline constexpr size_t kLossCount = static_cast<size_t>(Loss::kCount);

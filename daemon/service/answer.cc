@@ -14,6 +14,7 @@
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
+#include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/sample_sink.h"
 #include "daemon/service/tables.h"
@@ -272,6 +273,7 @@ class Sender {
 
   void SendEnd() {
     v1::Profile& part = parts_.part();
+    FillNameShares(plan_, profile_, stacks_, &part);
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
     part.mutable_cost()->set_duration_ns(profile_.covered.end_ns - profile_.covered.begin_ns);

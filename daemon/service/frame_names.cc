@@ -4,7 +4,6 @@
 #include <numeric>
 #include <optional>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/service/text.h"
@@ -33,8 +32,11 @@ std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
 
 }  // namespace
 
-FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms)
-    : modules_(modules), kallsyms_(std::move(kallsyms)) {}
+FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms,
+                       std::vector<std::string> debug_directories)
+    : modules_(modules),
+      kallsyms_(std::move(kallsyms)),
+      debug_files_(std::move(debug_directories)) {}
 
 std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses) {
   std::vector<NamedFrame> out(addresses.size());
@@ -90,7 +92,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
       continue;
     }
     function = CleanText((*symbols)[k].function, kMaxName);
-    cache_.Put({kKernel, 0, targets[k]}, {function, FrameKind::kKernel});
+    cache_.Put({kKernel, 0, targets[k]}, {function, FrameKind::kKernel, NameSource::kKallsyms});
   }
 }
 
@@ -107,8 +109,10 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
     return;
   }
-  const uint64_t identity = absl::HashOf(std::string_view(file->identity.build_id),
-                                         std::string_view(file->identity.path));
+  const uint64_t key = absl::HashOf(std::string_view(file->identity.build_id),
+                                    std::string_view(file->identity.path), id);
+  // A debug file that appears later gives other names.
+  const uint64_t identity = absl::HashOf(key, debug_files_.Refresh(key, *file));
   const std::string module = CleanText(BaseName(file->identity.path));
   const std::string build_id = CleanText(file->identity.build_id, 128);
   std::vector<size_t> missing;
@@ -122,22 +126,16 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     if (const Symbol* known = cache_.Get({id, identity, target}); known != nullptr) {
       frame.function = known->function;
       frame.kind = known->kind;
+      frame.found_by = known->source;
     } else {
       missing.push_back(i);
       targets.push_back(target);
     }
   }
-  // What has no symbol is called by its address.
-  const std::string unnamed = absl::StrCat(module, "+0x");
-  const absl::Cleanup tell_source = [&] {
-    for (size_t i : which) {
-      NamedFrame& frame = (*out)[i];
-      frame.found_by =
-          frame.function.starts_with(unnamed) ? NameSource::kNone : NameSource::kSymbols;
-    }
-  };
   if (missing.empty()) return;
-  const std::vector<Symbol> symbols = SymbolizeModule(file->fd.get(), file->identity, targets);
+  const std::optional<symbolize::DebugFile> debug = debug_files_.Open(key);
+  const std::vector<Symbol> symbols =
+      SymbolizeModule(file->fd.get(), file->identity, targets, debug ? &*debug : nullptr);
   for (size_t k = 0; k < missing.size(); k++) {
     NamedFrame& frame = (*out)[missing[k]];
     if (k >= symbols.size()) {
@@ -146,8 +144,10 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
     frame.function = CleanText(symbols[k].function, kMaxName);
     frame.kind = symbols[k].kind;
+    frame.found_by = symbols[k].source;
     // A file that could not be opened now may be there the next time.
-    if (file->fd.ok()) cache_.Put({id, identity, targets[k]}, {frame.function, frame.kind});
+    if (file->fd.ok())
+      cache_.Put({id, identity, targets[k]}, {frame.function, frame.kind, frame.found_by});
   }
 }
 

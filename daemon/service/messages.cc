@@ -9,6 +9,28 @@ static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
               v1::REASON_OTHER == PROFD_REASON_OTHER + 1 && v1::REASON_ON_CPU == v1::Reason_MAX &&
               static_cast<size_t>(v1::REASON_ON_CPU) == kReasonCount + 1);
 
+v1::NameSource ToProto(NameSource source) {
+  switch (source) {
+    case NameSource::kNone:
+      return v1::NAME_SOURCE_NONE;
+    case NameSource::kSymbols:
+      return v1::NAME_SOURCE_SYMBOLS;
+    case NameSource::kDynamicSymbols:
+      return v1::NAME_SOURCE_DYNAMIC_SYMBOLS;
+    case NameSource::kDebugFile:
+      return v1::NAME_SOURCE_DEBUG_FILE;
+    case NameSource::kPlt:
+      return v1::NAME_SOURCE_PLT;
+    case NameSource::kBounds:
+      return v1::NAME_SOURCE_BOUNDS;
+    case NameSource::kKallsyms:
+      return v1::NAME_SOURCE_KALLSYMS;
+    case NameSource::kProfd:
+      return v1::NAME_SOURCE_PROFD;
+  }
+  return v1::NAME_SOURCE_UNSPECIFIED;
+}
+
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                 google::protobuf::RepeatedPtrField<v1::Loss>* out) {
   for (size_t i = 0; i < losses.size(); i++) {

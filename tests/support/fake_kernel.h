@@ -63,6 +63,8 @@ class FakeKernel final : public Kernel {
   std::vector<CounterEntry> cpu_counters;
   profd_cpu_cost cpu_cost{};
   LayerRefusals refusals;
+  // The processes of the last AnnounceMappings.
+  std::vector<int32_t> looked_at;
   // What came by at places of probes.
   uint64_t heap_refusals = 0;
   std::vector<HeapTally> heap_tallies;
@@ -133,7 +135,7 @@ class FakeKernel final : public Kernel {
   absl::Status TrimKnownStacks(bool) override { return absl::OkStatus(); }
   std::vector<uint64_t> Losses() const override { return losses_; }
   std::vector<ProgramMisses> Misses() const override { return {}; }
-  uint64_t MapBytes(uint64_t) const override { return 0; }
+  uint64_t MapBytes(uint64_t, uint64_t) const override { return 0; }
 
   absl::Status SetSwitchLayer(bool) override { return absl::OkStatus(); }
   bool switch_on() const override { return false; }
@@ -192,6 +194,10 @@ class FakeKernel final : public Kernel {
   absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec&) override { return 0; }
 
   absl::Status AnnounceMappings() override { return Fail(announce_mappings); }
+  absl::Status AnnounceMappings(std::span<const int32_t> pids) override {
+    looked_at.assign(pids.begin(), pids.end());
+    return Fail(announce_mappings);
+  }
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override {
     return std::vector<absl::Status>(modules.size());
   }

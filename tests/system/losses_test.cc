@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"go"}},
         Way{"Store",
             {"strain", "sleepers", "64"},
-            {"--limit", "store=256K"},
+            {"--limit", "store=16K"},
             {"store_dropped"},
             {"stack_unknown"}},
         Way{"Walks", {"strain", "switches"}, {}, {"torn_walk"}},
