@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,10 +11,6 @@
 #include "daemon/service/frame_text.h"
 
 namespace profd {
-
-// A demangled name reduced to its path: generic arguments, "<T as Trait>", parameter lists,
-// closures and Rust hashes are cut. "<a::B<T> as a::C>::run::{{closure}}" gives "a::B::run".
-std::string FunctionPath(std::string_view function);
 
 // Decides per wait. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or
 // something unnamed are idle when the frame that asked for the wait, the first one outside libc and

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "client/view.h"
+#include "daemon/symbolize/function_path.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"
 
