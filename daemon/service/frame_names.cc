@@ -4,7 +4,6 @@
 #include <numeric>
 #include <optional>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/service/text.h"
@@ -90,7 +89,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
       continue;
     }
     function = CleanText((*symbols)[k].function, kMaxName);
-    cache_.Put({kKernel, 0, targets[k]}, {function, FrameKind::kKernel});
+    cache_.Put({kKernel, 0, targets[k]}, {function, FrameKind::kKernel, NameSource::kKallsyms});
   }
 }
 
@@ -122,20 +121,12 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     if (const Symbol* known = cache_.Get({id, identity, target}); known != nullptr) {
       frame.function = known->function;
       frame.kind = known->kind;
+      frame.found_by = known->source;
     } else {
       missing.push_back(i);
       targets.push_back(target);
     }
   }
-  // What has no symbol is called by its address.
-  const std::string unnamed = absl::StrCat(module, "+0x");
-  const absl::Cleanup tell_source = [&] {
-    for (size_t i : which) {
-      NamedFrame& frame = (*out)[i];
-      frame.found_by =
-          frame.function.starts_with(unnamed) ? NameSource::kNone : NameSource::kSymbols;
-    }
-  };
   if (missing.empty()) return;
   const std::vector<Symbol> symbols = SymbolizeModule(file->fd.get(), file->identity, targets);
   for (size_t k = 0; k < missing.size(); k++) {
@@ -146,8 +137,10 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
     frame.function = CleanText(symbols[k].function, kMaxName);
     frame.kind = symbols[k].kind;
+    frame.found_by = symbols[k].source;
     // A file that could not be opened now may be there the next time.
-    if (file->fd.ok()) cache_.Put({id, identity, targets[k]}, {frame.function, frame.kind});
+    if (file->fd.ok())
+      cache_.Put({id, identity, targets[k]}, {frame.function, frame.kind, frame.found_by});
   }
 }
 

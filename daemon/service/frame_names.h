@@ -27,8 +27,6 @@ struct FrameAddress {
   }
 };
 
-enum class NameSource { kNone, kSymbols, kKallsyms, kProfd };
-
 struct NamedFrame {
   std::string function;
   std::string module;  // base name, "[kernel]" or empty

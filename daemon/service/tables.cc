@@ -27,6 +27,14 @@ v1::NameSource ToProto(NameSource source) {
       return v1::NAME_SOURCE_NONE;
     case NameSource::kSymbols:
       return v1::NAME_SOURCE_SYMBOLS;
+    case NameSource::kDynamicSymbols:
+      return v1::NAME_SOURCE_DYNAMIC_SYMBOLS;
+    case NameSource::kDebugFile:
+      return v1::NAME_SOURCE_DEBUG_FILE;
+    case NameSource::kPlt:
+      return v1::NAME_SOURCE_PLT;
+    case NameSource::kBounds:
+      return v1::NAME_SOURCE_BOUNDS;
     case NameSource::kKallsyms:
       return v1::NAME_SOURCE_KALLSYMS;
     case NameSource::kProfd:

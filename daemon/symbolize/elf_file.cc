@@ -121,6 +121,11 @@ const Section* ElfFile::FindSectionByName(std::string_view name) const {
   return nullptr;
 }
 
+bool ElfFile::HasSection(uint32_t type) const {
+  return std::any_of(sections_.begin(), sections_.end(),
+                     [&](const Section& section) { return section.type == type; });
+}
+
 std::optional<uint64_t> ElfFile::VaddrOfOffset(uint64_t offset) const {
   // The loader maps whole pages, so bytes around a segment in its pages are mapped, too.
   std::optional<uint64_t> exact;

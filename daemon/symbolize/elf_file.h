@@ -64,6 +64,8 @@ class ElfFile {
   // Null if `index` is out of range, SHN_UNDEF or a reserved number.
   const Section* FindSection(uint32_t index) const;
   const Section* FindSectionByName(std::string_view name) const;
+  // Whether there is a section of type `type` (SHT_*).
+  bool HasSection(uint32_t type) const;
 
   // The virtual address at which the loader maps the byte at `offset`; none if no PT_LOAD segment
   // contains it. If segments share a page of the file, the executable one wins.

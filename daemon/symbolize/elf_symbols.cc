@@ -177,24 +177,28 @@ SymbolLookup::SymbolLookup(std::vector<uint64_t> addresses)
       symbols_left_(kMaxSymbols),
       updates_left_(kMaxCoveringUpdates) {}
 
-bool SymbolLookup::AddTables(const ElfFile& elf) {
+bool SymbolLookup::AddTables(const ElfFile& elf, NameSource symbols) {
   bool has_symtab = false;
-  for (const Section& section : elf.sections()) {
-    if (section.type != SHT_SYMTAB && section.type != SHT_DYNSYM) continue;
-    if (tables_.size() == kMaxTables) break;
-    has_symtab |= section.type == SHT_SYMTAB;
-    AddTable(elf, section);
+  // What both tables hold is found in the first one.
+  for (const uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {
+    for (const Section& section : elf.sections()) {
+      if (section.type != type) continue;
+      if (tables_.size() == kMaxTables) break;
+      has_symtab |= type == SHT_SYMTAB;
+      AddTable(elf, section, type == SHT_SYMTAB ? symbols : NameSource::kDynamicSymbols);
+    }
   }
   return has_symtab;
 }
 
-void SymbolLookup::AddTable(const ElfFile& elf, const Section& section) {
+void SymbolLookup::AddTable(const ElfFile& elf, const Section& section, NameSource source) {
   const Section* strings = StringsOf(elf, section);
   if (strings == nullptr) return;
   const auto table = static_cast<uint16_t>(tables_.size());
   tables_.push_back({.elf = &elf,
                      .strings_begin = strings->offset,
-                     .strings_end = strings->offset + strings->size});
+                     .strings_end = strings->offset + strings->size,
+                     .source = source});
   ForEachSymbol(elf, section, symbols_left_,
                 [&](const Elf64_Sym& symbol) { AddSymbol(elf, symbol, table); });
 }
@@ -220,7 +224,7 @@ void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16
   const NameRef name{.offset = symbol.st_name, .table = table, .weak = bind == STB_WEAK};
 
   auto index = static_cast<size_t>(first - addresses_.begin());
-  // Candidates for "at or before" are stored at the first such address; Names() carries them on.
+  // Candidates for "at or before" are stored at the first such address; Find() carries them on.
   Slot& slot = slots_[index];
   if (symbol.st_size == 0) {
     if (section == nullptr) return;
@@ -242,8 +246,8 @@ void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16
   }
 }
 
-std::vector<std::string> SymbolLookup::Names() {
-  std::vector<std::string> names(addresses_.size());
+std::vector<CoveringSymbol> SymbolLookup::Find() {
+  std::vector<CoveringSymbol> found(addresses_.size());
   for (size_t i = 0; i < addresses_.size(); ++i) {
     Slot& slot = slots_[i];
     if (i > 0) {
@@ -258,7 +262,7 @@ std::vector<std::string> SymbolLookup::Names() {
     }
     const uint64_t address = addresses_[i];
     if (slot.covering.rank != 0) {
-      names[i] = NameOf(slot.covering);
+      found[i] = Describe(slot.covering, true);
       continue;
     }
     // A label extends at most to the next start or end of a symbol with a size.
@@ -267,13 +271,14 @@ std::vector<std::string> SymbolLookup::Names() {
                          slot.sized_end <= label.value &&
                          address - label.value < kMaxUnsizedReach &&
                          label.value >= slot.section_begin && address < slot.section_end;
-    if (reaches) names[i] = NameOf(label);
+    if (reaches) found[i] = Describe(label, false);
   }
-  return names;
+  return found;
 }
 
-std::string SymbolLookup::NameOf(const Candidate& candidate) const {
-  std::string best;
+CoveringSymbol SymbolLookup::Describe(const Candidate& candidate, bool sized) const {
+  CoveringSymbol symbol{.name = {}, .begin = candidate.value, .sized = sized};
+  std::string& best = symbol.name;
   bool best_weak = false;
   for (size_t i = 0; i < candidate.name_count; ++i) {
     const NameRef& ref = candidate.names[i];
@@ -292,9 +297,10 @@ std::string SymbolLookup::NameOf(const Candidate& candidate) const {
     if (best.empty() || offered < held || (offered == held && BetterName(name, best))) {
       best = std::move(name);
       best_weak = ref.weak;
+      symbol.source = table.source;
     }
   }
-  return best;
+  return symbol;
 }
 
 }  // namespace profd::symbolize

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/name_source.h"
 
 namespace profd::symbolize {
 
@@ -38,6 +39,14 @@ struct CalledFunctions {
 CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
                            std::span<const std::string_view> names, size_t limit);
 
+// A symbol that covers an address.
+struct CoveringSymbol {
+  std::string name;    // mangled, without version; "" if no symbol covers the address
+  uint64_t begin = 0;  // where the symbol begins
+  bool sized = false;  // false: a label; how far it reaches is a guess
+  NameSource source = NameSource::kNone;
+};
+
 // Streams the tables past the wanted addresses and keeps only the best candidates. Memory depends
 // on the number of addresses, time is bounded by the size of the tables.
 class SymbolLookup {
@@ -45,17 +54,19 @@ class SymbolLookup {
   // `addresses`: virtual addresses, ascending, each once.
   explicit SymbolLookup(std::vector<uint64_t> addresses);
 
-  // Streams .symtab and .dynsym of `elf`, which must outlive this. True if it has a .symtab.
-  bool AddTables(const ElfFile& elf);
+  // Streams .symtab, which gives names of the kind `symbols`, and .dynsym of `elf`, which must
+  // outlive this. True if it has a .symtab.
+  bool AddTables(const ElfFile& elf, NameSource symbols = NameSource::kSymbols);
 
-  // The raw name of each address, "" where no symbol covers it.
-  std::vector<std::string> Names();
+  // For each address.
+  std::vector<CoveringSymbol> Find();
 
  private:
   struct Table {
     const ElfFile* elf;
     uint64_t strings_begin;
     uint64_t strings_end;
+    NameSource source;
   };
 
   struct NameRef {
@@ -83,9 +94,9 @@ class SymbolLookup {
     uint64_t section_end = 0;
   };
 
-  void AddTable(const ElfFile& elf, const Section& section);
+  void AddTable(const ElfFile& elf, const Section& section, NameSource source);
   void AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16_t table);
-  std::string NameOf(const Candidate& candidate) const;
+  CoveringSymbol Describe(const Candidate& candidate, bool sized) const;
 
   std::vector<uint64_t> addresses_;
   std::vector<Slot> slots_;  // one per address

@@ -84,6 +84,10 @@ std::string ModuleName(std::string_view path) {
   return path.empty() ? "[unknown]" : Printable(path);
 }
 
+std::string FunctionAt(std::string_view module, uint64_t address) {
+  return absl::StrCat(View(module), ":fn_", absl::Hex(address));
+}
+
 std::string ModuleOffset(std::string_view module, uint64_t offset) {
   return absl::StrCat(View(module), "+0x", absl::Hex(offset));
 }

@@ -26,6 +26,9 @@ std::string Printable(std::string_view name);
 // "libc.so.6" for "/usr/lib/libc.so.6 (deleted)"; "[unknown]" if the path has no file name.
 std::string ModuleName(std::string_view path);
 
+// "module:fn_85e80", of the function that begins at a virtual address.
+std::string FunctionAt(std::string_view module, uint64_t address);
+
 // "module+0x1f".
 std::string ModuleOffset(std::string_view module, uint64_t offset);
 

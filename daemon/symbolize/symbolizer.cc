@@ -9,7 +9,7 @@
 
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
-#include "daemon/symbolize/elf_symbols.h"
+#include "daemon/symbolize/module_names.h"
 #include "daemon/symbolize/symbol_name.h"
 
 namespace profd {
@@ -28,10 +28,10 @@ absl::StatusOr<ElfFile> OpenOwnVdso(UniqueFd* memory) {
   return ElfFile::OpenImage(memory->get(), base, kVdsoBytes);
 }
 
-// One raw name per offset; "" if unknown.
-std::vector<std::string> FindNames(const ElfFile& elf, const ModuleIdentity& identity,
-                                   const std::vector<uint64_t>& offsets) {
-  std::vector<std::string> names(offsets.size());
+// One for each offset.
+std::vector<symbolize::FoundName> FindNames(const ElfFile& elf, const ModuleIdentity& identity,
+                                            const std::vector<uint64_t>& offsets) {
+  std::vector<symbolize::FoundName> names(offsets.size());
   const std::string build_id = elf.BuildId();
   // The file was replaced, so its symbols could be wrong for the old code.
   if (!identity.build_id.empty() && build_id != identity.build_id) return names;
@@ -48,18 +48,35 @@ std::vector<std::string> FindNames(const ElfFile& elf, const ModuleIdentity& ide
   }
   if (addresses.empty()) return names;
 
-  symbolize::SymbolLookup lookup(addresses);
-  std::optional<symbolize::DebugFile> debug;
-  if (!lookup.AddTables(elf)) {
-    debug = symbolize::OpenDebugFile(elf, build_id, identity.path);
-    if (debug) lookup.AddTables(debug->elf);
-  }
-  const std::vector<std::string> found = lookup.Names();
+  const std::optional<symbolize::DebugFile> debug =
+      elf.HasSection(SHT_SYMTAB) ? std::nullopt
+                                 : symbolize::OpenDebugFile(elf, build_id, identity.path);
+  const std::vector<symbolize::FoundName> found =
+      symbolize::FindNames(elf, debug ? &debug->elf : nullptr, addresses);
   for (const auto& [address, index] : wanted) {
     const auto at = std::lower_bound(addresses.begin(), addresses.end(), address);
     names[index] = found[static_cast<size_t>(at - addresses.begin())];
   }
   return names;
+}
+
+// As users see it.
+std::string Text(const symbolize::FoundName& name, const std::string& module, uint64_t offset) {
+  switch (name.source) {
+    case NameSource::kNone:
+      return symbolize::ModuleOffset(module, offset);
+    case NameSource::kBounds:
+      return symbolize::FunctionAt(module, name.begin);
+    case NameSource::kPlt:
+      return symbolize::Printable(Demangle(name.symbol)) + "@plt";
+    case NameSource::kSymbols:
+    case NameSource::kDynamicSymbols:
+    case NameSource::kDebugFile:
+    case NameSource::kKallsyms:
+    case NameSource::kProfd:
+      break;
+  }
+  return symbolize::Printable(Demangle(name.symbol));
 }
 
 }  // namespace
@@ -78,20 +95,23 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   UniqueFd memory;
   const absl::StatusOr<ElfFile> elf =
       fd < 0 && identity.path == kVdso ? OpenOwnVdso(&memory) : ElfFile::Open(fd);
-  std::vector<std::string> names(unique.size());
+  std::vector<symbolize::FoundName> names(unique.size());
   if (elf.ok()) names = FindNames(*elf, identity, unique);
 
   const std::string module = symbolize::ModuleName(identity.path);
+  std::vector<Symbol> known;
+  known.reserve(unique.size());
   for (size_t i = 0; i < unique.size(); ++i) {
-    names[i] = names[i].empty() ? symbolize::ModuleOffset(module, unique[i])
-                                : symbolize::Printable(Demangle(names[i]));
+    Symbol& symbol = known.emplace_back();
+    symbol.function = Text(names[i], module, unique[i]);
+    symbol.kind = ClassifyFrame(identity.path, symbol.function);
+    symbol.source = names[i].source;
   }
   std::vector<Symbol> symbols;
   symbols.reserve(offsets.size());
   for (const uint64_t offset : offsets) {
     const auto at = std::lower_bound(unique.begin(), unique.end(), offset);
-    const std::string& name = names[static_cast<size_t>(at - unique.begin())];
-    symbols.push_back({.function = name, .kind = ClassifyFrame(identity.path, name)});
+    symbols.push_back(known[static_cast<size_t>(at - unique.begin())]);
   }
   return symbols;
 }

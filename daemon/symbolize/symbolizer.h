@@ -10,14 +10,16 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
+#include "daemon/symbolize/name_source.h"
 
 namespace profd {
 
 enum class FrameKind : uint8_t { kKernel, kLibc, kRuntime, kApplication, kSynthetic };
 
 struct Symbol {
-  std::string function;  // demangled; "module+0xoffset" without a symbol
+  std::string function;  // demangled; see NameSource for what it is without a symbol
   FrameKind kind = FrameKind::kApplication;
+  NameSource source = NameSource::kNone;
 };
 
 // Identity of a module's file.
@@ -29,10 +31,11 @@ struct ModuleIdentity {
 // Reads the GNU build-id of an ELF file as hex; "" when it has none. Hostile input.
 absl::StatusOr<std::string> ReadBuildId(int fd);
 
-// Names for file offsets of one module, in any order, one result each. The symbol tables (.symtab
-// and .dynsym) are read from `fd` and not kept; callers cache the results. The input may be
-// hostile. If the file cannot be read, all names are "module+0xoffset". The module is named by the
-// base name of `identity.path`.
+// Names for file offsets of one module, in any order, one result each: by symbol (.symtab and
+// .dynsym), else by entry of the PLT, else by the bounds of the function in .eh_frame. All is read
+// from `fd` and not kept; callers cache the results. The input may be hostile. If the file cannot
+// be read, all names are "module+0xoffset". The module is named by the base name of
+// `identity.path`.
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
                                     std::span<const uint64_t> offsets);
 

@@ -418,6 +418,16 @@ FrameReader::FrameReader(const FrameSection& section)
       budget_(section.bytes.size() * kBudgetFactor + kBudgetBase),
       cache_(kCacheSize) {}
 
+std::optional<uint8_t> ReadPointerEncoding(std::span<const uint8_t> record, uint64_t address) {
+  FrameSection section;
+  section.bytes = record;
+  section.address = address;
+  FrameReader reader(section);
+  const FrameReader::Common* common = reader.FindCommon(0);
+  if (common == nullptr) return std::nullopt;
+  return common->encoding;
+}
+
 std::optional<FrameReader::Record> FrameReader::ReadRecord(uint64_t position) const {
   ByteReader reader(section_.bytes, position);
   uint64_t length = reader.Read<uint32_t>();

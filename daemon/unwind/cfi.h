@@ -40,6 +40,10 @@ std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
                                            uint64_t field_address, uint64_t data_base,
                                            uint64_t text_base);
 
+// How the functions of the common entry at the start of `record` encode their addresses
+// (DW_EH_PE_*). `record` may run past the entry. Empty when malformed.
+std::optional<uint8_t> ReadPointerEncoding(std::span<const uint8_t> record, uint64_t address);
+
 // Address of the .eh_frame that an .eh_frame_hdr (`header`, at `address`) names. Empty when
 // malformed. Format: the LSB's chapter on .eh_frame_hdr.
 std::optional<uint64_t> ReadFrameHeader(std::span<const uint8_t> header, uint64_t address);
@@ -106,6 +110,9 @@ class FrameReader {
   bool exhausted() const { return exhausted_; }
 
  private:
+  friend std::optional<uint8_t> ReadPointerEncoding(std::span<const uint8_t> record,
+                                                    uint64_t address);
+
   // Shared by the functions of one common information entry.
   struct Common {
     uint64_t position = UINT64_MAX;

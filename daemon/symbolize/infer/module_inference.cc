@@ -50,28 +50,29 @@ double WeightOf(std::string_view crate) {
 }  // namespace
 
 ModuleInference::ModuleInference(const ElfFile* elf, const LocationTable* locations,
-                                 std::span<const CodeRange> functions)
-    : elf_(elf), locations_(locations), functions_(functions) {
+                                 std::span<const uint64_t> begins)
+    : elf_(elf), locations_(locations), begins_(begins) {
   for (const std::string& crate : locations->crates()) weights_.push_back(WeightOf(crate));
 }
 
+uint64_t ModuleInference::SizeOf(size_t function) const {
+  if (function + 1 == begins_.size()) return kMaxCode;
+  return std::min(begins_[function + 1] - begins_[function], kMaxCode);
+}
+
 std::span<const uint8_t> ModuleInference::Code(size_t function) {
-  const CodeRange& range = functions_[function];
-  const std::optional<FileRange> file = elf_->CodeAt(range.begin);
+  const std::optional<FileRange> file = elf_->CodeAt(begins_[function]);
   if (!file) return {};
-  code_.resize(static_cast<size_t>(std::min({file->size, range.size, kMaxCode})));
+  code_.resize(static_cast<size_t>(std::min(file->size, SizeOf(function))));
   if (!elf_->Read(file->offset, code_.data(), code_.size()).ok()) return {};
   return code_;
 }
 
 std::optional<size_t> ModuleInference::FunctionAt(uint64_t address) const {
-  const auto after =
-      std::upper_bound(functions_.begin(), functions_.end(), address,
-                       [](uint64_t value, const CodeRange& range) { return value < range.begin; });
-  if (after == functions_.begin() || address - std::prev(after)->begin >= std::prev(after)->size) {
-    return std::nullopt;
-  }
-  return static_cast<size_t>(after - functions_.begin() - 1);
+  const auto after = std::upper_bound(begins_.begin(), begins_.end(), address);
+  if (after == begins_.begin()) return std::nullopt;
+  const auto function = static_cast<size_t>(after - begins_.begin() - 1);
+  return address - begins_[function] < SizeOf(function) ? std::optional(function) : std::nullopt;
 }
 
 const ModuleInference::Files& ModuleInference::FilesOf(size_t function) {
@@ -81,7 +82,7 @@ const ModuleInference::Files& ModuleInference::FilesOf(size_t function) {
   if (remembered_.size() >= kMaxRemembered) remembered_.clear();
   Files& files = remembered_[function];
   std::vector<uint64_t> records;
-  const uint64_t address = functions_[function].begin;
+  const uint64_t address = begins_[function];
   ForEachDataLoad(Code(function), address, [&](uint64_t target) {
     if (locations_->FileAt(target)) records.push_back(target);
   });
@@ -123,8 +124,7 @@ double ModuleInference::AddNeighbors(size_t function, Scores* scores) {
     const double weight = std::exp(-static_cast<double>(distance) / kNeighborDecay);
     possible += 2 * weight;
     if (distance <= function && AddShares(function - distance, weight, &around)) mass += weight;
-    if (distance < functions_.size() - function &&
-        AddShares(function + distance, weight, &around)) {
+    if (distance < begins_.size() - function && AddShares(function + distance, weight, &around)) {
       mass += weight;
     }
   }
@@ -141,7 +141,7 @@ size_t ModuleInference::OwnerOf(size_t function, std::span<const uint64_t> jumps
   std::optional<size_t> owner;
   for (const uint64_t jump : jumps) {
     const std::optional<size_t> target = FunctionAt(jump);
-    if (!target || *target == function || functions_[*target].begin == jump) continue;
+    if (!target || *target == function || begins_[*target] == jump) continue;
     if (owner && *owner != *target) return function;
     owner = target;
   }
@@ -157,12 +157,14 @@ std::string ModuleInference::ModuleOf(const Files& files, uint32_t crate) const 
   return best == nullptr ? locations_->crates()[crate] : locations_->files()[best->file].module;
 }
 
-std::optional<InferredName> ModuleInference::Infer(size_t function) {
-  if (locations_->record_count() == 0) return std::nullopt;
-  CodeReferences references = FindReferences(Code(function), functions_[function].begin);
+std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
+  const std::optional<size_t> containing = FunctionAt(address);
+  if (!containing || locations_->record_count() == 0) return std::nullopt;
+  size_t function = *containing;
+  CodeReferences references = FindReferences(Code(function), begins_[function]);
   if (const size_t owner = OwnerOf(function, references.jumps); owner != function) {
     function = owner;
-    references = FindReferences(Code(function), functions_[function].begin);
+    references = FindReferences(Code(function), begins_[function]);
   }
   Scores scores;
   const Files files = FilesOf(function);
@@ -177,7 +179,7 @@ std::optional<InferredName> ModuleInference::Infer(size_t function) {
   for (const uint64_t call : references.calls) {
     if (callees == kMaxCallees) break;
     const std::optional<size_t> callee = FunctionAt(call);
-    if (!callee || *callee == function || functions_[*callee].begin != call) continue;
+    if (!callee || *callee == function || begins_[*callee] != call) continue;
     ++callees;
     AddShares(*callee, kCalleeWeight / kMaxCallees, &scores);
   }

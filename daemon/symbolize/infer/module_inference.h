@@ -15,12 +15,6 @@
 
 namespace profd::symbolize {
 
-// The code of one function, by virtual address.
-struct CodeRange {
-  uint64_t begin = 0;
-  uint64_t size = 0;
-};
-
 // What an inference is based on.
 enum class Evidence {
   kOwn,        // locations that the function loads itself
@@ -45,13 +39,13 @@ struct InferredName {
 // remembered in bounded memory. Not thread-safe.
 class ModuleInference {
  public:
-  // All must outlive this. `functions` must be sorted by address and must not overlap; order only
-  // matters for the result.
+  // All must outlive this. `begins`: the addresses of all functions of the file, ascending. Each
+  // function ends where the next one begins.
   ModuleInference(const ElfFile* elf, const LocationTable* locations,
-                  std::span<const CodeRange> functions);
+                  std::span<const uint64_t> begins);
 
-  // None if there is not enough evidence. `function` is an index into the functions.
-  std::optional<InferredName> Infer(size_t function);
+  // The name of the function that contains `address`. None if there is not enough evidence.
+  std::optional<InferredName> Infer(uint64_t address);
 
  private:
   struct FileCount {
@@ -62,6 +56,7 @@ class ModuleInference {
   using Files = std::vector<FileCount>;
   using Scores = absl::flat_hash_map<uint32_t, double>;  // by crate
 
+  uint64_t SizeOf(size_t function) const;
   std::span<const uint8_t> Code(size_t function);
   std::optional<size_t> FunctionAt(uint64_t address) const;
   const Files& FilesOf(size_t function);
@@ -73,7 +68,7 @@ class ModuleInference {
 
   const ElfFile* const elf_;
   const LocationTable* const locations_;
-  const std::span<const CodeRange> functions_;
+  const std::span<const uint64_t> begins_;
   std::vector<double> weights_;  // by crate: what one of its locations counts
   std::vector<uint8_t> code_;
   absl::flat_hash_map<size_t, Files> remembered_;

@@ -16,15 +16,14 @@
 #include "daemon/base/fd.h"
 #include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/function_path.h"
+#include "daemon/symbolize/infer/function_begins.h"
 #include "daemon/symbolize/infer/locations.h"
 #include "daemon/symbolize/infer/module_inference.h"
 #include "daemon/symbolize/infer/source_path.h"
 #include "daemon/symbolize/symbolizer.h"
-#include "daemon/unwind/elf_image.h"
 
 namespace {
 
-using profd::symbolize::CodeRange;
 using profd::symbolize::ElfFile;
 using profd::symbolize::Evidence;
 using profd::symbolize::InferredName;
@@ -120,35 +119,16 @@ void PrintRow(const std::string& program, const char* evidence, const Sums& sums
               Percent(sums.related, sums.with_module));
 }
 
-absl::StatusOr<std::vector<CodeRange>> Functions(std::span<const uint8_t> file) {
-  ASSIGN_OR_RETURN(const profd::ElfImage image, profd::ElfImage::Parse(file));
-  const auto section = image.FindFrameSection();
-  if (!section) return absl::NotFoundError("no .eh_frame");
-  std::vector<CodeRange> functions;
-  profd::FrameReader reader(*section);
-  reader.ForEachFunction(
-      [&](const profd::FrameDescription& f) { functions.push_back({f.begin, f.size}); });
-  std::sort(functions.begin(), functions.end(),
-            [](const CodeRange& a, const CodeRange& b) { return a.begin < b.begin; });
-  functions.erase(
-      std::unique(functions.begin(), functions.end(),
-                  [](const CodeRange& a, const CodeRange& b) { return a.begin == b.begin; }),
-      functions.end());
-  return functions;
-}
-
 absl::Status Measure(const std::string& path, size_t show) {
   ASSIGN_OR_RETURN(const profd::UniqueFd fd, profd::OpenReadOnly(path));
-  ASSIGN_OR_RETURN(const profd::MappedFile file, profd::MappedFile::Map(fd.get()));
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd.get()));
-  ASSIGN_OR_RETURN(const std::vector<CodeRange> functions, Functions(file.bytes()));
+  const std::vector<uint64_t> begins = profd::symbolize::ReadFunctionBegins(elf);
+  if (begins.empty()) return absl::FailedPreconditionError("it has no table of functions");
   const std::string program = path.substr(path.rfind('/') + 1);
 
-  std::vector<uint64_t> addresses;
-  for (const CodeRange& function : functions) addresses.push_back(function.begin);
-  profd::symbolize::SymbolLookup lookup(addresses);
+  profd::symbolize::SymbolLookup lookup(begins);
   if (!lookup.AddTables(elf)) return absl::FailedPreconditionError("it has no symbols");
-  const std::vector<std::string> symbols = lookup.Names();
+  const std::vector<profd::symbolize::CoveringSymbol> symbols = lookup.Find();
 
   using Clock = std::chrono::steady_clock;
   const auto ms = [](Clock::duration d) {
@@ -158,9 +138,9 @@ absl::Status Measure(const std::string& path, size_t show) {
   const LocationTable locations =
       LocationTable::Read(elf, profd::symbolize::CrateOfProgram(program));
   const auto read = Clock::now();
-  ModuleInference inference(&elf, &locations, functions);
+  ModuleInference inference(&elf, &locations, begins);
   std::vector<std::optional<InferredName>> names;
-  for (size_t i = 0; i < functions.size(); ++i) names.push_back(inference.Infer(i));
+  for (const uint64_t begin : begins) names.push_back(inference.Infer(begin));
   const auto inferred = Clock::now();
 
   uint64_t rust = 0;
@@ -169,13 +149,14 @@ absl::Status Measure(const std::string& path, size_t show) {
   Sums total;
   std::map<Evidence, Sums> by_evidence;
   std::map<std::string, uint64_t> wrong;
-  for (size_t i = 0; i < functions.size(); ++i) {
-    const Truth truth = TruthOf(symbols[i]);
-    const uint64_t size = functions[i].size;
-    if (!symbols[i].empty()) all += size;
+  for (size_t i = 0; i + 1 < begins.size(); ++i) {
+    if (symbols[i].name.empty()) continue;
+    const Truth truth = TruthOf(symbols[i].name);
+    const uint64_t size = begins[i + 1] - begins[i];
+    all += size;
     if (truth.rust && truth.crate.empty()) continue;  // a name without a path has no truth
     if (truth.rust) rust += size;
-    if (!names[i] || symbols[i].empty()) continue;
+    if (!names[i]) continue;
     if (!truth.rust) {
       foreign += size;
       continue;
@@ -196,9 +177,9 @@ absl::Status Measure(const std::string& path, size_t show) {
       "%zu locations in %zu files, %zu KiB; read in %.0f ms, then %.3f ms for each "
       "function\n",
       program.c_str(), static_cast<double>(all) / 1e6, Percent(rust, all), Percent(foreign, all),
-      functions.size(), locations.record_count(), locations.files().size(),
+      begins.size(), locations.record_count(), locations.files().size(),
       locations.MemoryBytes() / 1024, ms(read - start),
-      ms(inferred - read) / static_cast<double>(functions.size()));
+      ms(inferred - read) / static_cast<double>(begins.size()));
   std::vector<std::pair<uint64_t, std::string>> worst;
   for (const auto& [what, size] : wrong) worst.emplace_back(size, what);
   std::sort(worst.rbegin(), worst.rend());

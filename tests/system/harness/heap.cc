@@ -133,7 +133,7 @@ int64_t TotalBytes(const Answer& answer) {
 namespace {
 
 bool HasName(const Frame& frame) {
-  return !frame.function.empty() && !absl::StartsWith(frame.function, frame.module + "+0x");
+  return frame.found_by != v1::NAME_SOURCE_NONE && frame.found_by != v1::NAME_SOURCE_BOUNDS;
 }
 
 // A C library without its symbols names none of its own; nothing else of it is outermost.

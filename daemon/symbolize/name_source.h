@@ -1,0 +1,24 @@
+// How the name of a function was found.
+#ifndef PROFD_DAEMON_SYMBOLIZE_NAME_SOURCE_H_
+#define PROFD_DAEMON_SYMBOLIZE_NAME_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace profd {
+
+enum class NameSource : uint8_t {
+  kNone,            // nothing is known but the place: "module+0x1f"
+  kSymbols,         // the file's symbol table
+  kDynamicSymbols,  // the symbols that the file exports
+  kDebugFile,       // the symbol table of a debug file, or that in .gnu_debugdata
+  kPlt,             // the relocation of an entry of the PLT: "memcpy@plt"
+  kBounds,          // no name, but the bounds of the function: "module:fn_85e80"
+  kKallsyms,        // the kernel's symbols
+  kProfd,           // made by profd
+};
+inline constexpr size_t kNameSourceCount = 8;
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SYMBOLIZE_NAME_SOURCE_H_
