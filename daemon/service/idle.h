@@ -24,9 +24,17 @@ class IdleRule {
   // empty. `stack` has indexes into the frames, innermost first. The view is valid for ever.
   std::string_view OfStack(std::span<const uint32_t> stack) const;
 
+  // Whether the stack waits for a lock that another thread holds.
+  bool IsContended(std::span<const uint32_t> stack) const;
+
  private:
   std::vector<uint32_t> roles_;  // by frame
 };
+
+// The kind of idleness of threads that a library starts to work in the background, known by the
+// name that it gives them; empty for other threads. It holds for waits that are not for a lock,
+// also where the library has no symbols.
+std::string_view IdleOfThread(std::string_view process, std::string_view thread);
 
 // The kind of idleness of a wait, empty when it is not idle. `of_stack` is what IdleRule says of
 // its stack; empty without one.

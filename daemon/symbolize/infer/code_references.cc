@@ -1,6 +1,7 @@
 #include "daemon/symbolize/infer/code_references.h"
 
 #include <Zydis/Zydis.h>
+#include <sys/syscall.h>
 
 #include <cstddef>
 #include <cstring>
@@ -19,6 +20,14 @@ constexpr size_t kLeaRest = 6;  // opcode, ModRM and displacement
 constexpr uint8_t kMovConstant = 0xb8;
 constexpr uint8_t kMovConstantMask = 0xf8;
 constexpr size_t kMovSize = 5;
+
+// mov edi, SYS_futex for libc's syscall(), or mov eax, SYS_futex for the instruction.
+bool IsFutexNumber(const ZydisDecodedInstruction& instruction) {
+  constexpr uint8_t kMovEax = kMovConstant;
+  constexpr uint8_t kMovEdi = kMovConstant + 7;
+  return instruction.length == kMovSize && instruction.raw.imm[0].value.u == SYS_futex &&
+         (instruction.opcode == kMovEax || instruction.opcode == kMovEdi);
+}
 
 ZydisDecoder MakeDecoder() {
   ZydisDecoder decoder;
@@ -43,6 +52,8 @@ CodeReferences FindReferences(std::span<const uint8_t> code, uint64_t address) {
     at += instruction.length;
     const uint64_t next = address + at;
     const auto& immediate = instruction.raw.imm[0];
+    found.pauses |= instruction.mnemonic == ZYDIS_MNEMONIC_PAUSE;
+    found.futex |= IsFutexNumber(instruction);
     if (immediate.is_relative == ZYAN_FALSE || immediate.size == 0) continue;
     const uint64_t target = next + static_cast<uint64_t>(immediate.value.s);
     if (instruction.mnemonic == ZYDIS_MNEMONIC_CALL) {

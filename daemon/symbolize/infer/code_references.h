@@ -14,6 +14,8 @@ namespace profd::symbolize {
 struct CodeReferences {
   std::vector<uint64_t> calls;  // called
   std::vector<uint64_t> jumps;  // jumped to, outside of the code itself
+  bool futex = false;           // it calls the system call futex by its number
+  bool pauses = false;          // it has the instruction that loops of spinning locks have
 };
 
 // Decodes all of `code`, which begins at `address`. Bytes that are no instruction are skipped.

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "daemon/symbolize/infer/code_references.h"
-
 namespace profd::symbolize {
 namespace {
 
@@ -166,6 +164,16 @@ std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
     function = owner;
     references = FindReferences(Code(function), begins_[function]);
   }
+  std::optional<InferredName> name = InferPath(function, references);
+  if (references.futex) {
+    if (!name) name = InferredName{.path = {}, .crate = {}, .evidence = Evidence::kCode};
+    name->role = references.pauses ? CodeRole::kLockSlow : CodeRole::kFutexWait;
+  }
+  return name;
+}
+
+std::optional<InferredName> ModuleInference::InferPath(size_t function,
+                                                       const CodeReferences& references) {
   Scores scores;
   const Files files = FilesOf(function);
   double own_count = 0;
@@ -185,7 +193,8 @@ std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
   }
 
   const auto name = [&](uint32_t crate, Evidence evidence) {
-    return InferredName{ModuleOf(files, crate), locations_->crates()[crate], evidence};
+    return InferredName{ModuleOf(files, crate), locations_->crates()[crate], evidence,
+                        CodeRole::kUnknown};
   };
   double total = 0;
   auto best = scores.end();

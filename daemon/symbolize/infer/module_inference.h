@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/infer/code_references.h"
 #include "daemon/symbolize/infer/locations.h"
 
 namespace profd::symbolize {
@@ -20,12 +21,21 @@ enum class Evidence {
   kOwn,        // locations that the function loads itself
   kNeighbors,  // locations of the functions around it and of those that it calls
   kStandard,   // it loads only locations in the standard library
+  kCode,       // what its code does
+};
+
+// What the code of a function does, as far as it matters for waits.
+enum class CodeRole {
+  kUnknown,
+  kFutexWait,  // waits for a futex on behalf of its caller: a condition, or a thread parks itself
+  kLockSlow,   // waits for a futex, and spins before: a lock that another thread holds
 };
 
 struct InferredName {
-  std::string path;   // "reth_trie::node_iter", or the crate alone
+  std::string path;   // "reth_trie::node_iter", or the crate alone; "" if only the role is known
   std::string crate;  // "reth_trie"
   Evidence evidence = Evidence::kOwn;
+  CodeRole role = CodeRole::kUnknown;
 };
 
 // Three sources of evidence, in this order:
@@ -63,6 +73,7 @@ class ModuleInference {
   // Adds `weight`, divided among the crates of the function's files. False if it has none.
   bool AddShares(size_t function, double weight, Scores* scores);
   double AddNeighbors(size_t function, Scores* scores);
+  std::optional<InferredName> InferPath(size_t function, const CodeReferences& references);
   size_t OwnerOf(size_t function, std::span<const uint64_t> jumps) const;
   std::string ModuleOf(const Files& files, uint32_t crate) const;
 

@@ -26,7 +26,7 @@ Components Normalized(const Components& parts) {
   Components out;
   for (const std::string_view part : parts) {
     if (part == "." || (part.empty() && !out.empty())) continue;
-    if (part == ".." && !out.empty() && !out.back().empty()) {
+    if (part == ".." && !out.empty() && !out.back().empty() && out.back() != "..") {
       out.pop_back();
     } else {
       out.push_back(part);
@@ -149,7 +149,7 @@ SourceFile ParseSourcePath(std::string_view path) {
   }
   // "/app/src": the folder in which a container builds, not one named like its crate.
   const bool at_root = begin == 3 && parts[0].empty();
-  if (begin < 2 || at_root) return file;
+  if (begin < 2 || at_root || parts[begin - 2] == "..") return file;
   file.origin = SourceFile::Origin::kWorkspace;
   file.crate = Identifier(parts[begin - 2]);
   return file;
