@@ -86,6 +86,7 @@ int Main(int argc, char** argv) {
   sources.heap = options.heap;
   sources.faults = options.faults;
   sources.mappings = options.mappings;
+  sources.cpu = {.interval_ns = options.cpu_interval_ns};
   sources.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
   sources.budget = options.budget;
   const bool puts_probes = options.heap || options.mappings || options.burst_interval_ns > 0;
@@ -120,7 +121,8 @@ int Main(int argc, char** argv) {
                                              .collector = collector->get(),
                                              .modules = &(*collector)->modules(),
                                              .memory = &memory,
-                                             .cpu_use = &cpu_use});
+                                             .cpu_use = &cpu_use,
+                                             .debug_directories = options.debug_directories});
   if (!server.ok()) return Fail(server.status(), 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -9,10 +10,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "client/group_by.h"
+#include "client/name_source.h"
 #include "client/text.h"
 
 namespace profctl {
 namespace {
+
+constexpr size_t kMostOffsets = 4;
 
 NodeKind KindOf(profd::v1::FrameKind kind) {
   switch (kind) {
@@ -31,26 +35,35 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, bool reversed) : profile_(*view.profile), reversed_(reversed) {
+  Builder(const View& view, bool reversed, bool states)
+      : profile_(*view.profile), reversed_(reversed), states_(states) {
     nodes_.emplace_back().name = "all";
     first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
     for (const Frame& frame : profile_.frames) {
-      frame_labels_.push_back(
-          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module)));
+      const uint32_t label =
+          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module));
+      labels_[label].found_by = frame.found_by;
+      frame_labels_.push_back(label);
     }
     unsampled_ = Intern("[unsampled]", NodeKind::kSynthetic, "");
   }
 
   void Add(const Sample& sample) {
     LabelsOf(sample);
-    if (reversed_) std::reverse(path_.begin(), path_.end());
+    if (reversed_) {
+      std::reverse(path_.begin(), path_.end());
+      std::reverse(frames_.begin(), frames_.end());
+    }
     uint32_t node = 0;
     Charge(node, sample);
     for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
-    for (const uint32_t label : path_) {
-      node = Child(node, label);
+    for (size_t i = 0; i < path_.size(); ++i) {
+      const uint32_t label = path_[i];
+      const bool base = labels_[label].kind == NodeKind::kBase;
+      node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
       Charge(node, sample);
+      if (frames_[i] != nullptr) AddOffset(*frames_[i], nodes_[node]);
       if (labels_[label].kind != NodeKind::kBase) continue;
       for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     }
@@ -60,8 +73,13 @@ class Builder {
     for (const auto& [node, thread] : seen_) ++nodes_[node].threads;
     for (FlameNode& node : nodes_) {
       std::sort(node.children.begin(), node.children.end(), [&](uint32_t a, uint32_t b) {
-        return std::tie(nodes_[a].name, nodes_[a].kind, nodes_[a].module) <
-               std::tie(nodes_[b].name, nodes_[b].kind, nodes_[b].module);
+        const auto key = [](const FlameNode& n) {
+          // Running, then the run queue, then waits.
+          const bool waits = n.state != profd::v1::REASON_ON_CPU;
+          return std::tuple(waits, n.state, std::string_view(n.name), n.kind,
+                            std::string_view(n.module));
+        };
+        return key(nodes_[a]) < key(nodes_[b]);
       });
     }
     return {std::move(nodes_)};
@@ -72,30 +90,35 @@ class Builder {
     std::string name;
     std::string module;
     NodeKind kind;
+    profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
   };
 
   uint32_t Intern(const std::string& name, NodeKind kind, const std::string& module) {
     const auto [it, added] =
         label_index_.emplace(std::make_tuple(name, kind, module), labels_.size());
-    if (added) labels_.push_back({name, module, kind});
+    if (added) labels_.push_back({.name = name, .module = module, .kind = kind});
     return it->second;
   }
 
   // From the group to the reason, into path_.
   void LabelsOf(const Sample& sample) {
     path_ = BaseLabels(sample.group);
+    frames_.assign(path_.size(), nullptr);
     if (sample.stack == kUnsampled) {
       path_.push_back(unsampled_);
     } else {
       const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
       for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
         path_.push_back(frame_labels_[*it]);
+        frames_.push_back(&profile_.frames[*it]);
       }
     }
-    if (profile_.unit != Unit::kNanoseconds) return;
+    frames_.resize(path_.size());
+    if (!profile_.kind->HasReasons()) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
+    frames_.push_back(nullptr);
   }
 
   std::vector<uint32_t> BaseLabels(uint32_t group) {
@@ -109,17 +132,29 @@ class Builder {
     return base;
   }
 
-  uint32_t Child(uint32_t parent, uint32_t label) {
-    const auto [it, added] =
-        child_index_.emplace(std::make_pair(parent, label), static_cast<uint32_t>(nodes_.size()));
+  uint32_t Child(uint32_t parent, uint32_t label, Reason state) {
+    const auto [it, added] = child_index_.emplace(std::make_tuple(parent, label, int{state}),
+                                                  static_cast<uint32_t>(nodes_.size()));
     if (added) {
       FlameNode& node = nodes_.emplace_back();
       node.name = labels_[label].name;
       node.module = labels_[label].module;
       node.kind = labels_[label].kind;
+      node.state = state;
+      node.found_by = labels_[label].found_by;
       nodes_[parent].children.push_back(it->second);
     }
     return it->second;
+  }
+
+  static void AddOffset(const Frame& frame, FlameNode& node) {
+    if (!IsPlaceOnly(frame.found_by)) return;
+    if (std::count(node.offsets.begin(), node.offsets.end(), frame.address) > 0) return;
+    if (node.offsets.size() < kMostOffsets) {
+      node.offsets.push_back(frame.address);
+    } else {
+      node.more_offsets = true;
+    }
   }
 
   void Charge(uint32_t node, const Sample& sample) {
@@ -130,21 +165,23 @@ class Builder {
 
   const Profile& profile_;
   const bool reversed_;
+  const bool states_;
   size_t first_label_ = 0;  // that is shown
   std::vector<uint32_t> path_;
+  std::vector<const Frame*> frames_;  // by place in path_; null for what is no code
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
   std::vector<Label> labels_;
   std::vector<uint32_t> frame_labels_;  // by frame of the profile
   absl::flat_hash_map<std::tuple<std::string, NodeKind, std::string>, uint32_t> label_index_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> child_index_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int>, uint32_t> child_index_;
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> seen_;  // base node, thread
 };
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view, bool reversed) {
-  Builder builder(view, reversed);
+FlameTree BuildFlameTree(const View& view, bool reversed, bool states) {
+  Builder builder(view, reversed, states);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

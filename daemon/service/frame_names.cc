@@ -32,8 +32,11 @@ std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
 
 }  // namespace
 
-FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms)
-    : modules_(modules), kallsyms_(std::move(kallsyms)) {}
+FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms,
+                       std::vector<std::string> debug_directories)
+    : modules_(modules),
+      kallsyms_(std::move(kallsyms)),
+      debug_files_(std::move(debug_directories)) {}
 
 std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses) {
   std::vector<NamedFrame> out(addresses.size());
@@ -106,8 +109,10 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
     return;
   }
-  const uint64_t identity = absl::HashOf(std::string_view(file->identity.build_id),
-                                         std::string_view(file->identity.path));
+  const uint64_t key = absl::HashOf(std::string_view(file->identity.build_id),
+                                    std::string_view(file->identity.path), id);
+  // A debug file that appears later gives other names.
+  const uint64_t identity = absl::HashOf(key, debug_files_.Refresh(key, *file));
   const std::string module = CleanText(BaseName(file->identity.path));
   const std::string build_id = CleanText(file->identity.build_id, 128);
   std::vector<size_t> missing;
@@ -128,7 +133,9 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
   }
   if (missing.empty()) return;
-  const std::vector<Symbol> symbols = SymbolizeModule(file->fd.get(), file->identity, targets);
+  const std::optional<symbolize::DebugFile> debug = debug_files_.Open(key);
+  const std::vector<Symbol> symbols =
+      SymbolizeModule(file->fd.get(), file->identity, targets, debug ? &*debug : nullptr);
   for (size_t k = 0; k < missing.size(); k++) {
     NamedFrame& frame = (*out)[missing[k]];
     if (k >= symbols.size()) {

@@ -12,6 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "daemon/collect/control.h"
 #include "daemon/service/symbol_cache.h"
+#include "daemon/symbolize/debug_files.h"
 
 namespace profd {
 
@@ -40,7 +41,9 @@ struct NamedFrame {
 class FrameNames {
  public:
   // `modules` must outlive this.
-  explicit FrameNames(const ModuleSource* modules, std::string kallsyms = "/proc/kallsyms");
+  // `debug_directories`: more places for debug files.
+  explicit FrameNames(const ModuleSource* modules, std::string kallsyms = "/proc/kallsyms",
+                      std::vector<std::string> debug_directories = {});
 
   // One result for each address. Text is valid UTF-8.
   std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -56,6 +59,7 @@ class FrameNames {
   const std::string kallsyms_;
   absl::Mutex mutex_;
   SymbolCache cache_ ABSL_GUARDED_BY(mutex_);
+  DebugFiles debug_files_ ABSL_GUARDED_BY(mutex_);
   bool kernel_warned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "daemon/profile/profile.h"
+#include "daemon/symbolize/name_source.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profd {
@@ -13,6 +14,7 @@ namespace profd {
 inline uint64_t Count(int64_t v) { return v > 0 ? static_cast<uint64_t>(v) : 0; }
 
 v1::Reason ToProto(Reason reason);
+v1::NameSource ToProto(NameSource source);
 // Losses that occurred, with their descriptions. `lost_weight_ns` belongs to full counters.
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                 google::protobuf::RepeatedPtrField<v1::Loss>* out);

@@ -181,7 +181,7 @@ void FetchSlots::Leave(grpc::ServerContextBase* context) {
 ProfilerService::ProfilerService(ServiceSources sources)
     : sources_(std::move(sources)),
       host_(ThisHost()),
-      names_(sources_.modules, sources_.kallsyms),
+      names_(sources_.modules, sources_.kallsyms, sources_.debug_directories),
       slots_(kMaxFetches, kFetchPatienceNs),
       status_pool_(1, kMaxStatusQueue),
       pool_(kMaxFetches, kMaxFetches) {}

@@ -30,6 +30,7 @@ struct ServiceSources {
   MemoryWatch* memory = nullptr;
   CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
+  std::vector<std::string> debug_directories;  // more places for debug files
 };
 
 // Bounds the fetches and the like that run at once. A client that does not read its answer loses

@@ -1,5 +1,6 @@
 #include "daemon/service/tables.h"
 
+#include "daemon/service/messages.h"
 #include "daemon/service/origin.h"
 
 namespace profd {
@@ -19,30 +20,6 @@ v1::FrameKind ToProto(FrameKind kind) {
       return v1::FRAME_KIND_SYNTHETIC;
   }
   return v1::FRAME_KIND_UNSPECIFIED;
-}
-
-v1::NameSource ToProto(NameSource source) {
-  switch (source) {
-    case NameSource::kNone:
-      return v1::NAME_SOURCE_NONE;
-    case NameSource::kSymbols:
-      return v1::NAME_SOURCE_SYMBOLS;
-    case NameSource::kDynamicSymbols:
-      return v1::NAME_SOURCE_DYNAMIC_SYMBOLS;
-    case NameSource::kDebugFile:
-      return v1::NAME_SOURCE_DEBUG_FILE;
-    case NameSource::kPlt:
-      return v1::NAME_SOURCE_PLT;
-    case NameSource::kBounds:
-      return v1::NAME_SOURCE_BOUNDS;
-    case NameSource::kInferred:
-      return v1::NAME_SOURCE_INFERRED;
-    case NameSource::kKallsyms:
-      return v1::NAME_SOURCE_KALLSYMS;
-    case NameSource::kProfd:
-      return v1::NAME_SOURCE_PROFD;
-  }
-  return v1::NAME_SOURCE_UNSPECIFIED;
 }
 
 }  // namespace

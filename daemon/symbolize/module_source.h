@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_SYMBOLIZE_MODULE_SOURCE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,8 @@ namespace profd {
 struct ModuleFile {
   ModuleIdentity identity;
   UniqueFd fd;  // not ok() if the file could not be opened
+  // The root directory of a process that maps it; null: that of profd.
+  std::shared_ptr<const UniqueFd> root;
 };
 
 struct ModuleState {

@@ -10,6 +10,7 @@
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/inferred_names.h"
+#include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/module_names.h"
 #include "daemon/symbolize/symbol_name.h"
 
@@ -31,11 +32,11 @@ absl::StatusOr<ElfFile> OpenOwnVdso(UniqueFd* memory) {
 
 // One for each offset.
 std::vector<symbolize::FoundName> FindNames(const ElfFile& elf, const ModuleIdentity& identity,
-                                            const std::vector<uint64_t>& offsets) {
+                                            const std::vector<uint64_t>& offsets,
+                                            const symbolize::DebugFile* debug) {
   std::vector<symbolize::FoundName> names(offsets.size());
-  const std::string build_id = elf.BuildId();
   // The file was replaced, so its symbols could be wrong for the old code.
-  if (!identity.build_id.empty() && build_id != identity.build_id) return names;
+  if (!identity.build_id.empty() && elf.BuildId() != identity.build_id) return names;
 
   std::vector<std::pair<uint64_t, size_t>> wanted;  // address, index of its offset
   for (size_t i = 0; i < offsets.size(); ++i) {
@@ -49,11 +50,11 @@ std::vector<symbolize::FoundName> FindNames(const ElfFile& elf, const ModuleIden
   }
   if (addresses.empty()) return names;
 
-  const std::optional<symbolize::DebugFile> debug =
-      elf.HasSection(SHT_SYMTAB) ? std::nullopt
-                                 : symbolize::OpenDebugFile(elf, build_id, identity.path);
+  std::optional<symbolize::DebugFile> mini;
+  if (debug == nullptr && !elf.HasSection(SHT_SYMTAB)) mini = symbolize::OpenMiniDebug(elf);
+  if (mini) debug = &*mini;
   const std::vector<symbolize::FoundName> found =
-      symbolize::FindNames(elf, debug ? &debug->elf : nullptr, addresses);
+      symbolize::FindNames(elf, debug != nullptr ? &debug->elf : nullptr, addresses);
   for (const auto& [address, index] : wanted) {
     const auto at = std::lower_bound(addresses.begin(), addresses.end(), address);
     names[index] = found[static_cast<size_t>(at - addresses.begin())];
@@ -90,7 +91,8 @@ absl::StatusOr<std::string> ReadBuildId(int fd) {
 }
 
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
-                                    std::span<const uint64_t> offsets) {
+                                    std::span<const uint64_t> offsets,
+                                    const symbolize::DebugFile* debug) {
   std::vector<uint64_t> unique(offsets.begin(), offsets.end());
   std::sort(unique.begin(), unique.end());
   unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
@@ -101,7 +103,7 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   std::vector<symbolize::FoundName> names(unique.size());
   const std::string module = symbolize::ModuleName(identity.path);
   if (elf.ok()) {
-    names = FindNames(*elf, identity, unique);
+    names = FindNames(*elf, identity, unique, debug);
     symbolize::InferNames(*elf, module, names);
   }
 

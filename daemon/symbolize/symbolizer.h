@@ -13,6 +13,9 @@
 #include "daemon/symbolize/name_source.h"
 
 namespace profd {
+namespace symbolize {
+struct DebugFile;
+}
 
 enum class FrameKind : uint8_t { kKernel, kLibc, kRuntime, kApplication, kSynthetic };
 
@@ -32,12 +35,13 @@ struct ModuleIdentity {
 absl::StatusOr<std::string> ReadBuildId(int fd);
 
 // Names for file offsets of one module, in any order, one result each: by symbol (.symtab and
-// .dynsym), else by entry of the PLT, else by the bounds of the function in .eh_frame. All is read
-// from `fd` and not kept; callers cache the results. The input may be hostile. If the file cannot
-// be read, all names are "module+0xoffset". The module is named by the base name of
-// `identity.path`.
+// .dynsym; without .symtab those of `debug` or .gnu_debugdata), else by entry of the PLT, else by
+// the bounds of the function in .eh_frame. All is read from `fd` and not kept; callers cache the
+// results. The input may be hostile. If the file cannot be read, all names are "module+0xoffset".
+// The module is named by the base name of `identity.path`.
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
-                                    std::span<const uint64_t> offsets);
+                                    std::span<const uint64_t> offsets,
+                                    const symbolize::DebugFile* debug = nullptr);
 
 // Names for kernel addresses, from /proc/kallsyms (or `path`); the table is not kept.
 // PermissionDenied if the addresses are hidden (CAP_SYSLOG or kptr_restrict).

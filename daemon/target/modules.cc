@@ -191,6 +191,7 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   };
   if (!mapped.ok()) return refuse(mapped.status().message());
   module.fd = std::move(mapped->fd);
+  module.root = roots_.Of(record.pid);
   module.written_ns = WrittenNs(module.fd.get());
   module.state.identity.path = std::move(mapped->path);
   if (auto build_id = ReadBuildId(module.fd.get()); build_id.ok()) {
@@ -264,6 +265,7 @@ std::optional<ModuleFile> Modules::Find(ModuleId id) const {
   if (it == modules_.end()) return std::nullopt;
   ModuleFile file;
   file.identity = it->second.state.identity;
+  file.root = it->second.root;
   if (it->second.fd.ok()) file.fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
   return file;
 }

@@ -22,6 +22,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/module_source.h"
+#include "daemon/target/root_directories.h"
 
 namespace profd {
 
@@ -73,6 +74,7 @@ class Modules : public ModuleSource {
   struct Module {
     ModuleState state;
     UniqueFd fd;
+    std::shared_ptr<const UniqueFd> root;
     int64_t written_ns = 0;  // when the file was last written, before it was read
     std::optional<JemallocInfo> allocator;
     std::vector<MapCall> map_calls;
@@ -119,7 +121,8 @@ class Modules : public ModuleSource {
   size_t glibcs_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::thread worker_;  // last: it uses all of the above
+  RootDirectories roots_;  // of the worker alone
+  std::thread worker_;     // last: it uses all of the above
 };
 
 }  // namespace profd

@@ -4,7 +4,6 @@ import math
 import re
 from dataclasses import dataclass, field
 
-UNNAMED = "+0x"
 INTEGER = re.compile(r"-?\d+")
 # Fields that are text, whatever they look like.
 TEXTS = {"strings", "name", "group"}
@@ -23,7 +22,10 @@ def numbers(value, key=""):
 
 def enum(value):
     """"lock" of "REASON_LOCK", "kernel" of "FRAME_KIND_KERNEL"; "" where it is not set."""
-    word = value.removeprefix("REASON_").removeprefix("FRAME_KIND_").lower()
+    word = value
+    for prefix in ("REASON_", "FRAME_KIND_", "NAME_SOURCE_"):
+        word = word.removeprefix(prefix)
+    word = word.lower()
     return "" if word == "unspecified" else word
 
 
@@ -42,7 +44,8 @@ def read(message, kind=None):
         mapping = message["mappings"][location["mapping"]]
         function = message["functions"][location["lines"][-1]["function"]]
         frames.append({"function": strings[function["name"]], "module": strings[mapping["file"]],
-                       "build_id": strings[mapping["build_id"]], "kind": enum(function["kind"])})
+                       "build_id": strings[mapping["build_id"]], "kind": enum(function["kind"]),
+                       "found_by": enum(function["found_by"]), "address": location["address"]})
     stacks = [{"frames": stack["locations"], "complete": stack["complete"]} for stack in message["stacks"]]
 
     threads = []
@@ -76,12 +79,14 @@ def read(message, kind=None):
     layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
                                                 "burst_ns", "bursts_on_ns")}
     layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
-            "offcpu": "tick_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
+            "offcpu": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
     trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
                                                  "torn_walks")}
     trailer |= {"samples": sample_type["count"], "complete_share": sample_type["complete_share"],
                 "heap": sample_type.get("total"), "losses": message["losses"],
-                "cost": message["cost"], "memory": message.get("memory")}
+                "cost": message["cost"], "memory": message.get("memory"),
+                "names": {enum(share["source"]): share for share in message["name_shares"]
+                          if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,
             "header": coverage | {"layers": layers}, "threads": threads, "frames": frames,
             "stacks": stacks, "samples": samples, "trailer": trailer}

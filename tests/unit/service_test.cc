@@ -106,14 +106,16 @@ class FakeModules final : public ModuleSource {
     if (id == kOwnModule) {
       absl::StatusOr<UniqueFd> fd = OpenReadOnly("/proc/self/exe");
       if (!fd.ok()) return std::nullopt;
-      return ModuleFile{{"/opt/app/server", ""}, *std::move(fd)};
+      return ModuleFile{{"/opt/app/server", ""}, *std::move(fd), nullptr};
     }
-    if (id == kGoneModule) return ModuleFile{{"/usr/lib/libgone.so.1", "abcd"}, UniqueFd()};
+    if (id == kGoneModule)
+      return ModuleFile{{"/usr/lib/libgone.so.1", "abcd"}, UniqueFd(), nullptr};
     if (id == kHostileModule)
       return ModuleFile{{"/tmp/\xff\x01"
                          "evil",
                          "\xfe"},
-                        UniqueFd()};
+                        UniqueFd(),
+                        nullptr};
     return std::nullopt;
   }
   mutable std::atomic<int> finds = 0;
@@ -150,7 +152,8 @@ class ServiceTest : public ::testing::Test {
                                  .modules = &modules_,
                                  .memory = memory_.get(),
                                  .cpu_use = &cpu_use_,
-                                 .kallsyms = folder_ + "/kallsyms"});
+                                 .kallsyms = folder_ + "/kallsyms",
+                                 .debug_directories = {}});
   }
   void StartOnSocket() {
     absl::StatusOr<std::unique_ptr<Server>> server = Start("unix://" + socket_);
@@ -409,6 +412,18 @@ TEST_F(ServiceTest, AnswersAFetch) {
   while (cpu_use_.answers == 0) std::this_thread::yield();
   EXPECT_EQ(r.type().count(), 2110u);
   EXPECT_NEAR(r.type().complete_share(), 1800.0 / 2110, 1e-9);
+  double shares = 0;
+  std::map<v1::NameSource, double> stacks_with;
+  for (const v1::NameShare& share : r.message.name_shares()) {
+    EXPECT_EQ(share.sample_type(), 0u);
+    EXPECT_GE(share.stacks(), share.share());
+    shares += share.share();
+    stacks_with[share.source()] = share.stacks();
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);
+  EXPECT_EQ(stacks_with[v1::NAME_SOURCE_NONE], 1) << "each user stack has a frame of a lost file";
+  EXPECT_GT(stacks_with[v1::NAME_SOURCE_SYMBOLS], 0);
+  EXPECT_FALSE(stacks_with.contains(v1::NAME_SOURCE_KALLSYMS));
   std::map<std::string, v1::Loss> losses;
   for (const v1::Loss& loss : r.message.losses()) losses[loss.cause()] = loss;
   ASSERT_THAT(losses, SizeIs(2));

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/fd.h"
+#include "daemon/symbolize/debug_files.h"
 #include "daemon/symbolize/symbolizer.h"
 
 namespace profd::e2e {
@@ -341,7 +342,13 @@ CodeNames NamesIn(const std::string& file, const std::string& module,
   const auto fd = OpenReadOnly(file);
   EXPECT_TRUE(fd.ok()) << fd.status();
   if (!fd.ok()) return {};
-  const std::vector<Symbol> symbols = SymbolizeModule(fd->get(), {module, ""}, inside);
+  const ModuleFile mapped = {
+      .identity = {.path = file, .build_id = ""}, .fd = *OpenReadOnly(file), .root = nullptr};
+  DebugFiles debug_files({});
+  debug_files.Refresh(1, mapped);
+  const auto debug = debug_files.Open(1);
+  const std::vector<Symbol> symbols =
+      SymbolizeModule(fd->get(), {module, ""}, inside, debug ? &*debug : nullptr);
   CodeNames names;
   for (size_t i = 0; i < symbols.size(); ++i) {
     names[{module, inside[i] + 1}] = symbols[i].function;
