@@ -289,12 +289,17 @@ TEST_F(InferenceTest, TheSymbolizerMarksTheName) {
 TEST_F(InferenceTest, CodeTellsLocksFromOtherWaits) {
   const uint64_t record = program_.AddLocation("/c/parking_lot_core-1.2.3/src/parking_lot.rs");
   constexpr uint8_t kMovEdi = 0xbf;
-  const test::Bytes futex = {kMovEdi, 202, 0, 0, 0};
+  constexpr uint8_t kMovEdx = 0xba;
+  const test::Bytes futex = {kMovEdi, 202, 0, 0, 0, kMovEdx, 0x89, 0, 0, 0};
+  const test::Bytes wake = {kMovEdi, 202, 0, 0, 0, kMovEdx, 0x81, 0, 0, 0};
   const test::Bytes pause = {0xf3, 0x90};
   const uint64_t waits = program_.AddCode(futex);
   const uint64_t locks = program_.AddCode(test::Join({pause, futex}));
   const uint64_t located = program_.AddFunction({record}, 0, 0, futex);
-  const uint64_t other = program_.AddCode({kMovEdi, 203, 0, 0, 0});
+  const uint64_t other = program_.AddCode({kMovEdi, 203, 0, 0, 0, kMovEdx, 0x89, 0, 0, 0});
+  const uint64_t wakes = program_.AddCode(wake);
+  const uint64_t application = program_.AddLocation("crates/app/src/main.rs");
+  const uint64_t inlined = program_.AddFunction({application}, 0, 0, futex);
   for (int i = 0; i < 40; ++i) program_.AddFunction({});
   const uint64_t spins = program_.AddCode(pause);
   const auto name = Infer(waits);
@@ -304,6 +309,8 @@ TEST_F(InferenceTest, CodeTellsLocksFromOtherWaits) {
   EXPECT_EQ(Infer(located)->role, CodeRole::kFutexWait);
   EXPECT_EQ(Infer(located)->path, "parking_lot_core::parking_lot");
   EXPECT_NE(Infer(other).value_or(InferredName()).role, CodeRole::kFutexWait);
+  EXPECT_NE(Infer(wakes).value_or(InferredName()).role, CodeRole::kFutexWait);
+  EXPECT_EQ(Infer(inlined)->role, CodeRole::kUnknown) << "its name says more";
   EXPECT_FALSE(Infer(spins).has_value());
 }
 

@@ -21,13 +21,42 @@ constexpr uint8_t kMovConstant = 0xb8;
 constexpr uint8_t kMovConstantMask = 0xf8;
 constexpr size_t kMovSize = 5;
 
-// mov edi, SYS_futex for libc's syscall(), or mov eax, SYS_futex for the instruction.
-bool IsFutexNumber(const ZydisDecodedInstruction& instruction) {
-  constexpr uint8_t kMovEax = kMovConstant;
-  constexpr uint8_t kMovEdi = kMovConstant + 7;
-  return instruction.length == kMovSize && instruction.raw.imm[0].value.u == SYS_futex &&
-         (instruction.opcode == kMovEax || instruction.opcode == kMovEdi);
-}
+// Operations of a private futex that wait: FUTEX_WAIT and FUTEX_WAIT_BITSET.
+constexpr uint64_t kFutexWait = 0x80;
+constexpr uint64_t kFutexWaitBitset = 0x89;
+// The arguments of a call are loaded by instructions that follow each other.
+constexpr size_t kCallSetup = 12;
+
+// Recognizes a wait for a futex by the constants of the call: the number of the system call in edi
+// and the operation in edx for libc's syscall(), or in eax and esi for the instruction. A call that
+// wakes has another operation.
+class FutexWaits {
+ public:
+  // True when the instruction completes such a call's arguments.
+  bool See(const ZydisDecodedInstruction& instruction) {
+    ++now_;
+    if (instruction.length != kMovSize || (instruction.opcode & kMovConstantMask) != kMovConstant) {
+      return false;
+    }
+    const uint64_t value = instruction.raw.imm[0].value.u;
+    const int reg = instruction.opcode - kMovConstant;
+    if (value == SYS_futex && (reg == kEdi || reg == kEax)) number_ = now_;
+    if ((value == kFutexWait || value == kFutexWaitBitset) && (reg == kEdx || reg == kEsi)) {
+      operation_ = now_;
+    }
+    return number_ != 0 && operation_ != 0 && now_ - number_ <= kCallSetup &&
+           now_ - operation_ <= kCallSetup;
+  }
+
+ private:
+  static constexpr int kEax = 0;
+  static constexpr int kEdx = 2;
+  static constexpr int kEsi = 6;
+  static constexpr int kEdi = 7;
+  size_t now_ = 0;  // counts instructions
+  size_t number_ = 0;
+  size_t operation_ = 0;
+};
 
 ZydisDecoder MakeDecoder() {
   ZydisDecoder decoder;
@@ -41,6 +70,7 @@ CodeReferences FindReferences(std::span<const uint8_t> code, uint64_t address) {
   static const ZydisDecoder decoder = MakeDecoder();
   CodeReferences found;
   const uint64_t size = code.size();
+  FutexWaits futex_waits;
   ZydisDecodedInstruction instruction;
   for (uint64_t at = 0; at < size;) {
     // Operands are not decoded: the raw fields are enough, and it takes a third of the time.
@@ -53,7 +83,7 @@ CodeReferences FindReferences(std::span<const uint8_t> code, uint64_t address) {
     const uint64_t next = address + at;
     const auto& immediate = instruction.raw.imm[0];
     found.pauses |= instruction.mnemonic == ZYDIS_MNEMONIC_PAUSE;
-    found.futex |= IsFutexNumber(instruction);
+    found.futex_wait |= futex_waits.See(instruction);
     if (immediate.is_relative == ZYAN_FALSE || immediate.size == 0) continue;
     const uint64_t target = next + static_cast<uint64_t>(immediate.value.s);
     if (instruction.mnemonic == ZYDIS_MNEMONIC_CALL) {

@@ -14,7 +14,7 @@ namespace profd::symbolize {
 struct CodeReferences {
   std::vector<uint64_t> calls;  // called
   std::vector<uint64_t> jumps;  // jumped to, outside of the code itself
-  bool futex = false;           // it calls the system call futex by its number
+  bool futex_wait = false;      // it waits for a futex, by the number of the system call
   bool pauses = false;          // it has the instruction that loops of spinning locks have
 };
 

@@ -45,6 +45,13 @@ double WeightOf(std::string_view crate) {
   return is_in(kStandard) ? 0 : is_in(kGeneric) ? kGenericWeight : 1;
 }
 
+// Whether a function may be one that waits on behalf of others. A primitive may be inlined in any
+// function, but then its own locations name the function better.
+bool MayBePrimitive(const InferredName& name) {
+  return name.evidence == Evidence::kNeighbors || name.crate == "parking_lot" ||
+         name.crate == "parking_lot_core" || name.path.starts_with("std::sys::");
+}
+
 }  // namespace
 
 ModuleInference::ModuleInference(const ElfFile* elf, const LocationTable* locations,
@@ -165,10 +172,13 @@ std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
     references = FindReferences(Code(function), begins_[function]);
   }
   std::optional<InferredName> name = InferPath(function, references);
-  if (references.futex) {
-    if (!name) name = InferredName{.path = {}, .crate = {}, .evidence = Evidence::kCode};
-    name->role = references.pauses ? CodeRole::kLockSlow : CodeRole::kFutexWait;
+  if (!references.futex_wait || (name && !MayBePrimitive(*name))) return name;
+  // What the neighbors tell is not worth more than what the code does.
+  if (!name || name->evidence == Evidence::kNeighbors) {
+    name = InferredName{
+        .path = {}, .crate = {}, .evidence = Evidence::kCode, .role = CodeRole::kUnknown};
   }
+  name->role = references.pauses ? CodeRole::kLockSlow : CodeRole::kFutexWait;
   return name;
 }
 

@@ -24,6 +24,7 @@
 
 namespace {
 
+using profd::symbolize::CodeRole;
 using profd::symbolize::ElfFile;
 using profd::symbolize::Evidence;
 using profd::symbolize::InferredName;
@@ -113,13 +114,19 @@ double Percent(uint64_t part, uint64_t whole) {
 }
 
 void PrintRow(const std::string& program, const char* evidence, const Sums& sums, uint64_t rust) {
+  if (std::string_view(evidence) == "neighbors") {  // they tell no module
+    std::printf("| %s | %s | %.1f %% | %.1f %% | %.1f %% | | |\n", program.c_str(), evidence,
+                Percent(sums.named, rust), Percent(sums.crate, sums.named),
+                Percent(sums.mentioned, sums.named));
+    return;
+  }
   std::printf("| %s | %s | %.1f %% | %.1f %% | %.1f %% | %.1f %% | %.1f %% |\n", program.c_str(),
               evidence, Percent(sums.named, rust), Percent(sums.crate, sums.named),
               Percent(sums.mentioned, sums.named), Percent(sums.module, sums.with_module),
               Percent(sums.related, sums.with_module));
 }
 
-absl::Status Measure(const std::string& path, size_t show) {
+absl::Status Measure(const std::string& path, size_t show, bool roles) {
   ASSIGN_OR_RETURN(const profd::UniqueFd fd, profd::OpenReadOnly(path));
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd.get()));
   const std::vector<uint64_t> begins = profd::symbolize::ReadFunctionBegins(elf);
@@ -157,6 +164,12 @@ absl::Status Measure(const std::string& path, size_t show) {
     if (truth.rust && truth.crate.empty()) continue;  // a name without a path has no truth
     if (truth.rust) rust += size;
     if (!names[i]) continue;
+    if (roles && names[i]->role != CodeRole::kUnknown) {
+      std::fprintf(stderr, "  %s: %s\n",
+                   names[i]->role == CodeRole::kLockSlow ? "lock_slow" : "futex_wait",
+                   profd::Demangle(symbols[i].name).c_str());
+    }
+    if (names[i]->path.empty()) continue;
     if (!truth.rust) {
       foreign += size;
       continue;
@@ -198,12 +211,14 @@ int main(int argc, char** argv) {
   size_t show = 0;
   app.add_option("PROGRAM", paths, "programs and libraries that have their symbols")->required();
   app.add_option("--wrong", show, "show so many of the largest errors");
+  bool roles = false;
+  app.add_flag("--roles", roles, "list the functions whose code tells what they wait for");
   CLI11_PARSE(app, argc, argv);
   std::printf(
       "| program | by | code named | crate right | or in the symbol | module right | or "
       "around it |\n|---|---|--:|--:|--:|--:|--:|\n");
   for (const std::string& path : paths) {
-    const absl::Status status = Measure(path, show);
+    const absl::Status status = Measure(path, show, roles);
     if (status.ok()) continue;
     std::fprintf(stderr, "bench_infer: %s: %s\n", path.c_str(), status.ToString().c_str());
     return 1;
