@@ -201,7 +201,7 @@ TEST_F(InferenceTest, MostLocationsDecide) {
   ASSERT_TRUE(name.has_value());
   EXPECT_EQ(name->path, "trie::iter");
   EXPECT_EQ(name->crate, "trie");
-  EXPECT_EQ(name->evidence, Evidence::kOwn);
+  EXPECT_EQ(name->evidence, Evidence::kLocations);
   EXPECT_FALSE(Infer(LocatedProgram::kCode - 1).has_value());
 }
 

@@ -219,7 +219,7 @@ std::optional<InferredName> ModuleInference::InferPath(size_t function,
   const bool enough = own || mass >= kLeastNeighborMass;
   const double least = own ? kLeastShare : kLeastNeighborShare;
   if (enough && best != scores.end() && best->second >= least * total) {
-    return name(best->first, own ? Evidence::kOwn : Evidence::kNeighbors);
+    return name(best->first, own ? Evidence::kLocations : Evidence::kNeighbors);
   }
   if (own || files.empty()) return std::nullopt;
   const auto most =

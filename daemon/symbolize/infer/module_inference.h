@@ -18,7 +18,7 @@ namespace profd::symbolize {
 
 // What an inference is based on.
 enum class Evidence {
-  kOwn,        // locations that the function loads itself
+  kLocations,  // locations that the function loads itself
   kNeighbors,  // locations of the functions around it and of those that it calls
   kStandard,   // it loads only locations in the standard library
   kCode,       // what its code does
@@ -34,7 +34,7 @@ enum class CodeRole {
 struct InferredName {
   std::string path;   // "reth_trie::node_iter", or the crate alone; "" if only the role is known
   std::string crate;  // "reth_trie"
-  Evidence evidence = Evidence::kOwn;
+  Evidence evidence = Evidence::kLocations;
   CodeRole role = CodeRole::kUnknown;
 };
 

@@ -181,7 +181,7 @@ absl::Status Measure(const std::string& path, size_t show, bool roles) {
     }
   }
   PrintRow(program, "all", total, rust);
-  PrintRow(program, "own locations", by_evidence[Evidence::kOwn], rust);
+  PrintRow(program, "own locations", by_evidence[Evidence::kLocations], rust);
   PrintRow(program, "neighbors", by_evidence[Evidence::kNeighbors], rust);
   PrintRow(program, "standard library", by_evidence[Evidence::kStandard], rust);
   std::fprintf(
