@@ -89,7 +89,7 @@ constexpr char kOtherWait = 'o';
 constexpr std::array<Shade, 8> kStates = {{
     {kRunning, "on CPU", 8, {3, 82, 72, 1}, {3, 66, 28, 1}},
     {kQueued, "run queue", 46, {1, 84, 60, 1}, {1, 70, 25, 1}},
-    {kLocked, "lock", 278, {3, 50, 74, 1}, {3, 42, 34, 1}},
+    {kLocked, "lock", 314, {3, 56, 76, 1}, {3, 42, 32, 1}},
     {kStorage, "disk, memory", 208, {3, 62, 73, 1}, {3, 54, 28, 1}},
     {kPeers, "network, pipe, poll", 150, {4, 42, 64, 1}, {4, 42, 24, 1}},
     {kOtherWait, "other waits", 230, {2, 18, 78, 1}, {2, 16, 34, 1}},

@@ -4,10 +4,12 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -72,6 +74,12 @@ absl::StatusOr<std::vector<uint32_t>> BpfKernel::ClockedCpus() const {
   return OnlineCpus(bpf_map__max_entries(skeleton_->maps.cpu_periods));
 }
 
+bool BpfKernel::Runs(CpuClock& clock) {
+  uint64_t counted = 0;  // ns that it was on
+  return read(clock.event, &counted, sizeof(counted)) == sizeof(counted) &&
+         counted != std::exchange(clock.counted, counted);
+}
+
 absl::Status BpfKernel::SetCpuClock(uint32_t cpu, int64_t period_ns) {
   if (period_ns == 0) {
     cpu_clocks_.erase(cpu);
@@ -82,16 +90,24 @@ absl::Status BpfKernel::SetCpuClock(uint32_t cpu, int64_t period_ns) {
   if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.cpu_periods), &cpu, &period, BPF_ANY) != 0) {
     return ErrnoStatus("set the period of a CPU's clock", errno);
   }
-  if (const auto clock = cpu_clocks_.find(cpu); clock != cpu_clocks_.end()) {
-    if (ioctl(clock->second.event, PERF_EVENT_IOC_PERIOD, &period) == 0) return absl::OkStatus();
-    return ErrnoStatus("set the period of a CPU's clock", errno);
+  if (const auto found = cpu_clocks_.find(cpu); found != cpu_clocks_.end()) {
+    CpuClock& clock = found->second;
+    if (!Runs(clock)) {
+      // The CPU was offline for a while. This clock does not start again.
+      cpu_clocks_.erase(found);
+    } else if (ioctl(clock.event, PERF_EVENT_IOC_PERIOD, &period) == 0) {
+      return absl::OkStatus();
+    } else {
+      return ErrnoStatus("set the period of a CPU's clock", errno);
+    }
   }
   ASSIGN_OR_RETURN(UniqueFd event, OpenClock(-1, static_cast<int>(cpu), period_ns));
   UniqueLink link(bpf_program__attach_perf_event(skeleton_->progs.on_cpu_clock, event.get()));
   if (!link) return LoadError("attach on_cpu_clock", errno);
   // The link closes it.
   const int number = event.release();
-  cpu_clocks_.insert_or_assign(cpu, CpuClock{.event = number, .link = std::move(link)});
+  cpu_clocks_.insert_or_assign(cpu,
+                               CpuClock{.event = number, .counted = 0, .link = std::move(link)});
   return absl::OkStatus();
 }
 

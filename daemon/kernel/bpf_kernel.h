@@ -143,9 +143,12 @@ class BpfKernel final : public Kernel {
   UniqueLink heap_link_;
   std::vector<UniqueLink> fault_links_;  // empty: off
   struct CpuClock {
-    int event = -1;  // the link closes it
+    int event = -1;        // the link closes it
+    uint64_t counted = 0;  // by the event, when it was last looked at
     UniqueLink link;
   };
+  // Whether it counted since the last call.
+  static bool Runs(CpuClock& clock);
   std::map<uint32_t, CpuClock> cpu_clocks_;  // by CPU
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;

@@ -239,6 +239,21 @@ TEST_F(CpuSourceTest, WithoutPermissionItIsLostAndSaysWhy) {
   EXPECT_TRUE(absl::IsPermissionDenied(source_.Attach()));
 }
 
+TEST_F(CpuSourceTest, FailureIsSaidUntilItIsOver) {
+  ASSERT_TRUE(source_.Attach().ok());
+  kernel_.set_cpu_clock = {.times = 4, .status = absl::InternalError("out of order")};
+  EXPECT_FALSE(source_.Apply().ok());
+  EXPECT_TRUE(source_.Apply().ok()) << "it fails once";
+  EXPECT_THAT(source_.Status()->note, HasSubstr("out of order"));
+  for (int step = 0; step < 2; step++) {
+    clock_.MoveTo(source_.next_ns());
+    EXPECT_EQ(source_.Status()->on, step > 1);
+    source_.Step();
+  }
+  EXPECT_TRUE(source_.Status()->on);
+  EXPECT_THAT(source_.Status()->note, HasSubstr("on 2 CPUs"));
+}
+
 TEST_F(CpuSourceTest, CostIsInThePath) {
   kernel_.cpu_cost = {.samples = 10, .ns = 40'000};
   ASSERT_TRUE(source_.Attach().ok());
