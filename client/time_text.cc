@@ -33,7 +33,7 @@ bool AllDigits(absl::string_view text) {
 struct DurationUnit {
   std::string_view name;
   const char* absl_name;  // as absl::ParseDuration has it
-  int of_it = 1;          // so many of absl's unit
+  int of_it = 1;          // in absl's unit
 };
 
 constexpr std::array<DurationUnit, 26> kUnits = {{
@@ -45,7 +45,7 @@ constexpr std::array<DurationUnit, 26> kUnits = {{
     {"weeks", "h", 168},
 }};
 
-// Takes "1.5 min" off the front; nothing where there is none.
+// Takes a piece such as "1.5 min" off the front; none if there is none.
 std::optional<absl::Duration> TakePiece(absl::string_view* text) {
   size_t digits = 0;
   while (digits < text->size() && (IsDigit((*text)[digits]) || (*text)[digits] == '.')) ++digits;
@@ -101,7 +101,7 @@ bool TakeZone(absl::string_view* text, absl::TimeZone* zone) {
     *zone = absl::UTCTimeZone();
     return true;
   }
-  // A sign behind the clock; those of a date come before it.
+  // A sign after the clock; signs of a date come before it.
   const size_t colon = text->find(':');
   const size_t sign = text->find_last_of("+-");
   if (colon != text->npos && sign != text->npos && sign > colon) {
@@ -123,7 +123,7 @@ bool TakeZone(absl::string_view* text, absl::TimeZone* zone) {
   const size_t space = text->rfind(' ');
   if (space == text->npos || text->find('/', space) == text->npos) return true;
   const absl::string_view name = text->substr(space + 1);
-  // A name of the database of time zones, never a path out of it.
+  // A name in the time zone database, never a path out of it.
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '/' || c == '_' || c == '-' ||
            c == '+';
@@ -136,7 +136,7 @@ bool TakeZone(absl::string_view* text, absl::TimeZone* zone) {
   return true;
 }
 
-// Of `day` at the time that `clock` says, as "14:00:05.25"; at midnight for "".
+// `day` at `clock`, such as "14:00:05.25"; "": midnight.
 std::optional<absl::Time> AtClock(absl::CivilDay day, absl::string_view clock,
                                   const absl::TimeZone& zone) {
   const absl::string_view format =
@@ -184,7 +184,7 @@ std::optional<absl::Time> ParseCalendar(absl::string_view text, const TimeContex
     return AtClock(*day, clock, zone);
   }
   if (gap != text.npos || first.find(':') == first.npos) return std::nullopt;
-  // No date: the last such time until now, or the first one after what the context says.
+  // No date: the last such time until now, or the first one after `after_ns`.
   if (context.after_ns) {
     const absl::Time after = absl::FromUnixNanos(*context.after_ns);
     const absl::CivilDay day = absl::ToCivilDay(after, zone);
@@ -255,7 +255,7 @@ std::string FormatTimeRfc3339(int64_t ns) {
 absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
   const auto bad = [&](std::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", CleanName(text), "' ", Absl(why), "; write one like 90s, 5min, 2h, 1h30m or 250ms"));
+        "'", CleanName(text), "' ", Absl(why), "; use one such as 90s, 5min, 2h, 1h30m or 250ms"));
   };
   if (text.size() > kLongestText) return bad("is not a duration");
   const std::optional<absl::Duration> duration = ParsePieces(Absl(text));
@@ -271,7 +271,7 @@ absl::StatusOr<int64_t> ParseTime(std::string_view text, const TimeContext& cont
   if (fits) return absl::ToUnixNanos(*time);
   return absl::InvalidArgumentError(absl::StrCat(
       "'", CleanName(text),
-      "' is not a time after 1970; write one like 14:00, yesterday 14:00, 2026-01-31 14:00:05, "
+      "' is not a time after 1970; use one such as 14:00, yesterday 14:00, 2026-01-31 14:00:05, "
       "2026-01-31T14:00:05+01:00, 1769864700, '5min ago' or now"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -34,7 +35,8 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, bool reversed) : profile_(*view.profile), reversed_(reversed) {
+  Builder(const View& view, bool reversed, bool states)
+      : profile_(*view.profile), reversed_(reversed), states_(states) {
     nodes_.emplace_back().name = "all";
     first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
@@ -58,7 +60,8 @@ class Builder {
     for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     for (size_t i = 0; i < path_.size(); ++i) {
       const uint32_t label = path_[i];
-      node = Child(node, label);
+      const bool base = labels_[label].kind == NodeKind::kBase;
+      node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
       Charge(node, sample);
       if (frames_[i] != nullptr) AddOffset(*frames_[i], nodes_[node]);
       if (labels_[label].kind != NodeKind::kBase) continue;
@@ -70,8 +73,13 @@ class Builder {
     for (const auto& [node, thread] : seen_) ++nodes_[node].threads;
     for (FlameNode& node : nodes_) {
       std::sort(node.children.begin(), node.children.end(), [&](uint32_t a, uint32_t b) {
-        return std::tie(nodes_[a].name, nodes_[a].kind, nodes_[a].module) <
-               std::tie(nodes_[b].name, nodes_[b].kind, nodes_[b].module);
+        const auto key = [](const FlameNode& n) {
+          // Running, then the run queue, then waits.
+          const bool waits = n.state != profd::v1::REASON_ON_CPU;
+          return std::tuple(waits, n.state, std::string_view(n.name), n.kind,
+                            std::string_view(n.module));
+        };
+        return key(nodes_[a]) < key(nodes_[b]);
       });
     }
     return {std::move(nodes_)};
@@ -92,7 +100,7 @@ class Builder {
     return it->second;
   }
 
-  // From the group to the reason, into path_.
+  // Fills path_ from the group to the reason.
   void LabelsOf(const Sample& sample) {
     path_ = BaseLabels(sample.group);
     frames_.assign(path_.size(), nullptr);
@@ -106,7 +114,7 @@ class Builder {
       }
     }
     frames_.resize(path_.size());
-    if (profile_.unit != Unit::kNanoseconds) return;
+    if (!profile_.kind->HasReasons()) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
@@ -124,14 +132,15 @@ class Builder {
     return base;
   }
 
-  uint32_t Child(uint32_t parent, uint32_t label) {
-    const auto [it, added] =
-        child_index_.emplace(std::make_pair(parent, label), static_cast<uint32_t>(nodes_.size()));
+  uint32_t Child(uint32_t parent, uint32_t label, Reason state) {
+    const auto [it, added] = child_index_.emplace(std::make_tuple(parent, label, int{state}),
+                                                  static_cast<uint32_t>(nodes_.size()));
     if (added) {
       FlameNode& node = nodes_.emplace_back();
       node.name = labels_[label].name;
       node.module = labels_[label].module;
       node.kind = labels_[label].kind;
+      node.state = state;
       node.found_by = labels_[label].found_by;
       nodes_[parent].children.push_back(it->second);
     }
@@ -156,6 +165,7 @@ class Builder {
 
   const Profile& profile_;
   const bool reversed_;
+  const bool states_;
   size_t first_label_ = 0;  // that is shown
   std::vector<uint32_t> path_;
   std::vector<const Frame*> frames_;  // by place in path_; null for what is no code
@@ -164,14 +174,14 @@ class Builder {
   std::vector<Label> labels_;
   std::vector<uint32_t> frame_labels_;  // by frame of the profile
   absl::flat_hash_map<std::tuple<std::string, NodeKind, std::string>, uint32_t> label_index_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> child_index_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int>, uint32_t> child_index_;
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> seen_;  // base node, thread
 };
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view, bool reversed) {
-  Builder builder(view, reversed);
+FlameTree BuildFlameTree(const View& view, bool reversed, bool states) {
+  Builder builder(view, reversed, states);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

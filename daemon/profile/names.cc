@@ -125,6 +125,10 @@ const LossDescription& DescribeLoss(size_t loss) {
        "In bursts, calls to glibc's malloc found a table full. Figures of their threads or "
        "stacks are too low. Watch fewer targets, or raise --limit malloc-threads or "
        "malloc-stacks."},
+      {"cpu_sample_lost",
+       "Samples of running code were dropped: their counter table was full. Time on CPU stays "
+       "exact, shares of stacks may be off. Watch fewer targets, or raise --limit counters."},
+      {"cpu_sample_lost_ns", "Weight of those samples, ns."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},
@@ -142,6 +146,8 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"memory_dropped",
        "Points of the memory timeline were dropped before they were an hour old: the timeline "
        "was full. Watch fewer targets, or raise --limit timeline."},
+      {"store_damaged",
+       "Stored data could not be read: memory is damaged, or profd has a bug. Report it."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};
   return loss < kLossCount ? kDescriptions[loss] : kUnknown;

@@ -5,38 +5,38 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/limits.h"
-#include "daemon/store/delta_codec.h"
-#include "daemon/store/slot_table.h"
+#include "daemon/store/intake.h"
+#include "daemon/store/levels.h"
+#include "daemon/store/merger.h"
 #include "daemon/store/store.h"
+#include "daemon/store/stored_segment.h"
 
 namespace profd {
 
 struct MemoryStoreOptions {
   size_t max_bytes = Limits{}.store;
   int64_t max_age_ns = 3600ll * 1'000'000'000;
-  // The kernel sends a stack and a thread's name once and names them later: they outlive the last
-  // delta that names them by this long.
+  // The kernel sends a stack once and names it later, and sends it again if it was not named for a
+  // while that is shorter than this.
   int64_t grace_ns = 300ll * 1'000'000'000;
 };
 
-// Keeps deltas as small blobs beside dictionaries of threads, stacks and sites (a stack with its
-// reason and system call). What nothing names any more goes. The oldest is dropped first, by age,
-// or by bytes, which is counted as kStoreDropped. Levels are summed over all that was ever
-// appended.
+// Keeps immutable segments of about 10 s. The one that is being filled is raw: one segment for each
+// drain. Older ones are compressed, and rolled up as they age (aging.h), or sooner to keep the byte
+// limit. What still does not fit is dropped, the oldest first, and counted as kStoreDropped.
+// Levels are summed over all that was ever appended. Readers take the list of segments and read
+// without a lock.
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(MemoryStoreOptions options = {});
 
   // Errors: InvalidArgument for a delta that ends before it begins or before the one before.
-  absl::Status Append(ProfileDelta delta) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Append(ProfileDelta delta) override ABSL_LOCKS_EXCLUDED(writing_, mutex_);
   absl::StatusOr<MergedProfile> Merge(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -48,71 +48,44 @@ class MemoryStore final : public Store {
   LossCounts Losses() const override ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // What a sample is beside its thread.
-  struct Site {
-    StackId stack{};
-    uint64_t argument = 0;
-    int32_t syscall = -1;
-    Reason reason = Reason::kOther;
-    Kind kind = Kind::kWait;
-    friend bool operator==(const Site&, const Site&) = default;
-    template <typename H>
-    friend H AbslHashValue(H h, const Site& s) {
-      return H::combine(std::move(h), s.stack, s.argument, s.syscall, s.reason, s.kind);
-    }
+  // All that a merge reads, taken together under the lock. Cheap to copy: pointers.
+  struct Shelf {
+    std::deque<SegmentPtr> sealed;         // in time order
+    std::vector<SegmentPtr> open;          // after these, raw
+    std::shared_ptr<const Levels> levels;  // at the end of `sealed`
+    Window dropped;                        // for want of room; drops are contiguous
+    int64_t dropped_ns = 0;
+    int64_t newest_ns = 0;
+    uint64_t damaged_s = 0;  // found when segments were rolled up
+    uint64_t unknown_stacks = 0;
+    size_t bytes = 0;  // of all of the store
   };
-  // What there is of a level, by thread and site.
-  using Levels = absl::flat_hash_map<std::pair<uint32_t, uint32_t>, SiteSample>;
-  struct Blob {
-    int64_t begin_ns = 0, end_ns = 0;
-    std::shared_ptr<const std::string> bytes;
-  };
-  // All that a merge reads, taken together under the lock.
-  struct View {
-    std::vector<Blob> blobs;
-    std::vector<std::shared_ptr<const ThreadInfo>> threads;
-    std::vector<Site> sites;
-    std::vector<std::shared_ptr<const StackTrace>> stacks;
-    Window dropped;
-    // For levels only: what there is now, and what came after the window.
-    Levels levels;
-    std::vector<Blob> later;
-  };
-  class Merger;
+  struct Picks;
 
   absl::StatusOr<MergedProfile> MergeWindow(Window window,
                                             const std::function<bool(const ThreadInfo&)>& keep,
                                             bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
-  View Take(Window window, bool levels) const ABSL_LOCKS_EXCLUDED(mutex_);
-  void AddLevels(const ThreadRow& row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps the dictionaries from forgetting what levels name.
-  void UseLevels() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint32_t InternThread(ThreadId id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint32_t InternSite(const SampleKey& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LearnThreads(std::vector<ThreadInfo> threads) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LearnStacks(std::vector<StackTrace> stacks) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The blob of a delta whose threads and stacks are learned.
-  std::string Encode(const ProfileDelta& delta) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Shrink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void DropOldestDelta() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool DropOldestStale() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  size_t BytesLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static Picks Pick(const Shelf& shelf, Window window);
+  // What follows changes the writer's shelf, which readers see once it is published.
+  void Seal() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  // False when nothing is left to roll up.
+  bool RollUpOnce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void KeepAge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void KeepBytes() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  size_t BytesNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_);
+  void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MemoryStoreOptions options_;
-  mutable absl::Mutex mutex_;
-  std::deque<Blob> blobs_ ABSL_GUARDED_BY(mutex_);
-  uint64_t oldest_delta_ ABSL_GUARDED_BY(mutex_) = 0;  // number of blobs_.front()
-  uint64_t next_delta_ ABSL_GUARDED_BY(mutex_) = 0;
-  int64_t newest_end_ns_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t blob_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  SlotTable<ThreadId, std::shared_ptr<const ThreadInfo>> threads_ ABSL_GUARDED_BY(mutex_);
-  SlotTable<StackId, std::shared_ptr<const StackTrace>> stacks_ ABSL_GUARDED_BY(mutex_);
-  SlotTable<Site, Site> sites_ ABSL_GUARDED_BY(mutex_);
-  Levels levels_ ABSL_GUARDED_BY(mutex_);
-  uint64_t levels_used_ ABSL_GUARDED_BY(mutex_) = 0;  // number of a delta
-  Window dropped_ ABSL_GUARDED_BY(mutex_);            // by bytes; drops are contiguous
-  int64_t dropped_ns_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t unknown_stacks_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Mutex writing_;  // held by the writer while it works; readers never wait for it
+  Intake intake_ ABSL_GUARDED_BY(writing_);
+  Shelf shelf_ ABSL_GUARDED_BY(writing_);
+  size_t sealed_bytes_ ABSL_GUARDED_BY(writing_) = 0;
+  size_t open_bytes_ ABSL_GUARDED_BY(writing_) = 0;
+  size_t level_bytes_ ABSL_GUARDED_BY(writing_) = 0;
+  int haste_ ABSL_GUARDED_BY(writing_) = 0;
+  mutable absl::Mutex mutex_;  // held for as long as copying a pointer takes
+  std::shared_ptr<const Shelf> published_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace profd

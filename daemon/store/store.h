@@ -26,23 +26,26 @@ struct MergedThread {
   std::vector<Sample> samples;
 };
 
-// A window of the profile, merged and filtered. Deltas are never cut: those whose middle lies in
-// the window are taken, and where there is none, those that overlap it. `covered` therefore
-// differs from what was asked for by up to half a delta at each edge.
+// A window of the profile, merged and filtered. It is made of slices: single drains, or several
+// that were added up. Slices are never cut: those whose middle lies in the window are taken, and
+// where there is none, those that overlap it. `covered` therefore differs from what was asked for
+// by up to half a slice at each edge.
 struct MergedProfile {
   Window requested;
   Window covered;  // exactly what the numbers stand for; empty when nothing overlaps
   // Part of `covered` in which each layer was on.
   int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0, faults_ns = 0;
-  int64_t mappings_ns = 0;
+  int64_t mappings_ns = 0, cpu_ns = 0;
   int64_t bursts_on_ns = 0;  // the same of bursts: in which they were planned
   // Bursts of tracing in it, their length, and the time that they stand for.
   int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;
   int64_t tick_interval_ns = 0;  // mean, weighted by ticks
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
   CollectorCost cost;
-  LossCounts losses{};  // the store's own included: kStoreDropped, kStackUnknown
+  LossCounts losses{};  // the store's own included: kStoreDropped, kStoreDamaged, kStackUnknown
   int64_t lost_weight_ns = 0;
+  int64_t coarsest_ns = 0;     // length of the longest slice
+  int64_t folded_threads = 0;  // how many threads that exited are part of a row for their process
   std::vector<MergedThread> threads;
   // Every stack that a sample names and that is known; shared with the store.
   std::vector<std::shared_ptr<const StackTrace>> stacks;
@@ -56,9 +59,9 @@ class Store {
   // Appends what was drained. Deltas come in time order.
   virtual absl::Status Append(ProfileDelta delta) = 0;
 
-  // Merges the deltas of `window` and keeps the threads for which `keep` is true. `keep` is asked
-  // once per thread of the window, with its latest name. Errors: InvalidArgument for a window that
-  // ends before it begins; DataLoss for a delta that cannot be decoded.
+  // Merges the slices of `window` and keeps the threads for which `keep` is true. `keep` is asked
+  // once per thread of the window, with the last name that it had there. What cannot be read is
+  // counted as kStoreDamaged. Errors: InvalidArgument for a window that ends before it begins.
   virtual absl::StatusOr<MergedProfile> Merge(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
 
@@ -67,7 +70,7 @@ class Store {
   virtual absl::StatusOr<MergedProfile> MergeLevels(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
 
-  // Monotonic ns of the oldest delta; 0 when empty.
+  // Monotonic ns of the oldest slice; 0 when empty.
   virtual int64_t OldestNs() const = 0;
   // Bytes held.
   virtual size_t Bytes() const = 0;

@@ -75,50 +75,6 @@ MergedProfile MergeAll(const Store& store) {
   return merged.ok() ? *std::move(merged) : MergedProfile{};
 }
 
-LedgerDelta RandomLedger(std::mt19937_64* random) {
-  LedgerDelta l;
-  const auto value = [&]() -> int64_t {
-    switch ((*random)() % 5) {
-      case 0:
-        return static_cast<int64_t>((*random)());
-      case 1:
-        return -static_cast<int64_t>((*random)() % 1000);
-      case 2:
-        return static_cast<int64_t>((*random)() % kSecond);
-      default:
-        return 0;
-    }
-  };
-  for (int64_t* field : {&l.wall_ns,
-                         &l.on_cpu_ns,
-                         &l.unattributed_ns,
-                         &l.books_on_cpu_ns,
-                         &l.books_runqueue_ns,
-                         &l.voluntary_switches,
-                         &l.involuntary_switches,
-                         &l.minor_faults,
-                         &l.major_faults,
-                         &l.read_bytes,
-                         &l.write_bytes,
-                         &l.allocated.bytes,
-                         &l.allocated.seen_bytes,
-                         &l.allocated.unseen_bytes,
-                         &l.allocated.events,
-                         &l.allocated.gaps,
-                         &l.freed.bytes,
-                         &l.freed.seen_bytes,
-                         &l.freed.unseen_bytes,
-                         &l.freed.events,
-                         &l.freed.gaps,
-                         &l.allocated.late_bytes,
-                         &l.freed.late_bytes}) {
-    *field = value();
-  }
-  for (int64_t& off : l.off_ns) off = value();
-  for (int64_t& waits : l.waits) waits = value();
-  return l;
-}
-
 void ExpectEqual(const LedgerDelta& a, const LedgerDelta& b) {
   EXPECT_EQ(a.wall_ns, b.wall_ns);
   EXPECT_EQ(a.on_cpu_ns, b.on_cpu_ns);
@@ -142,141 +98,6 @@ void ExpectEqual(const LedgerDelta& a, const LedgerDelta& b) {
     EXPECT_EQ(one->events, other->events);
     EXPECT_EQ(one->gaps, other->gaps);
   }
-}
-
-std::vector<ThreadRow> RandomRows(std::mt19937_64* random) {
-  std::vector<ThreadRow> rows;
-  uint32_t thread = 0;
-  for (size_t i = (*random)() % 20; i > 0; i--) {
-    ThreadRow& row = rows.emplace_back();
-    row.thread = thread += 1 + static_cast<uint32_t>((*random)() % 300);
-    switch ((*random)() % 4) {
-      case 0:
-        break;
-      case 1:
-        row.ledger = Idle(kSecond + static_cast<int64_t>((*random)() % 1000),
-                          static_cast<Reason>((*random)() % kReasonCount));
-        if ((*random)() % 2 == 0) {
-          row.ledger.books_runqueue_ns = row.ledger.off_ns[Index(Reason::kRunQueue)];
-        }
-        break;
-      case 2:
-        row.ledger.wall_ns = row.ledger.unattributed_ns = kSecond;
-        break;
-      default:
-        row.ledger = RandomLedger(random);
-    }
-    for (size_t s = (*random)() % 4; s > 0; s--) {
-      row.samples.push_back({static_cast<uint32_t>((*random)()), static_cast<int64_t>((*random)()),
-                             static_cast<int64_t>((*random)() % 200)});
-    }
-  }
-  return rows;
-}
-
-std::string EncodeDelta(const DeltaHeader& header, const std::vector<ThreadRow>& rows) {
-  DeltaWriter writer(header, rows.size());
-  for (const ThreadRow& row : rows) writer.Add(row);
-  return std::move(writer).Take();
-}
-
-TEST(DeltaCodecTest, GivesBackWhatWentIn) {
-  std::mt19937_64 random(1);
-  for (int round = 0; round < 300; round++) {
-    DeltaHeader header{.begin_ns = static_cast<int64_t>(random() >> 2), .switch_on = true};
-    header.end_ns = header.begin_ns + static_cast<int64_t>(random() % (2 * kSecond));
-    header.tick_interval_ns = kTick;
-    header.ticks = 100;
-    header.torn_walks = 3;
-    header.cost.in_path_ns = -4;
-    header.cost.rules_cpu_ns = static_cast<int64_t>(random());
-    header.cost.answers_cpu_ns = 6;
-    header.cost.heap_events = 8;
-    header.cost.memory_cpu_ns = 9;
-    header.cost.map_in_path_ns = 10;
-    header.cost.map_calls = 11;
-    header.mappings_on = round % 3 == 0;
-    header.heap_on = round % 2 == 0;
-    for (uint64_t n = random() % 4; n > 0; n--) {
-      header.cost.targets.push_back({.target = static_cast<uint32_t>(random()),
-                                     .in_path_ns = static_cast<int64_t>(random()),
-                                     .tick_cpu_ns = -1,
-                                     .drain_cpu_ns = static_cast<int64_t>(random() % 1000),
-                                     .switches = static_cast<int64_t>(random() % 10)});
-    }
-    header.losses[5] = random();
-    header.lost_weight_ns = 77;
-    const std::vector<ThreadRow> rows = RandomRows(&random);
-    const std::string blob = EncodeDelta(header, rows);
-    absl::StatusOr<DeltaReader> reader = DeltaReader::Create(blob);
-    ASSERT_TRUE(reader.ok());
-    EXPECT_EQ(reader->header().begin_ns, header.begin_ns);
-    EXPECT_EQ(reader->header().end_ns, header.end_ns);
-    EXPECT_FALSE(reader->header().books_on);
-    EXPECT_TRUE(reader->header().switch_on);
-    EXPECT_EQ(reader->header().torn_walks, 3);
-    EXPECT_EQ(reader->header().cost.in_path_ns, -4);
-    EXPECT_EQ(reader->header().cost.rules_cpu_ns, header.cost.rules_cpu_ns);
-    EXPECT_EQ(reader->header().cost.answers_cpu_ns, 6);
-    EXPECT_EQ(reader->header().cost.heap_events, 8);
-    EXPECT_EQ(reader->header().cost.memory_cpu_ns, 9);
-    EXPECT_EQ(reader->header().cost.map_in_path_ns, 10);
-    EXPECT_EQ(reader->header().cost.map_calls, 11);
-    EXPECT_EQ(reader->header().mappings_on, round % 3 == 0);
-    EXPECT_EQ(reader->header().heap_on, round % 2 == 0);
-    EXPECT_EQ(reader->header().cost.targets, header.cost.targets);
-    EXPECT_EQ(reader->header().losses, header.losses);
-    EXPECT_EQ(reader->header().lost_weight_ns, 77);
-    ThreadRow row;
-    for (const ThreadRow& expected : rows) {
-      ASSERT_TRUE(reader->Next(&row));
-      EXPECT_EQ(row.thread, expected.thread);
-      ExpectEqual(row.ledger, expected.ledger);
-      ASSERT_EQ(row.samples.size(), expected.samples.size());
-      for (size_t i = 0; i < row.samples.size(); i++) {
-        EXPECT_EQ(row.samples[i].site, expected.samples[i].site);
-        EXPECT_EQ(row.samples[i].weight, expected.samples[i].weight);
-        EXPECT_EQ(row.samples[i].ticks, expected.samples[i].ticks);
-      }
-    }
-    EXPECT_FALSE(reader->Next(&row));
-    EXPECT_TRUE(reader->status().ok());
-  }
-}
-
-TEST(DeltaCodecTest, DamagedBytesAreSafe) {
-  std::mt19937_64 random(2);
-  int refused = 0, read = 0;
-  for (int round = 0; round < 3000; round++) {
-    DeltaHeader header{.end_ns = kSecond, .ticks = 100};
-    header.cost.targets.resize(random() % 4);
-    std::string blob = EncodeDelta(header, RandomRows(&random));
-    for (int i = 0; i < 3; i++) blob[random() % blob.size()] = static_cast<char>(random());
-    blob.resize(random() % (blob.size() + 1));
-    absl::StatusOr<DeltaReader> reader = DeltaReader::Create(blob);
-    if (!reader.ok()) {
-      ++refused;
-      continue;
-    }
-    ++read;
-    ThreadRow row;
-    size_t rows = 0;
-    // Every row takes bytes, so there is an end.
-    while (reader->Next(&row)) ASSERT_LE(++rows, blob.size());
-  }
-  EXPECT_GT(refused, 100);
-  EXPECT_GT(read, 100);
-}
-
-TEST(DeltaCodecTest, AnIdleThreadCostsAFewBytes) {
-  std::vector<ThreadRow> rows(1000);
-  for (uint32_t i = 0; i < rows.size(); i++) {
-    // Read one after another, a few microseconds apart.
-    rows[i] = {i, Idle(kSecond + 2000 + (i * 37) % 50), {{i, 100 * kTick, 100}}};
-  }
-  const std::string blob =
-      EncodeDelta({.end_ns = kSecond, .tick_interval_ns = kTick, .ticks = 100}, rows);
-  EXPECT_LE(blob.size(), rows.size() * 6 + 64);
 }
 
 // A thread at rest is kept as one whose account says so, whatever else there is of it.
@@ -647,25 +468,39 @@ TEST(MemoryStoreTest, ManyStacksInOneThread) {
 TEST(MemoryStoreTest, DropsByAgeWithoutALoss) {
   MemoryStore store({.max_age_ns = 100 * kSecond});
   for (int64_t n = 1; n <= 300; n++) ASSERT_TRUE(store.Append(IdleSecond(n)).ok());
-  EXPECT_EQ(store.OldestNs(), 200 * kSecond);
+  // Whole segments go.
+  EXPECT_LE(store.OldestNs(), 200 * kSecond);
+  EXPECT_GT(store.OldestNs(), 180 * kSecond);
   EXPECT_EQ(store.Losses()[Index(Loss::kStoreDropped)], 0u);
   const MergedProfile merged = MergeAll(store);
-  EXPECT_EQ(merged.covered.begin_ns, 200 * kSecond);
+  EXPECT_EQ(merged.covered.begin_ns, store.OldestNs());
   EXPECT_EQ(merged.losses[Index(Loss::kStoreDropped)], 0u);
+}
+
+// The second number `n` of threads whose accounts and stacks have nothing in common with those of
+// other seconds: rolling them up saves next to nothing.
+ProfileDelta NoisySecond(int64_t n, std::mt19937_64* random) {
+  ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
+  for (uint64_t t = 1; t <= 100; t++) {
+    const ThreadId id{(*random)() >> 2};
+    LedgerDelta ledger = Idle(kSecond);
+    ledger.minor_faults = static_cast<int64_t>((*random)() >> 2);
+    delta.ledgers.push_back({id, ledger});
+  }
+  return delta;
 }
 
 TEST(MemoryStoreTest, DropsByBytesAndSaysSo) {
   const size_t limit = 256 << 10;
+  std::mt19937_64 random(4);
   MemoryStore store({.max_bytes = limit});
   for (int64_t n = 1; n <= 1000; n++) {
-    ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);
-    for (uint64_t t = 1; t <= 100; t++) delta.ledgers.push_back({ThreadId{t}, Idle(kSecond)});
-    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    ASSERT_TRUE(store.Append(NoisySecond(n, &random)).ok());
     ASSERT_LE(store.Bytes(), limit);
   }
   const auto dropped = static_cast<uint64_t>(store.OldestNs() / kSecond - 1);
   EXPECT_GT(dropped, 0u);
-  EXPECT_LT(dropped, 900u);
+  EXPECT_LT(dropped, 990u);
   EXPECT_EQ(store.Losses()[Index(Loss::kStoreDropped)], dropped);
   EXPECT_EQ(MergeAll(store).losses[Index(Loss::kStoreDropped)], dropped);
   // A window that does not reach back has lost nothing.
@@ -687,10 +522,10 @@ TEST(MemoryStoreTest, DictionariesForgetWhatNobodyNames) {
     if (n == 100) bytes_at_100 = store.Bytes();
   }
   EXPECT_NEAR(static_cast<double>(store.Bytes()), static_cast<double>(bytes_at_100),
-              0.02 * static_cast<double>(bytes_at_100));
+              0.1 * static_cast<double>(bytes_at_100));
   const MergedProfile merged = MergeAll(store);
-  EXPECT_THAT(merged.threads, SizeIs(51));
-  EXPECT_THAT(merged.stacks, SizeIs(51));
+  EXPECT_THAT(merged.threads, SizeIs(testing::AllOf(testing::Ge(51U), testing::Le(62U))));
+  EXPECT_THAT(merged.stacks, SizeIs(merged.threads.size()));
   EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
   for (const MergedThread& t : merged.threads) {
     EXPECT_EQ(t.info.name, "worker");
@@ -750,7 +585,11 @@ TEST(MemoryStoreTest, AFloodOfStacksStaysWithinTheLimit) {
 TEST(MemoryStoreTest, ADeltaLargerThanTheLimitIsDropped) {
   MemoryStore store({.max_bytes = 16 << 10});
   ProfileDelta delta = Delta(kSecond, 2 * kSecond);
-  for (uint64_t i = 1; i <= 500; i++) delta.stacks.push_back(Stack(i));
+  std::mt19937_64 random(6);
+  for (uint64_t i = 1; i <= 500; i++) {
+    delta.stacks.push_back(Stack(i));
+    for (uint64_t& frame : delta.stacks.back().frames) frame = random();
+  }
   for (uint64_t i = 1; i <= 500; i++) delta.samples.push_back(MakeSample(i, i, 1));
   ASSERT_TRUE(store.Append(std::move(delta)).ok());
   EXPECT_LE(store.Bytes(), 16u << 10);
@@ -789,7 +628,7 @@ TEST(MemoryStoreTest, ReadersAndWriterTogether) {
 
 // An hour of many idle threads: the sums hold, and each costs a few bytes a second.
 TEST(MemoryStoreTest, AnHourOfIdleThreads) {
-  constexpr uint64_t kThreads = 200;
+  constexpr uint64_t kThreads = 50;
   MemoryStore store({.max_bytes = 256 << 20});
   for (int64_t n = 1; n <= 3600; n++) {
     ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);

@@ -1,13 +1,20 @@
 // bench_store: fills the store with an hour of one-second deltas and times merges of windows of it.
 // What no test can wait for: how long an answer takes to add up when profd has run for an hour.
 // Naming frames and sending the answer are not part of it. Prints one JSON object.
+#include <malloc.h>
+#include <time.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <limits>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "daemon/base/clock.h"
@@ -27,8 +34,29 @@ struct Options {
   double new_stacks = 1;  // and that many never seen before, each second
   int frames = 30;
   int64_t seconds = 3600;
+  int births = 0;     // threads a second, each in a process of its own, that end within the second
+  size_t limit = 20;  // MiB
   int fetches = 25;
 };
+
+// CPU time of this thread: what other programs do to the clock on the wall is not the store's.
+double CpuMs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+// A line of /proc/self/status, in MiB; 0 where there is none.
+double StatusMib(const char* name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(name, 0) == 0) return std::strtod(line.c_str() + strlen(name), nullptr) / 1024;
+  }
+  return 0;
+}
+
+// From here on VmHWM is the peak since.
+void ResetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 // A server: most threads are idle in one place, a few wait in places of which some are frequent
 // and most are rare, now and then in one that was never seen.
@@ -56,6 +84,7 @@ class Server {
         AddIdle(thread, &delta);
       }
     }
+    for (int i = 0; i < options_.births; ++i) AddShortLived(n * options_.births + i, &delta);
     unseen_ += options_.new_stacks;
     for (; unseen_ >= 1; unseen_--) {
       delta.stacks.push_back(Stack(next_stack_));
@@ -100,6 +129,25 @@ class Server {
                               kTicks});
   }
 
+  void AddShortLived(int64_t n, ProfileDelta* delta) {
+    const ThreadId id{kShortLived + static_cast<uint64_t>(n)};
+    const auto pid = static_cast<int32_t>(10'000 + n % 1'000'000);
+    delta->threads.push_back({.id = id,
+                              .pid = pid,
+                              .tid = pid,
+                              .target = 1,
+                              .name = "short-lived",
+                              .process = "short-lived",
+                              .exited = true});
+    LedgerDelta ledger{.wall_ns = Between(1'000'000, 50'000'000)};
+    ledger.on_cpu_ns = ledger.wall_ns / 4;
+    ledger.off_ns[static_cast<size_t>(Reason::kDisk)] = ledger.wall_ns - ledger.on_cpu_ns;
+    ledger.minor_faults = Between(50, 200);
+    delta->ledgers.push_back({id, ledger});
+    delta->samples.push_back(
+        {{id, StackId(1 + static_cast<uint64_t>(n % 50)), 5, 0, Reason::kDisk}, kTickNs, 1});
+  }
+
   void AddBusy(int thread, ProfileDelta* delta) {
     LedgerDelta ledger{.wall_ns = kSecondNs};
     const int64_t blocked = Between(kSecondNs / 5, kSecondNs * 4 / 5);
@@ -136,6 +184,7 @@ class Server {
   }
 
   static constexpr uint64_t kIdleStacks = 1'000'000;
+  static constexpr uint64_t kShortLived = 1'000'000;
   const Options options_;
   std::mt19937_64 random_;
   std::discrete_distribution<int> which_;
@@ -149,40 +198,47 @@ double Quantile(const std::vector<double>& sorted, double q) {
 }
 
 int Run(const Options& options) {
-  MemoryStore store;
+  MemoryStore store({.max_bytes = options.limit << 20});
   Server server(options);
   double append_ms = 0;
   size_t samples = 0;
   for (int64_t n = 0; n < options.seconds; ++n) {
     ProfileDelta delta = server.Second(n);
     samples += delta.samples.size();
-    const int64_t begin = MonotonicNs();
+    const double begin = CpuMs();
     if (const absl::Status status = store.Append(std::move(delta)); !status.ok()) {
       fprintf(stderr, "bench_store: append: %s\n", status.ToString().c_str());
       return 1;
     }
-    append_ms += static_cast<double>(MonotonicNs() - begin) / 1e6;
+    append_ms += CpuMs() - begin;
   }
   const int64_t end = options.seconds * kSecondNs;
   printf(
       "{\"threads\":%d,\"busy\":%d,\"stacks\":%d,\"new_stacks_per_s\":%g,\"seconds\":%lld,"
-      "\"samples_per_delta\":%.0f,\"bytes\":%zu,\"held_s\":%.0f,\"append_ms\":%.4f,"
-      "\"windows\":[",
+      "\"samples_per_delta\":%.0f,\"bytes\":%zu,\"held_s\":%.0f,\"append_cpu_ms\":%.4f,"
+      "\"rss_mib\":%.1f,\"windows\":[",
       options.threads, options.busy, options.stacks, options.new_stacks,
       static_cast<long long>(options.seconds),
       static_cast<double>(samples) / static_cast<double>(options.seconds), store.Bytes(),
       static_cast<double>(end - store.OldestNs()) / 1e9,
-      append_ms / static_cast<double>(options.seconds));
+      append_ms / static_cast<double>(options.seconds), StatusMib("VmRSS:"));
   const char* separator = "";
   for (const int64_t window : {10, 30, 60, 300, 900, 1800, 3600}) {
     if (window > options.seconds) break;
     std::vector<double> took;
+    double cpu_ms = 0, added_mib = 0;
     size_t threads = 0, stacks = 0;
     double covered = 0;
     for (int i = 0; i < options.fetches; ++i) {
+      malloc_trim(0);
+      ResetPeak();
+      const double rss = StatusMib("VmRSS:");
       const int64_t begin = MonotonicNs();
+      const double cpu = CpuMs();
       const auto merged = store.Merge({end - window * kSecondNs, end}, nullptr);
       took.push_back(static_cast<double>(MonotonicNs() - begin) / 1e6);
+      cpu_ms += (CpuMs() - cpu) / options.fetches;
+      added_mib = std::max(added_mib, StatusMib("VmHWM:") - rss);
       if (!merged.ok()) {
         fprintf(stderr, "bench_store: merge: %s\n", merged.status().ToString().c_str());
         return 1;
@@ -194,9 +250,9 @@ int Run(const Options& options) {
     std::sort(took.begin(), took.end());
     printf(
         "%s{\"window_s\":%lld,\"covered_s\":%.0f,\"p50_ms\":%.3f,\"p99_ms\":%.3f,"
-        "\"threads\":%zu,\"stacks\":%zu}",
+        "\"cpu_ms\":%.3f,\"added_mib\":%.1f,\"threads\":%zu,\"stacks\":%zu}",
         separator, static_cast<long long>(window), covered, Quantile(took, 0.5),
-        Quantile(took, 0.99), threads, stacks);
+        Quantile(took, 0.99), cpu_ms, added_mib, threads, stacks);
     separator = ",";
   }
   printf("]}\n");
@@ -214,6 +270,9 @@ int main(int argc, char** argv) {
   app.add_option("--stacks", options.stacks, "Stacks they wait in")->check(CLI::Range(1, 500'000));
   app.add_option("--new-stacks", options.new_stacks, "Stacks a second that are never seen again")
       ->check(CLI::Range(0.0, 10'000.0));
+  app.add_option("--births", options.births, "Threads a second that end at once")
+      ->check(CLI::Range(0, 10'000));
+  app.add_option("--limit", options.limit, "Limit of the store, MiB")->check(CLI::Range(1, 1024));
   app.add_option("--frames", options.frames, "Frames of a stack")->check(CLI::Range(1, 256));
   app.add_option("--seconds", options.seconds, "History")->check(CLI::Range(10, 3'600));
   app.add_option("--fetches", options.fetches, "Merges of each window")->check(CLI::Range(1, 1000));

@@ -1,0 +1,177 @@
+#include "daemon/store/intake.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace profd {
+namespace {
+
+// An allocation's own cost: malloc's header and the shared_ptr's control block.
+constexpr size_t kHeapOverhead = 48;
+
+size_t HeapBytes(const ThreadInfo& info) {
+  return sizeof(info) + kHeapOverhead + info.name.capacity() + info.process.capacity();
+}
+size_t HeapBytes(const StackTrace& stack) {
+  return sizeof(stack) + 2 * kHeapOverhead + stack.frames.capacity() * sizeof(uint64_t);
+}
+
+}  // namespace
+
+// Builds one segment.
+class Intake::Builder {
+ public:
+  Builder(Intake* intake, const ProfileDelta& delta)
+      : intake_(*intake), delta_(delta), now_ns_(delta.end_ns) {}
+
+  Segment Build() && {
+    Slice& slice = segment_.slices.emplace_back();
+    slice.header = HeaderOf(delta_);
+    for (const ThreadLedger& ledger : delta_.ledgers) {
+      Parts& parts = PartsOf(ledger.thread);
+      if (parts.ledger == nullptr) {
+        parts.ledger = &ledger.delta;
+      } else {
+        parts.more.push_back(&ledger.delta);
+      }
+    }
+    for (const RestingThread& rest : delta_.resting) PartsOf(rest.thread).rest = &rest;
+    std::vector<std::vector<SiteSample>> samples = Samples();
+    samples.resize(parts_.size());
+    slice.rows.reserve(parts_.size());
+    slice.samples.reserve(delta_.samples.size());
+    for (uint32_t thread = 0; thread < parts_.size(); thread++) {
+      Row& row = slice.rows.emplace_back(Row{.thread = thread});
+      AddNumbers(parts_[thread], &row, &slice);
+      row.samples = AddSamples(&samples[thread], &slice);
+    }
+    for (const StackTrace& stack : delta_.stacks) AddStack(stack.id);
+    slice.ledgers.shrink_to_fit();
+    slice.samples.shrink_to_fit();
+    return std::move(segment_);
+  }
+
+ private:
+  struct Parts {
+    const LedgerDelta* ledger = nullptr;
+    std::vector<const LedgerDelta*> more;
+    const RestingThread* rest = nullptr;
+  };
+
+  uint32_t NumberOf(ThreadId id) {
+    const auto [it, fresh] = threads_.try_emplace(id, static_cast<uint32_t>(parts_.size()));
+    if (fresh) {
+      parts_.emplace_back();
+      auto info = intake_.threads_.Use(id, now_ns_);
+      if (info == nullptr) {
+        info = std::make_shared<const ThreadInfo>(ThreadInfo{.id = id});
+        intake_.threads_.Put(id, info, HeapBytes(*info), now_ns_);
+      }
+      segment_.threads.push_back(std::move(info));
+    }
+    return it->second;
+  }
+  Parts& PartsOf(ThreadId id) { return parts_[NumberOf(id)]; }
+
+  bool AddStack(StackId id) {
+    const auto [it, fresh] = stacks_.try_emplace(id, false);
+    if (!fresh) return it->second;
+    auto stack = intake_.stacks_.Use(id, now_ns_);
+    it->second = stack != nullptr;
+    if (stack != nullptr) segment_.stacks.push_back(std::move(stack));
+    return it->second;
+  }
+
+  // By thread.
+  std::vector<std::vector<SiteSample>> Samples() {
+    std::vector<std::vector<SiteSample>> samples(parts_.size());
+    for (const Sample& sample : delta_.samples) {
+      const Site site = SiteOf(sample.key);
+      const auto [it, fresh] =
+          sites_.try_emplace(site, static_cast<uint32_t>(segment_.sites.size()));
+      if (fresh) segment_.sites.push_back(site);
+      if (site.stack != StackId{} && !AddStack(site.stack)) {
+        intake_.unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
+      }
+      const uint32_t thread = NumberOf(sample.key.thread);
+      if (thread >= samples.size()) samples.resize(thread + 1);
+      samples[thread].push_back({it->second, sample.weight, sample.ticks});
+    }
+    return samples;
+  }
+
+  // Returns how many were added.
+  static uint32_t AddSamples(std::vector<SiteSample>* samples, Slice* slice) {
+    std::sort(samples->begin(), samples->end(),
+              [](const SiteSample& a, const SiteSample& b) { return a.site < b.site; });
+    const size_t before = slice->samples.size();
+    for (const SiteSample& sample : *samples) {
+      if (slice->samples.size() > before && slice->samples.back().site == sample.site) {
+        SiteSample& to = slice->samples.back();
+        to.weight = WrappingAdd(to.weight, sample.weight);
+        to.ticks = WrappingAdd(to.ticks, sample.ticks);
+      } else {
+        slice->samples.push_back(sample);
+      }
+    }
+    return static_cast<uint32_t>(slice->samples.size() - before);
+  }
+
+  static void AddNumbers(const Parts& parts, Row* row, Slice* slice) {
+    if (parts.ledger != nullptr) {
+      row->ledger = static_cast<uint32_t>(slice->ledgers.size());
+      LedgerDelta& ledger = slice->ledgers.emplace_back(*parts.ledger);
+      for (const LedgerDelta* more : parts.more) AddLedger(*more, &ledger);
+    }
+    if (parts.rest == nullptr) return;
+    row->rest_ns = parts.rest->wall_ns;
+    if (parts.rest->reason) row->rest_reason = static_cast<uint8_t>(*parts.rest->reason);
+  }
+
+  Intake& intake_;
+  const ProfileDelta& delta_;
+  const int64_t now_ns_;
+  Segment segment_;
+  std::vector<Parts> parts_;
+  absl::flat_hash_map<ThreadId, uint32_t> threads_;
+  absl::flat_hash_map<Site, uint32_t> sites_;
+  absl::flat_hash_map<StackId, bool> stacks_;  // whether it is known
+};
+
+SegmentPtr Intake::Take(ProfileDelta delta) {
+  // They are held by the segment too, even if the tables forget them.
+  size_t shared_bytes = 0;
+  for (ThreadInfo& info : delta.threads) {
+    const ThreadId id = info.id;
+    auto value = std::make_shared<const ThreadInfo>(std::move(info));
+    const size_t bytes = HeapBytes(*value);
+    shared_bytes += bytes;
+    threads_.Put(id, std::move(value), bytes, delta.end_ns);
+  }
+  for (StackTrace& stack : delta.stacks) {
+    if (stacks_.Use(stack.id, delta.end_ns) != nullptr) continue;
+    stack.frames.shrink_to_fit();
+    const StackId id = stack.id;
+    const size_t bytes = HeapBytes(stack);
+    shared_bytes += bytes;
+    // Its id is read again below.
+    stacks_.Put(id, std::make_shared<const StackTrace>(std::move(stack)), bytes, delta.end_ns);
+    stack.id = id;
+  }
+  return RawSegment(Builder(this, delta).Build(), shared_bytes);
+}
+
+void Intake::Forget(int64_t threads_before_ns, int64_t stacks_before_ns) {
+  threads_.ForgetBefore(threads_before_ns);
+  stacks_.ForgetBefore(stacks_before_ns);
+}
+
+void Intake::Shrink(size_t max_bytes) {
+  while (bytes() > max_bytes && (stacks_.ForgetOldest() || threads_.ForgetOldest())) {
+  }
+}
+
+}  // namespace profd

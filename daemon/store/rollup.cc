@@ -1,0 +1,221 @@
+#include "daemon/store/rollup.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "daemon/store/catalog.h"
+#include "daemon/store/slice_sum.h"
+#include "daemon/store/spans.h"
+
+namespace profd {
+namespace {
+
+constexpr char kExitedThreads[] = "[exited threads]";
+// Ids that neither the kernel nor the daemon's other rows of exited threads get.
+constexpr uint64_t kExitedIds = 3ULL << 62;
+
+bool IsFolded(const ThreadInfo& info) { return info.exited && info.name == kExitedThreads; }
+
+struct Source {
+  SegmentPtr segment;
+  StoredSegmentReader reader;
+  Catalog::Numbers numbers;
+};
+
+class Rollup {
+ public:
+  Rollup(std::span<const SegmentPtr> segments, const RollupOptions& options) : options_(options) {
+    // From the newest to the oldest: what is known of a thread last holds.
+    for (size_t i = segments.size(); i-- > 0;) {
+      auto reader = StoredSegmentReader::Open(*segments[i], catalog_.Known());
+      if (!reader.ok()) {
+        for (const Window span : segments[i]->spans) damaged_ns_ += LengthOf(span);
+        continue;
+      }
+      sources_.push_back({segments[i], *std::move(reader), {}});
+      Source& source = sources_.back();
+      source.numbers = catalog_.Add(source.reader.dictionaries());
+    }
+    std::reverse(sources_.begin(), sources_.end());
+  }
+
+  Segment Run() && {
+    Fold();
+    for (Source& source : sources_) AddSource(source);
+    return Write();
+  }
+
+ private:
+  // Decides which threads are added to their process.
+  void Fold() {
+    infos_ = catalog_.threads();
+    for (auto& info : infos_) {
+      auto latest = options_.latest ? options_.latest(info->id) : nullptr;
+      if (latest != nullptr) info = std::move(latest);
+    }
+    const auto exited = static_cast<size_t>(
+        std::count_if(infos_.begin(), infos_.end(), [](const auto& i) { return i->exited; }));
+    fold_ = exited > options_.max_exited;
+    target_.resize(infos_.size());
+    std::iota(target_.begin(), target_.end(), 0);
+    if (!fold_) return;
+    for (size_t i = 0, end = infos_.size(); i < end; i++) {
+      if (!infos_[i]->exited) continue;
+      if (!IsFolded(*infos_[i])) folded_++;
+      auto process = ExitedThreadsOf(*infos_[i]);
+      target_[i] = catalog_.Thread(process);
+      if (target_[i] == infos_.size()) infos_.push_back(std::move(process));
+    }
+  }
+
+  void AddSource(Source& source) {
+    SliceSum::Mapping mapping = MappingOf(source.reader.dictionaries().sites);
+    mapping.sites = source.numbers.sites;
+    std::vector<uint32_t> threads;
+    threads.reserve(source.numbers.threads.size());
+    for (const uint32_t number : source.numbers.threads) threads.push_back(target_[number]);
+    mapping.threads = threads;
+    if (fold_) mapping.level_threads = source.numbers.threads;
+    for (size_t i = 0; i < source.segment->spans.size(); i++) {
+      const Window span = source.segment->spans[i];
+      const auto slice = source.reader.Read(i);
+      if (!slice.ok()) {
+        damaged_ns_ += LengthOf(span);
+        continue;
+      }
+      const int64_t stretch = options_.slice_ns > 0 ? MiddleOf(span) / options_.slice_ns : 0;
+      if (sums_.empty() || options_.slice_ns == 0 || stretch != stretch_) sums_.emplace_back();
+      stretch_ = stretch;
+      sums_.back().Add(**slice, mapping);
+    }
+  }
+
+  // Levels that came and went leave nothing.
+  bool IsNothing(const SiteSample& sample) const {
+    return sample.weight == 0 && sample.ticks == 0 && IsLevel(catalog_.sites()[sample.site].kind);
+  }
+
+  // Numbers the sites anew, the most frequent first: rows name them by small steps.
+  void NumberSites(Segment* segment) {
+    std::vector<uint32_t> uses(catalog_.sites().size(), 0);
+    for (SliceSum& sum : sums_) {
+      for (const SliceSum::Thread& thread : sum.threads()) {
+        for (const SiteSample& s : thread.samples.entries()) uses[s.site] += IsNothing(s) ? 0 : 1;
+      }
+    }
+    std::vector<uint32_t> order;
+    for (uint32_t site = 0; site < uses.size(); site++) {
+      if (uses[site] > 0) order.push_back(site);
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return uses[a] > uses[b]; });
+    sites_.assign(uses.size(), 0);
+    absl::flat_hash_set<StackId> named;
+    const auto add_stack = [&](StackId id) {
+      if (!named.insert(id).second) return;
+      if (auto stack = catalog_.Stack(id)) segment->stacks.push_back(std::move(stack));
+    };
+    for (const uint32_t site : order) {
+      sites_[site] = static_cast<uint32_t>(segment->sites.size());
+      segment->sites.push_back(catalog_.sites()[site]);
+      add_stack(catalog_.sites()[site].stack);
+    }
+    if (!options_.keep_all_stacks) return;
+    for (const Source& source : sources_) {
+      for (const auto& stack : source.reader.dictionaries().stacks) add_stack(stack->id);
+    }
+  }
+
+  void NumberThreads(Segment* segment) {
+    std::vector<bool> used(infos_.size(), false);
+    for (SliceSum& sum : sums_) {
+      for (const SliceSum::Thread& thread : sum.threads()) used[thread.thread] = true;
+    }
+    threads_.assign(infos_.size(), 0);
+    for (size_t i = 0; i < used.size(); i++) {
+      if (!used[i]) continue;
+      threads_[i] = static_cast<uint32_t>(segment->threads.size());
+      segment->threads.push_back(infos_[i]);
+    }
+  }
+
+  Segment Write() {
+    Segment segment;
+    NumberSites(&segment);
+    NumberThreads(&segment);
+    for (SliceSum& sum : sums_) {
+      WriteSlice(&sum, &segment.slices.emplace_back());
+      sum = {};
+    }
+    if (segment.slices.empty()) return segment;
+    SliceHeader& last = segment.slices.back().header;
+    last.losses[static_cast<size_t>(Loss::kStoreDamaged)] +=
+        static_cast<uint64_t>(CeilSeconds(damaged_ns_));
+    last.folded_threads += folded_;
+    return segment;
+  }
+
+  void WriteSlice(SliceSum* sum, Slice* slice) {
+    slice->header = std::move(sum->header());
+    std::vector<SliceSum::Thread>& threads = sum->threads();
+    std::sort(threads.begin(), threads.end(),
+              [](const auto& a, const auto& b) { return a.thread < b.thread; });
+    const bool one_drain = slice->header.drains == 1;
+    for (const SliceSum::Thread& thread : threads) {
+      std::vector<SiteSample> samples;
+      samples.reserve(thread.samples.entries().size());
+      for (const SiteSample& sample : thread.samples.entries()) {
+        if (!IsNothing(sample)) samples.push_back(sample);
+      }
+      std::sort(samples.begin(), samples.end(),
+                [&](const auto& a, const auto& b) { return sites_[a.site] < sites_[b.site]; });
+      slice->rows.push_back({.thread = threads_[thread.thread],
+                             .samples = static_cast<uint32_t>(samples.size()),
+                             .ledger = static_cast<uint32_t>(slice->ledgers.size())});
+      slice->ledgers.push_back(thread.ledger);
+      for (SiteSample& sample : samples) {
+        if (!one_drain && IsFromBursts(KeyOf({}, catalog_.sites()[sample.site]))) {
+          slice->squares.push_back(sum->Squares(thread.thread, sample.site));
+        }
+        sample.site = sites_[sample.site];
+        slice->samples.push_back(sample);
+      }
+    }
+  }
+
+  const RollupOptions& options_;
+  Catalog catalog_;
+  std::vector<Source> sources_;
+  std::vector<std::shared_ptr<const ThreadInfo>> infos_;  // by number of the catalog
+  std::vector<uint32_t> target_;                          // the same: to which it is added
+  std::vector<SliceSum> sums_;
+  std::vector<uint32_t> sites_, threads_;  // new numbers, by those of the catalog
+  int64_t stretch_ = 0;
+  int64_t damaged_ns_ = 0;
+  int64_t folded_ = 0;
+  bool fold_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<const ThreadInfo> ExitedThreadsOf(const ThreadInfo& thread) {
+  auto info = std::make_shared<ThreadInfo>();
+  info->id = ThreadId{kExitedIds | absl::HashOf(thread.target, thread.pid, thread.process)};
+  info->pid = thread.pid;
+  info->target = thread.target;
+  info->name = kExitedThreads;
+  info->process = thread.process;
+  info->exited = true;
+  return info;
+}
+
+Segment RollUp(std::span<const SegmentPtr> segments, const RollupOptions& options) {
+  return Rollup(segments, options).Run();
+}
+
+}  // namespace profd

@@ -1,0 +1,37 @@
+// Makes one segment of several.
+#ifndef PROFD_DAEMON_STORE_ROLLUP_H_
+#define PROFD_DAEMON_STORE_ROLLUP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+
+#include "daemon/store/slice.h"
+#include "daemon/store/stored_segment.h"
+
+namespace profd {
+
+struct RollupOptions {
+  // Slices whose middles lie in the same stretch of this length are added up. 0: none are.
+  int64_t slice_ns = 0;
+  // Threads that exited are added to their process if there are more of them than this.
+  size_t max_exited = std::numeric_limits<size_t>::max();
+  // Stacks that no sample names stay: a sample may have come before its stack.
+  bool keep_all_stacks = false;
+  // The newest that is known of a thread, or null. May be empty.
+  std::function<std::shared_ptr<const ThreadInfo>(ThreadId)> latest{};
+};
+
+// `segments` in time order. What cannot be read is counted as kStoreDamaged in the result, which is
+// without slices if nothing could be read. Levels stay with their threads.
+Segment RollUp(std::span<const SegmentPtr> segments, const RollupOptions& options);
+
+// A row for the threads of a process that exited.
+std::shared_ptr<const ThreadInfo> ExitedThreadsOf(const ThreadInfo& thread);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_STORE_ROLLUP_H_

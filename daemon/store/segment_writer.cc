@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "daemon/base/varint.h"
+#include "daemon/store/blob.h"
+#include "daemon/store/header_fields.h"
+#include "daemon/store/ledger_fields.h"
+#include "daemon/store/segment_codec.h"
+#include "profd/store/segment.pb.h"
+
+namespace profd {
+namespace {
+
+class Writer {
+ public:
+  explicit Writer(const Segment& segment) : segment_(segment) {
+    out_.set_version(kSegmentVersion);
+    StringOf("");
+  }
+
+  std::string Serialize() && {
+    for (const auto& thread : segment_.threads) PutThread(*thread);
+    PutStacks();
+    PutSites();
+    for (const Slice& slice : segment_.slices) PutSlice(slice);
+    return out_.SerializeAsString();
+  }
+
+ private:
+  uint32_t StringOf(const std::string& text) {
+    const auto [it, fresh] = strings_.try_emplace(text, static_cast<uint32_t>(strings_.size()));
+    if (fresh) out_.add_strings(text);
+    return it->second;
+  }
+
+  void PutThread(const ThreadInfo& info) {
+    store::Thread* thread = out_.add_threads();
+    thread->set_id(static_cast<uint64_t>(info.id));
+    thread->set_pid(info.pid);
+    thread->set_tid(info.tid);
+    thread->set_target(info.target);
+    thread->set_name(StringOf(info.name));
+    thread->set_process(StringOf(info.process));
+    thread->set_exited(info.exited);
+  }
+
+  void PutStacks() {
+    std::vector<uint64_t> frames;
+    for (const auto& stack : segment_.stacks) {
+      frames.insert(frames.end(), stack->frames.begin(), stack->frames.end());
+    }
+    std::sort(frames.begin(), frames.end());
+    frames.erase(std::unique(frames.begin(), frames.end()), frames.end());
+    absl::flat_hash_map<uint64_t, uint32_t> place;
+    place.reserve(frames.size());
+    uint64_t last = 0;
+    for (const uint64_t frame : frames) {
+      place.emplace(frame, static_cast<uint32_t>(place.size()));
+      out_.add_frames(frame - std::exchange(last, frame));
+    }
+    for (const auto& stack : segment_.stacks) {
+      if (!stacks_.try_emplace(stack->id, static_cast<uint32_t>(stacks_.size())).second) continue;
+      out_.add_stack_id(static_cast<uint64_t>(stack->id));
+      out_.add_stack_walk(static_cast<uint32_t>(stack->walk));
+      out_.add_stack_kernel_frames(stack->kernel_frames);
+      out_.add_stack_length(static_cast<uint32_t>(stack->frames.size()));
+      for (const uint64_t frame : stack->frames) out_.add_stack_frames(place[frame]);
+    }
+  }
+
+  void PutSites() {
+    for (const Site& site : segment_.sites) {
+      const auto stack = stacks_.find(site.stack);
+      out_.add_site_stack(stack == stacks_.end() ? 0 : stack->second + 1);
+      if (stack == stacks_.end()) out_.add_site_unknown_stack(static_cast<uint64_t>(site.stack));
+      out_.add_site_argument(site.argument);
+      out_.add_site_syscall(site.syscall);
+      out_.add_site_reason(static_cast<uint32_t>(site.reason));
+      out_.add_site_kind(static_cast<uint32_t>(site.kind));
+    }
+  }
+
+  void PutHeader(const SliceHeader& h, store::SliceHeader* out) {
+    out->set_begin_ns(h.span.begin_ns);
+    out->set_length_ns(h.LengthNs());
+    WriteNumbers(kHeaderFields, h, out);
+    WriteNumbers(kCostFields, h.cost, out->mutable_cost());
+    for (const TargetCost& target : h.cost.targets) {
+      store::TargetCost* to = out->add_targets();
+      to->set_target(target.target);
+      WriteNumbers(kTargetCostFields, target, to);
+    }
+    for (size_t i = 0; i < kLossCount; i++) {
+      if (h.losses[i] == 0) continue;
+      out->add_loss_name(StringOf(DescribeLoss(i).cause));
+      out->add_loss_count(h.losses[i]);
+    }
+  }
+
+  void PutSlice(const Slice& slice) {
+    store::Slice out;
+    PutHeader(slice.header, out.mutable_header());
+    last_wall_ = slice.header.LengthNs();
+    const SiteSample* sample = slice.samples.data();
+    uint32_t next_thread = 0;
+    for (const Row& row : slice.rows) {
+      out.add_row_thread(row.thread - next_thread);
+      next_thread = row.thread + 1;
+      PutLedger(LedgerOf(slice, row), &out);
+      out.add_row_samples(row.samples);
+      uint32_t next_site = 0;
+      for (uint32_t i = 0; i < row.samples; i++, sample++) {
+        out.add_sample_site(sample->site - next_site);
+        next_site = sample->site + 1;
+        PutSample(*sample, slice.header.tick_interval_ns, &out);
+      }
+    }
+    for (const double square : slice.squares) out.add_sample_squares(square);
+    *out_.add_slices() = out.SerializeAsString();
+  }
+
+  void PutLedger(const LedgerDelta& ledger, store::Slice* out) {
+    const LedgerFields fields = ToFields(ledger);
+    uint64_t mask = 0;
+    for (size_t i = 0; i < kLedgerFields; i++) mask |= uint64_t{fields[i] != 0} << i;
+    out->add_row_mask(mask);
+    // Threads are read one after another, so that the seconds of those that waited all the time
+    // differ little from each other.
+    if (IsRest(mask)) {
+      const int64_t wall = fields[static_cast<size_t>(__builtin_ctzll(mask))];
+      out->add_ledger_value(WrappingSubtract(wall, std::exchange(last_wall_, wall)));
+      return;
+    }
+    for (const int64_t value : fields) {
+      if (value != 0) out->add_ledger_value(value);
+    }
+  }
+
+  static void PutSample(const SiteSample& sample, int64_t interval_ns, store::Slice* out) {
+    const auto usual = static_cast<int64_t>(static_cast<uint64_t>(sample.ticks) *
+                                            static_cast<uint64_t>(interval_ns));
+    const int64_t rest = WrappingSubtract(sample.weight, usual);
+    out->add_sample_count(ToZigzag(sample.ticks) << 1 | (rest != 0 ? 1 : 0));
+    if (rest != 0) out->add_sample_weight(rest);
+  }
+
+  const Segment& segment_;
+  store::Segment out_;
+  absl::flat_hash_map<std::string, uint32_t> strings_;
+  absl::flat_hash_map<StackId, uint32_t> stacks_;
+  int64_t last_wall_ = 0;
+};
+
+}  // namespace
+
+std::string SerializeSegment(const Segment& segment) { return Writer(segment).Serialize(); }
+
+std::string EncodeSegment(const Segment& segment) { return PackBlob(SerializeSegment(segment)); }
+
+}  // namespace profd

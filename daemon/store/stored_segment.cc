@@ -1,0 +1,55 @@
+#include "daemon/store/stored_segment.h"
+
+#include <utility>
+
+namespace profd {
+namespace {
+
+std::vector<Window> SpansOf(const Segment& segment) {
+  std::vector<Window> spans;
+  spans.reserve(segment.slices.size());
+  for (const Slice& slice : segment.slices) spans.push_back(slice.header.span);
+  return spans;
+}
+
+size_t OwnBytes(const StoredSegment& stored) {
+  return sizeof(StoredSegment) + sizeof(SegmentPtr) + stored.spans.capacity() * sizeof(Window);
+}
+
+}  // namespace
+
+SegmentPtr RawSegment(Segment segment, size_t shared_bytes) {
+  auto stored = std::make_shared<StoredSegment>();
+  stored->spans = SpansOf(segment);
+  stored->raw = std::move(segment);
+  stored->bytes = OwnBytes(*stored) + stored->raw.Bytes() + shared_bytes;
+  return stored;
+}
+
+SegmentPtr SealedSegment(const Segment& segment, int level) {
+  auto stored = std::make_shared<StoredSegment>();
+  stored->level = level;
+  stored->spans = SpansOf(segment);
+  stored->blob = EncodeSegment(segment);
+  stored->bytes = OwnBytes(*stored) + stored->blob.capacity();
+  return stored;
+}
+
+absl::StatusOr<StoredSegmentReader> StoredSegmentReader::Open(const StoredSegment& segment,
+                                                              const KnownStacks& known) {
+  StoredSegmentReader reader(segment);
+  if (!segment.raw.slices.empty()) return reader;
+  ASSIGN_OR_RETURN(reader.reader_, SegmentReader::Open(segment.blob, known));
+  if (reader.reader_->slices() != segment.spans.size()) {
+    return absl::DataLossError("stored segment: other slices than were stored");
+  }
+  return reader;
+}
+
+absl::StatusOr<const Slice*> StoredSegmentReader::Read(size_t index) {
+  if (!reader_) return &segment_->raw.slices[index];
+  RETURN_IF_ERROR(reader_->Read(index, &slice_));
+  return &slice_;
+}
+
+}  // namespace profd

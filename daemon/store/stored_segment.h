@@ -1,0 +1,56 @@
+// A segment as the store holds it: raw while it is young, later as a blob. Immutable, so that
+// readers share it with the writer.
+#ifndef PROFD_DAEMON_STORE_STORED_SEGMENT_H_
+#define PROFD_DAEMON_STORE_STORED_SEGMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/base/status.h"
+#include "daemon/store/segment_codec.h"
+#include "daemon/store/slice.h"
+
+namespace profd {
+
+struct StoredSegment {
+  int level = 0;              // how often it was rolled up
+  std::vector<Window> spans;  // of its slices, in time order; never empty
+  Segment raw;                // only where the blob is empty
+  std::string blob;
+  size_t bytes = 0;  // that it takes
+
+  int64_t begin_ns() const { return spans.front().begin_ns; }
+  int64_t end_ns() const { return spans.back().end_ns; }
+};
+using SegmentPtr = std::shared_ptr<const StoredSegment>;
+
+// `shared_bytes`: what of the infos and frames it names to add to its size.
+SegmentPtr RawSegment(Segment segment, size_t shared_bytes);
+// Encodes it.
+SegmentPtr SealedSegment(const Segment& segment, int level);
+
+// Reads either form, slice by slice. Must not outlive the segment.
+class StoredSegmentReader {
+ public:
+  // Errors: DataLoss for a damaged blob.
+  static absl::StatusOr<StoredSegmentReader> Open(const StoredSegment& segment,
+                                                  const KnownStacks& known);
+  const Segment& dictionaries() const { return reader_ ? reader_->dictionaries() : segment_->raw; }
+  // Valid until the next call. Errors: DataLoss.
+  absl::StatusOr<const Slice*> Read(size_t index);
+
+ private:
+  explicit StoredSegmentReader(const StoredSegment& segment) : segment_(&segment) {}
+  const StoredSegment* segment_;
+  std::optional<SegmentReader> reader_;
+  Slice slice_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_STORE_STORED_SEGMENT_H_

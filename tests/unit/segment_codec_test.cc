@@ -1,0 +1,176 @@
+#include "daemon/store/segment_codec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+
+#include "daemon/store/blob.h"
+#include "daemon/store/ledger_fields.h"
+#include "profd/store/segment.pb.h"
+#include "tests/support/random_segment.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kTick = 10'000'000;
+
+void ExpectEqual(const SliceHeader& a, const SliceHeader& b) {
+  EXPECT_EQ(a.span.begin_ns, b.span.begin_ns);
+  EXPECT_EQ(a.span.end_ns, b.span.end_ns);
+  EXPECT_EQ(a.books_ns, b.books_ns);
+  EXPECT_EQ(a.bursts_on_ns, b.bursts_on_ns);
+  EXPECT_EQ(a.tick_interval_ns, b.tick_interval_ns);
+  EXPECT_EQ(a.ticks, b.ticks);
+  EXPECT_EQ(a.torn_walks, b.torn_walks);
+  EXPECT_EQ(a.lost_weight_ns, b.lost_weight_ns);
+  EXPECT_EQ(a.drains, b.drains);
+  EXPECT_EQ(a.folded_threads, b.folded_threads);
+  EXPECT_EQ(a.cost.in_path_ns, b.cost.in_path_ns);
+  EXPECT_EQ(a.cost.burst_calls, b.cost.burst_calls);
+  EXPECT_EQ(a.cost.targets, b.cost.targets);
+  EXPECT_EQ(a.losses, b.losses);
+}
+
+void ExpectEqual(const Slice& a, const Slice& b) {
+  ExpectEqual(a.header, b.header);
+  ASSERT_EQ(a.rows.size(), b.rows.size());
+  for (size_t i = 0; i < a.rows.size(); i++) {
+    EXPECT_EQ(a.rows[i].thread, b.rows[i].thread);
+    EXPECT_EQ(a.rows[i].samples, b.rows[i].samples);
+    EXPECT_EQ(ToFields(LedgerOf(a, a.rows[i])), ToFields(LedgerOf(b, b.rows[i])));
+  }
+  ASSERT_EQ(a.samples.size(), b.samples.size());
+  for (size_t i = 0; i < a.samples.size(); i++) {
+    EXPECT_EQ(a.samples[i].site, b.samples[i].site);
+    EXPECT_EQ(a.samples[i].weight, b.samples[i].weight);
+    EXPECT_EQ(a.samples[i].ticks, b.samples[i].ticks);
+  }
+  EXPECT_EQ(a.squares, b.squares);
+}
+
+TEST(SegmentCodecTest, GivesBackWhatWentIn) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 200; round++) {
+    const Segment segment = RandomSegment(&random);
+    const std::string blob = EncodeSegment(segment);
+    auto reader = SegmentReader::Open(blob);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    const Segment& dictionaries = reader->dictionaries();
+    ASSERT_EQ(dictionaries.threads.size(), segment.threads.size());
+    for (size_t i = 0; i < segment.threads.size(); i++) {
+      const ThreadInfo &a = *segment.threads[i], &b = *dictionaries.threads[i];
+      EXPECT_EQ(a.id, b.id);
+      EXPECT_EQ(a.pid, b.pid);
+      EXPECT_EQ(a.tid, b.tid);
+      EXPECT_EQ(a.target, b.target);
+      EXPECT_EQ(a.name, b.name);
+      EXPECT_EQ(a.process, b.process);
+      EXPECT_EQ(a.exited, b.exited);
+    }
+    EXPECT_EQ(dictionaries.sites, segment.sites);
+    std::map<StackId, std::vector<uint64_t>> stacks;
+    for (const auto& stack : segment.stacks) stacks[stack->id] = stack->frames;
+    ASSERT_EQ(dictionaries.stacks.size(), stacks.size());
+    for (const auto& stack : dictionaries.stacks) EXPECT_EQ(stacks[stack->id], stack->frames);
+    ASSERT_EQ(reader->slices(), segment.slices.size());
+    Slice slice;
+    for (size_t i = 0; i < segment.slices.size(); i++) {
+      ASSERT_TRUE(reader->Read(i, &slice).ok());
+      ASSERT_NO_FATAL_FAILURE(ExpectEqual(segment.slices[i], slice));
+    }
+  }
+}
+
+// A change of any byte is noticed.
+TEST(SegmentCodecTest, DamageIsNoticed) {
+  std::mt19937_64 random(2);
+  const std::string blob = EncodeSegment(RandomSegment(&random));
+  for (size_t i = 0; i < blob.size(); i++) {
+    std::string damaged = blob;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << random() % 8));
+    EXPECT_EQ(SegmentReader::Open(damaged).status().code(), absl::StatusCode::kDataLoss);
+  }
+  for (size_t size = 0; size < blob.size(); size++) {
+    EXPECT_EQ(SegmentReader::Open(blob.substr(0, size)).status().code(),
+              absl::StatusCode::kDataLoss);
+  }
+}
+
+// Damage with the right checksum gives slices or an error.
+TEST(SegmentCodecTest, DamagedMessagesAreSafe) {
+  std::mt19937_64 random(3);
+  int refused = 0, read = 0;
+  for (int round = 0; round < 2000; round++) {
+    std::string message = SerializeSegment(RandomSegment(&random));
+    for (int i = 0; i < 3; i++) message[random() % message.size()] = static_cast<char>(random());
+    auto reader = SegmentReader::Open(PackBlob(message));
+    Slice slice;
+    bool ok = reader.ok();
+    for (size_t i = 0; ok && i < reader->slices(); i++) ok = reader->Read(i, &slice).ok();
+    ++(ok ? read : refused);
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(read, 100);
+}
+
+TEST(SegmentCodecTest, AnotherVersionIsRefused) {
+  std::mt19937_64 random(4);
+  store::Segment message;
+  ASSERT_TRUE(message.ParseFromString(SerializeSegment(RandomSegment(&random))));
+  message.set_version(kSegmentVersion + 1);
+  EXPECT_EQ(SegmentReader::Parse(message.SerializeAsString()).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// Losses are kept by name: one that this version does not know is left out.
+TEST(SegmentCodecTest, UnknownLossesAreLeftOut) {
+  Segment segment;
+  segment.slices.emplace_back().header.losses[5] = 7;
+  store::Segment message;
+  ASSERT_TRUE(message.ParseFromString(SerializeSegment(segment)));
+  for (std::string& text : *message.mutable_strings()) {
+    if (!text.empty()) text = "loss_of_the_future";
+  }
+  auto reader = SegmentReader::Parse(message.SerializeAsString());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Slice slice;
+  ASSERT_TRUE(reader->Read(0, &slice).ok());
+  EXPECT_EQ(slice.header.losses, LossCounts{});
+}
+
+TEST(SegmentCodecTest, AnIdleThreadCostsAFewBytes) {
+  Segment segment;
+  Slice& slice = segment.slices.emplace_back();
+  slice.header.span.end_ns = kSecond;
+  slice.header.tick_interval_ns = kTick;
+  slice.header.ticks = 100;
+  for (uint32_t i = 0; i < 1000; i++) {
+    segment.threads.push_back(std::make_shared<const ThreadInfo>());
+    segment.sites.push_back({.argument = i});
+    // Read one after another, a few microseconds apart.
+    slice.rows.push_back({.thread = i,
+                          .samples = 1,
+                          .rest_reason = static_cast<uint8_t>(Reason::kPoll),
+                          .rest_ns = kSecond + 2000 + (i * 37) % 50});
+    slice.samples.push_back({i, 100 * kTick, 100});
+  }
+  store::Segment message;
+  ASSERT_TRUE(message.ParseFromString(SerializeSegment(segment)));
+  EXPECT_LE(message.slices(0).size(), slice.rows.size() * 10 + 64);
+  EXPECT_LE(EncodeSegment(segment).size(), slice.rows.size() * 7);
+}
+
+TEST(BlobTest, RefusesWhatIsTooLarge) {
+  EXPECT_TRUE(UnpackBlob(PackBlob(std::string(1 << 20, 'a'))).ok());
+  // A small blob that says it is large takes no memory.
+  const std::string bomb = PackBlob(std::string(kMaxBlobContent + 1, 'a'));
+  EXPECT_LT(bomb.size(), 1U << 20);
+  EXPECT_EQ(UnpackBlob(bomb).status().code(), absl::StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace profd
