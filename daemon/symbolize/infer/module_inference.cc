@@ -11,7 +11,7 @@ namespace {
 
 // Longer functions are machine-made tables, or lies.
 constexpr uint64_t kMaxCode = 256 << 10;
-constexpr size_t kMaxFiles = 32;  // per function
+constexpr size_t kMaxFunctionFiles = 32;  // per function
 constexpr size_t kMaxRemembered = 1 << 14;
 constexpr size_t kMaxCallees = 8;
 
@@ -99,7 +99,7 @@ const ModuleInference::Files& ModuleInference::FilesOf(size_t function) {
                                    [&](const FileCount& f) { return f.file == file; });
     if (same != files.end()) {
       ++same->count;
-    } else if (files.size() < kMaxFiles) {
+    } else if (files.size() < kMaxFunctionFiles) {
       files.push_back({file, 1});
     }
   }
