@@ -11,7 +11,7 @@
 namespace profctl {
 namespace {
 
-constexpr char kAbout[] = "Queries profd: what processes wait for, and what they allocate.";
+constexpr char kAbout[] = "Queries profd: what processes wait for, run and allocate.";
 
 constexpr char kFlameGraph[] = "Flame graph";
 

@@ -294,7 +294,7 @@ std::vector<std::string> GroupNames(const Profile& profile) {
     std::string name;
     const std::string* last = nullptr;
     for (size_t i = one_process ? 1 : 0; i < labels.size(); i++) {
-      // The first thread of a process is called as the process.
+      // The first thread of a process has the name of the process.
       if (last != nullptr && *last == labels[i]) continue;
       absl::StrAppend(&name, last == nullptr ? "" : "/", CleanName(labels[i]));
       last = &labels[i];

@@ -22,7 +22,7 @@ constexpr std::array<ReasonInfo, 14> kReasons = {{
     {profd::v1::REASON_CHILD, "child", "a child process to exit"},
     {profd::v1::REASON_SIGNAL, "signal", "a signal"},
     {profd::v1::REASON_OTHER, "other", "another system call"},
-    {profd::v1::REASON_ON_CPU, "on-cpu", "running on a CPU (wall)"},
+    {profd::v1::REASON_ON_CPU, "on-cpu", "no wait: it runs on a CPU (wall)"},
 }};
 
 }  // namespace

@@ -101,7 +101,7 @@ bool TakeZone(absl::string_view* text, absl::TimeZone* zone) {
     *zone = absl::UTCTimeZone();
     return true;
   }
-  // A sign behind the clock; those of a date come before it.
+  // A sign after the clock; signs of a date come before it.
   const size_t colon = text->find(':');
   const size_t sign = text->find_last_of("+-");
   if (colon != text->npos && sign != text->npos && sign > colon) {
@@ -123,7 +123,7 @@ bool TakeZone(absl::string_view* text, absl::TimeZone* zone) {
   const size_t space = text->rfind(' ');
   if (space == text->npos || text->find('/', space) == text->npos) return true;
   const absl::string_view name = text->substr(space + 1);
-  // A name of the database of time zones, never a path out of it.
+  // A name in the time zone database, never a path out of it.
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '/' || c == '_' || c == '-' ||
            c == '+';
@@ -136,7 +136,7 @@ bool TakeZone(absl::string_view* text, absl::TimeZone* zone) {
   return true;
 }
 
-// Of `day` at the time that `clock` says, as "14:00:05.25"; at midnight for "".
+// `day` at `clock`, such as "14:00:05.25"; "": midnight.
 std::optional<absl::Time> AtClock(absl::CivilDay day, absl::string_view clock,
                                   const absl::TimeZone& zone) {
   const absl::string_view format =
@@ -184,7 +184,7 @@ std::optional<absl::Time> ParseCalendar(absl::string_view text, const TimeContex
     return AtClock(*day, clock, zone);
   }
   if (gap != text.npos || first.find(':') == first.npos) return std::nullopt;
-  // No date: the last such time until now, or the first one after what the context says.
+  // No date: the last such time until now, or the first one after `after_ns`.
   if (context.after_ns) {
     const absl::Time after = absl::FromUnixNanos(*context.after_ns);
     const absl::CivilDay day = absl::ToCivilDay(after, zone);

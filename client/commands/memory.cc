@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kConnectTimeout(5);
 constexpr std::chrono::minutes kMemoryTimeout(1);
 constexpr uint32_t kMostSites = 5;
 
-// What the locale says of the terminal, by the first of its variables that is set.
+// Whether the locale is UTF-8, by the first of its variables that is set.
 bool IsUtf8Locale() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);

@@ -1,4 +1,4 @@
-// What changed from one profile to another, for people and for machines.
+// What changed between two profiles, as a page and as JSON.
 #ifndef PROFD_CLIENT_RENDER_DIFF_H_
 #define PROFD_CLIENT_RENDER_DIFF_H_
 
@@ -10,10 +10,10 @@
 
 namespace profctl {
 
-// At most 100 columns. The first `most` rows that changed; how many more changed is said.
+// The first `most` changed rows, and the number of the others.
 std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff, size_t most,
                            bool colour);
-// Every row, those that changed first. docs/profctl.md describes the fields.
+// Every row, changed ones first. docs/profctl.md describes the fields.
 std::string RenderDiffJson(const Profile& a, const Profile& b, const Diff& diff);
 
 }  // namespace profctl

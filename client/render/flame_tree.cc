@@ -100,7 +100,7 @@ class Builder {
     return it->second;
   }
 
-  // From the group to the reason, into path_.
+  // Fills path_ from the group to the reason.
   void LabelsOf(const Sample& sample) {
     path_ = BaseLabels(sample.group);
     frames_.assign(path_.size(), nullptr);

@@ -114,7 +114,7 @@ std::vector<std::string> EmptyMessage(const View& view) {
   }
   if (!view.profile->kind->HasReasons()) {
     return {"No thread ran in this window.",
-            "Widen it with --since, or loosen --target, --thread."};
+            "Use a longer --since, or a wider --target or --thread."};
   }
   if (view.idle_ns > 0) {
     return {"Only idle waits in this window.",
@@ -173,7 +173,9 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
     case NodeKind::kReason: {
       const std::string_view reason = std::string_view(node.name).substr(1, node.name.size() - 2);
       for (const ReasonInfo& info : AllReasons()) {
-        if (info.name == reason) return absl::StrCat("waiting for ", std::string(info.meaning));
+        if (info.name != reason) continue;
+        if (info.reason == profd::v1::REASON_ON_CPU) return "running on a CPU";
+        return absl::StrCat("waiting for ", std::string(info.meaning));
       }
       return std::string(name);
     }

@@ -1,4 +1,4 @@
-// What a flame graph says in words.
+// The texts of a flame graph.
 #ifndef PROFD_CLIENT_RENDER_FLAMEGRAPH_PAGE_H_
 #define PROFD_CLIENT_RENDER_FLAMEGRAPH_PAGE_H_
 
@@ -12,7 +12,7 @@
 
 namespace profctl {
 
-// All texts are clean, none is escaped.
+// Texts are clean, not escaped.
 struct FlameGraphPage {
   Unit unit = Unit::kNanoseconds;
   int64_t total = 0;  // what the whole width stands for
@@ -24,7 +24,7 @@ struct FlameGraphPage {
 FlameGraphPage DescribeFlameGraph(const View& view);
 // "1.23 s ± 45.6 ms, 12.3% ± 0.5%".
 std::string DescribeNode(const FlameNode& node, const FlameGraphPage& page);
-// Where the code is, or what a frame that is no code means.
+// The location of the code, or the meaning of a frame that is not code.
 std::string ExplainNode(const FlameNode& node, Unit unit);
 
 }  // namespace profctl

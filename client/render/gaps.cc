@@ -10,7 +10,7 @@
 namespace profctl {
 namespace {
 
-// Less than this is how exactly a layer can be switched, not a gap.
+// Smaller differences are the precision at which a layer can be switched.
 constexpr int64_t kLeastGapNs = 100'000'000;
 constexpr int64_t kLeastGapPart = 100;  // of the window
 

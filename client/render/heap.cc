@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLeastCoverage = 0.98;
 constexpr double kSecond = 1e9;
-// Keeps what is divided by a short duration within uint64_t.
+// Keeps quotients of short durations within uint64_t.
 constexpr double kMost = 9e18;
 
 // Bytes in a status are unchecked; those in a profile were checked.

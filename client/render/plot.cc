@@ -43,7 +43,7 @@ std::vector<std::string> DrawPlot(const PlotShape& shape, const std::vector<doub
   const size_t width = shape.Width();
   const size_t height = shape.unicode ? 4 * shape.rows : shape.rows;
   Canvas canvas(width, height);
-  // The row of dots that a value lies in, from the top.
+  // The row of dots of a value, from the top.
   const auto row_of = [&](double value) -> std::optional<size_t> {
     if (!std::isfinite(value)) return std::nullopt;
     const double part = std::clamp((high - value) / (high - low), 0.0, 1.0);
@@ -56,7 +56,7 @@ std::vector<std::string> DrawPlot(const PlotShape& shape, const std::vector<doub
     }
     const std::optional<size_t> at = row_of(line[x]);
     if (at) {
-      // Down or up from the value before, so that the line holds together.
+      // From the previous value, so that the line is connected.
       const size_t from = before.value_or(*at);
       for (size_t y = std::min(*at, from); y <= std::max(*at, from); ++y) canvas.Set(x, y, '*');
     }

@@ -50,7 +50,7 @@ class Writer {
                                          CleanName(message.host().kernel_release()))));
   }
 
-  // What a sample's values are, of all views.
+  // The values of a sample, of all views.
   void AddTypes(const std::vector<View>& views) {
     for (const View& view : views) {
       const std::string name(view.profile->kind->name);
@@ -63,7 +63,7 @@ class Writer {
     out_.set_default_sample_type(out_.sample_type(0).type());
   }
 
-  // `first`: where the values of the view begin among all. Gives where those of the next one do.
+  // `first`: index of the first value of the view. Returns that of the next view.
   int AddView(const View& view, int first) {
     const bool level = view.profile->kind->level;
     for (const Sample* sample : view.shown) {
@@ -96,7 +96,7 @@ class Writer {
     out->set_unit(String(unit));
   }
 
-  // Our indexes plus one: pprof's ids begin at 1. Our first mapping is none.
+  // pprof's ids begin at 1: our indexes plus one. Our first mapping is empty.
   void AddTables() {
     const int main = MainMapping();
     for (int i = 0; i < message_.mappings_size(); i++) {
@@ -130,7 +130,7 @@ class Writer {
     }
   }
 
-  // That of the first code of an application; 0 where there is none.
+  // The mapping of the first application code; 0 if there is none.
   int MainMapping() const {
     for (const profd::v1::Location& location : message_.locations()) {
       const uint32_t function = location.lines(location.lines_size() - 1).function();
@@ -152,7 +152,7 @@ class Writer {
     }
   }
 
-  // A location for what has no stack.
+  // A location for samples without a stack.
   uint64_t Unsampled() {
     if (unsampled_ == 0) {
       pprof::Function* function = out_.add_function();

@@ -298,7 +298,7 @@ void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colou
   AppendFunctions(view, colour, text);
 }
 
-// What there is at the end of the window.
+// A level: the end of the window.
 void AppendLevel(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;
@@ -311,7 +311,7 @@ void AppendLevel(const View& view, bool colour, std::string& text) {
   AppendFunctions(view, colour, text);
 }
 
-// What calls did in the window.
+// Bytes of calls in the window.
 void AppendCalls(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;

@@ -236,7 +236,7 @@ class Sender {
       thread->set_process(process);
       FillThread(merged.info, waits, thread);
       thread->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
-      if (plan_.AsksWaits()) thread->set_idle_ns(IdleNs(waits));
+      if (plan_.AsksWaits()) thread->set_idle_ns(IdleNs(merged.info, waits));
       for (const SampleTypeInfo* type : plan_.types) {
         if (!type->HasTotals()) continue;
         const HeapDelta& heap = HeapOf(merged.ledger, type->kind);
@@ -249,7 +249,7 @@ class Sender {
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
-          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(s));
+          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s));
         }
       }
       sink.EndThread();
@@ -257,18 +257,20 @@ class Sender {
     sink.Finish();
   }
 
-  int64_t IdleNs(const EstimatedThread& waits) const {
+  int64_t IdleNs(const ThreadInfo& thread, const EstimatedThread& waits) const {
     int64_t idle_ns = 0;
     for (const EstimatedSample& s : waits.samples) {
-      if (!IdleOf(s).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
+      if (!IdleOf(thread, s).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
     }
     return idle_ns;
   }
 
-  std::string_view IdleOf(const EstimatedSample& sample) const {
+  std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
     if (sample.key.kind != Kind::kWait) return {};
-    const uint32_t stack = stacks_.NumberOf(sample.key.stack);
-    return IdleKind(sample.key.reason, stacks_.stacks()[stack].idle);
+    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack)];
+    const bool by_thread = stack.idle.empty() && !stack.contended;
+    return IdleKind(sample.key.reason,
+                    by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
   }
 
   void SendEnd() {

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
+#include "daemon/symbolize/function_path.h"
+#include "daemon/symbolize/inferred_names.h"
 
 namespace profd {
 namespace {
@@ -15,6 +16,8 @@ constexpr std::string_view kPollGroup = "waiting for work (poll)";
 constexpr std::string_view kSleepGroup = "sleeping";
 constexpr std::string_view kParkedGroup = "parked thread";
 constexpr std::string_view kReceiverGroup = "channel receiver";
+constexpr std::string_view kJemallocGroup = "jemalloc background";
+constexpr std::string_view kRedisGroup = "redis background";
 constexpr std::string_view kLibuvGroup = "libuv worker";
 
 // What a frame says about the wait inside of it.
@@ -94,9 +97,9 @@ constexpr Rule kRules[] = {
     {"rocksdb::port::CondVar::", "", Role::kTransparent, {}},
     {"rocksdb::InstrumentedCondVar::", "", Role::kTransparent, {}},
     {"node::TaskQueue", "BlockingPop", Role::kIdle, "node platform worker"},
-    {"bioProcessBackgroundJobs", "", Role::kIdle, "redis background"},
-    {"background_thread_entry", "", Role::kIdle, "jemalloc background"},
-    {"background_thread_sleep", "", Role::kIdle, "jemalloc background"},
+    {"bioProcessBackgroundJobs", "", Role::kIdle, kRedisGroup},
+    {"background_thread_entry", "", Role::kIdle, kJemallocGroup},
+    {"background_thread_sleep", "", Role::kIdle, kJemallocGroup},
     {"g_thread_pool_wait_for_new_task", "", Role::kIdle, "glib pool"},
     {"uv_cond_wait", "", Role::kUvWait, {}},
     {"uv_cond_timedwait", "", Role::kTransparent, {}},
@@ -117,8 +120,51 @@ constexpr Rule kRules[] = {
     {"core::", "", Role::kTransparent, {}},
 };
 
+// Of names that were inferred, which end with the module. A path that ends in "::" stands for all
+// modules in it. Modules whose functions wait for different things are missing here, such as
+// crossbeam_channel::flavors::array (receivers, and senders while it is full): their waits are not
+// idle as far as anybody can tell.
+constexpr Rule kInferredRules[] = {
+    {"parking_lot::raw_mutex", {}, Role::kContention, {}},
+    {"parking_lot::raw_rwlock", {}, Role::kContention, {}},
+    {"parking_lot::remutex", {}, Role::kContention, {}},
+    {"std::sys::sync::mutex::futex", {}, Role::kContention, {}},
+    {"std::sys::sync::rwlock::futex", {}, Role::kContention, {}},
+
+    {"tokio::runtime::scheduler::multi_thread::park", {}, Role::kIdle, "tokio worker"},
+    {"tokio::runtime::scheduler::multi_thread::worker", {}, Role::kIdle, "tokio worker"},
+    {"tokio::runtime::scheduler::current_thread", {}, Role::kIdle, "tokio worker"},
+    {"tokio::runtime::blocking::pool", {}, Role::kIdle, "tokio blocking pool"},
+    {"tokio::runtime::park", {}, Role::kParks, "block_on"},
+    {"tokio::runtime::time", {}, Role::kTransparent, {}},
+    {"tokio::runtime::io::", {}, Role::kTransparent, {}},
+    {"tokio::runtime::driver", {}, Role::kTransparent, {}},
+    {"tokio::loom::", {}, Role::kTransparent, {}},
+
+    {"rayon_core::sleep", {}, Role::kIdle, "rayon worker"},
+    {"rayon_core::sleep::", {}, Role::kIdle, "rayon worker"},
+
+    // Senders never wait for a channel of this kind: it is not bounded.
+    {"crossbeam_channel::flavors::list", {}, Role::kIdle, kReceiverGroup},
+    {"std::sync::mpmc::list", {}, Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::select", {}, Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::context", {}, Role::kTransparent, {}},
+    {"std::sync::mpmc::context", {}, Role::kTransparent, {}},
+
+    {"parking_lot::condvar", {}, Role::kTransparent, {}},
+    {"std::sys::", {}, Role::kTransparent, {}},
+    {"std::sync::poison::condvar", {}, Role::kTransparent, {}},
+    {"core::", {}, Role::kTransparent, {}},
+};
+
 constexpr Rule kOrdinary = {{}, {}, Role::kDecides, {}};
+constexpr Rule kContended = {{}, {}, Role::kContention, {}};
 constexpr Rule kThrough = {{}, {}, Role::kTransparent, {}};
+
+// Numbers of rules: those of kRules, of kInferredRules, and these.
+constexpr uint32_t kOrdinaryRule = std::size(kRules) + std::size(kInferredRules);
+constexpr uint32_t kThroughRule = kOrdinaryRule + 1;
+constexpr uint32_t kContendedRule = kOrdinaryRule + 2;
 
 bool Contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -135,7 +181,7 @@ bool PathMatches(std::string_view function, std::string_view path) {
   return false;
 }
 
-// Index of the rule, or kOrdinaryRule.
+// Number of the rule.
 uint32_t MatchRule(std::string_view function) {
   const size_t separator = function.rfind("::");
   const std::string_view segment =
@@ -143,85 +189,40 @@ uint32_t MatchRule(std::string_view function) {
   const auto* rule = std::find_if(std::begin(kRules), std::end(kRules), [&](const Rule& r) {
     return PathMatches(function, r.path) && segment.starts_with(r.segment);
   });
-  return static_cast<uint32_t>(rule - std::begin(kRules));
-}
-
-// End of the bracket that opens at `open`, one past it; the end of the text when it never closes.
-// The '>' of "->" and of operators does not close.
-size_t SkipBracket(std::string_view text, size_t open, char left, char right) {
-  int depth = 0;
-  for (size_t i = open; i < text.size(); ++i) {
-    if (text[i] == left) {
-      ++depth;
-    } else if (text[i] == right && !(right == '>' && i > 0 && text[i - 1] == '-')) {
-      if (--depth == 0) return i + 1;
-    }
-  }
-  return text.size();
-}
-
-bool IsRustHash(std::string_view segment) {
-  return segment.size() == 17 && segment[0] == 'h' &&
-         std::all_of(segment.begin() + 1, segment.end(),
-                     [](char c) { return absl::ascii_isxdigit(static_cast<unsigned char>(c)); });
-}
-
-// Where `name` has " as " outside of brackets, or npos.
-size_t FindAs(std::string_view name) {
-  int depth = 0;
-  for (size_t i = 0; i < name.size(); ++i) {
-    if (name[i] == '<' || name[i] == '(' || name[i] == '[') ++depth;
-    if (name[i] == ')' || name[i] == ']') --depth;
-    if (name[i] == '>' && !(i > 0 && name[i - 1] == '-')) --depth;
-    if (depth == 0 && name.substr(i, 4) == " as ") return i;
-  }
-  return std::string_view::npos;
-}
-
-constexpr int kMaxNesting = 16;
-
-void AppendPath(std::string_view name, int nesting, std::string& path) {
-  for (size_t i = 0; i < name.size();) {
-    const char c = name[i];
-    if (c == '<') {
-      const size_t end = SkipBracket(name, i, '<', '>');
-      const bool qualified = path.empty();
-      if (qualified && end > i + 1 && nesting < kMaxNesting) {
-        std::string_view inside = name.substr(i + 1, end - i - 2);
-        inside = inside.substr(0, FindAs(inside));
-        AppendPath(inside, nesting + 1, path);
-      } else if (path.ends_with("::")) {
-        path.resize(path.size() - 2);  // turbofish
-      }
-      i = end;
-    } else if (c == '(') {
-      // "(anonymous namespace)" is a segment; other parentheses are parameters and what follows.
-      constexpr std::string_view kAnonymous = "(anonymous namespace)";
-      if (!name.substr(i).starts_with(kAnonymous)) break;
-      if (name.substr(i + kAnonymous.size()).starts_with("::")) i += 2;
-      i += kAnonymous.size();
-    } else if (c == '{') {
-      i = SkipBracket(name, i, '{', '}');
-      if (path.ends_with("::")) path.resize(path.size() - 2);
-    } else {
-      path += c;
-      ++i;
-    }
-  }
+  return rule == std::end(kRules) ? kOrdinaryRule
+                                  : static_cast<uint32_t>(rule - std::begin(kRules));
 }
 
 // Of a frame that may be the loop of libuv's thread pool, when uv_cond_wait is inside of it.
 constexpr uint32_t kPoolOfLibuv = 1u << 31;
-constexpr uint32_t kOrdinaryRule = std::size(kRules);
-constexpr uint32_t kThroughRule = kOrdinaryRule + 1;
-
 const Rule& RuleOf(uint32_t role) {
   const uint32_t rule = role & ~kPoolOfLibuv;
-  return rule == kOrdinaryRule ? kOrdinary : rule == kThroughRule ? kThrough : kRules[rule];
+  if (rule == kOrdinaryRule) return kOrdinary;
+  if (rule == kThroughRule) return kThrough;
+  if (rule == kContendedRule) return kContended;
+  return rule < std::size(kRules) ? kRules[rule] : kInferredRules[rule - std::size(kRules)];
+}
+
+// Number of the rule for an inferred name. What the code does counts where its module says nothing;
+// only a lock that another thread holds counts more.
+uint32_t MatchInferred(const symbolize::InferredParts& name) {
+  if (name.word == symbolize::kLockSlowWord) return kContendedRule;
+  const auto* rule =
+      std::find_if(std::begin(kInferredRules), std::end(kInferredRules), [&](const Rule& r) {
+        return r.path.ends_with("::") ? name.module.starts_with(r.path) : name.module == r.path;
+      });
+  if (rule != std::end(kInferredRules)) {
+    return static_cast<uint32_t>(std::size(kRules) +
+                                 static_cast<size_t>(rule - std::begin(kInferredRules)));
+  }
+  return name.word == symbolize::kFutexWaitWord ? kThroughRule : kOrdinaryRule;
 }
 
 uint32_t RoleOf(const FrameText& frame) {
   if (frame.kind == FrameKind::kKernel) return kThroughRule;
+  if (const auto inferred = symbolize::ParseInferred(frame.function)) {
+    return MatchInferred(*inferred);
+  }
   const std::string path = FunctionPath(frame.function);
   uint32_t role = MatchRule(path);
   const bool libc = frame.kind == FrameKind::kLibc;
@@ -235,26 +236,19 @@ uint32_t RoleOf(const FrameText& frame) {
 
 }  // namespace
 
-std::string FunctionPath(std::string_view function) {
-  std::string path;
-  AppendPath(function, 0, path);
-  const size_t separator = path.rfind("::");
-  if (separator != std::string::npos && IsRustHash(std::string_view(path).substr(separator + 2))) {
-    path.resize(separator);
-  }
-  return path;
-}
-
 IdleRule::IdleRule(std::span<const FrameText> frames) {
   roles_.reserve(frames.size());
   for (const FrameText& frame : frames) roles_.push_back(RoleOf(frame));
 }
 
-std::string_view IdleRule::OfStack(std::span<const uint32_t> stack) const {
-  const bool contended = std::any_of(stack.begin(), stack.end(), [&](uint32_t frame) {
+bool IdleRule::IsContended(std::span<const uint32_t> stack) const {
+  return std::any_of(stack.begin(), stack.end(), [&](uint32_t frame) {
     return RuleOf(roles_[frame]).role == Role::kContention;
   });
-  if (contended) return {};
+}
+
+std::string_view IdleRule::OfStack(std::span<const uint32_t> stack) const {
+  if (IsContended(stack)) return {};
   std::string_view parked;
   bool uv_wait = false;
   for (const uint32_t frame : stack) {
@@ -278,6 +272,12 @@ std::string_view IdleRule::OfStack(std::span<const uint32_t> stack) const {
     }
   }
   return parked;
+}
+
+std::string_view IdleOfThread(std::string_view process, std::string_view thread) {
+  if (thread == "jemalloc_bg_thd") return kJemallocGroup;
+  const bool redis = process.starts_with("redis-") || process.starts_with("valkey-");
+  return redis && thread.starts_with("bio_") ? kRedisGroup : std::string_view();
 }
 
 std::string_view IdleKind(Reason reason, std::string_view of_stack) {

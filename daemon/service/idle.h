@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,10 +11,6 @@
 #include "daemon/service/frame_text.h"
 
 namespace profd {
-
-// A demangled name reduced to its path: generic arguments, "<T as Trait>", parameter lists,
-// closures and Rust hashes are cut. "<a::B<T> as a::C>::run::{{closure}}" gives "a::B::run".
-std::string FunctionPath(std::string_view function);
 
 // Decides per wait. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or
 // something unnamed are idle when the frame that asked for the wait, the first one outside libc and
@@ -29,9 +24,17 @@ class IdleRule {
   // empty. `stack` has indexes into the frames, innermost first. The view is valid for ever.
   std::string_view OfStack(std::span<const uint32_t> stack) const;
 
+  // Whether the stack waits for a lock that another thread holds.
+  bool IsContended(std::span<const uint32_t> stack) const;
+
  private:
   std::vector<uint32_t> roles_;  // by frame
 };
+
+// The kind of idleness of threads that a library starts to work in the background, known by the
+// name that it gives them; empty for other threads. It holds for waits that are not for a lock,
+// also where the library has no symbols.
+std::string_view IdleOfThread(std::string_view process, std::string_view thread);
 
 // The kind of idleness of a wait, empty when it is not idle. `of_stack` is what IdleRule says of
 // its stack; empty without one.

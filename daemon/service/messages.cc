@@ -23,6 +23,8 @@ v1::NameSource ToProto(NameSource source) {
       return v1::NAME_SOURCE_PLT;
     case NameSource::kBounds:
       return v1::NAME_SOURCE_BOUNDS;
+    case NameSource::kInferred:
+      return v1::NAME_SOURCE_INFERRED;
     case NameSource::kKallsyms:
       return v1::NAME_SOURCE_KALLSYMS;
     case NameSource::kProfd:

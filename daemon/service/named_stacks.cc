@@ -84,6 +84,7 @@ void NamedStacks::Name(FrameNames* names) {
   const OriginRule origin(texts);
   for (NamedStack& stack : stacks_) {
     stack.idle = idle.OfStack(stack.frames);
+    stack.contended = idle.IsContended(stack.frames);
     stack.origin = static_cast<uint32_t>(origin.Of(stack.frames));
   }
 }

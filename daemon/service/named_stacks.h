@@ -19,7 +19,8 @@ struct NamedStack {
   std::vector<uint32_t> frames;  // indexes into NamedStacks::frames(), innermost first
   uint32_t origin = 0;           // index in `frames`
   bool complete = false;
-  std::string_view idle;  // what the stack says of a wait, see IdleRule
+  bool contended = false;  // it waits for a lock that another thread holds
+  std::string_view idle;   // what the stack says of a wait, see IdleRule
 };
 
 class NamedStacks {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstring>
 #include <string>
@@ -91,7 +92,7 @@ bool IsHash(std::string_view text) {
          });
 }
 
-// Start of the compiler's suffixes (".cold", ".llvm.123"); the size if there are none. Legacy Rust
+// Start of a suffix (".123") behind a mangled name; the size if there is none. Legacy Rust
 // names contain dots of their own, but end in a hash.
 size_t SuffixStart(std::string_view name) {
   constexpr std::string_view kHashMark = "17h";
@@ -110,16 +111,27 @@ size_t SuffixStart(std::string_view name) {
   return std::min(name.find('.', 1), name.size());
 }
 
-// ".llvm.<number>" only distinguishes LLVM's copies of a local symbol.
-std::string WithoutLlvmNumber(std::string_view name) {
-  constexpr std::string_view kMark = ".llvm.";
-  std::string out(name);
-  const size_t at = out.find(kMark);
-  if (at == std::string::npos) return out;
-  size_t end = at + kMark.size();
-  while (end < out.size() && IsDigit(out[end])) ++end;
-  const bool number = end > at + kMark.size() && (end == out.size() || out[end] == '.');
-  return number ? out.erase(at, end - at) : out;
+// Marks of copies and parts that compilers make of one function: a number follows, or may follow.
+constexpr std::array<std::string_view, 7> kCloneMarks = {
+    ".llvm", ".isra", ".part", ".constprop", ".lto_priv", ".clone", ".cold"};
+
+// `name` without such marks at its end: to a reader all copies are the same function.
+std::string_view WithoutCloneMarks(std::string_view name) {
+  for (bool found = true; found;) {
+    found = false;
+    size_t end = name.find_last_not_of("0123456789");
+    if (end == std::string_view::npos) break;
+    const bool number = end + 1 < name.size() && name[end] == '.';
+    const std::string_view marked = number ? name.substr(0, end) : name;
+    for (const std::string_view mark : kCloneMarks) {
+      if (marked.size() <= mark.size() || !marked.ends_with(mark)) continue;
+      if (!number && mark != kCloneMarks.back()) continue;
+      name = marked.substr(0, marked.size() - mark.size());
+      found = true;
+      break;
+    }
+  }
+  return name;
 }
 
 std::string WithoutAbiTags(std::string name) {
@@ -163,13 +175,14 @@ std::string OutlineOfLongName(std::string_view mangled) {
 
 }  // namespace
 
-std::string Demangle(const std::string& name) {
-  if (name.size() > kMaxInputBytes) return Shortened(name, kMaxOutputBytes);
+std::string Demangle(const std::string& raw) {
+  if (raw.size() > kMaxInputBytes) return Shortened(raw, kMaxOutputBytes);
+  const std::string name(WithoutCloneMarks(raw));
   const bool itanium = name.starts_with("_Z") || name.starts_with("_GLOBAL_");
   const bool rust = name.starts_with("_R");
   const size_t suffix_at = itanium || rust ? SuffixStart(name) : name.size();
   const std::string mangled = name.substr(0, suffix_at);
-  const std::string suffix = WithoutLlvmNumber(std::string_view(name).substr(suffix_at));
+  const std::string suffix = name.substr(suffix_at);
 
   std::string out;
   if ((itanium || rust) && RunTo(&rust_demangle_callback, mangled, &out)) return out + suffix;
@@ -180,8 +193,7 @@ std::string Demangle(const std::string& name) {
     out = OutlineOfLongName(mangled);
     if (!out.empty()) return Shortened(std::move(out), kMaxOutputBytes) + suffix;
   }
-  out = WithoutLlvmNumber(name);
-  return Shortened(out.empty() ? name : out, kMaxOutputBytes);
+  return Shortened(name, kMaxOutputBytes);
 }
 
 }  // namespace profd

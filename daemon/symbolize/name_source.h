@@ -14,10 +14,11 @@ enum class NameSource : uint8_t {
   kDebugFile,       // the symbol table of a debug file, or that in .gnu_debugdata
   kPlt,             // the relocation of an entry of the PLT: "memcpy@plt"
   kBounds,          // no name, but the bounds of the function: "module:fn_85e80"
+  kInferred,        // a guess at crate and module: "~tokio::runtime::park (fn_85e80)"
   kKallsyms,        // the kernel's symbols
   kProfd,           // made by profd
 };
-inline constexpr size_t kNameSourceCount = 8;
+inline constexpr size_t kNameSourceCount = 9;
 
 }  // namespace profd
 

@@ -9,6 +9,7 @@
 
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/inferred_names.h"
 #include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/module_names.h"
 #include "daemon/symbolize/symbol_name.h"
@@ -68,6 +69,8 @@ std::string Text(const symbolize::FoundName& name, const std::string& module, ui
       return symbolize::ModuleOffset(module, offset);
     case NameSource::kBounds:
       return symbolize::FunctionAt(module, name.begin);
+    case NameSource::kInferred:
+      return symbolize::InferredFunction(name.symbol, name.begin);
     case NameSource::kPlt:
       return symbolize::Printable(Demangle(name.symbol)) + "@plt";
     case NameSource::kSymbols:
@@ -98,15 +101,21 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   const absl::StatusOr<ElfFile> elf =
       fd < 0 && identity.path == kVdso ? OpenOwnVdso(&memory) : ElfFile::Open(fd);
   std::vector<symbolize::FoundName> names(unique.size());
-  if (elf.ok()) names = FindNames(*elf, identity, unique, debug);
-
   const std::string module = symbolize::ModuleName(identity.path);
+  if (elf.ok()) {
+    names = FindNames(*elf, identity, unique, debug);
+    symbolize::InferNames(*elf, module, names);
+  }
+
   std::vector<Symbol> known;
   known.reserve(unique.size());
   for (size_t i = 0; i < unique.size(); ++i) {
     Symbol& symbol = known.emplace_back();
     symbol.function = Text(names[i], module, unique[i]);
-    symbol.kind = ClassifyFrame(identity.path, symbol.function);
+    // An inferred name ends with the module: the function in it is unknown.
+    symbol.kind = ClassifyFrame(identity.path, names[i].source == NameSource::kInferred
+                                                   ? names[i].symbol + "::"
+                                                   : symbol.function);
     symbol.source = names[i].source;
   }
   std::vector<Symbol> symbols;

@@ -48,7 +48,8 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
 absl::StatusOr<std::vector<Symbol>> SymbolizeKernel(std::span<const uint64_t> addresses,
                                                     const std::string& path = "/proc/kallsyms");
 
-// C++ (Itanium), Rust legacy and v0 names, without hash suffixes; anything else unchanged.
+// C++ (Itanium), Rust legacy and v0 names, without hash suffixes. Marks of a compiler's copies and
+// parts at the end (".cold", ".isra.0", ".llvm.123") are removed; anything else is unchanged.
 std::string Demangle(const std::string& name);
 
 // Whether code belongs to libc, a runtime or the application, by module path and demangled name.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "client/view.h"
+#include "daemon/symbolize/function_path.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"
 
@@ -178,6 +179,49 @@ TEST(ViewTest, FoldsIdleAwayAndSaysHowMuch) {
   const View shown = MakeView(profile, true);
   EXPECT_EQ(shown.shown_value, folded.idle_ns);
   EXPECT_EQ(shown.idle_ns, folded.idle_ns);
+}
+
+// Stacks of tests/targets/standin without symbols.
+TEST(IdleInferredTest, RuntimesAreKnownByTheirModules) {
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~tokio::runtime::scheduler::multi_thread::park (fn_2)",
+                     "~tokio::runtime::scheduler::multi_thread::worker (fn_3)"}),
+            "tokio worker");
+  EXPECT_EQ(GroupOf({"~tokio::runtime::scheduler::multi_thread::park::futex_wait (fn_2)"}),
+            "tokio worker");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~std::sync::mpmc::list (fn_2)", "prog:fn_3"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~tokio::runtime::park (fn_2)", "~tokio (fn_3)"}),
+            "block_on");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~rayon_core::sleep (fn_2)"}), "rayon worker");
+}
+
+TEST(IdleInferredTest, ALockIsNeverIdle) {
+  EXPECT_EQ(
+      GroupOf({"~lock_slow (fn_1)", "~tokio::runtime::scheduler::multi_thread::worker (fn_2)"}),
+      "");
+  EXPECT_EQ(GroupOf({"~parking_lot_core::parking_lot::lock_slow (fn_1)",
+                     "~crossbeam_channel::flavors::list (fn_2)"}),
+            "");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~parking_lot::raw_mutex (fn_2)",
+                     "~std::sync::mpmc::list (fn_3)"}),
+            "");
+}
+
+TEST(IdleInferredTest, WhatIsAmbiguousIsNotIdle) {
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "prog:fn_2", "~std::sync::mpmc::list (fn_3)"}), "")
+      << "a function that nothing is known of asked for the wait";
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~crossbeam_channel::flavors::array (fn_2)"}), "")
+      << "it may be a sender";
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~tokio (fn_2)"}), "") << "only the crate is known";
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~app::tokio::runtime::park (fn_2)"}), "");
+}
+
+TEST(IdleOfThreadTest, BackgroundThreadsAreKnownByName) {
+  EXPECT_EQ(profd::IdleOfThread("op-reth", "jemalloc_bg_thd"), "jemalloc background");
+  EXPECT_EQ(profd::IdleOfThread("redis-server", "bio_lazy_free"), "redis background");
+  EXPECT_EQ(profd::IdleOfThread("valkey-server", "bio_aof"), "redis background");
+  EXPECT_EQ(profd::IdleOfThread("redis-server", "redis-server"), "");
+  EXPECT_EQ(profd::IdleOfThread("op-reth", "bio_aof"), "");
 }
 
 }  // namespace
