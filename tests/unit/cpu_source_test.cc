@@ -190,14 +190,9 @@ TEST(CpuClocksPeriodicTest, ProgramsInStepWithTheClockAreSampledFairly) {
 
 class CpuSourceTest : public ::testing::Test {
  protected:
-  CpuSourceTest() {
-    context_.kernel = &kernel_;
-    context_.clock = &clock_;
-  }
-
   FakeClock clock_;
   FakeKernel kernel_{&clock_};
-  SourceContext context_;
+  SourceContext context_{.kernel = &kernel_, .clock = &clock_};
   ThreadSource threads_{context_, true};
   CpuSource source_{context_, &threads_, {.interval_ns = 10 * kMs}, 1};
 };
