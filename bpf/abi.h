@@ -7,6 +7,7 @@
 #define PROFD_BPF_ABI_H_
 
 #include "abi/base.h"
+#include "abi/cpu.h"
 #include "abi/record.h"
 #include "abi/loss.h"
 #include "abi/sample.h"

@@ -11,5 +11,6 @@
 #include "source/mapping.bpf.c"
 #include "source/told.bpf.c"
 #include "source/malloc.bpf.c"
+#include "source/cpu.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -47,6 +47,26 @@ struct cached_mapping {
 	u8 pad[2];
 };
 
+/* Where a walk looks for a mapping that another one found. */
+struct mapping_place {
+	u64 space; /* walk.space */
+	u64 region;
+};
+struct shared_mapping {
+	struct cached_mapping mapping;
+	u64 check; /* its memory may be given to another entry while it is read */
+};
+
+/* Mappings that any walk found. In an interrupt the kernel tells one mapping only: the rest comes
+ * from here.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct mapping_place);
+	__type(value, struct shared_mapping);
+} shared_mappings SEC(".maps") __weak;
+
 /* State of one walk, in a map value, so that the verifier need not track it. */
 struct walk {
 	u64 pc, sp, fp;
@@ -65,6 +85,8 @@ struct walk {
 	u8 torn; /* the thread ran during the walk */
 	u8 map_busy; /* stack memory could not be looked up: the map was locked */
 	u8 hurried; /* do not retry if the map is locked */
+	struct mapping_place place; /* of `shared`; here, because little BPF stack is left */
+	struct shared_mapping shared; /* a copy */
 	struct profd_stack_record record;
 	u64 window[STACK_PAGE / 8]; /* part of the stack, read on demand */
 	/* Rules found before, by frame: code repeats, and each step of a search is a cache miss. */
@@ -296,7 +318,32 @@ static __always_inline void use_mapping(struct walk *walk, struct cached_mapping
 	walk->map_rows = entry->rows;
 }
 
-/* Caches the mapping that was just found, unless the mappings have changed since. */
+static __always_inline u64 check_mapping(struct cached_mapping *entry)
+{
+	u64 sum = mix(mix(mix(entry->space, entry->start), entry->end), entry->file_offset);
+
+	return mix(mix(sum, (u64)entry->changes << 32 | entry->module_id),
+		   (u64)entry->rows << 32 | entry->state);
+}
+
+/* What another walk found. It may be older than the last change. */
+static __always_inline bool find_shared(struct walk *walk, u64 address)
+{
+	struct shared_mapping *found;
+
+	walk->place.space = walk->space;
+	walk->place.region = address >> MAPPING_REGION_BITS;
+	found = bpf_map_lookup_elem(&shared_mappings, &walk->place);
+	if (!found)
+		return false;
+	walk->shared = *found;
+	return is_cached(walk, &walk->shared.mapping, CACHED_CODE, address) &&
+	       walk->shared.check == check_mapping(&walk->shared.mapping);
+}
+
+/* Caches the mapping that was just found, unless the mappings have changed since. `walk->place` is
+ * where it was looked for.
+ */
 static __always_inline void cache_mapping(struct walker *walker, struct cached_mapping *entry,
 					  u32 changes)
 {
@@ -313,6 +360,10 @@ static __always_inline void cache_mapping(struct walker *walker, struct cached_m
 	entry->rows = walk->map_rows;
 	entry->state = walk->map_state;
 	entry->kind = CACHED_CODE;
+	/* Without room, or while another walk writes, it is found again. */
+	walk->shared.mapping = *entry;
+	walk->shared.check = check_mapping(entry);
+	bpf_map_update_elem(&shared_mappings, &walk->place, &walk->shared, BPF_ANY);
 }
 
 /* Finds the mapping of an address. False ends the walk; walk->result says why. */
@@ -323,6 +374,7 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	u32 changes = changes_of(walker->task);
 	struct mapping mapping = {};
 	struct profd_module *module;
+	bool shared;
 	long error;
 
 	if (address >= walk->map_start && address < walk->map_end)
@@ -331,12 +383,22 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 		use_mapping(walk, entry);
 		return true;
 	}
+	shared = find_shared(walk, address);
+	if (shared && is_current(&walk->shared.mapping, changes)) {
+		*entry = walk->shared.mapping;
+		use_mapping(walk, entry);
+		return true;
+	}
 	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
-	/* The map is locked. The cached entry may be older than the last change, but it is wrong
+	/* The map is locked. A cached entry may be older than the last change, but it is wrong
 	 * only if other code was mapped in its place.
 	 */
 	if (error == -16 /* EBUSY */ && is_cached(walk, entry, CACHED_CODE, address)) {
 		use_mapping(walk, entry);
+		return true;
+	}
+	if (error == -16 /* EBUSY */ && shared) {
+		use_mapping(walk, &walk->shared.mapping);
 		return true;
 	}
 	if (error == -16 /* EBUSY */ && !walk->hurried) {

@@ -56,7 +56,7 @@ absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
 
 absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
   if (!typed.since.empty() && !typed.from.empty()) {
-    return Wrong("--since", "cannot be combined with --from; give one of them");
+    return Wrong("--since", "cannot be combined with --from; use one of them");
   }
   if (!typed.since.empty()) {
     const absl::StatusOr<int64_t> since = ParseDuration(typed.since);
@@ -68,14 +68,14 @@ absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
   if (!typed.from.empty()) {
     const absl::StatusOr<int64_t> from = ParseTime(typed.from, context);
     if (!from.ok()) return Wrong("--from", std::string(from.status().message()));
-    if (*from >= context.now_ns) return Wrong("--from", "lies in the future");
+    if (*from >= context.now_ns) return Wrong("--from", "is in the future");
     request.set_begin_ns(*from);
     context.after_ns = *from;
   }
   if (!typed.to.empty()) {
     const absl::StatusOr<int64_t> to = ParseTime(typed.to, context);
     if (!to.ok()) return Wrong("--to", std::string(to.status().message()));
-    if (*to <= request.begin_ns()) return Wrong("--to", "must lie after --from");
+    if (*to <= request.begin_ns()) return Wrong("--to", "must be after --from");
     request.set_end_ns(*to);
   }
   return absl::OkStatus();
@@ -102,14 +102,14 @@ void ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
 absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
   bool waits = false;
   for (const std::string& name : typed.kinds) {
-    waits = waits || FindSampleType(name)->kind == profd::Kind::kWait;
+    waits = waits || FindSampleType(name)->HasReasons();
     const auto& have = request.sample_types();
     if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
   }
   if (!waits) {
-    const std::string drop = "; drop it, or --kind " + typed.kinds.front();
+    const std::string drop = "; remove it, or --kind " + typed.kinds.front();
     if (!typed.reasons.empty()) return Wrong("--reason", "only waits have reasons" + drop);
-    if (typed.idle) return Wrong("--idle", "only waits are idle" + drop);
+    if (typed.idle) return Wrong("--idle", "only waits can be idle" + drop);
   }
   return absl::OkStatus();
 }
@@ -134,13 +134,13 @@ absl::StatusOr<MinWidth> ReadMinWidth(const std::string& typed) {
   const double most = width.percent ? 100 : kMostGraphWidth;
   if (!plain || !absl::SimpleAtod(number, &width.value) || width.value > most) {
     return Wrong("--min-width", absl::StrCat("'", CleanName(typed),
-                                             "' is not a width; write pixels as 0.1, or per cent "
-                                             "of the whole as 0.5%"));
+                                             "' is not a width; use pixels (0.1) or a percentage "
+                                             "of the whole (0.5%)"));
   }
   return width;
 }
 
-// The options of the flame graph; the first one that was given, or "".
+// The first flame graph option that was given, or "".
 std::string_view GivenGraphOption(const Typed& typed) {
   if (!typed.title.empty()) return "--title";
   if (typed.width) return "--width";
@@ -181,16 +181,16 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   if (!typed.format.empty()) {
     options.format = ParseFormat(typed.format);
   } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
-    return Wrong("-o", absl::StrCat("cannot tell the format of '", CleanName(typed.output),
+    return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
                                     "'; end it in .svg, .folded, .json, .pb.gz or "
-                                    ".speedscope.json, or give --format"));
+                                    ".speedscope.json, or use --format"));
   }
   if (!typed.by.empty()) {
     ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
   }
   if (const std::string_view given = GivenGraphOption(typed);
       !given.empty() && FormatOf(options) != Format::kSvg) {
-    return Wrong(given, "only flame graphs have it; drop it, or write an .svg");
+    return Wrong(given, "applies only to flame graphs; remove it, or write an .svg file");
   }
   RETURN_IF_ERROR(ReadGraph(typed, options.graph));
   RETURN_IF_ERROR(CheckFormat(options));
@@ -212,7 +212,8 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   options.show_idle = typed.idle;
   options.normalized = typed.normalized;
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
-  if (options.request.sample_types_size() != 1) return Wrong("--kind", "give one kind to compare");
+  if (options.request.sample_types_size() != 1)
+    return Wrong("--kind", "compares one kind at a time");
   ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
@@ -224,7 +225,7 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
     if (!absl::ConsumeSuffix(&digits, "%") || !absl::SimpleAtod(digits, &percent) ||
         !(percent >= 0) || percent > 1e6) {
       return Wrong("--fail-over", absl::StrCat("'", CleanName(typed.fail_over),
-                                               "' is not a share; write it like 10%"));
+                                               "' is not a percentage; use one such as 10%"));
     }
     options.fail_over = percent / 100;
   }
@@ -252,10 +253,10 @@ int Report(const absl::Status& status, int code, std::ostream& err) {
 
 int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
         const Terminal& terminal) {
-  SetPageColumns(terminal.columns);
+  SetTerminalColumns(terminal.columns);
   Typed typed;
   CLI::App app;
-  app.formatter(std::make_shared<HelpFormatter>(terminal.columns));
+  app.formatter(std::make_shared<HelpFormatter>(PageColumns()));
   DefineCommandLine(app, typed);
   try {
     app.parse(argc, argv);
@@ -268,7 +269,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command: say fetch, diff, memory or status"),
+    return Report(absl::InvalidArgumentError("no command; use fetch, diff, memory or status"),
                   kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();

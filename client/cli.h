@@ -8,7 +8,8 @@
 
 namespace profctl {
 
-// Runs one command and returns the exit status: 0 done, 1 failed, 2 the command line is wrong.
+// Runs one command and returns the exit status: 0 success, 1 failure, 2 usage error, 3 a
+// stack grew by more than diff --fail-over allows.
 int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
         const Terminal& terminal);
 

@@ -11,8 +11,7 @@
 namespace profctl {
 namespace {
 
-constexpr char kAbout[] =
-    "Asks profd where the time of a process went while it was not running, and what it allocated.";
+constexpr char kAbout[] = "Queries profd: what processes wait for, and what they allocate.";
 
 constexpr char kFlameGraph[] = "Flame graph";
 
@@ -21,57 +20,56 @@ constexpr char kFileOrWindow[] = "FILE|FROM..TO";
 constexpr char kExitStatus[] =
     "\n"
     "Exit status:\n"
-    "  0  done\n"
-    "  1  failed: profd cannot be reached or refuses, or the answer cannot be written\n"
-    "  2  the command line is wrong\n"
+    "  0  success\n"
+    "  1  failure: profd cannot be reached or refuses, or the answer cannot be written\n"
+    "  2  usage error\n"
     "  3  diff: a stack grew by more than --fail-over allows\n";
 
 constexpr char kNotes[] =
     "Examples:\n"
-    "  profctl fetch                          the last minute: a flame graph and a summary\n"
+    "  profctl fetch                          flame graph and summary of the last minute\n"
     "  profctl fetch --since 5min --thread '^tokio' --reason lock,disk\n"
     "  profctl fetch --from 14:00 --to 14:05\n"
     "  profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail\n"
-    "  profctl fetch --kind alloc             who allocated memory in the last minute, how much\n"
+    "  profctl fetch --kind alloc             who allocated memory in the last minute\n"
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
-    "  profctl fetch --kind mapped            who mapped memory: heap growth, large blocks\n"
-    "  profctl fetch -o wait.json             everything, for a program\n"
+    "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
+    "  profctl fetch -o wait.json             the complete answer as JSON\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
-    "  profctl memory --since 10min           what memory is made of, and does it grow\n"
-    "  profctl status                         is it running, what is missing, what does it cost\n";
+    "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
+    "  profctl status                         what profd watches, lacks, loses and costs\n";
 
 constexpr char kTimes[] =
     "\n"
     "Times and durations:\n"
     "  DURATION  90s, 5min, 2h, 1h30m, 250ms, 1d\n"
     "  TIME      14:00, yesterday 14:00, '2026-01-31 14:00:05', 2026-01-31T14:00:05+01:00,\n"
-    "            1769864700 (seconds since 1970), '5min ago', now. Local time, unless a zone\n"
+    "            1769864700 (seconds since 1970), '5min ago', now. Times are local unless a zone\n"
     "            follows: Z, +01:00, Europe/Berlin. Every time that profctl prints is a TIME.\n";
 
 constexpr char kDiffNotes[] =
-    "A and B are each a file that 'fetch --format json' wrote, or a window FROM..TO. Each end\n"
-    "is a TIME or a DURATION, which says how long ago it is. '5min' is the window up to now.\n"
+    "A and B are each a file written by 'fetch --format json', or a window FROM..TO. FROM and TO\n"
+    "are a TIME, or a DURATION before now. '5min' alone is a window that ends now.\n"
     "\n"
-    "A stack changed when its difference is larger than the stated errors allow: a z test for\n"
-    "each stack, corrected for their number (Holm, 5 % for all together), and at least 0.5 % of\n"
-    "the total.\n"
+    "A stack changed if the difference is significant and at least 0.5 % of the total. The test\n"
+    "is a z test on the standard errors, corrected for the number of stacks (Holm, 5 % overall).\n"
     "\n"
     "Examples:\n"
-    "  profctl diff 10min..5min 5min..now     the last five minutes against those before\n"
+    "  profctl diff 10min..5min 5min..now     the last five minutes and the five before\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
 
 constexpr char kMemoryNotes[] =
-    "For each process, the largest RSS first:\n"
-    "  now          RSS: pages of the process in memory; PSS: shared ones divided among sharers\n"
-    "  made of      anonymous: heap and stacks; file: mapped files, which can be read again;\n"
-    "               shmem: shared memory and tmpfs\n"
-    "  cgroup       use and the tightest limit: what the OOM killer goes by\n"
-    "  growth       of the RSS, by least squares over the window: GROWS, steady or shrinks, and\n"
-    "               when the limit is met if that goes on\n"
-    "  allocated    and freed, exact, where the allocator is watched; who allocated most stands\n"
-    "               below the plot, and in 'profctl fetch --kind alloc'\n"
-    "  address space  private memory that was mapped and unmapped, by the calls of the libc\n"
+    "Processes, largest RSS first:\n"
+    "  now          RSS: resident memory; PSS: RSS with shared pages divided among processes\n"
+    "  consists of  anonymous: heap and stacks; file: mapped files, which the kernel can drop\n"
+    "               and read again; shmem: shared memory and tmpfs\n"
+    "  cgroup       usage and the tightest limit; this is what the OOM killer looks at\n"
+    "  growth       slope of the RSS (least squares): GROWS, steady or shrinks, and when it\n"
+    "               would reach the limit\n"
+    "  allocated    and freed: exact if the allocator is watched. The top allocators are below\n"
+    "               the plot and in 'profctl fetch --kind alloc'\n"
+    "  address space  private memory mapped and unmapped by libc calls\n"
     "\n"
     "Examples:\n"
     "  profctl memory                         the last minute\n"
@@ -80,12 +78,12 @@ constexpr char kMemoryNotes[] =
 
 constexpr char kStatusNotes[] =
     "Examples:\n"
-    "  profctl status                         for people\n"
+    "  profctl status                         a page to read\n"
     "  profctl status --format json | jq .missing\n";
 
 constexpr char kCompletionNotes[] =
     "Examples:\n"
-    "  source <(profctl completion bash)      for this shell; in ~/.bashrc for every one\n"
+    "  source <(profctl completion bash)      this shell; in ~/.bashrc: every shell\n"
     "  profctl completion zsh >\"${fpath[1]}/_profctl\"\n"
     "  profctl completion fish >~/.config/fish/completions/profctl.fish\n";
 
@@ -106,21 +104,20 @@ void AppendMeanings(const char* heading, const Infos& infos, std::string& notes)
 
 std::string FetchNotes() {
   std::string notes =
-      "A summary is printed, and a flame graph is written to the current directory, named after\n"
-      "process and time. With -o the answer is written there instead. With another --format and\n"
-      "no -o, data goes to stdout, and there is no summary.\n"
+      "Without -o and --format, prints a summary and writes a flame graph to the current\n"
+      "directory, named after process and time. With -o, prints the summary and writes FILE. With\n"
+      "--format alone, writes the data to stdout, without a summary.\n"
       "\n"
-      "Waits that are only idleness (poll, sleep, parked workers) are folded away unless --idle "
-      "is\n"
-      "given; the summary says how much.\n";
+      "Idle waits (poll, sleep, parked workers) are folded away unless --idle is given; the\n"
+      "summary says how much time that was.\n";
   AppendMeanings("Kinds of profile (--kind)", AllSampleTypes(), notes);
-  AppendMeanings("Reasons (--reason), the last frame of each stack", AllReasons(), notes);
+  AppendMeanings("What a thread waits for (--reason)", AllReasons(), notes);
   notes +=
       "\nFormats (--format):\n"
-      "  svg         a flame graph for any browser\n"
-      "  folded      one line a stack, with ns or bytes, for other tools\n"
-      "  json        everything, for programs\n"
-      "  pprof       for pprof and what reads its files\n"
+      "  svg         flame graph for any browser\n"
+      "  folded      one line per stack, with ns or bytes\n"
+      "  json        the complete answer\n"
+      "  pprof       for pprof and tools that read its files\n"
       "  speedscope  for speedscope.app\n";
   AppendMeanings("Groups of stacks (--by)", AllGroupBys(), notes);
   AppendMeanings("Colours (--colors)", AllColourSchemes(), notes);
@@ -141,25 +138,24 @@ void AddTargets(CLI::App* command, const char* about, Typed& typed) {
       ->allow_extra_args(false);
 }
 
-// The options that say which window and which processes.
+// Options that select the window and the processes.
 void AddScope(CLI::App* command, Typed& typed) {
   command
-      ->add_option("--since", typed.since,
-                   "Length of the window up to its end: 90s, 5min, 1h30m (default: 60s)")
+      ->add_option("--since", typed.since, "Length of the window: 90s, 5min, 1h30m (default: 60s)")
       ->type_name("DURATION");
-  command->add_option("--from", typed.from, "Begin of the window: 14:00, yesterday 14:00, RFC 3339")
+  command->add_option("--from", typed.from, "Start of the window: 14:00, yesterday 14:00, RFC 3339")
       ->type_name("TIME");
   command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
-  AddTargets(command, "Only processes with this PID or name; may be repeated", typed);
+  AddTargets(command, "Only this PID, or processes whose name matches; repeatable", typed);
 }
 
 void AddFlameGraph(CLI::App* fetch, Typed& typed) {
-  fetch->add_option("--title", typed.title, "Title; otherwise what was profiled")
+  fetch->add_option("--title", typed.title, "Title (default: what was profiled)")
       ->type_name("TEXT")
       ->group(kFlameGraph);
   fetch
       ->add_option("--width", typed.width,
-                   "Width in pixels; otherwise the graph is as wide as the window")
+                   "Width in pixels (default: as wide as the browser window)")
       ->type_name("PIXELS")
       ->group(kFlameGraph);
   fetch->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
@@ -167,10 +163,10 @@ void AddFlameGraph(CLI::App* fetch, Typed& typed) {
       ->group(kFlameGraph);
   fetch
       ->add_option("--min-width", typed.min_width,
-                   "Leave narrower frames out: pixels, or per cent as 0.5% (default: 0.1)")
+                   "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)")
       ->type_name("PIXELS|PERCENT")
       ->group(kFlameGraph);
-  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind)")
+  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
       ->type_name("COLORS")
       ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
       ->group(kFlameGraph);
@@ -178,7 +174,7 @@ void AddFlameGraph(CLI::App* fetch, Typed& typed) {
       ->group(kFlameGraph);
   fetch
       ->add_flag("--reverse", typed.reversed,
-                 "Merge stacks from the innermost frame: what was waited for, and its callers")
+                 "Merge stacks from the innermost frame: the reason first, then the callers")
       ->group(kFlameGraph);
 }
 
@@ -191,10 +187,11 @@ void AddKinds(CLI::App* command, const char* about, Typed& typed) {
       ->default_str("offcpu");
 }
 
-// The options that say which stacks.
+// Options that select stacks.
 void AddStacks(CLI::App* command, Typed& typed) {
-  command->add_option("--thread", typed.thread, "Only threads with this name")->type_name("REGEX");
-  command->add_option("--reason", typed.reasons, "Only stacks that wait for these reasons (offcpu)")
+  command->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  command->add_option("--reason", typed.reasons, "Only waits for these reasons (offcpu)")
       ->type_name("R[,R...]")
       ->check(OneOf(NamesOf(AllReasons()), "a reason"))
       ->delimiter(',')
@@ -203,45 +200,46 @@ void AddStacks(CLI::App* command, Typed& typed) {
 }
 
 void AddFetch(CLI::App& app, Typed& typed) {
-  CLI::App* fetch = app.add_subcommand("fetch", "Fetch a window as flame graph, stacks or data");
+  CLI::App* fetch = app.add_subcommand("fetch", "Write a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
-  AddKinds(fetch, "What to show: time not running, or bytes of memory", typed);
+  AddKinds(fetch, "What to show; see the kinds below", typed);
   AddScope(fetch, typed);
   AddStacks(fetch, typed);
   fetch
       ->add_option("--by", typed.by,
-                   "How stacks are grouped (default: by name; JSON and pprof are not grouped)")
+                   "How to group stacks (default: name; JSON and pprof are not grouped)")
       ->type_name("BY[,BY...]")
       ->check(OneOf(NamesOf(AllGroupBys()), "a group"))
       ->delimiter(',')
       ->allow_extra_args(false);
   fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  fetch->add_option("--format", typed.format, "What to write (default: by the name of the file)")
+  fetch->add_option("--format", typed.format, "Output format (default: from the file name)")
       ->type_name("FORMAT")
       ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
   AddFlameGraph(fetch, typed);
 }
 
 void AddTextOrJson(CLI::App* command, std::string& format) {
-  command->add_option("--format", format, "A page for people, or JSON for programs")
+  command->add_option("--format", format, "A page to read, or JSON for programs")
       ->type_name("FORMAT")
       ->check(OneOf({"text", "json"}))
       ->capture_default_str();
 }
 
 void AddDiff(CLI::App& app, Typed& typed) {
-  CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files: what changed");
+  CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files");
   diff->footer(absl::StrCat(kDiffNotes, kTimes, kExitStatus));
   diff->add_option("A", typed.side_a, "A file or a window")->type_name(kFileOrWindow)->required();
   diff->add_option("B", typed.side_b, "What to compare it with")
       ->type_name(kFileOrWindow)
       ->required();
   AddKinds(diff, "What to compare (one kind)", typed);
-  AddTargets(diff, "Of windows: only processes with this PID or name; may be repeated", typed);
+  AddTargets(diff, "In windows, only this PID, or processes whose name matches; repeatable", typed);
   AddStacks(diff, typed);
   diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
-  diff->add_option("--fail-over", typed.fail_over,
-                   "Exit with 3 if a stack that changed grew by more than this share of A's total")
+  diff->add_option(
+          "--fail-over", typed.fail_over,
+          "Exit with 3 if a stack grew significantly, by more than this share of A's total")
       ->type_name("PERCENT");
   AddTextOrJson(diff, typed.diff_format);
 }
@@ -263,17 +261,16 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   AddFetch(app, typed);
   AddDiff(app, typed);
-  CLI::App* memory =
-      app.add_subcommand("memory", "Show what processes hold of memory, and how that changes");
+  CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");
   memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));
   AddScope(memory, typed);
   AddTextOrJson(memory, typed.memory_format);
-  memory->add_flag("--color", typed.colour, "Colour the page, also where it is not a terminal's");
-  CLI::App* status = app.add_subcommand("status", "Show what profd watches, lacks, loses, costs");
+  memory->add_flag("--color", typed.colour, "Use colours even if the output is not a terminal");
+  CLI::App* status =
+      app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));
   AddTextOrJson(status, typed.status_format);
-  CLI::App* completion =
-      app.add_subcommand("completion", "Print a script that completes command lines in a shell");
+  CLI::App* completion = app.add_subcommand("completion", "Print a completion script for a shell");
   completion->footer(kCompletionNotes);
   completion->add_option("SHELL", typed.shell, "The shell")
       ->type_name("SHELL")

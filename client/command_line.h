@@ -1,5 +1,4 @@
-// What may be typed: the definition of profctl's command line. Help, completions and the man page
-// are made from it.
+// The definition of profctl's command line. Help, completions and the man page are made from it.
 #ifndef PROFD_CLIENT_COMMAND_LINE_H_
 #define PROFD_CLIENT_COMMAND_LINE_H_
 
@@ -12,7 +11,7 @@
 
 namespace profctl {
 
-// What was typed, before it is understood.
+// The arguments as typed, not yet parsed.
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;

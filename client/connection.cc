@@ -21,10 +21,10 @@ namespace {
 constexpr std::string_view kUnixScheme = "unix://";
 constexpr int kMaxMessageBytes = 256 << 20;
 constexpr char kStart[] =
-    "start it with 'sudo profd --target PID|NAME', or name its address with --server or "
+    "start it with 'sudo profd --target PID|NAME', or set its address with --server or "
     "PROFCTL_SERVER";
 
-// gRPC only says that it cannot connect; the kernel says why.
+// gRPC only says that it cannot connect. The kernel says why.
 absl::Status ProbeSocket(const std::string& address, const std::string& path) {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
@@ -34,27 +34,27 @@ absl::Status ProbeSocket(const std::string& address, const std::string& path) {
   }
   std::memcpy(name.sun_path, path.data(), path.size());
   profd::UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.ok()) return profd::ErrnoStatus("cannot make a socket", errno);
+  if (!fd.ok()) return profd::ErrnoStatus("cannot create a socket", errno);
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0) {
     return absl::OkStatus();
   }
   const std::string tried = absl::StrCat("cannot connect to profd at ", address, ": ");
   switch (errno) {
     case EAGAIN:
-      return absl::OkStatus();  // its queue is full: it is there
+      return absl::OkStatus();  // its queue is full, so it exists
     case ENOENT:
     case ENOTDIR:
       return absl::UnavailableError(
-          absl::StrCat(tried, "no such socket, so it seems not to run; ", kStart));
+          absl::StrCat(tried, "no such socket; profd is probably not running; ", kStart));
     case ECONNREFUSED:
       return absl::UnavailableError(
-          absl::StrCat(tried, "nobody listens there, so it seems to have ended; ", kStart));
+          absl::StrCat(tried, "nothing listens there; profd has probably exited; ", kStart));
     case EACCES:
     case EPERM:
       return absl::PermissionDeniedError(
           absl::StrCat(tried,
-                       "permission denied on the socket; run profctl as root or as a user that may "
-                       "write to it (ls -l ",
+                       "permission denied on the socket; run profctl as root or as a user with "
+                       "write access to it (ls -l ",
                        path, ")"));
     default:
       return profd::ErrnoStatus(absl::StrCat(tried, "socket"), errno);
@@ -65,7 +65,7 @@ absl::Status ProbeSocket(const std::string& address, const std::string& path) {
 
 absl::Status CheckAddress(std::string_view address) {
   const absl::Status bad = absl::InvalidArgumentError(absl::StrCat(
-      "'", CleanName(address), "' is not an address of profd; write unix:///PATH or HOST:PORT"));
+      "'", CleanName(address), "' is not a valid address; use unix:///PATH or HOST:PORT"));
   if (address.starts_with(kUnixScheme)) {
     const std::string_view path = address.substr(kUnixScheme.size());
     return path.size() > 1 && path[0] == '/' ? absl::OkStatus() : bad;
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   if (is_unix) RETURN_IF_ERROR(ProbeSocket(address, address.substr(kUnixScheme.size())));
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  // The daemon is beside us: a proxy of the environment is not the way to it.
+  // The daemon is local or named explicitly: ignore HTTP proxies.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   const std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
@@ -108,9 +108,8 @@ absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(const std::string& 
   if (state != GRPC_CHANNEL_READY) {
     return absl::UnavailableError(absl::StrCat(
         "cannot connect to profd at ", address, ": ",
-        is_unix ? "something listens there but does not answer as profd; see its log"
-                : "nothing answers there as profd; check that it runs with --listen HOST:PORT and "
-                  "that no firewall is between"));
+        is_unix ? "something listens there, but it does not speak profd's protocol; see its log"
+                : "no profd answers there; check its --listen HOST:PORT and any firewall"));
   }
   return std::unique_ptr<Connection>(new Connection(address, channel));
 }
@@ -129,15 +128,15 @@ absl::Status Connection::Explain(const grpc::Status& status) const {
   };
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return error("; it did not answer in time: ask for a shorter window, or see its log");
+      return error("; it did not answer in time; use a shorter window, or see its log");
     case grpc::StatusCode::UNIMPLEMENTED:
-      return error("; what listens there is not profd, or is of another version");
+      return error("; the server is not profd, or a different version");
     case grpc::StatusCode::UNAVAILABLE:
-      return error("; it is stopping or has ended; see its log");
+      return error("; it is stopping or has exited; see its log");
     case grpc::StatusCode::NOT_FOUND:
       return error("; 'profctl status' lists what it watches");
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return error("; try again, or ask for less");
+      return error("; try again, or request less");
     default:
       return error("");
   }

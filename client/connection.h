@@ -1,4 +1,4 @@
-// The way to the daemon.
+// The connection to the daemon.
 #ifndef PROFD_CLIENT_CONNECTION_H_
 #define PROFD_CLIENT_CONNECTION_H_
 

@@ -30,10 +30,10 @@ struct Side {
   std::map<RowKey, Sum> rows;
   double total = 0;
   double total_variance = 0;
-  double period = 0;  // of one sample; what was not seen may have had one
+  double period = 0;  // of one sample; an unseen stack may have had one
 };
 
-// By process and thread name where the answer has no groups.
+// By process and thread name if the answer has no groups.
 std::string GroupOf(const Profile& profile, const Sample& sample) {
   const std::vector<std::string>& labels = profile.groups[sample.group];
   std::string name;
@@ -45,7 +45,7 @@ std::string GroupOf(const Profile& profile, const Sample& sample) {
   return absl::StrCat(CleanName(thread.process), "/", CleanName(thread.group));
 }
 
-// What a value is divided by.
+// Scales values to rates.
 double ScaleOf(const Profile& profile) {
   if (profile.kind->level) return 1;
   const int64_t watched_ns =
@@ -70,12 +70,12 @@ Side SumUp(const View& view) {
       }
     }
     std::string reason;
-    if (profile.unit == Unit::kNanoseconds) {
+    if (profile.kind->HasReasons()) {
       reason = std::string(DescribeReason(sample->reason).name);
     }
     Sum& sum = side.rows[RowKey(GroupOf(profile, *sample), std::move(reason), std::move(frames))];
     const double value = static_cast<double>(sample->value) * scale;
-    // What no sample saw may belong to any stack.
+    // Unsampled time may belong to any stack.
     const double error = sampled ? static_cast<double>(sample->error) * scale : value;
     sum.value += value;
     sum.variance += error * error;
@@ -127,7 +127,7 @@ double Diff::LargestGrowth() const {
   double largest = 0;
   for (const DiffRow& row : rows) {
     if (!row.changed || row.Change() <= 0) continue;
-    // From nothing it grew without bound.
+    // Growth from nothing has no bound.
     largest = std::max(largest, whole > 0 ? row.Change() / whole : HUGE_VAL);
   }
   return largest;
@@ -151,7 +151,7 @@ Diff Compare(const View& a, const View& b, bool normalized) {
     row.b = ValueOf(sums.second, after, normalized);
     const double error = std::hypot(row.a.error, row.b.error);
     row.z = error > 0 ? row.Change() / error : 0;
-    // Without an error both are exact.
+    // Without errors both values are exact.
     const bool exact_change = error == 0 && row.Change() != 0;
     row.p = exact_change ? 0 : std::erfc(std::abs(row.z) / std::sqrt(2.0));
   }

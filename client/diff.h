@@ -1,4 +1,4 @@
-// What changed from one profile to another, decided by the stated errors.
+// What changed between two profiles, judged by their standard errors.
 #ifndef PROFD_CLIENT_DIFF_H_
 #define PROFD_CLIENT_DIFF_H_
 
@@ -10,14 +10,14 @@
 
 namespace profctl {
 
-// The rule of Holm and Bonferroni: all changes together are false alarms in at most so many of 100
-// comparisons in which nothing changed.
+// Family-wise error rate of the method of Holm and Bonferroni: if nothing changed, this share of
+// comparisons reports any change.
 inline constexpr double kDiffAlpha = 0.05;
-// A smaller change, as a share of the larger total, is none: processes are never the same twice.
+// Smaller changes, as a share of the larger total, are ignored: two runs always differ a little.
 inline constexpr double kLeastChange = 0.005;
 
-// In the unit of the sample type a second for what happened in a window, as it is for a level; or a
-// share of the total, 0 to 1, when normalized.
+// A rate in the unit of the sample type per second; for a level, the level. Normalized: a share of
+// the total, 0 to 1.
 struct DiffValue {
   double value = 0;
   double error = 0;  // standard error
@@ -26,9 +26,9 @@ struct DiffValue {
 // The stacks of one group and reason with the same functions.
 struct DiffRow {
   std::string group;
-  std::string reason;               // empty for what is no wait
+  std::string reason;               // empty if it is not a wait
   std::vector<std::string> frames;  // clean, innermost first; empty: [unsampled]
-  std::vector<std::string> shown;   // those of them that tell most
+  std::vector<std::string> shown;   // the most telling of them
   DiffValue a, b;
   double z = 0;  // difference in standard errors
   double p = 1;  // two-sided
@@ -40,11 +40,11 @@ struct DiffRow {
 struct Diff {
   bool normalized = false;
   DiffValue total_a, total_b;  // never normalized
-  // Those that changed first, each part by the size of the change.
+  // Changed rows first, then the others, each by the size of the change.
   std::vector<DiffRow> rows;
 
   size_t Changed() const;
-  // The largest growth of a row that changed, as a share of the total of `a`; 0 when none grew.
+  // The largest growth of a changed row, as a share of the total of `a`; 0 if none grew.
   double LargestGrowth() const;
 };
 

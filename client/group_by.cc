@@ -16,15 +16,15 @@ std::span<const GroupByInfo> AllGroupBys() {
   static const std::vector<GroupByInfo> kAll = {
       {"name",
        {GROUP_KEY_PROCESS_NAME, GROUP_KEY_THREAD_NAME},
-       "process and thread name; threads that differ only in a trailing number together"},
-      {"thread", {GROUP_KEY_PROCESS, GROUP_KEY_THREAD}, "each process and thread for itself"},
-      {"process", {GROUP_KEY_PROCESS}, "each process for itself"},
-      {"reason", {GROUP_KEY_REASON}, "why threads waited (offcpu)"},
+       "names of process and thread, without trailing numbers"},
+      {"thread", {GROUP_KEY_PROCESS, GROUP_KEY_THREAD}, "each process and thread"},
+      {"process", {GROUP_KEY_PROCESS}, "each process"},
+      {"reason", {GROUP_KEY_REASON}, "what threads waited for (offcpu)"},
       {"object",
        {GROUP_KEY_OBJECT},
        "the lock, file descriptor or other object waited for (offcpu)"},
-      {"module", {GROUP_KEY_MODULE}, "the file with the innermost code of the program"},
-      {"function", {GROUP_KEY_FUNCTION}, "the innermost function of the program"},
+      {"module", {GROUP_KEY_MODULE}, "the file of the program's innermost function"},
+      {"function", {GROUP_KEY_FUNCTION}, "the program's innermost function"},
   };
   return kAll;
 }

@@ -1,4 +1,4 @@
-// By what the stacks of an answer can be grouped, as people write it.
+// The keys that stacks can be grouped by (--by).
 #ifndef PROFD_CLIENT_GROUP_BY_H_
 #define PROFD_CLIENT_GROUP_BY_H_
 

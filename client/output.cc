@@ -38,7 +38,7 @@ absl::Status WriteAll(int fd, std::string_view content, const std::string& path)
   return absl::OkStatus();
 }
 
-// A file beside its destination that is removed unless it was moved there.
+// A temporary file next to its destination, removed unless it is moved there.
 class TemporaryFile {
  public:
   static absl::StatusOr<TemporaryFile> Create(const std::string& destination) {
@@ -59,7 +59,7 @@ class TemporaryFile {
     if (!path_.empty()) unlink(path_.c_str());
   }
 
-  // A full disk may show only when the data is forced to it.
+  // A full disk may show only at fsync.
   absl::Status Fill(std::string_view content, const std::string& destination) {
     RETURN_IF_ERROR(WriteAll(fd_.get(), content, destination));
     if (fsync(fd_.get()) != 0 && errno != EINVAL) return CannotWrite(destination, errno);
@@ -71,13 +71,13 @@ class TemporaryFile {
     path_.clear();
     return absl::OkStatus();
   }
-  // AlreadyExists when the destination does.
+  // AlreadyExists if the destination exists.
   absl::Status MoveToNew(const std::string& destination) {
     if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, destination.c_str(), RENAME_NOREPLACE) == 0) {
       path_.clear();
       return absl::OkStatus();
     }
-    // Some file systems do not know the flag; a hard link does not replace either.
+    // Some file systems lack the flag. A hard link does not replace files either.
     if (errno == EINVAL && link(path_.c_str(), destination.c_str()) == 0) return absl::OkStatus();
     return CannotWrite(destination, errno);
   }

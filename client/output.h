@@ -1,4 +1,4 @@
-// Where answers are written: files that appear whole or not at all.
+// Writes answers. Files appear completely or not at all.
 #ifndef PROFD_CLIENT_OUTPUT_H_
 #define PROFD_CLIENT_OUTPUT_H_
 
@@ -11,15 +11,15 @@
 
 namespace profctl {
 
-// Writes to stdout; DataLoss where not all of it could be written.
+// Writes to stdout. DataLoss if not all of it could be written.
 absl::Status Print(std::string_view text, std::ostream& out);
 
-// Writes a file by way of a temporary one in the same directory, replacing what is there; a
-// symbolic link is followed; what is not a regular file (a terminal, a pipe) is written directly.
+// Replaces a file, through a temporary one in the same directory. Follows symbolic links. Writes
+// directly to anything that is not a regular file (a terminal, a pipe).
 absl::Status WriteFile(const std::string& path, std::string_view content);
 
-// As WriteFile, but never replaces: "stem-1suffix", "stem-2suffix" ... are tried when
-// "stemsuffix" exists. Returns the path taken.
+// As WriteFile, but never replaces a file: if "stemsuffix" exists, tries "stem-1suffix",
+// "stem-2suffix" ... Returns the path used.
 absl::StatusOr<std::string> WriteNewFile(const std::string& stem, const std::string& suffix,
                                          std::string_view content);
 

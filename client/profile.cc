@@ -19,7 +19,7 @@ constexpr int64_t kMaxTotal = int64_t{1} << 62;
 absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("the answer is damaged (",
                                           absl::string_view(what.data(), what.size()),
-                                          "); are profd and profctl of the same version?"));
+                                          "); check that profd and profctl have the same version"));
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
   bytes_ += part.ByteSizeLong();
   if (bytes_ > kMaxAnswerBytes) {
     return absl::ResourceExhaustedError(
-        "the answer is larger than 1 GiB; ask for a shorter window or fewer targets");
+        "the answer is larger than 1 GiB; use a shorter window or fewer targets");
   }
   if (message_->complete()) return Damaged("parts after the last one");
   const bool first = profiles_.empty();
@@ -55,8 +55,9 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
 absl::StatusOr<Answer> ProfileBuilder::Finish() {
   if (!message_->complete()) {
     return absl::DataLossError(
-        "answer incomplete: the stream ended before its last part; ask again, and see the log of "
-        "profd if it stays so");
+        "the answer is incomplete: the stream ended before its last part; try again, or see "
+        "profd's "
+        "log");
   }
   Answer answer;
   for (Profile& profile : profiles_) {
@@ -102,11 +103,14 @@ absl::Status ProfileBuilder::CheckTypes() {
                                [](const profd::v1::SampleType& type, const std::string& name) {
                                  return type.name() == name;
                                });
-  if (!fits) return Damaged("it does not have the sample types that were asked for");
+  if (!fits) return Damaged("it does not have the requested sample types");
   for (const profd::v1::SampleType& type : types) {
     Profile& profile = profiles_.emplace_back();
     profile.kind = FindSampleType(type.name());
-    if (profile.kind == nullptr) return absl::UnimplementedError("it has unknown sample types");
+    if (profile.kind == nullptr)
+      return absl::UnimplementedError(
+          "the answer has unknown sample types; check that profd and profctl have the same "
+          "version");
     profile.unit = profile.kind->unit;
     profile.type = type;
   }

@@ -19,7 +19,7 @@
 
 namespace profctl {
 
-// Stack of a sample that stands for what no sample saw.
+// Stack of the time or bytes that no sample explains.
 inline constexpr uint32_t kUnsampled = std::numeric_limits<uint32_t>::max();
 
 struct Frame {
@@ -29,7 +29,7 @@ struct Frame {
   uint64_t address = 0;
   int64_t line = 0;  // 0: not known
   profd::v1::FrameKind kind = profd::v1::FRAME_KIND_UNSPECIFIED;
-  // Every wait or allocation passes it: it says nothing.
+  // Every wait or allocation passes through it, so it says nothing.
   bool common = false;
 };
 
@@ -43,10 +43,10 @@ struct Thread {
   int32_t pid = 0;
   int32_t tid = 0;
   std::string name;
-  std::string group;    // its name, or what it has in common with others but for a number
+  std::string group;    // its name without a trailing number
   std::string process;  // name
   profd::v1::Thread ledger;
-  // What it allocated or freed, by the sample type; none where nothing is known.
+  // What it allocated or freed, by the sample type; none if unknown.
   std::optional<profd::v1::HeapTotal> heap;
 };
 
@@ -77,31 +77,29 @@ struct Profile {
   std::vector<Thread> threads;
   // Labels, one for each of message->group_by(); the first group has none.
   std::vector<std::vector<std::string>> groups;
-  std::vector<Sample> samples;                        // without those that are 0 of this type
+  std::vector<Sample> samples;                        // without samples that are 0 for this type
   std::shared_ptr<const profd::v1::Profile> message;  // the whole answer; never null
 
   const profd::v1::Coverage& coverage() const { return message->coverage(); }
 };
 
-// One profile for each sample type that was asked for, in that order; one at least.
+// One profile for each requested sample type, in that order; at least one.
 struct Answer {
   std::vector<Profile> profiles;
   const profd::v1::Profile& message() const { return *profiles.front().message; }
 };
 
-// Builds an Answer from the parts of a stream and refuses what does not fit together, so that the
-// renderers can trust every index and every sum of times and bytes. No heap total of a thread is
-// negative.
+// Builds an Answer from the parts of a stream. Rejects inconsistent parts, so that renderers can
+// trust every index and every sum of times and bytes. Heap totals of threads are not negative.
 class ProfileBuilder {
  public:
-  // `asked`: names of the sample types that were asked for; "offcpu" where there is none.
+  // `asked`: names of the requested sample types; empty: "offcpu".
   explicit ProfileBuilder(std::vector<std::string> asked);
 
-  // Takes the next part. DataLoss when the stream breaks the protocol, ResourceExhausted when the
-  // answer is larger than a client should hold, Unimplemented when it does not have the sample
-  // types that were asked for.
+  // Takes the next part. DataLoss if the stream breaks the protocol, ResourceExhausted if the
+  // answer is too large for a client, Unimplemented if it has unknown sample types.
   absl::Status Add(const profd::v1::Profile& part);
-  // DataLoss ("answer incomplete") when the last part did not come. The builder is spent.
+  // DataLoss if the last part is missing. The builder cannot be used afterwards.
   absl::StatusOr<Answer> Finish();
 
  private:
@@ -114,7 +112,7 @@ class ProfileBuilder {
   absl::Status ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const;
   // The text of an index; none where it is out of range.
   const std::string* Text(uint32_t index) const;
-  // What is summed over an answer; each sum has its own bound.
+  // Columns that are summed over an answer; each sum has its own bound.
   enum Column { kWall, kOnCpu, kOff, kEstimated, kIdle, kBooks, kColumns };
   enum TypeColumn {
     kValue,
@@ -127,7 +125,7 @@ class ProfileBuilder {
     kTypeColumns
   };
   static absl::Status Count(int64_t amount, int64_t* total);
-  // Counts what is in it, and makes 0 of what is negative.
+  // Counts its fields, and sets negative ones to 0.
   absl::Status CountHeap(size_t type, profd::v1::HeapTotal& total);
 
   const std::vector<std::string> asked_;
@@ -141,14 +139,13 @@ class ProfileBuilder {
   std::vector<std::array<int64_t, kTypeColumns>> type_totals_;
 };
 
-// The first label of every group is the same process: it says nothing.
+// Whether the first label of every group is the same process, so that it says nothing.
 bool HasOneProcess(const Profile& profile);
 
-// Name of a group, its labels with slashes between them. Without the first one, where that is a
-// process and all groups have the same.
+// Names of groups: their labels joined by slashes, without a process that all groups share.
 std::vector<std::string> GroupNames(const Profile& profile);
 
-// The name of each thread's group, after its process where there are several.
+// The group name of each thread, after its process if there are several.
 std::vector<std::string> ThreadGroupNames(const Profile& profile);
 
 // More than one process has threads in the profile.
@@ -158,19 +155,19 @@ bool HasManyProcesses(const Profile& profile);
 // "12 processes: a, b, c ...".
 std::string DescribeProcesses(const Profile& profile);
 
-// Length of the window really covered, ns; never negative.
+// Length of the window that the answer covers, ns; never negative.
 int64_t WindowNs(const Profile& profile);
 
-// A tick saw a thread off-CPU, or a probe an event of an allocator.
+// Whether there is any sample.
 bool HasSamples(const Profile& profile);
 
 // Adds the totals of one thread, as a ProfileBuilder leaves them, to those of others.
 void AddHeap(const profd::v1::HeapTotal& heap, profd::v1::HeapTotal& sum);
 
-// What the samples of a profile of levels grew by in the window.
+// Growth in the window, of a profile of levels.
 int64_t SumGrowth(const Profile& profile);
 
-// What the threads of the profile allocated or freed together; none where nothing is known of any.
+// What all threads allocated or freed together; none if nothing is known about any.
 std::optional<profd::v1::HeapTotal> SumHeap(const Profile& profile);
 
 }  // namespace profctl

@@ -1,4 +1,4 @@
-// A line on the terminal for what takes long.
+// A progress line on the terminal.
 #ifndef PROFD_CLIENT_PROGRESS_H_
 #define PROFD_CLIENT_PROGRESS_H_
 
@@ -11,8 +11,8 @@
 
 namespace profctl {
 
-// From `delay` on, writes what is going on and for how long, over and over on one line, and wipes
-// it in the end. Nobody else may write to `out` meanwhile. nullptr: says nothing.
+// After `delay`, shows on one line what is going on and for how long, and wipes the line at the
+// end. Nobody else may write to `out` meanwhile. nullptr: no output.
 class Progress {
  public:
   explicit Progress(std::ostream* out, std::chrono::milliseconds delay = std::chrono::seconds(1));

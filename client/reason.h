@@ -1,4 +1,4 @@
-// The reasons for not running, as people write and read them.
+// The reasons of waits, and running itself: names and meanings.
 #ifndef PROFD_CLIENT_REASON_H_
 #define PROFD_CLIENT_REASON_H_
 
@@ -15,10 +15,10 @@ using profd::v1::Reason;
 struct ReasonInfo {
   Reason reason;
   std::string_view name;     // as in --reason and in folded stacks, without brackets
-  std::string_view meaning;  // a few words for help and tables
+  std::string_view meaning;  // what the thread waits for, for help and tables
 };
 
-// Every reason there is, in the order of the protocol.
+// All reasons, in the order of the protocol; on-cpu, which is no wait, is the last.
 std::span<const ReasonInfo> AllReasons();
 // "other" for a value this client does not know.
 const ReasonInfo& DescribeReason(Reason reason);

@@ -8,12 +8,11 @@
 #include <string_view>
 
 #include "absl/strings/numbers.h"
-#include "client/text.h"
 
 namespace profctl {
 namespace {
 
-constexpr size_t kFewestColumns = 60;
+constexpr size_t kFewestColumns = 40;
 constexpr size_t kMostColumns = 120;
 
 std::optional<size_t> WidthOf(int fd) {
@@ -24,11 +23,12 @@ std::optional<size_t> WidthOf(int fd) {
 
 }  // namespace
 
-size_t ChooseColumns(const char* variable, std::optional<size_t> terminal_width) {
-  size_t columns = terminal_width.value_or(kPageColumns);
+std::optional<size_t> ChooseColumns(const char* variable, std::optional<size_t> terminal_width) {
+  std::optional<size_t> columns = terminal_width;
   size_t said = 0;
   if (variable != nullptr && absl::SimpleAtoi(variable, &said) && said > 0) columns = said;
-  return std::clamp(columns, kFewestColumns, kMostColumns);
+  if (columns) columns = std::clamp(*columns, kFewestColumns, kMostColumns);
+  return columns;
 }
 
 Terminal DetectTerminal() {

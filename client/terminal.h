@@ -1,4 +1,4 @@
-// What the terminal is, and can show.
+// Properties of the terminal.
 #ifndef PROFD_CLIENT_TERMINAL_H_
 #define PROFD_CLIENT_TERMINAL_H_
 
@@ -8,17 +8,17 @@
 namespace profctl {
 
 struct Terminal {
-  bool colour = false;    // stdout shows it
-  bool progress = false;  // stderr shows a line that changes
-  size_t columns = 100;   // of pages
+  bool colour = false;                 // stdout shows it
+  bool progress = false;               // stderr shows a line that changes
+  std::optional<size_t> columns = {};  // of stdout; none: it is not a terminal
 };
 
 // Of stdout and stderr.
 Terminal DetectTerminal();
 
-// Columns of a page: what the variable COLUMNS says, else the width of the terminal, else 100.
-// Never under 60, where tables would break, nor over 120, where lines would be hard to read.
-size_t ChooseColumns(const char* variable, std::optional<size_t> terminal_width);
+// The variable COLUMNS, else the width of the terminal, if there is one. At least 40, below which
+// tables break, and at most 120, above which lines are hard to read.
+std::optional<size_t> ChooseColumns(const char* variable, std::optional<size_t> terminal_width);
 
 }  // namespace profctl
 

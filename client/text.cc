@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -13,13 +16,13 @@ namespace {
 
 constexpr char32_t kBadByte = 0xfffd;
 
-size_t page_columns = kPageColumns;
+std::optional<size_t> terminal_columns;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
 
 bool IsContinuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
 
-// Takes one code point off the front of `text`, kBadByte (and one byte) where it is not UTF-8.
+// Takes one code point off the front of `text`; kBadByte and one byte if it is not UTF-8.
 char32_t TakeCodePoint(std::string_view& text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -50,7 +53,8 @@ char32_t TakeCodePoint(std::string_view& text) {
   return point;
 }
 
-// Controls, line and paragraph separators, direction overrides, and what XML 1.0 forbids.
+// Controls, line and paragraph separators, direction overrides, and characters that XML 1.0
+// forbids.
 bool IsUnsafe(char32_t point) {
   return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x061c ||
          (point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
@@ -65,6 +69,32 @@ std::string_view Prefix(std::string_view text, size_t columns) {
     ++end;
   }
   return text.substr(0, end);
+}
+
+// "s", "MiB/s," and the like.
+bool IsUnit(std::string_view word) {
+  static constexpr std::array<std::string_view, 12> kUnits = {
+      "ns", "us", "ms", "s", "min", "h", "d", "B", "KiB", "MiB", "GiB", "TiB"};
+  const auto end = std::find_if_not(word.begin(), word.end(), [](char c) {
+    return absl::ascii_isalpha(static_cast<unsigned char>(c));
+  });
+  const std::string_view letters = word.substr(0, static_cast<size_t>(end - word.begin()));
+  return std::find(kUnits.begin(), kUnits.end(), letters) != kUnits.end();
+}
+
+// Words; a number and its unit are one.
+std::vector<std::string> WordsOf(std::string_view text) {
+  std::vector<std::string> words;
+  for (absl::string_view word : absl::StrSplit(Absl(text), ' ', absl::SkipEmpty())) {
+    const bool after_number =
+        !words.empty() && absl::ascii_isdigit(static_cast<unsigned char>(words.back().back()));
+    if (after_number && IsUnit({word.data(), word.size()})) {
+      absl::StrAppend(&words.back(), " ", word);
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  return words;
 }
 
 std::string_view Suffix(std::string_view text, size_t columns) {
@@ -116,9 +146,11 @@ std::string XmlEscape(std::string_view text) {
   return escaped;
 }
 
-size_t PageColumns() { return page_columns; }
+void SetTerminalColumns(std::optional<size_t> columns) { terminal_columns = columns; }
 
-void SetPageColumns(size_t columns) { page_columns = columns; }
+size_t PageColumns() { return terminal_columns.value_or(kPageColumns); }
+
+size_t LineColumns() { return terminal_columns.value_or(std::numeric_limits<size_t>::max()); }
 
 size_t DisplayWidth(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -158,8 +190,7 @@ std::string Wrap(std::string_view text, size_t width, std::string_view indent) {
   std::string wrapped;
   std::string line(indent);
   bool empty = true;
-  for (absl::string_view word : absl::StrSplit(Absl(text), ' ', absl::SkipEmpty())) {
-    const std::string_view piece(word.data(), word.size());
+  for (const std::string& piece : WordsOf(text)) {
     if (!empty && DisplayWidth(line) + 1 + DisplayWidth(piece) > width) {
       wrapped += line + "\n";
       line = indent;
@@ -177,6 +208,13 @@ std::string WrapAfter(std::string_view label, std::string_view text, size_t widt
   const std::string indent(DisplayWidth(label), ' ');
   const std::string wrapped = Wrap(text, width, indent);
   return std::string(label) + (wrapped.empty() ? "\n" : wrapped.substr(indent.size()));
+}
+
+std::string Line(std::string_view label, std::string_view text) {
+  if (DisplayWidth(label) + DisplayWidth(text) > LineColumns()) {
+    return WrapAfter(label, text, PageColumns());
+  }
+  return absl::StrCat(std::string(label), std::string(text), "\n");
 }
 
 std::string FormatShare(double part, double whole) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,35 +12,43 @@
 
 namespace profctl {
 
-// `name` as one line of valid UTF-8: what could command a terminal, break a line or turn the
-// writing direction becomes '?', bytes that are not UTF-8 become U+FFFD.
+// `name` as one line of valid UTF-8. Control characters, line breaks and direction marks become
+// '?'; bytes that are not UTF-8 become U+FFFD.
 std::string CleanName(std::string_view name);
 
 // Escapes for XML text and double-quoted attributes. Expects the output of CleanName.
 std::string XmlEscape(std::string_view text);
 
-// Columns of a page. Set once, before anything is written; 100 until then.
 inline constexpr size_t kPageColumns = 100;
+// Columns of the terminal; none: the output is not a terminal. Set once, before anything is
+// written.
+void SetTerminalColumns(std::optional<size_t> columns);
+// Text is wrapped at this column: the terminal's, else 100.
 size_t PageColumns();
-void SetPageColumns(size_t columns);
+// Lines that cannot be wrapped lose a part beyond this column. No limit without a terminal, so that
+// other programs get whole names.
+size_t LineColumns();
 
-// Number of code points, which for the text written here is the number of columns.
+// Number of code points, which is the number of columns for the text written here.
 size_t DisplayWidth(std::string_view text);
 // Pads with spaces to `width` columns; longer text is returned as it is.
 std::string PadRight(std::string_view text, size_t width);
 std::string PadLeft(std::string_view text, size_t width);
-// At most `width` columns; what is too long loses its middle to "...". `width` is at least 8.
+// At most `width` columns; longer text loses its middle to "...". `width` is at least 8.
 std::string Shorten(std::string_view text, size_t width);
-// At most `width` columns; what is too long loses its end to "..". `width` is at least 3.
+// At most `width` columns; longer text loses its end to "..". `width` is at least 3.
 std::string ClipEnd(std::string_view text, size_t width);
-// `text` broken at spaces into lines of at most `width` columns, each after `indent`, each ended.
+// `text` broken at spaces into lines of at most `width` columns, each after `indent`, each ended. A
+// number stays with its unit.
 std::string Wrap(std::string_view text, size_t width, std::string_view indent);
 // The same with `label` instead of the first indent, and as much indent as it is wide.
 std::string WrapAfter(std::string_view label, std::string_view text, size_t width);
+// `label` and `text` on one line if they fit, else as WrapAfter.
+std::string Line(std::string_view label, std::string_view text);
 
 // "12.3%" of part in whole; "-" when whole is not positive.
 std::string FormatShare(double part, double whole);
-// As FormatShare, for parts that are small: "1.23%", "0.012%", "<0.001%", "0%".
+// As FormatShare, with more digits for small parts: "1.23%", "0.012%", "<0.001%", "0%".
 std::string FormatFineShare(double part, double whole);
 // Three significant digits without an exponent: "1.23", "12.3", "123", "12345".
 std::string Significant(double value);

@@ -33,7 +33,7 @@ bool AllDigits(absl::string_view text) {
 struct DurationUnit {
   std::string_view name;
   const char* absl_name;  // as absl::ParseDuration has it
-  int of_it = 1;          // so many of absl's unit
+  int of_it = 1;          // in absl's unit
 };
 
 constexpr std::array<DurationUnit, 26> kUnits = {{
@@ -45,7 +45,7 @@ constexpr std::array<DurationUnit, 26> kUnits = {{
     {"weeks", "h", 168},
 }};
 
-// Takes "1.5 min" off the front; nothing where there is none.
+// Takes a piece such as "1.5 min" off the front; none if there is none.
 std::optional<absl::Duration> TakePiece(absl::string_view* text) {
   size_t digits = 0;
   while (digits < text->size() && (IsDigit((*text)[digits]) || (*text)[digits] == '.')) ++digits;
@@ -255,7 +255,7 @@ std::string FormatTimeRfc3339(int64_t ns) {
 absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
   const auto bad = [&](std::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", CleanName(text), "' ", Absl(why), "; write one like 90s, 5min, 2h, 1h30m or 250ms"));
+        "'", CleanName(text), "' ", Absl(why), "; use one such as 90s, 5min, 2h, 1h30m or 250ms"));
   };
   if (text.size() > kLongestText) return bad("is not a duration");
   const std::optional<absl::Duration> duration = ParsePieces(Absl(text));
@@ -271,7 +271,7 @@ absl::StatusOr<int64_t> ParseTime(std::string_view text, const TimeContext& cont
   if (fits) return absl::ToUnixNanos(*time);
   return absl::InvalidArgumentError(absl::StrCat(
       "'", CleanName(text),
-      "' is not a time after 1970; write one like 14:00, yesterday 14:00, 2026-01-31 14:00:05, "
+      "' is not a time after 1970; use one such as 14:00, yesterday 14:00, 2026-01-31 14:00:05, "
       "2026-01-31T14:00:05+01:00, 1769864700, '5min ago' or now"));
 }
 

@@ -1,4 +1,4 @@
-// Durations and times, as people write and read them. What is written here can be read here.
+// Reads and writes durations and times. What is written can be read back.
 #ifndef PROFD_CLIENT_TIME_TEXT_H_
 #define PROFD_CLIENT_TIME_TEXT_H_
 
@@ -28,23 +28,22 @@ std::string FormatTimeRfc3339(int64_t ns);
 // and for more than 10 years.
 absl::StatusOr<int64_t> ParseDuration(std::string_view text);
 
-// What a time is understood by.
+// How to interpret a time.
 struct TimeContext {
   int64_t now_ns = 0;
-  absl::TimeZone zone = absl::LocalTimeZone();  // of times that name none
+  absl::TimeZone zone = absl::LocalTimeZone();  // of times without a zone
   // A time without a date is the first one after this; without it, the last one until now.
   std::optional<int64_t> after_ns = {};
 };
 
-// A time in ns since the epoch. InvalidArgument, in one line that says what may be written, for
-// anything but
+// A time in ns since the epoch. InvalidArgument, in one line with examples, for anything but
 //   14:00, 14:00:05.25             today or yesterday, by the context
 //   yesterday 14:00, today 14:00
 //   2026-01-31, 2026-01-31 14:00, 2026-01-31T14:00:05
 //   20260131T130500Z               as in file names
 //   now, 5min ago
 //   1769864700.5                   seconds since 1970
-// each day and clock with a zone after it or not: Z, UTC, +01:00, +0100, Europe/Berlin.
+// Each day and clock may have a zone after it: Z, UTC, +01:00, +0100, Europe/Berlin.
 absl::StatusOr<int64_t> ParseTime(std::string_view text, const TimeContext& context);
 
 }  // namespace profctl

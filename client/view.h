@@ -1,4 +1,4 @@
-// What of a profile is shown: samples with a value, idle waits folded away or not.
+// The part of a profile that is shown: samples with a value, with or without idle waits.
 #ifndef PROFD_CLIENT_VIEW_H_
 #define PROFD_CLIENT_VIEW_H_
 
@@ -25,7 +25,7 @@ struct View {
   std::vector<IdleGroup> idle;
   int64_t idle_ns = 0;
   bool idle_shown = false;
-  // What the request kept only, for subtitles, e.g. "reason lock,disk"; may be empty.
+  // The filter of the request, for subtitles, e.g. "reason lock,disk"; may be empty.
   std::string filter;
 };
 

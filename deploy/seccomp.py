@@ -18,10 +18,9 @@ DEFAULT = Path("/usr/share/containers/seccomp.json")
 # What profd calls and the default refuses to a container without CAP_SYS_ADMIN.
 CALLS = {
     "bpf": "loads the kernel programs, attaches them and reads their maps",
+    "perf_event_open": "samples running code; before Linux 6.6, with CAP_SYS_ADMIN, also puts probes "
+                       "into allocators and libcs",
 }
-
-# With CAP_SYS_ADMIN, for kernels where a probe is a perf event.
-CALLS_BEFORE_6_6 = {"perf_event_open": "puts probes into allocators and libcs"}
 
 ARCHITECTURE = "amd64"
 # The capabilities that profd is given: docs/operating.md.
@@ -86,17 +85,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true",
                         help="write nothing; fail when deploy/seccomp.json is not what would be "
                              "written")
-    parser.add_argument("--before-6.6", dest="before_6_6", action="store_true",
-                        help="print a profile for kernels before 6.6, which need "
-                             f"{', '.join(CALLS_BEFORE_6_6)}, too")
     parser.add_argument("--without", choices=CALLS, metavar="CALL",
                         help="print the profile without one of the calls, to see what needs it")
     arguments = parser.parse_args()
     calls = set(CALLS) - {arguments.without}
-    if arguments.before_6_6:
-        calls |= set(CALLS_BEFORE_6_6)
     made = text(derive(json.loads(arguments.default.read_text()), calls))
-    if arguments.without or arguments.before_6_6:
+    if arguments.without:
         sys.stdout.write(made)
     elif not arguments.check:
         COMMITTED.write_text(made)

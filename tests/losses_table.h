@@ -36,6 +36,8 @@ inline constexpr LossClaim kLossClaims[] = {
     {"mapping_lost", Exact::kNo},
     {"mapping_busy", Exact::kNo},
     {"malloc_counters_full", Exact::kYes},
+    {"cpu_sample_lost", Exact::kYes},
+    {"cpu_sample_lost_ns", Exact::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
     {"stack_unknown", Exact::kYes},

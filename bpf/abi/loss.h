@@ -28,7 +28,9 @@ enum profd_loss {
 	PROFD_LOSS_MAP_LOST = 18, /* mapping call not counted */
 	PROFD_LOSS_MAP_BUSY = 19, /* mapping call on memory that was taken for anonymous */
 	PROFD_LOSS_MALLOC_FULL = 20, /* call in a burst that is not counted, or without its stack */
-	PROFD_LOSS_COUNT = 21,
+	PROFD_LOSS_CPU_LOST = 21, /* sample of running code not counted */
+	PROFD_LOSS_CPU_LOST_NS = 22, /* and its weight, ns */
+	PROFD_LOSS_COUNT = 23,
 };
 
 #endif /* PROFD_BPF_ABI_LOSS_H_ */

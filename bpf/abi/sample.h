@@ -14,7 +14,8 @@ enum profd_kind {
 	PROFD_KIND_MAPPED = 5, /* private anonymous memory mapped; weights are bytes */
 	PROFD_KIND_UNMAPPED = 6, /* the same, unmapped */
 	PROFD_KIND_RETURNED = 7, /* pages returned while the addresses stay mapped (madvise) */
-	PROFD_KIND_COUNT = 8,
+	PROFD_KIND_CPU = 8, /* time on a CPU; weights are ns */
+	PROFD_KIND_COUNT = 9,
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack).

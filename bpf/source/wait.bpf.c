@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "kernel_frames.bpf.h"
 #include "loss.bpf.h"
 #include "reason.bpf.h"
 #include "rest.bpf.h"
@@ -60,13 +61,6 @@ struct {
 /* Bytes in the ring, as of the last tick. */
 profd_u64 ring_held;
 
-/* Not a loop: 6.1 refuses one whose back edge clang lays out as a fall-through. */
-static long hash_kernel_frame(u32 index, struct walk **walk)
-{
-	(*walk)->hash = mix((*walk)->hash, (*walk)->record.frames[index & (PROFD_MAX_FRAMES - 1)]);
-	return 0;
-}
-
 /* A thread's sample in the making; lives on the stack. */
 struct sampling {
 	struct task_struct *task;
@@ -119,14 +113,7 @@ static __always_inline bool walk_thread(struct sampling *sampling)
 	struct walker walker = {.task = task, .walk = walk};
 	u32 kernel_frames = read_kernel_stack(sampling, regs);
 
-	walk->hash = 0;
-	bpf_loop(kernel_frames, hash_kernel_frame, &walk, 0);
-	walk->torn = 0;
-	walk->map_busy = 0;
-	walk->window_size = 0;
-	walk->frames = kernel_frames;
-	walk->frame_pointers = 0;
-	walk->result = PROFD_WALK_NO_USER;
+	begin_after_kernel(walk, kernel_frames);
 	if (regs && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
 		walk_from_outside(&walker, user_pc(task, regs), regs->sp, regs->bp);
 	else

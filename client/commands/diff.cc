@@ -23,7 +23,7 @@ constexpr size_t kMostRows = 10;
 constexpr size_t kMostFileBytes = size_t{1} << 30;
 constexpr std::string_view kRange = "..";
 
-// An instant, "now", or how long ago it is.
+// A time, "now", or a duration before now.
 absl::StatusOr<int64_t> ParseEnd(std::string_view text, int64_t now_ns) {
   if (const absl::StatusOr<int64_t> ago = ParseDuration(text); ago.ok()) return now_ns - *ago;
   return ParseTime(text, {.now_ns = now_ns});
@@ -48,8 +48,8 @@ absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchR
     return profile.kind->name != request.sample_types(0);
   });
   if (answer->profiles.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " holds no '", request.sample_types(0),
-                                                   "'; say with --kind what it holds"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " contains no '", request.sample_types(0),
+                                                   "'; use --kind to name one that it contains"));
   }
   return answer;
 }
@@ -81,11 +81,11 @@ absl::StatusOr<DiffSide> ParseDiffSide(const std::string& text, int64_t now_ns) 
   if (!begin.ok() || !end.ok() || *begin >= *end || *begin <= 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", CleanName(text),
-                     "' is neither a file nor a window; write FROM..TO, for example 10m..5m or "
+                     "' is neither a file nor a window; use FROM..TO, for example 10m..5m or "
                      "2026-01-31T13:05:00Z..2026-01-31T13:06:00Z"));
   }
   side.window.set_begin_ns(*begin);
-  // Up to now: the daemon's own end takes in what is newest.
+  // No end: the daemon then includes its newest data.
   if (*end != now_ns) side.window.set_end_ns(*end);
   return side;
 }

@@ -20,8 +20,8 @@ struct DiffSide {
   profd::v1::Window window;  // of the daemon's
 };
 
-// A file that is there, or a window: "FROM..TO", each an instant or how long ago it is ("10m..5m");
-// "10m" is up to now. `now_ns`: wall clock. InvalidArgument for anything else.
+// An existing file, or a window: "FROM..TO", each a time or a duration before now ("10m..5m");
+// "10m" ends now. `now_ns`: wall clock. InvalidArgument for anything else.
 absl::StatusOr<DiffSide> ParseDiffSide(const std::string& text, int64_t now_ns);
 
 struct DiffOptions {
@@ -33,7 +33,7 @@ struct DiffOptions {
   bool show_idle = false;
   bool json = false;
   bool colour = false;
-  // A stack that changed grew by more than this share of the total of A: `grew` is set.
+  // Sets `grew` if a changed stack grew by more than this share of the total of A.
   std::optional<double> fail_over;
 };
 

@@ -48,8 +48,8 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   return text;
 }
 
-// "profd-reth-1234-20260131T130509Z"; several processes are counted instead of numbered, and a
-// kind that is not the default one is named: "profd-reth-1234-alloc-20260131T130509Z".
+// "profd-reth-1234-20260131T130509Z". Several processes: their number instead of the PID. A kind of
+// bytes is named: "profd-reth-1234-alloc-20260131T130509Z".
 std::string FileStem(const Profile& profile) {
   std::set<int32_t> pids;
   std::set<std::string> names;
@@ -64,7 +64,7 @@ std::string FileStem(const Profile& profile) {
     absl::StrAppend(&name, "-", pids.size(), "procs");
   }
   const SampleTypeInfo& kind = *profile.kind;
-  if (kind.unit == Unit::kBytes) absl::StrAppend(&name, "-", std::string(kind.name));
+  if (kind.kind != profd::Kind::kWait) absl::StrAppend(&name, "-", std::string(kind.name));
   return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
 }
 
@@ -85,7 +85,7 @@ absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>
   return absl::InternalError("unknown format");
 }
 
-// The last line of the summary.
+// Names the file; the last line of the output.
 std::string Written(Format format, const std::string& path) {
   switch (format) {
     case Format::kSvg:
@@ -102,7 +102,7 @@ std::string Written(Format format, const std::string& path) {
   return path;
 }
 
-// What a reader of bare data would otherwise not learn.
+// Notes for data without a summary: idle waits, gaps, losses.
 void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
   for (const View& view : views) {
     if (view.idle_ns > 0 && !view.idle_shown && format != Format::kJson) {
@@ -117,8 +117,8 @@ void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
   }
 }
 
-// A summary and a flame graph of each sample type. The summary comes first: a folder that cannot be
-// written to does not lose it.
+// A summary and a flame graph of each sample type. The summary comes first, so that it is there
+// even if the file cannot be written.
 absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::string>& graphs,
                          bool colour, std::ostream& out) {
   for (size_t i = 0; i < views.size(); ++i) {
@@ -160,7 +160,7 @@ absl::Status CheckFormat(const FetchOptions& options) {
                         (format == Format::kSvg && (options.format || !options.output.empty()));
   if (options.request.sample_types_size() > 1 && one_file) {
     return absl::InvalidArgumentError(
-        "--kind: one file of this format holds one kind; ask for one, or for json, pprof or "
+        "--kind: this format holds one kind per file; select one kind, or use json, pprof or "
         "speedscope");
   }
   return absl::OkStatus();
@@ -225,7 +225,7 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
     Remark(views, format, err);
     return absl::OkStatus();
   }
-  // First what needs no file: it is not lost where none can be written.
+  // The summary comes first, so that it is there even if the file cannot be written.
   for (const View& view : views) {
     RETURN_IF_ERROR(Print(RenderSummary(view, options.colour) + "\n", out));
   }

@@ -1,4 +1,4 @@
-// profctl fetch: asks for a window and renders it.
+// profctl fetch: requests a window and renders it.
 #ifndef PROFD_CLIENT_COMMANDS_FETCH_H_
 #define PROFD_CLIENT_COMMANDS_FETCH_H_
 
@@ -29,10 +29,10 @@ struct FetchOptions {
   std::string server;
   profd::v1::FetchRequest request;
   bool show_idle = false;
-  // None: what fits the format.
+  // None: the default of the format.
   std::optional<std::vector<GroupKey>> group_by;
   FlameGraphOptions graph;
-  std::optional<Format> format;  // none: as the file says; without a file SVG
+  std::optional<Format> format;  // none: by the name of the file, else SVG
   std::string output;            // empty: the format's default place; "-": `out`
   bool colour = false;
   bool progress = false;  // `err` is a terminal
@@ -40,7 +40,7 @@ struct FetchOptions {
 
 // The format that the options ask for.
 Format FormatOf(const FetchOptions& options);
-// InvalidArgument where the format holds one sample type and several are asked for.
+// InvalidArgument if the format holds one sample type and several are requested.
 absl::Status CheckFormat(const FetchOptions& options);
 
 // The answer to a request of one window. The error is one line.

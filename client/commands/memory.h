@@ -1,4 +1,4 @@
-// profctl memory: what processes hold of memory, now and over a window.
+// profctl memory: the memory of processes, now and over a window.
 #ifndef PROFD_CLIENT_COMMANDS_MEMORY_H_
 #define PROFD_CLIENT_COMMANDS_MEMORY_H_
 

@@ -1,4 +1,4 @@
-// profctl status: what the daemon does, lacks and costs.
+// profctl status: what profd watches, lacks, loses and costs.
 #ifndef PROFD_CLIENT_COMMANDS_STATUS_H_
 #define PROFD_CLIENT_COMMANDS_STATUS_H_
 

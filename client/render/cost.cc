@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace profctl {
 namespace {
 
 constexpr double kSecond = 1e9;
-// Keeps what is divided by a short duration within int64_t.
+// Keeps quotients of short durations within int64_t.
 constexpr double kMost = 9e18;
 
 std::string Share(double ns, int64_t duration_ns) {
@@ -21,6 +22,21 @@ std::string Share(double ns, int64_t duration_ns) {
 
 std::string Each(double ns, uint64_t count) {
   return FormatDuration(std::llround(std::clamp(ns / static_cast<double>(count), -kMost, kMost)));
+}
+
+// The mean of a switch; none if no switch cost anything.
+std::string DescribeSwitches(double ns, uint64_t switches, SwitchLayer layer) {
+  if (ns <= 0 && layer == SwitchLayer::kPartlyOn) layer = SwitchLayer::kOff;
+  switch (layer) {
+    case SwitchLayer::kOn:
+      return absl::StrCat(", ", Each(ns, switches), " on average");
+    case SwitchLayer::kPartlyOn:
+      return absl::StrCat(", ", Each(ns, switches),
+                          " on average, including those while the switch layer was off");
+    case SwitchLayer::kOff:
+      return " with the switch layer off";
+  }
+  return "";
 }
 
 }  // namespace
@@ -41,10 +57,10 @@ std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns)
   std::vector<std::pair<const char*, int64_t>> parts = {
       {"ticks", cost.tick_cpu_ns()},
       {"drains", cost.drain_cpu_ns()},
-      {"rules", cost.rules_cpu_ns()},
-      {"answers", cost.answers_cpu_ns()},
+      {"unwind rules", cost.rules_cpu_ns()},
+      {"queries", cost.answers_cpu_ns()},
   };
-  if (cost.memory_cpu_ns() > 0) parts.emplace_back("memory", cost.memory_cpu_ns());
+  if (cost.memory_cpu_ns() > 0) parts.emplace_back("memory timeline", cost.memory_cpu_ns());
   std::string text =
       absl::StrCat(Share(static_cast<double>(cost.daemon_cpu_ns()), duration_ns), " of one CPU (",
                    FormatPerSecond(cost.daemon_cpu_ns(), duration_ns), "):");
@@ -53,46 +69,37 @@ std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns)
     absl::StrAppend(&text, " ", name, " ", Share(static_cast<double>(ns), duration_ns), ",");
     rest -= static_cast<double>(ns);
   }
-  // The parts are read after the whole and may be ahead of it by a little.
+  // The parts are read after the total and may slightly exceed it.
   absl::StrAppend(&text, " rest ", Share(std::max(rest, 0.0), duration_ns));
   return text;
 }
 
-std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, bool always_on) {
-  const auto whole = static_cast<double>(cost.in_path_ns());
+std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, SwitchLayer layer) {
   const auto heap = static_cast<double>(cost.heap_in_path_ns());
   const auto faults = static_cast<double>(cost.fault_in_path_ns());
   const auto mappings = static_cast<double>(cost.mapping_in_path_ns());
+  const auto cpu = static_cast<double>(cost.cpu_in_path_ns());
   const auto bursts = static_cast<double>(cost.burst_in_path_ns());
-  std::string text = absl::StrCat(Share(whole, duration_ns), " of one CPU (",
-                                  FormatPerSecond(cost.in_path_ns(), duration_ns),
-                                  "): ", FormatCount(cost.switches()), " switches");
+  const auto total = static_cast<double>(cost.in_path_ns());
+  std::string text = absl::StrCat(
+      Share(total, duration_ns), " of one CPU (", FormatPerSecond(cost.in_path_ns(), duration_ns),
+      "): ", FormatCount(cost.switches()), cost.switches() == 1 ? " switch" : " switches");
   if (cost.switches() > 0) {
-    // The parts are read apart, and one may be ahead of the whole by a little.
-    const double rest = std::max(whole - heap - faults - mappings - bursts, 0.0);
-    absl::StrAppend(&text, ", ", Each(rest, cost.switches()), " each on average",
-                    always_on ? "" : ", shed or not");
+    // The parts are read separately and may slightly exceed the total.
+    const double rest = std::max(total - heap - faults - mappings - cpu - bursts, 0.0);
+    text += DescribeSwitches(rest, cost.switches(), layer);
   }
-  if (cost.heap_events() > 0) {
-    absl::StrAppend(&text, "; allocations ", Share(heap, duration_ns), ", ",
-                    FormatCount(cost.heap_events()), " events, ", Each(heap, cost.heap_events()),
-                    " each on average");
-  }
-  if (cost.faults() > 0) {
-    absl::StrAppend(&text, "; page faults ", Share(faults, duration_ns), ", ",
-                    FormatCount(cost.faults()), ", ", Each(faults, cost.faults()),
-                    " each on average");
-  }
-  if (cost.mapping_calls() > 0) {
-    absl::StrAppend(&text, "; mapping calls ", Share(mappings, duration_ns), ", ",
-                    FormatCount(cost.mapping_calls()), ", ", Each(mappings, cost.mapping_calls()),
-                    " each on average");
-  }
-  if (cost.burst_calls() > 0) {
-    absl::StrAppend(&text, "; bursts of malloc ", Share(bursts, duration_ns), ", ",
-                    FormatCount(cost.burst_calls()), " calls, ", Each(bursts, cost.burst_calls()),
-                    " each on average");
-  }
+  const auto add = [&](std::string_view what, double ns, uint64_t count, std::string_view unit) {
+    if (count == 0) return;
+    absl::StrAppend(&text, "; ", std::string(what), " ", Share(ns, duration_ns), " (",
+                    FormatCount(count), " ", std::string(unit), ", ", Each(ns, count),
+                    " on average)");
+  };
+  add("allocations", heap, cost.heap_events(), "events");
+  add("page faults", faults, cost.faults(), "faults");
+  add("mapping calls", mappings, cost.mapping_calls(), "calls");
+  add("on-CPU samples", cpu, cost.cpu_samples(), "samples");
+  add("bursts of malloc", bursts, cost.burst_calls(), "calls");
   return text;
 }
 

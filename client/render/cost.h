@@ -1,4 +1,4 @@
-// What profiling costs, in words.
+// Describes the overhead of profiling.
 #ifndef PROFD_CLIENT_RENDER_COST_H_
 #define PROFD_CLIENT_RENDER_COST_H_
 
@@ -9,16 +9,18 @@
 
 namespace profctl {
 
-// The CPU time of the daemon by what it was for: "1.00% of one CPU (10.0 ms/s): ticks 0.67%, ...".
-// `duration_ns` is what the cost was measured over.
+// The CPU time of profd by purpose: "1.00% of one CPU (10.0 ms/s): ticks 0.67%, ...". The cost was
+// measured over `duration_ns`.
 std::string DescribeDaemonCost(const profd::v1::Cost& cost, int64_t duration_ns);
 
-// The time in the path of the targets, and what that is for a switch and, where there were any, for
-// an event of an allocator. `always_on`: no switches are among them that cost nothing since the
-// layer was off.
-std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, bool always_on);
+// Whether the layer `switch` was on during what a cost covers. Switches cost nothing while it is
+// off.
+enum class SwitchLayer { kOn, kPartlyOn, kOff };
 
-// `ns` of cost as what a second of `duration_ns` took: "640 us/s"; "-" without a duration.
+// The time in the targets' path: the total, per switch, and per event of the other layers.
+std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, SwitchLayer layer);
+
+// `ns` per second of `duration_ns`: "640 us/s"; "-" without a duration.
 std::string FormatPerSecond(int64_t ns, int64_t duration_ns);
 
 // "2,667" a second; "-" without a duration.

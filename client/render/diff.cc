@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Values stay printable.
+// Keeps values printable.
 constexpr double kMostPrinted = 9e18;
 
 std::string WindowText(const Profile& profile) {
@@ -39,7 +39,7 @@ std::string ChangeText(const DiffRow& row, const Profile& profile, bool normaliz
   return absl::StrCat(change < 0 ? "-" : "+", ValueText(std::abs(change), profile, normalized));
 }
 
-// "+12.3%" of what there was; "new" where there was nothing.
+// "+12.3%" of the value in A, "new" or "gone".
 std::string RelativeText(const DiffRow& row) {
   if (row.a.value <= 0) return "new";
   if (row.b.value <= 0) return "gone";
@@ -58,37 +58,36 @@ ordered_json SideJson(const Profile& profile, const DiffValue& total) {
 std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff, size_t most,
                            bool colour) {
   std::string text =
-      Heading(absl::StrCat(std::string(b.kind->title), ": what changed from A to B"), colour);
+      Heading(absl::StrCat(std::string(b.kind->title), ": changes from A to B"), colour);
   text += WrapAfter("  A  ", WindowText(a), PageColumns());
   text += WrapAfter("  B  ", WindowText(b), PageColumns());
-  absl::StrAppend(&text, "  total  ", ValueText(diff.total_a.value, a, false), " in A, ",
-                  ValueText(diff.total_b.value, b, false), " in B\n");
+  text += Line("  total  ", absl::StrCat(ValueText(diff.total_a.value, a, false), " in A, ",
+                                         ValueText(diff.total_b.value, b, false), " in B"));
   if (diff.normalized) text += "  Values are shares of the total.\n";
   const size_t changed = diff.Changed();
   if (changed == 0) {
-    absl::StrAppend(&text, "\nNothing changed: no difference is larger than the errors allow (",
-                    FormatCount(diff.rows.size()), " stacks).\n");
+    absl::StrAppend(&text, "\nNo significant change (", FormatCount(diff.rows.size()),
+                    " stacks compared).\n");
     return text;
   }
   text += "\n";
   for (size_t i = 0; i < std::min(changed, most); i++) {
     const DiffRow& row = diff.rows[i];
-    std::string line =
-        absl::StrCat("  ", i + 1, ". ", ChangeText(row, b, diff.normalized), " (",
-                     RelativeText(row), "): ", ValueText(row.a.value, a, diff.normalized), " ± ",
-                     ValueText(row.a.error, a, diff.normalized), " to ",
-                     ValueText(row.b.value, b, diff.normalized), " ± ",
-                     ValueText(row.b.error, b, diff.normalized));
+    std::string line = absl::StrCat(ChangeText(row, b, diff.normalized), " (", RelativeText(row),
+                                    "): ", ValueText(row.a.value, a, diff.normalized), " ± ",
+                                    ValueText(row.a.error, a, diff.normalized), " to ",
+                                    ValueText(row.b.value, b, diff.normalized), " ± ",
+                                    ValueText(row.b.error, b, diff.normalized));
     if (!row.reason.empty()) absl::StrAppend(&line, "  [", row.reason, "]");
     if (!row.group.empty()) absl::StrAppend(&line, "  in ", row.group);
-    text += ClipEnd(line, PageColumns()) + "\n";
+    text += Line(absl::StrCat("  ", i + 1, ". "), line);
     if (row.frames.empty()) text += "       [unsampled]\n";
     for (const std::string& frame : row.shown) {
-      text += "       " + Shorten(frame, PageColumns() - 7) + "\n";
+      text += "       " + Shorten(frame, LineColumns() - 7) + "\n";
     }
   }
   if (changed > most) {
-    absl::StrAppend(&text, "  and ", FormatCount(changed - most), " more that changed\n");
+    absl::StrAppend(&text, "  and ", FormatCount(changed - most), " more changed stacks\n");
   }
   absl::StrAppend(&text, "\n", FormatCount(diff.rows.size() - changed), " of ",
                   FormatCount(diff.rows.size()), " stacks did not change.\n");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -31,7 +32,8 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, bool reversed) : profile_(*view.profile), reversed_(reversed) {
+  Builder(const View& view, bool reversed, bool states)
+      : profile_(*view.profile), reversed_(reversed), states_(states) {
     nodes_.emplace_back().name = "all";
     first_label_ = HasOneProcess(profile_) ? 1 : 0;
     frame_labels_.reserve(profile_.frames.size());
@@ -49,7 +51,8 @@ class Builder {
     Charge(node, sample);
     for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     for (const uint32_t label : path_) {
-      node = Child(node, label);
+      const bool base = labels_[label].kind == NodeKind::kBase;
+      node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
       Charge(node, sample);
       if (labels_[label].kind != NodeKind::kBase) continue;
       for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
@@ -60,8 +63,13 @@ class Builder {
     for (const auto& [node, thread] : seen_) ++nodes_[node].threads;
     for (FlameNode& node : nodes_) {
       std::sort(node.children.begin(), node.children.end(), [&](uint32_t a, uint32_t b) {
-        return std::tie(nodes_[a].name, nodes_[a].kind, nodes_[a].module) <
-               std::tie(nodes_[b].name, nodes_[b].kind, nodes_[b].module);
+        const auto key = [](const FlameNode& n) {
+          // Running, then the run queue, then waits.
+          const bool waits = n.state != profd::v1::REASON_ON_CPU;
+          return std::tuple(waits, n.state, std::string_view(n.name), n.kind,
+                            std::string_view(n.module));
+        };
+        return key(nodes_[a]) < key(nodes_[b]);
       });
     }
     return {std::move(nodes_)};
@@ -92,7 +100,7 @@ class Builder {
         path_.push_back(frame_labels_[*it]);
       }
     }
-    if (profile_.unit != Unit::kNanoseconds) return;
+    if (!profile_.kind->HasReasons()) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
@@ -109,14 +117,15 @@ class Builder {
     return base;
   }
 
-  uint32_t Child(uint32_t parent, uint32_t label) {
-    const auto [it, added] =
-        child_index_.emplace(std::make_pair(parent, label), static_cast<uint32_t>(nodes_.size()));
+  uint32_t Child(uint32_t parent, uint32_t label, Reason state) {
+    const auto [it, added] = child_index_.emplace(std::make_tuple(parent, label, int{state}),
+                                                  static_cast<uint32_t>(nodes_.size()));
     if (added) {
       FlameNode& node = nodes_.emplace_back();
       node.name = labels_[label].name;
       node.module = labels_[label].module;
       node.kind = labels_[label].kind;
+      node.state = state;
       nodes_[parent].children.push_back(it->second);
     }
     return it->second;
@@ -130,6 +139,7 @@ class Builder {
 
   const Profile& profile_;
   const bool reversed_;
+  const bool states_;
   size_t first_label_ = 0;  // that is shown
   std::vector<uint32_t> path_;
   uint32_t unsampled_ = 0;
@@ -137,14 +147,14 @@ class Builder {
   std::vector<Label> labels_;
   std::vector<uint32_t> frame_labels_;  // by frame of the profile
   absl::flat_hash_map<std::tuple<std::string, NodeKind, std::string>, uint32_t> label_index_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> child_index_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int>, uint32_t> child_index_;
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> seen_;  // base node, thread
 };
 
 }  // namespace
 
-FlameTree BuildFlameTree(const View& view, bool reversed) {
-  Builder builder(view, reversed);
+FlameTree BuildFlameTree(const View& view, bool reversed, bool states) {
+  Builder builder(view, reversed, states);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/reason.h"
 #include "client/view.h"
 
 namespace profctl {
@@ -16,6 +17,8 @@ struct FlameNode {
   std::string name;    // clean
   std::string module;  // clean, may be empty
   NodeKind kind = NodeKind::kBase;
+  // With states apart: that of all samples of the node. UNSPECIFIED for base nodes.
+  Reason state = profd::v1::REASON_UNSPECIFIED;
   int64_t value = 0;               // in the unit of the profile
   double variance = 0;             // of value
   uint32_t threads = 0;            // distinct threads; only counted for base nodes
@@ -30,8 +33,9 @@ struct FlameTree {
 
 // Levels from the root: the labels of the group (that of the process where there are several),
 // frames from the outermost, and in a profile of waits the reason. `reversed`: the same levels from
-// the other end, so that stacks are merged from the innermost frame.
-FlameTree BuildFlameTree(const View& view, bool reversed = false);
+// the other end, so that stacks are merged from the innermost frame. `states`: frames of samples in
+// different states (running, each reason to wait) are not merged; running comes first.
+FlameTree BuildFlameTree(const View& view, bool reversed = false, bool states = false);
 
 }  // namespace profctl
 

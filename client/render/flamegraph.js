@@ -12,7 +12,7 @@
   const fits = standalone && svg.dataset.fit === '1';
   const textMargin = 3;
   const leastWidth = 320;
-  const hint = 'Click or Enter zooms, typing searches, Tab and arrows move, Esc goes back.';
+  const hint = 'Click or Enter: zoom. Type: search. Tab, arrows: move. Esc: back.';
   const controls = byId('controls');
   const term = byId('term');
   const matched = byId('matched');
@@ -52,9 +52,9 @@
 
   const root = frames[0] || null;
   let zoomed = root;
-  let current = root;  // the one frame that Tab reaches
-  let pattern = '';    // what is searched for
-  let query = null;    // the same as a function of a name
+  let current = root;  // the only frame that Tab reaches
+  let pattern = '';    // the search text
+  let query = null;    // the same, as a function of a name
   let width = Number(svg.getAttribute('width'));
   let height = Number(svg.getAttribute('height'));
   let characterWidth = font * 0.608;
@@ -112,7 +112,7 @@
     showMatches();
   }
 
-  // Counts what lies in the zoomed frame once, however many frames of a stack match.
+  // Counts each part of the zoomed frame once, even if several frames of a stack match.
   function showMatches() {
     let time = 0;
     let counted = -1;
@@ -203,6 +203,6 @@
   recall();
   window.addEventListener('popstate', recall);
   window.addEventListener('hashchange', recall);
-  // The root of a graph that is not inverted is at the bottom, which is where reading begins.
+  // Unless inverted, the root is at the bottom, where reading begins.
   if (standalone && !inverted) window.scrollTo(0, height);
 })();

@@ -1,4 +1,4 @@
-  // The head: title and lines as wide as the window, controls, legend, and what is pointed at.
+  // The head: title, lines, controls, legend, and the frame under the pointer.
   const pen = document.createElementNS('http://www.w3.org/1999/xhtml', 'canvas').getContext('2d');
   const headLine = 18;
 
@@ -8,7 +8,7 @@
     return pen.measureText(text).width;
   }
 
-  // Rows of words; a word that is longer than a row is cut.
+  // Wraps words into rows; cuts a word that is longer than a row.
   function wrap(text, element, room) {
     const lines = [];
     let line = '';
@@ -25,7 +25,7 @@
     return lines.map((piece) => clip(piece, element, room, 1));
   }
 
-  // As much of a text as there is room for; `kept` is the part of it that comes from the front.
+  // Cuts a text to the room; `kept` is the share that comes from its front.
   function clip(text, element, room, kept) {
     if (textWidth(text, element) <= room) return text;
     const points = Array.from(text);
@@ -90,7 +90,7 @@
     height = y + rows * row + margin;
   }
 
-  // Name and numbers of a frame; of none: of the zoomed one, or how to use the picture.
+  // Shows name and numbers of a frame; without one, of the zoomed frame, or a hint.
   function describe(frame) {
     const shown = frame || (zoomed !== root ? zoomed : null);
     what.classList.toggle('hint', !shown);

@@ -20,7 +20,7 @@
     return same[same.indexOf(frame) + direction];
   }
 
-  // Up is up in the picture.
+  // Directions are those of the picture.
   function moveWith(key) {
     switch (key) {
       case 'ArrowUp': return inverted ? current.parent : widestChild(current);
@@ -57,7 +57,7 @@
     } else if (event.key === '/') {
       openSearch();
     } else if (event.key.length === 1 && event.key !== ' ') {
-      if (!standalone) return;  // the keys of a page are its own
+      if (!standalone) return;  // the page keeps its own keys
       openSearch();
       return;  // the field takes the character
     } else if (root && frameOf.has(document.activeElement)) {

@@ -1,8 +1,8 @@
-  // What is zoomed and searched is in the address: it can be shared, and the back button works.
+  // Zoom and search are in the address, so that links and the back button work.
   const frameById = new Map();
   let remembered = '';
 
-  // A frame is known by the names on the way to it, in every picture in which it is.
+  // The id of a frame comes from the names on its path, so that it is the same in every picture.
   function nameFrames() {
     const mix = (hash, text) => {
       for (let i = 0; i < text.length; ++i) {
@@ -22,7 +22,7 @@
     }
   }
 
-  // `step`: the back button undoes it alone.
+  // `step`: the back button undoes this step alone.
   function remember(step) {
     if (!standalone || !root) return;
     const state = new URLSearchParams();
@@ -34,7 +34,7 @@
     const address = location.href.split('#')[0] + (fragment ? '#' + fragment : '');
     try {
       if (step) history.pushState(null, '', address); else history.replaceState(null, '', address);
-    } catch (error) {  // where the browser lets no script do so
+    } catch (error) {  // if the browser forbids it
       if (step) location.hash = fragment; else location.replace('#' + fragment);
     }
   }

@@ -25,9 +25,9 @@ std::string_view NameOf(NodeKind kind) {
     case NodeKind::kKernel:
       return "kernel";
     case NodeKind::kReason:
-      return "why it waited";
+      return "reason";
     case NodeKind::kSynthetic:
-      return "not known";
+      return "unknown";
     case NodeKind::kBase:
       return "process, thread";
   }
@@ -59,12 +59,13 @@ std::string WindowLine(const Profile& profile) {
   return JoinNonEmpty(parts);
 }
 
-// How much is shown.
+// The shown total.
 std::string ShownPart(const View& view) {
   const Profile& profile = *view.profile;
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " not running");
+      return absl::StrCat("shown: ", FormatDuration(view.shown_value), " ",
+                          std::string(profile.kind->done));
     case Unit::kBytes:
       return absl::StrCat(std::string(profile.kind->done), ": ",
                           DescribeBytes(profile, view.shown_value));
@@ -77,16 +78,16 @@ std::string TotalsLine(const View& view) {
   std::vector<std::string> parts;
   parts.push_back(ShownPart(view));
   if (view.idle_ns > 0) {
-    parts.push_back(absl::StrCat(view.idle_shown ? "of it idle: " : "idle, folded away: ",
+    parts.push_back(absl::StrCat(view.idle_shown ? "including idle: " : "idle waits folded away: ",
                                  FormatDuration(view.idle_ns)));
   }
   const double complete = profile.type.complete_share();
   if (HasSamples(profile) && complete >= 0 && complete <= 1) {
     parts.push_back(absl::StrCat("complete stacks: ", FormatShare(complete, 1)));
   }
-  std::string lost = "lost: nothing";
+  std::string lost = "losses: none";
   if (profile.message->losses_size() > 0) {
-    lost = "lost:";
+    lost = "losses:";
     for (const profd::v1::Loss& loss : profile.message->losses()) {
       absl::StrAppend(&lost, lost.back() == ':' ? " " : ", ", CleanName(loss.cause()), " ",
                       FormatCount(loss.count()));
@@ -98,25 +99,29 @@ std::string TotalsLine(const View& view) {
 
 std::vector<std::string> EmptyMessage(const View& view) {
   if (view.profile->kind->level) {
-    return {absl::StrCat("Nothing is known to be ", std::string(view.profile->kind->done),
+    return {absl::StrCat("No memory is known to be ", std::string(view.profile->kind->done),
                          " at the end of this window."),
-            "'profctl status' says what is watched, and what is missing."};
+            "'profctl status' shows what is watched and what is missing."};
   }
   if (view.profile->unit == Unit::kBytes) {
-    return {absl::StrCat("Nothing is known to have been ", std::string(view.profile->kind->done),
-                         " in this window."),
+    return {absl::StrCat("Nothing was ", std::string(view.profile->kind->done),
+                         " in this window, as far as profd knows."),
             absl::StrCat("'profctl status' ",
-                         view.profile->kind->IsOfCalls() ? "says whether calls are watched"
+                         view.profile->kind->IsOfCalls() ? "shows whether calls are watched"
                                                          : "lists the allocators that are watched",
-                         "; or widen the window with --since.")};
+                         "; or use a longer --since.")};
+  }
+  if (!view.profile->kind->HasReasons()) {
+    return {"No thread ran in this window.",
+            "Widen it with --since, or loosen --target, --thread."};
   }
   if (view.idle_ns > 0) {
-    return {"Nothing but idle waits in this window.",
+    return {"Only idle waits in this window.",
             absl::StrCat(FormatDuration(view.idle_ns),
-                         " of waiting for work is folded away: fetch with --idle to see it.")};
+                         " of idle waits is folded away; use --idle to see it.")};
   }
-  return {"No thread was seen waiting in this window.",
-          "Widen it with --since, or loosen --target, --thread and --reason."};
+  return {"No waits in this window.",
+          "Use a longer --since, or a wider --target, --thread or --reason."};
 }
 
 }  // namespace
@@ -129,7 +134,7 @@ FlameGraphPage DescribeFlameGraph(const View& view) {
   page.title = absl::StrCat(std::string(profile.kind->title), ": ", DescribeProcesses(profile));
   page.lines = {WindowLine(profile), TotalsLine(view)};
   for (std::string& gap : DescribeGaps(profile)) page.lines.push_back(std::move(gap));
-  if (!view.filter.empty()) page.lines.push_back("only " + CleanName(view.filter));
+  if (!view.filter.empty()) page.lines.push_back("filter: " + CleanName(view.filter));
   if (page.total <= 0) page.empty = EmptyMessage(view);
   return page;
 }
@@ -154,16 +159,16 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
     case NodeKind::kReason: {
       const std::string_view reason = std::string_view(node.name).substr(1, node.name.size() - 2);
       for (const ReasonInfo& info : AllReasons()) {
-        if (info.name == reason) return std::string(info.meaning);
+        if (info.name == reason) return absl::StrCat("waiting for ", std::string(info.meaning));
       }
       return std::string(name);
     }
     case NodeKind::kSynthetic:
       if (node.name == "[unsampled]") {
-        return unit == Unit::kBytes ? "bytes of the allocator's counter that no event stands for"
-                                    : "time of the ledger that no tick saw";
+        return unit == Unit::kBytes ? "bytes that no sample explains"
+                                    : "exact time that no tick hit";
       }
-      return "the rest of the stack is not known";
+      return "the rest of the stack is unknown";
     case NodeKind::kKernel:
     case NodeKind::kLibc:
     case NodeKind::kRuntime:

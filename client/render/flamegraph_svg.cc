@@ -17,7 +17,7 @@
 namespace profctl {
 namespace {
 
-// Pixels. A script adapts the picture to the window, and measures the text.
+// Pixels. A script adapts the picture to the window and measures the text.
 constexpr int kDefaultWidth = 1200;
 constexpr double kMargin = 10;
 constexpr double kGap = 1;  // between rows
@@ -130,7 +130,7 @@ void AppendFrame(const DrawnNode& drawn, const Layout& layout, const FlameGraphP
                   XmlEscape(ExplainNode(node, page.unit)), "</title>");
   absl::StrAppendFormat(&svg,
                         "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\"/>",
-                        StyleClass(ShadeOf(node.kind, options.colours, page.unit), node.name), x, y,
+                        StyleClass(ShadeOf(node, *options.colours, page.unit), node.name), x, y,
                         width, layout.row - kGap);
   const std::string label = ClipToWidth(node.name, width, layout.font * kCharacterOfFont);
   if (!label.empty()) {
@@ -140,7 +140,7 @@ void AppendFrame(const DrawnNode& drawn, const Layout& layout, const FlameGraphP
   svg += "</g>\n";
 }
 
-// What was left out, or "".
+// Describes the frames that were left out, or "".
 std::string DescribeNarrow(const Layout& layout, int64_t total) {
   if (layout.narrow_frames == 0) return "";
   return absl::StrCat(
@@ -149,13 +149,13 @@ std::string DescribeNarrow(const Layout& layout, int64_t total) {
       FormatShare(static_cast<double>(layout.narrow_value), static_cast<double>(total)), ")");
 }
 
-// Writes the head from top to bottom: title, lines, controls and legend, the two lines that a
-// script fills.
+// Writes the head from top to bottom: title, lines, controls, legend, and two lines that a script
+// fills.
 class HeadWriter {
  public:
   HeadWriter(double width, std::string& svg) : width_(width), svg_(svg) {}
 
-  // Wraps as the picture is wide; a script wraps the whole text anew.
+  // Wraps to the width of the picture; a script wraps the text again.
   void Text(std::string_view css_class, std::string_view text, double character, double line) {
     const auto columns = static_cast<size_t>((width_ - 2 * kMargin) / character);
     absl::StrAppendFormat(&svg_, "<text class=\"line %s\" data-step=\"%.0f\" data-text=\"%s\">",
@@ -169,8 +169,8 @@ class HeadWriter {
     svg_ += "</text>\n";
   }
 
-  void ControlsAndLegend(std::span<const Shade> shades, Unit unit) {
-    // The controls leave room around them for the mark of the focus.
+  void ControlsAndLegend(std::span<const Shade> shades, bool reasons) {
+    // Leaves room for the focus ring around the controls.
     absl::StrAppendFormat(&svg_, kFlameGraphControls, y_ + 6, std::min(width_, kControlsWidth));
     const double row = y_ + 6;
     y_ += 6 + kControlsHeight;
@@ -179,13 +179,13 @@ class HeadWriter {
     double all = 0;
     for (const Shade& shade : shades) {
       widths.push_back(34 + kLineCharacter * static_cast<double>(shade.name.size()));
-      if (shade.letter != 'r' || unit == Unit::kNanoseconds) all += widths.back();
+      if (shade.letter != 'r' || reasons) all += widths.back();
     }
     const bool beside = kControlsWidth + all + 2 * kMargin <= width_;
     double x = beside ? width_ - kMargin - all : kMargin;
     double y = beside ? row + 11 : y_ + 2;
     for (size_t i = 0; i < shades.size(); ++i) {
-      if (shades[i].letter == 'r' && unit != Unit::kNanoseconds) continue;
+      if (shades[i].letter == 'r' && !reasons) continue;
       if (x > kMargin && x + widths[i] > width_) {
         x = kMargin;
         y += kLegendLine;
@@ -229,9 +229,15 @@ std::string_view ScriptOf(Unit unit) {
 
 }  // namespace
 
-std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options) {
+std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
+  FlameGraphOptions options = asked;
+  if (!options.colours) {
+    const bool wall = view.profile->kind->kind == profd::Kind::kWall;
+    options.colours = wall ? ColourScheme::kState : ColourScheme::kKind;
+  }
   FlameGraphPage page = DescribeFlameGraph(view);
-  const FlameTree tree = BuildFlameTree(view, options.reversed);
+  const FlameTree tree =
+      BuildFlameTree(view, options.reversed, options.colours == ColourScheme::kState);
   const Layout layout = LayOut(tree, page.total, options);
   if (!options.title.empty()) page.title = CleanName(options.title);
   if (options.reversed)
@@ -244,7 +250,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options)
   for (const std::string& line : page.lines) {
     if (!line.empty()) writer.Text("sub", line, kLineCharacter, kLine);
   }
-  writer.ControlsAndLegend(ShadesOf(options.colours, page.unit), page.unit);
+  writer.ControlsAndLegend(ShadesOf(*options.colours, page.unit), view.profile->kind->HasReasons());
   writer.Details();
   const double height = writer.bottom() + layout.rows * layout.row + kMargin;
 
@@ -261,7 +267,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options)
       options.inverted ? " data-inverted=\"1\"" : "");
   absl::StrAppend(&svg, "<title>", XmlEscape(page.title), "</title>\n<style>\n", kFlameGraphCss,
                   "#frames text { font-size: ", layout.font, "px; }\n",
-                  PaletteStyles(options.colours, page.unit), "</style>\n");
+                  PaletteStyles(*options.colours, page.unit), "</style>\n");
   absl::StrAppendFormat(&svg,
                         "<rect id=\"paper\" width=\"100%%\" height=\"100%%\"/>\n"
                         "<g id=\"frames\" transform=\"translate(0,%.0f)\">\n",
@@ -279,7 +285,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options)
     }
     svg += "</g>\n";
   }
-  // Last, so that it lies above the frames when the page is scrolled.
+  // Last, so that it is above the frames when the page is scrolled.
   absl::StrAppendFormat(&svg,
                         "<g id=\"head\">\n<rect id=\"headpaper\" width=\"100%%\" "
                         "height=\"%.0f\"/>\n",

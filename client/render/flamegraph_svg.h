@@ -23,9 +23,9 @@ struct FlameGraphOptions {
   std::optional<int> width = {};  // pixels; none: as wide as the window
   int frame_height = 18;          // pixels
   MinWidth min_width = {};
-  ColourScheme colours = ColourScheme::kKind;
-  bool inverted = false;  // root at the top
-  bool reversed = false;  // merged from the innermost frame
+  std::optional<ColourScheme> colours = {};  // none: by state for "wall", else by kind
+  bool inverted = false;                     // root at the top
+  bool reversed = false;                     // merged from the innermost frame
 };
 
 inline constexpr int kLeastGraphWidth = 320;

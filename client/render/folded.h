@@ -8,10 +8,10 @@
 
 namespace profctl {
 
-// One line a stack, "group;root;...;leaf;[reason] ns", sorted, equal stacks merged; in bytes there
-// is no reason, "group;root;...;leaf bytes". The group has all its labels, "process;thread" by
-// default. Kernel frames end in "_[k]"; what has no stack is "group;[unsampled];[reason] ns". ';'
-// and white space in names become ':' and '_'.
+// One line per stack, sorted, equal stacks merged: "group;root;...;leaf;[reason] ns", or for bytes
+// "group;root;...;leaf bytes". The group has all its labels, "process;thread" by default. Kernel
+// frames end in "_[k]". Time without a stack is "group;[unsampled];[reason] ns". In names, ';' and
+// spaces become ':' and '_'.
 std::string RenderFolded(const View& view);
 
 }  // namespace profctl

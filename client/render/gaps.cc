@@ -21,7 +21,7 @@ class Window {
 
   bool HasGap(int64_t on_ns) const { return length_ns_ > 0 && OffNs(on_ns) > least_ns_; }
   bool IsOff(int64_t on_ns) const { return length_ns_ > 0 && on_ns <= 0; }
-  // "was off", or "was shed for 12.0 s of 60.0 s".
+  // "was off", or "was off for 12.0 s of 60.0 s".
   std::string Tell(const char* verb, const char* how, int64_t on_ns) const {
     if (IsOff(on_ns)) return absl::StrCat(" ", verb, " off");
     return absl::StrCat(" ", verb, " ", how, " for ", FormatDuration(OffNs(on_ns)), " of ",
@@ -37,33 +37,31 @@ class Window {
   const int64_t least_ns_;
 };
 
-// What is known of reasons without the per-switch layer.
+// What is known about reasons without the layer `switch`.
 std::string DescribeReasons(const Profile& profile) {
   const profd::v1::Coverage& header = profile.coverage();
-  if (header.tick_ns() <= 0) return "reasons of that time are not known";
+  if (header.tick_ns() <= 0) return "reasons during that time are unknown";
   if (header.books_ns() <= 0 && header.switch_ns() <= 0) {
     return absl::StrCat("all times are estimated from ", FormatCount(profile.coverage().ticks()),
                         " ticks");
   }
   int64_t estimated_ns = 0;
   for (const Thread& thread : profile.threads) estimated_ns += thread.ledger.estimated_ns();
-  return absl::StrCat("reasons of that time (", FormatDuration(estimated_ns),
-                      " of waits) are estimated from the window's ",
+  return absl::StrCat("reasons for ", FormatDuration(estimated_ns), " of waits are estimated from ",
                       FormatCount(profile.coverage().ticks()), " ticks");
 }
 
-// What is known of an allocator that keeps no count; empty where that is not the question.
+// How allocators without counters were estimated; empty if there is no such estimate.
 std::string DescribeEstimate(const Profile& profile) {
   const profd::v1::Coverage& header = profile.coverage();
   if (profile.kind->level || header.bursts_on_ns() <= 0) return "";
   if (header.bursts() == 0) {
-    return "no burst of tracing lies in this window: what went through glibc's malloc in it is not "
-           "known; ask for a longer one";
+    return "no tracing burst in this window, so calls to glibc's malloc are unknown; use a longer "
+           "window";
   }
   const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
   if (!heap || heap->estimated_bytes() <= 0) return "";
-  return absl::StrCat("what went through glibc's malloc is estimated from ",
-                      DescribeBursts(profile));
+  return absl::StrCat("glibc's malloc is estimated from ", DescribeBursts(profile));
 }
 
 std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
@@ -81,7 +79,7 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
     if (window.HasGap(profile.type.watched_ns())) {
       gaps.push_back(absl::StrCat(events,
                                   window.Tell("were", "not watched", profile.type.watched_ns()),
-                                  ": what came in that time is missing"));
+                                  ": memory from that time is missing"));
     }
     return gaps;
   }
@@ -89,19 +87,19 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
   if (window.HasGap(profile.type.watched_ns())) {
     gaps.push_back(absl::StrCat(events,
                                 window.Tell("were", "not watched", profile.type.watched_ns()),
-                                ": what was ", done, " in that time is not known"));
+                                ": memory ", done, " during that time is unknown"));
   }
   if (kind.IsOfCalls()) return gaps;
   const std::optional<profd::v1::HeapTotal> heap = SumHeap(profile);
   if (!heap && !profile.threads.empty()) {
-    gaps.push_back(
-        absl::StrCat("no thread of this answer is known to have ", done,
-                     " anything: 'profctl status' lists the allocators that are watched"));
+    gaps.push_back(absl::StrCat("no ", events,
+                                " seen; 'profctl status' lists the allocators that are watched"));
   }
   const std::string late = heap ? DescribeLate(*heap) : "";
   if (!late.empty()) gaps.push_back(late);
   if (heap && IsBadlyCovered(*heap)) {
-    gaps.push_back(DescribeUnseen(*heap) + "; the stacks that were seen stand for them");
+    gaps.push_back(DescribeUnseen(*heap) +
+                   "; their bytes are attributed to the stacks that were seen");
   }
   return gaps;
 }
@@ -117,19 +115,26 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
   const profd::v1::Coverage& header = profile.coverage();
   const Window window(WindowNs(profile));
   std::vector<std::string> gaps;
+  const profd::Kind kind = profile.kind->kind;
+  if (kind != profd::Kind::kWait && window.HasGap(profile.type.watched_ns())) {
+    gaps.push_back(absl::StrCat(
+        kind == profd::Kind::kCpu ? "running code was" : "running code or waits were",
+        window.IsOff(profile.type.watched_ns()) ? " not sampled" : " sampled for only ",
+        window.IsOff(profile.type.watched_ns()) ? "" : FormatDuration(profile.type.watched_ns()),
+        ": 'profctl status' says why"));
+  }
+  if (kind == profd::Kind::kCpu) return gaps;
   if (window.HasGap(header.switch_ns())) {
-    gaps.push_back(absl::StrCat("the per-switch layer",
-                                window.Tell("was", "shed", header.switch_ns()), ": ",
-                                DescribeReasons(profile)));
+    gaps.push_back(absl::StrCat("the switch layer", window.Tell("was", "off", header.switch_ns()),
+                                ": ", DescribeReasons(profile)));
   }
   if (window.HasGap(header.books_ns())) {
-    gaps.push_back(absl::StrCat("the kernel's own books",
-                                window.Tell("were", "off", header.books_ns()),
-                                ": nothing checks the account of that time"));
+    gaps.push_back(absl::StrCat("the books layer", window.Tell("was", "off", header.books_ns()),
+                                ": nothing checks times of that period"));
   }
   if (window.HasGap(header.tick_ns())) {
-    gaps.push_back(absl::StrCat("the ticks", window.Tell("were", "off", header.tick_ns()),
-                                ": no stacks were taken in that time"));
+    gaps.push_back(absl::StrCat("the tick layer", window.Tell("was", "off", header.tick_ns()),
+                                ": no stacks for that time"));
   }
   return gaps;
 }

@@ -1,5 +1,5 @@
-// What is missing from an answer: layers that were not on for all of its window, and events of an
-// allocator that no probe saw.
+// What is missing from an answer: layers that were off for part of the window, and allocation
+// events that no probe saw.
 #ifndef PROFD_CLIENT_RENDER_GAPS_H_
 #define PROFD_CLIENT_RENDER_GAPS_H_
 
@@ -11,13 +11,12 @@
 
 namespace profctl {
 
-// A layer that was on for `on_ns` was missing for some of the window.
+// Whether a layer that was on for `on_ns` was off for a noticeable part of the window.
 bool HasGap(const Profile& profile, int64_t on_ns);
 
-// One sentence for each layer that the profile is made of and that was missing for some of the
-// window, and what that means for the answer: "the per-switch layer was shed for 12.0 s of 60.0 s,
-// ...". For a profile of bytes also what is not known of its threads. Without an end, for lines of
-// several parts.
+// One sentence for each layer that was off for part of the window, with the consequence: "the
+// switch layer was off for 12.0 s of 60.0 s: ...". For a profile of bytes also what is unknown
+// about its threads. Sentences have no full stop.
 std::vector<std::string> DescribeGaps(const Profile& profile);
 
 }  // namespace profctl

@@ -15,7 +15,7 @@ constexpr double kSecond = 1e9;
 // Keeps what is divided by a short duration within uint64_t.
 constexpr double kMost = 9e18;
 
-// Bytes of a status are as they were sent; those of a profile were checked.
+// Bytes in a status are unchecked; those in a profile were checked.
 double Bytes(int64_t bytes) { return static_cast<double>(std::max<int64_t>(bytes, 0)); }
 
 }  // namespace
@@ -35,9 +35,10 @@ bool IsBadlyCovered(const profd::v1::HeapTotal& heap) {
 }
 
 std::string DescribeUnseen(const profd::v1::HeapTotal& heap) {
-  return absl::StrCat("events no probe saw: ", FormatCount(heap.gaps()), " with ",
-                      FormatValue(heap.unseen_bytes(), Unit::kBytes), ", ",
-                      FormatShare(1 - HeapCoverage(heap), 1), " of all");
+  return absl::StrCat("no probe saw ", FormatCount(heap.gaps()),
+                      heap.gaps() == 1 ? " event with " : " events with ",
+                      FormatValue(heap.unseen_bytes(), Unit::kBytes), " (",
+                      FormatShare(1 - HeapCoverage(heap), 1), " of the bytes)");
 }
 
 std::string DescribeLate(const profd::v1::HeapTotal& heap) {
@@ -46,8 +47,8 @@ std::string DescribeLate(const profd::v1::HeapTotal& heap) {
   if (late <= (1 - kLeastCoverage) * all) return "";
   return absl::StrCat(
       FormatShare(late / all, 1),
-      " of the bytes told by the allocator's slow path, shortly after the event: their "
-      "stacks are near the right one");
+      " of the bytes were seen in the allocator's slow path, shortly after the event; "
+      "their stacks are approximate");
 }
 
 std::string FormatByteRate(int64_t bytes, int64_t duration_ns) {
@@ -69,10 +70,10 @@ std::string DescribeBytes(const Profile& profile, int64_t bytes) {
 }
 
 std::string DescribeSource(const Profile& profile, const profd::v1::HeapTotal& heap) {
-  if (heap.estimated_bytes() <= 0) return "by the allocators' own account";
+  if (heap.estimated_bytes() <= 0) return "from the allocators' own counters";
   const std::string bursts = "estimated from " + DescribeBursts(profile);
   if (heap.estimated_bytes() >= heap.bytes()) return bursts;
-  return absl::StrCat(FormatValue(heap.estimated_bytes(), Unit::kBytes), " of it ", bursts);
+  return absl::StrCat("of which ", FormatValue(heap.estimated_bytes(), Unit::kBytes), " ", bursts);
 }
 
 std::string DescribeBursts(const Profile& profile) {
@@ -85,7 +86,7 @@ std::string DescribeBursts(const Profile& profile) {
 
 int64_t WatchedNs(const Profile& profile) {
   const int64_t window_ns = WindowNs(profile);
-  // What is no gap is how exactly the window can be cut.
+  // Smaller differences are the precision at which a window can be cut.
   if (!HasGap(profile, profile.type.watched_ns())) return window_ns;
   return std::clamp<int64_t>(profile.type.watched_ns(), 0, window_ns);
 }

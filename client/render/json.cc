@@ -14,7 +14,7 @@ absl::StatusOr<std::string> RenderJson(const google::protobuf::Message& message)
   if (!status.ok()) {
     return absl::DataLossError(
         absl::StrCat("the answer cannot be written as JSON: ", status.message().ToString(),
-                     "; are profd and profctl of the same version?"));
+                     "; check that profd and profctl have the same version"));
   }
   return json + "\n";
 }

@@ -1,5 +1,5 @@
-// The complete answer for machines: the message Profile of the API in protobuf's JSON mapping, with
-// the names of its fields as in profiler.proto.
+// The complete answer: the API's message Profile in protobuf's JSON mapping, with field names as in
+// profiler.proto.
 #ifndef PROFD_CLIENT_RENDER_JSON_H_
 #define PROFD_CLIENT_RENDER_JSON_H_
 
@@ -10,11 +10,10 @@
 
 namespace profctl {
 
-// One line ended by a newline. Fields of 64 bits are strings, as the mapping wants it; fields that
-// are 0 are there, too.
+// One line with a newline. The mapping makes 64-bit fields strings. Includes fields that are 0.
 absl::StatusOr<std::string> RenderJson(const google::protobuf::Message& message);
 
-// The message of a text that RenderJson wrote. DataLoss for anything else.
+// Reads what RenderJson wrote. DataLoss for anything else.
 absl::Status ParseJson(const std::string& text, google::protobuf::Message* message);
 
 }  // namespace profctl

@@ -42,6 +42,10 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["mapping_in_path_ns"] = cost.mapping_in_path_ns();
     json["mapping_calls"] = cost.mapping_calls();
   }
+  if (cost.cpu_samples() > 0) {
+    json["cpu_in_path_ns"] = cost.cpu_in_path_ns();
+    json["cpu_samples"] = cost.cpu_samples();
+  }
   if (cost.burst_calls() > 0) {
     json["burst_in_path_ns"] = cost.burst_in_path_ns();
     json["burst_calls"] = cost.burst_calls();

@@ -11,7 +11,7 @@
 namespace profctl {
 
 nlohmann::ordered_json ToJson(const google::protobuf::RepeatedPtrField<profd::v1::Loss>& losses);
-// Allocations are in it only where there were any, reading memory only where that was done.
+// Sources without any cost are left out.
 nlohmann::ordered_json ToJson(const profd::v1::Cost& cost);
 nlohmann::ordered_json ToJson(const profd::v1::HeapTotal& heap);
 nlohmann::ordered_json ToJson(const profd::v1::TargetCost& cost);

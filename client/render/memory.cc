@@ -10,94 +10,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/render/heap.h"
-#include "client/render/json_parts.h"
+#include "client/render/memory_figures.h"
 #include "client/render/plot.h"
 #include "client/render/table.h"
 #include "client/text.h"
-#include "google/protobuf/descriptor.h"
-#include "google/protobuf/message.h"
 
 namespace profctl {
 namespace {
 
-using nlohmann::ordered_json;
 using profd::v1::GetMemoryResponse;
 using profd::v1::MemoryPoint;
 using profd::v1::ProcessMemory;
 
 constexpr int kMostThreads = 5;
 constexpr size_t kAxisColumns = 12;
-constexpr int64_t kMostFigure = int64_t{1} << 62;
-constexpr double kSecondNs = 1e9;
-constexpr double kLeastTrendS = 10;
-constexpr double kLeastTrendShare = 0.002;
-// Values that a trend is fitted to.
-constexpr size_t kTrendValues = 120;
-
-const MemoryPoint& First(const ProcessMemory& process) { return process.points(0); }
-const MemoryPoint& Last(const ProcessMemory& process) {
-  return process.points(process.points_size() - 1);
-}
-int64_t DurationNs(const ProcessMemory& process) {
-  return Last(process).time_ns() - First(process).time_ns();
-}
-
-std::optional<double> Rss(const MemoryPoint& point) {
-  if (!point.has_rss_bytes()) return std::nullopt;
-  return static_cast<double>(point.rss_bytes());
-}
-std::optional<double> Anonymous(const MemoryPoint& point) {
-  if (!point.has_anon_bytes()) return std::nullopt;
-  return static_cast<double>(point.anon_bytes());
-}
-std::optional<double> MinorFaults(const MemoryPoint& point) {
-  if (!point.has_minor_faults()) return std::nullopt;
-  return static_cast<double>(point.minor_faults());
-}
-std::optional<double> MajorFaults(const MemoryPoint& point) {
-  if (!point.has_major_faults()) return std::nullopt;
-  return static_cast<double>(point.major_faults());
-}
-
-// What a cumulative figure grew by in a second.
-std::optional<double> PerSecond(const ProcessMemory& process, MemoryFigure figure) {
-  const std::optional<double> begin = figure(First(process)), end = figure(Last(process));
-  const int64_t duration_ns = DurationNs(process);
-  if (!begin || !end || *end < *begin || duration_ns <= 0) return std::nullopt;
-  return (*end - *begin) / static_cast<double>(duration_ns) * kSecondNs;
-}
-
-std::optional<Trend> RssTrend(const ProcessMemory& process) {
-  return FitTrend(Resample(process, Rss, kTrendValues), DurationNs(process));
-}
-
-// Seconds until the cgroup's limit is reached at the rate at which the process grows.
-std::optional<double> SecondsToLimit(const ProcessMemory& process,
-                                     const std::optional<Trend>& trend) {
-  const MemoryPoint& now = Last(process);
-  if (!trend || trend->direction <= 0 || !now.has_cgroup_current_bytes() ||
-      !now.has_cgroup_limit_bytes() || process.ended()) {
-    return std::nullopt;
-  }
-  const auto room = static_cast<double>(now.cgroup_limit_bytes() - now.cgroup_current_bytes());
-  return std::max(room, 0.0) / trend->bytes_per_minute * 60;
-}
-
-// All of the live heap is known, not only what was allocated later. A program needs a moment to
-// start its allocator, and profd one to find it.
-bool KnowsWholeHeap(const ProcessMemory& process) {
-  constexpr int64_t kMomentNs = 2'000'000'000;
-  return process.has_live_bytes() && process.live_since_ns() - kMomentNs <= process.started_ns();
-}
-
-// Resident or swapped anonymous memory that is not live heap. Not known where more is live than
-// that: memory that is not resident then hides it.
-std::optional<int64_t> Fragmentation(const ProcessMemory& process) {
-  const MemoryPoint& now = Last(process);
-  if (!KnowsWholeHeap(process) || !now.has_anon_bytes()) return std::nullopt;
-  const int64_t rest = now.anon_bytes() + now.swap_bytes() - process.live_bytes();
-  return rest < 0 ? std::nullopt : std::optional(rest);
-}
 
 std::string Bytes(int64_t bytes) { return FormatValue(bytes, Unit::kBytes); }
 
@@ -110,7 +36,7 @@ std::string PartOf(int64_t part, int64_t whole) {
   return absl::StrCat(first, " of ", second);
 }
 
-// "42 min", "3.1 h": about as exact as a forecast is.
+// "42 min", "3.1 h": as precise as a forecast can be.
 std::string Span(double seconds) {
   if (seconds < 120) return absl::StrFormat("%.0f s", seconds);
   if (seconds < 7200) return absl::StrFormat("%.0f min", seconds / 60);
@@ -140,15 +66,16 @@ void AppendTo(std::string* list, std::string_view separator, const std::string& 
 
 std::string DescribeNow(const ProcessMemory& process) {
   const MemoryPoint& now = Last(process);
-  std::string text = now.has_rss_bytes() ? "RSS " + Bytes(now.rss_bytes()) : "RSS not known";
+  std::string text = now.has_rss_bytes() ? "RSS " + Bytes(now.rss_bytes()) : "RSS unknown";
   if (process.has_peak_rss_bytes()) {
-    absl::StrAppend(&text, ", at most ", Bytes(process.peak_rss_bytes()), " in this window");
+    absl::StrAppend(&text, ", peak ", Bytes(process.peak_rss_bytes()), " in this window");
   }
   if (now.has_pss_bytes()) {
     absl::StrAppend(&text, "; PSS ", Bytes(now.pss_bytes()));
     if (now.pss_error_bytes() > 0) absl::StrAppend(&text, " ± ", Bytes(now.pss_error_bytes()));
     const int64_t age_ns = now.has_pss_time_ns() ? now.time_ns() - now.pss_time_ns() : 0;
-    if (age_ns >= 1'000'000'000) absl::StrAppend(&text, ", ", FormatDuration(age_ns), " before");
+    if (age_ns >= 1'000'000'000)
+      absl::StrAppend(&text, ", read ", FormatDuration(age_ns), " earlier");
   }
   return text;
 }
@@ -202,12 +129,12 @@ std::string DescribeCgroup(const ProcessMemory& process) {
     absl::StrAppend(&text, "; ", what, " ", FormatCount(static_cast<uint64_t>(end)),
                     end == 1 ? " time" : " times", ", ",
                     FormatCount(static_cast<uint64_t>(std::max<int64_t>(end - begin, 0))),
-                    " of them in this window");
+                    " in this window");
   };
   const MemoryPoint& begin = First(process);
-  add("met its limit", begin.cgroup_limit_hits(), now.cgroup_limit_hits());
-  add("passed memory.high", begin.cgroup_high_hits(), now.cgroup_high_hits());
-  add("had a process KILLED for want of memory", begin.cgroup_oom_kills(), now.cgroup_oom_kills());
+  add("reached its limit", begin.cgroup_limit_hits(), now.cgroup_limit_hits());
+  add("exceeded memory.high", begin.cgroup_high_hits(), now.cgroup_high_hits());
+  add("OOM killer KILLED a process", begin.cgroup_oom_kills(), now.cgroup_oom_kills());
   if (process.has_cgroup()) absl::StrAppend(&text, "; ", CleanName(process.cgroup().path()));
   return text;
 }
@@ -216,7 +143,7 @@ std::string DescribeGrowth(const ProcessMemory& process) {
   const MemoryPoint& begin = First(process);
   const MemoryPoint& now = Last(process);
   if (DurationNs(process) <= 0 || !begin.has_rss_bytes() || !now.has_rss_bytes()) {
-    return "not known yet: it was read once";
+    return "unknown: only one reading so far";
   }
   std::string text = absl::StrCat(FormatGrowth(now.rss_bytes() - begin.rss_bytes()), " of RSS in ",
                                   FormatDuration(DurationNs(process)));
@@ -226,7 +153,7 @@ std::string DescribeGrowth(const ProcessMemory& process) {
   absl::StrAppend(&text, "; ", trend->direction > 0 ? "GROWS" : "shrinks", " by ",
                   BytesPerMinute(trend->bytes_per_minute));
   if (const std::optional<double> seconds = SecondsToLimit(process, trend)) {
-    absl::StrAppend(&text, ", and at that rate meets the cgroup's limit in ", Span(*seconds));
+    absl::StrAppend(&text, "; at that rate it reaches the cgroup limit in ", Span(*seconds));
   }
   return text;
 }
@@ -240,7 +167,7 @@ std::string DescribeHeap(const ProcessMemory& process, int64_t heap_ns) {
   if (!process.allocator().empty()) absl::StrAppend(&text, ", ", CleanName(process.allocator()));
   if (process.has_net_allocated_bytes()) {
     absl::StrAppend(&text, "; net ", FormatGrowth(process.net_allocated_bytes()),
-                    " since it is watched");
+                    " since profd started watching");
   }
   return text;
 }
@@ -251,18 +178,18 @@ std::string DescribeLive(const ProcessMemory& process) {
   if (process.live_counted()) {
     text += ", counted by the allocator";
   } else if (!KnowsWholeHeap(process)) {
-    absl::StrAppend(&text, " of what was allocated since ", FormatTime(process.live_since_ns()));
+    absl::StrAppend(&text, " of the memory allocated since ", FormatTime(process.live_since_ns()));
   }
   if (const std::optional<int64_t> rest = Fragmentation(process)) {
     absl::StrAppend(
-        &text, "; fragmentation and what the allocator keeps: ", Bytes(*rest), ", ",
+        &text, "; fragmentation and allocator caches: ", Bytes(*rest), " (",
         FormatShare(static_cast<double>(*rest), static_cast<double>(Last(process).anon_bytes())),
-        " of the anonymous memory");
+        " of anonymous memory)");
   } else if (const MemoryPoint& now = Last(process);
              KnowsWholeHeap(process) && now.has_anon_bytes()) {
     absl::StrAppend(&text, "; about ",
                     Bytes(process.live_bytes() - now.anon_bytes() - now.swap_bytes()),
-                    " of it are not resident");
+                    " of it is not resident");
   }
   return text;
 }
@@ -273,9 +200,9 @@ std::string DescribeMappings(const ProcessMemory& process) {
       absl::StrCat(Bytes(process.mapped_bytes()), " mapped, ", Bytes(process.unmapped_bytes()),
                    " unmapped: ", FormatGrowth(process.mapped_bytes() - process.unmapped_bytes()));
   if (process.returned_bytes() > 0) {
-    absl::StrAppend(&text, "; pages of ", Bytes(process.returned_bytes()), " handed back");
+    absl::StrAppend(&text, "; ", Bytes(process.returned_bytes()), " returned");
   }
-  return text + "; 'profctl fetch --kind mapped' says by whom";
+  return text + "; 'profctl fetch --kind mapped' shows who";
 }
 
 std::string DescribeFaults(const ProcessMemory& process) {
@@ -307,6 +234,7 @@ struct Range {
 void AppendPlot(const ProcessMemory& process, bool unicode, std::string& text) {
   PlotShape shape;
   shape.unicode = unicode;
+  shape.columns = std::min(shape.columns, PageColumns() - kAxisColumns - 2);
   const std::vector<double> rss = Resample(process, Rss, shape.Width());
   std::vector<double> anonymous = Resample(process, Anonymous, shape.Width());
   Range of_rss, of_anonymous, axis;
@@ -315,23 +243,22 @@ void AppendPlot(const ProcessMemory& process, bool unicode, std::string& text) {
   axis.Add(rss);
   axis.Add(anonymous);
   if (DurationNs(process) <= 0 || axis.high <= 0) return;
-  // Where the RSS moves, but by little beside what lies between it and the anonymous memory, there
-  // would be nothing to see of it.
-  const bool alone = of_rss.Span() > kLeastTrendShare * of_rss.high &&
+  // Small movements of the RSS would be invisible next to its distance from the anonymous memory.
+  const bool alone = of_rss.Span() > kLeastChangeShare * of_rss.high &&
                      of_rss.Span() < axis.Span() / 3 && of_anonymous.Span() < 2 * of_rss.Span();
   if (alone) {
     axis = of_rss;
     anonymous.assign(anonymous.size(), std::numeric_limits<double>::quiet_NaN());
   }
-  // From 0, unless all there is to see would lie at the top then.
+  // The axis starts at 0, unless all values are in its upper half.
   const double margin = std::max(axis.Span() / 20, axis.high / 1000);
   const double low = axis.low < axis.high / 2 ? 0 : axis.low - margin;
   const double high = axis.high + margin;
   const auto label = [](double value) {
     return PadLeft(FormatBytes(static_cast<uint64_t>(std::min(value, 9e18))), kAxisColumns);
   };
-  text +=
-      alone ? "  RSS; anonymous memory lies below\n" : "  RSS as a line, anonymous memory filled\n";
+  text += Line("  ", alone ? "RSS (anonymous memory is below this range)"
+                           : "RSS (line) and anonymous memory (area)");
   const std::vector<std::string> rows = DrawPlot(shape, rss, anonymous, low, high);
   for (size_t row = 0; row < rows.size(); ++row) {
     std::string line(kAxisColumns, ' ');
@@ -352,7 +279,7 @@ void AppendSites(const ProcessMemory& process, std::string& text) {
   if (process.sites().empty()) return;
   Table table({{"allocated", Table::Align::kRight},
                {"share", Table::Align::kRight},
-               {"most of it by", Table::Align::kLeft, 70}});
+               {"function", Table::Align::kLeft}});
   for (const profd::v1::AllocationSite& site : process.sites()) {
     const auto whole = static_cast<double>(site.process_bytes());
     std::string share = FormatShare(static_cast<double>(site.bytes()), whole);
@@ -364,13 +291,13 @@ void AppendSites(const ProcessMemory& process, std::string& text) {
   text += table.Render();
 }
 
-// Those that allocated most, where there are several.
+// The threads that allocated most, if there are several.
 void AppendThreads(const ProcessMemory& process, std::string& text) {
   if (process.threads_size() < 2) return;
   Table table({{"allocated", Table::Align::kRight},
-               {"freed", Table::Align::kRight},
+               {"freed", Table::Align::kRight, 1},
                {"net", Table::Align::kRight},
-               {"by the thread", Table::Align::kLeft, 50}});
+               {"thread", Table::Align::kLeft}});
   for (int i = 0; i < std::min(process.threads_size(), kMostThreads); ++i) {
     const profd::v1::ThreadHeap& thread = process.threads(i);
     table.Add({Bytes(thread.allocated_bytes()), Bytes(thread.freed_bytes()),
@@ -383,13 +310,13 @@ void AppendThreads(const ProcessMemory& process, std::string& text) {
 void AppendProcess(const MemoryReport& report, const ProcessMemory& process, bool colour,
                    bool unicode, std::string& text) {
   std::string title = absl::StrCat(CleanName(process.name()), " (", process.pid(), "), ",
-                                   process.ended() ? "ENDED, ran since " : "runs since ",
+                                   process.ended() ? "EXITED, started " : "started ",
                                    FormatTime(process.started_ns()));
-  text += "\n" + Heading(ClipEnd(title, PageColumns()), colour);
+  text += "\n" + Heading(title, colour);
   const MemoryPoint& now = Last(process);
   AppendLine(process.ended() || report.past ? "at the end" : "now", DescribeNow(process), text);
-  AppendLine("made of", DescribeParts(now), text);
-  AppendLine("besides", DescribeRest(now), text);
+  AppendLine("consists of", DescribeParts(now), text);
+  AppendLine("other", DescribeRest(now), text);
   AppendLine("cgroup", DescribeCgroup(process), text);
   AppendLine("growth", DescribeGrowth(process), text);
   AppendLine("allocated", DescribeHeap(process, report.memory.heap_ns()), text);
@@ -402,7 +329,7 @@ void AppendProcess(const MemoryReport& report, const ProcessMemory& process, boo
   AppendThreads(process, text);
 }
 
-// What the page does not tell in full.
+// Processes that the page does not show in full.
 void AppendOthers(const GetMemoryResponse& memory, std::string& text) {
   const int others = memory.processes_size() - kMostMemoryBlocks;
   if (others <= 0 && memory.processes_left_out() == 0) return;
@@ -411,200 +338,16 @@ void AppendOthers(const GetMemoryResponse& memory, std::string& text) {
     rss += Rss(Last(memory.processes(i))).value_or(0);
   }
   const auto count = static_cast<uint64_t>(std::max(others, 0)) + memory.processes_left_out();
-  absl::StrAppend(&text, "\nand ", FormatCount(count),
-                  count == 1 ? " smaller process" : " smaller processes");
+  std::string line = absl::StrCat("and ", FormatCount(count),
+                                  count == 1 ? " smaller process" : " smaller processes");
   if (others > 0) {
-    absl::StrAppend(&text, " with an RSS of ",
+    absl::StrAppend(&line, " with an RSS of ",
                     FormatBytes(static_cast<uint64_t>(std::min(rss, 9e18))));
   }
-  text += "; --target asks for one, --format json for all\n";
+  text += "\n" + Line("", line + "; --target shows one, --format json all");
 }
-
-ordered_json OrNull(const std::optional<double>& value) {
-  return value ? ordered_json(*value) : ordered_json(nullptr);
-}
-ordered_json OrNull(bool known, int64_t value) {
-  return known ? ordered_json(value) : ordered_json(nullptr);
-}
-
-// Every field under its name in the protocol; null: not known.
-ordered_json PointJson(const MemoryPoint& point) {
-  const google::protobuf::Descriptor& type = *MemoryPoint::descriptor();
-  const google::protobuf::Reflection& reflection = *MemoryPoint::GetReflection();
-  ordered_json json;
-  for (int i = 0; i < type.field_count(); ++i) {
-    const google::protobuf::FieldDescriptor* field = type.field(i);
-    const bool known = !field->has_presence() || reflection.HasField(point, field);
-    json[field->name()] = OrNull(known, reflection.GetInt64(point, field));
-  }
-  return json;
-}
-
-ordered_json GrowthJson(const ProcessMemory& process) {
-  const std::optional<Trend> trend = RssTrend(process);
-  if (!trend) return nullptr;
-  const char* direction = trend->direction > 0   ? "grows"
-                          : trend->direction < 0 ? "shrinks"
-                                                 : "steady";
-  return {{"rss_bytes_per_minute", trend->bytes_per_minute},
-          {"direction", direction},
-          {"seconds_to_limit", OrNull(SecondsToLimit(process, trend))}};
-}
-
-ordered_json ProcessJson(const ProcessMemory& process, int64_t heap_ns) {
-  const auto heap_s = static_cast<double>(heap_ns) / kSecondNs;
-  const auto rate = [&](bool known, int64_t bytes) {
-    return known && heap_s > 0 ? ordered_json(static_cast<double>(bytes) / heap_s)
-                               : ordered_json(nullptr);
-  };
-  ordered_json points = ordered_json::array();
-  for (const MemoryPoint& point : process.points()) points.push_back(PointJson(point));
-  ordered_json cgroup = nullptr;
-  if (process.has_cgroup()) {
-    cgroup = {{"path", process.cgroup().path()}, {"version", process.cgroup().version()}};
-  }
-  ordered_json sites = ordered_json::array();
-  for (const profd::v1::AllocationSite& site : process.sites()) {
-    sites.push_back({{"function", site.function()},
-                     {"bytes", site.bytes()},
-                     {"error_bytes", site.error_bytes()}});
-  }
-  ordered_json threads = ordered_json::array();
-  for (const profd::v1::ThreadHeap& thread : process.threads()) {
-    threads.push_back({{"tid", thread.tid()},
-                       {"name", thread.name()},
-                       {"allocated_bytes", thread.allocated_bytes()},
-                       {"freed_bytes", thread.freed_bytes()},
-                       {"net_bytes", thread.allocated_bytes() - thread.freed_bytes()}});
-  }
-  const std::optional<int64_t> fragmentation = Fragmentation(process);
-  return {{"pid", process.pid()},
-          {"name", process.name()},
-          {"started_ns", process.started_ns()},
-          {"ended", process.ended()},
-          {"peak_rss_bytes", OrNull(process.has_peak_rss_bytes(), process.peak_rss_bytes())},
-          {"cgroup", std::move(cgroup)},
-          {"growth", GrowthJson(process)},
-          {"minor_faults_per_s", OrNull(PerSecond(process, MinorFaults))},
-          {"major_faults_per_s", OrNull(PerSecond(process, MajorFaults))},
-          {"allocator", process.allocator()},
-          {"allocated_bytes", OrNull(process.has_allocated_bytes(), process.allocated_bytes())},
-          {"freed_bytes", OrNull(process.has_freed_bytes(), process.freed_bytes())},
-          {"allocated_bytes_per_s", rate(process.has_allocated_bytes(), process.allocated_bytes())},
-          {"freed_bytes_per_s", rate(process.has_freed_bytes(), process.freed_bytes())},
-          {"net_allocated_bytes",
-           OrNull(process.has_net_allocated_bytes(), process.net_allocated_bytes())},
-          {"live_bytes", OrNull(process.has_live_bytes(), process.live_bytes())},
-          {"live_since_ns", OrNull(process.has_live_bytes(), process.live_since_ns())},
-          {"live_counted", process.live_counted()},
-          {"fragmentation_bytes", OrNull(fragmentation.has_value(), fragmentation.value_or(0))},
-          {"mapped_bytes", OrNull(process.has_mapped_bytes(), process.mapped_bytes())},
-          {"unmapped_bytes", OrNull(process.has_unmapped_bytes(), process.unmapped_bytes())},
-          {"returned_bytes", OrNull(process.has_returned_bytes(), process.returned_bytes())},
-          {"sites", std::move(sites)},
-          {"threads", std::move(threads)},
-          {"note", process.note()},
-          {"points", std::move(points)}};
-}
-
-absl::Status Damaged(std::string_view what) {
-  return absl::DataLossError(absl::StrCat("the answer is damaged (", std::string(what),
-                                          "); are profd and profctl of the same version?"));
-}
-
-bool IsFigure(int64_t value) { return value >= 0 && value <= kMostFigure; }
 
 }  // namespace
-
-absl::Status CheckMemory(const GetMemoryResponse& memory) {
-  const google::protobuf::Descriptor& type = *MemoryPoint::descriptor();
-  const google::protobuf::Reflection& reflection = *MemoryPoint::GetReflection();
-  for (const ProcessMemory& process : memory.processes()) {
-    if (process.points().empty()) return Damaged("a process without points");
-    int64_t before = 0;
-    for (const MemoryPoint& point : process.points()) {
-      for (int i = 0; i < type.field_count(); ++i) {
-        const int64_t figure = reflection.GetInt64(point, type.field(i));
-        if (!IsFigure(figure)) return Damaged("impossible sizes");
-      }
-      if (point.time_ns() < before) return Damaged("points that go back in time");
-      before = point.time_ns();
-    }
-    for (const int64_t figure :
-         {process.started_ns(), process.peak_rss_bytes(), process.allocated_bytes(),
-          process.freed_bytes(), process.live_bytes(), process.mapped_bytes(),
-          process.unmapped_bytes(), process.returned_bytes()}) {
-      if (!IsFigure(figure)) return Damaged("impossible sizes");
-    }
-    for (const profd::v1::ThreadHeap& thread : process.threads()) {
-      if (!IsFigure(thread.allocated_bytes()) || !IsFigure(thread.freed_bytes())) {
-        return Damaged("impossible sizes");
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-std::optional<Trend> FitTrend(const std::vector<double>& values, int64_t duration_ns) {
-  const double duration_s = static_cast<double>(duration_ns) / kSecondNs;
-  const auto at = [&](size_t i) {
-    return duration_s * static_cast<double>(i) / static_cast<double>(values.size() - 1);
-  };
-  double n = 0, sum_t = 0, sum_v = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    n += 1;
-    sum_t += at(i);
-    sum_v += values[i];
-  }
-  if (n < 3 || duration_s < kLeastTrendS) return std::nullopt;
-  const double mean_t = sum_t / n;
-  const double mean_v = sum_v / n;
-  double tt = 0, tv = 0, vv = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) continue;
-    const double t = at(i) - mean_t;
-    const double v = values[i] - mean_v;
-    tt += t * t;
-    tv += t * v;
-    vv += v * v;
-  }
-  if (!(tt > 0)) return std::nullopt;
-  const double slope = tv / tt;
-  // Standard deviation around the line.
-  const double noise = std::sqrt(std::max(vv - slope * tv, 0.0) / n);
-  const double change = slope * duration_s;
-  Trend trend{.bytes_per_minute = slope * 60, .direction = 0};
-  if (std::abs(change) > std::max(kLeastTrendShare * mean_v, 2 * noise)) {
-    trend.direction = change > 0 ? 1 : -1;
-  }
-  return trend;
-}
-
-std::vector<double> Resample(const ProcessMemory& process, MemoryFigure figure, size_t count) {
-  std::vector<double> values(count, std::numeric_limits<double>::quiet_NaN());
-  if (process.points().empty()) return values;
-  const int64_t begin_ns = First(process).time_ns();
-  const auto duration = static_cast<double>(DurationNs(process));
-  int next = 0;  // the first point that does not lie before the instant
-  for (size_t i = 0; i < count; ++i) {
-    const double at =
-        duration * static_cast<double>(i) / static_cast<double>(std::max<size_t>(count - 1, 1));
-    const auto offset = [&](int point) {
-      return static_cast<double>(process.points(point).time_ns() - begin_ns);
-    };
-    while (next + 1 < process.points_size() && offset(next) < at) ++next;
-    const std::optional<double> after = figure(process.points(next));
-    if (!after) continue;
-    values[i] = *after;
-    if (next == 0 || offset(next) <= at) continue;
-    const std::optional<double> before = figure(process.points(next - 1));
-    if (!before) continue;
-    const double part = (at - offset(next - 1)) / (offset(next) - offset(next - 1));
-    values[i] = *before + (*after - *before) * part;
-  }
-  return values;
-}
 
 std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unicode) {
   const GetMemoryResponse& memory = report.memory;
@@ -614,13 +357,14 @@ std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unico
           FormatCount(static_cast<uint64_t>(memory.processes_size()) + memory.processes_left_out()),
           memory.processes_size() == 1 ? " process" : " processes"),
       colour);
-  absl::StrAppend(&text, "  ", FormatTime(memory.begin_ns()), " to ", FormatTime(memory.end_ns()));
+  std::string window =
+      absl::StrCat(FormatTime(memory.begin_ns()), " to ", FormatTime(memory.end_ns()));
   if (memory.begin_ns() >= 0 && memory.end_ns() > memory.begin_ns()) {
-    absl::StrAppend(&text, " (", FormatDuration(memory.end_ns() - memory.begin_ns()), ")");
+    absl::StrAppend(&window, " (", FormatDuration(memory.end_ns() - memory.begin_ns()), ")");
   }
-  absl::StrAppend(&text, " on ", CleanName(memory.hostname()), "\n");
+  text += Line("  ", absl::StrCat(window, " on ", CleanName(memory.hostname())));
   if (memory.processes().empty()) {
-    text += "\nNothing is known of any process's memory in this window.\n";
+    text += "\nNo memory data for any process in this window.\n";
   }
   for (int i = 0; i < std::min(memory.processes_size(), kMostMemoryBlocks); ++i) {
     AppendProcess(report, memory.processes(i), colour, unicode, text);
@@ -636,27 +380,6 @@ std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unico
   }
   if (!notes.empty()) absl::StrAppend(&text, "\n", Heading("Missing", colour), notes);
   return text;
-}
-
-std::string RenderMemoryJson(const MemoryReport& report) {
-  const GetMemoryResponse& memory = report.memory;
-  ordered_json processes = ordered_json::array();
-  for (const ProcessMemory& process : memory.processes()) {
-    processes.push_back(ProcessJson(process, memory.heap_ns()));
-  }
-  ordered_json notes = ordered_json::array();
-  for (const std::string& note : memory.notes()) notes.push_back(note);
-  return DumpJson({{"format", "profd-memory"},
-                   {"version", 1},
-                   {"hostname", memory.hostname()},
-                   {"begin_ns", memory.begin_ns()},
-                   {"end_ns", memory.end_ns()},
-                   {"heap_ns", memory.heap_ns()},
-                   {"processes_left_out", memory.processes_left_out()},
-                   {"processes_unwatched", memory.processes_unwatched()},
-                   {"notes", std::move(notes)},
-                   {"losses", ToJson(memory.losses())},
-                   {"processes", std::move(processes)}});
 }
 
 std::string DescribeMemoryLine(const profd::v1::MemoryLine& line, int64_t heap_ns) {

@@ -6,17 +6,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/reason.h"
 
 namespace profctl {
 namespace {
 
-constexpr std::array<ColourSchemeInfo, 6> kSchemes = {{
+constexpr std::array<ColourSchemeInfo, 7> kSchemes = {{
     {ColourScheme::kKind, "kind", "by kind of code: application, runtime, libc, kernel"},
-    {ColourScheme::kSafe, "safe", "by kind of code, for every kind of colour vision"},
+    {ColourScheme::kSafe, "safe", "by kind of code, safe for colour blindness"},
     {ColourScheme::kHot, "hot", "red to yellow"},
     {ColourScheme::kIo, "io", "blue"},
     {ColourScheme::kMem, "mem", "green"},
     {ColourScheme::kGrey, "grey", "grey, for black-and-white printers"},
+    {ColourScheme::kState, "state", "by state: on a CPU, run queue, kinds of waits (wall)"},
 }};
 
 constexpr char kApplication = 'a';
@@ -28,19 +30,19 @@ constexpr char kSynthetic = 's';
 constexpr char kBase = 'b';
 constexpr char kCode = 'c';  // any code, in a scheme of one colour
 
-constexpr Shade kUnknown = {kSynthetic, "not known", 268, {3, 38, 79, 1}, {3, 28, 38, 1}};
+constexpr Shade kUnknown = {kSynthetic, "unknown", 268, {3, 38, 79, 1}, {3, 28, 38, 1}};
 
 constexpr std::array<Shade, 7> kWaits = {{
     {kApplication, "application", 122, {5, 42, 68, 1}, {5, 40, 24, 1}},
     {kRuntime, "runtime", 198, {4, 58, 71, 1}, {4, 52, 27, 1}},
     {kLibc, "libc", 50, {1, 76, 66, 1}, {1, 70, 22, 1}},
     {kKernel, "kernel", 12, {2, 80, 72, 1}, {2, 58, 32, 1}},
-    {kReason, "why it waited", 336, {2, 62, 76, 1}, {2, 42, 35, 1}},
+    {kReason, "reason", 336, {2, 62, 76, 1}, {2, 42, 35, 1}},
     kUnknown,
     {kBase, "process, thread", 220, {0, 8, 76, 1}, {0, 8, 31, 1}},
 }};
 
-// Greens for memory, told apart by hue and by lightness.
+// Greens for memory, with different hue and lightness.
 constexpr std::array<Shade, 6> kMemory = {{
     {kApplication, "application", 128, {3, 44, 60, 1}, {3, 50, 22, 1}},
     {kRuntime, "runtime", 162, {2, 46, 76, 1}, {2, 38, 29, 1}},
@@ -57,12 +59,12 @@ constexpr std::array<Shade, 7> kSafe = {{
     {kRuntime, "runtime", 213, {0, 85, 85, 0}, {0, 90, 44, 0}},
     {kLibc, "libc", 58, {0, 75, 50, 0}, {0, 85, 24, 0}},
     {kKernel, "kernel", 17, {0, 90, 68, 0}, {0, 80, 21, 0}},
-    {kReason, "why it waited", 329, {0, 40, 72, 0}, {0, 40, 46, 0}},
-    {kSynthetic, "not known", 250, {0, 55, 76, 0}, {0, 25, 50, 0}},
+    {kReason, "reason", 329, {0, 40, 72, 0}, {0, 40, 46, 0}},
+    {kSynthetic, "unknown", 250, {0, 55, 76, 0}, {0, 25, 50, 0}},
     {kBase, "process, thread", 217, {0, 4, 92, 0}, {0, 4, 22, 0}},
 }};
 
-constexpr Shade kPlainReason = {kReason, "why it waited", 220, {0, 10, 88, 0}, {0, 10, 26, 0}};
+constexpr Shade kPlainReason = {kReason, "reason", 220, {0, 10, 88, 0}, {0, 10, 26, 0}};
 constexpr Shade kPlainBase = {kBase, "process, thread", 220, {0, 8, 76, 1}, {0, 8, 34, 1}};
 
 constexpr std::array<Shade, 4> kHot = {
@@ -73,8 +75,49 @@ constexpr std::array<Shade, 4> kMem = {
     {{kCode, "code", 104, {6, 48, 64, 3}, {6, 46, 22, 1}}, kPlainReason, kUnknown, kPlainBase}};
 constexpr std::array<Shade, 3> kGrey = {
     {{kCode, "code", 0, {0, 0, 72, 5}, {0, 0, 28, 4}},
-     {kReason, "why it waited", 0, {0, 0, 96, 0}, {0, 0, 18, 0}},
-     {kBase, "process, thread, not known", 0, {0, 0, 66, 0}, {0, 0, 40, 0}}}};
+     {kReason, "reason", 0, {0, 0, 96, 0}, {0, 0, 18, 0}},
+     {kBase, "process, thread, unknown", 0, {0, 0, 66, 0}, {0, 0, 40, 0}}}};
+
+constexpr char kRunning = 'h';
+constexpr char kQueued = 'q';
+constexpr char kLocked = 'w';
+constexpr char kStorage = 'd';
+constexpr char kPeers = 'n';
+constexpr char kOtherWait = 'o';
+
+// Warm where work could go on, cool where it waits.
+constexpr std::array<Shade, 8> kStates = {{
+    {kRunning, "on CPU", 8, {3, 82, 72, 1}, {3, 66, 28, 1}},
+    {kQueued, "run queue", 46, {1, 84, 60, 1}, {1, 70, 25, 1}},
+    {kLocked, "lock", 278, {3, 50, 74, 1}, {3, 42, 34, 1}},
+    {kStorage, "disk, memory", 208, {3, 62, 73, 1}, {3, 54, 28, 1}},
+    {kPeers, "network, pipe, poll", 150, {4, 42, 64, 1}, {4, 42, 24, 1}},
+    {kOtherWait, "other waits", 230, {2, 18, 78, 1}, {2, 16, 34, 1}},
+    kUnknown,
+    {kBase, "process, thread", 220, {0, 8, 84, 1}, {0, 8, 31, 1}},
+}};
+
+char LetterOf(Reason state) {
+  switch (state) {
+    case profd::v1::REASON_ON_CPU:
+      return kRunning;
+    case profd::v1::REASON_RUNQUEUE:
+      return kQueued;
+    case profd::v1::REASON_LOCK:
+      return kLocked;
+    case profd::v1::REASON_RECLAIM:
+    case profd::v1::REASON_FAULT:
+    case profd::v1::REASON_FSYNC:
+    case profd::v1::REASON_DISK:
+      return kStorage;
+    case profd::v1::REASON_POLL:
+    case profd::v1::REASON_NET:
+    case profd::v1::REASON_PIPE:
+      return kPeers;
+    default:
+      return kOtherWait;
+  }
+}
 
 char LetterOf(NodeKind kind) {
   switch (kind) {
@@ -138,13 +181,19 @@ std::span<const Shade> ShadesOf(ColourScheme scheme, Unit unit) {
       return kMem;
     case ColourScheme::kGrey:
       return kGrey;
+    case ColourScheme::kState:
+      // Bytes have no state.
+      if (unit == Unit::kBytes) return kMemory;
+      return kStates;
   }
   return kWaits;
 }
 
-const Shade& ShadeOf(NodeKind kind, ColourScheme scheme, Unit unit) {
+const Shade& ShadeOf(const FlameNode& node, ColourScheme scheme, Unit unit) {
   const std::span<const Shade> shades = ShadesOf(scheme, unit);
-  const char letter = LetterOf(kind);
+  const bool by_state = scheme == ColourScheme::kState && unit == Unit::kNanoseconds;
+  const bool has_state = node.kind != NodeKind::kBase && node.kind != NodeKind::kSynthetic;
+  const char letter = by_state && has_state ? LetterOf(node.state) : LetterOf(node.kind);
   for (const Shade& shade : shades) {
     if (shade.letter == letter || (shade.letter == kCode && IsCode(letter))) return shade;
   }

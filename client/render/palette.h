@@ -13,12 +13,13 @@
 namespace profctl {
 
 enum class ColourScheme {
-  kKind,  // by kind of code; memory has greens of its own
-  kSafe,  // by kind of code, apart for every kind of colour vision
+  kKind,  // by kind of code; greens for memory
+  kSafe,  // by kind of code, safe for colour blindness
   kHot,
   kIo,
   kMem,
   kGrey,
+  kState,  // by state: running, on the run queue, kinds of waits
 };
 
 struct ColourSchemeInfo {
@@ -31,7 +32,7 @@ struct ColourSchemeInfo {
 std::span<const ColourSchemeInfo> AllColourSchemes();
 std::optional<ColourScheme> ParseColourScheme(std::string_view name);
 
-// Number of tones of each shade; tones tell neighbours of one kind apart.
+// Number of tones of each shade. Tones distinguish neighbours of one kind.
 inline constexpr int kTones = 8;
 
 // Saturation and lightness in per cent.
@@ -49,7 +50,7 @@ struct Shade {
 
 // For the legend: every shade once.
 std::span<const Shade> ShadesOf(ColourScheme scheme, Unit unit);
-const Shade& ShadeOf(NodeKind kind, ColourScheme scheme, Unit unit);
+const Shade& ShadeOf(const FlameNode& node, ColourScheme scheme, Unit unit);
 
 // "a3": the class of a frame. The same name has the same tone in every picture.
 std::string StyleClass(const Shade& shade, std::string_view name);

@@ -10,7 +10,7 @@
 
 namespace profctl {
 
-// Views of the sample types of one answer; one at least. Each has a value ("offcpu", in nanoseconds
+// Views of the sample types of one answer; at least one. Each has a value ("offcpu", in nanoseconds
 // or bytes), the number of its samples ("offcpu_ticks"), and of a level its growth ("rss_growth").
 // Labels of a sample: process, pid, thread, tid, reason, syscall, object, idle; with groups their
 // labels instead of process and thread.

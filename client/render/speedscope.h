@@ -10,9 +10,9 @@
 
 namespace profctl {
 
-// Views of the sample types of one answer; one at least. Each is a "sampled" profile of which the
-// weights are the values. A stack begins with the labels of its group and, in a profile of waits,
-// ends with the reason, as a folded one does.
+// Views of the sample types of one answer; at least one. Each is a "sampled" profile whose weights
+// are the values. As in folded stacks, a stack begins with the labels of its group and, for waits,
+// ends with the reason.
 std::string RenderSpeedscope(const std::vector<View>& views);
 
 }  // namespace profctl

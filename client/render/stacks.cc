@@ -19,9 +19,9 @@ namespace {
 constexpr size_t kWidestStacks = 5;
 constexpr size_t kTellingFrames = 6;
 constexpr size_t kMostFunctions = 10;
-constexpr int kPassedByAll = 4;  // the rank of frames that tell nothing
+constexpr int kPassedByAll = 4;  // rank of frames that say nothing
 
-// How much a frame tells about a wait or an allocation; lower is more.
+// How much a frame says about a wait or an allocation; lower is more.
 int Rank(const Frame& frame, Unit unit) {
   if (frame.common && (unit == Unit::kBytes || frame.kind == profd::v1::FRAME_KIND_KERNEL)) {
     return kPassedByAll;
@@ -41,13 +41,13 @@ int Rank(const Frame& frame, Unit unit) {
   }
 }
 
-// The function of the program that asked for what a stack shows.
+// The innermost function of the program in a stack.
 std::string Asker(const Profile& profile, const Stack& stack) {
   return stack.origin == kUnsampled ? "[no stack]"
                                     : CleanName(profile.frames[stack.origin].function);
 }
 
-// An estimate with its error, summed over samples that do not depend on each other.
+// An estimate with its error, summed over independent samples.
 struct Estimate {
   int64_t value = 0;
   int64_t growth = 0;
@@ -77,40 +77,47 @@ struct WideStack {
 std::string StacksHeading(const View& view) {
   const Unit unit = view.profile->unit;
   std::string what;
-  if (unit == Unit::kNanoseconds) {
-    what = view.idle_shown ? ", idle waits included" : " that are not idle";
+  if (view.profile->kind->HasReasons()) {
+    what = view.idle_shown ? " with idle waits" : " without idle waits";
   }
-  return absl::StrCat("Widest stacks of ", FormatValue(view.shown_value, unit), what,
-                      " (± one standard error)");
+  return absl::StrCat("Widest stacks (", FormatValue(view.shown_value, unit), what,
+                      "; ± one standard error)");
 }
 
 std::string WhyNoStacks(const View& view) {
   const SampleTypeInfo& kind = *view.profile->kind;
-  if (kind.level) return absl::StrCat("nothing is known to be ", std::string(kind.done));
+  if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
-  if (kind.unit == Unit::kBytes) return "no event of an allocator was in this window";
+  if (kind.unit == Unit::kBytes) return "no allocation event in this window";
+  if (!kind.HasReasons()) return "no thread ran in this window";
   return view.idle_ns > 0 ? "every wait in this window was idle; --idle shows them"
-                          : "no thread was seen waiting in this window";
+                          : "no waits in this window";
 }
 
-const char* WhyUnsampled(Unit unit, bool level) {
-  if (level) return "touched while page faults were not watched; any of the stacks may have a part";
-  return unit == Unit::kBytes ? "too little between two events of the allocator to be seen"
-                              : "waits too short for a tick to see one";
+const char* WhyUnsampled(Unit unit, bool level, bool ran) {
+  if (ran) return "threads that ran too little to be sampled";
+  if (level)
+    return "touched while page faults were not watched; could belong to any of these stacks";
+  return unit == Unit::kBytes ? "too few bytes to reach an allocation event"
+                              : "waits too short and too few for a tick to hit";
+}
+
+// A sample of time on a CPU.
+bool Ran(const Profile& profile, const Sample& sample) {
+  return profile.kind->kind == profd::Kind::kCpu || sample.reason == profd::v1::REASON_ON_CPU;
 }
 
 }  // namespace
 
-// The innermost of the most telling kinds, and always the one through which libc or the kernel was
-// entered.
+// The innermost frames of the most telling kinds, and always the entry into libc or the kernel.
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {
   std::vector<size_t> order(stack.frames.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto rank = [&](size_t i) { return Rank(profile.frames[stack.frames[i]], profile.unit); };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return rank(a) < rank(b); });
-  // An allocation passes the allocator, which goes without saying.
+  // Frames of the allocator are obvious in an allocation.
   const bool without_allocator =
       profile.unit == Unit::kBytes && !order.empty() && rank(order.front()) < kPassedByAll;
   order.resize(std::min(order.size(), kTellingFrames));
@@ -135,7 +142,7 @@ std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stac
 void AppendStacks(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
   const std::vector<std::string> group_names = GroupNames(profile);
-  // Functions, not addresses: two calls from one function are one stack to a reader.
+  // By function, not address: two calls from one function are one stack to a reader.
   std::map<std::string, uint32_t> names;
   std::vector<uint32_t> name_of_frame;
   for (const Frame& frame : profile.frames) {
@@ -166,16 +173,15 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
   });
 
   text += "\n" + Heading(StacksHeading(view), colour);
-  if (widest.empty()) text += "  none: " + WhyNoStacks(view) + "\n";
+  if (widest.empty()) text += Line("  none: ", WhyNoStacks(view));
   const auto whole = static_cast<double>(view.shown_value);
   const bool level = profile.kind->level;
   for (size_t i = 0; i < std::min(widest.size(), kWidestStacks); ++i) {
     const WideStack& stack = widest[i];
-    std::string line =
-        absl::StrCat("  ", i + 1, ". ", FormatValue(stack.estimate.value, profile.unit), "  ",
-                     stack.estimate.Share(whole));
+    std::string line = absl::StrCat(FormatValue(stack.estimate.value, profile.unit), "  ",
+                                    stack.estimate.Share(whole));
     if (level) absl::StrAppend(&line, "  ", FormatGrowth(stack.estimate.growth));
-    if (profile.unit == Unit::kNanoseconds) {
+    if (profile.kind->HasReasons()) {
       const std::string reason(DescribeReason(stack.example->reason).name);
       absl::StrAppend(&line, "  [", reason, "]");
     }
@@ -183,14 +189,15 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     if (stack.threads.size() > 1) {
       absl::StrAppend(&line, " (", FormatCount(stack.threads.size()), " threads)");
     }
-    text += ClipEnd(line, PageColumns()) + "\n";
+    text += Line(absl::StrCat("  ", i + 1, ". "), line);
     if (stack.example->stack == kUnsampled) {
-      absl::StrAppend(&text, "       [unsampled]: ", WhyUnsampled(profile.unit, level), "\n");
+      text += Line("       [unsampled]: ",
+                   WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)));
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];
     for (const std::string& name : TellingFrames(profile, example)) {
-      text += "       " + Shorten(name, PageColumns() - 7) + "\n";
+      text += "       " + Shorten(name, LineColumns() - 7) + "\n";
     }
   }
 }
@@ -209,12 +216,12 @@ void AppendFunctions(const View& view, bool colour, std::string& text) {
   std::vector<std::pair<std::string, Estimate>> rows(functions.begin(), functions.end());
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second.value > b.second.value; });
-  text += "\n" + Heading("Functions of the program, the innermost of each stack", colour);
+  text += "\n" + Heading("Functions of the program (innermost of each stack)", colour);
   const SampleTypeInfo& kind = *profile.kind;
   std::vector<Table::Column> columns = {{std::string(kind.done), Table::Align::kRight},
                                         {"share", Table::Align::kRight}};
-  if (kind.level) columns.push_back({"in the window", Table::Align::kRight});
-  columns.push_back({"function", Table::Align::kLeft, 70});
+  if (kind.level) columns.push_back({"growth", Table::Align::kRight, 1});
+  columns.push_back({"function", Table::Align::kLeft});
   Table table(std::move(columns));
   int64_t rest = 0;
   for (size_t i = 0; i < rows.size(); ++i) {

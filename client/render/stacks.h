@@ -1,4 +1,4 @@
-// The stacks and functions of a view that matter most, as text.
+// The widest stacks and functions of a view, as text.
 #ifndef PROFD_CLIENT_RENDER_STACKS_H_
 #define PROFD_CLIENT_RENDER_STACKS_H_
 
@@ -9,13 +9,13 @@
 
 namespace profctl {
 
-// Up to six frames of a stack, clean, innermost first: those that tell most.
+// The most telling frames of a stack: up to six, clean, innermost first.
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack);
 
-// The widest stacks under a heading, each with the frames that tell most. At most 100 columns.
+// The widest stacks under a heading, each with the frames that tell most.
 void AppendStacks(const View& view, bool colour, std::string& text);
 
-// Of a profile of bytes: what each function of the program asked for, by the origin of the stacks.
+// For a profile of bytes: bytes by function of the program, the origin of the stacks.
 void AppendFunctions(const View& view, bool colour, std::string& text);
 
 }  // namespace profctl

@@ -10,14 +10,12 @@
 #include "client/kind.h"
 #include "client/render/cost.h"
 #include "client/render/heap.h"
-#include "client/render/json_parts.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
 namespace profctl {
 namespace {
 
-using nlohmann::ordered_json;
 using profd::v1::GetStatusResponse;
 
 constexpr int kMostPids = 8;
@@ -25,11 +23,13 @@ constexpr size_t kMostModules = 10;
 
 void AppendLayers(const GetStatusResponse& status, std::string& text) {
   for (const profd::v1::LayerStatus& layer : status.layers()) {
-    std::string line =
-        absl::StrCat(PadRight(CleanName(layer.name()), 10), layer.on() ? "on" : "off");
-    if (!layer.note().empty())
-      absl::StrAppend(&line, layer.on() ? "   " : "  ", CleanName(layer.note()));
-    text += "  " + ClipEnd(line, PageColumns() - 2) + "\n";
+    const std::string state =
+        absl::StrCat("  ", PadRight(CleanName(layer.name()), 10), layer.on() ? "on" : "off");
+    if (layer.note().empty()) {
+      text += state + "\n";
+    } else {
+      text += Line(state + (layer.on() ? "   " : "  "), CleanName(layer.note()));
+    }
   }
 }
 
@@ -45,7 +45,7 @@ std::string DescribePids(const google::protobuf::RepeatedField<int32_t>& pids) {
 void AppendTargets(const GetStatusResponse& status, std::string& text) {
   if (status.targets().empty()) text += "  none\n";
   for (const profd::v1::TargetStatus& target : status.targets()) {
-    std::string line = absl::StrCat("  ", CleanName(target.selector()), ": ");
+    std::string line = absl::StrCat(CleanName(target.selector()), ": ");
     if (target.pids().empty()) {
       line += "no such process yet";
     } else {
@@ -54,11 +54,11 @@ void AppendTargets(const GetStatusResponse& status, std::string& text) {
           target.pids_size() == 1 ? " process, " : " processes, ", FormatCount(target.threads()),
           target.threads() == 1 ? " thread (" : " threads (", DescribePids(target.pids()), ")");
     }
-    text += ClipEnd(line, PageColumns()) + "\n";
+    text += Line("  ", line);
   }
 }
 
-// "1.24 GiB in 19,840 events, coverage 99.8%"; what no probe saw where there is any.
+// "1.24 GiB in 19,840 events, coverage 99.8%", and what no probe saw.
 std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
   if (heap.estimated_bytes() > 0) {
     return absl::StrCat(FormatValue(heap.bytes(), Unit::kBytes), ", estimated from ",
@@ -73,7 +73,7 @@ std::string DescribeTotal(const profd::v1::HeapTotal& heap) {
   return text;
 }
 
-// "12.0 MiB in 1,234 objects since 2026-01-31T14:05:00Z, one sampled in 512 KiB".
+// "12.0 MiB in 1,234 objects since 2026-01-31T14:05:00Z, one sample per 512 KiB".
 std::string DescribeLive(const profd::v1::AllocatorStatus& allocator) {
   std::string text;
   if (allocator.live_since_ns() > 0) {
@@ -82,7 +82,7 @@ std::string DescribeLive(const profd::v1::AllocatorStatus& allocator) {
         FormatCount(static_cast<uint64_t>(std::max<int64_t>(0, allocator.live_objects()))),
         " objects since ", FormatTime(allocator.live_since_ns()));
     if (allocator.sample_bytes() > 0) {
-      absl::StrAppend(&text, ", one sampled in ", FormatBytes(allocator.sample_bytes()));
+      absl::StrAppend(&text, ", one sample per ", FormatBytes(allocator.sample_bytes()));
     }
   }
   if (allocator.live_note().empty()) return text;
@@ -93,18 +93,17 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
   std::string line = absl::StrCat("  ", CleanName(allocator.allocator()));
   if (!allocator.version().empty()) absl::StrAppend(&line, " ", CleanName(allocator.version()));
   absl::StrAppend(&line, " in ", CleanName(allocator.module()));
-  text += Shorten(line, PageColumns()) + "\n";
-  absl::StrAppend(&text, "    processes  ",
-                  FormatCount(static_cast<uint64_t>(allocator.pids_size())), " (",
-                  DescribePids(allocator.pids()), ")\n");
+  text += Shorten(line, LineColumns()) + "\n";
+  text += Line("    processes  ",
+               absl::StrCat(FormatCount(static_cast<uint64_t>(allocator.pids_size())), " (",
+                            DescribePids(allocator.pids()), ")"));
   std::string found = allocator.watched() ? "yes" : "NO";
-  absl::StrAppend(
-      &found, ", point to watch ",
-      allocator.found_by().empty() ? "not found" : "found by " + CleanName(allocator.found_by()));
+  absl::StrAppend(&found, allocator.found_by().empty()
+                              ? ", no place for a probe found"
+                              : ", found by " + CleanName(allocator.found_by()));
   if (allocator.wrong_places() > 0) {
-    absl::StrAppend(&found, "; ", FormatCount(allocator.wrong_places()), " of ",
-                    FormatCount(allocator.places()),
-                    " places left again: no event of an allocator came by there");
+    absl::StrAppend(&found, "; probes removed from ", FormatCount(allocator.wrong_places()), " of ",
+                    FormatCount(allocator.places()), " places where no allocation event occurred");
   }
   text += WrapAfter("    watched    ", found, PageColumns());
   if (allocator.watched()) {
@@ -118,14 +117,14 @@ void AppendAllocator(const profd::v1::AllocatorStatus& allocator, std::string& t
   }
 }
 
-// A daemon without the layer does not look for allocators.
+// Without the layer, the daemon does not look for allocators.
 void AppendAllocators(const GetStatusResponse& status, bool colour, std::string& text) {
   const bool looks =
       std::any_of(status.layers().begin(), status.layers().end(),
                   [](const profd::v1::LayerStatus& layer) { return layer.name() == "heap"; });
   if (!looks && status.allocators().empty()) return;
-  text += "\n" + Heading("Allocators, and what was counted since they are watched", colour);
-  if (status.allocators().empty()) text += "  none that is known in these processes\n";
+  text += "\n" + Heading("Allocators (bytes since profd started watching them)", colour);
+  if (status.allocators().empty()) text += "  no supported allocator in these processes\n";
   for (const profd::v1::AllocatorStatus& allocator : status.allocators()) {
     AppendAllocator(allocator, text);
   }
@@ -138,32 +137,33 @@ void AppendAllocators(const GetStatusResponse& status, bool colour, std::string&
                     ")");
   }
   if (count > kMostPids) absl::StrAppend(&unknown, " and ", count - kMostPids, " more");
-  absl::StrAppend(&unknown, "; their memory is told by --kind rss");
-  text += WrapAfter("  none known in  ", unknown, PageColumns());
+  absl::StrAppend(&unknown, "; use --kind rss for their memory");
+  text += WrapAfter("  none found in  ", unknown, PageColumns());
 }
 
-// Modules that cannot be unwound whole matter; the others are only counted.
+// Modules with a note (no complete unwind rules) are listed; the others are counted.
 void AppendModules(const GetStatusResponse& status, bool colour, std::string& text) {
   uint64_t rules = 0;
-  Table table({{"module", Table::Align::kLeft, 44}, {"note", Table::Align::kLeft, 50}});
+  std::string notes;
   size_t noted = 0;
   for (const profd::v1::ModuleStatus& module : status.module_list()) {
     rules += module.rules();
     if (module.note().empty()) continue;
-    if (noted++ < kMostModules) table.Add({CleanName(module.path()), CleanName(module.note())});
+    if (noted++ >= kMostModules) continue;
+    absl::StrAppend(&notes, "  ", Shorten(CleanName(module.path()), LineColumns() - 2), "\n",
+                    Line("    ", CleanName(module.note())));
   }
   text += "\n" + Heading("Modules", colour);
   absl::StrAppend(&text, "  ", FormatCount(status.modules()), " with ", FormatCount(rules),
                   " unwind rules\n");
-  if (noted == 0) return;
-  text += table.Render();
+  text += notes;
   if (noted > kMostModules) {
-    absl::StrAppend(&text, "  and ", noted - kMostModules, " more; --format json has them all\n");
+    absl::StrAppend(&text, "  and ", noted - kMostModules, " more; --format json lists all\n");
   }
 }
 
 void AppendLosses(const GetStatusResponse& status, bool colour, std::string& text) {
-  text += "\n" + Heading("Lost since it started", colour);
+  text += "\n" + Heading("Losses since start", colour);
   bool any = false;
   for (const profd::v1::Loss& loss : status.losses()) {
     any = true;
@@ -173,11 +173,11 @@ void AppendLosses(const GetStatusResponse& status, bool colour, std::string& tex
   for (const profd::v1::ProgramStatus& program : status.programs()) {
     if (program.recursion_misses() == 0) continue;
     any = true;
-    absl::StrAppend(&text, "  ", FormatCount(program.recursion_misses()),
-                    " runs of the kernel program ", CleanName(program.name()),
-                    " were skipped by the kernel\n");
+    text += Line("  ", absl::StrCat("the kernel skipped ", FormatCount(program.recursion_misses()),
+                                    program.recursion_misses() == 1 ? " run of " : " runs of ",
+                                    CleanName(program.name())));
   }
-  if (!any) text += "  nothing\n";
+  if (!any) text += "  none\n";
 }
 
 double CostOf(const profd::v1::Governor& governor, bool in_path) {
@@ -188,19 +188,19 @@ double CostOf(const profd::v1::Governor& governor, bool in_path) {
   return cost;
 }
 
-// What one of the two pays, and under it what each source costs.
+// Overhead in the targets or of profd, and below it that of each source.
 void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string& text) {
-  absl::StrAppend(&text, in_path ? "  in path    " : "  daemon     ",
+  absl::StrAppend(&text, in_path ? "  targets    " : "  profd      ",
                   FormatFineShare(CostOf(governor, in_path), 1), "\n");
   for (const profd::v1::GovernedSource& source : governor.sources()) {
     if (source.in_path() != in_path) continue;
     std::string line = FormatFineShare(source.cost(), 1);
     if (source.level() == 0) {
-      line += ", gives everything";
+      line += ", full detail";
     } else {
-      absl::StrAppend(&line, " at level ", source.level(), ", whole it would be ",
+      absl::StrAppend(&line, ", level ", source.level(), " (full detail would cost ",
                       FormatFineShare(source.whole_cost(), 1),
-                      "; given up: ", CleanName(source.given_up()));
+                      "); given up: ", CleanName(source.given_up()));
     }
     text +=
         WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), 16), 8), "  "),
@@ -213,38 +213,41 @@ void AppendBudget(const GetStatusResponse& status, bool colour, std::string& tex
   const profd::v1::Governor& governor = status.governor();
   const double budget = governor.budget();
   const double cost = CostOf(governor, true) + CostOf(governor, false) + governor.fixed_cost();
-  text += "\n" + Heading("Budget, and the cost in the last second", colour);
+  text += "\n" + Heading("Budget, and overhead in the last second", colour);
   std::string line = FormatFineShare(cost, 1);
   if (budget > 0 && std::isfinite(budget)) {
-    absl::StrAppendFormat(&line, " of one CPU; it may be %s%s, and %.2f s are saved for a burst",
-                          FormatFineShare(budget, 1),
-                          governor.of_targets() ? absl::StrFormat(" (%g%% of what targets use)",
-                                                                  100 * governor.share())
-                                                : "",
-                          governor.saved_s());
-    if (cost > budget) line += ": OVER BUDGET";
+    absl::StrAppendFormat(
+        &line, " of one CPU, limit %s%s, %.2f CPU seconds saved for a burst",
+        FormatFineShare(budget, 1),
+        governor.of_targets()
+            ? absl::StrFormat(" (%g%% of the targets' CPU time)", 100 * governor.share())
+            : "",
+        governor.saved_s());
+    if (cost > budget) {
+      line += governor.saved_s() > 0 ? "; spending what was saved" : "; OVER BUDGET";
+    }
   } else {
     line += " of one CPU, no budget";
   }
-  text += WrapAfter("  in all     ", line, PageColumns());
+  text += WrapAfter("  total      ", line, PageColumns());
   AppendPayer(governor, true, text);
   AppendPayer(governor, false, text);
-  absl::StrAppend(&text, "    others    ", FormatFineShare(governor.fixed_cost(), 1),
-                  ", mean of a minute: answers, unwind rules, the memory timeline\n");
+  text += Line("    other     ", FormatFineShare(governor.fixed_cost(), 1) +
+                                     ", one-minute mean: queries, unwind rules, memory timeline");
   if (governor.changes() == 0) {
-    text += "  nothing was given up since it started\n";
+    text += "  full detail since start\n";
   } else {
     absl::StrAppend(&text, "  ", FormatCount(governor.changes()),
-                    governor.changes() == 1 ? " change" : " changes", " since it started\n");
+                    governor.changes() == 1 ? " change" : " changes", " since start\n");
   }
 }
 
-// The parts of several targets as a table, that of one as a line.
+// A table of targets; a line for a single one.
 void AppendTargetCosts(const GetStatusResponse& status, int64_t duration_ns, std::string& text) {
   Table table({{"target", Table::Align::kLeft},
-               {"in path", Table::Align::kRight},
-               {"ticks", Table::Align::kRight},
-               {"drains", Table::Align::kRight},
+               {"in target", Table::Align::kRight},
+               {"ticks", Table::Align::kRight, 1},
+               {"drains", Table::Align::kRight, 2},
                {"switches/s", Table::Align::kRight}});
   for (const profd::v1::TargetStatus& target : status.targets()) {
     const profd::v1::TargetCost& cost = target.cost();
@@ -253,7 +256,7 @@ void AppendTargetCosts(const GetStatusResponse& status, int64_t duration_ns, std
     const std::string name = CleanName(target.selector());
     if (status.targets_size() == 1) {
       text += WrapAfter("  target     ",
-                        absl::StrCat(Shorten(name, 40), ": in path ", rate(cost.in_path_ns()),
+                        absl::StrCat(Shorten(name, 40), ": in target ", rate(cost.in_path_ns()),
                                      ", ticks ", rate(cost.tick_cpu_ns()), ", drains ",
                                      rate(cost.drain_cpu_ns()), ", ", switches, " switches/s"),
                         PageColumns());
@@ -265,61 +268,33 @@ void AppendTargetCosts(const GetStatusResponse& status, int64_t duration_ns, std
   if (!table.empty()) text += table.Render();
 }
 
+// Since the daemon started.
+SwitchLayer SwitchLayerOf(const GetStatusResponse& status) {
+  if (status.governor().changes() > 0 || status.paused()) return SwitchLayer::kPartlyOn;
+  const bool off = std::any_of(
+      status.layers().begin(), status.layers().end(),
+      [](const profd::v1::LayerStatus& layer) { return layer.name() == "switch" && !layer.on(); });
+  return off ? SwitchLayer::kOff : SwitchLayer::kOn;
+}
+
 void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
                 std::string& text) {
   const profd::v1::Cost& cost = status.cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : uptime_ns;
-  text += "\n" + Heading("Cost since it started", colour);
-  text += WrapAfter("  daemon     ", DescribeDaemonCost(cost, duration_ns), PageColumns());
-  text += WrapAfter("  in path    ",
-                    DescribePathCost(cost, duration_ns, status.governor().changes() == 0),
+  text += "\n" + Heading("Overhead since start", colour);
+  text += WrapAfter("  profd      ", DescribeDaemonCost(cost, duration_ns), PageColumns());
+  text += WrapAfter("  targets    ", DescribePathCost(cost, duration_ns, SwitchLayerOf(status)),
                     PageColumns());
-  absl::StrAppend(&text, "  memory     ", FormatBytes(status.memory().daemon_rss_bytes()),
-                  " daemon, ", FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
-                  FormatBytes(status.memory().store_bytes()), " stored profiles");
+  std::string memory =
+      absl::StrCat(FormatBytes(status.memory().daemon_rss_bytes()), " profd, ",
+                   FormatBytes(status.memory().kernel_map_bytes()), " kernel maps, ",
+                   FormatBytes(status.memory().store_bytes()), " stored profiles");
   if (status.memory().timeline_bytes() > 0) {
-    absl::StrAppend(&text, ", ", FormatBytes(status.memory().timeline_bytes()), " memory timeline");
+    absl::StrAppend(&memory, ", ", FormatBytes(status.memory().timeline_bytes()),
+                    " memory timeline");
   }
-  text += "\n";
+  text += Line("  memory     ", memory);
   AppendTargetCosts(status, duration_ns, text);
-}
-
-ordered_json GovernorJson(const profd::v1::Governor& governor) {
-  ordered_json sources = ordered_json::array();
-  for (const profd::v1::GovernedSource& source : governor.sources()) {
-    sources.push_back({{"name", source.name()},
-                       {"in_path", source.in_path()},
-                       {"level", source.level()},
-                       {"given_up", source.given_up()},
-                       {"cost", source.cost()},
-                       {"whole_cost", source.whole_cost()}});
-  }
-  return {{"budget", governor.budget()},         {"share", governor.share()},
-          {"of_targets", governor.of_targets()}, {"saved_s", governor.saved_s()},
-          {"fixed_cost", governor.fixed_cost()}, {"changes", governor.changes()},
-          {"sources", std::move(sources)}};
-}
-
-ordered_json AllocatorJson(const profd::v1::AllocatorStatus& allocator) {
-  ordered_json pids = ordered_json::array();
-  for (const int32_t pid : allocator.pids()) pids.push_back(pid);
-  return {{"pids", std::move(pids)},
-          {"module", allocator.module()},
-          {"build_id", allocator.build_id()},
-          {"allocator", allocator.allocator()},
-          {"version", allocator.version()},
-          {"found_by", allocator.found_by()},
-          {"places", allocator.places()},
-          {"wrong_places", allocator.wrong_places()},
-          {"watched", allocator.watched()},
-          {"allocated", ToJson(allocator.allocated())},
-          {"freed", ToJson(allocator.freed())},
-          {"note", allocator.note()},
-          {"live_since_ns", allocator.live_since_ns()},
-          {"live_bytes", allocator.live_bytes()},
-          {"live_objects", allocator.live_objects()},
-          {"sample_bytes", allocator.sample_bytes()},
-          {"live_note", allocator.live_note()}};
 }
 
 }  // namespace
@@ -330,20 +305,19 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   std::string text = Heading(absl::StrCat("profd ", CleanName(status.daemon_version()),
                                           " on Linux ", CleanName(status.kernel_release())),
                              colour);
-  absl::StrAppend(&text, "  running since ", FormatTime(status.started_ns()), " (",
-                  FormatDuration(uptime_ns), ")\n");
+  text += Line("  ", absl::StrCat("running since ", FormatTime(status.started_ns()), " (",
+                                  FormatDuration(uptime_ns), ")"));
   if (status.oldest_ns() > 0) {
-    absl::StrAppend(&text, "  can be asked about everything since ", FormatTime(status.oldest_ns()),
-                    "\n");
+    absl::StrAppend(&text, "  has data since ", FormatTime(status.oldest_ns()), "\n");
   } else {
-    text += "  has nothing stored yet\n";
+    text += "  has no data yet\n";
   }
-  if (status.paused()) text += "  PAUSED: nothing is collected until profd gets SIGUSR2\n";
-  absl::StrAppend(&text, "  watches ", FormatCount(status.threads()), " threads, ",
-                  status.tick_interval_ns() > 0
-                      ? absl::StrCat("one tick in ", FormatDuration(status.tick_interval_ns()))
-                      : "without ticks",
-                  "\n");
+  if (status.paused()) text += Line("  ", "PAUSED; send SIGUSR2 to profd to resume");
+  text += Line(
+      "  ", absl::StrCat("watches ", FormatCount(status.threads()), " threads, ",
+                         status.tick_interval_ns() > 0
+                             ? "mean sampling interval " + FormatDuration(status.tick_interval_ns())
+                             : "no ticks"));
 
   text += "\n" + Heading("Targets", colour);
   AppendTargets(status, text);
@@ -368,71 +342,6 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   text += "\n" + Heading("Capabilities", colour);
   text += Wrap(capabilities.empty() ? "none" : capabilities, PageColumns(), "  ");
   return text;
-}
-
-std::string RenderStatusJson(const GetStatusResponse& status) {
-  ordered_json layers = ordered_json::array();
-  for (const auto& layer : status.layers()) {
-    layers.push_back({{"name", layer.name()}, {"on", layer.on()}, {"note", layer.note()}});
-  }
-  ordered_json targets = ordered_json::array();
-  for (const auto& target : status.targets()) {
-    ordered_json pids = ordered_json::array();
-    for (const int32_t pid : target.pids()) pids.push_back(pid);
-    targets.push_back({{"selector", target.selector()},
-                       {"pids", std::move(pids)},
-                       {"threads", target.threads()},
-                       {"cost", ToJson(target.cost())}});
-  }
-  ordered_json missing = ordered_json::array();
-  for (const std::string& text : status.missing()) missing.push_back(text);
-  ordered_json modules = ordered_json::array();
-  for (const auto& module : status.module_list()) {
-    modules.push_back({{"path", module.path()},
-                       {"build_id", module.build_id()},
-                       {"rules", module.rules()},
-                       {"note", module.note()}});
-  }
-  ordered_json allocators = ordered_json::array();
-  for (const auto& allocator : status.allocators()) allocators.push_back(AllocatorJson(allocator));
-  ordered_json unknown = ordered_json::array();
-  for (const auto& process : status.unknown_allocators()) {
-    unknown.push_back({{"pid", process.pid()}, {"name", process.name()}});
-  }
-  ordered_json programs = ordered_json::array();
-  for (const auto& program : status.programs()) {
-    programs.push_back(
-        {{"name", program.name()}, {"recursion_misses", program.recursion_misses()}});
-  }
-  ordered_json capabilities = ordered_json::array();
-  for (const std::string& capability : status.capabilities()) capabilities.push_back(capability);
-  return DumpJson({{"format", "profd-status"},
-                   {"version", 1},
-                   {"daemon_version", status.daemon_version()},
-                   {"kernel_release", status.kernel_release()},
-                   {"started_ns", status.started_ns()},
-                   {"paused", status.paused()},
-                   {"tick_interval_ns", status.tick_interval_ns()},
-                   {"oldest_ns", status.oldest_ns()},
-                   {"switch_entry_ns", status.switch_entry_ns()},
-                   {"layers", std::move(layers)},
-                   {"targets", std::move(targets)},
-                   {"missing", std::move(missing)},
-                   {"losses", ToJson(status.losses())},
-                   {"cost", ToJson(status.cost())},
-                   {"memory",
-                    {{"daemon_rss_bytes", status.memory().daemon_rss_bytes()},
-                     {"kernel_map_bytes", status.memory().kernel_map_bytes()},
-                     {"store_bytes", status.memory().store_bytes()},
-                     {"timeline_bytes", status.memory().timeline_bytes()}}},
-                   {"threads", status.threads()},
-                   {"modules", status.modules()},
-                   {"module_list", std::move(modules)},
-                   {"allocators", std::move(allocators)},
-                   {"unknown_allocators", std::move(unknown)},
-                   {"programs", std::move(programs)},
-                   {"capabilities", std::move(capabilities)},
-                   {"governor", GovernorJson(status.governor())}});
 }
 
 }  // namespace profctl

@@ -1,4 +1,4 @@
-// The daemon's status for people and for machines.
+// The daemon's status, as a page and as JSON.
 #ifndef PROFD_CLIENT_RENDER_STATUS_H_
 #define PROFD_CLIENT_RENDER_STATUS_H_
 
@@ -9,7 +9,7 @@
 
 namespace profctl {
 
-// `now_ns`: wall clock, for "since". At most 100 columns.
+// `now_ns`: wall clock, for "since".
 std::string RenderStatusText(const profd::v1::GetStatusResponse& status, int64_t now_ns,
                              bool colour);
 std::string RenderStatusJson(const profd::v1::GetStatusResponse& status);

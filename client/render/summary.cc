@@ -6,15 +6,16 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
 #include "client/render/memory.h"
+#include "client/render/quality.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
 #include "client/text.h"
@@ -24,7 +25,7 @@ namespace {
 
 constexpr size_t kReasonsColumns = 28;
 constexpr size_t kMostThreadRows = 15;
-constexpr size_t kReasonSlots = profd::v1::REASON_OTHER + 1;
+constexpr size_t kReasonSlots = profd::v1::REASON_ON_CPU + 1;
 
 struct Waiting {
   int64_t time_ns = 0;
@@ -49,7 +50,7 @@ void AddThread(const Thread& thread, ReasonTotals& totals) {
   }
 }
 
-// The reasons by their time, the longest first, without those that took none.
+// Reasons that occurred, the longest time first.
 std::vector<Reason> ByTime(const ReasonTotals& totals) {
   std::vector<Reason> reasons;
   for (const ReasonInfo& info : AllReasons()) {
@@ -73,7 +74,7 @@ struct ThreadRow {
   int64_t Busy() const { return wall_ns - on_cpu_ns - idle_ns; }
 };
 
-// As many of the longest as fit their column.
+// As many of the longest as fit the column.
 std::string TopReasons(const ThreadRow& row) {
   std::string text;
   for (const Reason reason : ByTime(row.off)) {
@@ -113,18 +114,18 @@ void AppendIdentity(const Profile& profile, std::string& text) {
   }
   std::string line = "Check: on-CPU + run queue + blocked = wall for every thread";
   if (worst > 0) {
-    absl::StrAppend(&line, ", but for at most ", FormatShare(worst, 1), " in ", worst_name);
+    absl::StrAppend(&line, "; largest deviation ", FormatShare(worst, 1), ", in ", worst_name);
   }
   line += ".";
   if (books_on_cpu > 0) {
-    absl::StrAppend(&line, " The kernel's own books say on-CPU ", FormatDuration(books_on_cpu),
-                    " (here ", FormatDuration(on_cpu), "), run queue ",
-                    FormatDuration(books_runqueue), " (here ", FormatDuration(runqueue), ").");
+    absl::StrAppend(&line, " Kernel accounting: on-CPU ", FormatDuration(books_on_cpu), " (here ",
+                    FormatDuration(on_cpu), "), run queue ", FormatDuration(books_runqueue),
+                    " (here ", FormatDuration(runqueue), ").");
   }
-  // With a gap that is told under the heading.
+  // A gap is reported below the heading.
   if (estimated > 0 && !HasGap(profile, profile.coverage().switch_ns())) {
-    absl::StrAppend(&line, " The reasons of ", FormatDuration(estimated),
-                    " of waits are estimated from the ticks.");
+    absl::StrAppend(&line, " Reasons for ", FormatDuration(estimated),
+                    " of waits are estimated from ticks.");
   }
   text += Wrap(line, PageColumns(), "  ");
 }
@@ -151,16 +152,15 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
     return std::make_pair(a.Busy(), a.wall_ns) > std::make_pair(b.Busy(), b.wall_ns);
   });
 
-  text +=
-      Heading("Threads, those that waited most for something first (shares of wall time)", colour);
-  Table table({{"thread", Table::Align::kLeft, 22},
-               {"n", Table::Align::kRight},
-               {"wall", Table::Align::kRight},
+  text += Heading("Threads by non-idle waiting time (shares of wall time)", colour);
+  Table table({{"thread", Table::Align::kLeft},
+               {"n", Table::Align::kRight, 3},
+               {"wall", Table::Align::kRight, 1},
                {"on-CPU", Table::Align::kRight},
-               {"run queue", Table::Align::kRight},
+               {"run queue", Table::Align::kRight, 2},
                {"blocked", Table::Align::kRight},
                {"idle", Table::Align::kRight},
-               {"blocked by", Table::Align::kLeft, kReasonsColumns}});
+               {"blocked by", Table::Align::kLeft, 4}});
   uint32_t left_threads = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const ThreadRow& row = rows[i];
@@ -190,9 +190,9 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   Table table({{"reason", Table::Align::kLeft},
                {"time", Table::Align::kRight},
                {"share", Table::Align::kRight},
-               {"waits", Table::Align::kRight},
-               {"mean wait", Table::Align::kRight},
-               {"what it is", Table::Align::kLeft, 46}});
+               {"waits", Table::Align::kRight, 1},
+               {"mean wait", Table::Align::kRight, 2},
+               {"waiting for", Table::Align::kLeft, 3}});
   for (const Reason reason : ByTime(totals)) {
     const Waiting& waiting = totals[reason];
     const std::string mean =
@@ -205,12 +205,13 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
                FormatShare(static_cast<double>(waiting.time_ns), all), FormatCount(waiting.waits),
                mean, std::string(info.meaning)});
   }
-  text += "\n" + Heading("Why they did not run, idle waits included", colour);
-  text += table.empty() ? "  no thread was off a CPU in this window\n" : table.Render();
+  text += "\n" + Heading("Off-CPU time by reason, idle waits included", colour);
+  text += table.empty() ? "  no off-CPU time in this window\n" : table.Render();
 }
 
 void AppendIdle(const View& view, bool colour, std::string& text) {
-  text += "\n" + Heading(view.idle_shown ? "Idle waits, shown" : "Idle waits, folded away", colour);
+  text +=
+      "\n" + Heading(view.idle_shown ? "Idle waits (shown)" : "Idle waits (folded away)", colour);
   if (view.idle.empty()) {
     text += "  none\n";
     return;
@@ -221,7 +222,7 @@ void AppendIdle(const View& view, bool colour, std::string& text) {
   for (const IdleGroup& group : view.idle) {
     table.Add({std::string(group.name), FormatDuration(group.time_ns), FormatCount(group.threads)});
   }
-  if (view.idle.size() > 1) table.Add({"together", FormatDuration(view.idle_ns), ""});
+  if (view.idle.size() > 1) table.Add({"total", FormatDuration(view.idle_ns), ""});
   text += table.Render();
 }
 
@@ -254,15 +255,14 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
     return a.heap.bytes() > b.heap.bytes();
   });
 
-  text +=
-      Heading(absl::StrCat("Threads, those that ", std::string(kind.done), " most first"), colour);
-  Table table({{"thread", Table::Align::kLeft, 30},
-               {"n", Table::Align::kRight},
+  text += Heading(absl::StrCat("Threads by bytes ", std::string(kind.done)), colour);
+  Table table({{"thread", Table::Align::kLeft},
+               {"n", Table::Align::kRight, 3},
                {std::string(kind.done), Table::Align::kRight},
                {"share", Table::Align::kRight},
-               {"rate", Table::Align::kRight},
-               {"events", Table::Align::kRight},
-               {"coverage", Table::Align::kRight}});
+               {"rate", Table::Align::kRight, 1},
+               {"events", Table::Align::kRight, 4},
+               {"coverage", Table::Align::kRight, 2}});
   uint64_t left_threads = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const MemoryRow& row = rows[i];
@@ -281,8 +281,8 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
                     FormatCount(left_threads), " threads\n");
   }
   if (unknown > 0) {
-    absl::StrAppend(&text, "  ", FormatCount(unknown), " of ", FormatCount(profile.threads.size()),
-                    " threads are not known to have ", std::string(kind.done), " anything\n");
+    absl::StrAppend(&text, "  no ", std::string(kind.events), " seen in ", FormatCount(unknown),
+                    " of ", FormatCount(profile.threads.size()), " threads\n");
   }
 }
 
@@ -298,34 +298,13 @@ void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colou
   AppendFunctions(view, colour, text);
 }
 
-// What the stacks of an off-CPU profile are made of.
-void AppendTickTrust(const Profile& profile, std::string& text) {
-  const profd::v1::Coverage& header = profile.coverage();
-  const auto window = static_cast<double>(WindowNs(profile));
-  const auto layer = [&](const char* name, int64_t ns) {
-    return absl::StrCat(name, " ", FormatShare(static_cast<double>(ns), window));
-  };
-  absl::StrAppend(&text, "  layers on      ", layer("kernel's books", header.books_ns()), ", ",
-                  layer("per switch", header.switch_ns()), ", ", layer("ticks", header.tick_ns()),
-                  " of the window\n");
-  absl::StrAppend(&text, "  samples        ", FormatCount(profile.type.count()), " in ",
-                  FormatCount(header.ticks()), " ticks, one in ",
-                  FormatDuration(header.tick_interval_ns()), "; ",
-                  FormatCount(header.ticks_missed()), " ticks missed\n");
-  if (profile.type.count() > 0) {
-    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
-                    " of the time; ", FormatCount(header.torn_walks()), " of ",
-                    FormatCount(header.walks()), " walks were torn\n");
-  }
-}
-
 // What there is at the end of the window.
 void AppendLevel(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;
   const bool objects = view.profile->kind->kind == profd::Kind::kInuse;
   text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value),
-                               objects ? " (estimated, as are its " : " (estimated from ",
+                               objects ? " (estimated; about " : " (estimated from ",
                                FormatCount(count), objects ? " objects)" : " pages)"),
                   colour);
   AppendStacks(view, colour, text);
@@ -337,84 +316,10 @@ void AppendCalls(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
   for (const Sample* sample : view.shown) count += sample->count;
   text += Heading(absl::StrCat("Total: ", DescribeBytes(*view.profile, view.shown_value), " (",
-                               FormatCount(count), count == 1 ? " call" : " calls", " counted)"),
+                               FormatCount(count), count == 1 ? " call)" : " calls)"),
                   colour);
   AppendStacks(view, colour, text);
   AppendFunctions(view, colour, text);
-}
-
-// What the stacks of a profile of levels are made of.
-void AppendLevelTrust(const Profile& profile, std::string& text) {
-  absl::StrAppend(
-      &text, "  watched        ",
-      FormatShare(static_cast<double>(WatchedNs(profile)), static_cast<double>(WindowNs(profile))),
-      " of the window\n");
-  if (HasSamples(profile)) {
-    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
-                    " of the bytes\n");
-  }
-}
-
-// What the stacks of a profile of bytes are made of.
-void AppendEventTrust(const Profile& profile, std::string& text) {
-  absl::StrAppend(
-      &text, "  watched        ",
-      FormatShare(static_cast<double>(WatchedNs(profile)), static_cast<double>(WindowNs(profile))),
-      " of the window\n");
-  const profd::v1::HeapTotal heap = SumHeap(profile).value_or(profd::v1::HeapTotal());
-  absl::StrAppend(&text, "  events         ", FormatCount(heap.events()));
-  if (heap.events() > 0) {
-    const double each =
-        static_cast<double>(heap.weight_bytes()) / static_cast<double>(heap.events());
-    absl::StrAppend(&text, ", one in ",
-                    FormatValue(static_cast<int64_t>(std::round(each)), profile.unit));
-  }
-  text += "\n";
-  if (heap.events() > 0 || heap.gaps() > 0) {
-    std::string coverage = absl::StrCat(FormatCoverage(heap), " of the bytes of all events");
-    if (heap.gaps() > 0) absl::StrAppend(&coverage, "; ", DescribeUnseen(heap));
-    text += WrapAfter("  coverage       ", coverage, PageColumns());
-  }
-  if (HasSamples(profile)) {
-    absl::StrAppend(&text, "  whole stacks   ", FormatShare(profile.type.complete_share(), 1),
-                    " of the bytes\n");
-  }
-}
-
-void AppendTrust(const Profile& profile, bool colour, std::string& text) {
-  const profd::v1::Coverage& header = profile.coverage();
-  text += "\n" + Heading("How far this can be trusted", colour);
-  switch (profile.unit) {
-    case Unit::kNanoseconds:
-      AppendTickTrust(profile, text);
-      break;
-    case Unit::kBytes:
-      if (profile.kind->level || profile.kind->IsOfCalls()) {
-        AppendLevelTrust(profile, text);
-      } else {
-        AppendEventTrust(profile, text);
-      }
-      break;
-  }
-  const profd::v1::Cost& cost = profile.message->cost();
-  const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);
-  text += WrapAfter("  cost, daemon   ", DescribeDaemonCost(cost, duration_ns), PageColumns());
-  text += WrapAfter("  cost, in path  ",
-                    DescribePathCost(cost, duration_ns, !HasGap(profile, header.switch_ns())),
-                    PageColumns());
-  if (profile.message->losses().empty()) {
-    text += "  lost           nothing\n";
-    return;
-  }
-  for (const profd::v1::Loss& loss : profile.message->losses()) {
-    absl::StrAppend(&text, "  lost           ", FormatCount(loss.count()), " ",
-                    CleanName(loss.cause()));
-    if (loss.weight_ns() > 0) absl::StrAppend(&text, ", ", FormatDuration(loss.weight_ns()));
-    if (loss.weight_bytes() > 0) {
-      absl::StrAppend(&text, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
-    }
-    text += "\n" + Wrap(CleanName(loss.help()), PageColumns(), "                 ");
-  }
 }
 
 }  // namespace
@@ -424,25 +329,24 @@ std::string RenderSummary(const View& view, bool colour) {
   const profd::v1::Coverage& header = profile.coverage();
   const bool memory = profile.unit == Unit::kBytes;
   const std::string title(profile.kind->title);
-  std::string text =
-      Heading(ClipEnd(absl::StrCat(title, memory && !profile.kind->level ? " by " : " of ",
-                                   DescribeProcesses(profile)),
-                      PageColumns()),
-              colour);
-  absl::StrAppend(&text, "  ", FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
-                  " (", FormatDuration(WindowNs(profile)), ") on ",
-                  CleanName(profile.message->host().hostname()), "\n");
+  std::string text = Heading(absl::StrCat(title, memory && !profile.kind->level ? " by " : " of ",
+                                          DescribeProcesses(profile)),
+                             colour);
+  text +=
+      Line("  ", absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
+                              " (", FormatDuration(WindowNs(profile)), ") on ",
+                              CleanName(profile.message->host().hostname())));
   const int64_t missing_ns = header.begin_ns() - header.requested_begin_ns();
   if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {
-    absl::StrAppend(&text, "  The window begins ", FormatDuration(missing_ns),
-                    " later than asked for: nothing older is stored.\n");
+    text += Line("  ", absl::StrCat("The window starts ", FormatDuration(missing_ns),
+                                    " later than requested: no older data is stored."));
   }
   for (std::string gap : DescribeGaps(profile)) {
     gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
     text += Wrap(gap + ".", PageColumns(), "  ");
   }
   if (!view.filter.empty()) {
-    text += Wrap("Stacks only of: " + CleanName(view.filter), PageColumns(), "  ");
+    text += Wrap("Filter: " + CleanName(view.filter), PageColumns(), "  ");
   }
   const std::string held =
       DescribeMemoryLine(profile.message->memory(), profile.message->memory().heap_ns());
@@ -459,15 +363,19 @@ std::string RenderSummary(const View& view, bool colour) {
     if (profile.type.watched_ns() > 0 && heap) {
       AppendMemory(view, *heap, colour, text);
     } else {
-      text += "Nothing was counted.\n";
+      absl::StrAppend(&text, "No ", std::string(profile.kind->events), " were recorded.\n");
     }
+  } else if (!profile.kind->HasReasons()) {
+    AppendThreads(view, colour, text);
+    AppendStacks(view, colour, text);
+    AppendFunctions(view, colour, text);
   } else {
     AppendThreads(view, colour, text);
     AppendReasons(profile, colour, text);
     AppendStacks(view, colour, text);
     AppendIdle(view, colour, text);
   }
-  AppendTrust(profile, colour, text);
+  AppendQuality(profile, colour, text);
   return text;
 }
 

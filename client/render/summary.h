@@ -1,4 +1,4 @@
-// The page a person reads first: where the time went, and how far it can be trusted.
+// The summary of an answer: threads, reasons, stacks, and the quality of the data.
 #ifndef PROFD_CLIENT_RENDER_SUMMARY_H_
 #define PROFD_CLIENT_RENDER_SUMMARY_H_
 
@@ -8,7 +8,7 @@
 
 namespace profctl {
 
-// At most 100 columns. `colour` marks headings for a terminal.
+// `colour` marks headings for a terminal.
 std::string RenderSummary(const View& view, bool colour);
 
 }  // namespace profctl

@@ -4,40 +4,101 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/text.h"
 
 namespace profctl {
+namespace {
 
-std::string Table::Render() const {
-  std::vector<size_t> widths;
+constexpr size_t kColumnGap = 2;         // before each column
+constexpr size_t kReadableColumns = 20;  // columns of text; below that spare columns go first
+constexpr size_t kLeastColumns = 8;
+
+size_t LineWidth(const std::vector<size_t>& widths) {
+  size_t sum = 0;
+  for (const size_t width : widths) sum += width > 0 ? kColumnGap + width : 0;
+  return sum;
+}
+
+}  // namespace
+
+Table::Widths Table::NaturalWidths() const {
+  Widths widths;
   for (size_t c = 0; c < columns_.size(); ++c) {
     size_t width = DisplayWidth(columns_[c].heading);
     for (const auto& row : rows_) width = std::max(width, DisplayWidth(row[c]));
-    widths.push_back(
-        std::min(width, std::max(columns_[c].most, DisplayWidth(columns_[c].heading))));
+    widths.push_back(width);
   }
+  return widths;
+}
+
+bool Table::Shrink(size_t room, size_t least, Widths& widths) const {
+  for (size_t sum = LineWidth(widths); sum > room; --sum) {
+    size_t* widest = nullptr;
+    for (size_t c = 0; c < widths.size(); ++c) {
+      const size_t floor = std::max(least, DisplayWidth(columns_[c].heading));
+      if (columns_[c].align != Align::kLeft || widths[c] <= floor) continue;
+      if (widest == nullptr || widths[c] > *widest) widest = &widths[c];
+    }
+    if (widest == nullptr) return false;
+    --*widest;
+  }
+  return true;
+}
+
+Table::Widths Table::FittingWidths(size_t room) const {
+  Widths natural = NaturalWidths();
+  while (true) {
+    Widths widths = natural;
+    if (Shrink(room, kReadableColumns, widths)) return widths;
+    size_t spare = columns_.size();
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      if (natural[c] == 0 || columns_[c].spare == 0) continue;
+      if (spare == columns_.size() || columns_[c].spare > columns_[spare].spare) spare = c;
+    }
+    if (spare == columns_.size()) {
+      Shrink(room, kLeastColumns, natural);
+      return natural;
+    }
+    natural[spare] = 0;
+  }
+}
+
+std::string Table::Render() const {
+  const Widths widths = FittingWidths(LineColumns());
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
-    std::string line = " ";
+    std::string line;
     for (size_t c = 0; c < cells.size(); ++c) {
-      const std::string cell = Shorten(cells[c], widths[c]);
-      line += c == 0 ? " " : "  ";
-      line +=
-          columns_[c].align == Align::kLeft ? PadRight(cell, widths[c]) : PadLeft(cell, widths[c]);
+      if (widths[c] == 0) continue;
+      const bool is_text = columns_[c].align == Align::kLeft;
+      line.append(kColumnGap, ' ');
+      line += is_text ? PadRight(Shorten(cells[c], widths[c]), widths[c])
+                      : PadLeft(cells[c], widths[c]);
     }
     absl::StripTrailingAsciiWhitespace(&line);
     text += line + "\n";
   };
   std::vector<std::string> headings;
-  headings.reserve(columns_.size());
-  for (const Column& column : columns_) headings.push_back(column.heading);
+  std::vector<std::string> left_out;
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    headings.push_back(columns_[c].heading);
+    if (widths[c] == 0) left_out.push_back(columns_[c].heading);
+  }
   add_line(headings);
   for (const auto& row : rows_) add_line(row);
+  if (!left_out.empty()) {
+    text += Wrap(absl::StrCat("(too narrow for: ", absl::StrJoin(left_out, ", "), ")"),
+                 PageColumns(), "  ");
+  }
   return text;
 }
 
 std::string Heading(std::string_view text, bool colour) {
-  return absl::StrCat(colour ? "\033[1m" : "", std::string(text), colour ? "\033[0m" : "", "\n");
+  std::string lines = Wrap(text, PageColumns(), "");
+  if (!colour || lines.empty()) return lines;
+  lines.pop_back();
+  return absl::StrCat("\033[1m", lines, "\033[0m\n");
 }
 
 }  // namespace profctl

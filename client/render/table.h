@@ -9,13 +9,15 @@
 
 namespace profctl {
 
+// Fits the terminal: text loses its middle, the widest column first; then columns are left out, and
+// the table says so. Numbers are never cut.
 class Table {
  public:
-  enum class Align { kLeft, kRight };
+  enum class Align { kLeft, kRight };  // text; numbers
   struct Column {
     std::string heading;
     Align align = Align::kLeft;
-    size_t most = 40;  // columns of text; longer cells lose their middle
+    int spare = 0;  // left out on narrow terminals, the highest first; 0: never
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -26,11 +28,18 @@ class Table {
   std::string Render() const;
 
  private:
+  using Widths = std::vector<size_t>;  // by column; 0: left out
+
+  Widths NaturalWidths() const;
+  // Cuts text columns down to `least` at most. Whether that is enough for `room`.
+  bool Shrink(size_t room, size_t least, Widths& widths) const;
+  Widths FittingWidths(size_t room) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A heading on a line of its own, bold when `colour`.
+// A heading on lines of its own, bold when `colour`.
 std::string Heading(std::string_view text, bool colour);
 
 }  // namespace profctl

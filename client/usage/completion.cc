@@ -54,7 +54,7 @@ std::string BashValues(const CommandUsage& command, const std::string& prefix) {
     for (const std::string& name : option.names) patterns.push_back(absl::StrCat(prefix, name));
     absl::StrAppend(&text, "    ", absl::StrJoin(patterns, "|"), ")\n");
     if (option.list) {
-      // What stands before the last comma stays.
+      // Keep what precedes the last comma.
       absl::StrAppend(&text,
                       "      local before=\n"
                       "      [[ $current == *,* ]] && before=${current%,*},\n"
@@ -72,7 +72,7 @@ std::string BashValues(const CommandUsage& command, const std::string& prefix) {
   return text;
 }
 
-// Square brackets, colons and backslashes mean something to _arguments.
+// _arguments interprets brackets, colons and backslashes.
 std::string ZshText(const std::string& text) {
   return absl::StrReplaceAll(
       text, {{"\\", "\\\\"}, {"[", "\\["}, {"]", "\\]"}, {":", "\\:"}, {"'", "'\\''"}});
@@ -136,7 +136,7 @@ std::string BashCompletion(const CommandUsage& usage) {
   for (const CommandUsage& command : usage.commands) {
     names.push_back(command.name);
     inner_values += BashValues(command, command.name + ":");
-    // Words that are no option may be files: readline offers them where nothing else fits.
+    // Arguments may be files: readline offers them if nothing else fits.
     absl::StrAppend(&inner_words, "    ", command.name, ") words=", Quote(Words(command)),
                     HasFileArgument(command) ? "; compopt -o default 2>/dev/null" : "", " ;;\n");
   }

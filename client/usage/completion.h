@@ -1,4 +1,4 @@
-// Completion of a command line by the shell.
+// Completion scripts for shells.
 #ifndef PROFD_CLIENT_USAGE_COMPLETION_H_
 #define PROFD_CLIENT_USAGE_COMPLETION_H_
 
@@ -8,7 +8,7 @@
 
 namespace profctl {
 
-// Scripts that a shell loads. They need nothing but the shell.
+// Scripts for a shell to load. They need only the shell.
 std::string BashCompletion(const CommandUsage& usage);
 std::string ZshCompletion(const CommandUsage& usage);
 std::string FishCompletion(const CommandUsage& usage);

@@ -11,10 +11,13 @@
 namespace profctl {
 namespace {
 
-constexpr size_t kIndent = 26;  // of what stands beside an option
+constexpr size_t kIndent = 26;  // of the text beside an option
 constexpr size_t kCommandIndent = 14;
+// On narrow pages the text is below the option.
+constexpr size_t kNarrow = 60;
+constexpr size_t kNarrowIndent = 6;
 
-// `left`, and `right` wrapped beside it, or below it where it is too long.
+// `left`, with `right` wrapped beside it, or below it if `left` is too long.
 std::string Beside(const std::string& left, std::string_view right, size_t indent, size_t columns) {
   const std::string margin(indent, ' ');
   const std::string wrapped = Wrap(right, columns, margin);
@@ -32,10 +35,11 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
   std::string right = usage.about;
   if (!usage.standard.empty()) absl::StrAppend(&right, " (default: ", usage.standard, ")");
   if (!usage.variable.empty()) absl::StrAppend(&right, " [", usage.variable, "]");
-  std::string text = Beside(left, right, kIndent, columns_);
+  const size_t indent = columns_ < kNarrow ? kNarrowIndent : kIndent;
+  std::string text = Beside(left, right, indent, columns_);
   if (!usage.choices.empty()) {
     text +=
-        Wrap("One of: " + absl::StrJoin(usage.choices, ", "), columns_, std::string(kIndent, ' '));
+        Wrap("One of: " + absl::StrJoin(usage.choices, ", "), columns_, std::string(indent, ' '));
   }
   return text;
 }

@@ -32,14 +32,18 @@ absl::Status WriteUsage(const std::string& directory) {
   Typed typed;
   CLI::App app;
   DefineCommandLine(app, typed);
-  RETURN_IF_ERROR(
-      WriteAll(directory, DescribeCommand(app),
-               {.section = 1, .version = PROFD_VERSION, .see_also = {"profd(8)", "perf(1)"}}));
+  RETURN_IF_ERROR(WriteAll(directory, DescribeCommand(app),
+                           {.section = 1,
+                            .version = PROFD_VERSION,
+                            .date = PROFD_DATE,
+                            .see_also = {"profd(8)", "perf(1)"}}));
   absl::Status status;
   profd::WithCommandLine([&](const CLI::App& daemon) {
-    status = WriteAll(
-        directory, DescribeCommand(daemon),
-        {.section = 8, .version = PROFD_VERSION, .see_also = {"profctl(1)", "capabilities(7)"}});
+    status = WriteAll(directory, DescribeCommand(daemon),
+                      {.section = 8,
+                       .version = PROFD_VERSION,
+                       .date = PROFD_DATE,
+                       .see_also = {"profctl(1)", "capabilities(7)"}});
   });
   return status;
 }

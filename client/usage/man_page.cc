@@ -12,7 +12,7 @@
 namespace profctl {
 namespace {
 
-// Text of a line: no request at its begin, no escape in it, and hyphens that can be copied.
+// Text of a line, without requests and escapes, and with hyphens that can be copied.
 std::string Roff(std::string_view text) {
   std::string escaped = absl::StrReplaceAll(std::string(text), {{"\\", "\\e"}, {"-", "\\-"}});
   if (!escaped.empty() && (escaped[0] == '.' || escaped[0] == '\'')) escaped.insert(0, "\\&");
@@ -45,7 +45,7 @@ void AppendOptions(const CommandUsage& command, std::string& text) {
     if (!option.standard.empty()) absl::StrAppend(&text, "Default: ", Roff(option.standard), ".\n");
     if (!option.variable.empty()) {
       absl::StrAppend(&text, "Taken from the environment variable ", Bold(option.variable),
-                      " where it is not given.\n");
+                      " if it is not given.\n");
     }
   }
 }
@@ -97,10 +97,10 @@ std::string RenderManPage(const CommandUsage& usage, const ManPage& page) {
   std::string first = about.substr(0, sentence);
   if (first.ends_with('.')) first.pop_back();
   if (!first.empty()) first[0] = absl::ascii_tolower(static_cast<unsigned char>(first[0]));
-  std::string text =
-      absl::StrCat(".TH ", Argument(absl::AsciiStrToUpper(usage.name)), " ", page.section, " \"\" ",
-                   Argument(absl::StrCat("profd ", page.version)), "\n.SH NAME\n", usage.name,
-                   " \\- ", Roff(first), "\n.SH SYNOPSIS\n.B ", usage.name, "\n.RI [ options ]\n");
+  std::string text = absl::StrCat(
+      ".TH ", Argument(absl::AsciiStrToUpper(usage.name)), " ", page.section, " ", "\"", page.date,
+      "\" ", Argument(absl::StrCat("profd ", page.version)), "\n.SH NAME\n", usage.name, " \\- ",
+      Roff(first), "\n.SH SYNOPSIS\n.B ", usage.name, "\n.RI [ options ]\n");
   if (!usage.commands.empty()) text += ".RI [ command ]\n.RI [ \"options of the command\" ]\n";
   absl::StrAppend(&text, ".SH DESCRIPTION\n", Roff(about), "\n.SH OPTIONS\n");
   AppendOptions(usage, text);

@@ -12,6 +12,7 @@ namespace profctl {
 struct ManPage {
   int section = 1;
   std::string version;
+  std::string date;                   // of the version: 2026-01-31
   std::vector<std::string> see_also;  // "profd(8)"
 };
 

@@ -13,9 +13,9 @@
 namespace profctl {
 namespace {
 
-constexpr size_t kFewValues = 4;  // so many are named in a sentence
+constexpr size_t kFewValues = 4;  // up to this many are named in a sentence
 
-// CLI11 tells the values of an option in the name of its type: "NAME:{a,b}".
+// CLI11 puts the values of an option into the name of its type: "NAME:{a,b}".
 void ReadType(std::string type, OptionUsage& usage) {
   const size_t colon = type.find(":{");
   const size_t open = colon != std::string::npos ? colon + 1 : type.find('{');
@@ -66,7 +66,7 @@ CLI::Validator OneOf(std::vector<std::string> values, std::string what) {
         if (std::find(values.begin(), values.end(), text) != values.end()) return "";
         const std::string start = absl::StrCat("'", CleanName(text), "' is not ");
         if (values.size() > kFewValues) {
-          return absl::StrCat(start, what, "; there are ", absl::StrJoin(values, ", "));
+          return absl::StrCat(start, what, "; use one of ", absl::StrJoin(values, ", "));
         }
         const std::vector<std::string> first(values.begin(), values.end() - 1);
         return absl::StrCat(start, absl::StrJoin(first, ", "), " or ", values.back());

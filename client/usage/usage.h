@@ -1,5 +1,5 @@
-// What a command line takes, read from its CLI11 definition. Help, completions and man pages are
-// written from this, so that there is one source.
+// Describes a command line, read from its CLI11 definition: the one source of help, completions and
+// man pages.
 #ifndef PROFD_CLIENT_USAGE_USAGE_H_
 #define PROFD_CLIENT_USAGE_USAGE_H_
 
@@ -11,7 +11,7 @@
 namespace profctl {
 
 struct OptionUsage {
-  std::vector<std::string> names;    // "-o", "--output"; none: by its place
+  std::vector<std::string> names;    // "-o", "--output"; none: positional
   std::string value;                 // "FILE"; empty: a flag
   std::vector<std::string> choices;  // every value there is; empty: any
   std::string about;
@@ -30,10 +30,11 @@ struct CommandUsage {
 };
 
 OptionUsage DescribeOption(const CLI::Option& option);
-// Hidden options and commands are left out.
+// Without hidden options and commands.
 CommandUsage DescribeCommand(const CLI::App& app);
 
-// One of `values`; says so as "'x' is not a, b or c", with `what` before "; there are" for many.
+// Accepts one of `values`. The error is "'x' is not a, b or c"; for many values, "'x' is not
+// `what`; use one of ...".
 CLI::Validator OneOf(std::vector<std::string> values, std::string what = "");
 
 }  // namespace profctl

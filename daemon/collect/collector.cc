@@ -1,16 +1,14 @@
 #include "daemon/collect/collector.h"
 
 #include <pthread.h>
-#include <sys/resource.h>
 
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/priority.h"
 #include "daemon/base/start_thread.h"
 #include "spdlog/spdlog.h"
 
@@ -18,18 +16,7 @@ namespace profd {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-// A late tick is late when the machine is busy, which is when the target's state is special.
-constexpr int kSamplerNice = -11;
-// Accounts are read in one go, and the ring before it is full; but a tick comes first.
-constexpr int kDrainerNice = -10;
 constexpr int64_t kPausePatience = 10 * kSecond;
-
-// Of the calling thread.
-void RaisePriority(int nice, const char* late) {
-  if (setpriority(PRIO_PROCESS, 0, nice) == 0) return;
-  spdlog::warn("{} may come late on a busy machine: cannot raise priority ({}); needs CAP_SYS_NICE",
-               late, std::strerror(errno));
-}
 
 absl::Status NoThread(const char* whose) {
   return absl::ResourceExhaustedError(
@@ -49,6 +36,7 @@ absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions optio
                                    .fault_layer = sources.faults,
                                    .map_layer = sources.mappings,
                                    .malloc_layer = sources.bursts.interval_ns > 0,
+                                   .cpu_layer = sources.cpu.interval_ns > 0,
                                    .default_target = options.selectors.empty() ? kEveryProcess : 0,
                                    .limits = sources.limits}));
   options.seed = std::random_device{}();

@@ -22,6 +22,7 @@ constexpr Field kFields[] = {
     {"jemalloc", &CollectorCost::heap_in_path_ns, &CollectorCost::heap_events},
     {"fault", &CollectorCost::fault_in_path_ns, &CollectorCost::faults},
     {"mapping", &CollectorCost::map_in_path_ns, &CollectorCost::map_calls},
+    {"cpu", &CollectorCost::cpu_in_path_ns, &CollectorCost::cpu_samples},
     {"malloc", &CollectorCost::burst_in_path_ns, &CollectorCost::burst_calls},
 };
 

@@ -18,6 +18,7 @@ constexpr int64_t kPollInterval = kSecond / 10;
 constexpr int64_t kCalmPollInterval = kSecond / 4;
 constexpr int64_t kLivelyPollInterval = kSecond / 20;
 constexpr int64_t kLively = kSecond;  // for so long after news
+constexpr int64_t kPausedPollInterval = kSecond / 4;
 
 }  // namespace
 
@@ -61,7 +62,7 @@ absl::Status Engine::Discover() {
   // The first drain opens the accounts; what the targets run is known before the first tick.
   drainer_.Begin();
   sources_.threads->Read();
-  return sources_.modules->Discover([this] { drainer_.Follow(); });
+  return sources_.modules->Discover(sources_.threads->Processes(), [this] { drainer_.Follow(); });
 }
 
 absl::Status Engine::Start() {
@@ -76,7 +77,8 @@ absl::Status Engine::Start() {
 }
 
 int64_t Engine::next_ns() const {
-  if (paused_) return INT64_MAX;
+  // Lifecycle events are still recorded.
+  if (paused_) return ring_.polled_ns() + kPausedPollInterval;
   int64_t next = std::min(next_drain_ns_, ring_.polled_ns() + PollInterval());
   for (const auto& source : sources_.all) next = std::min(next, source->next_ns());
   return next;
@@ -105,7 +107,9 @@ void Engine::Publish() {
 
 bool Engine::Round(bool asked, absl::Status* drained) {
   bool overrun = false, due = false;
-  if (!paused_) {
+  if (paused_) {
+    ring_.Poll();
+  } else {
     StepSources();
     overrun = steering_.IsOverrun();
     due = overrun || IsBehind() || parts_.clock->MonotonicNs() >= next_drain_ns_;

@@ -56,7 +56,7 @@ class Engine {
   // that which nothing works without.
   absl::Status Start();
 
-  // When the next round is due, monotonic; the greatest number while paused.
+  // When the next round is due, monotonic.
   int64_t next_ns() const;
   // Does what is due. `asked`: a drain is. Returns true when one was done, with how it ended in
   // `drained`.

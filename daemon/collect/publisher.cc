@@ -34,7 +34,7 @@ CollectorState Publisher::Publish(const Totals& totals, bool paused) {
   state.governor = steering_->State();
   state.threads = static_cast<uint32_t>(sources_->threads->accounts().live_threads());
   if (const int64_t now = clock_->MonotonicNs(); now >= next_map_bytes_ns_) {
-    map_bytes_ = kernel_->MapBytes(state.threads);
+    map_bytes_ = kernel_->MapBytes(state.threads, state.heap_threads);
     next_map_bytes_ns_ = now + kMapBytesInterval;
   }
   state.kernel_map_bytes = map_bytes_;

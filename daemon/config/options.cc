@@ -13,8 +13,10 @@
 namespace profd {
 namespace {
 
+constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kShortestTick = 1'000'000;
 constexpr int64_t kLongestTick = 1'000'000'000;
+constexpr int kMostCpuRate = 1'000;
 constexpr int64_t kShortestBurst = 1'000'000;
 constexpr int64_t kLongestBurst = 100'000'000;
 constexpr int64_t kLeastBurstIntervals = 10;
@@ -43,6 +45,7 @@ int UsageError(const std::string& what) {
 struct Typed {
   Options options;
   std::string tick = "10ms";
+  int cpu_rate = 99;
   std::string budget = "1%";
   std::string daemon_budget;
   std::string malloc_burst = "20ms/5s";
@@ -68,13 +71,18 @@ void Define(CLI::App& app, Typed& typed) {
   app.add_option("--tick", typed.tick, "Mean sampling interval")
       ->type_name("DURATION")
       ->capture_default_str();
+  app.add_option("--cpu-rate", typed.cpu_rate, "Samples of running code per second of CPU time")
+      ->type_name("HZ")
+      ->check(CLI::Range(1, kMostCpuRate))
+      ->capture_default_str();
   app.add_option(
          "--budget", typed.budget,
          "Limit for the total overhead: a share of the targets' CPU time, or of one CPU if they "
          "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
          "of load, up to a minute's worth. Above the limit, the most expensive source takes "
          "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
-         "malloc bursts and the switch layer are switched off, in this order, until the overhead "
+         "malloc bursts, stacks of running code and the switch layer are switched off, in this "
+         "order, until the overhead "
          "fits again")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
@@ -85,9 +93,10 @@ void Define(CLI::App& app, Typed& typed) {
          "Leave a layer out: books (the kernel's own accounting), switch (exact time by "
          "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
          "faults (resident memory by stack), mappings (address space by stack), bursts "
-         "(glibc's malloc by stack); repeatable")
+         "(glibc's malloc by stack), cpu (stacks of running code); repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts"}))
+      ->check(
+          CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--malloc-burst", typed.malloc_burst,
@@ -195,6 +204,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     return parsed;
   }
   options.tick_ns = *tick_ns;
+  options.cpu_interval_ns = kSecond / typed.cpu_rate;
   if (!typed.daemon_budget.empty()) {
     parsed.exit_code = UsageError(
         "--daemon-budget was removed; --budget now limits the overhead of everything that profd "
@@ -228,6 +238,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "faults") options.faults = false;
     if (layer == "mappings") options.mappings = false;
     if (layer == "bursts") options.burst_interval_ns = 0;
+    if (layer == "cpu") options.cpu_interval_ns = 0;
   }
   return parsed;
 }

@@ -28,6 +28,8 @@ struct Options {
   bool heap = true;
   bool faults = true;
   bool mappings = true;
+  // CPU time between two samples of running code; 0: none are taken.
+  int64_t cpu_interval_ns = 1'000'000'000 / 99;
   // How long and how often all calls to glibc's malloc are traced. Interval 0: never.
   int64_t burst_ns = 20'000'000;
   int64_t burst_interval_ns = 5'000'000'000;

@@ -211,6 +211,24 @@ absl::Status BpfKernel::AnnounceMappings() {
   return RunIterator(mappings_link_, "mappings", 0, {});
 }
 
+absl::Status BpfKernel::AnnounceMappings(std::span<const int32_t> pids) {
+  absl::Status status;
+  for (const int32_t pid : pids) {
+    bpf_iter_link_info only{};
+    only.task.tid = static_cast<uint32_t>(pid);
+    DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &only,
+                        .link_info_len = sizeof(only));
+    const UniqueLink link(bpf_program__attach_iter(skeleton_->progs.mappings, &options));
+    if (!link) {
+      // ESRCH: it has ended.
+      if (errno != ESRCH) status.Update(ErrnoStatus("start iterator mappings", errno));
+      continue;
+    }
+    status.Update(RunIterator(link, "mappings", 0, {}));
+  }
+  return status;
+}
+
 absl::StatusOr<LeftOut> BpfKernel::DrainThreads(const RecordSink& sink, bool all) {
   skeleton_->bss->drain_all = all;
   skeleton_->bss->drain_left_out = 0;

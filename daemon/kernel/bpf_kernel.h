@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ class BpfKernel final : public Kernel {
   absl::Status TrimKnownStacks(bool all) override;
   std::vector<uint64_t> Losses() const override;
   std::vector<ProgramMisses> Misses() const override;
-  uint64_t MapBytes(uint64_t threads) const override;
+  uint64_t MapBytes(uint64_t threads, uint64_t heap_threads) const override;
 
   absl::Status SetSwitchLayer(bool on) override;
   bool switch_on() const override { return switch_link_ != nullptr; }
@@ -71,6 +72,12 @@ class BpfKernel final : public Kernel {
   bool faults_on() const override { return !fault_links_.empty(); }
   uint64_t fault_seed() const override { return fault_seed_; }
   profd_fault_cost FaultCost() const override;
+
+  absl::StatusOr<std::vector<uint32_t>> ClockedCpus() const override;
+  absl::Status SetCpuClock(uint32_t cpu, int64_t period_ns) override;
+  absl::StatusOr<std::vector<CounterEntry>> DrainCpuCounters() override;
+  profd_cpu_cost CpuCost() const override;
+  absl::StatusOr<double> MeasureCpuInterrupt() const override;
 
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
@@ -100,6 +107,7 @@ class BpfKernel final : public Kernel {
                                           std::span<const ProbePlace> places) override;
 
   absl::Status AnnounceMappings() override;
+  absl::Status AnnounceMappings(std::span<const int32_t> pids) override;
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
   absl::Status WatchModule(const profd_module_key& key) override;
   absl::Status ForgetModule(const profd_module_key& key) override;
@@ -134,6 +142,11 @@ class BpfKernel final : public Kernel {
   UniqueLink mappings_link_;
   UniqueLink heap_link_;
   std::vector<UniqueLink> fault_links_;  // empty: off
+  struct CpuClock {
+    int event = -1;  // the link closes it
+    UniqueLink link;
+  };
+  std::map<uint32_t, CpuClock> cpu_clocks_;  // by CPU
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;

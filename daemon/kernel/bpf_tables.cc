@@ -16,8 +16,9 @@
 namespace profd {
 namespace {
 
-// Kernel memory of a thread's account: value, element header and the task's storage table.
-constexpr uint64_t kThreadAccountBytes = sizeof(profd_thread) + 256;
+// Kernel memory of a value stored with a thread, in addition to the value: the element's header,
+// and the thread's table of such values.
+constexpr uint64_t kThreadValueBytes = 256;
 
 profd_heap_cost SumProbeCost(int fd) {
   return SumPerCpu<profd_heap_cost>(fd, 0, [](profd_heap_cost& sum, const profd_heap_cost& v) {
@@ -112,8 +113,12 @@ std::vector<ProgramMisses> BpfKernel::Misses() const {
   return misses;
 }
 
-uint64_t BpfKernel::MapBytes(uint64_t threads) const {
-  uint64_t bytes = threads * kThreadAccountBytes + rule_bytes_;
+uint64_t BpfKernel::MapBytes(uint64_t threads, uint64_t heap_threads) const {
+  const auto stored = [](uint64_t count, const bpf_map* map) {
+    return count * (bpf_map__value_size(map) + kThreadValueBytes);
+  };
+  uint64_t bytes = stored(threads, skeleton_->maps.threads) +
+                   stored(heap_threads, skeleton_->maps.heaps) + rule_bytes_;
   bpf_map* map = nullptr;
   while ((map = bpf_object__next_map(skeleton_->obj, map)) != nullptr) {
     if (const int fd = bpf_map__fd(map); fd >= 0) bytes += MapMemory(fd);

@@ -27,14 +27,15 @@ struct KernelOptions {
   bool fault_layer = true;
   bool map_layer = true;
   bool malloc_layer = true;
+  bool cpu_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
   Limits limits = {};
 };
 
 // Programs that profd can do without, each to be loaded or not.
-enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc };
-inline constexpr size_t kKernelLayers = 7;
+enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc, kCpu };
+inline constexpr size_t kKernelLayers = 8;
 // By layer, why the kernel did not take its programs; empty where it did, or was not asked to.
 using LayerRefusals = std::array<std::string, kKernelLayers>;
 
@@ -129,9 +130,10 @@ class DrainKernel {
   // Totals since start.
   virtual std::vector<uint64_t> Losses() const = 0;  // indexed by enum profd_loss
   virtual std::vector<ProgramMisses> Misses() const = 0;
-  // Thread-safe. Bytes the kernel charges for our maps, rule tables included; thread accounts are
-  // estimated from `threads`.
-  virtual uint64_t MapBytes(uint64_t threads) const = 0;
+  // Thread-safe. Bytes the kernel charges for our maps, rule tables included. It does not report
+  // what is stored with threads; that is estimated from `threads`, of which `heap_threads` have
+  // allocated.
+  virtual uint64_t MapBytes(uint64_t threads, uint64_t heap_threads) const = 0;
 };
 
 // Context switches and page faults. Costs are totals since start.
@@ -151,6 +153,23 @@ class EventKernel {
   virtual bool faults_on() const = 0;
   virtual uint64_t fault_seed() const = 0;
   virtual profd_fault_cost FaultCost() const = 0;
+};
+
+// A clock that interrupts each CPU, where the stack of the thread there is counted.
+class CpuKernel {
+ public:
+  virtual ~CpuKernel() = default;
+  // The CPUs that can have a clock now: those that are online.
+  virtual absl::StatusOr<std::vector<uint32_t>> ClockedCpus() const = 0;
+  // From now on the CPU's clock interrupts once in `period_ns` of time that it is not idle, for the
+  // first time a whole period from now; 0: never. A sample has the period as its weight.
+  virtual absl::Status SetCpuClock(uint32_t cpu, int64_t period_ns) = 0;
+  // Changes the epoch of the counters and empties the one that was live. When a CPU is stuck in the
+  // middle of counting, what was counted comes with a later call.
+  virtual absl::StatusOr<std::vector<CounterEntry>> DrainCpuCounters() = 0;
+  virtual profd_cpu_cost CpuCost() const = 0;  // totals since start
+  // What an interrupt of the clock costs without the program, ns. Takes some 10 ms of CPU time.
+  virtual absl::StatusOr<double> MeasureCpuInterrupt() const = 0;
 };
 
 // Programs at probes, and what they count. Costs are totals since start.
@@ -215,8 +234,12 @@ class ModuleKernel {
  public:
   virtual ~ModuleKernel() = default;
   // Announces the executable mappings of all targets whose file is not known yet, and the processes
-  // that map a watched one.
+  // that map a watched one. It takes the lock of each process's memory map, so it waits if one is
+  // held.
   virtual absl::Status AnnounceMappings() = 0;
+  // The same for the targets among `pids`; other processes are not touched. Processes that ended
+  // are skipped.
+  virtual absl::Status AnnounceMappings(std::span<const int32_t> pids) = 0;
   // Gives modules their rules; one with empty rows has none. A call takes some 10 ms however many
   // there are: the kernel waits for all running programs. Returns a status for each.
   virtual std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) = 0;
@@ -233,6 +256,7 @@ class ModuleKernel {
 class Kernel : public TickKernel,
                public DrainKernel,
                public EventKernel,
+               public CpuKernel,
                public ProbeKernel,
                public ModuleKernel {
  public:

@@ -66,6 +66,7 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
   for (const Size& size :
        {Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
+        Size{s->maps.cpu_even, limits.counters}, Size{s->maps.cpu_odd, limits.counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
         Size{s->maps.last_records, limits.exits},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
@@ -92,7 +93,8 @@ std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
           {s->progs.on_user_fault, KernelLayer::kFault},
           {s->progs.on_kernel_fault, KernelLayer::kFault},
           {s->progs.on_map_call, KernelLayer::kMap},
-          {s->progs.on_malloc, KernelLayer::kMalloc}};
+          {s->progs.on_malloc, KernelLayer::kMalloc},
+          {s->progs.on_cpu_clock, KernelLayer::kCpu}};
 }
 
 bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, KernelLayer layer) {
@@ -110,6 +112,8 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
       return options.map_layer;
     case KernelLayer::kMalloc:
       return options.malloc_layer;
+    case KernelLayer::kCpu:
+      return options.cpu_layer;
   }
   return false;
 }
@@ -127,8 +131,12 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   SetLimits(options, s);
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
-  const auto walks =
-      static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())) * PROFD_OWN_WALKS_PER_CPU;
+  const auto cpus = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus()));
+  for (bpf_map* by_cpu : {s->maps.cpu_scratch, s->maps.cpu_periods}) {
+    bpf_map__set_max_entries(by_cpu,
+                             options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
+  }
+  const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
                                                         options.map_layer || options.malloc_layer
                                                     ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)

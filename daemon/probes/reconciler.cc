@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
+#include "daemon/base/priority.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -133,6 +134,7 @@ void Reconciler::ApplyGates() {
 }
 
 void Reconciler::Work() {
+  RaisePriority(kBurstNice, "bursts");
   const auto woken = [this]()
                          ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
   while (true) {

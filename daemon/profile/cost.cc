@@ -39,6 +39,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->faults = WrappingAdd(sum->faults, cost.faults);
   sum->map_in_path_ns = WrappingAdd(sum->map_in_path_ns, cost.map_in_path_ns);
   sum->map_calls = WrappingAdd(sum->map_calls, cost.map_calls);
+  sum->cpu_in_path_ns = WrappingAdd(sum->cpu_in_path_ns, cost.cpu_in_path_ns);
+  sum->cpu_samples = WrappingAdd(sum->cpu_samples, cost.cpu_samples);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
   sum->burst_in_path_ns = WrappingAdd(sum->burst_in_path_ns, cost.burst_in_path_ns);
   sum->burst_calls = WrappingAdd(sum->burst_calls, cost.burst_calls);
@@ -59,6 +61,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .faults = after.faults - before.faults,
           .map_in_path_ns = after.map_in_path_ns - before.map_in_path_ns,
           .map_calls = after.map_calls - before.map_calls,
+          .cpu_in_path_ns = after.cpu_in_path_ns - before.cpu_in_path_ns,
+          .cpu_samples = after.cpu_samples - before.cpu_samples,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
           .burst_in_path_ns = after.burst_in_path_ns - before.burst_in_path_ns,
           .burst_calls = after.burst_calls - before.burst_calls,

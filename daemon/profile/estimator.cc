@@ -187,6 +187,60 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
   return result;
 }
 
+std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta& ledger,
+                                             std::span<const Sample> samples,
+                                             const EstimateBasis& basis) {
+  std::vector<EstimatedSample> result;
+  std::vector<int64_t> weights;
+  EffectiveTicks effective;
+  for (const Sample& s : samples) {
+    weights.push_back(std::max<int64_t>(s.weight, 0));
+    effective.Add(s);
+  }
+  const int64_t weight = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+  const int64_t total = basis.ledger ? std::max<int64_t>(ledger.on_cpu_ns, 0) : weight;
+  if (total > 0 && weight == 0) {
+    EstimatedSample& unsampled = result.emplace_back();
+    unsampled.key = {.thread = thread, .kind = Kind::kCpu};
+    unsampled.amount = total;
+    unsampled.error = Rounded(static_cast<double>(total) / kNormal95);
+  }
+  const std::vector<int64_t> times = Apportion(total, weights);
+  for (size_t i = 0; i < samples.size(); i++) {
+    EstimatedSample& out = result.emplace_back();
+    out.key = samples[i].key;
+    out.weight = samples[i].weight;
+    out.ticks = samples[i].ticks;
+    out.amount = times[i];
+    if (weights[i] == 0) continue;
+    const auto w = static_cast<double>(weights[i]);
+    const auto ticks = static_cast<double>(std::max<int64_t>(samples[i].ticks, 1));
+    out.error = basis.ledger ? Rounded(static_cast<double>(total) *
+                                       ShareError(w / effective.sum(), effective.value()))
+                             : Rounded(w / std::sqrt(ticks));
+  }
+  return result;
+}
+
+std::vector<EstimatedSample> JoinStates(const EstimatedThread& waits,
+                                        std::vector<EstimatedSample> running) {
+  std::vector<EstimatedSample> all = waits.samples;
+  all.insert(all.end(), running.begin(), running.end());
+  // What is less than nothing in the ledger has no stack, and is taken from those that are widest.
+  int64_t over = std::max<int64_t>(-waits.ledger.on_cpu_ns, 0);
+  for (const int64_t ns : waits.ledger.off_ns) over = WrappingAdd(over, std::max<int64_t>(-ns, 0));
+  while (over > 0) {
+    const auto widest = std::max_element(
+        all.begin(), all.end(),
+        [](const EstimatedSample& a, const EstimatedSample& b) { return a.amount < b.amount; });
+    if (widest == all.end() || widest->amount <= 0) break;
+    const int64_t part = std::min(over, widest->amount);
+    widest->amount -= part;
+    over -= part;
+  }
+  return all;
+}
+
 int64_t UnsampledHeap(const HeapDelta& heap, std::span<const Sample> samples) {
   const bool seen =
       std::any_of(samples.begin(), samples.end(), [](const Sample& s) { return s.weight > 0; });

@@ -61,6 +61,17 @@ struct EstimatedThread {
 EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
                                std::span<const Sample> samples, const EstimateBasis& basis);
 
+// Divides the time that a thread was on a CPU among the stacks of its samples, all of the kind
+// kCpu. The amounts sum to `ledger.on_cpu_ns`, or are zero where that is not positive.
+std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta& ledger,
+                                             std::span<const Sample> samples,
+                                             const EstimateBasis& basis);
+
+// All that a thread did: what it waited for, and what it ran. The amounts sum to the wall time of
+// the ledger, where there is one.
+std::vector<EstimatedSample> JoinStates(const EstimatedThread& waits,
+                                        std::vector<EstimatedSample> running);
+
 // Divides what a thread allocated or freed, by its allocator's own count in `heap`, among the
 // stacks of its events, all of one kind: large ones get what they weigh, the rest is shared by the
 // others' weights. The amounts sum to `heap.bytes`, or are zero where that is not positive. One

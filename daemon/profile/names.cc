@@ -125,6 +125,10 @@ const LossDescription& DescribeLoss(size_t loss) {
        "In bursts, calls to glibc's malloc found a table full. Figures of their threads or "
        "stacks are too low. Watch fewer targets, or raise --limit malloc-threads or "
        "malloc-stacks."},
+      {"cpu_sample_lost",
+       "Samples of running code were dropped: their counter table was full. Time on CPU stays "
+       "exact, shares of stacks may be off. Watch fewer targets, or raise --limit counters."},
+      {"cpu_sample_lost_ns", "Weight of those samples, ns."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

@@ -42,8 +42,10 @@ enum class Kind : uint8_t {
   kMapped = PROFD_KIND_MAPPED,      // private anonymous memory mapped, bytes
   kUnmapped = PROFD_KIND_UNMAPPED,  // the same, unmapped
   kReturned = PROFD_KIND_RETURNED,  // its pages given back, bytes of addresses
+  kCpu = PROFD_KIND_CPU,            // time on a CPU, ns
+  kWall = PROFD_KIND_COUNT,         // kWait and kCpu together; no sample is of it
 };
-inline constexpr size_t kKindCount = PROFD_KIND_COUNT;
+inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 1;
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
 // negative: what there is at an instant is the sum of all changes before it.
@@ -230,6 +232,7 @@ struct ProfileDelta {
   bool heap_on = false;
   bool faults_on = false;
   bool mappings_on = false;
+  bool cpu_on = false;
   bool bursts_on = false;
   int64_t bursts = 0;            // that the samples hold; one at most
   int64_t burst_ns = 0;          // their length

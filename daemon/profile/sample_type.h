@@ -21,7 +21,7 @@ enum class ErrorFormula {
 };
 
 // What has to be on for samples of a type.
-enum class Layer { kTick, kAllocations, kFaults, kMappings };
+enum class Layer { kTick, kAllocations, kFaults, kMappings, kCpu, kTickAndCpu };
 
 struct SampleTypeInfo {
   Kind kind;
@@ -38,6 +38,13 @@ struct SampleTypeInfo {
 
   // Of calls that are counted themselves: threads have no totals.
   constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial; }
+  // Samples say what a thread waited for, or that it ran.
+  constexpr bool HasReasons() const { return kind == Kind::kWait || kind == Kind::kWall; }
+  // A stored sample of that kind is one of this type.
+  constexpr bool Covers(Kind sample) const {
+    return sample == kind ||
+           (kind == Kind::kWall && (sample == Kind::kWait || sample == Kind::kCpu));
+  }
   // Threads have exact totals, which are no times.
   constexpr bool HasTotals() const { return formula == ErrorFormula::kAllocatorShare; }
 };

@@ -51,6 +51,10 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return profile.faults_ns;
     case Layer::kMappings:
       return profile.mappings_ns;
+    case Layer::kCpu:
+      return profile.cpu_ns;
+    case Layer::kTickAndCpu:
+      return std::min(profile.tick_ns, profile.cpu_ns);
   }
   return 0;
 }
@@ -85,7 +89,7 @@ void FillSampleType(const FetchPlan& plan, const SampleTypeInfo& type, const Mer
   for (const MergedThread& thread : profile.threads) {
     if (type.HasTotals()) AddHeap(HeapOf(thread.ledger, type.kind), &heap);
     for (const Sample& sample : thread.samples) {
-      if (sample.key.kind != type.kind || !plan.Shows(sample.key)) continue;
+      if (!type.Covers(sample.key.kind) || !plan.Shows(type, sample.key)) continue;
       const auto w = static_cast<double>(std::max<int64_t>(sample.weight, 0));
       weight += w;
       if (stacks.IsComplete(sample.key.stack)) complete_weight += w;
@@ -219,7 +223,7 @@ class Sender {
  private:
   // The ledger of waits says how much of it is idle, whatever reasons were asked for.
   bool TellsIdleness(const SampleKey& key) const {
-    return key.kind == Kind::kWait && plan_.Asks(Kind::kWait) &&
+    return key.kind == Kind::kWait && plan_.AsksWaits() &&
            (key.reason == Reason::kLock || key.reason == Reason::kOther);
   }
 
@@ -251,7 +255,7 @@ class Sender {
       thread->set_process(process);
       FillThread(merged.info, waits, thread);
       thread->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
-      if (plan_.Asks(Kind::kWait)) thread->set_idle_ns(IdleNs(waits));
+      if (plan_.AsksWaits()) thread->set_idle_ns(IdleNs(waits));
       for (const SampleTypeInfo* type : plan_.types) {
         if (!type->HasTotals()) continue;
         const HeapDelta& heap = HeapOf(merged.ledger, type->kind);
@@ -263,12 +267,8 @@ class Sender {
       sink.BeginThread(static_cast<uint32_t>(i));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
-        if (type.kind == Kind::kWait) {
-          for (const EstimatedSample& s : waits.samples) {
-            if (plan_.Shows(s.key)) sink.Add(t, s, IdleOf(s));
-          }
-        } else {
-          for (const EstimatedSample& s : estimates.Of(merged, type)) sink.Add(t, s, {});
+        for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
+          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(s));
         }
       }
       sink.EndThread();
@@ -285,6 +285,7 @@ class Sender {
   }
 
   std::string_view IdleOf(const EstimatedSample& sample) const {
+    if (sample.key.kind != Kind::kWait) return {};
     const uint32_t stack = stacks_.NumberOf(sample.key.stack);
     return IdleKind(sample.key.reason, stacks_.stacks()[stack].idle);
   }

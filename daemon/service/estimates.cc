@@ -96,6 +96,18 @@ EstimatedThread Estimates::Waits(const MergedThread& thread) const {
   return EstimateThread(thread.info.id, thread.ledger, OfKind(thread.samples, Kind::kWait), basis_);
 }
 
+std::vector<EstimatedSample> Estimates::Running(const MergedThread& thread) const {
+  return EstimateRunning(thread.info.id, thread.ledger, OfKind(thread.samples, Kind::kCpu), basis_);
+}
+
+std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const EstimatedThread& waits,
+                                           const SampleTypeInfo& type) const {
+  if (type.kind == Kind::kWait) return waits.samples;
+  if (type.kind == Kind::kCpu) return Running(thread);
+  if (type.kind == Kind::kWall) return JoinStates(waits, Running(thread));
+  return Of(thread, type);
+}
+
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread,
                                            const SampleTypeInfo& type) const {
   std::vector<Sample> samples = OfKind(thread.samples, type.kind);

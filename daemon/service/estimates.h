@@ -28,10 +28,15 @@ class Estimates {
 
   // The ledger and all waits of a thread.
   EstimatedThread Waits(const MergedThread& thread) const;
-  // The samples of another type than waits.
+  // The samples of a type of bytes.
   std::vector<EstimatedSample> Of(const MergedThread& thread, const SampleTypeInfo& type) const;
+  // The samples of any type. `waits`: what Waits gives for the thread.
+  std::vector<EstimatedSample> Of(const MergedThread& thread, const EstimatedThread& waits,
+                                  const SampleTypeInfo& type) const;
 
  private:
+  // Time on a CPU.
+  std::vector<EstimatedSample> Running(const MergedThread& thread) const;
   int64_t Unsampled(int32_t pid, Kind kind) const;
 
   const MergedProfile& profile_;

@@ -67,6 +67,7 @@ std::string Grouping::Label(v1::GroupKey key, const Subject& subject) const {
     case v1::GROUP_KEY_THREAD_NAME:
       return thread_groups_[subject.thread];
     case v1::GROUP_KEY_REASON:
+      if (subject.ran) return "on-cpu";
       return subject.waits ? ReasonName(subject.reason) : "[no reason]";
     case v1::GROUP_KEY_OBJECT:
       return subject.object.empty() ? "[no object]" : std::string(subject.object);

@@ -26,6 +26,7 @@ class Grouping {
     uint32_t stack = 0;   // number
     Reason reason = Reason::kOther;
     bool waits = false;
+    bool ran = false;  // in a type that has waits too
     std::string_view object;
   };
 

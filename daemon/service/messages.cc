@@ -6,14 +6,15 @@ namespace profd {
 
 v1::Reason ToProto(Reason reason) { return static_cast<v1::Reason>(static_cast<int>(reason) + 1); }
 static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
-              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 &&
-              static_cast<size_t>(v1::Reason_MAX) == kReasonCount);
+              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 && v1::REASON_ON_CPU == v1::Reason_MAX &&
+              static_cast<size_t>(v1::REASON_ON_CPU) == kReasonCount + 1);
 
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
                 google::protobuf::RepeatedPtrField<v1::Loss>* out) {
   for (size_t i = 0; i < losses.size(); i++) {
     // The weights of what found the counters full are fields of their causes.
-    if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS || i == PROFD_LOSS_HEAP_FULL_BYTES) {
+    if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS || i == PROFD_LOSS_HEAP_FULL_BYTES ||
+        i == PROFD_LOSS_CPU_LOST_NS) {
       continue;
     }
     const LossDescription& description = DescribeLoss(i);
@@ -25,6 +26,9 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
       loss->set_weight_ns(lost_weight_ns != 0
                               ? lost_weight_ns
                               : static_cast<int64_t>(losses[PROFD_LOSS_COUNTERS_FULL_NS]));
+    }
+    if (i == PROFD_LOSS_CPU_LOST) {
+      loss->set_weight_ns(static_cast<int64_t>(losses[PROFD_LOSS_CPU_LOST_NS]));
     }
     if (i == PROFD_LOSS_HEAP_FULL) {
       loss->set_weight_bytes(static_cast<int64_t>(losses[PROFD_LOSS_HEAP_FULL_BYTES]));
@@ -64,6 +68,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_faults(Count(cost.faults));
   out->set_mapping_in_path_ns(cost.map_in_path_ns);
   out->set_mapping_calls(Count(cost.map_calls));
+  out->set_cpu_in_path_ns(cost.cpu_in_path_ns);
+  out->set_cpu_samples(Count(cost.cpu_samples));
   out->set_memory_cpu_ns(cost.memory_cpu_ns);
   out->set_burst_in_path_ns(cost.burst_in_path_ns);
   out->set_burst_calls(Count(cost.burst_calls));

@@ -86,15 +86,24 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
     plan->reasons.fill(true);
     return absl::OkStatus();
   }
-  if (!plan->Asks(Kind::kWait)) {
+  if (!plan->AsksWaits()) {
     return absl::InvalidArgumentError(
-        "only waits have reasons: ask for the sample type \"offcpu\"");
+        "only waits have reasons: ask for the sample type \"offcpu\" or \"wall\"");
   }
-  if (request.reasons_size() > static_cast<int>(kReasonCount)) {
+  if (request.reasons_size() > v1::Reason_MAX) {
     return absl::InvalidArgumentError(
-        absl::StrCat("more than ", kReasonCount, " reasons; name each once"));
+        absl::StrCat("more than ", static_cast<int>(v1::Reason_MAX), " reasons; name each once"));
   }
+  plan->running = false;
   for (const int reason : request.reasons()) {
+    if (reason == v1::REASON_ON_CPU) {
+      if (!plan->Asks(Kind::kWall)) {
+        return absl::InvalidArgumentError(
+            "time on a CPU is no wait: ask for the sample type \"wall\" or \"cpu\"");
+      }
+      plan->running = true;
+      continue;
+    }
     // REASON_UNSPECIFIED is 0; the others follow in the order of Reason.
     if (reason < 1 || reason > static_cast<int>(kReasonCount)) {
       return absl::InvalidArgumentError(absl::StrCat("reason ", reason, " is not known"));
@@ -175,7 +184,14 @@ bool FetchPlan::Asks(Kind kind) const {
 }
 
 bool FetchPlan::Shows(const SampleKey& key) const {
-  return Asks(key.kind) && (key.kind != Kind::kWait || reasons[static_cast<size_t>(key.reason)]);
+  return std::any_of(types.begin(), types.end(),
+                     [&](const SampleTypeInfo* type) { return Shows(*type, key); });
+}
+
+bool FetchPlan::Shows(const SampleTypeInfo& type, const SampleKey& key) const {
+  if (!type.Covers(key.kind)) return false;
+  if (key.kind == Kind::kWait) return reasons[static_cast<size_t>(key.reason)];
+  return type.kind != Kind::kWall || running;
 }
 
 bool FetchPlan::NeedsLevels() const {

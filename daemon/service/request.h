@@ -43,13 +43,17 @@ struct FetchPlan : RequestScope {
   std::vector<const SampleTypeInfo*> types;  // one at least, each once
   std::shared_ptr<const RE2> thread;         // null: all
   std::array<bool, kReasonCount> reasons{};
+  bool running = true;  // of the type "wall": time on a CPU too
   std::vector<v1::GroupKey> group_by;
   std::optional<RequestScope> baseline;  // the second window, of the same processes
 
   bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;
-  // Samples with this key are in the answer.
+  // A type with waits.
+  bool AsksWaits() const { return Asks(Kind::kWait) || Asks(Kind::kWall); }
+  // Samples with this key are in the answer, or in its values of that type.
   bool Shows(const SampleKey& key) const;
+  bool Shows(const SampleTypeInfo& type, const SampleKey& key) const;
   // What there was at the end of the window is needed.
   bool NeedsLevels() const;
 };

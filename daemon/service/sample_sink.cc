@@ -27,7 +27,8 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
                                   std::string_view idle) {
   Key key;
   key.stack = context_.stacks.NumberOf(sample.key.stack);
-  const bool waits = type.kind == Kind::kWait;
+  const bool waits = sample.key.kind == Kind::kWait;
+  const bool ran = type.kind == Kind::kWall && !waits;
   std::string object;
   if (waits) {
     key.reason = ToProto(sample.key.reason);
@@ -38,11 +39,13 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
       key.attributes.push_back(tables_->TextAttribute("object", object));
     }
   }
+  if (ran) key.reason = v1::REASON_ON_CPU;
   if (IsGrouped()) {
     key.group = tables_->Group(context_.grouping.Labels({.thread = thread_,
                                                          .stack = key.stack,
                                                          .reason = sample.key.reason,
                                                          .waits = waits,
+                                                         .ran = ran,
                                                          .object = object}));
   }
   return key;

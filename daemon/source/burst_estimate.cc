@@ -17,7 +17,7 @@ constexpr double kLeastLeft = 0.1;
 constexpr double kTakenError = 0.25;
 constexpr double kTakenErrorQueued = 0.35;
 // If an error is anywhere between 0 and 1: its root mean square.
-constexpr double kWaitingError = 0.58;
+constexpr double kUniformError = 0.58;
 
 int64_t Rounded(double value) { return std::llround(std::clamp(value, 0.0, 9e18)); }
 
@@ -74,13 +74,13 @@ BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double t
   effect.correction = could / std::max(could - lost, kLeastLeft * could);
   const double known = did.queued_ns > 0 ? kTakenErrorQueued : kTakenError;
   effect.doubt =
-      known * (effect.correction - 1) + kWaitingError * std::min(taken_ns, waited) / could;
+      known * (effect.correction - 1) + kUniformError * std::min(taken_ns, waited) / could;
   return effect;
 }
 
 void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
                    std::map<ModuleId, AllocatorTotals>& totals) {
-  if (burst.length_ns <= 0) return;
+  if (burst.length_ns <= 0 || burst.span_ns <= 0) return;
   delta.bursts += 1;
   delta.burst_ns += burst.length_ns;
   delta.burst_span_ns += burst.span_ns;
@@ -92,10 +92,12 @@ void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
   }
   const double span = static_cast<double>(burst.span_ns) / static_cast<double>(burst.length_ns) *
                       burst.process_weight;
+  const double skipped = static_cast<double>(burst.skipped_ns) / static_cast<double>(burst.span_ns);
   for (const auto& [id, did] : burst.counts.threads) {
     const ThreadId thread{id};
     const double taken = static_cast<double>(did.ns) + burst.traps.Of(did.calls, did.stepped);
-    const BurstEffect effect = EffectOf(did, burst.length_ns, taken);
+    BurstEffect effect = EffectOf(did, burst.length_ns, taken);
+    effect.doubt += kUniformError * skipped;
     const double scale = span * effect.correction;
     LedgerDelta ledger;
     ledger.allocated = Divide(thread, Kind::kAlloc, did.allocated, did.allocations, scale,

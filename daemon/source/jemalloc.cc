@@ -149,6 +149,7 @@ std::optional<LayerState> JemallocSource::Status() const {
 }
 
 void JemallocSource::Publish(CollectorState& state) const {
+  state.heap_threads = accounts_.threads();
   for (AllocatorState& allocator : modules_->probes()->States()) {
     AllocatorUse& use = state.allocators.emplace_back();
     const auto totals = accounts_.allocators().find(allocator.module);

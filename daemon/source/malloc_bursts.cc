@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/priority.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -21,8 +22,8 @@ constexpr size_t kMostProcesses = 16;
 constexpr int64_t kFirstLead = 20 * kMillisecond;
 constexpr int64_t kLeastLead = 5 * kMillisecond;
 constexpr int64_t kMostLead = 500 * kMillisecond;
-// Between the last probe that is put in and the begin.
-constexpr int64_t kSettle = kMillisecond / 10;
+// Between attaching the last probe and the begin. Attaching disturbs the process.
+constexpr int64_t kSettle = 3 * kMillisecond;
 // A collector that takes one each second never lets so many wait.
 constexpr size_t kMostResults = 8;
 
@@ -128,10 +129,16 @@ uint64_t MallocBursts::bursts() const {
 }
 
 void MallocBursts::Work() {
+  RaisePriority(kBurstNice, "bursts");
   while (const std::optional<Burst> burst = Next()) {
-    Run(*burst);
+    const bool told = Run(*burst);
     absl::MutexLock lock(&mutex_);
+    const int64_t missed = schedule_.missed();
     schedule_.Advance(MonotonicNs());
+    // Bursts are missed when attaching takes long, and that depends on what the targets do. If the
+    // next burst did not stand for that time, too, such times would weigh too little.
+    skipped_ns_ += (schedule_.missed() - missed) * schedule_.interval_ns();
+    if (!told) skipped_ns_ += burst->span_ns;
   }
 }
 
@@ -148,7 +155,10 @@ std::optional<MallocBursts::Burst> MallocBursts::Next() {
       if (!Runs()) {
         mutex_.Await(absl::Condition(&woken));
         // What lies behind is no time without bursts that were due.
-        if (Runs()) schedule_.Resume(MonotonicNs());
+        if (Runs()) {
+          schedule_.Resume(MonotonicNs());
+          skipped_ns_ = 0;
+        }
         continue;
       }
       if (measured) {
@@ -176,7 +186,8 @@ MallocBursts::Burst MallocBursts::Choose() {
   Burst burst = {
       .begin_ns = schedule_.next_ns(),
       .length_ns = plan_.length_ns,
-      .span_ns = schedule_.interval_ns(),
+      .span_ns = schedule_.interval_ns() + skipped_ns_,
+      .skipped_ns = std::exchange(skipped_ns_, 0),
       .process_weight = static_cast<double>(pids.size()) / static_cast<double>(chosen.size()),
       .places = {}};
   for (const Place& place : places_) {
@@ -185,7 +196,7 @@ MallocBursts::Burst MallocBursts::Choose() {
   return burst;
 }
 
-void MallocBursts::Run(const Burst& burst) {
+bool MallocBursts::Run(const Burst& burst) {
   const int64_t started = MonotonicNs();
   const bool twice = met_;
   const Traps before = twice ? probes_->MeasureTraps() : Traps{};
@@ -213,16 +224,18 @@ void MallocBursts::Run(const Burst& burst) {
   }
   const int64_t standing_ns = MonotonicNs() - first_in;
   absl::MutexLock lock(&mutex_);
-  lead_ns_ = std::clamp((last_in - started) * 3 / 2, kLeastLead, kMostLead);
-  if (!whole || !counts.ok()) return;
+  lead_ns_ = std::clamp((last_in - started) * 3 / 2 + kSettle, kLeastLead, kMostLead);
+  if (!whole || !counts.ok()) return false;
   ++bursts_;
   if (results_.size() == kMostResults) results_.pop_front();
   results_.push_back({.length_ns = burst.length_ns,
                       .span_ns = burst.span_ns,
+                      .skipped_ns = burst.skipped_ns,
                       .standing_ns = standing_ns,
                       .process_weight = burst.process_weight,
                       .traps = traps,
                       .counts = *std::move(counts)});
+  return true;
 }
 
 std::vector<AllocatorState> MallocBursts::States() const {

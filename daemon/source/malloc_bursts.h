@@ -35,7 +35,8 @@ struct BurstPlan {
 // A burst that is over, and what was counted in it.
 struct BurstResult {
   int64_t length_ns = 0;
-  int64_t span_ns = 0;        // of the time, that it stands for
+  int64_t span_ns = 0;        // the time that it stands for
+  int64_t skipped_ns = 0;     // the part of it that has no burst because bursts came late
   int64_t standing_ns = 0;    // from the first probe in to the last one out
   double process_weight = 1;  // processes that there were, by those that were traced
   Traps traps;                // as they were about then, where a call was met
@@ -82,6 +83,7 @@ class MallocBursts {
     int64_t begin_ns = 0;
     int64_t length_ns = 0;
     int64_t span_ns = 0;
+    int64_t skipped_ns = 0;
     double process_weight = 1;
     std::vector<Place> places;
   };
@@ -90,7 +92,8 @@ class MallocBursts {
   // Waits for the time to put probes in. Nothing: to stop.
   std::optional<Burst> Next() ABSL_LOCKS_EXCLUDED(mutex_);
   Burst Choose() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
+  // False if it told nothing.
+  bool Run(const Burst& burst) ABSL_LOCKS_EXCLUDED(mutex_);
   bool Runs() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget(absl::FunctionRef<bool(int32_t pid)> gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -106,7 +109,8 @@ class MallocBursts {
   TickSchedule schedule_ ABSL_GUARDED_BY(mutex_);
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   Traps traps_ ABSL_GUARDED_BY(mutex_);
-  int64_t lead_ns_ ABSL_GUARDED_BY(mutex_);  // that putting the probes in takes
+  int64_t lead_ns_ ABSL_GUARDED_BY(mutex_);         // that putting the probes in takes
+  int64_t skipped_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // since the last burst, without one of its own
   uint64_t bursts_ ABSL_GUARDED_BY(mutex_) = 0;
   std::set<Place> places_ ABSL_GUARDED_BY(mutex_);
   std::deque<BurstResult> results_ ABSL_GUARDED_BY(mutex_);

@@ -1,6 +1,7 @@
 #include "daemon/source/module.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/source/record.h"
@@ -26,8 +27,10 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
   }
 }
 
-absl::Status ModulesSource::Discover(absl::FunctionRef<void()> follow) {
-  RETURN_IF_ERROR(context_.kernel->AnnounceMappings());
+absl::Status ModulesSource::Discover(const std::set<int32_t>& pids,
+                                     absl::FunctionRef<void()> follow) {
+  fresh_ = pids;
+  RETURN_IF_ERROR(AnnounceMappings());
   context_.ring->Poll();
   modules_.WaitIdle(context_.clock->MonotonicNs() + kRulesAtStart);
   drained_ns_ = context_.clock->MonotonicNs();
@@ -73,6 +76,7 @@ void ModulesSource::OnExec(const profd_exec_record& exec) {
   if (probes_) probes_->OnExec(exec.pid);
   Targets& targets = *context_.targets;
   if (exec.target_id != 0 || (!targets.everything() && targets.OnExec(exec.pid))) {
+    fresh_.insert(exec.pid);
     looks_.OnExec(context_.clock->MonotonicNs());
   }
 }
@@ -102,16 +106,27 @@ void ModulesSource::Rescan() {
 }
 
 void ModulesSource::OnProcesses(const std::set<int32_t>& pids) {
-  if (!PutsProbes()) return;
   const bool more = !std::includes(processes_.begin(), processes_.end(), pids.begin(), pids.end());
-  looks_.OnDrain(Find(), more, drained_ns_);
   processes_ = pids;
+  fresh_.clear();
+  if (!PutsProbes()) return;
+  looks_.OnDrain(Find(), more, drained_ns_);
   if (probes_) probes_->KeepOnly(pids);
+}
+
+absl::Status ModulesSource::AnnounceMappings() {
+  // One pass over all processes is cheaper than one for each.
+  if (context_.targets->everything()) return context_.kernel->AnnounceMappings();
+  std::vector<int32_t> pids;
+  pids.reserve(processes_.size() + fresh_.size());
+  std::set_union(processes_.begin(), processes_.end(), fresh_.begin(), fresh_.end(),
+                 std::back_inserter(pids));
+  return context_.kernel->AnnounceMappings(pids);
 }
 
 absl::Status ModulesSource::Look() {
   if (!looks_.wanted()) return absl::OkStatus();
-  const absl::Status status = context_.kernel->AnnounceMappings();
+  const absl::Status status = AnnounceMappings();
   looks_.Looked(status.ok(), drained_ns_);
   context_.ring->Poll();
   return status;
@@ -132,7 +147,7 @@ void ModulesSource::LookEarly() {
   const int64_t now = context_.clock->MonotonicNs();
   if (!looks_.IsEarlyDue(Find(), modules_.IsReading(), now)) return;
   context_.cpu->Begin();
-  const absl::Status status = context_.kernel->AnnounceMappings();
+  const absl::Status status = AnnounceMappings();
   failed_.Update(status);
   // This attaches probes.
   context_.ring->Poll();

@@ -37,8 +37,8 @@ class ModulesSource final : public Source {
   const FoundModules& found() const { return looks_.found(); }
 
   // Finds the modules of the targets before the first tick. Waits for unwind rules and probes, for
-  // a limited time. `follow` informs sources of the targets' processes.
-  absl::Status Discover(absl::FunctionRef<void()> follow);
+  // a limited time. `pids` are the targets' processes; `follow` informs all sources of them.
+  absl::Status Discover(const std::set<int32_t>& pids, absl::FunctionRef<void()> follow);
   // At the end of a drain, before OnProcesses: finds targets that no event announced.
   void Rescan();
   // After OnProcesses: looks up who maps what, if something may be new.
@@ -60,6 +60,8 @@ class ModulesSource final : public Source {
  private:
   bool PutsProbes() const { return sought_.allocators || sought_.libcs || sought_.glibcs; }
   FoundModules Find() const;
+  // Goes through the memory maps of the targets.
+  absl::Status AnnounceMappings();
   void OnExec(const profd_exec_record& exec);
   void LookEarly();
 
@@ -69,6 +71,7 @@ class ModulesSource final : public Source {
   std::unique_ptr<TargetProbes> probes_;
   MappingLooks looks_;
   std::set<int32_t> processes_;  // of the targets at the last drain
+  std::set<int32_t> fresh_;      // that called exec since then
   absl::Status failed_;          // error between drains
   bool detached_ = false;
   int64_t look_cpu_ns_ = 0;

@@ -6,7 +6,7 @@ void AddSamples(std::span<const CounterEntry> counters, ProfileDelta& delta) {
   delta.samples.reserve(delta.samples.size() + counters.size());
   for (const auto& [key, value] : counters) {
     const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
-    const Kind kind = key.kind < kKindCount ? Kind{key.kind} : Kind::kWait;
+    const Kind kind = key.kind < PROFD_KIND_COUNT ? Kind{key.kind} : Kind::kWait;
     delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
                                      .stack = StackId{key.stack},
                                      .argument = key.arg0,

@@ -53,6 +53,7 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   const std::string no_faults = why_off(options.faults, KernelLayer::kFault);
   const std::string no_mappings = why_off(options.mappings, KernelLayer::kMap);
   const std::string no_bursts = why_off(options.bursts.interval_ns > 0, KernelLayer::kMalloc);
+  const std::string no_cpu = why_off(options.cpu.interval_ns > 0, KernelLayer::kCpu);
 
   list.threads = make.Add<ThreadSource>(context, options.books);
   list.modules = make.Add<ModulesSource>(
@@ -93,6 +94,11 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
     make.Add<MallocSource>(context, list.modules, options.bursts, seed + 2);
   } else {
     make.AddOff("bursts", no_bursts);
+  }
+  if (no_cpu.empty()) {
+    make.Add<CpuSource>(context, list.threads, options.cpu, seed + 3);
+  } else {
+    make.AddOff("cpu", no_cpu);
   }
   make.Add<MemorySource>(context);
   return list;

@@ -9,6 +9,7 @@
 #include "daemon/base/limits.h"
 #include "daemon/govern/budget.h"
 #include "daemon/source/context.h"
+#include "daemon/source/cpu.h"
 #include "daemon/source/malloc_bursts.h"
 #include "daemon/source/module.h"
 #include "daemon/source/source.h"
@@ -25,6 +26,7 @@ struct SourceOptions {
   bool heap = true;
   bool faults = true;
   bool mappings = true;
+  CpuPlan cpu;
   BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};
   Budget budget;
   Limits limits;

@@ -73,6 +73,7 @@ struct CollectorState {
   double switch_entry_ns = 0;  // per context switch, part of the cost in the path
   uint64_t kernel_map_bytes = 0;
   uint32_t threads = 0;
+  uint64_t heap_threads = 0;  // that had an event of an allocator
   std::vector<ModuleState> modules;
   std::vector<ProgramState> programs;
   std::vector<AllocatorUse> allocators;

@@ -69,29 +69,42 @@ std::optional<MapsLine> ParseCodeMapping(absl::string_view line) {
   return mapping;
 }
 
-}  // namespace
-
-absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid) {
-  const std::string root = absl::StrCat("/proc/", pid);
-  const auto stat = ReadWholeFile(root + "/stat", 4096);
+// What /proc/PID/stat says. NotFound when the process is gone.
+absl::StatusOr<ProcessInfo> ReadStat(int32_t pid) {
+  // Fields after the name, see proc(5): the state is the third of all.
+  constexpr size_t kParent = 4 - 3, kStart = 22 - 3;
+  const auto stat = ReadWholeFile(absl::StrCat("/proc/", pid, "/stat"), 4096);
   if (!stat.ok()) return absl::NotFoundError(absl::StrCat("no process with PID ", pid));
   // "pid (comm) state ppid ...": comm may hold any character, so it ends at the last ')'.
   const size_t open = stat->find('(');
   const size_t close = stat->rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) {
-    return absl::InternalError(absl::StrCat(root, "/stat: no command name"));
+    return absl::InternalError(absl::StrCat("/proc/", pid, "/stat: no command name"));
   }
   ProcessInfo info;
   info.pid = pid;
   info.comm = stat->substr(open + 1, close - open - 1);
-  const std::vector<std::string> rest =
-      absl::StrSplit(stat->substr(close + 1), ' ', absl::SkipEmpty());
-  if (rest.size() < 2 || !absl::SimpleAtoi(rest[1], &info.parent)) {
-    return absl::InternalError(absl::StrCat(root, "/stat: no parent"));
+  const std::vector<absl::string_view> rest =
+      absl::StrSplit(absl::string_view(*stat).substr(close + 1), ' ', absl::SkipEmpty());
+  if (rest.size() <= kStart || !absl::SimpleAtoi(rest[kParent], &info.parent) ||
+      !absl::SimpleAtoi(rest[kStart], &info.start_ticks)) {
+    return absl::InternalError(absl::StrCat("/proc/", pid, "/stat: no parent or start time"));
   }
-  const std::string executable = WithoutDeleted(ReadLink(root + "/exe"));
+  return info;
+}
+
+}  // namespace
+
+absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid) {
+  ASSIGN_OR_RETURN(ProcessInfo info, ReadStat(pid));
+  const std::string executable = WithoutDeleted(ReadLink(absl::StrCat("/proc/", pid, "/exe")));
   info.executable = executable.substr(executable.rfind('/') + 1);
   return info;
+}
+
+bool IsRunning(const ProcessInfo& process) {
+  const auto now = ReadStat(process.pid);
+  return now.ok() && now->start_ticks == process.start_ticks;
 }
 
 std::vector<ProcessInfo> ListProcesses() {
@@ -102,22 +115,24 @@ std::vector<ProcessInfo> ListProcesses() {
   return processes;
 }
 
-absl::StatusOr<std::vector<int32_t>> ReadFamily(int32_t pid) {
+absl::StatusOr<std::vector<ProcessInfo>> ReadFamily(int32_t pid) {
   if (access("/proc/thread-self/children", R_OK) != 0) {
     return absl::UnimplementedError("the kernel does not list children of processes");
   }
-  std::vector<int32_t> family = {pid};
+  std::vector<ProcessInfo> family;
   std::unordered_set<int32_t> seen = {pid};
+  if (auto process = ReadProcess(pid); process.ok()) family.push_back(*std::move(process));
   for (size_t i = 0; i < family.size(); ++i) {
-    // A child is one of the thread that made it.
-    for (const int32_t thread : NumbersIn(absl::StrCat("/proc/", family[i], "/task"))) {
-      const auto children =
-          ReadWholeFile(absl::StrCat("/proc/", family[i], "/task/", thread, "/children"));
+    const std::string threads = absl::StrCat("/proc/", family[i].pid, "/task");
+    // The kernel lists a child under the thread that created it.
+    for (const int32_t thread : NumbersIn(threads)) {
+      const auto children = ReadWholeFile(absl::StrCat(threads, "/", thread, "/children"));
       if (!children.ok()) continue;
       for (const absl::string_view child : absl::StrSplit(*children, ' ', absl::SkipEmpty())) {
         int32_t number = 0;
         if (!absl::SimpleAtoi(child, &number) || number <= 0) continue;
-        if (seen.insert(number).second) family.push_back(number);
+        if (!seen.insert(number).second) continue;
+        if (auto process = ReadProcess(number); process.ok()) family.push_back(*std::move(process));
       }
     }
   }

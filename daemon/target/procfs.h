@@ -14,6 +14,7 @@ namespace profd {
 struct ProcessInfo {
   int32_t pid = 0;
   int32_t parent = 0;
+  uint64_t start_ticks = 0;  // clock ticks after boot; with the PID it identifies the process
   std::string comm;
   std::string executable;  // base name of the program file; empty when it cannot be read
 };
@@ -24,9 +25,12 @@ absl::StatusOr<ProcessInfo> ReadProcess(int32_t pid);
 // All processes of our PID namespace, in no order.
 std::vector<ProcessInfo> ListProcesses();
 
-// A process and what descends from it, parents first. Without those that end, and their children,
-// while it is read. Unimplemented where the kernel does not list children (CONFIG_PROC_CHILDREN).
-absl::StatusOr<std::vector<int32_t>> ReadFamily(int32_t pid);
+// A process and its descendants, parents first. Processes that end meanwhile, and their children,
+// are missing. Unimplemented where the kernel does not list children (CONFIG_PROC_CHILDREN).
+absl::StatusOr<std::vector<ProcessInfo>> ReadFamily(int32_t pid);
+
+// False when it is gone, also if another process has its PID by now.
+bool IsRunning(const ProcessInfo& process);
 
 // NotFound when the process is gone.
 absl::StatusOr<UniqueFd> OpenPidfd(int32_t pid);

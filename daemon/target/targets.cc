@@ -18,15 +18,16 @@ namespace {
 constexpr int kMostListings = 8;
 
 // `roots` and everything that descends from them.
-std::vector<int32_t> WithDescendants(const std::vector<ProcessInfo>& processes,
-                                     std::vector<int32_t> roots) {
-  std::unordered_multimap<int32_t, int32_t> children;
-  for (const ProcessInfo& process : processes) children.emplace(process.parent, process.pid);
-  std::unordered_set<int32_t> seen(roots.begin(), roots.end());
+std::vector<ProcessInfo> WithDescendants(const std::vector<ProcessInfo>& processes,
+                                         std::vector<ProcessInfo> roots) {
+  std::unordered_multimap<int32_t, const ProcessInfo*> children;
+  for (const ProcessInfo& process : processes) children.emplace(process.parent, &process);
+  std::unordered_set<int32_t> seen;
+  for (const ProcessInfo& root : roots) seen.insert(root.pid);
   for (size_t i = 0; i < roots.size(); ++i) {
-    const auto [begin, end] = children.equal_range(roots[i]);
+    const auto [begin, end] = children.equal_range(roots[i].pid);
     for (auto it = begin; it != end; ++it) {
-      if (seen.insert(it->second).second) roots.push_back(it->second);
+      if (seen.insert(it->second->pid).second) roots.push_back(*it->second);
     }
   }
   return roots;
@@ -34,9 +35,14 @@ std::vector<int32_t> WithDescendants(const std::vector<ProcessInfo>& processes,
 
 }  // namespace
 
-absl::StatusOr<bool> Targets::MarkPid(int32_t pid, uint32_t target) {
-  if (pid == getpid()) return false;
-  ASSIGN_OR_RETURN(const UniqueFd pidfd, OpenPidfd(pid));
+absl::StatusOr<bool> Targets::MarkProcess(const ProcessInfo& process, uint32_t target) {
+  if (process.pid == getpid()) return false;
+  ASSIGN_OR_RETURN(const UniqueFd pidfd, OpenPidfd(process.pid));
+  // The PID may have been reused since the process was listed. If the listed process still runs,
+  // it had its PID all the time, so the pidfd is its own.
+  if (!IsRunning(process)) {
+    return absl::NotFoundError(absl::StrCat("no process with PID ", process.pid));
+  }
   return kernel_->Mark(pidfd.get(), target);
 }
 
@@ -46,18 +52,18 @@ absl::Status Targets::MarkRunning() {
     marked = false;
     const std::vector<ProcessInfo> processes = ListProcesses();
     for (uint32_t i = 0; i < selectors_.size(); ++i) {
-      std::vector<int32_t> roots;
+      std::vector<ProcessInfo> roots;
       for (const ProcessInfo& process : processes) {
-        if (process.pid != getpid() && selectors_[i].Matches(process)) roots.push_back(process.pid);
+        if (process.pid != getpid() && selectors_[i].Matches(process)) roots.push_back(process);
       }
       if (listing == 0 && roots.empty() && selectors_[i].pid()) {
         return absl::NotFoundError(absl::StrCat("no process with PID ", *selectors_[i].pid()));
       }
-      for (const int32_t pid : WithDescendants(processes, std::move(roots))) {
-        const absl::StatusOr<bool> fresh = MarkPid(pid, i + 1);
+      for (const ProcessInfo& process : WithDescendants(processes, std::move(roots))) {
+        const absl::StatusOr<bool> fresh = MarkProcess(process, i + 1);
         marked |= fresh.ok() && *fresh;
         // One that has ended meanwhile is no error, unless the user named it.
-        const bool named = listing == 0 && selectors_[i].pid() == pid;
+        const bool named = listing == 0 && selectors_[i].pid() == process.pid;
         if (!fresh.ok() && (!absl::IsNotFound(fresh.status()) || named)) return fresh.status();
       }
     }
@@ -65,13 +71,13 @@ absl::Status Targets::MarkRunning() {
   return absl::OkStatus();
 }
 
-bool Targets::MarkAll(const std::vector<int32_t>& pids, uint32_t target) {
+bool Targets::MarkAll(const std::vector<ProcessInfo>& processes, uint32_t target) {
   bool marked = false;
-  for (const int32_t pid : pids) {
-    const absl::StatusOr<bool> fresh = MarkPid(pid, target);
+  for (const ProcessInfo& process : processes) {
+    const absl::StatusOr<bool> fresh = MarkProcess(process, target);
     marked |= fresh.ok() && *fresh;
     if (!fresh.ok() && !absl::IsNotFound(fresh.status())) {
-      spdlog::warn("cannot follow PID {}: {}", pid, fresh.status().ToString());
+      spdlog::warn("cannot follow PID {}: {}", process.pid, fresh.status().ToString());
     }
   }
   return marked;
@@ -82,10 +88,10 @@ bool Targets::OnExec(int32_t pid) {
   if (!process.ok()) return false;
   for (uint32_t i = 0; i < selectors_.size(); ++i) {
     if (selectors_[i].pid() || !selectors_[i].Matches(*process)) continue;
-    bool marked = MarkAll({pid}, i + 1);
+    bool marked = MarkAll({*process}, i + 1);
     // It may have had children before.
     const auto family = ReadFamily(pid);
-    marked |= MarkAll(family.ok() ? *family : WithDescendants(ListProcesses(), {pid}), i + 1);
+    marked |= MarkAll(family.ok() ? *family : WithDescendants(ListProcesses(), {*process}), i + 1);
     return marked;
   }
   return false;
@@ -100,7 +106,7 @@ bool Targets::Rescan() {
   for (const ProcessInfo& process : processes) {
     for (uint32_t i = 0; i < selectors_.size(); ++i) {
       if (selectors_[i].pid() || !selectors_[i].Matches(process)) continue;
-      marked |= MarkAll(WithDescendants(processes, {process.pid}), i + 1);
+      marked |= MarkAll(WithDescendants(processes, {process}), i + 1);
     }
   }
   return marked;

@@ -36,9 +36,9 @@ class Targets {
 
  private:
   // True when it was not marked before.
-  absl::StatusOr<bool> MarkPid(int32_t pid, uint32_t target);
+  absl::StatusOr<bool> MarkProcess(const ProcessInfo& process, uint32_t target);
   // True when any was not marked before.
-  bool MarkAll(const std::vector<int32_t>& pids, uint32_t target);
+  bool MarkAll(const std::vector<ProcessInfo>& processes, uint32_t target);
 
   Kernel* kernel_;
   std::vector<Selector> selectors_;

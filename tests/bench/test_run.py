@@ -234,9 +234,10 @@ class Rows(Measuring):
         self.assertEqual((row["off"], row["tick_ms"], row["options"]),
                          ({"switch": 0.75}, 35.0, ["--some"]))
         self.assertEqual((row["rss_mib"], row["aim"]), (25, 0.99))
-        self.assertIn("switched off: switch (75% of the time); sampling every 35 ms",
-                      overhead.headline(row))
-        self.assertIn("aim 0.99: missed", overhead.headline(row))
+        self.assertEqual(overhead.headline(row),
+                         "pgbench under profd: ratio 0.5000 (0.5000 to 0.5000); switched off: switch "
+                         "(75% of the time); sampling every 35 ms; latency p50 2.0000 (2.0000 to "
+                         "2.0000), p99 2.0000 (2.0000 to 2.0000); aim 0.99: missed")
         self.assertEqual(json.loads(lines.text_of(row))["ratio"], [0.5, 0.5, 0.5])
 
     def test_verdicts_in_words(self):

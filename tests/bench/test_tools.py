@@ -76,7 +76,6 @@ class CommandLine(unittest.TestCase):
         for arguments in ([], ["run"], ["scale"], ["accuracy"], ["compare"], ["report"]):
             found = self.bench(*arguments, "--help")
             self.assertEqual(found.returncode, 0, arguments)
-            self.assertIn("exit status", found.stdout, arguments)
             self.assertEqual(found.stderr, "")
 
     def test_wrong_command_lines(self):
@@ -90,7 +89,7 @@ class CommandLine(unittest.TestCase):
     def test_a_file_that_is_missing_is_a_failure(self):
         found = self.bench("report", "/nonexistent/results.jsonl")
         self.assertEqual((found.returncode, found.stdout), (1, ""))
-        self.assertIn("/nonexistent/results.jsonl", found.stderr)
+        self.assertEqual(found.stderr, "bench: /nonexistent/results.jsonl: No such file or directory\n")
 
 
 if __name__ == "__main__":

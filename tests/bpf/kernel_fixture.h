@@ -79,8 +79,11 @@ struct Account {
 class KernelTest : public ::testing::Test {
  protected:
   // What is always loaded, without the layers of other tests: the verifier takes a second for all.
-  static constexpr KernelOptions kCore = {
-      .heap_layer = false, .fault_layer = false, .map_layer = false, .malloc_layer = false};
+  static constexpr KernelOptions kCore = {.heap_layer = false,
+                                          .fault_layer = false,
+                                          .map_layer = false,
+                                          .malloc_layer = false,
+                                          .cpu_layer = false};
 
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 
+#include "daemon/source/record.h"
 #include "daemon/target/procfs.h"
 #include "daemon/unwind/rules.h"
 #include "tests/bpf/kernel_fixture.h"
@@ -14,6 +17,7 @@
 namespace profd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::SizeIs;
@@ -74,6 +78,41 @@ TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
   EXPECT_TRUE(tick_until(PROFD_WALK_COMPLETE));
   const ModuleRules unknown = {.key = {.ino = 1, .dev = 2, .generation = 3}, .rows = {}};
   EXPECT_FALSE(kernel_->PublishRules({&unknown, 1}).at(0).ok());
+}
+
+// A process that is stuck with the lock of its memory map stops whoever looks at it.
+TEST_F(KernelTest, MappingsOfOtherProcessesAreNotLookedAt) {
+  START_OR_SKIP();
+  const Child asked([](Child&) { NapForever(2 * kMillisecond); });
+  const Child other([](Child&) { NapForever(2 * kMillisecond); });
+  int32_t ended = 0;
+  {
+    const Child gone([](Child&) { NapForever(2 * kMillisecond); });
+    ended = gone.pid();
+  }
+  Mark(asked);
+  Mark(other);
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  ASSERT_FALSE(modules_.empty());
+  ASSERT_TRUE(kernel_->WatchModule(modules_[0].key).ok());
+  const auto watched = [&](std::initializer_list<int32_t> pids) {
+    EXPECT_TRUE(kernel_->AnnounceMappings(std::span(pids.begin(), pids.size())).ok());
+    std::vector<int32_t> told;
+    EXPECT_TRUE(kernel_
+                    ->PollEvents([&](std::span<const uint8_t> bytes) {
+                      const auto record = DecodeRecord<profd_watched_record>(bytes);
+                      if (record.ok() && record->type == PROFD_RECORD_WATCHED) {
+                        told.push_back(record->pid);
+                      }
+                    })
+                    .ok());
+    return told;
+  };
+  EXPECT_THAT(watched({asked.pid()}), ElementsAre(asked.pid()));
+  EXPECT_THAT(watched({ended, other.pid()}), ElementsAre(other.pid()));
+  EXPECT_THAT(watched({ended}), IsEmpty());
+  EXPECT_THAT(watched({getppid()}), IsEmpty()) << "no target";
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ PENDING = "[unwind rules pending]"
 PENDING_NS = 3_000_000_000
 # Layers of an answer by the source that they stand for.
 LAYERS = {"books": "books_ns", "switch": "switch_ns", "tick": "tick_ns", "faults": "faults_ns",
-          "mappings": "mappings_ns", "bursts": "bursts_on_ns"}
+          "mappings": "mappings_ns", "bursts": "bursts_on_ns", "cpu": "cpu_ns"}
 
 
 class Struct:
@@ -76,6 +76,10 @@ def invariants(answer):
         if abs(total - thread["wall_ns"]) > (tolerance.IDENTITY_FLOOR_NS
                                              + thread["wall_ns"] * tolerance.IDENTITY_SHARE):
             failures.append(Failure(f"{what}: on-CPU and off-CPU are {total} ns of {thread['wall_ns']} ns"))
+        whole = {"cpu": thread["on_cpu_ns"], "wall": thread["wall_ns"]}.get(answer.json["kind"])
+        told = sum(sample.value for sample in answer.samples_of(thread))
+        if whole is not None and told != max(whole, 0):
+            failures.append(Failure(f"{what}: its stacks have {told} ns of {whole} ns"))
         for entry in thread["off"]:
             samples = answer.samples_of(thread, entry["reason"])
             if not samples:
@@ -120,6 +124,9 @@ def silent(answer, source):
     if told_ns != 0:
         failures.append(Failure(f"--disable {source}: the answer says {layer} = {told_ns}"))
     stacks = [sample for sample in answer.samples if sample.stack is not None]
+    if answer.json["kind"] == "wall":
+        # The other source of such an answer goes on.
+        stacks = [sample for sample in stacks if (sample.reason == "on_cpu") == (source == "cpu")]
     if source not in ("books", "switch") and stacks:
         failures.append(Failure(f"--disable {source}: there is a stack, {stacks[0].stack.describe()}"))
     return failures

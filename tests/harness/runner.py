@@ -331,7 +331,8 @@ class Execution:
 
     def expectations(self, query, told, answer):
         off = self.setting.off
-        source = next(iter(KIND_SOURCES[query.kind])) if query.command == "fetch" else ""
+        sources = sorted(KIND_SOURCES[query.kind]) if query.command == "fetch" else [""]
+        source = next((source for source in sources if source in off), sources[0])
         if source == "heap" and self.scenario.watch == "bursts":
             source = "bursts"
         failures = []

@@ -217,33 +217,39 @@ class Files(unittest.TestCase):
     def assert_refused(self, text, why):
         with self.assertRaises(scenario.BadScenario) as caught:
             self.load(text)
-        self.assertIn(why, str(caught.exception))
-        self.assertIn("some.toml", str(caught.exception))
+        said = str(caught.exception)
+        self.assertEqual(said[said.index("some.toml"):], "some.toml" + why)
 
     def test_what_is_wrong_is_named_with_its_place(self):
         good = 'about = "x"\n[[target]]\nrun = "waiter naps"\n[[query]]\n'
-        self.assert_refused(good, "it expects nothing")
-        self.assert_refused(good + "[[query.thread]]\nnam = \"x\"\n", "query[0].thread[0]: no key 'nam'")
-        self.assert_refused(good + "kind = \"time\"\n[[query.thread]]\nname = \"x\"\n", "'time' is none of")
-        self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"nearly\"\n", "'nearly' is none of")
-        self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"estimate\"\n", "needs 'precision'")
-        self.assert_refused(good + "[[query.thread]]\nname = \"x\"\ntarget = \"y\"\n", "no target is named 'y'")
-        self.assert_refused("about = \n", "some.toml")
+        self.assert_refused(good, ".query[0]: it expects nothing")
+        self.assert_refused(good + "[[query.thread]]\nnam = \"x\"\n", ".query[0].thread[0]: no key 'nam'; there are " +
+                            ", ".join(sorted(item.name for item in fields(scenario.Thread))))
+        self.assert_refused(good + "kind = \"time\"\n[[query.thread]]\nname = \"x\"\n", ".query[0].kind: 'time' is none of " +
+                            ", ".join(scenario.KIND_SOURCES))
+        self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"nearly\"\n", ".query[0].bytes.within: 'nearly' is none of " + ", ".join(tolerance.NAMES))
+        self.assert_refused(good + "[[query.bytes]]\ntruth = \"1\"\nwithin = \"estimate\"\n", ".query[0].bytes: an estimate needs 'precision', the largest share of the truth that "
+                            "its stated error may be")
+        self.assert_refused(good + "[[query.thread]]\nname = \"x\"\ntarget = \"y\"\n", ".query[0]: no target is named 'y'; there are waiter")
+        self.assert_refused("about = \n", ": Invalid value (at line 1, column 9)")
 
     def test_what_would_pass_unnoticed_is_refused(self):
         head = 'about = "x"\n[[target]]\nrun = "waiter naps"\n'
         good = head + '[[query]]\n[[query.thread]]\nname = "x"\n'
         self.assertTrue(self.load(good))
-        self.assert_refused(good + 'reason = "slepe"\n', "reason 'slepe' of 'x' is none of runqueue")
-        self.assert_refused(good + 'only = 1\n', "query[0].thread[0].only is 1, which is not true or false")
-        self.assert_refused(good + 'count = true\n', "count is True, which is not a whole number")
-        self.assert_refused(good + 'stacks = ["a", "b"]\n', "stacks[0] is 'a', which is not a list of functions")
-        self.assert_refused(good.replace('name = "x"', 'reason = "sleep"'), "thread[0]: 'name' is missing")
-        self.assert_refused('seconds = "3"\n' + good, "seconds is '3', which is not a number")
-        self.assert_refused('watch = "heaps"\n' + good, "watch: 'heaps' is none of waits")
-        self.assert_refused(head + '[query]\n', "write [[query]]")
-        self.assert_refused(head + '[[query]]\ntarget = "x"\nstdout = ""\n', "no target is named 'x'; there are waiter")
-        self.assert_refused(head + '[[query]]\nstdout = ""\n[[query.value]]\nthat = "True"\n', "the answer is text")
+        self.assert_refused(good + 'reason = "slepe"\n', ".query[0].thread: reason 'slepe' of 'x' is none of runqueue, reclaim, fault, fsync, lock, "
+                            "disk, poll, net, sleep, pipe, child, signal, other")
+        self.assert_refused(good + 'only = 1\n', ".query[0].thread[0].only is 1, which is not true or false")
+        self.assert_refused(good + 'count = true\n', ".query[0].thread[0].count is True, which is not a whole number")
+        self.assert_refused(good + 'stacks = ["a", "b"]\n', ".query[0].thread[0].stacks[0] is 'a', which is not a list of functions; "
+                            "`stacks` is a list of stacks: [[\"leaf\", \"caller\"]]")
+        self.assert_refused(good.replace('name = "x"', 'reason = "sleep"'), ".query[0].thread[0]: 'name' is missing")
+        self.assert_refused('seconds = "3"\n' + good, ": seconds is '3', which is not a number")
+        self.assert_refused('watch = "heaps"\n' + good, ": watch: 'heaps' is none of " + ", ".join(scenario.WATCHES))
+        self.assert_refused(head + '[query]\n', ": query is one block of several: write [[query]]")
+        self.assert_refused(head + '[[query]]\ntarget = "x"\nstdout = ""\n', ".query[0]: no target is named 'x'; there are waiter")
+        self.assert_refused(head + '[[query]]\nstdout = ""\n[[query.value]]\nthat = "True"\n', ".query[0]: with 'exit' or 'stdout' the answer is text; thread, bytes and value belong in a "
+                            "query of their own")
 
     def test_settings_that_do_not_exist(self):
         for line in ('only = ["no-tik"]', 'without = { no-tik = "x" }'):
@@ -254,8 +260,8 @@ class Files(unittest.TestCase):
             settings.check(each)
 
     def test_commands_and_stacks(self):
-        self.assert_refused("about = \"x\"\n[[command]]\nrun = \"ls\"\nstdout = \"\"\n", "neither of profd nor")
-        self.assert_refused("about = \"x\"\n[[command]]\nrun = \"profd\"\n", "it expects no text")
+        self.assert_refused("about = \"x\"\n[[command]]\nrun = \"ls\"\nstdout = \"\"\n", ".command[0].run: it is neither of profd nor of profctl")
+        self.assert_refused("about = \"x\"\n[[command]]\nrun = \"profd\"\n", ".command[0]: it expects no text")
         good = self.load("about = \"x\"\n[[target]]\nrun = \"waiter\"\n[[query]]\n[[query.thread]]\nname = \"x\"\n"
                          "stacks = [[\"a\", \"b x3\", \"c\"]]\n")
         self.assertEqual(good.query[0].thread[0].stacks, [["a", "b", "b", "b", "c"]])

@@ -23,6 +23,18 @@ def answers(*argv):
         return False
 
 
+def pids_cgroup():
+    """Where cgroups can limit the number of threads."""
+    if os.access("/sys/fs/cgroup/pids/cgroup.procs", os.W_OK):
+        return Path("/sys/fs/cgroup/pids")
+    try:
+        offered = Path("/sys/fs/cgroup/cgroup.controllers").read_text().split()
+    except OSError:
+        return None
+    writable = os.access("/sys/fs/cgroup/cgroup.subtree_control", os.W_OK)
+    return Path("/sys/fs/cgroup") if "pids" in offered and writable else None
+
+
 def huge_pages():
     try:
         return "[never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
@@ -105,6 +117,7 @@ FACTS = {
     "kernel.userfaultfd": userfaultfd,
     "kernel.huge_pages": huge_pages,
     "kernel.cgroup_v2": lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists(),
+    "kernel.cgroup_pids": lambda: pids_cgroup() is not None,
     "kernel.cgroup_v1_memory": lambda: os.access("/sys/fs/cgroup/memory/memory.limit_in_bytes", os.W_OK),
     "pid_namespaces": lambda: answers("unshare", "--pid", "--fork", "--mount-proc", "true"),
     "crates": crates,

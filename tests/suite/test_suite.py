@@ -111,12 +111,13 @@ class Jobs(unittest.TestCase):
             context.command(["sh", "-c", "echo broken; exit 3"])
         ran = self.run_jobs(self.job("work", work))["work"]
         self.assertGreater(ran.cpu, 0.01)
-        self.assertIn("ended with 3", ran.error)
-        self.assertIn("broken", ran.error)
+        self.assertEqual(ran.error, "sh ended with 3:\n"
+                                    "$ sh -c i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done\n"
+                                    "$ sh -c echo broken; exit 3\nbroken")
 
     def test_a_job_that_takes_too_long_fails(self):
         ran = self.run_jobs(self.job("slow", lambda context: context.command(["sleep", "60"], timeout=0.2)))
-        self.assertIn("took longer", ran["slow"].error)
+        self.assertRegex(ran["slow"].error, r"^sleep took longer than 0\.2 s; its output is in \S+/slow\.log$")
 
 
 class Plan(unittest.TestCase):

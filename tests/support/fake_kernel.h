@@ -56,8 +56,15 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, visit, set_faults, announce_mappings;
+  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock;
+  // The clocks of CPUs.
+  std::vector<uint32_t> online_cpus = {0, 1};
+  std::map<uint32_t, int64_t> cpu_periods;
+  std::vector<CounterEntry> cpu_counters;
+  profd_cpu_cost cpu_cost{};
   LayerRefusals refusals;
+  // The processes of the last AnnounceMappings.
+  std::vector<int32_t> looked_at;
   // What came by at places of probes.
   uint64_t heap_refusals = 0;
   std::vector<HeapTally> heap_tallies;
@@ -128,7 +135,7 @@ class FakeKernel final : public Kernel {
   absl::Status TrimKnownStacks(bool) override { return absl::OkStatus(); }
   std::vector<uint64_t> Losses() const override { return losses_; }
   std::vector<ProgramMisses> Misses() const override { return {}; }
-  uint64_t MapBytes(uint64_t) const override { return 0; }
+  uint64_t MapBytes(uint64_t, uint64_t) const override { return 0; }
 
   absl::Status SetSwitchLayer(bool) override { return absl::OkStatus(); }
   bool switch_on() const override { return false; }
@@ -144,6 +151,22 @@ class FakeKernel final : public Kernel {
   bool faults_on() const override { return fault_one_in_ != 0; }
   uint64_t fault_seed() const override { return 1; }
   profd_fault_cost FaultCost() const override { return {}; }
+
+  absl::StatusOr<std::vector<uint32_t>> ClockedCpus() const override { return online_cpus; }
+  absl::Status SetCpuClock(uint32_t cpu, int64_t period_ns) override {
+    if (period_ns == 0) {
+      cpu_periods.erase(cpu);
+      return absl::OkStatus();
+    }
+    if (absl::Status status = Fail(set_cpu_clock); !status.ok()) return status;
+    cpu_periods[cpu] = period_ns;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<CounterEntry>> DrainCpuCounters() override {
+    return std::exchange(cpu_counters, {});
+  }
+  profd_cpu_cost CpuCost() const override { return cpu_cost; }
+  absl::StatusOr<double> MeasureCpuInterrupt() const override { return 1000; }
 
   absl::Status DrainHeap(const RecordSink&, bool) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override {
@@ -171,6 +194,10 @@ class FakeKernel final : public Kernel {
   absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec&) override { return 0; }
 
   absl::Status AnnounceMappings() override { return Fail(announce_mappings); }
+  absl::Status AnnounceMappings(std::span<const int32_t> pids) override {
+    looked_at.assign(pids.begin(), pids.end());
+    return Fail(announce_mappings);
+  }
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override {
     return std::vector<absl::Status>(modules.size());
   }

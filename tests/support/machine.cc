@@ -61,6 +61,22 @@ bool RustcHasJemalloc() {
              " | grep -q 'FUNC.*je_te_event_trigger'") == 0;
 }
 
+}  // namespace
+
+std::string PidsCgroups() {
+  const std::string version1 = "/sys/fs/cgroup/pids", version2 = "/sys/fs/cgroup";
+  if (access((version1 + "/cgroup.procs").c_str(), W_OK) == 0) return version1;
+  std::ifstream offered(version2 + "/cgroup.controllers");
+  for (std::string controller; offered >> controller;) {
+    if (controller != "pids") continue;
+    const bool writable = access((version2 + "/cgroup.subtree_control").c_str(), W_OK) == 0;
+    return writable ? version2 : "";
+  }
+  return "";
+}
+
+namespace {
+
 struct Fact {
   std::string_view name;
   std::string_view missing;
@@ -80,6 +96,8 @@ constexpr Fact kFacts[] = {
      [] { return access("/proc/thread-self/children", R_OK) == 0; }},
     {"kernel.kallsyms", "/proc/kallsyms shows no addresses: kernel.kptr_restrict or no CAP_SYSLOG",
      ShowsKernelAddresses},
+    {"kernel.cgroup_pids", "no cgroup with the pids controller can be made",
+     [] { return !PidsCgroups().empty(); }},
     {"kernel.cgroup_v1_memory", "no memory controller of cgroup version 1 is mounted",
      [] { return access("/sys/fs/cgroup/memory/memory.limit_in_bytes", W_OK) == 0; }},
     {"rustc.jemalloc", "no rustc with jemalloc linked in is installed", RustcHasJemalloc},

@@ -26,6 +26,9 @@ namespace profd::test {
 // test.
 bool HasFact(std::string_view fact);
 
+// Where cgroups that limit the number of threads can be made; empty: nowhere.
+std::string PidsCgroups();
+
 // "skipped: FACT: what is missing".
 std::string SkipMessage(std::string_view fact);
 

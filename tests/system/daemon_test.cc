@@ -7,17 +7,20 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/machine.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/target.h"
 
 namespace profd::e2e {
 namespace {
-
-using testing::HasSubstr;
 
 constexpr milliseconds kAttached = seconds(60);
 
@@ -49,7 +52,6 @@ INSTANTIATE_TEST_SUITE_P(, DaemonTest, testing::Values(true, false),
 TEST_P(DaemonTest, LeavesNothingBehind) {
   ASSERT_NO_FATAL_FAILURE(StartTarget());
   ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
-  EXPECT_THAT(Said(), HasSubstr("profd: attached"));
   struct stat st;
   ASSERT_EQ(stat(daemon_->socket().c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0007, 0U) << "the socket must not be open to everyone";
@@ -84,6 +86,58 @@ TEST_P(DaemonTest, WatchesEverythingButItself) {
   const auto itself = daemon_->FetchProcess(daemon_->process().pid());
   EXPECT_TRUE(absl::IsNotFound(itself.status())) << itself.status();
   EXPECT_EQ(daemon_->Stop(), 0) << Said();
+}
+
+// A cgroup whose number of threads can be limited, for as long as this lives.
+class PidsCgroup {
+ public:
+  PidsCgroup() : path_(absl::StrCat(test::PidsCgroups(), "/profd-test-", getpid())) {
+    // Needed for version 2 only.
+    std::ofstream(test::PidsCgroups() + "/cgroup.subtree_control") << "+pids";
+    EXPECT_EQ(mkdir(path_.c_str(), 0755), 0) << path_;
+  }
+  ~PidsCgroup() { rmdir(path_.c_str()); }
+  void Write(const std::string& file, const std::string& text) {
+    EXPECT_TRUE(std::ofstream(path_ + "/" + file) << text << std::flush) << path_ << "/" << file;
+  }
+  std::string Read(const std::string& file) {
+    std::ifstream in(path_ + "/" + file);
+    std::string word;
+    EXPECT_TRUE(in >> word) << path_ << "/" << file;
+    return word;
+  }
+
+ private:
+  const std::string path_;
+};
+
+// As in a container with a low pids.max next to a storm of processes.
+TEST_P(DaemonTest, ThreadsThatTheKernelRefuses) {
+  REQUIRE_FACT("kernel.cgroup_pids");
+  PidsCgroup cgroup;
+  ASSERT_NO_FATAL_FAILURE(StartTarget());
+  ASSERT_NO_FATAL_FAILURE(Start({.targets = {std::to_string(target_->pid())}}));
+  ASSERT_TRUE(daemon_->AwaitTarget(target_->pid(), kAttached).has_value()) << Said();
+  cgroup.Write("cgroup.procs", std::to_string(daemon_->process().pid()));
+  cgroup.Write("pids.max", cgroup.Read("pids.current"));
+  const auto ask = [&] {
+    for (int call = 0; call < 40; ++call) {
+      const auto status = daemon_->Status();
+      EXPECT_TRUE(status.ok()) << call << ": " << status.status();
+    }
+    for (int call = 0; call < 10; ++call) {
+      const auto answer = daemon_->FetchProcess(target_->pid());
+      EXPECT_TRUE(answer.ok()) << call << ": " << answer.status();
+    }
+  };
+  ask();
+  EXPECT_FALSE(daemon_->process().Wait(milliseconds(0)).has_value()) << Said();
+  cgroup.Write("pids.max", "max");
+  ask();
+  // Code 1: a thread was refused to gRPC, whose shutdown then waits for it.
+  const std::optional<int> code = daemon_->Stop();
+  EXPECT_TRUE(code == 0 || code == 1) << code.value_or(-1) << Said();
+  EXPECT_FALSE(target_->process().Wait(milliseconds(0)).has_value()) << "the target ended";
 }
 
 }  // namespace

@@ -270,7 +270,7 @@ TEST_F(HeapLives, FilesThatWereWrittenAreNotProbedAgain) {
         note = allocator.note();
       }
     }
-    return absl::StrContains(note, "was written since profd read it");
+    return note == "the file was written since profd read it; restart profd to watch it";
   })) << note;
   EXPECT_THAT(PatchesOf(pid), Each(Field(&Patch::file, Not(HasSubstr("rewritten")))));
   EXPECT_EQ(target->End(), 0);

@@ -37,7 +37,7 @@ constexpr Scenario kScenarios[] = {
     {"fork", Fork},          {"plugin", Plugin},
     {"surge", Surge},        {"memory", Memory},
     {"touch", Touch},        {"maps", Maps},
-    {"storm", Storm},
+    {"storm", Storm},        {"burn", Burn},
 };
 
 }  // namespace

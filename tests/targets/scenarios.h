@@ -40,6 +40,9 @@ void Fsync(const Arguments& arguments);     // MILLISECONDS DIRECTORY
 
 // spin.cc
 void Spin(const Arguments& arguments);  // MILLISECONDS THREADS: all on one CPU
+// MILLISECONDS of CPU time, of four parts three in one function and one in another. Says "burnt"
+// and how much each took, ns.
+void Burn(const Arguments& arguments);
 
 // frames.cc
 void BigFrame(const Arguments& arguments);   // COUNT: frames of 40,000 to 540,000 bytes

@@ -1,5 +1,6 @@
 #include <sched.h>
 
+#include <cstdio>
 #include <vector>
 
 #include "tests/targets/meter.h"
@@ -47,6 +48,51 @@ void Spin(const Arguments& arguments) {
     threads.push_back(Start(spin::Thread, &plan));
   }
   for (const pthread_t thread : threads) Join(thread);
+}
+
+namespace burn {
+
+constexpr int64_t kPart = 1'000'000;  // ns of CPU time
+
+// Each returns how much CPU time it took.
+KEEP_FRAME int64_t Compute(int64_t ns) {
+  const int64_t begin = ThreadCpu();
+  volatile uint64_t sink = 0;
+  int64_t took = 0;
+  do {
+    for (int i = 0; i < 1000; ++i) sink = sink + static_cast<uint64_t>(i);
+    took = ThreadCpu() - begin;
+  } while (took < ns);
+  return took;
+}
+
+KEEP_FRAME int64_t BurnLong() { return Compute(3 * kPart); }
+KEEP_FRAME int64_t BurnShort() { return Compute(kPart); }
+
+struct Burnt {
+  int64_t all;  // that is to be used
+  int64_t in_long = 0, in_short = 0;
+};
+
+KEEP_FRAME void* Thread(void* argument) {
+  Burnt& burnt = *static_cast<Burnt*>(argument);
+  Meter meter("burner");
+  while (burnt.in_long + burnt.in_short < burnt.all) {
+    burnt.in_long += BurnLong();
+    burnt.in_short += BurnShort();
+  }
+  return nullptr;
+}
+
+}  // namespace burn
+
+void Burn(const Arguments& arguments) {
+  burn::Burnt burnt{arguments.Number(0, 2000) * 1'000'000};
+  Join(Start(burn::Thread, &burnt));
+  char where[100];
+  snprintf(where, sizeof(where), "burnt {\"long\": %lld, \"short\": %lld}",
+           static_cast<long long>(burnt.in_long), static_cast<long long>(burnt.in_short));
+  Stop(where);
 }
 
 }  // namespace waiter

@@ -14,9 +14,6 @@
 namespace profctl {
 namespace {
 
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-
 TEST(TextTest, CleanNameKeepsTextAndDropsCommands) {
   EXPECT_EQ(CleanName("reth::main"), "reth::main");
   EXPECT_EQ(CleanName("naïve µ 日本 😀"), "naïve µ 日本 😀");
@@ -40,6 +37,7 @@ TEST(TextTest, WidthCountsCodePoints) {
   EXPECT_EQ(ClipEnd("±±±±±±", 4), "±±..");
   EXPECT_EQ(Wrap("aa bb cc", 5, ""), "aa bb\ncc\n");
   EXPECT_EQ(Wrap("", 5, "  "), "");
+  EXPECT_EQ(Wrap("in 60.0 s, 3 MiB/s, 5 sites", 8, ""), "in\n60.0 s,\n3 MiB/s,\n5 sites\n");
   EXPECT_EQ(WrapAfter("± ", "aa bb cc", 7), "± aa bb\n  cc\n");
   EXPECT_EQ(WrapAfter("a ", "", 7), "a \n");
 }
@@ -78,7 +76,7 @@ TEST(KindTest, NamesAndUnits) {
   for (const SampleTypeInfo& info : AllSampleTypes()) {
     EXPECT_EQ(FindSampleType(info.name), &info);
     EXPECT_EQ(&profd::DescribeSampleType(info.kind), &info);
-    EXPECT_EQ(info.unit == Unit::kNanoseconds, info.kind == profd::Kind::kWait);
+    EXPECT_EQ(info.unit == Unit::kNanoseconds, info.HasReasons() || info.kind == profd::Kind::kCpu);
   }
   EXPECT_EQ(FindSampleType("heap"), nullptr);
   EXPECT_EQ(FindSampleType(""), nullptr);
@@ -100,12 +98,14 @@ TEST(HeapTest, CoverageIsOfTheBytesOfAllEvents) {
   heap.set_unseen_bytes(100);
   EXPECT_EQ(HeapCoverage(heap), 0.75);
   EXPECT_TRUE(IsBadlyCovered(heap));
-  EXPECT_EQ(DescribeUnseen(heap), "events no probe saw: 1 with 100 B, 25.0% of all");
+  EXPECT_EQ(DescribeUnseen(heap), "no probe saw 1 event with 100 B (25.0% of the bytes)");
   heap.set_late_bytes(6);
   EXPECT_EQ(DescribeLate(heap), "") << "2% of 300 B";
   heap.set_late_bytes(90);
-  EXPECT_THAT(DescribeLate(heap),
-              testing::StartsWith("30.0% of the bytes told by the allocator's slow"));
+  const std::string late =
+      " of the bytes were seen in the allocator's slow path, shortly after the event; their stacks "
+      "are approximate";
+  EXPECT_EQ(DescribeLate(heap), "30.0%" + late);
   heap.set_events(0);
   heap.set_weight_bytes(0);
   EXPECT_EQ(FormatCoverage(heap), "0.0%");
@@ -117,7 +117,7 @@ TEST(HeapTest, CoverageIsOfTheBytesOfAllEvents) {
       EXPECT_GE(HeapCoverage(heap), 0) << bytes << " " << unseen;
       EXPECT_LE(HeapCoverage(heap), 1) << bytes << " " << unseen;
       heap.set_late_bytes(unseen);
-      EXPECT_THAT(DescribeLate(heap), testing::AnyOf("", testing::StartsWith("100.0%")));
+      EXPECT_THAT(DescribeLate(heap), testing::AnyOf("", "100.0%" + late));
     }
   }
 }
@@ -127,7 +127,7 @@ TEST(HeapTest, ByteRates) {
   EXPECT_EQ(FormatByteRate(0, 60'000'000'000), "0 B/s");
   EXPECT_EQ(FormatByteRate(-1, 60'000'000'000), "0 B/s");
   EXPECT_EQ(FormatByteRate(1, 0), "-");
-  EXPECT_THAT(FormatByteRate(INT64_MAX, 1), EndsWith(" TiB/s"));
+  EXPECT_EQ(FormatByteRate(INT64_MAX, 1), "8185452 TiB/s");
 }
 
 TEST(CostTextTest, IsToldByKindAndBySecond) {
@@ -140,13 +140,28 @@ TEST(CostTextTest, IsToldByKindAndBySecond) {
   cost.set_in_path_ns(64'000'000);
   cost.set_switches(160'000);
   EXPECT_EQ(DescribeDaemonCost(cost, 60'000'000'000),
-            "1.00% of one CPU (10.0 ms/s): ticks 0.67%, drains 0.15%, rules 0.020%, answers "
-            "0.050%, rest 0.11%");
-  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
-            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 400 ns each on average");
-  EXPECT_THAT(DescribePathCost(cost, 60'000'000'000, false), EndsWith("on average, shed or not"));
+            "1.00% of one CPU (10.0 ms/s): ticks 0.67%, drains 0.15%, unwind rules 0.020%, "
+            "queries 0.050%, rest 0.11%");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOn),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 400 ns on average");
   cost.set_tick_cpu_ns(700'000'000);
-  EXPECT_THAT(DescribeDaemonCost(cost, 60'000'000'000), EndsWith("rest 0%"));
+  EXPECT_EQ(DescribeDaemonCost(cost, 60'000'000'000),
+            "1.00% of one CPU (10.0 ms/s): ticks 1.17%, drains 0.15%, unwind rules 0.020%, "
+            "queries 0.050%, rest 0%");
+}
+
+TEST(CostTextTest, SwitchesHaveNoMeanWithoutTheLayer) {
+  profd::v1::Cost cost;
+  cost.set_in_path_ns(64'000'000);
+  cost.set_switches(160'000);
+  const std::string switches = "0.11% of one CPU (1.07 ms/s): 160,000 switches";
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kPartlyOn),
+            switches + ", 400 ns on average, including those while the switch layer was off");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOff),
+            switches + " with the switch layer off");
+  cost.set_in_path_ns(0);
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kPartlyOn),
+            "0% of one CPU (0 ns/s): 160,000 switches with the switch layer off");
 }
 
 TEST(CostTextTest, BurstsAreAPartOfThePath) {
@@ -155,9 +170,9 @@ TEST(CostTextTest, BurstsAreAPartOfThePath) {
   cost.set_switches(160'000);
   cost.set_burst_in_path_ns(16'000'000);
   cost.set_burst_calls(8'000);
-  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
-            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns each on average; bursts of "
-            "malloc 0.027%, 8,000 calls, 2.00 us each on average");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOn),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns on average; bursts of malloc "
+            "0.027% (8,000 calls, 2.00 us on average)");
 }
 
 TEST(CostTextTest, AllocationsAreAPartOfThePath) {
@@ -167,19 +182,23 @@ TEST(CostTextTest, AllocationsAreAPartOfThePath) {
   cost.set_heap_in_path_ns(16'000'000);
   cost.set_heap_events(20'000);
   // The switches are divided by what is theirs.
-  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
-            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns each on average; allocations "
-            "0.027%, 20,000 events, 800 ns each on average");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOn),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns on average; allocations "
+            "0.027% (20,000 events, 800 ns on average)");
   cost.set_switches(0);
-  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
-            "0.11% of one CPU (1.07 ms/s): 0 switches; allocations 0.027%, 20,000 events, 800 ns "
-            "each on average");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOn),
+            "0.11% of one CPU (1.07 ms/s): 0 switches; allocations 0.027% (20,000 events, 800 ns "
+            "on average)");
   cost.set_switches(1);
   cost.set_heap_in_path_ns(65'000'000);
-  EXPECT_THAT(DescribePathCost(cost, 60'000'000'000, true), HasSubstr("1 switches, 0 ns each"));
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOn),
+            "0.11% of one CPU (1.07 ms/s): 1 switch, 0 ns on average; allocations 0.11% (20,000 "
+            "events, 3.25 us on average)");
   cost.set_heap_in_path_ns(INT64_MIN);
   cost.set_in_path_ns(INT64_MAX);
-  EXPECT_THAT(DescribePathCost(cost, 1, true), HasSubstr("1 switches, 104167 d each"));
+  EXPECT_EQ(DescribePathCost(cost, 1, SwitchLayer::kOn),
+            "922337203685477580800.0% of one CPU (104167 d/s): 1 switch, 104167 d on average; "
+            "allocations -922337203685477580800.000% (20,000 events, -5.34 d on average)");
 }
 
 TEST(CostTextTest, MappingCallsAreAPartOfThePath) {
@@ -188,14 +207,14 @@ TEST(CostTextTest, MappingCallsAreAPartOfThePath) {
   cost.set_switches(160'000);
   cost.set_mapping_in_path_ns(16'000'000);
   cost.set_mapping_calls(4'000);
-  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, true),
-            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns each on average; mapping calls "
-            "0.027%, 4,000, 4.00 us each on average");
+  EXPECT_EQ(DescribePathCost(cost, 60'000'000'000, SwitchLayer::kOn),
+            "0.11% of one CPU (1.07 ms/s): 160,000 switches, 300 ns on average; mapping calls "
+            "0.027% (4,000 calls, 4.00 us on average)");
 }
 
 TEST(CostTextTest, NothingToDivideBy) {
   profd::v1::Cost cost;
-  EXPECT_EQ(DescribePathCost(cost, 0, true), "- of one CPU (-): 0 switches");
+  EXPECT_EQ(DescribePathCost(cost, 0, SwitchLayer::kOn), "- of one CPU (-): 0 switches");
   EXPECT_EQ(FormatPerSecond(INT64_MAX, 1).back(), 's');
   EXPECT_EQ(FormatPerSecond(1, -1), "-");
   EXPECT_EQ(FormatRate(160'000, 60'000'000'000), "2,667");

@@ -564,5 +564,98 @@ TEST(CoverageTest, WithoutTheSwitchLayer) {
                2);
 }
 
+Sample MakeRun(uint64_t stack, int64_t ticks, int64_t interval = kTick) {
+  return {
+      {.thread = kThread, .stack = StackId{stack}, .kind = Kind::kCpu}, ticks * interval, ticks};
+}
+
+TEST(EstimateRunningTest, SharesOfTheExactTimeWithTheirErrors) {
+  // 100 samples of a second on a CPU, which the books say was 900 ms.
+  const std::vector<Sample> samples = {MakeRun(1, 75), MakeRun(2, 25)};
+  const auto result = EstimateRunning(kThread, {.on_cpu_ns = 900 * kMs}, samples, {});
+  ASSERT_EQ(result.size(), 2U);
+  EXPECT_EQ(result[0].amount, 675 * kMs);
+  EXPECT_EQ(result[1].amount, 225 * kMs);
+  // sqrt(0.75 * 0.25 / 100) = 0.0433, of 900 ms.
+  for (const EstimatedSample& s : result) EXPECT_NEAR(s.error / 1e6, 38.97, 0.01);
+  EXPECT_EQ(result[0].ticks, 75);
+}
+
+TEST(EstimateRunningTest, SamplesOfLongerIntervalsWeighMore) {
+  // While the rate was halved a sample stood for twice as much.
+  const std::vector<Sample> samples = {MakeRun(1, 50), MakeRun(2, 25, 2 * kTick)};
+  const auto result = EstimateRunning(kThread, {.on_cpu_ns = 1'000 * kMs}, samples, {});
+  EXPECT_EQ(result[0].amount, 500 * kMs);
+  EXPECT_EQ(result[1].amount, 500 * kMs);
+  // Worth 1 / (0.5^2 / 50 + 0.5^2 / 25) = 66.7 equal samples.
+  EXPECT_NEAR(result[0].error / 1e6, 1000 * std::sqrt(0.25 / (200 / 3.0)), 0.1);
+}
+
+TEST(EstimateRunningTest, TimeWithoutASampleIsUnsampledWithItsError) {
+  const auto result = EstimateRunning(kThread, {.on_cpu_ns = 5 * kMs}, {}, {});
+  ASSERT_EQ(result.size(), 1U);
+  EXPECT_EQ(result[0].key.stack, StackId{});
+  EXPECT_EQ(result[0].key.kind, Kind::kCpu);
+  EXPECT_EQ(result[0].amount, 5 * kMs);
+  EXPECT_NEAR(static_cast<double>(result[0].error) * kNormal95, 5e6, 2) << "its interval holds 0";
+  EXPECT_TRUE(EstimateRunning(kThread, {}, {}, {}).empty());
+}
+
+TEST(EstimateRunningTest, WithoutALedgerWeightsAreTimes) {
+  const std::vector<Sample> samples = {MakeRun(1, 100)};
+  const auto result = EstimateRunning(kThread, {}, samples, {.ledger = false});
+  EXPECT_EQ(result[0].amount, 1'000 * kMs);
+  EXPECT_EQ(result[0].error, 100 * kMs) << "Poisson: the root of 100 samples";
+}
+
+TEST(EstimateRunningTest, NegativeTimeHasNoStacks) {
+  const std::vector<Sample> samples = {MakeRun(1, 2)};
+  const auto result = EstimateRunning(kThread, {.on_cpu_ns = -3}, samples, {});
+  ASSERT_EQ(result.size(), 1U);
+  EXPECT_EQ(result[0].amount, 0);
+}
+
+int64_t Sum(const std::vector<EstimatedSample>& samples) {
+  return std::accumulate(samples.begin(), samples.end(), int64_t{0},
+                         [](int64_t sum, const EstimatedSample& s) { return sum + s.amount; });
+}
+
+// Estimates of all states of a thread with this ledger sum to its wall time.
+void ExpectWall(const LedgerDelta& ledger, const std::vector<Sample>& waits,
+                const std::vector<Sample>& runs) {
+  const EstimatedThread waited = EstimateThread(kThread, ledger, waits, {});
+  const auto all = JoinStates(waited, EstimateRunning(kThread, ledger, runs, {}));
+  EXPECT_EQ(Sum(all), ledger.wall_ns);
+  for (const EstimatedSample& s : all) EXPECT_GE(s.amount, 0);
+}
+
+TEST(JoinStatesTest, SumsToTheWallTime) {
+  LedgerDelta ledger;
+  ledger.on_cpu_ns = 333'333'333;
+  ledger.off_ns[Index(Reason::kRunQueue)] = 77;
+  ledger.off_ns[Index(Reason::kLock)] = 123'456'789;
+  ledger.unattributed_ns = 1'000'001;
+  ledger.wall_ns = SumOfParts(ledger);
+  const std::vector<Sample> waits = {MakeSample(1, Reason::kLock, 7),
+                                     MakeSample(2, Reason::kLock, 6)};
+  const std::vector<Sample> runs = {MakeRun(3, 11), MakeRun(4, 13), MakeRun(5, 9)};
+  ExpectWall(ledger, waits, runs);
+  ExpectWall(ledger, {}, {});
+}
+
+TEST(JoinStatesTest, WhatIsLessThanNothingIsTakenFromTheWidest) {
+  LedgerDelta ledger;
+  ledger.on_cpu_ns = -20;
+  ledger.off_ns[Index(Reason::kLock)] = 1'000'000;
+  ledger.off_ns[Index(Reason::kNet)] = -1'000;
+  ledger.wall_ns = SumOfParts(ledger);
+  ExpectWall(ledger, {MakeSample(1, Reason::kLock, 7), MakeSample(2, Reason::kNet, 1)},
+             {MakeRun(3, 1)});
+  ledger.off_ns[Index(Reason::kLock)] = 1'000;
+  ledger.off_ns[Index(Reason::kSleep)] = 900;
+  ledger.wall_ns = SumOfParts(ledger);
+  ExpectWall(ledger, {}, {});
+}
+
 }  // namespace
 }  // namespace profd

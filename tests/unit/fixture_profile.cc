@@ -291,6 +291,8 @@ void AnswerWriter::AddSample(uint32_t thread, profd::v1::Reason reason,
     sample.add_attributes(AddAttribute("syscall", "", 202));
     sample.add_attributes(AddAttribute("object", "0x7f0012345678", 0));
   }
+  // Time on a CPU is no part of the waits.
+  if (reason == profd::v1::REASON_ON_CPU || reason == profd::v1::REASON_UNSPECIFIED) return;
   if (reason == profd::v1::REASON_RUNQUEUE) {
     account.set_books_runqueue_ns(account.books_runqueue_ns() + time_ns);
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/fake_hands.h"
 #include "tests/support/fake_kernel.h"
 
@@ -11,7 +12,6 @@ namespace profd {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -79,7 +79,9 @@ TEST_F(JemallocEventsTest, PlacesBeyondTheLimitAreToldOf) {
   events_.Describe(kModule, state);
   EXPECT_EQ(state.places, static_cast<size_t>(PROFD_HEAP_NUMBERS));
   EXPECT_EQ(state.more_places, 5U);
-  EXPECT_THAT(state.note, HasSubstr("5"));
+  EXPECT_EQ(state.note,
+            absl::StrCat("5 more places look like jemalloc's events than the ", PROFD_HEAP_NUMBERS,
+                         " that can be watched: what they allocate has no stacks"));
   AllocatorState all;
   JemallocEvents(&kernel_, &reconciler_).Want({1, ModuleId{8}}, WithCopies(PROFD_HEAP_NUMBERS));
   events_.Describe(ModuleId{8}, all);
@@ -111,7 +113,9 @@ TEST_F(JemallocEventsTest, WhereNothingIsAnEventThePlaceGoes) {
   events_.Judge();
   EXPECT_THAT(Standing(1), IsEmpty());
   const ProbeKey key = {.set = ProbeSet::kEvents, .pid = 1, .module = kModule};
-  EXPECT_THAT(reconciler_.StateOf(key)->failure, HasSubstr("not found"));
+  EXPECT_EQ(reconciler_.StateOf(key)->failure,
+            "jemalloc's event function was not found: what looks like it has other arguments; keep "
+            "the module's symbols or install its debug file");
   AllocatorState state;
   events_.Describe(kModule, state);
   EXPECT_EQ(state.wrong_places, 3U);

@@ -20,7 +20,6 @@
 namespace profd {
 namespace {
 
-using ::testing::HasSubstr;
 using Source = JemallocSettings::Source;
 
 std::string Environment(const std::vector<std::string>& strings) {
@@ -129,10 +128,13 @@ TEST_F(ReadSettingsTest, FromTheProcessItself) {
   active_ = 0;
   settings = Read();
   EXPECT_EQ(settings.lg_sample, 20U);
-  EXPECT_THAT(DescribeMissing(settings, info_), HasSubstr("not active"));
+  EXPECT_EQ(DescribeMissing(settings, info_),
+            "jemalloc's profiling is not active at present (prof.active): objects that come to "
+            "life meanwhile are not counted");
   profiling_ = 0;
-  EXPECT_THAT(DescribeMissing(Read(), info_),
-              HasSubstr("without profiling; start the process with PROFD_TEST_CONF=prof:true"));
+  EXPECT_EQ(DescribeMissing(Read(), info_),
+            "the live heap is not known: jemalloc runs without profiling; start the process with "
+            "PROFD_TEST_CONF=prof:true");
 }
 
 TEST_F(ReadSettingsTest, WhatCannotBeIsNotTaken) {
@@ -144,7 +146,9 @@ TEST_F(ReadSettingsTest, WhatCannotBeIsNotTaken) {
   EXPECT_TRUE(settings.active);
   EXPECT_EQ(settings.lg_sample, kDefaultLgSample);
   EXPECT_EQ(settings.source, Source::kDefault);
-  EXPECT_THAT(DescribeMissing(settings, info_), HasSubstr("cannot be read"));
+  EXPECT_EQ(DescribeMissing(settings, info_),
+            "whether jemalloc profiles cannot be read; it does when started with "
+            "PROFD_TEST_CONF=prof:true");
   // Addresses that lead nowhere.
   for (const uint64_t address :
        {uint64_t{1} << 63, InFile(nullptr), InFile(reinterpret_cast<void*>(uint64_t{1} << 47))}) {
@@ -156,7 +160,9 @@ TEST_F(ReadSettingsTest, WhatCannotBeIsNotTaken) {
   info_.objects.opt_prof = InFile(&profiling_);
   settings = Read();
   EXPECT_EQ(settings.profiling, true);
-  EXPECT_THAT(DescribeMissing(settings, info_), HasSubstr("its default is assumed"));
+  EXPECT_EQ(DescribeMissing(settings, info_),
+            "jemalloc's sampling interval cannot be read and its default is assumed; "
+            "PROFD_TEST_CONF=prof:true,lg_prof_sample:19 says it");
 }
 
 TEST_F(ReadSettingsTest, ElseFromTheEnvironment) {

@@ -12,8 +12,6 @@
 namespace profctl {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr int64_t kSecond = 1'000'000'000;
 
 absl::TimeZone Zone(const char* name) {
@@ -92,8 +90,9 @@ TEST(TimeTextTest, ParseDurationIsStrict) {
         "5sinf", "1.2.3s", ".5s",  "5.s",  "5s,3s"}) {
     const absl::StatusOr<int64_t> read = ParseDuration(bad);
     ASSERT_FALSE(read.ok()) << bad;
-    EXPECT_THAT(std::string(read.status().message()), HasSubstr("90s, 5min, 2h")) << bad;
-    EXPECT_EQ(read.status().message().find('\n'), std::string::npos);
+    const std::string why = bad == "999999h" ? "is longer than ten years" : "is not a duration";
+    EXPECT_EQ(read.status().message(),
+              "'" + bad + "' " + why + "; use one such as 90s, 5min, 2h, 1h30m or 250ms");
   }
   EXPECT_FALSE(ParseDuration(std::string(10'000, '1') + "s").ok());
 }
@@ -179,11 +178,10 @@ TEST(TimeTextTest, BadTimesGetOneLineThatSaysWhatMayBeWritten) {
                                 "14:00\n15:00"}) {
     const absl::StatusOr<int64_t> read = ParseTime(bad, Berlin());
     ASSERT_FALSE(read.ok()) << bad;
-    const std::string message(read.status().message());
-    for (const char* part : {"14:00", "yesterday 14:00", "+01:00", "ago"}) {
-      EXPECT_THAT(message, HasSubstr(part));
-    }
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_EQ(read.status().message(),
+              "'" + CleanName(bad) +
+                  "' is not a time after 1970; use one such as 14:00, yesterday 14:00, 2026-01-31 "
+                  "14:00:05, 2026-01-31T14:00:05+01:00, 1769864700, '5min ago' or now");
   }
   EXPECT_FALSE(ParseTime(std::string(10'000, '1'), Berlin()).ok());
 }

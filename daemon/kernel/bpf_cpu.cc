@@ -1,0 +1,141 @@
+// The clock that interrupts each CPU: one perf event per CPU, with the program that counts stacks.
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bpf/abi.h"
+#include "bpf/profd.skel.h"
+#include "daemon/base/clock.h"
+#include "daemon/base/cpu_list.h"
+#include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/load.h"
+#include "daemon/kernel/tables.h"
+
+namespace profd {
+namespace {
+
+// For programs that run to end, before their counters are read.
+constexpr int kCountingNaps = 100;
+constexpr long kCountingNapNs = 50'000;
+// To measure what an interrupt costs.
+constexpr int64_t kMeasuredPeriodNs = 20'000;
+constexpr int kMeasuredRounds = 16;
+constexpr int kMeasuredWork = 1'000'000;
+
+absl::StatusOr<UniqueFd> OpenClock(pid_t pid, int cpu, int64_t period_ns) {
+  perf_event_attr attributes{};
+  attributes.size = sizeof(attributes);
+  attributes.type = PERF_TYPE_SOFTWARE;
+  attributes.config = PERF_COUNT_SW_CPU_CLOCK;
+  attributes.sample_period = static_cast<uint64_t>(period_ns);
+  attributes.disabled = 1;
+  attributes.exclude_idle = 1;
+  UniqueFd event(static_cast<int>(
+      syscall(SYS_perf_event_open, &attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
+  if (event.ok()) return event;
+  const int error = errno;
+  const char* advice =
+      error == EPERM || error == EACCES
+          ? "; needs CAP_PERFMON, and in a container a seccomp profile that allows perf_event_open"
+          : "";
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      absl::StrCat("open the clock of CPU ", cpu, ": ", std::strerror(error), advice));
+}
+
+int64_t WorkNs() {
+  const int64_t begin = MonotonicNs();
+  for (int i = 0; i < kMeasuredWork; ++i) asm volatile("");
+  return MonotonicNs() - begin;
+}
+
+// Interruptions make rounds longer, so a short one counts, but not the shortest.
+double Quartile(std::vector<int64_t>& rounds) {
+  const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
+  std::nth_element(rounds.begin(), place, rounds.end());
+  return static_cast<double>(*place);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<uint32_t>> BpfKernel::ClockedCpus() const {
+  return OnlineCpus(bpf_map__max_entries(skeleton_->maps.cpu_periods));
+}
+
+absl::Status BpfKernel::SetCpuClock(uint32_t cpu, int64_t period_ns) {
+  if (period_ns == 0) {
+    cpu_clocks_.erase(cpu);
+    return absl::OkStatus();
+  }
+  const auto period = static_cast<uint64_t>(period_ns);
+  // First: what is counted meanwhile is a sample of the period before, at most one.
+  if (bpf_map_update_elem(bpf_map__fd(skeleton_->maps.cpu_periods), &cpu, &period, BPF_ANY) != 0) {
+    return ErrnoStatus("set the period of a CPU's clock", errno);
+  }
+  if (const auto clock = cpu_clocks_.find(cpu); clock != cpu_clocks_.end()) {
+    if (ioctl(clock->second.event, PERF_EVENT_IOC_PERIOD, &period) == 0) return absl::OkStatus();
+    return ErrnoStatus("set the period of a CPU's clock", errno);
+  }
+  ASSIGN_OR_RETURN(UniqueFd event, OpenClock(-1, static_cast<int>(cpu), period_ns));
+  UniqueLink link(bpf_program__attach_perf_event(skeleton_->progs.on_cpu_clock, event.get()));
+  if (!link) return LoadError("attach on_cpu_clock", errno);
+  // The link closes it.
+  const int number = event.release();
+  cpu_clocks_.insert_or_assign(cpu, CpuClock{.event = number, .link = std::move(link)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCpuCounters() {
+  const int maps[2] = {bpf_map__fd(skeleton_->maps.cpu_even), bpf_map__fd(skeleton_->maps.cpu_odd)};
+  // Programs that begin after this count in the other epoch; those that run may still be in this
+  // one.
+  const uint32_t before = skeleton_->bss->cpu_epoch;
+  std::atomic_ref(skeleton_->bss->cpu_epoch).exchange(1 - before);
+  int naps = 0;
+  for (const auto& [cpu, clock] : cpu_clocks_) {
+    const auto& walking =
+        *static_cast<volatile uint32_t*>(&skeleton_->bss->cpu_walking[cpu % PROFD_MAX_CPUS]);
+    while (walking != 0) {
+      if (++naps > kCountingNaps) return std::vector<CounterEntry>();
+      const timespec nap{.tv_sec = 0, .tv_nsec = kCountingNapNs};
+      nanosleep(&nap, nullptr);
+    }
+  }
+  return EmptyCounters(maps[before]);
+}
+
+profd_cpu_cost BpfKernel::CpuCost() const {
+  return SumPerCpu<profd_cpu_cost>(bpf_map__fd(skeleton_->maps.cpu_cost), 0,
+                                   [](profd_cpu_cost& sum, const profd_cpu_cost& v) {
+                                     sum.samples += v.samples;
+                                     sum.ns += v.ns;
+                                   });
+}
+
+absl::StatusOr<double> BpfKernel::MeasureCpuInterrupt() const {
+  ASSIGN_OR_RETURN(const UniqueFd event, OpenClock(0, -1, kMeasuredPeriodNs));
+  std::vector<int64_t> with, without;
+  for (int round = 0; round < kMeasuredRounds; ++round) {
+    without.push_back(WorkNs());
+    if (ioctl(event.get(), PERF_EVENT_IOC_ENABLE, 0) != 0) {
+      return ErrnoStatus("start the clock of a thread", errno);
+    }
+    with.push_back(WorkNs());
+    ioctl(event.get(), PERF_EVENT_IOC_DISABLE, 0);
+  }
+  const double interrupted = Quartile(with);
+  const double interrupts = interrupted / static_cast<double>(kMeasuredPeriodNs);
+  return interrupts > 0 ? std::max(0.0, interrupted - Quartile(without)) / interrupts : 0;
+}
+
+}  // namespace profd

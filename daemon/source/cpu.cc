@@ -1,0 +1,71 @@
+#include "daemon/source/cpu.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "daemon/source/samples.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+
+absl::Status CpuSource::Attach() {
+  ASSIGN_OR_RETURN(interrupt_ns_, context_.kernel->MeasureCpuInterrupt());
+  // Once, to learn whether it is permitted. Apply sets the clocks when there are targets.
+  RETURN_IF_ERROR(clocks_.SetInterval(knob_.IntervalAt(0)));
+  return clocks_.SetInterval(0);
+}
+
+void CpuSource::Detach() {
+  detached_ = true;
+  (void)clocks_.SetInterval(0);  // cannot fail
+}
+
+absl::Status CpuSource::Apply() {
+  detached_ = false;
+  failed_ = clocks_.SetInterval(knob_.IntervalAt(knob_.level()));
+  return failed_;
+}
+
+void CpuSource::Step() {
+  absl::Status status = clocks_.Step();
+  if (!status.ok() && failed_.ok()) spdlog::warn("{}", std::string(status.message()));
+  if (clocks_.interval_ns() != 0) failed_ = std::move(status);
+}
+
+absl::Status CpuSource::Drain(ProfileDelta& delta) {
+  delta.cpu_on = clocks_.cpus() > 0;
+  return AddSamples(context_.kernel->DrainCpuCounters(), delta);
+}
+
+void CpuSource::Costs(std::vector<CostRow>& rows) const {
+  const profd_cpu_cost cost = context_.kernel->CpuCost();
+  rows.push_back({.account = "cpu",
+                  .payer = Payer::kTarget,
+                  .ns = static_cast<int64_t>(CpuKnob::InPathNs(cost, interrupt_ns_)),
+                  .events = static_cast<int64_t>(cost.samples)});
+}
+
+void CpuSource::Learn(const Period& period) {
+  const int64_t cpu_ns = threads_->cpu_ns();
+  knob_.Learn({.seconds = period.seconds,
+               .cpu_ns = cpu_ns - std::exchange(learned_cpu_ns_, cpu_ns),
+               .cost = context_.kernel->CpuCost(),
+               .interrupt_ns = interrupt_ns_});
+}
+
+std::optional<LayerState> CpuSource::Status() const {
+  LayerState layer = {.name = "cpu", .on = clocks_.cpus() > 0, .note = {}};
+  if (detached_) {
+    layer.note = kPausedNote;
+  } else if (!failed_.ok()) {
+    layer.note = std::string(failed_.message());
+  } else if (clocks_.interval_ns() == 0) {
+    layer.note = kShedNote;
+  } else {
+    layer.note = absl::StrFormat("%.3g samples per second of CPU time, on %d CPUs",
+                                 1e9 / static_cast<double>(clocks_.interval_ns()), clocks_.cpus());
+  }
+  return layer;
+}
+
+}  // namespace profd
