@@ -25,7 +25,7 @@ namespace profd {
 namespace {
 
 // For programs that run to end, before their counters are read.
-constexpr int kCountingNaps = 100;
+constexpr int kCpuCountingNaps = 100;
 constexpr long kCountingNapNs = 50'000;
 // To measure what an interrupt costs.
 constexpr int64_t kMeasuredPeriodNs = 20'000;
@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCpuCounters() {
     const auto& walking =
         *static_cast<volatile uint32_t*>(&skeleton_->bss->cpu_walking[cpu % PROFD_MAX_CPUS]);
     while (walking != 0) {
-      if (++naps > kCountingNaps) return std::vector<CounterEntry>();
+      if (++naps > kCpuCountingNaps) return std::vector<CounterEntry>();
       const timespec nap{.tv_sec = 0, .tv_nsec = kCountingNapNs};
       nanosleep(&nap, nullptr);
     }

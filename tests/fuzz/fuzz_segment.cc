@@ -1,5 +1,5 @@
-// Any bytes given as a stored segment give slices within their bounds or an error. What was read can
-// be written again, and then reads the same.
+// Any bytes given as a stored segment give slices within their bounds or an error. What was read
+// can be written again, and then reads the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -71,8 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
 
   const profd::SegmentPtr stored = profd::SealedSegment(segment, 0);
-  const Segment rolled =
-      profd::RollUp({&stored, 1}, {.slice_ns = 60'000'000'000, .max_exited = 0});
+  const Segment rolled = profd::RollUp({&stored, 1}, {.slice_ns = 60'000'000'000, .max_exited = 0});
   Require(!rolled.slices.empty() && rolled.slices.size() <= segment.slices.size());
   profd::Merger merger({INT64_MIN / 2, INT64_MAX / 2}, nullptr);
   merger.Add({stored, 0, stored->spans.size()});
