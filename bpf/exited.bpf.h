@@ -177,6 +177,8 @@ static __always_inline void read_last(struct profd_thread_record *record, u32 ty
 
 	record->pid = thread->exit_pid;
 	record->tid = thread->exit_tid;
+	record->start = task->start_boottime;
+	record->process_start = 0; /* its leader may be gone */
 	__builtin_memcpy(record->process, thread->process, sizeof(record->process));
 	read_account(record, type, task, thread);
 	if (type != PROFD_RECORD_DEAD || record->armed_at)

@@ -168,6 +168,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct mm_struct *active_mm; /* the same; still set while the thread exits */
 	u64 start_time;
+	u64 start_boottime;
 	u64 self_exec_id;
 	struct uprobe_task *utask;
 	struct task_io_accounting ioac;

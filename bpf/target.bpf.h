@@ -168,6 +168,8 @@ static __always_inline void identify(struct profd_thread_record *record, struct 
 
 	record->pid = visible_pid(leader);
 	record->tid = visible_pid(task);
+	record->start = task->start_boottime;
+	record->process_start = leader->start_boottime;
 	bpf_probe_read_kernel(record->process, sizeof(record->process), &leader->comm);
 }
 

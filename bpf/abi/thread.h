@@ -122,6 +122,8 @@ struct profd_thread_record {
 	profd_u64 begin_clock; /* `begin` by the scheduler's clock */
 	profd_u64 begin_exec; /* the books at `begin` */
 	profd_u64 begin_delay;
+	profd_u64 start; /* the thread's, CLOCK_BOOTTIME; 0 = not known any more */
+	profd_u64 process_start; /* its leader's */
 	profd_s32 pid; /* in the daemon's PID namespace; 0 = not visible there */
 	profd_s32 tid;
 	profd_s32 kernel_tid; /* in the initial PID namespace; what profd_visit wants */

@@ -36,8 +36,9 @@ struct WatchedProcess {
   int32_t pid = 0;
   int64_t start_ns = 0;  // as in ProcessStat
   std::string name;
-  CgroupPlace cgroup;  // version 0: unknown
-  std::string note;    // what cannot be read and why, or empty
+  CgroupPlace cgroup;     // version 0: unknown
+  std::string command{};  // its arguments, separated by spaces; shortened; empty: unknown
+  std::string note;       // what cannot be read and why, or empty
   bool ended = false;
 };
 

@@ -22,6 +22,8 @@ constexpr int64_t kFresh = kSecond;
 constexpr absl::Duration kMostPatience = absl::Seconds(2);
 // Mounts, the cgroup of a process, and the order of processes by size change rarely.
 constexpr int64_t kRareInterval = 60 * kSecond;
+// Of a command line; the rest is left out.
+constexpr size_t kMostCommand = 1024;
 
 // smaps_rollup walks the page tables and holds the memory map lock of the target for reading. It is
 // read again after kRestPerPss times as long as the last read took. All reads together may take
@@ -271,6 +273,8 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   if (now_ns >= process.cgroup_due_ns) {
     const absl::StatusOr<std::string> cgroup = directory->Read("cgroup");
     process.cgroup = cgroup.ok() ? ParseCgroup(*cgroup) : std::nullopt;
+    const absl::StatusOr<std::string> command = directory->Read("cmdline", kMostCommand);
+    process.command = command.ok() ? ParseCommand(*command) : "";
     process.cgroup_due_ns = now_ns + kRareInterval;
   }
   if (process.cgroup) point.cgroup = FiguresOf(*process.cgroup);
@@ -288,6 +292,7 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
                  .start_ns = stat->start_ns,
                  .name = std::move(stat->name),
                  .cgroup = process.cgroup.value_or(CgroupPlace()),
+                 .command = process.command,
                  .note = process.note},
                 point);
 }

@@ -75,7 +75,8 @@ class MemoryWatch {
     std::optional<int64_t> start_ns;  // none: not read yet
     int64_t skip_until_ns = 0;        // kernel threads have no memory
     std::optional<CgroupPlace> cgroup;
-    int64_t cgroup_due_ns = 0;
+    std::string command;
+    int64_t cgroup_due_ns = 0;  // of the command too
     std::optional<int64_t> pss, pss_time_ns, pss_error;
     int64_t pss_due_ns = 0;
     std::string note;

@@ -83,6 +83,13 @@ ProcessFigures ParseStatus(std::string_view text) {
 
 std::optional<int64_t> ParsePss(std::string_view text) { return BytesOf(text, "Pss"); }
 
+std::string ParseCommand(std::string_view text) {
+  while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
+  std::string command(text);
+  std::replace(command.begin(), command.end(), '\0', ' ');
+  return command;
+}
+
 absl::StatusOr<ProcessDirectory> ProcessDirectory::Open(const std::string& proc, int32_t pid) {
   std::string path = absl::StrCat(proc, "/", pid);
   UniqueFd fd(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

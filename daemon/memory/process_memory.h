@@ -37,6 +37,9 @@ ProcessFigures ParseStatus(std::string_view text);
 // /proc/PID/smaps_rollup: the proportional set size, bytes.
 std::optional<int64_t> ParsePss(std::string_view text);
 
+// /proc/PID/cmdline: the arguments, separated by spaces.
+std::string ParseCommand(std::string_view text);
+
 // The directory of one process. Files read through it never belong to a later process with its PID.
 class ProcessDirectory {
  public:

@@ -181,6 +181,10 @@ struct ThreadInfo {
   std::string name{};
   std::string process{};
   bool exited = false;
+  // CLOCK_BOOTTIME, ns: with the numbers above they tell who it is for as long as the machine is
+  // up. 0: not known.
+  int64_t start_ns = 0;
+  int64_t process_start_ns = 0;
 };
 
 // A stack as walked. Frames are packed as in abi.h: kernel frames first, innermost first.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
+#include "daemon/profile/identity.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
@@ -76,6 +78,8 @@ void FillCoverage(const MergedProfile& profile, int64_t wall_offset_ns, v1::Cove
   coverage->set_tick_interval_ns(profile.tick_interval_ns);
   coverage->set_walks(Count(profile.walks));
   coverage->set_torn_walks(Count(profile.torn_walks));
+  coverage->set_resolution_ns(profile.coarsest_ns);
+  coverage->set_folded_threads(Count(profile.folded_threads));
 }
 
 void FillSampleType(const FetchPlan& plan, const SampleTypeInfo& type, const MergedProfile& profile,
@@ -113,38 +117,53 @@ void FillSampleType(const FetchPlan& plan, const SampleTypeInfo& type, const Mer
 // Processes, in the order of their first threads.
 class ProcessTable {
  public:
-  ProcessTable(PartWriter* parts, const std::vector<ProcessHistory>& histories) : parts_(parts) {
+  ProcessTable(PartWriter* parts, const MergedProfile& profile,
+               const std::vector<ProcessHistory>& histories)
+      : parts_(parts) {
     for (const ProcessHistory& history : histories) {
-      // Threads name their process by PID alone: where two had it, that is the younger one.
-      const ProcessHistory*& known = known_[history.process.pid];
-      if (known == nullptr || known->process.start_ns < history.process.start_ns) {
-        known = &history;
-      }
+      known_[{history.process.pid, history.process.start_ns}] = &history.process;
+      Learn(history.process.pid, history.process.start_ns);
+    }
+    for (const MergedThread& thread : profile.threads) {
+      const ProcessId id = ProcessIdOf(thread.info);
+      if (id.start_ns != 0) Learn(id.pid, id.start_ns);
     }
   }
 
   uint32_t IndexOf(const ThreadInfo& info) {
+    ProcessId id = ProcessIdOf(info);
+    // Of a thread that ended before it was read only the PID is known: the youngest has it.
+    if (id.start_ns == 0) id.start_ns = youngest_[id.pid];
     const auto [it, fresh] =
-        indexes_.try_emplace({info.pid, info.process}, static_cast<uint32_t>(indexes_.size()));
+        indexes_.try_emplace({id, info.process}, static_cast<uint32_t>(indexes_.size()));
     if (!fresh) return it->second;
     v1::Process* process = parts_->part().add_processes();
     process->set_pid(info.pid);
     process->set_name(CleanText(info.process, kMaxNameText));
-    if (const auto known = known_.find(info.pid); known != known_.end()) {
-      const WatchedProcess& watched = known->second->process;
-      process->set_started_ns(watched.start_ns + boot_to_wall_ns_);
-      if (watched.cgroup.version != 0)
+    if (id.start_ns != 0) process->set_started_ns(id.start_ns + boot_to_wall_ns_);
+    if (const auto known = known_.find(id); known != known_.end()) {
+      const WatchedProcess& watched = *known->second;
+      if (watched.cgroup.version != 0) {
         process->set_cgroup(CleanText(watched.cgroup.path, kMaxPathText));
+        process->set_container_id(ContainerIdOf(watched.cgroup.path));
+      }
+      process->set_command_line(CleanText(watched.command, kMaxPathText));
     }
     parts_->Added(*process);
     return it->second;
   }
 
  private:
+  void Learn(int32_t pid, int64_t start_ns) {
+    int64_t& youngest = youngest_[pid];
+    youngest = std::max(youngest, start_ns);
+  }
+
   PartWriter* const parts_;
   const int64_t boot_to_wall_ns_ = WallNs() - BootNs();
-  std::map<int32_t, const ProcessHistory*> known_;
-  std::map<std::pair<int32_t, std::string>, uint32_t> indexes_;
+  std::map<ProcessId, const WatchedProcess*> known_;
+  std::map<int32_t, int64_t> youngest_;  // start time, by PID
+  std::map<std::pair<ProcessId, std::string>, uint32_t> indexes_;
 };
 
 void FillThread(const ThreadInfo& info, const EstimatedThread& estimate, v1::Thread* thread) {
@@ -215,6 +234,7 @@ class Sender {
     part.mutable_host()->set_daemon_version(sources_.host.version);
     part.mutable_host()->set_hostname(sources_.host.hostname);
     part.mutable_host()->set_kernel_release(sources_.host.kernel_release);
+    part.mutable_host()->set_boot_id(sources_.host.boot_id);
     FillCoverage(profile_, sources_.wall_offset_ns, part.mutable_coverage());
     for (const SampleTypeInfo* type : plan_.types) {
       FillSampleType(plan_, *type, profile_, stacks_, part.add_sample_types());
@@ -227,7 +247,7 @@ class Sender {
     const Estimates estimates(profile_, plan_.types);
     const Grouping grouping(plan_.group_by, profile_, stacks_);
     SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping}, tables, &parts_);
-    ProcessTable processes(&parts_, sources_.processes);
+    ProcessTable processes(&parts_, profile_, sources_.processes);
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
       const MergedThread& merged = profile_.threads[i];
       const uint32_t process = processes.IndexOf(merged.info);
@@ -299,6 +319,9 @@ HostInfo ThisHost() {
     host.hostname = CleanText(names.nodename, kMaxNameText);
     host.kernel_release = CleanText(names.release, kMaxNameText);
   }
+  std::ifstream boot_id("/proc/sys/kernel/random/boot_id");
+  std::getline(boot_id, host.boot_id);
+  host.boot_id = CleanText(host.boot_id, kMaxNameText);
   return host;
 }
 

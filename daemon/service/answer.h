@@ -20,6 +20,7 @@ struct HostInfo {
   std::string version;
   std::string hostname;
   std::string kernel_release;
+  std::string boot_id{};
 };
 HostInfo ThisHost();
 

@@ -131,12 +131,16 @@ void Accounts::Identify(Thread& thread, const profd_thread_record& record) {
   // A thread whose exit was not seen to begin has no numbers any more.
   if (record.pid != 0) info.pid = record.pid;
   if (record.tid != 0) info.tid = record.tid;
+  if (record.start != 0) info.start_ns = static_cast<int64_t>(record.start);
+  if (record.process_start != 0) {
+    info.process_start_ns = static_cast<int64_t>(record.process_start);
+  }
   info.name = CommToString(record.comm);
   if (record.pid != 0 || info.process.empty()) info.process = CommToString(record.process);
   info.exited = thread.dead;
   if (thread.announced && info.name == thread.info.name && info.process == thread.info.process &&
       info.pid == thread.info.pid && info.tid == thread.info.tid &&
-      info.exited == thread.info.exited) {
+      info.process_start_ns == thread.info.process_start_ns && info.exited == thread.info.exited) {
     return;
   }
   const bool renamed =
@@ -325,7 +329,9 @@ void Accounts::Finish(ProfileDelta& delta) {
       activity[thread.info.target].switches += SwitchesOf(thread.pending, books_);
       thread.pending = {};
     }
-    if (exited_.WantsName(thread.info.pid)) exited_.SetName(thread.info.pid, thread.info.process);
+    if (exited_.WantsName(thread.info.pid)) {
+      exited_.SetName(thread.info.pid, thread.info.process, thread.info.process_start_ns);
+    }
     if (thread.seen || rests) {
       ++activity[thread.info.target].threads;
       thread.unseen = 0;

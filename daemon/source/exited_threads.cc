@@ -41,7 +41,7 @@ LedgerDelta LedgerOf(const profd_exited& exited, bool books) {
 void ExitedThreads::Add(std::span<const ExitedEntry> entries) {
   for (const auto& [key, exited] : entries) {
     std::string process = key.pid != 0 ? "" : CommToString(key.process);
-    if (key.pid != 0) names_[key.pid] = CommToString(exited.process);
+    if (key.pid != 0) names_[key.pid].name = CommToString(exited.process);
     if (key.pid == 0 && process.empty()) process = kOthers;
     pending_.emplace_back(Key{key.target_id, key.pid, std::move(process)},
                           LedgerOf(exited, books_));
@@ -64,7 +64,8 @@ void ExitedThreads::Finish(ProfileDelta& delta, absl::FunctionRef<bool(int32_t p
     info.pid = pid;
     info.target = target;
     info.name = kName;
-    info.process = pid != 0 ? names_[pid] : process;
+    info.process = pid != 0 ? names_[pid].name : process;
+    if (pid != 0) info.process_start_ns = names_[pid].start_ns;
     info.exited = true;
     // Each time, because the process may have another name by now.
     delta.threads.push_back(std::move(info));

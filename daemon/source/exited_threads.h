@@ -30,9 +30,11 @@ class ExitedThreads {
 
   // What there was of such threads since the last drain.
   void Add(std::span<const ExitedEntry> entries);
-  // Whether the name of a process is asked for, and what it is.
+  // Whether the name of a process is asked for, and what it is. `start_ns`: as in ThreadInfo.
   bool WantsName(int32_t pid) const { return names_.contains(pid); }
-  void SetName(int32_t pid, const std::string& name) { names_[pid] = name; }
+  void SetName(int32_t pid, const std::string& name, int64_t start_ns = 0) {
+    names_[pid] = {name, start_ns};
+  }
 
   // Ends a drain: moves what was added into `delta`, an info beside each ledger. Rows of processes
   // that are not `alive` any more are closed: their PIDs may be others' by the next drain.
@@ -47,12 +49,17 @@ class ExitedThreads {
     int unused = 0;  // drains in a row
   };
 
+  struct Process {
+    std::string name;
+    int64_t start_ns = 0;
+  };
+
   Row& RowOf(const Key& key);
 
   const bool books_;
   std::vector<std::pair<Key, LedgerDelta>> pending_;
   std::map<Key, Row> rows_;
-  std::map<int32_t, std::string> names_;  // of the processes in pending_
+  std::map<int32_t, Process> names_;  // of the processes in pending_
   uint64_t next_ = 1;
 };
 

@@ -205,8 +205,10 @@ class Rollup {
 
 std::shared_ptr<const ThreadInfo> ExitedThreadsOf(const ThreadInfo& thread) {
   auto info = std::make_shared<ThreadInfo>();
-  info->id = ThreadId{kExitedIds | absl::HashOf(thread.target, thread.pid, thread.process)};
+  info->id = ThreadId{kExitedIds | absl::HashOf(thread.target, thread.pid, thread.process_start_ns,
+                                                thread.process)};
   info->pid = thread.pid;
+  info->process_start_ns = thread.process_start_ns;
   info->target = thread.target;
   info->name = kExitedThreads;
   info->process = thread.process;

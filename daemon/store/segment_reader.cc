@@ -84,7 +84,9 @@ absl::Status SegmentReader::ReadDictionaries(const KnownStacks& known) {
                    .target = thread.target(),
                    .name = strings[static_cast<int>(thread.name())],
                    .process = strings[static_cast<int>(thread.process())],
-                   .exited = thread.exited()}));
+                   .exited = thread.exited(),
+                   .start_ns = thread.start_ns(),
+                   .process_start_ns = thread.process_start_ns()}));
   }
   RETURN_IF_ERROR(ReadStacks(known));
   return ReadSites();

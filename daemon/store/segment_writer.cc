@@ -47,6 +47,8 @@ class Writer {
     thread->set_name(StringOf(info.name));
     thread->set_process(StringOf(info.process));
     thread->set_exited(info.exited);
+    thread->set_start_ns(info.start_ns);
+    thread->set_process_start_ns(info.process_start_ns);
   }
 
   void PutStacks() {

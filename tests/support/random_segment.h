@@ -108,7 +108,9 @@ inline Segment RandomSegment(std::mt19937_64* random) {
                    .target = static_cast<uint32_t>((*random)() % 3),
                    .name = std::string((*random)() % 16, static_cast<char>((*random)())),
                    .process = std::string((*random)() % 16, 'p'),
-                   .exited = (*random)() % 2 == 0}));
+                   .exited = (*random)() % 2 == 0,
+                   .start_ns = RandomNumber(random),
+                   .process_start_ns = RandomNumber(random)}));
   }
   std::vector<StackId> stacks;
   for (uint64_t n = (*random)() % 10; n > 0; n--) {

@@ -70,6 +70,8 @@ TEST(SegmentCodecTest, GivesBackWhatWentIn) {
       EXPECT_EQ(a.name, b.name);
       EXPECT_EQ(a.process, b.process);
       EXPECT_EQ(a.exited, b.exited);
+      EXPECT_EQ(a.start_ns, b.start_ns);
+      EXPECT_EQ(a.process_start_ns, b.process_start_ns);
     }
     EXPECT_EQ(dictionaries.sites, segment.sites);
     std::map<StackId, std::vector<uint64_t>> stacks;

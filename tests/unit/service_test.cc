@@ -918,6 +918,53 @@ TEST(MemoryGrowthTest, GrowthIsOfWhatRuns) {
   EXPECT_EQ(MemoryLineOf({history(1, 1, 1, true)}, {}, true).processes(), 0u);
 }
 
+// Two processes had one PID in turn. /proc has start times in steps of 10 ms.
+TEST_F(ServiceTest, AReusedPidIsTwoProcesses) {
+  const std::string container(64, 'c');
+  proc_->Set(20, {.name = "second", .start = 6000, .cgroup = "/docker/" + container});
+  proc_->Write("20/cmdline", std::string("/bin/second\0--fast\0", 19));
+  memory_->KeepOnly({20});
+  memory_->Refresh();
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.books_on = d.tick_on = true;
+  // The same name too: only their start tells them apart. Of the last one it is not known.
+  for (const auto& [id, start_ns] :
+       {std::pair<uint64_t, int64_t>{1, 40'003'000'000}, {2, 60'004'000'000}, {3, 0}}) {
+    d.threads.push_back({.id = ThreadId{id},
+                         .pid = 20,
+                         .tid = 20 + static_cast<int32_t>(id),
+                         .name = "main",
+                         .process = "server",
+                         .process_start_ns = start_ns});
+    LedgerDelta ledger;
+    ledger.wall_ns = ledger.on_cpu_ns = kSecond;
+    d.ledgers.push_back({ThreadId{id}, ledger});
+  }
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  const FetchResult r = Fetch(Since(60));
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  const v1::Profile& answer = r.message;
+  ASSERT_EQ(answer.processes_size(), 2);
+  const v1::Process& first = answer.processes(0);
+  const v1::Process& second = answer.processes(1);
+  EXPECT_EQ(first.pid(), 20);
+  EXPECT_EQ(second.pid(), 20);
+  EXPECT_EQ(second.started_ns() - first.started_ns(), 20 * kSecond);
+  EXPECT_EQ(first.command_line(), "") << "it was gone before it was looked at";
+  EXPECT_EQ(first.container_id(), "");
+  EXPECT_EQ(second.command_line(), "/bin/second --fast");
+  EXPECT_EQ(second.container_id(), container);
+  EXPECT_EQ(second.cgroup(), "/docker/" + container);
+  ASSERT_EQ(answer.threads_size(), 3);
+  EXPECT_EQ(answer.threads(0).process(), 0U);
+  EXPECT_EQ(answer.threads(1).process(), 1U);
+  EXPECT_EQ(answer.threads(2).process(), 1U) << "not known: the younger one";
+  EXPECT_FALSE(answer.host().boot_id().empty());
+}
+
 TEST_F(ServiceTest, NotFoundInAnEmptyStore) {
   StartOnSocket();
   EXPECT_TRUE(Fetch(Since(60)).status.ok());
@@ -1396,6 +1443,8 @@ TEST_F(ServiceTest, EveryLossIsInTheAnswerOfItsWindow) {
     if (i == PROFD_LOSS_COUNTERS_FULL_NS) {
       EXPECT_EQ(losses["counters_full"].weight_ns(), static_cast<int64_t>(100 + i));
       EXPECT_FALSE(losses.contains(cause));
+    } else if (i == PROFD_LOSS_CPU_LOST_NS) {
+      EXPECT_FALSE(losses.contains(cause)) << "it is the weight of another";
     } else if (i == PROFD_LOSS_HEAP_FULL_BYTES) {
       EXPECT_EQ(losses["heap_counters_full"].weight_bytes(), static_cast<int64_t>(100 + i));
       EXPECT_FALSE(losses.contains(cause));

@@ -188,6 +188,16 @@ TEST(StoreRollupTest, ExitedThreadsAreFoldedIntoTheirProcess) {
   EXPECT_EQ(Merge(store, kSeconds - 3, kSeconds).folded_threads, 0);
 }
 
+// Processes that had one PID in turn stay two.
+TEST(StoreRollupTest, ExitedThreadsOfAReusedPidStayApart) {
+  ThreadInfo first = Info(2, true), second = Info(4, true);
+  first.process_start_ns = 1'000;
+  second.process_start_ns = 2'000;
+  EXPECT_EQ(ExitedThreadsOf(first)->id, ExitedThreadsOf(first)->id);
+  EXPECT_NE(ExitedThreadsOf(first)->id, ExitedThreadsOf(second)->id);
+  EXPECT_EQ(ExitedThreadsOf(second)->process_start_ns, 2'000);
+}
+
 // Levels of threads that exited stay theirs: what is taken away later must find them.
 TEST(StoreRollupTest, LevelsOfFoldedThreadsStayTheirs) {
   MemoryStore store;

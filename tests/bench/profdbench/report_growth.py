@@ -129,13 +129,21 @@ def window_section(lines, images):
         windows = sorted({w[0] for store in stores for w in store["windows"]})
         text += ["The next table is the daemon's store alone, filled with an hour of synthetic "
                  "data. It does not include symbolizing and sending the answer, which depend on how "
-                 "much differs in the window, not on its length.", "",
+                 "much differs in the window, not on its length. Times are CPU "
+                 "times: of a merge, and of an append, once a second, with sealing and rolling up. "
+                 "Added is the most by which a merge raised the RSS, its result included.", "",
                  *table(["merge p50 / p99, ms", *[f"{window} s" for window in windows], "held",
-                         "store"],
+                         "store", "append, ms", "added"],
                         [[store["store"], *[_merge_cell(store, window) for window in windows],
-                          f"{store['held_s']:.0f} s", f"{store['mib']:.1f} MiB"]
+                          f"{store['held_s']:.0f} s", f"{store['mib']:.1f} MiB",
+                          _figure(store, "append_cpu_ms", ".2f"),
+                          _figure(store, "added_mib", ".1f", " MiB")]
                          for store in stores])]
     return text
+
+
+def _figure(store, name, form, unit=""):
+    return f"{store[name]:{form}}{unit}" if name in store else ""
 
 
 def _merge_cell(store, window):

@@ -46,12 +46,18 @@ CURVES = {
 }
 PROGRAMS = {"modules": "libbench_module.so", "window": "bench_store"}  # needed besides
 WINDOWS = [10, 30, 60, 120, 300, 600, 1800, 3600]
-# What the hour is filled with: a quiet service, a server, a busy one. Arguments of bench_store.
+# What the hour is filled with: a quiet service, servers, all threads busy, a storm of processes.
+# Arguments of bench_store.
 STORES = [
     ("50 threads, 5 busy", ["--threads", "50", "--busy", "5", "--stacks", "200"]),
     ("200 threads, 20 busy", ["--threads", "200", "--busy", "20", "--stacks", "500"]),
     ("1,000 threads, 100 busy",
      ["--threads", "1000", "--busy", "100", "--stacks", "2000", "--new-stacks", "5"]),
+    ("55 threads, all busy", ["--threads", "55", "--busy", "55"]),
+    ("1,000 threads, all busy, limit 32 MiB",
+     ["--threads", "1000", "--busy", "1000", "--limit", "32", "--fetches", "5"]),
+    ("55 threads, 128 processes/s",
+     ["--threads", "55", "--busy", "20", "--births", "128"]),
 ]
 STORE_SECONDS = 25
 
@@ -115,14 +121,19 @@ def measure_window(options, progress, sink):
                   f"{point['windows'][-1]['p50_ms']:.0f} ms",
                   window_seconds(options) - len(stores) * STORE_SECONDS)
     for title, arguments in stores:
-        where = lines.here()
-        store = json.loads(process.output_of([os.path.join(options.build, "bench_store"),
-                                              *arguments]))
-        sink.add({"kind": "store", "store": title, **where, "protocol": "growth",
-                  "held_s": store["held_s"], "mib": store["bytes"] / MIB,
-                  "windows": [[window["window_s"], window["covered_s"], window["p50_ms"],
-                               window["p99_ms"]] for window in store["windows"]]})
+        sink.add(measure_store(title, arguments, options.build))
         progress.step(f"window: an hour in the store, {title}", STORE_SECONDS)
+
+
+def measure_store(title, arguments, build):
+    where = lines.here()
+    store = json.loads(process.output_of([os.path.join(build, "bench_store"), *arguments]))
+    return {"kind": "store", "store": title, **where, "protocol": "growth",
+            "held_s": store["held_s"], "mib": store["bytes"] / MIB,
+            "append_cpu_ms": store["append_cpu_ms"],
+            "added_mib": max(window["added_mib"] for window in store["windows"]),
+            "windows": [[window["window_s"], window["covered_s"], window["p50_ms"],
+                         window["p99_ms"]] for window in store["windows"]]}
 
 
 def window_seconds(options):

@@ -1,0 +1,31 @@
+// What a process is, beside its numbers for a while: PIDs are used again.
+#ifndef PROFD_DAEMON_PROFILE_IDENTITY_H_
+#define PROFD_DAEMON_PROFILE_IDENTITY_H_
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// One process of this boot. Together with the boot's id it is one process for ever.
+struct ProcessId {
+  int32_t pid = 0;
+  int64_t start_ns = 0;  // CLOCK_BOOTTIME, in steps of 10 ms as in /proc; 0: not known
+  friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
+};
+
+ProcessId ProcessIdOf(const ThreadInfo& info);
+// /proc has start times in steps of 10 ms.
+int64_t StartAsInProc(int64_t start_ns);
+
+// The id of the container whose cgroup this is: the last 64 hex digits in a row, as Docker, Podman,
+// containerd and CRI-O put them into the path. Empty: none.
+std::string ContainerIdOf(std::string_view cgroup);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_PROFILE_IDENTITY_H_
