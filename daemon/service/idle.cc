@@ -24,7 +24,8 @@ constexpr std::string_view kLibuvGroup = "libuv worker";
 enum class Role {
   kDecides,      // ordinary code: it asked for the wait, which therefore matters
   kTransparent,  // carries out a wait for its caller
-  kContention,   // wants a lock that another thread holds
+  kContention,   // wants a lock that another thread holds, wherever it is in the stack
+  kContends,     // the same if it asked for the wait: other code may be inlined in it
   kParks,        // parks without work, unless a caller that is named below says otherwise
   kIdle,         // parks a thread without work
   kUvWait,       // libuv's condition wait; idle when its caller is the thread pool
@@ -125,11 +126,11 @@ constexpr Rule kRules[] = {
 // crossbeam_channel::flavors::array (receivers, and senders while it is full): their waits are not
 // idle as far as anybody can tell.
 constexpr Rule kInferredRules[] = {
-    {"parking_lot::raw_mutex", {}, Role::kContention, {}},
-    {"parking_lot::raw_rwlock", {}, Role::kContention, {}},
-    {"parking_lot::remutex", {}, Role::kContention, {}},
-    {"std::sys::sync::mutex::futex", {}, Role::kContention, {}},
-    {"std::sys::sync::rwlock::futex", {}, Role::kContention, {}},
+    {"parking_lot::raw_mutex", {}, Role::kContends, {}},
+    {"parking_lot::raw_rwlock", {}, Role::kContends, {}},
+    {"parking_lot::remutex", {}, Role::kContends, {}},
+    {"std::sys::sync::mutex::futex", {}, Role::kContends, {}},
+    {"std::sys::sync::rwlock::futex", {}, Role::kContends, {}},
 
     {"tokio::runtime::scheduler::multi_thread::park", {}, Role::kIdle, "tokio worker"},
     {"tokio::runtime::scheduler::multi_thread::worker", {}, Role::kIdle, "tokio worker"},
@@ -158,7 +159,7 @@ constexpr Rule kInferredRules[] = {
 };
 
 constexpr Rule kOrdinary = {{}, {}, Role::kDecides, {}};
-constexpr Rule kContended = {{}, {}, Role::kContention, {}};
+constexpr Rule kContended = {{}, {}, Role::kContends, {}};
 constexpr Rule kThrough = {{}, {}, Role::kTransparent, {}};
 
 // Numbers of rules: those of kRules, of kInferredRules, and these.
@@ -204,7 +205,7 @@ const Rule& RuleOf(uint32_t role) {
 }
 
 // Number of the rule for an inferred name. What the code does counts where its module says nothing;
-// only a lock that another thread holds counts more.
+// only a lock counts more.
 uint32_t MatchInferred(const symbolize::InferredParts& name) {
   if (name.word == symbolize::kLockSlowWord) return kContendedRule;
   const auto* rule =
@@ -267,6 +268,8 @@ std::string_view IdleRule::OfStack(std::span<const uint32_t> stack) const {
         break;
       case Role::kIdle:
         return rule.group;
+      case Role::kContends:
+        return {};
       case Role::kDecides:
         return &rule == &kOrdinary ? parked : std::string_view();
     }

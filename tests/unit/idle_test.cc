@@ -207,6 +207,13 @@ TEST(IdleInferredTest, ALockIsNeverIdle) {
             "");
 }
 
+// With optimisation of the whole program, locks are inlined in functions that wait elsewhere.
+TEST(IdleInferredTest, ALockFurtherOutDoesNotMatter) {
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~crossbeam_channel::flavors::list (fn_2)",
+                     "~lock_slow (fn_3)"}),
+            "channel receiver");
+}
+
 TEST(IdleInferredTest, WhatIsAmbiguousIsNotIdle) {
   EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "prog:fn_2", "~std::sync::mpmc::list (fn_3)"}), "")
       << "a function that nothing is known of asked for the wait";
