@@ -65,7 +65,7 @@ std::optional<LayerState> CpuSource::Status() const {
   } else if (clocks_.interval_ns() == 0) {
     layer.note = kShedNote;
   } else {
-    layer.note = absl::StrFormat("%.3g samples per second of CPU time, on %d CPUs",
+    layer.note = absl::StrFormat("%.4g samples per second of CPU time, on %d CPUs",
                                  1e9 / static_cast<double>(clocks_.interval_ns()), clocks_.cpus());
   }
   return layer;

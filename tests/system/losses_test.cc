@@ -252,10 +252,9 @@ INSTANTIATE_TEST_SUITE_P(
             {"malloc_counters_full"},
             {"heap_walk_busy"}},
         Way{"RunningCode",
-            {"strain", "births", "8", "2000"},
+            {"strain", "switches"},
             {"--limit", "counters=1", "--cpu-rate", "1000", "--disable", "tick"},
-            {"cpu_sample_lost"},
-            {"thread_storage"}},
+            {"cpu_sample_lost"}},
         Way{"SampledObjects",
             {"told_always", "20000", "100", "1"},
             {"--limit", "ring=4K"},
@@ -276,6 +275,18 @@ TEST_F(LossesTest, WeightsOfWhatFoundTheCountersFull) {
   EXPECT_GT(lost.weight_ns, 0);
   ExpectEnds();
   Observe("loss", "counters_full_ns", static_cast<uint64_t>(lost.weight_ns));
+}
+
+TEST_F(LossesTest, WeightsOfLostSamplesOfRunningCode) {
+  ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "switches"}));
+  ASSERT_NO_FATAL_FAILURE(
+      StartDaemon({"--limit", "counters=1", "--cpu-rate", "1000", "--disable", "tick"}));
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  AwaitLosses({"cpu_sample_lost"});
+  const Lost lost = InAnswer()["cpu_sample_lost"];
+  EXPECT_GT(lost.weight_ns, 0);
+  ExpectEnds();
+  Observe("loss", "cpu_sample_lost_ns", static_cast<uint64_t>(lost.weight_ns));
 }
 
 TEST_F(LossesTest, HeapCounters) {
