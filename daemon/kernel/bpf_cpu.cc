@@ -26,7 +26,7 @@ namespace {
 
 // For programs that run to end, before their counters are read.
 constexpr int kCpuCountingNaps = 100;
-constexpr long kCountingNapNs = 50'000;
+constexpr long kCpuCountingNapNs = 50'000;
 // To measure what an interrupt costs.
 constexpr int64_t kMeasuredPeriodNs = 20'000;
 constexpr int kMeasuredRounds = 16;
@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCpuCounters() {
         *static_cast<volatile uint32_t*>(&skeleton_->bss->cpu_walking[cpu % PROFD_MAX_CPUS]);
     while (walking != 0) {
       if (++naps > kCpuCountingNaps) return std::vector<CounterEntry>();
-      const timespec nap{.tv_sec = 0, .tv_nsec = kCountingNapNs};
+      const timespec nap{.tv_sec = 0, .tv_nsec = kCpuCountingNapNs};
       nanosleep(&nap, nullptr);
     }
   }
