@@ -201,8 +201,12 @@ TEST_F(CpuSourceTest, CountsAreSamplesOfItsKind) {
   ASSERT_TRUE(source_.Attach().ok());
   EXPECT_THAT(kernel_.cpu_periods, IsEmpty()) << "before there are targets";
   ASSERT_TRUE(source_.Apply().ok());
-  kernel_.cpu_counters = {{{.thread_id = 7, .stack = 9, .sysno = -1, .kind = PROFD_KIND_CPU},
-                           {.weight = 20 * kMs, .count = 2}}};
+  profd_sample_key key{};
+  key.thread_id = 7;
+  key.stack = 9;
+  key.sysno = -1;
+  key.kind = PROFD_KIND_CPU;
+  kernel_.cpu_counters = {{key, {.weight = 20 * kMs, .count = 2}}};
   ProfileDelta delta;
   ASSERT_TRUE(source_.Drain(delta).ok());
   EXPECT_TRUE(delta.cpu_on);
