@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"go"}},
         Way{"Store",
             {"strain", "sleepers", "64"},
-            {"--limit", "store=48K"},
+            {"--limit", "store=128K"},
             {"store_dropped"},
             {"stack_unknown"}},
         Way{"Walks", {"strain", "switches"}, {}, {"torn_walk"}},
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"malloc_counters_full"},
             {"heap_walk_busy"}},
         Way{"RunningCode",
-            {"strain", "switches"},
+            {"strain", "touch"},
             {"--limit", "counters=1", "--cpu-rate", "1000", "--disable", "tick"},
             {"cpu_sample_lost"}},
         Way{"SampledObjects",
@@ -278,7 +278,7 @@ TEST_F(LossesTest, WeightsOfWhatFoundTheCountersFull) {
 }
 
 TEST_F(LossesTest, WeightsOfLostSamplesOfRunningCode) {
-  ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "switches"}));
+  ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "touch"}));
   ASSERT_NO_FATAL_FAILURE(
       StartDaemon({"--limit", "counters=1", "--cpu-rate", "1000", "--disable", "tick"}));
   ASSERT_NO_FATAL_FAILURE(Begin());
