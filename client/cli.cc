@@ -156,7 +156,7 @@ absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
   graph.title = typed.title;
   graph.inverted = typed.inverted;
   graph.reversed = typed.reversed;
-  if (!typed.colours.empty()) graph.colours = *ParseColourScheme(typed.colours);
+  if (!typed.colours.empty()) graph.colours = ParseColourScheme(typed.colours);
   if (!typed.min_width.empty()) {
     ASSIGN_OR_RETURN(graph.min_width, ReadMinWidth(typed.min_width));
   }

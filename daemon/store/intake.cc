@@ -154,12 +154,13 @@ SegmentPtr Intake::Take(ProfileDelta delta) {
   for (StackTrace& stack : delta.stacks) {
     if (stacks_.Use(stack.id, delta.end_ns) != nullptr) continue;
     stack.frames.shrink_to_fit();
-    const StackId id = stack.id;
     const size_t bytes = HeapBytes(stack);
     shared_bytes += bytes;
-    // Its id is read again below.
-    stacks_.Put(id, std::make_shared<const StackTrace>(std::move(stack)), bytes, delta.end_ns);
-    stack.id = id;
+    auto kept = std::make_shared<const StackTrace>(std::move(stack));
+    // The id is read again below.
+    stack = StackTrace();
+    stack.id = kept->id;
+    stacks_.Put(stack.id, std::move(kept), bytes, delta.end_ns);
   }
   return RawSegment(Builder(this, delta).Build(), shared_bytes);
 }

@@ -63,7 +63,7 @@ std::optional<uint32_t> LocationTable::FileAt(uint64_t address) const {
 size_t LocationTable::MemoryBytes() const {
   size_t bytes = records_.capacity() * sizeof(Record);
   for (const LocatedFile& file : files_) bytes += sizeof(file) + file.module.capacity();
-  for (const std::string& crate : crates_) bytes += sizeof(crate) + crate.capacity();
+  for (const std::string& crate : crates_) bytes += sizeof(std::string) + crate.capacity();
   return bytes;
 }
 

@@ -79,7 +79,7 @@ void SetModules(const Components& parts, size_t begin, SourceFile* out) {
 bool ParseStandard(const Components& parts, SourceFile* out) {
   for (size_t i = 0; i + 3 < parts.size(); ++i) {
     if (parts[i] != "library" || parts[i + 2] != "src") continue;
-    if (i == 0 || (parts[0] != "" && parts[0] != "library")) return false;
+    if (i == 0 || (!parts[0].empty() && parts[0] != "library")) return false;
     out->origin = SourceFile::Origin::kStandard;
     out->crate = Identifier(parts[i + 1]);
     SetModules(parts, i + 3, out);
