@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "bpf/abi.h"
 #include "bpf/profd.skel.h"
+#include "daemon/base/capability.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/cpu_list.h"
 #include "daemon/kernel/bpf_kernel.h"
@@ -42,13 +43,17 @@ absl::StatusOr<UniqueFd> OpenClock(pid_t pid, int cpu, int64_t period_ns) {
   attributes.sample_period = static_cast<uint64_t>(period_ns);
   attributes.disabled = 1;
   attributes.exclude_idle = 1;
+  // Debian's kernels ask for it where kernel.perf_event_paranoid is 3.
+  const RaisedCapability raised(CAP_SYS_ADMIN);
   UniqueFd event(static_cast<int>(
       syscall(SYS_perf_event_open, &attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
   if (event.ok()) return event;
   const int error = errno;
   const char* advice =
       error == EPERM || error == EACCES
-          ? "; needs CAP_PERFMON, and in a container a seccomp profile that allows perf_event_open"
+          ? "; needs CAP_PERFMON, kernel.perf_event_paranoid below 3 (or CAP_SYS_ADMIN, before "
+            "Linux "
+            "6.6), and in a container a seccomp profile that allows perf_event_open"
           : "";
   return absl::Status(
       absl::ErrnoToStatusCode(error),

@@ -4,12 +4,18 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "daemon/store/blob.h"
 #include "daemon/store/ledger_fields.h"
+#include "daemon/store/merger.h"
+#include "daemon/store/spans.h"
+#include "daemon/store/stored_segment.h"
 #include "profd/store/segment.pb.h"
+#include "tests/observe.h"
 #include "tests/support/random_segment.h"
 
 namespace profd {
@@ -117,6 +123,26 @@ TEST(SegmentCodecTest, DamagedMessagesAreSafe) {
   }
   EXPECT_GT(refused, 100);
   EXPECT_GT(read, 100);
+}
+
+// As after a bit of memory flipped: its seconds are missing, and counted.
+TEST(SegmentCodecTest, DamageIsALossOfItsSeconds) {
+  std::mt19937_64 random(1);
+  Segment raw = RandomSegment(&random);
+  for (Slice& slice : raw.slices) slice.header.losses = {};
+  auto segment = std::make_shared<StoredSegment>(*SealedSegment(raw, 0));
+  int64_t seconds = 0;
+  for (const Window span : segment->spans) seconds += CeilSeconds(LengthOf(span));
+  const auto damaged = [&] {
+    Merger merger({segment->begin_ns(), segment->end_ns()}, nullptr);
+    merger.Add({segment, 0, segment->spans.size()});
+    return static_cast<int64_t>(
+        std::move(merger).Finish().losses[static_cast<size_t>(Loss::kStoreDamaged)]);
+  };
+  EXPECT_EQ(damaged(), 0);
+  segment->blob[segment->blob.size() / 2] ^= 1;
+  EXPECT_EQ(damaged(), seconds);
+  Observe("loss", "store_damaged", static_cast<uint64_t>(seconds));
 }
 
 TEST(SegmentCodecTest, AnotherVersionIsRefused) {
