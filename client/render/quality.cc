@@ -22,6 +22,14 @@ void AppendField(std::string_view label, std::string_view content, std::string& 
       WrapAfter(absl::StrCat("  ", PadRight(label, kQualityLabel), "  "), content, PageColumns());
 }
 
+void AppendWatched(const Profile& profile, std::string& text) {
+  AppendField("watched",
+              absl::StrCat(FormatShare(static_cast<double>(WatchedNs(profile)),
+                                       static_cast<double>(WindowNs(profile))),
+                           " of the window"),
+              text);
+}
+
 // The sample of an off-CPU profile.
 void AppendTickTrust(const Profile& profile, std::string& text) {
   const profd::v1::Coverage& header = profile.coverage();
@@ -50,11 +58,7 @@ void AppendTickTrust(const Profile& profile, std::string& text) {
 
 // The samples of time on a CPU.
 void AppendRunningTrust(const Profile& profile, std::string& text) {
-  AppendField("watched",
-              absl::StrCat(FormatShare(static_cast<double>(WatchedNs(profile)),
-                                       static_cast<double>(WindowNs(profile))),
-                           " of the window"),
-              text);
+  AppendWatched(profile, text);
   AppendField("samples",
               absl::StrCat(FormatCount(profile.type.count()), ", one per ",
                            FormatDuration(profile.type.period()), " of CPU time"),
@@ -67,11 +71,7 @@ void AppendRunningTrust(const Profile& profile, std::string& text) {
 
 // The sample of any profile of bytes.
 void AppendByteTrust(const Profile& profile, std::string& text) {
-  AppendField("watched",
-              absl::StrCat(FormatShare(static_cast<double>(WatchedNs(profile)),
-                                       static_cast<double>(WindowNs(profile))),
-                           " of the window"),
-              text);
+  AppendWatched(profile, text);
   if (HasSamples(profile)) {
     AppendField("complete stacks", FormatShare(profile.type.complete_share(), 1) + " of the bytes",
                 text);

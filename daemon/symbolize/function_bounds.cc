@@ -1,42 +1,21 @@
 #include "daemon/symbolize/function_bounds.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 
+#include "daemon/symbolize/frame_table.h"
 #include "daemon/unwind/byte_reader.h"
 #include "daemon/unwind/cfi.h"
 
 namespace profd::symbolize {
 namespace {
 
-// .eh_frame_hdr: version, three encodings, the address of .eh_frame, the number of functions, then
-// a table of pairs (begin of the function, its description), sorted by the first. Both are relative
-// to the header. Format: the LSB's chapter on .eh_frame_hdr.
-constexpr uint8_t kHeaderVersion = 1;
-constexpr uint8_t kSigned4 = 0x0b;
-constexpr uint8_t kUnsigned4 = 0x03;
-constexpr uint8_t kRelativeToHeader = 0x30;
-constexpr uint64_t kFixedHeaderBytes = 4;
-constexpr uint64_t kMaxHeaderBytes = 64;
-
-struct TableEntry {
-  int32_t begin;
-  int32_t description;
-};
-
-// The largest programs have about a million functions.
-constexpr uint64_t kMaxFunctions = 8'000'000;
+// What a search of the whole .eh_frame may do; the largest programs have a million functions.
+constexpr uint64_t kMaxUpdates = 8'000'000;
 // Of an .eh_frame that is read as a whole: of programs of 100 MB.
 constexpr uint64_t kMaxFrameBytes = 16 << 20;
 // Enough for the length, the id, and two addresses of 8 bytes.
 constexpr size_t kDescriptionHead = 40;
 constexpr size_t kCommonBytes = 512;
-
-struct Header {
-  uint64_t address = 0;
-  FileRange table;
-};
 
 // The bytes of the file that are loaded from `address` on.
 std::optional<FileRange> BytesAt(const ElfFile& elf, uint64_t address) {
@@ -63,38 +42,6 @@ uint64_t TextBase(const ElfFile& elf) {
     if (segment.type == PT_LOAD && (segment.flags & PF_X) != 0) return segment.address;
   }
   return 0;
-}
-
-const Segment* HeaderSegment(const ElfFile& elf) {
-  for (const Segment& segment : elf.segments()) {
-    if (segment.type == PT_GNU_EH_FRAME) return &segment;
-  }
-  return nullptr;
-}
-
-// The search table, if it has the form that all linkers write.
-std::optional<Header> FindHeader(const ElfFile& elf) {
-  const Segment* segment = HeaderSegment(elf);
-  if (segment == nullptr) return std::nullopt;
-  uint8_t bytes[kMaxHeaderBytes];
-  const size_t size = std::min<uint64_t>(segment->file_size, sizeof(bytes));
-  if (size < kFixedHeaderBytes || !elf.Read(segment->offset, bytes, size).ok()) return std::nullopt;
-  ByteReader reader(std::span<const uint8_t>(bytes, size));
-  const uint8_t version = reader.Read<uint8_t>();
-  const uint8_t frame_encoding = reader.Read<uint8_t>();
-  const uint8_t count_encoding = reader.Read<uint8_t>();
-  const uint8_t table_encoding = reader.Read<uint8_t>();
-  if (version != kHeaderVersion || count_encoding != kUnsigned4 ||
-      table_encoding != (kRelativeToHeader | kSigned4) ||
-      !ReadEncodedPointer(reader, frame_encoding, segment->address, segment->address, 0)) {
-    return std::nullopt;
-  }
-  const uint64_t count = reader.Read<uint32_t>();
-  if (!reader.ok() || count == 0) return std::nullopt;
-  const uint64_t fits = (segment->file_size - reader.position()) / sizeof(TableEntry);
-  return Header{.address = segment->address,
-                .table = {.offset = segment->offset + reader.position(),
-                          .size = std::min({count, fits, kMaxFunctions}) * sizeof(TableEntry)}};
 }
 
 // Reads the descriptions that the search table refers to.
@@ -163,9 +110,9 @@ void Keep(std::span<const uint64_t> addresses, size_t index,
   if (bounds && bounds->Contains(addresses[index])) found[index] = bounds;
 }
 
-void SearchTable(const ElfFile& elf, const Header& header, std::span<const uint64_t> addresses,
+void SearchTable(const ElfFile& elf, const FrameTable& table, std::span<const uint64_t> addresses,
                  AllBounds& found) {
-  Descriptions descriptions(elf, header.address);
+  Descriptions descriptions(elf, table.address);
   size_t next = 0;
   std::optional<uint64_t> last;  // the description of the function that begins last so far
   const auto settle = [&](uint64_t end) {
@@ -173,21 +120,11 @@ void SearchTable(const ElfFile& elf, const Header& header, std::span<const uint6
       if (last) Keep(addresses, next, descriptions.Read(*last), found);
     }
   };
-  const auto absolute = [&](int32_t relative) {
-    return header.address + static_cast<uint64_t>(int64_t{relative});
-  };
-  const auto visit = [&](uint64_t /*at*/, std::string_view bytes) {
-    for (size_t i = 0; i + sizeof(TableEntry) <= bytes.size(); i += sizeof(TableEntry)) {
-      TableEntry entry;
-      std::memcpy(&entry, bytes.data() + i, sizeof(entry));
-      settle(absolute(entry.begin));
-      last = absolute(entry.description);
-      if (next == addresses.size()) return false;
-    }
-    return true;
-  };
-  // Where the table cannot be read, the functions up to there are known.
-  (void)elf.ReadPieces(header.table, 0, visit);
+  ForEachEntry(elf, table, [&](const FrameTableEntry& entry) {
+    settle(entry.begin);
+    last = entry.description;
+    return next < addresses.size();
+  });
   if (!addresses.empty() && next < addresses.size()) settle(addresses.back() + 1);
 }
 
@@ -199,11 +136,11 @@ void SearchFrames(const ElfFile& elf, std::span<const uint64_t> addresses, AllBo
   FrameSection frames;
   frames.bytes = bytes;
   frames.address = section->address;
-  const Segment* header = HeaderSegment(elf);
+  const Segment* header = FrameHeaderSegment(elf);
   frames.data_base = header != nullptr ? header->address : 0;
   frames.text_base = TextBase(elf);
   // Functions overlap little in files that do not lie. The innermost one wins.
-  uint64_t updates_left = addresses.size() * 4 + kMaxFunctions;
+  uint64_t updates_left = addresses.size() * 4 + kMaxUpdates;
   FrameReader(frames).ForEachFunction([&](const FrameDescription& description) {
     const FunctionBounds bounds{.begin = description.begin,
                                 .end = description.begin + description.size};
@@ -221,8 +158,8 @@ std::vector<std::optional<FunctionBounds>> FindBounds(const ElfFile& elf,
                                                       std::span<const uint64_t> addresses) {
   AllBounds found(addresses.size());
   if (addresses.empty()) return found;
-  if (const std::optional<Header> header = FindHeader(elf)) {
-    SearchTable(elf, *header, addresses, found);
+  if (const std::optional<FrameTable> table = FindFrameTable(elf)) {
+    SearchTable(elf, *table, addresses, found);
   } else {
     SearchFrames(elf, addresses, found);
   }
