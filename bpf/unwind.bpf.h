@@ -25,6 +25,7 @@ enum walk_from {
 #define MAPPING_REGION_BITS 16 /* an entry for each 64 KiB: a large library has several */
 #define BUSY_LOOKUPS 200 /* about 15 us; a change of mappings usually holds the lock for less */
 #define MAX_FRAME_POINTER_STEP (1 << 20)
+#define TRUSTED_LOOKUPS 8 /* in an interrupt; one of them is checked */
 
 /* Registers in an x86-64 signal frame, from the stack pointer at the handler's return. */
 #define SIGNAL_RBP 0x78
@@ -85,6 +86,7 @@ struct walk {
 	u8 torn; /* the thread ran during the walk */
 	u8 map_busy; /* stack memory could not be looked up: the map was locked */
 	u8 hurried; /* do not retry if the map is locked */
+	u8 in_interrupt; /* the kernel tells one mapping only */
 	struct mapping_place place; /* of `shared`; here, because little BPF stack is left */
 	struct shared_mapping shared; /* a copy */
 	struct profd_stack_record record;
@@ -374,12 +376,13 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	u32 changes = changes_of(walker->task);
 	struct mapping mapping = {};
 	struct profd_module *module;
-	bool shared;
+	bool local, shared;
 	long error;
 
 	if (address >= walk->map_start && address < walk->map_end)
 		return true;
-	if (is_current(entry, changes) && is_cached(walk, entry, CACHED_CODE, address)) {
+	local = is_cached(walk, entry, CACHED_CODE, address);
+	if (local && is_current(entry, changes)) {
 		use_mapping(walk, entry);
 		return true;
 	}
@@ -389,11 +392,18 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 		use_mapping(walk, entry);
 		return true;
 	}
-	error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	/* Where the kernel does not count changes, an interrupt saves its one question for a
+	 * mapping that nobody found yet. Otherwise the innermost one would use it up each time.
+	 */
+	if (walk->in_interrupt && changes == NO_COUNT && (local || shared) &&
+	    bpf_get_prandom_u32() % TRUSTED_LOOKUPS)
+		error = -16;
+	else
+		error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
 	/* The map is locked. A cached entry may be older than the last change, but it is wrong
 	 * only if other code was mapped in its place.
 	 */
-	if (error == -16 /* EBUSY */ && is_cached(walk, entry, CACHED_CODE, address)) {
+	if (error == -16 /* EBUSY */ && local) {
 		use_mapping(walk, entry);
 		return true;
 	}

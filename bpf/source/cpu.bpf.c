@@ -68,7 +68,7 @@ static __always_inline u64 take_running_stack(struct clock_event *event, struct 
 		bytes = bpf_get_stack(event, walk->record.frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
 	kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
 	begin_after_kernel(walk, kernel_frames);
-	/* In an interrupt the kernel is asked for one mapping only. */
+	walk->in_interrupt = 1;
 	walk->hurried = 1;
 	if (user && untrusted(task)->mm && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
 		walk_own(&walker, user_pc(task, user), user->sp, user->bp, false);

@@ -527,8 +527,9 @@ TEST_F(LossesTest, NoMemoryForAccounts) {
     Begin();
     AwaitLosses({"thread_storage"});
     EXPECT_TRUE(write(group + "/memory.limit_in_bytes", "-1"));
-    ExpectNothingElse({"thread_storage"}, {"thread_vanished", "event_ring_full", "exit_ring_full",
-                                           "heap_storage", "stack_ring_full", "cpu_sample_lost"});
+    ExpectNothingElse({"thread_storage"},
+                      {"thread_vanished", "event_ring_full", "exit_ring_full", "heap_storage",
+                       "stack_ring_full", "cpu_sample_lost", "mapping_lost"});
   }
   daemon_.reset();
   std::filesystem::remove(group, error);
