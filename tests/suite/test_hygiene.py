@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.suite import hygiene  # pylint: disable=wrong-import-position
+from tests.suite import hygiene, unity  # pylint: disable=wrong-import-position
 from tests.suite.batches import Batches  # pylint: disable=wrong-import-position
 
 CLEAN = "int Twice(int n) { return 2 * n; }\n"
@@ -67,9 +67,9 @@ class HygieneTest(unittest.TestCase):
             (self.root / f"daemon/{name}.cc").write_text(text)
         sources = {name: str(self.root / f"daemon/{name}.cc") for name in texts}
         batches = Batches(list(sources.values()))
-        self.assertEqual(batches.batches, [[sources["a"], sources["c"]], [sources["b"]]])
+        self.assertEqual(batches.batches, [[sources["a"]], [sources["b"], sources["c"]]])
         together = self.root / "together.cc"
-        together.write_text(batches.file([sources["a"], sources["c"]]))
+        together.write_text(batches.file([sources["b"], sources["c"]]))
         self.assertIn("#define kSecond kSecond_0", together.read_text())
         subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
 
@@ -84,9 +84,14 @@ class HygieneTest(unittest.TestCase):
         for name, text in texts.items():
             sources.append(str(self.root / f"daemon/{name}.cc"))
             pathlib.Path(sources[-1]).write_text(text)
-        with mock.patch("tests.suite.batches.ROOT", self.root):
-            self.assertEqual(Batches(sources).batches, [[sources[0], sources[2], sources[3]], [sources[1]]])
-            self.assertEqual(Batches(sources, 2).batches, [[sources[0], sources[2]], [sources[1], sources[3]]])
+        with mock.patch("tests.suite.unity.ROOT", self.root):
+            self.assertEqual(unity.Batches(sources).batches, [[sources[0], sources[2], sources[3]], [sources[1]]])
+            self.assertEqual(unity.Batches(sources, 2).batches, [[sources[0], sources[2]], [sources[1], sources[3]]])
+            batches = unity.Batches([sources[0], sources[2], sources[3]])
+        together = self.root / "together.cc"
+        together.write_text(batches.file(batches.batches[0]))
+        self.assertIn("#define kMs kMs_1", together.read_text())
+        subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
 
     def test_what_does_not_compile_together_is_read_alone(self):
         for name in "ab":  # A name that the beginning of the line does not show.
