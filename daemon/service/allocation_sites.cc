@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/base/wrapping.h"
+#include "daemon/profile/identity.h"
 #include "daemon/profile/sample_type.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/named_stacks.h"
@@ -38,7 +39,9 @@ void FillSites(const MergedProfile& profile, size_t most, FrameNames* names,
   for (const MergedThread& thread : profile.threads) {
     if (!wanted.contains(thread.info.pid)) continue;
     for (const Sample& sample : thread.samples) {
-      if (sample.key.kind == Kind::kAlloc) stacks.Add(sample.key.stack);
+      if (sample.key.kind == Kind::kAlloc) {
+        stacks.Add(sample.key.stack, ProcessIdOf(thread.info));
+      }
     }
   }
   stacks.Name(names);
@@ -51,7 +54,8 @@ void FillSites(const MergedProfile& profile, size_t most, FrameNames* names,
     if (!wanted.contains(thread.info.pid)) continue;
     for (const EstimatedSample& sample : estimates.Of(thread, *type)) {
       if (sample.amount <= 0) continue;
-      const NamedFrame* origin = stacks.Origin(stacks.NumberOf(sample.key.stack));
+      const NamedFrame* origin =
+          stacks.Origin(stacks.NumberOf(sample.key.stack, ProcessIdOf(thread.info)));
       Site& site = sites[thread.info.pid][origin == nullptr ? "[unsampled]" : origin->function];
       const auto error = static_cast<double>(sample.error);
       site.bytes = WrappingAdd(site.bytes, sample.amount);

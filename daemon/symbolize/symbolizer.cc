@@ -63,6 +63,7 @@ std::string Text(const symbolize::FoundName& name, const std::string& module, ui
     case NameSource::kSymbols:
     case NameSource::kDynamicSymbols:
     case NameSource::kDebugFile:
+    case NameSource::kPerfMap:
     case NameSource::kKallsyms:
     case NameSource::kProfd:
       break;

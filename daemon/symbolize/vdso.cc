@@ -17,7 +17,7 @@
 namespace profd {
 namespace {
 
-constexpr absl::string_view kPrefix = "__vdso_";
+constexpr absl::string_view kVdsoPrefix = "__vdso_";
 
 // The bytes of this process's vDSO; empty without one.
 absl::StatusOr<absl::string_view> OwnVdso() {
@@ -46,7 +46,7 @@ absl::StatusOr<UniqueFd> CopyVdso() {
 }
 
 std::string VdsoFunction(const std::string& name) {
-  return absl::StartsWith(name, kPrefix) ? name : absl::StrCat(kPrefix, name);
+  return absl::StartsWith(name, kVdsoPrefix) ? name : absl::StrCat(kVdsoPrefix, name);
 }
 
 }  // namespace profd

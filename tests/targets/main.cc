@@ -38,7 +38,7 @@ constexpr Scenario kScenarios[] = {
     {"surge", Surge},        {"memory", Memory},
     {"touch", Touch},        {"maps", Maps},
     {"storm", Storm},        {"burn", Burn},
-    {"clocks", Clocks},
+    {"clocks", Clocks},      {"jit", Jit},
 };
 
 }  // namespace
