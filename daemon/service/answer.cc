@@ -208,8 +208,11 @@ class Sender {
 
   bool Send() {
     for (const MergedThread& thread : profile_.threads) {
+      const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
-        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) stacks_.Add(sample.key.stack);
+        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) {
+          stacks_.Add(sample.key.stack, process);
+        }
       }
     }
     SendHead();
@@ -265,7 +268,7 @@ class Sender {
                  type->kind == Kind::kFree ? thread->mutable_freed() : thread->mutable_allocated());
       }
       parts_.Added(*thread);
-      sink.BeginThread(static_cast<uint32_t>(i));
+      sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
@@ -287,7 +290,8 @@ class Sender {
 
   std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
     if (sample.key.kind != Kind::kWait) return {};
-    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack)];
+    const uint32_t number = stacks_.NumberOf(sample.key.stack, ProcessIdOf(thread));
+    const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
     return IdleKind(sample.key.reason,
                     by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
