@@ -89,6 +89,11 @@ std::string WholeOf(const SampleTypeInfo& kind, bool idle_shown) {
       return "of the bytes in use";
     case profd::Kind::kResident:
       return "of the resident bytes";
+    case profd::Kind::kDisk:
+    case profd::Kind::kDiskQueue:
+    case profd::Kind::kDiskBytes:
+      return absl::StrCat(kind.unit == Unit::kBytes ? "of the bytes" : "of the time",
+                          " of disk requests");
     default:
       return "of the bytes";
   }
@@ -109,6 +114,8 @@ std::string Sentence(const View& view, Reason reason, const std::string& functio
   } else if (kind.HasReasons()) {
     does = absl::StrCat(kind.kind == profd::Kind::kWait ? "is for " : "is spent waiting for ",
                         std::string(DescribeReason(reason).meaning), ", by ");
+  } else if (kind.unit == Unit::kNanoseconds) {
+    does = absl::StrCat("was ", DoneTo(kind), " by ");
   } else {
     does = absl::StrCat("were ", DoneTo(kind), " by ");
   }
@@ -238,7 +245,8 @@ std::vector<std::string> Findings(const View& view) {
     FindLargest(view, places, findings);
     if (profile.kind->level) FindGrowth(view, places, findings);
   }
-  if (time) {
+  // The time of disk requests is no time of threads.
+  if (profile.kind->formula == profd::ErrorFormula::kLedgerShare) {
     FindDelay(profile, totals, findings);
     FindBusy(profile, findings);
   }
