@@ -189,6 +189,28 @@ struct mm_struct {
 	struct mm_context context;
 };
 
+struct block_device {
+	u32 bd_dev;
+};
+
+struct bvec_iter {
+	unsigned int bi_size; /* bytes left */
+};
+
+/* A part of the memory of a disk request. */
+struct bio {
+	struct bio *bi_next; /* in the same request */
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
+};
+
+/* `request`: what follows the three underscores is not part of the name. */
+struct request___disk {
+	struct bio *bio; /* the first */
+	unsigned int __data_len; /* bytes left */
+};
+
 struct seq_file {
 	unsigned long count;
 };

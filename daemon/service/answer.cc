@@ -13,6 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/identity.h"
+#include "daemon/service/disk_use.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
@@ -35,6 +36,8 @@ v1::ErrorFormula ToProto(ErrorFormula formula) {
       return v1::ERROR_FORMULA_POISSON;
     case ErrorFormula::kBinomial:
       return v1::ERROR_FORMULA_BINOMIAL;
+    case ErrorFormula::kExact:
+      return v1::ERROR_FORMULA_EXACT;
   }
   return v1::ERROR_FORMULA_UNSPECIFIED;
 }
@@ -54,6 +57,8 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return profile.mappings_ns;
     case Layer::kCpu:
       return profile.cpu_ns;
+    case Layer::kDisk:
+      return profile.disk_ns;
     case Layer::kTickAndCpu:
       return std::min(profile.tick_ns, profile.cpu_ns);
   }
@@ -249,7 +254,8 @@ class Sender {
   void SendThreads(Tables* tables) {
     const Estimates estimates(profile_, plan_.types);
     const Grouping grouping(plan_.group_by, profile_, stacks_);
-    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping}, tables, &parts_);
+    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping, .disks = &disk_names_},
+                    tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
       const MergedThread& merged = profile_.threads[i];
@@ -300,6 +306,7 @@ class Sender {
   void SendEnd() {
     v1::Profile& part = parts_.part();
     FillNameShares(plan_, profile_, stacks_, &part);
+    if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
     part.mutable_cost()->set_duration_ns(profile_.covered.end_ns - profile_.covered.begin_ns);
@@ -311,6 +318,7 @@ class Sender {
   const MergedProfile& profile_;
   PartWriter parts_;
   NamedStacks stacks_;
+  DiskNames disk_names_;
 };
 
 }  // namespace

@@ -39,6 +39,10 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
       key.attributes.push_back(tables_->TextAttribute("object", object));
     }
   }
+  if (IsDisk(sample.key.kind) && KeepsObjects()) {
+    object = context_.disks->Describe(sample.key.argument);
+    key.attributes.push_back(tables_->TextAttribute("object", object));
+  }
   if (ran) key.reason = v1::REASON_ON_CPU;
   if (IsGrouped()) {
     key.group = tables_->Group(context_.grouping.Labels({.thread = thread_,

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/profile/estimator.h"
 #include "daemon/profile/identity.h"
+#include "daemon/service/disk_use.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/part_writer.h"
@@ -24,6 +25,7 @@ class SampleSink {
     const FetchPlan& plan;
     const NamedStacks& stacks;
     const Grouping& grouping;
+    DiskNames* disks;
   };
   SampleSink(Context context, Tables* tables, PartWriter* parts)
       : context_(context), tables_(tables), parts_(parts) {}

@@ -67,6 +67,11 @@ void Plugin(const Arguments& arguments);  // COUNT PATH: naps inside a loaded li
 // surge.cc
 void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be
 
+// disk.cc
+// COUNT DIRECTORY: makes a file of so many blocks of 64 KiB and says "written"; past the page cache
+// it then reads 4 KiB of each, each, and writes each. Says "done".
+void Disk(const Arguments& arguments);
+
 // maps.cc COUNT: maps so many blocks of each sort, says "mapped" and by how many bytes the heap
 // grew, gives half of them up, says "unmapped", and begins again; a line lets it go on.
 void Maps(const Arguments& arguments);
