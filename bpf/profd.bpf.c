@@ -12,5 +12,6 @@
 #include "source/told.bpf.c"
 #include "source/malloc.bpf.c"
 #include "source/cpu.bpf.c"
+#include "source/disk.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -30,7 +30,8 @@ enum profd_loss {
 	PROFD_LOSS_MALLOC_FULL = 20, /* call in a burst that is not counted, or without its stack */
 	PROFD_LOSS_CPU_LOST = 21, /* sample of running code not counted */
 	PROFD_LOSS_CPU_LOST_NS = 22, /* and its weight, ns */
-	PROFD_LOSS_COUNT = 23,
+	PROFD_LOSS_DISK_LOST = 23, /* disk request not counted: a table was full */
+	PROFD_LOSS_COUNT = 24,
 };
 
 #endif /* PROFD_BPF_ABI_LOSS_H_ */

@@ -1,7 +1,6 @@
 #include "client/render/stacks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/render/estimate.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -41,32 +41,6 @@ int Rank(const Frame& frame, Unit unit) {
   }
 }
 
-// The innermost function of the program in a stack.
-std::string Asker(const Profile& profile, const Stack& stack) {
-  return stack.origin == kUnsampled ? "[no stack]"
-                                    : CleanName(profile.frames[stack.origin].function);
-}
-
-// An estimate with its error, summed over independent samples.
-struct Estimate {
-  int64_t value = 0;
-  int64_t growth = 0;
-  double variance = 0;
-
-  void Add(const Sample& sample) {
-    const auto error = static_cast<double>(sample.error);
-    value += sample.value;
-    growth += sample.growth;
-    variance += error * error;
-  }
-  // "41.4% ± 0.4%".
-  std::string Share(double whole) const {
-    const double error = std::sqrt(variance);
-    return absl::StrCat(FormatShare(static_cast<double>(value), whole),
-                        error > 0 ? absl::StrCat(" ± ", FormatShare(error, whole)) : "");
-  }
-};
-
 struct WideStack {
   const Sample* example = nullptr;
   std::string group;
@@ -86,6 +60,7 @@ std::string StacksHeading(const View& view) {
 
 std::string WhyNoStacks(const View& view) {
   const SampleTypeInfo& kind = *view.profile->kind;
+  if (kind.IsOfDisk()) return "no disk request was completed in this window";
   if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
@@ -95,12 +70,13 @@ std::string WhyNoStacks(const View& view) {
                           : "no waits in this window";
 }
 
-const char* WhyUnsampled(Unit unit, bool level, bool ran) {
+const char* WhyUnsampled(const SampleTypeInfo& kind, bool ran) {
+  if (kind.IsOfDisk()) return "requests whose stack was not taken, to keep the budget";
   if (ran) return "threads that ran too little to be sampled";
-  if (level)
+  if (kind.level)
     return "touched while page faults were not watched; could belong to any of these stacks";
-  return unit == Unit::kBytes ? "too few bytes to reach an allocation event"
-                              : "waits too short and too few for a tick to hit";
+  return kind.unit == Unit::kBytes ? "too few bytes to reach an allocation event"
+                                   : "waits too short and too few for a tick to hit";
 }
 
 // A sample of time on a CPU.
@@ -109,6 +85,11 @@ bool Ran(const Profile& profile, const Sample& sample) {
 }
 
 }  // namespace
+
+std::string Asker(const Profile& profile, const Stack& stack) {
+  return stack.origin == kUnsampled ? "[no stack]"
+                                    : CleanName(profile.frames[stack.origin].function);
+}
 
 // The innermost frames of the most telling kinds, and always the entry into libc or the kernel.
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {
@@ -191,8 +172,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     }
     text += Line(absl::StrCat("  ", i + 1, ". "), line);
     if (stack.example->stack == kUnsampled) {
-      text += Line("       [unsampled]: ",
-                   WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)));
+      text +=
+          Line("       [unsampled]: ", WhyUnsampled(*profile.kind, Ran(profile, *stack.example)));
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];

@@ -79,6 +79,11 @@ class BpfKernel final : public Kernel {
   profd_cpu_cost CpuCost() const override;
   absl::StatusOr<double> MeasureCpuInterrupt() const override;
 
+  absl::Status SetDisk(uint32_t one_in) override;
+  bool disk_on() const override { return !disk_links_.empty(); }
+  absl::StatusOr<std::vector<DiskEntry>> DrainDisk() override;
+  profd_disk_cost DiskCost() const override;
+
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
   void SetHeapSampling(uint32_t one_in) override;
@@ -150,6 +155,7 @@ class BpfKernel final : public Kernel {
   // Whether it counted since the last call.
   static bool Runs(CpuClock& clock);
   std::map<uint32_t, CpuClock> cpu_clocks_;  // by CPU
+  std::vector<UniqueLink> disk_links_;       // empty: off
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;

@@ -13,6 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/identity.h"
+#include "daemon/service/disk_use.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
@@ -35,6 +36,8 @@ v1::ErrorFormula ToProto(ErrorFormula formula) {
       return v1::ERROR_FORMULA_POISSON;
     case ErrorFormula::kBinomial:
       return v1::ERROR_FORMULA_BINOMIAL;
+    case ErrorFormula::kExact:
+      return v1::ERROR_FORMULA_EXACT;
   }
   return v1::ERROR_FORMULA_UNSPECIFIED;
 }
@@ -54,6 +57,8 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return profile.mappings_ns;
     case Layer::kCpu:
       return profile.cpu_ns;
+    case Layer::kDisk:
+      return profile.disk_ns;
     case Layer::kTickAndCpu:
       return std::min(profile.tick_ns, profile.cpu_ns);
   }
@@ -214,8 +219,11 @@ class Sender {
 
   bool Send() {
     for (const MergedThread& thread : profile_.threads) {
+      const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
-        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) stacks_.Add(sample.key.stack);
+        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) {
+          stacks_.Add(sample.key.stack, process);
+        }
       }
     }
     SendHead();
@@ -252,7 +260,8 @@ class Sender {
   void SendThreads(Tables* tables) {
     const Estimates estimates(profile_, plan_.types);
     const Grouping grouping(plan_.group_by, profile_, stacks_);
-    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping}, tables, &parts_);
+    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping, .disks = &disk_names_},
+                    tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
       const MergedThread& merged = profile_.threads[i];
@@ -271,7 +280,7 @@ class Sender {
                  type->kind == Kind::kFree ? thread->mutable_freed() : thread->mutable_allocated());
       }
       parts_.Added(*thread);
-      sink.BeginThread(static_cast<uint32_t>(i));
+      sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
@@ -293,7 +302,8 @@ class Sender {
 
   std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
     if (sample.key.kind != Kind::kWait) return {};
-    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack)];
+    const uint32_t number = stacks_.NumberOf(sample.key.stack, ProcessIdOf(thread));
+    const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
     return IdleKind(sample.key.reason,
                     by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
@@ -302,6 +312,7 @@ class Sender {
   void SendEnd() {
     v1::Profile& part = parts_.part();
     FillNameShares(plan_, profile_, stacks_, &part);
+    if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
     part.mutable_cost()->set_duration_ns(profile_.covered.end_ns - profile_.covered.begin_ns);
@@ -313,6 +324,7 @@ class Sender {
   const MergedProfile& profile_;
   PartWriter parts_;
   NamedStacks stacks_;
+  DiskNames disk_names_;
 };
 
 }  // namespace

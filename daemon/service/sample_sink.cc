@@ -26,7 +26,7 @@ bool SampleSink::KeepsObjects() const {
 SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample,
                                   std::string_view idle) {
   Key key;
-  key.stack = context_.stacks.NumberOf(sample.key.stack);
+  key.stack = context_.stacks.NumberOf(sample.key.stack, process_);
   const bool waits = sample.key.kind == Kind::kWait;
   const bool ran = type.kind == Kind::kWall && !waits;
   std::string object;
@@ -38,6 +38,10 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
       object = absl::StrCat("0x", absl::Hex(sample.key.argument));
       key.attributes.push_back(tables_->TextAttribute("object", object));
     }
+  }
+  if (IsDisk(sample.key.kind) && KeepsObjects()) {
+    object = context_.disks->Describe(sample.key.argument);
+    key.attributes.push_back(tables_->TextAttribute("object", object));
   }
   if (ran) key.reason = v1::REASON_ON_CPU;
   if (IsGrouped()) {

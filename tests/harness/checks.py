@@ -21,7 +21,8 @@ PENDING = "[unwind rules pending]"
 PENDING_NS = 3_000_000_000
 # Layers of an answer by the source that they stand for.
 LAYERS = {"books": "books_ns", "switch": "switch_ns", "tick": "tick_ns", "faults": "faults_ns",
-          "mappings": "mappings_ns", "bursts": "bursts_on_ns", "cpu": "cpu_ns"}
+          "mappings": "mappings_ns", "bursts": "bursts_on_ns", "cpu": "cpu_ns",
+          "disk": "disk_ns"}
 
 
 class Struct:

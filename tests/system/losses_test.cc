@@ -289,6 +289,15 @@ TEST_F(LossesTest, WeightsOfLostSamplesOfRunningCode) {
   Observe("loss", "cpu_sample_lost_ns", static_cast<uint64_t>(lost.weight_ns));
 }
 
+TEST_F(LossesTest, DiskRequests) {
+  REQUIRE_FACT("disk_requests");
+  ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "disk"}));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"--limit", "counters=1", "--disable", "tick,cpu"}));
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  AwaitLosses({"disk_request_lost"});
+  ExpectNothingElse({"disk_request_lost"});
+}
+
 TEST_F(LossesTest, HeapCounters) {
   auto target = Allocating::Start(AllocBinary("alloc_jemalloc"),
                                   {"n=200000", "size=2000", "threads=4", "sites=3"});
