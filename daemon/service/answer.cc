@@ -85,6 +85,11 @@ void FillCoverage(const MergedProfile& profile, int64_t wall_offset_ns, v1::Cove
   coverage->set_torn_walks(Count(profile.torn_walks));
   coverage->set_resolution_ns(profile.coarsest_ns);
   coverage->set_folded_threads(Count(profile.folded_threads));
+  int64_t processes = 0;
+  for (const MergedThread& thread : profile.threads) {
+    processes = WrappingAdd(processes, thread.ledger.folded_processes);
+  }
+  coverage->set_folded_processes(Count(processes));
 }
 
 void FillSampleType(const FetchPlan& plan, const SampleTypeInfo& type, const MergedProfile& profile,
@@ -176,6 +181,7 @@ void FillThread(const ThreadInfo& info, const EstimatedThread& estimate, v1::Thr
   thread->set_tid(info.tid);
   thread->set_name(CleanText(info.name, kMaxNameText));
   thread->set_exited(info.exited);
+  thread->set_folded_processes(Count(ledger.folded_processes));
   thread->set_wall_ns(ledger.wall_ns);
   thread->set_on_cpu_ns(ledger.on_cpu_ns);
   for (size_t r = 0; r < kReasonCount; r++) {
