@@ -24,5 +24,6 @@
 #include "abi/thread.h"
 #include "abi/told.h"
 #include "abi/wait.h"
+#include "abi/waker.h"
 
 #endif /* PROFD_BPF_ABI_H_ */

@@ -12,5 +12,6 @@
 #include "source/told.bpf.c"
 #include "source/malloc.bpf.c"
 #include "source/cpu.bpf.c"
+#include "source/waker.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -15,7 +15,8 @@ enum profd_kind {
 	PROFD_KIND_UNMAPPED = 6, /* the same, unmapped */
 	PROFD_KIND_RETURNED = 7, /* pages returned while the addresses stay mapped (madvise) */
 	PROFD_KIND_CPU = 8, /* time on a CPU; weights are ns */
-	PROFD_KIND_COUNT = 9,
+	PROFD_KIND_WAKER = 9, /* waits by who ended them; weights are ns */
+	PROFD_KIND_COUNT = 10,
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack).
@@ -25,7 +26,7 @@ struct profd_sample_key {
 	profd_u64 stack; /* hash of a stack record */
 	profd_u64 arg0; /* first argument of the syscall if it names what is waited for (a file
 			 * descriptor, a futex), else 0; for mapping calls the m of "one in m is
-			 * counted" */
+			 * counted"; for wakers the hash of the waiter's stack */
 	profd_s32 sysno; /* -1 = not in a syscall */
 	profd_u8 reason; /* enum profd_reason; waits only */
 	profd_u8 kind; /* enum profd_kind */

@@ -41,6 +41,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->map_calls = WrappingAdd(sum->map_calls, cost.map_calls);
   sum->cpu_in_path_ns = WrappingAdd(sum->cpu_in_path_ns, cost.cpu_in_path_ns);
   sum->cpu_samples = WrappingAdd(sum->cpu_samples, cost.cpu_samples);
+  sum->waker_in_path_ns = WrappingAdd(sum->waker_in_path_ns, cost.waker_in_path_ns);
+  sum->wakes = WrappingAdd(sum->wakes, cost.wakes);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
   sum->burst_in_path_ns = WrappingAdd(sum->burst_in_path_ns, cost.burst_in_path_ns);
   sum->burst_calls = WrappingAdd(sum->burst_calls, cost.burst_calls);
@@ -63,6 +65,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .map_calls = after.map_calls - before.map_calls,
           .cpu_in_path_ns = after.cpu_in_path_ns - before.cpu_in_path_ns,
           .cpu_samples = after.cpu_samples - before.cpu_samples,
+          .waker_in_path_ns = after.waker_in_path_ns - before.waker_in_path_ns,
+          .wakes = after.wakes - before.wakes,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
           .burst_in_path_ns = after.burst_in_path_ns - before.burst_in_path_ns,
           .burst_calls = after.burst_calls - before.burst_calls,

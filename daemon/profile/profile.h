@@ -43,6 +43,7 @@ enum class Kind : uint8_t {
   kUnmapped = PROFD_KIND_UNMAPPED,  // the same, unmapped
   kReturned = PROFD_KIND_RETURNED,  // its pages given back, bytes of addresses
   kCpu = PROFD_KIND_CPU,            // time on a CPU, ns
+  kWaker = PROFD_KIND_WAKER,        // waits by who ended them, ns
   kWall = PROFD_KIND_COUNT,         // kWait and kCpu together; no sample is of it
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 1;
@@ -137,8 +138,8 @@ inline void AddRest(const RestingThread& rest, LedgerDelta* sum) {
 struct SampleKey {
   ThreadId thread{};
   StackId stack{};
-  uint64_t argument =
-      0;  // of the system call; of kInuse bytes per sampled object; see IsFromBursts
+  uint64_t argument = 0;  // of the system call; of kInuse bytes per sampled object; of kWaker the
+                          // waiter's stack; see IsFromBursts
   int32_t syscall = -1;
   Reason reason = Reason::kOther;  // of waits
   Kind kind = Kind::kWait;
@@ -233,6 +234,7 @@ struct ProfileDelta {
   bool faults_on = false;
   bool mappings_on = false;
   bool cpu_on = false;
+  bool wakers_on = false;
   bool bursts_on = false;
   int64_t bursts = 0;            // that the samples hold; one at most
   int64_t burst_ns = 0;          // their length

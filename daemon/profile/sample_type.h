@@ -21,7 +21,7 @@ enum class ErrorFormula {
 };
 
 // What has to be on for samples of a type.
-enum class Layer { kTick, kAllocations, kFaults, kMappings, kCpu, kTickAndCpu };
+enum class Layer { kTick, kAllocations, kFaults, kMappings, kCpu, kTickAndCpu, kTickAndWakers };
 
 struct SampleTypeInfo {
   Kind kind;
@@ -39,9 +39,15 @@ struct SampleTypeInfo {
   // Of calls that are counted themselves: threads have no totals.
   constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial; }
   // Samples say what a thread waited for, or that it ran.
-  constexpr bool HasReasons() const { return kind == Kind::kWait || kind == Kind::kWall; }
+  constexpr bool HasReasons() const {
+    return kind == Kind::kWait || kind == Kind::kWall || kind == Kind::kWaker;
+  }
+  // The reason is the last frame of a flame graph. After a waker it would be out of place.
+  constexpr bool EndsInReason() const { return HasReasons() && kind != Kind::kWaker; }
   // A stored sample of that kind is one of this type.
   constexpr bool Covers(Kind sample) const {
+    // Waits by waker are those waits, with something added.
+    if (kind == Kind::kWaker) return sample == Kind::kWait;
     return sample == kind ||
            (kind == Kind::kWall && (sample == Kind::kWait || sample == Kind::kCpu));
   }

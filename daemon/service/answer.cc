@@ -13,6 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/identity.h"
+#include "daemon/profile/waker_estimate.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
@@ -56,6 +57,8 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return profile.cpu_ns;
     case Layer::kTickAndCpu:
       return std::min(profile.tick_ns, profile.cpu_ns);
+    case Layer::kTickAndWakers:
+      return std::min(profile.tick_ns, profile.wakers_ns);
   }
   return 0;
 }
@@ -209,8 +212,10 @@ class Sender {
   bool Send() {
     for (const MergedThread& thread : profile_.threads) {
       for (const Sample& sample : thread.samples) {
+        if (sample.key.kind == Kind::kWaker) continue;
         if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) stacks_.Add(sample.key.stack);
       }
+      if (plan_.Asks(Kind::kWaker)) AddWakers(thread);
     }
     SendHead();
     stacks_.Name(sources_.names);
@@ -222,6 +227,18 @@ class Sender {
   }
 
  private:
+  void AddWakers(const MergedThread& thread) {
+    for (const Sample& sample : thread.samples) {
+      if (!plan_.Shows(DescribeSampleType(Kind::kWaker), sample.key)) continue;
+      if (sample.key.kind == Kind::kWaker) {
+        stacks_.AddWoken(WaiterOf(sample.key), sample.key.stack);
+      } else {
+        const bool runnable = sample.key.reason == Reason::kRunQueue;
+        stacks_.AddWoken(sample.key.stack, runnable ? kNoWaker : kWakerUnknown);
+      }
+    }
+  }
+
   // The ledger of waits says how much of it is idle, whatever reasons were asked for.
   bool TellsIdleness(const SampleKey& key) const {
     return key.kind == Kind::kWait && plan_.AsksWaits() &&
@@ -286,8 +303,10 @@ class Sender {
   }
 
   std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
-    if (sample.key.kind != Kind::kWait) return {};
-    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack)];
+    const SampleKey& key = sample.key;
+    if (key.kind != Kind::kWait && key.kind != Kind::kWaker) return {};
+    const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
+    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(waiter)];
     const bool by_thread = stack.idle.empty() && !stack.contended;
     return IdleKind(sample.key.reason,
                     by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);

@@ -50,7 +50,7 @@ struct FetchPlan : RequestScope {
   bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;
   // A type with waits.
-  bool AsksWaits() const { return Asks(Kind::kWait) || Asks(Kind::kWall); }
+  bool AsksWaits() const { return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker); }
   // Samples with this key are in the answer, or in its values of that type.
   bool Shows(const SampleKey& key) const;
   bool Shows(const SampleTypeInfo& type, const SampleKey& key) const;

@@ -12,6 +12,7 @@
 #include "daemon/source/off.h"
 #include "daemon/source/switch.h"
 #include "daemon/source/told.h"
+#include "daemon/source/waker.h"
 
 namespace profd {
 namespace {
@@ -53,6 +54,7 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   const std::string no_faults = why_off(options.faults, KernelLayer::kFault);
   const std::string no_mappings = why_off(options.mappings, KernelLayer::kMap);
   const std::string no_bursts = why_off(options.bursts.interval_ns > 0, KernelLayer::kMalloc);
+  const std::string no_wakers = why_off(options.wakers && options.tick, KernelLayer::kWaker);
   const std::string no_cpu = why_off(options.cpu.interval_ns > 0, KernelLayer::kCpu);
 
   list.threads = make.Add<ThreadSource>(context, options.books);
@@ -61,9 +63,10 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
       SoughtInModules{
           .allocators = no_heap.empty(), .libcs = no_mappings.empty(), .glibcs = no_bursts.empty()},
       options.limits.rules);
+  const SwitchSource* switches = nullptr;
   if (no_switch.empty()) {
     // Without the books nothing would tell how long threads ran while it is shed.
-    make.Add<SwitchSource>(context, list.threads, options.books);
+    switches = make.Add<SwitchSource>(context, list.threads, options.books);
   } else {
     make.AddOff("switch", no_switch);
   }
@@ -99,6 +102,11 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
     make.Add<CpuSource>(context, list.threads, options.cpu, seed + 3);
   } else {
     make.AddOff("cpu", no_cpu);
+  }
+  if (no_wakers.empty()) {
+    make.Add<WakerSource>(context, list.threads, switches);
+  } else {
+    make.AddOff("wakers", no_wakers);
   }
   make.Add<MemorySource>(context);
   return list;

@@ -83,7 +83,8 @@ class KernelTest : public ::testing::Test {
                                           .fault_layer = false,
                                           .map_layer = false,
                                           .malloc_layer = false,
-                                          .cpu_layer = false};
+                                          .cpu_layer = false,
+                                          .waker_layer = false};
 
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;

@@ -56,12 +56,16 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock;
+  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_wakers;
   // The clocks of CPUs.
   std::vector<uint32_t> online_cpus = {0, 1};
   std::map<uint32_t, int64_t> cpu_periods;
   std::vector<CounterEntry> cpu_counters;
   profd_cpu_cost cpu_cost{};
+  // The program at wake-ups.
+  uint32_t waker_one_in = 0;
+  std::vector<CounterEntry> waker_counters;
+  profd_waker_cost waker_cost{};
   LayerRefusals refusals;
   // The processes of the last AnnounceMappings.
   std::vector<int32_t> looked_at;
@@ -167,6 +171,19 @@ class FakeKernel final : public Kernel {
   }
   profd_cpu_cost CpuCost() const override { return cpu_cost; }
   absl::StatusOr<double> MeasureCpuInterrupt() const override { return 1000; }
+
+  absl::Status SetWakers(uint32_t one_in) override {
+    if (one_in != 0) {
+      if (absl::Status status = Fail(set_wakers); !status.ok()) return status;
+    }
+    waker_one_in = one_in;
+    return absl::OkStatus();
+  }
+  bool wakers_on() const override { return waker_one_in != 0; }
+  absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override {
+    return std::exchange(waker_counters, {});
+  }
+  profd_waker_cost WakerCost() const override { return waker_cost; }
 
   absl::Status DrainHeap(const RecordSink&, bool) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override {
