@@ -8,6 +8,7 @@
 
 #include "abi/base.h"
 #include "abi/cpu.h"
+#include "abi/disk.h"
 #include "abi/record.h"
 #include "abi/loss.h"
 #include "abi/sample.h"

@@ -12,6 +12,7 @@
 #include "source/told.bpf.c"
 #include "source/malloc.bpf.c"
 #include "source/cpu.bpf.c"
+#include "source/disk.bpf.c"
 #include "source/waker.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -88,6 +88,7 @@ int Main(int argc, char** argv) {
   sources.mappings = options.mappings;
   sources.wakers = options.wakers;
   sources.cpu = {.interval_ns = options.cpu_interval_ns};
+  sources.disk = options.disk;
   sources.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
   sources.budget = options.budget;
   const bool puts_probes = options.heap || options.mappings || options.burst_interval_ns > 0;

@@ -38,6 +38,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"malloc_counters_full", Exact::kYes},
     {"cpu_sample_lost", Exact::kYes},
     {"cpu_sample_lost_ns", Exact::kYes},
+    {"disk_request_lost", Exact::kYes},
     {"waker_lost", Exact::kYes},
     {"waker_lost_ns", Exact::kYes},
     {"recursion_misses", Exact::kNearly},

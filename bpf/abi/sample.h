@@ -15,8 +15,11 @@ enum profd_kind {
 	PROFD_KIND_UNMAPPED = 6, /* the same, unmapped */
 	PROFD_KIND_RETURNED = 7, /* pages returned while the addresses stay mapped (madvise) */
 	PROFD_KIND_CPU = 8, /* time on a CPU; weights are ns */
-	PROFD_KIND_WAKER = 9, /* waits by who ended them; weights are ns */
-	PROFD_KIND_COUNT = 10,
+	PROFD_KIND_DISK = 9, /* disk requests; weights are ns from the request to its completion */
+	PROFD_KIND_DISK_QUEUE = 10, /* the same until the driver got them */
+	PROFD_KIND_DISK_BYTES = 11, /* the same; weights are bytes */
+	PROFD_KIND_WAKER = 12, /* waits by who ended them; weights are ns */
+	PROFD_KIND_COUNT = 13,
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack).

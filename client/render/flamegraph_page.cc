@@ -99,6 +99,10 @@ std::string TotalsLine(const View& view) {
 }
 
 std::vector<std::string> EmptyMessage(const View& view) {
+  if (view.profile->kind->IsOfDisk()) {
+    return {"No disk request was completed in this window.",
+            "Use a longer --since; 'profctl status' shows whether requests are counted."};
+  }
   if (view.profile->kind->level) {
     return {absl::StrCat("No memory is known to be ", std::string(view.profile->kind->done),
                          " at the end of this window."),

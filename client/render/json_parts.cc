@@ -46,6 +46,10 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["cpu_in_path_ns"] = cost.cpu_in_path_ns();
     json["cpu_samples"] = cost.cpu_samples();
   }
+  if (cost.disk_requests() > 0) {
+    json["disk_in_path_ns"] = cost.disk_in_path_ns();
+    json["disk_requests"] = cost.disk_requests();
+  }
   if (cost.wakes() > 0) {
     json["waker_in_path_ns"] = cost.waker_in_path_ns();
     json["wakes"] = cost.wakes();

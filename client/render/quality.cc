@@ -69,6 +69,18 @@ void AppendRunningTrust(const Profile& profile, std::string& text) {
   }
 }
 
+// Disk requests.
+void AppendRequestTrust(const Profile& profile, std::string& text) {
+  AppendWatched(profile, text);
+  AppendField("requests", FormatCount(profile.type.count()) + ", all counted", text);
+  if (profile.type.count() > 0) {
+    AppendField("complete stacks",
+                absl::StrCat(FormatShare(profile.type.complete_share(), 1), " of the ",
+                             profile.unit == Unit::kBytes ? "bytes" : "time"),
+                text);
+  }
+}
+
 // The sample of any profile of bytes.
 void AppendByteTrust(const Profile& profile, std::string& text) {
   AppendWatched(profile, text);
@@ -107,13 +119,19 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
   text += "\n" + Heading("Data quality", colour);
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      if (profile.kind->HasReasons()) {
+      if (profile.kind->IsOfDisk()) {
+        AppendRequestTrust(profile, text);
+      } else if (profile.kind->HasReasons()) {
         AppendTickTrust(profile, text);
       } else {
         AppendRunningTrust(profile, text);
       }
       break;
     case Unit::kBytes:
+      if (profile.kind->IsOfDisk()) {
+        AppendRequestTrust(profile, text);
+        break;
+      }
       AppendByteTrust(profile, text);
       if (!profile.kind->level && !profile.kind->IsOfCalls()) AppendEventTrust(profile, text);
       break;

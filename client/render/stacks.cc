@@ -60,6 +60,7 @@ std::string StacksHeading(const View& view) {
 
 std::string WhyNoStacks(const View& view) {
   const SampleTypeInfo& kind = *view.profile->kind;
+  if (kind.IsOfDisk()) return "no disk request was completed in this window";
   if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
@@ -69,12 +70,13 @@ std::string WhyNoStacks(const View& view) {
                           : "no waits in this window";
 }
 
-const char* WhyUnsampled(Unit unit, bool level, bool ran) {
+const char* WhyUnsampled(const SampleTypeInfo& kind, bool ran) {
+  if (kind.IsOfDisk()) return "requests whose stack was not taken, to keep the budget";
   if (ran) return "threads that ran too little to be sampled";
-  if (level)
+  if (kind.level)
     return "touched while page faults were not watched; could belong to any of these stacks";
-  return unit == Unit::kBytes ? "too few bytes to reach an allocation event"
-                              : "waits too short and too few for a tick to hit";
+  return kind.unit == Unit::kBytes ? "too few bytes to reach an allocation event"
+                                   : "waits too short and too few for a tick to hit";
 }
 
 // A sample of time on a CPU.
@@ -170,8 +172,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     }
     text += Line(absl::StrCat("  ", i + 1, ". "), line);
     if (stack.example->stack == kUnsampled) {
-      text += Line("       [unsampled]: ",
-                   WhyUnsampled(profile.unit, level, Ran(profile, *stack.example)));
+      text +=
+          Line("       [unsampled]: ", WhyUnsampled(*profile.kind, Ran(profile, *stack.example)));
       continue;
     }
     const Stack& example = profile.stacks[stack.example->stack];

@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/render/disk.h"
 #include "client/render/findings.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
@@ -288,6 +289,18 @@ void AppendFindings(const View& view, bool colour, std::string& text) {
   text += "\n";
 }
 
+void AppendRequests(const View& view, bool colour, std::string& text) {
+  const Profile& profile = *view.profile;
+  const uint64_t count = profile.type.count();
+  text += Heading(absl::StrCat("Total: ", FormatValue(view.shown_value, profile.unit), " (",
+                               FormatCount(count), count == 1 ? " request)" : " requests)"),
+                  colour);
+  text += "\n";
+  AppendDisks(profile, colour, text);
+  AppendStacks(view, colour, text);
+  AppendFunctions(view, colour, text);
+}
+
 }  // namespace
 
 std::string RenderSummary(const View& view, bool colour) {
@@ -324,6 +337,8 @@ std::string RenderSummary(const View& view, bool colour) {
     text += "No thread matches in this window.\n";
   } else if (profile.kind->level) {
     AppendLevel(view, colour, text);
+  } else if (profile.kind->IsOfDisk()) {
+    AppendRequests(view, colour, text);
   } else if (profile.kind->IsOfCalls()) {
     AppendCalls(view, colour, text);
   } else if (memory) {

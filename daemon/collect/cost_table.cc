@@ -23,6 +23,7 @@ constexpr Field kFields[] = {
     {"fault", &CollectorCost::fault_in_path_ns, &CollectorCost::faults},
     {"mapping", &CollectorCost::map_in_path_ns, &CollectorCost::map_calls},
     {"cpu", &CollectorCost::cpu_in_path_ns, &CollectorCost::cpu_samples},
+    {"disk", &CollectorCost::disk_in_path_ns, &CollectorCost::disk_requests},
     {"waker", &CollectorCost::waker_in_path_ns, &CollectorCost::wakes},
     {"malloc", &CollectorCost::burst_in_path_ns, &CollectorCost::burst_calls},
 };

@@ -27,6 +27,7 @@ struct Options {
   bool tick = true;
   bool heap = true;
   bool faults = true;
+  bool disk = true;
   bool mappings = true;
   bool wakers = true;
   // CPU time between two samples of running code; 0: none are taken.

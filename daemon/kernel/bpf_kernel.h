@@ -80,6 +80,10 @@ class BpfKernel final : public Kernel {
   profd_cpu_cost CpuCost() const override;
   absl::StatusOr<double> MeasureCpuInterrupt() const override;
 
+  absl::Status SetDisk(uint32_t one_in) override;
+  bool disk_on() const override { return !disk_links_.empty(); }
+  absl::StatusOr<std::vector<DiskEntry>> DrainDisk() override;
+  profd_disk_cost DiskCost() const override;
   absl::Status SetWakers(uint32_t one_in) override;
   bool wakers_on() const override { return waker_link_ != nullptr; }
   absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override;
@@ -157,6 +161,7 @@ class BpfKernel final : public Kernel {
   // Whether it counted since the last call.
   static bool Runs(CpuClock& clock);
   std::map<uint32_t, CpuClock> cpu_clocks_;  // by CPU
+  std::vector<UniqueLink> disk_links_;       // empty: off
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;

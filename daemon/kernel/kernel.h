@@ -28,6 +28,7 @@ struct KernelOptions {
   bool map_layer = true;
   bool malloc_layer = true;
   bool cpu_layer = true;
+  bool disk_layer = true;
   bool waker_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
@@ -35,8 +36,8 @@ struct KernelOptions {
 };
 
 // Programs that profd can do without, each to be loaded or not.
-enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc, kCpu, kWaker };
-inline constexpr size_t kKernelLayers = 9;
+enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc, kCpu, kDisk, kWaker };
+inline constexpr size_t kKernelLayers = 10;
 // By layer, why the kernel did not take its programs; empty where it did, or was not asked to.
 using LayerRefusals = std::array<std::string, kKernelLayers>;
 
@@ -51,6 +52,8 @@ struct ModuleRules {
 };
 
 using CounterEntry = std::pair<profd_sample_key, profd_sample_value>;
+
+using DiskEntry = std::pair<profd_disk_key, profd_disk_value>;
 
 // What a burst found: by thread and stack, and by thread (thread id).
 struct MallocCounts {
@@ -175,6 +178,20 @@ class CpuKernel {
   virtual absl::StatusOr<double> MeasureCpuInterrupt() const = 0;
 };
 
+// Requests to block devices, by the thread and stack that submitted them.
+class DiskKernel {
+ public:
+  virtual ~DiskKernel() = default;
+  // From now on the requests of targets are counted, and the stack of one in `one_in` is taken, at
+  // random; 0: none are counted, and requests cost nothing.
+  virtual absl::Status SetDisk(uint32_t one_in) = 0;
+  virtual bool disk_on() const = 0;
+  // Changes the epoch of the counters and empties the one that was live. When a CPU is stuck in the
+  // middle of counting, what was counted comes with a later call.
+  virtual absl::StatusOr<std::vector<DiskEntry>> DrainDisk() = 0;
+  virtual profd_disk_cost DiskCost() const = 0;  // totals since start
+};
+
 // The program at wake-ups, which counts who ends the waits that ticks have seen.
 class WakerKernel {
  public:
@@ -273,6 +290,7 @@ class Kernel : public TickKernel,
                public DrainKernel,
                public EventKernel,
                public CpuKernel,
+               public DiskKernel,
                public WakerKernel,
                public ProbeKernel,
                public ModuleKernel {

@@ -69,7 +69,9 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
        {Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
         Size{s->maps.cpu_even, limits.counters}, Size{s->maps.cpu_odd, limits.counters},
-        Size{s->maps.waker_even, limits.counters}, Size{s->maps.waker_odd, limits.counters},
+        Size{s->maps.disk_even, limits.counters}, Size{s->maps.disk_odd, limits.counters},
+        Size{s->maps.disk_requests, limits.counters}, Size{s->maps.waker_even, limits.counters},
+        Size{s->maps.waker_odd, limits.counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
         Size{s->maps.last_records, limits.exits},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
@@ -98,6 +100,10 @@ std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
           {s->progs.on_map_call, KernelLayer::kMap},
           {s->progs.on_malloc, KernelLayer::kMalloc},
           {s->progs.on_cpu_clock, KernelLayer::kCpu},
+          {s->progs.on_disk_request, KernelLayer::kDisk},
+          {s->progs.on_disk_issue, KernelLayer::kDisk},
+          {s->progs.on_disk_merge, KernelLayer::kDisk},
+          {s->progs.on_disk_completion, KernelLayer::kDisk},
           {s->progs.on_waking, KernelLayer::kWaker}};
 }
 
@@ -118,6 +124,8 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
       return options.malloc_layer;
     case KernelLayer::kCpu:
       return options.cpu_layer;
+    case KernelLayer::kDisk:
+      return options.disk_layer;
     case KernelLayer::kWaker:
       return options.waker_layer;
   }
@@ -148,7 +156,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
                            options.waker_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
   const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
-                                                        options.map_layer || options.malloc_layer
+                                                        options.map_layer || options.malloc_layer ||
+                                                        options.disk_layer
                                                     ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
                                                     : 1);
   if (HasMultiProbes()) {

@@ -33,6 +33,8 @@ struct CollectorCost {
   int64_t map_calls = 0;         // by which targets changed their address spaces
   int64_t cpu_in_path_ns = 0;    // part of in_path_ns
   int64_t cpu_samples = 0;       // of threads that ran
+  int64_t disk_in_path_ns = 0;   // part of in_path_ns
+  int64_t disk_requests = 0;     // of targets
   int64_t waker_in_path_ns = 0;  // part of in_path_ns
   int64_t wakes = 0;             // of targets
   int64_t memory_cpu_ns = 0;     // reading what processes hold of memory

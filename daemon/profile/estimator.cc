@@ -324,6 +324,25 @@ std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples) {
   return result;
 }
 
+std::vector<EstimatedSample> SumRequests(std::span<const Sample> samples) {
+  std::vector<EstimatedSample> result;
+  absl::flat_hash_map<SampleKey, size_t> at;
+  for (const Sample& s : samples) {
+    EstimatedSample counted = AsCounted(s);
+    counted.key.argument -= PROFD_DISK_BUCKET(counted.key.argument);
+    const auto [place, is_new] = at.try_emplace(counted.key, result.size());
+    if (is_new) {
+      result.push_back(counted);
+      continue;
+    }
+    EstimatedSample& out = result[place->second];
+    out.amount = WrappingAdd(out.amount, counted.amount);
+    out.weight = WrappingAdd(out.weight, counted.weight);
+    out.ticks = WrappingAdd(out.ticks, counted.ticks);
+  }
+  return result;
+}
+
 double StudentWidening(int64_t degrees) {
   constexpr std::array<double, 10> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571,
                                                  2.447,  2.365, 2.306, 2.262, 2.228};

@@ -34,17 +34,20 @@ inline constexpr size_t kReasonCount = PROFD_REASON_COUNT;
 
 // What a sample is of; the values are those of enum profd_kind.
 enum class Kind : uint8_t {
-  kWait = PROFD_KIND_WAIT,          // time not running, ns
-  kAlloc = PROFD_KIND_ALLOC,        // memory allocated, bytes
-  kFree = PROFD_KIND_FREE,          // memory freed, bytes
-  kInuse = PROFD_KIND_INUSE,        // memory in use, bytes of live objects
-  kResident = PROFD_KIND_RESIDENT,  // memory resident, bytes, by who touched it first
-  kMapped = PROFD_KIND_MAPPED,      // private anonymous memory mapped, bytes
-  kUnmapped = PROFD_KIND_UNMAPPED,  // the same, unmapped
-  kReturned = PROFD_KIND_RETURNED,  // its pages given back, bytes of addresses
-  kCpu = PROFD_KIND_CPU,            // time on a CPU, ns
-  kWaker = PROFD_KIND_WAKER,        // waits by who ended them, ns
-  kWall = PROFD_KIND_COUNT,         // kWait and kCpu together; no sample is of it
+  kWait = PROFD_KIND_WAIT,             // time not running, ns
+  kAlloc = PROFD_KIND_ALLOC,           // memory allocated, bytes
+  kFree = PROFD_KIND_FREE,             // memory freed, bytes
+  kInuse = PROFD_KIND_INUSE,           // memory in use, bytes of live objects
+  kResident = PROFD_KIND_RESIDENT,     // memory resident, bytes, by who touched it first
+  kMapped = PROFD_KIND_MAPPED,         // private anonymous memory mapped, bytes
+  kUnmapped = PROFD_KIND_UNMAPPED,     // the same, unmapped
+  kReturned = PROFD_KIND_RETURNED,     // its pages given back, bytes of addresses
+  kCpu = PROFD_KIND_CPU,               // time on a CPU, ns
+  kDisk = PROFD_KIND_DISK,             // time that disk requests took, ns
+  kDiskQueue = PROFD_KIND_DISK_QUEUE,  // part of it before the driver got them
+  kDiskBytes = PROFD_KIND_DISK_BYTES,  // bytes of disk requests
+  kWaker = PROFD_KIND_WAKER,           // waits by who ended them, ns
+  kWall = PROFD_KIND_COUNT,            // kWait and kCpu together; no sample is of it
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 1;
 
@@ -56,6 +59,11 @@ inline constexpr bool IsLevel(Kind kind) { return kind == Kind::kInuse || kind =
 // whose key has as the argument of how many one was counted.
 inline constexpr bool IsMapping(Kind kind) {
   return kind == Kind::kMapped || kind == Kind::kUnmapped || kind == Kind::kReturned;
+}
+
+// Of such a kind each event was counted. The key's argument is PROFD_DISK_ARGUMENT.
+inline constexpr bool IsDisk(Kind kind) {
+  return kind == Kind::kDisk || kind == Kind::kDiskQueue || kind == Kind::kDiskBytes;
 }
 
 enum class ThreadId : uint64_t {};  // unique for the life of the daemon; 0 is never used
@@ -234,6 +242,7 @@ struct ProfileDelta {
   bool faults_on = false;
   bool mappings_on = false;
   bool cpu_on = false;
+  bool disk_on = false;
   bool wakers_on = false;
   bool bursts_on = false;
   int64_t bursts = 0;            // that the samples hold; one at most

@@ -32,6 +32,15 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
      "pages given back by madvise; the address range stays mapped"},
     {Kind::kCpu, "cpu", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kCpu,
      "samples", "On-CPU time", "running", "samples", "time on a CPU, by the code that ran"},
+    {Kind::kDisk, "disk", Unit::kNanoseconds, false, ErrorFormula::kExact, Layer::kDisk, "requests",
+     "Time of disk requests", "requested", "disk requests",
+     "time that disk requests took, by the stack that made them"},
+    {Kind::kDiskQueue, "disk-queue", Unit::kNanoseconds, false, ErrorFormula::kExact, Layer::kDisk,
+     "requests", "Time of disk requests in queues", "queued", "disk requests",
+     "part of disk until the driver got the requests"},
+    {Kind::kDiskBytes, "disk-bytes", Unit::kBytes, false, ErrorFormula::kExact, Layer::kDisk,
+     "requests", "Bytes of disk requests", "requested", "disk requests",
+     "bytes read, written and discarded by disk requests"},
     {Kind::kWaker, "wakers", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare,
      Layer::kTickAndWakers, "ticks", "Off-CPU time by waker", "off-CPU", "waits",
      "off-CPU time, by the stack of the waiter and of who woke it"},
@@ -43,7 +52,7 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
 constexpr bool IsInOrder() {
   for (size_t i = 0; i < kTypes.size(); i++) {
     if (kTypes[i].kind != static_cast<Kind>(i) || kTypes[i].level != IsLevel(kTypes[i].kind) ||
-        kTypes[i].IsOfCalls() != IsMapping(kTypes[i].kind)) {
+        kTypes[i].IsOfCalls() != (IsMapping(kTypes[i].kind) || kTypes[i].IsOfDisk())) {
       return false;
     }
   }

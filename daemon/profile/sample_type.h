@@ -18,10 +18,20 @@ enum class ErrorFormula {
   kAllocatorShare,  // a share, by events, of an allocator's exact total; or bursts of tracing
   kPoisson,         // independent samples of objects or pages
   kBinomial,        // calls, of which one in n was counted
+  kExact,           // none: all events were counted
 };
 
 // What has to be on for samples of a type.
-enum class Layer { kTick, kAllocations, kFaults, kMappings, kCpu, kTickAndCpu, kTickAndWakers };
+enum class Layer {
+  kTick,
+  kAllocations,
+  kFaults,
+  kMappings,
+  kCpu,
+  kDisk,
+  kTickAndCpu,
+  kTickAndWakers
+};
 
 struct SampleTypeInfo {
   Kind kind;
@@ -36,8 +46,10 @@ struct SampleTypeInfo {
   std::string_view events;      // "allocations"
   std::string_view meaning;     // a few words for help
 
-  // Of calls that are counted themselves: threads have no totals.
-  constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial; }
+  // Of calls or requests that are counted themselves: threads have no totals.
+  constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial || IsOfDisk(); }
+  // Of disk requests.
+  constexpr bool IsOfDisk() const { return IsDisk(kind); }
   // Samples say what a thread waited for, or that it ran.
   constexpr bool HasReasons() const {
     return kind == Kind::kWait || kind == Kind::kWall || kind == Kind::kWaker;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "daemon/base/wrapping.h"
+#include "daemon/profile/identity.h"
 #include "daemon/profile/sample_type.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/named_stacks.h"
@@ -40,7 +41,9 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
   for (const MergedThread& thread : profile.threads) {
     if (!wanted.contains(ids.Of(thread.info))) continue;
     for (const Sample& sample : thread.samples) {
-      if (sample.key.kind == Kind::kAlloc) stacks.Add(sample.key.stack);
+      if (sample.key.kind == Kind::kAlloc) {
+        stacks.Add(sample.key.stack, ProcessIdOf(thread.info));
+      }
     }
   }
   stacks.Name(names);
@@ -54,7 +57,8 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
     if (!wanted.contains(id)) continue;
     for (const EstimatedSample& sample : estimates.Of(thread, *type)) {
       if (sample.amount <= 0) continue;
-      const NamedFrame* origin = stacks.Origin(stacks.NumberOf(sample.key.stack));
+      const NamedFrame* origin =
+          stacks.Origin(stacks.NumberOf(sample.key.stack, ProcessIdOf(thread.info)));
       Site& site = sites[id][origin == nullptr ? "[unsampled]" : origin->function];
       const auto error = static_cast<double>(sample.error);
       site.bytes = WrappingAdd(site.bytes, sample.amount);

@@ -14,6 +14,7 @@
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/identity.h"
 #include "daemon/profile/waker_estimate.h"
+#include "daemon/service/disk_use.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
@@ -36,6 +37,8 @@ v1::ErrorFormula ToProto(ErrorFormula formula) {
       return v1::ERROR_FORMULA_POISSON;
     case ErrorFormula::kBinomial:
       return v1::ERROR_FORMULA_BINOMIAL;
+    case ErrorFormula::kExact:
+      return v1::ERROR_FORMULA_EXACT;
   }
   return v1::ERROR_FORMULA_UNSPECIFIED;
 }
@@ -55,6 +58,8 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return profile.mappings_ns;
     case Layer::kCpu:
       return profile.cpu_ns;
+    case Layer::kDisk:
+      return profile.disk_ns;
     case Layer::kTickAndCpu:
       return std::min(profile.tick_ns, profile.cpu_ns);
     case Layer::kTickAndWakers:
@@ -211,9 +216,12 @@ class Sender {
 
   bool Send() {
     for (const MergedThread& thread : profile_.threads) {
+      const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
         if (sample.key.kind == Kind::kWaker) continue;
-        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) stacks_.Add(sample.key.stack);
+        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) {
+          stacks_.Add(sample.key.stack, process);
+        }
       }
       if (plan_.Asks(Kind::kWaker)) AddWakers(thread);
     }
@@ -228,13 +236,14 @@ class Sender {
 
  private:
   void AddWakers(const MergedThread& thread) {
+    const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
       if (!plan_.Shows(DescribeSampleType(Kind::kWaker), sample.key)) continue;
       if (sample.key.kind == Kind::kWaker) {
-        stacks_.AddWoken(WaiterOf(sample.key), sample.key.stack);
+        stacks_.AddWoken(WaiterOf(sample.key), process, sample.key.stack);
       } else {
         const bool runnable = sample.key.reason == Reason::kRunQueue;
-        stacks_.AddWoken(sample.key.stack, runnable ? kNoWaker : kWakerUnknown);
+        stacks_.AddWoken(sample.key.stack, process, runnable ? kNoWaker : kWakerUnknown);
       }
     }
   }
@@ -263,7 +272,8 @@ class Sender {
   void SendThreads(Tables* tables) {
     const Estimates estimates(profile_, plan_.types);
     const Grouping grouping(plan_.group_by, profile_, stacks_);
-    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping}, tables, &parts_);
+    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping, .disks = &disk_names_},
+                    tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
       const MergedThread& merged = profile_.threads[i];
@@ -282,7 +292,7 @@ class Sender {
                  type->kind == Kind::kFree ? thread->mutable_freed() : thread->mutable_allocated());
       }
       parts_.Added(*thread);
-      sink.BeginThread(static_cast<uint32_t>(i));
+      sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
@@ -306,7 +316,8 @@ class Sender {
     const SampleKey& key = sample.key;
     if (key.kind != Kind::kWait && key.kind != Kind::kWaker) return {};
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
-    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(waiter)];
+    const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
+    const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
     return IdleKind(sample.key.reason,
                     by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
@@ -315,6 +326,7 @@ class Sender {
   void SendEnd() {
     v1::Profile& part = parts_.part();
     FillNameShares(plan_, profile_, stacks_, &part);
+    if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
     part.mutable_cost()->set_duration_ns(profile_.covered.end_ns - profile_.covered.begin_ns);
@@ -326,6 +338,7 @@ class Sender {
   const MergedProfile& profile_;
   PartWriter parts_;
   NamedStacks stacks_;
+  DiskNames disk_names_;
 };
 
 }  // namespace

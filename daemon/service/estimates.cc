@@ -39,6 +39,7 @@ int64_t UnsampledOf(const SampleTypeInfo& type, const MergedThread& thread) {
     }
     case ErrorFormula::kLedgerShare:
     case ErrorFormula::kBinomial:
+    case ErrorFormula::kExact:
       break;
   }
   return 0;
@@ -132,6 +133,8 @@ std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread,
       return EstimateLevels(samples, unsampled);
     case ErrorFormula::kBinomial:
       return EstimateMappings(samples);
+    case ErrorFormula::kExact:
+      return SumRequests(samples);
   }
   return {};
 }

@@ -25,6 +25,8 @@ v1::NameSource ToProto(NameSource source) {
       return v1::NAME_SOURCE_BOUNDS;
     case NameSource::kInferred:
       return v1::NAME_SOURCE_INFERRED;
+    case NameSource::kPerfMap:
+      return v1::NAME_SOURCE_PERF_MAP;
     case NameSource::kKallsyms:
       return v1::NAME_SOURCE_KALLSYMS;
     case NameSource::kProfd:
@@ -97,6 +99,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_mapping_calls(Count(cost.map_calls));
   out->set_cpu_in_path_ns(cost.cpu_in_path_ns);
   out->set_cpu_samples(Count(cost.cpu_samples));
+  out->set_disk_in_path_ns(cost.disk_in_path_ns);
+  out->set_disk_requests(Count(cost.disk_requests));
   out->set_waker_in_path_ns(cost.waker_in_path_ns);
   out->set_wakes(Count(cost.wakes));
   out->set_memory_cpu_ns(cost.memory_cpu_ns);

@@ -1,5 +1,7 @@
 #include "daemon/service/named_stacks.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "daemon/profile/waker_estimate.h"
@@ -19,61 +21,81 @@ bool IsExact(const StackTrace& stack, size_t frame) {
 
 NamedStacks::NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known) {
   known_.reserve(known.size());
-  for (const auto& stack : known) known_.emplace(stack->id, stack.get());
+  for (const auto& stack : known) {
+    const bool generated = std::any_of(stack->frames.begin(), stack->frames.end(), IsInNoFile);
+    known_.emplace(stack->id, Known{.trace = stack.get(), .generated = generated});
+  }
 }
 
-uint32_t NamedStacks::Add(StackId id) {
+NamedStacks::Key NamedStacks::KeyOf(StackId id, const ProcessId& process) const {
+  const auto it = known_.find(id);
+  if (it == known_.end() || !it->second.generated) return {.id = id};
+  return {.id = id, .process = process};
+}
+
+uint32_t NamedStacks::Add(StackId id, const ProcessId& process) {
   if (id == StackId{}) return 0;
-  const auto [it, fresh] = numbers_.try_emplace(id, static_cast<uint32_t>(added_.size() + 1));
-  if (fresh) added_.push_back(id);
+  const Key key = KeyOf(id, process);
+  const auto [it, fresh] = numbers_.try_emplace(key, static_cast<uint32_t>(added_.size() + 1));
+  if (fresh) added_.push_back(key);
   return it->second;
 }
 
-uint32_t NamedStacks::NumberOf(StackId id) const {
-  const auto it = numbers_.find(id);
+uint32_t NamedStacks::NumberOf(StackId id, const ProcessId& process) const {
+  const auto it = numbers_.find(KeyOf(id, process));
   return it == numbers_.end() ? 0 : it->second;
 }
 
 bool NamedStacks::IsComplete(StackId id) const {
   const auto it = known_.find(id);
-  return it != known_.end() && it->second->walk == kWalkComplete;
+  return it != known_.end() && it->second.trace->walk == kWalkComplete;
 }
 
-void NamedStacks::AddWoken(StackId waiter, StackId waker) {
-  if (NumberOf(waiter) == 0) return;
+void NamedStacks::AddWoken(StackId waiter, const ProcessId& process, StackId waker) {
+  const uint32_t number = NumberOf(waiter, process);
+  if (number == 0) return;
   const auto [it, fresh] =
-      woken_numbers_.try_emplace({waiter, waker}, static_cast<uint32_t>(woken_.size()));
-  if (fresh) woken_.emplace_back(waiter, waker);
+      woken_numbers_.try_emplace({number, waker}, static_cast<uint32_t>(woken_.size()));
+  if (fresh) woken_.emplace_back(number, waker);
 }
 
-uint32_t NamedStacks::NumberOfWoken(StackId waiter, StackId waker) const {
-  const auto it = woken_numbers_.find({waiter, waker});
-  if (it == woken_numbers_.end()) return NumberOf(waiter);
+uint32_t NamedStacks::NumberOfWoken(StackId waiter, const ProcessId& process, StackId waker) const {
+  const uint32_t number = NumberOf(waiter, process);
+  const auto it = woken_numbers_.find({number, waker});
+  if (it == woken_numbers_.end()) return number;
   return static_cast<uint32_t>(1 + added_.size()) + it->second;
 }
 
 const StackTrace& NamedStacks::Trace(StackId id) const {
   static const StackTrace kLost = {.walk = WalkResult{PROFD_WALK_LOST}, .frames = {}};
   const auto it = known_.find(id);
-  return it == known_.end() ? kLost : *it->second;
+  return it == known_.end() ? kLost : *it->second.trace;
+}
+
+FrameAddress NamedStacks::AddressOf(const StackTrace& trace, size_t frame,
+                                    const ProcessId& process) const {
+  FrameAddress address{.frame = trace.frames[frame], .exact = IsExact(trace, frame)};
+  if (IsInNoFile(address.frame)) address.process = process;
+  return address;
 }
 
 void NamedStacks::NameFrames(FrameNames* names) {
   std::vector<FrameAddress> addresses;
-  const auto add = [&](const StackTrace& trace, size_t begin) {
+  const auto add = [&](const StackTrace& trace, size_t begin, const ProcessId& process) {
     for (size_t i = begin; i < trace.frames.size(); i++) {
-      const FrameAddress address{trace.frames[i], IsExact(trace, i)};
+      const FrameAddress address = AddressOf(trace, i, process);
       const auto number = static_cast<uint32_t>(addresses.size());
       if (frame_numbers_.try_emplace(address, number).second) addresses.push_back(address);
     }
   };
-  for (const StackId id : added_) add(Trace(id), 0);
-  for (const auto& [waiter, waker] : woken_) add(Trace(waker), PROFD_WAKER_NAME_FRAMES);
+  for (const Key& key : added_) add(Trace(key.id), 0, key.process);
+  for (const auto& [waiter, waker] : woken_) add(Trace(waker), PROFD_WAKER_NAME_FRAMES, {});
   frames_ = names->Name(addresses);
 }
 
-uint32_t NamedStacks::FrameOf(const StackTrace& trace, size_t frame) const {
-  return frame_numbers_.at({trace.frames[frame], IsExact(trace, frame)});
+uint32_t NamedStacks::FrameOf(const StackTrace& trace, size_t frame,
+                              const ProcessId& process) const {
+  return frame_numbers_.at(AddressOf(trace, frame, process));
 }
 
 uint32_t NamedStacks::Synthetic(std::string_view name) {
@@ -103,7 +125,7 @@ void NamedStacks::AppendWaker(StackId waker, NamedStack* stack) {
   }
   std::vector<std::string_view> kernel;
   for (size_t i = PROFD_WAKER_NAME_FRAMES; i < trace.kernel_frames; i++) {
-    kernel.push_back(frames_[FrameOf(trace, i)].function);
+    kernel.push_back(frames_[FrameOf(trace, i, {})].function);
   }
   const size_t first = PROFD_WAKER_NAME_FRAMES + FramesOfWaking(kernel);
   std::string name = WakerName(trace);
@@ -111,19 +133,21 @@ void NamedStacks::AppendWaker(StackId waker, NamedStack* stack) {
   stack->frames.push_back(Synthetic(name));
   if (!stack->complete) stack->frames.push_back(Synthetic(WalkName(trace.walk)));
   for (size_t i = trace.frames.size(); i > first; i--) {
-    stack->frames.push_back(FrameOf(trace, i - 1));
+    stack->frames.push_back(FrameOf(trace, i - 1, {}));
   }
 }
 
 void NamedStacks::Name(FrameNames* names) {
   NameFrames(names);
   stacks_.resize(1);
-  for (const StackId id : added_) {
-    const StackTrace& trace = Trace(id);
+  for (const Key& key : added_) {
+    const StackTrace& trace = Trace(key.id);
     NamedStack& stack = stacks_.emplace_back();
     stack.complete = trace.walk == kWalkComplete;
     stack.frames.reserve(trace.frames.size() + 1);
-    for (size_t i = 0; i < trace.frames.size(); i++) stack.frames.push_back(FrameOf(trace, i));
+    for (size_t i = 0; i < trace.frames.size(); i++) {
+      stack.frames.push_back(FrameOf(trace, i, key.process));
+    }
     if (!stack.complete) stack.frames.push_back(Synthetic(WalkName(trace.walk)));
   }
 
@@ -145,7 +169,7 @@ void NamedStacks::Name(FrameNames* names) {
     woken.complete = true;
     AppendWaker(waker, &woken);
     woken.frames.push_back(Synthetic(kWakerSeparator));
-    const NamedStack& own = stacks_[NumberOf(waiter)];
+    const NamedStack& own = stacks_[waiter];
     woken.origin = static_cast<uint32_t>(woken.frames.size()) + own.origin;
     woken.frames.insert(woken.frames.end(), own.frames.begin(), own.frames.end());
     woken.complete = woken.complete && own.complete;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/profile/identity.h"
 #include "daemon/profile/profile.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/frame_text.h"
@@ -30,15 +31,16 @@ class NamedStacks {
   // `known` must outlive this.
   explicit NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known);
 
-  // The number of a stack; 0 for StackId 0. A stack that is not known gets an entry of its own.
-  uint32_t Add(StackId id);
+  // The number of a stack of a process; 0 for StackId 0. A stack that is not known gets an entry of
+  // its own. Processes share numbers, except for stacks with code that is in no file.
+  uint32_t Add(StackId id, const ProcessId& process);
   // The same, of a stack that was added before.
-  uint32_t NumberOf(StackId id) const;
+  uint32_t NumberOf(StackId id, const ProcessId& process) const;
   // Adds a waiter's stack with its waker's; of stack 0 and of waiters that were not added: nothing.
   // `waker` may be kWakerUnknown or kNoWaker.
-  void AddWoken(StackId waiter, StackId waker);
+  void AddWoken(StackId waiter, const ProcessId& process, StackId waker);
   // Its number, once all are added; without one that of the waiter.
-  uint32_t NumberOfWoken(StackId waiter, StackId waker) const;
+  uint32_t NumberOfWoken(StackId waiter, const ProcessId& process, StackId waker) const;
   // Whether it ends at a proven root.
   bool IsComplete(StackId id) const;
 
@@ -52,20 +54,36 @@ class NamedStacks {
   const NamedFrame* Origin(uint32_t stack) const;
 
  private:
-  using Woken = std::pair<StackId, StackId>;  // waiter, waker
+  struct Known {
+    const StackTrace* trace;
+    bool generated;  // some of its code is in no file
+  };
+  struct Key {
+    StackId id{};
+    ProcessId process{};  // where it matters
+    friend bool operator==(const Key&, const Key&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& k) {
+      return H::combine(std::move(h), k.id, k.process);
+    }
+  };
+
+  using Woken = std::pair<uint32_t, StackId>;  // number of the waiter's stack, waker
 
   // The stack of that id, or one that says that it is lost.
   const StackTrace& Trace(StackId id) const;
   void NameFrames(FrameNames* names);
+  FrameAddress AddressOf(const StackTrace& trace, size_t frame, const ProcessId& process) const;
   // The number of such a frame, which is in frames_.
-  uint32_t FrameOf(const StackTrace& trace, size_t frame) const;
+  uint32_t FrameOf(const StackTrace& trace, size_t frame, const ProcessId& process) const;
   // The number of a frame that is no code.
   uint32_t Synthetic(std::string_view name);
   void AppendWaker(StackId waker, NamedStack* stack);
+  Key KeyOf(StackId id, const ProcessId& process) const;
 
-  absl::flat_hash_map<StackId, const StackTrace*> known_;
-  absl::flat_hash_map<StackId, uint32_t> numbers_;
-  std::vector<StackId> added_;
+  absl::flat_hash_map<StackId, Known> known_;
+  absl::flat_hash_map<Key, uint32_t> numbers_;
+  std::vector<Key> added_;
   absl::flat_hash_map<Woken, uint32_t> woken_numbers_;  // from 0 on
   std::vector<Woken> woken_;
   absl::flat_hash_map<FrameAddress, uint32_t> frame_numbers_;

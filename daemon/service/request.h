@@ -51,6 +51,10 @@ struct FetchPlan : RequestScope {
   bool Asks(Kind kind) const;
   // A type with waits.
   bool AsksWaits() const { return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker); }
+  // A type of disk requests.
+  bool AsksDisk() const {
+    return Asks(Kind::kDisk) || Asks(Kind::kDiskQueue) || Asks(Kind::kDiskBytes);
+  }
   // Samples with this key are in the answer, or in its values of that type.
   bool Shows(const SampleKey& key) const;
   bool Shows(const SampleTypeInfo& type, const SampleKey& key) const;

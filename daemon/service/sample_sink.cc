@@ -28,8 +28,9 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
                                   std::string_view idle) {
   Key key;
   const bool woken = sample.key.kind == Kind::kWaker;
-  key.stack = woken ? context_.stacks.NumberOfWoken(WaiterOf(sample.key), sample.key.stack)
-                    : context_.stacks.NumberOf(sample.key.stack);
+  key.stack = woken
+                  ? context_.stacks.NumberOfWoken(WaiterOf(sample.key), process_, sample.key.stack)
+                  : context_.stacks.NumberOf(sample.key.stack, process_);
   const bool waits = woken || sample.key.kind == Kind::kWait;
   const bool ran = type.kind == Kind::kWall && !waits;
   std::string object;
@@ -41,6 +42,10 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
       object = absl::StrCat("0x", absl::Hex(sample.key.argument));
       key.attributes.push_back(tables_->TextAttribute("object", object));
     }
+  }
+  if (IsDisk(sample.key.kind) && KeepsObjects()) {
+    object = context_.disks->Describe(sample.key.argument);
+    key.attributes.push_back(tables_->TextAttribute("object", object));
   }
   if (ran) key.reason = v1::REASON_ON_CPU;
   if (IsGrouped()) {

@@ -8,6 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/profile/estimator.h"
+#include "daemon/profile/identity.h"
+#include "daemon/service/disk_use.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/part_writer.h"
@@ -23,12 +25,16 @@ class SampleSink {
     const FetchPlan& plan;
     const NamedStacks& stacks;
     const Grouping& grouping;
+    DiskNames* disks;
   };
   SampleSink(Context context, Tables* tables, PartWriter* parts)
       : context_(context), tables_(tables), parts_(parts) {}
 
-  // What is added from now on is of this thread, an index into those of the profile.
-  void BeginThread(uint32_t thread) { thread_ = thread; }
+  // What is added from now on is of this thread, an index into those of the profile, and process.
+  void BeginThread(uint32_t thread, const ProcessId& process) {
+    thread_ = thread;
+    process_ = process;
+  }
   // `type`: index into the plan's sample types. `idle`: the kind of idle wait, or empty.
   void Add(size_t type, const EstimatedSample& sample, std::string_view idle);
   // Sends the thread's samples, unless they are merged with those of others.
@@ -71,6 +77,7 @@ class SampleSink {
   Tables* const tables_;
   PartWriter* const parts_;
   uint32_t thread_ = 0;
+  ProcessId process_;
   absl::flat_hash_map<Key, size_t> indexes_;  // into rows_
   std::vector<std::pair<Key, Row>> rows_;     // in the order in which they came
 };

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/source/disk.h"
 #include "daemon/source/fault.h"
 #include "daemon/source/jemalloc.h"
 #include "daemon/source/live.h"
@@ -56,6 +57,7 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   const std::string no_bursts = why_off(options.bursts.interval_ns > 0, KernelLayer::kMalloc);
   const std::string no_wakers = why_off(options.wakers && options.tick, KernelLayer::kWaker);
   const std::string no_cpu = why_off(options.cpu.interval_ns > 0, KernelLayer::kCpu);
+  const std::string no_disk = why_off(options.disk, KernelLayer::kDisk);
 
   list.threads = make.Add<ThreadSource>(context, options.books);
   list.modules = make.Add<ModulesSource>(
@@ -102,6 +104,11 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
     make.Add<CpuSource>(context, list.threads, options.cpu, seed + 3);
   } else {
     make.AddOff("cpu", no_cpu);
+  }
+  if (no_disk.empty()) {
+    make.Add<DiskSource>(context);
+  } else {
+    make.AddOff("disk", no_disk);
   }
   if (no_wakers.empty()) {
     make.Add<WakerSource>(context, list.threads, switches);

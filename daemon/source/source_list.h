@@ -28,6 +28,7 @@ struct SourceOptions {
   bool mappings = true;
   bool wakers = true;
   CpuPlan cpu;
+  bool disk = true;
   BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};
   Budget budget;
   Limits limits;

@@ -84,6 +84,7 @@ class KernelTest : public ::testing::Test {
                                           .map_layer = false,
                                           .malloc_layer = false,
                                           .cpu_layer = false,
+                                          .disk_layer = false,
                                           .waker_layer = false};
 
   static KernelOptions WithSwitch(bool on) {

@@ -79,12 +79,15 @@ def read(message, kind=None):
     layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
                                                 "burst_ns", "bursts_on_ns")}
     layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
-            "offcpu": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
+            "offcpu": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
+            "disk": "disk_ns", "disk-queue": "disk_ns",
+            "disk-bytes": "disk_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
     trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
                                                  "torn_walks")}
     trailer |= {"samples": sample_type["count"], "complete_share": sample_type["complete_share"],
                 "heap": sample_type.get("total"), "losses": message["losses"],
                 "cost": message["cost"], "memory": message.get("memory"),
+                "disks": message.get("disks", []),
                 "names": {enum(share["source"]): share for share in message["name_shares"]
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,

@@ -22,7 +22,7 @@ PENDING_NS = 3_000_000_000
 # Layers of an answer by the source that they stand for.
 LAYERS = {"books": "books_ns", "switch": "switch_ns", "tick": "tick_ns", "faults": "faults_ns",
           "mappings": "mappings_ns", "bursts": "bursts_on_ns", "cpu": "cpu_ns",
-          "wakers": "wakers_ns"}
+          "disk": "disk_ns", "wakers": "wakers_ns"}
 
 # In place of a waker.
 WITHOUT_WAKER = {"[waker unknown]", "[runqueue]"}

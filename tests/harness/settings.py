@@ -21,7 +21,7 @@ UNBUDGETED = ("--budget", "off")
 # the host is busy, too.
 EMULATED = ("--budget", "off", "--tick", "40ms")
 # Their only file system is in memory.
-GUEST_LACKS = frozenset({"fsync_waits"})
+GUEST_LACKS = frozenset({"fsync_waits", "disk_requests"})
 LACKS_6_1 = GUEST_LACKS | {"kernel.6_10", "kernel.pagemap_scan", "kernel.uprobe_multi"}
 
 SETTINGS = (

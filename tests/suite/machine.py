@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import mmap
 import os
 import platform
 import shutil
@@ -56,6 +57,34 @@ def fsync_waits():
             file.flush()
             os.fsync(file.fileno())
         return voluntary_switches() - before >= 10
+
+
+def disk_requests():
+    """Reads past the page cache reach a block device; of a file in memory they do not."""
+    size, reads = 4096, 16
+    with tempfile.NamedTemporaryFile(dir="/var/tmp") as file, mmap.mmap(-1, size) as memory:
+        file.write(bytes(size))
+        file.flush()
+        os.fsync(file.fileno())
+        try:
+            direct = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
+        except OSError:
+            return False
+        before = read_bytes()
+        try:
+            for _ in range(reads):
+                os.preadv(direct, [memory], 0)
+        finally:
+            os.close(direct)
+        return read_bytes() - before >= size * reads
+
+
+def read_bytes():
+    """That this thread had read from storage."""
+    for line in Path("/proc/thread-self/io").read_text().splitlines():
+        if line.startswith("read_bytes"):
+            return int(line.split()[1])
+    return 0
 
 
 def voluntary_switches():
@@ -125,6 +154,7 @@ FACTS = {
     "npm": lambda: answers("npm", "--version"),
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
     "fsync_waits": fsync_waits,
+    "disk_requests": disk_requests,
     "rustc.jemalloc": rustc_jemalloc,
     "guest_kernels": lambda: answers("tests/vm/run", "--fetch"),
 }

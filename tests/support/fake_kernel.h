@@ -56,12 +56,15 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_wakers;
+  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_disk, set_wakers;
   // The clocks of CPUs.
   std::vector<uint32_t> online_cpus = {0, 1};
   std::map<uint32_t, int64_t> cpu_periods;
   std::vector<CounterEntry> cpu_counters;
   profd_cpu_cost cpu_cost{};
+  uint32_t disk_one_in = 0;
+  std::vector<DiskEntry> disk_entries;
+  profd_disk_cost disk_cost{};
   // The program at wake-ups.
   uint32_t waker_one_in = 0;
   std::vector<CounterEntry> waker_counters;
@@ -171,6 +174,19 @@ class FakeKernel final : public Kernel {
   }
   profd_cpu_cost CpuCost() const override { return cpu_cost; }
   absl::StatusOr<double> MeasureCpuInterrupt() const override { return 1000; }
+
+  absl::Status SetDisk(uint32_t one_in) override {
+    if (one_in != 0) {
+      if (absl::Status status = Fail(set_disk); !status.ok()) return status;
+    }
+    disk_one_in = one_in;
+    return absl::OkStatus();
+  }
+  bool disk_on() const override { return disk_one_in != 0; }
+  absl::StatusOr<std::vector<DiskEntry>> DrainDisk() override {
+    return std::exchange(disk_entries, {});
+  }
+  profd_disk_cost DiskCost() const override { return disk_cost; }
 
   absl::Status SetWakers(uint32_t one_in) override {
     if (one_in != 0) {

@@ -1,11 +1,13 @@
 #include "tests/support/machine.h"
 
+#include <fcntl.h>
 #include <sys/capability.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -54,6 +56,34 @@ bool HasHugePages() {
   return std::getline(file, modes) && modes.find("[never]") == std::string::npos;
 }
 
+uint64_t BytesRead() {
+  std::ifstream file("/proc/thread-self/io");
+  std::string name;
+  for (uint64_t bytes = 0; file >> name >> bytes;) {
+    if (name == "read_bytes:") return bytes;
+  }
+  return 0;
+}
+
+// Reads past the page cache reach a block device; of a file in memory they do not.
+bool ReadsFromDisk() {
+  constexpr size_t kPage = 4096;
+  std::string path = "/var/tmp/profd-test-XXXXXX";
+  const int file = mkstemp(path.data());
+  const std::unique_ptr<void, void (*)(void*)> page(aligned_alloc(kPage, kPage), free);
+  if (file < 0 || !page) return false;
+  std::memset(page.get(), 1, kPage);
+  bool reads = write(file, page.get(), kPage) == ssize_t{kPage} && fsync(file) == 0;
+  const int direct = open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  unlink(path.c_str());
+  close(file);
+  if (direct < 0) return false;
+  const uint64_t before = BytesRead();
+  reads = reads && pread(direct, page.get(), kPage, 0) == ssize_t{kPage};
+  close(direct);
+  return reads && BytesRead() - before >= kPage;
+}
+
 // By readelf, not by what is under test. Debian's rustc has jemalloc linked in, others have not.
 bool RustcHasJemalloc() {
   return std::system(
@@ -100,6 +130,7 @@ constexpr Fact kFacts[] = {
      [] { return !PidsCgroups().empty(); }},
     {"kernel.cgroup_v1_memory", "no memory controller of cgroup version 1 is mounted",
      [] { return access("/sys/fs/cgroup/memory/memory.limit_in_bytes", W_OK) == 0; }},
+    {"disk_requests", "no file in /var/tmp is on a block device", ReadsFromDisk},
     {"rustc.jemalloc", "no rustc with jemalloc linked in is installed", RustcHasJemalloc},
 };
 

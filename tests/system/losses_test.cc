@@ -298,6 +298,15 @@ TEST_F(LossesTest, WeightsOfLostSamplesOfRunningCode) {
   Observe("loss", "cpu_sample_lost_ns", static_cast<uint64_t>(lost.weight_ns));
 }
 
+TEST_F(LossesTest, DiskRequests) {
+  REQUIRE_FACT("disk_requests");
+  ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "disk"}));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"--limit", "counters=1", "--disable", "tick,cpu"}));
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  AwaitLosses({"disk_request_lost"});
+  ExpectNothingElse({"disk_request_lost"});
+}
+
 TEST_F(LossesTest, WeightsOfLostWakers) {
   ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "sleepers", "64"}));
   ASSERT_NO_FATAL_FAILURE(StartDaemon({"--limit", "counters=1"}));

@@ -38,7 +38,8 @@ constexpr Scenario kScenarios[] = {
     {"surge", Surge},        {"memory", Memory},
     {"touch", Touch},        {"maps", Maps},
     {"storm", Storm},        {"burn", Burn},
-    {"wakers", Wakers},
+    {"clocks", Clocks},      {"jit", Jit},
+    {"disk", Disk},          {"wakers", Wakers},
 };
 
 }  // namespace

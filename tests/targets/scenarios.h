@@ -46,6 +46,12 @@ void Spin(const Arguments& arguments);  // MILLISECONDS THREADS: all on one CPU
 // MILLISECONDS of CPU time, of four parts three in one function and one in another. Says "burnt"
 // and how much each took, ns.
 void Burn(const Arguments& arguments);
+// MILLISECONDS of CPU time, nearly all of it in the vDSO. Says "read".
+void Clocks(const Arguments& arguments);
+
+// jit.cc
+// NAME COUNT: naps of 20 ms below code made at run time, which a perf map names until the end.
+void Jit(const Arguments& arguments);
 
 // frames.cc
 void BigFrame(const Arguments& arguments);   // COUNT: frames of 40,000 to 540,000 bytes
@@ -63,6 +69,11 @@ void Plugin(const Arguments& arguments);  // COUNT PATH: naps inside a loaded li
 
 // surge.cc
 void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then as many as can be
+
+// disk.cc
+// COUNT DIRECTORY: makes a file of so many blocks of 64 KiB and says "written"; past the page cache
+// it then reads 4 KiB of each, each, and writes each. Says "done".
+void Disk(const Arguments& arguments);
 
 // maps.cc COUNT: maps so many blocks of each sort, says "mapped" and by how many bytes the heap
 // grew, gives half of them up, says "unmapped", and begins again; a line lets it go on.

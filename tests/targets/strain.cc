@@ -7,6 +7,7 @@
 //   children N        N processes that only wait
 //   switches          two pairs of threads that wake each other as fast as they can
 //   touch             two threads that touch fresh memory
+//   disk              two threads that read past the page cache
 //   maps              two threads that map and unmap memory, and one that naps below them
 //   jemallocs LIB...  a thread that allocates from each of these libraries in turn
 //   modules LIB...    a thread that opens one library after the other and naps in PluginNap
@@ -150,6 +151,23 @@ char* Map(size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   Expect(memory != MAP_FAILED, "mmap");
   return static_cast<char*>(memory);
+}
+
+void* ReadDisk(void*) {
+  char path[] = "/var/tmp/strain-XXXXXX";
+  const int file = mkstemp(path);
+  Expect(file >= 0, "mkstemp");
+  auto* buffer = static_cast<char*>(aligned_alloc(kPage, kPage));
+  memset(buffer, 1, kPage);
+  Expect(write(file, buffer, kPage) == static_cast<ssize_t>(kPage) && fsync(file) == 0, "write");
+  const int direct = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+  Expect(direct >= 0 && unlink(path) == 0, "open with O_DIRECT");
+  ++begun;
+  while (!ending) {
+    Expect(pread(direct, buffer, kPage, 0) == static_cast<ssize_t>(kPage), "pread");
+    Nap(1'000'000);
+  }
+  return nullptr;
 }
 
 void* Touch(void*) {
@@ -370,6 +388,9 @@ int main(int argc, char** argv) {
     Switches();
   } else if (strcmp(way, "touch") == 0) {
     for (int i = 0; i < 2; ++i) Begin("toucher", Touch);
+    AwaitBegun(2);
+  } else if (strcmp(way, "disk") == 0) {
+    for (int i = 0; i < 2; ++i) Begin("reader", ReadDisk);
     AwaitBegun(2);
   } else if (strcmp(way, "maps") == 0) {
     for (int i = 0; i < 2; ++i) Begin("mapper", MapAndUnmap);

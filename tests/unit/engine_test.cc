@@ -94,6 +94,7 @@ class EngineTest : public ::testing::Test {
     options_.sources.faults = false;
     options_.sources.mappings = false;
     options_.sources.cpu.interval_ns = 0;
+    options_.sources.disk = false;
     options_.sources.bursts.interval_ns = 0;
     options_.sources.tick_interval_ns = 100 * kMs;
     options_.seed = 1;

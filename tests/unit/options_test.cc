@@ -141,9 +141,10 @@ TEST(OptionsTest, LayersMayBeListed) {
 }
 
 TEST(OptionsTest, EveryLayerMayBeLeftOut) {
-  const Options options = Accepted({"--disable", "books,switch,tick,heap,faults,mappings,cpu"});
+  const Options options =
+      Accepted({"--disable", "books,switch,tick,heap,faults,mappings,cpu,disk"});
   EXPECT_FALSE(options.books || options.per_switch || options.tick);
-  EXPECT_FALSE(options.heap || options.faults || options.mappings);
+  EXPECT_FALSE(options.heap || options.faults || options.mappings || options.disk);
   EXPECT_TRUE(Accepted({}).mappings);
   EXPECT_EQ(options.cpu_interval_ns, 0);
 }
