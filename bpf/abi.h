@@ -25,5 +25,6 @@
 #include "abi/thread.h"
 #include "abi/told.h"
 #include "abi/wait.h"
+#include "abi/waker.h"
 
 #endif /* PROFD_BPF_ABI_H_ */

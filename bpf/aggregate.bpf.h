@@ -18,10 +18,11 @@ struct counter_table {
 	__type(value, struct profd_sample_value);
 };
 
-/* False when the table is full. */
-static __always_inline bool count_in(void *table, struct profd_sample_key *key, u64 weight)
+/* Adds `count` events that weigh `weight` together. False when the table is full. */
+static __always_inline bool count_many_in(void *table, struct profd_sample_key *key, u64 weight,
+					  u64 count)
 {
-	struct profd_sample_value fresh = {.weight = weight, .count = 1};
+	struct profd_sample_value fresh = {.weight = weight, .count = count};
 	struct profd_sample_value *value = bpf_map_lookup_elem(table, key);
 
 	if (!value) {
@@ -32,8 +33,13 @@ static __always_inline bool count_in(void *table, struct profd_sample_key *key, 
 	if (!value)
 		return false;
 	value->weight += weight;
-	value->count++;
+	value->count += count;
 	return true;
+}
+
+static __always_inline bool count_in(void *table, struct profd_sample_key *key, u64 weight)
+{
+	return count_many_in(table, key, weight, 1);
 }
 
 #endif /* PROFD_BPF_AGGREGATE_BPF_H_ */

@@ -13,5 +13,6 @@
 #include "source/malloc.bpf.c"
 #include "source/cpu.bpf.c"
 #include "source/disk.bpf.c"
+#include "source/waker.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

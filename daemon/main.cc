@@ -86,6 +86,7 @@ int Main(int argc, char** argv) {
   sources.heap = options.heap;
   sources.faults = options.faults;
   sources.mappings = options.mappings;
+  sources.wakers = options.wakers;
   sources.cpu = {.interval_ns = options.cpu_interval_ns};
   sources.disk = options.disk;
   sources.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};

@@ -39,6 +39,8 @@ inline constexpr LossClaim kLossClaims[] = {
     {"cpu_sample_lost", Exact::kYes},
     {"cpu_sample_lost_ns", Exact::kYes},
     {"disk_request_lost", Exact::kYes},
+    {"waker_lost", Exact::kYes},
+    {"waker_lost_ns", Exact::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
     {"stack_unknown", Exact::kYes},

@@ -31,7 +31,9 @@ enum profd_loss {
 	PROFD_LOSS_CPU_LOST = 21, /* sample of running code not counted */
 	PROFD_LOSS_CPU_LOST_NS = 22, /* and its weight, ns */
 	PROFD_LOSS_DISK_LOST = 23, /* disk request not counted: a table was full */
-	PROFD_LOSS_COUNT = 24,
+	PROFD_LOSS_WAKER_LOST = 24, /* wait whose waker was not counted */
+	PROFD_LOSS_WAKER_LOST_NS = 25, /* and its weight, ns */
+	PROFD_LOSS_COUNT = 26,
 };
 
 #endif /* PROFD_BPF_ABI_LOSS_H_ */

@@ -18,7 +18,8 @@ enum profd_kind {
 	PROFD_KIND_DISK = 9, /* disk requests; weights are ns from the request to its completion */
 	PROFD_KIND_DISK_QUEUE = 10, /* the same until the driver got them */
 	PROFD_KIND_DISK_BYTES = 11, /* the same; weights are bytes */
-	PROFD_KIND_COUNT = 12,
+	PROFD_KIND_WAKER = 12, /* waits by who ended them; weights are ns */
+	PROFD_KIND_COUNT = 13,
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack).
@@ -28,7 +29,7 @@ struct profd_sample_key {
 	profd_u64 stack; /* hash of a stack record */
 	profd_u64 arg0; /* first argument of the syscall if it names what is waited for (a file
 			 * descriptor, a futex), else 0; for mapping calls the m of "one in m is
-			 * counted" */
+			 * counted"; for wakers the hash of the waiter's stack */
 	profd_s32 sysno; /* -1 = not in a syscall */
 	profd_u8 reason; /* enum profd_reason; waits only */
 	profd_u8 kind; /* enum profd_kind */

@@ -98,6 +98,11 @@ struct profd_thread {
 	profd_s32 exit_process; /* the PID if the daemon knows the process, else 0 */
 	profd_u32 pad2;
 	char process[PROFD_COMM_LEN]; /* comm of the thread-group leader */
+	/* What ticks saw of the present wait, for the program that sees it end. */
+	profd_u64 wait_weight; /* ns; 0: nothing */
+	profd_u32 wait_ticks;
+	profd_u8 wait_reason; /* enum profd_reason */
+	profd_u8 pad3[3];
 };
 
 /* The kernel's own books, as read from the task. */

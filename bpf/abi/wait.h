@@ -24,7 +24,8 @@ struct profd_visit {
 	profd_u8 reason; /* enum profd_reason */
 	profd_u8 outcome; /* enum profd_visit_outcome */
 	profd_u8 known; /* written by the daemon: it keeps the last sample */
-	profd_u8 pad[5];
+	profd_u8 pad;
+	profd_u32 stride; /* written by the daemon: ticks that the visit stands for */
 };
 #define PROFD_MAX_VISITS 4096
 

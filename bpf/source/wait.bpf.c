@@ -13,6 +13,7 @@
 #include "stacks.bpf.h"
 #include "target.bpf.h"
 #include "unwind.bpf.h"
+#include "waits.bpf.h"
 
 /* Number of entries of `visits` that are to be visited. */
 profd_u32 visit_count;
@@ -193,6 +194,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (found->known && slept_since_walk(task, thread)) {
 		stats->off_cpu++;
 		stats->repeats++;
+		note_wait(thread, thread->wait_reason, tick_weight_ns * found->stride);
 		return PROFD_VISIT_STILL;
 	}
 	sampling.task = task;
@@ -210,9 +212,12 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
 		found->stack = thread->tick_stack;
+		note_wait(thread, found->reason, tick_weight_ns * found->stride);
 		return PROFD_VISIT_SAME;
 	}
 	thread->tick_valid = 0;
+	forget_wait(thread);
+	thread->wait_ticks = 0;
 	bpf_loop(2, try_walk, &sampling, 0);
 	if (walk->torn)
 		empty_stack(&walk->record, PROFD_WALK_TORN);
@@ -225,6 +230,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	}
 	thread->tick_switches = sampling.switches;
 	thread->tick_stack = walk->record.hash;
+	note_wait(thread, found->reason, tick_weight_ns * found->stride);
 	found->stack = walk->record.hash;
 	return PROFD_VISIT_NEW;
 }
@@ -251,6 +257,7 @@ int tick(struct bpf_iter__task *ctx)
 	found->thread_id = thread->thread_id;
 	found->kernel_tid = task->pid;
 	found->known = 0;
+	found->stride = 1;
 	found->outcome = visit(task, thread, found);
 	if (found->outcome == PROFD_VISIT_SAME || found->outcome == PROFD_VISIT_NEW)
 		bpf_seq_write(ctx->meta->seq, found, sizeof(*found));

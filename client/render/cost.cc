@@ -80,6 +80,7 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
   const auto mappings = static_cast<double>(cost.mapping_in_path_ns());
   const auto cpu = static_cast<double>(cost.cpu_in_path_ns());
   const auto disk = static_cast<double>(cost.disk_in_path_ns());
+  const auto wakers = static_cast<double>(cost.waker_in_path_ns());
   const auto bursts = static_cast<double>(cost.burst_in_path_ns());
   const auto total = static_cast<double>(cost.in_path_ns());
   std::string text = absl::StrCat(
@@ -87,7 +88,8 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
       "): ", FormatCount(cost.switches()), cost.switches() == 1 ? " switch" : " switches");
   if (cost.switches() > 0) {
     // The parts are read separately and may slightly exceed the total.
-    const double rest = std::max(total - heap - faults - mappings - cpu - disk - bursts, 0.0);
+    const double rest =
+        std::max(total - heap - faults - mappings - cpu - disk - wakers - bursts, 0.0);
     text += DescribeSwitches(rest, cost.switches(), layer);
   }
   const auto add = [&](std::string_view what, double ns, uint64_t count, std::string_view unit) {
@@ -101,6 +103,7 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
   add("mapping calls", mappings, cost.mapping_calls(), "calls");
   add("on-CPU samples", cpu, cost.cpu_samples(), "samples");
   add("disk requests", disk, cost.disk_requests(), "requests");
+  add("wake-ups", wakers, cost.wakes(), "wake-ups");
   add("bursts of malloc", bursts, cost.burst_calls(), "calls");
   return text;
 }

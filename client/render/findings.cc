@@ -80,6 +80,7 @@ std::string Who(const Profile& profile, const Place& place) {
 std::string WholeOf(const SampleTypeInfo& kind, bool idle_shown) {
   switch (kind.kind) {
     case profd::Kind::kWait:
+    case profd::Kind::kWaker:
       return idle_shown ? "of the waiting" : "of the non-idle waiting";
     case profd::Kind::kWall:
       return idle_shown ? "of the time" : "of the non-idle time";
@@ -112,7 +113,7 @@ std::string Sentence(const View& view, Reason reason, const std::string& functio
   if (kind.kind == profd::Kind::kCpu || reason == profd::v1::REASON_ON_CPU) {
     does = "is spent running ";
   } else if (kind.HasReasons()) {
-    does = absl::StrCat(kind.kind == profd::Kind::kWait ? "is for " : "is spent waiting for ",
+    does = absl::StrCat(kind.kind == profd::Kind::kWall ? "is spent waiting for " : "is for ",
                         std::string(DescribeReason(reason).meaning), ", by ");
   } else if (kind.unit == Unit::kNanoseconds) {
     does = absl::StrCat("was ", DoneTo(kind), " by ");

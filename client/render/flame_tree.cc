@@ -114,7 +114,7 @@ class Builder {
       }
     }
     frames_.resize(path_.size());
-    if (!profile_.kind->HasReasons()) return;
+    if (!profile_.kind->EndsInReason()) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));

@@ -250,7 +250,8 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
   for (const std::string& line : page.lines) {
     if (!line.empty()) writer.Text("sub", line, kLineCharacter, kLine);
   }
-  writer.ControlsAndLegend(ShadesOf(*options.colours, page.unit), view.profile->kind->HasReasons());
+  writer.ControlsAndLegend(ShadesOf(*options.colours, page.unit),
+                           view.profile->kind->EndsInReason());
   writer.Details();
   const double height = writer.bottom() + layout.rows * layout.row + kMargin;
 

@@ -50,7 +50,7 @@ std::string RenderFolded(const View& view) {
       const std::vector<uint32_t>& stack = profile.stacks[sample->stack].frames;
       for (auto it = stack.rbegin(); it != stack.rend(); ++it) add(frames[*it]);
     }
-    if (profile.kind->HasReasons()) {
+    if (profile.kind->EndsInReason()) {
       const std::string_view reason = DescribeReason(sample->reason).name;
       line.append(";[").append(reason).append("]");
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "client/render/heap.h"
@@ -114,6 +116,11 @@ std::vector<std::string> DescribeDiskGaps(const Profile& profile) {
   return {absl::StrCat("disk requests", window.Tell("were", "not counted", watched_ns))};
 }
 
+std::string_view WhatIsSampled(profd::Kind kind) {
+  if (kind == profd::Kind::kCpu) return "running code was";
+  return kind == profd::Kind::kWaker ? "wakers were" : "running code or waits were";
+}
+
 }  // namespace
 
 bool HasGap(const Profile& profile, int64_t on_ns) {
@@ -129,7 +136,7 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
   const profd::Kind kind = profile.kind->kind;
   if (kind != profd::Kind::kWait && window.HasGap(profile.type.watched_ns())) {
     gaps.push_back(absl::StrCat(
-        kind == profd::Kind::kCpu ? "running code was" : "running code or waits were",
+        std::string(WhatIsSampled(kind)),
         window.IsOff(profile.type.watched_ns()) ? " not sampled" : " sampled for only ",
         window.IsOff(profile.type.watched_ns()) ? "" : FormatDuration(profile.type.watched_ns()),
         ": 'profctl status' says why"));

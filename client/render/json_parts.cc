@@ -50,6 +50,10 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["disk_in_path_ns"] = cost.disk_in_path_ns();
     json["disk_requests"] = cost.disk_requests();
   }
+  if (cost.wakes() > 0) {
+    json["waker_in_path_ns"] = cost.waker_in_path_ns();
+    json["wakes"] = cost.wakes();
+  }
   if (cost.burst_calls() > 0) {
     json["burst_in_path_ns"] = cost.burst_in_path_ns();
     json["burst_calls"] = cost.burst_calls();

@@ -55,7 +55,7 @@ ordered_json ProfileJson(const View& view, Frames* frames) {
       const std::vector<uint32_t>& own = profile.stacks[sample->stack].frames;
       for (auto it = own.rbegin(); it != own.rend(); ++it) stack.push_back(index_of_frame[*it]);
     }
-    if (profile.kind->HasReasons()) {
+    if (profile.kind->EndsInReason()) {
       stack.push_back(frames->Index(
           absl::StrCat("[", std::string(DescribeReason(sample->reason).name), "]"), ""));
     }

@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions optio
                                    .malloc_layer = sources.bursts.interval_ns > 0,
                                    .cpu_layer = sources.cpu.interval_ns > 0,
                                    .disk_layer = sources.disk,
+                                   .waker_layer = sources.wakers && sources.tick,
                                    .default_target = options.selectors.empty() ? kEveryProcess : 0,
                                    .limits = sources.limits}));
   options.seed = std::random_device{}();

@@ -24,6 +24,7 @@ constexpr Field kFields[] = {
     {"mapping", &CollectorCost::map_in_path_ns, &CollectorCost::map_calls},
     {"cpu", &CollectorCost::cpu_in_path_ns, &CollectorCost::cpu_samples},
     {"disk", &CollectorCost::disk_in_path_ns, &CollectorCost::disk_requests},
+    {"waker", &CollectorCost::waker_in_path_ns, &CollectorCost::wakes},
     {"malloc", &CollectorCost::burst_in_path_ns, &CollectorCost::burst_calls},
 };
 

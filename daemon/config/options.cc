@@ -81,9 +81,8 @@ void Define(CLI::App& app, Typed& typed) {
          "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
          "of load, up to a minute's worth. Above the limit, the most expensive source takes "
          "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
-         "malloc bursts, stacks of running code, disk requests and the switch layer are switched "
-         "off, in this "
-         "order, until the overhead "
+         "malloc bursts, stacks of running code, disk requests, wakers and the switch layer are "
+         "switched off, in this order, until the overhead "
          "fits again")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
@@ -94,11 +93,11 @@ void Define(CLI::App& app, Typed& typed) {
          "Leave a layer out: books (the kernel's own accounting), switch (exact time by "
          "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
          "faults (resident memory by stack), mappings (address space by stack), bursts "
-         "(glibc's malloc by stack), cpu (stacks of running code), disk (disk requests by stack); "
-         "repeatable")
+         "(glibc's malloc by stack), cpu (stacks of running code), disk (disk requests by stack), "
+         "wakers (who ended waits); repeatable")
       ->type_name("LAYER")
-      ->check(CLI::IsMember(
-          {"books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu", "disk"}))
+      ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts",
+                             "cpu", "disk", "wakers"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--malloc-burst", typed.malloc_burst,
@@ -248,6 +247,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "bursts") options.burst_interval_ns = 0;
     if (layer == "cpu") options.cpu_interval_ns = 0;
     if (layer == "disk") options.disk = false;
+    if (layer == "wakers") options.wakers = false;
   }
   return parsed;
 }

@@ -50,6 +50,7 @@ class BpfKernel final : public Kernel {
   std::span<profd_visit> VisitTable() override;
   absl::Status Visit(size_t count, int64_t instant_ns) override;
   absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) override;
+  void SetTickWeight(int64_t ns) override;
   void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) override;
   bool RingHasNews() const override;
   profd_tick_stats TickStats() const override;
@@ -83,6 +84,10 @@ class BpfKernel final : public Kernel {
   bool disk_on() const override { return !disk_links_.empty(); }
   absl::StatusOr<std::vector<DiskEntry>> DrainDisk() override;
   profd_disk_cost DiskCost() const override;
+  absl::Status SetWakers(uint32_t one_in) override;
+  bool wakers_on() const override { return waker_link_ != nullptr; }
+  absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override;
+  profd_waker_cost WakerCost() const override;
 
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
@@ -136,6 +141,7 @@ class BpfKernel final : public Kernel {
   std::atomic<uint32_t> heap_rounds_ = 0;
   std::vector<UniqueLink> links_;
   UniqueLink switch_link_;
+  UniqueLink waker_link_;
   bool has_switch_layer_ = false;
   uint32_t switch_epoch_ = 0;
   UniqueSharedTable<profd_visit> visit_table_;  // null: ticks are not by list

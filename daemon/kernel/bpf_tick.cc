@@ -41,6 +41,10 @@ absl::Status BpfKernel::VisitAll(int64_t instant_ns, const RecordSink& sink) {
   return RunIterator(tick_link_, "tick", sizeof(profd_visit), sink);
 }
 
+void BpfKernel::SetTickWeight(int64_t ns) {
+  skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(ns);
+}
+
 void BpfKernel::TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) {
   const uint64_t last = Acquire(skeleton_->bss->births_listed);
   if (last - born_taken_ > PROFD_MAX_BORN) born_taken_ = last - PROFD_MAX_BORN;

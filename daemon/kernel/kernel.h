@@ -29,14 +29,15 @@ struct KernelOptions {
   bool malloc_layer = true;
   bool cpu_layer = true;
   bool disk_layer = true;
+  bool waker_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
   Limits limits = {};
 };
 
 // Programs that profd can do without, each to be loaded or not.
-enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc, kCpu, kDisk };
-inline constexpr size_t kKernelLayers = 9;
+enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc, kCpu, kDisk, kWaker };
+inline constexpr size_t kKernelLayers = 10;
 // By layer, why the kernel did not take its programs; empty where it did, or was not asked to.
 using LayerRefusals = std::array<std::string, kKernelLayers>;
 
@@ -97,6 +98,8 @@ class TickKernel {
   virtual absl::Status Visit(size_t count, int64_t instant_ns) = 0;
   // Visits every target thread. `sink` gets the samples (struct profd_visit).
   virtual absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) = 0;
+  // What a visit with a stride of 1 weighs from now on, ns.
+  virtual void SetTickWeight(int64_t /*ns*/) {}
   // Hands over the threads that were born since the last call; where these are more than
   // PROFD_MAX_BORN, the last of them.
   virtual void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) = 0;
@@ -189,6 +192,19 @@ class DiskKernel {
   virtual profd_disk_cost DiskCost() const = 0;  // totals since start
 };
 
+// The program at wake-ups, which counts who ends the waits that ticks have seen.
+class WakerKernel {
+ public:
+  virtual ~WakerKernel() = default;
+  // The waker of one wait in `one_in` is counted, at random; 0: of none, and wake-ups cost nothing.
+  virtual absl::Status SetWakers(uint32_t one_in) = 0;
+  virtual bool wakers_on() const = 0;
+  // Changes the epoch of the counters and empties the one that was live. When a CPU is stuck in the
+  // middle of counting, what was counted comes with a later call.
+  virtual absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() = 0;
+  virtual profd_waker_cost WakerCost() const = 0;  // totals since start
+};
+
 // Programs at probes, and what they count. Costs are totals since start.
 class ProbeKernel {
  public:
@@ -275,6 +291,7 @@ class Kernel : public TickKernel,
                public EventKernel,
                public CpuKernel,
                public DiskKernel,
+               public WakerKernel,
                public ProbeKernel,
                public ModuleKernel {
  public:

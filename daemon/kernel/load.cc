@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
+#include "daemon/kernel/entry_code.h"
 #include "daemon/kernel/refused_program.h"
 #include "spdlog/spdlog.h"
 
@@ -68,7 +70,8 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
         Size{s->maps.cpu_even, limits.counters}, Size{s->maps.cpu_odd, limits.counters},
         Size{s->maps.disk_even, limits.counters}, Size{s->maps.disk_odd, limits.counters},
-        Size{s->maps.disk_requests, limits.counters},
+        Size{s->maps.disk_requests, limits.counters}, Size{s->maps.waker_even, limits.counters},
+        Size{s->maps.waker_odd, limits.counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
         Size{s->maps.last_records, limits.exits},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
@@ -100,7 +103,8 @@ std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
           {s->progs.on_disk_request, KernelLayer::kDisk},
           {s->progs.on_disk_issue, KernelLayer::kDisk},
           {s->progs.on_disk_merge, KernelLayer::kDisk},
-          {s->progs.on_disk_completion, KernelLayer::kDisk}};
+          {s->progs.on_disk_completion, KernelLayer::kDisk},
+          {s->progs.on_waking, KernelLayer::kWaker}};
 }
 
 bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, KernelLayer layer) {
@@ -122,16 +126,20 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
       return options.cpu_layer;
     case KernelLayer::kDisk:
       return options.disk_layer;
+    case KernelLayer::kWaker:
+      return options.waker_layer;
   }
   return false;
 }
 
 absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRefusals& refusals,
-                                    bool tick_by_list) {
+                                    const EntryCode& entries, bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
   profd_bpf* s = skeleton.get();
   s->rodata->default_target = options.default_target;
+  s->rodata->entry_begin = entries.begin;
+  s->rodata->entry_end = entries.end;
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
   for (const auto& [program, layer] : LayerPrograms(s)) {
     bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
@@ -144,6 +152,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
     bpf_map__set_max_entries(by_cpu,
                              options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
   }
+  bpf_map__set_max_entries(s->maps.waker_scratch,
+                           options.waker_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
   const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
                                                         options.map_layer || options.malloc_layer ||
@@ -191,9 +201,19 @@ std::optional<KernelLayer> LayerOf(const std::string& name) {
 }
 
 absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
+  EntryCode entries;
+  if (options.waker_layer) {
+    std::ifstream symbols("/proc/kallsyms");
+    entries = FindEntryCode(symbols);
+    if (entries.end == 0) {
+      (*refusals)[static_cast<size_t>(KernelLayer::kWaker)] =
+          "cannot tell interrupts: /proc/kallsyms shows no addresses; needs CAP_SYSLOG and "
+          "kernel.kptr_restrict below 2";
+    }
+  }
   bool tick_by_list = true;
   while (true) {
-    auto skeleton = Load(options, *refusals, tick_by_list);
+    auto skeleton = Load(options, *refusals, entries, tick_by_list);
     if (skeleton.ok()) return skeleton;
     // Without the capabilities nothing can be loaded, so leaving programs out does not help.
     const bool permitted = !absl::IsPermissionDenied(skeleton.status());

@@ -43,6 +43,8 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->cpu_samples = WrappingAdd(sum->cpu_samples, cost.cpu_samples);
   sum->disk_in_path_ns = WrappingAdd(sum->disk_in_path_ns, cost.disk_in_path_ns);
   sum->disk_requests = WrappingAdd(sum->disk_requests, cost.disk_requests);
+  sum->waker_in_path_ns = WrappingAdd(sum->waker_in_path_ns, cost.waker_in_path_ns);
+  sum->wakes = WrappingAdd(sum->wakes, cost.wakes);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
   sum->burst_in_path_ns = WrappingAdd(sum->burst_in_path_ns, cost.burst_in_path_ns);
   sum->burst_calls = WrappingAdd(sum->burst_calls, cost.burst_calls);
@@ -67,6 +69,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .cpu_samples = after.cpu_samples - before.cpu_samples,
           .disk_in_path_ns = after.disk_in_path_ns - before.disk_in_path_ns,
           .disk_requests = after.disk_requests - before.disk_requests,
+          .waker_in_path_ns = after.waker_in_path_ns - before.waker_in_path_ns,
+          .wakes = after.wakes - before.wakes,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
           .burst_in_path_ns = after.burst_in_path_ns - before.burst_in_path_ns,
           .burst_calls = after.burst_calls - before.burst_calls,

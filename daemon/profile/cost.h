@@ -35,6 +35,8 @@ struct CollectorCost {
   int64_t cpu_samples = 0;       // of threads that ran
   int64_t disk_in_path_ns = 0;   // part of in_path_ns
   int64_t disk_requests = 0;     // of targets
+  int64_t waker_in_path_ns = 0;  // part of in_path_ns
+  int64_t wakes = 0;             // of targets
   int64_t memory_cpu_ns = 0;     // reading what processes hold of memory
   int64_t burst_in_path_ns = 0;  // part of in_path_ns: bursts of tracing of malloc
   int64_t burst_calls = 0;       // of malloc and the like that ran into a probe

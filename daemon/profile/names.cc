@@ -132,6 +132,10 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"disk_request_lost",
        "Disk requests were not counted: a table was full. Watch fewer targets, or raise --limit "
        "counters."},
+      {"waker_lost",
+       "Wakers that were not counted: their counter table was full. Their waits are shown as "
+       "[waker unknown]. Watch fewer targets, or raise --limit counters."},
+      {"waker_lost_ns", "Weight of those waits, ns."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

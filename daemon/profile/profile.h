@@ -46,6 +46,7 @@ enum class Kind : uint8_t {
   kDisk = PROFD_KIND_DISK,             // time that disk requests took, ns
   kDiskQueue = PROFD_KIND_DISK_QUEUE,  // part of it before the driver got them
   kDiskBytes = PROFD_KIND_DISK_BYTES,  // bytes of disk requests
+  kWaker = PROFD_KIND_WAKER,           // waits by who ended them, ns
   kWall = PROFD_KIND_COUNT,            // kWait and kCpu together; no sample is of it
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 1;
@@ -147,8 +148,8 @@ inline void AddRest(const RestingThread& rest, LedgerDelta* sum) {
 struct SampleKey {
   ThreadId thread{};
   StackId stack{};
-  uint64_t argument =
-      0;  // of the system call; of kInuse bytes per sampled object; see IsFromBursts
+  uint64_t argument = 0;  // of the system call; of kInuse bytes per sampled object; of kWaker the
+                          // waiter's stack; see IsFromBursts
   int32_t syscall = -1;
   Reason reason = Reason::kOther;  // of waits
   Kind kind = Kind::kWait;
@@ -244,6 +245,7 @@ struct ProfileDelta {
   bool mappings_on = false;
   bool cpu_on = false;
   bool disk_on = false;
+  bool wakers_on = false;
   bool bursts_on = false;
   int64_t bursts = 0;            // that the samples hold; one at most
   int64_t burst_ns = 0;          // their length

@@ -22,7 +22,16 @@ enum class ErrorFormula {
 };
 
 // What has to be on for samples of a type.
-enum class Layer { kTick, kAllocations, kFaults, kMappings, kCpu, kDisk, kTickAndCpu };
+enum class Layer {
+  kTick,
+  kAllocations,
+  kFaults,
+  kMappings,
+  kCpu,
+  kDisk,
+  kTickAndCpu,
+  kTickAndWakers
+};
 
 struct SampleTypeInfo {
   Kind kind;
@@ -42,9 +51,15 @@ struct SampleTypeInfo {
   // Of disk requests.
   constexpr bool IsOfDisk() const { return IsDisk(kind); }
   // Samples say what a thread waited for, or that it ran.
-  constexpr bool HasReasons() const { return kind == Kind::kWait || kind == Kind::kWall; }
+  constexpr bool HasReasons() const {
+    return kind == Kind::kWait || kind == Kind::kWall || kind == Kind::kWaker;
+  }
+  // The reason is the last frame of a flame graph. After a waker it would be out of place.
+  constexpr bool EndsInReason() const { return HasReasons() && kind != Kind::kWaker; }
   // A stored sample of that kind is one of this type.
   constexpr bool Covers(Kind sample) const {
+    // Waits by waker are those waits, with something added.
+    if (kind == Kind::kWaker) return sample == Kind::kWait;
     return sample == kind ||
            (kind == Kind::kWall && (sample == Kind::kWait || sample == Kind::kCpu));
   }

@@ -13,6 +13,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/identity.h"
+#include "daemon/profile/waker_estimate.h"
 #include "daemon/service/disk_use.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
@@ -61,6 +62,8 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return profile.disk_ns;
     case Layer::kTickAndCpu:
       return std::min(profile.tick_ns, profile.cpu_ns);
+    case Layer::kTickAndWakers:
+      return std::min(profile.tick_ns, profile.wakers_ns);
   }
   return 0;
 }
@@ -221,10 +224,12 @@ class Sender {
     for (const MergedThread& thread : profile_.threads) {
       const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
+        if (sample.key.kind == Kind::kWaker) continue;
         if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) {
           stacks_.Add(sample.key.stack, process);
         }
       }
+      if (plan_.Asks(Kind::kWaker)) AddWakers(thread);
     }
     SendHead();
     stacks_.Name(sources_.names);
@@ -236,6 +241,19 @@ class Sender {
   }
 
  private:
+  void AddWakers(const MergedThread& thread) {
+    const ProcessId process = ProcessIdOf(thread.info);
+    for (const Sample& sample : thread.samples) {
+      if (!plan_.Shows(DescribeSampleType(Kind::kWaker), sample.key)) continue;
+      if (sample.key.kind == Kind::kWaker) {
+        stacks_.AddWoken(WaiterOf(sample.key), process, sample.key.stack);
+      } else {
+        const bool runnable = sample.key.reason == Reason::kRunQueue;
+        stacks_.AddWoken(sample.key.stack, process, runnable ? kNoWaker : kWakerUnknown);
+      }
+    }
+  }
+
   // The ledger of waits says how much of it is idle, whatever reasons were asked for.
   bool TellsIdleness(const SampleKey& key) const {
     return key.kind == Kind::kWait && plan_.AsksWaits() &&
@@ -301,8 +319,10 @@ class Sender {
   }
 
   std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
-    if (sample.key.kind != Kind::kWait) return {};
-    const uint32_t number = stacks_.NumberOf(sample.key.stack, ProcessIdOf(thread));
+    const SampleKey& key = sample.key;
+    if (key.kind != Kind::kWait && key.kind != Kind::kWaker) return {};
+    const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
+    const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
     return IdleKind(sample.key.reason,

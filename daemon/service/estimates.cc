@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "daemon/base/wrapping.h"
+#include "daemon/profile/waker_estimate.h"
 
 namespace profd {
 namespace {
@@ -105,6 +106,7 @@ std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const Est
                                            const SampleTypeInfo& type) const {
   if (type.kind == Kind::kWait) return waits.samples;
   if (type.kind == Kind::kCpu) return Running(thread);
+  if (type.kind == Kind::kWaker) return EstimateWakers(waits, thread.samples);
   if (type.kind == Kind::kWall) return JoinStates(waits, Running(thread));
   return Of(thread, type);
 }

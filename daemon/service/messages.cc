@@ -40,7 +40,7 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
   for (size_t i = 0; i < losses.size(); i++) {
     // The weights of what found the counters full are fields of their causes.
     if (losses[i] == 0 || i == PROFD_LOSS_COUNTERS_FULL_NS || i == PROFD_LOSS_HEAP_FULL_BYTES ||
-        i == PROFD_LOSS_CPU_LOST_NS) {
+        i == PROFD_LOSS_CPU_LOST_NS || i == PROFD_LOSS_WAKER_LOST_NS) {
       continue;
     }
     const LossDescription& description = DescribeLoss(i);
@@ -55,6 +55,9 @@ void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,
     }
     if (i == PROFD_LOSS_CPU_LOST) {
       loss->set_weight_ns(static_cast<int64_t>(losses[PROFD_LOSS_CPU_LOST_NS]));
+    }
+    if (i == PROFD_LOSS_WAKER_LOST) {
+      loss->set_weight_ns(static_cast<int64_t>(losses[PROFD_LOSS_WAKER_LOST_NS]));
     }
     if (i == PROFD_LOSS_HEAP_FULL) {
       loss->set_weight_bytes(static_cast<int64_t>(losses[PROFD_LOSS_HEAP_FULL_BYTES]));
@@ -98,6 +101,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_cpu_samples(Count(cost.cpu_samples));
   out->set_disk_in_path_ns(cost.disk_in_path_ns);
   out->set_disk_requests(Count(cost.disk_requests));
+  out->set_waker_in_path_ns(cost.waker_in_path_ns);
+  out->set_wakes(Count(cost.wakes));
   out->set_memory_cpu_ns(cost.memory_cpu_ns);
   out->set_burst_in_path_ns(cost.burst_in_path_ns);
   out->set_burst_calls(Count(cost.burst_calls));

@@ -42,13 +42,18 @@ std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& p
   return weights;
 }
 
+// The stacks of waits by waker are those of the waits.
+Kind KindOfStacks(const SampleTypeInfo& type) {
+  return type.kind == Kind::kWaker ? Kind::kWait : type.kind;
+}
+
 }  // namespace
 
 void FillNameShares(const FetchPlan& plan, const MergedProfile& profile, const NamedStacks& stacks,
                     v1::Profile* out) {
   for (size_t type = 0; type < plan.types.size(); ++type) {
     const std::vector<double> weights =
-        WeightOfStacks(plan, profile, plan.types[type]->kind, stacks);
+        WeightOfStacks(plan, profile, KindOfStacks(*plan.types[type]), stacks);
     Counts divided{};  // a stack's weight between its frames
     Counts touched{};  // a stack's weight for each source in it
     double all = 0;

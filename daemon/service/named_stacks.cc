@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "daemon/profile/waker_estimate.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/origin.h"
+#include "daemon/service/waker_frames.h"
 
 namespace profd {
 namespace {
@@ -49,48 +51,104 @@ bool NamedStacks::IsComplete(StackId id) const {
   return it != known_.end() && it->second.trace->walk == kWalkComplete;
 }
 
-void NamedStacks::Name(FrameNames* names) {
-  static const StackTrace kLost = {.walk = WalkResult{PROFD_WALK_LOST}, .frames = {}};
-  std::vector<FrameAddress> addresses;
-  absl::flat_hash_map<FrameAddress, uint32_t> frame_numbers;
-  std::vector<const StackTrace*> traces;
-  std::vector<uint32_t> frames;  // of all stacks, one after the other
-  for (const Key& key : added_) {
-    const auto it = known_.find(key.id);
-    const StackTrace& trace = *traces.emplace_back(it == known_.end() ? &kLost : it->second.trace);
-    for (size_t i = 0; i < trace.frames.size(); i++) {
-      FrameAddress address{.frame = trace.frames[i], .exact = IsExact(trace, i)};
-      if (IsInNoFile(address.frame)) address.process = key.process;
-      const auto number = static_cast<uint32_t>(addresses.size());
-      const auto [at, fresh] = frame_numbers.try_emplace(address, number);
-      if (fresh) addresses.push_back(address);
-      frames.push_back(at->second);
-    }
-  }
-  frames_ = names->Name(addresses);
+void NamedStacks::AddWoken(StackId waiter, const ProcessId& process, StackId waker) {
+  const uint32_t number = NumberOf(waiter, process);
+  if (number == 0) return;
+  const auto [it, fresh] =
+      woken_numbers_.try_emplace({number, waker}, static_cast<uint32_t>(woken_.size()));
+  if (fresh) woken_.emplace_back(number, waker);
+}
 
-  stacks_.resize(1);
-  absl::flat_hash_map<std::string_view, uint32_t> synthetic;
-  size_t begin = 0;  // of the stack, in `frames`
-  for (const StackTrace* trace : traces) {
-    NamedStack& stack = stacks_.emplace_back();
-    stack.complete = trace->walk == kWalkComplete;
-    const size_t count = trace->frames.size();
-    stack.frames.reserve(count + 1);
-    const auto first = frames.begin() + static_cast<ptrdiff_t>(begin);
-    stack.frames.assign(first, first + static_cast<ptrdiff_t>(count));
-    begin += count;
-    if (stack.complete) continue;
-    const char* name = WalkName(trace->walk);
-    const auto [it, fresh] = synthetic.try_emplace(name, static_cast<uint32_t>(frames_.size()));
-    if (fresh) {
-      frames_.push_back({.function = name,
-                         .module = {},
-                         .build_id = {},
-                         .kind = FrameKind::kSynthetic,
-                         .found_by = NameSource::kProfd});
+uint32_t NamedStacks::NumberOfWoken(StackId waiter, const ProcessId& process, StackId waker) const {
+  const uint32_t number = NumberOf(waiter, process);
+  const auto it = woken_numbers_.find({number, waker});
+  if (it == woken_numbers_.end()) return number;
+  return static_cast<uint32_t>(1 + added_.size()) + it->second;
+}
+
+const StackTrace& NamedStacks::Trace(StackId id) const {
+  static const StackTrace kLost = {.walk = WalkResult{PROFD_WALK_LOST}, .frames = {}};
+  const auto it = known_.find(id);
+  return it == known_.end() ? kLost : *it->second.trace;
+}
+
+FrameAddress NamedStacks::AddressOf(const StackTrace& trace, size_t frame,
+                                    const ProcessId& process) const {
+  FrameAddress address{.frame = trace.frames[frame], .exact = IsExact(trace, frame)};
+  if (IsInNoFile(address.frame)) address.process = process;
+  return address;
+}
+
+void NamedStacks::NameFrames(FrameNames* names) {
+  std::vector<FrameAddress> addresses;
+  const auto add = [&](const StackTrace& trace, size_t begin, const ProcessId& process) {
+    for (size_t i = begin; i < trace.frames.size(); i++) {
+      const FrameAddress address = AddressOf(trace, i, process);
+      const auto number = static_cast<uint32_t>(addresses.size());
+      if (frame_numbers_.try_emplace(address, number).second) addresses.push_back(address);
     }
-    stack.frames.push_back(it->second);
+  };
+  for (const Key& key : added_) add(Trace(key.id), 0, key.process);
+  for (const auto& [waiter, waker] : woken_) add(Trace(waker), PROFD_WAKER_NAME_FRAMES, {});
+  frames_ = names->Name(addresses);
+}
+
+uint32_t NamedStacks::FrameOf(const StackTrace& trace, size_t frame,
+                              const ProcessId& process) const {
+  return frame_numbers_.at(AddressOf(trace, frame, process));
+}
+
+uint32_t NamedStacks::Synthetic(std::string_view name) {
+  const auto [it, fresh] =
+      synthetic_.try_emplace(std::string(name), static_cast<uint32_t>(frames_.size()));
+  if (fresh) {
+    frames_.push_back({.function = std::string(name),
+                       .module = {},
+                       .build_id = {},
+                       .kind = FrameKind::kSynthetic,
+                       .found_by = NameSource::kProfd});
+  }
+  return it->second;
+}
+
+// Outermost first, as the waker's innermost frame is next to the waiter's.
+void NamedStacks::AppendWaker(StackId waker, NamedStack* stack) {
+  if (waker == kWakerUnknown || waker == kNoWaker) {
+    stack->frames.push_back(Synthetic(waker == kNoWaker ? kNoWakerFrame : kWakerUnknownFrame));
+    return;
+  }
+  const StackTrace& trace = Trace(waker);
+  stack->complete = trace.walk == kWalkComplete;
+  if (!HasWakerName(trace)) {
+    stack->frames.push_back(Synthetic(WalkName(WalkResult{PROFD_WALK_LOST})));
+    return;
+  }
+  std::vector<std::string_view> kernel;
+  for (size_t i = PROFD_WAKER_NAME_FRAMES; i < trace.kernel_frames; i++) {
+    kernel.push_back(frames_[FrameOf(trace, i, {})].function);
+  }
+  const size_t first = PROFD_WAKER_NAME_FRAMES + FramesOfWaking(kernel);
+  std::string name = WakerName(trace);
+  if (name.empty()) name = InterruptName(kernel);
+  stack->frames.push_back(Synthetic(name));
+  if (!stack->complete) stack->frames.push_back(Synthetic(WalkName(trace.walk)));
+  for (size_t i = trace.frames.size(); i > first; i--) {
+    stack->frames.push_back(FrameOf(trace, i - 1, {}));
+  }
+}
+
+void NamedStacks::Name(FrameNames* names) {
+  NameFrames(names);
+  stacks_.resize(1);
+  for (const Key& key : added_) {
+    const StackTrace& trace = Trace(key.id);
+    NamedStack& stack = stacks_.emplace_back();
+    stack.complete = trace.walk == kWalkComplete;
+    stack.frames.reserve(trace.frames.size() + 1);
+    for (size_t i = 0; i < trace.frames.size(); i++) {
+      stack.frames.push_back(FrameOf(trace, i, key.process));
+    }
+    if (!stack.complete) stack.frames.push_back(Synthetic(WalkName(trace.walk)));
   }
 
   std::vector<FrameText> texts;
@@ -104,6 +162,20 @@ void NamedStacks::Name(FrameNames* names) {
     stack.idle = idle.OfStack(stack.frames);
     stack.contended = idle.IsContended(stack.frames);
     stack.origin = static_cast<uint32_t>(origin.Of(stack.frames));
+  }
+
+  for (const auto& [waiter, waker] : woken_) {
+    NamedStack woken;
+    woken.complete = true;
+    AppendWaker(waker, &woken);
+    woken.frames.push_back(Synthetic(kWakerSeparator));
+    const NamedStack& own = stacks_[waiter];
+    woken.origin = static_cast<uint32_t>(woken.frames.size()) + own.origin;
+    woken.frames.insert(woken.frames.end(), own.frames.begin(), own.frames.end());
+    woken.complete = woken.complete && own.complete;
+    woken.contended = own.contended;
+    woken.idle = own.idle;
+    stacks_.push_back(std::move(woken));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,6 +36,11 @@ class NamedStacks {
   uint32_t Add(StackId id, const ProcessId& process);
   // The same, of a stack that was added before.
   uint32_t NumberOf(StackId id, const ProcessId& process) const;
+  // Adds a waiter's stack with its waker's; of stack 0 and of waiters that were not added: nothing.
+  // `waker` may be kWakerUnknown or kNoWaker.
+  void AddWoken(StackId waiter, const ProcessId& process, StackId waker);
+  // Its number, once all are added; without one that of the waiter.
+  uint32_t NumberOfWoken(StackId waiter, const ProcessId& process, StackId waker) const;
   // Whether it ends at a proven root.
   bool IsComplete(StackId id) const;
 
@@ -62,11 +68,26 @@ class NamedStacks {
     }
   };
 
+  using Woken = std::pair<uint32_t, StackId>;  // number of the waiter's stack, waker
+
+  // The stack of that id, or one that says that it is lost.
+  const StackTrace& Trace(StackId id) const;
+  void NameFrames(FrameNames* names);
+  FrameAddress AddressOf(const StackTrace& trace, size_t frame, const ProcessId& process) const;
+  // The number of such a frame, which is in frames_.
+  uint32_t FrameOf(const StackTrace& trace, size_t frame, const ProcessId& process) const;
+  // The number of a frame that is no code.
+  uint32_t Synthetic(std::string_view name);
+  void AppendWaker(StackId waker, NamedStack* stack);
   Key KeyOf(StackId id, const ProcessId& process) const;
 
   absl::flat_hash_map<StackId, Known> known_;
   absl::flat_hash_map<Key, uint32_t> numbers_;
   std::vector<Key> added_;
+  absl::flat_hash_map<Woken, uint32_t> woken_numbers_;  // from 0 on
+  std::vector<Woken> woken_;
+  absl::flat_hash_map<FrameAddress, uint32_t> frame_numbers_;
+  absl::flat_hash_map<std::string, uint32_t> synthetic_;
   std::vector<NamedFrame> frames_;
   std::vector<NamedStack> stacks_;
 };

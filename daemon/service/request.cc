@@ -88,7 +88,7 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
   }
   if (!plan->AsksWaits()) {
     return absl::InvalidArgumentError(
-        "only waits have reasons: ask for the sample type \"offcpu\" or \"wall\"");
+        "only waits have reasons: ask for the sample type \"offcpu\", \"wakers\" or \"wall\"");
   }
   if (request.reasons_size() > v1::Reason_MAX) {
     return absl::InvalidArgumentError(
@@ -189,8 +189,9 @@ bool FetchPlan::Shows(const SampleKey& key) const {
 }
 
 bool FetchPlan::Shows(const SampleTypeInfo& type, const SampleKey& key) const {
-  if (!type.Covers(key.kind)) return false;
-  if (key.kind == Kind::kWait) return reasons[static_cast<size_t>(key.reason)];
+  const bool woken = type.kind == Kind::kWaker && key.kind == Kind::kWaker;
+  if (!woken && !type.Covers(key.kind)) return false;
+  if (woken || key.kind == Kind::kWait) return reasons[static_cast<size_t>(key.reason)];
   return type.kind != Kind::kWall || running;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/sample_type.h"
+#include "daemon/profile/waker_estimate.h"
 #include "daemon/service/messages.h"
 
 namespace profd {
@@ -26,8 +27,11 @@ bool SampleSink::KeepsObjects() const {
 SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample,
                                   std::string_view idle) {
   Key key;
-  key.stack = context_.stacks.NumberOf(sample.key.stack, process_);
-  const bool waits = sample.key.kind == Kind::kWait;
+  const bool woken = sample.key.kind == Kind::kWaker;
+  key.stack = woken
+                  ? context_.stacks.NumberOfWoken(WaiterOf(sample.key), process_, sample.key.stack)
+                  : context_.stacks.NumberOf(sample.key.stack, process_);
+  const bool waits = woken || sample.key.kind == Kind::kWait;
   const bool ran = type.kind == Kind::kWall && !waits;
   std::string object;
   if (waits) {

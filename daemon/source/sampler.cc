@@ -92,6 +92,7 @@ bool Sampler::TakeOrders() {
 bool Sampler::Tick() {
   if (!TakeOrders()) return false;
   const int64_t weight_ns = schedule_.interval_ns();
+  kernel_->SetTickWeight(weight_ns);
   const absl::Status status =
       kernel_->ticks_by_list() ? VisitListed(weight_ns) : VisitAll(weight_ns);
   schedule_.Advance(clock_->MonotonicNs());

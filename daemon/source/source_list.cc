@@ -13,6 +13,7 @@
 #include "daemon/source/off.h"
 #include "daemon/source/switch.h"
 #include "daemon/source/told.h"
+#include "daemon/source/waker.h"
 
 namespace profd {
 namespace {
@@ -54,6 +55,7 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   const std::string no_faults = why_off(options.faults, KernelLayer::kFault);
   const std::string no_mappings = why_off(options.mappings, KernelLayer::kMap);
   const std::string no_bursts = why_off(options.bursts.interval_ns > 0, KernelLayer::kMalloc);
+  const std::string no_wakers = why_off(options.wakers && options.tick, KernelLayer::kWaker);
   const std::string no_cpu = why_off(options.cpu.interval_ns > 0, KernelLayer::kCpu);
   const std::string no_disk = why_off(options.disk, KernelLayer::kDisk);
 
@@ -63,9 +65,10 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
       SoughtInModules{
           .allocators = no_heap.empty(), .libcs = no_mappings.empty(), .glibcs = no_bursts.empty()},
       options.limits.rules);
+  const SwitchSource* switches = nullptr;
   if (no_switch.empty()) {
     // Without the books nothing would tell how long threads ran while it is shed.
-    make.Add<SwitchSource>(context, list.threads, options.books);
+    switches = make.Add<SwitchSource>(context, list.threads, options.books);
   } else {
     make.AddOff("switch", no_switch);
   }
@@ -106,6 +109,11 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
     make.Add<DiskSource>(context);
   } else {
     make.AddOff("disk", no_disk);
+  }
+  if (no_wakers.empty()) {
+    make.Add<WakerSource>(context, list.threads, switches);
+  } else {
+    make.AddOff("wakers", no_wakers);
   }
   make.Add<MemorySource>(context);
   return list;

@@ -26,6 +26,7 @@ struct SourceOptions {
   bool heap = true;
   bool faults = true;
   bool mappings = true;
+  bool wakers = true;
   CpuPlan cpu;
   bool disk = true;
   BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};

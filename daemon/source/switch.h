@@ -19,6 +19,9 @@ class SwitchSource final : public Source {
   SwitchSource(const SourceContext& context, ThreadSource* threads, bool sheddable)
       : context_(context), threads_(threads), knob_(sheddable) {}
 
+  // Time to enter a program at a context switch, ns; 0: not measured.
+  double entry_ns() const { return knob_.entry_ns(); }
+
   const char* name() const override { return "switch"; }
   absl::Status Attach() override;
   void Detach() override;

@@ -34,6 +34,7 @@ size_t Visits::Next(std::span<profd_visit> table) {
     visit.kernel_tid = thread.kernel_tid;
     visit.outcome = PROFD_VISIT_NONE;
     visit.known = thread.known ? 1 : 0;
+    visit.stride = thread.stride;
     due_.push_back(next_);
   }
   return due_.size();

@@ -208,6 +208,7 @@ MergedProfile Merger::Finish() && {
   profile_.mappings_ns = header.mappings_ns;
   profile_.cpu_ns = header.cpu_ns;
   profile_.disk_ns = header.disk_ns;
+  profile_.wakers_ns = header.wakers_ns;
   profile_.bursts_on_ns = header.bursts_on_ns;
   profile_.bursts = header.bursts;
   profile_.burst_ns = header.burst_ns;

@@ -12,7 +12,7 @@ constexpr int64_t SliceHeader::* kSums[] = {
     &SliceHeader::cpu_ns,         &SliceHeader::bursts_on_ns,  &SliceHeader::bursts,
     &SliceHeader::burst_ns,       &SliceHeader::burst_span_ns, &SliceHeader::ticks_missed,
     &SliceHeader::walks,          &SliceHeader::torn_walks,    &SliceHeader::lost_weight_ns,
-    &SliceHeader::folded_threads, &SliceHeader::disk_ns,
+    &SliceHeader::folded_threads, &SliceHeader::disk_ns,       &SliceHeader::wakers_ns,
 };
 
 }  // namespace
@@ -29,6 +29,7 @@ SliceHeader HeaderOf(const ProfileDelta& d) {
           .mappings_ns = part(d.mappings_on),
           .cpu_ns = part(d.cpu_on),
           .disk_ns = part(d.disk_on),
+          .wakers_ns = part(d.wakers_on),
           .bursts_on_ns = part(d.bursts_on),
           .bursts = d.bursts,
           .burst_ns = d.burst_ns,

@@ -45,7 +45,7 @@ struct SliceHeader {
   Window span;  // monotonic
   // Part of it in which each layer was on.
   int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0, faults_ns = 0, mappings_ns = 0;
-  int64_t cpu_ns = 0, disk_ns = 0, bursts_on_ns = 0;
+  int64_t cpu_ns = 0, disk_ns = 0, wakers_ns = 0, bursts_on_ns = 0;
   int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;
   int64_t tick_interval_ns = 0;  // mean, weighted by ticks
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;

@@ -84,7 +84,8 @@ class KernelTest : public ::testing::Test {
                                           .map_layer = false,
                                           .malloc_layer = false,
                                           .cpu_layer = false,
-                                          .disk_layer = false};
+                                          .disk_layer = false,
+                                          .waker_layer = false};
 
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;

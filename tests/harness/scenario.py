@@ -16,11 +16,12 @@ FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
 KNOWN = FOLDER / "known_failures.toml"
 
 # What `profd --disable` knows, and `tests/scenarios` may need.
-SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu", "disk")
+SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu", "disk", "wakers")
 KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse": {"heap"},
                 "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
                 "returned": {"mappings"}, "cpu": {"cpu"}, "wall": {"tick", "cpu"},
-                "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"}}
+                "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"},
+                "wakers": {"tick", "wakers"}}
 # What profd tells apart of waits, as `profctl fetch --help` lists it.
 REASONS = ("runqueue", "reclaim", "fault", "fsync", "lock", "disk", "poll", "net", "sleep", "pipe",
            "child", "signal", "other")

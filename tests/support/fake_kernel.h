@@ -56,7 +56,7 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_disk;
+  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_disk, set_wakers;
   // The clocks of CPUs.
   std::vector<uint32_t> online_cpus = {0, 1};
   std::map<uint32_t, int64_t> cpu_periods;
@@ -65,6 +65,10 @@ class FakeKernel final : public Kernel {
   uint32_t disk_one_in = 0;
   std::vector<DiskEntry> disk_entries;
   profd_disk_cost disk_cost{};
+  // The program at wake-ups.
+  uint32_t waker_one_in = 0;
+  std::vector<CounterEntry> waker_counters;
+  profd_waker_cost waker_cost{};
   LayerRefusals refusals;
   // The processes of the last AnnounceMappings.
   std::vector<int32_t> looked_at;
@@ -183,6 +187,19 @@ class FakeKernel final : public Kernel {
     return std::exchange(disk_entries, {});
   }
   profd_disk_cost DiskCost() const override { return disk_cost; }
+
+  absl::Status SetWakers(uint32_t one_in) override {
+    if (one_in != 0) {
+      if (absl::Status status = Fail(set_wakers); !status.ok()) return status;
+    }
+    waker_one_in = one_in;
+    return absl::OkStatus();
+  }
+  bool wakers_on() const override { return waker_one_in != 0; }
+  absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override {
+    return std::exchange(waker_counters, {});
+  }
+  profd_waker_cost WakerCost() const override { return waker_cost; }
 
   absl::Status DrainHeap(const RecordSink&, bool) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override {

@@ -208,7 +208,11 @@ TEST_P(Ways, IsCountedAndSaid) {
 INSTANTIATE_TEST_SUITE_P(
     All, Ways,
     testing::Values(
-        Way{"Counters", {"strain", "sleepers", "64"}, {"--limit", "counters=8"}, {"counters_full"}},
+        Way{"Counters",
+            {"strain", "sleepers", "64"},
+            {"--limit", "counters=8"},
+            {"counters_full"},
+            {"waker_lost"}},
         Way{"StackRing",
             {"strain", "sleepers", "64"},
             {"--limit", "ring=4K"},
@@ -255,6 +259,11 @@ INSTANTIATE_TEST_SUITE_P(
             {"strain", "touch"},
             {"--limit", "counters=1", "--cpu-rate", "1000", "--disable", "tick"},
             {"cpu_sample_lost"}},
+        Way{"Wakers",
+            {"strain", "sleepers", "64"},
+            {"--limit", "counters=1"},
+            {"waker_lost"},
+            {"counters_full", "cpu_sample_lost"}},
         Way{"SampledObjects",
             {"told_always", "20000", "100", "1"},
             {"--limit", "ring=4K"},
@@ -296,6 +305,17 @@ TEST_F(LossesTest, DiskRequests) {
   ASSERT_NO_FATAL_FAILURE(Begin());
   AwaitLosses({"disk_request_lost"});
   ExpectNothingElse({"disk_request_lost"});
+}
+
+TEST_F(LossesTest, WeightsOfLostWakers) {
+  ASSERT_NO_FATAL_FAILURE(StartTarget({"strain", "sleepers", "64"}));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"--limit", "counters=1"}));
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  AwaitLosses({"waker_lost"});
+  const Lost lost = InAnswer()["waker_lost"];
+  EXPECT_GT(lost.weight_ns, 0);
+  ExpectEnds();
+  Observe("loss", "waker_lost_ns", static_cast<uint64_t>(lost.weight_ns));
 }
 
 TEST_F(LossesTest, HeapCounters) {
@@ -538,7 +558,7 @@ TEST_F(LossesTest, NoMemoryForAccounts) {
     EXPECT_TRUE(write(group + "/memory.limit_in_bytes", "-1"));
     ExpectNothingElse({"thread_storage"},
                       {"thread_vanished", "event_ring_full", "exit_ring_full", "heap_storage",
-                       "stack_ring_full", "cpu_sample_lost", "mapping_lost"});
+                       "stack_ring_full", "cpu_sample_lost", "mapping_lost", "waker_lost"});
   }
   daemon_.reset();
   std::filesystem::remove(group, error);

@@ -39,7 +39,7 @@ constexpr Scenario kScenarios[] = {
     {"touch", Touch},        {"maps", Maps},
     {"storm", Storm},        {"burn", Burn},
     {"clocks", Clocks},      {"jit", Jit},
-    {"disk", Disk},
+    {"disk", Disk},          {"wakers", Wakers},
 };
 
 }  // namespace

@@ -34,6 +34,9 @@ void Stuck(const Arguments& arguments);     // read of a pipe that nobody writes
 void Deadlock(const Arguments& arguments);  // two mutexes taken crosswise
 void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault; 20 ms each
 
+// wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
+void Wakers(const Arguments& arguments);
+
 // io.cc
 void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write
 void Fsync(const Arguments& arguments);     // MILLISECONDS DIRECTORY

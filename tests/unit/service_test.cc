@@ -1475,7 +1475,7 @@ TEST_F(ServiceTest, EveryLossIsInTheAnswerOfItsWindow) {
     if (i == PROFD_LOSS_COUNTERS_FULL_NS) {
       EXPECT_EQ(losses["counters_full"].weight_ns(), static_cast<int64_t>(100 + i));
       EXPECT_FALSE(losses.contains(cause));
-    } else if (i == PROFD_LOSS_CPU_LOST_NS) {
+    } else if (i == PROFD_LOSS_CPU_LOST_NS || i == PROFD_LOSS_WAKER_LOST_NS) {
       EXPECT_FALSE(losses.contains(cause)) << "it is the weight of another";
     } else if (i == PROFD_LOSS_HEAP_FULL_BYTES) {
       EXPECT_EQ(losses["heap_counters_full"].weight_bytes(), static_cast<int64_t>(100 + i));
@@ -1486,7 +1486,7 @@ TEST_F(ServiceTest, EveryLossIsInTheAnswerOfItsWindow) {
       EXPECT_EQ(losses[cause].help(), DescribeLoss(i).help);
     }
   }
-  EXPECT_EQ(losses.size(), kLossCount - 3) << "three are the weights of others";
+  EXPECT_EQ(losses.size(), kLossCount - 4) << "four are the weights of others";
   Observe("loss", "recursion_misses", losses["recursion_misses"].count());
 }
 

@@ -1,0 +1,205 @@
+// Who ends the waits that a tick has seen.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "daemon/source/record.h"
+#include "tests/bpf/kernel_fixture.h"
+#include "tests/support/machine.h"
+
+namespace profd {
+namespace {
+
+using ::testing::Each;
+using ::testing::IsEmpty;
+
+constexpr KernelOptions kWakers = {.heap_layer = false,
+                                   .fault_layer = false,
+                                   .map_layer = false,
+                                   .malloc_layer = false,
+                                   .cpu_layer = false};
+constexpr int64_t kTickWeight = 10 * kMillisecond;
+
+std::string NameIn(const StackTrace& waker, size_t frame) {
+  char name[PROFD_COMM_LEN] = {};
+  std::memcpy(name, &waker.frames.at(frame), sizeof(name));
+  return CommToString(name);
+}
+
+// A thread reads a pipe, which the first thread writes to as often as it is told to.
+void Relay(Child& me) {
+  int ends[2];
+  if (pipe(ends) != 0) _exit(1);
+  std::thread reader([&] {
+    pthread_setname_np(pthread_self(), "reader");
+    char byte;
+    while (read(ends[0], &byte, 1) == 1) me.Signal();
+  });
+  while (true) {
+    me.Wait();
+    if (write(ends[1], "x", 1) != 1) _exit(1);
+  }
+}
+
+class WakerKernelTest : public KernelTest {
+ protected:
+  void SetUp() override { REQUIRE_FACT("kernel.kallsyms"); }
+
+  void Watch(const Child& child, uint32_t one_in = 1) {
+    Mark(child);
+    Drain(true);
+    kernel_->SetTickWeight(kTickWeight);
+    ASSERT_TRUE(kernel_->SetWakers(one_in).ok());
+  }
+  uint64_t IdOf(const std::string& name) {
+    for (const profd_thread_record& thread : live_) {
+      if (CommToString(thread.comm) == name) return thread.thread_id;
+    }
+    return 0;
+  }
+  // Ticks until one finds the thread asleep. Returns where.
+  profd_visit Found(uint64_t thread_id) {
+    profd_visit visit{};
+    EXPECT_TRUE(Eventually([&] {
+      found_.clear();
+      Tick();
+      Poll();
+      const auto found = std::find_if(found_.begin(), found_.end(), [&](const profd_visit& v) {
+        return v.thread_id == thread_id && v.reason != PROFD_REASON_RUNQUEUE;
+      });
+      if (found != found_.end()) visit = *found;
+      return found != found_.end();
+    }));
+    return visit;
+  }
+  std::vector<CounterEntry> Wakers() {
+    auto wakers = kernel_->DrainWakerCounters();
+    EXPECT_TRUE(wakers.ok()) << wakers.status();
+    Poll();
+    return wakers.ok() ? *std::move(wakers) : std::vector<CounterEntry>();
+  }
+  const StackTrace& Stack(uint64_t id) {
+    const auto found = std::find_if(stacks_.begin(), stacks_.end(),
+                                    [&](const StackTrace& s) { return s.id == StackId{id}; });
+    static const StackTrace kNone;
+    EXPECT_NE(found, stacks_.end()) << "stack " << id;
+    return found == stacks_.end() ? kNone : *found;
+  }
+};
+
+TEST_F(WakerKernelTest, TargetsAreNamedWithTheirStacksAndStrangersByTheKernelsPart) {
+  const Child child(Relay);
+  START_OR_SKIP(kWakers);
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  const uint64_t reader = IdOf("reader");
+  ASSERT_NE(reader, 0U);
+  // Both threads sleep by then: the other one has been found asleep to be marked.
+  const profd_visit visit = Found(reader);
+  Wakers();
+  Tick();
+  child.Signal();
+  child.Wait();
+  bool by_target = false, by_stranger = false;
+  for (const auto& [key, value] : Wakers()) {
+    EXPECT_EQ(key.kind, PROFD_KIND_WAKER);
+    EXPECT_EQ(value.weight, value.count * kTickWeight);
+    const StackTrace& stack = Stack(key.stack);
+    ASSERT_GT(stack.kernel_frames, PROFD_WAKER_NAME_FRAMES);
+    if (key.thread_id == reader) {
+      by_target = true;
+      EXPECT_EQ(key.arg0, visit.stack);
+      EXPECT_EQ(key.reason, PROFD_REASON_PIPE);
+      EXPECT_GE(value.count, 1U);
+      EXPECT_NE(NameIn(stack, 2), "reader");
+      EXPECT_GT(stack.frames.size(), stack.kernel_frames);
+    } else {
+      // This program, which is no target.
+      by_stranger = true;
+      EXPECT_EQ(NameIn(stack, 0), NameIn(stack, 2));
+      EXPECT_EQ(stack.frames.size(), stack.kernel_frames);
+      EXPECT_EQ(stack.walk, kWalkComplete);
+    }
+  }
+  EXPECT_TRUE(by_target);
+  EXPECT_TRUE(by_stranger);
+  EXPECT_EQ(Loss(PROFD_LOSS_WAKER_LOST), 0U);
+}
+
+TEST_F(WakerKernelTest, TimerIsNobody) {
+  const Child child([](Child&) { NapForever(20 * kMillisecond); });
+  START_OR_SKIP(kWakers);
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  std::vector<CounterEntry> wakers;
+  ASSERT_TRUE(Eventually([&] {
+    Tick();
+    Nap(kMillisecond);
+    const std::vector<CounterEntry> more = Wakers();
+    wakers.insert(wakers.end(), more.begin(), more.end());
+    return wakers.size() >= 3;
+  }));
+  for (const auto& [key, value] : wakers) {
+    EXPECT_EQ(key.reason, PROFD_REASON_SLEEP);
+    const StackTrace& stack = Stack(key.stack);
+    ASSERT_GE(stack.frames.size(), size_t{PROFD_WAKER_NAME_FRAMES});
+    const std::vector<uint64_t> names(stack.frames.begin(),
+                                      stack.frames.begin() + PROFD_WAKER_NAME_FRAMES);
+    EXPECT_THAT(names, Each(0U)) << NameIn(stack, 0) << " " << NameIn(stack, 2);
+    EXPECT_GT(stack.frames.size(), size_t{PROFD_WAKER_NAME_FRAMES});
+    // What was interrupted is not there.
+    EXPECT_EQ(stack.frames.size(), stack.kernel_frames);
+  }
+}
+
+// The cost is that of waits that a tick has seen.
+TEST_F(WakerKernelTest, WaitsThatNoTickSawAreNotCounted) {
+  const Child child(Relay);
+  START_OR_SKIP(kWakers);
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  const profd_waker_cost before = kernel_->WakerCost();
+  for (int i = 0; i < 100; i++) {
+    child.Signal();
+    child.Wait();
+  }
+  EXPECT_THAT(Wakers(), IsEmpty());
+  const profd_waker_cost after = kernel_->WakerCost();
+  EXPECT_GT(after.wakes, before.wakes);
+  EXPECT_EQ(after.walks, before.walks);
+  // Nothing of it is left when it is off.
+  ASSERT_TRUE(kernel_->SetWakers(0).ok());
+  EXPECT_FALSE(kernel_->wakers_on());
+  Found(IdOf("reader"));
+  child.Signal();
+  child.Wait();
+  EXPECT_THAT(Wakers(), IsEmpty());
+  EXPECT_EQ(kernel_->WakerCost().wakes, after.wakes);
+}
+
+TEST_F(WakerKernelTest, OneOfSeveralStandsForAllOfThem) {
+  constexpr uint32_t kOneIn = 4;
+  const Child child(Relay);
+  START_OR_SKIP(kWakers);
+  ASSERT_NO_FATAL_FAILURE(Watch(child, kOneIn));
+  const uint64_t reader = IdOf("reader");
+  std::vector<CounterEntry> wakers;
+  ASSERT_TRUE(Eventually([&] {
+    Found(reader);
+    child.Signal();
+    child.Wait();
+    const std::vector<CounterEntry> more = Wakers();
+    wakers.insert(wakers.end(), more.begin(), more.end());
+    return wakers.size() >= 4;
+  }));
+  for (const auto& [key, value] : wakers) {
+    EXPECT_EQ(value.weight, value.count * kOneIn * kTickWeight);
+  }
+}
+
+}  // namespace
+}  // namespace profd
