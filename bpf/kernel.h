@@ -110,7 +110,9 @@ struct files_struct {
 struct vm_area_struct {
 	unsigned long vm_start;
 	unsigned long vm_end;
+	struct mm_struct *vm_mm;
 	unsigned long vm_flags;
+	const struct vm_operations_struct *vm_ops; /* NULL for anonymous memory */
 	unsigned long vm_pgoff;
 	struct file *vm_file;
 };
@@ -176,9 +178,15 @@ struct task_struct {
 	struct thread_struct thread;
 };
 
+/* The x86 part of an mm_struct. */
+struct mm_context {
+	void *vdso; /* where the vDSO is mapped */
+};
+
 struct mm_struct {
 	unsigned long start_brk;
 	unsigned long brk;
+	struct mm_context context;
 };
 
 struct block_device {

@@ -47,8 +47,22 @@ struct mapping {
 	u64 start;
 	u64 end;
 	u64 file_offset; /* bytes, of start */
-	struct profd_module_key key; /* ino 0: no file */
+	struct profd_module_key key; /* ino 0: neither a file nor the vDSO */
 };
+
+/* Programs of 32 bits have another vDSO, below this address. */
+#define LEAST_VDSO (1ULL << 32)
+
+/* The vDSO of a 64-bit program: every process has the same. A process can move it, so its place is
+ * read each time.
+ */
+static __always_inline bool is_vdso(struct vm_area_struct *vma)
+{
+	struct mm_struct *mm = vma->vm_mm;
+
+	return mm && vma->vm_ops && vma->vm_start >= LEAST_VDSO &&
+	       vma->vm_start == (u64)mm->context.vdso;
+}
 
 static __always_inline void describe_mapping(struct vm_area_struct *vma, struct mapping *mapping)
 {
@@ -65,6 +79,11 @@ static __always_inline void describe_mapping(struct vm_area_struct *vma, struct 
 		/* The size too: a file that is rewritten in place keeps all the rest. */
 		mapping->key.generation = inode->i_generation ^ (u32)inode->i_size * 0x9e3779b1;
 		mapping->key.dev = inode->i_sb->s_dev;
+	} else if (is_vdso(vma)) {
+		mapping->key.ino = PROFD_VDSO_INO;
+		mapping->key.generation = 0;
+		mapping->key.dev = PROFD_VDSO_DEV;
+		mapping->file_offset = 0;
 	}
 }
 
@@ -88,7 +107,7 @@ static __always_inline bool announce_module(struct task_struct *task, struct map
 	return true;
 }
 
-/* The module of a mapping with a file. A new one gets an id and is announced; NULL when the
+/* The module of a mapping with a key. A new one gets an id and is announced; NULL when the
  * table is full.
  */
 static __always_inline struct profd_module *module_of(struct task_struct *task,

@@ -13,6 +13,10 @@ struct profd_module_key {
 	profd_u32 generation;
 };
 
+/* Key of the vDSO, which has no file: an inode on device 0, which no file system has. */
+#define PROFD_VDSO_INO 1
+#define PROFD_VDSO_DEV 0
+
 enum profd_module_state {
 	PROFD_MODULE_PENDING = 0, /* requested; no rules yet */
 	PROFD_MODULE_READY = 1,

@@ -1,7 +1,6 @@
 #include "client/render/stacks.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/render/estimate.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -40,32 +40,6 @@ int Rank(const Frame& frame, Unit unit) {
       return 1;
   }
 }
-
-// The innermost function of the program in a stack.
-std::string Asker(const Profile& profile, const Stack& stack) {
-  return stack.origin == kUnsampled ? "[no stack]"
-                                    : CleanName(profile.frames[stack.origin].function);
-}
-
-// An estimate with its error, summed over independent samples.
-struct Estimate {
-  int64_t value = 0;
-  int64_t growth = 0;
-  double variance = 0;
-
-  void Add(const Sample& sample) {
-    const auto error = static_cast<double>(sample.error);
-    value += sample.value;
-    growth += sample.growth;
-    variance += error * error;
-  }
-  // "41.4% ± 0.4%".
-  std::string Share(double whole) const {
-    const double error = std::sqrt(variance);
-    return absl::StrCat(FormatShare(static_cast<double>(value), whole),
-                        error > 0 ? absl::StrCat(" ± ", FormatShare(error, whole)) : "");
-  }
-};
 
 struct WideStack {
   const Sample* example = nullptr;
@@ -111,6 +85,11 @@ bool Ran(const Profile& profile, const Sample& sample) {
 }
 
 }  // namespace
+
+std::string Asker(const Profile& profile, const Stack& stack) {
+  return stack.origin == kUnsampled ? "[no stack]"
+                                    : CleanName(profile.frames[stack.origin].function);
+}
 
 // The innermost frames of the most telling kinds, and always the entry into libc or the kernel.
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {

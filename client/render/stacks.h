@@ -9,6 +9,9 @@
 
 namespace profctl {
 
+// The innermost function of the program in a stack.
+std::string Asker(const Profile& profile, const Stack& stack);
+
 // The most telling frames of a stack: up to six, clean, innermost first.
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack);
 

@@ -6,18 +6,19 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/render/disk.h"
+#include "client/render/findings.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
 #include "client/render/memory.h"
 #include "client/render/quality.h"
 #include "client/render/stacks.h"
+#include "client/render/summary_memory.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -227,78 +228,6 @@ void AppendIdle(const View& view, bool colour, std::string& text) {
   text += table.Render();
 }
 
-struct MemoryRow {
-  std::string name;
-  uint32_t threads = 0;
-  profd::v1::HeapTotal heap;
-};
-
-void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all, bool colour,
-                         std::string& text) {
-  const SampleTypeInfo& kind = *profile.kind;
-  const std::vector<std::string> group_of_thread = ThreadGroupNames(profile);
-  std::map<std::string, MemoryRow> groups;
-  uint64_t unknown = 0;
-  for (size_t i = 0; i < profile.threads.size(); ++i) {
-    const Thread& thread = profile.threads[i];
-    if (!thread.heap) {
-      ++unknown;
-      continue;
-    }
-    MemoryRow& row = groups[group_of_thread[i]];
-    row.name = group_of_thread[i];
-    ++row.threads;
-    AddHeap(*thread.heap, row.heap);
-  }
-  std::vector<MemoryRow> rows;
-  for (auto& [name, row] : groups) rows.push_back(std::move(row));
-  std::stable_sort(rows.begin(), rows.end(), [](const MemoryRow& a, const MemoryRow& b) {
-    return a.heap.bytes() > b.heap.bytes();
-  });
-
-  text += Heading(absl::StrCat("Threads by bytes ", std::string(kind.done)), colour);
-  Table table({{"thread", Table::Align::kLeft},
-               {"n", Table::Align::kRight, 3},
-               {std::string(kind.done), Table::Align::kRight},
-               {"share", Table::Align::kRight},
-               {"rate", Table::Align::kRight, 1},
-               {"events", Table::Align::kRight, 4},
-               {"coverage", Table::Align::kRight, 2}});
-  uint64_t left_threads = 0;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const MemoryRow& row = rows[i];
-    if (i >= kMostThreadRows) {
-      left_threads += row.threads;
-      continue;
-    }
-    table.Add({row.name, FormatCount(row.threads), FormatValue(row.heap.bytes(), profile.unit),
-               FormatShare(static_cast<double>(row.heap.bytes()), static_cast<double>(all.bytes())),
-               FormatByteRate(row.heap.bytes(), WatchedNs(profile)), FormatCount(row.heap.events()),
-               FormatCoverage(row.heap)});
-  }
-  text += table.Render();
-  if (left_threads > 0) {
-    absl::StrAppend(&text, "  and ", rows.size() - kMostThreadRows, " more groups with ",
-                    FormatCount(left_threads), " threads\n");
-  }
-  if (unknown > 0) {
-    absl::StrAppend(&text, "  no ", std::string(kind.events), " seen in ", FormatCount(unknown),
-                    " of ", FormatCount(profile.threads.size()), " threads\n");
-  }
-}
-
-void AppendMemory(const View& view, const profd::v1::HeapTotal& heap, bool colour,
-                  std::string& text) {
-  const Profile& profile = *view.profile;
-  text += Heading(absl::StrCat("Total: ", DescribeBytes(profile, heap.bytes()), " (",
-                               DescribeSource(profile, heap), ")"),
-                  colour);
-  text += "\n";
-  AppendMemoryThreads(profile, heap, colour, text);
-  AppendStacks(view, colour, text);
-  AppendFunctions(view, colour, text);
-}
-
 // A level: the end of the window.
 void AppendLevel(const View& view, bool colour, std::string& text) {
   uint64_t count = 0;
@@ -321,6 +250,43 @@ void AppendCalls(const View& view, bool colour, std::string& text) {
                   colour);
   AppendStacks(view, colour, text);
   AppendFunctions(view, colour, text);
+}
+
+// Digits of a container's id that tell it from others, as container engines print it.
+constexpr size_t kContainerDigits = 12;
+
+// What is known of the processes besides their names: the command and start of a single one, and
+// the container if it is the same for all.
+void AppendProcesses(const Profile& profile, std::string& text) {
+  const auto& processes = profile.message->processes();
+  if (processes.empty()) return;
+  const profd::v1::Process& first = processes[0];
+  if (processes.size() == 1 && !first.command_line().empty()) {
+    const std::string label = "  command  ";
+    absl::StrAppend(&text, label,
+                    Shorten(CleanName(first.command_line()), PageColumns() - label.size()), "\n");
+  }
+  std::string facts;
+  if (processes.size() == 1 && first.started_ns() > 0) {
+    facts = "started " + FormatTime(first.started_ns());
+  }
+  const std::string& container = first.container_id();
+  const bool shared = std::all_of(
+      processes.begin(), processes.end(),
+      [&](const profd::v1::Process& other) { return other.container_id() == container; });
+  if (shared && !container.empty()) {
+    absl::StrAppend(&facts, facts.empty() ? "" : ", ", "container ",
+                    CleanName(container.substr(0, kContainerDigits)));
+  }
+  if (!facts.empty()) text += Line("  ", facts);
+}
+
+void AppendFindings(const View& view, bool colour, std::string& text) {
+  const std::vector<std::string> findings = Findings(view);
+  if (findings.empty()) return;
+  text += Heading("What stands out", colour);
+  for (const std::string& finding : findings) text += WrapAfter("  - ", finding, PageColumns());
+  text += "\n";
 }
 
 void AppendRequests(const View& view, bool colour, std::string& text) {
@@ -349,6 +315,7 @@ std::string RenderSummary(const View& view, bool colour) {
       Line("  ", absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
                               " (", FormatDuration(WindowNs(profile)), ") on ",
                               CleanName(profile.message->host().hostname())));
+  AppendProcesses(profile, text);
   const int64_t missing_ns = header.begin_ns() - header.requested_begin_ns();
   if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {
     text += Line("  ", absl::StrCat("The window starts ", FormatDuration(missing_ns),
@@ -365,6 +332,7 @@ std::string RenderSummary(const View& view, bool colour) {
       DescribeMemoryLine(profile.message->memory(), profile.message->memory().heap_ns());
   if (!held.empty()) text += WrapAfter("  memory  ", held, PageColumns());
   text += "\n";
+  AppendFindings(view, colour, text);
   if (profile.threads.empty()) {
     text += "No thread matches in this window.\n";
   } else if (profile.kind->level) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/profile/profile.h"
 
@@ -16,6 +17,10 @@ struct ProcessId {
   int32_t pid = 0;
   int64_t start_ns = 0;  // CLOCK_BOOTTIME, in steps of 10 ms as in /proc; 0: not known
   friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const ProcessId& p) {
+    return H::combine(std::move(h), p.pid, p.start_ns);
+  }
 };
 
 ProcessId ProcessIdOf(const ThreadInfo& info);

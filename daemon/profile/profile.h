@@ -120,6 +120,8 @@ struct LedgerDelta {
   int64_t read_bytes = 0;
   int64_t write_bytes = 0;
   HeapDelta allocated{}, freed{};
+  // Of a row that stands for several: how many processes that ended were added to it.
+  int64_t folded_processes = 0;
 };
 
 struct ThreadLedger {

@@ -9,15 +9,17 @@
 #include <vector>
 
 #include "daemon/base/wrapping.h"
+#include "daemon/profile/identity.h"
 #include "daemon/profile/sample_type.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/process_ids.h"
 
 namespace profd {
 namespace {
 
 // Processes with sites: naming frames costs more than all else in the answer.
-constexpr int kMostProcesses = 5;
+constexpr size_t kMostProcesses = 5;
 
 struct Site {
   int64_t bytes = 0;
@@ -26,50 +28,55 @@ struct Site {
 
 }  // namespace
 
-void FillSites(const MergedProfile& profile, size_t most, FrameNames* names,
-               v1::GetMemoryResponse* response) {
-  std::map<int32_t, v1::ProcessMemory*> wanted;
-  for (int i = 0; i < std::min(response->processes_size(), kMostProcesses); i++) {
-    v1::ProcessMemory* process = response->mutable_processes(i);
-    if (process->allocated_bytes() > 0) wanted.emplace(process->pid(), process);
+void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& listed, size_t most,
+               FrameNames* names, v1::GetMemoryResponse* response) {
+  const ProcessIds ids(listed);
+  std::map<ProcessId, v1::ProcessMemory*> wanted;
+  for (size_t i = 0; i < std::min(listed.size(), kMostProcesses); i++) {
+    v1::ProcessMemory* process = response->mutable_processes(static_cast<int>(i));
+    if (process->allocated_bytes() > 0) wanted.emplace(listed[i], process);
   }
   if (wanted.empty()) return;
   NamedStacks stacks(profile.stacks);
   for (const MergedThread& thread : profile.threads) {
-    if (!wanted.contains(thread.info.pid)) continue;
+    if (!wanted.contains(ids.Of(thread.info))) continue;
     for (const Sample& sample : thread.samples) {
-      if (sample.key.kind == Kind::kAlloc) stacks.Add(sample.key.stack);
+      if (sample.key.kind == Kind::kAlloc) {
+        stacks.Add(sample.key.stack, ProcessIdOf(thread.info));
+      }
     }
   }
   stacks.Name(names);
 
   const SampleTypeInfo* const type = &DescribeSampleType(Kind::kAlloc);
   const Estimates estimates(profile, {&type, 1});
-  std::map<int32_t, std::map<std::string, Site>> sites;
-  std::map<int32_t, int64_t> totals;
+  std::map<ProcessId, std::map<std::string, Site>> sites;
+  std::map<ProcessId, int64_t> totals;
   for (const MergedThread& thread : profile.threads) {
-    if (!wanted.contains(thread.info.pid)) continue;
+    const ProcessId id = ids.Of(thread.info);
+    if (!wanted.contains(id)) continue;
     for (const EstimatedSample& sample : estimates.Of(thread, *type)) {
       if (sample.amount <= 0) continue;
-      const NamedFrame* origin = stacks.Origin(stacks.NumberOf(sample.key.stack));
-      Site& site = sites[thread.info.pid][origin == nullptr ? "[unsampled]" : origin->function];
+      const NamedFrame* origin =
+          stacks.Origin(stacks.NumberOf(sample.key.stack, ProcessIdOf(thread.info)));
+      Site& site = sites[id][origin == nullptr ? "[unsampled]" : origin->function];
       const auto error = static_cast<double>(sample.error);
       site.bytes = WrappingAdd(site.bytes, sample.amount);
       site.variance += error * error;
-      totals[thread.info.pid] = WrappingAdd(totals[thread.info.pid], sample.amount);
+      totals[id] = WrappingAdd(totals[id], sample.amount);
     }
   }
-  for (const auto& [pid, functions] : sites) {
+  for (const auto& [id, functions] : sites) {
     std::vector<std::pair<std::string, Site>> list(functions.begin(), functions.end());
     std::stable_sort(list.begin(), list.end(),
                      [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
     list.resize(std::min(list.size(), most));
     for (const auto& [function, site] : list) {
-      v1::AllocationSite* out = wanted[pid]->add_sites();
+      v1::AllocationSite* out = wanted[id]->add_sites();
       out->set_function(function);
       out->set_bytes(site.bytes);
       out->set_error_bytes(std::llround(std::min(std::sqrt(site.variance), 9e18)));
-      out->set_process_bytes(totals[pid]);
+      out->set_process_bytes(totals[id]);
     }
   }
 }

@@ -3,17 +3,19 @@
 #define PROFD_DAEMON_SERVICE_ALLOCATION_SITES_H_
 
 #include <cstddef>
+#include <vector>
 
+#include "daemon/profile/identity.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profd {
 
-// Gives the first processes of the answer, if they allocated, at most `most` sites each. The bursts
-// of `profile` are scaled.
-void FillSites(const MergedProfile& profile, size_t most, FrameNames* names,
-               v1::GetMemoryResponse* response);
+// Gives the first processes of the answer, if they allocated, at most `most` sites each. `listed`:
+// who the processes of the answer are, in its order. The bursts of `profile` are scaled.
+void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& listed, size_t most,
+               FrameNames* names, v1::GetMemoryResponse* response);
 
 }  // namespace profd
 

@@ -85,6 +85,11 @@ void FillCoverage(const MergedProfile& profile, int64_t wall_offset_ns, v1::Cove
   coverage->set_torn_walks(Count(profile.torn_walks));
   coverage->set_resolution_ns(profile.coarsest_ns);
   coverage->set_folded_threads(Count(profile.folded_threads));
+  int64_t processes = 0;
+  for (const MergedThread& thread : profile.threads) {
+    processes = WrappingAdd(processes, thread.ledger.folded_processes);
+  }
+  coverage->set_folded_processes(Count(processes));
 }
 
 void FillSampleType(const FetchPlan& plan, const SampleTypeInfo& type, const MergedProfile& profile,
@@ -176,6 +181,7 @@ void FillThread(const ThreadInfo& info, const EstimatedThread& estimate, v1::Thr
   thread->set_tid(info.tid);
   thread->set_name(CleanText(info.name, kMaxNameText));
   thread->set_exited(info.exited);
+  thread->set_folded_processes(Count(ledger.folded_processes));
   thread->set_wall_ns(ledger.wall_ns);
   thread->set_on_cpu_ns(ledger.on_cpu_ns);
   for (size_t r = 0; r < kReasonCount; r++) {
@@ -213,8 +219,11 @@ class Sender {
 
   bool Send() {
     for (const MergedThread& thread : profile_.threads) {
+      const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
-        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) stacks_.Add(sample.key.stack);
+        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) {
+          stacks_.Add(sample.key.stack, process);
+        }
       }
     }
     SendHead();
@@ -271,7 +280,7 @@ class Sender {
                  type->kind == Kind::kFree ? thread->mutable_freed() : thread->mutable_allocated());
       }
       parts_.Added(*thread);
-      sink.BeginThread(static_cast<uint32_t>(i));
+      sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
@@ -293,7 +302,8 @@ class Sender {
 
   std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
     if (sample.key.kind != Kind::kWait) return {};
-    const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack)];
+    const uint32_t number = stacks_.NumberOf(sample.key.stack, ProcessIdOf(thread));
+    const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
     return IdleKind(sample.key.reason,
                     by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);

@@ -1,6 +1,7 @@
 #include "daemon/service/frame_names.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -16,6 +17,11 @@ constexpr ModuleId kNoModule{0};
 constexpr ModuleId kKernel{PROFD_FRAME_KERNEL_MODULE};
 // A name longer than this says no more; a hostile file may have one of any length.
 constexpr size_t kMaxName = 4096;
+// In no file, and in no perf map.
+constexpr char kNoName[] = "[unmapped code]";
+constexpr char kGeneratedModule[] = "[jit]";
+// What one answer reads of perf maps: less than a second's work.
+constexpr uint64_t kMaxPerfMapBytes = 256 << 20;
 
 ModuleId ModuleOf(uint64_t frame) {
   return static_cast<ModuleId>(frame >> PROFD_FRAME_MODULE_SHIFT);
@@ -32,11 +38,14 @@ std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
 
 }  // namespace
 
+bool IsInNoFile(uint64_t frame) { return ModuleOf(frame) == kNoModule; }
+
 FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms,
-                       std::vector<std::string> debug_directories)
+                       std::vector<std::string> debug_directories, std::string proc)
     : modules_(modules),
       kallsyms_(std::move(kallsyms)),
-      debug_files_(std::move(debug_directories)) {}
+      debug_files_(std::move(debug_directories)),
+      perf_maps_(std::move(proc)) {}
 
 std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses) {
   std::vector<NamedFrame> out(addresses.size());
@@ -52,6 +61,8 @@ std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses
     const std::span<const size_t> which(order.data() + begin, end - begin);
     if (id == kKernel) {
       NameKernel(addresses, which, &out);
+    } else if (id == kNoModule) {
+      NameGenerated(addresses, which, &out);
     } else {
       NameModule(id, addresses, which, &out);
     }
@@ -96,16 +107,65 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
   }
 }
 
+void FrameNames::NameGenerated(std::span<const FrameAddress> addresses,
+                               std::span<const size_t> which, std::vector<NamedFrame>* out) {
+  std::map<ProcessId, std::vector<size_t>> by_process;
+  for (const size_t i : which) {
+    (*out)[i].offset = addresses[i].frame & PROFD_FRAME_OFFSET_MASK;
+    (*out)[i].function = kNoName;
+    by_process[addresses[i].process].push_back(i);
+  }
+  uint64_t bytes_left = kMaxPerfMapBytes;
+  for (const auto& [process, frames] : by_process) {
+    NameByPerfMap(process, addresses, frames, &bytes_left, out);
+  }
+}
+
+void FrameNames::NameByPerfMap(const ProcessId& process, std::span<const FrameAddress> addresses,
+                               std::span<const size_t> which, uint64_t* bytes_left,
+                               std::vector<NamedFrame>* out) {
+  const PerfMap map = perf_maps_.Look(process);
+  if (map.version == 0) return;
+  const uint64_t identity = absl::HashOf(process, map.version);
+  const auto use = [](const Symbol& symbol, NamedFrame& frame) {
+    frame.function = symbol.function;
+    frame.found_by = symbol.source;
+    if (symbol.source == NameSource::kPerfMap) frame.module = kGeneratedModule;
+  };
+  std::map<uint64_t, std::vector<size_t>> missing;  // by address
+  for (const size_t i : which) {
+    const uint64_t target = Target(addresses[i]);
+    if (const Symbol* known = cache_.Get({kNoModule, identity, target}); known != nullptr) {
+      use(*known, (*out)[i]);
+    } else {
+      missing[target].push_back(i);
+    }
+  }
+  if (missing.empty()) return;
+  std::vector<uint64_t> targets;
+  targets.reserve(missing.size());
+  for (const auto& [target, frames] : missing) targets.push_back(target);
+  const absl::StatusOr<std::vector<std::string>> names =
+      perf_maps_.Find(process, map, targets, bytes_left);
+  if (!names.ok()) return;
+  for (size_t k = 0; k < targets.size(); k++) {
+    const std::string& name = (*names)[k];
+    const Symbol symbol = {
+        .function = name.empty() ? std::string(kNoName) : CleanText(name, kMaxName),
+        .source = name.empty() ? NameSource::kNone : NameSource::kPerfMap};
+    for (const size_t i : missing[targets[k]]) use(symbol, (*out)[i]);
+    cache_.Put({kNoModule, identity, targets[k]}, symbol);
+  }
+}
+
 void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses,
                             std::span<const size_t> which, std::vector<NamedFrame>* out) {
-  std::optional<ModuleFile> file;
-  if (id != kNoModule) file = modules_->Find(id);
+  const std::optional<ModuleFile> file = modules_->Find(id);
   if (!file.has_value()) {
-    // Code that lies in no file (made at run time), or in one that is not known any more.
     for (size_t i : which) {
       NamedFrame& frame = (*out)[i];
       frame.offset = addresses[i].frame & PROFD_FRAME_OFFSET_MASK;
-      frame.function = id == kNoModule ? "[unmapped code]" : "[unknown module]";
+      frame.function = "[unknown module]";
     }
     return;
   }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
+#include "daemon/service/process_ids.h"
 #include "daemon/service/text.h"
 
 namespace profd {
@@ -18,6 +19,14 @@ constexpr size_t kMaxProcesses = 1024;
 constexpr size_t kMaxPath = 1024;
 constexpr size_t kMaxHeapThreads = 32;  // of a process
 
+std::vector<ProcessId> IdsOf(const std::vector<ProcessHistory>& histories) {
+  std::vector<ProcessId> ids;
+  for (const ProcessHistory& history : histories) {
+    ids.push_back({history.process.pid, history.process.start_ns});
+  }
+  return ids;
+}
+
 struct HeapSum {
   int64_t allocated = 0, freed = 0;
 };
@@ -26,13 +35,14 @@ struct MappingSum {
   int64_t mapped = 0, unmapped = 0, returned = 0;
 };
 
-// What mapping calls did in the window, by PID; of processes of which any was seen.
-std::map<int32_t, MappingSum> MappingsByProcess(const MergedProfile& profile) {
-  std::map<int32_t, MappingSum> sums;
+// What mapping calls did in the window; of processes of which any was seen.
+std::map<ProcessId, MappingSum> MappingsByProcess(const MergedProfile& profile,
+                                                  const ProcessIds& ids) {
+  std::map<ProcessId, MappingSum> sums;
   for (const MergedThread& thread : profile.threads) {
     for (const Sample& sample : thread.samples) {
       if (!IsMapping(sample.key.kind)) continue;
-      MappingSum& process = sums[thread.info.pid];
+      MappingSum& process = sums[ids.Of(thread.info)];
       int64_t& sum = sample.key.kind == Kind::kMapped     ? process.mapped
                      : sample.key.kind == Kind::kUnmapped ? process.unmapped
                                                           : process.returned;
@@ -42,13 +52,12 @@ std::map<int32_t, MappingSum> MappingsByProcess(const MergedProfile& profile) {
   return sums;
 }
 
-// Live heap by PID.
-std::map<int32_t, int64_t> LiveByProcess(const MergedProfile& profile) {
-  std::map<int32_t, int64_t> sums;
+std::map<ProcessId, int64_t> LiveByProcess(const MergedProfile& profile, const ProcessIds& ids) {
+  std::map<ProcessId, int64_t> sums;
   for (const MergedThread& thread : profile.threads) {
     for (const Sample& sample : thread.samples) {
       if (sample.key.kind != Kind::kInuse) continue;
-      int64_t& sum = sums[thread.info.pid];
+      int64_t& sum = sums[ids.Of(thread.info)];
       sum = WrappingAdd(sum, sample.weight);
     }
   }
@@ -67,16 +76,16 @@ std::map<int32_t, int64_t> LiveSince(const std::vector<AllocatorUse>& allocators
   return since;
 }
 
-// Of the threads of which anything is known, by PID.
-std::map<int32_t, HeapSum> HeapByProcess(const MergedProfile& profile) {
-  std::map<int32_t, HeapSum> sums;
+// Of the threads of which anything is known.
+std::map<ProcessId, HeapSum> HeapByProcess(const MergedProfile& profile, const ProcessIds& ids) {
+  std::map<ProcessId, HeapSum> sums;
   for (const MergedThread& thread : profile.threads) {
     const HeapDelta& allocated = thread.ledger.allocated;
     const HeapDelta& freed = thread.ledger.freed;
     if (allocated.bytes == 0 && freed.bytes == 0 && allocated.events == 0 && freed.events == 0) {
       continue;
     }
-    HeapSum& sum = sums[thread.info.pid];
+    HeapSum& sum = sums[ids.Of(thread.info)];
     sum.allocated = WrappingAdd(sum.allocated, allocated.bytes);
     sum.freed = WrappingAdd(sum.freed, freed.bytes);
   }
@@ -84,13 +93,14 @@ std::map<int32_t, HeapSum> HeapByProcess(const MergedProfile& profile) {
 }
 
 // Of the processes, those threads that allocated most.
-std::map<int32_t, std::vector<const MergedThread*>> HeapThreads(const MergedProfile& profile) {
-  std::map<int32_t, std::vector<const MergedThread*>> threads;
+std::map<ProcessId, std::vector<const MergedThread*>> HeapThreads(const MergedProfile& profile,
+                                                                  const ProcessIds& ids) {
+  std::map<ProcessId, std::vector<const MergedThread*>> threads;
   for (const MergedThread& thread : profile.threads) {
     if (thread.ledger.allocated.bytes == 0 && thread.ledger.freed.bytes == 0) continue;
-    threads[thread.info.pid].push_back(&thread);
+    threads[ids.Of(thread.info)].push_back(&thread);
   }
-  for (auto& [pid, list] : threads) {
+  for (auto& [id, list] : threads) {
     std::stable_sort(list.begin(), list.end(), [](const auto* a, const auto* b) {
       return a->ledger.allocated.bytes > b->ledger.allocated.bytes;
     });
@@ -143,21 +153,17 @@ int64_t LastRss(const ProcessHistory& history) { return history.points.back().rs
 
 }  // namespace
 
-void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& profile,
-                   const std::vector<AllocatorUse>& allocators, int64_t wall_offset_ns,
-                   v1::GetMemoryResponse* response) {
-  const std::map<int32_t, HeapSum> heap = HeapByProcess(profile);
+std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
+                                     const MergedProfile& profile,
+                                     const std::vector<AllocatorUse>& allocators,
+                                     int64_t wall_offset_ns, v1::GetMemoryResponse* response) {
+  const ProcessIds ids(IdsOf(histories));
+  const std::map<ProcessId, HeapSum> heap = HeapByProcess(profile, ids);
+  const std::map<ProcessId, int64_t> live = LiveByProcess(profile, ids);
+  const std::map<ProcessId, MappingSum> mappings = MappingsByProcess(profile, ids);
+  const std::map<ProcessId, std::vector<const MergedThread*>> threads = HeapThreads(profile, ids);
   const std::map<int32_t, std::string> names = AllocatorNames(allocators);
-  const std::map<int32_t, int64_t> live = LiveByProcess(profile);
   const std::map<int32_t, int64_t> live_since = LiveSince(allocators);
-  const std::map<int32_t, MappingSum> mappings = MappingsByProcess(profile);
-  const std::map<int32_t, std::vector<const MergedThread*>> threads = HeapThreads(profile);
-  // Threads name their process by PID alone: where two had it, that is the younger one.
-  std::map<int32_t, int64_t> youngest;
-  for (const ProcessHistory& history : histories) {
-    int64_t& start_ns = youngest[history.process.pid];
-    start_ns = std::max(start_ns, history.process.start_ns);
-  }
   std::stable_sort(histories.begin(), histories.end(),
                    [](const auto& a, const auto& b) { return LastRss(a) > LastRss(b); });
   if (histories.size() > kMaxProcesses) {
@@ -165,8 +171,11 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
     histories.resize(kMaxProcesses);
   }
   const int64_t boot_to_wall_ns = WallNs() - BootNs();
+  std::vector<ProcessId> listed;
   for (const ProcessHistory& history : histories) {
     const WatchedProcess& process = history.process;
+    const ProcessId id{process.pid, process.start_ns};
+    listed.push_back(id);
     v1::ProcessMemory* out = response->add_processes();
     out->set_pid(process.pid);
     out->set_name(CleanText(process.name, 256));
@@ -181,12 +190,11 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
       out->mutable_cgroup()->set_path(CleanText(process.cgroup.path, kMaxPath));
       out->mutable_cgroup()->set_version(static_cast<uint32_t>(process.cgroup.version));
     }
-    if (process.start_ns != youngest[process.pid]) continue;
-    if (const auto sum = heap.find(process.pid); sum != heap.end()) {
+    if (const auto sum = heap.find(id); sum != heap.end()) {
       out->set_allocated_bytes(sum->second.allocated);
       out->set_freed_bytes(sum->second.freed);
     }
-    if (const auto list = threads.find(process.pid); list != threads.end()) {
+    if (const auto list = threads.find(id); list != threads.end()) {
       for (const MergedThread* thread : list->second) {
         v1::ThreadHeap* one = out->add_threads();
         one->set_tid(thread->info.tid);
@@ -195,18 +203,21 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
         one->set_freed_bytes(thread->ledger.freed.bytes);
       }
     }
-    if (const auto name = names.find(process.pid); name != names.end()) {
-      out->set_allocator(name->second);
-    }
-    if (const auto since = live_since.find(process.pid); since != live_since.end()) {
-      const auto sum = live.find(process.pid);
-      out->set_live_bytes(sum == live.end() ? 0 : std::max<int64_t>(sum->second, 0));
-      out->set_live_since_ns(since->second);
-    }
-    if (const auto sum = mappings.find(process.pid); sum != mappings.end()) {
+    if (const auto sum = mappings.find(id); sum != mappings.end()) {
       out->set_mapped_bytes(std::max<int64_t>(sum->second.mapped, 0));
       out->set_unmapped_bytes(std::max<int64_t>(sum->second.unmapped, 0));
       out->set_returned_bytes(std::max<int64_t>(sum->second.returned, 0));
+    }
+    // Allocators are those of processes that run.
+    if (ids.IsYoungest(id)) {
+      if (const auto name = names.find(process.pid); name != names.end()) {
+        out->set_allocator(name->second);
+      }
+      if (const auto since = live_since.find(process.pid); since != live_since.end()) {
+        const auto sum = live.find(id);
+        out->set_live_bytes(sum == live.end() ? 0 : std::max<int64_t>(sum->second, 0));
+        out->set_live_since_ns(since->second);
+      }
     }
     const MemoryPoint& last = history.points.back();
     if (last.live) {
@@ -216,6 +227,7 @@ void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& p
     }
     if (last.allocated && last.freed) out->set_net_allocated_bytes(*last.allocated - *last.freed);
   }
+  return listed;
 }
 
 v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
@@ -252,10 +264,10 @@ v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
   const CgroupFigures& cgroup = first->points.back().cgroup;
   if (one_cgroup && cgroup.current) line.set_cgroup_current_bytes(*cgroup.current);
   if (one_cgroup && cgroup.current && cgroup.limit) line.set_cgroup_limit_bytes(*cgroup.limit);
-  const std::map<int32_t, HeapSum> heap = HeapByProcess(profile);
+  const std::map<ProcessId, HeapSum> heap = HeapByProcess(profile, ProcessIds(IdsOf(histories)));
   if (!all_threads || heap.empty() || profile.heap_ns == 0) return line;
   int64_t allocated = 0, freed = 0;
-  for (const auto& [pid, sum] : heap) {
+  for (const auto& [id, sum] : heap) {
     allocated = WrappingAdd(allocated, sum.allocated);
     freed = WrappingAdd(freed, sum.freed);
   }

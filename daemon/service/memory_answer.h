@@ -7,16 +7,18 @@
 
 #include "daemon/collect/control.h"
 #include "daemon/memory/memory_timeline.h"
+#include "daemon/profile/identity.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profd {
 
 // The processes with what their threads allocated and freed in the window. `profile` is that window
-// of the same processes.
-void FillProcesses(std::vector<ProcessHistory> histories, const MergedProfile& profile,
-                   const std::vector<AllocatorUse>& allocators, int64_t wall_offset_ns,
-                   v1::GetMemoryResponse* response);
+// of the same processes. Returns who is listed, in the order of the answer.
+std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
+                                     const MergedProfile& profile,
+                                     const std::vector<AllocatorUse>& allocators,
+                                     int64_t wall_offset_ns, v1::GetMemoryResponse* response);
 
 // `all_threads`: none of the processes' threads are left out of `profile`.
 v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,

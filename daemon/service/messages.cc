@@ -25,6 +25,8 @@ v1::NameSource ToProto(NameSource source) {
       return v1::NAME_SOURCE_BOUNDS;
     case NameSource::kInferred:
       return v1::NAME_SOURCE_INFERRED;
+    case NameSource::kPerfMap:
+      return v1::NAME_SOURCE_PERF_MAP;
     case NameSource::kKallsyms:
       return v1::NAME_SOURCE_KALLSYMS;
     case NameSource::kProfd:

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "daemon/profile/identity.h"
 #include "daemon/service/messages.h"
 
 namespace profd {
@@ -31,9 +32,10 @@ std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& p
                                    const NamedStacks& stacks) {
   std::vector<double> weights(stacks.stacks().size());
   for (const MergedThread& thread : profile.threads) {
+    const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
       if (sample.key.kind != kind || !plan.Shows(sample.key)) continue;
-      weights[stacks.NumberOf(sample.key.stack)] +=
+      weights[stacks.NumberOf(sample.key.stack, process)] +=
           static_cast<double>(std::max<int64_t>(sample.weight, 0));
     }
   }

@@ -6,9 +6,11 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/profile/identity.h"
 #include "daemon/profile/profile.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/frame_text.h"
@@ -28,10 +30,11 @@ class NamedStacks {
   // `known` must outlive this.
   explicit NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known);
 
-  // The number of a stack; 0 for StackId 0. A stack that is not known gets an entry of its own.
-  uint32_t Add(StackId id);
+  // The number of a stack of a process; 0 for StackId 0. A stack that is not known gets an entry of
+  // its own. Processes share numbers, except for stacks with code that is in no file.
+  uint32_t Add(StackId id, const ProcessId& process);
   // The same, of a stack that was added before.
-  uint32_t NumberOf(StackId id) const;
+  uint32_t NumberOf(StackId id, const ProcessId& process) const;
   // Whether it ends at a proven root.
   bool IsComplete(StackId id) const;
 
@@ -45,9 +48,25 @@ class NamedStacks {
   const NamedFrame* Origin(uint32_t stack) const;
 
  private:
-  absl::flat_hash_map<StackId, const StackTrace*> known_;
-  absl::flat_hash_map<StackId, uint32_t> numbers_;
-  std::vector<StackId> added_;
+  struct Known {
+    const StackTrace* trace;
+    bool generated;  // some of its code is in no file
+  };
+  struct Key {
+    StackId id{};
+    ProcessId process{};  // where it matters
+    friend bool operator==(const Key&, const Key&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Key& k) {
+      return H::combine(std::move(h), k.id, k.process);
+    }
+  };
+
+  Key KeyOf(StackId id, const ProcessId& process) const;
+
+  absl::flat_hash_map<StackId, Known> known_;
+  absl::flat_hash_map<Key, uint32_t> numbers_;
+  std::vector<Key> added_;
   std::vector<NamedFrame> frames_;
   std::vector<NamedStack> stacks_;
 };

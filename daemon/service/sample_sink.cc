@@ -26,7 +26,7 @@ bool SampleSink::KeepsObjects() const {
 SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample,
                                   std::string_view idle) {
   Key key;
-  key.stack = context_.stacks.NumberOf(sample.key.stack);
+  key.stack = context_.stacks.NumberOf(sample.key.stack, process_);
   const bool waits = sample.key.kind == Kind::kWait;
   const bool ran = type.kind == Kind::kWall && !waits;
   std::string object;

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/profile/estimator.h"
+#include "daemon/profile/identity.h"
 #include "daemon/service/disk_use.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/named_stacks.h"
@@ -29,8 +30,11 @@ class SampleSink {
   SampleSink(Context context, Tables* tables, PartWriter* parts)
       : context_(context), tables_(tables), parts_(parts) {}
 
-  // What is added from now on is of this thread, an index into those of the profile.
-  void BeginThread(uint32_t thread) { thread_ = thread; }
+  // What is added from now on is of this thread, an index into those of the profile, and process.
+  void BeginThread(uint32_t thread, const ProcessId& process) {
+    thread_ = thread;
+    process_ = process;
+  }
   // `type`: index into the plan's sample types. `idle`: the kind of idle wait, or empty.
   void Add(size_t type, const EstimatedSample& sample, std::string_view idle);
   // Sends the thread's samples, unless they are merged with those of others.
@@ -73,6 +77,7 @@ class SampleSink {
   Tables* const tables_;
   PartWriter* const parts_;
   uint32_t thread_ = 0;
+  ProcessId process_;
   absl::flat_hash_map<Key, size_t> indexes_;  // into rows_
   std::vector<std::pair<Key, Row>> rows_;     // in the order in which they came
 };

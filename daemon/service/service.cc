@@ -303,10 +303,11 @@ absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
   response->set_begin_ns(scope.window.begin_ns + wall_offset);
   response->set_end_ns(scope.window.end_ns + wall_offset);
   response->set_heap_ns(profile->heap_ns);
-  FillProcesses(std::move(histories), *profile, state.allocators, wall_offset, response);
+  const std::vector<ProcessId> listed =
+      FillProcesses(std::move(histories), *profile, state.allocators, wall_offset, response);
   if (scope.max_sites > 0) {
     ScaleBursts(&*profile);
-    FillSites(*profile, scope.max_sites, &names_, response);
+    FillSites(*profile, listed, scope.max_sites, &names_, response);
   }
   if (const size_t unwatched = sources_.memory->unwatched(); unwatched > 0) {
     response->set_processes_unwatched(static_cast<uint32_t>(unwatched));

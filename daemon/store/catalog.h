@@ -26,6 +26,8 @@ class Catalog {
   Numbers Add(const Segment& dictionaries);
   uint32_t Thread(const std::shared_ptr<const ThreadInfo>& info);
   uint32_t SiteNumber(const Site& site);
+  // From now on what is known of a thread is what is known of another one, of which it is part.
+  void MakePartOf(uint32_t thread, uint32_t whole) { threads_[thread] = threads_[whole]; }
   void AddStack(const std::shared_ptr<const StackTrace>& stack) { stacks_[stack->id] = stack; }
 
   const std::vector<std::shared_ptr<const ThreadInfo>>& threads() const { return threads_; }

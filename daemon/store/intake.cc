@@ -171,7 +171,10 @@ void Intake::Forget(int64_t threads_before_ns, int64_t stacks_before_ns) {
 }
 
 void Intake::Shrink(size_t max_bytes) {
-  while (bytes() > max_bytes && (stacks_.ForgetOldest() || threads_.ForgetOldest())) {
+  // What is in use was named by the last drain: in a storm, threads that ended go first.
+  while (bytes() > max_bytes) {
+    const bool stack = stacks_.oldest_ns() < threads_.oldest_ns();
+    if (!(stack ? stacks_.ForgetOldest() : threads_.ForgetOldest())) return;
   }
 }
 

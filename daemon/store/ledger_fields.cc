@@ -45,6 +45,7 @@ LedgerFields ToFields(const LedgerDelta& l) {
     f[i++] = heap->burst_doubt;
     f[i++] = heap->burst_calls;
   }
+  f[i++] = l.folded_processes;
   return f;
 }
 
@@ -78,6 +79,7 @@ LedgerDelta FromFields(const LedgerFields& f) {
     heap->burst_doubt = f[i++];
     heap->burst_calls = f[i++];
   }
+  l.folded_processes = f[i++];
   l.wall_ns = WrappingAdd(wall_rest, SumOfParts(l));
   l.books_on_cpu_ns = WrappingAdd(books_on_cpu, l.on_cpu_ns);
   l.books_runqueue_ns = WrappingAdd(books_run_queue, l.off_ns[run_queue]);

@@ -12,7 +12,7 @@ namespace profd {
 
 inline constexpr size_t kUnattributedField = 2;
 inline constexpr size_t kFirstOffField = 8;
-inline constexpr size_t kLedgerFields = 29 + 2 * kReasonCount;
+inline constexpr size_t kLedgerFields = 30 + 2 * kReasonCount;
 static_assert(kLedgerFields < 64, "a mask has a bit for each");
 // The order is part of the format of segments: kSegmentVersion.
 using LedgerFields = std::array<int64_t, kLedgerFields>;

@@ -25,7 +25,8 @@ void AddLevels(const Segment& segment, Levels* levels) {
         Level& level = it->second;
         level.weight = WrappingAdd(level.weight, sample->weight);
         level.ticks = WrappingAdd(level.ticks, sample->ticks);
-        level.thread = thread;
+        // Of a thread that ended long ago only the id may be known by now.
+        if (level.thread == nullptr || thread->pid != 0) level.thread = thread;
         if (const auto stack = stacks.find(site.stack); stack != stacks.end()) {
           level.stack = *stack->second;
         }

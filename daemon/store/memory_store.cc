@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/store/aging.h"
+#include "daemon/store/folding.h"
 #include "daemon/store/rollup.h"
 #include "daemon/store/spans.h"
 
@@ -16,9 +17,6 @@ constexpr size_t kMaxOpenBytes = 6u << 20;
 // Share of the byte limit that the open segment, and that known stacks and threads, may take.
 constexpr size_t kOpenShare = 4;
 constexpr size_t kKnownShare = 4;
-// Threads that exited are added to their process if a segment has more than so many of them, and
-// in segments that are rolled up for want of room.
-constexpr size_t kMaxExited = 512;
 // With less than this share of the limit in use, there is room for more detail again.
 constexpr double kRoomy = 0.6;
 
@@ -72,8 +70,8 @@ void MemoryStore::Seal() {
     shelf_.levels = std::move(levels);
   }
   const RollupOptions options = {
-      .max_exited = kMaxExited,
-      .keep_all_stacks = true,
+      .max_exited = kMaxExitedThreads,
+      .of_drains = true,
       .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS { return intake_.Thread(id); }};
   shelf_.sealed.push_back(SealedSegment(RollUp(shelf_.open, options), 0));
   sealed_bytes_ += shelf_.sealed.back()->bytes;
@@ -88,8 +86,13 @@ bool MemoryStore::RollUpOnce() {
   const auto end = shelf_.sealed.begin() + static_cast<std::ptrdiff_t>(step->end);
   const std::vector<SegmentPtr> segments(begin, end);
   for (const SegmentPtr& segment : segments) sealed_bytes_ -= segment->bytes;
-  const Segment rolled = RollUp(segments, {.slice_ns = kAgingLevels[step->level].slice_ns,
-                                           .max_exited = haste_ > 0 ? 0 : kMaxExited});
+  const Segment rolled =
+      RollUp(segments, {.slice_ns = kAgingLevels[step->level].slice_ns,
+                        // All of them for want of room.
+                        .max_exited = haste_ > 0 ? 0 : kMaxExitedThreads,
+                        .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                          return intake_.Thread(id);
+                        }});
   const auto place = shelf_.sealed.erase(begin, end);
   if (rolled.slices.empty()) {
     for (const SegmentPtr& segment : segments) {

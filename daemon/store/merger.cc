@@ -1,29 +1,57 @@
 #include "daemon/store/merger.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "daemon/store/spans.h"
 
 namespace profd {
+namespace {
+
+// A thread that is alive has a row in every drain. These are a few seconds apart at most.
+constexpr int64_t kRecentNs = 10 * kSecondNs;
+// Slices of a segment are read and added together until they take more than this.
+constexpr size_t kMaxReadBytes = 4u << 20;
+
+}  // namespace
 
 Merger::Merger(Window requested, std::function<bool(const ThreadInfo&)> keep)
     : keep_(std::move(keep)) {
   profile_.requested = requested;
 }
 
-uint32_t Merger::Kept(uint32_t thread) {
-  if (thread >= kept_.size()) kept_.resize(catalog_.threads().size(), kUnasked);
-  uint32_t& kept = kept_[thread];
-  if (kept == kUnasked) {
-    kept = keep_ && !keep_(*catalog_.threads()[thread]) ? SliceSum::kLeftOut : thread;
+uint32_t Merger::RowOf(uint32_t thread, bool present) {
+  if (thread >= rows_.size()) {
+    rows_.resize(catalog_.threads().size(), kUnasked);
+    uncounted_.resize(catalog_.threads().size(), 0);
   }
-  return kept;
+  if (rows_[thread] == kUnasked) rows_[thread] = ChooseRow(thread, present);
+  return rows_[thread];
 }
 
-void Merger::ReadPick(const Pick& pick,
-                      const std::function<void(const Slice&, const SliceSum::Mapping&)>& take) {
+uint32_t Merger::ChooseRow(uint32_t thread, bool present) {
+  const auto info = catalog_.threads()[thread];
+  if (keep_ && !keep_(*info)) return SliceSum::kLeftOut;
+  if (present && !info->exited) return thread;
+  const bool sum_of_processes = IsExitedProcesses(*info);
+  const bool sum_of_threads = IsExitedThreads(*info);
+  const bool alive = alive_.contains(ProcessKeyOf(*info));
+  if (sum_of_threads && alive) return thread;
+  if (!sum_of_processes && exited_rows_ < kMaxExitedThreads) {
+    exited_rows_++;
+    return thread;
+  }
+  const auto row = alive ? ExitedThreadsOf(*info) : names_.RowFor(*info);
+  if (row->id == info->id) return thread;
+  uncounted_[thread] = WhatToCount(*info);
+  const uint32_t number = catalog_.Thread(row);
+  catalog_.MakePartOf(thread, number);
+  return number;
+}
+
+bool Merger::ReadPick(const Pick& pick, Take take) {
   uint64_t& damaged = profile_.losses[static_cast<size_t>(Loss::kStoreDamaged)];
   const auto lose = [&](size_t i) {
     damaged += static_cast<uint64_t>(CeilSeconds(LengthOf(pick.segment->spans[i])));
@@ -31,54 +59,116 @@ void Merger::ReadPick(const Pick& pick,
   auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.Known());
   if (!reader.ok()) {
     for (size_t i = pick.begin; i < pick.end; i++) lose(i);
-    return;
+    return false;
   }
   const Segment& dictionaries = reader->dictionaries();
   const Catalog::Numbers numbers = catalog_.Add(dictionaries);
+  if (reading_recent_ || !all_listed_) FindAlive(dictionaries, numbers);
   SliceSum::Mapping mapping = MappingOf(dictionaries.sites);
   mapping.threads = numbers.threads;
   mapping.sites = numbers.sites;
+  bool whole = true;
+  std::vector<Slice> places(pick.end - pick.begin);
+  std::vector<const Slice*> read;
+  size_t bytes = 0;
   for (size_t i = pick.begin; i < pick.end; i++) {
-    const auto slice = reader->Read(i);
-    if (slice.ok()) {
-      take(**slice, mapping);
-    } else {
+    const auto slice = reader->Read(i, &places[read.size()]);
+    if (!slice.ok()) {
+      whole = false;
       lose(i);
+      continue;
     }
+    read.push_back(*slice);
+    bytes += (*slice)->Bytes();
+    if (bytes < kMaxReadBytes) continue;
+    take(read, dictionaries, &mapping);
+    read.clear();
+    bytes = 0;
+  }
+  take(read, dictionaries, &mapping);
+  return whole;
+}
+
+bool Merger::IsRecent(const Pick& pick) {
+  const int64_t end_ns = pick.segment->spans[pick.end - 1].end_ns;
+  if (!newest_ns_) newest_ns_ = end_ns;
+  return WrappingSubtract(*newest_ns_, end_ns) < kRecentNs;
+}
+
+void Merger::FindAlive(const Segment& dictionaries, const Catalog::Numbers& numbers) {
+  for (size_t i = 0; i < numbers.threads.size(); i++) {
+    const ThreadInfo& info = *catalog_.threads()[numbers.threads[i]];
+    if (!info.exited && info.pid != 0) alive_.insert(ProcessKeyOf(*dictionaries.threads[i]));
   }
 }
 
 void Merger::Add(const Pick& pick) {
-  std::vector<uint32_t> threads;
-  ReadPick(pick, [&](const Slice& slice, const SliceSum::Mapping& mapping) {
-    if (threads.size() != mapping.threads.size()) {
-      threads.assign(mapping.threads.size(), kUnasked);
+  reading_recent_ = IsRecent(pick);
+  std::vector<uint32_t> numbers, rows;  // by the segment's threads
+  std::vector<uint8_t> uncounted;
+  std::vector<bool> ended;
+  const bool whole = ReadPick(pick, [&](auto slices, const Segment& dictionaries, auto* mapping) {
+    if (rows.empty()) {
+      numbers.assign(mapping->threads.begin(), mapping->threads.end());
+      rows.assign(numbers.size(), kUnasked);
+      uncounted.assign(numbers.size(), 0);
+      ended.assign(numbers.size(), false);
+    }
+    for (const Slice* slice : slices) {
+      const SliceHeader& header = slice->header;
+      profile_.coarsest_ns = std::max(profile_.coarsest_ns, header.LengthNs());
+      if (reading_recent_ && header.books_ns < header.LengthNs()) all_listed_ = false;
     }
     // Only threads with a row are asked for.
-    for (const Row& row : slice.rows) {
-      if (threads[row.thread] == kUnasked) threads[row.thread] = Kept(mapping.threads[row.thread]);
+    for (const Slice* slice : slices) {
+      for (const Row& row : slice->rows) {
+        if (rows[row.thread] != kUnasked) continue;
+        const uint32_t number = numbers[row.thread];
+        rows[row.thread] = RowOf(number, reading_recent_ || !all_listed_);
+        // Where it ended. Another segment may have counted it, and hold no more than its levels.
+        ended[row.thread] = dictionaries.threads[row.thread]->exited;
+        if (ended[row.thread]) uncounted[row.thread] = uncounted_[number];
+      }
     }
-    SliceSum::Mapping kept = mapping;
-    kept.threads = threads;
-    profile_.coarsest_ns = std::max(profile_.coarsest_ns, slice.header.LengthNs());
-    sum_.Add(slice, kept);
+    mapping->threads = rows;
+    mapping->uncounted = uncounted;
+    sum_.Add(slices, *mapping);
   });
+  for (size_t i = 0; i < rows.size(); i++) {
+    if (ended[i] && uncounted[i] == 0) uncounted_[numbers[i]] = 0;
+  }
+  if (reading_recent_ && !whole) all_listed_ = false;
 }
 
 void Merger::AddChanges(const Pick& pick, int64_t sign) {
-  ReadPick(pick, [&](const Slice& slice, const SliceSum::Mapping& mapping) {
-    const SiteSample* sample = slice.samples.data();
-    for (const Row& row : slice.rows) {
-      for (uint32_t i = 0; i < row.samples; i++, sample++) {
-        if (!mapping.levels[sample->site]) continue;
-        Amount& level = levels_[{mapping.threads[row.thread], mapping.sites[sample->site]}];
-        level.weight = sign > 0 ? WrappingAdd(level.weight, sample->weight)
-                                : WrappingSubtract(level.weight, sample->weight);
-        level.ticks = sign > 0 ? WrappingAdd(level.ticks, sample->ticks)
-                               : WrappingSubtract(level.ticks, sample->ticks);
-      }
-    }
+  ReadPick(pick, [&](auto slices, const Segment&, const SliceSum::Mapping* mapping) {
+    for (const Slice* slice : slices) AddChanges(*slice, *mapping, sign);
   });
+}
+
+void Merger::AddChanges(const Slice& slice, const SliceSum::Mapping& mapping, int64_t sign) {
+  const SiteSample* sample = slice.samples.data();
+  for (const Row& row : slice.rows) {
+    for (uint32_t i = 0; i < row.samples; i++, sample++) {
+      if (!mapping.levels[sample->site]) continue;
+      Amount& level = levels_[{mapping.threads[row.thread], mapping.sites[sample->site]}];
+      level.weight = sign > 0 ? WrappingAdd(level.weight, sample->weight)
+                              : WrappingSubtract(level.weight, sample->weight);
+      level.ticks = sign > 0 ? WrappingAdd(level.ticks, sample->ticks)
+                             : WrappingSubtract(level.ticks, sample->ticks);
+    }
+  }
+}
+
+// The latest threads first: which ones keep their rows does not depend on how maps are ordered.
+void Merger::ChooseRowsOfLevels() {
+  std::vector<std::pair<ThreadId, uint32_t>> threads;
+  for (const auto& [place, level] : levels_) {
+    if (level.weight == 0 && level.ticks == 0) continue;
+    threads.emplace_back(catalog_.threads()[place.first]->id, place.first);
+  }
+  std::sort(threads.begin(), threads.end(), std::greater<>());
+  for (const auto& [id, number] : threads) RowOf(number, true);
 }
 
 void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
@@ -93,11 +183,18 @@ void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
     to.weight = WrappingAdd(to.weight, level.weight);
     to.ticks = WrappingAdd(to.ticks, level.ticks);
   }
+  ChooseRowsOfLevels();
+  absl::flat_hash_map<Place, Amount> of_rows;
   for (const auto& [place, level] : levels_) {
     if (level.weight == 0 && level.ticks == 0) continue;
-    if (Kept(place.first) == SliceSum::kLeftOut) continue;
-    sum_.At(place.first).samples.At(place.second);
+    const uint32_t row = RowOf(place.first, true);
+    if (row == SliceSum::kLeftOut) continue;
+    Amount& to = of_rows[{row, place.second}];
+    to.weight = WrappingAdd(to.weight, level.weight);
+    to.ticks = WrappingAdd(to.ticks, level.ticks);
+    sum_.At(row).samples.At(place.second);
   }
+  levels_ = std::move(of_rows);
 }
 
 MergedProfile Merger::Finish() && {

@@ -5,11 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "daemon/store/catalog.h"
+#include "daemon/store/folding.h"
 #include "daemon/store/levels.h"
 #include "daemon/store/slice_sum.h"
 #include "daemon/store/stored_segment.h"
@@ -22,7 +27,10 @@ struct Pick {
   size_t begin = 0, end = 0;
 };
 
-// Reads one segment at a time, so that only sums take memory. Not thread-safe.
+// Reads one segment at a time, so that only sums take memory. Beyond some hundred, threads and
+// processes that are gone at the end of the window are added up (folding.h): however long the
+// window is, the answer is not longer than for what still runs. The last ones keep their own rows.
+// Not thread-safe.
 class Merger {
  public:
   Merger(Window requested, std::function<bool(const ThreadInfo&)> keep);
@@ -42,15 +50,31 @@ class Merger {
   };
   using Place = std::pair<uint32_t, uint32_t>;  // thread, site
 
-  void ReadPick(const Pick& pick,
-                const std::function<void(const Slice&, const SliceSum::Mapping&)>& take);
-  // The thread's number, or kLeftOut.
-  uint32_t Kept(uint32_t thread);
+  using Take = absl::FunctionRef<void(std::span<const Slice* const>, const Segment& dictionaries,
+                                      SliceSum::Mapping*)>;
+
+  // Gives some slices at a time to `take`. False if some of it cannot be read.
+  bool ReadPick(const Pick& pick, Take take);
+  bool IsRecent(const Pick& pick);
+  void FindAlive(const Segment& dictionaries, const Catalog::Numbers& numbers);
+  // The number of the thread to whose row a thread is added, mostly itself, or kLeftOut. `present`:
+  // it has not ended unless that is known.
+  uint32_t RowOf(uint32_t thread, bool present);
+  uint32_t ChooseRow(uint32_t thread, bool present);
+  void ChooseRowsOfLevels();
   void AddChanges(const Pick& pick, int64_t sign);
+  void AddChanges(const Slice& slice, const SliceSum::Mapping& mapping, int64_t sign);
 
   const std::function<bool(const ThreadInfo&)> keep_;
   Catalog catalog_;
-  std::vector<uint32_t> kept_;  // by number of the thread
+  std::vector<uint32_t> rows_;      // by number of the thread
+  std::vector<uint8_t> uncounted_;  // the same, see SliceSum::Mapping
+  size_t exited_rows_ = 0;          // of threads that exited
+  ExitedNames names_;
+  absl::flat_hash_set<ProcessKey> alive_;  // at the end of the window
+  std::optional<int64_t> newest_ns_;       // end of the window
+  bool reading_recent_ = true;
+  bool all_listed_ = true;  // every thread that was alive then has a row there
   SliceSum sum_;
   bool with_levels_ = false;
   absl::flat_hash_map<Place, Amount> levels_;

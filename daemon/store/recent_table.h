@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <memory>
 #include <utility>
@@ -59,6 +60,10 @@ class RecentTable {
     return true;
   }
 
+  // When the oldest was used; the end of time if there is none.
+  int64_t oldest_ns() const {
+    return order_.empty() ? std::numeric_limits<int64_t>::max() : order_.front().used_ns;
+  }
   size_t size() const { return index_.size(); }
   size_t bytes() const { return bytes_; }
 

@@ -1,25 +1,20 @@
 #include "daemon/store/rollup.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/hash/hash.h"
 #include "daemon/store/catalog.h"
+#include "daemon/store/folding.h"
 #include "daemon/store/slice_sum.h"
 #include "daemon/store/spans.h"
 
 namespace profd {
 namespace {
-
-constexpr char kExitedThreads[] = "[exited threads]";
-// Ids that neither the kernel nor the daemon's other rows of exited threads get.
-constexpr uint64_t kExitedIds = 3ULL << 62;
-
-bool IsFolded(const ThreadInfo& info) { return info.exited && info.name == kExitedThreads; }
 
 struct Source {
   SegmentPtr segment;
@@ -60,30 +55,75 @@ class Rollup {
     }
     const auto exited = static_cast<size_t>(
         std::count_if(infos_.begin(), infos_.end(), [](const auto& i) { return i->exited; }));
-    fold_ = exited > options_.max_exited;
     target_.resize(infos_.size());
     std::iota(target_.begin(), target_.end(), 0);
+    uncounted_.assign(infos_.size(), 0);
+    fold_ = exited > options_.max_exited;
     if (!fold_) return;
+    FoldThreads();
+    FoldProcesses();
+  }
+
+  void FoldThreads() {
     for (size_t i = 0, end = infos_.size(); i < end; i++) {
-      if (!infos_[i]->exited) continue;
-      if (!IsFolded(*infos_[i])) folded_++;
-      auto process = ExitedThreadsOf(*infos_[i]);
-      target_[i] = catalog_.Thread(process);
-      if (target_[i] == infos_.size()) infos_.push_back(std::move(process));
+      const auto info = infos_[i];
+      if (!info->exited || IsExitedProcesses(*info)) continue;
+      uncounted_[i] = WhatToCount(options_.of_drains ? *info : *catalog_.threads()[i]);
+      target_[i] = NumberOfRow(ExitedThreadsOf(*info));
     }
   }
 
+  void FoldProcesses() {
+    absl::flat_hash_set<ProcessKey> alive;
+    for (const auto& info : infos_) {
+      if (!info->exited) alive.insert(ProcessKeyOf(*info));
+    }
+    const auto is_gone = [&](uint32_t row) {
+      return infos_[row]->exited && !alive.contains(ProcessKeyOf(*infos_[row]));
+    };
+    absl::flat_hash_set<uint32_t> gone;
+    for (const uint32_t row : target_) {
+      if (is_gone(row)) gone.insert(row);
+    }
+    if (gone.size() <= kMaxExitedProcesses) return;
+    ExitedNames names;
+    for (uint32_t& row : target_) {
+      if (gone.contains(row)) row = NumberOfRow(names.RowFor(*infos_[row]));
+    }
+  }
+
+  // The catalog's number of a row for several threads.
+  uint32_t NumberOfRow(const std::shared_ptr<const ThreadInfo>& row) {
+    const uint32_t number = catalog_.Thread(row);
+    if (number == infos_.size()) infos_.push_back(row);
+    return number;
+  }
+
   void AddSource(Source& source) {
+    const std::vector<uint32_t>& numbers = source.numbers.threads;
     SliceSum::Mapping mapping = MappingOf(source.reader.dictionaries().sites);
     mapping.sites = source.numbers.sites;
     std::vector<uint32_t> threads;
-    threads.reserve(source.numbers.threads.size());
-    for (const uint32_t number : source.numbers.threads) threads.push_back(target_[number]);
+    std::vector<uint8_t> uncounted;
+    threads.reserve(numbers.size());
+    uncounted.reserve(numbers.size());
+    const auto& infos = source.reader.dictionaries().threads;
+    for (size_t i = 0; i < numbers.size(); i++) {
+      threads.push_back(target_[numbers[i]]);
+      // Where it ended. Another segment may have counted it, and hold no more than its levels.
+      const bool ended = options_.of_drains || infos[i]->exited;
+      uncounted.push_back(ended ? uncounted_[numbers[i]] : 0);
+    }
+    const std::vector<uint8_t> before = uncounted;
     mapping.threads = threads;
-    if (fold_) mapping.level_threads = source.numbers.threads;
+    if (fold_) {
+      mapping.level_threads = numbers;
+      mapping.uncounted = uncounted;
+    }
+    Slice place;
     for (size_t i = 0; i < source.segment->spans.size(); i++) {
       const Window span = source.segment->spans[i];
-      const auto slice = source.reader.Read(i);
+      const auto slice = source.reader.Read(i, &place);
       if (!slice.ok()) {
         damaged_ns_ += LengthOf(span);
         continue;
@@ -91,7 +131,10 @@ class Rollup {
       const int64_t stretch = options_.slice_ns > 0 ? MiddleOf(span) / options_.slice_ns : 0;
       if (sums_.empty() || options_.slice_ns == 0 || stretch != stretch_) sums_.emplace_back();
       stretch_ = stretch;
-      sums_.back().Add(**slice, mapping);
+      sums_.back().Add(std::array{*slice}, mapping);
+    }
+    for (size_t i = 0; i < numbers.size(); i++) {
+      if (uncounted[i] != before[i]) uncounted_[numbers[i]] = 0;
     }
   }
 
@@ -100,12 +143,20 @@ class Rollup {
     return sample.weight == 0 && sample.ticks == 0 && IsLevel(catalog_.sites()[sample.site].kind);
   }
 
+  // What is left of a thread that was added to another row, but for its levels.
+  bool IsNothing(const SliceSum::Thread& thread) const {
+    if (target_.size() <= thread.thread || target_[thread.thread] == thread.thread) return false;
+    bool nothing = true;
+    thread.samples.ForEach([&](const SiteSample& s) { nothing = nothing && IsNothing(s); });
+    return nothing;
+  }
+
   // Numbers the sites anew, the most frequent first: rows name them by small steps.
   void NumberSites(Segment* segment) {
     std::vector<uint32_t> uses(catalog_.sites().size(), 0);
     for (SliceSum& sum : sums_) {
       for (const SliceSum::Thread& thread : sum.threads()) {
-        for (const SiteSample& s : thread.samples.entries()) uses[s.site] += IsNothing(s) ? 0 : 1;
+        thread.samples.ForEach([&](const SiteSample& s) { uses[s.site] += IsNothing(s) ? 0 : 1; });
       }
     }
     std::vector<uint32_t> order;
@@ -125,7 +176,7 @@ class Rollup {
       segment->sites.push_back(catalog_.sites()[site]);
       add_stack(catalog_.sites()[site].stack);
     }
-    if (!options_.keep_all_stacks) return;
+    if (!options_.of_drains) return;
     for (const Source& source : sources_) {
       for (const auto& stack : source.reader.dictionaries().stacks) add_stack(stack->id);
     }
@@ -134,7 +185,9 @@ class Rollup {
   void NumberThreads(Segment* segment) {
     std::vector<bool> used(infos_.size(), false);
     for (SliceSum& sum : sums_) {
-      for (const SliceSum::Thread& thread : sum.threads()) used[thread.thread] = true;
+      for (const SliceSum::Thread& thread : sum.threads()) {
+        if (!IsNothing(thread)) used[thread.thread] = true;
+      }
     }
     threads_.assign(infos_.size(), 0);
     for (size_t i = 0; i < used.size(); i++) {
@@ -153,10 +206,9 @@ class Rollup {
       sum = {};
     }
     if (segment.slices.empty()) return segment;
-    SliceHeader& last = segment.slices.back().header;
-    last.losses[static_cast<size_t>(Loss::kStoreDamaged)] +=
+    LossCounts& losses = segment.slices.back().header.losses;
+    losses[static_cast<size_t>(Loss::kStoreDamaged)] +=
         static_cast<uint64_t>(CeilSeconds(damaged_ns_));
-    last.folded_threads += folded_;
     return segment;
   }
 
@@ -167,11 +219,12 @@ class Rollup {
               [](const auto& a, const auto& b) { return a.thread < b.thread; });
     const bool one_drain = slice->header.drains == 1;
     for (const SliceSum::Thread& thread : threads) {
+      if (IsNothing(thread)) continue;
       std::vector<SiteSample> samples;
-      samples.reserve(thread.samples.entries().size());
-      for (const SiteSample& sample : thread.samples.entries()) {
+      samples.reserve(thread.samples.size());
+      thread.samples.ForEach([&](const SiteSample& sample) {
         if (!IsNothing(sample)) samples.push_back(sample);
-      }
+      });
       std::sort(samples.begin(), samples.end(),
                 [&](const auto& a, const auto& b) { return sites_[a.site] < sites_[b.site]; });
       slice->rows.push_back({.thread = threads_[thread.thread],
@@ -192,29 +245,16 @@ class Rollup {
   Catalog catalog_;
   std::vector<Source> sources_;
   std::vector<std::shared_ptr<const ThreadInfo>> infos_;  // by number of the catalog
-  std::vector<uint32_t> target_;                          // the same: to which it is added
+  std::vector<uint32_t> target_;    // the same, but for rows of several: to which it is added
+  std::vector<uint8_t> uncounted_;  // the same, see SliceSum::Mapping
   std::vector<SliceSum> sums_;
   std::vector<uint32_t> sites_, threads_;  // new numbers, by those of the catalog
   int64_t stretch_ = 0;
   int64_t damaged_ns_ = 0;
-  int64_t folded_ = 0;
   bool fold_ = false;
 };
 
 }  // namespace
-
-std::shared_ptr<const ThreadInfo> ExitedThreadsOf(const ThreadInfo& thread) {
-  auto info = std::make_shared<ThreadInfo>();
-  info->id = ThreadId{kExitedIds | absl::HashOf(thread.target, thread.pid, thread.process_start_ns,
-                                                thread.process)};
-  info->pid = thread.pid;
-  info->process_start_ns = thread.process_start_ns;
-  info->target = thread.target;
-  info->name = kExitedThreads;
-  info->process = thread.process;
-  info->exited = true;
-  return info;
-}
 
 Segment RollUp(std::span<const SegmentPtr> segments, const RollupOptions& options) {
   return Rollup(segments, options).Run();

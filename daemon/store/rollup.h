@@ -17,10 +17,14 @@ namespace profd {
 struct RollupOptions {
   // Slices whose middles lie in the same stretch of this length are added up. 0: none are.
   int64_t slice_ns = 0;
-  // Threads that exited are added to their process if there are more of them than this.
+  // Threads that exited are added to their process if there are more of them than this. Processes
+  // that exited are then added up by name if there are more of them than kMaxExitedProcesses.
   size_t max_exited = std::numeric_limits<size_t>::max();
-  // Stacks that no sample names stay: a sample may have come before its stack.
-  bool keep_all_stacks = false;
+  // The segments are drains, and what is made of them is the first segment that is kept. Stacks
+  // that no sample names stay: a sample may have come before its stack. Threads of which `latest`
+  // says that they exited are counted as such; in older segments they are not, since the segment in
+  // which they exited does so.
+  bool of_drains = false;
   // The newest that is known of a thread, or null. May be empty.
   std::function<std::shared_ptr<const ThreadInfo>(ThreadId)> latest{};
 };
@@ -28,9 +32,6 @@ struct RollupOptions {
 // `segments` in time order. What cannot be read is counted as kStoreDamaged in the result, which is
 // without slices if nothing could be read. Levels stay with their threads.
 Segment RollUp(std::span<const SegmentPtr> segments, const RollupOptions& options);
-
-// A row for the threads of a process that exited.
-std::shared_ptr<const ThreadInfo> ExitedThreadsOf(const ThreadInfo& thread);
 
 }  // namespace profd
 

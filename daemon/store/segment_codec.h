@@ -63,6 +63,7 @@ class SegmentReader {
   std::unique_ptr<store::Slice> slice_;
   Segment dictionaries_;
   std::vector<StackId> stack_ids_;
+  std::vector<bool> of_bursts_;         // which sites are; empty: none
   std::vector<size_t> loss_of_string_;  // kLossCount: it names none
 };
 

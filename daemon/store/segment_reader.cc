@@ -156,6 +156,11 @@ absl::Status SegmentReader::ReadSites() {
                                    .reason = static_cast<Reason>(reason),
                                    .kind = static_cast<Kind>(kind)});
   }
+  const auto is_of_bursts = [](const Site& site) { return IsFromBursts(KeyOf({}, site)); };
+  const std::vector<Site>& sites = dictionaries_.sites;
+  if (std::any_of(sites.begin(), sites.end(), is_of_bursts)) {
+    for (const Site& site : sites) of_bursts_.push_back(is_of_bursts(site));
+  }
   return absl::OkStatus();
 }
 
@@ -262,7 +267,7 @@ absl::Status SegmentReader::ReadRows(const store::Slice& from, Slice* slice) con
       sample.ticks = FromZigzag(count >> 1);
       sample.weight =
           WrappingAdd(static_cast<int64_t>(static_cast<uint64_t>(sample.ticks) * interval), rest);
-      if (IsFromBursts(KeyOf({}, dictionaries_.sites[site]))) of_bursts++;
+      if (!of_bursts_.empty() && of_bursts_[site]) of_bursts++;
     }
   }
   if (slice->header.drains != 1) {

@@ -87,6 +87,7 @@ void AddLedger(const LedgerDelta& delta, LedgerDelta* sum) {
   add(delta.write_bytes, &sum->write_bytes);
   AddHeap(delta.allocated, &sum->allocated);
   AddHeap(delta.freed, &sum->freed);
+  add(delta.folded_processes, &sum->folded_processes);
 }
 
 void Slice::Clear() {

@@ -3,46 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/store/folding.h"
+
 namespace profd {
 namespace {
 
-// More entries than this are found by hash.
-constexpr size_t kSearched = 8;
+constexpr uint32_t kNoThread = 0xffffffff;
 
 }  // namespace
-
-SiteSample& SiteTable::At(uint32_t site) {
-  if (last_ < entries_.size() && entries_[last_].site == site) return entries_[last_];
-  if (places_.empty()) {
-    for (last_ = 0; last_ < entries_.size(); last_++) {
-      if (entries_[last_].site == site) return entries_[last_];
-    }
-    if (entries_.size() == kSearched) Grow();
-  } else if (entries_.size() * 2 > places_.size()) {
-    Grow();
-  }
-  if (!places_.empty()) {
-    const size_t mask = places_.size() - 1;
-    size_t place = Hash(site) & mask;
-    for (; places_[place] != 0; place = (place + 1) & mask) {
-      last_ = places_[place] - 1;
-      if (entries_[last_].site == site) return entries_[last_];
-    }
-    places_[place] = static_cast<uint32_t>(entries_.size()) + 1;
-  }
-  last_ = entries_.size();
-  return entries_.emplace_back(SiteSample{.site = site});
-}
-
-void SiteTable::Grow() {
-  places_.assign(std::max(places_.size() * 2, 4 * kSearched), 0);
-  const size_t mask = places_.size() - 1;
-  for (uint32_t i = 0; i < entries_.size(); i++) {
-    size_t place = Hash(entries_[i].site) & mask;
-    while (places_[place] != 0) place = (place + 1) & mask;
-    places_[place] = i + 1;
-  }
-}
 
 size_t SliceSum::PlaceOf(uint32_t thread) {
   if (thread >= places_.size()) places_.resize(thread + 1, 0);
@@ -54,48 +22,99 @@ size_t SliceSum::PlaceOf(uint32_t thread) {
   return place - 1;
 }
 
-void SliceSum::Add(const Slice& slice, const Mapping& mapping) {
-  AddHeader(slice.header, &header_);
-  const SiteSample* sample = slice.samples.data();
-  const double* squares = slice.squares.data();
+void SliceSum::AddNumbers(const Slice& slice, const Row& row, size_t place) {
+  LedgerDelta& ledger = threads_[place].ledger;
+  if (row.ledger != Row::kNoLedger) AddLedger(slice.ledgers[row.ledger], &ledger);
+  if (row.rest_ns == 0) return;
+  int64_t& waited =
+      row.rest_reason == Row::kNoReason ? ledger.unattributed_ns : ledger.off_ns[row.rest_reason];
+  waited = WrappingAdd(waited, row.rest_ns);
+  ledger.wall_ns = WrappingAdd(ledger.wall_ns, row.rest_ns);
+}
+
+void SliceSum::AddSample(const SiteSample& sample, uint32_t site, size_t place) {
+  SiteSample& entry = threads_[place].samples.At(site);
+  entry.weight = WrappingAdd(entry.weight, sample.weight);
+  entry.ticks = WrappingAdd(entry.ticks, sample.ticks);
+}
+
+void SliceSum::CountFolded(uint8_t what, size_t place) {
+  LedgerDelta& ledger = threads_[place].ledger;
+  header_.folded_threads = WrappingAdd(header_.folded_threads, (what & kCountThread) != 0);
+  ledger.folded_processes = WrappingAdd(ledger.folded_processes, (what & kCountProcess) != 0);
+}
+
+void SliceSum::Add(std::span<const Slice* const> slices, const Mapping& mapping) {
+  std::vector<Cursor> cursors;
+  cursors.reserve(slices.size());
+  for (const Slice* slice : slices) {
+    AddHeader(slice->header, &header_);
+    cursors.push_back(
+        {.slice = slice, .sample = slice->samples.data(), .square = slice->squares.data()});
+  }
+  const auto next = [](const Cursor& cursor) {
+    const std::vector<Row>& rows = cursor.slice->rows;
+    return cursor.row < rows.size() ? rows[cursor.row].thread : kNoThread;
+  };
+  while (true) {
+    uint32_t thread = kNoThread;
+    for (const Cursor& cursor : cursors) thread = std::min(thread, next(cursor));
+    if (thread == kNoThread) return;
+    for (Cursor& cursor : cursors) {
+      if (next(cursor) == thread) AddRow(mapping, &cursor);
+    }
+  }
+}
+
+void SliceSum::AddRow(const Mapping& mapping, Cursor* cursor) {
+  const Slice& slice = *cursor->slice;
+  const Row& row = slice.rows[cursor->row++];
+  const SiteSample* sample = cursor->sample;
+  const SiteSample* const end = sample + row.samples;
+  cursor->sample = end;
+  const uint32_t number = mapping.threads[row.thread];
   const bool one_drain = slice.header.drains == 1;
-  for (const Row& row : slice.rows) {
-    const uint32_t number = mapping.threads[row.thread];
-    const SiteSample* const end = sample + row.samples;
-    if (number == kLeftOut) {
-      for (; sample != end; sample++) squares += !one_drain && mapping.of_bursts[sample->site];
-      continue;
+  if (number == kLeftOut) {
+    for (; sample != end; sample++) cursor->square += !one_drain && mapping.of_bursts[sample->site];
+    return;
+  }
+  const size_t place = PlaceOf(number);
+  for (const SiteSample* soon = sample; soon != end; soon++) {
+    threads_[place].samples.Prefetch(mapping.sites[soon->site]);
+  }
+  AddNumbers(slice, row, place);
+  bool counts = row.ledger != Row::kNoLedger || row.rest_ns != 0;
+  if (!mapping.any_special) {
+    counts = counts || sample != end;
+    for (; sample != end; sample++) AddSample(*sample, mapping.sites[sample->site], place);
+  }
+  for (; sample != end; sample++) {
+    const bool level = mapping.levels[sample->site];
+    counts = counts || !level;
+    const uint32_t site = mapping.sites[sample->site];
+    const bool stays = level && !mapping.level_threads.empty();
+    AddSample(*sample, site, stays ? PlaceOf(mapping.level_threads[row.thread]) : place);
+    if (mapping.of_bursts[sample->site]) {
+      const auto weight = static_cast<double>(sample->weight);
+      squares_[{number, site}] += one_drain ? weight * weight : *cursor->square++;
     }
-    size_t sum = PlaceOf(number);
-    if (row.ledger != Row::kNoLedger) {
-      AddLedger(slice.ledgers[row.ledger], &threads_[sum].ledger);
-    }
-    if (row.rest_ns != 0) {
-      LedgerDelta& ledger = threads_[sum].ledger;
-      int64_t& waited = row.rest_reason == Row::kNoReason ? ledger.unattributed_ns
-                                                          : ledger.off_ns[row.rest_reason];
-      waited = WrappingAdd(waited, row.rest_ns);
-      ledger.wall_ns = WrappingAdd(ledger.wall_ns, row.rest_ns);
-    }
-    for (; sample != end; sample++) {
-      size_t to = sum;
-      if (!mapping.level_threads.empty() && mapping.levels[sample->site]) {
-        to = PlaceOf(mapping.level_threads[row.thread]);
-      }
-      SiteSample& entry = threads_[to].samples.At(mapping.sites[sample->site]);
-      entry.weight = WrappingAdd(entry.weight, sample->weight);
-      entry.ticks = WrappingAdd(entry.ticks, sample->ticks);
-      if (mapping.of_bursts[sample->site]) {
-        const auto weight = static_cast<double>(sample->weight);
-        squares_[{number, entry.site}] += one_drain ? weight * weight : *squares++;
-      }
-    }
+  }
+  // Levels may change after the end.
+  if (counts && !mapping.uncounted.empty()) {
+    CountFolded(std::exchange(mapping.uncounted[row.thread], 0), place);
   }
 }
 
 double SliceSum::Squares(uint32_t thread, uint32_t site) const {
   const auto it = squares_.find({thread, site});
   return it == squares_.end() ? 0 : it->second;
+}
+
+uint8_t WhatToCount(const ThreadInfo& info) {
+  if (!info.exited || IsExitedThreads(info) || IsExitedProcesses(info)) return 0;
+  // A process ends with its first thread.
+  const bool process = info.pid != 0 && info.pid == info.tid;
+  return SliceSum::kCountThread | (process ? SliceSum::kCountProcess : 0);
 }
 
 SliceSum::Mapping MappingOf(std::span<const Site> sites) {
@@ -105,6 +124,7 @@ SliceSum::Mapping MappingOf(std::span<const Site> sites) {
   for (const Site& site : sites) {
     mapping.of_bursts.push_back(IsFromBursts(KeyOf({}, site)));
     mapping.levels.push_back(IsLevel(site.kind));
+    mapping.any_special |= mapping.of_bursts.back() || mapping.levels.back();
   }
   return mapping;
 }

@@ -8,27 +8,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "daemon/store/site_table.h"
 #include "daemon/store/slice.h"
 
 namespace profd {
-
-// The samples of one thread, found by site.
-class SiteTable {
- public:
-  // The entry of a site, made if need be. Valid until the next call.
-  SiteSample& At(uint32_t site);
-  const std::vector<SiteSample>& entries() const { return entries_; }
-  std::vector<SiteSample> Take() && { return std::move(entries_); }
-
- private:
-  static size_t Hash(uint32_t site) { return site * 0x9e3779b1u; }
-  void Grow();
-
-  std::vector<SiteSample> entries_;
-  std::vector<uint32_t>
-      places_;       // open addressing: index + 1; empty while few entries are searched
-  size_t last_ = 0;  // a thread at rest names the same site again and again
-};
 
 class SliceSum {
  public:
@@ -40,6 +23,9 @@ class SliceSum {
     SiteTable samples;
   };
 
+  // A thread that exited and is added to another row, and the first thread of a process.
+  static constexpr uint8_t kCountThread = 1, kCountProcess = 2;
+
   SliceSum() { header_.drains = 0; }
 
   // By what to add up what a slice names: by its numbers, ours.
@@ -48,9 +34,15 @@ class SliceSum {
     std::span<const uint32_t> sites;
     // Where threads are added to others: the threads with which levels stay. Else empty.
     std::span<const uint32_t> level_threads;
+    // What of kCountThread and kCountProcess to count with the first numbers of a thread, which
+    // clears it. Else empty.
+    std::span<uint8_t> uncounted;
     std::vector<bool> of_bursts, levels;  // which of the slice's sites are
+    bool any_special = false;             // whether any is of bursts or a level
   };
-  void Add(const Slice& slice, const Mapping& mapping);
+  // Slices of one segment, in time order. Thread by thread, so that the sums of a thread are
+  // touched once and not once for each slice.
+  void Add(std::span<const Slice* const> slices, const Mapping& mapping);
   // An entry for a thread of which there may be none yet.
   Thread& At(uint32_t thread) { return threads_[PlaceOf(thread)]; }
 
@@ -61,7 +53,19 @@ class SliceSum {
   bool empty() const { return header_.drains == 0; }
 
  private:
+  // What of a slice is added next.
+  struct Cursor {
+    const Slice* slice;
+    size_t row = 0;
+    const SiteSample* sample;
+    const double* square;
+  };
+
   size_t PlaceOf(uint32_t thread);  // in threads_; made if need be
+  void AddRow(const Mapping& mapping, Cursor* cursor);
+  void AddNumbers(const Slice& slice, const Row& row, size_t place);
+  void AddSample(const SiteSample& sample, uint32_t site, size_t place);
+  void CountFolded(uint8_t what, size_t place);
 
   SliceHeader header_;
   std::vector<Thread> threads_;
@@ -69,6 +73,9 @@ class SliceSum {
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, double> squares_;  // of bursts
 };
 
+// What of a thread to count when it is added to another row. What was a row for several is counted
+// already.
+uint8_t WhatToCount(const ThreadInfo& info);
 // A mapping for slices that name these sites.
 SliceSum::Mapping MappingOf(std::span<const Site> sites);
 

@@ -46,10 +46,10 @@ absl::StatusOr<StoredSegmentReader> StoredSegmentReader::Open(const StoredSegmen
   return reader;
 }
 
-absl::StatusOr<const Slice*> StoredSegmentReader::Read(size_t index) {
+absl::StatusOr<const Slice*> StoredSegmentReader::Read(size_t index, Slice* place) {
   if (!reader_) return &segment_->raw.slices[index];
-  RETURN_IF_ERROR(reader_->Read(index, &slice_));
-  return &slice_;
+  RETURN_IF_ERROR(reader_->Read(index, place));
+  return place;
 }
 
 }  // namespace profd

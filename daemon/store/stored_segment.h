@@ -41,14 +41,13 @@ class StoredSegmentReader {
   static absl::StatusOr<StoredSegmentReader> Open(const StoredSegment& segment,
                                                   const KnownStacks& known);
   const Segment& dictionaries() const { return reader_ ? reader_->dictionaries() : segment_->raw; }
-  // Valid until the next call. Errors: DataLoss.
-  absl::StatusOr<const Slice*> Read(size_t index);
+  // A slice of the segment, or `place`, into which it was read. Errors: DataLoss.
+  absl::StatusOr<const Slice*> Read(size_t index, Slice* place);
 
  private:
   explicit StoredSegmentReader(const StoredSegment& segment) : segment_(&segment) {}
   const StoredSegment* segment_;
   std::optional<SegmentReader> reader_;
-  Slice slice_;
 };
 
 }  // namespace profd

@@ -30,11 +30,7 @@ absl::StatusOr<ElfFile> ElfFile::Open(int fd) {
   struct stat st;
   if (fstat(fd, &st) != 0) return ErrnoStatus("fstat", errno);
   if (!S_ISREG(st.st_mode)) return absl::InvalidArgumentError("not a regular file");
-  return OpenImage(fd, 0, static_cast<uint64_t>(st.st_size));
-}
-
-absl::StatusOr<ElfFile> ElfFile::OpenImage(int fd, uint64_t base, uint64_t size) {
-  ElfFile file(fd, base, size);
+  ElfFile file(fd, static_cast<uint64_t>(st.st_size));
   RETURN_IF_ERROR(file.ReadHeaders());
   return file;
 }
@@ -202,7 +198,7 @@ absl::Status ElfFile::Read(uint64_t offset, void* out, size_t size) const {
   if (offset > size_ || size > size_ - offset) {
     return absl::OutOfRangeError("file is shorter than its headers say");
   }
-  return ReadFileAt(fd_, base_ + offset, out, size);
+  return ReadFileAt(fd_, offset, out, size);
 }
 
 std::string ElfFile::ReadString(uint64_t offset, uint64_t end, size_t limit) const {

@@ -53,8 +53,6 @@ class ElfFile {
   // broken section table has no sections. Errors: InvalidArgument if it is not a little-endian
   // ELF64 file, and read errors.
   static absl::StatusOr<ElfFile> Open(int fd);
-  // The same for an image of `size` bytes that begins at `base` of `fd`, which need not be regular.
-  static absl::StatusOr<ElfFile> OpenImage(int fd, uint64_t base, uint64_t size);
 
   uint16_t machine() const { return machine_; }  // EM_*
 
@@ -90,14 +88,13 @@ class ElfFile {
                           absl::FunctionRef<bool(uint64_t at, std::string_view bytes)> visit) const;
 
  private:
-  ElfFile(int fd, uint64_t base, uint64_t size) : fd_(fd), base_(base), size_(size) {}
+  ElfFile(int fd, uint64_t size) : fd_(fd), size_(size) {}
   absl::Status ReadHeaders();
   void ReadSections(const Elf64_Ehdr& header, uint64_t count);
   void ReadSegments(const Elf64_Ehdr& header, uint64_t count);
   std::string BuildIdFromNotes(uint64_t offset, uint64_t size, uint64_t align) const;
 
   int fd_;
-  uint64_t base_;
   uint64_t size_;
   uint16_t machine_ = EM_NONE;
   uint32_t names_index_ = 0;

@@ -15,10 +15,11 @@ enum class NameSource : uint8_t {
   kPlt,             // the relocation of an entry of the PLT: "memcpy@plt"
   kBounds,          // no name, but the bounds of the function: "module:fn_85e80"
   kInferred,        // a guess at crate and module: "~tokio::runtime::park (fn_85e80)"
+  kPerfMap,         // the process's own list of the code that it made at run time
   kKallsyms,        // the kernel's symbols
   kProfd,           // made by profd
 };
-inline constexpr size_t kNameSourceCount = 9;
+inline constexpr size_t kNameSourceCount = 10;
 
 }  // namespace profd
 

@@ -1,8 +1,5 @@
 #include "daemon/symbolize/symbolizer.h"
 
-#include <fcntl.h>
-#include <sys/auxv.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,22 +10,12 @@
 #include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/module_names.h"
 #include "daemon/symbolize/symbol_name.h"
+#include "daemon/symbolize/vdso.h"
 
 namespace profd {
 namespace {
 
 using symbolize::ElfFile;
-
-constexpr std::string_view kVdso = "[vdso]";
-constexpr uint64_t kVdsoBytes = 64 << 10;
-
-// The vDSO has no file, but the kernel maps the same one into every process, including this one.
-absl::StatusOr<ElfFile> OpenOwnVdso(UniqueFd* memory) {
-  const unsigned long base = getauxval(AT_SYSINFO_EHDR);
-  if (base == 0) return absl::NotFoundError("no vDSO is mapped");
-  ASSIGN_OR_RETURN(*memory, OpenReadOnly("/proc/self/mem"));
-  return ElfFile::OpenImage(memory->get(), base, kVdsoBytes);
-}
 
 // One for each offset.
 std::vector<symbolize::FoundName> FindNames(const ElfFile& elf, const ModuleIdentity& identity,
@@ -76,6 +63,7 @@ std::string Text(const symbolize::FoundName& name, const std::string& module, ui
     case NameSource::kSymbols:
     case NameSource::kDynamicSymbols:
     case NameSource::kDebugFile:
+    case NameSource::kPerfMap:
     case NameSource::kKallsyms:
     case NameSource::kProfd:
       break;
@@ -97,9 +85,7 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   std::sort(unique.begin(), unique.end());
   unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
 
-  UniqueFd memory;
-  const absl::StatusOr<ElfFile> elf =
-      fd < 0 && identity.path == kVdso ? OpenOwnVdso(&memory) : ElfFile::Open(fd);
+  const absl::StatusOr<ElfFile> elf = ElfFile::Open(fd);
   std::vector<symbolize::FoundName> names(unique.size());
   const std::string module = symbolize::ModuleName(identity.path);
   if (elf.ok()) {
@@ -112,6 +98,9 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   for (size_t i = 0; i < unique.size(); ++i) {
     Symbol& symbol = known.emplace_back();
     symbol.function = Text(names[i], module, unique[i]);
+    if (identity.path == kVdsoPath && names[i].source == NameSource::kDynamicSymbols) {
+      symbol.function = VdsoFunction(symbol.function);
+    }
     // An inferred name ends with the module: the function in it is unknown.
     symbol.kind = ClassifyFrame(identity.path, names[i].source == NameSource::kInferred
                                                    ? names[i].symbol + "::"

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
+#include "daemon/symbolize/vdso.h"
 #include "daemon/target/guarded_file.h"
 #include "daemon/target/procfs.h"
 #include "daemon/unwind/rules.h"
@@ -32,6 +33,18 @@ int64_t WrittenNs(int fd) {
   struct stat st;
   if (fstat(fd, &st) != 0) return -1;
   return int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
+}
+
+bool IsVdso(const profd_module_key& key) {
+  return key.ino == PROFD_VDSO_INO && key.dev == PROFD_VDSO_DEV;
+}
+
+absl::StatusOr<MappedModule> OpenModule(const profd_module_record& record) {
+  if (!IsVdso(record.key)) return OpenMapping(record.pid, record.start, record.end);
+  MappedModule vdso;
+  vdso.path = std::string(kVdsoPath);
+  ASSIGN_OR_RETURN(vdso.fd, CopyVdso());
+  return vdso;
 }
 
 }  // namespace
@@ -182,7 +195,7 @@ bool Modules::SearchGlibc(ModuleId id, const ModuleFile& file) {
 absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
                                               std::vector<profd_rule>& rows) {
   Module module;
-  auto mapped = OpenMapping(record.pid, record.start, record.end);
+  auto mapped = OpenModule(record);
   if (absl::IsNotFound(mapped.status())) return mapped.status();
   const auto refuse = [&](absl::string_view why) {
     module.state.note = std::string(why);
@@ -191,7 +204,7 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   };
   if (!mapped.ok()) return refuse(mapped.status().message());
   module.fd = std::move(mapped->fd);
-  module.root = roots_.Of(record.pid);
+  if (!IsVdso(record.key)) module.root = roots_.Of(record.pid);
   module.written_ns = WrittenNs(module.fd.get());
   module.state.identity.path = std::move(mapped->path);
   if (auto build_id = ReadBuildId(module.fd.get()); build_id.ok()) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "daemon/source/record.h"
+#include "daemon/symbolize/vdso.h"
 #include "daemon/target/procfs.h"
 #include "daemon/unwind/rules.h"
 #include "tests/bpf/kernel_fixture.h"
@@ -21,6 +22,16 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Key;
 using ::testing::SizeIs;
+
+bool IsVdso(const profd_module_record& module) {
+  return module.key.ino == PROFD_VDSO_INO && module.key.dev == PROFD_VDSO_DEV;
+}
+
+absl::StatusOr<UniqueFd> Open(const profd_module_record& module) {
+  if (IsVdso(module)) return CopyVdso();
+  ASSIGN_OR_RETURN(MappedModule mapped, OpenMapping(module.pid, module.start, module.end));
+  return std::move(mapped.fd);
+}
 
 TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
   START_OR_SKIP();
@@ -34,7 +45,8 @@ TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
   };
   std::set<Key> keys;
   for (const auto& module : modules_) EXPECT_TRUE(keys.insert(key_of(module)).second);
-  ASSERT_GE(keys.size(), 3U) << "the program, the C library and the loader";
+  ASSERT_GE(keys.size(), 4U) << "the program, the C library, the loader and the vDSO";
+  EXPECT_EQ(std::count_if(modules_.begin(), modules_.end(), IsVdso), 1);
   const std::vector<profd_module_record> announced = std::exchange(modules_, {});
 
   const auto tick_until = [&](profd_walk walk) {
@@ -65,9 +77,9 @@ TEST_F(KernelTest, ModulesAreAnnouncedOnceAndRulesMakeWalksComplete) {
     const auto id = kernel_->ModuleIdOf(module.key);
     ASSERT_TRUE(id.ok()) << id.status();
     EXPECT_TRUE(ids.insert(*id).second);
-    const auto mapping = OpenMapping(module.pid, module.start, module.end);
-    ASSERT_TRUE(mapping.ok()) << mapping.status();
-    const auto file = MappedFile::Map(mapping->fd.get());
+    const auto fd = Open(module);
+    ASSERT_TRUE(fd.ok()) << fd.status();
+    const auto file = MappedFile::Map(fd->get());
     ASSERT_TRUE(file.ok()) << file.status();
     const auto table = CompileRules(file->bytes());
     ASSERT_TRUE(table.ok()) << table.status();

@@ -154,7 +154,7 @@ class _Group:
             elif word.startswith(("-I", "-D", "-W")) and word not in self.flags:
                 self.flags.append(word)
         file = pathlib.Path(entry["file"])
-        sources = INCLUDED.findall(file.read_text()) if "Unity" in file.parts else [str(file)]
+        sources = INCLUDED.findall(file.read_text()) if "unity" in file.parts else [str(file)]
         for source in sources:
             self.objects.setdefault(source, words[output + 1])
 

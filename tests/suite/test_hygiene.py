@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.suite import hygiene  # pylint: disable=wrong-import-position
+from tests.suite import hygiene, unity  # pylint: disable=wrong-import-position
 from tests.suite.batches import Batches  # pylint: disable=wrong-import-position
 
 CLEAN = "int Twice(int n) { return 2 * n; }\n"
@@ -71,6 +71,26 @@ class HygieneTest(unittest.TestCase):
         together = self.root / "together.cc"
         together.write_text(batches.file([sources["b"], sources["c"]]))
         self.assertIn("#define kSecond kSecond_0", together.read_text())
+        subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
+
+    def test_a_name_that_a_header_has_keeps_its_source_apart(self):
+        (self.root / "daemon/h.h").write_text("#pragma once\nnamespace p { int Find(int n); constexpr int kMs = 1; }\n")
+        texts = {"a": "namespace p {\nnamespace {\ntemplate <typename T = int>\nstatic T\nFind(T n) {\n  return n;\n}\n"
+                      "}  // namespace\nint Own() { return Find(1); }\n}\n",
+                 "b": '#include "daemon/h.h"\nint b = p::Find(2);\n',
+                 "c": "namespace p {\nnamespace {\nconstexpr int kMs = 1000;\n}  // namespace\nint c = kMs;\n}\n",
+                 "d": "constexpr int kMs = 1000;\nint d = kMs; // not Find\n"}
+        sources = []
+        for name, text in texts.items():
+            sources.append(str(self.root / f"daemon/{name}.cc"))
+            pathlib.Path(sources[-1]).write_text(text)
+        with mock.patch("tests.suite.unity.ROOT", self.root):
+            self.assertEqual(unity.Batches(sources).batches, [[sources[0], sources[2], sources[3]], [sources[1]]])
+            self.assertEqual(unity.Batches(sources, 2).batches, [[sources[0], sources[2]], [sources[1], sources[3]]])
+            batches = unity.Batches([sources[0], sources[2], sources[3]])
+        together = self.root / "together.cc"
+        together.write_text(batches.file(batches.batches[0]))
+        self.assertIn("#define kMs kMs_1", together.read_text())
         subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
 
     def test_what_does_not_compile_together_is_read_alone(self):

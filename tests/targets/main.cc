@@ -38,6 +38,7 @@ constexpr Scenario kScenarios[] = {
     {"surge", Surge},        {"memory", Memory},
     {"touch", Touch},        {"maps", Maps},
     {"storm", Storm},        {"burn", Burn},
+    {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},
 };
 

@@ -43,6 +43,12 @@ void Spin(const Arguments& arguments);  // MILLISECONDS THREADS: all on one CPU
 // MILLISECONDS of CPU time, of four parts three in one function and one in another. Says "burnt"
 // and how much each took, ns.
 void Burn(const Arguments& arguments);
+// MILLISECONDS of CPU time, nearly all of it in the vDSO. Says "read".
+void Clocks(const Arguments& arguments);
+
+// jit.cc
+// NAME COUNT: naps of 20 ms below code made at run time, which a perf map names until the end.
+void Jit(const Arguments& arguments);
 
 // frames.cc
 void BigFrame(const Arguments& arguments);   // COUNT: frames of 40,000 to 540,000 bytes

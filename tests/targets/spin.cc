@@ -95,4 +95,33 @@ void Burn(const Arguments& arguments) {
   Stop(where);
 }
 
+namespace clocks {
+
+constexpr int kReadsAtOnce = 1000;
+
+// Reads the clock for `ns` of CPU time.
+KEEP_FRAME int64_t ReadClocks(int64_t ns) {
+  const int64_t end = ThreadCpu() + ns;
+  int64_t sum = 0;
+  while (ThreadCpu() < end) {
+    for (int i = 0; i < kReadsAtOnce; ++i) sum += Now();
+  }
+  return sum;
+}
+
+KEEP_FRAME void* Thread(void* argument) {
+  Meter meter("reader");
+  volatile int64_t sum = ReadClocks(*static_cast<const int64_t*>(argument));
+  (void)sum;
+  return nullptr;
+}
+
+}  // namespace clocks
+
+void Clocks(const Arguments& arguments) {
+  int64_t ns = arguments.Number(0, 2000) * 1'000'000;
+  Join(Start(clocks::Thread, &ns));
+  Stop("read");
+}
+
 }  // namespace waiter

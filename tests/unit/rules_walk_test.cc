@@ -8,12 +8,12 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "daemon/base/fd.h"
+#include "daemon/symbolize/vdso.h"
 #include "daemon/unwind/rules.h"
 #include "gtest/gtest.h"
 
@@ -208,13 +208,11 @@ TEST(RulesWalkTest, SignalFrameIsCrossed) {
 }
 
 TEST(RulesWalkTest, VdsoHasRules) {
-  const uint64_t address = getauxval(AT_SYSINFO_EHDR);
-  ASSERT_NE(address, 0U) << "this kernel maps no vDSO";
-  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(address);
-  // Its section headers lie at its end.
-  const uint64_t size = header->e_shoff + uint64_t{header->e_shnum} * header->e_shentsize;
-  const std::span<const uint8_t> image(reinterpret_cast<const uint8_t*>(address), size);
-  const absl::StatusOr<RuleTable> table = CompileRules(image);
+  const absl::StatusOr<UniqueFd> copy = CopyVdso();
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  const absl::StatusOr<MappedFile> image = MappedFile::Map(copy->get());
+  ASSERT_TRUE(image.ok()) << image.status();
+  const absl::StatusOr<RuleTable> table = CompileRules(image->bytes());
   ASSERT_TRUE(table.ok()) << table.status();
   EXPECT_GT(table->functions, 0u);
   EXPECT_EQ(table->rejected_functions, 0u);

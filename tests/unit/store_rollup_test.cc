@@ -214,19 +214,30 @@ TEST(StoreRollupTest, LevelsOfFoldedThreadsStayTheirs) {
     ASSERT_TRUE(store.Append(std::move(delta)).ok());
   }
   const auto levels = [&](int64_t begin, int64_t end) {
-    std::map<uint64_t, int64_t> weights;
+    std::map<std::string, int64_t> weights;
     for (const MergedThread& thread : Merge(store, begin, end).threads) {
       for (const Sample& sample : thread.samples) {
-        if (sample.key.kind == Kind::kResident && sample.weight != 0) {
-          weights[static_cast<uint64_t>(thread.info.id)] += sample.weight;
-        }
+        if (sample.key.kind != Kind::kResident || sample.weight == 0) continue;
+        EXPECT_EQ(sample.key.thread, thread.info.id);
+        weights[thread.info.process] += sample.weight;
       }
     }
     return weights;
   };
-  EXPECT_THAT(levels(1990, 2000), SizeIs(400));
-  EXPECT_THAT(levels(100, 300), SizeIs(400));
-  EXPECT_EQ(levels(100, 300), levels(1990, 2000));
+  const std::map<std::string, int64_t> all = {{"server", 400 * 4096}};
+  EXPECT_EQ(levels(1990, 2000), all);
+  EXPECT_EQ(levels(100, 300), all);
+  // Now they go.
+  ProfileDelta delta = Second(2000, 1);
+  for (uint64_t id = 10; id < 410; id++) {
+    delta.samples.push_back(
+        {.key = {.thread = ThreadId{id}, .stack = StackId{9}, .kind = Kind::kResident},
+         .weight = -4096,
+         .ticks = -1});
+  }
+  ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  EXPECT_EQ(levels(100, 300), all);
+  EXPECT_THAT(levels(1990, 2001), IsEmpty());
 }
 
 // A full store loses detail before it loses time.

@@ -1,0 +1,256 @@
+#include "client/render/findings.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/render/estimate.h"
+#include "client/render/stacks.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+constexpr double kLeastShare = 0.2;  // of the whole, for a place to stand out
+constexpr size_t kMostPlaces = 3;
+constexpr double kLeastGrowth = 0.05;  // of all bytes at the end
+constexpr double kLeastDelay = 0.1;    // of the time in which threads could run
+constexpr double kBusy = 0.9;          // of a thread's time
+constexpr double kLeastBusyWindow = 0.5;
+constexpr size_t kMostBusyThreads = 3;
+// Below this share of the time of all threads, waits that are not idle are not worth a sentence.
+constexpr double kLeastWaiting = 0.01;
+constexpr size_t kBesideName = 6;  // columns beside a name
+constexpr double kCertain = 2;     // standard errors
+
+// Samples of one reason in one function.
+struct Place {
+  Estimate estimate;
+  std::map<uint32_t, int64_t> groups;  // value by group
+  std::set<uint32_t> threads;
+};
+
+struct Totals {
+  int64_t wall_ns = 0;
+  int64_t on_cpu_ns = 0;
+  int64_t run_queue_ns = 0;
+};
+
+int64_t RunQueueOf(const Thread& thread) {
+  int64_t sum = 0;
+  for (const profd::v1::ReasonTotal& off : thread.ledger.off()) {
+    if (off.reason() == profd::v1::REASON_RUNQUEUE) sum += off.time_ns();
+  }
+  return sum;
+}
+
+Totals TotalsOf(const Profile& profile) {
+  Totals totals;
+  for (const Thread& thread : profile.threads) {
+    totals.wall_ns += thread.ledger.wall_ns();
+    totals.on_cpu_ns += thread.ledger.on_cpu_ns();
+    totals.run_queue_ns += RunQueueOf(thread);
+  }
+  return totals;
+}
+
+// A name has a line to itself if need be.
+std::string Fitting(const std::string& name) { return Shorten(name, LineColumns() - kBesideName); }
+
+// "in tokio-rt-worker (4 threads)"; the group with the most of it.
+std::string Who(const Profile& profile, const Place& place) {
+  const auto most =
+      std::max_element(place.groups.begin(), place.groups.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::string group = GroupNames(profile)[most->first];
+  std::string text = group.empty() ? "" : absl::StrCat(", in ", group);
+  if (place.groups.size() > 1) {
+    absl::StrAppend(&text, text.empty() ? ", in " : " and ", place.groups.size() - 1, " more");
+  } else if (place.threads.size() > 1) {
+    absl::StrAppend(&text, text.empty() ? ", in " : " (", FormatCount(place.threads.size()),
+                    text.empty() ? " threads" : " threads)");
+  }
+  return text;
+}
+
+// What the shares are of.
+std::string WholeOf(const SampleTypeInfo& kind, bool idle_shown) {
+  switch (kind.kind) {
+    case profd::Kind::kWait:
+      return idle_shown ? "of the waiting" : "of the non-idle waiting";
+    case profd::Kind::kWall:
+      return idle_shown ? "of the time" : "of the non-idle time";
+    case profd::Kind::kCpu:
+      return "of the time on a CPU";
+    case profd::Kind::kInuse:
+      return "of the bytes in use";
+    case profd::Kind::kResident:
+      return "of the resident bytes";
+    case profd::Kind::kDisk:
+    case profd::Kind::kDiskQueue:
+    case profd::Kind::kDiskBytes:
+      return absl::StrCat(kind.unit == Unit::kBytes ? "of the bytes" : "of the time",
+                          " of disk requests");
+    default:
+      return "of the bytes";
+  }
+}
+
+std::string DoneTo(const SampleTypeInfo& kind) {
+  if (kind.kind == profd::Kind::kInuse) return "allocated";
+  return kind.kind == profd::Kind::kResident ? "touched first" : std::string(kind.done);
+}
+
+std::string Sentence(const View& view, Reason reason, const std::string& function,
+                     const Place& place) {
+  const Profile& profile = *view.profile;
+  const SampleTypeInfo& kind = *profile.kind;
+  std::string does;
+  if (kind.kind == profd::Kind::kCpu || reason == profd::v1::REASON_ON_CPU) {
+    does = "is spent running ";
+  } else if (kind.HasReasons()) {
+    does = absl::StrCat(kind.kind == profd::Kind::kWait ? "is for " : "is spent waiting for ",
+                        std::string(DescribeReason(reason).meaning), ", by ");
+  } else if (kind.unit == Unit::kNanoseconds) {
+    does = absl::StrCat("was ", DoneTo(kind), " by ");
+  } else {
+    does = absl::StrCat("were ", DoneTo(kind), " by ");
+  }
+  return absl::StrCat(place.estimate.Share(static_cast<double>(view.shown_value)), " ",
+                      WholeOf(kind, view.idle_shown), " (",
+                      FormatValue(place.estimate.value, profile.unit), ") ", does,
+                      Fitting(function), Who(profile, place), ".");
+}
+
+using Places = std::map<std::pair<Reason, std::string>, Place>;
+
+Places PlacesOf(const View& view) {
+  const Profile& profile = *view.profile;
+  Places places;
+  for (const Sample* sample : view.shown) {
+    // The run queue has a rule of its own. What has no stack says nothing.
+    if (sample->reason == profd::v1::REASON_RUNQUEUE || sample->stack == kUnsampled) continue;
+    const Stack& stack = profile.stacks[sample->stack];
+    if (stack.origin == kUnsampled) continue;
+    Place& place = places[{sample->reason, Asker(profile, stack)}];
+    place.estimate.Add(*sample);
+    place.groups[sample->group] += sample->value;
+    place.threads.insert(sample->threads.begin(), sample->threads.end());
+  }
+  return places;
+}
+
+// The places with most of the shown time or bytes.
+void FindLargest(const View& view, const Places& places, std::vector<std::string>& findings) {
+  std::vector<const Places::value_type*> largest;
+  const double least = kLeastShare * static_cast<double>(view.shown_value);
+  for (const auto& place : places) {
+    const Estimate& estimate = place.second.estimate;
+    if (static_cast<double>(estimate.value) - kCertain * estimate.Error() >= least) {
+      largest.push_back(&place);
+    }
+  }
+  std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) {
+    return a->second.estimate.value > b->second.estimate.value;
+  });
+  if (largest.size() > kMostPlaces) largest.resize(kMostPlaces);
+  for (const auto* place : largest) {
+    findings.push_back(Sentence(view, place->first.first, place->first.second, place->second));
+  }
+}
+
+// The place that grew most.
+void FindGrowth(const View& view, const Places& places, std::vector<std::string>& findings) {
+  const auto most =
+      std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
+        return a.second.estimate.growth < b.second.estimate.growth;
+      });
+  if (most == places.end()) return;
+  const Estimate& estimate = most->second.estimate;
+  const auto growth = static_cast<double>(estimate.growth);
+  if (growth < kLeastGrowth * static_cast<double>(view.shown_value) ||
+      growth < kCertain * estimate.Error()) {
+    return;
+  }
+  const Profile& profile = *view.profile;
+  findings.push_back(absl::StrCat("What ", Fitting(most->first.second), " ", DoneTo(*profile.kind),
+                                  " grew most: by ", FormatValue(estimate.growth, profile.unit),
+                                  " in the window, to ", FormatValue(estimate.value, profile.unit),
+                                  Who(profile, most->second), "."));
+}
+
+// Threads that could run and had no CPU.
+void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::string>& findings) {
+  const int64_t runnable = totals.on_cpu_ns + totals.run_queue_ns;
+  const auto delay = static_cast<double>(totals.run_queue_ns);
+  if (runnable <= 0 || delay < kLeastDelay * static_cast<double>(runnable) ||
+      delay < kLeastWaiting * static_cast<double>(WindowNs(profile))) {
+    return;
+  }
+  const Thread* worst = nullptr;
+  for (const Thread& thread : profile.threads) {
+    if (worst == nullptr || RunQueueOf(thread) > RunQueueOf(*worst)) worst = &thread;
+  }
+  findings.push_back(absl::StrCat(
+      "Threads could run for ", FormatDuration(runnable), " and had no CPU for ",
+      FormatShare(delay, static_cast<double>(runnable)), " of it (",
+      FormatDuration(totals.run_queue_ns), "); the most was ", FormatDuration(RunQueueOf(*worst)),
+      ", in ", Fitting(CleanName(worst->name)), " (", worst->tid, ")."));
+}
+
+// Threads that cannot do more without a second one.
+void FindBusy(const Profile& profile, std::vector<std::string>& findings) {
+  std::vector<const Thread*> busy;
+  const double least = kLeastBusyWindow * static_cast<double>(WindowNs(profile));
+  for (const Thread& thread : profile.threads) {
+    const auto wall = static_cast<double>(thread.ledger.wall_ns());
+    if (wall > 0 && wall >= least &&
+        static_cast<double>(thread.ledger.on_cpu_ns()) >= kBusy * wall) {
+      busy.push_back(&thread);
+    }
+  }
+  if (busy.empty()) return;
+  std::stable_sort(busy.begin(), busy.end(), [](const Thread* a, const Thread* b) {
+    return a->ledger.on_cpu_ns() > b->ledger.on_cpu_ns();
+  });
+  std::string text;
+  for (size_t i = 0; i < std::min(busy.size(), kMostBusyThreads); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", CleanName(busy[i]->name), " (", busy[i]->tid, ", ",
+                    FormatShare(static_cast<double>(busy[i]->ledger.on_cpu_ns()),
+                                static_cast<double>(busy[i]->ledger.wall_ns())),
+                    ")");
+  }
+  if (busy.size() > kMostBusyThreads) {
+    absl::StrAppend(&text, " and ", FormatCount(busy.size() - kMostBusyThreads), " more");
+  }
+  findings.push_back(
+      absl::StrCat("On a CPU nearly all the time: ", text, ". Each can use one CPU only."));
+}
+
+}  // namespace
+
+std::vector<std::string> Findings(const View& view) {
+  const Profile& profile = *view.profile;
+  std::vector<std::string> findings;
+  if (profile.threads.empty()) return findings;
+  const Totals totals = TotalsOf(profile);
+  const bool time = profile.unit == Unit::kNanoseconds;
+  const bool little = time && static_cast<double>(view.shown_value) <
+                                  kLeastWaiting * static_cast<double>(totals.wall_ns);
+  if (view.shown_value > 0 && !little) {
+    const Places places = PlacesOf(view);
+    FindLargest(view, places, findings);
+    if (profile.kind->level) FindGrowth(view, places, findings);
+  }
+  // The time of disk requests is no time of threads.
+  if (profile.kind->formula == profd::ErrorFormula::kLedgerShare) {
+    FindDelay(profile, totals, findings);
+    FindBusy(profile, findings);
+  }
+  return findings;
+}
+
+}  // namespace profctl

@@ -1,0 +1,188 @@
+"""Sources that are compiled together, which the clang presets do (PROFD_UNITY).
+
+Headers take most of the time of a compiler, and it reads them again for each file. So it gets few files that
+include many sources. Sources whose names could be mistaken for each other come into different files; constants
+of the same name are renamed, as almost every source has some. In doubt sources are kept apart: nobody tries
+again without one. For clang-tidy, which does, batches.py is bolder.
+
+Usage: python3 tests/suite/unity.py FOLDER SOURCE...
+Writes FOLDER/batch_N.cc, and prints their paths with ";" between them, as CMake takes a list.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES_IN_BATCH = 20
+
+INCLUDED = re.compile(r'^#include "((?:bpf|client|daemon|deploy|tests)/[^"]+)"', re.MULTILINE)
+MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
+NOT_CODE = re.compile(r'R"(?P<mark>\w*)\(.*?\)(?P=mark)"|//[^\n]*|"(?:\\.|[^"\\\n])*"'
+                      r"|'(?:\\.|[^'\\\n])'", re.DOTALL)
+# What a source defines for itself, and there: declarations, which begin a line.
+OWN = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+DECLARED = re.compile(r"(?<![:\w.>])([A-Za-z_]\w*)\s*(?=[({=;\[]|:(?!:))")
+ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)|\[\[.*?\]\]|alignas\(.*?\)")
+TYPE = re.compile(r"(?:enum class|enum struct|struct|class|enum|union) (\w+)")
+CONSTANT = re.compile(r"\b(k[A-Z]\w*)\s*(?=[={\[])")
+ANY_CONSTANT = re.compile(r"\bk[A-Z]\w*")
+CONSTANT_LINE = re.compile(r"(?:static |inline )*const(?:expr|init)?\b")
+GTEST = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|INSTANTIATE_TEST_SUITE_P|MATCHER\w*|ACTION\w*)\(\s*(\w+)",
+                   re.MULTILINE)
+NO_NAME = re.compile(r"template\b|namespace\b|static_assert\b|.*\boperator\b|TEST|TYPED|INSTANTIATE|MATCHER|ACTION")
+# A name by which a source means what is declared outside of its classes and functions; members are not.
+WORD = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*")
+MEMBER = re.compile(r"(?:::|\.|->)(k[A-Z]\w*)")
+KEYWORDS = frozenset("const final if for while switch return public private protected operator".split())
+# A declaration whose name stands in one of the lines after its first.
+LINES_OF_DECLARATION = 3
+
+
+def _code(text: str) -> str:
+    """Without comments and what is in quotes."""
+    return NOT_CODE.sub(lambda match: "" if match[0].startswith("//") else '""', text)
+
+
+@functools.cache
+def _header(path: pathlib.Path) -> tuple[frozenset[str], tuple[pathlib.Path, ...]]:
+    """What a header may declare for others, and the headers of this tree that it includes.
+
+    What is indented is in a class or a function. There a name means a member, or what a line that is not
+    indented declares."""
+    text = path.read_text()
+    code = _code(text)
+    outside = "\n".join(line for line in code.splitlines() if not line.startswith(" "))
+    # A constant's macro would change members, too.
+    return frozenset(WORD.findall(outside)) | frozenset(ANY_CONSTANT.findall(code)), _included(text)
+
+
+def _included(text: str) -> tuple[pathlib.Path, ...]:
+    return tuple(path for path in (ROOT / name for name in INCLUDED.findall(text)) if path.exists())
+
+
+def _declared(block: str) -> tuple[set[str], set[str]]:
+    """Names that the lines of a block declare: constants, and others."""
+    constants: set[str] = set()
+    others: set[str] = set()
+    lines = [ATTRIBUTE.sub("", line) for line in block.splitlines()]
+    for at, line in enumerate(lines):
+        if not line or line[0] in " #}/" or NO_NAME.match(line):
+            continue
+        if line.startswith("using ") and "=" not in line:
+            continue
+        if CONSTANT_LINE.match(line):
+            found = CONSTANT.findall(" ".join(lines[at:at + LINES_OF_DECLARATION]) if not CONSTANT.search(line) else line)
+            constants.update(found)
+            if found:
+                continue
+        if match := TYPE.match(line):
+            others.add(match[1])
+            continue
+        for length in range(1, LINES_OF_DECLARATION + 1):
+            if found := DECLARED.findall(" ".join(lines[at:at + length])):
+                others.add(found[0])
+                break
+    return constants, others - KEYWORDS
+
+
+class _Source:
+    def __init__(self, path: str):
+        text = pathlib.Path(path).read_text()
+        code = _code(text)
+        self.path = path
+        self.words = set(WORD.findall(code))
+        self.headers: set[pathlib.Path] = set()
+        todo = list(_included(text))
+        while todo:
+            header = todo.pop()
+            if header not in self.headers:
+                self.headers.add(header)
+                todo += _header(header)[1]
+        # Statements in functions are indented: no other lines are declarations.
+        own = "\n".join(_code(block) for block in OWN.findall(re.sub(r"//(?! namespace).*", "", text)))
+        static = "\n".join(line for line in code.splitlines() if line.startswith("static ") or CONSTANT_LINE.match(line))
+        self.constants, self.names = _declared(own + "\n" + static)
+        self.names |= set(GTEST.findall(code)) | set(MACRO.findall(text))
+        # A macro would change what else has the name.
+        kept = {name for name in self.constants if name in MEMBER.findall(code)
+                or any(name in _header(header)[0] for header in self.headers)}
+        self.constants -= kept
+        self.names |= kept
+
+
+class _Batch:
+    def __init__(self):
+        self.sources: list[_Source] = []
+        self.names: set[str] = set()
+        self.words: set[str] = set()
+        self.headers: set[pathlib.Path] = set()
+
+    def fits(self, source: _Source) -> bool:
+        """Whether no name of one is a word of another, or of a header that only the other includes."""
+        if self.names & source.words or source.names & self.words:
+            return False
+        if any(source.names & _header(header)[0] for header in self.headers - source.headers):
+            return False
+        return not any(other.names & _header(header)[0] for other in self.sources
+                       for header in source.headers - other.headers)
+
+    def add(self, source: _Source) -> None:
+        self.sources.append(source)
+        self.names |= source.names
+        self.words |= source.words
+        self.headers |= source.headers
+
+
+class Batches:
+    """The sources of one list, in batches."""
+
+    def __init__(self, sources: list[str], most: int = SOURCES_IN_BATCH):
+        self.sources = {path: _Source(path) for path in sorted(set(sources))}
+        count = collections.Counter(name for source in self.sources.values() for name in source.words | source.constants)
+        self.shared = {name for name, times in count.items() if times > 1}
+        batches: list[_Batch] = []
+        for source in self.sources.values():
+            # The first that fits: a change to one source moves few others.
+            batch = next((each for each in batches if len(each.sources) < most and each.fits(source)), None)
+            if batch is None:
+                batch = _Batch()
+                batches.append(batch)
+            batch.add(source)
+        self.batches = [[source.path for source in batch.sources] for batch in batches]
+
+    def file(self, batch: list[str]) -> str:
+        """The text of a file that includes these."""
+        lines = []
+        for number, path in enumerate(batch):
+            renamed = sorted(self.sources[path].constants & self.shared) if len(batch) > 1 else []
+            lines += [f"#define {name} {name}_{number}" for name in renamed]
+            lines.append(f'#include "{path}"')
+            lines += [f"#undef {name}" for name in renamed]
+        return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) < 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder = pathlib.Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    batches = Batches(arguments[1:])
+    files = []
+    for number, batch in enumerate(batches.batches):
+        file, text = folder / f"batch_{number}.cc", batches.file(batch)
+        # What did not change is not compiled again.
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+        files.append(str(file))
+    print(";".join(files), end="")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+// The rules of docs/profctl.md, "What stands out": each just above and just below its limit. How
+// the sentences read is in the golden summaries.
+#include "client/render/findings.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "client/view.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/fixture_profile.h"
+
+namespace profctl {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kLock = profd::v1::REASON_LOCK;
+constexpr auto kRunQueue = profd::v1::REASON_RUNQUEUE;
+constexpr int64_t kWindow = 1'000'000;
+
+AnswerWriter AnswerOf(profd::Kind kind) {
+  AnswerWriter answer(kind);
+  answer.coverage().set_begin_ns(1);
+  answer.coverage().set_end_ns(1 + kWindow);
+  return answer;
+}
+
+std::vector<AnswerWriter::FrameSpec> In(const std::string& function) {
+  return {{function, "a", profd::v1::FRAME_KIND_APPLICATION}};
+}
+
+std::vector<std::string> FindingsOf(const AnswerWriter& answer) {
+  const Profile profile = answer.Build();
+  return Findings(MakeView(profile, false));
+}
+
+// Waits of 1000 by one function of `value`, the rest by many others.
+std::vector<std::string> OnePlace(int64_t value, int64_t error) {
+  AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 0);
+  answer.AddSample(thread, kLock, In("Hot"), value, error);
+  for (int i = 0; i < 10; ++i) {
+    answer.AddSample(thread, kLock, In("Other" + std::to_string(i)), (1000 - value) / 10, 0);
+  }
+  return FindingsOf(answer);
+}
+
+TEST(FindingsTest, APlaceStandsOutFromAFifthOn) {
+  EXPECT_THAT(OnePlace(200, 0), ElementsAre(HasSubstr("Hot")));
+  EXPECT_THAT(OnePlace(190, 0), IsEmpty());
+}
+
+TEST(FindingsTest, APlaceHasToBeCertain) {
+  EXPECT_THAT(OnePlace(400, 100), ElementsAre(HasSubstr("Hot")));
+  EXPECT_THAT(OnePlace(400, 101), IsEmpty());
+}
+
+TEST(FindingsTest, ThreePlacesLargestFirst) {
+  AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 0);
+  answer.AddSample(thread, kLock, In("C"), 240, 0);
+  answer.AddSample(thread, kLock, In("A"), 265, 0);
+  answer.AddSample(thread, kLock, In("D"), 245, 0);
+  answer.AddSample(thread, kLock, In("B"), 250, 0);
+  EXPECT_THAT(FindingsOf(answer), ElementsAre(HasSubstr("A"), HasSubstr("B"), HasSubstr("D")));
+}
+
+TEST(FindingsTest, LittleWaitingIsNotWorthASentence) {
+  const auto of = [](int64_t waited) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    answer.AddSample(answer.AddThread(1, 1, "a", "one", 1000, 0), kLock, In("Hot"), waited, 0);
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(of(10), SizeIs(1));
+  EXPECT_THAT(of(9), IsEmpty());
+}
+
+TEST(FindingsTest, DelayStandsOutFromATenthOfTheRunnableTimeOn) {
+  const auto of = [](int64_t on_cpu, int64_t queued) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    const uint32_t thread = answer.AddThread(1, 77, "a", "late", kWindow, on_cpu);
+    answer.AddSample(thread, kRunQueue, {}, queued, 0);
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(of(180'000, 20'000), ElementsAre(HasSubstr("late (77)")));
+  EXPECT_THAT(of(180'001, 19'999), IsEmpty());
+  // Little of it is noise.
+  EXPECT_THAT(of(0, 10'000), SizeIs(1));
+  EXPECT_THAT(of(0, 9'999), IsEmpty());
+}
+
+TEST(FindingsTest, ABusyThreadStandsOutFromNineTenthsOn) {
+  const auto of = [](int64_t wall, int64_t on_cpu) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    answer.AddThread(1, 77, "a", "hog", wall, on_cpu);
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(of(kWindow, 900'000), ElementsAre(HasSubstr("hog (77")));
+  EXPECT_THAT(of(kWindow, 899'999), IsEmpty());
+  EXPECT_THAT(of(500'000, 500'000), SizeIs(1));
+  EXPECT_THAT(of(499'999, 499'999), IsEmpty());
+}
+
+TEST(FindingsTest, BytesHaveNeitherDelayNorBusyThreads) {
+  AnswerWriter answer = AnswerOf(profd::Kind::kAlloc);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "one", kWindow, kWindow);
+  answer.AddBytes(thread, In("Big"), 900, 0, 1);
+  answer.AddBytes(thread, In("Small"), 100, 0, 1);
+  EXPECT_THAT(FindingsOf(answer), ElementsAre(HasSubstr("Big")));
+}
+
+TEST(FindingsTest, GrowthStandsOutFromATwentiethOfAllOn) {
+  const auto of = [](int64_t growth, int64_t error) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kResident);
+    const uint32_t thread = answer.AddThread(1, 1, "a", "one", kWindow, 0);
+    answer.AddLevel(thread, In("Large"), 850, 0, 1, 0);
+    answer.AddLevel(thread, In("Grows"), 150, error, 1, growth);
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(of(50, 25), ElementsAre(HasSubstr("Large"), HasSubstr("Grows")));
+  EXPECT_THAT(of(49, 0), ElementsAre(HasSubstr("Large")));
+  EXPECT_THAT(of(50, 26), ElementsAre(HasSubstr("Large")));
+}
+
+TEST(FindingsTest, NothingIsFoundInNothing) {
+  EXPECT_THAT(FindingsOf(AnswerOf(profd::Kind::kWait)), IsEmpty());
+  EXPECT_THAT(FindingsOf(AnswerOf(profd::Kind::kAlloc)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace profctl
