@@ -98,7 +98,8 @@ template <typename Infos>
 void AppendMeanings(const char* heading, const Infos& infos, std::string& notes) {
   absl::StrAppend(&notes, "\n", heading, ":\n");
   for (const auto& info : infos) {
-    absl::StrAppend(&notes, "  ", PadRight(info.name, 10), std::string(info.meaning), "\n");
+    absl::StrAppend(&notes, "  ", PadRight(absl::StrCat(std::string(info.name), " "), 10),
+                    std::string(info.meaning), "\n");
   }
 }
 

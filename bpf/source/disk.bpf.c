@@ -119,10 +119,12 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 	u64 walked = 0;
 	u32 zero = 0;
 	u32 one_in;
+	long error;
 
 	if (!thread || !thread->thread_id || !make_known(thread)) {
-		/* What is left of a request that was never completed would count this one. */
-		bpf_map_delete_elem(&disk_requests, &key);
+		/* What is left of a request whose completion nobody saw would count this one. */
+		if (!bpf_map_delete_elem(&disk_requests, &key))
+			lose(PROFD_LOSS_DISK_LOST, 1);
 		return 0;
 	}
 	cost = bpf_map_lookup_elem(&disk_cost, &zero);
@@ -139,7 +141,10 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 		cost->walks++;
 		cost->walk_ns += walked;
 	}
-	if (bpf_map_update_elem(&disk_requests, &key, &request, BPF_ANY))
+	error = bpf_map_update_elem(&disk_requests, &key, &request, BPF_NOEXIST);
+	if (error == -17 /* EEXIST: as above */)
+		error = bpf_map_update_elem(&disk_requests, &key, &request, BPF_ANY) ?: error;
+	if (error)
 		lose(PROFD_LOSS_DISK_LOST, 1);
 	cost->requests++;
 	cost->ns += bpf_ktime_get_ns() - request.queued - walked;
@@ -243,6 +248,18 @@ static __always_inline void count_done(struct profd_disk_request *request, u64 n
 		lose(PROFD_LOSS_DISK_LOST, 1);
 }
 
+/* Counts a request that is done, and what that cost. */
+static __always_inline void finish_request(struct profd_disk_request *request, u64 now)
+{
+	struct profd_disk_cost *cost;
+	u32 zero = 0;
+
+	count_done(request, now);
+	cost = bpf_map_lookup_elem(&disk_cost, &zero);
+	if (cost)
+		cost->done_ns += bpf_ktime_get_ns() - now;
+}
+
 /* So many bytes of a request are done. Some drivers complete one in parts. */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_disk_completion, struct request___disk *rq, int error, unsigned int bytes)
@@ -250,9 +267,7 @@ int BPF_PROG(on_disk_completion, struct request___disk *rq, int error, unsigned 
 	struct profd_disk_request *request;
 	struct profd_disk_request known;
 	u64 by_request = (u64)rq;
-	struct profd_disk_cost *cost;
 	u64 key = by_request;
-	u32 zero = 0;
 	u64 now;
 
 	request = find_request(rq, &key);
@@ -273,9 +288,6 @@ int BPF_PROG(on_disk_completion, struct request___disk *rq, int error, unsigned 
 			lose(PROFD_LOSS_DISK_LOST, 1);
 		return 0;
 	}
-	count_done(&known, now);
-	cost = bpf_map_lookup_elem(&disk_cost, &zero);
-	if (cost)
-		cost->done_ns += bpf_ktime_get_ns() - now;
+	finish_request(&known, now);
 	return 0;
 }

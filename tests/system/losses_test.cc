@@ -39,7 +39,8 @@ using nlohmann::json;
 constexpr seconds kPatience(60);
 
 // Of every program that switches often, on every machine: they lose no time (docs/losses.md).
-const std::set<std::string> kAlways = {"torn_walk", "switch_unseen", "mapping_busy"};
+const std::set<std::string> kAlways = {"torn_walk", "switch_unseen", "mapping_busy",
+                                       "disk_request_lost"};
 
 struct Lost {
   uint64_t count = 0;

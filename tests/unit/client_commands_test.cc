@@ -436,7 +436,8 @@ TEST_F(CommandsTest, HelpMatchesGolden) {
 TEST_F(CommandsTest, HelpHasEveryValue) {
   const std::string fetch = "\n" + Do({"fetch", "--help"}).out;
   const auto expect_line = [&](std::string_view name, std::string_view meaning) {
-    const std::string line = "\n  " + PadRight(name, 10) + std::string(meaning) + "\n";
+    const std::string line =
+        "\n  " + PadRight(absl::StrCat(std::string(name), " "), 10) + std::string(meaning) + "\n";
     EXPECT_NE(fetch.find(line), std::string::npos) << line;
   };
   for (const ReasonInfo& reason : AllReasons()) expect_line(reason.name, reason.meaning);

@@ -158,7 +158,10 @@ void ExpectNoLoss(const Answer& answer) {
   for (const v1::Loss& loss : answer.message.losses()) {
     // Walks that raced with a wake-up keep their weight, and the time of a switch that the kernel
     // did not report is recovered: neither loses anything.
-    if (loss.cause() == "torn_walk" || loss.cause() == "switch_unseen") continue;
+    if (loss.cause() == "torn_walk" || loss.cause() == "switch_unseen" ||
+        loss.cause() == "disk_request_lost") {
+      continue;
+    }
     // What a mapping call took away while another thread changed the mappings is counted all the
     // same.
     if (loss.cause() == "mapping_busy") continue;
