@@ -1,5 +1,6 @@
 #include "daemon/store/folding.h"
 
+#include <string>
 #include <string_view>
 
 namespace profd {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -14,9 +13,11 @@
 
 namespace profd {
 
-// So many threads that exited keep their own rows in a segment or an answer.
+// So many threads that exited keep their own rows in a segment.
 inline constexpr size_t kMaxExitedThreads = 512;
-// The same of processes that exited.
+// And in an answer, which holds many segments.
+inline constexpr size_t kMaxExitedRows = 2048;
+// So many processes that exited have rows of their own in a segment.
 inline constexpr size_t kMaxExitedProcesses = 512;
 // And so many names have a row for the processes that had them.
 inline constexpr size_t kMaxExitedNames = 512;

@@ -39,7 +39,7 @@ uint32_t Merger::ChooseRow(uint32_t thread, bool present) {
   const bool sum_of_threads = IsExitedThreads(*info);
   const bool alive = alive_.contains(ProcessKeyOf(*info));
   if (sum_of_threads && alive) return thread;
-  if (!sum_of_processes && exited_rows_ < kMaxExitedThreads) {
+  if (!sum_of_processes && exited_rows_ < kMaxExitedRows) {
     exited_rows_++;
     return thread;
   }

@@ -27,7 +27,7 @@ struct Pick {
   size_t begin = 0, end = 0;
 };
 
-// Reads one segment at a time, so that only sums take memory. Beyond some hundred, threads and
+// Reads one segment at a time, so that only sums take memory. Beyond two thousand, threads and
 // processes that are gone at the end of the window are added up (folding.h): however long the
 // window is, the answer is not longer than for what still runs. The last ones keep their own rows.
 // Not thread-safe.
