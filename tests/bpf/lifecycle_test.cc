@@ -67,8 +67,9 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const size_t links = switch_layer ? 11 : 10;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
     // Not attached yet: three of the heap, one of mapping calls, one of malloc, two of page faults,
-    // one of the CPUs' clocks. The tick by list is run, never attached.
-    const size_t programs = links + 8 + (kernel_->ticks_by_list() ? 1 : 0);
+    // one of the CPUs' clocks, four of disk requests, one of wake-ups. The tick by list is run,
+    // never attached.
+    const size_t programs = links + 13 + (kernel_->ticks_by_list() ? 1 : 0);
     EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
     for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
     kernel_.reset();

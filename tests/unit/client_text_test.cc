@@ -76,7 +76,9 @@ TEST(KindTest, NamesAndUnits) {
   for (const SampleTypeInfo& info : AllSampleTypes()) {
     EXPECT_EQ(FindSampleType(info.name), &info);
     EXPECT_EQ(&profd::DescribeSampleType(info.kind), &info);
-    EXPECT_EQ(info.unit == Unit::kNanoseconds, info.HasReasons() || info.kind == profd::Kind::kCpu);
+    const bool disk_time = info.IsOfDisk() && info.kind != profd::Kind::kDiskBytes;
+    EXPECT_EQ(info.unit == Unit::kNanoseconds,
+              info.HasReasons() || info.kind == profd::Kind::kCpu || disk_time);
   }
   EXPECT_EQ(FindSampleType("heap"), nullptr);
   EXPECT_EQ(FindSampleType(""), nullptr);
