@@ -171,9 +171,10 @@ void Intake::Forget(int64_t threads_before_ns, int64_t stacks_before_ns) {
 }
 
 void Intake::Shrink(size_t max_bytes) {
-  // What is in use was named by the last drain: in a storm, threads that ended go first.
+  // What is in use was named by the last drain: in a storm, threads that ended go first. Stacks
+  // before threads of the same time: without its thread nothing can be told of a row.
   while (bytes() > max_bytes) {
-    const bool stack = stacks_.oldest_ns() < threads_.oldest_ns();
+    const bool stack = stacks_.oldest_ns() <= threads_.oldest_ns();
     if (!(stack ? stacks_.ForgetOldest() : threads_.ForgetOldest())) return;
   }
 }
