@@ -5,8 +5,8 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include "abi.h"
+#include "current_walk.bpf.h"
 #include "loss.bpf.h"
-#include "stacks.bpf.h"
 #include "unwind.bpf.h"
 
 /* Memory of these walks, PROFD_OWN_WALKS_PER_CPU per CPU; sized by the daemon. */
@@ -61,10 +61,7 @@ static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct 
 	walk->frames = 0;
 	walk->frame_pointers = 0;
 	walk_own(&walker, pc, sp, fp, at_entry);
-	finish_stack(walk, 0);
-	if (!intern_stack(&walk->record))
-		empty_stack(&walk->record, PROFD_WALK_LOST);
-	return walk->record.hash;
+	return send_walk(walk, 0);
 }
 
 #endif /* PROFD_BPF_OWN_WALK_BPF_H_ */

@@ -6,9 +6,9 @@
 #include <bpf/bpf_helpers.h>
 #include "abi.h"
 #include "aggregate.bpf.h"
+#include "current_walk.bpf.h"
 #include "kernel_frames.bpf.h"
 #include "loss.bpf.h"
-#include "stacks.bpf.h"
 #include "target.bpf.h"
 #include "unwind.bpf.h"
 
@@ -59,7 +59,6 @@ static __always_inline u64 take_running_stack(struct clock_event *event, struct 
 					      struct walk *walk)
 {
 	struct walker walker = {.task = task, .walk = walk};
-	struct pt_regs *user = (struct pt_regs *)bpf_task_pt_regs(task);
 	long bytes = 0;
 	u32 kernel_frames;
 
@@ -70,12 +69,8 @@ static __always_inline u64 take_running_stack(struct clock_event *event, struct 
 	begin_after_kernel(walk, kernel_frames);
 	walk->in_interrupt = 1;
 	walk->hurried = 1;
-	if (user && untrusted(task)->mm && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
-		walk_own(&walker, user_pc(task, user), user->sp, user->bp, false);
-	finish_stack(walk, kernel_frames);
-	if (!intern_stack(&walk->record))
-		empty_stack(&walk->record, PROFD_WALK_LOST);
-	return walk->record.hash;
+	walk_user_part(&walker);
+	return send_walk(walk, kernel_frames);
 }
 
 /* Counts the stack of the current thread. False: the sample is lost. */

@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "current_walk.bpf.h"
 #include "kernel_frames.bpf.h"
 #include "loss.bpf.h"
 #include "own_walk.bpf.h"
@@ -24,8 +25,6 @@
  * looked at.
  */
 #define MOST_FIRST_BIOS 4
-/* The frames of the tracepoint itself. */
-#define OWN_FRAMES 0
 
 /* The stack of one request in so many is taken, at random. */
 profd_u32 disk_stack_one_in;
@@ -83,7 +82,6 @@ static __always_inline u32 operation_of(struct bio *bio)
  */
 static __always_inline u64 take_submitter_stack(void *context, struct task_struct *task)
 {
-	struct pt_regs *user = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct walker walker = {.task = task};
 	u32 kernel_frames, slot;
 	u64 hash;
@@ -92,17 +90,12 @@ static __always_inline u64 take_submitter_stack(void *context, struct task_struc
 	walker.walk = take_walk(&slot);
 	if (!walker.walk)
 		return 0;
-	bytes = bpf_get_stack(context, walker.walk->record.frames, PROFD_MAX_KERNEL_FRAMES * 8,
-			      OWN_FRAMES);
+	bytes = bpf_get_stack(context, walker.walk->record.frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
 	kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
 	begin_after_kernel(walker.walk, kernel_frames);
 	walker.walk->hurried = 1;
-	if (user && untrusted(task)->mm && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
-		walk_own(&walker, user_pc(task, user), user->sp, user->bp, false);
-	finish_stack(walker.walk, kernel_frames);
-	if (!intern_stack(&walker.walk->record))
-		empty_stack(&walker.walk->record, PROFD_WALK_LOST);
-	hash = walker.walk->record.hash;
+	walk_user_part(&walker);
+	hash = send_walk(walker.walk, kernel_frames);
 	drop_walk(slot);
 	return hash;
 }

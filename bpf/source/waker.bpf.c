@@ -7,10 +7,10 @@
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "aggregate.bpf.h"
+#include "current_walk.bpf.h"
 #include "interrupts.bpf.h"
 #include "kernel_frames.bpf.h"
 #include "loss.bpf.h"
-#include "stacks.bpf.h"
 #include "target.bpf.h"
 #include "unwind.bpf.h"
 #include "waits.bpf.h"
@@ -85,7 +85,6 @@ static __always_inline u32 frames_of_waker(struct walk *walk, struct task_struct
 static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker, struct walk *walk)
 {
 	struct walker walker = {.task = waker, .walk = walk};
-	struct pt_regs *user = (struct pt_regs *)bpf_task_pt_regs(waker);
 	u64 *names = walk->record.frames;
 	struct profd_thread *thread;
 	bool interrupt;
@@ -107,13 +106,9 @@ static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker
 	/* Of others the kernel's frames are the whole stack. */
 	walk->result = PROFD_WALK_COMPLETE;
 	thread = thread_of(waker);
-	if (!interrupt && thread && thread->thread_id && user && untrusted(waker)->mm &&
-	    !(waker->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER)))
-		walk_own(&walker, user_pc(waker, user), user->sp, user->bp, false);
-	finish_stack(walk, count);
-	if (!intern_stack(&walk->record))
-		empty_stack(&walk->record, PROFD_WALK_LOST);
-	return walk->record.hash;
+	if (!interrupt && thread && thread->thread_id)
+		walk_user_part(&walker);
+	return send_walk(walk, count);
 }
 
 /* Counts a wait that ends now. False: it is lost. */

@@ -61,11 +61,11 @@ Totals TotalsOf(const Profile& profile) {
 std::string Fitting(const std::string& name) { return Shorten(name, LineColumns() - kBesideName); }
 
 // "in tokio-rt-worker (4 threads)"; the group with the most of it.
-std::string Who(const Profile& profile, const Place& place) {
+std::string Who(const std::vector<std::string>& groups, const Place& place) {
   const auto most =
       std::max_element(place.groups.begin(), place.groups.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  const std::string group = GroupNames(profile)[most->first];
+  const std::string& group = groups[most->first];
   std::string text = group.empty() ? "" : absl::StrCat(", in ", group);
   if (place.groups.size() > 1) {
     absl::StrAppend(&text, text.empty() ? ", in " : " and ", place.groups.size() - 1, " more");
@@ -105,8 +105,9 @@ std::string DoneTo(const SampleTypeInfo& kind) {
   return kind.kind == profd::Kind::kResident ? "touched first" : std::string(kind.done);
 }
 
-std::string Sentence(const View& view, Reason reason, const std::string& function,
-                     const Place& place) {
+// What is done there, without who does it.
+std::string DescribePlace(const View& view, Reason reason, const std::string& function,
+                          const Place& place) {
   const Profile& profile = *view.profile;
   const SampleTypeInfo& kind = *profile.kind;
   std::string does;
@@ -115,28 +116,26 @@ std::string Sentence(const View& view, Reason reason, const std::string& functio
   } else if (kind.HasReasons()) {
     does = absl::StrCat(kind.kind == profd::Kind::kWall ? "is spent waiting for " : "is for ",
                         std::string(DescribeReason(reason).meaning), ", by ");
-  } else if (kind.unit == Unit::kNanoseconds) {
-    does = absl::StrCat("was ", DoneTo(kind), " by ");
   } else {
-    does = absl::StrCat("were ", DoneTo(kind), " by ");
+    does = absl::StrCat(kind.unit == Unit::kBytes ? "were " : "was ", DoneTo(kind), " by ");
   }
   return absl::StrCat(place.estimate.Share(static_cast<double>(view.shown_value)), " ",
                       WholeOf(kind, view.idle_shown), " (",
                       FormatValue(place.estimate.value, profile.unit), ") ", does,
-                      Fitting(function), Who(profile, place), ".");
+                      Fitting(function));
 }
 
 using Places = std::map<std::pair<Reason, std::string>, Place>;
 
 Places PlacesOf(const View& view) {
   const Profile& profile = *view.profile;
+  const std::vector<std::string> askers = Askers(profile);
   Places places;
   for (const Sample* sample : view.shown) {
     // The run queue has a rule of its own. What has no stack says nothing.
     if (sample->reason == profd::v1::REASON_RUNQUEUE || sample->stack == kUnsampled) continue;
-    const Stack& stack = profile.stacks[sample->stack];
-    if (stack.origin == kUnsampled) continue;
-    Place& place = places[{sample->reason, Asker(profile, stack)}];
+    if (profile.stacks[sample->stack].origin == kUnsampled) continue;
+    Place& place = places[{sample->reason, askers[sample->stack]}];
     place.estimate.Add(*sample);
     place.groups[sample->group] += sample->value;
     place.threads.insert(sample->threads.begin(), sample->threads.end());
@@ -145,7 +144,8 @@ Places PlacesOf(const View& view) {
 }
 
 // The places with most of the shown time or bytes.
-void FindLargest(const View& view, const Places& places, std::vector<std::string>& findings) {
+void FindLargest(const View& view, const Places& places, const std::vector<std::string>& groups,
+                 std::vector<std::string>& findings) {
   std::vector<const Places::value_type*> largest;
   const double least = kLeastShare * static_cast<double>(view.shown_value);
   for (const auto& place : places) {
@@ -159,12 +159,15 @@ void FindLargest(const View& view, const Places& places, std::vector<std::string
   });
   if (largest.size() > kMostPlaces) largest.resize(kMostPlaces);
   for (const auto* place : largest) {
-    findings.push_back(Sentence(view, place->first.first, place->first.second, place->second));
+    const auto& [reason, function] = place->first;
+    findings.push_back(absl::StrCat(DescribePlace(view, reason, function, place->second),
+                                    Who(groups, place->second), "."));
   }
 }
 
 // The place that grew most.
-void FindGrowth(const View& view, const Places& places, std::vector<std::string>& findings) {
+void FindGrowth(const View& view, const Places& places, const std::vector<std::string>& groups,
+                std::vector<std::string>& findings) {
   const auto most =
       std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
         return a.second.estimate.growth < b.second.estimate.growth;
@@ -180,7 +183,7 @@ void FindGrowth(const View& view, const Places& places, std::vector<std::string>
   findings.push_back(absl::StrCat("What ", Fitting(most->first.second), " ", DoneTo(*profile.kind),
                                   " grew most: by ", FormatValue(estimate.growth, profile.unit),
                                   " in the window, to ", FormatValue(estimate.value, profile.unit),
-                                  Who(profile, most->second), "."));
+                                  Who(groups, most->second), "."));
 }
 
 // Threads that could run and had no CPU.
@@ -191,10 +194,9 @@ void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::st
       delay < kLeastWaiting * static_cast<double>(WindowNs(profile))) {
     return;
   }
-  const Thread* worst = nullptr;
-  for (const Thread& thread : profile.threads) {
-    if (worst == nullptr || RunQueueOf(thread) > RunQueueOf(*worst)) worst = &thread;
-  }
+  const auto worst = std::max_element(
+      profile.threads.begin(), profile.threads.end(),
+      [](const Thread& a, const Thread& b) { return RunQueueOf(a) < RunQueueOf(b); });
   findings.push_back(absl::StrCat(
       "Threads could run for ", FormatDuration(runnable), " and had no CPU for ",
       FormatShare(delay, static_cast<double>(runnable)), " of it (",
@@ -243,8 +245,9 @@ std::vector<std::string> Findings(const View& view) {
                                   kLeastWaiting * static_cast<double>(totals.wall_ns);
   if (view.shown_value > 0 && !little) {
     const Places places = PlacesOf(view);
-    FindLargest(view, places, findings);
-    if (profile.kind->level) FindGrowth(view, places, findings);
+    const std::vector<std::string> groups = GroupNames(profile);
+    FindLargest(view, places, groups, findings);
+    if (profile.kind->level) FindGrowth(view, places, groups, findings);
   }
   // The time of disk requests is no time of threads.
   if (profile.kind->formula == profd::ErrorFormula::kLedgerShare) {

@@ -86,9 +86,14 @@ bool Ran(const Profile& profile, const Sample& sample) {
 
 }  // namespace
 
-std::string Asker(const Profile& profile, const Stack& stack) {
-  return stack.origin == kUnsampled ? "[no stack]"
-                                    : CleanName(profile.frames[stack.origin].function);
+std::vector<std::string> Askers(const Profile& profile) {
+  std::vector<std::string> askers;
+  askers.reserve(profile.stacks.size());
+  for (const Stack& stack : profile.stacks) {
+    askers.push_back(stack.origin == kUnsampled ? "[no stack]"
+                                                : CleanName(profile.frames[stack.origin].function));
+  }
+  return askers;
 }
 
 // The innermost frames of the most telling kinds, and always the entry into libc or the kernel.
@@ -185,9 +190,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
 
 void AppendFunctions(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
-  std::vector<std::string> asker_of_stack;
-  asker_of_stack.reserve(profile.stacks.size());
-  for (const Stack& stack : profile.stacks) asker_of_stack.push_back(Asker(profile, stack));
+  const std::vector<std::string> asker_of_stack = Askers(profile);
   std::map<std::string, Estimate> functions;
   for (const Sample* sample : view.shown) {
     const bool sampled = sample->stack != kUnsampled;

@@ -9,8 +9,8 @@
 
 namespace profctl {
 
-// The innermost function of the program in a stack.
-std::string Asker(const Profile& profile, const Stack& stack);
+// By stack, the innermost function of the program in it.
+std::vector<std::string> Askers(const Profile& profile);
 
 // The most telling frames of a stack: up to six, clean, innermost first.
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack);

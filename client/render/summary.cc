@@ -14,6 +14,7 @@
 #include "client/render/disk.h"
 #include "client/render/findings.h"
 #include "client/render/gaps.h"
+#include "client/render/group_rows.h"
 #include "client/render/heap.h"
 #include "client/render/memory.h"
 #include "client/render/quality.h"
@@ -26,7 +27,6 @@ namespace profctl {
 namespace {
 
 constexpr size_t kReasonsColumns = 28;
-constexpr size_t kMostThreadRows = 15;
 constexpr size_t kReasonSlots = profd::v1::REASON_ON_CPU + 1;
 
 struct Waiting {
@@ -166,7 +166,7 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
   uint32_t left_threads = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const ThreadRow& row = rows[i];
-    if (i >= kMostThreadRows) {
+    if (i >= kMostGroupRows) {
       left_threads += row.threads;
       continue;
     }
@@ -177,10 +177,7 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
                share(Blocked(row.off)), share(row.idle_ns), TopReasons(row)});
   }
   text += table.Render();
-  if (left_threads > 0) {
-    absl::StrAppend(&text, "  and ", rows.size() - kMostThreadRows, " more groups with ",
-                    FormatCount(left_threads), " threads\n");
-  }
+  text += MoreGroups(rows.size(), left_threads);
   AppendIdentity(profile, text);
 }
 

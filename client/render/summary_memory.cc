@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/render/group_rows.h"
 #include "client/render/heap.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
@@ -15,8 +16,6 @@
 
 namespace profctl {
 namespace {
-
-constexpr size_t kMostRows = 15;
 
 struct MemoryRow {
   std::string name;
@@ -58,7 +57,7 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
   uint64_t left_threads = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const MemoryRow& row = rows[i];
-    if (i >= kMostRows) {
+    if (i >= kMostGroupRows) {
       left_threads += row.threads;
       continue;
     }
@@ -68,10 +67,7 @@ void AppendMemoryThreads(const Profile& profile, const profd::v1::HeapTotal& all
                FormatCoverage(row.heap)});
   }
   text += table.Render();
-  if (left_threads > 0) {
-    absl::StrAppend(&text, "  and ", rows.size() - kMostRows, " more groups with ",
-                    FormatCount(left_threads), " threads\n");
-  }
+  text += MoreGroups(rows.size(), left_threads);
   if (unknown > 0) {
     absl::StrAppend(&text, "  no ", std::string(kind.events), " seen in ", FormatCount(unknown),
                     " of ", FormatCount(profile.threads.size()), " threads\n");

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -21,15 +19,13 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/cpu_list.h"
 #include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/epoch.h"
 #include "daemon/kernel/load.h"
 #include "daemon/kernel/tables.h"
 
 namespace profd {
 namespace {
 
-// For programs that run to end, before their counters are read.
-constexpr int kCpuCountingNaps = 100;
-constexpr long kCpuCountingNapNs = 50'000;
 // To measure what an interrupt costs.
 constexpr int64_t kMeasuredPeriodNs = 20'000;
 constexpr int kMeasuredRounds = 16;
@@ -118,21 +114,9 @@ absl::Status BpfKernel::SetCpuClock(uint32_t cpu, int64_t period_ns) {
 
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCpuCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.cpu_even), bpf_map__fd(skeleton_->maps.cpu_odd)};
-  // Programs that begin after this count in the other epoch; those that run may still be in this
-  // one.
-  const uint32_t before = skeleton_->bss->cpu_epoch;
-  std::atomic_ref(skeleton_->bss->cpu_epoch).exchange(1 - before);
-  int naps = 0;
-  for (const auto& [cpu, clock] : cpu_clocks_) {
-    const auto& walking =
-        *static_cast<volatile uint32_t*>(&skeleton_->bss->cpu_walking[cpu % PROFD_MAX_CPUS]);
-    while (walking != 0) {
-      if (++naps > kCpuCountingNaps) return std::vector<CounterEntry>();
-      const timespec nap{.tv_sec = 0, .tv_nsec = kCpuCountingNapNs};
-      nanosleep(&nap, nullptr);
-    }
-  }
-  return EmptyCounters(maps[before]);
+  const auto before = ChangeEpoch(skeleton_->bss->cpu_epoch, skeleton_->bss->cpu_walking);
+  if (!before) return std::vector<CounterEntry>();
+  return EmptyCounters(maps[*before]);
 }
 
 profd_cpu_cost BpfKernel::CpuCost() const {

@@ -2,10 +2,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -13,18 +10,11 @@
 #include "bpf/abi.h"
 #include "bpf/profd.skel.h"
 #include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/epoch.h"
 #include "daemon/kernel/load.h"
 #include "daemon/kernel/tables.h"
 
 namespace profd {
-namespace {
-
-// For programs that run to end, before their counters are read.
-constexpr int kDiskCountingNaps = 100;
-constexpr long kDiskCountingNapNs = 50'000;
-
-}  // namespace
-
 absl::Status BpfKernel::SetDisk(uint32_t one_in) {
   if (one_in == 0) {
     disk_links_.clear();
@@ -51,21 +41,9 @@ absl::Status BpfKernel::SetDisk(uint32_t one_in) {
 absl::StatusOr<std::vector<DiskEntry>> BpfKernel::DrainDisk() {
   profd_bpf* s = skeleton_.get();
   const int maps[2] = {bpf_map__fd(s->maps.disk_even), bpf_map__fd(s->maps.disk_odd)};
-  // Programs that begin after this count in the other epoch; those that run may still be in this
-  // one.
-  const uint32_t before = s->bss->disk_epoch;
-  std::atomic_ref(s->bss->disk_epoch).exchange(1 - before);
-  const int cpus = std::clamp(libbpf_num_possible_cpus(), 0, PROFD_MAX_CPUS);
-  int naps = 0;
-  for (int cpu = 0; cpu < cpus; ++cpu) {
-    const auto& counting = *static_cast<volatile uint32_t*>(&s->bss->disk_counting[cpu]);
-    while (counting != 0) {
-      if (++naps > kDiskCountingNaps) return std::vector<DiskEntry>();
-      const timespec nap{.tv_sec = 0, .tv_nsec = kDiskCountingNapNs};
-      nanosleep(&nap, nullptr);
-    }
-  }
-  return EmptyTable<profd_disk_key, profd_disk_value>(maps[before]);
+  const auto before = ChangeEpoch(s->bss->disk_epoch, s->bss->disk_counting);
+  if (!before) return std::vector<DiskEntry>();
+  return EmptyTable<profd_disk_key, profd_disk_value>(maps[*before]);
 }
 
 profd_disk_cost BpfKernel::DiskCost() const {

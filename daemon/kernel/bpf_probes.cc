@@ -2,27 +2,19 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <vector>
 
 #include "bpf/abi.h"
 #include "bpf/profd.skel.h"
 #include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/epoch.h"
 #include "daemon/kernel/tables.h"
 
 namespace profd {
-namespace {
-
-// For threads that count to end it, before their counters are read.
-constexpr int kCountingNaps = 100;
-
-constexpr long kCountingNapNs = 50'000;
-
-}  // namespace
+namespace {}  // namespace
 
 absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
   if (!heap_link_) return absl::OkStatus();
@@ -33,22 +25,11 @@ absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainHeapCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even),
                        bpf_map__fd(skeleton_->maps.heap_odd)};
-  // Whoever takes memory for a walk after this counts in the other epoch; who had it may still be
-  // in this one.
-  const uint32_t before = skeleton_->bss->heap_epoch;
-  const int idle = maps[before];
-  std::atomic_ref(skeleton_->bss->heap_epoch).exchange(1 - before);
+  // A program counts while it has memory for a walk.
   const uint32_t walks = bpf_map__max_entries(skeleton_->maps.own_scratch);
-  int naps = 0;
-  for (uint32_t i = 0; i < walks; ++i) {
-    const auto& walking = *static_cast<volatile uint32_t*>(&skeleton_->bss->own_walking[i]);
-    while (walking != 0) {
-      if (++naps > kCountingNaps) return std::vector<CounterEntry>();
-      const timespec nap{.tv_sec = 0, .tv_nsec = kCountingNapNs};
-      nanosleep(&nap, nullptr);
-    }
-  }
-  return EmptyCounters(idle);
+  const auto before = ChangeEpoch(skeleton_->bss->heap_epoch, {skeleton_->bss->own_walking, walks});
+  if (!before) return std::vector<CounterEntry>();
+  return EmptyCounters(maps[*before]);
 }
 
 void BpfKernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }

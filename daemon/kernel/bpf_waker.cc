@@ -2,28 +2,18 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <ctime>
 #include <utility>
 #include <vector>
 
 #include "bpf/abi.h"
 #include "bpf/profd.skel.h"
 #include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/epoch.h"
 #include "daemon/kernel/load.h"
 #include "daemon/kernel/tables.h"
 
 namespace profd {
-namespace {
-
-// For programs that count to end, before their counters are read.
-constexpr int kWakerCountingNaps = 100;
-constexpr long kWakerCountingNapNs = 50'000;
-
-}  // namespace
-
 absl::Status BpfKernel::SetWakers(uint32_t one_in) {
   if (one_in == 0) {
     waker_link_.reset();
@@ -40,21 +30,9 @@ absl::Status BpfKernel::SetWakers(uint32_t one_in) {
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainWakerCounters() {
   const int maps[2] = {bpf_map__fd(skeleton_->maps.waker_even),
                        bpf_map__fd(skeleton_->maps.waker_odd)};
-  // Programs that begin after this count in the other epoch; those that run may still be in this
-  // one.
-  const uint32_t before = skeleton_->bss->waker_epoch;
-  std::atomic_ref(skeleton_->bss->waker_epoch).exchange(1 - before);
-  const uint32_t cpus = bpf_map__max_entries(skeleton_->maps.waker_scratch);
-  int naps = 0;
-  for (uint32_t cpu = 0; cpu < std::min<uint32_t>(cpus, PROFD_MAX_CPUS); cpu++) {
-    const auto& counting = *static_cast<volatile uint32_t*>(&skeleton_->bss->waker_counting[cpu]);
-    while (counting != 0) {
-      if (++naps > kWakerCountingNaps) return std::vector<CounterEntry>();
-      const timespec nap{.tv_sec = 0, .tv_nsec = kWakerCountingNapNs};
-      nanosleep(&nap, nullptr);
-    }
-  }
-  return EmptyCounters(maps[before]);
+  const auto before = ChangeEpoch(skeleton_->bss->waker_epoch, skeleton_->bss->waker_counting);
+  if (!before) return std::vector<CounterEntry>();
+  return EmptyCounters(maps[*before]);
 }
 
 profd_waker_cost BpfKernel::WakerCost() const {

@@ -130,8 +130,8 @@ const LossDescription& DescribeLoss(size_t loss) {
        "exact, shares of stacks may be off. Watch fewer targets, or raise --limit counters."},
       {"cpu_sample_lost_ns", "Weight of those samples, ns."},
       {"disk_request_lost",
-       "Disk requests were not counted: a table was full. Watch fewer targets, or raise --limit "
-       "counters."},
+       "Disk requests that were not counted: a table was full, or the kernel did not report that "
+       "they were done. If there are many, watch fewer targets, or raise --limit counters."},
       {"waker_lost",
        "Wakers that were not counted: their counter table was full. Their waits are shown as "
        "[waker unknown]. Watch fewer targets, or raise --limit counters."},

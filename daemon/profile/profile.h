@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bpf/abi.h"
@@ -197,6 +198,9 @@ struct ThreadInfo {
   int64_t start_ns = 0;
   int64_t process_start_ns = 0;
 };
+
+// The name of a row that stands for threads of a process that exited.
+inline constexpr std::string_view kExitedThreads = "[exited threads]";
 
 // A stack as walked. Frames are packed as in abi.h: kernel frames first, innermost first.
 struct StackTrace {

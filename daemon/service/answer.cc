@@ -20,6 +20,7 @@
 #include "daemon/service/messages.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/process_ids.h"
 #include "daemon/service/sample_sink.h"
 #include "daemon/service/tables.h"
 #include "daemon/service/text.h"
@@ -132,21 +133,15 @@ class ProcessTable {
  public:
   ProcessTable(PartWriter* parts, const MergedProfile& profile,
                const std::vector<ProcessHistory>& histories)
-      : parts_(parts) {
+      : parts_(parts), ids_(WithKnownStart(profile, histories)) {
     for (const ProcessHistory& history : histories) {
       known_[{history.process.pid, history.process.start_ns}] = &history.process;
-      Learn(history.process.pid, history.process.start_ns);
-    }
-    for (const MergedThread& thread : profile.threads) {
-      const ProcessId id = ProcessIdOf(thread.info);
-      if (id.start_ns != 0) Learn(id.pid, id.start_ns);
     }
   }
 
   uint32_t IndexOf(const ThreadInfo& info) {
-    ProcessId id = ProcessIdOf(info);
-    // Of a thread that ended before it was read only the PID is known: the youngest has it.
-    if (id.start_ns == 0) id.start_ns = youngest_[id.pid];
+    // Of a thread that ended before it was read only the PID is known.
+    const ProcessId id = ids_.Of(info);
     const auto [it, fresh] =
         indexes_.try_emplace({id, info.process}, static_cast<uint32_t>(indexes_.size()));
     if (!fresh) return it->second;
@@ -167,15 +162,20 @@ class ProcessTable {
   }
 
  private:
-  void Learn(int32_t pid, int64_t start_ns) {
-    int64_t& youngest = youngest_[pid];
-    youngest = std::max(youngest, start_ns);
+  static std::vector<ProcessId> WithKnownStart(const MergedProfile& profile,
+                                               const std::vector<ProcessHistory>& histories) {
+    std::vector<ProcessId> ids = IdsOf(histories);
+    for (const MergedThread& thread : profile.threads) {
+      const ProcessId id = ProcessIdOf(thread.info);
+      if (id.start_ns != 0) ids.push_back(id);
+    }
+    return ids;
   }
 
   PartWriter* const parts_;
+  const ProcessIds ids_;
   const int64_t boot_to_wall_ns_ = WallNs() - BootNs();
   std::map<ProcessId, const WatchedProcess*> known_;
-  std::map<int32_t, int64_t> youngest_;  // start time, by PID
   std::map<std::pair<ProcessId, std::string>, uint32_t> indexes_;
 };
 

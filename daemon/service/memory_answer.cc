@@ -19,14 +19,6 @@ constexpr size_t kMaxProcesses = 1024;
 constexpr size_t kMaxPath = 1024;
 constexpr size_t kMaxHeapThreads = 32;  // of a process
 
-std::vector<ProcessId> IdsOf(const std::vector<ProcessHistory>& histories) {
-  std::vector<ProcessId> ids;
-  for (const ProcessHistory& history : histories) {
-    ids.push_back({history.process.pid, history.process.start_ns});
-  }
-  return ids;
-}
-
 struct HeapSum {
   int64_t allocated = 0, freed = 0;
 };

@@ -4,6 +4,15 @@
 
 namespace profd {
 
+std::vector<ProcessId> IdsOf(const std::vector<ProcessHistory>& histories) {
+  std::vector<ProcessId> ids;
+  ids.reserve(histories.size());
+  for (const ProcessHistory& history : histories) {
+    ids.push_back({history.process.pid, history.process.start_ns});
+  }
+  return ids;
+}
+
 ProcessIds::ProcessIds(const std::vector<ProcessId>& processes)
     : known_(processes.begin(), processes.end()) {
   for (const ProcessId& id : processes) {

@@ -7,10 +7,13 @@
 #include <set>
 #include <vector>
 
+#include "daemon/memory/memory_timeline.h"
 #include "daemon/profile/identity.h"
 #include "daemon/profile/profile.h"
 
 namespace profd {
+
+std::vector<ProcessId> IdsOf(const std::vector<ProcessHistory>& histories);
 
 // Processes that had one PID in turn are told apart by their start.
 class ProcessIds {

@@ -63,7 +63,7 @@ void ExitedThreads::Finish(ProfileDelta& delta, absl::FunctionRef<bool(int32_t p
     info.id = RowOf(key).id;
     info.pid = pid;
     info.target = target;
-    info.name = kName;
+    info.name = kExitedThreads;
     info.process = pid != 0 ? names_[pid].name : process;
     if (pid != 0) info.process_start_ns = names_[pid].start_ns;
     info.exited = true;

@@ -20,9 +20,7 @@ namespace profd {
 // Not thread-safe.
 class ExitedThreads {
  public:
-  // The name of such a row.
-  static constexpr char kName[] = "[exited threads]";
-  // Of processes for which there was no room.
+  // The process's name in the row of those for which there was no room.
   static constexpr char kOthers[] = "[short-lived processes]";
 
   // Without `books` the kernel's own totals are left out.

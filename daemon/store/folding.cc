@@ -6,7 +6,6 @@
 namespace profd {
 namespace {
 
-constexpr std::string_view kExitedThreads = "[exited threads]";
 constexpr std::string_view kExitedProcesses = "[exited processes]";
 constexpr std::string_view kOtherNames = "[other processes]";
 // Ids that neither the kernel nor the daemon's other rows of exited threads get.

@@ -5,6 +5,7 @@
 
 #include "daemon/symbolize/symbol_name.h"
 #include "daemon/symbolize/symbolizer.h"
+#include "daemon/symbolize/vdso.h"
 
 namespace profd {
 namespace {
@@ -188,7 +189,7 @@ bool IsRuntimeFunction(std::string_view function) {
 
 FrameKind ClassifyFrame(const std::string& module_path, const std::string& function) {
   const std::string module = symbolize::ModuleName(module_path);
-  if (module == "[vdso]" || module == "[vsyscall]" || module.starts_with("ld-linux") ||
+  if (module == kVdsoPath || module == "[vsyscall]" || module.starts_with("ld-linux") ||
       module.starts_with("ld-musl") || module.starts_with("libc.musl") ||
       IsOneOf(module, kLibcModules)) {
     return FrameKind::kLibc;

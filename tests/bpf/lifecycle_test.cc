@@ -298,7 +298,7 @@ TEST_F(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   int rows = 0;
   for (const auto& [id, account] : by_thread_) {
     if (account.info.tid == child.pid()) continue;
-    rows += account.info.name == ExitedThreads::kName ? 1 : 0;
+    rows += account.info.name == kExitedThreads ? 1 : 0;
     EXPECT_EQ(account.info.pid, child.pid());
     EXPECT_TRUE(account.info.exited);
     EXPECT_EQ(Accounted(account.sum), account.sum.wall_ns);
@@ -350,7 +350,7 @@ TEST_F(KernelTest, NamesBeyondTheTableShareARow) {
       << " told of, " << exited_threads_ << " folded";
   std::set<std::string> names;
   for (const auto& [id, account] : by_thread_) {
-    if (account.info.name == ExitedThreads::kName) names.insert(account.info.process);
+    if (account.info.name == kExitedThreads) names.insert(account.info.process);
   }
   EXPECT_GT(names.size(), 1U);
   EXPECT_TRUE(names.contains(ExitedThreads::kOthers));

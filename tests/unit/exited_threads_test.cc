@@ -79,7 +79,7 @@ TEST(ExitedThreadsTest, OneRowAProcessAndOneAName) {
   std::set<ThreadId> ids;
   for (size_t i = 0; i < delta.threads.size(); ++i) {
     const ThreadInfo& info = delta.threads[i];
-    EXPECT_EQ(info.name, ExitedThreads::kName);
+    EXPECT_EQ(info.name, kExitedThreads);
     EXPECT_TRUE(info.exited);
     EXPECT_EQ(info.tid, 0);
     EXPECT_EQ(delta.ledgers[i].thread, info.id);
@@ -154,9 +154,8 @@ TEST(ExitedThreadsTest, KnownProcessGivesItsPresentNameAndItsTargetTheSwitches) 
   accounts.ApplyExited(entries);
   ProfileDelta delta;
   accounts.Finish(delta);
-  const auto row =
-      std::find_if(delta.threads.begin(), delta.threads.end(),
-                   [](const ThreadInfo& info) { return info.name == ExitedThreads::kName; });
+  const auto row = std::find_if(delta.threads.begin(), delta.threads.end(),
+                                [](const ThreadInfo& info) { return info.name == kExitedThreads; });
   ASSERT_NE(row, delta.threads.end());
   EXPECT_EQ(row->process, "renamed");
   EXPECT_EQ(row->pid, 42);

@@ -1,0 +1,30 @@
+#include "daemon/kernel/epoch.h"
+
+#include <atomic>
+#include <ctime>
+
+namespace profd {
+namespace {
+
+// For all programs together.
+constexpr int kNaps = 100;
+constexpr long kNapNs = 50'000;
+
+}  // namespace
+
+std::optional<uint32_t> ChangeEpoch(uint32_t& live, std::span<const uint32_t> counting) {
+  const uint32_t before = live;
+  std::atomic_ref(live).exchange(1 - before);
+  int naps = 0;
+  for (const uint32_t& one : counting) {
+    const auto& busy = *static_cast<const volatile uint32_t*>(&one);
+    while (busy != 0) {
+      if (++naps > kNaps) return std::nullopt;
+      const timespec nap{.tv_sec = 0, .tv_nsec = kNapNs};
+      nanosleep(&nap, nullptr);
+    }
+  }
+  return before;
+}
+
+}  // namespace profd
