@@ -126,15 +126,17 @@ const LossDescription& DescribeLoss(size_t loss) {
        "stacks are too low. Watch fewer targets, or raise --limit malloc-threads or "
        "malloc-stacks."},
       {"cpu_sample_lost",
-       "Samples of running code were dropped: their counter table was full. Time on CPU stays "
-       "exact, shares of stacks may be off. Watch fewer targets, or raise --limit counters."},
+       "Samples of running code were dropped: their counter table was full, or the kernel had no "
+       "memory at hand for a new counter. Time on CPU stays exact, shares of stacks may be off. "
+       "If there are many, watch fewer targets, or raise --limit counters."},
       {"cpu_sample_lost_ns", "Weight of those samples, ns."},
       {"disk_request_lost",
        "Disk requests that were not counted: a table was full, or the kernel did not report that "
        "they were done. If there are many, watch fewer targets, or raise --limit counters."},
       {"waker_lost",
-       "Wakers that were not counted: their counter table was full. Their waits are shown as "
-       "[waker unknown]. Watch fewer targets, or raise --limit counters."},
+       "Wakers that were not counted: their counter table was full, or the kernel had no memory at "
+       "hand for a new counter. Their waits are shown as [waker unknown]. If there are many, watch "
+       "fewer targets, or raise --limit counters."},
       {"waker_lost_ns", "Weight of those waits, ns."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
