@@ -18,6 +18,7 @@
 #include "client/command_line.h"
 #include "client/commands/diff.h"
 #include "client/commands/fetch.h"
+#include "client/commands/locks.h"
 #include "client/commands/memory.h"
 #include "client/commands/status.h"
 #include "client/connection.h"
@@ -206,6 +207,20 @@ absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
   return options;
 }
 
+absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed) {
+  LocksOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.show_idle = typed.idle;
+  options.json = typed.locks_format == "json";
+  if (typed.lock_sort == "samples") options.order = LockOrder::kSamples;
+  if (typed.lock_sort == "threads") options.order = LockOrder::kThreads;
+  return options;
+}
+
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   DiffOptions options;
   options.server = typed.server;
@@ -269,7 +284,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command; use fetch, diff, memory or status"),
+    return Report(absl::InvalidArgumentError("no command; use fetch, diff, locks, memory or status"),
                   kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
@@ -298,6 +313,12 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour || typed.colour;
     return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
+  }
+  if (command == "locks") {
+    absl::StatusOr<LocksOptions> options = ReadLocks(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintLocks(*options, page); });
   }
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);

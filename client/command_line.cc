@@ -36,6 +36,7 @@ constexpr char kNotes[] =
     "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
+    "  profctl locks --since 10min            the most contended locks and who holds them up\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
@@ -58,6 +59,25 @@ constexpr char kDiffNotes[] =
     "  profctl diff 10min..5min 5min..now     the last five minutes and the five before\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
+
+constexpr char kLocksNotes[] =
+    "Locks of a window, the most contended first:\n"
+    "  waiting      time that threads waited for it, ± one standard error\n"
+    "  share        of all off-CPU time that is not idle\n"
+    "  samples      ticks that saw a thread wait for it\n"
+    "  lock         module:symbol+offset; heap and address; a file. 'lock of FUNCTION' if the\n"
+    "               wait says only where the lock was wanted (parking_lot, absl, tokio, channels)\n"
+    "  wanted by    the function of the program that waited longest\n"
+    "  released by  who ended most of the waits: function (process/thread), or [timer]\n"
+    "\n"
+    "Condition variables, semaphores, joins and parked threads are no contention. They are folded\n"
+    "away unless --idle is given; a line says how much time that was.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl locks                          the last minute\n"
+    "  profctl locks --since 10min --target postgres --sort threads\n"
+    "  profctl fetch --kind locks             the same as a flame graph\n"
+    "  profctl locks --format json | jq '.locks[0].releasers'\n";
 
 constexpr char kMemoryNotes[] =
     "Processes, largest RSS first:\n"
@@ -245,6 +265,20 @@ void AddDiff(CLI::App& app, Typed& typed) {
   AddTextOrJson(diff, typed.diff_format);
 }
 
+void AddLocks(CLI::App& app, Typed& typed) {
+  CLI::App* locks = app.add_subcommand("locks", "List the most contended locks and who released them");
+  locks->footer(absl::StrCat(kLocksNotes, kTimes, kExitStatus));
+  AddScope(locks, typed);
+  locks->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  locks->add_flag("--idle", typed.idle, "Show waits that are no contention too");
+  locks->add_option("--sort", typed.lock_sort, "What comes first")
+      ->type_name("COLUMN")
+      ->check(OneOf({"time", "samples", "threads"}))
+      ->capture_default_str();
+  AddTextOrJson(locks, typed.locks_format);
+}
+
 }  // namespace
 
 void DefineCommandLine(CLI::App& app, Typed& typed) {
@@ -262,6 +296,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   AddFetch(app, typed);
   AddDiff(app, typed);
+  AddLocks(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");
   memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));
   AddScope(memory, typed);

@@ -59,6 +59,7 @@ absl::StatusOr<Answer> ProfileBuilder::Finish() {
         "profd's "
         "log");
   }
+  RETURN_IF_ERROR(CheckLocks());
   Answer answer;
   for (Profile& profile : profiles_) {
     profile.frames = shared_.frames;
@@ -229,7 +230,30 @@ absl::Status ProfileBuilder::ReadAttributes(const profd::v1::Sample& sent, Sampl
     if (key == nullptr || text == nullptr) return Damaged("an attribute has an unknown text");
     if (*key == "idle") sample->idle = *text;
     if (*key == "object") sample->object = *text;
+    if (*key == "lock") sample->lock = *text;
+    if (*key == "lock_kind") sample->lock_kind = *text;
     if (*key == "syscall") sample->syscall = static_cast<int32_t>(attribute.number());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProfileBuilder::CheckLocks() {
+  int64_t locks = message_->locks_left_out_ns(), places = 0, errors = 0;
+  if (locks < 0) return Damaged("impossible times or sizes");
+  for (const profd::v1::LockUse& lock : message_->locks()) {
+    if (lock.process() >= static_cast<uint32_t>(message_->processes_size())) {
+      return Damaged("a lock refers to an unknown process");
+    }
+    RETURN_IF_ERROR(Count(lock.time_ns(), &locks));
+    RETURN_IF_ERROR(Count(lock.error_ns(), &errors));
+    RETURN_IF_ERROR(Count(lock.release_unknown_ns(), &places));
+    RETURN_IF_ERROR(Count(lock.release_left_out_ns(), &places));
+    for (const auto* list : {&lock.waiters(), &lock.releasers()}) {
+      for (const profd::v1::LockPlace& place : *list) {
+        RETURN_IF_ERROR(Count(place.time_ns(), &places));
+        RETURN_IF_ERROR(Count(place.error_ns(), &errors));
+      }
+    }
   }
   return absl::OkStatus();
 }
@@ -273,6 +297,12 @@ absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
     profiles_[static_cast<size_t>(type)].samples.push_back(sample);
   }
   return absl::OkStatus();
+}
+
+std::string DescribeLock(const Sample& sample) {
+  std::string text = CleanName(sample.lock);
+  if (!sample.lock_kind.empty()) absl::StrAppend(&text, " (", CleanName(sample.lock_kind), ")");
+  return text;
 }
 
 bool HasOneProcess(const Profile& profile) {

@@ -59,6 +59,8 @@ struct Sample {
   Reason reason = profd::v1::REASON_UNSPECIFIED;
   int32_t syscall = -1;
   std::string object;  // may be empty
+  std::string lock;    // where it is; of waits for locks
+  std::string lock_kind;
   std::string idle;    // the kind of idle wait, or empty
   // In the unit of the profile.
   int64_t value = 0;   // never negative
@@ -110,6 +112,7 @@ class ProfileBuilder {
   absl::Status AddThread(const profd::v1::Thread& sent);
   absl::Status AddGroup(const profd::v1::Group& sent);
   absl::Status AddSample(const profd::v1::Sample& sent);
+  absl::Status CheckLocks();
   absl::Status ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const;
   // The text of an index; none where it is out of range.
   const std::string* Text(uint32_t index) const;
@@ -139,6 +142,9 @@ class ProfileBuilder {
   std::array<int64_t, kColumns> totals_{};
   std::vector<std::array<int64_t, kTypeColumns>> type_totals_;
 };
+
+// "redis-server:server+0x40 (pthread mutex)"; empty if the sample names no lock.
+std::string DescribeLock(const Sample& sample);
 
 // Whether the first label of every group is the same process, so that it says nothing.
 bool HasOneProcess(const Profile& profile);

@@ -82,6 +82,8 @@ std::string WholeOf(const SampleTypeInfo& kind, bool idle_shown) {
     case profd::Kind::kWait:
     case profd::Kind::kWaker:
       return idle_shown ? "of the waiting" : "of the non-idle waiting";
+    case profd::Kind::kLocks:
+      return idle_shown ? "of the waits for locks" : "of the contention";
     case profd::Kind::kWall:
       return idle_shown ? "of the time" : "of the non-idle time";
     case profd::Kind::kCpu:

@@ -100,7 +100,7 @@ class Builder {
     return it->second;
   }
 
-  // Fills path_ from the group to the reason.
+  // Fills path_ from the group to the reason, and to the lock.
   void LabelsOf(const Sample& sample) {
     path_ = BaseLabels(sample.group);
     frames_.assign(path_.size(), nullptr);
@@ -118,6 +118,9 @@ class Builder {
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
+    frames_.push_back(nullptr);
+    if (sample.lock.empty()) return;
+    path_.push_back(Intern(DescribeLock(sample), NodeKind::kSynthetic, ""));
     frames_.push_back(nullptr);
   }
 

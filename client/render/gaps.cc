@@ -134,7 +134,8 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
   const Window window(WindowNs(profile));
   std::vector<std::string> gaps;
   const profd::Kind kind = profile.kind->kind;
-  if (kind != profd::Kind::kWait && window.HasGap(profile.type.watched_ns())) {
+  const bool by_tick = kind == profd::Kind::kWait || kind == profd::Kind::kLocks;
+  if (!by_tick && window.HasGap(profile.type.watched_ns())) {
     gaps.push_back(absl::StrCat(
         std::string(WhatIsSampled(kind)),
         window.IsOff(profile.type.watched_ns()) ? " not sampled" : " sampled for only ",

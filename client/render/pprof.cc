@@ -198,6 +198,8 @@ class Writer {
     if (sample.syscall >= 0) AddNumber("syscall", sample.syscall, out);
     if (!has_object) AddLabel("object", sample.object, out);
     AddLabel("idle", sample.idle, out);
+    AddLabel("lock", sample.lock, out);
+    AddLabel("lock_kind", sample.lock_kind, out);
   }
 
   const profd::v1::Profile& message_;

@@ -58,6 +58,7 @@ ordered_json ProfileJson(const View& view, Frames* frames) {
     if (profile.kind->EndsInReason()) {
       stack.push_back(frames->Index(
           absl::StrCat("[", std::string(DescribeReason(sample->reason).name), "]"), ""));
+      if (!sample->lock.empty()) stack.push_back(frames->Index(DescribeLock(*sample), ""));
     }
     samples.push_back(std::move(stack));
     weights.push_back(sample->value);

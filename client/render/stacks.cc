@@ -135,7 +135,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     name_of_frame.push_back(
         names.emplace(frame.function, static_cast<uint32_t>(names.size())).first->second);
   }
-  using Key = std::tuple<std::string, Reason, bool, std::vector<uint32_t>>;
+  using Key = std::tuple<std::string, Reason, std::string, bool, std::vector<uint32_t>>;
   std::map<Key, WideStack> stacks;
   for (const Sample* sample : view.shown) {
     std::vector<uint32_t> functions;
@@ -146,7 +146,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
       }
     }
     const std::string& group = group_names[sample->group];
-    WideStack& stack = stacks[Key(group, sample->reason, sampled, std::move(functions))];
+    WideStack& stack = stacks[Key(group, sample->reason, sample->lock, sampled, std::move(functions))];
     stack.example = sample;
     stack.group = group;
     stack.estimate.Add(*sample);
@@ -170,6 +170,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
     if (profile.kind->HasReasons()) {
       const std::string reason(DescribeReason(stack.example->reason).name);
       absl::StrAppend(&line, "  [", reason, "]");
+      if (!stack.example->lock.empty()) absl::StrAppend(&line, "  ", DescribeLock(*stack.example));
     }
     if (!stack.group.empty()) absl::StrAppend(&line, "  in ", stack.group);
     if (stack.threads.size() > 1) {

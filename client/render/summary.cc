@@ -16,6 +16,7 @@
 #include "client/render/gaps.h"
 #include "client/render/group_rows.h"
 #include "client/render/heap.h"
+#include "client/render/locks.h"
 #include "client/render/memory.h"
 #include "client/render/quality.h"
 #include "client/render/stacks.h"
@@ -209,8 +210,10 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
 }
 
 void AppendIdle(const View& view, bool colour, std::string& text) {
-  text +=
-      "\n" + Heading(view.idle_shown ? "Idle waits (shown)" : "Idle waits (folded away)", colour);
+  const bool locks = view.profile->kind->kind == profd::Kind::kLocks;
+  text += "\n" + Heading(absl::StrCat(locks ? "Waits that are no contention" : "Idle waits",
+                                      view.idle_shown ? " (shown)" : " (folded away)"),
+                         colour);
   if (view.idle.empty()) {
     text += "  none\n";
     return;
@@ -351,7 +354,11 @@ std::string RenderSummary(const View& view, bool colour) {
     AppendFunctions(view, colour, text);
   } else {
     AppendThreads(view, colour, text);
-    AppendReasons(profile, colour, text);
+    if (profile.kind->kind == profd::Kind::kLocks) {
+      AppendLocks(view, colour, text);
+    } else {
+      AppendReasons(profile, colour, text);
+    }
     AppendStacks(view, colour, text);
     AppendIdle(view, colour, text);
   }

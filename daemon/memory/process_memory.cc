@@ -103,6 +103,23 @@ absl::StatusOr<UniqueFd> ProcessDirectory::OpenFile(const char* file) const {
   return fd;
 }
 
+absl::StatusOr<ProcessDirectory> ProcessDirectory::Open(const std::string& proc, int32_t pid,
+                                                        int64_t start_ns) {
+  ASSIGN_OR_RETURN(ProcessDirectory directory, Open(proc, pid));
+  ASSIGN_OR_RETURN(const std::string text, directory.Read("stat"));
+  ASSIGN_OR_RETURN(const ProcessStat stat, ParseStat(text));
+  if (stat.start_ns != start_ns) return absl::NotFoundError("the process ended");
+  return directory;
+}
+
+absl::StatusOr<std::string> ProcessDirectory::ReadLink(const std::string& link) const {
+  std::string path(4096, '\0');
+  const ssize_t size = readlinkat(fd_.get(), link.c_str(), path.data(), path.size());
+  if (size < 0) return ErrnoStatus(absl::StrCat(path_, "/", link), errno);
+  path.resize(static_cast<size_t>(size));
+  return path;
+}
+
 absl::StatusOr<std::string> ProcessDirectory::Read(const char* file, size_t most_bytes) const {
   ASSIGN_OR_RETURN(const UniqueFd fd, OpenFile(file));
   return ReadToEnd(fd.get(), absl::StrCat(path_, "/", file), most_bytes);

@@ -45,9 +45,15 @@ class ProcessDirectory {
  public:
   // `proc` is the path of /proc. NotFound if there is no such process.
   static absl::StatusOr<ProcessDirectory> Open(const std::string& proc, int32_t pid);
+  // The same, of the process that started then, as ProcessStat has it. NotFound if another one has
+  // its PID by now.
+  static absl::StatusOr<ProcessDirectory> Open(const std::string& proc, int32_t pid,
+                                               int64_t start_ns);
   // A file in it. NotFound if the process has exited, PermissionDenied if it may not be read.
   absl::StatusOr<std::string> Read(const char* file, size_t most_bytes = 64 << 10) const;
   absl::StatusOr<UniqueFd> OpenFile(const char* file) const;
+  // Where a symbolic link in it leads.
+  absl::StatusOr<std::string> ReadLink(const std::string& link) const;
 
  private:
   ProcessDirectory(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}

@@ -48,9 +48,11 @@ enum class Kind : uint8_t {
   kDiskQueue = PROFD_KIND_DISK_QUEUE,  // part of it before the driver got them
   kDiskBytes = PROFD_KIND_DISK_BYTES,  // bytes of disk requests
   kWaker = PROFD_KIND_WAKER,           // waits by who ended them, ns
-  kWall = PROFD_KIND_COUNT,            // kWait and kCpu together; no sample is of it
+  // No sample is of these.
+  kWall = PROFD_KIND_COUNT,       // kWait and kCpu together
+  kLocks = PROFD_KIND_COUNT + 1,  // waits for locks
 };
-inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 1;
+inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 2;
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
 // negative: what there is at an instant is the sum of all changes before it.

@@ -47,6 +47,9 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
     {Kind::kWall, "wall", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTickAndCpu,
      "samples", "Wall-clock time", "of wall time", "samples",
      "all time of threads: on a CPU, on the run queue, waiting"},
+    {Kind::kLocks, "locks", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTick,
+     "ticks", "Lock contention", "off-CPU", "waits for locks",
+     "part of offcpu: waits for locks that other threads hold"},
 }};
 
 constexpr bool IsInOrder() {

@@ -17,6 +17,7 @@
 #include "daemon/service/disk_use.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
+#include "daemon/service/lock_table.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
@@ -281,6 +282,7 @@ class Sender {
     SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping, .disks = &disk_names_},
                     tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
+    if (plan_.Asks(Kind::kLocks)) locks_.emplace(profile_, stacks_, sources_.names);
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
       const MergedThread& merged = profile_.threads[i];
       const uint32_t process = processes.IndexOf(merged.info);
@@ -301,6 +303,10 @@ class Sender {
       sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
+        if (type.kind == Kind::kLocks) {
+          AddLocks(merged, process, waits, t, &sink);
+          continue;
+        }
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
           if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s));
         }
@@ -308,6 +314,19 @@ class Sender {
       sink.EndThread();
     }
     sink.Finish();
+  }
+
+  // The waits for locks of a thread, of the plan's type `type`.
+  void AddLocks(const MergedThread& thread, uint32_t process, const EstimatedThread& waits,
+                size_t type, SampleSink* sink) {
+    std::vector<LockTable::Wait> of_locks;
+    for (const EstimatedSample& s : waits.samples) {
+      if (!plan_.Shows(*plan_.types[type], s.key)) continue;
+      of_locks.push_back(
+          {locks_->Of(ProcessIdOf(thread.info), s.key, IdleOf(thread.info, s)), &s});
+      sink->AddLock(type, s, of_locks.back().lock);
+    }
+    locks_->AddThread(thread, process, of_locks, waits);
   }
 
   int64_t IdleNs(const ThreadInfo& thread, const EstimatedThread& waits) const {
@@ -333,6 +352,7 @@ class Sender {
     v1::Profile& part = parts_.part();
     FillNameShares(plan_, profile_, stacks_, &part);
     if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
+    if (locks_) locks_->Fill(&part);
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
     part.mutable_cost()->set_duration_ns(profile_.covered.end_ns - profile_.covered.begin_ns);
@@ -345,6 +365,7 @@ class Sender {
   PartWriter parts_;
   NamedStacks stacks_;
   DiskNames disk_names_;
+  std::optional<LockTable> locks_;  // with the type "locks"
 };
 
 }  // namespace

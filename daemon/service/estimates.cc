@@ -104,7 +104,8 @@ std::vector<EstimatedSample> Estimates::Running(const MergedThread& thread) cons
 
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const EstimatedThread& waits,
                                            const SampleTypeInfo& type) const {
-  if (type.kind == Kind::kWait) return waits.samples;
+  // The caller takes those for locks.
+  if (type.kind == Kind::kWait || type.kind == Kind::kLocks) return waits.samples;
   if (type.kind == Kind::kCpu) return Running(thread);
   if (type.kind == Kind::kWaker) return EstimateWakers(waits, thread.samples);
   if (type.kind == Kind::kWall) return JoinStates(waits, Running(thread));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/service/lock_kind.h"
 #include "daemon/symbolize/function_path.h"
 #include "daemon/symbolize/inferred_names.h"
 
@@ -36,27 +37,29 @@ struct Rule {
   std::string_view path;
   std::string_view segment;
   Role role;
-  std::string_view group;
+  std::string_view group;  // the kind of idleness; of contention the kind of lock
 };
 
 // First match wins.
 constexpr Rule kRules[] = {
-    {"Mutex", "lock_contended", Role::kContention, {}},
-    {"Mutex", "lock_slow", Role::kContention, {}},
-    {"RwLock", "read_contended", Role::kContention, {}},
-    {"RwLock", "write_contended", Role::kContention, {}},
-    {"RawRwLock", "lock_", Role::kContention, {}},
-    {"RawRwLock", "upgrade_slow", Role::kContention, {}},
-    {"RawRwLock", "wait_for_readers", Role::kContention, {}},
-    {"RawReentrantMutex", "lock", Role::kContention, {}},
-    {"tokio::", "blocking_lock", Role::kContention, {}},
-    {"tokio::", "blocking_read", Role::kContention, {}},
-    {"tokio::", "blocking_write", Role::kContention, {}},
-    {"tokio::", "blocking_send", Role::kContention, {}},
-    {"lll_lock_wait", "", Role::kContention, {}},
-    {"pthread_mutex_", "", Role::kContention, {}},
-    {"pthread_rwlock_", "", Role::kContention, {}},
-    {"std::mutex::", "lock", Role::kContention, {}},
+    {"Mutex", "lock_contended", Role::kContention, kStdMutex},
+    {"Mutex", "lock_slow", Role::kContention, kParkingLotMutex},
+    {"RwLock", "read_contended", Role::kContention, kStdRwlockRead},
+    {"RwLock", "write_contended", Role::kContention, kStdRwlockWrite},
+    {"RawRwLock", "lock_", Role::kContention, kParkingLotRwlock},
+    {"RawRwLock", "upgrade_slow", Role::kContention, kParkingLotRwlock},
+    {"RawRwLock", "wait_for_readers", Role::kContention, kParkingLotRwlock},
+    {"RawReentrantMutex", "lock", Role::kContention, kParkingLotMutex},
+    {"tokio::", "blocking_lock", Role::kContention, kTokioMutex},
+    {"tokio::", "blocking_read", Role::kContention, kTokioRwlock},
+    {"tokio::", "blocking_write", Role::kContention, kTokioRwlock},
+    {"tokio::", "blocking_send", Role::kContention, kFullChannel},
+    {"lll_lock_wait", "", Role::kContention, kLibcLock},
+    {"pthread_mutex_", "", Role::kContention, kPthreadMutex},
+    {"pthread_rwlock_", "", Role::kContention, kPthreadRwlock},
+    {"std::mutex::", "lock", Role::kContention, kPthreadMutex},
+    {"absl::", "LockSlow", Role::kContention, kAbslMutex},
+    {"LWLockAcquire", "", Role::kContention, kPostgresLock},
 
     {"tokio::runtime::scheduler::multi_thread", "park", Role::kIdle, "tokio worker"},
     {"tokio::runtime::scheduler::current_thread", "park", Role::kIdle, "tokio worker"},
@@ -75,17 +78,17 @@ constexpr Rule kRules[] = {
     {"crossbeam_channel::", "recv", Role::kIdle, kReceiverGroup},
     {"crossbeam_channel::", "run_select", Role::kIdle, kReceiverGroup},
     {"crossbeam_channel::", "run_ready", Role::kIdle, kReceiverGroup},
-    {"crossbeam_channel::", "send", Role::kContention, {}},
+    {"crossbeam_channel::", "send", Role::kContention, kFullChannel},
     {"crossbeam_channel::context::", "", Role::kTransparent, {}},
     {"std::sync::mpmc::context::", "", Role::kTransparent, {}},
     {"std::sync::mpmc::", "recv", Role::kIdle, kReceiverGroup},
-    {"std::sync::mpmc::", "send", Role::kContention, {}},
+    {"std::sync::mpmc::", "send", Role::kContention, kFullChannel},
     {"std::sync::mpsc::", "recv", Role::kIdle, kReceiverGroup},
-    {"std::sync::mpsc::", "send", Role::kContention, {}},
+    {"std::sync::mpsc::", "send", Role::kContention, kFullChannel},
     {"flume::", "recv", Role::kIdle, kReceiverGroup},
     {"flume::", "wait_recv", Role::kIdle, kReceiverGroup},
-    {"flume::", "send", Role::kContention, {}},
-    {"flume::", "wait_send", Role::kContention, {}},
+    {"flume::", "send", Role::kContention, kFullChannel},
+    {"flume::", "wait_send", Role::kContention, kFullChannel},
 
     // A scope parks until its threads have ended: that is a join.
     {"std::thread::scoped::", "scope", Role::kDecides, {}},
@@ -106,6 +109,7 @@ constexpr Rule kRules[] = {
     {"uv_cond_timedwait", "", Role::kTransparent, {}},
 
     // The primitives by which the runtimes wait.
+    {"std::sys::sync::once::", "", Role::kContends, kStdOnce},
     {"pthread_cond_", "", Role::kTransparent, {}},
     {"tokio::loom::", "", Role::kTransparent, {}},
     {"parking_lot::condvar::", "", Role::kTransparent, {}},
@@ -126,11 +130,11 @@ constexpr Rule kRules[] = {
 // crossbeam_channel::flavors::array (receivers, and senders while it is full): their waits are not
 // idle as far as anybody can tell.
 constexpr Rule kInferredRules[] = {
-    {"parking_lot::raw_mutex", {}, Role::kContends, {}},
-    {"parking_lot::raw_rwlock", {}, Role::kContends, {}},
-    {"parking_lot::remutex", {}, Role::kContends, {}},
-    {"std::sys::sync::mutex::futex", {}, Role::kContends, {}},
-    {"std::sys::sync::rwlock::futex", {}, Role::kContends, {}},
+    {"parking_lot::raw_mutex", {}, Role::kContends, kParkingLotMutex},
+    {"parking_lot::raw_rwlock", {}, Role::kContends, kParkingLotRwlock},
+    {"parking_lot::remutex", {}, Role::kContends, kParkingLotMutex},
+    {"std::sys::sync::mutex::futex", {}, Role::kContends, kStdMutex},
+    {"std::sys::sync::rwlock::futex", {}, Role::kContends, kStdRwlockRead},
 
     {"tokio::runtime::scheduler::multi_thread::park", {}, Role::kIdle, "tokio worker"},
     {"tokio::runtime::scheduler::multi_thread::worker", {}, Role::kIdle, "tokio worker"},
@@ -159,7 +163,7 @@ constexpr Rule kInferredRules[] = {
 };
 
 constexpr Rule kOrdinary = {{}, {}, Role::kDecides, {}};
-constexpr Rule kContended = {{}, {}, Role::kContends, {}};
+constexpr Rule kContended = {{}, {}, Role::kContends, kAnyLock};
 constexpr Rule kThrough = {{}, {}, Role::kTransparent, {}};
 
 // Numbers of rules: those of kRules, of kInferredRules, and these.
@@ -246,6 +250,24 @@ bool IdleRule::IsContended(std::span<const uint32_t> stack) const {
   return std::any_of(stack.begin(), stack.end(), [&](uint32_t frame) {
     return RuleOf(roles_[frame]).role == Role::kContention;
   });
+}
+
+std::string_view IdleRule::LockOf(std::span<const uint32_t> stack) const {
+  bool decided = false;
+  std::string_view inner;
+  for (const uint32_t frame : stack) {
+    const Rule& rule = RuleOf(roles_[frame]);
+    const bool contention = rule.role == Role::kContention;
+    if (contention || (rule.role == Role::kContends && !decided)) {
+      // Whose lock it is, its caller says.
+      if (rule.group != kLibcLock) return rule.group;
+      inner = rule.group;
+      continue;
+    }
+    if (!inner.empty()) return inner;
+    decided = decided || rule.role != Role::kTransparent;
+  }
+  return inner;
 }
 
 std::string_view IdleRule::OfStack(std::span<const uint32_t> stack) const {

@@ -26,6 +26,8 @@ class IdleRule {
 
   // Whether the stack waits for a lock that another thread holds.
   bool IsContended(std::span<const uint32_t> stack) const;
+  // The kind of this lock, one of those in lock_kind.h; empty if the stack waits for none.
+  std::string_view LockOf(std::span<const uint32_t> stack) const;
 
  private:
   std::vector<uint32_t> roles_;  // by frame

@@ -27,24 +27,25 @@ Counts CountFrames(const NamedStacks& stacks, const NamedStack& stack) {
   return counts;
 }
 
+// The stacks of waits by waker, and of waits for locks, are those of waits.
+Kind KindOfStacks(const SampleTypeInfo& type) {
+  return type.kind == Kind::kWaker || type.kind == Kind::kLocks ? Kind::kWait : type.kind;
+}
+
 // The weight of each stack in the samples of a type.
-std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& profile, Kind kind,
-                                   const NamedStacks& stacks) {
+std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& profile,
+                                   const SampleTypeInfo& type, const NamedStacks& stacks) {
+  const Kind kind = KindOfStacks(type);
   std::vector<double> weights(stacks.stacks().size());
   for (const MergedThread& thread : profile.threads) {
     const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
-      if (sample.key.kind != kind || !plan.Shows(sample.key)) continue;
+      if (sample.key.kind != kind || !plan.Shows(type, sample.key)) continue;
       weights[stacks.NumberOf(sample.key.stack, process)] +=
           static_cast<double>(std::max<int64_t>(sample.weight, 0));
     }
   }
   return weights;
-}
-
-// The stacks of waits by waker are those of the waits.
-Kind KindOfStacks(const SampleTypeInfo& type) {
-  return type.kind == Kind::kWaker ? Kind::kWait : type.kind;
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ void FillNameShares(const FetchPlan& plan, const MergedProfile& profile, const N
                     v1::Profile* out) {
   for (size_t type = 0; type < plan.types.size(); ++type) {
     const std::vector<double> weights =
-        WeightOfStacks(plan, profile, KindOfStacks(*plan.types[type]), stacks);
+        WeightOfStacks(plan, profile, *plan.types[type], stacks);
     Counts divided{};  // a stack's weight between its frames
     Counts touched{};  // a stack's weight for each source in it
     double all = 0;

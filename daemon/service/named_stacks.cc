@@ -157,10 +157,12 @@ void NamedStacks::Name(FrameNames* names) {
     texts.push_back({frame.function, frame.module, frame.kind});
   }
   const IdleRule idle(texts);
+  const LockRule locks(texts, &idle);
   const OriginRule origin(texts);
   for (NamedStack& stack : stacks_) {
     stack.idle = idle.OfStack(stack.frames);
     stack.contended = idle.IsContended(stack.frames);
+    stack.lock = locks.OfStack(stack.frames);
     stack.origin = static_cast<uint32_t>(origin.Of(stack.frames));
   }
 

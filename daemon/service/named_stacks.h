@@ -15,6 +15,7 @@
 #include "daemon/profile/profile.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/frame_text.h"
+#include "daemon/service/lock_kind.h"
 
 namespace profd {
 
@@ -24,6 +25,7 @@ struct NamedStack {
   bool complete = false;
   bool contended = false;  // it waits for a lock that another thread holds
   std::string_view idle;   // what the stack says of a wait, see IdleRule
+  LockFrames lock;         // of a wait with the reason "lock"
 };
 
 class NamedStacks {

@@ -88,7 +88,8 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
   }
   if (!plan->AsksWaits()) {
     return absl::InvalidArgumentError(
-        "only waits have reasons: ask for the sample type \"offcpu\", \"wakers\" or \"wall\"");
+        "only waits have reasons: ask for the sample type \"offcpu\", \"wakers\", \"locks\" or "
+        "\"wall\"");
   }
   if (request.reasons_size() > v1::Reason_MAX) {
     return absl::InvalidArgumentError(
@@ -191,6 +192,7 @@ bool FetchPlan::Shows(const SampleKey& key) const {
 bool FetchPlan::Shows(const SampleTypeInfo& type, const SampleKey& key) const {
   const bool woken = type.kind == Kind::kWaker && key.kind == Kind::kWaker;
   if (!woken && !type.Covers(key.kind)) return false;
+  if (type.kind == Kind::kLocks && key.reason != Reason::kLock) return false;
   if (woken || key.kind == Kind::kWait) return reasons[static_cast<size_t>(key.reason)];
   return type.kind != Kind::kWall || running;
 }

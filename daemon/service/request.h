@@ -50,7 +50,9 @@ struct FetchPlan : RequestScope {
   bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;
   // A type with waits.
-  bool AsksWaits() const { return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker); }
+  bool AsksWaits() const {
+    return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker) || Asks(Kind::kLocks);
+  }
   // A type of disk requests.
   bool AsksDisk() const {
     return Asks(Kind::kDisk) || Asks(Kind::kDiskQueue) || Asks(Kind::kDiskBytes);

@@ -25,7 +25,7 @@ bool SampleSink::KeepsObjects() const {
 }
 
 SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample,
-                                  std::string_view idle) {
+                                  const Meaning& meaning) {
   Key key;
   const bool woken = sample.key.kind == Kind::kWaker;
   key.stack = woken
@@ -36,11 +36,18 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
   std::string object;
   if (waits) {
     key.reason = ToProto(sample.key.reason);
-    if (!idle.empty()) key.attributes.push_back(tables_->TextAttribute("idle", idle));
+    if (!meaning.idle.empty()) {
+      key.attributes.push_back(tables_->TextAttribute("idle", meaning.idle));
+    }
     if (KeepsObjects() && sample.key.syscall >= 0) {
       key.attributes.push_back(tables_->NumberAttribute("syscall", sample.key.syscall));
       object = absl::StrCat("0x", absl::Hex(sample.key.argument));
       key.attributes.push_back(tables_->TextAttribute("object", object));
+    }
+    if (meaning.lock != nullptr) {
+      object = meaning.lock->name;
+      key.attributes.push_back(tables_->TextAttribute("lock", object));
+      key.attributes.push_back(tables_->TextAttribute("lock_kind", meaning.lock->kind));
     }
   }
   if (IsDisk(sample.key.kind) && KeepsObjects()) {
@@ -59,8 +66,7 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
   return key;
 }
 
-void SampleSink::Add(size_t type, const EstimatedSample& sample, std::string_view idle) {
-  Key key = KeyOf(*context_.plan.types[type], sample, idle);
+void SampleSink::AddAs(size_t type, Key key, const EstimatedSample& sample) {
   const auto [it, fresh] = indexes_.try_emplace(key, rows_.size());
   if (fresh) {
     rows_.emplace_back(std::move(key), Row());

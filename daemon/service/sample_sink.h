@@ -11,6 +11,7 @@
 #include "daemon/profile/identity.h"
 #include "daemon/service/disk_use.h"
 #include "daemon/service/grouping.h"
+#include "daemon/service/lock_table.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/part_writer.h"
 #include "daemon/service/request.h"
@@ -36,7 +37,14 @@ class SampleSink {
     process_ = process;
   }
   // `type`: index into the plan's sample types. `idle`: the kind of idle wait, or empty.
-  void Add(size_t type, const EstimatedSample& sample, std::string_view idle);
+  void Add(size_t type, const EstimatedSample& sample, std::string_view idle) {
+    AddAs(type, KeyOf(*context_.plan.types[type], sample, {.idle = idle}), sample);
+  }
+  // Of the type "locks".
+  void AddLock(size_t type, const EstimatedSample& sample, const WaitedLock& lock) {
+    AddAs(type, KeyOf(*context_.plan.types[type], sample, {.idle = lock.idle, .lock = &lock}),
+          sample);
+  }
   // Sends the thread's samples, unless they are merged with those of others.
   void EndThread();
   // Sends what is left.
@@ -70,7 +78,13 @@ class SampleSink {
   bool IsGrouped() const { return !context_.plan.group_by.empty(); }
   // Whether samples of different objects stay apart.
   bool KeepsObjects() const;
-  Key KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample, std::string_view idle);
+  // What a wait is, beside what its key says.
+  struct Meaning {
+    std::string_view idle;
+    const WaitedLock* lock = nullptr;
+  };
+  Key KeyOf(const SampleTypeInfo& type, const EstimatedSample& sample, const Meaning& meaning);
+  void AddAs(size_t type, Key key, const EstimatedSample& sample);
   void Flush();
 
   const Context context_;

@@ -92,6 +92,7 @@ void ElfFile::ReadSegments(const Elf64_Ehdr& header, uint64_t count) {
                          .offset = p.p_offset,
                          .address = p.p_vaddr,
                          .file_size = p.p_filesz,
+                         .memory_size = p.p_memsz,
                          .align = p.p_align});
     if (p.p_type == PT_LOAD && (p.p_flags & PF_X) != 0 && p.p_offset < size_ &&
         code_.size() < kMaxCodeSegments) {

@@ -42,6 +42,7 @@ struct Segment {
   uint64_t offset = 0;
   uint64_t address = 0;
   uint64_t file_size = 0;
+  uint64_t memory_size = 0;
   uint64_t align = 0;
 };
 

@@ -171,8 +171,9 @@ void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, 
   }
 }
 
-SymbolLookup::SymbolLookup(std::vector<uint64_t> addresses)
-    : addresses_(std::move(addresses)),
+SymbolLookup::SymbolLookup(std::vector<uint64_t> addresses, SymbolsOf wanted)
+    : wanted_(wanted),
+      addresses_(std::move(addresses)),
       slots_(addresses_.size()),
       symbols_left_(kMaxSymbols),
       updates_left_(kMaxCoveringUpdates) {}
@@ -205,7 +206,10 @@ void SymbolLookup::AddTable(const ElfFile& elf, const Section& section, NameSour
 
 void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16_t table) {
   const unsigned type = ELF64_ST_TYPE(symbol.st_info);
-  const bool function = type == STT_FUNC || type == STT_GNU_IFUNC;
+  const bool data = wanted_ == SymbolsOf::kData;
+  if (data && (type != STT_OBJECT || symbol.st_size == 0)) return;
+  // Of data, what counts as a function here is a variable.
+  const bool function = data || type == STT_FUNC || type == STT_GNU_IFUNC;
   if (!function && type != STT_NOTYPE) return;
   if (symbol.st_name == 0 || symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_ABS ||
       symbol.st_shndx == SHN_COMMON) {

@@ -47,12 +47,15 @@ struct CoveringSymbol {
   NameSource source = NameSource::kNone;
 };
 
+enum class SymbolsOf { kCode, kData };
+
 // Streams the tables past the wanted addresses and keeps only the best candidates. Memory depends
 // on the number of addresses, time is bounded by the size of the tables.
 class SymbolLookup {
  public:
-  // `addresses`: virtual addresses, ascending, each once.
-  explicit SymbolLookup(std::vector<uint64_t> addresses);
+  // `addresses`: virtual addresses, ascending, each once. `wanted`: functions and labels in code, or
+  // variables, except thread-local ones.
+  explicit SymbolLookup(std::vector<uint64_t> addresses, SymbolsOf wanted = SymbolsOf::kCode);
 
   // Streams .symtab, which gives names of the kind `symbols`, and .dynsym of `elf`, which must
   // outlive this. True if it has a .symtab.
@@ -98,6 +101,7 @@ class SymbolLookup {
   void AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16_t table);
   CoveringSymbol Describe(const Candidate& candidate, bool sized) const;
 
+  const SymbolsOf wanted_;
   std::vector<uint64_t> addresses_;
   std::vector<Slot> slots_;  // one per address
   std::vector<Table> tables_;

@@ -116,10 +116,8 @@ absl::StatusOr<std::vector<std::string>> PerfMaps::Find(const ProcessId& process
 }
 
 absl::StatusOr<UniqueFd> PerfMaps::Open(const ProcessId& process) const {
-  ASSIGN_OR_RETURN(const ProcessDirectory directory, ProcessDirectory::Open(proc_, process.pid));
-  ASSIGN_OR_RETURN(const std::string stat_text, directory.Read("stat"));
-  ASSIGN_OR_RETURN(const ProcessStat stat, ParseStat(stat_text));
-  if (stat.start_ns != process.start_ns) return absl::NotFoundError("the process ended");
+  ASSIGN_OR_RETURN(const ProcessDirectory directory,
+                   ProcessDirectory::Open(proc_, process.pid, process.start_ns));
   ASSIGN_OR_RETURN(const std::string status, directory.Read("status"));
   const std::optional<Self> self = ParseSelf(status);
   if (!self) return absl::NotFoundError("the process has no user or no PID");

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 INTEGER = re.compile(r"-?\d+")
 # Fields that are text, whatever they look like.
-TEXTS = {"strings", "name", "group"}
+TEXTS = {"strings", "name", "group", "owner"}
 
 
 def numbers(value, key=""):
@@ -62,7 +62,8 @@ def read(message, kind=None):
                       for attribute in (message["attributes"][a] for a in sample["attributes"])}
         found = {"thread": sample["threads"][0], "stack": sample["stack"] or None,
                  "reason": enum(sample["reason"]), "syscall": attributes.get("syscall", -1),
-                 "argument": attributes.get("object"), "idle": attributes.get("idle")}
+                 "argument": attributes.get("object"), "idle": attributes.get("idle"),
+                 "lock": attributes.get("lock")}
         value, error = sample["values"][index], sample["errors"][index]
         weight, count = sample["weights"][index], sample["counts"][index]
         if len(names) > 1 and not (value or weight or count):
@@ -79,7 +80,7 @@ def read(message, kind=None):
     layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
                                                 "burst_ns", "bursts_on_ns")}
     layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
-            "offcpu": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
+            "offcpu": "tick_ns", "locks": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
             "disk": "disk_ns", "disk-queue": "disk_ns",
             "disk-bytes": "disk_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
     trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
@@ -87,7 +88,7 @@ def read(message, kind=None):
     trailer |= {"samples": sample_type["count"], "complete_share": sample_type["complete_share"],
                 "heap": sample_type.get("total"), "losses": message["losses"],
                 "cost": message["cost"], "memory": message.get("memory"),
-                "disks": message.get("disks", []),
+                "disks": message.get("disks", []), "locks": message.get("locks", []),
                 "names": {enum(share["source"]): share for share in message["name_shares"]
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,

@@ -21,7 +21,7 @@ KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse"
                 "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
                 "returned": {"mappings"}, "cpu": {"cpu"}, "wall": {"tick", "cpu"},
                 "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"},
-                "wakers": {"tick", "wakers"}}
+                "wakers": {"tick", "wakers"}, "locks": {"tick"}}
 # What profd tells apart of waits, as `profctl fetch --help` lists it.
 REASONS = ("runqueue", "reclaim", "fault", "fsync", "lock", "disk", "poll", "net", "sleep", "pipe",
            "child", "signal", "other")

@@ -37,6 +37,8 @@ namespace profd {
 
 // A function to be found in this very program.
 extern "C" __attribute__((noinline)) int profd_service_test_landmark(int x) { return x * 3 + 1; }
+// Its name is that of a function of a mutex.
+extern "C" __attribute__((noinline)) int profd_test_pthread_mutex_lock(int x) { return x * 5 + 2; }
 
 namespace {
 
@@ -620,6 +622,94 @@ TEST_F(ServiceTest, WaitsSayWhetherTheyAreIdle) {
   v1::FetchRequest disk = Since(60);
   disk.add_reasons(v1::REASON_DISK);
   EXPECT_EQ(Fetch(disk).threads[0].ledger.idle_ns(), kSecond / 2) << "whatever was asked for";
+}
+
+// Threads wait for two locks by one stack and for one by another; one has nothing to do.
+TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.switch_on = d.tick_on = d.wakers_on = true;
+  d.tick_interval_ns = kTick;
+  d.ticks = 100;
+  d.threads = {{ThreadId{1}, 11, 11, 0, "redis-server", "redis-server", false},
+               {ThreadId{2}, 11, 12, 0, "bio", "redis-server", false}};
+  const uint64_t landmark =
+      UserFrame(kOwnModule, FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark)));
+  const uint64_t mutex = UserFrame(
+      kOwnModule, FileOffset(reinterpret_cast<const void*>(&profd_test_pthread_mutex_lock)));
+  constexpr StackId kContended{101}, kWaiting{103}, kReleaser{105};
+  d.stacks = {{kContended, kWalkComplete, 1, {kKernelBase + 0x2000, mutex, landmark}},
+              {kWaiting, kWalkComplete, 1, {kKernelBase + 0x2000, landmark}},
+              // Its name comes first: "rbio", "bio".
+              {kReleaser, kWalkComplete, 4, {0x6f696272, 0, 0x6f6962, 0, landmark}}};
+  LedgerDelta ledger;
+  ledger.wall_ns = kSecond;
+  ledger.off_ns[static_cast<size_t>(Reason::kLock)] = kSecond;
+  d.ledgers = {{ThreadId{1}, ledger}, {ThreadId{2}, ledger}};
+  const auto wait = [&](uint64_t thread, StackId stack, uint64_t lock, int64_t ticks) {
+    d.samples.push_back(
+        {{ThreadId{thread}, stack, lock, 202, Reason::kLock}, ticks * kTick, ticks});
+  };
+  wait(1, kContended, 0x1000, 60);
+  wait(1, kContended, 0x2000, 20);
+  wait(1, kWaiting, 0x3000, 20);
+  wait(2, kContended, 0x1000, 50);
+  wait(2, kWaiting, 0x3000, 50);
+  d.samples.push_back({{ThreadId{1}, kReleaser, static_cast<uint64_t>(kContended), -1, Reason::kLock,
+                        Kind::kWaker},
+                       80 * kTick,
+                       80});
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.add_sample_types("locks");
+  const FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  ASSERT_EQ(r.message.locks_size(), 3);
+  const v1::LockUse& first = r.message.locks(0);
+  EXPECT_EQ(first.name(), "0x1000") << "the process is not known";
+  EXPECT_EQ(first.kind(), "pthread mutex");
+  EXPECT_EQ(first.address(), 0x1000u);
+  EXPECT_EQ(first.idle(), "");
+  EXPECT_EQ(first.time_ns(), kSecond / 10 * 11);
+  EXPECT_GT(first.error_ns(), 0);
+  EXPECT_EQ(first.samples(), 110u);
+  EXPECT_EQ(first.threads(), 2u);
+  ASSERT_EQ(first.waiters_size(), 1);
+  EXPECT_EQ(first.waiters(0).function(), "profd_service_test_landmark");
+  EXPECT_EQ(first.waiters(0).time_ns(), first.time_ns());
+  // The wakers of the stack of thread 1 are divided between its two locks; those of thread 2 are
+  // not known.
+  ASSERT_EQ(first.releasers_size(), 1);
+  EXPECT_EQ(first.releasers(0).function(), "profd_service_test_landmark");
+  EXPECT_EQ(first.releasers(0).waker(), "rbio/bio");
+  EXPECT_EQ(first.releasers(0).time_ns(), kSecond / 10 * 6);
+  EXPECT_EQ(first.release_unknown_ns(), kSecond / 2);
+  EXPECT_TRUE(first.shared_releasers());
+  EXPECT_EQ(r.message.locks(1).name(), "0x2000");
+  EXPECT_EQ(r.message.locks(1).releasers(0).time_ns(), kSecond / 10 * 2);
+  // What is no contention comes last and is marked.
+  EXPECT_EQ(r.message.locks(2).idle(), "other futex wait");
+  EXPECT_FALSE(r.message.locks(2).shared_releasers());
+
+  // Samples name the lock, and are those of "offcpu".
+  int64_t sum = 0;
+  for (const test::Sample& sample : r.samples) sum += sample.value;
+  EXPECT_EQ(sum, 2 * kSecond);
+  request.set_sample_types(0, "offcpu");
+  const FetchResult waits = Fetch(request);
+  ASSERT_EQ(waits.samples.size(), r.samples.size());
+  for (size_t i = 0; i < r.samples.size(); i++) {
+    EXPECT_EQ(waits.samples[i].value, r.samples[i].value);
+    EXPECT_EQ(waits.samples[i].error, r.samples[i].error);
+  }
+  EXPECT_EQ(waits.message.locks_size(), 0);
+  request.set_sample_types(0, "locks");
+  request.add_group_by(v1::GROUP_KEY_OBJECT);
+  std::set<std::string> objects;
+  for (const test::Sample& sample : Fetch(request).samples) objects.insert(sample.group[0]);
+  EXPECT_THAT(objects, ElementsAre("0x1000", "0x2000", "0x3000"));
 }
 
 TEST_F(ServiceTest, ABaselineIsASecondProfile) {

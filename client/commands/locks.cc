@@ -1,0 +1,28 @@
+#include "client/commands/locks.h"
+
+#include "client/commands/fetch.h"
+#include "client/profile.h"
+#include "client/render/json.h"
+#include "client/view.h"
+#include "daemon/base/status.h"
+
+namespace profctl {
+
+absl::Status PrintLocks(const LocksOptions& options, std::ostream& out) {
+  profd::v1::FetchRequest request = options.request;
+  request.add_sample_types(std::string(profd::DescribeSampleType(profd::Kind::kLocks).name));
+  if (!options.json) request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
+  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request));
+  if (options.json) {
+    profd::v1::Profile message = answer.message();
+    SortLocks(options.order, &message);
+    ASSIGN_OR_RETURN(const std::string json, RenderJson(message));
+    out << json;
+    return absl::OkStatus();
+  }
+  const View view = MakeView(answer.profiles.front(), options.show_idle);
+  out << RenderLocks(view, options.order, options.colour);
+  return absl::OkStatus();
+}
+
+}  // namespace profctl

@@ -1,0 +1,73 @@
+// What a wait with the reason "lock" is for.
+#ifndef PROFD_DAEMON_SERVICE_LOCK_KIND_H_
+#define PROFD_DAEMON_SERVICE_LOCK_KIND_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "daemon/profile/profile.h"
+#include "daemon/service/frame_text.h"
+
+namespace profd {
+
+class IdleRule;
+struct Primitive;
+
+// Kinds of locks, of which IdleRule knows the frames.
+inline constexpr std::string_view kPthreadMutex = "pthread mutex";
+inline constexpr std::string_view kPthreadRwlock = "pthread rwlock";
+inline constexpr std::string_view kLibcLock = "libc lock";
+inline constexpr std::string_view kStdMutex = "std mutex";
+inline constexpr std::string_view kStdRwlockRead = "std rwlock";
+inline constexpr std::string_view kStdRwlockWrite = "std rwlock (writer)";
+inline constexpr std::string_view kStdOnce = "std once";
+inline constexpr std::string_view kParkingLotMutex = "parking_lot mutex";
+inline constexpr std::string_view kParkingLotRwlock = "parking_lot rwlock";
+inline constexpr std::string_view kTokioMutex = "tokio mutex";
+inline constexpr std::string_view kTokioRwlock = "tokio rwlock";
+inline constexpr std::string_view kFullChannel = "full channel";
+inline constexpr std::string_view kAbslMutex = "absl mutex";
+inline constexpr std::string_view kPostgresLock = "PostgreSQL LWLock";
+inline constexpr std::string_view kAnyLock = "lock";
+
+// What the frames of a stack say. The view is valid for ever.
+struct LockFrames {
+  std::string_view kind;   // empty: not known
+  bool contended = false;  // another thread holds it
+};
+
+class LockRule {
+ public:
+  // `idle`, of the same frames, must outlive this.
+  LockRule(std::span<const FrameText> frames, const IdleRule* idle);
+
+  // `stack` has indexes into the frames, innermost first.
+  LockFrames OfStack(std::span<const uint32_t> stack) const;
+
+ private:
+  const IdleRule* const idle_;
+  std::vector<const Primitive*> primitives_;  // by frame; null: none
+};
+
+// What one wait is for.
+struct LockWait {
+  // What the argument of the system call is.
+  enum class Object { kNone, kAddress, kFile, kSemaphores };
+
+  std::string_view kind;
+  // Empty: contention. Else the kind of idle wait, or what was waited for instead of a lock.
+  std::string_view idle;
+  Object object = Object::kNone;
+  uint64_t address = 0;  // of the lock; file descriptor; id of the set
+};
+
+// `key`: of a wait with the reason kLock. `frames`: of its stack. `idle`: the kind of idle wait, or
+// empty.
+LockWait DescribeLockWait(const SampleKey& key, const LockFrames& frames, std::string_view idle);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_LOCK_KIND_H_

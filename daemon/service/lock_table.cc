@@ -1,0 +1,288 @@
+#include "daemon/service/lock_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/base/wrapping.h"
+#include "daemon/memory/process_memory.h"
+#include "daemon/profile/waker_estimate.h"
+#include "daemon/service/memory_names.h"
+#include "daemon/service/messages.h"
+#include "daemon/service/origin.h"
+#include "daemon/service/text.h"
+#include "daemon/service/waker_frames.h"
+
+namespace profd {
+namespace {
+
+constexpr size_t kMostLocks = 200;
+constexpr size_t kMostPlaces = 8;
+constexpr size_t kMostProcesses = 64;       // whose memory is read
+constexpr size_t kMostAddresses = 4096;     // of one process
+constexpr double kLargestError = 4e18;      // stays one that can be added up
+constexpr std::string_view kNoStack = "[unsampled]";
+
+int64_t ErrorOf(double variance) {
+  return std::llround(std::min(std::sqrt(variance), kLargestError));
+}
+
+bool IsWaitForLock(const SampleKey& key) {
+  return key.kind == Kind::kWait && key.reason == Reason::kLock;
+}
+
+// The file behind a descriptor, as it is now; empty: not known.
+std::string FileOf(const ProcessId& process, uint64_t descriptor) {
+  if (process.start_ns == 0) return "";
+  const auto directory = ProcessDirectory::Open("/proc", process.pid, process.start_ns);
+  if (!directory.ok()) return "";
+  const absl::StatusOr<std::string> path = directory->ReadLink(absl::StrCat("fd/", descriptor));
+  return path.ok() ? CleanText(*path, kMaxPathText) : "";
+}
+
+}  // namespace
+
+void LockTable::Sum::Add(int64_t amount, double error) {
+  ns = WrappingAdd(ns, amount);
+  variance += error * error;
+}
+
+LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, FrameNames* names)
+    : profile_(profile), stacks_(stacks), names_(names) {
+  std::map<ProcessId, std::set<uint64_t>> addresses;
+  for (const MergedThread& thread : profile.threads) {
+    const ProcessId process = ProcessIdOf(thread.info);
+    for (const Sample& sample : thread.samples) {
+      if (!IsWaitForLock(sample.key)) continue;
+      const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack, process)];
+      const LockWait wait = DescribeLockWait(sample.key, stack.lock, stack.idle);
+      if (wait.object == LockWait::Object::kFile && files_.size() < kMostAddresses) {
+        files_.try_emplace({process, wait.address});
+      }
+      if (wait.object != LockWait::Object::kAddress) continue;
+      if (addresses.size() == kMostProcesses && !addresses.contains(process)) continue;
+      std::set<uint64_t>& of_process = addresses[process];
+      if (of_process.size() < kMostAddresses) of_process.insert(wait.address);
+    }
+  }
+  MemoryNames memory;
+  for (const auto& [process, set] : addresses) {
+    const std::vector<uint64_t> list(set.begin(), set.end());
+    std::vector<std::string> found = memory.Name(process, list);
+    for (size_t i = 0; i < list.size(); i++) places_[{process, list[i]}] = std::move(found[i]);
+  }
+  for (auto& [key, path] : files_) path = FileOf(key.first, key.second);
+}
+
+WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
+                         std::string_view idle) const {
+  const uint32_t number = stacks_.NumberOf(key.stack, process);
+  const LockWait wait = DescribeLockWait(key, stacks_.stacks()[number].lock, idle);
+  WaitedLock lock = {.kind = wait.kind, .idle = wait.idle, .name = {}};
+  switch (wait.object) {
+    case LockWait::Object::kAddress: {
+      lock.address = wait.address;
+      const auto place = places_.find({process, wait.address});
+      lock.name = place == places_.end() ? absl::StrCat("0x", absl::Hex(wait.address))
+                                         : place->second;
+      break;
+    }
+    case LockWait::Object::kFile: {
+      const auto file = files_.find({process, wait.address});
+      lock.name = file == files_.end() || file->second.empty()
+                      ? absl::StrCat("file descriptor ", wait.address)
+                      : file->second;
+      break;
+    }
+    case LockWait::Object::kSemaphores:
+      lock.name = absl::StrCat("semaphore set ", wait.address);
+      break;
+    case LockWait::Object::kNone: {
+      const NamedFrame* origin = stacks_.Origin(number);
+      lock.name = origin == nullptr ? std::string(kNoStack)
+                                    : absl::StrCat("lock of ", origin->function);
+      break;
+    }
+  }
+  return lock;
+}
+
+void LockTable::AddThread(const MergedThread& thread, uint32_t process,
+                          const std::vector<Wait>& waits, const EstimatedThread& all) {
+  std::set<const Use*> seen;
+  for (const Wait& wait : waits) {
+    Use& use = uses_[{process, wait.lock}];
+    use.process = ProcessIdOf(thread.info);
+    use.time.Add(wait.sample->amount, static_cast<double>(wait.sample->error));
+    use.samples = WrappingAdd(use.samples, wait.sample->ticks);
+    if (seen.insert(&use).second) use.threads++;
+    const NamedFrame* origin =
+        stacks_.Origin(stacks_.NumberOf(wait.sample->key.stack, use.process));
+    use.waiters[origin == nullptr ? kNoStack : std::string_view(origin->function)].Add(
+        wait.sample->amount, static_cast<double>(wait.sample->error));
+  }
+  if (!waits.empty()) AddReleasers(thread, process, waits, all);
+}
+
+// Wakers are known by the waiter's stack. A stack that waited for several locks gives each of them
+// a part of its wakers, as of its time.
+void LockTable::AddReleasers(const MergedThread& thread, uint32_t process,
+                             const std::vector<Wait>& waits, const EstimatedThread& all) {
+  struct Stack {
+    int64_t ns = 0;
+    std::map<Use*, int64_t> locks;
+  };
+  std::map<StackId, Stack> stacks;
+  for (const Wait& wait : waits) {
+    Stack& stack = stacks[wait.sample->key.stack];
+    stack.ns = WrappingAdd(stack.ns, wait.sample->amount);
+    int64_t& of_lock = stack.locks[&uses_[{process, wait.lock}]];
+    of_lock = WrappingAdd(of_lock, wait.sample->amount);
+  }
+  for (const auto& [id, stack] : stacks) {
+    if (stack.locks.size() < 2) continue;
+    for (const auto& [use, ns] : stack.locks) use->shared = true;
+  }
+  for (const EstimatedSample& s : EstimateWakers(all, thread.samples)) {
+    if (s.key.reason != Reason::kLock) continue;
+    const auto found = stacks.find(WaiterOf(s.key));
+    if (found == stacks.end() || found->second.ns <= 0) continue;
+    for (const auto& [use, ns] : found->second.locks) {
+      const double share = static_cast<double>(ns) / static_cast<double>(found->second.ns);
+      const int64_t amount = std::llround(static_cast<double>(s.amount) * share);
+      const double error = static_cast<double>(s.error) * share;
+      if (s.key.stack == kWakerUnknown) {
+        use->unknown.Add(amount, error);
+        continue;
+      }
+      auto& [woken, sum] = use->releasers[s.key.stack];
+      woken = found->first;
+      sum.Add(amount, error);
+    }
+  }
+}
+
+LockTable::ReleaserNames LockTable::NameReleasers(
+    const std::vector<const std::pair<const Key, Use>*>& uses) const {
+  NamedStacks stacks(profile_.stacks);
+  for (const auto* entry : uses) {
+    const Use& use = entry->second;
+    for (const auto& [waker, of] : use.releasers) {
+      stacks.Add(of.first, use.process);
+      stacks.AddWoken(of.first, use.process, waker);
+    }
+  }
+  stacks.Name(names_);
+  std::vector<FrameText> texts;
+  texts.reserve(stacks.frames().size());
+  for (const NamedFrame& frame : stacks.frames()) {
+    texts.push_back({frame.function, frame.module, frame.kind});
+  }
+  const OriginRule origin(texts);
+  ReleaserNames found;
+  for (const auto* entry : uses) {
+    const Use& use = entry->second;
+    for (const auto& [waker, of] : use.releasers) {
+      const uint32_t number = stacks.NumberOfWoken(of.first, use.process, waker);
+      // The waker's frames, outermost first after its name, up to the separator.
+      std::vector<uint32_t> frames;
+      for (const uint32_t frame : stacks.stacks()[number].frames) {
+        if (texts[frame].kind == FrameKind::kSynthetic && texts[frame].function == kWakerSeparator) {
+          break;
+        }
+        frames.push_back(frame);
+      }
+      if (frames.empty()) continue;
+      Releaser& releaser = found[{use.process, waker}];
+      releaser.first = texts[frames.front()].function;
+      frames.erase(frames.begin());
+      std::reverse(frames.begin(), frames.end());
+      // Of an interrupt the name says all.
+      if (frames.empty() || releaser.first.starts_with("[")) continue;
+      releaser.second = texts[frames[origin.Of(frames)]].function;
+    }
+  }
+  return found;
+}
+
+void LockTable::FillReleasers(const Use& use, const ReleaserNames& names, v1::LockUse* out) {
+  std::map<Releaser, Sum> sums;
+  for (const auto& [waker, of] : use.releasers) {
+    const auto name = names.find({use.process, waker});
+    Sum& sum = sums[name == names.end() ? Releaser() : name->second];
+    sum.ns = WrappingAdd(sum.ns, of.second.ns);
+    sum.variance += of.second.variance;
+  }
+  std::vector<std::pair<Releaser, Sum>> rows(sums.begin(), sums.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  int64_t left_out = 0;
+  for (size_t i = 0; i < rows.size(); i++) {
+    const auto& [name, sum] = rows[i];
+    if (i >= kMostPlaces) {
+      left_out = WrappingAdd(left_out, sum.ns);
+      continue;
+    }
+    v1::LockPlace* place = out->add_releasers();
+    place->set_waker(CleanText(name.first, kMaxNameText));
+    place->set_function(CleanText(name.second));
+    place->set_time_ns(sum.ns);
+    place->set_error_ns(ErrorOf(sum.variance));
+  }
+  out->set_release_unknown_ns(use.unknown.ns);
+  out->set_release_left_out_ns(left_out);
+  out->set_shared_releasers(use.shared);
+}
+
+void LockTable::Fill(v1::Profile* out) const {
+  std::vector<const std::pair<const Key, Use>*> uses;
+  for (const auto& entry : uses_) uses.push_back(&entry);
+  std::stable_sort(uses.begin(), uses.end(), [](const auto* a, const auto* b) {
+    const bool a_idle = !a->first.second.idle.empty(), b_idle = !b->first.second.idle.empty();
+    return a_idle != b_idle ? b_idle : a->second.time.ns > b->second.time.ns;
+  });
+  int64_t left_out_ns = 0;
+  for (size_t i = kMostLocks; i < uses.size(); i++) {
+    left_out_ns = WrappingAdd(left_out_ns, uses[i]->second.time.ns);
+  }
+  out->set_locks_left_out(uses.size() > kMostLocks ? uses.size() - kMostLocks : 0);
+  out->set_locks_left_out_ns(left_out_ns);
+  uses.resize(std::min(uses.size(), kMostLocks));
+  const ReleaserNames names = NameReleasers(uses);
+  for (const auto* entry : uses) {
+    const auto& [process, lock] = entry->first;
+    const Use& use = entry->second;
+    v1::LockUse* row = out->add_locks();
+    row->set_process(process);
+    row->set_name(lock.name);
+    row->set_kind(std::string(lock.kind));
+    row->set_address(lock.address);
+    row->set_idle(std::string(lock.idle));
+    row->set_time_ns(use.time.ns);
+    row->set_error_ns(ErrorOf(use.time.variance));
+    row->set_samples(Count(use.samples));
+    row->set_threads(use.threads);
+    std::vector<std::pair<std::string_view, Sum>> waiters(use.waiters.begin(), use.waiters.end());
+    std::stable_sort(waiters.begin(), waiters.end(),
+                     [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+    for (size_t i = 0; i < std::min(waiters.size(), kMostPlaces); i++) {
+      v1::LockPlace* place = row->add_waiters();
+      place->set_function(std::string(waiters[i].first));
+      place->set_time_ns(waiters[i].second.ns);
+      place->set_error_ns(ErrorOf(waiters[i].second.variance));
+    }
+    FillReleasers(use, names, row);
+  }
+  const int64_t covered = profile_.covered.end_ns - profile_.covered.begin_ns;
+  if (!uses.empty() && profile_.wakers_ns < covered) {
+    out->add_lock_notes(
+        profile_.wakers_ns == 0
+            ? "Who released the locks is not known: wakers were not watched."
+            : absl::StrCat("Wakers were not watched for ",
+                           (covered - profile_.wakers_ns) / 1'000'000,
+                           " ms of the window: who released the locks then is not known."));
+  }
+}
+
+}  // namespace profd
