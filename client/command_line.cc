@@ -266,7 +266,8 @@ void AddDiff(CLI::App& app, Typed& typed) {
 }
 
 void AddLocks(CLI::App& app, Typed& typed) {
-  CLI::App* locks = app.add_subcommand("locks", "List the most contended locks and who released them");
+  CLI::App* locks =
+      app.add_subcommand("locks", "List the most contended locks and who released them");
   locks->footer(absl::StrCat(kLocksNotes, kTimes, kExitStatus));
   AddScope(locks, typed);
   locks->add_option("--thread", typed.thread, "Only threads whose name matches")

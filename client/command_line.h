@@ -15,7 +15,8 @@ namespace profctl {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string diff_format = "text", status_format = "text", memory_format = "text", locks_format = "text", lock_sort = "time";
+  std::string diff_format = "text", status_format = "text", memory_format = "text",
+              locks_format = "text", lock_sort = "time";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   // Of flame graphs.

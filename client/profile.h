@@ -61,7 +61,7 @@ struct Sample {
   std::string object;  // may be empty
   std::string lock;    // where it is; of waits for locks
   std::string lock_kind;
-  std::string idle;    // the kind of idle wait, or empty
+  std::string idle;  // the kind of idle wait, or empty
   // In the unit of the profile.
   int64_t value = 0;   // never negative
   int64_t error = 0;   // standard error of value, never negative

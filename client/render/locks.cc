@@ -69,8 +69,7 @@ std::string TopReleaser(const LockUse& lock) {
 }
 
 std::string DescribeProcess(const Profile& profile, const LockUse& lock) {
-  const profd::v1::Process& process =
-      profile.message->processes(static_cast<int>(lock.process()));
+  const profd::v1::Process& process = profile.message->processes(static_cast<int>(lock.process()));
   return absl::StrCat(CleanName(process.name()), " (", process.pid(), ")");
 }
 
@@ -90,12 +89,10 @@ void AppendTable(const View& view, const std::vector<const LockUse*>& locks, std
   const Profile& profile = *view.profile;
   const auto busy = static_cast<double>(BusyNs(profile));
   const bool many = profile.message->processes_size() > 1;
-  std::vector<Table::Column> columns = {{"", Table::Align::kRight},
-                                        {"waiting", Table::Align::kRight},
-                                        {"share", Table::Align::kRight},
-                                        {"samples", Table::Align::kRight, 2},
-                                        {"threads", Table::Align::kRight, 3},
-                                        {"kind", Table::Align::kLeft}};
+  std::vector<Table::Column> columns = {
+      {"", Table::Align::kRight},           {"waiting", Table::Align::kRight},
+      {"share", Table::Align::kRight},      {"samples", Table::Align::kRight, 2},
+      {"threads", Table::Align::kRight, 3}, {"kind", Table::Align::kLeft}};
   if (many) columns.push_back({"process", Table::Align::kLeft, 1});
   columns.push_back({"lock", Table::Align::kLeft});
   columns.push_back({"wanted by", Table::Align::kLeft, 4});
@@ -105,13 +102,14 @@ void AppendTable(const View& view, const std::vector<const LockUse*>& locks, std
     const LockUse& lock = *locks[i];
     std::string kind = CleanName(lock.kind());
     if (!lock.idle().empty() && lock.idle() != lock.kind()) {
-      kind = kind.empty() ? CleanName(lock.idle())
-                          : absl::StrCat(kind, ", ", CleanName(lock.idle()));
+      kind =
+          kind.empty() ? CleanName(lock.idle()) : absl::StrCat(kind, ", ", CleanName(lock.idle()));
     }
     std::vector<std::string> cells = {absl::StrCat(i + 1, "."),
                                       PlusMinus(lock.time_ns(), lock.error_ns()),
                                       FormatShare(static_cast<double>(lock.time_ns()), busy),
-                                      FormatCount(lock.samples()), FormatCount(lock.threads()),
+                                      FormatCount(lock.samples()),
+                                      FormatCount(lock.threads()),
                                       std::move(kind)};
     if (many) cells.push_back(DescribeProcess(profile, lock));
     cells.push_back(CleanName(lock.name()));
@@ -136,11 +134,10 @@ void AppendTable(const View& view, const std::vector<const LockUse*>& locks, std
 void AppendPlaces(const LockUse& lock, std::string& text) {
   const auto whole = static_cast<double>(lock.time_ns());
   const auto row = [&](std::string_view label, int64_t ns, int64_t error, const std::string& who) {
-    text += Line(absl::StrCat("     ", PadRight(label, 13)),
-                 absl::StrCat(FormatShare(static_cast<double>(ns), whole),
-                              error > 0 ? " ± " : "",
-                              error > 0 ? FormatShare(static_cast<double>(error), whole) : "", "  ",
-                              who));
+    text += Line(
+        absl::StrCat("     ", PadRight(label, 13)),
+        absl::StrCat(FormatShare(static_cast<double>(ns), whole), error > 0 ? " ± " : "",
+                     error > 0 ? FormatShare(static_cast<double>(error), whole) : "", "  ", who));
   };
   std::string_view label = "wanted by";
   for (const LockPlace& place : lock.waiters()) {
@@ -172,10 +169,10 @@ void AppendPlaces(const LockUse& lock, std::string& text) {
 std::string DescribeTotal(const View& view) {
   Estimate sum;
   for (const Sample* sample : view.shown) sum.Add(*sample);
-  return absl::StrCat(PlusMinus(sum.value, std::llround(sum.Error())), ", ",
-                      FormatShare(static_cast<double>(sum.value),
-                                  static_cast<double>(BusyNs(*view.profile))),
-                      " of the off-CPU time that is not idle");
+  return absl::StrCat(
+      PlusMinus(sum.value, std::llround(sum.Error())), ", ",
+      FormatShare(static_cast<double>(sum.value), static_cast<double>(BusyNs(*view.profile))),
+      " of the off-CPU time that is not idle");
 }
 
 void AppendNotes(const Profile& profile, std::string& text) {

@@ -146,7 +146,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
       }
     }
     const std::string& group = group_names[sample->group];
-    WideStack& stack = stacks[Key(group, sample->reason, sample->lock, sampled, std::move(functions))];
+    WideStack& stack =
+        stacks[Key(group, sample->reason, sample->lock, sampled, std::move(functions))];
     stack.example = sample;
     stack.group = group;
     stack.estimate.Add(*sample);

@@ -65,10 +65,9 @@ uint64_t LockAt(std::string_view kind, uint64_t futex) {
 LockRule::LockRule(std::span<const FrameText> frames, const IdleRule* idle) : idle_(idle) {
   primitives_.reserve(frames.size());
   for (const FrameText& frame : frames) {
-    const auto* found =
-        std::find_if(std::begin(kPrimitives), std::end(kPrimitives), [&](const Primitive& p) {
-          return frame.function.find(p.part) != std::string_view::npos;
-        });
+    const auto* found = std::find_if(
+        std::begin(kPrimitives), std::end(kPrimitives),
+        [&](const Primitive& p) { return frame.function.find(p.part) != std::string_view::npos; });
     const bool code = frame.kind != FrameKind::kKernel && frame.kind != FrameKind::kSynthetic;
     primitives_.push_back(code && found != std::end(kPrimitives) ? found : nullptr);
   }
@@ -103,8 +102,8 @@ LockWait DescribeLockWait(const SampleKey& key, const LockFrames& frames, std::s
       contended = true;
       break;
     default:
-      if (key.argument == 0 || std::count(kOfParkedThreads.begin(), kOfParkedThreads.end(),
-                                          frames.kind) > 0) {
+      if (key.argument == 0 ||
+          std::count(kOfParkedThreads.begin(), kOfParkedThreads.end(), frames.kind) > 0) {
         break;
       }
       wait.object = LockWait::Object::kAddress;

@@ -35,8 +35,8 @@ inline constexpr std::string_view kAnyLock = "lock";
 
 // What the frames of a stack say. The view is valid for ever.
 struct LockFrames {
-  std::string_view kind;   // empty: not known
-  bool contended = false;  // another thread holds it
+  std::string_view kind{};  // empty: not known
+  bool contended = false;   // another thread holds it
 };
 
 class LockRule {
@@ -57,9 +57,9 @@ struct LockWait {
   // What the argument of the system call is.
   enum class Object { kNone, kAddress, kFile, kSemaphores };
 
-  std::string_view kind;
+  std::string_view kind{};
   // Empty: contention. Else the kind of idle wait, or what was waited for instead of a lock.
-  std::string_view idle;
+  std::string_view idle{};
   Object object = Object::kNone;
   uint64_t address = 0;  // of the lock; file descriptor; id of the set
 };

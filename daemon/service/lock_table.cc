@@ -8,6 +8,7 @@
 #include "daemon/base/wrapping.h"
 #include "daemon/memory/process_memory.h"
 #include "daemon/profile/waker_estimate.h"
+#include "daemon/service/lock_owner.h"
 #include "daemon/service/memory_names.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/origin.h"
@@ -19,9 +20,10 @@ namespace {
 
 constexpr size_t kMostLocks = 200;
 constexpr size_t kMostPlaces = 8;
-constexpr size_t kMostProcesses = 64;       // whose memory is read
-constexpr size_t kMostAddresses = 4096;     // of one process
-constexpr double kLargestError = 4e18;      // stays one that can be added up
+constexpr int kMostOwners = 32;
+constexpr size_t kMostProcesses = 64;    // whose memory is read
+constexpr size_t kMostAddresses = 4096;  // of one process
+constexpr double kLargestError = 4e18;   // stays one that can be added up
 constexpr std::string_view kNoStack = "[unsampled]";
 
 int64_t ErrorOf(double variance) {
@@ -79,13 +81,13 @@ WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
                          std::string_view idle) const {
   const uint32_t number = stacks_.NumberOf(key.stack, process);
   const LockWait wait = DescribeLockWait(key, stacks_.stacks()[number].lock, idle);
-  WaitedLock lock = {.kind = wait.kind, .idle = wait.idle, .name = {}};
+  WaitedLock lock = {.kind = wait.kind, .idle = wait.idle};
   switch (wait.object) {
     case LockWait::Object::kAddress: {
       lock.address = wait.address;
       const auto place = places_.find({process, wait.address});
-      lock.name = place == places_.end() ? absl::StrCat("0x", absl::Hex(wait.address))
-                                         : place->second;
+      lock.name =
+          place == places_.end() ? absl::StrCat("0x", absl::Hex(wait.address)) : place->second;
       break;
     }
     case LockWait::Object::kFile: {
@@ -100,8 +102,8 @@ WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
       break;
     case LockWait::Object::kNone: {
       const NamedFrame* origin = stacks_.Origin(number);
-      lock.name = origin == nullptr ? std::string(kNoStack)
-                                    : absl::StrCat("lock of ", origin->function);
+      lock.name =
+          origin == nullptr ? std::string(kNoStack) : absl::StrCat("lock of ", origin->function);
       break;
     }
   }
@@ -188,7 +190,8 @@ LockTable::ReleaserNames LockTable::NameReleasers(
       // The waker's frames, outermost first after its name, up to the separator.
       std::vector<uint32_t> frames;
       for (const uint32_t frame : stacks.stacks()[number].frames) {
-        if (texts[frame].kind == FrameKind::kSynthetic && texts[frame].function == kWakerSeparator) {
+        if (texts[frame].kind == FrameKind::kSynthetic &&
+            texts[frame].function == kWakerSeparator) {
           break;
         }
         frames.push_back(frame);
@@ -235,6 +238,25 @@ void LockTable::FillReleasers(const Use& use, const ReleaserNames& names, v1::Lo
   out->set_shared_releasers(use.shared);
 }
 
+void LockTable::FillOwners(v1::Profile* out) const {
+  bool refused = false;
+  for (int i = 0; i < std::min(out->locks_size(), kMostOwners); i++) {
+    v1::LockUse* lock = out->mutable_locks(i);
+    if (lock->kind() != kPthreadMutex || !lock->idle().empty() || lock->address() == 0) continue;
+    const auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) {
+      return entry.first.first == lock->process();
+    });
+    const auto owner = OwnerOfMutex(use->second.process, lock->address());
+    refused = refused || absl::IsPermissionDenied(owner.status());
+    if (!owner.ok() || !owner->has_value()) continue;
+    lock->set_owner_tid((*owner)->tid);
+    lock->set_owner((*owner)->name);
+  }
+  if (refused) {
+    out->add_lock_notes("Who holds the locks now cannot be read: profd needs CAP_SYS_PTRACE.");
+  }
+}
+
 void LockTable::Fill(v1::Profile* out) const {
   std::vector<const std::pair<const Key, Use>*> uses;
   for (const auto& entry : uses_) uses.push_back(&entry);
@@ -274,6 +296,7 @@ void LockTable::Fill(v1::Profile* out) const {
     }
     FillReleasers(use, names, row);
   }
+  FillOwners(out);
   const int64_t covered = profile_.covered.end_ns - profile_.covered.begin_ns;
   if (!uses.empty() && profile_.wakers_ns < covered) {
     out->add_lock_notes(

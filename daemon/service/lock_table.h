@@ -23,9 +23,9 @@ namespace profd {
 
 // What a wait was for.
 struct WaitedLock {
-  std::string_view kind;
-  std::string_view idle;  // no contention, see LockWait
-  std::string name;       // as LockUse.name
+  std::string_view kind{};
+  std::string_view idle{};  // no contention, see LockWait
+  std::string name{};       // as LockUse.name
   uint64_t address = 0;
   friend auto operator<=>(const WaitedLock&, const WaitedLock&) = default;
 };
@@ -76,6 +76,8 @@ class LockTable {
                     const EstimatedThread& all);
   // Of the uses.
   ReleaserNames NameReleasers(const std::vector<const std::pair<const Key, Use>*>& uses) const;
+  // Of the first locks: who holds them now.
+  void FillOwners(v1::Profile* out) const;
   static void FillReleasers(const Use& use, const ReleaserNames& names, v1::LockUse* out);
 
   const MergedProfile& profile_;

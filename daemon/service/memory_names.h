@@ -12,8 +12,8 @@
 
 namespace profd {
 
-// Reads mappings and symbols as they are now, within bounds, and keeps nothing. A place in data of a
-// module is "redis-server:server+0x40", or "redis-server+0x1d2a40" (virtual address) without a
+// Reads mappings and symbols as they are now, within bounds, and keeps nothing. A place in data of
+// a module is "redis-server:server+0x40", or "redis-server+0x1d2a40" (virtual address) without a
 // symbol; shared memory is "NAME+0xoffset", the same in all processes; other memory is named after
 // its mapping: "heap 0x55d0a4c3e2a0", "stack 0x…", "anonymous 0x…". If the process is gone, or more
 // would have to be read, the name is "0x…".

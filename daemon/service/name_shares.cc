@@ -53,8 +53,7 @@ std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& p
 void FillNameShares(const FetchPlan& plan, const MergedProfile& profile, const NamedStacks& stacks,
                     v1::Profile* out) {
   for (size_t type = 0; type < plan.types.size(); ++type) {
-    const std::vector<double> weights =
-        WeightOfStacks(plan, profile, *plan.types[type], stacks);
+    const std::vector<double> weights = WeightOfStacks(plan, profile, *plan.types[type], stacks);
     Counts divided{};  // a stack's weight between its frames
     Counts touched{};  // a stack's weight for each source in it
     double all = 0;

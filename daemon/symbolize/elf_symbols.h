@@ -53,8 +53,8 @@ enum class SymbolsOf { kCode, kData };
 // on the number of addresses, time is bounded by the size of the tables.
 class SymbolLookup {
  public:
-  // `addresses`: virtual addresses, ascending, each once. `wanted`: functions and labels in code, or
-  // variables, except thread-local ones.
+  // `addresses`: virtual addresses, ascending, each once. `wanted`: functions and labels in code,
+  // or variables, except thread-local ones.
   explicit SymbolLookup(std::vector<uint64_t> addresses, SymbolsOf wanted = SymbolsOf::kCode);
 
   // Streams .symtab, which gives names of the kind `symbols`, and .dynsym of `elf`, which must

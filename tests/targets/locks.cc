@@ -22,7 +22,7 @@ struct Account {
   pthread_mutex_t mutex;
 };
 
-pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;  // .bss
+pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;                                // .bss
 Stripe stripes[2] = {{1, PTHREAD_MUTEX_INITIALIZER}, {2, PTHREAD_MUTEX_INITIALIZER}};  // .data
 pthread_rwlock_t tree_lock = PTHREAD_RWLOCK_INITIALIZER;
 Account* account;  // on the heap

@@ -37,9 +37,9 @@ void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault;
 // wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
 void Wakers(const Arguments& arguments);
 
-// locks.cc COUNT: four locks in static and heap memory, each held so often by one thread while another
-// one wants it; beside them a thread without work. Says "unlocked", the address of the lock on the heap,
-// and the offset in `stripes` of the one there.
+// locks.cc COUNT: four locks in static and heap memory, each held so often by one thread while
+// another one wants it; beside them a thread without work. Says "unlocked", the address of the lock
+// on the heap, and the offset in `stripes` of the one there.
 void Locks(const Arguments& arguments);
 
 // io.cc

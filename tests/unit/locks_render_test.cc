@@ -1,7 +1,6 @@
-#include "client/render/locks.h"
-
 #include "client/render/flame_tree.h"
 #include "client/render/folded.h"
+#include "client/render/locks.h"
 #include "client/render/summary.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -11,11 +10,11 @@
 namespace profctl {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
 using profd::v1::FRAME_KIND_APPLICATION;
 using profd::v1::FRAME_KIND_LIBC;
 using profd::v1::LockUse;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kMs = 1'000'000;
 

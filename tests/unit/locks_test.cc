@@ -49,11 +49,9 @@ LockFrames Frames(const std::vector<std::string>& functions,
 
 LockWait Wait(const std::vector<std::string>& functions, uint64_t argument, int syscall = SYS_futex,
               std::string_view idle = "") {
-  return DescribeLockWait({.stack = kStack,
-                           .argument = argument,
-                           .syscall = syscall,
-                           .reason = Reason::kLock},
-                          Frames(functions), idle);
+  return DescribeLockWait(
+      {.stack = kStack, .argument = argument, .syscall = syscall, .reason = Reason::kLock},
+      Frames(functions), idle);
 }
 
 TEST(LockKindTest, ContentionIsToldByTheFramesOfTheLock) {
@@ -66,9 +64,8 @@ TEST(LockKindTest, ContentionIsToldByTheFramesOfTheLock) {
   expect(kPthreadMutex, {"__lll_lock_wait", "___pthread_mutex_lock", "std::mutex::lock()", "app"});
   expect(kPthreadRwlock, {"__pthread_rwlock_rdlock_full64", "app::Read"});
   expect(kLibcLock, {"__lll_lock_wait_private", "_int_malloc", "app::Work"});
-  expect(kStdMutex,
-         {"std::sys::pal::unix::futex::futex_wait",
-          "std::sys::sync::mutex::futex::Mutex::lock_contended", "storage::Cache::get"});
+  expect(kStdMutex, {"std::sys::pal::unix::futex::futex_wait",
+                     "std::sys::sync::mutex::futex::Mutex::lock_contended", "storage::Cache::get"});
   expect(kStdRwlockRead, {"std::sys::pal::unix::futex::futex_wait",
                           "std::sys::sync::rwlock::futex::RwLock::read_contended", "app::read"});
   expect(kStdRwlockWrite, {"std::sys::sync::rwlock::futex::RwLock::write_contended", "app::write"});
@@ -164,13 +161,13 @@ ProcessId Self() {
 uint64_t AddressOf(const void* place) { return reinterpret_cast<uint64_t>(place); }
 
 TEST(MemoryNamesTest, VariablesOfAProgramHaveTheirSymbol) {
-  const std::vector<std::string> names = MemoryNames().Name(
-      Self(), std::vector<uint64_t>{AddressOf(&profd_locks_test_bss[0]),
-                                    AddressOf(&profd_locks_test_bss[3]),
-                                    AddressOf(&profd_locks_test_data[1])});
-  EXPECT_THAT(names, ElementsAre(EndsWith(":profd_locks_test_bss"),
-                                 EndsWith(":profd_locks_test_bss+0x18"),
-                                 EndsWith(":profd_locks_test_data+0x8")));
+  const std::vector<std::string> names =
+      MemoryNames().Name(Self(), std::vector<uint64_t>{AddressOf(&profd_locks_test_bss[0]),
+                                                       AddressOf(&profd_locks_test_bss[3]),
+                                                       AddressOf(&profd_locks_test_data[1])});
+  EXPECT_THAT(names,
+              ElementsAre(EndsWith(":profd_locks_test_bss"), EndsWith(":profd_locks_test_bss+0x18"),
+                          EndsWith(":profd_locks_test_data+0x8")));
 }
 
 TEST(MemoryNamesTest, OtherMemoryIsNamedAfterItsMapping) {
@@ -181,9 +178,9 @@ TEST(MemoryNamesTest, OtherMemoryIsNamedAfterItsMapping) {
       mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(anonymous, MAP_FAILED);
   ASSERT_NE(shared, MAP_FAILED);
-  const std::vector<std::string> names = MemoryNames().Name(
-      Self(), std::vector<uint64_t>{AddressOf(&local), AddressOf(anonymous),
-                                    AddressOf(shared) + 4096 + 8, 0x10});
+  const std::vector<std::string> names =
+      MemoryNames().Name(Self(), std::vector<uint64_t>{AddressOf(&local), AddressOf(anonymous),
+                                                       AddressOf(shared) + 4096 + 8, 0x10});
   ASSERT_EQ(names.size(), 4u);
   EXPECT_THAT(names[0], StartsWith("stack 0x"));
   EXPECT_THAT(names[1], MatchesRegex("anonymous 0x[0-9a-f]+"));

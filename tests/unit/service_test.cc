@@ -634,8 +634,8 @@ TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
   d.ticks = 100;
   d.threads = {{ThreadId{1}, 11, 11, 0, "redis-server", "redis-server", false},
                {ThreadId{2}, 11, 12, 0, "bio", "redis-server", false}};
-  const uint64_t landmark =
-      UserFrame(kOwnModule, FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark)));
+  const uint64_t landmark = UserFrame(
+      kOwnModule, FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark)));
   const uint64_t mutex = UserFrame(
       kOwnModule, FileOffset(reinterpret_cast<const void*>(&profd_test_pthread_mutex_lock)));
   constexpr StackId kContended{101}, kWaiting{103}, kReleaser{105};
@@ -656,10 +656,10 @@ TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
   wait(1, kWaiting, 0x3000, 20);
   wait(2, kContended, 0x1000, 50);
   wait(2, kWaiting, 0x3000, 50);
-  d.samples.push_back({{ThreadId{1}, kReleaser, static_cast<uint64_t>(kContended), -1, Reason::kLock,
-                        Kind::kWaker},
-                       80 * kTick,
-                       80});
+  d.samples.push_back(
+      {{ThreadId{1}, kReleaser, static_cast<uint64_t>(kContended), -1, Reason::kLock, Kind::kWaker},
+       80 * kTick,
+       80});
   ASSERT_TRUE(store_.Append(std::move(d)).ok());
   StartOnSocket();
   v1::FetchRequest request = Since(60);
