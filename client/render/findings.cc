@@ -31,6 +31,7 @@ struct Place {
   Estimate estimate;
   std::map<uint32_t, int64_t> groups;  // value by group
   std::set<uint32_t> threads;
+  std::set<std::string> locks;  // of waits for locks
 };
 
 struct Totals {
@@ -115,6 +116,12 @@ std::string DescribePlace(const View& view, Reason reason, const std::string& fu
   std::string does;
   if (kind.kind == profd::Kind::kCpu || reason == profd::v1::REASON_ON_CPU) {
     does = "is spent running ";
+  } else if (!place.locks.empty()) {
+    does = absl::StrCat("is for ",
+                        place.locks.size() == 1
+                            ? Fitting(*place.locks.begin())
+                            : absl::StrCat(FormatCount(place.locks.size()), " locks"),
+                        ", by ");
   } else if (kind.HasReasons()) {
     does = absl::StrCat(kind.kind == profd::Kind::kWall ? "is spent waiting for " : "is for ",
                         std::string(DescribeReason(reason).meaning), ", by ");
@@ -141,6 +148,7 @@ Places PlacesOf(const View& view) {
     place.estimate.Add(*sample);
     place.groups[sample->group] += sample->value;
     place.threads.insert(sample->threads.begin(), sample->threads.end());
+    if (!sample->lock.empty()) place.locks.insert(DescribeLock(*sample));
   }
   return places;
 }

@@ -34,6 +34,12 @@ uint64_t Rank(LockOrder order, const LockUse& lock) {
   return 0;
 }
 
+// Contention comes first.
+bool ComesBefore(LockOrder order, const LockUse& a, const LockUse& b) {
+  if (a.idle().empty() != b.idle().empty()) return a.idle().empty();
+  return Rank(order, a) > Rank(order, b);
+}
+
 std::string PlusMinus(int64_t value, int64_t error) {
   return absl::StrCat(FormatDuration(value), " ± ", FormatDuration(error));
 }
@@ -70,6 +76,10 @@ std::string TopReleaser(const LockUse& lock) {
 
 std::string DescribeProcess(const Profile& profile, const LockUse& lock) {
   const profd::v1::Process& process = profile.message->processes(static_cast<int>(lock.process()));
+  if (lock.processes() > 1) {
+    return absl::StrCat(CleanName(process.name()), " (", FormatCount(lock.processes()),
+                        " processes)");
+  }
   return absl::StrCat(CleanName(process.name()), " (", process.pid(), ")");
 }
 
@@ -80,7 +90,7 @@ std::vector<const LockUse*> ShownLocks(const View& view, LockOrder order) {
     if (lock.time_ns() > 0 && (view.idle_shown || lock.idle().empty())) locks.push_back(&lock);
   }
   std::stable_sort(locks.begin(), locks.end(), [order](const LockUse* a, const LockUse* b) {
-    return Rank(order, *a) > Rank(order, *b);
+    return ComesBefore(order, *a, *b);
   });
   return locks;
 }
@@ -188,19 +198,17 @@ void AppendFolded(const View& view, std::string& text) {
     absl::StrAppend(&list, list.empty() ? "" : ", ", group.name, " ",
                     FormatDuration(group.time_ns));
   }
-  text += WrapAfter("  no contention, folded away: ", absl::StrCat(list, " (--idle shows them)"),
-                    PageColumns());
+  text += Wrap(absl::StrCat("No contention, folded away: ", list, " (--idle shows them)."),
+               PageColumns(), "  ");
 }
 
 }  // namespace
 
 void SortLocks(LockOrder order, profd::v1::Profile* message) {
   auto& locks = *message->mutable_locks();
-  std::stable_sort(locks.pointer_begin(), locks.pointer_end(),
-                   [order](const LockUse* a, const LockUse* b) {
-                     const bool a_idle = !a->idle().empty(), b_idle = !b->idle().empty();
-                     return a_idle != b_idle ? b_idle : Rank(order, *a) > Rank(order, *b);
-                   });
+  std::stable_sort(
+      locks.pointer_begin(), locks.pointer_end(),
+      [order](const LockUse* a, const LockUse* b) { return ComesBefore(order, *a, *b); });
 }
 
 void AppendLocks(const View& view, bool colour, std::string& text) {

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "daemon/service/idle.h"
+#include "daemon/symbolize/function_path.h"
 
 namespace profd {
 
@@ -49,6 +50,16 @@ constexpr std::array<std::string_view, 9> kOfParkedThreads = {
     kParkingLotMutex, kParkingLotRwlock, kTokioMutex,   kTokioRwlock, kFullChannel,
     kAbslMutex,       kPostgresLock,     kParkedThread, kAnyLock};
 
+// Code of locks, channels and what they wait by: paths of functions begin so.
+constexpr std::string_view kMachinery[] = {"parking_lot::", "parking_lot_core::",
+                                           "lock_api::",    "std::sync::",
+                                           "std::sys::",    "std::thread::",
+                                           "core::",        "tokio::sync::",
+                                           "tokio::loom::", "crossbeam_channel::",
+                                           "flume::",       "absl::",
+                                           "AbslInternal",  "LWLock",
+                                           "PGSemaphore"};
+
 // Where a lock begins, from the futex in it.
 uint64_t LockAt(std::string_view kind, uint64_t futex) {
   // struct __pthread_rwlock_arch_t: readers wait at 8, writers at 12; it is aligned to 8.
@@ -86,6 +97,25 @@ LockFrames LockRule::OfStack(std::span<const uint32_t> stack) const {
   return {.kind = innermost == nullptr ? std::string_view() : innermost->kind};
 }
 
+LockPlaceRule::LockPlaceRule(std::span<const FrameText> frames) : origin_(frames) {
+  of_program_.reserve(frames.size());
+  for (const FrameText& frame : frames) {
+    const std::string path = FunctionPath(frame.function);
+    const bool machinery =
+        path.find("pthread_") != std::string::npos ||
+        std::any_of(std::begin(kMachinery), std::end(kMachinery),
+                    [&](std::string_view prefix) { return path.starts_with(prefix); });
+    of_program_.push_back(frame.kind == FrameKind::kApplication && !machinery);
+  }
+}
+
+size_t LockPlaceRule::Of(std::span<const uint32_t> stack) const {
+  for (size_t i = 0; i < stack.size(); i++) {
+    if (of_program_[stack[i]]) return i;
+  }
+  return origin_.Of(stack);
+}
+
 LockWait DescribeLockWait(const SampleKey& key, const LockFrames& frames, std::string_view idle) {
   LockWait wait = {.kind = frames.kind};
   bool contended = frames.contended;
@@ -111,6 +141,7 @@ LockWait DescribeLockWait(const SampleKey& key, const LockFrames& frames, std::s
       break;
   }
   if (wait.kind == kStdRwlockWrite) wait.kind = kStdRwlockRead;
+  wait.shared = wait.object == LockWait::Object::kSemaphores || wait.kind == kPostgresLock;
   wait.idle = idle;
   if (key.stack == StackId{}) {
     wait.idle = kNotSampled;

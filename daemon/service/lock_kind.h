@@ -10,6 +10,7 @@
 
 #include "daemon/profile/profile.h"
 #include "daemon/service/frame_text.h"
+#include "daemon/service/origin.h"
 
 namespace profd {
 
@@ -52,6 +53,20 @@ class LockRule {
   std::vector<const Primitive*> primitives_;  // by frame; null: none
 };
 
+// Whose code took or released a lock: the innermost of the program itself, outside of locks and of
+// what they wait by.
+class LockPlaceRule {
+ public:
+  explicit LockPlaceRule(std::span<const FrameText> frames);
+
+  // Index in `stack`, whose frames are innermost first. Without such code that of OriginRule.
+  size_t Of(std::span<const uint32_t> stack) const;
+
+ private:
+  const OriginRule origin_;
+  std::vector<bool> of_program_;  // by frame
+};
+
 // What one wait is for.
 struct LockWait {
   // What the argument of the system call is.
@@ -62,6 +77,7 @@ struct LockWait {
   std::string_view idle{};
   Object object = Object::kNone;
   uint64_t address = 0;  // of the lock; file descriptor; id of the set
+  bool shared = false;   // with other processes, whatever its address
 };
 
 // `key`: of a wait with the reason kLock. `frames`: of its stack. `idle`: the kind of idle wait, or

@@ -11,7 +11,6 @@
 #include "daemon/service/lock_owner.h"
 #include "daemon/service/memory_names.h"
 #include "daemon/service/messages.h"
-#include "daemon/service/origin.h"
 #include "daemon/service/text.h"
 #include "daemon/service/waker_frames.h"
 
@@ -71,7 +70,7 @@ LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, Fr
   MemoryNames memory;
   for (const auto& [process, set] : addresses) {
     const std::vector<uint64_t> list(set.begin(), set.end());
-    std::vector<std::string> found = memory.Name(process, list);
+    std::vector<MemoryName> found = memory.Name(process, list);
     for (size_t i = 0; i < list.size(); i++) places_[{process, list[i]}] = std::move(found[i]);
   }
   for (auto& [key, path] : files_) path = FileOf(key.first, key.second);
@@ -81,13 +80,17 @@ WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
                          std::string_view idle) const {
   const uint32_t number = stacks_.NumberOf(key.stack, process);
   const LockWait wait = DescribeLockWait(key, stacks_.stacks()[number].lock, idle);
-  WaitedLock lock = {.kind = wait.kind, .idle = wait.idle};
+  WaitedLock lock = {.kind = wait.kind, .idle = wait.idle, .shared = wait.shared};
   switch (wait.object) {
     case LockWait::Object::kAddress: {
       lock.address = wait.address;
       const auto place = places_.find({process, wait.address});
       lock.name =
-          place == places_.end() ? absl::StrCat("0x", absl::Hex(wait.address)) : place->second;
+          place == places_.end() ? absl::StrCat("0x", absl::Hex(wait.address)) : place->second.text;
+      if (place != places_.end() && place->second.shared) {
+        lock.shared = true;
+        lock.address = 0;
+      }
       break;
     }
     case LockWait::Object::kFile: {
@@ -95,34 +98,45 @@ WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
       lock.name = file == files_.end() || file->second.empty()
                       ? absl::StrCat("file descriptor ", wait.address)
                       : file->second;
+      lock.shared = file != files_.end() && !file->second.empty();
       break;
     }
     case LockWait::Object::kSemaphores:
       lock.name = absl::StrCat("semaphore set ", wait.address);
       break;
     case LockWait::Object::kNone: {
-      const NamedFrame* origin = stacks_.Origin(number);
-      lock.name =
-          origin == nullptr ? std::string(kNoStack) : absl::StrCat("lock of ", origin->function);
+      const std::string_view function = PlaceOf(number);
+      lock.name = function == kNoStack ? std::string(function) : absl::StrCat("lock of ", function);
       break;
     }
   }
   return lock;
 }
 
+std::string_view LockTable::PlaceOf(uint32_t stack) const {
+  const NamedStack& named = stacks_.stacks()[stack];
+  if (named.frames.empty()) return kNoStack;
+  return stacks_.frames()[named.frames[named.lock_place]].function;
+}
+
+LockTable::Use& LockTable::UseOf(const MergedThread& thread, uint32_t process,
+                                 const WaitedLock& lock) {
+  if (lock.shared) process = first_of_name_.try_emplace(thread.info.process, process).first->second;
+  Use& use = uses_[{process, lock}];
+  use.processes.insert(ProcessIdOf(thread.info));
+  return use;
+}
+
 void LockTable::AddThread(const MergedThread& thread, uint32_t process,
                           const std::vector<Wait>& waits, const EstimatedThread& all) {
   std::set<const Use*> seen;
   for (const Wait& wait : waits) {
-    Use& use = uses_[{process, wait.lock}];
-    use.process = ProcessIdOf(thread.info);
+    Use& use = UseOf(thread, process, wait.lock);
     use.time.Add(wait.sample->amount, static_cast<double>(wait.sample->error));
     use.samples = WrappingAdd(use.samples, wait.sample->ticks);
     if (seen.insert(&use).second) use.threads++;
-    const NamedFrame* origin =
-        stacks_.Origin(stacks_.NumberOf(wait.sample->key.stack, use.process));
-    use.waiters[origin == nullptr ? kNoStack : std::string_view(origin->function)].Add(
-        wait.sample->amount, static_cast<double>(wait.sample->error));
+    const uint32_t stack = stacks_.NumberOf(wait.sample->key.stack, ProcessIdOf(thread.info));
+    use.waiters[PlaceOf(stack)].Add(wait.sample->amount, static_cast<double>(wait.sample->error));
   }
   if (!waits.empty()) AddReleasers(thread, process, waits, all);
 }
@@ -139,7 +153,7 @@ void LockTable::AddReleasers(const MergedThread& thread, uint32_t process,
   for (const Wait& wait : waits) {
     Stack& stack = stacks[wait.sample->key.stack];
     stack.ns = WrappingAdd(stack.ns, wait.sample->amount);
-    int64_t& of_lock = stack.locks[&uses_[{process, wait.lock}]];
+    int64_t& of_lock = stack.locks[&UseOf(thread, process, wait.lock)];
     of_lock = WrappingAdd(of_lock, wait.sample->amount);
   }
   for (const auto& [id, stack] : stacks) {
@@ -158,9 +172,10 @@ void LockTable::AddReleasers(const MergedThread& thread, uint32_t process,
         use->unknown.Add(amount, error);
         continue;
       }
-      auto& [woken, sum] = use->releasers[s.key.stack];
-      woken = found->first;
-      sum.Add(amount, error);
+      Released& released = use->releasers[s.key.stack];
+      released.waiter = found->first;
+      released.process = ProcessIdOf(thread.info);
+      released.time.Add(amount, error);
     }
   }
 }
@@ -171,8 +186,8 @@ LockTable::ReleaserNames LockTable::NameReleasers(
   for (const auto* entry : uses) {
     const Use& use = entry->second;
     for (const auto& [waker, of] : use.releasers) {
-      stacks.Add(of.first, use.process);
-      stacks.AddWoken(of.first, use.process, waker);
+      stacks.Add(of.waiter, of.process);
+      stacks.AddWoken(of.waiter, of.process, waker);
     }
   }
   stacks.Name(names_);
@@ -181,12 +196,12 @@ LockTable::ReleaserNames LockTable::NameReleasers(
   for (const NamedFrame& frame : stacks.frames()) {
     texts.push_back({frame.function, frame.module, frame.kind});
   }
-  const OriginRule origin(texts);
+  const LockPlaceRule places(texts);
   ReleaserNames found;
   for (const auto* entry : uses) {
     const Use& use = entry->second;
     for (const auto& [waker, of] : use.releasers) {
-      const uint32_t number = stacks.NumberOfWoken(of.first, use.process, waker);
+      const uint32_t number = stacks.NumberOfWoken(of.waiter, of.process, waker);
       // The waker's frames, outermost first after its name, up to the separator.
       std::vector<uint32_t> frames;
       for (const uint32_t frame : stacks.stacks()[number].frames) {
@@ -197,13 +212,13 @@ LockTable::ReleaserNames LockTable::NameReleasers(
         frames.push_back(frame);
       }
       if (frames.empty()) continue;
-      Releaser& releaser = found[{use.process, waker}];
+      Releaser& releaser = found[waker];
       releaser.first = texts[frames.front()].function;
       frames.erase(frames.begin());
       std::reverse(frames.begin(), frames.end());
       // Of an interrupt the name says all.
       if (frames.empty() || releaser.first.starts_with("[")) continue;
-      releaser.second = texts[frames[origin.Of(frames)]].function;
+      releaser.second = texts[frames[places.Of(frames)]].function;
     }
   }
   return found;
@@ -212,10 +227,10 @@ LockTable::ReleaserNames LockTable::NameReleasers(
 void LockTable::FillReleasers(const Use& use, const ReleaserNames& names, v1::LockUse* out) {
   std::map<Releaser, Sum> sums;
   for (const auto& [waker, of] : use.releasers) {
-    const auto name = names.find({use.process, waker});
+    const auto name = names.find(waker);
     Sum& sum = sums[name == names.end() ? Releaser() : name->second];
-    sum.ns = WrappingAdd(sum.ns, of.second.ns);
-    sum.variance += of.second.variance;
+    sum.ns = WrappingAdd(sum.ns, of.time.ns);
+    sum.variance += of.time.variance;
   }
   std::vector<std::pair<Releaser, Sum>> rows(sums.begin(), sums.end());
   std::stable_sort(rows.begin(), rows.end(),
@@ -246,7 +261,7 @@ void LockTable::FillOwners(v1::Profile* out) const {
     const auto use = std::find_if(uses_.begin(), uses_.end(), [&](const auto& entry) {
       return entry.first.first == lock->process();
     });
-    const auto owner = OwnerOfMutex(use->second.process, lock->address());
+    const auto owner = OwnerOfMutex(*use->second.processes.begin(), lock->address());
     refused = refused || absl::IsPermissionDenied(owner.status());
     if (!owner.ok() || !owner->has_value()) continue;
     lock->set_owner_tid((*owner)->tid);
@@ -285,6 +300,7 @@ void LockTable::Fill(v1::Profile* out) const {
     row->set_error_ns(ErrorOf(use.time.variance));
     row->set_samples(Count(use.samples));
     row->set_threads(use.threads);
+    row->set_processes(static_cast<uint32_t>(use.processes.size()));
     std::vector<std::pair<std::string_view, Sum>> waiters(use.waiters.begin(), use.waiters.end());
     std::stable_sort(waiters.begin(), waiters.end(),
                      [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });

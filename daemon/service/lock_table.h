@@ -15,6 +15,7 @@
 #include "daemon/profile/identity.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/lock_kind.h"
+#include "daemon/service/memory_names.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
@@ -26,7 +27,8 @@ struct WaitedLock {
   std::string_view kind{};
   std::string_view idle{};  // no contention, see LockWait
   std::string name{};       // as LockUse.name
-  uint64_t address = 0;
+  uint64_t address = 0;     // 0: unknown, or another one in each process
+  bool shared = false;      // processes of one name may wait for the same one
   friend auto operator<=>(const WaitedLock&, const WaitedLock&) = default;
 };
 
@@ -56,22 +58,31 @@ class LockTable {
     double variance = 0;
     void Add(int64_t amount, double error);
   };
-  struct Use {
+  struct Released {
+    StackId waiter{};
     ProcessId process;
+    Sum time;
+  };
+  struct Use {
+    std::set<ProcessId> processes;
     Sum time;
     int64_t samples = 0;
     uint32_t threads = 0;
     std::map<std::string_view, Sum> waiters;  // by function
     // By waker, with one of the stacks that it woke.
-    std::map<StackId, std::pair<StackId, Sum>> releasers;
+    std::map<StackId, Released> releasers;
     Sum unknown;
     bool shared = false;
   };
   using Key = std::pair<uint32_t, WaitedLock>;  // process
   // What a releaser is called: waker, function.
   using Releaser = std::pair<std::string, std::string>;
-  using ReleaserNames = std::map<std::pair<ProcessId, StackId>, Releaser>;
+  using ReleaserNames = std::map<StackId, Releaser>;  // by waker
 
+  // The use of a lock by a process.
+  Use& UseOf(const MergedThread& thread, uint32_t process, const WaitedLock& lock);
+  // The function that wants the lock, by the number of the stack.
+  std::string_view PlaceOf(uint32_t stack) const;
   void AddReleasers(const MergedThread& thread, uint32_t process, const std::vector<Wait>& waits,
                     const EstimatedThread& all);
   // Of the uses.
@@ -83,9 +94,10 @@ class LockTable {
   const MergedProfile& profile_;
   const NamedStacks& stacks_;
   FrameNames* const names_;
-  std::map<std::pair<ProcessId, uint64_t>, std::string> places_;  // by address
-  std::map<std::pair<ProcessId, uint64_t>, std::string> files_;   // by descriptor
+  std::map<std::pair<ProcessId, uint64_t>, MemoryName> places_;  // by address
+  std::map<std::pair<ProcessId, uint64_t>, std::string> files_;  // by descriptor
   std::map<Key, Use> uses_;
+  std::map<std::string, uint32_t> first_of_name_;  // process by name, for shared locks
 };
 
 }  // namespace profd

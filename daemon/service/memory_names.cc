@@ -87,7 +87,7 @@ class Mappings {
 
 // Gives names to the places that lie in the data of one module.
 void NameInModule(int32_t pid, const MapsLine& first, std::span<const uint64_t> addresses,
-                  std::span<const size_t> which, std::vector<std::string>* names) {
+                  std::span<const size_t> which, std::vector<MemoryName>* names) {
   const absl::StatusOr<MappedModule> module = OpenMapping(pid, first.begin, first.end);
   if (!module.ok()) return;
   const ModuleExtent extent = ExtentOf(module->fd.get());
@@ -103,7 +103,7 @@ void NameInModule(int32_t pid, const MapsLine& first, std::span<const uint64_t> 
   const std::vector<DataName> found = NameData(module->fd.get(), module->path, places);
   const std::string file(BaseName(module->path));
   for (size_t k = 0; k < inside.size(); k++) {
-    (*names)[inside[k]] =
+    (*names)[inside[k]].text =
         found[k].variable.empty()
             ? WithOffset(file, places[k])
             : WithOffset(absl::StrCat(file, ":", found[k].variable), found[k].offset);
@@ -112,11 +112,11 @@ void NameInModule(int32_t pid, const MapsLine& first, std::span<const uint64_t> 
 
 }  // namespace
 
-std::vector<std::string> MemoryNames::Name(const ProcessId& process,
-                                           std::span<const uint64_t> addresses) {
-  std::vector<std::string> names;
+std::vector<MemoryName> MemoryNames::Name(const ProcessId& process,
+                                          std::span<const uint64_t> addresses) {
+  std::vector<MemoryName> names;
   names.reserve(addresses.size());
-  for (const uint64_t address : addresses) names.push_back(Hex(address));
+  for (const uint64_t address : addresses) names.push_back({.text = Hex(address)});
   // Without its start it could be any process that had the PID.
   if (process.start_ns == 0 || addresses.empty()) return names;
   const absl::StatusOr<ProcessDirectory> directory =
@@ -134,12 +134,13 @@ std::vector<std::string> MemoryNames::Name(const ProcessId& process,
     if (mapping == nullptr) continue;
     if (IsShared(*mapping)) {
       const absl::string_view path = absl::StripSuffix(mapping->path, " (deleted)");
-      names[i] = WithOffset(BaseName(std::string_view(path.data(), path.size())),
-                            mapping->file_offset + (addresses[i] - mapping->begin));
+      names[i].shared = true;
+      names[i].text = WithOffset(BaseName(std::string_view(path.data(), path.size())),
+                                 mapping->file_offset + (addresses[i] - mapping->begin));
       continue;
     }
     if (!IsOfFile(*mapping)) {
-      names[i] = absl::StrCat(NameOfMapping(*mapping), " ", Hex(addresses[i]));
+      names[i].text = absl::StrCat(NameOfMapping(*mapping), " ", Hex(addresses[i]));
     }
     if (const MapsLine* first = mappings.ModuleAt(addresses[i])) modules[first].push_back(i);
   }

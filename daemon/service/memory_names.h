@@ -12,6 +12,11 @@
 
 namespace profd {
 
+struct MemoryName {
+  std::string text;     // valid UTF-8
+  bool shared = false;  // memory that other processes may share, under the same name
+};
+
 // Reads mappings and symbols as they are now, within bounds, and keeps nothing. A place in data of
 // a module is "redis-server:server+0x40", or "redis-server+0x1d2a40" (virtual address) without a
 // symbol; shared memory is "NAME+0xoffset", the same in all processes; other memory is named after
@@ -21,8 +26,8 @@ class MemoryNames {
  public:
   explicit MemoryNames(std::string proc = "/proc") : proc_(std::move(proc)) {}
 
-  // One name for each address. Valid UTF-8.
-  std::vector<std::string> Name(const ProcessId& process, std::span<const uint64_t> addresses);
+  // One name for each address.
+  std::vector<MemoryName> Name(const ProcessId& process, std::span<const uint64_t> addresses);
 
  private:
   const std::string proc_;

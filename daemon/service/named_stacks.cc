@@ -158,11 +158,13 @@ void NamedStacks::Name(FrameNames* names) {
   }
   const IdleRule idle(texts);
   const LockRule locks(texts, &idle);
+  const LockPlaceRule lock_places(texts);
   const OriginRule origin(texts);
   for (NamedStack& stack : stacks_) {
     stack.idle = idle.OfStack(stack.frames);
     stack.contended = idle.IsContended(stack.frames);
     stack.lock = locks.OfStack(stack.frames);
+    stack.lock_place = static_cast<uint32_t>(lock_places.Of(stack.frames));
     stack.origin = static_cast<uint32_t>(origin.Of(stack.frames));
   }
 

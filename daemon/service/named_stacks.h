@@ -23,9 +23,10 @@ struct NamedStack {
   std::vector<uint32_t> frames;  // indexes into NamedStacks::frames(), innermost first
   uint32_t origin = 0;           // index in `frames`
   bool complete = false;
-  bool contended = false;  // it waits for a lock that another thread holds
-  std::string_view idle;   // what the stack says of a wait, see IdleRule
-  LockFrames lock;         // of a wait with the reason "lock"
+  bool contended = false;   // it waits for a lock that another thread holds
+  std::string_view idle;    // what the stack says of a wait, see IdleRule
+  LockFrames lock;          // of a wait with the reason "lock"
+  uint32_t lock_place = 0;  // index in `frames`, see LockPlaceRule
 };
 
 class NamedStacks {

@@ -420,7 +420,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
 
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
-  for (const char* command : {"", "fetch", "diff", "memory", "status", "completion"}) {
+  for (const char* command : {"", "fetch", "diff", "locks", "memory", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);
@@ -596,6 +596,24 @@ TEST_F(CommandsTest, StatusIsAPageOrAnObject) {
   const Outcome json = Do({"status", "--format", "json"});
   ASSERT_EQ(json.code, 0) << json.err;
   EXPECT_EQ(json.out, RenderStatusJson(daemon_.status));
+}
+
+TEST_F(CommandsTest, LocksAreAPageOrAnObject) {
+  daemon_.answer = AnswerWriter(profd::Kind::kLocks);
+  daemon_.answer.AddThread(1, 2, "server", "worker", 100, 0);
+  const Outcome page = Do({"locks", "--since", "5min", "--target", "server", "--thread", "^w"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_THAT(page.out, ::testing::HasSubstr("Lock contention of server (1)"));
+  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("locks"));
+  EXPECT_THAT(daemon_.asked.targets(), ElementsAre("server"));
+  EXPECT_EQ(daemon_.asked.thread_regex(), "^w");
+  EXPECT_EQ(daemon_.asked.window().since_ns(), 300'000'000'000);
+  const Outcome json = Do({"locks", "--format", "json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  EXPECT_THAT(json.out, ::testing::HasSubstr("\"locks\":[]"));
+  EXPECT_EQ(daemon_.asked.group_by_size(), 0) << "complete";
+  EXPECT_EQ(Do({"locks", "--sort", "name"}).code, 2);
+  EXPECT_EQ(Do({"locks", "--thread", "("}).code, 2);
 }
 
 TEST_F(CommandsTest, MissingLayersAreRemarkedOn) {

@@ -108,6 +108,26 @@ TEST(LockKindTest, WaitsForEventsAreNoContention) {
   EXPECT_FALSE(Frames({"app::OwnFutex", "std::sys::sync::once::futex::Once::call"}).contended);
 }
 
+// The function that wants a lock is not that of the lock.
+TEST(LockKindTest, PlacesAreOfTheProgram) {
+  const auto place = [](const std::vector<std::string>& functions) {
+    std::vector<FrameText> texts = {{"futex_wait", "[kernel]", FrameKind::kKernel}};
+    for (const std::string& f : functions) texts.push_back({f, "prog", FrameKind::kApplication});
+    std::vector<uint32_t> stack(texts.size());
+    for (uint32_t i = 0; i < stack.size(); i++) stack[i] = i;
+    return std::string(texts[LockPlaceRule(texts).Of(stack)].function);
+  };
+  EXPECT_EQ(place({"parking_lot_core::park", "<parking_lot::raw_mutex::RawMutex>::lock_slow",
+                   "lock_api::mutex::Mutex<R,T>::lock", "storage::Cache::get", "app::main"}),
+            "storage::Cache::get");
+  EXPECT_EQ(place({"PGSemaphoreLock", "LWLockAcquireOrWait", "XLogFlush", "CommitTransaction"}),
+            "XLogFlush");
+  EXPECT_EQ(place({"PGSemaphoreUnlock", "LWLockRelease", "XLogFlush"}), "XLogFlush");
+  EXPECT_EQ(place({"parking_lot::raw_mutex::RawMutex::lock_slow"}),
+            "parking_lot::raw_mutex::RawMutex::lock_slow")
+      << "nothing else is there";
+}
+
 TEST(LockKindTest, WaitingForAMutexAfterAConditionIsContention) {
   const LockFrames found =
       Frames({"__lll_lock_wait", "__pthread_mutex_cond_lock", "pthread_cond_wait", "app::Next"});
@@ -158,13 +178,19 @@ ProcessId Self() {
   return {.pid = getpid(), .start_ns = ParseStat(*text)->start_ns};
 }
 
+std::vector<std::string> NamesOf(const ProcessId& process, const std::vector<uint64_t>& places) {
+  std::vector<std::string> texts;
+  for (const MemoryName& name : MemoryNames().Name(process, places)) texts.push_back(name.text);
+  return texts;
+}
+
 uint64_t AddressOf(const void* place) { return reinterpret_cast<uint64_t>(place); }
 
 TEST(MemoryNamesTest, VariablesOfAProgramHaveTheirSymbol) {
   const std::vector<std::string> names =
-      MemoryNames().Name(Self(), std::vector<uint64_t>{AddressOf(&profd_locks_test_bss[0]),
-                                                       AddressOf(&profd_locks_test_bss[3]),
-                                                       AddressOf(&profd_locks_test_data[1])});
+      NamesOf(Self(), std::vector<uint64_t>{AddressOf(&profd_locks_test_bss[0]),
+                                            AddressOf(&profd_locks_test_bss[3]),
+                                            AddressOf(&profd_locks_test_data[1])});
   EXPECT_THAT(names,
               ElementsAre(EndsWith(":profd_locks_test_bss"), EndsWith(":profd_locks_test_bss+0x18"),
                           EndsWith(":profd_locks_test_data+0x8")));
@@ -179,13 +205,14 @@ TEST(MemoryNamesTest, OtherMemoryIsNamedAfterItsMapping) {
   ASSERT_NE(anonymous, MAP_FAILED);
   ASSERT_NE(shared, MAP_FAILED);
   const std::vector<std::string> names =
-      MemoryNames().Name(Self(), std::vector<uint64_t>{AddressOf(&local), AddressOf(anonymous),
-                                                       AddressOf(shared) + 4096 + 8, 0x10});
+      NamesOf(Self(), std::vector<uint64_t>{AddressOf(&local), AddressOf(anonymous),
+                                            AddressOf(shared) + 4096 + 8, 0x10});
   ASSERT_EQ(names.size(), 4u);
   EXPECT_THAT(names[0], StartsWith("stack 0x"));
   EXPECT_THAT(names[1], MatchesRegex("anonymous 0x[0-9a-f]+"));
   EXPECT_EQ(names[2], "zero+0x1008") << "the same in each process that shares it";
   EXPECT_EQ(names[3], "0x10") << "nothing is there";
+  EXPECT_TRUE(MemoryNames().Name(Self(), std::vector<uint64_t>{AddressOf(shared)})[0].shared);
   munmap(anonymous, 4096);
   munmap(shared, 8192);
 }
@@ -194,8 +221,8 @@ TEST(MemoryNamesTest, OfAnotherProcessOnlyTheAddressIsKnown) {
   const std::vector<uint64_t> place = {AddressOf(&profd_locks_test_bss[0])};
   ProcessId gone = Self();
   gone.start_ns += 10'000'000;
-  EXPECT_THAT(MemoryNames().Name(gone, place), ElementsAre(StartsWith("0x")));
-  EXPECT_THAT(MemoryNames().Name({.pid = getpid()}, place), ElementsAre(StartsWith("0x")))
+  EXPECT_THAT(NamesOf(gone, place), ElementsAre(StartsWith("0x")));
+  EXPECT_THAT(NamesOf({.pid = getpid()}, place), ElementsAre(StartsWith("0x")))
       << "without its start it could be any";
 }
 
