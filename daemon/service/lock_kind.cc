@@ -60,17 +60,6 @@ constexpr std::string_view kMachinery[] = {"parking_lot::", "parking_lot_core::"
                                            "AbslInternal",  "LWLock",
                                            "PGSemaphore"};
 
-// Where a lock begins, from the futex in it.
-uint64_t LockAt(std::string_view kind, uint64_t futex) {
-  // struct __pthread_rwlock_arch_t: readers wait at 8, writers at 12; it is aligned to 8.
-  if (kind == kPthreadRwlock) return futex - (futex % 8 == 4 ? 12 : 8);
-  // Its first field is the state, on which readers wait.
-  if (kind == kStdRwlockWrite) return futex - 4;
-  // A condition variable has a futex for each of its two groups.
-  if (kind == kCondition) return futex - futex % 8;
-  return futex;
-}
-
 }  // namespace
 
 LockRule::LockRule(std::span<const FrameText> frames, const IdleRule* idle) : idle_(idle) {
@@ -114,6 +103,16 @@ size_t LockPlaceRule::Of(std::span<const uint32_t> stack) const {
     if (of_program_[stack[i]]) return i;
   }
   return origin_.Of(stack);
+}
+
+uint64_t LockAt(std::string_view kind, uint64_t futex) {
+  // struct __pthread_rwlock_arch_t: readers wait at 8, writers at 12; it is aligned to 8.
+  if (kind == kPthreadRwlock) return futex - (futex % 8 == 4 ? 12 : 8);
+  // Its first field is the state, on which readers wait.
+  if (kind == kStdRwlockWrite) return futex - 4;
+  // A condition variable has a futex for each of its two groups.
+  if (kind == kCondition) return futex - futex % 8;
+  return futex;
 }
 
 LockWait DescribeLockWait(const SampleKey& key, const LockFrames& frames, std::string_view idle) {

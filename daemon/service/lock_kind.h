@@ -80,6 +80,9 @@ struct LockWait {
   bool shared = false;   // with other processes, whatever its address
 };
 
+// Where a lock of a kind begins, from the futex in it.
+uint64_t LockAt(std::string_view kind, uint64_t futex);
+
 // `key`: of a wait with the reason kLock. `frames`: of its stack. `idle`: the kind of idle wait, or
 // empty.
 LockWait DescribeLockWait(const SampleKey& key, const LockFrames& frames, std::string_view idle);

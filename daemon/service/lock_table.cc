@@ -51,13 +51,23 @@ void LockTable::Sum::Add(int64_t amount, double error) {
 
 LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, FrameNames* names)
     : profile_(profile), stacks_(stacks), names_(names) {
+  for (const MergedThread& thread : profile.threads) {
+    const ProcessId process = ProcessIdOf(thread.info);
+    for (const Sample& sample : thread.samples) {
+      if (!IsWaitForLock(sample.key)) continue;
+      const LockFrames& frames = stacks_.stacks()[stacks_.NumberOf(sample.key.stack, process)].lock;
+      const LockWait wait = DescribeLockWait(sample.key, frames, "");
+      if (!frames.contended || frames.kind == kLibcLock) continue;
+      if (wait.object == LockWait::Object::kAddress) kinds_[{process, wait.address}] = frames.kind;
+    }
+  }
   std::map<ProcessId, std::set<uint64_t>> addresses;
   for (const MergedThread& thread : profile.threads) {
     const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
       if (!IsWaitForLock(sample.key)) continue;
-      const NamedStack& stack = stacks_.stacks()[stacks_.NumberOf(sample.key.stack, process)];
-      const LockWait wait = DescribeLockWait(sample.key, stack.lock, stack.idle);
+      const uint32_t stack = stacks_.NumberOf(sample.key.stack, process);
+      const LockWait wait = DescribeLockWait(sample.key, FramesOf(process, sample.key, stack), "");
       if (wait.object == LockWait::Object::kFile && files_.size() < kMostAddresses) {
         files_.try_emplace({process, wait.address});
       }
@@ -79,7 +89,7 @@ LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, Fr
 WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
                          std::string_view idle) const {
   const uint32_t number = stacks_.NumberOf(key.stack, process);
-  const LockWait wait = DescribeLockWait(key, stacks_.stacks()[number].lock, idle);
+  const LockWait wait = DescribeLockWait(key, FramesOf(process, key, number), idle);
   WaitedLock lock = {.kind = wait.kind, .idle = wait.idle, .shared = wait.shared};
   switch (wait.object) {
     case LockWait::Object::kAddress: {
@@ -106,11 +116,24 @@ WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
       break;
     case LockWait::Object::kNone: {
       const std::string_view function = PlaceOf(number);
-      lock.name = function == kNoStack ? std::string(function) : absl::StrCat("lock of ", function);
+      lock.name = function == kNoStack ? std::string(function)
+                                       : absl::StrCat("lock of ", std::string(function));
       break;
     }
   }
   return lock;
+}
+
+LockFrames LockTable::FramesOf(const ProcessId& process, const SampleKey& key,
+                               uint32_t stack) const {
+  const LockFrames& frames = stacks_.stacks()[stack].lock;
+  if (!frames.kind.empty() && frames.kind != kLibcLock) return frames;
+  for (const uint64_t address : {key.argument, LockAt(kPthreadRwlock, key.argument)}) {
+    const auto known = kinds_.find({process, address});
+    if (known == kinds_.end() || LockAt(known->second, key.argument) != address) continue;
+    return {.kind = known->second, .contended = true};
+  }
+  return frames;
 }
 
 std::string_view LockTable::PlaceOf(uint32_t stack) const {

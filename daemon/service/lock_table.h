@@ -79,6 +79,9 @@ class LockTable {
   using Releaser = std::pair<std::string, std::string>;
   using ReleaserNames = std::map<StackId, Releaser>;  // by waker
 
+  // What the frames of a stack say, by its number. Where they say too little, as the walk ended
+  // early, what others say that wait at the same place.
+  LockFrames FramesOf(const ProcessId& process, const SampleKey& key, uint32_t stack) const;
   // The use of a lock by a process.
   Use& UseOf(const MergedThread& thread, uint32_t process, const WaitedLock& lock);
   // The function that wants the lock, by the number of the stack.
@@ -94,8 +97,9 @@ class LockTable {
   const MergedProfile& profile_;
   const NamedStacks& stacks_;
   FrameNames* const names_;
-  std::map<std::pair<ProcessId, uint64_t>, MemoryName> places_;  // by address
-  std::map<std::pair<ProcessId, uint64_t>, std::string> files_;  // by descriptor
+  std::map<std::pair<ProcessId, uint64_t>, std::string_view> kinds_;  // by address
+  std::map<std::pair<ProcessId, uint64_t>, MemoryName> places_;       // by address
+  std::map<std::pair<ProcessId, uint64_t>, std::string> files_;       // by descriptor
   std::map<Key, Use> uses_;
   std::map<std::string, uint32_t> first_of_name_;  // process by name, for shared locks
 };

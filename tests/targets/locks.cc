@@ -49,13 +49,13 @@ KEEP_FRAME void TakeTable(Meter* meter) {
 KEEP_FRAME void HoldTableLong(Meter* meter, sem_t* held) {
   pthread_mutex_lock(&table_lock);
   sem_post(held);
-  MeteredSleep(meter, 30'000);
+  MeteredSleep(meter, 40'000);
   pthread_mutex_unlock(&table_lock);
 }
 KEEP_FRAME void HoldTableShort(Meter* meter, sem_t* held) {
   pthread_mutex_lock(&table_lock);
   sem_post(held);
-  MeteredSleep(meter, 10'000);
+  MeteredSleep(meter, 20'000);
   pthread_mutex_unlock(&table_lock);
 }
 KEEP_FRAME void HoldTable(Meter* meter, sem_t* held, int64_t round) {
@@ -84,7 +84,7 @@ KEEP_FRAME void TakeTree(Meter* meter) {
 KEEP_FRAME void HoldTree(Meter* meter, sem_t* held, int64_t /*round*/) {
   pthread_rwlock_wrlock(&tree_lock);
   sem_post(held);
-  MeteredSleep(meter, 15'000);
+  MeteredSleep(meter, 12'000);
   pthread_rwlock_unlock(&tree_lock);
 }
 
@@ -97,7 +97,7 @@ KEEP_FRAME void TakeAccount(Meter* meter) {
 KEEP_FRAME void HoldAccount(Meter* meter, sem_t* held, int64_t /*round*/) {
   pthread_mutex_lock(&account->mutex);
   sem_post(held);
-  MeteredSleep(meter, 10'000);
+  MeteredSleep(meter, 6'000);
   pthread_mutex_unlock(&account->mutex);
 }
 
