@@ -61,7 +61,7 @@ constexpr char kDiffNotes[] =
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
 
 constexpr char kLocksNotes[] =
-    "Locks of a window, the most contended first:\n"
+    "Locks, the most contended first:\n"
     "  waiting      time that threads waited for it, ± one standard error\n"
     "  share        of all off-CPU time that is not idle\n"
     "  samples      ticks that saw a thread wait for it\n"

@@ -322,7 +322,7 @@ class Sender {
     std::vector<LockTable::Wait> of_locks;
     for (const EstimatedSample& s : waits.samples) {
       if (!plan_.Shows(*plan_.types[type], s.key)) continue;
-      of_locks.push_back({locks_->Of(ProcessIdOf(thread.info), s.key, IdleOf(thread.info, s)), &s});
+      of_locks.push_back({locks_->Of(thread.info, s.key, IdleOf(thread.info, s)), &s});
       sink->AddLock(type, s, of_locks.back().lock);
     }
     locks_->AddThread(thread, process, of_locks, waits);

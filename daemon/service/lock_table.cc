@@ -42,6 +42,16 @@ std::string FileOf(const ProcessId& process, uint64_t descriptor) {
   return path.ok() ? CleanText(*path, kMaxPathText) : "";
 }
 
+// Of threads that ended early the start of the process is not known.
+std::vector<ProcessId> StartsOf(const MergedProfile& profile) {
+  std::vector<ProcessId> ids;
+  for (const MergedThread& thread : profile.threads) {
+    const ProcessId id = ProcessIdOf(thread.info);
+    if (id.start_ns != 0) ids.push_back(id);
+  }
+  return ids;
+}
+
 }  // namespace
 
 void LockTable::Sum::Add(int64_t amount, double error) {
@@ -50,12 +60,12 @@ void LockTable::Sum::Add(int64_t amount, double error) {
 }
 
 LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, FrameNames* names)
-    : profile_(profile), stacks_(stacks), names_(names) {
+    : profile_(profile), stacks_(stacks), names_(names), ids_(StartsOf(profile)) {
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId process = ProcessIdOf(thread.info);
+    const ProcessId process = ids_.Of(thread.info);
     for (const Sample& sample : thread.samples) {
       if (!IsWaitForLock(sample.key)) continue;
-      const LockFrames& frames = stacks_.stacks()[stacks_.NumberOf(sample.key.stack, process)].lock;
+      const LockFrames& frames = stacks_.stacks()[NumberOf(thread.info, sample.key)].lock;
       const LockWait wait = DescribeLockWait(sample.key, frames, "");
       if (!frames.contended || frames.kind == kLibcLock) continue;
       if (wait.object == LockWait::Object::kAddress) kinds_[{process, wait.address}] = frames.kind;
@@ -63,10 +73,10 @@ LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, Fr
   }
   std::map<ProcessId, std::set<uint64_t>> addresses;
   for (const MergedThread& thread : profile.threads) {
-    const ProcessId process = ProcessIdOf(thread.info);
+    const ProcessId process = ids_.Of(thread.info);
     for (const Sample& sample : thread.samples) {
       if (!IsWaitForLock(sample.key)) continue;
-      const uint32_t stack = stacks_.NumberOf(sample.key.stack, process);
+      const uint32_t stack = NumberOf(thread.info, sample.key);
       const LockWait wait = DescribeLockWait(sample.key, FramesOf(process, sample.key, stack), "");
       if (wait.object == LockWait::Object::kFile && files_.size() < kMostAddresses) {
         files_.try_emplace({process, wait.address});
@@ -86,9 +96,14 @@ LockTable::LockTable(const MergedProfile& profile, const NamedStacks& stacks, Fr
   for (auto& [key, path] : files_) path = FileOf(key.first, key.second);
 }
 
-WaitedLock LockTable::Of(const ProcessId& process, const SampleKey& key,
+uint32_t LockTable::NumberOf(const ThreadInfo& thread, const SampleKey& key) const {
+  return stacks_.NumberOf(key.stack, ProcessIdOf(thread));
+}
+
+WaitedLock LockTable::Of(const ThreadInfo& thread, const SampleKey& key,
                          std::string_view idle) const {
-  const uint32_t number = stacks_.NumberOf(key.stack, process);
+  const ProcessId process = ids_.Of(thread);
+  const uint32_t number = NumberOf(thread, key);
   const LockWait wait = DescribeLockWait(key, FramesOf(process, key, number), idle);
   WaitedLock lock = {.kind = wait.kind, .idle = wait.idle, .shared = wait.shared};
   switch (wait.object) {
@@ -146,7 +161,7 @@ LockTable::Use& LockTable::UseOf(const MergedThread& thread, uint32_t process,
                                  const WaitedLock& lock) {
   if (lock.shared) process = first_of_name_.try_emplace(thread.info.process, process).first->second;
   Use& use = uses_[{process, lock}];
-  use.processes.insert(ProcessIdOf(thread.info));
+  use.processes.insert(ids_.Of(thread.info));
   return use;
 }
 
@@ -158,7 +173,7 @@ void LockTable::AddThread(const MergedThread& thread, uint32_t process,
     use.time.Add(wait.sample->amount, static_cast<double>(wait.sample->error));
     use.samples = WrappingAdd(use.samples, wait.sample->ticks);
     if (seen.insert(&use).second) use.threads++;
-    const uint32_t stack = stacks_.NumberOf(wait.sample->key.stack, ProcessIdOf(thread.info));
+    const uint32_t stack = NumberOf(thread.info, wait.sample->key);
     use.waiters[PlaceOf(stack)].Add(wait.sample->amount, static_cast<double>(wait.sample->error));
   }
   if (!waits.empty()) AddReleasers(thread, process, waits, all);

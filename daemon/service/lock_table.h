@@ -17,6 +17,7 @@
 #include "daemon/service/lock_kind.h"
 #include "daemon/service/memory_names.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/process_ids.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 
@@ -38,7 +39,7 @@ class LockTable {
   LockTable(const MergedProfile& profile, const NamedStacks& stacks, FrameNames* names);
 
   // What a sample with the reason kLock is of. `idle`: the kind of idle wait, or empty.
-  WaitedLock Of(const ProcessId& process, const SampleKey& key, std::string_view idle) const;
+  WaitedLock Of(const ThreadInfo& thread, const SampleKey& key, std::string_view idle) const;
 
   // One sample of a thread, as estimated.
   struct Wait {
@@ -82,6 +83,8 @@ class LockTable {
   // What the frames of a stack say, by its number. Where they say too little, as the walk ended
   // early, what others say that wait at the same place.
   LockFrames FramesOf(const ProcessId& process, const SampleKey& key, uint32_t stack) const;
+  // The number of a sample's stack.
+  uint32_t NumberOf(const ThreadInfo& thread, const SampleKey& key) const;
   // The use of a lock by a process.
   Use& UseOf(const MergedThread& thread, uint32_t process, const WaitedLock& lock);
   // The function that wants the lock, by the number of the stack.
@@ -97,6 +100,7 @@ class LockTable {
   const MergedProfile& profile_;
   const NamedStacks& stacks_;
   FrameNames* const names_;
+  const ProcessIds ids_;
   std::map<std::pair<ProcessId, uint64_t>, std::string_view> kinds_;  // by address
   std::map<std::pair<ProcessId, uint64_t>, MemoryName> places_;       // by address
   std::map<std::pair<ProcessId, uint64_t>, std::string> files_;       // by descriptor

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <iterator>
-#include <memory>
 
 #include "tests/targets/meter.h"
 #include "tests/targets/scenarios.h"
@@ -135,9 +134,8 @@ KEEP_FRAME void* Idler(void* /*argument*/) {
 
 void Locks(const Arguments& arguments) {
   const int64_t count = arguments.Number(0, 100);
-  const auto owned = std::make_unique<locks::Account>();
-  pthread_mutex_init(&owned->mutex, nullptr);
-  locks::account = owned.get();
+  locks::account = new locks::Account();  // for good: a heap of which the end is free would shrink
+  pthread_mutex_init(&locks::account->mutex, nullptr);
   locks::Pair pairs[] = {{"table-waiter", locks::TakeTable, locks::HoldTable, count, {}, {}},
                          {"stripe-waiter", locks::TakeStripe, locks::HoldStripe, count, {}, {}},
                          {"tree-waiter", locks::TakeTree, locks::HoldTree, count, {}, {}},

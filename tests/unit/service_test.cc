@@ -639,7 +639,7 @@ TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
   const uint64_t mutex = UserFrame(
       kOwnModule, FileOffset(reinterpret_cast<const void*>(&profd_test_pthread_mutex_lock)));
   constexpr StackId kContended{101}, kWaiting{103}, kReleaser{105};
-  d.stacks = {{kContended, kWalkComplete, 1, {kKernelBase + 0x2000, mutex, landmark}},
+  d.stacks = {{kContended, kWalkComplete, 1, {kKernelBase + 0x2000, mutex, landmark + 1}},
               {kWaiting, kWalkComplete, 1, {kKernelBase + 0x2000, landmark}},
               // Its name comes first: "rbio", "bio".
               {kReleaser, kWalkComplete, 4, {0x6f696272, 0, 0x6f6962, 0, landmark}}};
