@@ -96,7 +96,7 @@ Profile Read(const profd::v1::Profile& message) {
 }
 
 TEST(LocksRenderTest, MatchesGolden) {
-  const Profile profile = LocksAnswer().Build();
+  const Profile profile = Read(LocksAnswer().Message());
   ExpectGolden(RenderLocks(MakeView(profile, false), LockOrder::kTime, false), "locks.txt");
   ExpectGolden(RenderLocks(MakeView(profile, true), LockOrder::kSamples, false), "locks-all.txt");
   ExpectGolden(RenderSummary(MakeView(profile, false), false), "locks.summary");
