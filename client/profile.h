@@ -90,6 +90,9 @@ struct Answer {
   const profd::v1::Profile& message() const { return *profiles.front().message; }
 };
 
+// DataLoss: an answer that no profd of this version sends.
+absl::Status DamagedAnswer(std::string_view what);
+
 // Builds an Answer from the parts of a stream. Rejects inconsistent parts, so that renderers can
 // trust every index and every sum of times and bytes. Heap totals of threads are not negative.
 class ProfileBuilder {

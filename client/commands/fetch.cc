@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -48,26 +49,6 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   return text;
 }
 
-// "profd-reth-1234-20260131T130509Z". Several processes: their number instead of the PID. A kind of
-// bytes is named: "profd-reth-1234-alloc-20260131T130509Z".
-std::string FileStem(const Profile& profile) {
-  std::set<int32_t> pids;
-  std::set<std::string> names;
-  for (const Thread& thread : profile.threads) {
-    pids.insert(thread.pid);
-    names.insert(thread.process);
-  }
-  std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
-  if (pids.size() == 1) {
-    absl::StrAppend(&name, "-", *pids.begin());
-  } else {
-    absl::StrAppend(&name, "-", pids.size(), "procs");
-  }
-  const SampleTypeInfo& kind = *profile.kind;
-  if (kind.kind != profd::Kind::kWait) absl::StrAppend(&name, "-", std::string(kind.name));
-  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
-}
-
 absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
                                    Format format, const FlameGraphOptions& graph) {
   switch (format) {
@@ -83,23 +64,6 @@ absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>
       return RenderSpeedscope(views);
   }
   return absl::InternalError("unknown format");
-}
-
-// Names the file; the last line of the output.
-std::string Written(Format format, const std::string& path) {
-  switch (format) {
-    case Format::kSvg:
-      return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
-    case Format::kFolded:
-      return "Folded stacks: " + path;
-    case Format::kJson:
-      return "JSON: " + path;
-    case Format::kPprof:
-      return "pprof: " + path;
-    case Format::kSpeedscope:
-      return "speedscope: " + path;
-  }
-  return path;
 }
 
 // Notes for data without a summary: idle waits, gaps, losses.
@@ -131,6 +95,41 @@ absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::
 }
 
 }  // namespace
+
+std::string FileStem(const Profile& profile, std::string_view what) {
+  std::set<int32_t> pids;
+  std::set<std::string> names;
+  for (const Thread& thread : profile.threads) {
+    pids.insert(thread.pid);
+    names.insert(thread.process);
+  }
+  std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
+  if (pids.size() == 1) {
+    absl::StrAppend(&name, "-", *pids.begin());
+  } else {
+    absl::StrAppend(&name, "-", pids.size(), "procs");
+  }
+  const SampleTypeInfo& kind = *profile.kind;
+  if (kind.kind != profd::Kind::kWait) absl::StrAppend(&name, "-", std::string(kind.name));
+  if (!what.empty()) absl::StrAppend(&name, "-", std::string(what));
+  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
+}
+
+std::string Written(Format format, const std::string& path) {
+  switch (format) {
+    case Format::kSvg:
+      return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
+    case Format::kFolded:
+      return "Folded stacks: " + path;
+    case Format::kJson:
+      return "JSON: " + path;
+    case Format::kPprof:
+      return "pprof: " + path;
+    case Format::kSpeedscope:
+      return "speedscope: " + path;
+  }
+  return path;
+}
 
 std::optional<Format> ParseFormat(std::string_view name) {
   if (name == "svg") return Format::kSvg;
@@ -166,32 +165,40 @@ absl::Status CheckFormat(const FetchOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
-                                     const profd::v1::FetchRequest& request, Progress* progress) {
-  const auto say = [&](const std::string& what) {
-    if (progress != nullptr) progress->Say("profctl: " + what);
-  };
-  say("connecting to " + CleanName(server));
+absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
+                                                   const profd::v1::FetchRequest& request,
+                                                   Progress* progress) {
+  progress->Say("profctl: connecting to " + CleanName(server));
   ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                    Connection::Open(server, kConnectTimeout));
   grpc::ClientContext context;
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, request);
-  say(absl::StrCat("waiting for profd at ", CleanName(server)));
-  ProfileBuilder builder({request.sample_types().begin(), request.sample_types().end()});
+  progress->Say("profctl: waiting for profd at " + CleanName(server));
+  std::vector<ProfileBuilder> builders;
+  for (size_t windows = request.has_baseline() ? 2 : 1; windows > 0; windows--) {
+    builders.emplace_back(
+        std::vector<std::string>(request.sample_types().begin(), request.sample_types().end()));
+  }
   uint64_t received = 0;
   profd::v1::Profile part;
   absl::Status status;
   while (status.ok() && reader->Read(&part)) {
     received += part.ByteSizeLong();
-    say("receiving, " + FormatBytes(received) + " so far");
-    status = builder.Add(part);
+    progress->Say(absl::StrCat("profctl: receiving, ", FormatBytes(received), " so far"));
+    status = part.window() < builders.size() ? builders[part.window()].Add(part)
+                                             : DamagedAnswer("a window that was not asked for");
   }
   if (!status.ok()) context.TryCancel();
   const grpc::Status outcome = reader->Finish();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(connection->Explain(outcome));
-  return builder.Finish();
+  std::vector<Answer> answers;
+  for (ProfileBuilder& builder : builders) {
+    ASSIGN_OR_RETURN(Answer answer, builder.Finish());
+    answers.push_back(std::move(answer));
+  }
+  return answers;
 }
 
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
@@ -204,7 +211,9 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
     request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
   }
   Progress progress(options.progress ? &err : nullptr);
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request, &progress));
+  ASSIGN_OR_RETURN(const std::vector<Answer> answers,
+                   ReceiveAnswers(options.server, request, &progress));
+  const Answer& answer = answers.front();
   progress.Say("profctl: drawing");
   std::vector<View> views;
   for (const Profile& profile : answer.profiles) {
