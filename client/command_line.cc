@@ -238,8 +238,10 @@ void AddTextOrJson(CLI::App* command, std::string& format) {
 void AddDiff(CLI::App& app, Typed& typed) {
   CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files");
   diff->footer(absl::StrCat(kDiffNotes, kTimes, kExitStatus));
-  diff->add_option("A", typed.side_a, "A file or a window")->type_name(kFileOrWindow)->required();
-  diff->add_option("B", typed.side_b, "What to compare it with")
+  diff->add_option("A", typed.side_a, "A: a file or a window")
+      ->type_name(kFileOrWindow)
+      ->required();
+  diff->add_option("B", typed.side_b, "B: what to compare it with")
       ->type_name(kFileOrWindow)
       ->required();
   AddKinds(diff, "What to compare (one kind)", typed);

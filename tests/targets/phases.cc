@@ -1,5 +1,6 @@
 // Two phases of known difference: all threads sleep in two places in turn. In the second phase the
-// thread "changing" sleeps longer in one place and shorter in the other; the others go on as before.
+// thread "changing" sleeps longer in one place and shorter in the other; the others go on as
+// before.
 #include <array>
 #include <atomic>
 #include <cinttypes>
