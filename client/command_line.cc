@@ -157,8 +157,8 @@ void AddScope(CLI::App* command, Typed& typed) {
   AddTargets(command, "Only this PID, or processes whose name matches; repeatable", typed);
 }
 
-// The options of every flame graph.
-void AddFlameGraph(CLI::App* command, Typed& typed) {
+// `colours`: it has a choice of colours.
+void AddFlameGraph(CLI::App* command, bool colours, Typed& typed) {
   command->add_option("--title", typed.title, "Title (default: what was profiled)")
       ->type_name("TEXT")
       ->group(kFlameGraph);
@@ -175,6 +175,12 @@ void AddFlameGraph(CLI::App* command, Typed& typed) {
                    "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)")
       ->type_name("PIXELS|PERCENT")
       ->group(kFlameGraph);
+  if (colours) {
+    command->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
+        ->type_name("COLORS")
+        ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
+        ->group(kFlameGraph);
+  }
   command->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
       ->group(kFlameGraph);
   command
@@ -221,11 +227,7 @@ void AddFetch(CLI::App& app, Typed& typed) {
   fetch->add_option("--format", typed.format, "Output format (default: from the file name)")
       ->type_name("FORMAT")
       ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
-  AddFlameGraph(fetch, typed);
-  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
-      ->type_name("COLORS")
-      ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
-      ->group(kFlameGraph);
+  AddFlameGraph(fetch, true, typed);
 }
 
 void AddTextOrJson(CLI::App* command, std::string& format) {
@@ -258,7 +260,7 @@ void AddDiff(CLI::App& app, Typed& typed) {
                    "name, else text)")
       ->type_name("FORMAT")
       ->check(OneOf({"text", "json", "svg"}, "a format"));
-  AddFlameGraph(diff, typed);
+  AddFlameGraph(diff, false, typed);
   diff->add_option("--width-of", typed.width_of,
                    "What the width of a frame stands for: A, B, or for each stack the larger of "
                    "both (default: b)")

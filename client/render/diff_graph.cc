@@ -64,7 +64,7 @@ std::string ClassOf(const NodeChange& node) {
   if (!node.changed) return kSame;
   const double change = node.Change();
   const double relative = node.a.value > 0 ? std::min(std::abs(change) / node.a.value, 1.0) : 1.0;
-  const int step = std::clamp(static_cast<int>(std::ceil(relative * kSteps)) - 1, 0, kSteps - 1);
+  const int step = std::clamp(static_cast<int>(std::lround(relative * kSteps)) - 1, 0, kSteps - 1);
   return absl::StrCat(std::string(1, change > 0 ? kGrew : kShrank), step);
 }
 

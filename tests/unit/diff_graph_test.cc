@@ -209,7 +209,7 @@ TEST(DiffGraphTest, NormalizedWidthsAreOnTheScaleOfTheSide) {
   // Half of A, which would be a third of a second in a window as long as B's total.
   EXPECT_NEAR(width(WidthOf::kMax, "y"), kSecond / 3.0, 1);
   EXPECT_THAT(pair.Draw(WidthOf::kB), HasSubstr("compared: shares of the total"));
-  EXPECT_THAT(pair.Draw(WidthOf::kB), HasSubstr("50.0% ± 0.5% in A, 75.0% ± 0.3% in B: +25.0%"));
+  EXPECT_THAT(pair.Draw(WidthOf::kB), HasSubstr("50.0% ± 0.5% in A, 75.0% ± 0.2% in B: +25.0%"));
 }
 
 TEST(DiffGraphTest, LevelsAreNoRates) {
