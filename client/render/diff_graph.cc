@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -110,10 +111,12 @@ std::string Describe(const NodeChange& node, double share, const Profile& profil
     return absl::StrCat(ValueText(value.value, profile, normalized), " ± ",
                         ValueText(value.error, profile, normalized));
   };
-  const DiffValue size = {.value = std::abs(node.Change()),
-                          .error = std::hypot(node.a.error, node.b.error)};
+  const std::string size = with_error(
+      {.value = std::abs(node.Change()), .error = std::hypot(node.a.error, node.b.error)});
+  // "<0.1%" has no sign.
+  const std::string_view sign = size.starts_with('<') ? "" : node.Change() < 0 ? "-" : "+";
   return absl::StrCat(with_error(node.a), " in A, ", with_error(node.b),
-                      " in B: ", node.Change() < 0 ? "-" : "+", with_error(size), " (",
+                      " in B: ", std::string(sign), size, " (",
                       node.changed ? RelativeText(node.a, node.b) : "not significant", "), ",
                       FormatShare(share, 1));
 }

@@ -210,6 +210,8 @@ TEST(DiffGraphTest, NormalizedWidthsAreOnTheScaleOfTheSide) {
   EXPECT_NEAR(width(WidthOf::kMax, "y"), kSecond / 3.0, 1);
   EXPECT_THAT(pair.Draw(WidthOf::kB), HasSubstr("compared: shares of the total"));
   EXPECT_THAT(pair.Draw(WidthOf::kB), HasSubstr("50.0% ± 0.5% in A, 75.0% ± 0.2% in B: +25.0%"));
+  // All of it is all of it on both sides.
+  EXPECT_THAT(pair.Draw(WidthOf::kB), HasSubstr("(not significant), 100.0%"));
 }
 
 TEST(DiffGraphTest, LevelsAreNoRates) {
