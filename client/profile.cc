@@ -16,16 +16,17 @@ constexpr uint64_t kMaxAnswerBytes = uint64_t{1} << 30;
 // The sum of any column stays below this (146 years, 4 EiB), so it cannot overflow.
 constexpr int64_t kMaxTotal = int64_t{1} << 62;
 
-}  // namespace
-
-absl::Status DamagedAnswer(std::string_view what) {
+absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("the answer is damaged (",
                                           absl::string_view(what.data(), what.size()),
                                           "); check that profd and profctl have the same version"));
 }
 
-ProfileBuilder::ProfileBuilder(std::vector<std::string> asked)
+}  // namespace
+
+ProfileBuilder::ProfileBuilder(std::vector<std::string> asked, uint32_t window)
     : asked_(asked.empty() ? std::vector<std::string>{"offcpu"} : std::move(asked)),
+      window_(window),
       message_(std::make_shared<profd::v1::Profile>()),
       first_frames_(1) {}
 
@@ -35,14 +36,15 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
     return absl::ResourceExhaustedError(
         "the answer is larger than 1 GiB; use a shorter window or fewer targets");
   }
-  if (message_->complete()) return DamagedAnswer("parts after the last one");
+  if (part.window() != window_) return Damaged("a window that was not asked for");
+  if (message_->complete()) return Damaged("parts after the last one");
   const bool first = profiles_.empty();
   const int locations = message_->locations_size();
   message_->MergeFrom(part);
   if (first) {
     RETURN_IF_ERROR(CheckTypes());
   } else if (part.sample_types_size() > 0) {
-    return DamagedAnswer("sample types after the first part");
+    return Damaged("sample types after the first part");
   }
   RETURN_IF_ERROR(AddFrames(locations));
   for (const profd::v1::Stack& stack : part.stacks()) RETURN_IF_ERROR(AddStack(stack));
@@ -73,7 +75,7 @@ absl::StatusOr<Answer> ProfileBuilder::Finish() {
 absl::Status ProfileBuilder::Count(int64_t amount, int64_t* total) {
   // Before the addition, so that it cannot overflow.
   const int64_t magnitude = amount < 0 ? -(amount + 1) : amount;
-  if (magnitude > kMaxTotal - *total) return DamagedAnswer("impossible times or sizes");
+  if (magnitude > kMaxTotal - *total) return Damaged("impossible times or sizes");
   *total += magnitude;
   return absl::OkStatus();
 }
@@ -98,12 +100,12 @@ const std::string* ProfileBuilder::Text(uint32_t index) const {
 
 absl::Status ProfileBuilder::CheckTypes() {
   const auto& types = message_->sample_types();
-  if (types.empty()) return DamagedAnswer("its first part has no sample types");
+  if (types.empty()) return Damaged("its first part has no sample types");
   const bool fits = std::equal(types.begin(), types.end(), asked_.begin(), asked_.end(),
                                [](const profd::v1::SampleType& type, const std::string& name) {
                                  return type.name() == name;
                                });
-  if (!fits) return DamagedAnswer("it does not have the requested sample types");
+  if (!fits) return Damaged("it does not have the requested sample types");
   for (const profd::v1::SampleType& type : types) {
     Profile& profile = profiles_.emplace_back();
     profile.kind = FindSampleType(type.name());
@@ -122,21 +124,20 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
   for (int i = first_location; i < message_->locations_size(); i++) {
     const profd::v1::Location& location = message_->locations(i);
     if (location.mapping() >= static_cast<uint32_t>(message_->mappings_size())) {
-      return DamagedAnswer("a location refers to an unknown mapping");
+      return Damaged("a location refers to an unknown mapping");
     }
     const profd::v1::Mapping& mapping = message_->mappings(static_cast<int>(location.mapping()));
     const std::string* file = Text(mapping.file());
     const std::string* build_id = Text(mapping.build_id());
-    if (file == nullptr || build_id == nullptr)
-      return DamagedAnswer("a mapping has an unknown name");
-    if (location.lines().empty()) return DamagedAnswer("a location has no function");
+    if (file == nullptr || build_id == nullptr) return Damaged("a mapping has an unknown name");
+    if (location.lines().empty()) return Damaged("a location has no function");
     for (const profd::v1::Line& line : location.lines()) {
       if (line.function() >= static_cast<uint32_t>(message_->functions_size())) {
-        return DamagedAnswer("a location refers to an unknown function");
+        return Damaged("a location refers to an unknown function");
       }
       const profd::v1::Function& function = message_->functions(static_cast<int>(line.function()));
       const std::string* name = Text(function.name());
-      if (name == nullptr) return DamagedAnswer("a function has an unknown name");
+      if (name == nullptr) return Damaged("a function has an unknown name");
       shared_.frames.push_back({.function = *name,
                                 .module = *file,
                                 .build_id = *build_id,
@@ -158,7 +159,7 @@ absl::Status ProfileBuilder::AddStack(const profd::v1::Stack& sent) {
   for (int i = 0; i < sent.locations_size(); i++) {
     const uint32_t location = sent.locations(i);
     if (location + size_t{1} >= first_frames_.size()) {
-      return DamagedAnswer("a stack refers to an unknown location");
+      return Damaged("a stack refers to an unknown location");
     }
     for (uint32_t f = first_frames_[location]; f < first_frames_[location + 1]; f++) {
       if (stack.origin == kUnsampled && static_cast<uint32_t>(i) == sent.origin()) stack.origin = f;
@@ -166,7 +167,7 @@ absl::Status ProfileBuilder::AddStack(const profd::v1::Stack& sent) {
     }
   }
   if (!stack.frames.empty() && stack.origin == kUnsampled) {
-    return DamagedAnswer("the origin of a stack lies outside of it");
+    return Damaged("the origin of a stack lies outside of it");
   }
   shared_.stacks.push_back(std::move(stack));
   return absl::OkStatus();
@@ -174,7 +175,7 @@ absl::Status ProfileBuilder::AddStack(const profd::v1::Stack& sent) {
 
 absl::Status ProfileBuilder::AddThread(const profd::v1::Thread& sent) {
   if (sent.process() >= static_cast<uint32_t>(message_->processes_size())) {
-    return DamagedAnswer("a thread refers to an unknown process");
+    return Damaged("a thread refers to an unknown process");
   }
   const profd::v1::Process& process = message_->processes(static_cast<int>(sent.process()));
   RETURN_IF_ERROR(Count(sent.wall_ns(), &totals_[kWall]));
@@ -208,12 +209,12 @@ absl::Status ProfileBuilder::AddThread(const profd::v1::Thread& sent) {
 absl::Status ProfileBuilder::AddGroup(const profd::v1::Group& sent) {
   const bool first = shared_.groups.empty();
   if (sent.labels_size() != (first ? 0 : message_->group_by_size())) {
-    return DamagedAnswer("a group has a wrong number of labels");
+    return Damaged("a group has a wrong number of labels");
   }
   std::vector<std::string>& labels = shared_.groups.emplace_back();
   for (const uint32_t label : sent.labels()) {
     const std::string* text = Text(label);
-    if (text == nullptr) return DamagedAnswer("a group has an unknown label");
+    if (text == nullptr) return Damaged("a group has an unknown label");
     labels.push_back(*text);
   }
   return absl::OkStatus();
@@ -222,12 +223,12 @@ absl::Status ProfileBuilder::AddGroup(const profd::v1::Group& sent) {
 absl::Status ProfileBuilder::ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const {
   for (const uint32_t index : sent.attributes()) {
     if (index >= static_cast<uint32_t>(message_->attributes_size())) {
-      return DamagedAnswer("a sample refers to an unknown attribute");
+      return Damaged("a sample refers to an unknown attribute");
     }
     const profd::v1::Attribute& attribute = message_->attributes(static_cast<int>(index));
     const std::string* key = Text(attribute.key());
     const std::string* text = Text(attribute.text());
-    if (key == nullptr || text == nullptr) return DamagedAnswer("an attribute has an unknown text");
+    if (key == nullptr || text == nullptr) return Damaged("an attribute has an unknown text");
     if (*key == "idle") sample->idle = *text;
     if (*key == "object") sample->object = *text;
     if (*key == "syscall") sample->syscall = static_cast<int32_t>(attribute.number());
@@ -239,20 +240,18 @@ absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
   Sample sample;
   const auto threads = static_cast<uint32_t>(profiles_.front().threads.size());
   for (const uint32_t thread : sent.threads()) {
-    if (thread >= threads) return DamagedAnswer("a sample refers to an unknown thread");
+    if (thread >= threads) return Damaged("a sample refers to an unknown thread");
     sample.threads.push_back(thread);
   }
-  if (sample.threads.empty()) return DamagedAnswer("a sample is of no thread");
-  if (sent.stack() >= shared_.stacks.size())
-    return DamagedAnswer("a sample refers to an unknown stack");
+  if (sample.threads.empty()) return Damaged("a sample is of no thread");
+  if (sent.stack() >= shared_.stacks.size()) return Damaged("a sample refers to an unknown stack");
   if (sent.stack() != 0) sample.stack = sent.stack();
-  if (sent.group() >= shared_.groups.size())
-    return DamagedAnswer("a sample refers to an unknown group");
+  if (sent.group() >= shared_.groups.size()) return Damaged("a sample refers to an unknown group");
   sample.group = sent.group();
   const auto types = static_cast<int>(profiles_.size());
   if (sent.values_size() != types || sent.errors_size() != types || sent.weights_size() != types ||
       sent.counts_size() != types || (sent.growth_size() != types && sent.growth_size() != 0)) {
-    return DamagedAnswer("a sample has a wrong number of values");
+    return Damaged("a sample has a wrong number of values");
   }
   if (sent.reason() != profd::v1::REASON_UNSPECIFIED) {
     sample.reason = DescribeReason(sent.reason()).reason;

@@ -61,13 +61,6 @@ struct Sides {
   Answer a, b;
 };
 
-absl::StatusOr<Answer> ReadWindow(const DiffOptions& options, profd::v1::FetchRequest request,
-                                  const DiffSide& side, Progress* progress) {
-  *request.mutable_window() = side.window;
-  ASSIGN_OR_RETURN(std::vector<Answer> answers, ReceiveAnswers(options.server, request, progress));
-  return std::move(answers.front());
-}
-
 // Two windows come in one answer, from one state of the daemon.
 absl::StatusOr<Sides> Load(const DiffOptions& options, Progress* progress) {
   profd::v1::FetchRequest request = options.request;
@@ -81,8 +74,9 @@ absl::StatusOr<Sides> Load(const DiffOptions& options, Progress* progress) {
     return Sides{.a = std::move(answers[1]), .b = std::move(answers[0])};
   }
   const auto load = [&](const DiffSide& side) {
-    return side.file.empty() ? ReadWindow(options, request, side, progress)
-                             : ReadFile(side.file, options.request);
+    if (!side.file.empty()) return ReadFile(side.file, options.request);
+    *request.mutable_window() = side.window;
+    return ReceiveAnswer(options.server, request, progress);
   };
   ASSIGN_OR_RETURN(Answer a, load(options.a));
   ASSIGN_OR_RETURN(Answer b, load(options.b));

@@ -1,5 +1,6 @@
 #include "client/commands/fetch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
@@ -168,26 +169,29 @@ absl::Status CheckFormat(const FetchOptions& options) {
 absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
                                                    const profd::v1::FetchRequest& request,
                                                    Progress* progress) {
-  progress->Say("profctl: connecting to " + CleanName(server));
+  const auto say = [&](const std::string& what) {
+    if (progress != nullptr) progress->Say("profctl: " + what);
+  };
+  say("connecting to " + CleanName(server));
   ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
                    Connection::Open(server, kConnectTimeout));
   grpc::ClientContext context;
   SetDeadline(context, kFetchTimeout);
   const auto reader = connection->stub().Fetch(&context, request);
-  progress->Say("profctl: waiting for profd at " + CleanName(server));
+  say(absl::StrCat("waiting for profd at ", CleanName(server)));
+  const std::vector<std::string> types(request.sample_types().begin(),
+                                       request.sample_types().end());
   std::vector<ProfileBuilder> builders;
-  for (size_t windows = request.has_baseline() ? 2 : 1; windows > 0; windows--) {
-    builders.emplace_back(
-        std::vector<std::string>(request.sample_types().begin(), request.sample_types().end()));
-  }
+  builders.emplace_back(types, 0);
+  if (request.has_baseline()) builders.emplace_back(types, 1);
   uint64_t received = 0;
   profd::v1::Profile part;
   absl::Status status;
   while (status.ok() && reader->Read(&part)) {
     received += part.ByteSizeLong();
-    progress->Say(absl::StrCat("profctl: receiving, ", FormatBytes(received), " so far"));
-    status = part.window() < builders.size() ? builders[part.window()].Add(part)
-                                             : DamagedAnswer("a window that was not asked for");
+    say("receiving, " + FormatBytes(received) + " so far");
+    // The last one refuses windows that were not asked for.
+    status = builders[std::min<size_t>(part.window(), builders.size() - 1)].Add(part);
   }
   if (!status.ok()) context.TryCancel();
   const grpc::Status outcome = reader->Finish();
@@ -201,6 +205,12 @@ absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
   return answers;
 }
 
+absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
+                                     const profd::v1::FetchRequest& request, Progress* progress) {
+  ASSIGN_OR_RETURN(std::vector<Answer> answers, ReceiveAnswers(server, request, progress));
+  return std::move(answers.front());
+}
+
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
   const Format format = FormatOf(options);
   profd::v1::FetchRequest request = options.request;
@@ -211,9 +221,7 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
     request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
   }
   Progress progress(options.progress ? &err : nullptr);
-  ASSIGN_OR_RETURN(const std::vector<Answer> answers,
-                   ReceiveAnswers(options.server, request, &progress));
-  const Answer& answer = answers.front();
+  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request, &progress));
   progress.Say("profctl: drawing");
   std::vector<View> views;
   for (const Profile& profile : answer.profiles) {

@@ -43,11 +43,14 @@ Format FormatOf(const FetchOptions& options);
 // InvalidArgument if the format holds one sample type and several are requested.
 absl::Status CheckFormat(const FetchOptions& options);
 
-// The answer for each window of a request: the window, then the baseline if it has one. The error
-// is one line.
+// The answer to a request of one window. The error is one line.
+absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
+                                     const profd::v1::FetchRequest& request,
+                                     Progress* progress = nullptr);
+// The answer for each window of a request: the window, then the baseline if it has one.
 absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
                                                    const profd::v1::FetchRequest& request,
-                                                   Progress* progress);
+                                                   Progress* progress = nullptr);
 
 // The name of a new file for a profile, without its ending:
 // "profd-reth-1234-20260131T130509Z". Several processes: their number instead of the PID. A kind

@@ -4,8 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 
-#include "client/profile.h"
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 
@@ -21,6 +22,11 @@ constexpr double kSecondNs = 1e9;
 constexpr double kLeastTrendS = 10;
 // Number of values that a trend is fitted to.
 constexpr size_t kTrendValues = 120;
+
+absl::Status Damaged(std::string_view what) {
+  return absl::DataLossError(absl::StrCat("the answer is damaged (", std::string(what),
+                                          "); check that profd and profctl have the same version"));
+}
 
 bool IsFigure(int64_t value) { return value >= 0 && value <= kMostFigure; }
 
@@ -95,25 +101,25 @@ absl::Status CheckMemory(const GetMemoryResponse& memory) {
   const google::protobuf::Descriptor& type = *MemoryPoint::descriptor();
   const google::protobuf::Reflection& reflection = *MemoryPoint::GetReflection();
   for (const ProcessMemory& process : memory.processes()) {
-    if (process.points().empty()) return DamagedAnswer("a process without points");
+    if (process.points().empty()) return Damaged("a process without points");
     int64_t before = 0;
     for (const MemoryPoint& point : process.points()) {
       for (int i = 0; i < type.field_count(); ++i) {
         const int64_t figure = reflection.GetInt64(point, type.field(i));
-        if (!IsFigure(figure)) return DamagedAnswer("impossible sizes");
+        if (!IsFigure(figure)) return Damaged("impossible sizes");
       }
-      if (point.time_ns() < before) return DamagedAnswer("points that go back in time");
+      if (point.time_ns() < before) return Damaged("points that go back in time");
       before = point.time_ns();
     }
     for (const int64_t figure :
          {process.started_ns(), process.peak_rss_bytes(), process.allocated_bytes(),
           process.freed_bytes(), process.live_bytes(), process.mapped_bytes(),
           process.unmapped_bytes(), process.returned_bytes()}) {
-      if (!IsFigure(figure)) return DamagedAnswer("impossible sizes");
+      if (!IsFigure(figure)) return Damaged("impossible sizes");
     }
     for (const profd::v1::ThreadHeap& thread : process.threads()) {
       if (!IsFigure(thread.allocated_bytes()) || !IsFigure(thread.freed_bytes())) {
-        return DamagedAnswer("impossible sizes");
+        return Damaged("impossible sizes");
       }
     }
   }
