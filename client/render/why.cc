@@ -88,6 +88,14 @@ std::string WaitText(const Link& link) {
                       In(link.function));
 }
 
+// What interrupts are for, by the names that the daemon gives them.
+std::string InterruptText(const std::string& name) {
+  if (name == "[timer]") return "a timer";
+  if (name == "[network]") return "the network";
+  if (name == "[block]") return "a disk";
+  return "an interrupt";
+}
+
 std::string LinkText(const Link& link, const Names& names) {
   switch (link.kind) {
     case LinkKind::kWait:
@@ -99,7 +107,7 @@ std::string LinkText(const Link& link, const Names& names) {
     case LinkKind::kRunQueue:
       return "waits for a CPU";
     case LinkKind::kInterrupt:
-      return absl::StrCat("ended by ", link.name);
+      return absl::StrCat("ended by ", InterruptText(link.name));
     case LinkKind::kOutside:
       return absl::StrCat("ended by ", link.name, In(link.function), ", which is not watched");
     case LinkKind::kUnknown:
