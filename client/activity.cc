@@ -205,15 +205,33 @@ Activity ReadActivity(const Profile& wakers, const Profile& cpu, const ThreadFil
   }
   for (const auto& [whole, part] : parts) roots->push_back({.part = part, .whole = whole});
   std::stable_sort(roots->begin(), roots->end(), [&](const Root& a, const Root& b) {
-    return WaitingNs(activity.groups[a.part]) > WaitingNs(activity.groups[b.part]);
+    const auto key = [&](const Root& root) {
+      const ThreadGroup& group = activity.groups[root.part];
+      return std::pair(SeenWaitingNs(group), WaitingNs(group));
+    };
+    return key(a) > key(b);
   });
   return activity;
 }
 
+namespace {
+
+bool IsWait(const State& state) { return !state.idle && state.reason != profd::v1::REASON_ON_CPU; }
+
+}  // namespace
+
 double WaitingNs(const ThreadGroup& group) {
   double sum = 0;
   for (const State& state : group.states) {
-    if (!state.idle && state.reason != profd::v1::REASON_ON_CPU) sum += state.time_ns;
+    if (IsWait(state)) sum += state.time_ns;
+  }
+  return sum;
+}
+
+double SeenWaitingNs(const ThreadGroup& group) {
+  double sum = 0;
+  for (const State& state : group.states) {
+    if (IsWait(state) && state.waker.kind != WakerKind::kUnknown) sum += state.time_ns;
   }
   return sum;
 }

@@ -76,8 +76,10 @@ struct Root {
 Activity ReadActivity(const Profile& wakers, const Profile& cpu, const ThreadFilter& selected,
                       std::vector<Root>* roots);
 
-// Time in waits, the run queue included, without idle waits.
+// Time in waits, the run queue included, without idle waits: all, and without those whose end
+// nobody saw.
 double WaitingNs(const ThreadGroup& group);
+double SeenWaitingNs(const ThreadGroup& group);
 
 }  // namespace profctl
 

@@ -82,7 +82,7 @@ constexpr char kWhyNotes[] =
     "Who ended the waits, what those threads did meanwhile, who ended their waits, and so on, "
     "until\n"
     "something that is no wait for a thread: a disk, the network, a timer, a CPU, code that runs.\n"
-    "Without --thread, starts with the group of threads that waits most; idle waits do not count.\n"
+    "Starts with the group of threads that waits most; idle waits do not count there.\n"
     "Threads whose names differ only in a trailing number are one group.\n"
     "\n"
     "It is an estimate, from sampled pairs of waiter and waker. It assumes that a waker does while "
@@ -157,14 +157,18 @@ void AddTargets(CLI::App* command, const char* about, Typed& typed) {
       ->allow_extra_args(false);
 }
 
-// Options that select the window and the processes.
-void AddScope(CLI::App* command, Typed& typed) {
+void AddWindow(CLI::App* command, Typed& typed) {
   command
       ->add_option("--since", typed.since, "Length of the window: 90s, 5min, 1h30m (default: 60s)")
       ->type_name("DURATION");
   command->add_option("--from", typed.from, "Start of the window: 14:00, yesterday 14:00, RFC 3339")
       ->type_name("TIME");
   command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
+}
+
+// Options that select the window and the processes.
+void AddScope(CLI::App* command, Typed& typed) {
+  AddWindow(command, typed);
   AddTargets(command, "Only this PID, or processes whose name matches; repeatable", typed);
 }
 
@@ -270,7 +274,8 @@ void AddDiff(CLI::App& app, Typed& typed) {
 void AddWhy(CLI::App& app, Typed& typed) {
   CLI::App* why = app.add_subcommand("why", "Show what waits come down to, from waker to waker");
   why->footer(absl::StrCat(kWhyNotes, kTimes, kExitStatus));
-  AddScope(why, typed);
+  AddWindow(why, typed);
+  AddTargets(why, "Start from this PID, or processes whose name matches; repeatable", typed);
   why->add_option("--thread", typed.thread, "Start from threads whose name matches")
       ->type_name("REGEX");
   AddReasons(why, "Start from waits for these reasons", typed);

@@ -17,7 +17,7 @@
 namespace profctl {
 namespace {
 
-// Of the groups of threads that were asked for; the one that waits most otherwise.
+// Of the groups of threads that were asked for; else the one that waits most.
 constexpr size_t kMostGroups = 3;
 
 // A PID, or a regular expression that is searched in the process name.
@@ -62,12 +62,17 @@ absl::Status PrintWhy(const WhyOptions& options, std::ostream& out) {
   WhyReport report = {.wakers = &answer.profiles[0], .cpu = &answer.profiles[1]};
   std::vector<Root> roots;
   report.activity = ReadActivity(*report.wakers, *report.cpu, selected, &roots);
-  if (roots.empty() && !(options.targets.empty() && options.thread.empty())) {
+  const bool asked = !options.targets.empty() || !options.thread.empty();
+  if (roots.empty() && asked) {
     return absl::NotFoundError("no thread in this window matches --target and --thread");
   }
-  const size_t most = options.thread.empty() ? 1 : kMostGroups;
-  report.more_groups = roots.size() - std::min(roots.size(), most);
-  roots.resize(std::min(roots.size(), most));
+  // Those that do not wait say nothing, unless they are all that there is.
+  while (roots.size() > 1 && WaitingNs(report.activity.groups[roots.back().part]) <= 0) {
+    roots.pop_back();
+  }
+  const size_t shown = std::min(roots.size(), asked ? kMostGroups : 1);
+  report.more_groups = roots.size() - shown;
+  roots.resize(shown);
   ChainOptions chains;
   chains.depth = options.depth;
   chains.reasons = options.reasons;

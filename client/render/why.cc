@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
@@ -55,8 +55,9 @@ std::vector<std::string> Notes(const WhyReport& report) {
   std::vector<std::string> notes = DescribeGaps(*report.wakers);
   for (std::string& note : DescribeGaps(*report.cpu)) notes.push_back(std::move(note));
   for (const profd::v1::Loss& loss : report.wakers->message->losses()) {
+    const std::string help = CleanName(loss.help());
     notes.push_back(absl::StrCat("lost ", FormatCount(loss.count()), " ", CleanName(loss.cause()),
-                                 ": ", CleanName(loss.help())));
+                                 ": ", absl::StripSuffix(help, ".")));
   }
   return notes;
 }
@@ -111,7 +112,7 @@ std::string LinkText(const Link& link, const Names& names) {
     case LinkKind::kOutside:
       return absl::StrCat("ended by ", link.name, In(link.function), ", which is not watched");
     case LinkKind::kUnknown:
-      return "unknown: nobody saw who ended it";
+      return "unknown: it is not over, or nobody saw who ended it";
     case LinkKind::kUnexplained:
       return absl::StrCat("unknown: ", names.Of(link.group), " does nothing else for so long");
     case LinkKind::kNotFollowed:
@@ -142,7 +143,7 @@ class Lines {
                                      PadLeft(FormatDuration(Ns(time_ns)), 7), " ± ",
                                      PadRight(FormatDuration(Ns(std::sqrt(variance))), 9));
     label.append(2 * indent + 1, ' ');
-    text_ += WrapAfter(label, text, LineColumns());
+    text_ += WrapAfter(label, text, PageColumns());
   }
 
   void Add(const std::vector<Link>& links, size_t indent) {
@@ -243,7 +244,7 @@ std::string GroupText(const WhyReport& report, const Chains& chains, bool colour
     text += WrapAfter(absl::StrCat(PadLeft(FormatShare(end.end.time_ns, chains.waits_ns), 8), "  ",
                                    PadLeft(FormatDuration(Ns(end.end.time_ns)), 7), " ± ",
                                    PadRight(FormatDuration(Ns(end.error_ns)), 9), " "),
-                      EndText(end, names), LineColumns());
+                      EndText(end, names), PageColumns());
   }
   return text;
 }

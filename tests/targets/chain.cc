@@ -12,7 +12,7 @@ namespace chain {
 constexpr int64_t kGrindNs = 6'000'000, kChewNs = 10'000'000, kNapUs = 20'000;
 
 struct Rounds {
-  int64_t count;
+  int64_t count = 0;
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   sem_t start, next;
   int pipe[2];
@@ -103,7 +103,8 @@ KEEP_FRAME void* Front(void* argument) {
 }  // namespace chain
 
 void Chain(const Arguments& arguments) {
-  chain::Rounds rounds{.count = arguments.Number(0, 100)};
+  chain::Rounds rounds;
+  rounds.count = arguments.Number(0, 100);
   sem_init(&rounds.start, 0, 0);
   sem_init(&rounds.next, 0, 0);
   Check(pipe(rounds.pipe) == 0, "pipe");
