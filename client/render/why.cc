@@ -93,7 +93,7 @@ std::string WaitText(const Link& link) {
 std::string InterruptText(const std::string& name) {
   if (name == "[timer]") return "a timer";
   if (name == "[network]") return "the network";
-  if (name == "[block]") return "a disk";
+  if (name == "[block]") return "the disk";
   return "an interrupt";
 }
 
