@@ -20,6 +20,7 @@
 #include "client/commands/fetch.h"
 #include "client/commands/memory.h"
 #include "client/commands/status.h"
+#include "client/commands/why.h"
 #include "client/connection.h"
 #include "client/group_by.h"
 #include "client/kind.h"
@@ -207,6 +208,28 @@ absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
   return options;
 }
 
+absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
+  WhyOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  profd::v1::FetchRequest checked;
+  RETURN_IF_ERROR(ReadTargets(typed, checked));
+  options.targets = typed.targets;
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.thread = typed.thread;
+  ReadReasons(typed, checked);
+  for (const int reason : checked.reasons()) {
+    if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
+    options.reasons.push_back(static_cast<Reason>(reason));
+  }
+  if (typed.depth < 1 || typed.depth > kMostDepth) {
+    return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
+  }
+  options.depth = typed.depth;
+  options.json = typed.why_format == "json";
+  return options;
+}
+
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   DiffOptions options;
   options.server = typed.server;
@@ -287,7 +310,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command; use fetch, diff, memory or status"),
+    return Report(absl::InvalidArgumentError("no command; use fetch, diff, why, memory or status"),
                   kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
@@ -316,6 +339,12 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour || typed.colour;
     return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
+  }
+  if (command == "why") {
+    absl::StatusOr<WhyOptions> options = ReadWhy(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintWhy(*options, page); });
   }
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);

@@ -36,6 +36,8 @@ constexpr char kNotes[] =
     "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
+    "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
+    "for\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
@@ -82,6 +84,22 @@ constexpr char kMemoryNotes[] =
     "  profctl memory                         the last minute\n"
     "  profctl memory --since 1h              is there a leak?\n"
     "  profctl memory --target reth --format json | jq '.processes[0].points[-1]'\n";
+
+constexpr char kWhyNotes[] =
+    "Who ended the waits, what those threads did meanwhile, who ended their waits, and so on, "
+    "until\n"
+    "something that is no wait for a thread: a disk, the network, a timer, a CPU, code that runs.\n"
+    "Starts with the group of threads that waits most; idle waits do not count there.\n"
+    "Threads whose names differ only in a trailing number are one group.\n"
+    "\n"
+    "It is an estimate, from sampled pairs of waiter and waker. It assumes that a waker does while "
+    "it\n"
+    "is waited for what it does in the window. --reason selects the first waits of the chains.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl why                            the threads that wait most, in the last minute\n"
+    "  profctl why --thread '^rpc' --since 5min --reason lock\n"
+    "  profctl why --format json | jq '.chains[0].ends[0]'\n";
 
 constexpr char kStatusNotes[] =
     "Examples:\n"
@@ -146,14 +164,18 @@ void AddTargets(CLI::App* command, const char* about, Typed& typed) {
       ->allow_extra_args(false);
 }
 
-// Options that select the window and the processes.
-void AddScope(CLI::App* command, Typed& typed) {
+void AddWindow(CLI::App* command, Typed& typed) {
   command
       ->add_option("--since", typed.since, "Length of the window: 90s, 5min, 1h30m (default: 60s)")
       ->type_name("DURATION");
   command->add_option("--from", typed.from, "Start of the window: 14:00, yesterday 14:00, RFC 3339")
       ->type_name("TIME");
   command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
+}
+
+// Options that select the window and the processes.
+void AddScope(CLI::App* command, Typed& typed) {
+  AddWindow(command, typed);
   AddTargets(command, "Only this PID, or processes whose name matches; repeatable", typed);
 }
 
@@ -198,15 +220,19 @@ void AddKinds(CLI::App* command, const char* about, Typed& typed) {
       ->default_str("offcpu");
 }
 
-// Options that select stacks.
-void AddStacks(CLI::App* command, Typed& typed) {
-  command->add_option("--thread", typed.thread, "Only threads whose name matches")
-      ->type_name("REGEX");
-  command->add_option("--reason", typed.reasons, "Only waits for these reasons (offcpu)")
+void AddReasons(CLI::App* command, const char* about, Typed& typed) {
+  command->add_option("--reason", typed.reasons, about)
       ->type_name("R[,R...]")
       ->check(OneOf(NamesOf(AllReasons()), "a reason"))
       ->delimiter(',')
       ->allow_extra_args(false);
+}
+
+// Options that select stacks.
+void AddStacks(CLI::App* command, Typed& typed) {
+  command->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  AddReasons(command, "Only waits for these reasons (offcpu)", typed);
   command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
 }
 
@@ -269,6 +295,20 @@ void AddDiff(CLI::App& app, Typed& typed) {
       ->group(kFlameGraph);
 }
 
+void AddWhy(CLI::App& app, Typed& typed) {
+  CLI::App* why = app.add_subcommand("why", "Show what waits come down to, from waker to waker");
+  why->footer(absl::StrCat(kWhyNotes, kTimes, kExitStatus));
+  AddWindow(why, typed);
+  AddTargets(why, "Start from this PID, or processes whose name matches; repeatable", typed);
+  why->add_option("--thread", typed.thread, "Start from threads whose name matches")
+      ->type_name("REGEX");
+  AddReasons(why, "Start from waits for these reasons", typed);
+  why->add_option("--depth", typed.depth, "How many wakers in a row")
+      ->type_name("N")
+      ->capture_default_str();
+  AddTextOrJson(why, typed.why_format);
+}
+
 }  // namespace
 
 void DefineCommandLine(CLI::App& app, Typed& typed) {
@@ -286,6 +326,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   AddFetch(app, typed);
   AddDiff(app, typed);
+  AddWhy(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");
   memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));
   AddScope(memory, typed);

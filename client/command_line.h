@@ -17,6 +17,8 @@ struct Typed {
   std::string since, from, to, thread, output, format;
   std::string status_format = "text", memory_format = "text";
   std::string diff_format;
+  std::string why_format = "text";
+  int depth = 5;  // of why
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   // Of flame graphs.

@@ -41,6 +41,11 @@ void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault;
 // wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
 void Wakers(const Arguments& arguments);
 
+// chain.cc COUNT: "front" waits for "middle" by a pipe, that one for "back" by a mutex. In each
+// round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
+// long each of these parts took, ns.
+void Chain(const Arguments& arguments);
+
 // io.cc
 void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write
 void Fsync(const Arguments& arguments);     // MILLISECONDS DIRECTORY

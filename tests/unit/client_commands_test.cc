@@ -418,6 +418,12 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {"memory", "--since", "0s"},
       {"memory", "--target", "("},
       {"memory", "--kind", "alloc"},
+      {"why", "--depth", "0"},
+      {"why", "--depth", "21"},
+      {"why", "--reason", "on-cpu"},
+      {"why", "--thread", "["},
+      {"why", "--target", ""},
+      {"why", "--idle"},
   };
   std::string page;
   for (const std::vector<std::string>& arguments : wrong) {
@@ -437,7 +443,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
 
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
-  for (const char* command : {"", "fetch", "diff", "memory", "status", "completion"}) {
+  for (const char* command : {"", "fetch", "diff", "why", "memory", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);
@@ -766,6 +772,33 @@ TEST_F(CommandsTest, DiffWritesAFileAfterItsPage) {
   const Outcome nowhere = Do({"diff", "10m..5m", "5m", "-o", "none/x.svg"});
   EXPECT_EQ(nowhere.code, 1);
   EXPECT_EQ(nowhere.out, page.out + "\n");
+TEST_F(CommandsTest, WhyAsksForAllProcessesAndSelectsThreads) {
+  daemon_.raw = std::vector<profd::v1::Profile>{WakersAndCpu(daemon_.answer)};
+  const Outcome page = Do({"why", "--since", "5min"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_THAT(page.out, ::testing::HasSubstr("Why tokio-rt-worker waits"));
+  EXPECT_EQ(daemon_.asked.window().since_ns(), 300'000'000'000);
+  const Outcome json = Do({"why", "--target", "reth", "--thread", "^tokio.*-1$", "--reason", "lock",
+                           "--format", "json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const auto chain = nlohmann::json::parse(json.out)["chains"][0];
+  EXPECT_EQ(chain["threads"], 1);
+  EXPECT_EQ(chain["waits_ns"], 12'000'000'000);
+  // Wakers may belong to any process.
+  EXPECT_THAT(daemon_.asked.targets(), IsEmpty());
+  EXPECT_THAT(daemon_.asked.thread_regex(), IsEmpty());
+  EXPECT_THAT(daemon_.asked.reasons(), IsEmpty());
+  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("wakers", "cpu"));
+  const auto process =
+      nlohmann::json::parse(Do({"why", "--target", "4242", "--format", "json"}).out);
+  EXPECT_EQ(process["chains"].size(), 3);
+  EXPECT_GT(process["more_groups"], 0);
+  for (const std::vector<std::string>& nobody :
+       {std::vector<std::string>{"why", "--thread", "nobody"},
+        {"why", "--target", "4243"},
+        {"why", "--target", "^cat$"}}) {
+    ExpectFailure(Do(nobody), "no thread in this window matches --target and --thread");
+  }
 }
 
 TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {
