@@ -772,6 +772,8 @@ TEST_F(CommandsTest, DiffWritesAFileAfterItsPage) {
   const Outcome nowhere = Do({"diff", "10m..5m", "5m", "-o", "none/x.svg"});
   EXPECT_EQ(nowhere.code, 1);
   EXPECT_EQ(nowhere.out, page.out + "\n");
+}
+
 TEST_F(CommandsTest, WhyAsksForAllProcessesAndSelectsThreads) {
   daemon_.raw = std::vector<profd::v1::Profile>{WakersAndCpu(daemon_.answer)};
   const Outcome page = Do({"why", "--since", "5min"});
