@@ -40,7 +40,8 @@ constexpr Scenario kScenarios[] = {
     {"storm", Storm},        {"burn", Burn},
     {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},          {"wakers", Wakers},
-    {"locks", Locks},
+    {"locks", Locks},        {"phases", Phases},
+    {"chain", Chain},
 };
 
 }  // namespace
