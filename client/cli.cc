@@ -41,6 +41,7 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitGrew = 3;  // diff --fail-over
+constexpr char kGraphsOnly[] = "applies only to flame graphs; remove it, or write an .svg file";
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(option), ": ", std::string(what)));
@@ -191,7 +192,7 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   }
   if (const std::string_view given = GivenGraphOption(typed);
       !given.empty() && FormatOf(options) != Format::kSvg) {
-    return Wrong(given, "applies only to flame graphs; remove it, or write an .svg file");
+    return Wrong(given, kGraphsOnly);
   }
   RETURN_IF_ERROR(ReadGraph(typed, options.graph));
   RETURN_IF_ERROR(CheckFormat(options));
@@ -241,7 +242,24 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
   options.request.set_thread_regex(typed.thread);
-  options.json = typed.diff_format == "json";
+  options.output = typed.output;
+  if (!typed.diff_format.empty()) {
+    options.format = *ParseDiffFormat(typed.diff_format);
+  } else if (!typed.output.empty() && typed.output != "-") {
+    const std::optional<DiffFormat> format = DiffFormatOfFile(typed.output);
+    if (!format) {
+      return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
+                                      "'; end it in .svg, .json or .txt, or use --format"));
+    }
+    options.format = *format;
+  }
+  if (const std::string_view given =
+          typed.width_of.empty() ? GivenGraphOption(typed) : std::string_view("--width-of");
+      !given.empty() && options.format != DiffFormat::kSvg) {
+    return Wrong(given, kGraphsOnly);
+  }
+  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
+  if (!typed.width_of.empty()) options.width = *ParseWidthOf(typed.width_of);
   if (!typed.fail_over.empty()) {
     absl::string_view digits(typed.fail_over);
     double percent = 0;
@@ -332,8 +350,9 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour;
+    options->progress = terminal.progress;
     bool grew = false;
-    const int code = print_page([&](std::ostream& page) { return RunDiff(*options, page, &grew); });
+    const int code = Report(RunDiff(*options, out, err, &grew), kExitFailure, err);
     return code == 0 && grew ? kExitGrew : code;
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);

@@ -56,8 +56,15 @@ constexpr char kDiffNotes[] =
     "A stack changed if the difference is significant and at least 0.5 % of the total. The test\n"
     "is a z test on the standard errors, corrected for the number of stacks (Holm, 5 % overall).\n"
     "\n"
+    "In the flame graph, red frames grew and blue ones shrank. The stronger the colour, the "
+    "larger\n"
+    "the change relative to A. Grey frames did not change significantly. Stacks that are only in "
+    "A\n"
+    "have no width; the subtitle has their sum, and '--width-of max' draws them.\n"
+    "\n"
     "Examples:\n"
     "  profctl diff 10min..5min 5min..now     the last five minutes and the five before\n"
+    "  profctl diff 10min..5min 5min -o diff.svg\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
 
@@ -172,30 +179,33 @@ void AddScope(CLI::App* command, Typed& typed) {
   AddTargets(command, "Only this PID, or processes whose name matches; repeatable", typed);
 }
 
-void AddFlameGraph(CLI::App* fetch, Typed& typed) {
-  fetch->add_option("--title", typed.title, "Title (default: what was profiled)")
+// `colours`: it has a choice of colours.
+void AddFlameGraph(CLI::App* command, bool colours, Typed& typed) {
+  command->add_option("--title", typed.title, "Title (default: what was profiled)")
       ->type_name("TEXT")
       ->group(kFlameGraph);
-  fetch
+  command
       ->add_option("--width", typed.width,
                    "Width in pixels (default: as wide as the browser window)")
       ->type_name("PIXELS")
       ->group(kFlameGraph);
-  fetch->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
+  command->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
       ->type_name("PIXELS")
       ->group(kFlameGraph);
-  fetch
+  command
       ->add_option("--min-width", typed.min_width,
                    "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)")
       ->type_name("PIXELS|PERCENT")
       ->group(kFlameGraph);
-  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
-      ->type_name("COLORS")
-      ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
+  if (colours) {
+    command->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
+        ->type_name("COLORS")
+        ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
+        ->group(kFlameGraph);
+  }
+  command->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
       ->group(kFlameGraph);
-  fetch->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
-      ->group(kFlameGraph);
-  fetch
+  command
       ->add_flag("--reverse", typed.reversed,
                  "Merge stacks from the innermost frame: the reason first, then the callers")
       ->group(kFlameGraph);
@@ -243,7 +253,7 @@ void AddFetch(CLI::App& app, Typed& typed) {
   fetch->add_option("--format", typed.format, "Output format (default: from the file name)")
       ->type_name("FORMAT")
       ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
-  AddFlameGraph(fetch, typed);
+  AddFlameGraph(fetch, true, typed);
 }
 
 void AddTextOrJson(CLI::App* command, std::string& format) {
@@ -256,8 +266,10 @@ void AddTextOrJson(CLI::App* command, std::string& format) {
 void AddDiff(CLI::App& app, Typed& typed) {
   CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files");
   diff->footer(absl::StrCat(kDiffNotes, kTimes, kExitStatus));
-  diff->add_option("A", typed.side_a, "A file or a window")->type_name(kFileOrWindow)->required();
-  diff->add_option("B", typed.side_b, "What to compare it with")
+  diff->add_option("A", typed.side_a, "A: a file or a window")
+      ->type_name(kFileOrWindow)
+      ->required();
+  diff->add_option("B", typed.side_b, "B: what to compare it with")
       ->type_name(kFileOrWindow)
       ->required();
   AddKinds(diff, "What to compare (one kind)", typed);
@@ -268,7 +280,19 @@ void AddDiff(CLI::App& app, Typed& typed) {
           "--fail-over", typed.fail_over,
           "Exit with 3 if a stack grew significantly, by more than this share of A's total")
       ->type_name("PERCENT");
-  AddTextOrJson(diff, typed.diff_format);
+  diff->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
+  diff->add_option("--format", typed.diff_format,
+                   "A page to read, JSON for programs, or a flame graph (default: from the file "
+                   "name, else text)")
+      ->type_name("FORMAT")
+      ->check(OneOf({"text", "json", "svg"}, "a format"));
+  AddFlameGraph(diff, false, typed);
+  diff->add_option("--width-of", typed.width_of,
+                   "What the width of a frame stands for: A, B, or for each stack the larger of "
+                   "both (default: b)")
+      ->type_name("SIDE")
+      ->check(OneOf({"a", "b", "max"}, "a side"))
+      ->group(kFlameGraph);
 }
 
 void AddWhy(CLI::App& app, Typed& typed) {

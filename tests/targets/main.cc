@@ -40,7 +40,7 @@ constexpr Scenario kScenarios[] = {
     {"storm", Storm},        {"burn", Burn},
     {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},          {"wakers", Wakers},
-    {"chain", Chain},
+    {"phases", Phases},      {"chain", Chain},
 };
 
 }  // namespace

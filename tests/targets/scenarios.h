@@ -27,6 +27,10 @@ void Naps(const Arguments& arguments);      // US COUNT
 void TwoPaths(const Arguments& arguments);  // MILLISECONDS SEED
 void Migrate(const Arguments& arguments);   // COUNT: another CPU before each nap of 5 ms
 
+// phases.cc
+// ROUNDS: says where it stands at begin and end of each phase, in which one thread differs.
+void Phases(const Arguments& arguments);
+
 // blocking.cc
 void Mutex(const Arguments& arguments);     // COUNT: held 20 ms each
 void Poll(const Arguments& arguments);      // COUNT: a byte every 20 ms, poll and epoll_wait
