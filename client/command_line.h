@@ -18,6 +18,7 @@ struct Typed {
   std::string diff_format = "text", status_format = "text", memory_format = "text";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
+  bool no_inlines = false, lines = false;
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;

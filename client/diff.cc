@@ -66,7 +66,8 @@ Side SumUp(const View& view) {
     const bool sampled = sample->stack != kUnsampled;
     if (sampled) {
       for (const uint32_t frame : profile.stacks[sample->stack].frames) {
-        frames.push_back(names[frame]);
+        // The other side may know less of what was inlined.
+        if (!profile.frames[frame].inlined) frames.push_back(names[frame]);
       }
     }
     std::string reason;

@@ -46,6 +46,7 @@ struct FetchPlan : RequestScope {
   bool running = true;  // of the type "wall": time on a CPU too
   std::vector<v1::GroupKey> group_by;
   std::optional<RequestScope> baseline;  // the second window, of the same processes
+  LineWish lines = LineWish::kNone;
 
   bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;

@@ -1,0 +1,50 @@
+#include <cstdio>
+#include <string>
+
+#include "tests/targets/meter.h"
+#include "tests/targets/scenarios.h"
+
+namespace waiter {
+namespace inlined {
+
+struct Plan {
+  int64_t us, count;
+};
+
+// What these two are in: the lines below are in the report.
+[[gnu::always_inline]] inline void Inner(Meter* meter, int64_t us) {
+  MeteredSleep(meter, us);
+}
+constexpr int kInnerLine = __LINE__ - 2;
+
+[[gnu::always_inline]] inline void Middle(Meter* meter, int64_t us) {
+  Inner(meter, us);
+}
+constexpr int kMiddleLine = __LINE__ - 2;
+
+KEEP_FRAME void Outer(Meter* meter, const Plan& plan) {
+  for (int64_t i = 0; i < plan.count; ++i) {
+    Middle(meter, plan.us);
+  }
+}
+constexpr int kOuterLine = __LINE__ - 3;
+
+KEEP_FRAME void* Thread(void* argument) {
+  Meter meter("inliner");
+  Outer(&meter, *static_cast<Plan*>(argument));
+  return nullptr;
+}
+
+}  // namespace inlined
+
+void Inlined(const Arguments& arguments) {
+  inlined::Plan plan{arguments.Number(0, 20'000), arguments.Number(1, 100)};
+  const pthread_t thread = Start(inlined::Thread, &plan);
+  Join(thread);
+  char text[128];
+  snprintf(text, sizeof(text), "slept {\"inner\": %d, \"middle\": %d, \"outer\": %d}",
+           inlined::kInnerLine, inlined::kMiddleLine, inlined::kOuterLine);
+  Stop(text);
+}
+
+}  // namespace waiter
