@@ -15,7 +15,8 @@
 
 namespace profd {
 
-// Sends `bytes`, and `fd` unless it is negative. False if the other end is gone, or does not take it.
+// Sends `bytes`, and `fd` unless it is negative. False if the other end is gone, or does not take
+// it.
 inline bool SendWithDescriptor(int socket, std::span<const uint8_t> bytes, int fd) {
   iovec data = {.iov_base = const_cast<uint8_t*>(bytes.data()), .iov_len = bytes.size()};  // NOLINT
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
@@ -38,8 +39,8 @@ inline bool SendWithDescriptor(int socket, std::span<const uint8_t> bytes, int f
   return sent == static_cast<ssize_t>(bytes.size());
 }
 
-// Receives a message of at most `room` bytes; returns its size, 0 or less at the end and for errors.
-// `fd` may be null: then no descriptor is taken.
+// Receives a message of at most `room` bytes; returns its size, 0 or less at the end and for
+// errors. `fd` may be null: then no descriptor is taken.
 inline ssize_t ReceiveWithDescriptor(int socket, std::span<uint8_t> bytes, UniqueFd* fd) {
   iovec data = {.iov_base = bytes.data(), .iov_len = bytes.size()};
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};

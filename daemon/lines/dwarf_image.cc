@@ -80,8 +80,8 @@ class ImageBuilder {
     header.e_shentsize = sizeof(Elf64_Shdr);
     header.e_shnum = static_cast<Elf64_Half>(headers_.size());
     header.e_shstrndx = static_cast<Elf64_Half>(headers_.size() - 1);
-    header.e_shoff = (bytes_.size() + alignof(Elf64_Shdr) - 1) / alignof(Elf64_Shdr) *
-                     alignof(Elf64_Shdr);
+    header.e_shoff =
+        (bytes_.size() + alignof(Elf64_Shdr) - 1) / alignof(Elf64_Shdr) * alignof(Elf64_Shdr);
     bytes_.resize(header.e_shoff);
     std::memcpy(bytes_.data(), &header, sizeof(header));
     bytes_.append(reinterpret_cast<const char*>(headers_.data()),
@@ -102,8 +102,8 @@ absl::Status AddDecompressed(const ElfFile& elf, const Section& section, const s
   RETURN_IF_ERROR(elf.Read(section.offset, compressed.data(), compressed.size()));
   Elf64_Chdr header;
   std::memcpy(&header, compressed.data(), sizeof(header));
-  char* const to = image.Add(name, section.type, section.flags & ~uint64_t{SHF_COMPRESSED},
-                             header.ch_size);
+  char* const to =
+      image.Add(name, section.type, section.flags & ~uint64_t{SHF_COMPRESSED}, header.ch_size);
   const size_t size = ZSTD_decompress(to, header.ch_size, compressed.data() + sizeof(header),
                                       compressed.size() - sizeof(header));
   if (ZSTD_isError(size) != 0 || size != header.ch_size) {
@@ -126,8 +126,8 @@ absl::StatusOr<std::string> Decompress(const ElfFile& elf, const Section& names)
       size = header.ch_size;
     }
     if (size > kMostDecompressed - total || section.size > kMostDecompressed) {
-      return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostDecompressed >> 20,
-                                                       " MiB of compressed debug info"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("more than ", kMostDecompressed >> 20, " MiB of compressed debug info"));
     }
     total += size;
     if (IsZstd(elf, section)) {
@@ -147,9 +147,9 @@ absl::StatusOr<DwarfImage> DwarfImage::Open(int fd) {
   if (!symbolize::HasDebugInfo(elf)) return absl::NotFoundError("no debug info");
   DwarfImage image;
   const Section* names = FindNames(elf);
-  const bool zstd = names != nullptr &&
-                    std::any_of(elf.sections().begin(), elf.sections().end(),
-                                [&](const Section& section) { return IsZstd(elf, section); });
+  const bool zstd =
+      names != nullptr && std::any_of(elf.sections().begin(), elf.sections().end(),
+                                      [&](const Section& section) { return IsZstd(elf, section); });
   elf_version(EV_CURRENT);
   if (zstd) {
     ASSIGN_OR_RETURN(std::string bytes, Decompress(elf, *names));

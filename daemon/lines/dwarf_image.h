@@ -17,8 +17,8 @@ namespace profd {
 // are decompressed here, into an ELF file in memory.
 class DwarfImage {
  public:
-  // The file behind `fd`, which must stay open. Errors: NotFound without debug info, ResourceExhausted
-  // if it is too large, DataLoss if it is damaged.
+  // The file behind `fd`, which must stay open. Errors: NotFound without debug info,
+  // ResourceExhausted if it is too large, DataLoss if it is damaged.
   static absl::StatusOr<DwarfImage> Open(int fd);
 
   Dwarf* dwarf() const { return dwarf_.get(); }

@@ -15,8 +15,8 @@
 
 namespace profd {
 
-// The debug info of one file, with indexes of what was looked up. libdw does not survive every damaged
-// file: to be used where a crash harms nobody (the worker).
+// The debug info of one file, with indexes of what was looked up. libdw does not survive every
+// damaged file: to be used where a crash harms nobody (the worker).
 class DwarfLines {
  public:
   // Errors: as DwarfImage::Open.
@@ -49,7 +49,7 @@ class DwarfLines {
 
   DwarfImage image_;
   Ranges units_;
-  std::map<Dwarf_Off, Ranges> functions_;  // by unit
+  std::map<Dwarf_Off, Ranges> functions_;              // by unit
   absl::flat_hash_map<Dwarf_Off, std::string> names_;  // by function
 };
 

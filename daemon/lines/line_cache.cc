@@ -55,9 +55,8 @@ void LineCache::Put(uint64_t number, uint64_t address, const LineChain& chain) {
 
 void LineCache::DropOldest() {
   const auto oldest =
-      std::min_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
-        return a.second.used < b.second.used;
-      });
+      std::min_element(files_.begin(), files_.end(),
+                       [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
   bytes_ -= oldest->second.bytes;
   files_.erase(oldest);
 }

@@ -210,8 +210,7 @@ void LineReader::Finish(const Job& job, Outcome outcome) {
       resting_.erase(resting_.begin());
     }
     Rest& rest = resting_[job.file];
-    rest.length_ns =
-        std::clamp(2 * rest.length_ns, ToNs(options_.first_rest), kLongestRestNs);
+    rest.length_ns = std::clamp(2 * rest.length_ns, ToNs(options_.first_rest), kLongestRestNs);
     rest.until_ns = MonotonicNs() + rest.length_ns;
     // The other requests for the file would fare no better.
     std::erase_if(jobs_, [&](const Job& other) {
@@ -250,8 +249,7 @@ void LineReader::StopWorker() {
 }
 
 void LineReader::CountCpu() {
-  const int64_t used =
-      ended_cpu_ns_ + (worker_ ? CpuOf(worker_->pid()) : 0) + CpuOf(launcher_pid_);
+  const int64_t used = ended_cpu_ns_ + (worker_ ? CpuOf(worker_->pid()) : 0) + CpuOf(launcher_pid_);
   // It never goes back, though a worker's last words are rounded.
   const int64_t counted = std::max(used, cpu_ns_->load(std::memory_order_relaxed));
   cpu_ns_->store(counted, std::memory_order_relaxed);

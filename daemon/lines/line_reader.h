@@ -41,17 +41,17 @@ struct LineQuery {
 };
 
 struct LineReaderStatus {
-  std::string note;       // why lines are missing, and what to do; empty if nothing is
-  uint64_t read = 0;      // addresses that were looked up in debug info
-  uint64_t failures = 0;  // of the worker
-  int64_t cpu_ns = 0;     // of the worker
+  std::string note;        // why lines are missing, and what to do; empty if nothing is
+  uint64_t read = 0;       // addresses that were looked up in debug info
+  uint64_t failures = 0;   // of the worker
+  int64_t cpu_ns = 0;      // of the worker
   uint64_t rss_bytes = 0;  // of the worker and the process that starts it
   uint64_t cache_bytes = 0;
 };
 
 struct LineReaderOptions {
-  std::chrono::milliseconds patience{30'000};  // with one request
-  std::chrono::milliseconds idle{10'000};      // after which the worker is stopped
+  std::chrono::milliseconds patience{30'000};    // with one request
+  std::chrono::milliseconds idle{10'000};        // after which the worker is stopped
   std::chrono::milliseconds first_rest{10'000};  // for a file that harmed it; doubles each time
   size_t cache_bytes = 8 << 20;
 };
@@ -59,7 +59,8 @@ struct LineReaderOptions {
 // Thread-safe. Works on a thread of its own.
 class LineReader {
  public:
-  // Without a launcher nothing is ever known. `cpu_ns`, the CPU time of the workers, must outlive this.
+  // Without a launcher nothing is ever known. `cpu_ns`, the CPU time of the workers, must outlive
+  // this.
   LineReader(std::optional<LineLauncher> launcher, std::atomic<int64_t>* cpu_ns,
              LineReaderOptions options = {});
   ~LineReader();

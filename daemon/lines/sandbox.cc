@@ -35,11 +35,11 @@ absl::Status Limit(int resource, rlim_t value, const char* what) {
 
 // Memory, the socket, descriptors that came over it, and the end. What is missing fails with EPERM:
 // libdw wants to open other files (dwz), and copes.
-constexpr int kAllowed[] = {
-    SYS_brk,     SYS_munmap,    SYS_mremap,        SYS_madvise,      SYS_read,      SYS_pread64,
-    SYS_lseek,   SYS_fstat,     SYS_newfstatat,    SYS_close,        SYS_recvmsg,   SYS_sendmsg,
-    SYS_futex,   SYS_setitimer, SYS_clock_gettime, SYS_rt_sigreturn, SYS_getrandom, SYS_exit,
-    SYS_exit_group};
+constexpr int kAllowed[] = {SYS_brk,        SYS_munmap,    SYS_mremap,        SYS_madvise,
+                            SYS_read,       SYS_pread64,   SYS_lseek,         SYS_fstat,
+                            SYS_newfstatat, SYS_close,     SYS_recvmsg,       SYS_sendmsg,
+                            SYS_futex,      SYS_setitimer, SYS_clock_gettime, SYS_rt_sigreturn,
+                            SYS_getrandom,  SYS_exit,      SYS_exit_group};
 // These two with anything but PROT_EXEC.
 constexpr int kNotExecutable[] = {SYS_mmap, SYS_mprotect};
 
@@ -48,15 +48,17 @@ absl::Status FilterCalls() {
   constexpr uint32_t kArch = offsetof(seccomp_data, arch);
   // The low half of the third argument: the protection.
   constexpr uint32_t kProtection = offsetof(seccomp_data, args) + 2 * sizeof(uint64_t);
-  const auto load = [](uint32_t at) -> sock_filter { return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at); };
+  const auto load = [](uint32_t at) -> sock_filter {
+    return BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at);
+  };
   const auto give = [](uint32_t value) -> sock_filter { return BPF_STMT(BPF_RET | BPF_K, value); };
   // Skips the next one unless equal.
   const auto equal = [](uint32_t value) -> sock_filter {
     return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
   };
-  std::vector<sock_filter> program = {
-      load(kArch), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-      give(SECCOMP_RET_KILL_PROCESS), load(kNumber)};
+  std::vector<sock_filter> program = {load(kArch),
+                                      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+                                      give(SECCOMP_RET_KILL_PROCESS), load(kNumber)};
   for (const int call : kAllowed) {
     program.push_back(equal(static_cast<uint32_t>(call)));
     program.push_back(give(SECCOMP_RET_ALLOW));

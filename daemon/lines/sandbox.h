@@ -17,8 +17,9 @@ struct WorkerLimits {
   bool filter_calls = true;
 };
 
-// For the process that starts workers, and those: no capabilities, no descriptors but `keep`, no new
-// files, no core dumps; killed when its parent ends, and by the kernel first when memory is short.
+// For the process that starts workers, and those: no capabilities, no descriptors but `keep`, no
+// new files, no core dumps; killed when its parent ends, and by the kernel first when memory is
+// short.
 absl::Status GiveUpPrivileges(int keep);
 
 // For a worker alone, before it reads anything.

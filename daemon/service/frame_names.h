@@ -14,6 +14,7 @@
 #include "daemon/collect/control.h"
 #include "daemon/lines/line_reader.h"
 #include "daemon/profile/identity.h"
+#include "daemon/service/line_wish.h"
 #include "daemon/service/symbol_cache.h"
 #include "daemon/symbolize/debug_files.h"
 #include "daemon/symbolize/perf_maps.h"
@@ -59,15 +60,12 @@ struct NamedFrame {
   uint64_t offset = 0;  // as stored; kernel: the address
   FrameKind kind = FrameKind::kApplication;
   NameSource found_by = NameSource::kNone;
-  // By AddLines. What was inlined at the address, innermost first, each into the next and the last into
-  // `function`, where its line is.
-  std::vector<InlinedFunction> inlined;
-  std::string file;
+  // By AddLines. What was inlined at the address, innermost first, each into the next and the last
+  // into `function`, where its line is.
+  std::vector<InlinedFunction> inlined = {};
+  std::string file = {};
   uint32_t line = 0;
 };
-
-// What is asked of debug info.
-enum class LineWish : uint8_t { kNone, kLines, kInlines };
 
 // Frames in files, by what is known of their lines; see v1::SourceLines.
 struct LineCounts {

@@ -160,8 +160,8 @@ void NamedStacks::Judge() {
     const RuleFrames::Stack code = frames.StackOf(stack.frames, true);
     stack.contended = idle.IsContended(code.texts);
     if (!stack.contended) {
-      // What is inlined may tell of idleness that the rest does not. Where the rest is enough, ordinary
-      // code that is inlined into a runtime changes nothing.
+      // What is inlined may tell of idleness that the rest does not. Where the rest is enough,
+      // ordinary code that is inlined into a runtime changes nothing.
       stack.idle = idle.OfStack(frames.StackOf(stack.frames, false).texts);
       if (stack.idle.empty()) stack.idle = idle.OfStack(code.texts);
     }

@@ -21,7 +21,8 @@ namespace profd {
 struct NamedStack {
   std::vector<uint32_t> frames;  // indexes into NamedStacks::frames(), innermost first
   uint32_t origin = 0;           // index in `frames`
-  // Which of the functions at that frame: index in NamedFrame::inlined, or its size for the frame's own.
+  // Which of the functions at that frame: index in NamedFrame::inlined, or its size for the frame's
+  // own.
   uint32_t origin_line = 0;
   bool complete = false;
   bool contended = false;  // it waits for a lock that another thread holds

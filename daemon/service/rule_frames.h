@@ -19,7 +19,8 @@ class RuleFrames {
 
   const std::vector<FrameText>& texts() const { return texts_; }
 
-  // A place in a stack: index of the frame, and of the function at it (see NamedStack::origin_line).
+  // A place in a stack: index of the frame, and of the function at it (see
+  // NamedStack::origin_line).
   struct Place {
     uint32_t frame = 0;
     uint32_t line = 0;

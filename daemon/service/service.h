@@ -31,7 +31,7 @@ struct ServiceSources {
   CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
   std::vector<std::string> debug_directories;  // more places for debug files
-  LineReader* lines = nullptr;                  // null: no lines
+  LineReader* lines = nullptr;                 // null: no lines
 };
 
 // Bounds the fetches and the like that run at once. A client that does not read its answer loses

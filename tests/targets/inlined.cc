@@ -12,14 +12,10 @@ struct Plan {
 };
 
 // What these two are in: the lines below are in the report.
-[[gnu::always_inline]] inline void Inner(Meter* meter, int64_t us) {
-  MeteredSleep(meter, us);
-}
+[[gnu::always_inline]] inline void Inner(Meter* meter, int64_t us) { MeteredSleep(meter, us); }
 constexpr int kInnerLine = __LINE__ - 2;
 
-[[gnu::always_inline]] inline void Middle(Meter* meter, int64_t us) {
-  Inner(meter, us);
-}
+[[gnu::always_inline]] inline void Middle(Meter* meter, int64_t us) { Inner(meter, us); }
 constexpr int kMiddleLine = __LINE__ - 2;
 
 KEEP_FRAME void Outer(Meter* meter, const Plan& plan) {

@@ -1,5 +1,5 @@
-// Code with much that is inlined, for comparing what is read of debug info with what others read. It
-// is never run.
+// Code with much that is inlined, for comparing what is read of debug info with what others read.
+// It is never run.
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -83,8 +83,8 @@ std::vector<LineChain> Reference(const std::string& name, const std::vector<uint
   }
   EXPECT_EQ(pclose(out), 0);
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].starts_with("0x") && lines[i].find_first_not_of("0123456789abcdefx") ==
-                                          std::string::npos) {
+    if (lines[i].starts_with("0x") &&
+        lines[i].find_first_not_of("0123456789abcdefx") == std::string::npos) {
       chains.emplace_back();
       continue;
     }
@@ -141,8 +141,9 @@ TEST_P(LineFormsTest, AgreeWithLlvmSymbolizer) {
   size_t known = 0;
   for (size_t i = 0; i < addresses.size(); ++i) {
     const LineChain chain = (*lines)->Find(addresses[i]);
-    EXPECT_TRUE(SameChain(chain, reference[i]))
-        << std::hex << addresses[i] << "\n" << Describe(chain) << "---\n" << Describe(reference[i]);
+    EXPECT_TRUE(SameChain(chain, reference[i])) << std::hex << addresses[i] << "\n"
+                                                << Describe(chain) << "---\n"
+                                                << Describe(reference[i]);
     known += chain.empty() ? 0 : 1;
     inlined += chain.size() > 2 ? 1 : 0;
   }

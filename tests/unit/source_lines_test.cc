@@ -130,10 +130,10 @@ TEST(SourceLinesTest, SpeedscopeHasFilesAndLines) {
   const auto json = nlohmann::json::parse(RenderSpeedscope({MakeView(profile, true)}));
   std::vector<std::string> frames;
   for (const auto& frame : json["shared"]["frames"]) frames.push_back(frame.dump());
-  EXPECT_THAT(frames, testing::Contains(nlohmann::json({{"name", "lock"},
-                                                        {"file", "/usr/include/lock.h"},
-                                                        {"line", 41}})
-                                            .dump()));
+  EXPECT_THAT(frames,
+              testing::Contains(
+                  nlohmann::json({{"name", "lock"}, {"file", "/usr/include/lock.h"}, {"line", 41}})
+                      .dump()));
   EXPECT_THAT(frames,
               testing::Contains(nlohmann::json({{"name", "other"}, {"file", "app"}}).dump()));
 }
