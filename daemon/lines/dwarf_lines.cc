@@ -44,7 +44,9 @@ std::string ScopeOf(Dwarf_Die* declaration) {
       case DW_TAG_enumeration_type:
       case DW_TAG_module: {
         const char* name = dwarf_diename(&scopes[i]);
-        path.insert(0, absl::StrCat(name == nullptr ? "(anonymous)" : name, "::"));
+        const bool space = dwarf_tag(&scopes[i]) == DW_TAG_namespace;
+        const char* none = space ? "(anonymous namespace)" : "(anonymous class)";
+        path.insert(0, absl::StrCat(name == nullptr ? none : name, "::"));
         break;
       }
       default:

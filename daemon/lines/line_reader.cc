@@ -156,20 +156,20 @@ void LineReader::Run() {
 }
 
 LineReader::Outcome LineReader::Read(const Job& job) {
-  if (!EnsureWorker()) return Outcome::kLost;
-  const LineRequest request = {.id = ++requests_, .file = job.file, .addresses = job.addresses};
-  // A worker that was killed while it rested is replaced once.
-  for (int tries = 0; tries < 2; ++tries) {
+  for (;;) {
+    const bool fresh = !worker_;
+    if (!EnsureWorker()) return Outcome::kLost;
+    const LineRequest request = {.id = ++requests_, .file = job.file, .addresses = job.addresses};
+    Outcome outcome = Outcome::kLost;
     if (SendWithDescriptor(worker_->socket(), EncodeLineRequest(request), job.contents->get())) {
-      const Outcome outcome = Receive(request.id, job);
-      CountCpu();
-      if (outcome == Outcome::kLost) StopWorker();
-      return outcome;
+      outcome = Receive(request.id, job);
     }
+    CountCpu();
+    if (outcome != Outcome::kLost) return outcome;
     StopWorker();
-    if (!EnsureWorker()) break;
+    // An old one may have died of something else.
+    if (fresh) return outcome;
   }
-  return Outcome::kLost;
 }
 
 LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
