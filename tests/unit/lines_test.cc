@@ -28,6 +28,8 @@
 #include "daemon/lines/line_cache.h"
 #include "daemon/lines/line_reader.h"
 #include "daemon/lines/protocol.h"
+#include "daemon/symbolize/debug_file.h"
+#include "daemon/symbolize/debug_files.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/target/procfs.h"
@@ -170,6 +172,21 @@ TEST(LinesTest, FilesWithoutDebugInfoAreRefused) {
   EXPECT_TRUE(absl::IsNotFound(DwarfLines::Open(stripped.get()).status()));
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   EXPECT_FALSE(DwarfLines::Open(null.get()).ok());
+}
+
+TEST(LinesTest, TheDebugFileOfAFileWithSymbolsIsFoundForItsLines) {
+  ModuleFile module;
+  module.identity.path = Built("lines_split");
+  module.fd = Open("lines_split");
+  DebugFiles symbols({});
+  EXPECT_EQ(symbols.Refresh(1, module), 0u) << "it has symbols of its own";
+  DebugFiles lines({}, SystemClock(), "/", DebugNeed::kDebugInfo);
+  EXPECT_NE(lines.Refresh(1, module), 0u);
+  const auto debug = lines.Open(1);
+  ASSERT_TRUE(debug);
+  EXPECT_TRUE(symbolize::HasDebugInfo(debug->elf));
+  module.fd = Open("lines_dwarf5");
+  EXPECT_EQ(lines.Refresh(2, module), 0u) << "it needs none";
 }
 
 TEST(LineProtocolTest, MessagesSurviveTheWay) {
