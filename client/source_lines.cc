@@ -19,6 +19,15 @@ void AddLinesToNames(Profile* profile) {
   }
 }
 
+void DropInlined(Profile* profile) {
+  const std::vector<Frame>& frames = profile->frames;
+  for (Stack& stack : profile->stacks) {
+    // What it was inlined into comes after it, in the profile's frames as in the stack.
+    while (stack.origin < frames.size() && frames[stack.origin].inlined) ++stack.origin;
+    std::erase_if(stack.frames, [&](uint32_t frame) { return frames[frame].inlined; });
+  }
+}
+
 std::string DescribeLines(const Profile& profile) {
   const profd::v1::SourceLines& lines = profile.message->source_lines();
   std::string text;

@@ -15,6 +15,9 @@ std::string SourcePlace(const Frame& frame);
 // "Queue::pop (queue.cc:123)".
 void AddLinesToNames(Profile* profile);
 
+// Removes inlined functions from stacks: answers to compare may know more or less of them.
+void DropInlined(Profile* profile);
+
 // What is missing of the lines that were asked for, and what to do; empty if nothing is.
 std::string DescribeLines(const Profile& profile);
 

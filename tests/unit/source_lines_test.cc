@@ -103,6 +103,16 @@ TEST(SourceLinesTest, TheOriginMayBeInlined) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 
+TEST(SourceLinesTest, InlinedFunctionsCanBeDropped) {
+  AnswerWriter answer = InlinedAnswer();
+  answer.message().mutable_stacks(1)->set_origin(1);
+  Profile profile = answer.Build();
+  DropInlined(&profile);
+  EXPECT_THAT(Names(profile, profile.stacks[1]), ElementsAre("futex", "work"));
+  EXPECT_EQ(Askers(profile)[1], "work");
+  EXPECT_THAT(Names(profile, profile.stacks[2]), ElementsAre("futex", "other"));
+}
+
 TEST(SourceLinesTest, TheFlameGraphTellsWhatWasInlinedAndWhere) {
   const Profile profile = InlinedAnswer().Build();
   const FlameTree tree = BuildFlameTree(MakeView(profile, true));

@@ -52,6 +52,20 @@ CommandUsage ProfdUsage() {
   return usage;
 }
 
+TEST(UsageTest, EveryCommandOffersJsonAndStatesItsExitStatus) {
+  for (const CommandUsage& command : ProfctlUsage().commands) {
+    if (command.name == "completion") continue;  // its output is for a shell
+    SCOPED_TRACE(command.name);
+    EXPECT_THAT(command.notes, HasSubstr("Exit status:"));
+    const auto format =
+        std::find_if(command.options.begin(), command.options.end(), [](const OptionUsage& option) {
+          return option.names == std::vector<std::string>{"--format"};
+        });
+    ASSERT_NE(format, command.options.end());
+    EXPECT_THAT(format->choices, Contains("json"));
+  }
+}
+
 // A file that is there as long as the test.
 class TestFile {
  public:
