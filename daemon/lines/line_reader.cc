@@ -22,6 +22,8 @@ namespace {
 // Addresses on order; more are not read before these.
 constexpr size_t kMostPending = 64 << 10;
 constexpr size_t kMostResting = 256;
+// How long the end of profd may have to wait for an answer.
+constexpr int64_t kLookMs = 100;
 constexpr int64_t kLongestRestNs = 3600ll * 1'000'000'000;
 
 int64_t ToNs(std::chrono::milliseconds time) { return std::chrono::nanoseconds(time).count(); }
@@ -168,7 +170,7 @@ LineReader::Outcome LineReader::Read(const Job& job) {
     if (outcome != Outcome::kLost) return outcome;
     StopWorker();
     // An old one may have died of something else.
-    if (fresh) return outcome;
+    if (fresh || IsStopping()) return outcome;
   }
 }
 
@@ -176,11 +178,14 @@ LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
   const int64_t deadline = MonotonicNs() + ToNs(options_.patience);
   std::vector<uint8_t> buffer(kMaxLineMessage);
   for (;;) {
-    const int64_t left_ms = (deadline - MonotonicNs()) / 1'000'000;
+    const int64_t left_ms = std::max<int64_t>((deadline - MonotonicNs()) / 1'000'000, 0);
     pollfd poll_for = {.fd = worker_->socket(), .events = POLLIN, .revents = 0};
-    const int ready = poll(&poll_for, 1, static_cast<int>(std::max<int64_t>(left_ms, 0)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready != 1) return Outcome::kLost;
+    const int ready = poll(&poll_for, 1, static_cast<int>(std::min(left_ms, kLookMs)));
+    if (ready < 0 && errno != EINTR) return Outcome::kLost;
+    if (ready != 1) {
+      if (left_ms == 0 || IsStopping()) return Outcome::kLost;
+      continue;
+    }
     const ssize_t size = ReceiveWithDescriptor(worker_->socket(), buffer, nullptr);
     if (size <= 0) return Outcome::kLost;
     const std::optional<LineAnswer> answer =
@@ -220,6 +225,11 @@ void LineReader::Finish(const Job& job, Outcome outcome) {
     });
   }
   answered_.SignalAll();
+}
+
+bool LineReader::IsStopping() const {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
 }
 
 bool LineReader::EnsureWorker() {

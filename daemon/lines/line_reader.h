@@ -92,6 +92,7 @@ class LineReader {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   Outcome Read(const Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
   Outcome Receive(uint64_t id, const Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsStopping() const ABSL_LOCKS_EXCLUDED(mutex_);
   bool EnsureWorker() ABSL_LOCKS_EXCLUDED(mutex_);
   void StopWorker() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountCpu() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -385,6 +385,18 @@ TEST_F(LineReaderTest, ReplacesAWorkerThatDoesNotAnswer) {
   EXPECT_NE(Worker(), worker);
 }
 
+TEST_F(LineReaderTest, EndsWhileItWaits) {
+  Start();
+  LineQuery query = Query("lines_dwarf4", 1);
+  Ask(query);
+  ASSERT_EQ(kill(Worker(), SIGSTOP), 0);
+  LineQuery other = Query("lines_clang4", 2);
+  EXPECT_THAT(Ask(other, std::chrono::milliseconds(0)), Each(LineQuery::State::kPending));
+  const int64_t begin = MonotonicNs();
+  reader_.reset();
+  EXPECT_LT(MonotonicNs() - begin, 20'000'000'000) << "the patience is 30 s";
+}
+
 TEST_F(LineReaderTest, GivesUpAFileThatTakesTooLong) {
   Start({.patience = std::chrono::milliseconds(0)});
   LineQuery slow = Query("lines_clang4", 2);
