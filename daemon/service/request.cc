@@ -217,6 +217,8 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
   RETURN_IF_ERROR(ParseTypes(request, &plan));
   RETURN_IF_ERROR(ParseReasons(request, &plan));
   RETURN_IF_ERROR(ParseGroups(request, &plan));
+  if (request.source_lines()) plan.lines = LineWish::kLines;
+  if (request.inlines()) plan.lines = LineWish::kInlines;
   return plan;
 }
 
