@@ -50,7 +50,7 @@ static __always_inline struct profd_reason_total *reason_total(struct profd_ledg
 
 /* Settles the cycle that ends now, by the scheduler's clock. Returns how long the wait took. */
 static __always_inline s64 ledger_settle(struct profd_ledger *ledger, struct task_struct *task,
-					  u64 now)
+					 u64 now)
 {
 	u64 exec_runtime = task->se.sum_exec_runtime;
 	u64 run_delay = task->sched_info.run_delay;
@@ -72,12 +72,11 @@ static __always_inline s64 ledger_settle(struct profd_ledger *ledger, struct tas
 	return rest;
 }
 
-/* The thread leaves its CPU. `reason` is RUNQUEUE if it stays runnable. Returns the wait after which
- * it ran.
+/* The thread leaves its CPU. `reason` is RUNQUEUE if it stays runnable. Returns the wait after
+ * which it ran.
  */
-static __always_inline struct ended_wait ledger_out(struct profd_thread *thread,
-						    struct task_struct *task, u8 phase, u8 reason,
-						    u64 now)
+static __always_inline struct ended_wait
+ledger_out(struct profd_thread *thread, struct task_struct *task, u8 phase, u8 reason, u64 now)
 {
 	struct profd_ledger *ledger = &thread->ledger;
 	struct ended_wait ended = {.since = ledger->since, .reason = ledger->reason};

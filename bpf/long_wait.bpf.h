@@ -10,8 +10,8 @@
 #include "news.bpf.h"
 #include "target.bpf.h"
 
-/* By enum profd_long_wait_class, from which duration on waits are told of, ns. 0: not at all. Set by
- * the daemon.
+/* By enum profd_long_wait_class, from which duration on waits are told of, ns. 0: not at all. Set
+ * by the daemon.
  */
 profd_u64 long_wait_ns[PROFD_LONG_WAIT_CLASSES];
 
@@ -51,8 +51,8 @@ static __always_inline void tell_long_wait(struct task_struct *task, struct prof
 	bool seen = thread->tick_switches + 1 == switches_of(task) && thread->tick_stack;
 	struct profd_long_wait_record *record = NULL;
 
-	if (is_known(thread) && spend(&long_waits_paid, PROFD_LONG_WAIT_BURST,
-				      1000000000 / PROFD_LONG_WAITS_A_SECOND))
+	if (is_known(thread) &&
+	    spend(&long_waits_paid, PROFD_LONG_WAIT_BURST, 1000000000 / PROFD_LONG_WAITS_A_SECOND))
 		record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 	if (!record) {
 		lose(PROFD_LOSS_LONG_WAIT, 1);

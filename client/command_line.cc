@@ -63,7 +63,8 @@ constexpr char kDiffNotes[] =
 constexpr char kWorstNotes[] =
     "Each wait with its begin, duration, thread, system call and first argument, stack, and who\n"
     "ended it, as far as this is known. Durations are exact while context switches are watched\n"
-    "('switch' in profctl status); else they have bounds. A wait counts if it overlaps the window.\n"
+    "('switch' in profctl status); else they have bounds. A wait counts if it overlaps the "
+    "window.\n"
     "Idle waits (poll, sleep, parked workers) are left out unless --idle is given.\n"
     "\n"
     "Examples:\n"

@@ -60,8 +60,7 @@ struct Attributes {
 
 // DataLoss if they refer to something unknown.
 absl::StatusOr<Attributes> ReadAttributes(
-    const profd::v1::Profile& message,
-    const google::protobuf::RepeatedField<uint32_t>& attributes);
+    const profd::v1::Profile& message, const google::protobuf::RepeatedField<uint32_t>& attributes);
 
 // DataLoss with a remedy; `what` is wrong with the answer.
 absl::Status DamagedAnswer(std::string_view what);

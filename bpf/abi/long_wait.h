@@ -13,8 +13,8 @@ enum profd_long_wait_class {
 	PROFD_LONG_WAIT_REST = 1,
 	PROFD_LONG_WAIT_CLASSES = 2,
 };
-#define PROFD_LONG_WAIT_CLASS(reason)                                                             \
-	((reason) == PROFD_REASON_POLL || (reason) == PROFD_REASON_SLEEP ? PROFD_LONG_WAIT_REST   \
+#define PROFD_LONG_WAIT_CLASS(reason)                                                              \
+	((reason) == PROFD_REASON_POLL || (reason) == PROFD_REASON_SLEEP ? PROFD_LONG_WAIT_REST    \
 									 : PROFD_LONG_WAIT_WORK)
 
 /* So many at once, and after that so many a second. */

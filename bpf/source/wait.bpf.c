@@ -178,7 +178,8 @@ static __always_inline bool slept_since_walk(struct task_struct *task, struct pr
 	return sleeps(task->__state, task->on_cpu);
 }
 
-/* Notes when the wait began that the thread is in. It is off its CPU: its ledger was written before.
+/* Notes when the wait began that the thread is in. It is off its CPU: its ledger was written
+ * before.
  */
 static __always_inline void find_begin(struct profd_thread *thread, struct profd_visit *found)
 {

@@ -71,10 +71,10 @@ std::string How(const Profile& profile, const LongWait& wait) {
 }
 
 void AppendWait(const Profile& profile, size_t number, const LongWait& wait, std::string& text) {
-  text += Line(absl::StrCat("  ", number, ". "),
-               absl::StrCat(Duration(wait.wait), "  [",
-                            std::string(DescribeReason(wait.wait.reason()).name), "]  in ",
-                            Who(profile.threads[wait.thread])));
+  text += Line(
+      absl::StrCat("  ", number, ". "),
+      absl::StrCat(Duration(wait.wait), "  [", std::string(DescribeReason(wait.wait.reason()).name),
+                   "]  in ", Who(profile.threads[wait.thread])));
   text += WrapAfter(kIndent, How(profile, wait), PageColumns());
   if (wait.stack == kUnsampled) {
     text += Line(absl::StrCat(std::string(kIndent), "[no stack]: "), "no tick saw this wait");
@@ -104,9 +104,9 @@ void AppendField(std::string_view label, std::string_view content, std::string& 
 
 std::string RenderWorst(const Profile& profile, std::span<const LongWait> waits, bool colour) {
   const profd::v1::LongestWaits& longest = profile.message->longest();
-  std::string text = absl::StrCat(
-      "Window: ", FormatTime(profile.coverage().begin_ns()), " to ",
-      FormatTime(profile.coverage().end_ns()), " (", FormatDuration(WindowNs(profile)), ")\n\n");
+  std::string text = absl::StrCat("Window: ", FormatTime(profile.coverage().begin_ns()), " to ",
+                                  FormatTime(profile.coverage().end_ns()), " (",
+                                  FormatDuration(WindowNs(profile)), ")\n\n");
   text += Heading("Longest waits", colour);
   if (waits.empty()) text += "  none\n";
   for (size_t i = 0; i < waits.size(); ++i) AppendWait(profile, i + 1, waits[i], text);

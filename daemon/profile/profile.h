@@ -186,7 +186,7 @@ struct Sample {
 
 // A single wait that was long.
 struct LongWait {
-  SampleKey key{};  // of kWait; without a stack, argument and system call if no tick saw it
+  SampleKey key{};          // of kWait; without a stack, argument and system call if no tick saw it
   int64_t begin_ns = 0;     // monotonic
   int64_t duration_ns = 0;  // until the thread could run again, or was last seen in it
   int64_t doubt_ns = 0;     // it may have taken longer by so much

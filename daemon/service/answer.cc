@@ -233,9 +233,8 @@ class Sender {
     Tables tables(&parts_);
     tables.AddStacks(stacks_);
     if (plan_.longest) {
-      longest_.Choose([this](const ThreadInfo& thread, const SampleKey& key) {
-        return IdleOf(thread, key);
-      });
+      longest_.Choose(
+          [this](const ThreadInfo& thread, const SampleKey& key) { return IdleOf(thread, key); });
     }
     SendThreads(&tables);
     longest_.Send(stacks_, sources_.wall_offset_ns, &tables, &parts_);
@@ -345,8 +344,7 @@ class Sender {
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
-    return IdleKind(key.reason,
-                    by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
+    return IdleKind(key.reason, by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
   }
 
   void SendEnd() {

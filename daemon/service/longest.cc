@@ -24,8 +24,7 @@ void LongestWaits::AddStacks(NamedStacks* stacks) const {
 void LongestWaits::Choose(const IdleOf& idle_of) {
   for (const MergedWait& merged : profile_.long_waits) {
     if (!MayShow(merged)) continue;
-    const std::string_view idle =
-        idle_of(profile_.threads[merged.thread].info, merged.wait.key);
+    const std::string_view idle = idle_of(profile_.threads[merged.thread].info, merged.wait.key);
     if (!idle.empty() && !plan_.longest->idle) {
       idle_left_out_ += 1 + merged.similar;
     } else if (chosen_.size() < plan_.longest->limit) {
@@ -56,8 +55,7 @@ void LongestWaits::Send(const NamedStacks& stacks, int64_t wall_offset_ns, Table
     // The first frame of a stack with a waker is the waker's name.
     const bool known = wait.waker != StackId{} && woken != stack;
     const uint32_t waker =
-        known ? tables->String(stacks.frames()[stacks.stacks()[woken].frames.front()].function)
-              : 0;
+        known ? tables->String(stacks.frames()[stacks.stacks()[woken].frames.front()].function) : 0;
 
     v1::LongWait* out = parts->part().mutable_longest()->add_waits();
     out->set_thread(threads_.at(merged->thread));

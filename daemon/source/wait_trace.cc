@@ -26,18 +26,18 @@ void WaitLog::Tell(uint64_t thread, const WaitTrace& trace, int64_t end_ns, bool
     ++lost_;
     return;
   }
-  waits_.push_back({.key = {.thread = ThreadId{thread},
-                            .stack = StackId{trace.stack},
-                            .argument = trace.arg0,
-                            .syscall = trace.sysno,
-                            .reason = trace.reason < kReasonCount ? Reason{trace.reason}
-                                                                  : Reason::kOther,
-                            .kind = Kind::kWait},
-                    .begin_ns = trace.begin_ns,
-                    .duration_ns = trace.seen_ns - trace.begin_ns,
-                    .doubt_ns = trace.before_ns + (lasts ? 0 : end_ns - trace.seen_ns),
-                    .earlier = trace.earlier,
-                    .lasts = lasts});
+  waits_.push_back(
+      {.key = {.thread = ThreadId{thread},
+               .stack = StackId{trace.stack},
+               .argument = trace.arg0,
+               .syscall = trace.sysno,
+               .reason = trace.reason < kReasonCount ? Reason{trace.reason} : Reason::kOther,
+               .kind = Kind::kWait},
+       .begin_ns = trace.begin_ns,
+       .duration_ns = trace.seen_ns - trace.begin_ns,
+       .doubt_ns = trace.before_ns + (lasts ? 0 : end_ns - trace.seen_ns),
+       .earlier = trace.earlier,
+       .lasts = lasts});
 }
 
 void WaitLog::Left(uint64_t thread, int64_t end_ns, WaitTrace* trace) {
@@ -53,13 +53,11 @@ void WaitLog::Visited(const profd_visit& visit, int64_t begin_ns, int64_t end_ns
                       WaitTrace* trace) {
   const bool waits = Waits(visit);
   const auto since = static_cast<int64_t>(visit.since);
-  const bool same =
-      trace->begin_ns != 0 && waits &&
-      (visit.outcome != PROFD_VISIT_NEW ||
-       (since != 0 && std::abs(since - trace->begin_ns) < kSameBeginNs));
+  const bool same = trace->begin_ns != 0 && waits &&
+                    (visit.outcome != PROFD_VISIT_NEW ||
+                     (since != 0 && std::abs(since - trace->begin_ns) < kSameBeginNs));
   if (!same && trace->begin_ns != 0) {
-    trace->followed =
-        trace->followed && (visit.followed != 0 || visit.outcome == PROFD_VISIT_GONE);
+    trace->followed = trace->followed && (visit.followed != 0 || visit.outcome == PROFD_VISIT_GONE);
     Left(visit.thread_id, end_ns, trace);
   }
   if (!waits) {

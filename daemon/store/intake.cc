@@ -124,8 +124,8 @@ class Intake::Builder {
                               .earlier = wait.earlier,
                               .lasts = wait.lasts});
     }
-    slice->header.losses[PROFD_LOSS_LONG_WAIT] += KeepLongest(
-        {segment_.threads, segment_.sites}, kLongWaitsOfSlice, &slice->waits);
+    slice->header.losses[PROFD_LOSS_LONG_WAIT] +=
+        KeepLongest({segment_.threads, segment_.sites}, kLongWaitsOfSlice, &slice->waits);
     slice->waits.shrink_to_fit();
   }
 

@@ -10,8 +10,8 @@
 namespace profd {
 namespace {
 
-// The distance of two clocks, by which a wait's begin is known, is not always the same. A thread has
-// no two long waits that begin so close to each other.
+// The distance of two clocks, by which a wait's begin is known, is not always the same. A thread
+// has no two long waits that begin so close to each other.
 constexpr int64_t kSameBeginNs = 1'000'000;
 
 // What waits of one stack have in common.
@@ -66,9 +66,9 @@ void MergeSame(std::vector<StoredWait>* waits) {
 uint64_t KeepLongest(const WaitNames& names, const LongWaitLimits& limits,
                      std::vector<StoredWait>* waits) {
   MergeSame(waits);
-  std::stable_sort(
-      waits->begin(), waits->end(),
-      [](const StoredWait& a, const StoredWait& b) { return a.duration_ns > b.duration_ns; });
+  std::stable_sort(waits->begin(), waits->end(), [](const StoredWait& a, const StoredWait& b) {
+    return a.duration_ns > b.duration_ns;
+  });
   struct Kept {
     size_t count = 0, last = 0;  // in `waits`
   };

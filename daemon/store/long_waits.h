@@ -29,9 +29,9 @@ struct WaitNames {
   std::span<const Site> sites;
 };
 
-// Makes one of what was told of the same wait at different times, and keeps the longest. What is left
-// out of a stack counts as `similar` to the shortest that is kept of it. Returns how many waits of
-// stacks of which none is kept were left out.
+// Makes one of what was told of the same wait at different times, and keeps the longest. What is
+// left out of a stack counts as `similar` to the shortest that is kept of it. Returns how many
+// waits of stacks of which none is kept were left out.
 uint64_t KeepLongest(const WaitNames& names, const LongWaitLimits& limits,
                      std::vector<StoredWait>* waits);
 

@@ -164,16 +164,15 @@ void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
     const Site& site = catalog_.sites()[stored.site];
     name_stack(site.stack);
     name_stack(stored.waker);
-    profile_.long_waits.push_back(
-        {.thread = thread,
-         .wait = {.key = KeyOf(profile_.threads[thread].info.id, site),
-                  .begin_ns = stored.begin_ns,
-                  .duration_ns = stored.duration_ns,
-                  .doubt_ns = stored.doubt_ns,
-                  .earlier = stored.earlier,
-                  .lasts = stored.lasts,
-                  .waker = stored.waker},
-         .similar = stored.similar});
+    profile_.long_waits.push_back({.thread = thread,
+                                   .wait = {.key = KeyOf(profile_.threads[thread].info.id, site),
+                                            .begin_ns = stored.begin_ns,
+                                            .duration_ns = stored.duration_ns,
+                                            .doubt_ns = stored.doubt_ns,
+                                            .earlier = stored.earlier,
+                                            .lasts = stored.lasts,
+                                            .waker = stored.waker},
+                                   .similar = stored.similar});
   }
 }
 

@@ -54,7 +54,8 @@ struct MergedProfile {
   int64_t coarsest_ns = 0;     // length of the longest slice
   int64_t folded_threads = 0;  // how many threads that exited are part of a row for their process
   std::vector<MergedThread> threads;
-  // Every longer wait that overlaps `covered` is there, or counted as similar to one that is. 0: none.
+  // Every longer wait that overlaps `covered` is there, or counted as similar to one that is. 0:
+  // none.
   int64_t long_rest_ns = 0, long_work_ns = 0;
   std::vector<MergedWait> long_waits;  // the longest first
   // Every stack that a sample or a long wait names and that is known; shared with the store.

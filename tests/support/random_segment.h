@@ -103,16 +103,15 @@ inline Slice RandomSlice(std::mt19937_64* random, const Segment& segment) {
     if (!segment.stacks.empty() && (*random)() % 2 == 0) {
       waker = segment.stacks[(*random)() % segment.stacks.size()]->id;
     }
-    slice.waits.push_back(
-        {.thread = static_cast<uint32_t>((*random)() % segment.threads.size()),
-         .site = static_cast<uint32_t>((*random)() % segment.sites.size()),
-         .begin_ns = RandomNumber(random),
-         .duration_ns = static_cast<int64_t>((*random)() >> 1),
-         .doubt_ns = static_cast<int64_t>((*random)() % 2),
-         .similar = (*random)() % 3,
-         .waker = waker,
-         .earlier = (*random)() % 2 == 0,
-         .lasts = (*random)() % 2 == 0});
+    slice.waits.push_back({.thread = static_cast<uint32_t>((*random)() % segment.threads.size()),
+                           .site = static_cast<uint32_t>((*random)() % segment.sites.size()),
+                           .begin_ns = RandomNumber(random),
+                           .duration_ns = static_cast<int64_t>((*random)() >> 1),
+                           .doubt_ns = static_cast<int64_t>((*random)() % 2),
+                           .similar = (*random)() % 3,
+                           .waker = waker,
+                           .earlier = (*random)() % 2 == 0,
+                           .lasts = (*random)() % 2 == 0});
   }
   return slice;
 }

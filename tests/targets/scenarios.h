@@ -37,8 +37,8 @@ void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault;
 // wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
 void Wakers(const Arguments& arguments);
 
-// stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A thread
-// reads a pipe that nobody writes.
+// stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
+// thread reads a pipe that nobody writes.
 void Stalls(const Arguments& arguments);
 
 // io.cc

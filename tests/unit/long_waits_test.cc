@@ -47,7 +47,8 @@ class KeepLongestTest : public ::testing::Test {
     for (const int32_t pid : {100, 100, 200}) {
       threads_.push_back(std::make_shared<const ThreadInfo>(Info(threads_.size(), pid)));
     }
-    for (const uint64_t stack : {7, 8, 9}) sites_.push_back({.stack = StackId{stack}, .reason = Reason::kLock});
+    for (const uint64_t stack : {7, 8, 9})
+      sites_.push_back({.stack = StackId{stack}, .reason = Reason::kLock});
     sites_.push_back({.stack = StackId{7}, .reason = Reason::kPoll});
   }
   void Add(uint32_t thread, uint32_t site, int64_t begin_ms, int64_t ms) {
@@ -140,9 +141,8 @@ class LongWaitStoreTest : public ::testing::Test {
     return delta;
   }
   MergedProfile Merge(int64_t begin, int64_t end, int32_t pid = 0) {
-    auto merged = store_.Merge({begin, end}, [pid](const ThreadInfo& info) {
-      return pid == 0 || info.pid == pid;
-    });
+    auto merged = store_.Merge(
+        {begin, end}, [pid](const ThreadInfo& info) { return pid == 0 || info.pid == pid; });
     EXPECT_TRUE(merged.ok()) << merged.status();
     return *std::move(merged);
   }

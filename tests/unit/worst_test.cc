@@ -1,4 +1,6 @@
 // The longest waits on the client's side.
+#include "client/render/worst.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <string>
 
 #include "client/longest.h"
-#include "client/render/worst.h"
 #include "tests/unit/fixture_profile.h"
 #include "tests/unit/golden.h"
 
