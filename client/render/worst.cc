@@ -1,6 +1,5 @@
 #include "client/render/worst.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -8,35 +7,21 @@
 #include "client/render/gaps.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
+#include "client/system_call.h"
 #include "client/text.h"
 
 namespace profctl {
 namespace {
 
-constexpr std::string_view kSystemCall = "__x64_sys_";
 constexpr std::string_view kIndent = "       ";
 
-// "futex", by the kernel's function; else by its number. Empty outside of a system call.
-std::string SystemCall(const Profile& profile, const LongWait& wait) {
+// "futex(0x7f00aa10)"; empty outside of a system call.
+std::string WhatFor(const LongWait& wait) {
   if (wait.attributes.syscall < 0) return "";
-  if (wait.stack != kUnsampled) {
-    for (const uint32_t frame : profile.stacks[wait.stack].frames) {
-      const std::string& function = profile.frames[frame].function;
-      if (function.starts_with(kSystemCall)) {
-        return CleanName(std::string_view(function).substr(kSystemCall.size()));
-      }
-    }
-  }
-  return absl::StrCat("system call ", wait.attributes.syscall);
-}
-
-std::string WhatFor(const Profile& profile, const LongWait& wait) {
-  std::string text = SystemCall(profile, wait);
+  const std::string call = SystemCallName(wait.attributes.syscall);
   const std::string& object = wait.attributes.object;
-  if (!text.empty() && !object.empty() && object != "0x0") {
-    absl::StrAppend(&text, "(", CleanName(object), ")");
-  }
-  return text;
+  if (object.empty() || object == "0x0") return call;
+  return absl::StrCat(call, "(", CleanName(object), ")");
 }
 
 std::string Duration(const profd::v1::LongWait& wait) {
@@ -46,21 +31,21 @@ std::string Duration(const profd::v1::LongWait& wait) {
   return absl::StrCat(least, " to ", FormatDuration(wait.duration_ns() + wait.doubt_ns()));
 }
 
-// "16843 (postgres)".
+// "rpc-3 (4251) of reth (4242)".
 std::string Who(const Thread& thread) {
   const std::string name = CleanName(thread.name), process = CleanName(thread.process);
   if (thread.tid == thread.pid) return absl::StrCat(process, " (", thread.pid, ")");
   return absl::StrCat(name, " (", thread.tid, ") of ", process, " (", thread.pid, ")");
 }
 
-std::string How(const Profile& profile, const LongWait& wait) {
+std::string How(const LongWait& wait) {
   std::string text = absl::StrCat("since ", FormatTimeMs(wait.wait.begin_ns()));
   if (wait.wait.began_earlier()) absl::StrAppend(&text, " or earlier");
   if (wait.wait.lasts()) {
     absl::StrAppend(&text, "; it was not over at ",
                     FormatTimeMs(wait.wait.begin_ns() + wait.wait.duration_ns()));
   }
-  if (const std::string what = WhatFor(profile, wait); !what.empty()) {
+  if (const std::string what = WhatFor(wait); !what.empty()) {
     absl::StrAppend(&text, "; in ", what);
   }
   if (!wait.attributes.idle.empty()) {
@@ -75,7 +60,7 @@ void AppendWait(const Profile& profile, size_t number, const LongWait& wait, std
       absl::StrCat("  ", number, ". "),
       absl::StrCat(Duration(wait.wait), "  [", std::string(DescribeReason(wait.wait.reason()).name),
                    "]  in ", Who(profile.threads[wait.thread])));
-  text += WrapAfter(kIndent, How(profile, wait), PageColumns());
+  text += WrapAfter(kIndent, How(wait), PageColumns());
   if (wait.stack == kUnsampled) {
     text += Line(absl::StrCat(std::string(kIndent), "[no stack]: "), "no tick saw this wait");
   } else {
