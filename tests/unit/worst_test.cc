@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kBegin = 1'769'864'700 * 1000 * kMs;
+constexpr int64_t kBegin = 1'769'864'700'000 * kMs;
 
 // The waits of the fixture: locks with and without a waker, one that lasts, one with bounds, one
 // that no tick saw.
@@ -48,11 +48,11 @@ profd::v1::Profile WorstMessage() {
     wait->set_stack(stack);
     return wait;
   };
-  profd::v1::LongWait* wait = add(1, 12'345, 5'678, 1);
+  profd::v1::LongWait* wait = add(1, 12'345, 5'678, 3);
   wait->set_lasts(true);
   wait->add_attributes(attribute("syscall", "", 202));
   wait->add_attributes(attribute("object", "0x7f00aa10", 0));
-  wait = add(0, 1'000, 812, 1);
+  wait = add(0, 1'000, 812, 2);
   wait->set_waker(string("reth/persistence"));
   wait->set_woken_stack(2);
   wait->set_similar(34);
