@@ -84,6 +84,11 @@ TEST_F(LongWaitKernelTest, IsToldOfWithItsLengthAndWhatATickSaw) {
   EXPECT_EQ(seen.sysno, SYS_nanosleep);
   EXPECT_NEAR(static_cast<double>(seen.begin), static_cast<double>(visit.since), kClocks);
   EXPECT_EQ(seen.waker, 0U) << "without the layer";
+
+  child.Signal();
+  child.Wait();
+  child.AwaitSleep();
+  EXPECT_EQ(Told().stack, 0U) << "the tick saw the nap before";
   EXPECT_EQ(Loss(PROFD_LOSS_LONG_WAIT), 0U);
 }
 
