@@ -63,8 +63,10 @@ absl::Status LongWaitSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t
 
 absl::Status LongWaitSource::Drain(ProfileDelta& delta) {
   const LongWaitLeast least = Least();
-  delta.long_rest_ns = least[PROFD_LONG_WAIT_REST];
-  delta.long_work_ns = least[PROFD_LONG_WAIT_WORK];
+  if (delta.switch_on || delta.tick_on) {
+    delta.long_rest_ns = least[PROFD_LONG_WAIT_REST];
+    delta.long_work_ns = least[PROFD_LONG_WAIT_WORK];
+  }
   delta.long_waits = std::exchange(waits_, {});
   if (sampler_ != nullptr) {
     delta.losses[PROFD_LOSS_LONG_WAIT] += sampler_->TakeLongWaits(delta.long_waits);
