@@ -1516,6 +1516,7 @@ TEST_F(ServiceTest, ListsTheLongestWaits) {
   wait(2, 0, Reason::kDisk, 900);
   wait(3, 100, Reason::kPoll, 1'500);
   wait(2, 200, Reason::kLock, 50)->lasts = true;
+  d.long_waits.back().begin_ns += kSecond;
   wait(1, 100, Reason::kLock, 30)->begin_ns -= kSecond;
   StackTrace waker{
       .id = StackId{555}, .kernel_frames = 5, .frames = {0, 0, 0, 0, kKernelBase + 0x1010}};
