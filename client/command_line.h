@@ -15,7 +15,10 @@ namespace profctl {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string diff_format = "text", status_format = "text", memory_format = "text";
+  std::string status_format = "text", memory_format = "text";
+  std::string diff_format;
+  std::string why_format = "text";
+  int depth = 5;  // of why
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   // Of flame graphs.
@@ -26,7 +29,7 @@ struct Typed {
   std::string worst_format = "text";
   uint32_t limit = 20;
   // Of diff.
-  std::string side_a, side_b, fail_over;
+  std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;
   std::string shell;
 };
