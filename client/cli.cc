@@ -174,6 +174,9 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
   options.show_idle = typed.idle;
+  options.lines = typed.lines;
+  options.request.set_inlines(!typed.no_inlines);
+  options.request.set_source_lines(typed.lines);
   options.output = typed.output;
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadKinds(typed, options.request));

@@ -255,6 +255,9 @@ void AddFetch(CLI::App& app, Typed& typed) {
   AddKinds(fetch, "What to show; see the kinds below", typed);
   AddScope(fetch, typed);
   AddStacks(fetch, typed);
+  fetch->add_flag("--no-inlines", typed.no_inlines,
+                  "Do not show inlined functions as frames of their own");
+  fetch->add_flag("--lines", typed.lines, "Tell the lines of a function apart: function (file:12)");
   fetch
       ->add_option("--by", typed.by,
                    "How to group stacks (default: name; JSON and pprof are not grouped)")

@@ -21,6 +21,7 @@ struct Typed {
   int depth = 5;  // of why
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
+  bool no_inlines = false, lines = false;
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;

@@ -139,12 +139,17 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
       }
       const profd::v1::Function& function = message_->functions(static_cast<int>(line.function()));
       const std::string* name = Text(function.name());
-      if (name == nullptr) return Damaged("a function has an unknown name");
+      const std::string* source = Text(function.file());
+      if (name == nullptr || source == nullptr) {
+        return Damaged("a function has an unknown name");
+      }
       shared_.frames.push_back({.function = *name,
                                 .module = *file,
                                 .build_id = *build_id,
                                 .address = location.address(),
-                                .line = line.line(),
+                                .file = *source,
+                                .line = std::max<int64_t>(line.line(), 0),
+                                .inlined = &line != &*location.lines().rbegin(),
                                 .kind = function.kind(),
                                 .common = function.common(),
                                 .found_by = function.found_by()});
@@ -163,9 +168,12 @@ absl::Status ProfileBuilder::AddStack(const profd::v1::Stack& sent) {
     if (location + size_t{1} >= first_frames_.size()) {
       return Damaged("a stack refers to an unknown location");
     }
-    for (uint32_t f = first_frames_[location]; f < first_frames_[location + 1]; f++) {
-      if (stack.origin == kUnsampled && static_cast<uint32_t>(i) == sent.origin()) stack.origin = f;
-      stack.frames.push_back(f);
+    const uint32_t first = first_frames_[location];
+    const uint32_t end = first_frames_[location + 1];
+    for (uint32_t f = first; f < end; f++) stack.frames.push_back(f);
+    if (static_cast<uint32_t>(i) == sent.origin()) {
+      if (sent.origin_line() >= end - first) return Damaged("the origin of a stack is not in it");
+      stack.origin = first + sent.origin_line();
     }
   }
   if (!stack.frames.empty() && stack.origin == kUnsampled) {

@@ -27,7 +27,10 @@ struct Frame {
   std::string module;  // base name, "[kernel]" or empty
   std::string build_id;
   uint64_t address = 0;
+  std::string file;  // path of the source; empty: not known
   int64_t line = 0;  // 0: not known
+  // The frame's code was inlined into the next frame's.
+  bool inlined = false;
   profd::v1::FrameKind kind = profd::v1::FRAME_KIND_UNSPECIFIED;
   // Every wait or allocation passes through it, so it says nothing.
   bool common = false;

@@ -229,7 +229,7 @@ class Sender {
       AddStacks();
     }
     SendHead();
-    stacks_.Name(sources_.names);
+    stacks_.Name(sources_.names, plan_.lines);
     Tables tables(&parts_);
     tables.AddStacks(stacks_);
     if (plan_.longest) {
@@ -347,9 +347,18 @@ class Sender {
     return IdleKind(key.reason, by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
   }
 
+  void FillLines(v1::SourceLines* out) const {
+    const LineCounts& counts = stacks_.line_counts();
+    out->set_known(counts.known);
+    out->set_pending(counts.pending);
+    out->set_failed(counts.failed);
+    out->set_missing(counts.missing);
+  }
+
   void SendEnd() {
     v1::Profile& part = parts_.part();
     if (!plan_.longest) FillNameShares(plan_, profile_, stacks_, &part);
+    if (plan_.lines != LineWish::kNone) FillLines(part.mutable_source_lines());
     if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());

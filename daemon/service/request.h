@@ -12,6 +12,7 @@
 #include "daemon/base/status.h"
 #include "daemon/profile/profile.h"
 #include "daemon/profile/sample_type.h"
+#include "daemon/service/line_wish.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 #include "re2/re2.h"
@@ -51,6 +52,7 @@ struct FetchPlan : RequestScope {
   };
   std::optional<Longest> longest;        // the longest waits instead of samples
   std::optional<RequestScope> baseline;  // the second window, of the same processes
+  LineWish lines = LineWish::kNone;
 
   bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;

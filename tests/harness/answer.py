@@ -39,13 +39,22 @@ def read(message, kind=None):
     sample_type = message["sample_types"][index]
     unit = "bytes" if sample_type["unit"] == "bytes" else "ns"
 
+    def line_of(line):
+        """A function that was inlined at a place."""
+        function = message["functions"][line["function"]]
+        return {"function": strings[function["name"]], "file": strings[function["file"]],
+                "line": line["line"], "kind": enum(function["kind"])}
+
     frames = []
     for location in message["locations"]:
         mapping = message["mappings"][location["mapping"]]
-        function = message["functions"][location["lines"][-1]["function"]]
+        *inlined, own = location["lines"]
+        function = message["functions"][own["function"]]
         frames.append({"function": strings[function["name"]], "module": strings[mapping["file"]],
                        "build_id": strings[mapping["build_id"]], "kind": enum(function["kind"]),
-                       "found_by": enum(function["found_by"]), "address": location["address"]})
+                       "found_by": enum(function["found_by"]), "address": location["address"],
+                       "file": strings[function["file"]], "line": own["line"],
+                       "inlined": [line_of(line) for line in inlined]})
     stacks = [{"frames": stack["locations"], "complete": stack["complete"]} for stack in message["stacks"]]
 
     threads = []
@@ -93,6 +102,7 @@ def read(message, kind=None):
                 "heap": sample_type.get("total"), "losses": message["losses"],
                 "cost": message["cost"], "memory": message.get("memory"),
                 "disks": message.get("disks", []),
+                "source_lines": message.get("source_lines"),
                 "names": {enum(share["source"]): share for share in message["name_shares"]
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,

@@ -38,6 +38,10 @@ void Stuck(const Arguments& arguments);     // read of a pipe that nobody writes
 void Deadlock(const Arguments& arguments);  // two mutexes taken crosswise
 void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault; 20 ms each
 
+// inlined.cc US COUNT: naps in a function that is inlined twice. Says "lines", and those of the
+// calls.
+void Inlined(const Arguments& arguments);
+
 // wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
 void Wakers(const Arguments& arguments);
 
