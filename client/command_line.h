@@ -26,6 +26,9 @@ struct Typed {
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;
   bool inverted = false, reversed = false;
+  // Of worst.
+  std::string worst_format = "text";
+  uint32_t limit = 20;
   // Of diff.
   std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;

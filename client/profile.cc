@@ -16,13 +16,15 @@ constexpr uint64_t kMaxAnswerBytes = uint64_t{1} << 30;
 // The sum of any column stays below this (146 years, 4 EiB), so it cannot overflow.
 constexpr int64_t kMaxTotal = int64_t{1} << 62;
 
-absl::Status Damaged(std::string_view what) {
+absl::Status Damaged(std::string_view what) { return DamagedAnswer(what); }
+
+}  // namespace
+
+absl::Status DamagedAnswer(std::string_view what) {
   return absl::DataLossError(absl::StrCat("the answer is damaged (",
                                           absl::string_view(what.data(), what.size()),
                                           "); check that profd and profctl have the same version"));
 }
-
-}  // namespace
 
 ProfileBuilder::ProfileBuilder(std::vector<std::string> asked, uint32_t window)
     : asked_(asked.empty() ? std::vector<std::string>{"offcpu"} : std::move(asked)),
@@ -228,20 +230,26 @@ absl::Status ProfileBuilder::AddGroup(const profd::v1::Group& sent) {
   return absl::OkStatus();
 }
 
-absl::Status ProfileBuilder::ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const {
-  for (const uint32_t index : sent.attributes()) {
-    if (index >= static_cast<uint32_t>(message_->attributes_size())) {
+absl::StatusOr<Attributes> ReadAttributes(
+    const profd::v1::Profile& message,
+    const google::protobuf::RepeatedField<uint32_t>& attributes) {
+  Attributes read;
+  const auto strings = static_cast<uint32_t>(message.strings_size());
+  for (const uint32_t index : attributes) {
+    if (index >= static_cast<uint32_t>(message.attributes_size())) {
       return Damaged("a sample refers to an unknown attribute");
     }
-    const profd::v1::Attribute& attribute = message_->attributes(static_cast<int>(index));
-    const std::string* key = Text(attribute.key());
-    const std::string* text = Text(attribute.text());
-    if (key == nullptr || text == nullptr) return Damaged("an attribute has an unknown text");
-    if (*key == "idle") sample->idle = *text;
-    if (*key == "object") sample->object = *text;
-    if (*key == "syscall") sample->syscall = static_cast<int32_t>(attribute.number());
+    const profd::v1::Attribute& attribute = message.attributes(static_cast<int>(index));
+    if (attribute.key() >= strings || attribute.text() >= strings) {
+      return Damaged("an attribute has an unknown text");
+    }
+    const std::string& key = message.strings(static_cast<int>(attribute.key()));
+    const std::string& text = message.strings(static_cast<int>(attribute.text()));
+    if (key == "idle") read.idle = text;
+    if (key == "object") read.object = text;
+    if (key == "syscall") read.syscall = static_cast<int32_t>(attribute.number());
   }
-  return absl::OkStatus();
+  return read;
 }
 
 absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
@@ -264,7 +272,10 @@ absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
   if (sent.reason() != profd::v1::REASON_UNSPECIFIED) {
     sample.reason = DescribeReason(sent.reason()).reason;
   }
-  RETURN_IF_ERROR(ReadAttributes(sent, &sample));
+  ASSIGN_OR_RETURN(Attributes attributes, ReadAttributes(*message_, sent.attributes()));
+  sample.syscall = attributes.syscall;
+  sample.object = std::move(attributes.object);
+  sample.idle = std::move(attributes.idle);
   for (int type = 0; type < types; type++) {
     std::array<int64_t, kTypeColumns>& totals = type_totals_[static_cast<size_t>(type)];
     RETURN_IF_ERROR(Count(sent.values(type), &totals[kValue]));

@@ -46,6 +46,11 @@ struct FetchPlan : RequestScope {
   std::array<bool, kReasonCount> reasons{};
   bool running = true;  // of the type "wall": time on a CPU too
   std::vector<v1::GroupKey> group_by;
+  struct Longest {
+    size_t limit = 0;
+    bool idle = false;
+  };
+  std::optional<Longest> longest;        // the longest waits instead of samples
   std::optional<RequestScope> baseline;  // the second window, of the same processes
   LineWish lines = LineWish::kNone;
 

@@ -84,6 +84,11 @@ def read(message, kind=None):
             found |= {"time_ns": value, "error_ns": error, "weight_ns": weight, "ticks": count}
         samples.append(found)
 
+    longest = message.get("longest")
+    if longest:
+        longest = longest | {"waits": [long_wait(wait, threads, frames, stacks, strings, message["attributes"])
+                                       for wait in longest["waits"]]}
+
     coverage = message["coverage"]
     layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
                                                 "burst_ns", "bursts_on_ns")}
@@ -102,7 +107,17 @@ def read(message, kind=None):
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,
             "header": coverage | {"layers": layers}, "threads": threads, "frames": frames,
-            "stacks": stacks, "samples": samples, "trailer": trailer}
+            "stacks": stacks, "samples": samples, "longest": longest, "trailer": trailer}
+
+
+def long_wait(wait, threads, frames, stacks, strings, attributes):
+    """A message LongWait without indexes."""
+    said = {strings[attributes[a]["key"]]: strings[attributes[a]["text"]] or attributes[a]["number"]
+            for a in wait["attributes"]}
+    return wait | {"thread": threads[wait["thread"]], "reason": enum(wait["reason"]),
+                   "functions": [frames[frame]["function"] for frame in stacks[wait["stack"]]["frames"]],
+                   "waker": strings[wait["waker"]], "syscall": said.get("syscall", -1),
+                   "object": said.get("object"), "idle": said.get("idle")}
 
 
 def readable(message):

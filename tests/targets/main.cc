@@ -41,7 +41,7 @@ constexpr Scenario kScenarios[] = {
     {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},          {"wakers", Wakers},
     {"phases", Phases},      {"chain", Chain},
-    {"inlined", Inlined},
+    {"inlined", Inlined},    {"stalls", Stalls},
 };
 
 }  // namespace

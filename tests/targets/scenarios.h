@@ -49,6 +49,9 @@ void Wakers(const Arguments& arguments);
 // round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
 // long each of these parts took, ns.
 void Chain(const Arguments& arguments);
+// stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
+// thread reads a pipe that nobody writes.
+void Stalls(const Arguments& arguments);
 
 // io.cc
 void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write
