@@ -18,6 +18,7 @@
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/lock_table.h"
+#include "daemon/service/longest.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
@@ -219,9 +220,31 @@ class Sender {
         sources_(sources),
         profile_(sources.profile),
         parts_(send, window),
-        stacks_(sources.profile.stacks) {}
+        stacks_(sources.profile.stacks),
+        longest_(plan, sources.profile) {}
 
   bool Send() {
+    if (plan_.longest) {
+      longest_.AddStacks(&stacks_);
+    } else {
+      AddStacks();
+    }
+    SendHead();
+    stacks_.Name(sources_.names, plan_.lines);
+    Tables tables(&parts_);
+    tables.AddStacks(stacks_);
+    if (plan_.longest) {
+      longest_.Choose(
+          [this](const ThreadInfo& thread, const SampleKey& key) { return IdleOf(thread, key); });
+    }
+    SendThreads(&tables);
+    longest_.Send(stacks_, sources_.wall_offset_ns, &tables, &parts_);
+    SendEnd();
+    return parts_.Finish();
+  }
+
+ private:
+  void AddStacks() {
     for (const MergedThread& thread : profile_.threads) {
       const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
@@ -232,16 +255,8 @@ class Sender {
       }
       if (plan_.Asks(Kind::kWaker)) AddWakers(thread);
     }
-    SendHead();
-    stacks_.Name(sources_.names);
-    Tables tables(&parts_);
-    tables.AddStacks(stacks_);
-    SendThreads(&tables);
-    SendEnd();
-    return parts_.Finish();
   }
 
- private:
   void AddWakers(const MergedThread& thread) {
     const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
@@ -283,7 +298,11 @@ class Sender {
                     tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
     if (plan_.Asks(Kind::kLocks)) locks_.emplace(profile_, stacks_, sources_.names);
+    uint32_t sent = 0;
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
+      if (plan_.longest && !longest_.Shows(i)) continue;
+      if (plan_.longest) longest_.SetIndex(i, sent);
+      sent++;
       const MergedThread& merged = profile_.threads[i];
       const uint32_t process = processes.IndexOf(merged.info);
       const EstimatedThread waits = estimates.Waits(merged);
@@ -291,7 +310,7 @@ class Sender {
       thread->set_process(process);
       FillThread(merged.info, waits, thread);
       thread->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
-      if (plan_.AsksWaits()) thread->set_idle_ns(IdleNs(merged.info, waits));
+      if (plan_.AsksWaits() && !plan_.longest) thread->set_idle_ns(IdleNs(merged.info, waits));
       for (const SampleTypeInfo* type : plan_.types) {
         if (!type->HasTotals()) continue;
         const HeapDelta& heap = HeapOf(merged.ledger, type->kind);
@@ -300,6 +319,7 @@ class Sender {
                  type->kind == Kind::kFree ? thread->mutable_freed() : thread->mutable_allocated());
       }
       parts_.Added(*thread);
+      if (plan_.longest) continue;
       sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
@@ -308,7 +328,7 @@ class Sender {
           continue;
         }
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
-          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s));
+          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s.key));
         }
       }
       sink.EndThread();
@@ -322,7 +342,7 @@ class Sender {
     std::vector<LockTable::Wait> of_locks;
     for (const EstimatedSample& s : waits.samples) {
       if (!plan_.Shows(*plan_.types[type], s.key)) continue;
-      of_locks.push_back({locks_->Of(thread.info, s.key, IdleOf(thread.info, s)), &s});
+      of_locks.push_back({locks_->Of(thread.info, s.key, IdleOf(thread.info, s.key)), &s});
       sink->AddLock(type, s, of_locks.back().lock);
     }
     locks_->AddThread(thread, process, of_locks, waits);
@@ -331,25 +351,32 @@ class Sender {
   int64_t IdleNs(const ThreadInfo& thread, const EstimatedThread& waits) const {
     int64_t idle_ns = 0;
     for (const EstimatedSample& s : waits.samples) {
-      if (!IdleOf(thread, s).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
+      if (!IdleOf(thread, s.key).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
     }
     return idle_ns;
   }
 
-  std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
-    const SampleKey& key = sample.key;
+  std::string_view IdleOf(const ThreadInfo& thread, const SampleKey& key) const {
     if (key.kind != Kind::kWait && key.kind != Kind::kWaker) return {};
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
     const bool by_thread = stack.idle.empty() && !stack.contended;
-    return IdleKind(sample.key.reason,
-                    by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
+    return IdleKind(key.reason, by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
+  }
+
+  void FillLines(v1::SourceLines* out) const {
+    const LineCounts& counts = stacks_.line_counts();
+    out->set_known(counts.known);
+    out->set_pending(counts.pending);
+    out->set_failed(counts.failed);
+    out->set_missing(counts.missing);
   }
 
   void SendEnd() {
     v1::Profile& part = parts_.part();
-    FillNameShares(plan_, profile_, stacks_, &part);
+    if (!plan_.longest) FillNameShares(plan_, profile_, stacks_, &part);
+    if (plan_.lines != LineWish::kNone) FillLines(part.mutable_source_lines());
     if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     if (locks_) locks_->Fill(&part);
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
@@ -363,6 +390,7 @@ class Sender {
   const MergedProfile& profile_;
   PartWriter parts_;
   NamedStacks stacks_;
+  LongestWaits longest_;
   DiskNames disk_names_;
   std::optional<LockTable> locks_;  // with the type "locks"
 };

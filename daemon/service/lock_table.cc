@@ -154,7 +154,9 @@ LockFrames LockTable::FramesOf(const ProcessId& process, const SampleKey& key,
 std::string_view LockTable::PlaceOf(uint32_t stack) const {
   const NamedStack& named = stacks_.stacks()[stack];
   if (named.frames.empty()) return kNoStack;
-  return stacks_.frames()[named.frames[named.lock_place]].function;
+  const NamedFrame& frame = stacks_.frames()[named.frames[named.lock_place]];
+  return named.lock_line < frame.inlined.size() ? frame.inlined[named.lock_line].function
+                                                : frame.function;
 }
 
 LockTable::Use& LockTable::UseOf(const MergedThread& thread, uint32_t process,
@@ -228,7 +230,7 @@ LockTable::ReleaserNames LockTable::NameReleasers(
       stacks.AddWoken(of.waiter, of.process, waker);
     }
   }
-  stacks.Name(names_);
+  stacks.Name(names_, LineWish::kNone);
   std::vector<FrameText> texts;
   texts.reserve(stacks.frames().size());
   for (const NamedFrame& frame : stacks.frames()) {

@@ -31,6 +31,7 @@ struct ServiceSources {
   CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
   std::vector<std::string> debug_directories;  // more places for debug files
+  LineReader* lines = nullptr;                 // null: no lines
 };
 
 // Bounds the fetches and the like that run at once. A client that does not read its answer loses
@@ -84,6 +85,7 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
   void FillStatus(v1::GetStatusResponse* response) const;
+  void FillLineReader(v1::LineReaderStatus* out) const;
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
   // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
   // there was at its end, too. NotFound when no process matches what was `asked` for.

@@ -40,8 +40,9 @@ constexpr Scenario kScenarios[] = {
     {"storm", Storm},        {"burn", Burn},
     {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},          {"wakers", Wakers},
-    {"locks", Locks},        {"phases", Phases},
-    {"chain", Chain},
+    {"phases", Phases},      {"chain", Chain},
+    {"inlined", Inlined},    {"stalls", Stalls},
+    {"locks", Locks},
 };
 
 }  // namespace

@@ -444,7 +444,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
   for (const char* command :
-       {"", "fetch", "diff", "why", "locks", "memory", "status", "completion"}) {
+       {"", "fetch", "diff", "why", "worst", "locks", "memory", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);
