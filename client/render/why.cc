@@ -125,8 +125,7 @@ std::string LinkText(const Link& link, const Names& names) {
 
 class Lines {
  public:
-  Lines(const WhyReport& report, const Chains& chains, const Names& names)
-      : report_(report), chains_(chains), names_(names) {}
+  Lines(const Chains& chains, const Names& names) : chains_(chains), names_(names) {}
 
   std::string Text() {
     Add(chains_.links, 0);
@@ -174,7 +173,6 @@ class Lines {
     return link.time_ns - first.time_ns < kLeastShown * chains_.waits_ns ? &first : nullptr;
   }
 
-  const WhyReport& report_;
   const Chains& chains_;
   const Names& names_;
   std::string text_;
@@ -236,7 +234,7 @@ std::string GroupText(const WhyReport& report, const Chains& chains, bool colour
   text += Wrap(absl::StrCat("Mostly it ", MainChain(chains, names), "."), PageColumns(), "  ");
   absl::StrAppend(&text, "\n",
                   Heading("Chains (shares of these waits; ± one standard error)", colour),
-                  Lines(report, chains, names).Text(), CyclesText(chains, names));
+                  Lines(chains, names).Text(), CyclesText(chains, names));
   absl::StrAppend(&text, "\n", Heading("What these chains end with", colour));
   for (size_t i = 0; i < std::min(chains.ends.size(), kMostEnds); i++) {
     const ChainEnd& end = chains.ends[i];
