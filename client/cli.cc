@@ -19,7 +19,9 @@
 #include "client/commands/diff.h"
 #include "client/commands/fetch.h"
 #include "client/commands/memory.h"
+#include "client/commands/stacks.h"
 #include "client/commands/status.h"
+#include "client/commands/threads.h"
 #include "client/connection.h"
 #include "client/group_by.h"
 #include "client/kind.h"
@@ -206,6 +208,30 @@ absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
   return options;
 }
 
+absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed) {
+  StacksOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.show_idle = typed.idle;
+  options.json = typed.stacks_format == "json";
+  return options;
+}
+
+absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
+  ThreadsOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.sort = ParseThreadSort(typed.thread_sort);
+  options.by_name = typed.threads_by == "name";
+  options.json = typed.threads_format == "json";
+  return options;
+}
+
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   DiffOptions options;
   options.server = typed.server;
@@ -269,7 +295,8 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command; use fetch, diff, memory or status"),
+    return Report(absl::InvalidArgumentError(
+                      "no command; use fetch, diff, memory, stacks, threads or status"),
                   kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
@@ -298,6 +325,18 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour || typed.colour;
     return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
+  }
+  if (command == "stacks") {
+    absl::StatusOr<StacksOptions> options = ReadStacks(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintStacks(*options, page); });
+  }
+  if (command == "threads") {
+    absl::StatusOr<ThreadsOptions> options = ReadThreads(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintThreads(*options, page); });
   }
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);

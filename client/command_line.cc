@@ -6,6 +6,7 @@
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/text.h"
+#include "client/ledger_rows.h"
 #include "client/usage/usage.h"
 
 namespace profctl {
@@ -37,6 +38,8 @@ constexpr char kNotes[] =
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
+    "  profctl stacks --target postgres       what every thread does now\n"
+    "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
 constexpr char kTimes[] =
@@ -75,6 +78,32 @@ constexpr char kMemoryNotes[] =
     "  profctl memory                         the last minute\n"
     "  profctl memory --since 1h              is there a leak?\n"
     "  profctl memory --target reth --format json | jq '.processes[0].points[-1]'\n";
+
+constexpr char kStacksNotes[] =
+    "What every thread does at this moment, without stopping any: on a CPU, waiting for a CPU, or\n"
+    "waiting, for what and since when, with its stack. The longest wait comes first. Threads with "
+    "the\n"
+    "same stack are one entry. Idle threads (poll, sleep, parked workers) are folded into a "
+    "table.\n"
+    "\n"
+    "Threads that run have no stack here: 'profctl fetch --kind cpu' has samples of them.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl stacks --target postgres       who waits for what\n"
+    "  profctl stacks --thread '^tokio' --idle\n"
+    "  profctl stacks --format json | jq '.threads[] | select(.reason == \"lock\")'\n";
+
+constexpr char kThreadsNotes[] =
+    "One row for each thread: what it did in the window, as shares of its wall time. Time on a "
+    "CPU,\n"
+    "on the run queue and blocked add up to the wall time; idle waits are part of the blocked "
+    "time.\n"
+    "Rates are per second of the window.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl threads --since 10s            the last ten seconds, as top shows them\n"
+    "  profctl threads --sort blocked --by name\n"
+    "  profctl threads --format json | jq '.threads[] | select(.exited | not)'\n";
 
 constexpr char kStatusNotes[] =
     "Examples:\n"
@@ -245,6 +274,39 @@ void AddDiff(CLI::App& app, Typed& typed) {
   AddTextOrJson(diff, typed.diff_format);
 }
 
+void AddStacksNow(CLI::App& app, Typed& typed) {
+  CLI::App* stacks =
+      app.add_subcommand("stacks", "Show what every thread does now, with its stack");
+  stacks->footer(absl::StrCat(kStacksNotes, kExitStatus));
+  AddTargets(stacks, "Only this PID, or processes whose name matches; repeatable", typed);
+  stacks->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  stacks->add_flag("--idle", typed.idle, "Show the stacks of idle threads too");
+  AddTextOrJson(stacks, typed.stacks_format);
+}
+
+void AddThreads(CLI::App& app, Typed& typed) {
+  CLI::App* threads =
+      app.add_subcommand("threads", "Show what each thread of a window did, as a table");
+  std::string notes = kThreadsNotes;
+  AppendMeanings("Orders of rows (--sort)", AllThreadSorts(), notes);
+  threads->footer(absl::StrCat(notes, kTimes, kExitStatus));
+  AddScope(threads, typed);
+  threads->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  threads->add_option("--sort", typed.thread_sort, "What comes first; see the orders below")
+      ->type_name("ORDER")
+      ->check(OneOf(NamesOf(AllThreadSorts()), "an order"))
+      ->capture_default_str();
+  threads
+      ->add_option("--by", typed.threads_by,
+                   "A row for each thread, or for names without trailing numbers")
+      ->type_name("BY")
+      ->check(OneOf({"thread", "name"}))
+      ->capture_default_str();
+  AddTextOrJson(threads, typed.threads_format);
+}
+
 }  // namespace
 
 void DefineCommandLine(CLI::App& app, Typed& typed) {
@@ -267,6 +329,8 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   AddScope(memory, typed);
   AddTextOrJson(memory, typed.memory_format);
   memory->add_flag("--color", typed.colour, "Use colours even if the output is not a terminal");
+  AddStacksNow(app, typed);
+  AddThreads(app, typed);
   CLI::App* status =
       app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));

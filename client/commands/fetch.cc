@@ -1,12 +1,11 @@
 #include "client/commands/fetch.h"
 
-#include <chrono>
 #include <memory>
 #include <set>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "client/connection.h"
+#include "client/commands/receive.h"
 #include "client/output.h"
 #include "client/profile.h"
 #include "client/progress.h"
@@ -23,9 +22,6 @@
 
 namespace profctl {
 namespace {
-
-constexpr std::chrono::seconds kConnectTimeout(5);
-constexpr std::chrono::minutes kFetchTimeout(5);
 
 std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   std::string text;
@@ -168,30 +164,12 @@ absl::Status CheckFormat(const FetchOptions& options) {
 
 absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
                                      const profd::v1::FetchRequest& request, Progress* progress) {
-  const auto say = [&](const std::string& what) {
-    if (progress != nullptr) progress->Say("profctl: " + what);
-  };
-  say("connecting to " + CleanName(server));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
-                   Connection::Open(server, kConnectTimeout));
-  grpc::ClientContext context;
-  SetDeadline(context, kFetchTimeout);
-  const auto reader = connection->stub().Fetch(&context, request);
-  say(absl::StrCat("waiting for profd at ", CleanName(server)));
-  ProfileBuilder builder({request.sample_types().begin(), request.sample_types().end()});
-  uint64_t received = 0;
-  profd::v1::Profile part;
-  absl::Status status;
-  while (status.ok() && reader->Read(&part)) {
-    received += part.ByteSizeLong();
-    say("receiving, " + FormatBytes(received) + " so far");
-    status = builder.Add(part);
-  }
-  if (!status.ok()) context.TryCancel();
-  const grpc::Status outcome = reader->Finish();
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(connection->Explain(outcome));
-  return builder.Finish();
+  return ReceiveParts(
+      server,
+      [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
+        return stub.Fetch(context, request);
+      },
+      {request.sample_types().begin(), request.sample_types().end()}, progress);
 }
 
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {

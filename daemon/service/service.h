@@ -31,6 +31,7 @@ struct ServiceSources {
   CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
   std::vector<std::string> debug_directories;  // more places for debug files
+  std::string proc = "/proc";
 };
 
 // Bounds the fetches and the like that run at once. A client that does not read its answer loses
@@ -68,6 +69,8 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   grpc::ServerUnaryReactor* GetMemory(grpc::CallbackServerContext* context,
                                       const v1::GetMemoryRequest* request,
                                       v1::GetMemoryResponse* response) override;
+  grpc::ServerWriteReactor<v1::Profile>* GetStacks(grpc::CallbackServerContext* context,
+                                                   const v1::GetStacksRequest* request) override;
 
  private:
   using Texts = google::protobuf::RepeatedPtrField<std::string>;
@@ -84,6 +87,11 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
   void FillStatus(v1::GetStatusResponse* response) const;
+  absl::Status AnswerStacks(const v1::GetStacksRequest& request, const SendPart& send);
+  // A stream whose parts `answer` sends.
+  grpc::ServerWriteReactor<v1::Profile>* Stream(
+      grpc::CallbackServerContext* context,
+      const std::function<absl::Status(const SendPart&)>& answer);
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
   // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
   // there was at its end, too. NotFound when no process matches what was `asked` for.
