@@ -148,7 +148,8 @@ std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>
   }
   int64_t estimated_ns = 0;
   for (const LedgerRow& row : rows) estimated_ns += row.estimated_ns;
-  if (estimated_ns > 0) {
+  // A gap is reported above.
+  if (estimated_ns > 0 && !HasGap(waits, coverage.switch_ns())) {
     text += Wrap(absl::StrCat("Reasons for ", FormatDuration(estimated_ns),
                               " of waits are estimated from ticks."),
                  PageColumns(), "  ");

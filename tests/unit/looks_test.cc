@@ -118,7 +118,9 @@ TEST(LooksTest, EveryThreadIsOnThePageOnce) {
 }
 
 TEST(LooksTest, TheLongestWaitComesFirstAndAnUnknownOneLast) {
-  ThreadLook longer{.for_ns = 2}, shorter{.for_ns = 1}, unknown;
+  ThreadLook longer, shorter, unknown;
+  longer.for_ns = 2;
+  shorter.for_ns = 1;
   EXPECT_TRUE(WaitsLonger(longer, shorter));
   EXPECT_FALSE(WaitsLonger(shorter, longer));
   EXPECT_TRUE(WaitsLonger(shorter, unknown));
