@@ -15,9 +15,18 @@ namespace profctl {
 namespace {
 
 TEST(LedgerRowsTest, MatchesGoldens) {
-  const Profile waits = ServerAnswer().Build();
-  ExpectGolden(RenderThreadsText(waits, LedgerRows(waits, nullptr, false, ThreadSort::kCpu), false),
-               "threads.txt");
+  AnswerWriter writer = ServerAnswer();
+  profd::v1::Thread& busy = *writer.message().mutable_threads(0);
+  busy.set_voluntary_switches(123'456);
+  busy.set_involuntary_switches(7);
+  busy.set_minor_faults(60);
+  busy.set_major_faults(30);
+  const Profile waits = writer.Build();
+  Profile allocations = waits;
+  allocations.threads[1].heap.emplace().set_bytes(60ll << 20);
+  ExpectGolden(
+      RenderThreadsText(waits, LedgerRows(waits, &allocations, false, ThreadSort::kCpu), false),
+      "threads.txt");
   ExpectGolden(
       RenderThreadsText(waits, LedgerRows(waits, nullptr, true, ThreadSort::kBlocked), false),
       "threads-by-name.txt");
