@@ -49,19 +49,39 @@ static __always_inline void drop_walk(u32 slot)
 	*(volatile u32 *)&own_walking[slot & (PROFD_MAX_OWN_WALKS - 1)] = 0;
 }
 
-/* Walks from these registers and sends the stack. Returns its hash. */
-static __always_inline u64 take_own_stack(struct walk *walk, struct task_struct *task, u64 pc,
-					  u64 sp, u64 fp, bool at_entry)
+/* Walks the user's frames from these registers and sends the stack. Returns its hash. */
+static __always_inline u64 walk_and_send(struct walker *walker, u64 pc, u64 sp, u64 fp,
+					 bool at_entry)
 {
-	struct walker walker = {.task = task, .walk = walk};
+	struct walk *walk = walker->walk;
 
 	walk->hash = 0;
 	walk->torn = 0;
 	walk->map_busy = 0;
 	walk->frames = 0;
 	walk->frame_pointers = 0;
-	walk_own(&walker, pc, sp, fp, at_entry);
+	walk_own(walker, pc, sp, fp, at_entry);
 	return send_walk(walk, 0);
+}
+
+/* The stack of the current thread from these registers on, handed over. Returns its hash; 0 without
+ * memory for the walk. `at_entry`: pc is a function's first instruction.
+ *
+ * Neither static nor inlined: the verifier follows it once, not once for each state in which a
+ * program may call it. Most of the time to load the programs goes into that.
+ */
+__noinline u64 own_stack(u64 pc, u64 sp, u64 fp, u32 at_entry)
+{
+	struct walker walker = {.task = bpf_get_current_task_btf()};
+	u64 hash;
+	u32 slot;
+
+	walker.walk = take_walk(&slot);
+	if (!walker.walk)
+		return 0;
+	hash = walk_and_send(&walker, pc, sp, fp, at_entry);
+	drop_walk(slot);
+	return hash;
 }
 
 #endif /* PROFD_BPF_OWN_WALK_BPF_H_ */

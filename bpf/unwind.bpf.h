@@ -87,6 +87,7 @@ struct walk {
 	u8 map_busy; /* stack memory could not be looked up: the map was locked */
 	u8 hurried; /* do not retry if the map is locked */
 	u8 in_interrupt; /* the kernel tells one mapping only */
+	u8 at_entry; /* pc is a function's first instruction */
 	struct mapping_place place; /* of `shared`; here, because little BPF stack is left */
 	struct shared_mapping shared; /* a copy */
 	struct profd_stack_record record;
@@ -574,21 +575,27 @@ static __always_inline bool name_frame(struct walker *walker)
 	return true;
 }
 
+/* At a function's first instruction the return address is at the top of the stack. */
+#define ENTRY_RULE PROFD_RULE_PACK(PROFD_RULE_RSP, 1, 0)
+
 /* One frame: appends it, then steps to its caller. 1 ends the walk. */
-static __always_inline long walk_frame(struct walker *walker, enum walk_from from)
+static __always_inline long walk_frame(struct walker *walker, enum walk_from from, bool at_entry)
 {
 	struct walk *walk = walker->walk;
 	u32 rule, kind;
 
 	if (!name_frame(walker))
 		return 1;
-	if (walk->map_state == PROFD_MODULE_PENDING) {
+	rule = PROFD_RULE_NONE;
+	if (at_entry) {
+		walk->at_entry = 0;
+		rule = ENTRY_RULE;
+	} else if (walk->map_state == PROFD_MODULE_PENDING) {
 		walk->result = PROFD_WALK_RULES_PENDING;
 		return 1;
-	}
-	rule = PROFD_RULE_NONE;
-	if (walk->map_state == PROFD_MODULE_READY)
+	} else if (walk->map_state == PROFD_MODULE_READY) {
 		rule = recall_rule(walk, address_of(walk) - walk->map_start + walk->map_offset);
+	}
 	kind = PROFD_RULE_KIND(rule);
 	if (kind == PROFD_RULE_END) {
 		walk->result = PROFD_WALK_COMPLETE;
@@ -603,12 +610,17 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 
 static long walk_frame_own(u32 index, void *walker)
 {
-	return walk_frame(walker, WALK_OWN);
+	return walk_frame(walker, WALK_OWN, false);
+}
+
+static long walk_frame_from_entry(u32 index, struct walker *walker)
+{
+	return walk_frame(walker, WALK_OWN, walker->walk->at_entry);
 }
 
 static long walk_frame_outside(u32 index, void *walker)
 {
-	return walk_frame(walker, WALK_OUTSIDE);
+	return walk_frame(walker, WALK_OUTSIDE, false);
 }
 
 /* Length of the longest instruction plus one, bytes. */
@@ -645,25 +657,18 @@ static __always_inline void begin_walk(struct walker *walker, u64 pc, u64 sp, u6
 	walk->result = PROFD_WALK_TOO_DEEP;
 }
 
-/* Walks the stack of the current thread, like walk_from_outside. `at_entry`: at a function's first
- * instruction the return address is at the top of the stack, so no rule is needed.
+/* Walks the stack of the current thread, like walk_from_outside. `at_entry`: pc is a function's
+ * first instruction.
  */
 static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 fp, bool at_entry)
 {
-	struct walk *walk = walker->walk;
-
 	begin_walk(walker, pc, sp, fp);
-	if (at_entry) {
-		if (!name_frame(walker))
-			return;
-		if (!read_stack(walker, sp, &walk->pc, WALK_OWN)) {
-			walk->result = PROFD_WALK_UNREADABLE;
-			return;
-		}
-		walk->sp += 8;
-		walk->exact = 0;
-	}
-	bpf_loop(PROFD_MAX_USER_FRAMES - 1, walk_frame_own, walker, 0);
+	walker->walk->at_entry = at_entry;
+	/* The verifier follows every way through a frame, for each program. */
+	if (__builtin_constant_p(at_entry) && !at_entry)
+		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_own, walker, 0);
+	else
+		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_from_entry, walker, 0);
 }
 
 /* Walks from the given registers. Frames are appended to walk->record after walk->frames;

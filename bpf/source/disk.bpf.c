@@ -77,25 +77,36 @@ static __always_inline u32 operation_of(struct bio *bio)
 	return operation & 1 ? PROFD_DISK_WRITE : PROFD_DISK_OTHER;
 }
 
+/* Neither static nor inlined, like own_stack. */
+__noinline int walk_submitter(u32 slot)
+{
+	struct walker walker = {.task = bpf_get_current_task_btf()};
+
+	walker.walk = bpf_map_lookup_elem(&own_scratch, &slot);
+	if (walker.walk)
+		walk_user_part(&walker);
+	return 0;
+}
+
 /* Walks both stacks of the current thread and sends them. Returns their hash; 0 without memory for
  * the walk.
  */
-static __always_inline u64 take_submitter_stack(void *context, struct task_struct *task)
+static __always_inline u64 take_submitter_stack(void *context)
 {
-	struct walker walker = {.task = task};
 	u32 kernel_frames, slot;
+	struct walk *walk;
 	u64 hash;
 	long bytes;
 
-	walker.walk = take_walk(&slot);
-	if (!walker.walk)
+	walk = take_walk(&slot);
+	if (!walk)
 		return 0;
-	bytes = bpf_get_stack(context, walker.walk->record.frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
+	bytes = bpf_get_stack(context, walk->record.frames, PROFD_MAX_KERNEL_FRAMES * 8, 0);
 	kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
-	begin_after_kernel(walker.walk, kernel_frames);
-	walker.walk->hurried = 1;
-	walk_user_part(&walker);
-	hash = send_walk(walker.walk, kernel_frames);
+	begin_after_kernel(walk, kernel_frames);
+	walk->hurried = 1;
+	walk_submitter(slot);
+	hash = send_walk(walk, kernel_frames);
 	drop_walk(slot);
 	return hash;
 }
@@ -129,7 +140,7 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 	request.operation = operation_of(bio);
 	one_in = disk_stack_one_in;
 	if (one_in <= 1 || bpf_get_prandom_u32() % one_in == 0) {
-		request.stack = take_submitter_stack(ctx, task);
+		request.stack = take_submitter_stack(ctx);
 		walked = bpf_ktime_get_ns() - request.queued;
 		cost->walks++;
 		cost->walk_ns += walked;

@@ -36,20 +36,22 @@ static __always_inline bool grows_stack(struct pt_regs *user, u64 address)
 	return address - (user->sp - BELOW_STACK) < BELOW_STACK + ABOVE_STACK;
 }
 
-/* The stack of whoever touches an anonymous page, and a record for the daemon. */
-static __always_inline void take_page(struct task_struct *task, struct profd_thread *thread,
-				      struct pt_regs *user, u64 address)
+/* The stack of the current thread, which touches a page, handed over. Returns its hash; 0 if the
+ * page is not anonymous, or without memory for the walk. Neither static nor inlined, like
+ * own_stack.
+ */
+__noinline u64 stack_at_fault(u64 address)
 {
-	struct profd_thread *process = thread_of(task->group_leader);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *user = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct walker walker = {.task = task};
-	struct profd_page_record *record;
 	u64 stack = 0;
 	u32 slot;
 
 	walker.walk = take_walk(&slot);
 	if (!walker.walk) {
 		lose(PROFD_LOSS_FAULT_BUSY, 1);
-		return;
+		return 0;
 	}
 	/* Of files and devices there are other accounts. The kernel may be asked for one mapping
 	 * only at a page fault, and says that the map is busy from then on: the rest is what was
@@ -58,9 +60,19 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 	walker.walk->hurried = 1;
 	name_space(walker.walk, task);
 	if (is_readable_memory(&walker, address) || grows_stack(user, address))
-		stack = take_own_stack(walker.walk, task, user_pc(task, user), user->sp, user->bp,
-				       false);
+		stack = walk_and_send(&walker, user_pc(task, user), user->sp, user->bp, false);
 	drop_walk(slot);
+	return stack;
+}
+
+/* The stack of whoever touches an anonymous page, and a record for the daemon. */
+static __always_inline void take_page(struct task_struct *task, struct profd_thread *thread,
+				      u64 address)
+{
+	struct profd_thread *process = thread_of(task->group_leader);
+	struct profd_page_record *record;
+	u64 stack = stack_at_fault(address);
+
 	if (!stack || !make_known(thread))
 		return;
 	record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
@@ -107,7 +119,7 @@ static __always_inline void handle_fault(u64 address)
 		}
 		return;
 	}
-	take_page(task, thread, (struct pt_regs *)bpf_task_pt_regs(task), address);
+	take_page(task, thread, address);
 	cost->walks++;
 	cost->walk_ns += bpf_ktime_get_ns() - began;
 }

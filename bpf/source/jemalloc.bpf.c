@@ -401,11 +401,10 @@ static __always_inline bool enter_thread_data(struct task_struct *task, struct p
 
 /* Walks from the place of the probe and counts the stack, in whole intervals: by how much the
  * allocation passed the mark says nothing of others like it (docs/sampling.md). The event stands
- * for `one_in` like it.
+ * for `one_in` like it. False without memory for the walk.
  */
-static __always_inline void count_event(struct pt_regs *regs, struct task_struct *task,
-					struct profd_thread *thread, const struct heap_event *event,
-					bool at_entry, u64 one_in, struct walk *walk)
+static __always_inline bool count_event(struct pt_regs *regs, struct profd_thread *thread,
+					const struct heap_event *event, bool at_entry, u64 one_in)
 {
 	struct profd_sample_key key = {.sysno = -1};
 	u64 intervals = (event->total - event->before) / PROFD_HEAP_INTERVAL;
@@ -418,12 +417,17 @@ static __always_inline void count_event(struct pt_regs *regs, struct task_struct
 	weight = intervals * PROFD_HEAP_INTERVAL * one_in;
 
 	key.thread_id = thread->thread_id;
-	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, at_entry);
+	key.stack = own_stack(regs->ip, regs->sp, regs->bp, at_entry);
+	if (!key.stack) {
+		lose(PROFD_LOSS_HEAP_BUSY, 1);
+		return false;
+	}
 	key.kind = event->kind;
-	if (count_heap(&key, weight))
-		return;
-	lose(PROFD_LOSS_HEAP_FULL, 1);
-	lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);
+	if (!count_heap(&key, weight)) {
+		lose(PROFD_LOSS_HEAP_FULL, 1);
+		lose(PROFD_LOSS_HEAP_FULL_BYTES, weight);
+	}
+	return true;
 }
 
 static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
@@ -503,8 +507,6 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 	struct heap_thread *heap_thread;
 	bool at_entry;
 	struct heap_event event;
-	struct walk *walk;
-	u32 slot;
 	int round;
 
 	round = find_round(task, cookie);
@@ -533,15 +535,8 @@ static __always_inline bool handle_event(struct pt_regs *regs, struct task_struc
 		note_place(task, &event);
 	if (event.total == event.before || (mask && bpf_get_prandom_u32() & mask))
 		return false;
-	walk = take_walk(&slot);
-	if (!walk) {
-		lose(PROFD_LOSS_HEAP_BUSY, 1);
-		return false;
-	}
 	at_entry = event.late || PROFD_PROBE_PLACE(cookie) == PROFD_HEAP_JEMALLOC_EVENT;
-	count_event(regs, task, thread, &event, at_entry, mask + 1ULL, walk);
-	drop_walk(slot);
-	return true;
+	return count_event(regs, thread, &event, at_entry, mask + 1ULL);
 }
 
 /* At the places of enum profd_heap_place. */

@@ -108,21 +108,6 @@ static __always_inline bool read_live_event(struct pt_regs *regs, u32 place,
 	return event->size && event->size < MAX_OBJECT && event->context > NO_CONTEXT;
 }
 
-/* The stack of the caller, handed over; 0 when there is no memory for the walk. */
-static __always_inline u64 take_stack(struct pt_regs *regs, struct task_struct *task)
-{
-	struct walk *walk;
-	u64 stack;
-	u32 slot;
-
-	walk = take_walk(&slot);
-	if (!walk)
-		return 0;
-	stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, true);
-	drop_walk(slot);
-	return stack;
-}
-
 /* True when a stack was taken. */
 static __always_inline bool handle_object(struct pt_regs *regs, struct task_struct *task,
 					  struct profd_thread *thread)
@@ -138,7 +123,7 @@ static __always_inline bool handle_object(struct pt_regs *regs, struct task_stru
 		return false;
 	}
 	if (!event.gone) {
-		stack = take_stack(regs, task);
+		stack = own_stack(regs->ip, regs->sp, regs->bp, true);
 		if (!stack) {
 			lose(PROFD_LOSS_LIVE_BORN, 1);
 			return false;

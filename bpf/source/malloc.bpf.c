@@ -161,8 +161,6 @@ static __always_inline void count_malloc_call(struct pt_regs *regs, struct task_
 	struct profd_sample_key key = {.sysno = -1, .arg0 = PROFD_BURST_ARGUMENT};
 	u64 allocated = call->allocated, freed = call->freed;
 	u64 size = allocated + freed;
-	struct walk *walk;
-	u32 slot;
 
 	if (size < threshold) {
 		if ((u64)bpf_get_prandom_u32() * threshold >= size << 32)
@@ -170,14 +168,12 @@ static __always_inline void count_malloc_call(struct pt_regs *regs, struct task_
 		allocated = allocated * threshold / size;
 		freed = freed * threshold / size;
 	}
-	walk = take_walk(&slot);
-	if (!walk) {
+	key.thread_id = thread_id;
+	key.stack = own_stack(regs->ip, regs->sp, regs->bp, true);
+	if (!key.stack) {
 		lose(PROFD_LOSS_HEAP_BUSY, 1);
 		return;
 	}
-	key.thread_id = thread_id;
-	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, true);
-	drop_walk(slot);
 	count_bytes(&key, PROFD_KIND_ALLOC, allocated);
 	count_bytes(&key, PROFD_KIND_FREE, freed);
 }

@@ -109,11 +109,15 @@ static long add_area(u32 index, struct range *range)
 }
 
 /* How much of a range is private anonymous memory. What cannot be told, as another thread is
- * changing the mappings, is taken for it.
+ * changing the mappings, is taken for it. Neither static nor inlined, like own_stack.
  */
-static __always_inline u64 anonymous_in(struct task_struct *task, u64 start, u64 length)
+__noinline u64 anonymous_in(u64 start, u64 length)
 {
-	struct range range = {.task = task, .at = start, .end = start + length};
+	struct range range = {
+		.task = bpf_get_current_task_btf(),
+		.at = start,
+		.end = start + length,
+	};
 
 	if (range.end <= start)
 		return 0;
@@ -145,8 +149,7 @@ static __always_inline void read_mmap(struct map_arguments *arguments, struct re
 	}
 }
 
-static __always_inline void read_mremap(struct task_struct *task, struct map_arguments *arguments,
-					struct request *request)
+static __always_inline void read_mremap(struct map_arguments *arguments, struct request *request)
 {
 	u64 before = whole_pages(arguments->second);
 	u64 after = whole_pages(arguments->third);
@@ -160,7 +163,7 @@ static __always_inline void read_mremap(struct task_struct *task, struct map_arg
 	}
 	if (arguments->fourth & MREMAP_DONTUNMAP)
 		before = 0;
-	if (after > before && anonymous_in(task, arguments->first, PAGE_SIZE))
+	if (after > before && anonymous_in(arguments->first, PAGE_SIZE))
 		request->gained = after - before;
 }
 
@@ -201,7 +204,7 @@ static __always_inline void read_request(struct pt_regs *regs, struct task_struc
 	} else if (call == PROFD_MAP_MUNMAP) {
 		read_range(&arguments, request);
 	} else if (call == PROFD_MAP_MREMAP) {
-		read_mremap(task, &arguments, request);
+		read_mremap(&arguments, request);
 	} else if (call == PROFD_MAP_BRK) {
 		read_brk(task, &arguments, request);
 	} else if (call == PROFD_MAP_MADVISE && (advice == MADV_DONTNEED || advice == MADV_FREE ||
@@ -212,26 +215,18 @@ static __always_inline void read_request(struct pt_regs *regs, struct task_struc
 }
 
 /* Walks from the call and counts the stack. False when there is no memory for it. */
-static __always_inline bool count_call(struct pt_regs *regs, struct task_struct *task,
-				       struct profd_thread *thread, u8 kind, u64 bytes, u32 one_in)
+static __always_inline bool count_call(struct pt_regs *regs, struct profd_thread *thread, u8 kind,
+				       u64 bytes, u32 one_in)
 {
 	struct profd_sample_key key = {.sysno = -1, .kind = kind, .arg0 = one_in};
-	struct walk *walk;
-	u32 slot;
 
 	if (!make_known(thread))
 		return false;
-	walk = take_walk(&slot);
-	if (!walk) {
-		lose(PROFD_LOSS_MAP_LOST, 1);
-		return false;
-	}
 	key.thread_id = thread->thread_id;
-	key.stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, true);
-	if (!count_heap(&key, bytes * one_in))
+	key.stack = own_stack(regs->ip, regs->sp, regs->bp, true);
+	if (!key.stack || !count_heap(&key, bytes * one_in))
 		lose(PROFD_LOSS_MAP_LOST, 1);
-	drop_walk(slot);
-	return true;
+	return key.stack;
 }
 
 /* True when a stack was taken. */
@@ -240,21 +235,24 @@ static __always_inline bool handle_call(struct pt_regs *regs, struct task_struct
 {
 	u32 mask = map_skip_mask;
 	struct request request = {};
-	u64 gone = 0;
+	u64 gone = 0, bytes;
+	u8 kind;
 
 	if (mask && bpf_get_prandom_u32() & mask)
 		return false;
 	read_request(regs, task, call, &request);
 	if (request.length)
-		gone = anonymous_in(task, request.start, request.length);
+		gone = anonymous_in(request.start, request.length);
 	if (request.gained == gone)
 		return false;
-	if (request.gained > gone)
-		return count_call(regs, task, thread, PROFD_KIND_MAPPED, request.gained - gone,
-				  mask + 1);
-	return count_call(regs, task, thread,
-			  request.returns ? PROFD_KIND_RETURNED : PROFD_KIND_UNMAPPED,
-			  gone - request.gained, mask + 1);
+	if (request.gained > gone) {
+		kind = PROFD_KIND_MAPPED;
+		bytes = request.gained - gone;
+	} else {
+		kind = request.returns ? PROFD_KIND_RETURNED : PROFD_KIND_UNMAPPED;
+		bytes = gone - request.gained;
+	}
+	return count_call(regs, thread, kind, bytes, mask + 1);
 }
 
 /* In the functions of enum profd_map_call, of a libc. */

@@ -82,21 +82,6 @@ static __always_inline bool read_object(struct pt_regs *regs, const struct profd
 	       object->weight && object->size < MAX_OBJECT && object->weight < MAX_OBJECT;
 }
 
-/* The stack at the probe, handed over; 0 when there is no memory for the walk. */
-static __always_inline u64 stack_here(struct pt_regs *regs, struct task_struct *task)
-{
-	struct walk *walk;
-	u64 stack;
-	u32 slot;
-
-	walk = take_walk(&slot);
-	if (!walk)
-		return 0;
-	stack = take_own_stack(walk, task, regs->ip, regs->sp, regs->bp, false);
-	drop_walk(slot);
-	return stack;
-}
-
 /* True when a stack was taken. */
 static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct *task,
 					struct profd_thread *thread, u64 cookie)
@@ -114,7 +99,7 @@ static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct
 		lose(gone ? PROFD_LOSS_LIVE_GONE : PROFD_LOSS_LIVE_BORN, 1);
 		return false;
 	}
-	stack = stack_here(regs, task);
+	stack = own_stack(regs->ip, regs->sp, regs->bp, false);
 	/* Who freed it matters less than that it is gone. */
 	if (!stack && !gone) {
 		lose(PROFD_LOSS_LIVE_BORN, 1);

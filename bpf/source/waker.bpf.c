@@ -79,12 +79,23 @@ static __always_inline u32 frames_of_waker(struct walk *walk, struct task_struct
 	return too_deep ? 0 : count;
 }
 
+/* Neither static nor inlined: the verifier follows it once. */
+__noinline int walk_waker(u32 cpu)
+{
+	struct walker walker = {.task = bpf_get_current_task_btf()};
+
+	walker.walk = bpf_map_lookup_elem(&waker_scratch, &cpu);
+	if (walker.walk)
+		walk_user_part(&walker);
+	return 0;
+}
+
 /* Walks the stack of the current thread, or that of the interrupt, and sends it. Returns its hash.
  * The user's frames are walked of targets only.
  */
-static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker, struct walk *walk)
+static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker, struct walk *walk,
+					    u32 cpu)
 {
-	struct walker walker = {.task = waker, .walk = walk};
 	u64 *names = walk->record.frames;
 	struct profd_thread *thread;
 	bool interrupt;
@@ -107,7 +118,7 @@ static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker
 	walk->result = PROFD_WALK_COMPLETE;
 	thread = thread_of(waker);
 	if (!interrupt && thread && thread->thread_id)
-		walk_user_part(&walker);
+		walk_waker(cpu);
 	return send_walk(walk, count);
 }
 
@@ -124,7 +135,7 @@ static __always_inline bool count_waker(void *ctx, struct task_struct *waker,
 	key.thread_id = waiter->thread_id;
 	key.arg0 = waiter->tick_stack;
 	key.reason = waiter->wait_reason;
-	key.stack = take_waker_stack(ctx, waker, walk);
+	key.stack = take_waker_stack(ctx, waker, walk, cpu);
 	return waker_epoch ? count_many_in(&waker_odd, &key, weight, ticks)
 			   : count_many_in(&waker_even, &key, weight, ticks);
 }
