@@ -3,10 +3,10 @@
 #include "absl/strings/str_cat.h"
 #include "client/group_by.h"
 #include "client/kind.h"
+#include "client/ledger_rows.h"
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/text.h"
-#include "client/ledger_rows.h"
 #include "client/usage/usage.h"
 
 namespace profctl {

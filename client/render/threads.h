@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "client/profile.h"
 #include "client/ledger_rows.h"
+#include "client/profile.h"
 
 namespace profctl {
 

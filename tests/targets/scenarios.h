@@ -80,8 +80,8 @@ void Disk(const Arguments& arguments);
 void Maps(const Arguments& arguments);
 
 // now.cc
-// Three threads wait for a mutex that another one holds for good, one reads an empty pipe, four sleep
-// and one runs. Says "now" and what they wait for and since when, and waits for a line.
+// Three threads wait for a mutex that another one holds for good, one reads an empty pipe, four
+// sleep and one runs. Says "now" and what they wait for and since when, and waits for a line.
 void LookAtMe(const Arguments& arguments);
 
 // touch.cc
