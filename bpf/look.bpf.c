@@ -65,6 +65,10 @@ static __always_inline u64 began_at(struct task_struct *task, struct profd_threa
 				    const struct profd_visit *found)
 {
 	bool kept = ledger_goes_on(thread);
+	/* Read here: clang would merge the loads below into one of either pointer, which the verifier
+	 * refuses.
+	 */
+	u64 since = *(volatile u64 *)&thread->ledger.since;
 	u64 left;
 
 	if (found->outcome == PROFD_VISIT_RUNNING)
@@ -72,12 +76,12 @@ static __always_inline u64 began_at(struct task_struct *task, struct profd_threa
 	if (found->reason == PROFD_REASON_RUNQUEUE) {
 		/* Moved to another CPU's queue it begins anew there. */
 		if (kept && thread->ledger.phase == PROFD_PHASE_RUNQUEUE)
-			return thread->ledger.since;
+			return since;
 		return task->sched_info.last_queued;
 	}
 	left = kernel_left_at(task);
-	if (kept && (!left || (s64)(thread->ledger.since - left) < 0))
-		return thread->ledger.since;
+	if (kept && (!left || (s64)(since - left) < 0))
+		return since;
 	return left;
 }
 
