@@ -65,8 +65,8 @@ static __always_inline u64 began_at(struct task_struct *task, struct profd_threa
 				    const struct profd_visit *found)
 {
 	bool kept = ledger_goes_on(thread);
-	/* Read here: clang would merge the loads below into one of either pointer, which the verifier
-	 * refuses.
+	/* Read here: clang would merge the loads below into one of either pointer, which the
+	 * verifier refuses.
 	 */
 	u64 since = *(volatile u64 *)&thread->ledger.since;
 	u64 left;
