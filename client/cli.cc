@@ -22,6 +22,7 @@
 #include "client/commands/stacks.h"
 #include "client/commands/status.h"
 #include "client/commands/threads.h"
+#include "client/commands/why.h"
 #include "client/connection.h"
 #include "client/group_by.h"
 #include "client/kind.h"
@@ -42,6 +43,7 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitGrew = 3;  // diff --fail-over
+constexpr char kGraphsOnly[] = "applies only to flame graphs; remove it, or write an .svg file";
 
 absl::Status Wrong(std::string_view option, std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(option), ": ", std::string(what)));
@@ -192,7 +194,7 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   }
   if (const std::string_view given = GivenGraphOption(typed);
       !given.empty() && FormatOf(options) != Format::kSvg) {
-    return Wrong(given, "applies only to flame graphs; remove it, or write an .svg file");
+    return Wrong(given, kGraphsOnly);
   }
   RETURN_IF_ERROR(ReadGraph(typed, options.graph));
   RETURN_IF_ERROR(CheckFormat(options));
@@ -232,6 +234,28 @@ absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
   return options;
 }
 
+absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
+  WhyOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  profd::v1::FetchRequest checked;
+  RETURN_IF_ERROR(ReadTargets(typed, checked));
+  options.targets = typed.targets;
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.thread = typed.thread;
+  ReadReasons(typed, checked);
+  for (const int reason : checked.reasons()) {
+    if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
+    options.reasons.push_back(static_cast<Reason>(reason));
+  }
+  if (typed.depth < 1 || typed.depth > kMostDepth) {
+    return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
+  }
+  options.depth = typed.depth;
+  options.json = typed.why_format == "json";
+  return options;
+}
+
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   DiffOptions options;
   options.server = typed.server;
@@ -244,7 +268,24 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
   RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
   options.request.set_thread_regex(typed.thread);
-  options.json = typed.diff_format == "json";
+  options.output = typed.output;
+  if (!typed.diff_format.empty()) {
+    options.format = *ParseDiffFormat(typed.diff_format);
+  } else if (!typed.output.empty() && typed.output != "-") {
+    const std::optional<DiffFormat> format = DiffFormatOfFile(typed.output);
+    if (!format) {
+      return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
+                                      "'; end it in .svg, .json or .txt, or use --format"));
+    }
+    options.format = *format;
+  }
+  if (const std::string_view given =
+          typed.width_of.empty() ? GivenGraphOption(typed) : std::string_view("--width-of");
+      !given.empty() && options.format != DiffFormat::kSvg) {
+    return Wrong(given, kGraphsOnly);
+  }
+  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
+  if (!typed.width_of.empty()) options.width = *ParseWidthOf(typed.width_of);
   if (!typed.fail_over.empty()) {
     absl::string_view digits(typed.fail_over);
     double percent = 0;
@@ -295,8 +336,8 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError(
-                      "no command; use fetch, diff, memory, stacks, threads or status"),
+    return Report(absl::InvalidArgumentError("no command; use fetch, diff, why, memory, stacks, "
+                                             "threads or status"),
                   kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
@@ -337,13 +378,22 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour;
     return print_page([&](std::ostream& page) { return PrintThreads(*options, page); });
+    return options;
+  }
+
+  if (command == "why") {
+    absl::StatusOr<WhyOptions> options = ReadWhy(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintWhy(*options, page); });
   }
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour;
+    options->progress = terminal.progress;
     bool grew = false;
-    const int code = print_page([&](std::ostream& page) { return RunDiff(*options, page, &grew); });
+    const int code = Report(RunDiff(*options, out, err, &grew), kExitFailure, err);
     return code == 0 && grew ? kExitGrew : code;
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);

@@ -37,6 +37,8 @@ constexpr char kNotes[] =
     "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
+    "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
+    "for\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl stacks --target postgres       what every thread does now\n"
     "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
@@ -57,8 +59,15 @@ constexpr char kDiffNotes[] =
     "A stack changed if the difference is significant and at least 0.5 % of the total. The test\n"
     "is a z test on the standard errors, corrected for the number of stacks (Holm, 5 % overall).\n"
     "\n"
+    "In the flame graph, red frames grew and blue ones shrank. The stronger the colour, the "
+    "larger\n"
+    "the change relative to A. Grey frames did not change significantly. Stacks that are only in "
+    "A\n"
+    "have no width; the subtitle has their sum, and '--width-of max' draws them.\n"
+    "\n"
     "Examples:\n"
     "  profctl diff 10min..5min 5min..now     the last five minutes and the five before\n"
+    "  profctl diff 10min..5min 5min -o diff.svg\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
 
@@ -78,6 +87,22 @@ constexpr char kMemoryNotes[] =
     "  profctl memory                         the last minute\n"
     "  profctl memory --since 1h              is there a leak?\n"
     "  profctl memory --target reth --format json | jq '.processes[0].points[-1]'\n";
+
+constexpr char kWhyNotes[] =
+    "Who ended the waits, what those threads did meanwhile, who ended their waits, and so on, "
+    "until\n"
+    "something that is no wait for a thread: a disk, the network, a timer, a CPU, code that runs.\n"
+    "Starts with the group of threads that waits most; idle waits do not count there.\n"
+    "Threads whose names differ only in a trailing number are one group.\n"
+    "\n"
+    "It is an estimate, from sampled pairs of waiter and waker. It assumes that a waker does while "
+    "it\n"
+    "is waited for what it does in the window. --reason selects the first waits of the chains.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl why                            the threads that wait most, in the last minute\n"
+    "  profctl why --thread '^rpc' --since 5min --reason lock\n"
+    "  profctl why --format json | jq '.chains[0].ends[0]'\n";
 
 constexpr char kStacksNotes[] =
     "What every thread does at this moment, without stopping any: on a CPU, waiting for a CPU, or\n"
@@ -168,41 +193,48 @@ void AddTargets(CLI::App* command, const char* about, Typed& typed) {
       ->allow_extra_args(false);
 }
 
-// Options that select the window and the processes.
-void AddScope(CLI::App* command, Typed& typed) {
+void AddWindow(CLI::App* command, Typed& typed) {
   command
       ->add_option("--since", typed.since, "Length of the window: 90s, 5min, 1h30m (default: 60s)")
       ->type_name("DURATION");
   command->add_option("--from", typed.from, "Start of the window: 14:00, yesterday 14:00, RFC 3339")
       ->type_name("TIME");
   command->add_option("--to", typed.to, "End of the window (default: now)")->type_name("TIME");
+}
+
+// Options that select the window and the processes.
+void AddScope(CLI::App* command, Typed& typed) {
+  AddWindow(command, typed);
   AddTargets(command, "Only this PID, or processes whose name matches; repeatable", typed);
 }
 
-void AddFlameGraph(CLI::App* fetch, Typed& typed) {
-  fetch->add_option("--title", typed.title, "Title (default: what was profiled)")
+// `colours`: it has a choice of colours.
+void AddFlameGraph(CLI::App* command, bool colours, Typed& typed) {
+  command->add_option("--title", typed.title, "Title (default: what was profiled)")
       ->type_name("TEXT")
       ->group(kFlameGraph);
-  fetch
+  command
       ->add_option("--width", typed.width,
                    "Width in pixels (default: as wide as the browser window)")
       ->type_name("PIXELS")
       ->group(kFlameGraph);
-  fetch->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
+  command->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
       ->type_name("PIXELS")
       ->group(kFlameGraph);
-  fetch
+  command
       ->add_option("--min-width", typed.min_width,
                    "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)")
       ->type_name("PIXELS|PERCENT")
       ->group(kFlameGraph);
-  fetch->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
-      ->type_name("COLORS")
-      ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
+  if (colours) {
+    command->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
+        ->type_name("COLORS")
+        ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
+        ->group(kFlameGraph);
+  }
+  command->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
       ->group(kFlameGraph);
-  fetch->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
-      ->group(kFlameGraph);
-  fetch
+  command
       ->add_flag("--reverse", typed.reversed,
                  "Merge stacks from the innermost frame: the reason first, then the callers")
       ->group(kFlameGraph);
@@ -217,15 +249,19 @@ void AddKinds(CLI::App* command, const char* about, Typed& typed) {
       ->default_str("offcpu");
 }
 
-// Options that select stacks.
-void AddStacks(CLI::App* command, Typed& typed) {
-  command->add_option("--thread", typed.thread, "Only threads whose name matches")
-      ->type_name("REGEX");
-  command->add_option("--reason", typed.reasons, "Only waits for these reasons (offcpu)")
+void AddReasons(CLI::App* command, const char* about, Typed& typed) {
+  command->add_option("--reason", typed.reasons, about)
       ->type_name("R[,R...]")
       ->check(OneOf(NamesOf(AllReasons()), "a reason"))
       ->delimiter(',')
       ->allow_extra_args(false);
+}
+
+// Options that select stacks.
+void AddStacks(CLI::App* command, Typed& typed) {
+  command->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  AddReasons(command, "Only waits for these reasons (offcpu)", typed);
   command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
 }
 
@@ -246,7 +282,7 @@ void AddFetch(CLI::App& app, Typed& typed) {
   fetch->add_option("--format", typed.format, "Output format (default: from the file name)")
       ->type_name("FORMAT")
       ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
-  AddFlameGraph(fetch, typed);
+  AddFlameGraph(fetch, true, typed);
 }
 
 void AddTextOrJson(CLI::App* command, std::string& format) {
@@ -259,8 +295,10 @@ void AddTextOrJson(CLI::App* command, std::string& format) {
 void AddDiff(CLI::App& app, Typed& typed) {
   CLI::App* diff = app.add_subcommand("diff", "Compare two windows or files");
   diff->footer(absl::StrCat(kDiffNotes, kTimes, kExitStatus));
-  diff->add_option("A", typed.side_a, "A file or a window")->type_name(kFileOrWindow)->required();
-  diff->add_option("B", typed.side_b, "What to compare it with")
+  diff->add_option("A", typed.side_a, "A: a file or a window")
+      ->type_name(kFileOrWindow)
+      ->required();
+  diff->add_option("B", typed.side_b, "B: what to compare it with")
       ->type_name(kFileOrWindow)
       ->required();
   AddKinds(diff, "What to compare (one kind)", typed);
@@ -271,7 +309,33 @@ void AddDiff(CLI::App& app, Typed& typed) {
           "--fail-over", typed.fail_over,
           "Exit with 3 if a stack grew significantly, by more than this share of A's total")
       ->type_name("PERCENT");
-  AddTextOrJson(diff, typed.diff_format);
+  diff->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
+  diff->add_option("--format", typed.diff_format,
+                   "A page to read, JSON for programs, or a flame graph (default: from the file "
+                   "name, else text)")
+      ->type_name("FORMAT")
+      ->check(OneOf({"text", "json", "svg"}, "a format"));
+  AddFlameGraph(diff, false, typed);
+  diff->add_option("--width-of", typed.width_of,
+                   "What the width of a frame stands for: A, B, or for each stack the larger of "
+                   "both (default: b)")
+      ->type_name("SIDE")
+      ->check(OneOf({"a", "b", "max"}, "a side"))
+      ->group(kFlameGraph);
+}
+
+void AddWhy(CLI::App& app, Typed& typed) {
+  CLI::App* why = app.add_subcommand("why", "Show what waits come down to, from waker to waker");
+  why->footer(absl::StrCat(kWhyNotes, kTimes, kExitStatus));
+  AddWindow(why, typed);
+  AddTargets(why, "Start from this PID, or processes whose name matches; repeatable", typed);
+  why->add_option("--thread", typed.thread, "Start from threads whose name matches")
+      ->type_name("REGEX");
+  AddReasons(why, "Start from waits for these reasons", typed);
+  why->add_option("--depth", typed.depth, "How many wakers in a row")
+      ->type_name("N")
+      ->capture_default_str();
+  AddTextOrJson(why, typed.why_format);
 }
 
 void AddStacksNow(CLI::App& app, Typed& typed) {
@@ -324,6 +388,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   AddFetch(app, typed);
   AddDiff(app, typed);
+  AddWhy(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");
   memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));
   AddScope(memory, typed);

@@ -15,9 +15,12 @@ namespace profctl {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string diff_format = "text", status_format = "text", memory_format = "text";
+  std::string status_format = "text", memory_format = "text";
   std::string stacks_format = "text", threads_format = "text";
   std::string thread_sort = "cpu", threads_by = "thread";
+  std::string diff_format;
+  std::string why_format = "text";
+  int depth = 5;  // of why
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   // Of flame graphs.
@@ -25,7 +28,7 @@ struct Typed {
   std::optional<int> width, frame_height;
   bool inverted = false, reversed = false;
   // Of diff.
-  std::string side_a, side_b, fail_over;
+  std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;
   std::string shell;
 };

@@ -7,7 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/group_by.h"
 #include "client/render/heap.h"
 #include "client/render/stacks.h"
 #include "client/text.h"
@@ -22,27 +23,36 @@ using RowKey = std::tuple<std::string, std::string, std::vector<std::string>>;
 struct Sum {
   double value = 0;
   double variance = 0;
-  std::vector<std::string> shown;
+  const Sample* sample = nullptr;
 };
 
 // The stacks of one side.
 struct Side {
+  const Profile* profile = nullptr;
   std::map<RowKey, Sum> rows;
   double total = 0;
   double total_variance = 0;
   double period = 0;  // of one sample; an unseen stack may have had one
 };
 
-// By process and thread name if the answer has no groups.
-std::string GroupOf(const Profile& profile, const Sample& sample) {
-  const std::vector<std::string>& labels = profile.groups[sample.group];
-  std::string name;
-  for (const std::string& label : labels) {
-    absl::StrAppend(&name, name.empty() ? "" : "/", CleanName(label));
+// Process and thread name if the answer has no groups.
+std::vector<BaseLabel> LabelsOf(const Profile& profile, const Sample& sample) {
+  const std::vector<std::string>& texts = profile.groups[sample.group];
+  if (texts.empty()) {
+    const Thread& thread = profile.threads[sample.threads.front()];
+    return {{"process", CleanName(thread.process)}, {"thread", CleanName(thread.group)}};
   }
-  if (!labels.empty()) return name;
-  const Thread& thread = profile.threads[sample.threads.front()];
-  return absl::StrCat(CleanName(thread.process), "/", CleanName(thread.group));
+  std::vector<BaseLabel> labels;
+  for (size_t i = 0; i < texts.size(); i++) {
+    const int key = profile.message->group_by(static_cast<int>(i));
+    labels.push_back({std::string(GroupKeyName(key)), CleanName(texts[i])});
+  }
+  return labels;
+}
+
+std::string GroupOf(const Profile& profile, const Sample& sample) {
+  return absl::StrJoin(LabelsOf(profile, sample), "/",
+                       [](std::string* out, const BaseLabel& label) { out->append(label.text); });
 }
 
 // Scales values to rates.
@@ -57,6 +67,7 @@ Side SumUp(const View& view) {
   const Profile& profile = *view.profile;
   const double scale = ScaleOf(profile);
   Side side;
+  side.profile = &profile;
   side.period = static_cast<double>(std::max<int64_t>(profile.type.period(), 0)) * scale;
   std::vector<std::string> names;
   names.reserve(profile.frames.size());
@@ -79,9 +90,7 @@ Side SumUp(const View& view) {
     const double error = sampled ? static_cast<double>(sample->error) * scale : value;
     sum.value += value;
     sum.variance += error * error;
-    if (sampled && sum.shown.empty()) {
-      sum.shown = TellingFrames(profile, profile.stacks[sample->stack]);
-    }
+    if (sum.sample == nullptr) sum.sample = sample;
     side.total += value;
     if (sampled) side.total_variance += error * error;
   }
@@ -102,20 +111,39 @@ DiffValue ValueOf(const Sum* sum, const Side& side, bool normalized) {
   return value;
 }
 
-// Holm: the k-th smallest p of n is compared with alpha / (n - k), until one is larger.
-void MarkChanges(std::vector<DiffRow>* rows, double least) {
-  std::vector<size_t> order(rows->size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return (*rows)[a].p < (*rows)[b].p; });
-  for (size_t k = 0; k < order.size(); k++) {
-    DiffRow& row = (*rows)[order[k]];
-    if (row.p > kDiffAlpha / static_cast<double>(order.size() - k)) break;
-    row.changed = std::abs(row.Change()) >= least;
+void MarkChanges(Diff* diff) {
+  std::vector<double> p;
+  p.reserve(diff->rows.size());
+  for (const DiffRow& row : diff->rows) p.push_back(row.test.p);
+  const std::vector<bool> significant = Significant(p);
+  for (size_t i = 0; i < p.size(); i++) {
+    DiffRow& row = diff->rows[i];
+    row.changed = significant[i] && std::abs(row.Change()) >= diff->least;
   }
 }
 
 }  // namespace
+
+DiffTest TestDifference(const DiffValue& a, const DiffValue& b) {
+  const double change = b.value - a.value;
+  const double error = std::hypot(a.error, b.error);
+  // Without errors both values are exact.
+  if (error == 0) return {.z = 0, .p = change != 0 ? 0.0 : 1.0};
+  const double z = change / error;
+  return {.z = z, .p = std::erfc(std::abs(z) / std::sqrt(2.0))};
+}
+
+std::vector<bool> Significant(std::span<const double> p) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] < p[b]; });
+  std::vector<bool> significant(p.size());
+  for (size_t k = 0; k < order.size(); k++) {
+    if (p[order[k]] > kDiffAlpha / static_cast<double>(order.size() - k)) break;
+    significant[order[k]] = true;
+  }
+  return significant;
+}
 
 size_t Diff::Changed() const {
   return static_cast<size_t>(
@@ -146,17 +174,18 @@ Diff Compare(const View& a, const View& b, bool normalized) {
   for (const auto& [key, sums] : keys) {
     DiffRow& row = diff.rows.emplace_back();
     std::tie(row.group, row.reason, row.frames) = key;
-    row.shown = (sums.first != nullptr ? sums.first : sums.second)->shown;
+    row.profile = (sums.first != nullptr ? before : after).profile;
+    row.sample = (sums.first != nullptr ? sums.first : sums.second)->sample;
+    row.labels = LabelsOf(*row.profile, *row.sample);
+    if (!row.frames.empty()) {
+      row.shown = TellingFrames(*row.profile, row.profile->stacks[row.sample->stack]);
+    }
     row.a = ValueOf(sums.first, before, normalized);
     row.b = ValueOf(sums.second, after, normalized);
-    const double error = std::hypot(row.a.error, row.b.error);
-    row.z = error > 0 ? row.Change() / error : 0;
-    // Without errors both values are exact.
-    const bool exact_change = error == 0 && row.Change() != 0;
-    row.p = exact_change ? 0 : std::erfc(std::abs(row.z) / std::sqrt(2.0));
+    row.test = TestDifference(row.a, row.b);
   }
-  const double larger = std::max(before.total, after.total);
-  MarkChanges(&diff.rows, kLeastChange * (normalized ? 1 : larger));
+  diff.least = kLeastChange * (normalized ? 1 : std::max(before.total, after.total));
+  MarkChanges(&diff);
   std::stable_sort(diff.rows.begin(), diff.rows.end(), [](const DiffRow& x, const DiffRow& y) {
     if (x.changed != y.changed) return x.changed;
     return std::abs(x.Change()) > std::abs(y.Change());

@@ -3,9 +3,11 @@
 #define PROFD_CLIENT_DIFF_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "client/render/flame_tree.h"
 #include "client/view.h"
 
 namespace profctl {
@@ -23,15 +25,29 @@ struct DiffValue {
   double error = 0;  // standard error
 };
 
+// How sure it is that a value is not the same in A and B.
+struct DiffTest {
+  double z = 0;  // difference in standard errors
+  double p = 1;  // two-sided
+};
+DiffTest TestDifference(const DiffValue& a, const DiffValue& b);
+
+// Which differences are significant if all of them are tested, by the method of Holm and
+// Bonferroni: the k-th smallest p of n is compared with alpha / (n - k), until one is larger.
+std::vector<bool> Significant(std::span<const double> p);
+
 // The stacks of one group and reason with the same functions.
 struct DiffRow {
   std::string group;
   std::string reason;               // empty if it is not a wait
   std::vector<std::string> frames;  // clean, innermost first; empty: [unsampled]
   std::vector<std::string> shown;   // the most telling of them
+  std::vector<BaseLabel> labels;    // of the group
+  // One of its samples, from A if it is there. Not owned.
+  const Profile* profile = nullptr;
+  const Sample* sample = nullptr;
   DiffValue a, b;
-  double z = 0;  // difference in standard errors
-  double p = 1;  // two-sided
+  DiffTest test;
   bool changed = false;
 
   double Change() const { return b.value - a.value; }
@@ -40,6 +56,7 @@ struct DiffRow {
 struct Diff {
   bool normalized = false;
   DiffValue total_a, total_b;  // never normalized
+  double least = 0;            // smaller changes are ignored
   // Changed rows first, then the others, each by the size of the change.
   std::vector<DiffRow> rows;
 
@@ -48,7 +65,7 @@ struct Diff {
   double LargestGrowth() const;
 };
 
-// Two views of one sample type.
+// Two views of one sample type; their profiles must outlive the result.
 Diff Compare(const View& a, const View& b, bool normalized);
 
 }  // namespace profctl

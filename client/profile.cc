@@ -24,8 +24,9 @@ absl::Status Damaged(std::string_view what) {
 
 }  // namespace
 
-ProfileBuilder::ProfileBuilder(std::vector<std::string> asked)
+ProfileBuilder::ProfileBuilder(std::vector<std::string> asked, uint32_t window)
     : asked_(asked.empty() ? std::vector<std::string>{"offcpu"} : std::move(asked)),
+      window_(window),
       message_(std::make_shared<profd::v1::Profile>()),
       first_frames_(1) {}
 
@@ -35,6 +36,7 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
     return absl::ResourceExhaustedError(
         "the answer is larger than 1 GiB; use a shorter window or fewer targets");
   }
+  if (part.window() != window_) return Damaged("a window that was not asked for");
   if (message_->complete()) return Damaged("parts after the last one");
   const bool first = profiles_.empty();
   const int locations = message_->locations_size();

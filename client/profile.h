@@ -94,8 +94,8 @@ struct Answer {
 // trust every index and every sum of times and bytes. Heap totals of threads are not negative.
 class ProfileBuilder {
  public:
-  // `asked`: names of the requested sample types; empty: "offcpu".
-  explicit ProfileBuilder(std::vector<std::string> asked);
+  // `asked`: names of the requested sample types; empty: "offcpu". `window`: that of all parts.
+  explicit ProfileBuilder(std::vector<std::string> asked, uint32_t window = 0);
 
   // Takes the next part. DataLoss if the stream breaks the protocol, ResourceExhausted if the
   // answer is too large for a client, Unimplemented if it has unknown sample types.
@@ -130,6 +130,7 @@ class ProfileBuilder {
   absl::Status CountHeap(size_t type, profd::v1::HeapTotal& total);
 
   const std::vector<std::string> asked_;
+  const uint32_t window_;
   std::shared_ptr<profd::v1::Profile> message_;
   // What all sample types have in common.
   Profile shared_;

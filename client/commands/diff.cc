@@ -8,8 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "client/commands/fetch.h"
 #include "client/diff.h"
+#include "client/output.h"
 #include "client/profile.h"
+#include "client/progress.h"
 #include "client/render/diff.h"
+#include "client/render/diff_graph.h"
 #include "client/render/json.h"
 #include "client/text.h"
 #include "client/view.h"
@@ -54,13 +57,30 @@ absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchR
   return answer;
 }
 
-absl::StatusOr<Answer> Load(const DiffOptions& options, const DiffSide& side) {
-  if (!side.file.empty()) return ReadFile(side.file, options.request);
+struct Sides {
+  Answer a, b;
+};
+
+// Two windows come in one answer, from one state of the daemon.
+absl::StatusOr<Sides> Load(const DiffOptions& options, Progress* progress) {
   profd::v1::FetchRequest request = options.request;
-  *request.mutable_window() = side.window;
   request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
   request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
-  return ReceiveAnswer(options.server, request);
+  if (options.a.file.empty() && options.b.file.empty()) {
+    *request.mutable_window() = options.b.window;
+    *request.mutable_baseline() = options.a.window;
+    ASSIGN_OR_RETURN(std::vector<Answer> answers,
+                     ReceiveAnswers(options.server, request, progress));
+    return Sides{.a = std::move(answers[1]), .b = std::move(answers[0])};
+  }
+  const auto load = [&](const DiffSide& side) {
+    if (!side.file.empty()) return ReadFile(side.file, options.request);
+    *request.mutable_window() = side.window;
+    return ReceiveAnswer(options.server, request, progress);
+  };
+  ASSIGN_OR_RETURN(Answer a, load(options.a));
+  ASSIGN_OR_RETURN(Answer b, load(options.b));
+  return Sides{.a = std::move(a), .b = std::move(b)};
 }
 
 }  // namespace
@@ -90,16 +110,63 @@ absl::StatusOr<DiffSide> ParseDiffSide(const std::string& text, int64_t now_ns) 
   return side;
 }
 
-absl::Status RunDiff(const DiffOptions& options, std::ostream& out, bool* grew) {
-  ASSIGN_OR_RETURN(const Answer before, Load(options, options.a));
-  ASSIGN_OR_RETURN(const Answer after, Load(options, options.b));
-  const Profile& a = before.profiles.front();
-  const Profile& b = after.profiles.front();
+std::optional<DiffFormat> ParseDiffFormat(std::string_view name) {
+  if (name == "text") return DiffFormat::kText;
+  if (name == "json") return DiffFormat::kJson;
+  if (name == "svg") return DiffFormat::kSvg;
+  return std::nullopt;
+}
+
+std::optional<DiffFormat> DiffFormatOfFile(std::string_view path) {
+  if (path.ends_with(".txt")) return DiffFormat::kText;
+  if (path.ends_with(".json")) return DiffFormat::kJson;
+  if (path.ends_with(".svg")) return DiffFormat::kSvg;
+  return std::nullopt;
+}
+
+absl::Status RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err, bool* grew) {
+  Progress progress(options.progress ? &err : nullptr);
+  ASSIGN_OR_RETURN(const Sides sides, Load(options, &progress));
+  progress.Say("profctl: comparing");
+  const Profile& a = sides.a.profiles.front();
+  const Profile& b = sides.b.profiles.front();
   const Diff diff =
       Compare(MakeView(a, options.show_idle), MakeView(b, options.show_idle), options.normalized);
   *grew = options.fail_over && diff.LargestGrowth() > *options.fail_over;
-  out << (options.json ? RenderDiffJson(a, b, diff)
-                       : RenderDiffText(a, b, diff, kMostRows, options.colour));
+  const auto page = [&](bool colour) { return RenderDiffText(a, b, diff, kMostRows, colour); };
+  std::string content;
+  switch (options.format) {
+    case DiffFormat::kText:
+      content = page(options.colour && options.output.empty());
+      break;
+    case DiffFormat::kJson:
+      content = RenderDiffJson(a, b, diff);
+      break;
+    case DiffFormat::kSvg:
+      content = RenderDiffGraph(a, b, diff, options.width, options.graph);
+      break;
+  }
+  progress.Finish();
+
+  const bool graph = options.format == DiffFormat::kSvg;
+  if (options.output == "-" || (options.output.empty() && !graph)) return Print(content, out);
+  // The page comes first, so that it is there even if the file cannot be written.
+  RETURN_IF_ERROR(Print(page(options.colour) + "\n", out));
+  std::string path = options.output;
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(path, WriteNewFile(FileStem(b, "diff"), ".svg", content));
+  } else {
+    RETURN_IF_ERROR(WriteFile(path, content));
+  }
+  const std::string clean = CleanName(path);
+  switch (options.format) {
+    case DiffFormat::kText:
+      return Print(absl::StrCat("Text: ", clean, "\n"), out);
+    case DiffFormat::kJson:
+      return Print(absl::StrCat(Written(Format::kJson, clean), "\n"), out);
+    case DiffFormat::kSvg:
+      return Print(absl::StrCat(Written(Format::kSvg, clean), "\n"), out);
+  }
   return absl::OkStatus();
 }
 

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/render/diff_tree.h"
+#include "client/render/flamegraph_svg.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -24,6 +26,13 @@ struct DiffSide {
 // "10m" ends now. `now_ns`: wall clock. InvalidArgument for anything else.
 absl::StatusOr<DiffSide> ParseDiffSide(const std::string& text, int64_t now_ns);
 
+enum class DiffFormat { kText, kJson, kSvg };
+
+// "text", "json", "svg".
+std::optional<DiffFormat> ParseDiffFormat(std::string_view name);
+// By the ending of a file's name: .txt, .json, .svg.
+std::optional<DiffFormat> DiffFormatOfFile(std::string_view path);
+
 struct DiffOptions {
   std::string server;
   DiffSide a, b;
@@ -31,14 +40,18 @@ struct DiffOptions {
   profd::v1::FetchRequest request;
   bool normalized = false;
   bool show_idle = false;
-  bool json = false;
+  DiffFormat format = DiffFormat::kText;
+  std::string output;  // empty: `out`, but a new file for a flame graph; "-": `out`
+  WidthOf width = WidthOf::kB;
+  FlameGraphOptions graph;
   bool colour = false;
+  bool progress = false;  // `err` is a terminal
   // Sets `grew` if a changed stack grew by more than this share of the total of A.
   std::optional<double> fail_over;
 };
 
-// The error is one line.
-absl::Status RunDiff(const DiffOptions& options, std::ostream& out, bool* grew);
+// Data goes to a file, after the page on `out`, or to `out`. The error is one line.
+absl::Status RunDiff(const DiffOptions& options, std::ostream& out, std::ostream& err, bool* grew);
 
 }  // namespace profctl
 

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -44,26 +45,6 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   return text;
 }
 
-// "profd-reth-1234-20260131T130509Z". Several processes: their number instead of the PID. A kind of
-// bytes is named: "profd-reth-1234-alloc-20260131T130509Z".
-std::string FileStem(const Profile& profile) {
-  std::set<int32_t> pids;
-  std::set<std::string> names;
-  for (const Thread& thread : profile.threads) {
-    pids.insert(thread.pid);
-    names.insert(thread.process);
-  }
-  std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
-  if (pids.size() == 1) {
-    absl::StrAppend(&name, "-", *pids.begin());
-  } else {
-    absl::StrAppend(&name, "-", pids.size(), "procs");
-  }
-  const SampleTypeInfo& kind = *profile.kind;
-  if (kind.kind != profd::Kind::kWait) absl::StrAppend(&name, "-", std::string(kind.name));
-  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
-}
-
 absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
                                    Format format, const FlameGraphOptions& graph) {
   switch (format) {
@@ -79,23 +60,6 @@ absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>
       return RenderSpeedscope(views);
   }
   return absl::InternalError("unknown format");
-}
-
-// Names the file; the last line of the output.
-std::string Written(Format format, const std::string& path) {
-  switch (format) {
-    case Format::kSvg:
-      return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
-    case Format::kFolded:
-      return "Folded stacks: " + path;
-    case Format::kJson:
-      return "JSON: " + path;
-    case Format::kPprof:
-      return "pprof: " + path;
-    case Format::kSpeedscope:
-      return "speedscope: " + path;
-  }
-  return path;
 }
 
 // Notes for data without a summary: idle waits, gaps, losses.
@@ -127,6 +91,41 @@ absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::
 }
 
 }  // namespace
+
+std::string FileStem(const Profile& profile, std::string_view what) {
+  std::set<int32_t> pids;
+  std::set<std::string> names;
+  for (const Thread& thread : profile.threads) {
+    pids.insert(thread.pid);
+    names.insert(thread.process);
+  }
+  std::string name = names.size() == 1 ? FileNamePart(*names.begin()) : "all";
+  if (pids.size() == 1) {
+    absl::StrAppend(&name, "-", *pids.begin());
+  } else {
+    absl::StrAppend(&name, "-", pids.size(), "procs");
+  }
+  const SampleTypeInfo& kind = *profile.kind;
+  if (kind.kind != profd::Kind::kWait) absl::StrAppend(&name, "-", std::string(kind.name));
+  if (!what.empty()) absl::StrAppend(&name, "-", std::string(what));
+  return absl::StrCat("profd-", name, "-", FormatFileTimeUtc(profile.coverage().end_ns()));
+}
+
+std::string Written(Format format, const std::string& path) {
+  switch (format) {
+    case Format::kSvg:
+      return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
+    case Format::kFolded:
+      return "Folded stacks: " + path;
+    case Format::kJson:
+      return "JSON: " + path;
+    case Format::kPprof:
+      return "pprof: " + path;
+    case Format::kSpeedscope:
+      return "speedscope: " + path;
+  }
+  return path;
+}
 
 std::optional<Format> ParseFormat(std::string_view name) {
   if (name == "svg") return Format::kSvg;
@@ -162,14 +161,22 @@ absl::Status CheckFormat(const FetchOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
-                                     const profd::v1::FetchRequest& request, Progress* progress) {
+absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
+                                                   const profd::v1::FetchRequest& request,
+                                                   Progress* progress) {
   return ReceiveParts(
       server,
       [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
         return stub.Fetch(context, request);
       },
-      {request.sample_types().begin(), request.sample_types().end()}, progress);
+      {request.sample_types().begin(), request.sample_types().end()},
+      request.has_baseline() ? 2 : 1, progress);
+}
+
+absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
+                                     const profd::v1::FetchRequest& request, Progress* progress) {
+  ASSIGN_OR_RETURN(std::vector<Answer> answers, ReceiveAnswers(server, request, progress));
+  return std::move(answers.front());
 }
 
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {

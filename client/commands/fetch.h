@@ -47,6 +47,18 @@ absl::Status CheckFormat(const FetchOptions& options);
 absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
                                      const profd::v1::FetchRequest& request,
                                      Progress* progress = nullptr);
+// The answer for each window of a request: the window, then the baseline if it has one.
+absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
+                                                   const profd::v1::FetchRequest& request,
+                                                   Progress* progress = nullptr);
+
+// The name of a new file for a profile, without its ending:
+// "profd-reth-1234-20260131T130509Z". Several processes: their number instead of the PID. A kind
+// other than "offcpu" is named: "profd-reth-1234-alloc-20260131T130509Z". `what` comes before the
+// time, unless it is empty.
+std::string FileStem(const Profile& profile, std::string_view what = "");
+// Names the file that was written; the last line of the output.
+std::string Written(Format format, const std::string& path);
 
 // Data goes to a file, after a summary on `out`, or to `out`, with remarks on `err`. The error is
 // one line.

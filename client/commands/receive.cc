@@ -1,5 +1,6 @@
 #include "client/commands/receive.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <utility>
@@ -16,8 +17,10 @@ constexpr std::chrono::minutes kFetchTimeout(5);
 
 }  // namespace
 
-absl::StatusOr<Answer> ReceiveParts(const std::string& server, const StartStream& start,
-                                    std::vector<std::string> types, Progress* progress) {
+absl::StatusOr<std::vector<Answer>> ReceiveParts(const std::string& server,
+                                                 const StartStream& start,
+                                                 const std::vector<std::string>& types,
+                                                 uint32_t windows, Progress* progress) {
   const auto say = [&](const std::string& what) {
     if (progress != nullptr) progress->Say("profctl: " + what);
   };
@@ -28,20 +31,27 @@ absl::StatusOr<Answer> ReceiveParts(const std::string& server, const StartStream
   SetDeadline(context, kFetchTimeout);
   const auto reader = start(connection->stub(), &context);
   say(absl::StrCat("waiting for profd at ", CleanName(server)));
-  ProfileBuilder builder(std::move(types));
+  std::vector<ProfileBuilder> builders;
+  for (uint32_t window = 0; window < windows; ++window) builders.emplace_back(types, window);
   uint64_t received = 0;
   profd::v1::Profile part;
   absl::Status status;
   while (status.ok() && reader->Read(&part)) {
     received += part.ByteSizeLong();
     say("receiving, " + FormatBytes(received) + " so far");
-    status = builder.Add(part);
+    // The last one refuses windows that were not asked for.
+    status = builders[std::min<size_t>(part.window(), builders.size() - 1)].Add(part);
   }
   if (!status.ok()) context.TryCancel();
   const grpc::Status outcome = reader->Finish();
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(connection->Explain(outcome));
-  return builder.Finish();
+  std::vector<Answer> answers;
+  for (ProfileBuilder& builder : builders) {
+    ASSIGN_OR_RETURN(Answer answer, builder.Finish());
+    answers.push_back(std::move(answer));
+  }
+  return answers;
 }
 
 }  // namespace profctl

@@ -2,6 +2,7 @@
 #ifndef PROFD_CLIENT_COMMANDS_RECEIVE_H_
 #define PROFD_CLIENT_COMMANDS_RECEIVE_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,10 +19,12 @@ namespace profctl {
 using StartStream = std::function<std::unique_ptr<grpc::ClientReader<profd::v1::Profile>>(
     profd::v1::Profiler::Stub& stub, grpc::ClientContext* context)>;
 
-// Connects, calls, and puts the parts together. `types`: names of the sample types that the answer
-// must have. `progress` may be null.
-absl::StatusOr<Answer> ReceiveParts(const std::string& server, const StartStream& start,
-                                    std::vector<std::string> types, Progress* progress);
+// Connects, calls, and puts the parts together: an answer for each of the `windows` (1 or 2) that
+// were asked for. `types`: names of the sample types that it must have. `progress` may be null.
+absl::StatusOr<std::vector<Answer>> ReceiveParts(const std::string& server,
+                                                 const StartStream& start,
+                                                 const std::vector<std::string>& types,
+                                                 uint32_t windows, Progress* progress);
 
 }  // namespace profctl
 

@@ -1,6 +1,7 @@
 #include "client/commands/stacks.h"
 
 #include <utility>
+#include <vector>
 
 #include "client/commands/receive.h"
 #include "client/output.h"
@@ -11,14 +12,14 @@ namespace profctl {
 
 absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
                                    const profd::v1::GetStacksRequest& request) {
-  ASSIGN_OR_RETURN(Answer answer,
+  ASSIGN_OR_RETURN(std::vector<Answer> answers,
                    ReceiveParts(
                        server,
                        [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
                          return stub.GetStacks(context, request);
                        },
-                       {}, nullptr));
-  return ReadLooks(std::move(answer));
+                       {}, 1, nullptr));
+  return ReadLooks(std::move(answers.front()));
 }
 
 absl::Status PrintStacks(const StacksOptions& options, std::ostream& out) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
 #include "client/text.h"
@@ -20,30 +21,9 @@ using nlohmann::ordered_json;
 // Keeps values printable.
 constexpr double kMostPrinted = 9e18;
 
-std::string WindowText(const Profile& profile) {
-  const profd::v1::Coverage& coverage = profile.coverage();
-  return absl::StrCat(DescribeProcesses(profile), ", ", FormatTime(coverage.begin_ns()), " to ",
-                      FormatTime(coverage.end_ns()), " (", FormatDuration(WindowNs(profile)), ")");
-}
-
-// "1.23 ms/s", "12.3 MiB/s", "12.3 MiB" of a level, or "12.3%".
-std::string ValueText(double value, const Profile& profile, bool normalized) {
-  if (normalized) return FormatShare(value, 1);
-  const auto rounded =
-      static_cast<int64_t>(std::llround(std::clamp(value, -kMostPrinted, kMostPrinted)));
-  return absl::StrCat(FormatValue(rounded, profile.unit), profile.kind->level ? "" : "/s");
-}
-
 std::string ChangeText(const DiffRow& row, const Profile& profile, bool normalized) {
   const double change = row.Change();
   return absl::StrCat(change < 0 ? "-" : "+", ValueText(std::abs(change), profile, normalized));
-}
-
-// "+12.3%" of the value in A, "new" or "gone".
-std::string RelativeText(const DiffRow& row) {
-  if (row.a.value <= 0) return "new";
-  if (row.b.value <= 0) return "gone";
-  return absl::StrFormat("%+.1f%%", 100 * row.Change() / row.a.value);
 }
 
 ordered_json SideJson(const Profile& profile, const DiffValue& total) {
@@ -55,6 +35,25 @@ ordered_json SideJson(const Profile& profile, const DiffValue& total) {
 
 }  // namespace
 
+std::string WindowText(const Profile& profile) {
+  const profd::v1::Coverage& coverage = profile.coverage();
+  return absl::StrCat(DescribeProcesses(profile), ", ", FormatTime(coverage.begin_ns()), " to ",
+                      FormatTime(coverage.end_ns()), " (", FormatDuration(WindowNs(profile)), ")");
+}
+
+std::string ValueText(double value, const Profile& profile, bool normalized) {
+  if (normalized) return FormatShare(value, 1);
+  const auto rounded =
+      static_cast<int64_t>(std::llround(std::clamp(value, -kMostPrinted, kMostPrinted)));
+  return absl::StrCat(FormatValue(rounded, profile.unit), profile.kind->level ? "" : "/s");
+}
+
+std::string RelativeText(const DiffValue& a, const DiffValue& b) {
+  if (a.value <= 0) return "new";
+  if (b.value <= 0) return "gone";
+  return absl::StrFormat("%+.1f%%", 100 * (b.value - a.value) / a.value);
+}
+
 std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff, size_t most,
                            bool colour) {
   std::string text =
@@ -64,6 +63,11 @@ std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff,
   text += Line("  total  ", absl::StrCat(ValueText(diff.total_a.value, a, false), " in A, ",
                                          ValueText(diff.total_b.value, b, false), " in B"));
   if (diff.normalized) text += "  Values are shares of the total.\n";
+  for (const auto& [side, profile] : {std::pair("A: ", &a), std::pair("B: ", &b)}) {
+    for (const std::string& gap : DescribeGaps(*profile)) {
+      text += WrapAfter("  note  ", absl::StrCat(side, gap), PageColumns());
+    }
+  }
   const size_t changed = diff.Changed();
   if (changed == 0) {
     absl::StrAppend(&text, "\nNo significant change (", FormatCount(diff.rows.size()),
@@ -73,11 +77,12 @@ std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff,
   text += "\n";
   for (size_t i = 0; i < std::min(changed, most); i++) {
     const DiffRow& row = diff.rows[i];
-    std::string line = absl::StrCat(ChangeText(row, b, diff.normalized), " (", RelativeText(row),
-                                    "): ", ValueText(row.a.value, a, diff.normalized), " ± ",
-                                    ValueText(row.a.error, a, diff.normalized), " to ",
-                                    ValueText(row.b.value, b, diff.normalized), " ± ",
-                                    ValueText(row.b.error, b, diff.normalized));
+    std::string line =
+        absl::StrCat(ChangeText(row, b, diff.normalized), " (", RelativeText(row.a, row.b),
+                     "): ", ValueText(row.a.value, a, diff.normalized), " ± ",
+                     ValueText(row.a.error, a, diff.normalized), " to ",
+                     ValueText(row.b.value, b, diff.normalized), " ± ",
+                     ValueText(row.b.error, b, diff.normalized));
     if (!row.reason.empty()) absl::StrAppend(&line, "  [", row.reason, "]");
     if (!row.group.empty()) absl::StrAppend(&line, "  in ", row.group);
     text += Line(absl::StrCat("  ", i + 1, ". "), line);
@@ -105,8 +110,8 @@ std::string RenderDiffJson(const Profile& a, const Profile& b, const Diff& diff)
                     {"b", row.b.value},
                     {"b_error", row.b.error},
                     {"change", row.Change()},
-                    {"z", row.z},
-                    {"p", row.p},
+                    {"z", row.test.z},
+                    {"p", row.test.p},
                     {"changed", row.changed}});
   }
   return DumpJson({{"format", "profd-diff"},

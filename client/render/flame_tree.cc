@@ -1,7 +1,7 @@
 #include "client/render/flame_tree.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -35,38 +35,49 @@ NodeKind KindOf(profd::v1::FrameKind kind) {
 
 class Builder {
  public:
-  Builder(const View& view, bool reversed, bool states)
-      : profile_(*view.profile), reversed_(reversed), states_(states) {
+  Builder(bool reversed, bool states) : reversed_(reversed), states_(states) {
     nodes_.emplace_back().name = "all";
-    first_label_ = HasOneProcess(profile_) ? 1 : 0;
-    frame_labels_.reserve(profile_.frames.size());
-    for (const Frame& frame : profile_.frames) {
-      const uint32_t label =
-          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module));
-      labels_[label].found_by = frame.found_by;
-      frame_labels_.push_back(label);
-    }
     unsampled_ = Intern("[unsampled]", NodeKind::kSynthetic, "");
   }
 
-  void Add(const Sample& sample) {
-    LabelsOf(sample);
-    if (reversed_) {
-      std::reverse(path_.begin(), path_.end());
-      std::reverse(frames_.begin(), frames_.end());
+  // The profile of the samples that follow.
+  void Use(const Profile& profile) {
+    if (profile_ == &profile) return;
+    profile_ = &profile;
+    const auto [known, added] = sources_.try_emplace(&profile);
+    source_ = &known->second;
+    if (!added) return;
+    source_->first_label = HasOneProcess(profile) ? 1 : 0;
+    source_->frame_labels.reserve(profile.frames.size());
+    for (const Frame& frame : profile.frames) {
+      const uint32_t label =
+          Intern(CleanName(frame.function), KindOf(frame.kind), CleanName(frame.module));
+      labels_[label].found_by = frame.found_by;
+      source_->frame_labels.push_back(label);
     }
-    uint32_t node = 0;
-    Charge(node, sample);
-    for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
-    for (size_t i = 0; i < path_.size(); ++i) {
-      const uint32_t label = path_[i];
-      const bool base = labels_[label].kind == NodeKind::kBase;
-      node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
+  }
+
+  // Returns the nodes from the root on, until the next call.
+  std::span<const uint32_t> Add(const Sample& sample) {
+    path_ = BaseLabels(sample.group);
+    Walk(sample);
+    for (const uint32_t node : walked_) {
       Charge(node, sample);
-      if (frames_[i] != nullptr) AddOffset(*frames_[i], nodes_[node]);
-      if (labels_[label].kind != NodeKind::kBase) continue;
+      if (nodes_[node].kind != NodeKind::kBase) continue;
       for (const uint32_t thread : sample.threads) seen_.emplace(node, thread);
     }
+    return walked_;
+  }
+
+  std::span<const uint32_t> Add(const FlamePath& path) {
+    Use(*path.profile);
+    path_.clear();
+    for (const BaseLabel& label : path.base) {
+      path_.push_back(Intern(label.text, NodeKind::kBase, label.key));
+    }
+    Walk(*path.sample);
+    for (const uint32_t node : walked_) nodes_[node].value += path.value;
+    return walked_;
   }
 
   FlameTree Finish() {
@@ -93,6 +104,12 @@ class Builder {
     profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
   };
 
+  // What samples of one profile refer to.
+  struct Source {
+    size_t first_label = 0;              // that is shown
+    std::vector<uint32_t> frame_labels;  // by frame
+  };
+
   uint32_t Intern(const std::string& name, NodeKind kind, const std::string& module) {
     const auto [it, added] =
         label_index_.emplace(std::make_tuple(name, kind, module), labels_.size());
@@ -100,21 +117,38 @@ class Builder {
     return it->second;
   }
 
-  // Fills path_ from the group to the reason.
-  void LabelsOf(const Sample& sample) {
-    path_ = BaseLabels(sample.group);
+  // Continues path_, which ends at the group, and fills walked_ with its nodes.
+  void Walk(const Sample& sample) {
+    AppendFrames(sample);
+    if (reversed_) {
+      std::reverse(path_.begin(), path_.end());
+      std::reverse(frames_.begin(), frames_.end());
+    }
+    uint32_t node = 0;
+    walked_ = {node};
+    for (size_t i = 0; i < path_.size(); ++i) {
+      const uint32_t label = path_[i];
+      const bool base = labels_[label].kind == NodeKind::kBase;
+      node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
+      if (frames_[i] != nullptr) AddOffset(*frames_[i], nodes_[node]);
+      walked_.push_back(node);
+    }
+  }
+
+  // Stack and reason.
+  void AppendFrames(const Sample& sample) {
     frames_.assign(path_.size(), nullptr);
     if (sample.stack == kUnsampled) {
       path_.push_back(unsampled_);
     } else {
-      const std::vector<uint32_t>& frames = profile_.stacks[sample.stack].frames;
+      const std::vector<uint32_t>& frames = profile_->stacks[sample.stack].frames;
       for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
-        path_.push_back(frame_labels_[*it]);
-        frames_.push_back(&profile_.frames[*it]);
+        path_.push_back(source_->frame_labels[*it]);
+        frames_.push_back(&profile_->frames[*it]);
       }
     }
     frames_.resize(path_.size());
-    if (!profile_.kind->EndsInReason()) return;
+    if (!profile_->kind->EndsInReason()) return;
     const std::string reason =
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
@@ -122,10 +156,10 @@ class Builder {
   }
 
   std::vector<uint32_t> BaseLabels(uint32_t group) {
-    const auto& keys = profile_.message->group_by();
-    const std::vector<std::string>& labels = profile_.groups[group];
+    const auto& keys = profile_->message->group_by();
+    const std::vector<std::string>& labels = profile_->groups[group];
     std::vector<uint32_t> base;
-    for (size_t i = first_label_; i < labels.size(); i++) {
+    for (size_t i = source_->first_label; i < labels.size(); i++) {
       base.push_back(Intern(CleanName(labels[i]), NodeKind::kBase,
                             std::string(GroupKeyName(keys.Get(static_cast<int>(i))))));
     }
@@ -163,16 +197,17 @@ class Builder {
     nodes_[node].variance += error * error;
   }
 
-  const Profile& profile_;
+  const Profile* profile_ = nullptr;
   const bool reversed_;
   const bool states_;
-  size_t first_label_ = 0;  // that is shown
   std::vector<uint32_t> path_;
   std::vector<const Frame*> frames_;  // by place in path_; null for what is no code
+  std::vector<uint32_t> walked_;      // nodes of path_, after the root
   uint32_t unsampled_ = 0;
   std::vector<FlameNode> nodes_;
   std::vector<Label> labels_;
-  std::vector<uint32_t> frame_labels_;  // by frame of the profile
+  Source* source_ = nullptr;  // of profile_
+  std::map<const Profile*, Source> sources_;
   absl::flat_hash_map<std::tuple<std::string, NodeKind, std::string>, uint32_t> label_index_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, int>, uint32_t> child_index_;
   absl::flat_hash_set<std::pair<uint32_t, uint32_t>> seen_;  // base node, thread
@@ -181,9 +216,22 @@ class Builder {
 }  // namespace
 
 FlameTree BuildFlameTree(const View& view, bool reversed, bool states) {
-  Builder builder(view, reversed, states);
+  Builder builder(reversed, states);
+  builder.Use(*view.profile);
   for (const Sample* sample : view.shown) builder.Add(*sample);
   return builder.Finish();
+}
+
+PathTree BuildPathTree(std::span<const FlamePath> paths, bool reversed) {
+  Builder builder(reversed, false);
+  PathTree built;
+  built.nodes.reserve(paths.size());
+  for (const FlamePath& path : paths) {
+    const std::span<const uint32_t> nodes = builder.Add(path);
+    built.nodes.emplace_back(nodes.begin(), nodes.end());
+  }
+  built.tree = builder.Finish();
+  return built;
 }
 
 }  // namespace profctl

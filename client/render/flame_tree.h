@@ -3,6 +3,7 @@
 #define PROFD_CLIENT_RENDER_FLAME_TREE_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,29 @@ struct FlameTree {
 // the other end, so that stacks are merged from the innermost frame. `states`: frames of samples in
 // different states (running, each reason to wait) are not merged; running comes first.
 FlameTree BuildFlameTree(const View& view, bool reversed = false, bool states = false);
+
+// A label of a group: "process" and the name of one.
+struct BaseLabel {
+  std::string key, text;  // clean
+
+  bool operator==(const BaseLabel&) const = default;
+};
+
+// The stack and the reason of one sample. Nothing is owned.
+struct FlamePath {
+  const Profile* profile = nullptr;
+  const Sample* sample = nullptr;
+  std::span<const BaseLabel> base;  // instead of the labels of the sample's group
+  int64_t value = 0;
+};
+
+struct PathTree {
+  FlameTree tree;
+  std::vector<std::vector<uint32_t>> nodes;  // of each path, from the root on
+};
+
+// Merges samples of several profiles. No threads are counted, and no variances.
+PathTree BuildPathTree(std::span<const FlamePath> paths, bool reversed);
 
 }  // namespace profctl
 

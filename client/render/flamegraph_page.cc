@@ -172,6 +172,7 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
   const std::string_view name = NameOf(node.kind);
   switch (node.kind) {
     case NodeKind::kBase:
+      if (node.threads == 0) return node.module;
       return absl::StrCat(node.module, node.module.empty() ? "" : ", ", FormatCount(node.threads),
                           node.threads == 1 ? " thread" : " threads");
     case NodeKind::kReason: {

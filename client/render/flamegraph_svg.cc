@@ -11,7 +11,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "client/render/flamegraph_assets.h"
-#include "client/render/flamegraph_page.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -34,9 +33,10 @@ constexpr double kControlsHeight = 34;
 constexpr double kLegendLine = 20;
 constexpr double kLeastRows = 3;
 constexpr double kEmptyRows = 5;
+constexpr char kReasonLetter = 'r';
 
 struct DrawnNode {
-  const FlameNode* node;
+  uint32_t node;
   int64_t start;
   uint32_t depth;
 };
@@ -78,13 +78,14 @@ void PlaceNodes(const FlameTree& tree, Layout& layout) {
     const Pending at = pending.back();
     pending.pop_back();
     const FlameNode& node = tree.nodes[at.node];
-    layout.drawn.push_back({&node, at.start, at.depth});
+    layout.drawn.push_back({at.node, at.start, at.depth});
     deepest = std::max(deepest, at.depth);
     // Last child first, so that the stack yields them in order.
     int64_t end = at.start + node.value;
     for (auto it = node.children.rbegin(); it != node.children.rend(); ++it) {
       const FlameNode& child = tree.nodes[*it];
       end -= child.value;
+      if (child.value == 0) continue;
       if (static_cast<double>(child.value) * layout.scale < layout.narrowest) {
         layout.narrow_frames += CountSubtree(tree, *it);
         layout.narrow_value += child.value;
@@ -117,21 +118,20 @@ std::string ClipToWidth(const std::string& name, double width, double character)
   return ClipEnd(name, static_cast<size_t>(columns));
 }
 
-void AppendFrame(const DrawnNode& drawn, const Layout& layout, const FlameGraphPage& page,
-                 const FlameGraphOptions& options, std::string& svg) {
-  const FlameNode& node = *drawn.node;
+void AppendFrame(const DrawnNode& drawn, const Layout& layout, const FlameGraph& graph,
+                 bool inverted, std::string& svg) {
+  const FlameNode& node = graph.tree.nodes[drawn.node];
   const double x = kMargin + static_cast<double>(drawn.start) * layout.scale;
   const double width = static_cast<double>(node.value) * layout.scale;
-  const double y = layout.row * (options.inverted ? drawn.depth : layout.rows - 1 - drawn.depth);
+  const double y = layout.row * (inverted ? drawn.depth : layout.rows - 1 - drawn.depth);
   const double baseline = y + (layout.row - kGap) / 2 + layout.font * kBaselineOfFont;
   absl::StrAppendFormat(&svg, "<g data-s=\"%d\" data-e=\"%d\" data-d=\"%u\"><title>", drawn.start,
                         drawn.start + node.value, drawn.depth);
-  absl::StrAppend(&svg, XmlEscape(node.name), "\n", XmlEscape(DescribeNode(node, page)), "\n",
-                  XmlEscape(ExplainNode(node, page.unit)), "</title>");
+  absl::StrAppend(&svg, XmlEscape(node.name), "\n", XmlEscape(graph.describe(drawn.node)),
+                  "</title>");
   absl::StrAppendFormat(&svg,
                         "<rect class=\"%s\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.0f\"/>",
-                        StyleClass(ShadeOf(node, *options.colours, page.unit), node.name), x, y,
-                        width, layout.row - kGap);
+                        graph.css_class(drawn.node), x, y, width, layout.row - kGap);
   const std::string label = ClipToWidth(node.name, width, layout.font * kCharacterOfFont);
   if (!label.empty()) {
     absl::StrAppendFormat(&svg, "<text x=\"%.2f\" y=\"%.1f\">%s</text>", x + kTextMargin, baseline,
@@ -169,7 +169,7 @@ class HeadWriter {
     svg_ += "</text>\n";
   }
 
-  void ControlsAndLegend(std::span<const Shade> shades, bool reasons) {
+  void ControlsAndLegend(std::span<const LegendItem> legend) {
     // Leaves room for the focus ring around the controls.
     absl::StrAppendFormat(&svg_, kFlameGraphControls, y_ + 6, std::min(width_, kControlsWidth));
     const double row = y_ + 6;
@@ -177,24 +177,23 @@ class HeadWriter {
     svg_ += "<g id=\"legend\">";
     std::vector<double> widths;
     double all = 0;
-    for (const Shade& shade : shades) {
-      widths.push_back(34 + kLineCharacter * static_cast<double>(shade.name.size()));
-      if (shade.letter != 'r' || reasons) all += widths.back();
+    for (const LegendItem& item : legend) {
+      widths.push_back(34 + kLineCharacter * static_cast<double>(DisplayWidth(item.text)));
+      all += widths.back();
     }
     const bool beside = kControlsWidth + all + 2 * kMargin <= width_;
     double x = beside ? width_ - kMargin - all : kMargin;
     double y = beside ? row + 11 : y_ + 2;
-    for (size_t i = 0; i < shades.size(); ++i) {
-      if (shades[i].letter == 'r' && !reasons) continue;
+    for (size_t i = 0; i < legend.size(); ++i) {
       if (x > kMargin && x + widths[i] > width_) {
         x = kMargin;
         y += kLegendLine;
       }
       absl::StrAppendFormat(&svg_,
-                            "<g transform=\"translate(%.0f,%.0f)\"><rect class=\"%c0\" "
+                            "<g transform=\"translate(%.0f,%.0f)\"><rect class=\"%s\" "
                             "width=\"12\" height=\"12\" rx=\"2\"/>"
                             "<text class=\"sub\" x=\"17\" y=\"10\">%s</text></g>",
-                            x, y, shades[i].letter, std::string(shades[i].name));
+                            x, y, legend[i].css_class, XmlEscape(legend[i].text));
       x += widths[i];
     }
     svg_ += "</g>\n";
@@ -217,27 +216,46 @@ class HeadWriter {
   double y_ = 6;
 };
 
-std::string_view ScriptOf(Unit unit) {
+std::string_view ScriptOf(Unit unit, bool per_second) {
   switch (unit) {
     case Unit::kNanoseconds:
-      return kFlameGraphScriptNs;
+      return per_second ? kFlameGraphScriptNsPerSecond : kFlameGraphScriptNs;
     case Unit::kBytes:
-      return kFlameGraphScriptBytes;
+      return per_second ? kFlameGraphScriptBytesPerSecond : kFlameGraphScriptBytes;
   }
   return "";
 }
 
 }  // namespace
 
-std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
-  FlameGraphOptions options = asked;
-  if (!options.colours) {
-    const bool wall = view.profile->kind->kind == profd::Kind::kWall;
-    options.colours = wall ? ColourScheme::kState : ColourScheme::kKind;
+std::string RenderFlameGraph(const View& view, const FlameGraphOptions& options) {
+  const bool wall = view.profile->kind->kind == profd::Kind::kWall;
+  const ColourScheme colours =
+      options.colours.value_or(wall ? ColourScheme::kState : ColourScheme::kKind);
+  FlameGraph graph;
+  graph.tree = BuildFlameTree(view, options.reversed, colours == ColourScheme::kState);
+  graph.page = DescribeFlameGraph(view);
+  const Unit unit = graph.page.unit;
+  for (const Shade& shade : ShadesOf(colours, unit)) {
+    if (shade.letter == kReasonLetter && !view.profile->kind->EndsInReason()) continue;
+    graph.legend.push_back(
+        {absl::StrCat(std::string(1, shade.letter), 0), std::string(shade.name)});
   }
-  FlameGraphPage page = DescribeFlameGraph(view);
-  const FlameTree tree =
-      BuildFlameTree(view, options.reversed, options.colours == ColourScheme::kState);
+  graph.styles = PaletteStyles(colours, unit);
+  graph.css_class = [&](uint32_t index) {
+    const FlameNode& node = graph.tree.nodes[index];
+    return StyleClass(ShadeOf(node, colours, unit), node.name);
+  };
+  graph.describe = [&](uint32_t index) {
+    const FlameNode& node = graph.tree.nodes[index];
+    return absl::StrCat(DescribeNode(node, graph.page), "\n", ExplainNode(node, unit));
+  };
+  return DrawFlameGraph(graph, options);
+}
+
+std::string DrawFlameGraph(const FlameGraph& graph, const FlameGraphOptions& options) {
+  FlameGraphPage page = graph.page;
+  const FlameTree& tree = graph.tree;
   const Layout layout = LayOut(tree, page.total, options);
   if (!options.title.empty()) page.title = CleanName(options.title);
   if (options.reversed)
@@ -250,8 +268,7 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
   for (const std::string& line : page.lines) {
     if (!line.empty()) writer.Text("sub", line, kLineCharacter, kLine);
   }
-  writer.ControlsAndLegend(ShadesOf(*options.colours, page.unit),
-                           view.profile->kind->EndsInReason());
+  writer.ControlsAndLegend(graph.legend);
   writer.Details();
   const double height = writer.bottom() + layout.rows * layout.row + kMargin;
 
@@ -267,13 +284,14 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
       layout.narrowest, options.width.has_value() ? "" : " data-fit=\"1\"",
       options.inverted ? " data-inverted=\"1\"" : "");
   absl::StrAppend(&svg, "<title>", XmlEscape(page.title), "</title>\n<style>\n", kFlameGraphCss,
-                  "#frames text { font-size: ", layout.font, "px; }\n",
-                  PaletteStyles(*options.colours, page.unit), "</style>\n");
+                  "#frames text { font-size: ", layout.font, "px; }\n", graph.styles, "</style>\n");
   absl::StrAppendFormat(&svg,
                         "<rect id=\"paper\" width=\"100%%\" height=\"100%%\"/>\n"
                         "<g id=\"frames\" transform=\"translate(0,%.0f)\">\n",
                         writer.bottom());
-  for (const DrawnNode& drawn : layout.drawn) AppendFrame(drawn, layout, page, options, svg);
+  for (const DrawnNode& drawn : layout.drawn) {
+    AppendFrame(drawn, layout, graph, options.inverted, svg);
+  }
   svg += "</g>\n";
   if (!page.empty.empty()) {
     absl::StrAppendFormat(&svg, "<g id=\"empty\" transform=\"translate(0,%.0f)\">\n",
@@ -291,8 +309,8 @@ std::string RenderFlameGraph(const View& view, const FlameGraphOptions& asked) {
                         "<g id=\"head\">\n<rect id=\"headpaper\" width=\"100%%\" "
                         "height=\"%.0f\"/>\n",
                         writer.bottom() - 4);
-  absl::StrAppend(&svg, head, "</g>\n<script><![CDATA[\n", std::string(ScriptOf(page.unit)),
-                  "]]></script>\n</svg>\n");
+  absl::StrAppend(&svg, head, "</g>\n<script><![CDATA[\n",
+                  std::string(ScriptOf(page.unit, graph.per_second)), "]]></script>\n</svg>\n");
   return svg;
 }
 

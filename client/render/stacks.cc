@@ -21,26 +21,6 @@ constexpr size_t kTellingFrames = 6;
 constexpr size_t kMostFunctions = 10;
 constexpr int kPassedByAll = 4;  // rank of frames that say nothing
 
-// How much a frame says about a wait or an allocation; lower is more.
-int Rank(const Frame& frame, Unit unit) {
-  if (frame.common && (unit == Unit::kBytes || frame.kind == profd::v1::FRAME_KIND_KERNEL)) {
-    return kPassedByAll;
-  }
-  switch (frame.kind) {
-    case profd::v1::FRAME_KIND_APPLICATION:
-    case profd::v1::FRAME_KIND_SYNTHETIC:
-      return 0;
-    case profd::v1::FRAME_KIND_RUNTIME:
-      return 1;
-    case profd::v1::FRAME_KIND_LIBC:
-      return 2;
-    case profd::v1::FRAME_KIND_KERNEL:
-      return 3;
-    default:
-      return 1;
-  }
-}
-
 struct WideStack {
   const Sample* example = nullptr;
   std::string group;
@@ -86,6 +66,25 @@ bool Ran(const Profile& profile, const Sample& sample) {
 
 }  // namespace
 
+int FrameRank(const Frame& frame, Unit unit) {
+  if (frame.common && (unit == Unit::kBytes || frame.kind == profd::v1::FRAME_KIND_KERNEL)) {
+    return kPassedByAll;
+  }
+  switch (frame.kind) {
+    case profd::v1::FRAME_KIND_APPLICATION:
+    case profd::v1::FRAME_KIND_SYNTHETIC:
+      return 0;
+    case profd::v1::FRAME_KIND_RUNTIME:
+      return 1;
+    case profd::v1::FRAME_KIND_LIBC:
+      return 2;
+    case profd::v1::FRAME_KIND_KERNEL:
+      return 3;
+    default:
+      return 1;
+  }
+}
+
 std::vector<std::string> Askers(const Profile& profile) {
   std::vector<std::string> askers;
   askers.reserve(profile.stacks.size());
@@ -100,7 +99,9 @@ std::vector<std::string> Askers(const Profile& profile) {
 std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {
   std::vector<size_t> order(stack.frames.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  const auto rank = [&](size_t i) { return Rank(profile.frames[stack.frames[i]], profile.unit); };
+  const auto rank = [&](size_t i) {
+    return FrameRank(profile.frames[stack.frames[i]], profile.unit);
+  };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return rank(a) < rank(b); });
   // Frames of the allocator are obvious in an allocation.

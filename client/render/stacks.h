@@ -9,6 +9,9 @@
 
 namespace profctl {
 
+// How much a frame says about a wait or an allocation; lower is more.
+int FrameRank(const Frame& frame, Unit unit);
+
 // By stack, the innermost function of the program in it.
 std::vector<std::string> Askers(const Profile& profile);
 

@@ -409,6 +409,58 @@ class FlameGraphTest(unittest.TestCase):
         self.assertLessEqual(seen["root"], seen["view"])
         self.assertAlmostEqual(seen["head"], 0, delta=1)
 
+    def tint(self, name):
+        """Above 0 if a frame is red, below 0 if it is blue, about 0 if it is grey."""
+        red, _, blue = map(int, re.findall(r"\d+", self.frame(name)["fill"])[:3])
+        return red - blue
+
+    def test_diff_is_red_where_it_grew_and_blue_where_it_shrank(self):
+        self.open("diff.svg")
+        self.keep("diff")
+        for scheme in ("light", "dark"):
+            self.browser.emulate("screen", scheme)
+            self.keep("diff-" + scheme)
+            self.assertGreater(self.tint("merge"), self.tint("commit"))
+            self.assertGreater(self.tint("commit"), 25)
+            self.assertLess(self.tint("seek"), -25)
+            self.assertLess(abs(self.tint("read")), 25)
+        self.browser.emulate("print", "dark")
+        self.assertGreater(self.tint("merge"), 25)
+        self.browser.emulate("", "")
+        self.assertEqual(self.browser.pages(), 1)
+        self.assertNotIn("sync", {frame["name"] for frame in self.frames()})
+        legend = self.browser.run("return document.getElementById('legend').textContent")
+        for part in ("new", "no significant change", "gone"):
+            self.assertIn(part, legend)
+
+    def test_diff_zooms_searches_and_tells_rates(self):
+        self.open("diff.svg")
+        self.browser.move_to(self.frame("commit")["group"])
+        self.assertRegex(self.text_of("detail"), r"^333 ms/s ± 8\.33 ms/s in A, 500 ms/s ± 8\.33 ms/s in B: "
+                         r"\+167 ms/s ± 11\.\d ms/s \(\+50\.0%\), 39\.\d% of all · 500,000,000 ns/s · application")
+        self.browser.press("/")
+        self.browser.type("^merge$")
+        share = self.assert_share([self.frame("merge")], self.frames()[0])
+        self.assertAlmostEqual(share, 100 * 9 / 75.25, delta=0.1)
+        self.assertTrue(self.text_of("matched").endswith("(150 ms/s)"), self.text_of("matched"))
+        self.browser.press("Escape")
+        self.browser.click(self.frame("persist")["group"])
+        self.assertAlmostEqual(self.frame("persist")["width"], self.picture_width(), delta=0.1)
+        self.assertFalse(self.frame("serve")["shown"])
+        link = self.browser.run("return location.href")
+        self.open("idle.svg")
+        self.browser.open_url(link)
+        self.assertFalse(self.frame("serve")["shown"])
+
+    def test_diff_of_both_sides_draws_what_is_gone(self):
+        self.open("diff-max.svg")
+        self.keep("diff-max")
+        self.assertEqual(self.browser.run("return document.title"), "Before & after")
+        self.assertLess(self.tint("sync"), -25)
+        self.assertGreater(self.tint("merge"), 25)
+        below = {frame["depth"]: frame["y"] for frame in self.frames()}
+        self.assertEqual([below[depth] for depth in sorted(below)], sorted(below.values()))
+
     def test_page_loads_nothing(self):
         loaded = self.browser.run(
             "return performance.getEntriesByType('resource').map((entry) => entry.name)")

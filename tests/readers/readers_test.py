@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Readers that others wrote, on what a real server produced: Go's pprof, speedscope's schema, grpcurl.
+"""Readers that others wrote, on what a real server produced: Go's pprof, speedscope, grpcurl.
 
 usage: readers_test.py BUILD, as root. Exit status 77: skipped, for lack of a fact of the machine.
 """
 
+import base64
 import json
 import os
 import re
@@ -21,7 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 # pylint: disable=wrong-import-position
-from tests.harness.answer import numbers
+from tests.browser.webdriver import Browser
+from tests.harness.answer import enum, numbers
 from tests.harness.daemon import Daemon, Host
 
 PPROF = "github.com/google/pprof@v0.0.0-20261105003125-4bf881d7fb0b"
@@ -30,6 +32,7 @@ SPEEDSCOPE = "speedscope@1.25.0"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "profd-tests" / "readers"
 INSTALL_SECONDS = 900
 PPROF_SECONDS = 60
+BROWSER_SECONDS = 60
 FUNCTION = "mutex::Acquire"
 # The part of gRPC's health checking protocol that is asked for.
 HEALTH = """syntax = "proto3";
@@ -70,23 +73,25 @@ def go_tool(name, module):
     return program
 
 
-def speedscope_schema():
-    """The schema file that speedscope ships, from its package."""
-    schema = CACHE / SPEEDSCOPE / "file-format-schema.json"
-    if schema.exists():
-        return json.loads(schema.read_text())
+def speedscope_package():
+    """The folder of the released application, from its package."""
+    folder = CACHE / SPEEDSCOPE / "package" / "dist" / "release"
+    if folder.exists():
+        return folder
     if not shutil.which("npm"):
-        raise Missing("skipped: npm: there is no npm to fetch speedscope's schema with")
-    with tempfile.TemporaryDirectory() as folder:
+        raise Missing("skipped: npm: there is no npm to fetch speedscope with")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as fresh:
         try:
-            name = call("npm", "pack", "--silent", SPEEDSCOPE, cwd=folder, timeout=INSTALL_SECONDS).split()[-1]
+            name = call("npm", "pack", "--silent", SPEEDSCOPE, cwd=fresh, timeout=INSTALL_SECONDS).split()[-1]
         except (AssertionError, subprocess.TimeoutExpired) as why:
             raise Missing(f"skipped: npm: {SPEEDSCOPE} cannot be fetched: {why}") from why
-        with tarfile.open(Path(folder, name)) as package:
-            text = package.extractfile("package/dist/release/file-format-schema.json").read()
-    schema.parent.mkdir(parents=True, exist_ok=True)
-    schema.write_bytes(text)
-    return json.loads(text)
+        with tarfile.open(Path(fresh, name)) as package:
+            package.extractall(fresh, filter="data")
+        # All of it or nothing.
+        (CACHE / SPEEDSCOPE).mkdir(exist_ok=True)
+        os.replace(Path(fresh, "package"), CACHE / SPEEDSCOPE / "package")
+    return folder
 
 
 class Server:
@@ -169,23 +174,97 @@ def pprof_reads(server):
         page.wait()
 
 
+def imported(application, text, folder):
+    """What speedscope made of a file: the profiles that it exports again, and the table's row of FUNCTION.
+
+    The package has the importer only inside of the application, so a browser runs that, as its
+    command does. Its export button gives away the model."""
+    load = Path(folder, "load.js")
+    encoded = base64.b64encode(text.encode()).decode()
+    load.write_text(f"speedscope.loadFileFromBase64('profile.speedscope.json', '{encoded}')")
+    with Browser() as browser:
+        browser.open_url(f"file://{application}/index.html#view=sandwich&localProfilePath={load}")
+        table = "return Array.from(document.querySelectorAll('table tr'), (row) => row.innerText)"
+        rows = await_result(lambda: [row for row in browser.run(table) if FUNCTION in row])
+        browser.run("""URL.createObjectURL = (blob) => {
+                         blob.text().then((text) => { window.exported = text; });
+                         return 'blob:nothing'; };
+                       window.dispatchEvent(new KeyboardEvent('keydown', {key: 's', ctrlKey: true}));""")
+        exported = await_result(lambda: browser.run("return window.exported || ''"))
+    return json.loads(exported), rows
+
+
+def await_result(ask):
+    deadline = time.monotonic() + BROWSER_SECONDS
+    while time.monotonic() < deadline:
+        found = ask()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("speedscope shows no profile")
+
+
+def sums_of_export(profile, frames):
+    """Weights of stacks of names, from the outermost, of a profile of events."""
+    sums, stack, before = {}, [], 0
+    for event in profile["events"]:
+        if event["at"] > before:
+            key = tuple(stack)
+            sums[key] = sums.get(key, 0) + event["at"] - before
+        before = event["at"]
+        name = frames[event["frame"]]["name"]
+        if event["type"] == "O":
+            stack.append(name)
+        else:
+            assert stack.pop() == name
+    return sums
+
+
+def sums_of_answer(answer, index):
+    """The same of a sample type of an answer in JSON, without processes and threads."""
+    strings, sums = answer["strings"], {}
+    for sample in answer["samples"]:
+        if sample["values"][index] <= 0:
+            continue
+        places = [answer["locations"][at] for at in reversed(answer["stacks"][sample["stack"]]["locations"])]
+        stack = [strings[answer["functions"][line["function"]]["name"]]
+                 for place in places for line in reversed(place["lines"])] or ["[unsampled]"]
+        if answer["sample_types"][index]["name"] == "offcpu":
+            stack.append(f"[{enum(sample['reason'])}]")
+        sums[tuple(stack)] = sums.get(tuple(stack), 0) + sample["values"][index]
+    return sums
+
+
 def speedscope_reads(server):
     import jsonschema  # pylint: disable=import-outside-toplevel
-    schema = speedscope_schema()
-    file = json.loads(server.write("profile.speedscope.json").read_text())
+    application = speedscope_package()
+    schema = json.loads((application / "file-format-schema.json").read_text())
+    kinds = ["--kind", "offcpu,mapped"]
+    text = server.write("profile.speedscope.json", *kinds).read_text()
+    file = json.loads(text)
     jsonschema.validate(file, schema)
-    profile, frames = file["profiles"][0], file["shared"]["frames"]
-    assert sorted(profile["weights"]) == sorted(server.values()) or sum(profile["weights"]) == sum(server.values())
-    assert profile["endValue"] - profile["startValue"] == sum(profile["weights"])
-    assert len(profile["weights"]) == len(profile["samples"])
-    stacks = [[frames[index]["name"] for index in stack] for stack in profile["samples"]]
-    assert any(FUNCTION in " ".join(stack) and stack[0] == "waiter" and stack[-1] == "[lock]" for stack in stacks)
-    broken = {**file, "profiles": [{**profile, "unit": "parsecs"}]}
+    broken = {**file, "profiles": [{**file["profiles"][0], "unit": "parsecs"}]}
     try:
         jsonschema.validate(broken, schema)
+        raise AssertionError("the schema refuses nothing")
     except jsonschema.ValidationError:
-        return
-    raise AssertionError("the schema refuses nothing")
+        pass
+
+    exported, rows = imported(application, text, server.folder)
+    answer = numbers(json.loads(server.fetch(*kinds, "--format", "json", "-o", "-")))
+    assert [profile["unit"] for profile in exported["profiles"]] == ["nanoseconds", "bytes"], exported["profiles"]
+    for index, profile in enumerate(exported["profiles"]):
+        # Process and thread are the first two frames.
+        found = {}
+        for stack, value in sums_of_export(profile, exported["shared"]["frames"]).items():
+            found[stack[2:]] = found.get(stack[2:], 0) + value
+        expected = sums_of_answer(answer, index)
+        assert found and found == expected, (profile["name"], found, expected)
+    # What a person sees: time of the function that waits, with what it calls.
+    within = sum(value for stack, value in sums_of_answer(answer, 0).items() if any(FUNCTION in name for name in stack))
+    shown = re.match(r"([\d.]+)(ns|µs|ms|s) ", rows[0])
+    unit = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9}[shown[2]]
+    assert abs(float(shown[1]) * unit - within) <= 0.01 * unit, (rows, within)
 
 
 def grpcurl_reads(server):

@@ -217,7 +217,11 @@ def jobs():
         Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("readers", script("readers", "python3", "tests/readers/readers_test.py", "build/tests"), after=("build",),
-            follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope's schema and grpcurl on a real server's answers"),
+            follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope and grpcurl on a real server's answers"),
+        Job("diff", script("diff", "python3", "-m", "tests.endurance.phases", "--rounds", "10"), after=("build",),
+            follows=("scenarios",), cpus=0.5, about="what diff says of two phases of known difference"),
+        Job("diffs", script("diffs", "python3", "-m", "tests.endurance.phases"), after=("build",), follows=("system",),
+            cpus=0.5, long=True, about="the same in 100 rounds"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
         # Alone, and before all others on the CPUs: an emulated CPU that waits for a real one tells odd times.

@@ -40,6 +40,7 @@ constexpr Scenario kScenarios[] = {
     {"storm", Storm},        {"burn", Burn},
     {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},          {"wakers", Wakers},
+    {"phases", Phases},      {"chain", Chain},
     {"now", LookAtMe},
 };
 

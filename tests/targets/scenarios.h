@@ -27,6 +27,10 @@ void Naps(const Arguments& arguments);      // US COUNT
 void TwoPaths(const Arguments& arguments);  // MILLISECONDS SEED
 void Migrate(const Arguments& arguments);   // COUNT: another CPU before each nap of 5 ms
 
+// phases.cc
+// ROUNDS: says where it stands at begin and end of each phase, in which one thread differs.
+void Phases(const Arguments& arguments);
+
 // blocking.cc
 void Mutex(const Arguments& arguments);     // COUNT: held 20 ms each
 void Poll(const Arguments& arguments);      // COUNT: a byte every 20 ms, poll and epoll_wait
@@ -36,6 +40,11 @@ void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault;
 
 // wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
 void Wakers(const Arguments& arguments);
+
+// chain.cc COUNT: "front" waits for "middle" by a pipe, that one for "back" by a mutex. In each
+// round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
+// long each of these parts took, ns.
+void Chain(const Arguments& arguments);
 
 // io.cc
 void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write

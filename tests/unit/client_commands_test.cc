@@ -48,7 +48,9 @@ namespace profctl {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class FakeDaemon final : public profd::v1::Profiler::Service {
@@ -56,11 +58,17 @@ class FakeDaemon final : public profd::v1::Profiler::Service {
   grpc::Status Fetch(grpc::ServerContext*, const profd::v1::FetchRequest* request,
                      grpc::ServerWriter<profd::v1::Profile>* writer) override {
     asked = *request;
+    ++fetches;
     std::vector<profd::v1::GroupKey> keys;
     for (const int key : request->group_by()) keys.push_back(static_cast<profd::v1::GroupKey>(key));
     // A test may change it as soon as its client has given up.
     const std::vector<profd::v1::Profile> parts = raw ? *raw : answer.Parts(keys);
     for (const profd::v1::Profile& part : parts) {
+      if (!writer->Write(part)) return outcome;
+    }
+    if (!request->has_baseline() && !unasked) return outcome;
+    for (profd::v1::Profile& part : baseline.Parts(keys)) {
+      part.set_window(1);
       if (!writer->Write(part)) break;
     }
     return outcome;
@@ -89,6 +97,9 @@ class FakeDaemon final : public profd::v1::Profiler::Service {
 
   profd::v1::GetStacksRequest asked_stacks;
   AnswerWriter answer = ServerAnswer();
+  AnswerWriter baseline = ServerAnswer();
+  bool unasked = false;  // sends the baseline even so
+  int fetches = 0;
   std::optional<std::vector<profd::v1::Profile>> raw;  // sent instead
   profd::v1::GetStatusResponse status;
   profd::v1::GetMemoryResponse memory = GrowingMemory();
@@ -428,12 +439,24 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {"diff", "5m", "yesterday's"},
       {"diff", "5m", "6m", "--kind", "alloc,free"},
       {"diff", "5m", "6m", "--fail-over", "ten"},
+      {"diff", "5m", "6m", "-o", "diff.png"},
+      {"diff", "5m", "6m", "--format", "folded"},
+      {"diff", "5m", "6m", "--width-of", "b"},
+      {"diff", "5m", "6m", "--format", "svg", "--width-of", "c"},
+      {"diff", "5m", "6m", "--format", "json", "--inverted"},
+      {"diff", "5m", "6m", "--format", "svg", "--width", "5"},
       {"memory", "--since", "0s"},
       {"memory", "--target", "("},
       {"memory", "--kind", "alloc"},
       {"stacks", "--since", "5s"},
       {"stacks", "--thread", "("},
       {"threads", "--sort", "x"},
+      {"why", "--depth", "0"},
+      {"why", "--depth", "21"},
+      {"why", "--reason", "on-cpu"},
+      {"why", "--thread", "["},
+      {"why", "--target", ""},
+      {"why", "--idle"},
   };
   std::string page;
   for (const std::vector<std::string>& arguments : wrong) {
@@ -454,7 +477,7 @@ TEST_F(CommandsTest, WrongCommandLines) {
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
   for (const char* command :
-       {"", "fetch", "diff", "memory", "stacks", "threads", "status", "completion"}) {
+       {"", "fetch", "diff", "why", "memory", "stacks", "threads", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);
@@ -736,6 +759,82 @@ TEST_F(CommandsTest, DiffComparesFilesAndWindows) {
   ExpectFailure(Do({"diff", "worse.json", "a.json"}), "worse.json: " + CleanName(moon));
   ExpectFailure(Do({"diff", "a.json", "a.json", "--kind", "alloc"}),
                 "a.json contains no 'alloc'; use --kind to name one that it contains");
+}
+
+TEST_F(CommandsTest, TwoWindowsAreOneRequest) {
+  const uint32_t thread = daemon_.baseline.AddThread(4242, 5000, "reth", "old-thread", 1, 0);
+  daemon_.baseline.AddSample(thread, profd::v1::REASON_DISK,
+                             {{"shrunk", "reth", profd::v1::FRAME_KIND_APPLICATION}},
+                             60'000'000'000, 100'000'000);
+  const Outcome outcome = Do({"diff", "10m..5m", "5m", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(daemon_.fetches, 1);
+  EXPECT_LT(daemon_.asked.baseline().begin_ns(), daemon_.asked.baseline().end_ns());
+  EXPECT_EQ(daemon_.asked.baseline().end_ns(), daemon_.asked.window().begin_ns());
+  EXPECT_EQ(daemon_.asked.window().end_ns(), 0) << "up to the daemon's now";
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["changed"], 1);
+  EXPECT_EQ(json["rows"][0]["frames"][0], "shrunk");
+  EXPECT_LT(json["rows"][0]["change"], 0) << "A is the baseline";
+
+  daemon_.unasked = true;
+  ExpectFailure(Do({"fetch"}), Damaged("a window that was not asked for"));
+}
+
+TEST_F(CommandsTest, DiffWritesAFileAfterItsPage) {
+  const Outcome page = Do({"diff", "10m..5m", "5m"});
+  ASSERT_EQ(page.code, 0) << page.err;
+  const auto read = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const Outcome svg =
+      Do({"diff", "10m..5m", "5m", "-o", "x.svg", "--width-of", "max", "--title", "T"});
+  ASSERT_EQ(svg.code, 0) << svg.err;
+  EXPECT_EQ(svg.out, page.out + "\nFlame graph: x.svg (open it in a browser)\n");
+  EXPECT_THAT(read("x.svg"), AllOf(HasSubstr("<title>T</title>"), HasSubstr("width: the larger")));
+  EXPECT_EQ(Do({"diff", "10m..5m", "5m", "-o", "x.txt"}).out, page.out + "\nText: x.txt\n");
+  EXPECT_EQ(read("x.txt"), page.out);
+  EXPECT_EQ(Do({"diff", "10m..5m", "5m", "-o", "x.json"}).out, page.out + "\nJSON: x.json\n");
+  EXPECT_EQ(read("x.json"), Do({"diff", "10m..5m", "5m", "--format", "json"}).out);
+  EXPECT_EQ(Do({"diff", "10m..5m", "5m", "--format", "svg", "-o", "-", "--width-of", "max",
+                "--title", "T"})
+                .out,
+            read("x.svg"));
+  const Outcome named = Do({"diff", "10m..5m", "5m", "--format", "svg"});
+  EXPECT_THAT(named.out, HasSubstr("Flame graph: profd-reth-4242-diff-2026"));
+  const Outcome nowhere = Do({"diff", "10m..5m", "5m", "-o", "none/x.svg"});
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_EQ(nowhere.out, page.out + "\n");
+}
+
+TEST_F(CommandsTest, WhyAsksForAllProcessesAndSelectsThreads) {
+  daemon_.raw = std::vector<profd::v1::Profile>{WakersAndCpu(daemon_.answer)};
+  const Outcome page = Do({"why", "--since", "5min"});
+  EXPECT_EQ(page.code, 0) << page.err;
+  EXPECT_THAT(page.out, ::testing::HasSubstr("Why tokio-rt-worker waits"));
+  EXPECT_EQ(daemon_.asked.window().since_ns(), 300'000'000'000);
+  const Outcome json = Do({"why", "--target", "reth", "--thread", "^tokio.*-1$", "--reason", "lock",
+                           "--format", "json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const auto chain = nlohmann::json::parse(json.out)["chains"][0];
+  EXPECT_EQ(chain["threads"], 1);
+  EXPECT_EQ(chain["waits_ns"], 12'000'000'000);
+  // Wakers may belong to any process.
+  EXPECT_THAT(daemon_.asked.targets(), IsEmpty());
+  EXPECT_THAT(daemon_.asked.thread_regex(), IsEmpty());
+  EXPECT_THAT(daemon_.asked.reasons(), IsEmpty());
+  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("wakers", "cpu"));
+  const auto process =
+      nlohmann::json::parse(Do({"why", "--target", "4242", "--format", "json"}).out);
+  EXPECT_EQ(process["chains"].size(), 3);
+  EXPECT_GT(process["more_groups"], 0);
+  for (const std::vector<std::string>& nobody :
+       {std::vector<std::string>{"why", "--thread", "nobody"},
+        {"why", "--target", "4243"},
+        {"why", "--target", "^cat$"}}) {
+    ExpectFailure(Do(nobody), "no thread in this window matches --target and --thread");
+  }
 }
 
 TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {

@@ -364,7 +364,7 @@ TEST_F(EngineTest, LooksAtMappingsOfTargetsOnly) {
 
 // Every 200 s a process begins, calls exec and ends.
 TEST_F(EngineTest, AMonthOfChurnLeavesNoMemory) {
-  constexpr int64_t kPause = 200 * kSecond;
+  constexpr int64_t kPause = 400 * kSecond;
   constexpr uint64_t kADay = 24 * kHour / kPause;
   options_.sources.tick_interval_ns = 20 * kSecond;
   Start();

@@ -536,7 +536,7 @@ TEST(CoverageTest, ShortWaits) {
                         {1, Reason::kLock, 0.3 * kMs, 0.3},
                         {2, Reason::kLock, 0.1 * kMs, 0.2},
                         {3, Reason::kPoll, 0.5 * kMs, 0.1}},
-                       10'000 * kMs, true),
+                       5'000 * kMs, true),
                3);
 }
 
@@ -560,7 +560,7 @@ TEST(CoverageTest, WithoutTheSwitchLayer) {
   ExpectHonest(Measure({{0, Reason::kOther, 0.2 * kMs, 0.4},
                         {1, Reason::kLock, 0.3 * kMs, 0.3},
                         {2, Reason::kDisk, 0.7 * kMs, 0.3}},
-                       10'000 * kMs, false),
+                       5'000 * kMs, false),
                2);
 }
 

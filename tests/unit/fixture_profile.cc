@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/origin.h"
+#include "daemon/service/waker_frames.h"
 #include "gtest/gtest.h"
 
 namespace profctl {
@@ -198,7 +200,14 @@ uint32_t AnswerWriter::AddStack(const std::vector<FrameSpec>& frames, bool compl
     texts.push_back({spec.function, spec.module,
                      static_cast<profd::FrameKind>(static_cast<int>(spec.kind) - 1)});
   }
-  stack.set_origin(static_cast<uint32_t>(profd::OriginRule(texts).Of(indexes)));
+  // A waker's frames come before its waiter's.
+  const auto waiter = std::find_if(frames.begin(), frames.end(), [](const FrameSpec& spec) {
+    return spec.function == profd::kWakerSeparator;
+  });
+  const auto first = waiter == frames.end() ? 0 : waiter - frames.begin() + 1;
+  const std::span<const uint32_t> own(indexes.begin() + first, indexes.end());
+  stack.set_origin(static_cast<uint32_t>(first) +
+                   static_cast<uint32_t>(profd::OriginRule(texts).Of(own)));
   idle_.push_back(profd::IdleRule(texts).OfStack(indexes));
   return static_cast<uint32_t>(message_.stacks_size() - 1);
 }
@@ -546,6 +555,30 @@ AnswerWriter ProcessesAnswer() {
                    {Libc("recv"), {"main", "pgbench", FRAME_KIND_APPLICATION}}, 10 * kSecond,
                    60 * kMs);
   return answer;
+}
+
+profd::v1::Profile WakersAndCpu(const AnswerWriter& answer) {
+  profd::v1::Profile message = answer.Message(AnswerWriter::kByThread);
+  *message.add_sample_types() = message.sample_types(0);
+  const auto name = [&](int type, profd::Kind kind) {
+    const SampleTypeInfo& info = profd::DescribeSampleType(kind);
+    message.mutable_sample_types(type)->set_name(std::string(info.name));
+    message.mutable_sample_types(type)->set_count_unit(std::string(info.count_unit));
+  };
+  name(0, profd::Kind::kWaker);
+  name(1, profd::Kind::kCpu);
+  for (profd::v1::Sample& sample : *message.mutable_samples()) {
+    const bool ran = sample.reason() == profd::v1::REASON_ON_CPU;
+    if (ran) sample.set_reason(profd::v1::REASON_UNSPECIFIED);
+    for (auto* column :
+         {sample.mutable_values(), sample.mutable_errors(), sample.mutable_weights()}) {
+      column->Add(column->at(0));
+      column->Set(ran ? 0 : 1, 0);
+    }
+    sample.add_counts(sample.counts(0));
+    sample.set_counts(ran ? 0 : 1, 0);
+  }
+  return message;
 }
 
 AnswerWriter AllocAnswer() {

@@ -82,6 +82,10 @@ AnswerWriter ShedAnswer();
 // Two programs, three processes.
 AnswerWriter ProcessesAnswer();
 
+// Who ended waits, and what ran, as `profctl why` gets it: samples with the reason "on-cpu" become
+// those of time on a CPU.
+profd::v1::Profile WakersAndCpu(const AnswerWriter& answer);
+
 // Allocations of a node-like program: stacks by event, bytes that no event stands for, a broken
 // stack, a hostile name, a thread of which nothing is known.
 AnswerWriter AllocAnswer();

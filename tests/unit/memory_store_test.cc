@@ -628,7 +628,7 @@ TEST(MemoryStoreTest, ReadersAndWriterTogether) {
 
 // An hour of many idle threads: the sums hold, and each costs a few bytes a second.
 TEST(MemoryStoreTest, AnHourOfIdleThreads) {
-  constexpr uint64_t kThreads = 50;
+  constexpr uint64_t kThreads = 20;
   MemoryStore store({.max_bytes = 256 << 20});
   for (int64_t n = 1; n <= 3600; n++) {
     ProfileDelta delta = Delta(n * kSecond, (n + 1) * kSecond);

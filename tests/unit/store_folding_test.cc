@@ -190,9 +190,9 @@ void FeedStorm(Storm* storm, int64_t seconds, MemoryStore* store) {
 
 TEST(StoreFoldingTest, ProcessesAreFoldedByNameAndNothingIsLost) {
   MemoryStore store;
-  Storm storm(230, {"sh", "cc1"});
+  Storm storm(120, {"sh", "cc1"});
   // Not a whole number of segments: the last to end are not folded yet.
-  FeedStorm(&storm, 609, &store);
+  FeedStorm(&storm, 339, &store);
   const MergedProfile all = MergeOf(store);
   ExpectNothingLost(all, storm.totals());
   ExpectEachProcessOnce(all, storm);
@@ -210,8 +210,8 @@ TEST(StoreFoldingTest, ProcessesAreFoldedByNameAndNothingIsLost) {
     EXPECT_EQ(thread.info.target, 1U);
   }
   ASSERT_EQ(folded.size(), 2U);
-  EXPECT_GT(folded["sh"], 60'000);
-  EXPECT_GT(folded["cc1"], 60'000);
+  EXPECT_GT(folded["sh"], 15'000);
+  EXPECT_GT(folded["cc1"], 15'000);
   // By name.
   const MergedProfile shells =
       MergeOf(store, [](const ThreadInfo& info) { return info.process == "sh"; });
@@ -259,7 +259,7 @@ TEST(StoreFoldingTest, NamesAreBoundedToo) {
 // Threads that exited belong to their process for as long as it runs.
 TEST(StoreFoldingTest, ThreadsOfAProcessThatRunsStayWithIt) {
   MemoryStore store;
-  Storm storm(100, {"sh"});
+  Storm storm(40, {"sh"});
   uint64_t id = 1'000'000;
   for (int64_t n = 0; n < 400; n++) {
     ProfileDelta delta = storm.Second(n);
@@ -310,11 +310,11 @@ TEST(StoreFoldingTest, WithoutLedgersNobodyIsTakenForGone) {
 
 // A storm does not push out the stacks that are in use.
 TEST(StoreFoldingTest, StacksInUseStayKnownInAStorm) {
-  MemoryStore store({.max_bytes = 2 << 20});
-  Storm storm(400, {"sh"});
+  MemoryStore store({.max_bytes = 1 << 20});
+  Storm storm(200, {"sh"});
   FeedStorm(&storm, 120, &store);
   EXPECT_EQ(store.Losses()[static_cast<size_t>(Loss::kStackUnknown)], 0U);
-  EXPECT_LE(store.Bytes(), 2U << 20);
+  EXPECT_LE(store.Bytes(), 1U << 20);
   ExpectNothingLost(MergeOf(store), storm.totals());
 }
 

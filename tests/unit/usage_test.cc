@@ -52,6 +52,20 @@ CommandUsage ProfdUsage() {
   return usage;
 }
 
+TEST(UsageTest, EveryCommandOffersJsonAndStatesItsExitStatus) {
+  for (const CommandUsage& command : ProfctlUsage().commands) {
+    if (command.name == "completion") continue;  // its output is for a shell
+    SCOPED_TRACE(command.name);
+    EXPECT_THAT(command.notes, HasSubstr("Exit status:"));
+    const auto format =
+        std::find_if(command.options.begin(), command.options.end(), [](const OptionUsage& option) {
+          return option.names == std::vector<std::string>{"--format"};
+        });
+    ASSERT_NE(format, command.options.end());
+    EXPECT_THAT(format->choices, Contains("json"));
+  }
+}
+
 // A file that is there as long as the test.
 class TestFile {
  public:
@@ -103,7 +117,7 @@ std::vector<std::string> BashOffers(const std::string& program, const std::strin
 TEST(UsageTest, OptionsAreReadFromTheirDefinition) {
   const CommandUsage usage = ProfctlUsage();
   EXPECT_EQ(usage.name, "profctl");
-  ASSERT_EQ(usage.commands.size(), 7u);
+  ASSERT_EQ(usage.commands.size(), 8u);
   const CommandUsage& fetch = usage.commands[0];
   EXPECT_EQ(fetch.name, "fetch");
   const auto find = [&](const std::string& name) {
