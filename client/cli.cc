@@ -378,9 +378,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour;
     return print_page([&](std::ostream& page) { return PrintThreads(*options, page); });
-    return options;
   }
-
   if (command == "why") {
     absl::StatusOr<WhyOptions> options = ReadWhy(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
