@@ -18,6 +18,7 @@
 #include "abi/fault.h"
 #include "abi/jemalloc.h"
 #include "abi/live.h"
+#include "abi/long_wait.h"
 #include "abi/malloc.h"
 #include "abi/mapping.h"
 #include "abi/module.h"

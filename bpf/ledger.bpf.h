@@ -15,6 +15,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
+#include "long_wait.bpf.h"
 
 /* Whether the scheduler's clock can be read. Needs CONFIG_FAIR_GROUP_SCHED. */
 static __always_inline bool has_scheduler_clock(void)
@@ -47,9 +48,9 @@ static __always_inline struct profd_reason_total *reason_total(struct profd_ledg
 	return &ledger->reasons[reason < PROFD_REASON_COUNT ? reason : PROFD_REASON_OTHER];
 }
 
-/* Settles the cycle that ends now, by the scheduler's clock. */
-static __always_inline void ledger_settle(struct profd_ledger *ledger, struct task_struct *task,
-					  u64 now)
+/* Settles the cycle that ends now, by the scheduler's clock. Returns how long the wait took. */
+static __always_inline s64 ledger_settle(struct profd_ledger *ledger, struct task_struct *task,
+					 u64 now)
 {
 	u64 exec_runtime = task->se.sum_exec_runtime;
 	u64 run_delay = task->sched_info.run_delay;
@@ -68,23 +69,28 @@ static __always_inline void ledger_settle(struct profd_ledger *ledger, struct ta
 		rest -= stolen;
 	}
 	reason_total(ledger, ledger->reason)->ns += rest;
+	return rest;
 }
 
-/* The thread leaves its CPU. `reason` is RUNQUEUE if it stays runnable. */
-static __always_inline void ledger_out(struct profd_thread *thread, struct task_struct *task,
-				       u8 phase, u8 reason, u64 now)
+/* The thread leaves its CPU. `reason` is RUNQUEUE if it stays runnable. Returns the wait after
+ * which it ran.
+ */
+static __always_inline struct ended_wait
+ledger_out(struct profd_thread *thread, struct task_struct *task, u8 phase, u8 reason, u64 now)
 {
 	struct profd_ledger *ledger = &thread->ledger;
+	struct ended_wait ended = {.since = ledger->since, .reason = ledger->reason};
 
 	thread->seq++;
 	barrier();
-	ledger_settle(ledger, task, now);
+	ended.ns = ledger_settle(ledger, task, now);
 	ledger->since = now;
 	ledger->phase = phase;
 	ledger->reason = reason;
 	reason_total(ledger, reason)->count++;
 	barrier();
 	thread->seq++;
+	return ended;
 }
 
 #endif /* PROFD_BPF_LEDGER_BPF_H_ */

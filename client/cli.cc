@@ -23,6 +23,7 @@
 #include "client/commands/status.h"
 #include "client/commands/threads.h"
 #include "client/commands/why.h"
+#include "client/commands/worst.h"
 #include "client/connection.h"
 #include "client/group_by.h"
 #include "client/kind.h"
@@ -175,6 +176,9 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
   options.show_idle = typed.idle;
+  options.lines = typed.lines;
+  options.request.set_inlines(!typed.no_inlines);
+  options.request.set_source_lines(typed.lines);
   options.output = typed.output;
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
@@ -253,6 +257,20 @@ absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
   }
   options.depth = typed.depth;
   options.json = typed.why_format == "json";
+  return options;
+}
+
+absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed) {
+  WorstOptions options;
+  options.server = typed.server;
+  options.json = typed.worst_format == "json";
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
+  ReadReasons(typed, options.request);
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.request.mutable_longest()->set_limit(typed.limit);
+  options.request.mutable_longest()->set_idle(typed.idle);
   return options;
 }
 
@@ -336,9 +354,10 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError("no command; use fetch, diff, why, memory, stacks, "
-                                             "threads or status"),
-                  kExitUsage, err);
+    return Report(
+        absl::InvalidArgumentError("no command; use fetch, diff, why, worst, memory, stacks, "
+                                   "threads or status"),
+        kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "completion") {
@@ -384,6 +403,12 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour;
     return print_page([&](std::ostream& page) { return PrintWhy(*options, page); });
+  }
+  if (command == "worst") {
+    absl::StatusOr<WorstOptions> options = ReadWorst(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintWorst(*options, page); });
   }
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);

@@ -39,6 +39,7 @@ constexpr char kNotes[] =
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
     "for\n"
+    "  profctl worst --since 10min            the longest single waits\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl stacks --target postgres       what every thread does now\n"
     "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
@@ -70,6 +71,18 @@ constexpr char kDiffNotes[] =
     "  profctl diff 10min..5min 5min -o diff.svg\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
+
+constexpr char kWorstNotes[] =
+    "Each wait with its begin, duration, thread, system call and first argument, stack, and who\n"
+    "ended it, as far as this is known. Durations are exact while context switches are watched\n"
+    "('switch' in profctl status); else they have bounds. A wait counts if it overlaps the "
+    "window.\n"
+    "Idle waits (poll, sleep, parked workers) are left out unless --idle is given.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl worst                          the longest waits of the last minute\n"
+    "  profctl worst --since 1h --thread '^rpc' --reason lock,disk\n"
+    "  profctl worst --from 14:00 --to 14:05 --limit 100 --format json | jq .longest\n";
 
 constexpr char kMemoryNotes[] =
     "Processes, largest RSS first:\n"
@@ -271,6 +284,9 @@ void AddFetch(CLI::App& app, Typed& typed) {
   AddKinds(fetch, "What to show; see the kinds below", typed);
   AddScope(fetch, typed);
   AddStacks(fetch, typed);
+  fetch->add_flag("--no-inlines", typed.no_inlines,
+                  "Do not show inlined functions as frames of their own");
+  fetch->add_flag("--lines", typed.lines, "Tell the lines of a function apart: function (file:12)");
   fetch
       ->add_option("--by", typed.by,
                    "How to group stacks (default: name; JSON and pprof are not grouped)")
@@ -371,6 +387,20 @@ void AddThreads(CLI::App& app, Typed& typed) {
   AddTextOrJson(threads, typed.threads_format);
 }
 
+void AddWorst(CLI::App& app, Typed& typed) {
+  CLI::App* worst = app.add_subcommand("worst", "Show the longest single waits of a window");
+  std::string notes = kWorstNotes;
+  AppendMeanings("What a thread waits for (--reason)", AllReasons(), notes);
+  worst->footer(absl::StrCat(notes, kTimes, kExitStatus));
+  AddScope(worst, typed);
+  AddStacks(worst, typed);
+  worst->add_option("--limit", typed.limit, "So many waits at most, up to 1000")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  AddTextOrJson(worst, typed.worst_format);
+}
+
 }  // namespace
 
 void DefineCommandLine(CLI::App& app, Typed& typed) {
@@ -389,6 +419,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   AddFetch(app, typed);
   AddDiff(app, typed);
   AddWhy(app, typed);
+  AddWorst(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");
   memory->footer(absl::StrCat(kMemoryNotes, kTimes, kExitStatus));
   AddScope(memory, typed);

@@ -23,10 +23,14 @@ struct Typed {
   int depth = 5;  // of why
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
+  bool no_inlines = false, lines = false;
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;
   bool inverted = false, reversed = false;
+  // Of worst.
+  std::string worst_format = "text";
+  uint32_t limit = 20;
   // Of diff.
   std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;

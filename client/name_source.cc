@@ -32,6 +32,8 @@ std::string_view NameSourceText(profd::v1::NameSource source) {
       return "inferred";
     case profd::v1::NAME_SOURCE_PERF_MAP:
       return "perf map";
+    case profd::v1::NAME_SOURCE_DEBUG_INFO:
+      return "debug info";
     default:
       return {};
   }

@@ -16,13 +16,15 @@ constexpr uint64_t kMaxAnswerBytes = uint64_t{1} << 30;
 // The sum of any column stays below this (146 years, 4 EiB), so it cannot overflow.
 constexpr int64_t kMaxTotal = int64_t{1} << 62;
 
-absl::Status Damaged(std::string_view what) {
+absl::Status Damaged(std::string_view what) { return DamagedAnswer(what); }
+
+}  // namespace
+
+absl::Status DamagedAnswer(std::string_view what) {
   return absl::DataLossError(absl::StrCat("the answer is damaged (",
                                           absl::string_view(what.data(), what.size()),
                                           "); check that profd and profctl have the same version"));
 }
-
-}  // namespace
 
 ProfileBuilder::ProfileBuilder(std::vector<std::string> asked, uint32_t window)
     : asked_(asked.empty() ? std::vector<std::string>{"offcpu"} : std::move(asked)),
@@ -137,12 +139,17 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
       }
       const profd::v1::Function& function = message_->functions(static_cast<int>(line.function()));
       const std::string* name = Text(function.name());
-      if (name == nullptr) return Damaged("a function has an unknown name");
+      const std::string* source = Text(function.file());
+      if (name == nullptr || source == nullptr) {
+        return Damaged("a function has an unknown name");
+      }
       shared_.frames.push_back({.function = *name,
                                 .module = *file,
                                 .build_id = *build_id,
                                 .address = location.address(),
-                                .line = line.line(),
+                                .file = *source,
+                                .line = std::max<int64_t>(line.line(), 0),
+                                .inlined = &line != &*location.lines().rbegin(),
                                 .kind = function.kind(),
                                 .common = function.common(),
                                 .found_by = function.found_by()});
@@ -161,9 +168,12 @@ absl::Status ProfileBuilder::AddStack(const profd::v1::Stack& sent) {
     if (location + size_t{1} >= first_frames_.size()) {
       return Damaged("a stack refers to an unknown location");
     }
-    for (uint32_t f = first_frames_[location]; f < first_frames_[location + 1]; f++) {
-      if (stack.origin == kUnsampled && static_cast<uint32_t>(i) == sent.origin()) stack.origin = f;
-      stack.frames.push_back(f);
+    const uint32_t first = first_frames_[location];
+    const uint32_t end = first_frames_[location + 1];
+    for (uint32_t f = first; f < end; f++) stack.frames.push_back(f);
+    if (static_cast<uint32_t>(i) == sent.origin()) {
+      if (sent.origin_line() >= end - first) return Damaged("the origin of a stack is not in it");
+      stack.origin = first + sent.origin_line();
     }
   }
   if (!stack.frames.empty() && stack.origin == kUnsampled) {
@@ -220,20 +230,26 @@ absl::Status ProfileBuilder::AddGroup(const profd::v1::Group& sent) {
   return absl::OkStatus();
 }
 
-absl::Status ProfileBuilder::ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const {
-  for (const uint32_t index : sent.attributes()) {
-    if (index >= static_cast<uint32_t>(message_->attributes_size())) {
+absl::StatusOr<Attributes> ReadAttributes(
+    const profd::v1::Profile& message,
+    const google::protobuf::RepeatedField<uint32_t>& attributes) {
+  Attributes read;
+  const auto strings = static_cast<uint32_t>(message.strings_size());
+  for (const uint32_t index : attributes) {
+    if (index >= static_cast<uint32_t>(message.attributes_size())) {
       return Damaged("a sample refers to an unknown attribute");
     }
-    const profd::v1::Attribute& attribute = message_->attributes(static_cast<int>(index));
-    const std::string* key = Text(attribute.key());
-    const std::string* text = Text(attribute.text());
-    if (key == nullptr || text == nullptr) return Damaged("an attribute has an unknown text");
-    if (*key == "idle") sample->idle = *text;
-    if (*key == "object") sample->object = *text;
-    if (*key == "syscall") sample->syscall = static_cast<int32_t>(attribute.number());
+    const profd::v1::Attribute& attribute = message.attributes(static_cast<int>(index));
+    if (attribute.key() >= strings || attribute.text() >= strings) {
+      return Damaged("an attribute has an unknown text");
+    }
+    const std::string& key = message.strings(static_cast<int>(attribute.key()));
+    const std::string& text = message.strings(static_cast<int>(attribute.text()));
+    if (key == "idle") read.idle = text;
+    if (key == "object") read.object = text;
+    if (key == "syscall") read.syscall = static_cast<int32_t>(attribute.number());
   }
-  return absl::OkStatus();
+  return read;
 }
 
 absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
@@ -256,7 +272,10 @@ absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
   if (sent.reason() != profd::v1::REASON_UNSPECIFIED) {
     sample.reason = DescribeReason(sent.reason()).reason;
   }
-  RETURN_IF_ERROR(ReadAttributes(sent, &sample));
+  ASSIGN_OR_RETURN(Attributes attributes, ReadAttributes(*message_, sent.attributes()));
+  sample.syscall = attributes.syscall;
+  sample.object = std::move(attributes.object);
+  sample.idle = std::move(attributes.idle);
   for (int type = 0; type < types; type++) {
     std::array<int64_t, kTypeColumns>& totals = type_totals_[static_cast<size_t>(type)];
     RETURN_IF_ERROR(Count(sent.values(type), &totals[kValue]));

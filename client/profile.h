@@ -27,7 +27,10 @@ struct Frame {
   std::string module;  // base name, "[kernel]" or empty
   std::string build_id;
   uint64_t address = 0;
+  std::string file;  // path of the source; empty: not known
   int64_t line = 0;  // 0: not known
+  // The frame's code was inlined into the next frame's.
+  bool inlined = false;
   profd::v1::FrameKind kind = profd::v1::FRAME_KIND_UNSPECIFIED;
   // Every wait or allocation passes through it, so it says nothing.
   bool common = false;
@@ -50,6 +53,20 @@ struct Thread {
   // What it allocated or freed, by the sample type; none if unknown.
   std::optional<profd::v1::HeapTotal> heap;
 };
+
+// What the attributes of a sample say.
+struct Attributes {
+  int32_t syscall = -1;
+  std::string object;  // may be empty
+  std::string idle;    // the kind of idle wait, or empty
+};
+
+// DataLoss if they refer to something unknown.
+absl::StatusOr<Attributes> ReadAttributes(
+    const profd::v1::Profile& message, const google::protobuf::RepeatedField<uint32_t>& attributes);
+
+// DataLoss with a remedy; `what` is wrong with the answer.
+absl::Status DamagedAnswer(std::string_view what);
 
 struct Sample {
   std::vector<uint32_t> threads;  // indexes into Profile::threads; one at least
@@ -110,7 +127,6 @@ class ProfileBuilder {
   absl::Status AddThread(const profd::v1::Thread& sent);
   absl::Status AddGroup(const profd::v1::Group& sent);
   absl::Status AddSample(const profd::v1::Sample& sent);
-  absl::Status ReadAttributes(const profd::v1::Sample& sent, Sample* sample) const;
   // The text of an index; none where it is out of range.
   const std::string* Text(uint32_t index) const;
   // Columns that are summed over an answer; each sum has its own bound.

@@ -238,10 +238,21 @@ std::string FormatDuration(int64_t ns) {
   return absl::StrFormat("%s%.0f ns", sign, magnitude);
 }
 
-std::string FormatTime(int64_t ns, const absl::TimeZone& zone) {
+namespace {
+
+// `seconds`: their conversion.
+std::string FormatIn(const absl::TimeZone& zone, int64_t ns, absl::string_view seconds) {
   const absl::Time time = absl::FromUnixNanos(ns);
   const bool utc = zone.At(time).offset == 0;
-  return absl::FormatTime(utc ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%dT%H:%M:%S%Ez", time, zone);
+  return absl::FormatTime(absl::StrCat("%Y-%m-%dT%H:%M:", seconds, utc ? "Z" : "%Ez"), time, zone);
+}
+
+}  // namespace
+
+std::string FormatTime(int64_t ns, const absl::TimeZone& zone) { return FormatIn(zone, ns, "%S"); }
+
+std::string FormatTimeMs(int64_t ns, const absl::TimeZone& zone) {
+  return FormatIn(zone, ns, "%E3S");
 }
 
 std::string FormatFileTimeUtc(int64_t ns) {

@@ -18,6 +18,8 @@ std::string FormatDuration(int64_t ns);
 // "2026-01-31T14:05:09+01:00" in the local time zone, "...Z" where that is UTC; `ns` since the Unix
 // epoch.
 std::string FormatTime(int64_t ns, const absl::TimeZone& zone = absl::LocalTimeZone());
+// "2026-01-31T14:05:09.123+01:00", rounded down.
+std::string FormatTimeMs(int64_t ns, const absl::TimeZone& zone = absl::LocalTimeZone());
 // "20260131T130509Z".
 std::string FormatFileTimeUtc(int64_t ns);
 // RFC 3339 with nanoseconds, UTC.

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -16,6 +17,8 @@
 #include "daemon/config/privileges.h"
 #include "daemon/config/time_namespace.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/lines/launcher.h"
+#include "daemon/lines/line_reader.h"
 #include "daemon/memory/memory_watch.h"
 #include "daemon/service/listen.h"
 #include "daemon/store/memory_store.h"
@@ -115,6 +118,11 @@ int Main(int argc, char** argv) {
     return Fail(status, 1);
 
   CpuUse cpu_use;
+  // While this process is small and has one thread.
+  absl::StatusOr<LineLauncher> line_launcher = LineLauncher::Start(WorkerLimits());
+  if (!line_launcher.ok()) spdlog::warn("{}", line_launcher.status().ToString());
+  LineReader lines(line_launcher.ok() ? std::optional(*std::move(line_launcher)) : std::nullopt,
+                   &cpu_use.lines);
   MemoryStore store({.max_bytes = options.limits.store});
   MemoryWatch memory(&cpu_use, {.timeline_bytes = options.limits.timeline});
   auto collector = Collector::Create(std::move(collecting), &store, &memory, &cpu_use);
@@ -124,7 +132,8 @@ int Main(int argc, char** argv) {
                                              .modules = &(*collector)->modules(),
                                              .memory = &memory,
                                              .cpu_use = &cpu_use,
-                                             .debug_directories = options.debug_directories});
+                                             .debug_directories = options.debug_directories,
+                                             .lines = &lines});
   if (!server.ok()) return Fail(server.status(), 1);
 
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());

@@ -24,6 +24,6 @@ struct profd_look {
 	char process[PROFD_COMM_LEN]; /* comm of the thread-group leader */
 };
 
-PROFD_STATIC_ASSERT(sizeof(struct profd_look) == 120, "look size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_look) == sizeof(struct profd_visit) + 80, "look size");
 
 #endif /* PROFD_BPF_ABI_LOOK_H_ */

@@ -11,7 +11,7 @@ enum profd_record_type {
 	PROFD_RECORD_STACK = 4, /* struct profd_stack_record */
 	PROFD_RECORD_EXEC = 5, /* struct profd_exec_record */
 	PROFD_RECORD_MODULE = 6, /* struct profd_module_record */
-	/* 7 is free */
+	PROFD_RECORD_LONG_WAIT = 7, /* struct profd_long_wait_record */
 	PROFD_RECORD_HEAP = 8, /* struct profd_heap_record */
 	PROFD_RECORD_WATCHED = 9, /* struct profd_watched_record */
 	PROFD_RECORD_PAGE = 10, /* struct profd_page_record */

@@ -103,6 +103,13 @@ struct profd_thread {
 	profd_u32 wait_ticks;
 	profd_u8 wait_reason; /* enum profd_reason */
 	profd_u8 pad3[3];
+	/* The same for the program that tells of long waits: as in struct profd_visit, and the hash
+	 * of the stack of who ended the wait, 0: not known.
+	 */
+	profd_u64 tick_arg0;
+	profd_s32 tick_sysno;
+	profd_u32 pad4;
+	profd_u64 wait_waker;
 };
 
 /* The kernel's own books, as read from the task. */

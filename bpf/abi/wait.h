@@ -24,10 +24,16 @@ struct profd_visit {
 	profd_u8 reason; /* enum profd_reason */
 	profd_u8 outcome; /* enum profd_visit_outcome */
 	profd_u8 known; /* written by the daemon: it keeps the last sample */
-	profd_u8 pad;
+	profd_u8 followed; /* by the per-switch program: PROFD_FOLLOWED, PROFD_FOLLOWED_LATE */
 	profd_u32 stride; /* written by the daemon: ticks that the visit stands for */
+	profd_u64 since; /* when the wait began, where that is known exactly; else 0 */
 };
 #define PROFD_MAX_VISITS 4096
+
+/* The per-switch program sees the end of the thread's waits; it has not seen the begin of this one.
+ */
+#define PROFD_FOLLOWED 1
+#define PROFD_FOLLOWED_LATE 2
 
 /* A new thread. It lies at number % PROFD_MAX_BORN; number is 0 while it is written. */
 struct profd_born {
@@ -49,7 +55,7 @@ struct profd_tick_stats {
 	profd_u64 frame_pointer_frames;
 };
 
-PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 40, "visit size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 48, "visit size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_born) == 24, "born size");
 
 #endif /* PROFD_BPF_ABI_WAIT_H_ */

@@ -6,6 +6,7 @@
 #include "abi.h"
 #include "exited.bpf.h"
 #include "ledger.bpf.h"
+#include "long_wait.bpf.h"
 #include "loss.bpf.h"
 #include "reason.bpf.h"
 #include "target.bpf.h"
@@ -72,6 +73,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	u8 reason = PROFD_REASON_RUNQUEUE;
 	u8 phase = PROFD_PHASE_RUNQUEUE;
 	struct profd_thread *thread;
+	struct ended_wait ended;
 	u64 arg0, now, begin = 0;
 	s32 sysno;
 
@@ -93,7 +95,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		reason = blocked_reason(prev, (struct pt_regs *)bpf_task_pt_regs(prev), prev_state,
 					&sysno, &arg0);
 	}
-	ledger_out(thread, prev, phase, reason, now);
+	ended = ledger_out(thread, prev, phase, reason, now);
+	if (is_long(&ended))
+		tell_long_wait(prev, thread, &ended);
 	if (prev_state & TASK_DEAD)
 		close_account(prev, thread, CLOSING_SWITCH);
 	if (begin)

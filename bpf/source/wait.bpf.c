@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "long_wait.bpf.h"
 #include "loss.bpf.h"
 #include "rest.bpf.h"
 #include "stacks.bpf.h"
@@ -77,6 +78,19 @@ static __always_inline bool slept_since_walk(struct task_struct *task, struct pr
 	return sleeps(task->__state, task->on_cpu);
 }
 
+/* Notes when the wait began that the thread is in. It is off its CPU: its ledger was written
+ * before.
+ */
+static __always_inline void find_begin(struct profd_thread *thread, struct profd_visit *found)
+{
+	found->since = 0;
+	if (!found->followed || thread->ledger.phase != PROFD_PHASE_BLOCKED)
+		return;
+	found->since = thread->ledger.since + clock_distance;
+	if (began_unseen(thread, found->since))
+		found->followed |= PROFD_FOLLOWED_LATE;
+}
+
 /* Takes a thread's sample, if it waits, into `found`. */
 static __always_inline u32 visit(struct task_struct *task, struct profd_thread *thread,
 				 struct profd_visit *found)
@@ -91,6 +105,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (!walk || !stats)
 		return PROFD_VISIT_NONE;
 	stats->tasks++;
+	found->followed = ledger_goes_on(thread) ? PROFD_FOLLOWED : 0;
 	if (found->known && slept_since_walk(task, thread)) {
 		stats->off_cpu++;
 		stats->repeats++;
@@ -109,6 +124,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	    (s64)(thread->ledger.since + clock_distance - tick_instant_ns) >= 0)
 		return PROFD_VISIT_RUNNING;
 	stats->off_cpu++;
+	find_begin(thread, found);
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
 		found->stack = thread->tick_stack;
@@ -118,6 +134,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	thread->tick_valid = 0;
 	forget_wait(thread);
 	thread->wait_ticks = 0;
+	thread->wait_waker = 0;
 	bpf_loop(2, try_walk, &sampling, 0);
 	if (walk->torn)
 		empty_stack(&walk->record, PROFD_WALK_TORN);
@@ -130,6 +147,8 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	}
 	thread->tick_switches = sampling.switches;
 	thread->tick_stack = walk->record.hash;
+	thread->tick_arg0 = found->arg0;
+	thread->tick_sysno = found->sysno;
 	note_wait(thread, found->reason, tick_weight_ns * found->stride);
 	found->stack = walk->record.hash;
 	return PROFD_VISIT_NEW;

@@ -136,6 +136,7 @@ static __always_inline bool count_waker(void *ctx, struct task_struct *waker,
 	key.arg0 = waiter->tick_stack;
 	key.reason = waiter->wait_reason;
 	key.stack = take_waker_stack(ctx, waker, walk, cpu);
+	waiter->wait_waker = key.stack;
 	return waker_epoch ? count_many_in(&waker_odd, &key, weight, ticks)
 			   : count_many_in(&waker_even, &key, weight, ticks);
 }

@@ -14,6 +14,7 @@
 #include "client/render/diff.h"
 #include "client/render/diff_graph.h"
 #include "client/render/json.h"
+#include "client/source_lines.h"
 #include "client/text.h"
 #include "client/view.h"
 #include "daemon/base/fd.h"
@@ -50,6 +51,7 @@ absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchR
   std::erase_if(answer->profiles, [&](const Profile& profile) {
     return profile.kind->name != request.sample_types(0);
   });
+  for (Profile& profile : answer->profiles) DropInlined(&profile);
   if (answer->profiles.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " contains no '", request.sample_types(0),
                                                    "'; use --kind to name one that it contains"));

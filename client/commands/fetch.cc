@@ -17,6 +17,7 @@
 #include "client/render/pprof.h"
 #include "client/render/speedscope.h"
 #include "client/render/summary.h"
+#include "client/source_lines.h"
 #include "client/text.h"
 #include "client/view.h"
 #include "daemon/base/status.h"
@@ -70,6 +71,9 @@ void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
           << " of idle waits folded away; --idle shows them\n";
     }
     for (const std::string& gap : DescribeGaps(*view.profile)) err << "profctl: " << gap << "\n";
+  }
+  if (const std::string lines = DescribeLines(*views.front().profile); !lines.empty()) {
+    err << "profctl: source lines: " << lines << "\n";
   }
   for (const profd::v1::Loss& loss : views.front().profile->message->losses()) {
     err << "profctl: lost " << FormatCount(loss.count()) << " " << CleanName(loss.cause()) << ": "
@@ -189,8 +193,11 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
     request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
   }
   Progress progress(options.progress ? &err : nullptr);
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request, &progress));
+  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request, &progress));
   progress.Say("profctl: drawing");
+  if (options.lines) {
+    for (Profile& profile : answer.profiles) AddLinesToNames(&profile);
+  }
   std::vector<View> views;
   for (const Profile& profile : answer.profiles) {
     views.push_back(MakeView(profile, options.show_idle));

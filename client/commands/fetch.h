@@ -29,6 +29,7 @@ struct FetchOptions {
   std::string server;
   profd::v1::FetchRequest request;
   bool show_idle = false;
+  bool lines = false;  // frames of different lines are different
   // None: the default of the format.
   std::optional<std::vector<GroupKey>> group_by;
   FlameGraphOptions graph;

@@ -11,12 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "client/group_by.h"
 #include "client/name_source.h"
+#include "client/source_lines.h"
 #include "client/text.h"
 
 namespace profctl {
 namespace {
 
 constexpr size_t kMostOffsets = 4;
+constexpr size_t kMostSources = 4;
 
 NodeKind KindOf(profd::v1::FrameKind kind) {
   switch (kind) {
@@ -130,7 +132,7 @@ class Builder {
       const uint32_t label = path_[i];
       const bool base = labels_[label].kind == NodeKind::kBase;
       node = Child(node, label, states_ && !base ? sample.reason : profd::v1::REASON_UNSPECIFIED);
-      if (frames_[i] != nullptr) AddOffset(*frames_[i], nodes_[node]);
+      if (frames_[i] != nullptr) AddPlace(*frames_[i], nodes_[node]);
       walked_.push_back(node);
     }
   }
@@ -176,9 +178,24 @@ class Builder {
       node.kind = labels_[label].kind;
       node.state = state;
       node.found_by = labels_[label].found_by;
+      node.inlined = true;  // until a frame is not
       nodes_[parent].children.push_back(it->second);
     }
     return it->second;
+  }
+
+  static void AddPlace(const Frame& frame, FlameNode& node) {
+    AddOffset(frame, node);
+    node.inlined = node.inlined && frame.inlined;
+    const std::string source = CleanName(SourcePlace(frame));
+    if (frame.file.empty() || std::count(node.sources.begin(), node.sources.end(), source) > 0) {
+      return;
+    }
+    if (node.sources.size() < kMostSources) {
+      node.sources.push_back(source);
+    } else {
+      node.more_sources = true;
+    }
   }
 
   static void AddOffset(const Frame& frame, FlameNode& node) {

@@ -29,6 +29,11 @@ struct FlameNode {
   profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
   std::vector<uint64_t> offsets;
   bool more_offsets = false;
+  // Of code: the first few places in source files, and whether it was inlined wherever it is
+  // merged.
+  std::vector<std::string> sources;
+  bool more_sources = false;
+  bool inlined = false;
 };
 
 struct FlameTree {

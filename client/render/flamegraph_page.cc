@@ -142,6 +142,16 @@ std::string NameOrigin(const FlameNode& node) {
   return node.more_offsets ? text + " ..." : text;
 }
 
+// Where the code is in source files.
+std::string Sources(const FlameNode& node) {
+  std::string text = node.inlined ? "inlined" : "";
+  for (const std::string& source : node.sources) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", source);
+  }
+  if (node.more_sources) text += " ...";
+  return text.empty() ? "" : "\n" + text;
+}
+
 }  // namespace
 
 FlameGraphPage DescribeFlameGraph(const View& view) {
@@ -195,7 +205,7 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
     case NodeKind::kRuntime:
     case NodeKind::kApplication:
       if (node.module.empty() || node.kind == NodeKind::kKernel) return std::string(name);
-      return absl::StrCat(std::string(name), ", ", node.module, NameOrigin(node));
+      return absl::StrCat(std::string(name), ", ", node.module, NameOrigin(node), Sources(node));
   }
   return std::string(name);
 }

@@ -115,6 +115,7 @@ class Writer {
       out->set_id(static_cast<uint64_t>(i) + 1);
       out->set_name(Text(message_.functions(i).name()));
       out->set_system_name(out->name());
+      out->set_filename(Text(message_.functions(i).file()));
     }
     for (int i = 0; i < message_.locations_size(); i++) {
       const profd::v1::Location& location = message_.locations(i);

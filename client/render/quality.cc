@@ -10,6 +10,7 @@
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
 #include "client/render/table.h"
+#include "client/source_lines.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -138,6 +139,9 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
   }
   if (const std::string names = DescribeNameShares(profile); !names.empty()) {
     AppendField("names", names, text);
+  }
+  if (const std::string lines = DescribeLines(profile); !lines.empty()) {
+    AppendField("source lines", lines, text);
   }
   const profd::v1::Cost& cost = profile.message->cost();
   const int64_t duration_ns = cost.duration_ns() > 0 ? cost.duration_ns() : WindowNs(profile);

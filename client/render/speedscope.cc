@@ -1,6 +1,7 @@
 #include "client/render/speedscope.h"
 
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -19,11 +20,12 @@ constexpr char kSchema[] = "https://www.speedscope.app/file-format-schema.json";
 // The frames that all profiles of a file share.
 class Frames {
  public:
-  size_t Index(const std::string& name, const std::string& file) {
-    const auto [it, fresh] = indexes_.try_emplace({name, file}, indexes_.size());
+  size_t Index(const std::string& name, const std::string& file, int64_t line = 0) {
+    const auto [it, fresh] = indexes_.try_emplace({name, file, line}, indexes_.size());
     if (fresh) {
       ordered_json frame = {{"name", name}};
       if (!file.empty()) frame["file"] = file;
+      if (line > 0) frame["line"] = line;
       list_.push_back(std::move(frame));
     }
     return it->second;
@@ -31,7 +33,7 @@ class Frames {
   ordered_json Take() { return std::move(list_); }
 
  private:
-  absl::flat_hash_map<std::pair<std::string, std::string>, size_t> indexes_;
+  absl::flat_hash_map<std::tuple<std::string, std::string, int64_t>, size_t> indexes_;
   ordered_json list_ = ordered_json::array();
 };
 
@@ -40,7 +42,11 @@ ordered_json ProfileJson(const View& view, Frames* frames) {
   std::vector<size_t> index_of_frame;
   index_of_frame.reserve(profile.frames.size());
   for (const Frame& frame : profile.frames) {
-    index_of_frame.push_back(frames->Index(CleanName(frame.function), CleanName(frame.module)));
+    // Without debug info, the module is what says where a function is.
+    const bool source = !frame.file.empty();
+    index_of_frame.push_back(frames->Index(CleanName(frame.function),
+                                           CleanName(source ? frame.file : frame.module),
+                                           source ? frame.line : 0));
   }
   ordered_json samples = ordered_json::array();
   ordered_json weights = ordered_json::array();

@@ -277,6 +277,24 @@ SwitchLayer SwitchLayerOf(const GetStatusResponse& status) {
   return off ? SwitchLayer::kOff : SwitchLayer::kOn;
 }
 
+// The process that reads debug info, once it has something to tell.
+void AppendLineReader(const GetStatusResponse& status, std::string& text) {
+  const profd::v1::LineReaderStatus& reader = status.line_reader();
+  if (reader.addresses() == 0 && reader.failures() == 0 && reader.note().empty()) return;
+  std::string line = absl::StrCat(
+      FormatCount(reader.addresses()), " places read from debug info in ",
+      FormatDuration(std::max<int64_t>(reader.cpu_ns(), 0)), " of CPU time (part of queries); ",
+      FormatBytes(reader.rss_bytes()), " in processes of their own, ",
+      FormatBytes(reader.cache_bytes()), " of profd's memory");
+  if (reader.failures() > 0) {
+    absl::StrAppend(&line, "; gave up ", FormatCount(reader.failures()),
+                    reader.failures() == 1 ? " time" : " times",
+                    ": damaged or too large, or the process was killed");
+  }
+  if (!reader.note().empty()) absl::StrAppend(&line, "; ", CleanName(reader.note()));
+  text += WrapAfter("  lines      ", line, PageColumns());
+}
+
 void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
                 std::string& text) {
   const profd::v1::Cost& cost = status.cost();
@@ -294,6 +312,7 @@ void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
                     " memory timeline");
   }
   text += Line("  memory     ", memory);
+  AppendLineReader(status, text);
   AppendTargetCosts(status, duration_ns, text);
 }
 

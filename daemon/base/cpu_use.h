@@ -29,6 +29,7 @@ class CpuUse {
   // ns since start.
   std::atomic<int64_t> rules = 0;    // compiling unwind rules
   std::atomic<int64_t> answers = 0;  // clients' requests
+  std::atomic<int64_t> lines = 0;    // of other processes: reading debug info for answers
   std::atomic<int64_t> memory = 0;   // reading what processes hold of memory
 };
 

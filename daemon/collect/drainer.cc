@@ -90,9 +90,11 @@ void Drainer::AddLosses(ProfileDelta& delta) {
 void Drainer::AddCosts(ProfileDelta& delta) {
   std::vector<CostRow> rows = CostsOf(sources_->all);
   rows.push_back({.account = "drain", .payer = Payer::kDaemon, .ns = cpu_ns_, .governed = true});
-  rows.push_back({.account = "answers", .payer = Payer::kDaemon, .ns = context_.cpu_use->answers});
+  const int64_t lines_ns = context_.cpu_use->lines;
+  rows.push_back(
+      {.account = "answers", .payer = Payer::kDaemon, .ns = context_.cpu_use->answers + lines_ns});
   CollectorCost now = SumCosts(rows);
-  now.daemon_cpu_ns = context_.clock->ProcessCpuNs();
+  now.daemon_cpu_ns = context_.clock->ProcessCpuNs() + lines_ns;
   now.switches = sources_->threads->switches();
   delta.cost = CostSince(now, std::exchange(cost_, now));
   delta.cost.targets = DivideCost(delta.cost, ActivityIn(delta));

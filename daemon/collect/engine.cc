@@ -36,7 +36,7 @@ Engine::Engine(EngineOptions options, const EngineParts& parts)
                .targets = &targets_,
                .ring = &ring_},
       sources_(MakeSources(options_.sources, context_, options_.seed)),
-      steering_(options_.sources.budget, parts.clock, &sources_),
+      steering_(options_.sources.budget, parts.clock, parts.cpu_use, &sources_),
       publisher_(parts.kernel, parts.clock, &targets_, &sources_, &steering_, options_.missing),
       drainer_(context_, &sources_, &steering_, parts.store) {}
 

@@ -21,8 +21,9 @@ constexpr int64_t kLeastInterval = kSecond / 10;
 
 }  // namespace
 
-Steering::Steering(Budget budget, const Clock* clock, const SourceList* sources)
-    : clock_(clock), sources_(sources), purse_(budget) {
+Steering::Steering(Budget budget, const Clock* clock, const CpuUse* cpu_use,
+                   const SourceList* sources)
+    : clock_(clock), cpu_use_(cpu_use), sources_(sources), purse_(budget) {
   governor_.AddKnob(&drain_knob_, DrainKnob::kPart);
 }
 
@@ -43,7 +44,7 @@ void Steering::AddKnobs() {
 int64_t Steering::InPathNs() const { return UnplannedInPathNs(CostsOf(sources_->all)); }
 
 Purse::Sums Steering::Spent(int64_t now_ns, int64_t drain_cpu_ns) const {
-  const int64_t daemon = clock_->ProcessCpuNs();
+  const int64_t daemon = clock_->ProcessCpuNs() + cpu_use_->lines;
   int64_t governed = drain_cpu_ns, in_path = 0;
   for (const CostRow& row : CostsOf(sources_->all)) {
     if (row.payer == Payer::kTarget) in_path += row.ns;

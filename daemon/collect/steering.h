@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/cpu_use.h"
 #include "daemon/collect/drain_knob.h"
 #include "daemon/govern/governor.h"
 #include "daemon/source/source_list.h"
@@ -14,8 +15,8 @@ namespace profd {
 // Not thread-safe.
 class Steering {
  public:
-  // `clock` and `sources` must outlive this.
-  Steering(Budget budget, const Clock* clock, const SourceList* sources);
+  // `clock`, `cpu_use` and `sources` must outlive this.
+  Steering(Budget budget, const Clock* clock, const CpuUse* cpu_use, const SourceList* sources);
 
   // Takes up the knobs of all sources. Of those that run in the targets' path the ones which can
   // only be switched off are asked last; the tick comes after them.
@@ -43,6 +44,7 @@ class Steering {
   Purse::Sums Spent(int64_t now_ns, int64_t drain_cpu_ns) const;
 
   const Clock* const clock_;
+  const CpuUse* const cpu_use_;
   const SourceList* const sources_;
   DrainKnob drain_knob_;
   Purse purse_;

@@ -182,6 +182,13 @@ absl::Status BpfKernel::SetSwitchLayer(bool on) {
   return absl::OkStatus();
 }
 
+void BpfKernel::SetLongWaits(const std::array<int64_t, PROFD_LONG_WAIT_CLASSES>& least_ns) {
+  for (size_t i = 0; i < least_ns.size(); ++i) {
+    std::atomic_ref(skeleton_->bss->long_wait_ns[i])
+        .store(static_cast<uint64_t>(least_ns[i]), std::memory_order_relaxed);
+  }
+}
+
 bool BpfKernel::LearnClock() {
   const auto distance = [this] {
     return *static_cast<volatile uint64_t*>(&skeleton_->bss->clock_distance);

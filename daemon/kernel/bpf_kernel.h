@@ -2,6 +2,7 @@
 #ifndef PROFD_DAEMON_KERNEL_BPF_KERNEL_H_
 #define PROFD_DAEMON_KERNEL_BPF_KERNEL_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -68,6 +69,7 @@ class BpfKernel final : public Kernel {
   uint64_t MapBytes(uint64_t threads, uint64_t heap_threads) const override;
 
   absl::Status SetSwitchLayer(bool on) override;
+  void SetLongWaits(const std::array<int64_t, PROFD_LONG_WAIT_CLASSES>& least_ns) override;
   bool switch_on() const override { return switch_link_ != nullptr; }
   bool has_switch_layer() const override { return has_switch_layer_; }
   profd_switch_cost SwitchCost() const override;

@@ -165,6 +165,9 @@ class EventKernel {
   // False when it was not asked for, or the kernel does not show the scheduler's clock.
   virtual bool has_switch_layer() const = 0;
   virtual profd_switch_cost SwitchCost() const = 0;
+  // By enum profd_long_wait_class, from which duration on the per-switch program tells of waits
+  // that are over (struct profd_long_wait_record), ns; 0: never.
+  virtual void SetLongWaits(const std::array<int64_t, PROFD_LONG_WAIT_CLASSES>& /*least_ns*/) {}
   // From now on the pages whose profd_page_hash lies below 2^32 / one_in are told of when somebody
   // touches them first (struct profd_page_record); 0: none, and page faults cost nothing.
   virtual absl::Status SetFaults(uint32_t one_in) = 0;

@@ -138,6 +138,10 @@ const LossDescription& DescribeLoss(size_t loss) {
        "hand for a new counter. Their waits are shown as [waker unknown]. If there are many, watch "
        "fewer targets, or raise --limit counters."},
       {"waker_lost_ns", "Weight of those waits, ns."},
+      {"long_wait_lost",
+       "Long waits that are not listed one by one: too many at once, or the ring was full. Times "
+       "and "
+       "totals are complete. If there are many, watch fewer targets, or raise --limit ring."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

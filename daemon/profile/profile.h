@@ -184,6 +184,17 @@ struct Sample {
   double squares = 0;
 };
 
+// A single wait that was long.
+struct LongWait {
+  SampleKey key{};          // of kWait; without a stack, argument and system call if no tick saw it
+  int64_t begin_ns = 0;     // monotonic
+  int64_t duration_ns = 0;  // until the thread could run again, or was last seen in it
+  int64_t doubt_ns = 0;     // it may have taken longer by so much
+  bool earlier = false;     // it began earlier, when nobody watched
+  bool lasts = false;       // it is not known to be over
+  StackId waker{};          // who ended it; 0: not known
+};
+
 // Who a thread is. Sent again when its name changes; `exited` once it is known to be gone.
 struct ThreadInfo {
   ThreadId id{};
@@ -267,6 +278,9 @@ struct ProfileDelta {
   std::vector<ThreadLedger> ledgers;
   std::vector<RestingThread> resting;  // each thread once, maybe beside a ledger
   std::vector<Sample> samples;
+  // From which duration on waits are in `long_waits`, those for poll and sleep and others; 0: none.
+  int64_t long_rest_ns = 0, long_work_ns = 0;
+  std::vector<LongWait> long_waits;  // one may be told several times
 };
 
 }  // namespace profd

@@ -17,6 +17,7 @@
 #include "daemon/service/disk_use.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/idle.h"
+#include "daemon/service/longest.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
@@ -218,9 +219,31 @@ class Sender {
         sources_(sources),
         profile_(sources.profile),
         parts_(send, window),
-        stacks_(sources.profile.stacks) {}
+        stacks_(sources.profile.stacks),
+        longest_(plan, sources.profile) {}
 
   bool Send() {
+    if (plan_.longest) {
+      longest_.AddStacks(&stacks_);
+    } else {
+      AddStacks();
+    }
+    SendHead();
+    stacks_.Name(sources_.names, plan_.lines);
+    Tables tables(&parts_);
+    tables.AddStacks(stacks_);
+    if (plan_.longest) {
+      longest_.Choose(
+          [this](const ThreadInfo& thread, const SampleKey& key) { return IdleOf(thread, key); });
+    }
+    SendThreads(&tables);
+    longest_.Send(stacks_, sources_.wall_offset_ns, &tables, &parts_);
+    SendEnd();
+    return parts_.Finish();
+  }
+
+ private:
+  void AddStacks() {
     for (const MergedThread& thread : profile_.threads) {
       const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
@@ -231,16 +254,8 @@ class Sender {
       }
       if (plan_.Asks(Kind::kWaker)) AddWakers(thread);
     }
-    SendHead();
-    stacks_.Name(sources_.names);
-    Tables tables(&parts_);
-    tables.AddStacks(stacks_);
-    SendThreads(&tables);
-    SendEnd();
-    return parts_.Finish();
   }
 
- private:
   void AddWakers(const MergedThread& thread) {
     const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
@@ -278,7 +293,11 @@ class Sender {
     SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping, .disks = &disk_names_},
                     tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
+    uint32_t sent = 0;
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {
+      if (plan_.longest && !longest_.Shows(i)) continue;
+      if (plan_.longest) longest_.SetIndex(i, sent);
+      sent++;
       const MergedThread& merged = profile_.threads[i];
       const uint32_t process = processes.IndexOf(merged.info);
       const EstimatedThread waits = estimates.Waits(merged);
@@ -286,7 +305,7 @@ class Sender {
       thread->set_process(process);
       FillThread(merged.info, waits, thread);
       thread->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
-      if (plan_.AsksWaits()) thread->set_idle_ns(IdleNs(merged.info, waits));
+      if (plan_.AsksWaits() && !plan_.longest) thread->set_idle_ns(IdleNs(merged.info, waits));
       for (const SampleTypeInfo* type : plan_.types) {
         if (!type->HasTotals()) continue;
         const HeapDelta& heap = HeapOf(merged.ledger, type->kind);
@@ -295,11 +314,12 @@ class Sender {
                  type->kind == Kind::kFree ? thread->mutable_freed() : thread->mutable_allocated());
       }
       parts_.Added(*thread);
+      if (plan_.longest) continue;
       sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
         for (const EstimatedSample& s : estimates.Of(merged, waits, type)) {
-          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s));
+          if (plan_.Shows(type, s.key)) sink.Add(t, s, IdleOf(merged.info, s.key));
         }
       }
       sink.EndThread();
@@ -310,23 +330,31 @@ class Sender {
   int64_t IdleNs(const ThreadInfo& thread, const EstimatedThread& waits) const {
     int64_t idle_ns = 0;
     for (const EstimatedSample& s : waits.samples) {
-      if (!IdleOf(thread, s).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
+      if (!IdleOf(thread, s.key).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
     }
     return idle_ns;
   }
 
-  std::string_view IdleOf(const ThreadInfo& thread, const EstimatedSample& sample) const {
-    const SampleKey& key = sample.key;
+  std::string_view IdleOf(const ThreadInfo& thread, const SampleKey& key) const {
     if (key.kind != Kind::kWait && key.kind != Kind::kWaker) return {};
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
-    return IdleOfWait(sample.key.reason, stack.idle, stack.contended, thread.process, thread.name);
+    return IdleOfWait(key.reason, stack.idle, stack.contended, thread.process, thread.name);
+  }
+
+  void FillLines(v1::SourceLines* out) const {
+    const LineCounts& counts = stacks_.line_counts();
+    out->set_known(counts.known);
+    out->set_pending(counts.pending);
+    out->set_failed(counts.failed);
+    out->set_missing(counts.missing);
   }
 
   void SendEnd() {
     v1::Profile& part = parts_.part();
-    FillNameShares(plan_, profile_, stacks_, &part);
+    if (!plan_.longest) FillNameShares(plan_, profile_, stacks_, &part);
+    if (plan_.lines != LineWish::kNone) FillLines(part.mutable_source_lines());
     if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
@@ -339,6 +367,7 @@ class Sender {
   const MergedProfile& profile_;
   PartWriter parts_;
   NamedStacks stacks_;
+  LongestWaits longest_;
   DiskNames disk_names_;
 };
 

@@ -23,28 +23,36 @@ constexpr char kGeneratedModule[] = "[jit]";
 // What one answer reads of perf maps: less than a second's work.
 constexpr uint64_t kMaxPerfMapBytes = 256 << 20;
 
+std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
+
+}  // namespace
+
 ModuleId ModuleOf(uint64_t frame) {
   return static_cast<ModuleId>(frame >> PROFD_FRAME_MODULE_SHIFT);
 }
 
-// What is looked up: the kernel's addresses are whole, others relative to their file.
-uint64_t Target(const FrameAddress& a) {
+bool IsInNoFile(uint64_t frame) { return ModuleOf(frame) == kNoModule; }
+
+bool IsInFile(uint64_t frame) { return !IsInNoFile(frame) && ModuleOf(frame) != kKernel; }
+
+uint64_t TargetOf(const FrameAddress& a) {
   const uint64_t offset =
       ModuleOf(a.frame) == kKernel ? a.frame : a.frame & PROFD_FRAME_OFFSET_MASK;
   return a.exact || offset == 0 ? offset : offset - 1;
 }
 
-std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
-
-}  // namespace
-
-bool IsInNoFile(uint64_t frame) { return ModuleOf(frame) == kNoModule; }
+uint64_t KeyOf(ModuleId id, const ModuleIdentity& identity) {
+  return absl::HashOf(std::string_view(identity.build_id), std::string_view(identity.path), id);
+}
 
 FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms,
-                       std::vector<std::string> debug_directories, std::string proc)
+                       std::vector<std::string> debug_directories, std::string proc,
+                       LineReader* lines)
     : modules_(modules),
+      lines_(lines),
       kallsyms_(std::move(kallsyms)),
-      debug_files_(std::move(debug_directories)),
+      debug_files_(debug_directories),
+      line_files_(std::move(debug_directories), SystemClock(), "/", DebugNeed::kDebugInfo),
       perf_maps_(std::move(proc)) {}
 
 std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses) {
@@ -81,7 +89,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
     frame.offset = addresses[i].frame;
     frame.kind = FrameKind::kKernel;
     frame.found_by = NameSource::kKallsyms;
-    const uint64_t target = Target(addresses[i]);
+    const uint64_t target = TargetOf(addresses[i]);
     if (const Symbol* known = cache_.Get({kKernel, 0, target}); known != nullptr) {
       frame.function = known->function;
     } else {
@@ -134,7 +142,7 @@ void FrameNames::NameByPerfMap(const ProcessId& process, std::span<const FrameAd
   };
   std::map<uint64_t, std::vector<size_t>> missing;  // by address
   for (const size_t i : which) {
-    const uint64_t target = Target(addresses[i]);
+    const uint64_t target = TargetOf(addresses[i]);
     if (const Symbol* known = cache_.Get({kNoModule, identity, target}); known != nullptr) {
       use(*known, (*out)[i]);
     } else {
@@ -169,8 +177,7 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     }
     return;
   }
-  const uint64_t key = absl::HashOf(std::string_view(file->identity.build_id),
-                                    std::string_view(file->identity.path), id);
+  const uint64_t key = KeyOf(id, file->identity);
   // A debug file that appears later gives other names.
   const uint64_t identity = absl::HashOf(key, debug_files_.Refresh(key, *file));
   const std::string module = CleanText(BaseName(file->identity.path));
@@ -182,7 +189,7 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     frame.module = module;
     frame.build_id = build_id;
     frame.offset = addresses[i].frame & PROFD_FRAME_OFFSET_MASK;
-    const uint64_t target = Target(addresses[i]);
+    const uint64_t target = TargetOf(addresses[i]);
     if (const Symbol* known = cache_.Get({id, identity, target}); known != nullptr) {
       frame.function = known->function;
       frame.kind = known->kind;

@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_SERVICE_FRAME_NAMES_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,7 +12,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/collect/control.h"
+#include "daemon/lines/line_reader.h"
 #include "daemon/profile/identity.h"
+#include "daemon/service/line_wish.h"
 #include "daemon/service/symbol_cache.h"
 #include "daemon/symbolize/debug_files.h"
 #include "daemon/symbolize/perf_maps.h"
@@ -33,8 +36,22 @@ struct FrameAddress {
   }
 };
 
-// Whether a frame is in no file.
+ModuleId ModuleOf(uint64_t frame);
+// Whether a frame is in no file, in some file; what is neither is the kernel's.
 bool IsInNoFile(uint64_t frame);
+bool IsInFile(uint64_t frame);
+// What is looked up: the kernel's addresses are whole, others relative to their file.
+uint64_t TargetOf(const FrameAddress& address);
+// Identifies a module's file among others.
+uint64_t KeyOf(ModuleId id, const ModuleIdentity& identity);
+
+// A function that was inlined at an address.
+struct InlinedFunction {
+  std::string function;
+  FrameKind kind = FrameKind::kApplication;
+  std::string file;   // empty: not known
+  uint32_t line = 0;  // 0: not known
+};
 
 struct NamedFrame {
   std::string function;
@@ -43,18 +60,35 @@ struct NamedFrame {
   uint64_t offset = 0;  // as stored; kernel: the address
   FrameKind kind = FrameKind::kApplication;
   NameSource found_by = NameSource::kNone;
+  // By AddLines. What was inlined at the address, innermost first, each into the next and the last
+  // into `function`, where its line is.
+  std::vector<InlinedFunction> inlined = {};
+  std::string file = {};
+  uint32_t line = 0;
+};
+
+// Frames in files, by what is known of their lines; see v1::SourceLines.
+struct LineCounts {
+  uint64_t known = 0;
+  uint64_t pending = 0;
+  uint64_t failed = 0;
+  uint64_t missing = 0;
 };
 
 // Thread-safe. Symbol tables are read by one caller at a time, to bound memory.
 class FrameNames {
  public:
-  // `modules` must outlive this.
+  // `modules` and `lines` must outlive this. `lines` may be null: then no line is known.
   // `debug_directories`: more places for debug files.
   explicit FrameNames(const ModuleSource* modules, std::string kallsyms = "/proc/kallsyms",
-                      std::vector<std::string> debug_directories = {}, std::string proc = "/proc");
+                      std::vector<std::string> debug_directories = {}, std::string proc = "/proc",
+                      LineReader* lines = nullptr);
 
   // One result for each address. Text is valid UTF-8.
   std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds lines to the names of frames, and what was inlined. Waits a fifth of a second at most.
+  LineCounts AddLines(std::span<const FrameAddress> addresses, LineWish wish,
+                      std::vector<NamedFrame>* frames) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void NameKernel(std::span<const FrameAddress> addresses, std::span<const size_t> which,
@@ -70,11 +104,19 @@ class FrameNames {
                   std::span<const size_t> which, std::vector<NamedFrame>* out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // The file with the debug info of a module, which may be its own; null if there is none. `number`
+  // identifies its contents.
+  std::shared_ptr<const UniqueFd> DebugInfoOf(uint64_t key, ModuleFile& module,
+                                              const symbolize::ElfFile& elf, uint64_t* number)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   const ModuleSource* const modules_;
+  LineReader* const lines_;
   const std::string kallsyms_;
   absl::Mutex mutex_;
   SymbolCache cache_ ABSL_GUARDED_BY(mutex_);
   DebugFiles debug_files_ ABSL_GUARDED_BY(mutex_);
+  DebugFiles line_files_ ABSL_GUARDED_BY(mutex_);
   PerfMaps perf_maps_ ABSL_GUARDED_BY(mutex_);
   bool kernel_warned_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -75,7 +75,7 @@ std::string Grouping::Label(v1::GroupKey key, const Subject& subject) const {
       if (origin == nullptr) return "[unsampled]";
       return origin->module.empty() ? origin->function : origin->module;
     case v1::GROUP_KEY_FUNCTION:
-      return origin == nullptr ? "[unsampled]" : origin->function;
+      return origin == nullptr ? "[unsampled]" : std::string(stacks_.OriginFunction(subject.stack));
     default:
       break;
   }

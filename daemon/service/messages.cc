@@ -27,6 +27,8 @@ v1::NameSource ToProto(NameSource source) {
       return v1::NAME_SOURCE_INFERRED;
     case NameSource::kPerfMap:
       return v1::NAME_SOURCE_PERF_MAP;
+    case NameSource::kDebugInfo:
+      return v1::NAME_SOURCE_DEBUG_INFO;
     case NameSource::kKallsyms:
       return v1::NAME_SOURCE_KALLSYMS;
     case NameSource::kProfd:

@@ -7,6 +7,7 @@
 #include "daemon/profile/waker_estimate.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/origin.h"
+#include "daemon/service/rule_frames.h"
 #include "daemon/service/waker_frames.h"
 
 namespace profd {
@@ -79,7 +80,7 @@ FrameAddress NamedStacks::AddressOf(const StackTrace& trace, size_t frame,
   return address;
 }
 
-void NamedStacks::NameFrames(FrameNames* names) {
+void NamedStacks::NameFrames(FrameNames* names, LineWish lines) {
   std::vector<FrameAddress> addresses;
   const auto add = [&](const StackTrace& trace, size_t begin, const ProcessId& process) {
     for (size_t i = begin; i < trace.frames.size(); i++) {
@@ -91,6 +92,7 @@ void NamedStacks::NameFrames(FrameNames* names) {
   for (const Key& key : added_) add(Trace(key.id), 0, key.process);
   for (const auto& [waiter, waker] : woken_) add(Trace(waker), PROFD_WAKER_NAME_FRAMES, {});
   frames_ = names->Name(addresses);
+  line_counts_ = names->AddLines(addresses, lines, &frames_);
 }
 
 uint32_t NamedStacks::FrameOf(const StackTrace& trace, size_t frame,
@@ -107,6 +109,18 @@ uint32_t NamedStacks::Synthetic(std::string_view name) {
                        .build_id = {},
                        .kind = FrameKind::kSynthetic,
                        .found_by = NameSource::kProfd});
+  }
+  return it->second;
+}
+
+uint32_t NamedStacks::WithoutInlined(uint32_t frame) {
+  if (frames_[frame].inlined.empty()) return frame;
+  const auto [it, fresh] =
+      without_inlined_.try_emplace(frame, static_cast<uint32_t>(frames_.size()));
+  if (fresh) {
+    NamedFrame copy = frames_[frame];
+    copy.inlined.clear();
+    frames_.push_back(std::move(copy));
   }
   return it->second;
 }
@@ -133,12 +147,33 @@ void NamedStacks::AppendWaker(StackId waker, NamedStack* stack) {
   stack->frames.push_back(Synthetic(name));
   if (!stack->complete) stack->frames.push_back(Synthetic(WalkName(trace.walk)));
   for (size_t i = trace.frames.size(); i > first; i--) {
-    stack->frames.push_back(FrameOf(trace, i - 1, {}));
+    // What is inlined at a frame is listed from the inside, against the direction of these.
+    stack->frames.push_back(WithoutInlined(FrameOf(trace, i - 1, {})));
   }
 }
 
-void NamedStacks::Name(FrameNames* names) {
-  NameFrames(names);
+void NamedStacks::Judge() {
+  const RuleFrames frames(frames_);
+  const IdleRule idle(frames.texts());
+  const OriginRule origin(frames.texts());
+  for (NamedStack& stack : stacks_) {
+    const RuleFrames::Stack code = frames.StackOf(stack.frames, true);
+    stack.contended = idle.IsContended(code.texts);
+    if (!stack.contended) {
+      // What is inlined may tell of idleness that the rest does not. Where the rest is enough,
+      // ordinary code that is inlined into a runtime changes nothing.
+      stack.idle = idle.OfStack(frames.StackOf(stack.frames, false).texts);
+      if (stack.idle.empty()) stack.idle = idle.OfStack(code.texts);
+    }
+    if (stack.frames.empty()) continue;
+    const RuleFrames::Place place = code.places[origin.Of(code.texts)];
+    stack.origin = place.frame;
+    stack.origin_line = place.line;
+  }
+}
+
+void NamedStacks::Name(FrameNames* names, LineWish lines) {
+  NameFrames(names, lines);
   stacks_.resize(1);
   for (const Key& key : added_) {
     const StackTrace& trace = Trace(key.id);
@@ -151,18 +186,7 @@ void NamedStacks::Name(FrameNames* names) {
     if (!stack.complete) stack.frames.push_back(Synthetic(WalkName(trace.walk)));
   }
 
-  std::vector<FrameText> texts;
-  texts.reserve(frames_.size());
-  for (const NamedFrame& frame : frames_) {
-    texts.push_back({frame.function, frame.module, frame.kind});
-  }
-  const IdleRule idle(texts);
-  const OriginRule origin(texts);
-  for (NamedStack& stack : stacks_) {
-    stack.idle = idle.OfStack(stack.frames);
-    stack.contended = idle.IsContended(stack.frames);
-    stack.origin = static_cast<uint32_t>(origin.Of(stack.frames));
-  }
+  Judge();
 
   for (const auto& [waiter, waker] : woken_) {
     NamedStack woken;
@@ -171,6 +195,7 @@ void NamedStacks::Name(FrameNames* names) {
     woken.frames.push_back(Synthetic(kWakerSeparator));
     const NamedStack& own = stacks_[waiter];
     woken.origin = static_cast<uint32_t>(woken.frames.size()) + own.origin;
+    woken.origin_line = own.origin_line;
     woken.frames.insert(woken.frames.end(), own.frames.begin(), own.frames.end());
     woken.complete = woken.complete && own.complete;
     woken.contended = own.contended;
@@ -182,6 +207,13 @@ void NamedStacks::Name(FrameNames* names) {
 const NamedFrame* NamedStacks::Origin(uint32_t stack) const {
   const NamedStack& named = stacks_[stack];
   return named.frames.empty() ? nullptr : &frames_[named.frames[named.origin]];
+}
+
+std::string_view NamedStacks::OriginFunction(uint32_t stack) const {
+  const NamedFrame* origin = Origin(stack);
+  if (origin == nullptr) return {};
+  const uint32_t line = stacks_[stack].origin_line;
+  return line < origin->inlined.size() ? origin->inlined[line].function : origin->function;
 }
 
 }  // namespace profd

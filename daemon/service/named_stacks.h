@@ -21,6 +21,9 @@ namespace profd {
 struct NamedStack {
   std::vector<uint32_t> frames;  // indexes into NamedStacks::frames(), innermost first
   uint32_t origin = 0;           // index in `frames`
+  // Which of the functions at that frame: index in NamedFrame::inlined, or its size for the frame's
+  // own.
+  uint32_t origin_line = 0;
   bool complete = false;
   bool contended = false;  // it waits for a lock that another thread holds
   std::string_view idle;   // what the stack says of a wait, see IdleRule
@@ -44,14 +47,19 @@ class NamedStacks {
   // Whether it ends at a proven root.
   bool IsComplete(StackId id) const;
 
-  // Names all frames of the stacks that were added. To be called once, after all of them.
-  void Name(FrameNames* names);
+  // Names all frames of the stacks that were added, with what `lines` asks for. To be called once,
+  // after all of them.
+  void Name(FrameNames* names, LineWish lines = LineWish::kNone);
 
   const std::vector<NamedFrame>& frames() const { return frames_; }
   // By number; the first one, of no stack, is empty.
   const std::vector<NamedStack>& stacks() const { return stacks_; }
   // The origin of a stack; null without a stack.
   const NamedFrame* Origin(uint32_t stack) const;
+  // Its function, which may be inlined there.
+  std::string_view OriginFunction(uint32_t stack) const;
+  // Of the frames in files, if lines were asked for.
+  const LineCounts& line_counts() const { return line_counts_; }
 
  private:
   struct Known {
@@ -72,10 +80,14 @@ class NamedStacks {
 
   // The stack of that id, or one that says that it is lost.
   const StackTrace& Trace(StackId id) const;
-  void NameFrames(FrameNames* names);
+  void NameFrames(FrameNames* names, LineWish lines);
+  // What the frames of a stack say by rules.
+  void Judge();
   FrameAddress AddressOf(const StackTrace& trace, size_t frame, const ProcessId& process) const;
   // The number of such a frame, which is in frames_.
   uint32_t FrameOf(const StackTrace& trace, size_t frame, const ProcessId& process) const;
+  // The number of the same frame without what was inlined there.
+  uint32_t WithoutInlined(uint32_t frame);
   // The number of a frame that is no code.
   uint32_t Synthetic(std::string_view name);
   void AppendWaker(StackId waker, NamedStack* stack);
@@ -88,6 +100,8 @@ class NamedStacks {
   std::vector<Woken> woken_;
   absl::flat_hash_map<FrameAddress, uint32_t> frame_numbers_;
   absl::flat_hash_map<std::string, uint32_t> synthetic_;
+  absl::flat_hash_map<uint32_t, uint32_t> without_inlined_;
+  LineCounts line_counts_;
   std::vector<NamedFrame> frames_;
   std::vector<NamedStack> stacks_;
 };

@@ -16,6 +16,8 @@ constexpr int64_t kMaxExpressionMemory = 1 << 20;
 constexpr int kMaxTargets = 64;
 constexpr size_t kDefaultMemoryPoints = 120;
 constexpr size_t kMaxSites = 100;
+constexpr size_t kDefaultLongest = 20;
+constexpr size_t kMostLongest = 1000;
 constexpr int64_t kDefaultSinceNs = 60ll * 1'000'000'000;
 // Longer than anything is kept; keeps the arithmetic below in range.
 constexpr int64_t kMaxSinceNs = 366ll * 86400 * 1'000'000'000;
@@ -221,6 +223,19 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
   RETURN_IF_ERROR(ParseTypes(request, &plan));
   RETURN_IF_ERROR(ParseReasons(request, &plan));
   RETURN_IF_ERROR(ParseGroups(request, &plan));
+  if (request.source_lines()) plan.lines = LineWish::kLines;
+  if (request.inlines()) plan.lines = LineWish::kInlines;
+  if (request.has_longest()) {
+    if (plan.types.size() != 1 || !plan.Asks(Kind::kWait)) {
+      return absl::InvalidArgumentError("the longest waits need the sample type \"offcpu\" alone");
+    }
+    const size_t limit = request.longest().limit();
+    if (limit > kMostLongest) {
+      return absl::InvalidArgumentError(absl::StrCat("more than ", kMostLongest, " longest waits"));
+    }
+    plan.longest = {.limit = limit == 0 ? kDefaultLongest : limit,
+                    .idle = request.longest().idle()};
+  }
   return plan;
 }
 

@@ -12,6 +12,7 @@
 #include "daemon/base/status.h"
 #include "daemon/profile/profile.h"
 #include "daemon/profile/sample_type.h"
+#include "daemon/service/line_wish.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 #include "re2/re2.h"
@@ -45,7 +46,13 @@ struct FetchPlan : RequestScope {
   std::array<bool, kReasonCount> reasons{};
   bool running = true;  // of the type "wall": time on a CPU too
   std::vector<v1::GroupKey> group_by;
+  struct Longest {
+    size_t limit = 0;
+    bool idle = false;
+  };
+  std::optional<Longest> longest;        // the longest waits instead of samples
   std::optional<RequestScope> baseline;  // the second window, of the same processes
+  LineWish lines = LineWish::kNone;
 
   bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;

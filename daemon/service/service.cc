@@ -176,7 +176,8 @@ void FetchSlots::Leave(grpc::ServerContextBase* context) {
 ProfilerService::ProfilerService(ServiceSources sources)
     : sources_(std::move(sources)),
       host_(ThisHost()),
-      names_(sources_.modules, sources_.kallsyms, sources_.debug_directories),
+      names_(sources_.modules, sources_.kallsyms, sources_.debug_directories, "/proc",
+             sources_.lines),
       slots_(kMaxFetches, kFetchPatienceNs),
       status_pool_(1, kMaxStatusQueue),
       pool_(kMaxFetches, kMaxFetches) {}
@@ -399,6 +400,16 @@ grpc::ServerUnaryReactor* ProfilerService::GetStatus(grpc::CallbackServerContext
   return reactor;
 }
 
+void ProfilerService::FillLineReader(v1::LineReaderStatus* out) const {
+  const LineReaderStatus status = sources_.lines->Status();
+  out->set_note(CleanText(status.note));
+  out->set_addresses(status.read);
+  out->set_failures(status.failures);
+  out->set_cpu_ns(status.cpu_ns);
+  out->set_rss_bytes(status.rss_bytes);
+  out->set_cache_bytes(status.cache_bytes);
+}
+
 void ProfilerService::FillStatus(v1::GetStatusResponse* response) const {
   const CollectorState state = sources_.collector->State();
   response->set_daemon_version(host_.version);
@@ -428,6 +439,7 @@ void ProfilerService::FillStatus(v1::GetStatusResponse* response) const {
   memory->set_kernel_map_bytes(state.kernel_map_bytes);
   memory->set_store_bytes(sources_.store->Bytes());
   memory->set_timeline_bytes(sources_.memory->timeline().Bytes());
+  if (sources_.lines != nullptr) FillLineReader(response->mutable_line_reader());
   for (std::string& name : Capabilities()) response->add_capabilities(std::move(name));
 }
 

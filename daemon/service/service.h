@@ -31,6 +31,7 @@ struct ServiceSources {
   CpuUse* cpu_use = nullptr;  // where answers report what they took
   std::string kallsyms = "/proc/kallsyms";
   std::vector<std::string> debug_directories;  // more places for debug files
+  LineReader* lines = nullptr;                 // null: no lines
   std::string proc = "/proc";
 };
 
@@ -87,6 +88,7 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
   void FillStatus(v1::GetStatusResponse* response) const;
+  void FillLineReader(v1::LineReaderStatus* out) const;
   absl::Status AnswerStacks(const v1::GetStacksRequest& request, const SendPart& send);
   // A stream whose parts `answer` sends.
   grpc::ServerWriteReactor<v1::Profile>* Stream(

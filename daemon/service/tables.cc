@@ -97,11 +97,12 @@ uint32_t Tables::Mapping(const NamedFrame& frame) {
   return it->second;
 }
 
-uint32_t Tables::Function(const NamedFrame& frame) {
-  const FunctionKey key = {.name = String(frame.function),
-                           .kind = frame.kind,
-                           .found_by = frame.found_by,
-                           .common = IsCommon({frame.function, frame.module, frame.kind})};
+uint32_t Tables::Function(const FrameText& text, NameSource found_by, std::string_view file) {
+  const FunctionKey key = {.name = String(text.function),
+                           .file = String(file),
+                           .kind = text.kind,
+                           .found_by = found_by,
+                           .common = IsCommon(text)};
   const auto [it, fresh] = functions_.try_emplace(key, static_cast<uint32_t>(functions_.size()));
   if (fresh) {
     v1::Function* function = parts_->part().add_functions();
@@ -109,20 +110,36 @@ uint32_t Tables::Function(const NamedFrame& frame) {
     function->set_kind(ToProto(key.kind));
     function->set_found_by(ToProto(key.found_by));
     function->set_common(key.common);
+    function->set_file(key.file);
     parts_->Added(*function);
   }
   return it->second;
 }
 
+void Tables::AddLocation(const NamedFrame& frame) {
+  // Whatever it refers to comes first, and may end a part.
+  v1::Location location;
+  location.set_mapping(Mapping(frame));
+  location.set_address(frame.offset);
+  const auto add = [&](uint32_t function, uint32_t number) {
+    v1::Line* line = location.add_lines();
+    line->set_function(function);
+    line->set_line(number);
+  };
+  for (const InlinedFunction& inlined : frame.inlined) {
+    add(Function({inlined.function, frame.module, inlined.kind}, NameSource::kDebugInfo,
+                 inlined.file),
+        inlined.line);
+  }
+  add(Function({frame.function, frame.module, frame.kind}, frame.found_by, frame.file), frame.line);
+  v1::Location* sent = parts_->part().add_locations();
+  *sent = std::move(location);
+  parts_->Added(*sent);
+}
+
 void Tables::AddStacks(const NamedStacks& stacks) {
   for (const NamedFrame& frame : stacks.frames()) {
-    const uint32_t mapping = Mapping(frame);
-    const uint32_t function = Function(frame);
-    v1::Location* location = parts_->part().add_locations();
-    location->set_mapping(mapping);
-    location->set_address(frame.offset);
-    location->add_lines()->set_function(function);
-    parts_->Added(*location);
+    AddLocation(frame);
     if (parts_->client_left()) return;
   }
   for (size_t i = 1; i < stacks.stacks().size(); i++) {
@@ -131,6 +148,7 @@ void Tables::AddStacks(const NamedStacks& stacks) {
     stack->mutable_locations()->Add(named.frames.begin(), named.frames.end());
     stack->set_complete(named.complete);
     stack->set_origin(named.origin);
+    stack->set_origin_line(named.origin_line);
     parts_->Added(*stack);
     if (parts_->client_left()) return;
   }

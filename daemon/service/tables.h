@@ -31,20 +31,22 @@ class Tables {
 
  private:
   uint32_t Mapping(const NamedFrame& frame);
-  uint32_t Function(const NamedFrame& frame);
+  uint32_t Function(const FrameText& text, NameSource found_by, std::string_view file);
+  void AddLocation(const NamedFrame& frame);
 
   PartWriter* const parts_;
   absl::node_hash_map<std::string, uint32_t> strings_;
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> mappings_;  // file, build-id
   struct FunctionKey {
     uint32_t name;
+    uint32_t file;
     FrameKind kind;
     NameSource found_by;
     bool common;
     friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const FunctionKey& k) {
-      return H::combine(std::move(h), k.name, k.kind, k.found_by, k.common);
+      return H::combine(std::move(h), k.name, k.file, k.kind, k.found_by, k.common);
     }
   };
   absl::flat_hash_map<FunctionKey, uint32_t> functions_;

@@ -1,5 +1,6 @@
 #include "daemon/source/sampler.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -13,6 +14,15 @@ namespace {
 constexpr size_t kFills = 4;
 // Threads that were told and not taken up.
 constexpr size_t kMostToLearn = 1 << 16;
+
+// How often a wait that lasts is told, with so many threads.
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kMostRepeatSeconds = 10;
+constexpr size_t kThreadsPerSecond = 256;
+int64_t RepeatOf(size_t threads) {
+  return kSecondNs * std::min<int64_t>(1 + static_cast<int64_t>(threads / kThreadsPerSecond),
+                                       kMostRepeatSeconds);
+}
 
 bool IsSample(const profd_visit& visit) {
   return visit.outcome == PROFD_VISIT_SAME || visit.outcome == PROFD_VISIT_NEW ||
@@ -54,6 +64,16 @@ void Sampler::SetInterval(int64_t interval_ns) {
 void Sampler::SetLongestStride(uint32_t ticks) {
   const absl::MutexLock lock(&mutex_);
   orders_.stride = ticks;
+}
+
+void Sampler::SetLongWaits(const LongWaitLeast& least) {
+  const absl::MutexLock lock(&mutex_);
+  waits_.SetLeast(least);
+}
+
+uint64_t Sampler::TakeLongWaits(std::vector<LongWait>& waits) {
+  const absl::MutexLock lock(&mutex_);
+  return waits_.Take(waits);
 }
 
 void Sampler::Learn(std::vector<Known>& known) {
@@ -128,15 +148,20 @@ absl::Status Sampler::VisitListed(int64_t weight_ns) {
   while (true) {
     const size_t count = visits_.Next(table);
     if (count == 0 && !first) break;
+    const int64_t begin_ns = clock_->MonotonicNs();
     if (count != 0) status = kernel_->Visit(count, schedule_.next_ns());
+    const int64_t end_ns = clock_->MonotonicNs();
     const absl::MutexLock lock(&mutex_);
+    waits_.SetRepeat(RepeatOf(visits_.size()));
     if (std::exchange(first, false)) counts = CountTick(status);
     counts &= orders_.turn == taken_.turn;
     visits_.Learn(table.first(count),
-                  [&](const profd_visit& visit, uint32_t stride, SamplePlace& place) {
+                  [&](const profd_visit& visit, uint32_t stride, Visits::Kept& kept) {
                     mutex_.AssertHeld();
-                    if (counts && IsSample(visit))
-                      Count(visit, static_cast<uint64_t>(weight_ns) * stride, place);
+                    if (!counts) return;
+                    waits_.Visited(visit, begin_ns, end_ns, &kept.trace);
+                    if (!IsSample(visit)) return;
+                    Count(visit, static_cast<uint64_t>(weight_ns) * stride, kept.place);
                   });
   }
   visits_.End();
@@ -145,6 +170,7 @@ absl::Status Sampler::VisitListed(int64_t weight_ns) {
 
 absl::Status Sampler::VisitAll(int64_t weight_ns) {
   found_.clear();
+  const int64_t begin_ns = clock_->MonotonicNs();
   const absl::Status status =
       kernel_->VisitAll(schedule_.next_ns(), [this](std::span<const uint8_t> bytes) {
         profd_visit visit;
@@ -152,12 +178,17 @@ absl::Status Sampler::VisitAll(int64_t weight_ns) {
         std::memcpy(&visit, bytes.data(), sizeof(visit));
         found_.push_back(visit);
       });
+  const int64_t end_ns = clock_->MonotonicNs();
   const absl::MutexLock lock(&mutex_);
   if (!CountTick(status)) return status;
+  waits_.SetRepeat(RepeatOf(found_.size()));
+  traces_.Begin();
   for (const profd_visit& visit : found_) {
     SamplePlace nowhere;
+    waits_.Visited(visit, begin_ns, end_ns, traces_.Of(visit.thread_id));
     if (IsSample(visit)) Count(visit, static_cast<uint64_t>(weight_ns), nowhere);
   }
+  traces_.End(end_ns, &waits_);
   return status;
 }
 

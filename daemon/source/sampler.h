@@ -27,6 +27,7 @@
 #include "daemon/source/sample_log.h"
 #include "daemon/source/tick_schedule.h"
 #include "daemon/source/visits.h"
+#include "daemon/source/wait_trace.h"
 
 namespace profd {
 
@@ -82,6 +83,10 @@ class Sampler {
   // Gives the samples since the last call; several may be of one key.
   Counts Take(std::vector<CounterEntry>& samples);
   Counts counts() const;
+  // From which duration on waits are told.
+  void SetLongWaits(const LongWaitLeast& least);
+  // Appends the long waits since the last call, and returns how many were lost.
+  uint64_t TakeLongWaits(std::vector<LongWait>& waits);
   // The samples that wait to be taken fill a large part of their room.
   bool IsFilling() const;
 
@@ -113,6 +118,7 @@ class Sampler {
   Visits visits_;
   std::vector<Known> known_;
   std::vector<profd_visit> found_;  // by the tick that visits everybody
+  WaitTraces traces_;               // the same
   int64_t next_ns_ = INT64_MAX;
 
   // The mailbox.
@@ -120,6 +126,7 @@ class Sampler {
   Orders orders_ ABSL_GUARDED_BY(mutex_);
   std::vector<Known> to_learn_ ABSL_GUARDED_BY(mutex_);
   SampleLog log_ ABSL_GUARDED_BY(mutex_);
+  WaitLog waits_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);
 };
 

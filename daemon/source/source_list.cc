@@ -7,6 +7,7 @@
 #include "daemon/source/fault.h"
 #include "daemon/source/jemalloc.h"
 #include "daemon/source/live.h"
+#include "daemon/source/long_wait.h"
 #include "daemon/source/malloc.h"
 #include "daemon/source/mapping.h"
 #include "daemon/source/memory.h"
@@ -78,6 +79,7 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   } else {
     make.AddOff("tick", kDisabledNote);
   }
+  make.Add<LongWaitSource>(context, list.waits == nullptr ? nullptr : &list.waits->sampler());
   if (no_heap.empty()) {
     const auto* told = make.Add<ToldSource>(context, list.threads, list.modules);
     make.Add<JemallocSource>(context, list.threads, list.modules, told, seed + 1);

@@ -33,6 +33,8 @@ size_t Visits::Next(std::span<profd_visit> table) {
     visit.thread_id = thread.id;
     visit.kernel_tid = thread.kernel_tid;
     visit.outcome = PROFD_VISIT_NONE;
+    visit.followed = 0;
+    visit.since = 0;
     visit.known = thread.known ? 1 : 0;
     visit.stride = thread.stride;
     due_.push_back(next_);
@@ -71,10 +73,11 @@ void Visits::Learn(std::span<profd_visit> table, Sampled sampled) {
     Thread& thread = threads_[due_[i]];
     if (table[i].outcome == PROFD_VISIT_GONE) {
       thread.gone = any_gone_ = true;
+      sampled(table[i], thread.stride, thread.kept);
       continue;
     }
     Remember(thread, table[i]);
-    sampled(table[i], thread.stride, thread.place);
+    sampled(table[i], thread.stride, thread.kept);
     const bool same = table[i].outcome == PROFD_VISIT_SAME || table[i].outcome == PROFD_VISIT_STILL;
     if (same) idle_ticks_ += thread.stride;
     BeginBlock(thread, same ? thread.stride * 2 : 1);

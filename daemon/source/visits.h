@@ -12,6 +12,7 @@
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/sample_log.h"
+#include "daemon/source/wait_trace.h"
 
 namespace profd {
 
@@ -34,8 +35,12 @@ class Visits {
   uint32_t StrideAt(size_t place) const { return threads_[due_[place]].stride; }
   // Takes in what the visits that Next wrote found, and completes those of threads that are in the
   // wait still in which they were before. `sampled` is called for each.
-  using Sampled =
-      absl::FunctionRef<void(const profd_visit& visit, uint32_t stride, SamplePlace& place)>;
+  // What is kept of a thread for who counts its samples.
+  struct Kept {
+    SamplePlace place;
+    WaitTrace trace;
+  };
+  using Sampled = absl::FunctionRef<void(const profd_visit& visit, uint32_t stride, Kept& kept)>;
   void Learn(std::span<profd_visit> table, Sampled sampled);
   // The tick is over: threads that are gone are forgotten.
   void End();
@@ -53,7 +58,7 @@ class Visits {
     uint64_t block_end = 0;  // first tick after the present block
     int32_t kernel_tid = 0;
     uint32_t stride = 1;
-    SamplePlace place;
+    Kept kept;
     // Where it waited last. A thread on the run queue does not wait on.
     uint64_t stack = 0;
     uint64_t arg0 = 0;

@@ -48,6 +48,10 @@ inline constexpr NumberField<SliceHeader, store::SliceHeader> kHeaderFields[] = 
     {&SliceHeader::drains, &store::SliceHeader::drains, &store::SliceHeader::set_drains},
     {&SliceHeader::folded_threads, &store::SliceHeader::folded_threads,
      &store::SliceHeader::set_folded_threads},
+    {&SliceHeader::long_rest_ns, &store::SliceHeader::long_rest_ns,
+     &store::SliceHeader::set_long_rest_ns},
+    {&SliceHeader::long_work_ns, &store::SliceHeader::long_work_ns,
+     &store::SliceHeader::set_long_work_ns},
 };
 
 inline constexpr NumberField<CollectorCost, store::Cost> kCostFields[] = {

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "daemon/store/long_waits.h"
 
 namespace profd {
 namespace {
@@ -40,6 +41,7 @@ class Intake::Builder {
     }
     for (const RestingThread& rest : delta_.resting) PartsOf(rest.thread).rest = &rest;
     std::vector<std::vector<SiteSample>> samples = Samples();
+    for (const LongWait& wait : delta_.long_waits) NumberOf(wait.key.thread);
     samples.resize(parts_.size());
     slice.rows.reserve(parts_.size());
     slice.samples.reserve(delta_.samples.size());
@@ -48,6 +50,7 @@ class Intake::Builder {
       AddNumbers(parts_[thread], &row, &slice);
       row.samples = AddSamples(&samples[thread], &slice);
     }
+    AddWaits(&slice);
     for (const StackTrace& stack : delta_.stacks) AddStack(stack.id);
     slice.ledgers.shrink_to_fit();
     slice.samples.shrink_to_fit();
@@ -85,22 +88,45 @@ class Intake::Builder {
     return it->second;
   }
 
+  uint32_t SiteNumber(const Site& site) {
+    const auto [it, fresh] = sites_.try_emplace(site, static_cast<uint32_t>(segment_.sites.size()));
+    if (fresh) segment_.sites.push_back(site);
+    return it->second;
+  }
+
   // By thread.
   std::vector<std::vector<SiteSample>> Samples() {
     std::vector<std::vector<SiteSample>> samples(parts_.size());
     for (const Sample& sample : delta_.samples) {
       const Site site = SiteOf(sample.key);
-      const auto [it, fresh] =
-          sites_.try_emplace(site, static_cast<uint32_t>(segment_.sites.size()));
-      if (fresh) segment_.sites.push_back(site);
+      const uint32_t number = SiteNumber(site);
       if (site.stack != StackId{} && !AddStack(site.stack)) {
         intake_.unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
       }
       const uint32_t thread = NumberOf(sample.key.thread);
       if (thread >= samples.size()) samples.resize(thread + 1);
-      samples[thread].push_back({it->second, sample.weight, sample.ticks});
+      samples[thread].push_back({number, sample.weight, sample.ticks});
     }
     return samples;
+  }
+
+  void AddWaits(Slice* slice) {
+    for (const LongWait& wait : delta_.long_waits) {
+      const Site site = SiteOf(wait.key);
+      AddStack(site.stack);
+      if (wait.waker != StackId{}) AddStack(wait.waker);
+      slice->waits.push_back({.thread = NumberOf(wait.key.thread),
+                              .site = SiteNumber(site),
+                              .begin_ns = wait.begin_ns,
+                              .duration_ns = wait.duration_ns,
+                              .doubt_ns = wait.doubt_ns,
+                              .waker = wait.waker,
+                              .earlier = wait.earlier,
+                              .lasts = wait.lasts});
+    }
+    slice->header.losses[PROFD_LOSS_LONG_WAIT] +=
+        KeepLongest({segment_.threads, segment_.sites}, kLongWaitsOfSlice, &slice->waits);
+    slice->waits.shrink_to_fit();
   }
 
   // Returns how many were added.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "daemon/store/long_waits.h"
 #include "daemon/store/spans.h"
 
 namespace profd {
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kRecentNs = 10 * kSecondNs;
 // Slices of a segment are read and added together until they take more than this.
 constexpr size_t kMaxReadBytes = 4u << 20;
+// Long waits are kept up to this number while slices are added.
+constexpr size_t kMaxWaits = 1 << 16;
 
 }  // namespace
 
@@ -130,14 +133,47 @@ void Merger::Add(const Pick& pick) {
         if (ended[row.thread]) uncounted[row.thread] = uncounted_[number];
       }
     }
+    for (const Slice* slice : slices) {
+      for (const StoredWait& wait : slice->waits) {
+        uint32_t& row = rows[wait.thread];
+        if (row == kUnasked) row = RowOf(numbers[wait.thread], reading_recent_ || !all_listed_);
+      }
+    }
     mapping->threads = rows;
     mapping->uncounted = uncounted;
     sum_.Add(slices, *mapping);
+    if (sum_.waits().size() > kMaxWaits) KeepLongestWaits();
   });
   for (size_t i = 0; i < rows.size(); i++) {
     if (ended[i] && uncounted[i] == 0) uncounted_[numbers[i]] = 0;
   }
   if (reading_recent_ && !whole) all_listed_ = false;
+}
+
+void Merger::KeepLongestWaits() {
+  profile_.losses[PROFD_LOSS_LONG_WAIT] +=
+      KeepLongest({catalog_.threads(), catalog_.sites()}, kLongWaitsOfAnswer, &sum_.waits());
+}
+
+void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
+  KeepLongestWaits();
+  for (const StoredWait& stored : sum_.waits()) {
+    const int64_t end_ns = WrappingAdd(stored.begin_ns, stored.duration_ns);
+    if (stored.begin_ns >= profile_.covered.end_ns || end_ns <= profile_.covered.begin_ns) continue;
+    const size_t thread = sum_.Place(stored.thread);
+    const Site& site = catalog_.sites()[stored.site];
+    name_stack(site.stack);
+    name_stack(stored.waker);
+    profile_.long_waits.push_back({.thread = thread,
+                                   .wait = {.key = KeyOf(profile_.threads[thread].info.id, site),
+                                            .begin_ns = stored.begin_ns,
+                                            .duration_ns = stored.duration_ns,
+                                            .doubt_ns = stored.doubt_ns,
+                                            .earlier = stored.earlier,
+                                            .lasts = stored.lasts,
+                                            .waker = stored.waker},
+                                   .similar = stored.similar});
+  }
 }
 
 void Merger::AddChanges(const Pick& pick, int64_t sign) {
@@ -220,10 +256,13 @@ MergedProfile Merger::Finish() && {
   profile_.torn_walks = header.torn_walks;
   profile_.lost_weight_ns = header.lost_weight_ns;
   profile_.folded_threads = header.folded_threads;
+  profile_.long_rest_ns = header.long_rest_ns;
+  profile_.long_work_ns = header.long_work_ns;
   profile_.cost = header.cost;
   for (size_t i = 0; i < kLossCount; i++) profile_.losses[i] += header.losses[i];
   absl::flat_hash_set<StackId> named;
   uint64_t unknown = 0;
+  for (const StoredWait& wait : sum_.waits()) sum_.At(wait.thread);
   profile_.threads.reserve(sum_.threads().size());
   for (SliceSum::Thread& sum : sum_.threads()) {
     MergedThread& thread = profile_.threads.emplace_back();
@@ -252,6 +291,10 @@ MergedProfile Merger::Finish() && {
       }
     }
   }
+  FinishWaits([&](StackId id) {
+    auto stack = catalog_.Stack(id);
+    if (stack != nullptr && named.insert(id).second) profile_.stacks.push_back(std::move(stack));
+  });
   profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;
   return std::move(profile_);
 }

@@ -62,6 +62,9 @@ class Merger {
   uint32_t RowOf(uint32_t thread, bool present);
   uint32_t ChooseRow(uint32_t thread, bool present);
   void ChooseRowsOfLevels();
+  void KeepLongestWaits();
+  // After the threads. `name_stack` is called for each stack of a wait.
+  void FinishWaits(absl::FunctionRef<void(StackId)> name_stack);
   void AddChanges(const Pick& pick, int64_t sign);
   void AddChanges(const Slice& slice, const SliceSum::Mapping& mapping, int64_t sign);
 

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/store/catalog.h"
 #include "daemon/store/folding.h"
+#include "daemon/store/long_waits.h"
 #include "daemon/store/slice_sum.h"
 #include "daemon/store/spans.h"
 
@@ -158,6 +159,7 @@ class Rollup {
       for (const SliceSum::Thread& thread : sum.threads()) {
         thread.samples.ForEach([&](const SiteSample& s) { uses[s.site] += IsNothing(s) ? 0 : 1; });
       }
+      for (const StoredWait& wait : sum.waits()) uses[wait.site]++;
     }
     std::vector<uint32_t> order;
     for (uint32_t site = 0; site < uses.size(); site++) {
@@ -176,6 +178,11 @@ class Rollup {
       segment->sites.push_back(catalog_.sites()[site]);
       add_stack(catalog_.sites()[site].stack);
     }
+    for (SliceSum& sum : sums_) {
+      for (const StoredWait& wait : sum.waits()) {
+        if (wait.waker != StackId{}) add_stack(wait.waker);
+      }
+    }
     if (!options_.of_drains) return;
     for (const Source& source : sources_) {
       for (const auto& stack : source.reader.dictionaries().stacks) add_stack(stack->id);
@@ -188,6 +195,7 @@ class Rollup {
       for (const SliceSum::Thread& thread : sum.threads()) {
         if (!IsNothing(thread)) used[thread.thread] = true;
       }
+      for (const StoredWait& wait : sum.waits()) used[wait.thread] = true;
     }
     threads_.assign(infos_.size(), 0);
     for (size_t i = 0; i < used.size(); i++) {
@@ -199,6 +207,10 @@ class Rollup {
 
   Segment Write() {
     Segment segment;
+    for (SliceSum& sum : sums_) {
+      sum.header().losses[PROFD_LOSS_LONG_WAIT] +=
+          KeepLongest({infos_, catalog_.sites()}, kLongWaitsOfSlice, &sum.waits());
+    }
     NumberSites(&segment);
     NumberThreads(&segment);
     for (SliceSum& sum : sums_) {
@@ -218,6 +230,11 @@ class Rollup {
     std::sort(threads.begin(), threads.end(),
               [](const auto& a, const auto& b) { return a.thread < b.thread; });
     const bool one_drain = slice->header.drains == 1;
+    for (StoredWait& wait : sum->waits()) {
+      wait.thread = threads_[wait.thread];
+      wait.site = sites_[wait.site];
+    }
+    slice->waits = std::move(sum->waits());
     for (const SliceSum::Thread& thread : threads) {
       if (IsNothing(thread)) continue;
       std::vector<SiteSample> samples;

@@ -23,6 +23,9 @@ namespace profd {
 
 inline constexpr uint32_t kSegmentVersion = 1;
 
+// Slice.wait_flags.
+inline constexpr uint32_t kWaitEarlier = 1, kWaitLasts = 2;
+
 // The blob of a segment.
 std::string EncodeSegment(const Segment& segment);
 // The message alone, without compression and checksum.
@@ -58,6 +61,7 @@ class SegmentReader {
   absl::Status ReadSites();
   absl::Status ReadHeader(const store::Slice& from, SliceHeader* header) const;
   absl::Status ReadRows(const store::Slice& from, Slice* slice) const;
+  absl::Status ReadWaits(const store::Slice& from, Slice* slice) const;
 
   std::unique_ptr<store::Segment> message_;
   std::unique_ptr<store::Slice> slice_;

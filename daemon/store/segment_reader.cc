@@ -173,7 +173,8 @@ absl::Status SegmentReader::Read(size_t index, Slice* slice) {
     return Damaged("slice");
   }
   RETURN_IF_ERROR(ReadHeader(*slice_, &slice->header));
-  return ReadRows(*slice_, slice);
+  RETURN_IF_ERROR(ReadRows(*slice_, slice));
+  return ReadWaits(*slice_, slice);
 }
 
 absl::Status SegmentReader::ReadHeader(const store::Slice& from, SliceHeader* header) const {
@@ -194,6 +195,35 @@ absl::Status SegmentReader::ReadHeader(const store::Slice& from, SliceHeader* he
     if (in.loss_name(i) >= loss_of_string_.size()) return Damaged("losses");
     const size_t loss = loss_of_string_[in.loss_name(i)];
     if (loss < kLossCount) header->losses[loss] += in.loss_count(i);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentReader::ReadWaits(const store::Slice& from, Slice* slice) const {
+  Column threads(from.wait_thread());
+  Column sites(from.wait_site());
+  Column begins(from.wait_begin());
+  Column durations(from.wait_duration());
+  Column doubts(from.wait_doubt());
+  Column similar(from.wait_similar());
+  Column wakers(from.wait_waker());
+  Column flags(from.wait_flags());
+  uint32_t thread = 0;
+  slice->waits.reserve(threads.left());
+  while (threads.Take(&thread)) {
+    StoredWait& wait = slice->waits.emplace_back(StoredWait{.thread = thread});
+    uint32_t waker = 0, flag = 0;
+    if (thread >= dictionaries_.threads.size() || !sites.Take(&wait.site) ||
+        wait.site >= dictionaries_.sites.size() || !begins.Take(&wait.begin_ns) ||
+        !durations.Take(&wait.duration_ns) || wait.duration_ns < 0 ||
+        !doubts.Take(&wait.doubt_ns) || wait.doubt_ns < 0 || !similar.Take(&wait.similar) ||
+        !wakers.Take(&waker) || waker > stack_ids_.size() || !flags.Take(&flag)) {
+      return Damaged("wait");
+    }
+    wait.begin_ns = WrappingAdd(wait.begin_ns, slice->header.span.begin_ns);
+    if (waker != 0) wait.waker = stack_ids_[waker - 1];
+    wait.earlier = (flag & kWaitEarlier) != 0;
+    wait.lasts = (flag & kWaitLasts) != 0;
   }
   return absl::OkStatus();
 }

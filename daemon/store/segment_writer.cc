@@ -123,7 +123,20 @@ class Writer {
       }
     }
     for (const double square : slice.squares) out.add_sample_squares(square);
+    for (const StoredWait& wait : slice.waits) PutWait(wait, slice.header.span.begin_ns, &out);
     *out_.add_slices() = out.SerializeAsString();
+  }
+
+  void PutWait(const StoredWait& wait, int64_t slice_begin_ns, store::Slice* out) {
+    const auto waker = stacks_.find(wait.waker);
+    out->add_wait_thread(wait.thread);
+    out->add_wait_site(wait.site);
+    out->add_wait_begin(WrappingSubtract(wait.begin_ns, slice_begin_ns));
+    out->add_wait_duration(wait.duration_ns);
+    out->add_wait_doubt(wait.doubt_ns);
+    out->add_wait_similar(wait.similar);
+    out->add_wait_waker(waker == stacks_.end() ? 0 : waker->second + 1);
+    out->add_wait_flags((wait.earlier ? kWaitEarlier : 0U) | (wait.lasts ? kWaitLasts : 0U));
   }
 
   void PutLedger(const LedgerDelta& ledger, store::Slice* out) {

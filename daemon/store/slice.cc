@@ -40,6 +40,8 @@ SliceHeader HeaderOf(const ProfileDelta& d) {
           .walks = d.walks,
           .torn_walks = d.torn_walks,
           .lost_weight_ns = d.lost_weight_ns,
+          .long_rest_ns = d.long_rest_ns,
+          .long_work_ns = d.long_work_ns,
           .cost = d.cost,
           .losses = d.losses};
 }
@@ -65,6 +67,8 @@ void AddHeader(const SliceHeader& header, SliceHeader* sum) {
   for (int64_t SliceHeader::* number : kSums) {
     sum->*number = WrappingAdd(sum->*number, header.*number);
   }
+  sum->long_rest_ns = std::max(sum->long_rest_ns, header.long_rest_ns);
+  sum->long_work_ns = std::max(sum->long_work_ns, header.long_work_ns);
   AddCost(header.cost, &sum->cost);
   for (size_t i = 0; i < kLossCount; i++) sum->losses[i] += header.losses[i];
 }
@@ -97,11 +101,13 @@ void Slice::Clear() {
   ledgers.clear();
   samples.clear();
   squares.clear();
+  waits.clear();
 }
 
 size_t Slice::Bytes() const {
   return sizeof(*this) + rows.capacity() * sizeof(Row) + ledgers.capacity() * sizeof(LedgerDelta) +
          samples.capacity() * sizeof(SiteSample) + squares.capacity() * sizeof(double) +
+         waits.capacity() * sizeof(StoredWait) +
          header.cost.targets.capacity() * sizeof(TargetCost);
 }
 

@@ -40,6 +40,20 @@ struct SiteSample {
   int64_t ticks = 0;
 };
 
+// A long wait. A site says where and for what.
+struct StoredWait {
+  uint32_t thread = 0;
+  uint32_t site = 0;
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;
+  int64_t doubt_ns = 0;
+  uint64_t similar = 0;  // see MergedWait
+  StackId waker{};
+  bool earlier = false;
+  bool lasts = false;
+  friend bool operator==(const StoredWait&, const StoredWait&) = default;
+};
+
 // What a slice says beside its rows.
 struct SliceHeader {
   Window span;  // monotonic
@@ -52,6 +66,7 @@ struct SliceHeader {
   int64_t lost_weight_ns = 0;
   int64_t drains = 1;          // how many were added up
   int64_t folded_threads = 0;  // how many threads that exited were added to their process
+  int64_t long_rest_ns = 0, long_work_ns = 0;  // see ProfileDelta; in sums the largest
   CollectorCost cost{};
   LossCounts losses{};
 
@@ -84,6 +99,7 @@ struct Slice {
   // Where several drains were added up, of each sample of bursts in turn: the sum of the squares of
   // the weights. In a slice of one drain they are the squares of the weights.
   std::vector<double> squares;
+  std::vector<StoredWait> waits;  // in any order
 
   void Clear();
   size_t Bytes() const;

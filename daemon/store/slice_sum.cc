@@ -49,6 +49,7 @@ void SliceSum::Add(std::span<const Slice* const> slices, const Mapping& mapping)
   cursors.reserve(slices.size());
   for (const Slice* slice : slices) {
     AddHeader(slice->header, &header_);
+    AddWaits(*slice, mapping);
     cursors.push_back(
         {.slice = slice, .sample = slice->samples.data(), .square = slice->squares.data()});
   }
@@ -102,6 +103,16 @@ void SliceSum::AddRow(const Mapping& mapping, Cursor* cursor) {
   // Levels may change after the end.
   if (counts && !mapping.uncounted.empty()) {
     CountFolded(std::exchange(mapping.uncounted[row.thread], 0), place);
+  }
+}
+
+void SliceSum::AddWaits(const Slice& slice, const Mapping& mapping) {
+  for (const StoredWait& wait : slice.waits) {
+    const uint32_t thread = mapping.threads[wait.thread];
+    if (thread == kLeftOut) continue;
+    StoredWait& added = waits_.emplace_back(wait);
+    added.thread = thread;
+    added.site = mapping.sites[wait.site];
   }
 }
 

@@ -30,7 +30,7 @@ class SliceSum {
 
   // By what to add up what a slice names: by its numbers, ours.
   struct Mapping {
-    std::span<const uint32_t> threads;  // kLeftOut: not at all
+    std::span<const uint32_t> threads;  // kLeftOut: not at all; so are those without a row
     std::span<const uint32_t> sites;
     // Where threads are added to others: the threads with which levels stay. Else empty.
     std::span<const uint32_t> level_threads;
@@ -46,9 +46,14 @@ class SliceSum {
   // An entry for a thread of which there may be none yet.
   Thread& At(uint32_t thread) { return threads_[PlaceOf(thread)]; }
 
+  // The index in threads() of a thread that is there.
+  size_t Place(uint32_t thread) const { return places_[thread] - 1; }
+
   SliceHeader& header() { return header_; }
   // In the order in which they came.
   std::vector<Thread>& threads() { return threads_; }
+  // All of them; the merger of slices keeps them few.
+  std::vector<StoredWait>& waits() { return waits_; }
   double Squares(uint32_t thread, uint32_t site) const;
   bool empty() const { return header_.drains == 0; }
 
@@ -63,12 +68,14 @@ class SliceSum {
 
   size_t PlaceOf(uint32_t thread);  // in threads_; made if need be
   void AddRow(const Mapping& mapping, Cursor* cursor);
+  void AddWaits(const Slice& slice, const Mapping& mapping);
   void AddNumbers(const Slice& slice, const Row& row, size_t place);
   void AddSample(const SiteSample& sample, uint32_t site, size_t place);
   void CountFolded(uint8_t what, size_t place);
 
   SliceHeader header_;
   std::vector<Thread> threads_;
+  std::vector<StoredWait> waits_;
   std::vector<uint32_t> places_;  // by number of the thread: index into threads_ + 1
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, double> squares_;  // of bursts
 };

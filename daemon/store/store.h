@@ -26,6 +26,13 @@ struct MergedThread {
   std::vector<Sample> samples;
 };
 
+// A long wait in a window.
+struct MergedWait {
+  size_t thread = 0;  // index into MergedProfile::threads
+  LongWait wait;
+  uint64_t similar = 0;  // that were not longer, of the same process, stack and reason
+};
+
 // A window of the profile, merged and filtered. It is made of slices: single drains, or several
 // that were added up. Slices are never cut: those whose middle lies in the window are taken, and
 // where there is none, those that overlap it. `covered` therefore differs from what was asked for
@@ -47,7 +54,11 @@ struct MergedProfile {
   int64_t coarsest_ns = 0;     // length of the longest slice
   int64_t folded_threads = 0;  // how many threads that exited are part of a row for their process
   std::vector<MergedThread> threads;
-  // Every stack that a sample names and that is known; shared with the store.
+  // Every longer wait that overlaps `covered` is there, or counted as similar to one that is. 0:
+  // none.
+  int64_t long_rest_ns = 0, long_work_ns = 0;
+  std::vector<MergedWait> long_waits;  // the longest first
+  // Every stack that a sample or a long wait names and that is known; shared with the store.
   std::vector<std::shared_ptr<const StackTrace>> stacks;
 };
 

@@ -20,6 +20,14 @@ std::string LinkedName(const ElfFile& elf) {
 
 }  // namespace
 
+bool HasDebugInfo(const ElfFile& elf) {
+  for (const char* name : {".debug_info", ".zdebug_info"}) {
+    const Section* section = elf.FindSectionByName(name);
+    if (section != nullptr && section->type != SHT_NOBITS && section->size > 0) return true;
+  }
+  return false;
+}
+
 std::optional<DebugFile> OpenDebugFile(const ElfFile& elf, const std::string& build_id,
                                        const std::string& path, const std::string& root) {
   if (build_id.size() < 4) return std::nullopt;

@@ -15,6 +15,9 @@ struct DebugFile {
   ElfFile elf;  // reads from fd
 };
 
+// Whether a file has DWARF, compressed or not.
+bool HasDebugInfo(const ElfFile& elf);
+
 // The debug file of `elf`, whose build-id (hex) is `build_id` and whose path was `path`. Only a
 // file with the same build-id is taken, so nothing is found for an empty one.
 std::optional<DebugFile> OpenDebugFile(const ElfFile& elf, const std::string& build_id,

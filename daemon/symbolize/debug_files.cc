@@ -20,8 +20,11 @@ constexpr size_t kMaxModules = 256;
 }  // namespace
 
 DebugFiles::DebugFiles(std::vector<std::string> directories, const Clock* clock,
-                       std::string own_root)
-    : directories_(std::move(directories)), clock_(clock), own_root_(std::move(own_root)) {}
+                       std::string own_root, DebugNeed need)
+    : directories_(std::move(directories)),
+      clock_(clock),
+      own_root_(std::move(own_root)),
+      need_(need) {}
 
 uint64_t DebugFiles::Refresh(uint64_t key, const ModuleFile& module) {
   if (!states_.contains(key) && states_.size() >= kMaxModules) DropOldest();
@@ -34,7 +37,9 @@ uint64_t DebugFiles::Refresh(uint64_t key, const ModuleFile& module) {
 
 void DebugFiles::Seek(const ModuleFile& module, State& state) {
   const absl::StatusOr<symbolize::ElfFile> elf = symbolize::ElfFile::Open(module.fd.get());
-  if (elf.ok() && elf->HasSection(SHT_SYMTAB)) {
+  const bool has = elf.ok() && (need_ == DebugNeed::kSymbols ? elf->HasSection(SHT_SYMTAB)
+                                                             : symbolize::HasDebugInfo(*elf));
+  if (has) {
     state.needs_none = true;
     return;
   }

@@ -14,14 +14,17 @@
 
 namespace profd {
 
+// What a module has to lack for its debug file to be sought.
+enum class DebugNeed : uint8_t { kSymbols, kDebugInfo };
+
 // Keeps the files that it found open, within bounds. Not thread-safe.
 class DebugFiles {
  public:
   // `directories`: more places, see DebugPlaces. `clock` must outlive this.
   explicit DebugFiles(std::vector<std::string> directories, const Clock* clock = SystemClock(),
-                      std::string own_root = "/");
+                      std::string own_root = "/", DebugNeed need = DebugNeed::kSymbols);
 
-  // Looks for the debug file of a module without a symbol table, if it is not known and was not
+  // Looks for the debug file of a module without what is needed, if it is not known and was not
   // sought shortly before. Returns 0 if there is none, else a number that is different whenever
   // another one was found: names from before are void then. `key` identifies the module.
   uint64_t Refresh(uint64_t key, const ModuleFile& module);
@@ -32,7 +35,7 @@ class DebugFiles {
   struct State {
     UniqueFd fd;  // of the debug file
     uint64_t version = 0;
-    bool needs_none = false;  // the module has symbols of its own
+    bool needs_none = false;  // the module has what is needed itself
     int64_t next_ns = 0;      // when to look again
     int64_t delay_ns = 0;
     uint64_t used = 0;
@@ -45,6 +48,7 @@ class DebugFiles {
   const std::vector<std::string> directories_;
   const Clock* const clock_;
   const std::string own_root_;
+  const DebugNeed need_;
   absl::flat_hash_map<uint64_t, State> states_;
   uint64_t uses_ = 0;
   uint64_t found_ = 0;

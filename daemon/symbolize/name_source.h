@@ -16,10 +16,11 @@ enum class NameSource : uint8_t {
   kBounds,          // no name, but the bounds of the function: "module:fn_85e80"
   kInferred,        // a guess at crate and module: "~tokio::runtime::park (fn_85e80)"
   kPerfMap,         // the process's own list of the code that it made at run time
+  kDebugInfo,       // DWARF: an inlined function, or one without any other name
   kKallsyms,        // the kernel's symbols
   kProfd,           // made by profd
 };
-inline constexpr size_t kNameSourceCount = 10;
+inline constexpr size_t kNameSourceCount = 11;
 
 }  // namespace profd
 

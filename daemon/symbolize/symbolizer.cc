@@ -64,6 +64,7 @@ std::string Text(const symbolize::FoundName& name, const std::string& module, ui
     case NameSource::kDynamicSymbols:
     case NameSource::kDebugFile:
     case NameSource::kPerfMap:
+    case NameSource::kDebugInfo:
     case NameSource::kKallsyms:
     case NameSource::kProfd:
       break;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/own_process.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -16,6 +17,12 @@ namespace {
 // How often processes are listed at most until nobody new is found: a child that is forked after
 // its parent was listed and before it was marked inherits no mark.
 constexpr int kMostListings = 8;
+
+// profd, or one of the processes that read debug info for it.
+bool IsOwn(const ProcessInfo& process) {
+  return process.pid == getpid() ||
+         (process.parent == getpid() && process.comm == kLineProcessName);
+}
 
 // `roots` and everything that descends from them.
 std::vector<ProcessInfo> WithDescendants(const std::vector<ProcessInfo>& processes,
@@ -36,7 +43,7 @@ std::vector<ProcessInfo> WithDescendants(const std::vector<ProcessInfo>& process
 }  // namespace
 
 absl::StatusOr<bool> Targets::MarkProcess(const ProcessInfo& process, uint32_t target) {
-  if (process.pid == getpid()) return false;
+  if (IsOwn(process)) return false;
   ASSIGN_OR_RETURN(const UniqueFd pidfd, OpenPidfd(process.pid));
   // The PID may have been reused since the process was listed. If the listed process still runs,
   // it had its PID all the time, so the pidfd is its own.
@@ -54,7 +61,7 @@ absl::Status Targets::MarkRunning() {
     for (uint32_t i = 0; i < selectors_.size(); ++i) {
       std::vector<ProcessInfo> roots;
       for (const ProcessInfo& process : processes) {
-        if (process.pid != getpid() && selectors_[i].Matches(process)) roots.push_back(process);
+        if (!IsOwn(process) && selectors_[i].Matches(process)) roots.push_back(process);
       }
       if (listing == 0 && roots.empty() && selectors_[i].pid()) {
         return absl::NotFoundError(absl::StrCat("no process with PID ", *selectors_[i].pid()));

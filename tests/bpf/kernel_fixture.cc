@@ -181,6 +181,8 @@ void KernelTest::Take(std::span<const uint8_t> bytes) {
     heap_.push_back(*heap);
   } else if (const auto* object = std::get_if<profd_live_heap_record>(&*record)) {
     objects_.push_back(*object);
+  } else if (const auto* wait = std::get_if<profd_long_wait_record>(&*record)) {
+    long_waits_.push_back(*wait);
   }
 }
 

@@ -124,6 +124,7 @@ class KernelTest : public ::testing::Test {
   std::vector<profd_visit> found_;
   std::vector<profd_heap_record> heap_;
   std::vector<profd_live_heap_record> objects_;
+  std::vector<profd_long_wait_record> long_waits_;
 
  private:
   void Take(std::span<const uint8_t> bytes);

@@ -1,12 +1,12 @@
 """Two phases of known difference, over and over: what `profctl diff` says has changed between them.
 
 In every other phase one of seven threads sleeps longer in one place and shorter in another. A round
-compares two phases of its own. It is right if the first two rows are these places, and no other row
-is called changed whose time did not change, by the target's own account. profd states that it calls
-anything else changed in 5 of 100 comparisons at most. So many wrong rounds are allowed that this test
-fails once in 1,000 runs if exactly 5 of 100 are wrong. Ten rounds show little of that; but they show
-whether the stated errors are right: the differences of unchanged rows, in standard errors, may have a
-spread that is exceeded once in 1,000 runs.
+compares two phases of its own. It is right if these places are listed, and nothing whose time did
+not change, by the target's own account: on a busy machine, times in other places may really change.
+profd states that it lists anything else in 5 of 100 comparisons at most. So many wrong rounds are
+allowed that this test fails once in 1,000 runs if exactly 5 of 100 are wrong. Ten rounds show little
+of that; but they show whether the stated errors are right: the differences of unchanged rows, in
+standard errors, may have a spread that is exceeded once in 1,000 runs.
 """
 
 import argparse
@@ -72,16 +72,20 @@ def judge(answer, before, after, unchanged):
         key = place_of(row)
         if key in before and abs(after[key] - before[key]) < least:
             unchanged.append(row["z"])
-    for rank, row in enumerate(row for row in answer["rows"] if row["changed"] or row is answer["rows"][0]):
+    told = set()
+    for row in answer["rows"]:
+        if not row["changed"]:
+            continue
         key = place_of(row)
         truth = after.get(key, 0) - before.get(key, 0)
-        if rank < 2 and (key[0] != "changing" or key[1] is None or row["change"] * truth <= 0):
-            wrong.append(f"row {rank + 1} is {key}: {row['change'] / 1e6:+.1f} ms/s, true {truth / 1e6:+.1f} ms/s")
-        elif rank >= 2 and abs(truth) < least:
-            wrong.append(f"{key} changed by {truth / 1e6:+.1f} ms/s, not {row['change'] / 1e6:+.1f} ms/s "
-                         f"(z {row['z']:.1f})")
-    if answer["changed"] < 2:
-        wrong.append(f"only {answer['changed']} rows changed")
+        text = f"{key} changed by {truth / 1e6:+.1f} ms/s, not {row['change'] / 1e6:+.1f} ms/s (z {row['z']:.1f})"
+        if key[0] == "changing" and key in before:
+            told.add(key)
+            if row["change"] * truth <= 0:
+                wrong.append(text)
+        elif abs(truth) < least:
+            wrong.append(text)
+    wrong += [f"{key} is not listed" for key in before if key[0] == "changing" and key not in told]
     return wrong
 
 

@@ -39,13 +39,22 @@ def read(message, kind=None):
     sample_type = message["sample_types"][index]
     unit = "bytes" if sample_type["unit"] == "bytes" else "ns"
 
+    def line_of(line):
+        """A function that was inlined at a place."""
+        function = message["functions"][line["function"]]
+        return {"function": strings[function["name"]], "file": strings[function["file"]],
+                "line": line["line"], "kind": enum(function["kind"])}
+
     frames = []
     for location in message["locations"]:
         mapping = message["mappings"][location["mapping"]]
-        function = message["functions"][location["lines"][-1]["function"]]
+        *inlined, own = location["lines"]
+        function = message["functions"][own["function"]]
         frames.append({"function": strings[function["name"]], "module": strings[mapping["file"]],
                        "build_id": strings[mapping["build_id"]], "kind": enum(function["kind"]),
-                       "found_by": enum(function["found_by"]), "address": location["address"]})
+                       "found_by": enum(function["found_by"]), "address": location["address"],
+                       "file": strings[function["file"]], "line": own["line"],
+                       "inlined": [line_of(line) for line in inlined]})
     stacks = [{"frames": stack["locations"], "complete": stack["complete"]} for stack in message["stacks"]]
 
     threads = []
@@ -75,6 +84,11 @@ def read(message, kind=None):
             found |= {"time_ns": value, "error_ns": error, "weight_ns": weight, "ticks": count}
         samples.append(found)
 
+    longest = message.get("longest")
+    if longest:
+        longest = longest | {"waits": [long_wait(wait, threads, frames, stacks, strings, message["attributes"])
+                                       for wait in longest["waits"]]}
+
     coverage = message["coverage"]
     layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
                                                 "burst_ns", "bursts_on_ns")}
@@ -88,11 +102,22 @@ def read(message, kind=None):
                 "heap": sample_type.get("total"), "losses": message["losses"],
                 "cost": message["cost"], "memory": message.get("memory"),
                 "disks": message.get("disks", []),
+                "source_lines": message.get("source_lines"),
                 "names": {enum(share["source"]): share for share in message["name_shares"]
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,
             "header": coverage | {"layers": layers}, "threads": threads, "frames": frames,
-            "stacks": stacks, "samples": samples, "trailer": trailer}
+            "stacks": stacks, "samples": samples, "longest": longest, "trailer": trailer}
+
+
+def long_wait(wait, threads, frames, stacks, strings, attributes):
+    """A message LongWait without indexes."""
+    said = {strings[attributes[a]["key"]]: strings[attributes[a]["text"]] or attributes[a]["number"]
+            for a in wait["attributes"]}
+    return wait | {"thread": threads[wait["thread"]], "reason": enum(wait["reason"]),
+                   "functions": [frames[frame]["function"] for frame in stacks[wait["stack"]]["frames"]],
+                   "waker": strings[wait["waker"]], "syscall": said.get("syscall", -1),
+                   "object": said.get("object"), "idle": said.get("idle")}
 
 
 def readable(message):

@@ -245,7 +245,7 @@ class Execution:
 
     def arguments(self, query):
         words = query.command.split()
-        if words[0] not in ("fetch", "memory", "stacks", "threads", "why"):
+        if words[0] not in ("fetch", "memory", "stacks", "threads", "why", "worst"):
             return words + query.options
         for target in self.targets:
             if query.target in ("*", target.spec.name):

@@ -11,9 +11,10 @@
 
 namespace profd {
 
-using AnyRecord = std::variant<profd_thread_record, StackTrace, profd_exec_record,
-                               profd_module_record, profd_heap_record, profd_watched_record,
-                               profd_page_record, profd_live_heap_record, profd_told_record>;
+using AnyRecord =
+    std::variant<profd_thread_record, StackTrace, profd_exec_record, profd_module_record,
+                 profd_heap_record, profd_watched_record, profd_page_record, profd_live_heap_record,
+                 profd_told_record, profd_long_wait_record>;
 
 inline absl::StatusOr<AnyRecord> DecodeAny(std::span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const uint32_t type, DecodeType(bytes));
@@ -38,6 +39,8 @@ inline absl::StatusOr<AnyRecord> DecodeAny(std::span<const uint8_t> bytes) {
       return DecodeRecord<profd_live_heap_record>(bytes);
     case PROFD_RECORD_TOLD:
       return DecodeRecord<profd_told_record>(bytes);
+    case PROFD_RECORD_LONG_WAIT:
+      return DecodeRecord<profd_long_wait_record>(bytes);
     default:
       return absl::InvalidArgumentError("record of unknown type");
   }

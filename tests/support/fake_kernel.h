@@ -223,8 +223,9 @@ class FakeKernel final : public Kernel {
           .reason = PROFD_REASON_LOCK,
           .outcome = running.contains(id) ? uint8_t{PROFD_VISIT_RUNNING} : uint8_t{PROFD_VISIT_NEW},
           .known = 0,
-          .pad = 0,
-          .stride = 0};
+          .followed = 0,
+          .stride = 0,
+          .since = 0};
       record.look.now = static_cast<uint64_t>(clock_->MonotonicNs());
       record.look.since = static_cast<uint64_t>(thread.begin_ns);
       record.look.pid = thread.pid;

@@ -46,6 +46,8 @@ inline SliceHeader RandomHeader(std::mt19937_64* random) {
   header.lost_weight_ns = RandomNumber(random);
   header.drains = (*random)() % 2 == 0 ? 1 : 10;
   header.folded_threads = RandomNumber(random);
+  header.long_rest_ns = RandomNumber(random);
+  header.long_work_ns = RandomNumber(random);
   header.cost.in_path_ns = RandomNumber(random);
   header.cost.burst_calls = RandomNumber(random);
   for (uint64_t n = (*random)() % 4; n > 0; n--) {
@@ -94,6 +96,22 @@ inline Slice RandomSlice(std::mt19937_64* random, const Segment& segment) {
       }
     }
     slice.rows.push_back(row);
+  }
+  if (segment.threads.empty() || segment.sites.empty()) return slice;
+  for (uint64_t n = (*random)() % 4; n > 0; n--) {
+    StackId waker{};
+    if (!segment.stacks.empty() && (*random)() % 2 == 0) {
+      waker = segment.stacks[(*random)() % segment.stacks.size()]->id;
+    }
+    slice.waits.push_back({.thread = static_cast<uint32_t>((*random)() % segment.threads.size()),
+                           .site = static_cast<uint32_t>((*random)() % segment.sites.size()),
+                           .begin_ns = RandomNumber(random),
+                           .duration_ns = static_cast<int64_t>((*random)() >> 1),
+                           .doubt_ns = static_cast<int64_t>((*random)() % 2),
+                           .similar = (*random)() % 3,
+                           .waker = waker,
+                           .earlier = (*random)() % 2 == 0,
+                           .lasts = (*random)() % 2 == 0});
   }
   return slice;
 }

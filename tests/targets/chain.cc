@@ -18,6 +18,8 @@ struct Rounds {
   int pipe[2];
   // Wall-clock time of the parts of all rounds, ns.
   int64_t waits = 0, chew = 0, grind = 0, nap = 0;
+  // CPU time of the threads, ns.
+  int64_t middle_cpu = 0, back_cpu = 0;
 };
 
 KEEP_FRAME void Use(int64_t ns) {
@@ -55,6 +57,7 @@ KEEP_FRAME void* Back(void* argument) {
     Hold(rounds);
     sem_wait(&rounds->next);
   }
+  rounds->back_cpu = ThreadCpu();
   return nullptr;
 }
 
@@ -80,6 +83,7 @@ KEEP_FRAME void* Middle(void* argument) {
     Chew(rounds);
     Deliver(rounds);
   }
+  rounds->middle_cpu = ThreadCpu();
   return nullptr;
 }
 
@@ -114,11 +118,13 @@ void Chain(const Arguments& arguments) {
   Join(front);
   Join(middle);
   Join(back);
-  char where[200];
+  char where[300];
   snprintf(where, sizeof(where),
-           "chained {\"waits\": %lld, \"chew\": %lld, \"grind\": %lld, \"nap\": %lld}",
+           "chained {\"waits\": %lld, \"chew\": %lld, \"grind\": %lld, \"nap\": %lld, "
+           "\"middle_cpu\": %lld, \"back_cpu\": %lld}",
            static_cast<long long>(rounds.waits), static_cast<long long>(rounds.chew),
-           static_cast<long long>(rounds.grind), static_cast<long long>(rounds.nap));
+           static_cast<long long>(rounds.grind), static_cast<long long>(rounds.nap),
+           static_cast<long long>(rounds.middle_cpu), static_cast<long long>(rounds.back_cpu));
   Stop(where);
 }
 

@@ -41,6 +41,7 @@ constexpr Scenario kScenarios[] = {
     {"clocks", Clocks},      {"jit", Jit},
     {"disk", Disk},          {"wakers", Wakers},
     {"phases", Phases},      {"chain", Chain},
+    {"inlined", Inlined},    {"stalls", Stalls},
     {"now", LookAtMe},
 };
 

@@ -38,6 +38,10 @@ void Stuck(const Arguments& arguments);     // read of a pipe that nobody writes
 void Deadlock(const Arguments& arguments);  // two mutexes taken crosswise
 void Reasons(const Arguments& arguments);   // COUNT: net, child, signal, fault; 20 ms each
 
+// inlined.cc US COUNT: naps in a function that is inlined twice. Says "lines", and those of the
+// calls.
+void Inlined(const Arguments& arguments);
+
 // wakers.cc COUNT: waits that two functions of another thread end in turn, after 10 and 30 ms
 void Wakers(const Arguments& arguments);
 
@@ -45,6 +49,9 @@ void Wakers(const Arguments& arguments);
 // round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
 // long each of these parts took, ns.
 void Chain(const Arguments& arguments);
+// stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
+// thread reads a pipe that nobody writes.
+void Stalls(const Arguments& arguments);
 
 // io.cc
 void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write

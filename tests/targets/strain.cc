@@ -4,6 +4,7 @@
 //
 //   sleepers N        N threads that nap for a millisecond, each deeper in its stack than the last
 //   births N MS       N threads at a time that live for MS milliseconds, over and over
+//   herd N MS         N threads that wait for one futex, and are all woken every MS milliseconds
 //   children N        N processes that only wait
 //   switches          two pairs of threads that wake each other as fast as they can
 //   touch             two threads that touch fresh memory
@@ -15,6 +16,7 @@
 //   endings           a thread for each way in which a stack ends before its root, named so
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <signal.h>
@@ -88,6 +90,31 @@ void Sleepers(int count) {
 void* ShortLife(void* ms) {
   Nap(NumberOf(ms) * 1'000'000);
   return nullptr;
+}
+
+std::atomic<uint32_t> herd;
+
+void* AwaitHerd(void*) {
+  ++begun;
+  while (!ending.load()) {
+    syscall(SYS_futex, &herd, FUTEX_WAIT_PRIVATE, herd.load(), nullptr, nullptr, 0);
+  }
+  return nullptr;
+}
+
+void* WakeHerd(void* ms) {
+  while (!ending.load()) {
+    Nap(NumberOf(ms) * 1'000'000);
+    ++herd;
+    syscall(SYS_futex, &herd, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+  }
+  return nullptr;
+}
+
+void Herd(int count, int64_t ms) {
+  for (int i = 0; i < count; ++i) Begin("herd", AwaitHerd, nullptr, 64 << 10);
+  AwaitBegun(count);
+  Begin("herder", WakeHerd, Number(ms));
 }
 
 struct Births {
@@ -382,6 +409,8 @@ int main(int argc, char** argv) {
   } else if (strcmp(way, "births") == 0) {
     Begin("parent", Bear, &births);
     AwaitBegun(1);
+  } else if (strcmp(way, "herd") == 0) {
+    Herd(number(2), number(3));
   } else if (strcmp(way, "children") == 0) {
     Children(number(2));
   } else if (strcmp(way, "switches") == 0) {

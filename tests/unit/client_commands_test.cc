@@ -478,374 +478,379 @@ TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
   for (const char* command :
        {"", "fetch", "diff", "why", "memory", "stacks", "threads", "status", "completion"}) {
-    std::vector<std::string> arguments = {"--help"};
-    if (*command != '\0') arguments.insert(arguments.begin(), command);
-    const Outcome help = Do(arguments);
-    EXPECT_EQ(help.code, 0);
-    EXPECT_THAT(help.err, IsEmpty());
-    std::string text = help.out;
-    // The address of this test stands for the default.
-    absl::StrReplaceAll({{address_, "unix:///run/profd/profd.sock"}}, &text);
-    ExpectGolden(text, absl::StrCat("help", *command == '\0' ? "" : "-", command, ".txt"));
+       {"", "fetch", "diff", "why", "worst", "memory", "status", "completion"}) {
+         std::vector<std::string> arguments = {"--help"};
+         if (*command != '\0') arguments.insert(arguments.begin(), command);
+         const Outcome help = Do(arguments);
+         EXPECT_EQ(help.code, 0);
+         EXPECT_THAT(help.err, IsEmpty());
+         std::string text = help.out;
+         // The address of this test stands for the default.
+         absl::StrReplaceAll({{address_, "unix:///run/profd/profd.sock"}}, &text);
+         ExpectGolden(text, absl::StrCat("help", *command == '\0' ? "" : "-", command, ".txt"));
+       }
   }
-}
 
-TEST_F(CommandsTest, HelpHasEveryValue) {
-  const std::string fetch = "\n" + Do({"fetch", "--help"}).out;
-  const auto expect_line = [&](std::string_view name, std::string_view meaning) {
-    const std::string line =
-        "\n  " + PadRight(absl::StrCat(std::string(name), " "), 10) + std::string(meaning) + "\n";
-    EXPECT_NE(fetch.find(line), std::string::npos) << line;
-  };
-  for (const ReasonInfo& reason : AllReasons()) expect_line(reason.name, reason.meaning);
-  for (const SampleTypeInfo& kind : AllSampleTypes()) expect_line(kind.name, kind.meaning);
-  for (const GroupByInfo& group : AllGroupBys()) expect_line(group.name, group.meaning);
-  for (const ColourSchemeInfo& info : AllColourSchemes()) expect_line(info.name, info.meaning);
-}
-
-TEST_F(CommandsTest, SaysWhyTheDaemonCannotBeReached) {
-  const std::string start =
-      "; start it with 'sudo profd --target PID|NAME', or set its address with --server or "
-      "PROFCTL_SERVER";
-  const std::string nobody = "unix://" + (directory_ / "nobody.sock").string();
-  for (const char* command : {"fetch", "status", "memory"}) {
-    ExpectFailure(RunAt(nobody, {command}), "cannot connect to profd at " + nobody +
-                                                ": no such socket; profd is probably not running" +
-                                                start);
+  TEST_F(CommandsTest, HelpHasEveryValue) {
+    const std::string fetch = "\n" + Do({"fetch", "--help"}).out;
+    const auto expect_line = [&](std::string_view name, std::string_view meaning) {
+      const std::string line =
+          "\n  " + PadRight(absl::StrCat(std::string(name), " "), 10) + std::string(meaning) + "\n";
+      EXPECT_NE(fetch.find(line), std::string::npos) << line;
+    };
+    for (const ReasonInfo& reason : AllReasons()) expect_line(reason.name, reason.meaning);
+    for (const SampleTypeInfo& kind : AllSampleTypes()) expect_line(kind.name, kind.meaning);
+    for (const GroupByInfo& group : AllGroupBys()) expect_line(group.name, group.meaning);
+    for (const ColourSchemeInfo& info : AllColourSchemes()) expect_line(info.name, info.meaning);
   }
-  std::ofstream(directory_ / "file") << "";
-  const std::string file = "unix://" + (directory_ / "file").string();
-  ExpectFailure(RunAt(file, {"status"}), "cannot connect to profd at " + file +
-                                             ": nothing listens there; profd has probably exited" +
-                                             start);
-  const std::string longest = "unix:///" + std::string(200, 'x');
-  ExpectFailure(RunAt(longest, {"status"}),
-                "the socket path of " + longest + " is longer than 107 bytes");
-  ExpectFailure(RunAt("127.0.0.1:1", {"status"}),
-                "cannot connect to profd at 127.0.0.1:1: no profd answers there; check its "
-                "--listen HOST:PORT and any firewall");
-}
 
-TEST_F(CommandsTest, SaysThatTheSocketIsForbidden) {
-  REQUIRE_FACT("root");
-  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
-  ASSERT_EQ(chmod((directory_ / "d.sock").c_str(), 0600), 0);
-  ASSERT_EQ(seteuid(65534), 0);
-  const Outcome outcome = Do({"status"});
-  ASSERT_EQ(seteuid(0), 0);
-  ExpectFailure(outcome, "cannot connect to profd at " + address_ +
-                             ": permission denied on the socket; run profctl as root or as a user "
-                             "with write access to it (ls -l " +
-                             (directory_ / "d.sock").string() + ")");
-}
-
-TEST_F(CommandsTest, ServerFromTheEnvironment) {
-  setenv("PROFCTL_SERVER", address_.c_str(), 1);
-  const char* argv[] = {"profctl", "status"};
-  std::ostringstream out, err;
-  EXPECT_EQ(profctl::Run(2, argv, out, err, {}), 0) << err.str();
-  unsetenv("PROFCTL_SERVER");
-}
-
-TEST_F(CommandsTest, ErrorsOfTheDaemonComeWithARemedy) {
-  const std::vector<std::pair<grpc::StatusCode, std::string>> remedies = {
-      {grpc::StatusCode::NOT_FOUND, "; 'profctl status' lists what it watches"},
-      {grpc::StatusCode::UNAVAILABLE, "; it is stopping or has exited; see its log"},
-      {grpc::StatusCode::RESOURCE_EXHAUSTED, "; try again, or request less"},
-      {grpc::StatusCode::UNIMPLEMENTED, "; the server is not profd, or a different version"},
-      {grpc::StatusCode::DEADLINE_EXCEEDED,
-       "; it did not answer in time; use a shorter window, or see its log"},
-      {grpc::StatusCode::INVALID_ARGUMENT, ""},
-  };
-  daemon_.raw.emplace();
-  for (const auto& [code, remedy] : remedies) {
-    daemon_.outcome = grpc::Status(code, "no target\nmatches");
-    ExpectFailure(Do({"fetch"}), "profd at " + address_ + ": no target?matches" + remedy);
+  TEST_F(CommandsTest, SaysWhyTheDaemonCannotBeReached) {
+    const std::string start =
+        "; start it with 'sudo profd --target PID|NAME', or set its address with --server or "
+        "PROFCTL_SERVER";
+    const std::string nobody = "unix://" + (directory_ / "nobody.sock").string();
+    for (const char* command : {"fetch", "status", "memory"}) {
+      ExpectFailure(RunAt(nobody, {command}),
+                    "cannot connect to profd at " + nobody +
+                        ": no such socket; profd is probably not running" + start);
+    }
+    std::ofstream(directory_ / "file") << "";
+    const std::string file = "unix://" + (directory_ / "file").string();
+    ExpectFailure(RunAt(file, {"status"}),
+                  "cannot connect to profd at " + file +
+                      ": nothing listens there; profd has probably exited" + start);
+    const std::string longest = "unix:///" + std::string(200, 'x');
+    ExpectFailure(RunAt(longest, {"status"}),
+                  "the socket path of " + longest + " is longer than 107 bytes");
+    ExpectFailure(RunAt("127.0.0.1:1", {"status"}),
+                  "cannot connect to profd at 127.0.0.1:1: no profd answers there; check its "
+                  "--listen HOST:PORT and any firewall");
   }
-}
 
-std::string Damaged(const std::string& why) {
-  return "the answer is damaged (" + why + "); check that profd and profctl have the same version";
-}
-
-TEST_F(CommandsTest, DamagedAnswersAreRefused) {
-  daemon_.raw = ServerAnswer().Parts();
-  daemon_.raw->erase(daemon_.raw->begin() + 1);
-  ExpectFailure(Do({"fetch"}), Damaged("a sample refers to an unknown stack"));
-  EXPECT_THAT(Files(), IsEmpty());
-}
-
-TEST_F(CommandsTest, AllocationsFromTheCommandLineToTheFile) {
-  ASSERT_EQ(Do({"fetch"}).code, 0);
-  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("offcpu"));
-  ASSERT_EQ(Do({"fetch", "--kind", "offcpu", "--reason", "lock", "--idle"}).code, 0);
-
-  daemon_.answer = AllocAnswer();
-  const Outcome outcome = Do({"fetch", "--kind", "alloc", "--thread", "tokio"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("alloc"));
-  EXPECT_EQ(outcome.out, Summary(AllocAnswer(), "thread tokio") +
-                             "\nFlame graph: profd-reth-4242-alloc-20260131T130600Z.svg (open it "
-                             "in a browser)\n");
-  EXPECT_EQ(Content("profd-reth-4242-alloc-20260131T130600Z.svg"),
-            FlameGraph(AllocAnswer(), {}, "thread tokio"));
-  const Outcome folded = Do({"fetch", "--kind", "alloc", "--format", "folded"});
-  EXPECT_EQ(folded.out, Folded(AllocAnswer()));
-  EXPECT_THAT(folded.err, IsEmpty());
-  const std::string text = Do({"fetch", "--kind", "alloc", "--format", "json"}).out;
-  EXPECT_EQ(nlohmann::json::parse(text)["sample_types"][0]["unit"], "bytes");
-
-  daemon_.answer = FreeAnswer();
-  const Outcome freed = Do({"fetch", "--kind", "free"});
-  ASSERT_EQ(freed.code, 0) << freed.err;
-  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("free"));
-  EXPECT_EQ(freed.out,
-            Summary(FreeAnswer()) +
-                "\nFlame graph: profd-redis-server-77-free-20260131T130600Z.svg (open it "
-                "in a browser)\n");
-}
-
-TEST_F(CommandsTest, AnAnswerOfAnotherKindIsRefused) {
-  daemon_.answer = FreeAnswer();
-  const std::string damaged = Damaged("it does not have the requested sample types");
-  ExpectFailure(Do({"fetch", "--kind", "alloc"}), damaged);
-  ExpectFailure(Do({"fetch"}), damaged);
-  EXPECT_THAT(Files(), IsEmpty());
-}
-
-TEST_F(CommandsTest, GroupsAreAskedFor) {
-  using namespace profd::v1;  // NOLINT: the keys
-  ASSERT_EQ(Do({"fetch"}).code, 0);
-  EXPECT_THAT(daemon_.asked.group_by(), ElementsAre(GROUP_KEY_PROCESS_NAME, GROUP_KEY_THREAD_NAME));
-  ASSERT_EQ(Do({"fetch", "--format", "json"}).code, 0);
-  EXPECT_THAT(daemon_.asked.group_by(), IsEmpty());
-  ASSERT_EQ(Do({"fetch", "--by", "thread,process", "--format", "folded"}).code, 0);
-  EXPECT_THAT(daemon_.asked.group_by(), ElementsAre(GROUP_KEY_PROCESS, GROUP_KEY_THREAD));
-  for (const GroupByInfo& info : AllGroupBys()) {
-    const Outcome outcome =
-        Do({"fetch", "--by", std::string(info.name), "--format", "json", "-o", "-"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_THAT(daemon_.asked.group_by(), ::testing::ElementsAreArray(info.keys));
+  TEST_F(CommandsTest, SaysThatTheSocketIsForbidden) {
+    REQUIRE_FACT("root");
+    ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+    ASSERT_EQ(chmod((directory_ / "d.sock").c_str(), 0600), 0);
+    ASSERT_EQ(seteuid(65534), 0);
+    const Outcome outcome = Do({"status"});
+    ASSERT_EQ(seteuid(0), 0);
+    ExpectFailure(outcome,
+                  "cannot connect to profd at " + address_ +
+                      ": permission denied on the socket; run profctl as root or as a user "
+                      "with write access to it (ls -l " +
+                      (directory_ / "d.sock").string() + ")");
   }
-}
 
-TEST_F(CommandsTest, MissingAllocationsAreRemarkedOn) {
-  daemon_.answer = UncoveredAnswer();
-  EXPECT_EQ(
-      Do({"fetch", "--kind", "alloc", "--format", "folded"}).err,
-      "profctl: allocations were not watched for 12.0 s of 60.0 s: memory allocated during "
-      "that time is unknown\n"
-      "profctl: no probe saw 1,152 events with 78.0 MiB (52.0% of the bytes); their bytes are "
-      "attributed to the stacks that were seen\n");
-  daemon_.answer = UnwatchedAnswer();
-  const Outcome none = Do({"fetch", "--kind", "alloc", "--format", "folded"});
-  ASSERT_EQ(none.code, 0) << none.err;
-  EXPECT_THAT(none.out, IsEmpty());
-  EXPECT_EQ(none.err,
-            "profctl: allocations were not watched in this window: 'profctl status' says why\n");
-}
-
-TEST_F(CommandsTest, StatusIsAPageOrAnObject) {
-  daemon_.status = AllocatorsStatus();
-  const Outcome text = Do({"status"});
-  ASSERT_EQ(text.code, 0) << text.err;
-  EXPECT_EQ(text.out, RenderStatusText(daemon_.status, 0, false));
-  const Outcome json = Do({"status", "--format", "json"});
-  ASSERT_EQ(json.code, 0) << json.err;
-  EXPECT_EQ(json.out, RenderStatusJson(daemon_.status));
-}
-
-TEST_F(CommandsTest, MissingLayersAreRemarkedOn) {
-  daemon_.answer = ShedAnswer();
-  const std::string remarks =
-      "profctl: the switch layer was off for 12.0 s of 60.0 s: reasons for 11.0 s of waits are "
-      "estimated from 1,120 ticks\n";
-  EXPECT_EQ(Do({"fetch", "--format", "folded"}).err, remarks);
-  EXPECT_EQ(Do({"fetch", "-o", "-"}).err, remarks);
-}
-
-TEST_F(CommandsTest, MemoryAsksOnceForTheWindowAndForItsSites) {
-  setenv("LC_ALL", "C", 1);
-  daemon_.raw.emplace();  // a Fetch would fail
-  profd::v1::AllocationSite& site = *daemon_.memory.mutable_processes(0)->add_sites();
-  site.set_function("BranchNodeRef::rlp");
-  site.set_bytes(5);
-  site.set_process_bytes(10);
-  const Outcome text =
-      Do({"memory", "--since", "5m", "--to", "1769864760", "--target", "4242", "--target", "^re"});
-  ASSERT_EQ(text.code, 0) << text.err;
-  EXPECT_THAT(text.err, IsEmpty());
-  EXPECT_EQ(daemon_.asked_memory.window().since_ns(), 300'000'000'000);
-  EXPECT_EQ(daemon_.asked_memory.window().end_ns(), 1'769'864'760'000'000'000);
-  EXPECT_THAT(daemon_.asked_memory.targets(), ElementsAre("4242", "^re"));
-  EXPECT_EQ(daemon_.asked_memory.max_sites(), 5u);
-  const MemoryReport report = {.memory = daemon_.memory, .past = true};
-  EXPECT_EQ(text.out, RenderMemoryText(report, false, false));
-  EXPECT_THAT(Files(), IsEmpty());
-
-  ASSERT_EQ(Do({"memory", "--from", "2020-01-31T13:05:00Z"}).code, 0);
-  EXPECT_EQ(daemon_.asked_memory.window().begin_ns(), 1'580'475'900'000'000'000);
-  const auto json = nlohmann::json::parse(Do({"memory", "--format", "json"}).out);
-  EXPECT_EQ(json["format"], "profd-memory");
-  EXPECT_EQ(json["processes"][0]["sites"].size(), 1u);
-}
-
-TEST_F(CommandsTest, MemoryErrorsAreOneLine) {
-  daemon_.memory_outcome = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
-  ExpectFailure(Do({"memory"}), "profd at " + address_ +
-                                    ": failed without a message; the server is not profd, or a "
-                                    "different version");
-  daemon_.memory_outcome = grpc::Status(grpc::StatusCode::NOT_FOUND, "no process matches \"x\"");
-  ExpectFailure(Do({"memory", "--target", "x"}),
-                "profd at " + address_ +
-                    ": no process matches \"x\"; 'profctl status' lists what it watches");
-  daemon_.memory_outcome = grpc::Status::OK;
-  daemon_.memory.mutable_processes(0)->clear_points();
-  ExpectFailure(Do({"memory"}), Damaged("a process without points"));
-}
-
-TEST_F(CommandsTest, MemoryPlotsWhatTheTerminalShows) {
-  daemon_.memory.mutable_processes(0)->clear_allocated_bytes();
-  const auto plots_unicode = [&] {
-    return Do({"memory"}).out.find("\xe2\x94\x82") != std::string::npos;
-  };
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) unsetenv(name);
-  EXPECT_FALSE(plots_unicode());
-  setenv("LANG", "de_DE.UTF-8", 1);
-  EXPECT_TRUE(plots_unicode());
-  setenv("LC_CTYPE", "C", 1);
-  EXPECT_FALSE(plots_unicode()) << "it stands above LANG";
-  setenv("LC_ALL", "C.utf8", 1);
-  EXPECT_TRUE(plots_unicode());
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) unsetenv(name);
-  const MemoryReport report = {.memory = daemon_.memory, .past = false};
-  EXPECT_EQ(Do({"memory"}).out, RenderMemoryText(report, false, false));
-  EXPECT_EQ(Do({"memory", "--color"}).out, RenderMemoryText(report, true, false));
-}
-
-TEST_F(CommandsTest, DiffComparesFilesAndWindows) {
-  ASSERT_EQ(Do({"fetch", "-o", "a.json"}).code, 0);
-  const Outcome same = Do({"diff", "a.json", "a.json", "--fail-over", "0%"});
-  EXPECT_EQ(same.code, 0) << same.err;
-  EXPECT_EQ(
-      nlohmann::json::parse(Do({"diff", "a.json", "a.json", "--format", "json"}).out)["changed"],
-      0);
-  // The same answer by name, from the daemon.
-  const Outcome window = Do({"diff", "a.json", "5m", "--target", "reth"});
-  EXPECT_EQ(window.code, 0) << window.err;
-  EXPECT_EQ(window.out, same.out);
-  EXPECT_THAT(daemon_.asked.targets(), ElementsAre("reth"));
-  EXPECT_GT(daemon_.asked.window().begin_ns(), 0);
-
-  const uint32_t thread = daemon_.answer.AddThread(4242, 5000, "reth", "new-thread", 1, 0);
-  daemon_.answer.AddSample(thread, profd::v1::REASON_DISK,
-                           {{"grown", "reth", profd::v1::FRAME_KIND_APPLICATION}}, 60'000'000'000,
-                           100'000'000);
-  const Outcome grew = Do({"diff", "a.json", "5m", "--fail-over", "10%"});
-  EXPECT_EQ(grew.code, 3) << grew.err;
-  ExpectGolden(grew.out, "diff-grew.txt");
-  EXPECT_THAT(grew.err, IsEmpty());
-  EXPECT_EQ(Do({"diff", "a.json", "5m", "--fail-over", "90%"}).code, 0);
-  const auto json = nlohmann::json::parse(Do({"diff", "a.json", "5m", "--format", "json"}).out);
-  EXPECT_EQ(json["changed"], 1);
-  EXPECT_EQ(json["rows"][0]["group"], "reth/new-thread");
-
-  std::ofstream("bad.json") << "{\"strings\": [\"\"]}";
-  ExpectFailure(Do({"diff", "bad.json", "a.json"}),
-                "bad.json: " + Damaged("its first part has no sample types"));
-  std::ofstream("worse.json") << "moon";
-  profd::v1::Profile none;
-  const std::string moon(ParseJson("moon", &none).message());
-  ExpectFailure(Do({"diff", "worse.json", "a.json"}), "worse.json: " + CleanName(moon));
-  ExpectFailure(Do({"diff", "a.json", "a.json", "--kind", "alloc"}),
-                "a.json contains no 'alloc'; use --kind to name one that it contains");
-}
-
-TEST_F(CommandsTest, TwoWindowsAreOneRequest) {
-  const uint32_t thread = daemon_.baseline.AddThread(4242, 5000, "reth", "old-thread", 1, 0);
-  daemon_.baseline.AddSample(thread, profd::v1::REASON_DISK,
-                             {{"shrunk", "reth", profd::v1::FRAME_KIND_APPLICATION}},
-                             60'000'000'000, 100'000'000);
-  const Outcome outcome = Do({"diff", "10m..5m", "5m", "--format", "json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(daemon_.fetches, 1);
-  EXPECT_LT(daemon_.asked.baseline().begin_ns(), daemon_.asked.baseline().end_ns());
-  EXPECT_EQ(daemon_.asked.baseline().end_ns(), daemon_.asked.window().begin_ns());
-  EXPECT_EQ(daemon_.asked.window().end_ns(), 0) << "up to the daemon's now";
-  const auto json = nlohmann::json::parse(outcome.out);
-  EXPECT_EQ(json["changed"], 1);
-  EXPECT_EQ(json["rows"][0]["frames"][0], "shrunk");
-  EXPECT_LT(json["rows"][0]["change"], 0) << "A is the baseline";
-
-  daemon_.unasked = true;
-  ExpectFailure(Do({"fetch"}), Damaged("a window that was not asked for"));
-}
-
-TEST_F(CommandsTest, DiffWritesAFileAfterItsPage) {
-  const Outcome page = Do({"diff", "10m..5m", "5m"});
-  ASSERT_EQ(page.code, 0) << page.err;
-  const auto read = [](const std::string& path) {
-    std::ifstream file(path);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  const Outcome svg =
-      Do({"diff", "10m..5m", "5m", "-o", "x.svg", "--width-of", "max", "--title", "T"});
-  ASSERT_EQ(svg.code, 0) << svg.err;
-  EXPECT_EQ(svg.out, page.out + "\nFlame graph: x.svg (open it in a browser)\n");
-  EXPECT_THAT(read("x.svg"), AllOf(HasSubstr("<title>T</title>"), HasSubstr("width: the larger")));
-  EXPECT_EQ(Do({"diff", "10m..5m", "5m", "-o", "x.txt"}).out, page.out + "\nText: x.txt\n");
-  EXPECT_EQ(read("x.txt"), page.out);
-  EXPECT_EQ(Do({"diff", "10m..5m", "5m", "-o", "x.json"}).out, page.out + "\nJSON: x.json\n");
-  EXPECT_EQ(read("x.json"), Do({"diff", "10m..5m", "5m", "--format", "json"}).out);
-  EXPECT_EQ(Do({"diff", "10m..5m", "5m", "--format", "svg", "-o", "-", "--width-of", "max",
-                "--title", "T"})
-                .out,
-            read("x.svg"));
-  const Outcome named = Do({"diff", "10m..5m", "5m", "--format", "svg"});
-  EXPECT_THAT(named.out, HasSubstr("Flame graph: profd-reth-4242-diff-2026"));
-  const Outcome nowhere = Do({"diff", "10m..5m", "5m", "-o", "none/x.svg"});
-  EXPECT_EQ(nowhere.code, 1);
-  EXPECT_EQ(nowhere.out, page.out + "\n");
-}
-
-TEST_F(CommandsTest, WhyAsksForAllProcessesAndSelectsThreads) {
-  daemon_.raw = std::vector<profd::v1::Profile>{WakersAndCpu(daemon_.answer)};
-  const Outcome page = Do({"why", "--since", "5min"});
-  EXPECT_EQ(page.code, 0) << page.err;
-  EXPECT_THAT(page.out, ::testing::HasSubstr("Why tokio-rt-worker waits"));
-  EXPECT_EQ(daemon_.asked.window().since_ns(), 300'000'000'000);
-  const Outcome json = Do({"why", "--target", "reth", "--thread", "^tokio.*-1$", "--reason", "lock",
-                           "--format", "json"});
-  EXPECT_EQ(json.code, 0) << json.err;
-  const auto chain = nlohmann::json::parse(json.out)["chains"][0];
-  EXPECT_EQ(chain["threads"], 1);
-  EXPECT_EQ(chain["waits_ns"], 12'000'000'000);
-  // Wakers may belong to any process.
-  EXPECT_THAT(daemon_.asked.targets(), IsEmpty());
-  EXPECT_THAT(daemon_.asked.thread_regex(), IsEmpty());
-  EXPECT_THAT(daemon_.asked.reasons(), IsEmpty());
-  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("wakers", "cpu"));
-  const auto process =
-      nlohmann::json::parse(Do({"why", "--target", "4242", "--format", "json"}).out);
-  EXPECT_EQ(process["chains"].size(), 3);
-  EXPECT_GT(process["more_groups"], 0);
-  for (const std::vector<std::string>& nobody :
-       {std::vector<std::string>{"why", "--thread", "nobody"},
-        {"why", "--target", "4243"},
-        {"why", "--target", "^cat$"}}) {
-    ExpectFailure(Do(nobody), "no thread in this window matches --target and --thread");
+  TEST_F(CommandsTest, ServerFromTheEnvironment) {
+    setenv("PROFCTL_SERVER", address_.c_str(), 1);
+    const char* argv[] = {"profctl", "status"};
+    std::ostringstream out, err;
+    EXPECT_EQ(profctl::Run(2, argv, out, err, {}), 0) << err.str();
+    unsetenv("PROFCTL_SERVER");
   }
-}
 
-TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {
-  daemon_.answer = AnswerWriter();
-  const Outcome outcome = Do({"fetch"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  ASSERT_EQ(Files().size(), 1u);
-  EXPECT_EQ(outcome.out,
-            Summary(AnswerWriter()) + "\nFlame graph: " + Files()[0] + " (open it in a browser)\n");
-  EXPECT_THAT(Do({"fetch", "--format", "folded"}).out, IsEmpty());
-}
+  TEST_F(CommandsTest, ErrorsOfTheDaemonComeWithARemedy) {
+    const std::vector<std::pair<grpc::StatusCode, std::string>> remedies = {
+        {grpc::StatusCode::NOT_FOUND, "; 'profctl status' lists what it watches"},
+        {grpc::StatusCode::UNAVAILABLE, "; it is stopping or has exited; see its log"},
+        {grpc::StatusCode::RESOURCE_EXHAUSTED, "; try again, or request less"},
+        {grpc::StatusCode::UNIMPLEMENTED, "; the server is not profd, or a different version"},
+        {grpc::StatusCode::DEADLINE_EXCEEDED,
+         "; it did not answer in time; use a shorter window, or see its log"},
+        {grpc::StatusCode::INVALID_ARGUMENT, ""},
+    };
+    daemon_.raw.emplace();
+    for (const auto& [code, remedy] : remedies) {
+      daemon_.outcome = grpc::Status(code, "no target\nmatches");
+      ExpectFailure(Do({"fetch"}), "profd at " + address_ + ": no target?matches" + remedy);
+    }
+  }
+
+  std::string Damaged(const std::string& why) {
+    return "the answer is damaged (" + why +
+           "); check that profd and profctl have the same version";
+  }
+
+  TEST_F(CommandsTest, DamagedAnswersAreRefused) {
+    daemon_.raw = ServerAnswer().Parts();
+    daemon_.raw->erase(daemon_.raw->begin() + 1);
+    ExpectFailure(Do({"fetch"}), Damaged("a sample refers to an unknown stack"));
+    EXPECT_THAT(Files(), IsEmpty());
+  }
+
+  TEST_F(CommandsTest, AllocationsFromTheCommandLineToTheFile) {
+    ASSERT_EQ(Do({"fetch"}).code, 0);
+    EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("offcpu"));
+    ASSERT_EQ(Do({"fetch", "--kind", "offcpu", "--reason", "lock", "--idle"}).code, 0);
+
+    daemon_.answer = AllocAnswer();
+    const Outcome outcome = Do({"fetch", "--kind", "alloc", "--thread", "tokio"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("alloc"));
+    EXPECT_EQ(outcome.out, Summary(AllocAnswer(), "thread tokio") +
+                               "\nFlame graph: profd-reth-4242-alloc-20260131T130600Z.svg (open it "
+                               "in a browser)\n");
+    EXPECT_EQ(Content("profd-reth-4242-alloc-20260131T130600Z.svg"),
+              FlameGraph(AllocAnswer(), {}, "thread tokio"));
+    const Outcome folded = Do({"fetch", "--kind", "alloc", "--format", "folded"});
+    EXPECT_EQ(folded.out, Folded(AllocAnswer()));
+    EXPECT_THAT(folded.err, IsEmpty());
+    const std::string text = Do({"fetch", "--kind", "alloc", "--format", "json"}).out;
+    EXPECT_EQ(nlohmann::json::parse(text)["sample_types"][0]["unit"], "bytes");
+
+    daemon_.answer = FreeAnswer();
+    const Outcome freed = Do({"fetch", "--kind", "free"});
+    ASSERT_EQ(freed.code, 0) << freed.err;
+    EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("free"));
+    EXPECT_EQ(freed.out,
+              Summary(FreeAnswer()) +
+                  "\nFlame graph: profd-redis-server-77-free-20260131T130600Z.svg (open it "
+                  "in a browser)\n");
+  }
+
+  TEST_F(CommandsTest, AnAnswerOfAnotherKindIsRefused) {
+    daemon_.answer = FreeAnswer();
+    const std::string damaged = Damaged("it does not have the requested sample types");
+    ExpectFailure(Do({"fetch", "--kind", "alloc"}), damaged);
+    ExpectFailure(Do({"fetch"}), damaged);
+    EXPECT_THAT(Files(), IsEmpty());
+  }
+
+  TEST_F(CommandsTest, GroupsAreAskedFor) {
+    using namespace profd::v1;  // NOLINT: the keys
+    ASSERT_EQ(Do({"fetch"}).code, 0);
+    EXPECT_THAT(daemon_.asked.group_by(),
+                ElementsAre(GROUP_KEY_PROCESS_NAME, GROUP_KEY_THREAD_NAME));
+    ASSERT_EQ(Do({"fetch", "--format", "json"}).code, 0);
+    EXPECT_THAT(daemon_.asked.group_by(), IsEmpty());
+    ASSERT_EQ(Do({"fetch", "--by", "thread,process", "--format", "folded"}).code, 0);
+    EXPECT_THAT(daemon_.asked.group_by(), ElementsAre(GROUP_KEY_PROCESS, GROUP_KEY_THREAD));
+    for (const GroupByInfo& info : AllGroupBys()) {
+      const Outcome outcome =
+          Do({"fetch", "--by", std::string(info.name), "--format", "json", "-o", "-"});
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      EXPECT_THAT(daemon_.asked.group_by(), ::testing::ElementsAreArray(info.keys));
+    }
+  }
+
+  TEST_F(CommandsTest, MissingAllocationsAreRemarkedOn) {
+    daemon_.answer = UncoveredAnswer();
+    EXPECT_EQ(
+        Do({"fetch", "--kind", "alloc", "--format", "folded"}).err,
+        "profctl: allocations were not watched for 12.0 s of 60.0 s: memory allocated during "
+        "that time is unknown\n"
+        "profctl: no probe saw 1,152 events with 78.0 MiB (52.0% of the bytes); their bytes are "
+        "attributed to the stacks that were seen\n");
+    daemon_.answer = UnwatchedAnswer();
+    const Outcome none = Do({"fetch", "--kind", "alloc", "--format", "folded"});
+    ASSERT_EQ(none.code, 0) << none.err;
+    EXPECT_THAT(none.out, IsEmpty());
+    EXPECT_EQ(none.err,
+              "profctl: allocations were not watched in this window: 'profctl status' says why\n");
+  }
+
+  TEST_F(CommandsTest, StatusIsAPageOrAnObject) {
+    daemon_.status = AllocatorsStatus();
+    const Outcome text = Do({"status"});
+    ASSERT_EQ(text.code, 0) << text.err;
+    EXPECT_EQ(text.out, RenderStatusText(daemon_.status, 0, false));
+    const Outcome json = Do({"status", "--format", "json"});
+    ASSERT_EQ(json.code, 0) << json.err;
+    EXPECT_EQ(json.out, RenderStatusJson(daemon_.status));
+  }
+
+  TEST_F(CommandsTest, MissingLayersAreRemarkedOn) {
+    daemon_.answer = ShedAnswer();
+    const std::string remarks =
+        "profctl: the switch layer was off for 12.0 s of 60.0 s: reasons for 11.0 s of waits are "
+        "estimated from 1,120 ticks\n";
+    EXPECT_EQ(Do({"fetch", "--format", "folded"}).err, remarks);
+    EXPECT_EQ(Do({"fetch", "-o", "-"}).err, remarks);
+  }
+
+  TEST_F(CommandsTest, MemoryAsksOnceForTheWindowAndForItsSites) {
+    setenv("LC_ALL", "C", 1);
+    daemon_.raw.emplace();  // a Fetch would fail
+    profd::v1::AllocationSite& site = *daemon_.memory.mutable_processes(0)->add_sites();
+    site.set_function("BranchNodeRef::rlp");
+    site.set_bytes(5);
+    site.set_process_bytes(10);
+    const Outcome text = Do(
+        {"memory", "--since", "5m", "--to", "1769864760", "--target", "4242", "--target", "^re"});
+    ASSERT_EQ(text.code, 0) << text.err;
+    EXPECT_THAT(text.err, IsEmpty());
+    EXPECT_EQ(daemon_.asked_memory.window().since_ns(), 300'000'000'000);
+    EXPECT_EQ(daemon_.asked_memory.window().end_ns(), 1'769'864'760'000'000'000);
+    EXPECT_THAT(daemon_.asked_memory.targets(), ElementsAre("4242", "^re"));
+    EXPECT_EQ(daemon_.asked_memory.max_sites(), 5u);
+    const MemoryReport report = {.memory = daemon_.memory, .past = true};
+    EXPECT_EQ(text.out, RenderMemoryText(report, false, false));
+    EXPECT_THAT(Files(), IsEmpty());
+
+    ASSERT_EQ(Do({"memory", "--from", "2020-01-31T13:05:00Z"}).code, 0);
+    EXPECT_EQ(daemon_.asked_memory.window().begin_ns(), 1'580'475'900'000'000'000);
+    const auto json = nlohmann::json::parse(Do({"memory", "--format", "json"}).out);
+    EXPECT_EQ(json["format"], "profd-memory");
+    EXPECT_EQ(json["processes"][0]["sites"].size(), 1u);
+  }
+
+  TEST_F(CommandsTest, MemoryErrorsAreOneLine) {
+    daemon_.memory_outcome = grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+    ExpectFailure(Do({"memory"}), "profd at " + address_ +
+                                      ": failed without a message; the server is not profd, or a "
+                                      "different version");
+    daemon_.memory_outcome = grpc::Status(grpc::StatusCode::NOT_FOUND, "no process matches \"x\"");
+    ExpectFailure(Do({"memory", "--target", "x"}),
+                  "profd at " + address_ +
+                      ": no process matches \"x\"; 'profctl status' lists what it watches");
+    daemon_.memory_outcome = grpc::Status::OK;
+    daemon_.memory.mutable_processes(0)->clear_points();
+    ExpectFailure(Do({"memory"}), Damaged("a process without points"));
+  }
+
+  TEST_F(CommandsTest, MemoryPlotsWhatTheTerminalShows) {
+    daemon_.memory.mutable_processes(0)->clear_allocated_bytes();
+    const auto plots_unicode = [&] {
+      return Do({"memory"}).out.find("\xe2\x94\x82") != std::string::npos;
+    };
+    for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) unsetenv(name);
+    EXPECT_FALSE(plots_unicode());
+    setenv("LANG", "de_DE.UTF-8", 1);
+    EXPECT_TRUE(plots_unicode());
+    setenv("LC_CTYPE", "C", 1);
+    EXPECT_FALSE(plots_unicode()) << "it stands above LANG";
+    setenv("LC_ALL", "C.utf8", 1);
+    EXPECT_TRUE(plots_unicode());
+    for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) unsetenv(name);
+    const MemoryReport report = {.memory = daemon_.memory, .past = false};
+    EXPECT_EQ(Do({"memory"}).out, RenderMemoryText(report, false, false));
+    EXPECT_EQ(Do({"memory", "--color"}).out, RenderMemoryText(report, true, false));
+  }
+
+  TEST_F(CommandsTest, DiffComparesFilesAndWindows) {
+    ASSERT_EQ(Do({"fetch", "-o", "a.json"}).code, 0);
+    const Outcome same = Do({"diff", "a.json", "a.json", "--fail-over", "0%"});
+    EXPECT_EQ(same.code, 0) << same.err;
+    EXPECT_EQ(
+        nlohmann::json::parse(Do({"diff", "a.json", "a.json", "--format", "json"}).out)["changed"],
+        0);
+    // The same answer by name, from the daemon.
+    const Outcome window = Do({"diff", "a.json", "5m", "--target", "reth"});
+    EXPECT_EQ(window.code, 0) << window.err;
+    EXPECT_EQ(window.out, same.out);
+    EXPECT_THAT(daemon_.asked.targets(), ElementsAre("reth"));
+    EXPECT_GT(daemon_.asked.window().begin_ns(), 0);
+
+    const uint32_t thread = daemon_.answer.AddThread(4242, 5000, "reth", "new-thread", 1, 0);
+    daemon_.answer.AddSample(thread, profd::v1::REASON_DISK,
+                             {{"grown", "reth", profd::v1::FRAME_KIND_APPLICATION}}, 60'000'000'000,
+                             100'000'000);
+    const Outcome grew = Do({"diff", "a.json", "5m", "--fail-over", "10%"});
+    EXPECT_EQ(grew.code, 3) << grew.err;
+    ExpectGolden(grew.out, "diff-grew.txt");
+    EXPECT_THAT(grew.err, IsEmpty());
+    EXPECT_EQ(Do({"diff", "a.json", "5m", "--fail-over", "90%"}).code, 0);
+    const auto json = nlohmann::json::parse(Do({"diff", "a.json", "5m", "--format", "json"}).out);
+    EXPECT_EQ(json["changed"], 1);
+    EXPECT_EQ(json["rows"][0]["group"], "reth/new-thread");
+
+    std::ofstream("bad.json") << "{\"strings\": [\"\"]}";
+    ExpectFailure(Do({"diff", "bad.json", "a.json"}),
+                  "bad.json: " + Damaged("its first part has no sample types"));
+    std::ofstream("worse.json") << "moon";
+    profd::v1::Profile none;
+    const std::string moon(ParseJson("moon", &none).message());
+    ExpectFailure(Do({"diff", "worse.json", "a.json"}), "worse.json: " + CleanName(moon));
+    ExpectFailure(Do({"diff", "a.json", "a.json", "--kind", "alloc"}),
+                  "a.json contains no 'alloc'; use --kind to name one that it contains");
+  }
+
+  TEST_F(CommandsTest, TwoWindowsAreOneRequest) {
+    const uint32_t thread = daemon_.baseline.AddThread(4242, 5000, "reth", "old-thread", 1, 0);
+    daemon_.baseline.AddSample(thread, profd::v1::REASON_DISK,
+                               {{"shrunk", "reth", profd::v1::FRAME_KIND_APPLICATION}},
+                               60'000'000'000, 100'000'000);
+    const Outcome outcome = Do({"diff", "10m..5m", "5m", "--format", "json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(daemon_.fetches, 1);
+    EXPECT_LT(daemon_.asked.baseline().begin_ns(), daemon_.asked.baseline().end_ns());
+    EXPECT_EQ(daemon_.asked.baseline().end_ns(), daemon_.asked.window().begin_ns());
+    EXPECT_EQ(daemon_.asked.window().end_ns(), 0) << "up to the daemon's now";
+    const auto json = nlohmann::json::parse(outcome.out);
+    EXPECT_EQ(json["changed"], 1);
+    EXPECT_EQ(json["rows"][0]["frames"][0], "shrunk");
+    EXPECT_LT(json["rows"][0]["change"], 0) << "A is the baseline";
+
+    daemon_.unasked = true;
+    ExpectFailure(Do({"fetch"}), Damaged("a window that was not asked for"));
+  }
+
+  TEST_F(CommandsTest, DiffWritesAFileAfterItsPage) {
+    const Outcome page = Do({"diff", "10m..5m", "5m"});
+    ASSERT_EQ(page.code, 0) << page.err;
+    const auto read = [](const std::string& path) {
+      std::ifstream file(path);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    const Outcome svg =
+        Do({"diff", "10m..5m", "5m", "-o", "x.svg", "--width-of", "max", "--title", "T"});
+    ASSERT_EQ(svg.code, 0) << svg.err;
+    EXPECT_EQ(svg.out, page.out + "\nFlame graph: x.svg (open it in a browser)\n");
+    EXPECT_THAT(read("x.svg"),
+                AllOf(HasSubstr("<title>T</title>"), HasSubstr("width: the larger")));
+    EXPECT_EQ(Do({"diff", "10m..5m", "5m", "-o", "x.txt"}).out, page.out + "\nText: x.txt\n");
+    EXPECT_EQ(read("x.txt"), page.out);
+    EXPECT_EQ(Do({"diff", "10m..5m", "5m", "-o", "x.json"}).out, page.out + "\nJSON: x.json\n");
+    EXPECT_EQ(read("x.json"), Do({"diff", "10m..5m", "5m", "--format", "json"}).out);
+    EXPECT_EQ(Do({"diff", "10m..5m", "5m", "--format", "svg", "-o", "-", "--width-of", "max",
+                  "--title", "T"})
+                  .out,
+              read("x.svg"));
+    const Outcome named = Do({"diff", "10m..5m", "5m", "--format", "svg"});
+    EXPECT_THAT(named.out, HasSubstr("Flame graph: profd-reth-4242-diff-2026"));
+    const Outcome nowhere = Do({"diff", "10m..5m", "5m", "-o", "none/x.svg"});
+    EXPECT_EQ(nowhere.code, 1);
+    EXPECT_EQ(nowhere.out, page.out + "\n");
+  }
+
+  TEST_F(CommandsTest, WhyAsksForAllProcessesAndSelectsThreads) {
+    daemon_.raw = std::vector<profd::v1::Profile>{WakersAndCpu(daemon_.answer)};
+    const Outcome page = Do({"why", "--since", "5min"});
+    EXPECT_EQ(page.code, 0) << page.err;
+    EXPECT_THAT(page.out, ::testing::HasSubstr("Why tokio-rt-worker waits"));
+    EXPECT_EQ(daemon_.asked.window().since_ns(), 300'000'000'000);
+    const Outcome json = Do({"why", "--target", "reth", "--thread", "^tokio.*-1$", "--reason",
+                             "lock", "--format", "json"});
+    EXPECT_EQ(json.code, 0) << json.err;
+    const auto chain = nlohmann::json::parse(json.out)["chains"][0];
+    EXPECT_EQ(chain["threads"], 1);
+    EXPECT_EQ(chain["waits_ns"], 12'000'000'000);
+    // Wakers may belong to any process.
+    EXPECT_THAT(daemon_.asked.targets(), IsEmpty());
+    EXPECT_THAT(daemon_.asked.thread_regex(), IsEmpty());
+    EXPECT_THAT(daemon_.asked.reasons(), IsEmpty());
+    EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("wakers", "cpu"));
+    const auto process =
+        nlohmann::json::parse(Do({"why", "--target", "4242", "--format", "json"}).out);
+    EXPECT_EQ(process["chains"].size(), 3);
+    EXPECT_GT(process["more_groups"], 0);
+    for (const std::vector<std::string>& nobody :
+         {std::vector<std::string>{"why", "--thread", "nobody"},
+          {"why", "--target", "4243"},
+          {"why", "--target", "^cat$"}}) {
+      ExpectFailure(Do(nobody), "no thread in this window matches --target and --thread");
+    }
+  }
+
+  TEST_F(CommandsTest, AnEmptyAnswerIsAnAnswer) {
+    daemon_.answer = AnswerWriter();
+    const Outcome outcome = Do({"fetch"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    ASSERT_EQ(Files().size(), 1u);
+    EXPECT_EQ(outcome.out, Summary(AnswerWriter()) + "\nFlame graph: " + Files()[0] +
+                               " (open it in a browser)\n");
+    EXPECT_THAT(Do({"fetch", "--format", "folded"}).out, IsEmpty());
+  }
 
 }  // namespace
 }  // namespace profctl

@@ -72,6 +72,20 @@ void ExpectValid(const profd::pprof::Profile& profile) {
   }
 }
 
+TEST(PprofTest, HasFilesAndLines) {
+  AnswerWriter answer = ServerAnswer();
+  profd::v1::Profile& message = answer.message();
+  message.add_strings("/src/queue.cc");
+  message.mutable_functions(0)->set_file(static_cast<uint32_t>(message.strings_size() - 1));
+  message.mutable_locations(0)->mutable_lines(0)->set_line(123);
+  const Profile profile = answer.Build();
+  const profd::pprof::Profile written = Pprof({MakeView(profile, true)});
+  ExpectValid(written);
+  EXPECT_EQ(Text(written, written.function(0).filename()), "/src/queue.cc");
+  EXPECT_EQ(Text(written, written.function(1).filename()), "");
+  EXPECT_EQ(written.location(0).line(0).line(), 123);
+}
+
 TEST(PprofTest, ValuesAreThoseOfTheView) {
   const Profile profile = ServerAnswer().Build({});
   for (const bool idle : {false, true}) {

@@ -35,6 +35,8 @@ void ExpectEqual(const SliceHeader& a, const SliceHeader& b) {
   EXPECT_EQ(a.lost_weight_ns, b.lost_weight_ns);
   EXPECT_EQ(a.drains, b.drains);
   EXPECT_EQ(a.folded_threads, b.folded_threads);
+  EXPECT_EQ(a.long_rest_ns, b.long_rest_ns);
+  EXPECT_EQ(a.long_work_ns, b.long_work_ns);
   EXPECT_EQ(a.cost.in_path_ns, b.cost.in_path_ns);
   EXPECT_EQ(a.cost.burst_calls, b.cost.burst_calls);
   EXPECT_EQ(a.cost.targets, b.cost.targets);
@@ -56,6 +58,7 @@ void ExpectEqual(const Slice& a, const Slice& b) {
     EXPECT_EQ(a.samples[i].ticks, b.samples[i].ticks);
   }
   EXPECT_EQ(a.squares, b.squares);
+  EXPECT_EQ(a.waits, b.waits);
 }
 
 TEST(SegmentCodecTest, GivesBackWhatWentIn) {

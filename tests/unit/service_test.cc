@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -1620,6 +1621,87 @@ TEST_F(ServiceTest, EveryLossIsInTheAnswerOfItsWindow) {
   }
   EXPECT_EQ(losses.size(), kLossCount - 4) << "four are the weights of others";
   Observe("loss", "recursion_misses", losses["recursion_misses"].count());
+}
+
+// The longest first, without idle ones, with who ended them.
+TEST_F(ServiceTest, ListsTheLongestWaits) {
+  FillStore();
+  const int64_t now = MonotonicNs();
+  ProfileDelta d;
+  d.begin_ns = now - 1;
+  d.end_ns = now;
+  d.switch_on = d.tick_on = true;
+  d.long_work_ns = 20'000'000;
+  d.long_rest_ns = 100'000'000;
+  const auto wait = [&](uint64_t thread, uint64_t stack, Reason reason, int64_t ms) {
+    d.long_waits.push_back({.key = {.thread = ThreadId{thread},
+                                    .stack = StackId{stack},
+                                    .argument = 0xabc,
+                                    .syscall = stack == 0 ? -1 : 202,
+                                    .reason = reason},
+                            .begin_ns = now - 2 * kSecond,
+                            .duration_ns = ms * 1'000'000});
+    return &d.long_waits.back();
+  };
+  d.long_waits.reserve(5);
+  wait(1, 100, Reason::kLock, 800)->waker = StackId{555};
+  wait(2, 0, Reason::kDisk, 900);
+  wait(3, 100, Reason::kPoll, 1'500);
+  wait(2, 200, Reason::kLock, 50)->lasts = true;
+  d.long_waits.back().begin_ns += kSecond;
+  wait(1, 100, Reason::kLock, 30)->begin_ns -= kSecond;
+  StackTrace waker{
+      .id = StackId{555}, .kernel_frames = 5, .frames = {0, 0, 0, 0, kKernelBase + 0x1010}};
+  std::memcpy(&waker.frames[0], "redis-server", 12);
+  std::memcpy(&waker.frames[2], "flusher", 7);
+  d.stacks = {waker};
+  for (uint64_t t = 1; t <= 3; t++) d.ledgers.push_back({ThreadId{t}, {.wall_ns = 1}});
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+
+  v1::FetchRequest request = Since(60);
+  request.mutable_longest()->set_limit(3);
+  FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  EXPECT_EQ(r.message.samples_size(), 0);
+  const v1::LongestWaits& longest = r.message.longest();
+  ASSERT_EQ(longest.waits_size(), 3);
+  EXPECT_EQ(longest.least_ns(), 20'000'000);
+  EXPECT_EQ(longest.least_rest_ns(), 100'000'000);
+  EXPECT_EQ(longest.idle_left_out(), 1U);
+  EXPECT_EQ(longest.left_out(), 1U);
+  const v1::LongWait& first = longest.waits(0);
+  EXPECT_EQ(first.duration_ns(), 900'000'000);
+  EXPECT_EQ(first.reason(), v1::REASON_DISK);
+  EXPECT_EQ(first.stack(), 0U) << "no tick saw it";
+  EXPECT_EQ(first.attributes_size(), 0);
+  const v1::LongWait& second = longest.waits(1);
+  EXPECT_EQ(second.duration_ns(), 800'000'000);
+  EXPECT_EQ(r.message.strings(static_cast<int>(second.waker())), "redis-server/flusher");
+  EXPECT_NE(second.stack(), 0U);
+  EXPECT_NE(second.woken_stack(), second.stack());
+  EXPECT_EQ(second.attributes_size(), 2) << "system call and its argument";
+  EXPECT_NEAR(static_cast<double>(second.begin_ns()),
+              static_cast<double>(WallNs() - (MonotonicNs() - now) - 2 * kSecond), 5e8);
+  EXPECT_TRUE(longest.waits(2).lasts());
+  EXPECT_EQ(r.message.threads_size(), 2) << "those of the waits";
+  EXPECT_EQ(r.message.threads(static_cast<int>(second.thread())).name(), "redis-server");
+
+  request.mutable_longest()->set_idle(true);
+  r = Fetch(request);
+  ASSERT_EQ(r.message.longest().waits_size(), 3);
+  EXPECT_EQ(r.message.longest().waits(0).duration_ns(), 1'500'000'000);
+  request.add_reasons(v1::REASON_DISK);
+  r = Fetch(request);
+  ASSERT_EQ(r.message.longest().waits_size(), 1);
+  EXPECT_EQ(r.message.longest().left_out(), 0U);
+
+  request.mutable_longest()->set_limit(1'001);
+  EXPECT_EQ(Fetch(request).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request = Since(60);
+  request.mutable_longest();
+  request.add_sample_types("alloc");
+  EXPECT_EQ(Fetch(request).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/render/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,6 +22,12 @@ constexpr int64_t kHourNs = 3'600'000'000'000;
 
 std::string Page(const profd::v1::GetStatusResponse& status) {
   return RenderStatusText(status, kStartNs + kHourNs, false);
+}
+
+// The page in one line.
+std::string Words(const profd::v1::GetStatusResponse& status) {
+  return absl::StrJoin(absl::StrSplit(Page(status), absl::ByAnyChar(" \n"), absl::SkipEmpty()),
+                       " ");
 }
 
 nlohmann::json Json(const profd::v1::GetStatusResponse& status) {
@@ -56,6 +64,23 @@ TEST(StatusTextTest, SeveralTargetsWithoutABudget) {
   status.mutable_governor()->mutable_sources(0)->set_cost(0.0412);
   status.mutable_governor()->mutable_sources(1)->set_cost(0.025);
   ExpectGolden(Page(status), "status-targets.txt");
+}
+
+TEST(StatusTextTest, ReaderOfDebugInfo) {
+  profd::v1::GetStatusResponse status;
+  EXPECT_THAT(Page(status), testing::Not(testing::HasSubstr("  lines "))) << "nothing was read";
+  profd::v1::LineReaderStatus& reader = *status.mutable_line_reader();
+  reader.set_addresses(1234);
+  reader.set_cpu_ns(80'000'000);
+  reader.set_rss_bytes(20 << 20);
+  reader.set_cache_bytes(1 << 20);
+  EXPECT_THAT(Words(status),
+              testing::HasSubstr("1,234 places read from debug info in 80.0 ms of CPU time"));
+  EXPECT_THAT(Words(status), testing::Not(testing::HasSubstr("gave up")));
+  reader.set_failures(2);
+  reader.set_note("it is gone; restart profd");
+  EXPECT_THAT(Words(status), testing::HasSubstr("gave up 2 times"));
+  EXPECT_THAT(Words(status), testing::HasSubstr("restart profd"));
 }
 
 TEST(StatusTextTest, UnknownAllocators) {

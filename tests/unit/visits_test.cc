@@ -49,7 +49,7 @@ class Ticks : public Visits {
     for (size_t i = 0; i < due_.size(); ++i) {
       table_[i].outcome = static_cast<uint8_t>(due_[i].outcome);
     }
-    Visits::Learn(table_, [](const profd_visit&, uint32_t, SamplePlace&) {});
+    Visits::Learn(table_, [](const profd_visit&, uint32_t, Visits::Kept&) {});
     EXPECT_EQ(Visits::Next(table_), 0U) << "all had room";
     End();
   }
@@ -270,9 +270,9 @@ TEST(VisitsTest, FewAtATimeAreAllTheSame) {
         table[i].outcome = gone ? PROFD_VISIT_GONE : PROFD_VISIT_NEW;
       }
       visits.Learn(std::span(table).first(count),
-                   [&](const profd_visit& visit, uint32_t stride, SamplePlace&) {
-                     sampled.insert(visit.thread_id);
+                   [&](const profd_visit& visit, uint32_t stride, Visits::Kept&) {
                      EXPECT_EQ(stride, 1U);
+                     if (visit.outcome != PROFD_VISIT_GONE) sampled.insert(visit.thread_id);
                    });
     }
     visits.End();

@@ -1,0 +1,26 @@
+#include "client/commands/worst.h"
+
+#include <vector>
+
+#include "client/commands/fetch.h"
+#include "client/longest.h"
+#include "client/render/json.h"
+#include "client/render/worst.h"
+#include "daemon/base/status.h"
+
+namespace profctl {
+
+absl::Status PrintWorst(const WorstOptions& options, std::ostream& out) {
+  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, options.request));
+  const Profile& profile = answer.profiles.front();
+  ASSIGN_OR_RETURN(const std::vector<LongWait> waits, ReadLongest(profile));
+  if (options.json) {
+    ASSIGN_OR_RETURN(const std::string json, RenderJson(answer.message()));
+    out << json;
+  } else {
+    out << RenderWorst(profile, waits, options.colour);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace profctl

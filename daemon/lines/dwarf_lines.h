@@ -1,0 +1,58 @@
+// Functions, files and lines of addresses, from DWARF 2 to 5 through libdw.
+#ifndef PROFD_DAEMON_LINES_DWARF_LINES_H_
+#define PROFD_DAEMON_LINES_DWARF_LINES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/base/status.h"
+#include "daemon/lines/dwarf_image.h"
+#include "daemon/lines/source_line.h"
+
+namespace profd {
+
+// The debug info of one file, with indexes of what was looked up. libdw does not survive every
+// damaged file: to be used where a crash harms nobody (the worker).
+class DwarfLines {
+ public:
+  // Errors: as DwarfImage::Open.
+  static absl::StatusOr<std::unique_ptr<DwarfLines>> Open(int fd);
+
+  // The code at a virtual address.
+  LineChain Find(uint64_t address);
+
+ private:
+  struct Range {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    Dwarf_Off die = 0;  // of a compilation unit or of a function
+    bool Contains(uint64_t address) const { return address >= begin && address < end; }
+  };
+  using Ranges = std::vector<Range>;  // by begin
+
+  explicit DwarfLines(DwarfImage image) : image_(std::move(image)) {}
+
+  void ReadUnits();
+  static void AddRanges(Dwarf_Die* die, Ranges* out);
+  // The narrowest one around `address`; null if there is none.
+  static const Range* FindRange(const Ranges& ranges, uint64_t address);
+  // Functions of a unit. Valid until the next call.
+  const Ranges& FunctionsOf(Dwarf_Off unit);
+  static void AddFunctions(Dwarf_Die* parent, bool in_types, int depth, Ranges* out);
+  // Appends the functions that are inlined at `address` into `function`, outermost first.
+  static void AddInlined(Dwarf_Die function, uint64_t address, std::vector<Dwarf_Die>* out);
+  const std::string& NameOf(Dwarf_Die* function);
+
+  DwarfImage image_;
+  Ranges units_;
+  std::map<Dwarf_Off, Ranges> functions_;              // by unit
+  absl::flat_hash_map<Dwarf_Off, std::string> names_;  // by function
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_LINES_DWARF_LINES_H_

@@ -1,0 +1,135 @@
+// FrameNames::AddLines: what debug info says of frames.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "daemon/lines/line_reader.h"
+#include "daemon/service/frame_names.h"
+#include "daemon/service/text.h"
+#include "daemon/symbolize/elf_file.h"
+
+namespace profd {
+namespace {
+
+// How long an answer waits for what was not read before.
+constexpr std::chrono::milliseconds kLinePatience(200);
+// Frames of an answer that get lines: it is kept in memory as a whole.
+constexpr size_t kMostFrames = 32 << 10;
+constexpr size_t kMaxFunction = 1024;
+
+bool IsPlaceOnly(NameSource source) {
+  return source == NameSource::kNone || source == NameSource::kBounds ||
+         source == NameSource::kInferred;
+}
+
+InlinedFunction Describe(const SourceLine& line, const std::string& module_path) {
+  InlinedFunction function;
+  function.function = CleanText(line.function, kMaxFunction);
+  function.kind = ClassifyFrame(module_path, function.function);
+  function.file = CleanText(line.file, kMaxPathText);
+  function.line = line.line;
+  return function;
+}
+
+void SetLines(const LineChain& chain, LineWish wish, const std::string& module_path,
+              NamedFrame* frame) {
+  const SourceLine& own = chain.back();
+  frame->file = CleanText(own.file, kMaxPathText);
+  frame->line = own.line;
+  if (IsPlaceOnly(frame->found_by) && !own.function.empty()) {
+    frame->function = CleanText(own.function, kMaxFunction);
+    frame->kind = ClassifyFrame(module_path, frame->function);
+    frame->found_by = NameSource::kDebugInfo;
+  }
+  if (wish != LineWish::kInlines) return;
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    // Without a name it is left out: the position in its caller is known all the same.
+    if (!chain[i].function.empty()) frame->inlined.push_back(Describe(chain[i], module_path));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const UniqueFd> FrameNames::DebugInfoOf(uint64_t key, ModuleFile& module,
+                                                        const symbolize::ElfFile& elf,
+                                                        uint64_t* number) {
+  *number = key;
+  if (symbolize::HasDebugInfo(elf)) return std::make_shared<UniqueFd>(std::move(module.fd));
+  absl::MutexLock lock(&mutex_);
+  *number = absl::HashOf(key, line_files_.Refresh(key, module));
+  std::optional<symbolize::DebugFile> debug = line_files_.Open(key);
+  if (!debug || !symbolize::HasDebugInfo(debug->elf)) return nullptr;
+  return std::make_shared<UniqueFd>(std::move(debug->fd));
+}
+
+LineCounts FrameNames::AddLines(std::span<const FrameAddress> addresses, LineWish wish,
+                                std::vector<NamedFrame>* frames) {
+  LineCounts counts;
+  if (wish == LineWish::kNone) return counts;
+  std::map<ModuleId, std::vector<size_t>> by_module;
+  for (size_t i = 0; i < std::min(addresses.size(), kMostFrames); ++i) {
+    if (IsInFile(addresses[i].frame)) by_module[ModuleOf(addresses[i].frame)].push_back(i);
+  }
+  if (lines_ == nullptr) {
+    for (const auto& [id, which] : by_module) counts.missing += which.size();
+    return counts;
+  }
+
+  struct Asked {
+    std::string path;
+    std::vector<size_t> frames;  // one for each address of the query
+  };
+  std::vector<Asked> asked;
+  std::vector<LineQuery> queries;
+  for (const auto& [id, which] : by_module) {
+    std::optional<ModuleFile> module = modules_->Find(id);
+    const absl::StatusOr<symbolize::ElfFile> elf =
+        module ? symbolize::ElfFile::Open(module->fd.get()) : absl::NotFoundError("no module");
+    const bool same = elf.ok() && (module->identity.build_id.empty() ||
+                                   elf->BuildId() == module->identity.build_id);
+    LineQuery query;
+    if (same) query.contents = DebugInfoOf(KeyOf(id, module->identity), *module, *elf, &query.file);
+    if (query.contents == nullptr) {
+      counts.missing += which.size();
+      continue;
+    }
+    Asked& ask = asked.emplace_back();
+    ask.path = module->identity.path;
+    for (const size_t i : which) {
+      const std::optional<uint64_t> address = elf->VaddrOfOffset(TargetOf(addresses[i]));
+      if (!address) {
+        ++counts.missing;
+        continue;
+      }
+      query.addresses.push_back(*address);
+      ask.frames.push_back(i);
+    }
+    queries.push_back(std::move(query));
+  }
+  lines_->Find(queries, kLinePatience);
+
+  for (size_t q = 0; q < queries.size(); ++q) {
+    for (size_t i = 0; i < asked[q].frames.size(); ++i) {
+      switch (queries[q].states[i]) {
+        case LineQuery::State::kPending:
+          ++counts.pending;
+          continue;
+        case LineQuery::State::kFailed:
+          ++counts.failed;
+          continue;
+        case LineQuery::State::kKnown:
+          break;
+      }
+      const LineChain& chain = queries[q].chains[i];
+      ++(chain.empty() ? counts.missing : counts.known);
+      if (!chain.empty()) SetLines(chain, wish, asked[q].path, &(*frames)[asked[q].frames[i]]);
+    }
+  }
+  return counts;
+}
+
+}  // namespace profd
