@@ -19,6 +19,7 @@
 #include "abi/jemalloc.h"
 #include "abi/live.h"
 #include "abi/long_wait.h"
+#include "abi/look.h"
 #include "abi/malloc.h"
 #include "abi/mapping.h"
 #include "abi/module.h"

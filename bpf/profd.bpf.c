@@ -2,6 +2,7 @@
 /* All kernel programs, in one object. */
 #include "source/switch.bpf.c"
 #include "source/wait.bpf.c"
+#include "look.bpf.c"
 #include "source/thread.bpf.c"
 #include "lifecycle.bpf.c"
 #include "source/module.bpf.c"

@@ -20,7 +20,9 @@
 #include "client/commands/fetch.h"
 #include "client/commands/locks.h"
 #include "client/commands/memory.h"
+#include "client/commands/stacks.h"
 #include "client/commands/status.h"
+#include "client/commands/threads.h"
 #include "client/commands/why.h"
 #include "client/commands/worst.h"
 #include "client/connection.h"
@@ -227,6 +229,30 @@ absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed) {
   return options;
 }
 
+absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed) {
+  StacksOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.show_idle = typed.idle;
+  options.json = typed.stacks_format == "json";
+  return options;
+}
+
+absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
+  ThreadsOptions options;
+  options.server = typed.server;
+  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
+  RETURN_IF_ERROR(ReadTargets(typed, options.request));
+  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
+  options.request.set_thread_regex(typed.thread);
+  options.sort = ParseThreadSort(typed.thread_sort);
+  options.by_name = typed.threads_by == "name";
+  options.json = typed.threads_format == "json";
+  return options;
+}
+
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
   WhyOptions options;
   options.server = typed.server;
@@ -343,9 +369,10 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(absl::InvalidArgumentError(
-                      "no command; use fetch, diff, why, worst, locks, memory or status"),
-                  kExitUsage, err);
+    return Report(
+        absl::InvalidArgumentError("no command; use fetch, diff, why, worst, locks, stacks, "
+                                   "threads, memory or status"),
+        kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "completion") {
@@ -379,6 +406,18 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
     options->colour = terminal.colour;
     return print_page([&](std::ostream& page) { return PrintLocks(*options, page); });
+  }
+  if (command == "stacks") {
+    absl::StatusOr<StacksOptions> options = ReadStacks(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintStacks(*options, page); });
+  }
+  if (command == "threads") {
+    absl::StatusOr<ThreadsOptions> options = ReadThreads(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return print_page([&](std::ostream& page) { return PrintThreads(*options, page); });
   }
   if (command == "why") {
     absl::StatusOr<WhyOptions> options = ReadWhy(typed);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/group_by.h"
 #include "client/kind.h"
+#include "client/ledger_rows.h"
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/text.h"
@@ -41,6 +42,8 @@ constexpr char kNotes[] =
     "  profctl worst --since 10min            the longest single waits\n"
     "  profctl locks --since 10min            the most contended locks and who holds them up\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
+    "  profctl stacks --target postgres       what every thread does now\n"
+    "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
 constexpr char kTimes[] =
@@ -133,6 +136,32 @@ constexpr char kWhyNotes[] =
     "  profctl why                            the threads that wait most, in the last minute\n"
     "  profctl why --thread '^rpc' --since 5min --reason lock\n"
     "  profctl why --format json | jq '.chains[0].ends[0]'\n";
+
+constexpr char kStacksNotes[] =
+    "What every thread does at this moment, without stopping any: on a CPU, waiting for a CPU, or\n"
+    "waiting, for what and since when, with its stack. The longest wait comes first. Threads with "
+    "the\n"
+    "same stack are one entry. Idle threads (poll, sleep, parked workers) are folded into a "
+    "table.\n"
+    "\n"
+    "Threads that run have no stack here: 'profctl fetch --kind cpu' has samples of them.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl stacks --target postgres       who waits for what\n"
+    "  profctl stacks --thread '^tokio' --idle\n"
+    "  profctl stacks --format json | jq '.threads[] | select(.reason == \"lock\")'\n";
+
+constexpr char kThreadsNotes[] =
+    "One row for each thread: what it did in the window, as shares of its wall time. Time on a "
+    "CPU,\n"
+    "on the run queue and blocked add up to the wall time; idle waits are part of the blocked "
+    "time.\n"
+    "Rates are per second of the window.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl threads --since 10s            the last ten seconds, as top shows them\n"
+    "  profctl threads --sort blocked --by name\n"
+    "  profctl threads --format json | jq '.threads[] | select(.exited | not)'\n";
 
 constexpr char kStatusNotes[] =
     "Examples:\n"
@@ -345,6 +374,39 @@ void AddWhy(CLI::App& app, Typed& typed) {
   AddTextOrJson(why, typed.why_format);
 }
 
+void AddStacksNow(CLI::App& app, Typed& typed) {
+  CLI::App* stacks =
+      app.add_subcommand("stacks", "Show what every thread does now, with its stack");
+  stacks->footer(absl::StrCat(kStacksNotes, kExitStatus));
+  AddTargets(stacks, "Only this PID, or processes whose name matches; repeatable", typed);
+  stacks->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  stacks->add_flag("--idle", typed.idle, "Show the stacks of idle threads too");
+  AddTextOrJson(stacks, typed.stacks_format);
+}
+
+void AddThreads(CLI::App& app, Typed& typed) {
+  CLI::App* threads =
+      app.add_subcommand("threads", "Show what each thread of a window did, as a table");
+  std::string notes = kThreadsNotes;
+  AppendMeanings("Orders of rows (--sort)", AllThreadSorts(), notes);
+  threads->footer(absl::StrCat(notes, kTimes, kExitStatus));
+  AddScope(threads, typed);
+  threads->add_option("--thread", typed.thread, "Only threads whose name matches")
+      ->type_name("REGEX");
+  threads->add_option("--sort", typed.thread_sort, "What comes first; see the orders below")
+      ->type_name("ORDER")
+      ->check(OneOf(NamesOf(AllThreadSorts()), "an order"))
+      ->capture_default_str();
+  threads
+      ->add_option("--by", typed.threads_by,
+                   "A row for each thread, or for names without trailing numbers")
+      ->type_name("BY")
+      ->check(OneOf({"thread", "name"}))
+      ->capture_default_str();
+  AddTextOrJson(threads, typed.threads_format);
+}
+
 void AddWorst(CLI::App& app, Typed& typed) {
   CLI::App* worst = app.add_subcommand("worst", "Show the longest single waits of a window");
   std::string notes = kWorstNotes;
@@ -399,6 +461,8 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   AddScope(memory, typed);
   AddTextOrJson(memory, typed.memory_format);
   memory->add_flag("--color", typed.colour, "Use colours even if the output is not a terminal");
+  AddStacksNow(app, typed);
+  AddThreads(app, typed);
   CLI::App* status =
       app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));

@@ -16,6 +16,8 @@ struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
   std::string status_format = "text", memory_format = "text";
+  std::string stacks_format = "text", threads_format = "text";
+  std::string thread_sort = "cpu", threads_by = "thread";
   std::string diff_format;
   std::string why_format = "text";
   int depth = 5;  // of why

@@ -1,14 +1,12 @@
 #include "client/commands/fetch.h"
 
-#include <algorithm>
-#include <chrono>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "client/connection.h"
+#include "client/commands/receive.h"
 #include "client/output.h"
 #include "client/profile.h"
 #include "client/progress.h"
@@ -26,9 +24,6 @@
 
 namespace profctl {
 namespace {
-
-constexpr std::chrono::seconds kConnectTimeout(5);
-constexpr std::chrono::minutes kFetchTimeout(5);
 
 std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   std::string text;
@@ -173,40 +168,13 @@ absl::Status CheckFormat(const FetchOptions& options) {
 absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
                                                    const profd::v1::FetchRequest& request,
                                                    Progress* progress) {
-  const auto say = [&](const std::string& what) {
-    if (progress != nullptr) progress->Say("profctl: " + what);
-  };
-  say("connecting to " + CleanName(server));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Connection> connection,
-                   Connection::Open(server, kConnectTimeout));
-  grpc::ClientContext context;
-  SetDeadline(context, kFetchTimeout);
-  const auto reader = connection->stub().Fetch(&context, request);
-  say(absl::StrCat("waiting for profd at ", CleanName(server)));
-  const std::vector<std::string> types(request.sample_types().begin(),
-                                       request.sample_types().end());
-  std::vector<ProfileBuilder> builders;
-  builders.emplace_back(types, 0);
-  if (request.has_baseline()) builders.emplace_back(types, 1);
-  uint64_t received = 0;
-  profd::v1::Profile part;
-  absl::Status status;
-  while (status.ok() && reader->Read(&part)) {
-    received += part.ByteSizeLong();
-    say("receiving, " + FormatBytes(received) + " so far");
-    // The last one refuses windows that were not asked for.
-    status = builders[std::min<size_t>(part.window(), builders.size() - 1)].Add(part);
-  }
-  if (!status.ok()) context.TryCancel();
-  const grpc::Status outcome = reader->Finish();
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(connection->Explain(outcome));
-  std::vector<Answer> answers;
-  for (ProfileBuilder& builder : builders) {
-    ASSIGN_OR_RETURN(Answer answer, builder.Finish());
-    answers.push_back(std::move(answer));
-  }
-  return answers;
+  return ReceiveParts(
+      server,
+      [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
+        return stub.Fetch(context, request);
+      },
+      {request.sample_types().begin(), request.sample_types().end()},
+      request.has_baseline() ? 2 : 1, progress);
 }
 
 absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,

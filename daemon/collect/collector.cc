@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/priority.h"
 #include "daemon/base/start_thread.h"
+#include "daemon/source/look.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -93,6 +94,10 @@ CollectorState Collector::State() const {
   CollectorState state = *published;
   state.modules = modules().States();
   return state;
+}
+
+absl::StatusOr<Look> Collector::TakeLook(absl::FunctionRef<bool(const ThreadInfo&)> keep) {
+  return profd::TakeLook(kernel_.get(), SystemClock(), keep);
 }
 
 void Collector::Publish() {

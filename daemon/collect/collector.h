@@ -30,6 +30,7 @@ class Collector final : public CollectorControl {
   absl::Status DrainTo(int64_t instant_ns, int64_t deadline_ns) override;
   absl::Status SetPaused(bool paused) override ABSL_LOCKS_EXCLUDED(mutex_);
   CollectorState State() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<Look> TakeLook(absl::FunctionRef<bool(const ThreadInfo&)> keep) override;
   const Modules& modules() const { return engine_->modules(); }
 
  private:

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "daemon/base/status.h"
+#include "daemon/profile/look.h"
+#include "daemon/profile/profile.h"
 #include "daemon/source/state.h"
 
 namespace profd {
@@ -25,6 +28,9 @@ class CollectorControl {
   // what the kernel refuses.
   virtual absl::Status SetPaused(bool paused) = 0;
   virtual CollectorState State() const = 0;
+  // What the threads that `keep` keeps do now. Neither ticks nor drains are waited for, and none
+  // has to be on. Errors as of profd::TakeLook.
+  virtual absl::StatusOr<Look> TakeLook(absl::FunctionRef<bool(const ThreadInfo&)> keep) = 0;
 };
 
 }  // namespace profd

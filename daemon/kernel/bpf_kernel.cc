@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "bpf/profd.skel.h"
 #include "daemon/base/clock.h"
@@ -35,6 +36,29 @@ absl::StatusOr<UniqueSharedTable<T>> ShareTable(const bpf_map* map, const char* 
   void* table = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
   if (table == MAP_FAILED) return ErrnoStatus(absl::StrCat("map the table of ", what), errno);
   return UniqueSharedTable<T>(static_cast<T*>(table), {bytes});
+}
+
+// Reads what an iterator writes. `consume` gets what was not used yet, and returns how many bytes
+// of it it used.
+absl::Status ReadIterator(const UniqueLink& link, const char* name,
+                          absl::FunctionRef<size_t(std::span<const uint8_t>)> consume) {
+  UniqueFd iterator(bpf_iter_create(bpf_link__fd(link.get())));
+  if (!iterator.ok()) return ErrnoStatus(absl::StrCat("start iterator ", name), errno);
+  static thread_local std::vector<uint8_t> buffer(kIteratorBuffer);
+  size_t held = 0;
+  while (true) {
+    const ssize_t n = read(iterator.get(), buffer.data() + held, buffer.size() - held);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) return ErrnoStatus(absl::StrCat("read iterator ", name), errno);
+    if (n == 0) break;
+    held += static_cast<size_t>(n);
+    const size_t used = consume({buffer.data(), held});
+    std::copy(buffer.begin() + static_cast<ptrdiff_t>(used),
+              buffer.begin() + static_cast<ptrdiff_t>(held), buffer.begin());
+    held -= used;
+  }
+  if (held != 0) return absl::DataLossError(absl::StrCat("iterator ", name, ": partial record"));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -103,7 +127,8 @@ absl::Status BpfKernel::AttachAll() {
   };
   for (const Iterator& it :
        {Iterator{s->progs.drain, &drain_link_}, Iterator{s->progs.tick, &tick_link_},
-        Iterator{s->progs.mappings, &mappings_link_}, Iterator{s->progs.drain_heap, &heap_link_}}) {
+        Iterator{s->progs.mappings, &mappings_link_}, Iterator{s->progs.drain_heap, &heap_link_},
+        Iterator{s->progs.look, &look_link_}}) {
     if (bpf_program__fd(it.program) < 0) continue;  // left out
     it.link->reset(bpf_program__attach_iter(it.program, nullptr));
     if (!*it.link) RETURN_IF_ERROR(GiveUp(it.program, errno));
@@ -191,27 +216,27 @@ absl::StatusOr<bool> BpfKernel::Mark(int pidfd, uint32_t target) {
 
 absl::Status BpfKernel::RunIterator(const UniqueLink& link, const char* name, size_t record_size,
                                     const RecordSink& sink) {
-  UniqueFd iterator(bpf_iter_create(bpf_link__fd(link.get())));
-  if (!iterator.ok()) return ErrnoStatus(absl::StrCat("start iterator ", name), errno);
-  static thread_local std::vector<uint8_t> buffer(kIteratorBuffer);
-  size_t held = 0;
-  while (true) {
-    const ssize_t n = read(iterator.get(), buffer.data() + held, buffer.size() - held);
-    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (n < 0) return ErrnoStatus(absl::StrCat("read iterator ", name), errno);
-    if (n == 0) break;
-    held += static_cast<size_t>(n);
-    if (record_size == 0) continue;
+  return ReadIterator(link, name, [&](std::span<const uint8_t> bytes) {
+    if (record_size == 0) return bytes.size();
     size_t used = 0;
-    for (; held - used >= record_size; used += record_size) {
-      sink({buffer.data() + used, record_size});
+    for (; bytes.size() - used >= record_size; used += record_size) {
+      sink(bytes.subspan(used, record_size));
     }
-    std::copy(buffer.begin() + static_cast<ptrdiff_t>(used),
-              buffer.begin() + static_cast<ptrdiff_t>(held), buffer.begin());
-    held -= used;
-  }
-  if (held != 0) return absl::DataLossError(absl::StrCat("iterator ", name, ": partial record"));
-  return absl::OkStatus();
+    return used;
+  });
+}
+
+absl::Status BpfKernel::RunSizedIterator(const UniqueLink& link, const char* name,
+                                         RecordSize size_of, const RecordSink& sink) {
+  return ReadIterator(link, name, [&](std::span<const uint8_t> bytes) {
+    size_t used = 0;
+    while (true) {
+      const size_t size = size_of(bytes.subspan(used));
+      if (size == 0 || size > bytes.size() - used) return used;
+      sink(bytes.subspan(used, size));
+      used += size;
+    }
+  });
 }
 
 absl::Status BpfKernel::AnnounceMappings() {

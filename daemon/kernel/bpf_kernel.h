@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
 #include "daemon/kernel/exited_table.h"
@@ -90,6 +92,7 @@ class BpfKernel final : public Kernel {
   bool wakers_on() const override { return waker_link_ != nullptr; }
   absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override;
   profd_waker_cost WakerCost() const override;
+  absl::Status Look(const RecordSink& sink) override ABSL_LOCKS_EXCLUDED(look_mutex_);
 
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
@@ -137,6 +140,11 @@ class BpfKernel final : public Kernel {
   absl::Status PollLate(const RecordSink& sink);
   absl::Status RunIterator(const UniqueLink& link, const char* name, size_t record_size,
                            const RecordSink& sink);
+  // The same for records of any size. `size_of` says how long the one is that the bytes begin with;
+  // 0: they do not tell yet.
+  using RecordSize = size_t (*)(std::span<const uint8_t> bytes);
+  absl::Status RunSizedIterator(const UniqueLink& link, const char* name, RecordSize size_of,
+                                const RecordSink& sink);
 
   std::unique_ptr<profd_bpf, SkeletonDeleter> skeleton_;
   LayerRefusals refusals_;
@@ -154,6 +162,8 @@ class BpfKernel final : public Kernel {
   UniqueLink drain_link_;
   UniqueLink mappings_link_;
   UniqueLink heap_link_;
+  absl::Mutex look_mutex_;
+  UniqueLink look_link_;                 // null: refused
   std::vector<UniqueLink> fault_links_;  // empty: off
   struct CpuClock {
     int event = -1;        // the link closes it

@@ -36,8 +36,20 @@ struct KernelOptions {
 };
 
 // Programs that profd can do without, each to be loaded or not.
-enum class KernelLayer { kSwitch, kHeap, kLive, kTold, kFault, kMap, kMalloc, kCpu, kDisk, kWaker };
-inline constexpr size_t kKernelLayers = 10;
+enum class KernelLayer {
+  kSwitch,
+  kHeap,
+  kLive,
+  kTold,
+  kFault,
+  kMap,
+  kMalloc,
+  kCpu,
+  kDisk,
+  kWaker,
+  kLook
+};
+inline constexpr size_t kKernelLayers = 11;
 // By layer, why the kernel did not take its programs; empty where it did, or was not asked to.
 using LayerRefusals = std::array<std::string, kKernelLayers>;
 
@@ -208,6 +220,16 @@ class WakerKernel {
   virtual profd_waker_cost WakerCost() const = 0;  // totals since start
 };
 
+// Looks at what all threads of the targets do now.
+class LookKernel {
+ public:
+  virtual ~LookKernel() = default;
+  // Thread-safe: one look at a time, beside everything else. Writes each thread (struct profd_look,
+  // followed by a struct profd_stack_record) to `sink`. Unimplemented: the kernel took no such
+  // program.
+  virtual absl::Status Look(const RecordSink& sink) = 0;
+};
+
 // Programs at probes, and what they count. Costs are totals since start.
 class ProbeKernel {
  public:
@@ -295,6 +317,7 @@ class Kernel : public TickKernel,
                public CpuKernel,
                public DiskKernel,
                public WakerKernel,
+               public LookKernel,
                public ProbeKernel,
                public ModuleKernel {
  public:

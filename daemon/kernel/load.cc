@@ -104,7 +104,8 @@ std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
           {s->progs.on_disk_issue, KernelLayer::kDisk},
           {s->progs.on_disk_merge, KernelLayer::kDisk},
           {s->progs.on_disk_completion, KernelLayer::kDisk},
-          {s->progs.on_waking, KernelLayer::kWaker}};
+          {s->progs.on_waking, KernelLayer::kWaker},
+          {s->progs.look, KernelLayer::kLook}};
 }
 
 bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, KernelLayer layer) {
@@ -128,6 +129,8 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
       return options.disk_layer;
     case KernelLayer::kWaker:
       return options.waker_layer;
+    case KernelLayer::kLook:
+      return true;
   }
   return false;
 }

@@ -279,10 +279,7 @@ class Sender {
   // What a reader has to know before it can do anything with what follows.
   void SendHead() {
     v1::Profile& part = parts_.part();
-    part.mutable_host()->set_daemon_version(sources_.host.version);
-    part.mutable_host()->set_hostname(sources_.host.hostname);
-    part.mutable_host()->set_kernel_release(sources_.host.kernel_release);
-    part.mutable_host()->set_boot_id(sources_.host.boot_id);
+    FillHost(sources_.host, part.mutable_host());
     FillCoverage(profile_, sources_.wall_offset_ns, part.mutable_coverage());
     for (const SampleTypeInfo* type : plan_.types) {
       FillSampleType(plan_, *type, profile_, stacks_, part.add_sample_types());
@@ -361,8 +358,7 @@ class Sender {
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
-    const bool by_thread = stack.idle.empty() && !stack.contended;
-    return IdleKind(key.reason, by_thread ? IdleOfThread(thread.process, thread.name) : stack.idle);
+    return IdleOfWait(key.reason, stack.idle, stack.contended, thread.process, thread.name);
   }
 
   void FillLines(v1::SourceLines* out) const {
@@ -409,6 +405,13 @@ HostInfo ThisHost() {
   std::getline(boot_id, host.boot_id);
   host.boot_id = CleanText(host.boot_id, kMaxNameText);
   return host;
+}
+
+void FillHost(const HostInfo& host, v1::Host* message) {
+  message->set_daemon_version(host.version);
+  message->set_hostname(host.hostname);
+  message->set_kernel_release(host.kernel_release);
+  message->set_boot_id(host.boot_id);
 }
 
 bool SendAnswer(const FetchPlan& plan, const AnswerSources& sources, uint32_t window,

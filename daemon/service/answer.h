@@ -23,6 +23,7 @@ struct HostInfo {
   std::string boot_id{};
 };
 HostInfo ThisHost();
+void FillHost(const HostInfo& host, v1::Host* message);
 
 // What an answer is made of, beside the request.
 struct AnswerSources {

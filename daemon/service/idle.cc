@@ -328,4 +328,10 @@ std::string_view IdleKind(Reason reason, std::string_view of_stack) {
   return {};
 }
 
+std::string_view IdleOfWait(Reason reason, std::string_view of_stack, bool contended,
+                            std::string_view process, std::string_view thread) {
+  const bool by_thread = of_stack.empty() && !contended;
+  return IdleKind(reason, by_thread ? IdleOfThread(process, thread) : of_stack);
+}
+
 }  // namespace profd

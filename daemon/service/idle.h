@@ -42,6 +42,11 @@ std::string_view IdleOfThread(std::string_view process, std::string_view thread)
 // its stack; empty without one.
 std::string_view IdleKind(Reason reason, std::string_view of_stack);
 
+// The kind of idleness of a thread's wait, by its reason, its stack and its thread; empty when it
+// is not idle. `of_stack` and `contended`: what IdleRule says of the stack.
+std::string_view IdleOfWait(Reason reason, std::string_view of_stack, bool contended,
+                            std::string_view process, std::string_view thread);
+
 }  // namespace profd
 
 #endif  // PROFD_DAEMON_SERVICE_IDLE_H_

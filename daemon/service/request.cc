@@ -181,6 +181,10 @@ bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
   return thread == nullptr || RE2::PartialMatch(info.name, *thread);
 }
 
+bool StacksPlan::MatchesThread(const ThreadInfo& info) const {
+  return thread == nullptr || RE2::PartialMatch(info.name, *thread);
+}
+
 bool FetchPlan::Asks(Kind kind) const {
   return std::any_of(types.begin(), types.end(),
                      [kind](const SampleTypeInfo* type) { return type->kind == kind; });
@@ -244,6 +248,15 @@ absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int6
   RETURN_IF_ERROR(ParseTargets(request.targets(), &plan));
   plan.max_points = request.max_points() == 0 ? kDefaultMemoryPoints : request.max_points();
   plan.max_sites = std::min<size_t>(request.max_sites(), kMaxSites);
+  return plan;
+}
+
+absl::StatusOr<StacksPlan> ParseStacks(const v1::GetStacksRequest& request) {
+  StacksPlan plan;
+  RETURN_IF_ERROR(ParseTargets(request.targets(), &plan));
+  if (!request.thread_regex().empty()) {
+    ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
+  }
   return plan;
 }
 

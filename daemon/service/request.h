@@ -83,6 +83,14 @@ struct MemoryPlan : RequestScope {
 absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
                                        int64_t wall_offset_ns);
 
+// Threads as they are now. Without a window.
+struct StacksPlan : RequestScope {
+  std::shared_ptr<const RE2> thread;  // null: all
+
+  bool MatchesThread(const ThreadInfo& info) const;
+};
+absl::StatusOr<StacksPlan> ParseStacks(const v1::GetStacksRequest& request);
+
 // Compiles an expression from outside within bounds of length and memory; `what` names it in the
 // error.
 absl::StatusOr<std::shared_ptr<const RE2>> CompileFilter(const std::string& what,

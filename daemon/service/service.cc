@@ -18,9 +18,11 @@
 #include "daemon/base/fd.h"
 #include "daemon/service/allocation_sites.h"
 #include "daemon/service/estimates.h"
+#include "daemon/service/matching.h"
 #include "daemon/service/memory_answer.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/profile_stream.h"
+#include "daemon/service/stacks_answer.h"
 #include "daemon/service/text.h"
 #include "spdlog/spdlog.h"
 
@@ -31,8 +33,7 @@ constexpr size_t kMaxFetches = 4;
 constexpr size_t kMaxStatusQueue = 64;
 constexpr int64_t kFetchPatienceNs = 60ll * 1'000'000'000;
 constexpr int64_t kDrainPatienceNs = 10ll * 1'000'000'000;
-// Names in an error, and entries in a status: enough to see what is there.
-constexpr size_t kMaxNamesInError = 8;
+// Entries in a status: enough to see what is there.
 constexpr size_t kMaxStatusBytes = 2 << 20;
 constexpr size_t kMaxPath = 1024;
 // An answer of this size leaves much free heap behind.
@@ -73,12 +74,6 @@ std::vector<std::string> Capabilities() {
     if (name != nullptr) names.emplace_back(name.get());
   }
   return names;
-}
-
-std::string Quoted(const google::protobuf::RepeatedPtrField<std::string>& texts) {
-  return absl::StrJoin(texts, ", ", [](std::string* out, const std::string& text) {
-    absl::StrAppend(out, "\"", CleanText(text, 100), "\"");
-  });
 }
 
 void FillTargets(const CollectorState& state, v1::GetStatusResponse* response) {
@@ -189,13 +184,25 @@ ProfilerService::ProfilerService(ServiceSources sources)
 
 grpc::ServerWriteReactor<v1::Profile>* ProfilerService::Fetch(grpc::CallbackServerContext* context,
                                                               const v1::FetchRequest* request) {
+  return Stream(context, [this, request](const SendPart& send) { return Answer(*request, send); });
+}
+
+grpc::ServerWriteReactor<v1::Profile>* ProfilerService::GetStacks(
+    grpc::CallbackServerContext* context, const v1::GetStacksRequest* request) {
+  return Stream(context,
+                [this, request](const SendPart& send) { return AnswerStacks(*request, send); });
+}
+
+grpc::ServerWriteReactor<v1::Profile>* ProfilerService::Stream(
+    grpc::CallbackServerContext* context,
+    const std::function<absl::Status(const SendPart&)>& answer) {
   auto* const stream = new ProfileStream();
-  const auto answer = [this, context, request, stream] {
-    return Answer(*request, [&](const v1::Profile& part) {
-      return !context->IsCancelled() && stream->Send(part);
-    });
+  const auto answer_in_parts = [context, stream, answer] {
+    return answer(
+        [&](const v1::Profile& part) { return !context->IsCancelled() && stream->Send(part); });
   };
-  AnswerOnPool(context, answer, [stream](const grpc::Status& status) { stream->Finish(status); });
+  AnswerOnPool(context, answer_in_parts,
+               [stream](const grpc::Status& status) { stream->Finish(status); });
   return stream;
 }
 
@@ -329,33 +336,32 @@ absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
 absl::StatusOr<MergedProfile> ProfilerService::Merge(
     const RequestScope& scope, const Texts& asked, bool levels,
     const std::function<bool(const ThreadInfo&)>& keep) const {
-  bool matched = false;
-  std::set<std::string> others;
+  Matching matching(scope);
   const auto keep_matched = [&](const ThreadInfo& info) {
-    if (scope.MatchesTarget(info.pid, info.process)) {
-      matched = true;
-      return keep(info);
-    }
-    if (others.size() <= kMaxNamesInError) {
-      others.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
-    }
-    return false;
+    return matching.Matches(info) && keep(info);
   };
   ASSIGN_OR_RETURN(MergedProfile profile,
                    levels ? sources_.store->MergeLevels(scope.window, keep_matched)
                           : sources_.store->Merge(scope.window, keep_matched));
-  if (matched || scope.targets.empty()) return profile;
-  if (others.empty()) {
-    return absl::NotFoundError(absl::StrCat(
-        "no process matches ", Quoted(asked),
-        ": nothing was profiled in this window; `profctl status` shows what profd is attached to"));
-  }
-  const bool more = others.size() > kMaxNamesInError;
-  if (more) others.erase(std::prev(others.end()));
-  return absl::NotFoundError(absl::StrCat(
-      "no process matches ", Quoted(asked),
-      "; profiled in this window: ", absl::StrJoin(others, ", "), more ? " and more" : "",
-      ". Ask for one of them, or start profd with --target for another"));
+  RETURN_IF_ERROR(matching.Outcome(asked, "in this window"));
+  return profile;
+}
+
+absl::Status ProfilerService::AnswerStacks(const v1::GetStacksRequest& request,
+                                           const SendPart& send) {
+  ASSIGN_OR_RETURN(const StacksPlan plan, ParseStacks(request));
+  Matching matching(plan);
+  ASSIGN_OR_RETURN(const Look look, sources_.collector->TakeLook([&](const ThreadInfo& info) {
+    return matching.Matches(info) && plan.MatchesThread(info);
+  }));
+  RETURN_IF_ERROR(matching.Outcome(request.targets(), "now"));
+  const bool sent = SendStacks({.host = host_,
+                                .look = look,
+                                .wall_offset_ns = WallOffsetNs(),
+                                .names = &names_,
+                                .proc = sources_.proc},
+                               send);
+  return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }
 
 void ProfilerService::FillUnknownAllocators(const CollectorState& state,

@@ -32,6 +32,7 @@ struct ServiceSources {
   std::string kallsyms = "/proc/kallsyms";
   std::vector<std::string> debug_directories;  // more places for debug files
   LineReader* lines = nullptr;                 // null: no lines
+  std::string proc = "/proc";
 };
 
 // Bounds the fetches and the like that run at once. A client that does not read its answer loses
@@ -69,6 +70,8 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   grpc::ServerUnaryReactor* GetMemory(grpc::CallbackServerContext* context,
                                       const v1::GetMemoryRequest* request,
                                       v1::GetMemoryResponse* response) override;
+  grpc::ServerWriteReactor<v1::Profile>* GetStacks(grpc::CallbackServerContext* context,
+                                                   const v1::GetStacksRequest* request) override;
 
  private:
   using Texts = google::protobuf::RepeatedPtrField<std::string>;
@@ -86,6 +89,11 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   absl::Status Drain(int64_t window_end_ns) const;
   void FillStatus(v1::GetStatusResponse* response) const;
   void FillLineReader(v1::LineReaderStatus* out) const;
+  absl::Status AnswerStacks(const v1::GetStacksRequest& request, const SendPart& send);
+  // A stream whose parts `answer` sends.
+  grpc::ServerWriteReactor<v1::Profile>* Stream(
+      grpc::CallbackServerContext* context,
+      const std::function<absl::Status(const SendPart&)>& answer);
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
   // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
   // there was at its end, too. NotFound when no process matches what was `asked` for.

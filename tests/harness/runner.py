@@ -245,12 +245,14 @@ class Execution:
 
     def arguments(self, query):
         words = query.command.split()
-        if words[0] not in ("fetch", "memory", "why", "worst", "locks"):
+        if words[0] not in ("fetch", "locks", "memory", "stacks", "threads", "why", "worst"):
             return words + query.options
         for target in self.targets:
             if query.target in ("*", target.spec.name):
                 for pid in target.pids():
                     words += ["--target", str(pid)]
+        if words[0] == "stacks":  # of now: there is no window
+            return words + query.options
         if words[0] == "fetch":
             words += ["--kind", query.kind]
         if not any(option in query.options for option in ("--since", "--from")):

@@ -7,11 +7,13 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bpf/abi.h"
 #include "daemon/kernel/kernel.h"
 #include "tests/support/fake_clock.h"
 
@@ -56,7 +58,8 @@ class FakeKernel final : public Kernel {
     int times = 0;
     absl::Status status;
   };
-  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_disk, set_wakers;
+  Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_disk, set_wakers,
+      look;
   // The clocks of CPUs.
   std::vector<uint32_t> online_cpus = {0, 1};
   std::map<uint32_t, int64_t> cpu_periods;
@@ -200,6 +203,46 @@ class FakeKernel final : public Kernel {
     return std::exchange(waker_counters, {});
   }
   profd_waker_cost WakerCost() const override { return waker_cost; }
+
+  // What a look finds: every thread sleeps in a futex, but those in `running`, and has a stack of
+  // its own, but those that are `torn`.
+  std::set<uint64_t> running, torn;
+  absl::Status Look(const RecordSink& sink) override {
+    if (absl::Status status = Fail(look); !status.ok()) return status;
+    for (const auto& [id, thread] : threads_) {
+      struct {
+        profd_look look{};
+        profd_stack_record stack{};
+      } record;
+      record.look.visit = {
+          .thread_id = id,
+          .stack = 0,
+          .arg0 = 0x1000,
+          .kernel_tid = static_cast<int32_t>(id),
+          .sysno = 202,
+          .reason = PROFD_REASON_LOCK,
+          .outcome = running.contains(id) ? uint8_t{PROFD_VISIT_RUNNING} : uint8_t{PROFD_VISIT_NEW},
+          .known = 0,
+          .followed = 0,
+          .stride = 0,
+          .since = 0};
+      record.look.now = static_cast<uint64_t>(clock_->MonotonicNs());
+      record.look.since = static_cast<uint64_t>(thread.begin_ns);
+      record.look.pid = thread.pid;
+      record.look.tid = static_cast<int32_t>(id);
+      record.look.target_id = 1;
+      record.look.names_object = 1;
+      std::strcpy(record.look.comm, "worker");
+      std::strcpy(record.look.process, "server");
+      record.stack.walk = torn.contains(id) ? PROFD_WALK_TORN : PROFD_WALK_COMPLETE;
+      record.stack.user_frames = 1;
+      record.stack.hash = id;
+      record.stack.frames[0] = id;
+      sink({reinterpret_cast<const uint8_t*>(&record),
+            sizeof(profd_look) + PROFD_STACK_HEADER_SIZE + sizeof(uint64_t)});
+    }
+    return absl::OkStatus();
+  }
 
   absl::Status DrainHeap(const RecordSink&, bool) override { return absl::OkStatus(); }
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override {

@@ -42,7 +42,7 @@ constexpr Scenario kScenarios[] = {
     {"disk", Disk},          {"wakers", Wakers},
     {"phases", Phases},      {"chain", Chain},
     {"inlined", Inlined},    {"stalls", Stalls},
-    {"locks", Locks},
+    {"locks", Locks},        {"now", LookAtMe},
 };
 
 }  // namespace

@@ -100,6 +100,11 @@ void Disk(const Arguments& arguments);
 // grew, gives half of them up, says "unmapped", and begins again; a line lets it go on.
 void Maps(const Arguments& arguments);
 
+// now.cc
+// Three threads wait for a mutex that another one holds for good, one reads an empty pipe, four
+// sleep and one runs. Says "now" and what they wait for and since when, and waits for a line.
+void LookAtMe(const Arguments& arguments);
+
 // touch.cc
 void Touch(const Arguments& arguments);  // MIB MIB [huge]: says what it did, a line lets it go on
 // memory.cc

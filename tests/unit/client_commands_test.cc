@@ -85,6 +85,17 @@ class FakeDaemon final : public profd::v1::Profiler::Service {
     return memory_outcome;
   }
 
+  grpc::Status GetStacks(grpc::ServerContext*, const profd::v1::GetStacksRequest* request,
+                         grpc::ServerWriter<profd::v1::Profile>* writer) override {
+    asked_stacks = *request;
+    profd::v1::Profile whole = answer.Message({});
+    whole.clear_samples();
+    whole.mutable_look()->set_threads(static_cast<uint64_t>(whole.threads_size()));
+    writer->Write(whole);
+    return outcome;
+  }
+
+  profd::v1::GetStacksRequest asked_stacks;
   AnswerWriter answer = ServerAnswer();
   AnswerWriter baseline = ServerAnswer();
   bool unasked = false;  // sends the baseline even so
@@ -300,6 +311,25 @@ TEST_F(CommandsTest, ADirectoryThatCannotBeWrittenLosesTheFileAlone) {
   ExpectFailure(outcome, "cannot write profd-reth-4242-20260131T130600Z.svg: Permission denied");
 }
 
+TEST_F(CommandsTest, StacksAndThreadsAskForWhatIsGiven) {
+  const Outcome stacks = Do({"stacks", "--target", "4242", "--thread", "^tokio"});
+  ASSERT_EQ(stacks.code, 0) << stacks.err;
+  EXPECT_EQ(daemon_.asked_stacks.targets(0), "4242");
+  EXPECT_EQ(daemon_.asked_stacks.thread_regex(), "^tokio");
+  EXPECT_TRUE(stacks.out.starts_with("Threads of reth (4242)\n")) << stacks.out;
+  EXPECT_TRUE(nlohmann::json::parse(Do({"stacks", "--format", "json"}).out).contains("threads"));
+  ExpectUsageError(Do({"stacks", "--thread", "("}),
+                   "--thread: '(' is not a regular expression: missing ): (");
+
+  ExpectUsageError(Do({"threads", "--since", "0s"}), "--since: must be longer than 0");
+  // The fake daemon has waits alone.
+  daemon_.outcome = grpc::Status(grpc::StatusCode::NOT_FOUND, "nobody");
+  EXPECT_EQ(Do({"threads", "--since", "10s", "--thread", "x"}).code, 1);
+  EXPECT_EQ(daemon_.asked.window().since_ns(), 10'000'000'000);
+  EXPECT_EQ(daemon_.asked.thread_regex(), "x");
+  EXPECT_THAT(daemon_.asked.sample_types(), ElementsAre("offcpu", "alloc"));
+}
+
 TEST_F(CommandsTest, GraphOptionsReachTheFile) {
   ASSERT_EQ(Do({"fetch", "--title", "Before <it>", "--width", "800", "--height", "24", "--inverted",
                 "--reverse", "--colors", "safe", "--min-width", "2%", "-o", "a.svg"})
@@ -418,6 +448,9 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {"memory", "--since", "0s"},
       {"memory", "--target", "("},
       {"memory", "--kind", "alloc"},
+      {"stacks", "--since", "5s"},
+      {"stacks", "--thread", "("},
+      {"threads", "--sort", "x"},
       {"why", "--depth", "0"},
       {"why", "--depth", "21"},
       {"why", "--reason", "on-cpu"},
@@ -443,8 +476,8 @@ TEST_F(CommandsTest, WrongCommandLines) {
 
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
-  for (const char* command :
-       {"", "fetch", "diff", "why", "worst", "locks", "memory", "status", "completion"}) {
+  for (const char* command : {"", "fetch", "diff", "why", "worst", "locks", "stacks", "threads",
+                              "memory", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);

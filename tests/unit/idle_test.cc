@@ -231,5 +231,16 @@ TEST(IdleOfThreadTest, BackgroundThreadsAreKnownByName) {
   EXPECT_EQ(profd::IdleOfThread("op-reth", "bio_aof"), "");
 }
 
+TEST(IdleOfWaitTest, AWaitIsJudgedByReasonStackAndThread) {
+  const auto idle = [](profd::Reason reason, std::string_view stack, bool contended) {
+    return profd::IdleOfWait(reason, stack, contended, "redis-server", "bio_aof");
+  };
+  EXPECT_EQ(idle(profd::Reason::kPoll, "", false), "waiting for work (poll)");
+  EXPECT_EQ(idle(profd::Reason::kLock, "tokio worker", false), "tokio worker");
+  EXPECT_EQ(idle(profd::Reason::kLock, "", false), "redis background") << "by the thread's name";
+  EXPECT_EQ(idle(profd::Reason::kLock, "", true), "") << "it waits for a lock";
+  EXPECT_EQ(idle(profd::Reason::kDisk, "tokio worker", false), "");
+}
+
 }  // namespace
 }  // namespace profctl

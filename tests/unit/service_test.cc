@@ -23,6 +23,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/listen.h"
@@ -94,11 +95,18 @@ class FakeCollector final : public CollectorControl {
   }
   absl::Status SetPaused(bool /*paused*/) override { return absl::OkStatus(); }
   CollectorState State() const override { return state; }
+  absl::StatusOr<Look> TakeLook(absl::FunctionRef<bool(const ThreadInfo&)> keep) override {
+    if (!look_status.ok()) return look_status;
+    Look kept = look;
+    std::erase_if(kept.threads, [&](const LookedThread& thread) { return !keep(thread.info); });
+    return kept;
+  }
 
   std::atomic<int> drains = 0;
   std::atomic<int64_t> drained_to_ns = 0;
   std::shared_future<void> block;
-  absl::Status drain_status;
+  absl::Status drain_status, look_status;
+  Look look;
   CollectorState state;
 };
 
@@ -156,7 +164,8 @@ class ServiceTest : public ::testing::Test {
                                  .memory = memory_.get(),
                                  .cpu_use = &cpu_use_,
                                  .kallsyms = folder_ + "/kallsyms",
-                                 .debug_directories = {}});
+                                 .debug_directories = {},
+                                 .proc = folder_ + "/proc"});
   }
   void StartOnSocket() {
     absl::StatusOr<std::unique_ptr<Server>> server = Start("unix://" + socket_);
@@ -242,6 +251,56 @@ class ServiceTest : public ::testing::Test {
     return result;
   }
 
+  // A thread that waits for a lock, one that reads a pipe, one that polls and one that runs.
+  void FillLook() {
+    const int64_t now = MonotonicNs();
+    const auto add = [&](int32_t pid, int32_t tid, const char* name, Reason reason, int32_t syscall,
+                         std::optional<uint64_t> object) -> LookedThread& {
+      LookedThread& thread = collector_.look.threads.emplace_back();
+      thread.info = {.id = ThreadId{static_cast<uint64_t>(tid)},
+                     .pid = pid,
+                     .tid = tid,
+                     .name = name,
+                     .process = pid == 11 ? "redis-server" : "postgres"};
+      thread.reason = reason;
+      thread.looked_ns = now;
+      thread.since_ns = now - 2 * kSecond;
+      thread.stack = StackId{100};
+      thread.syscall = syscall;
+      thread.object = object;
+      return thread;
+    };
+    add(11, 11, "redis-server", Reason::kLock, 202, 0xabc);
+    add(20, 20, "postgres", Reason::kPipe, 0, 3);
+    add(20, 21, "writer\xff", Reason::kPoll, 232, 4).since_ns = std::nullopt;
+    LookedThread& runs = add(20, 22, "hog", Reason::kOther, -1, std::nullopt);
+    runs.running = true;
+    runs.stack = StackId{};
+    collector_.look.stacks = {std::make_shared<const StackTrace>(
+        StackTrace{.id = StackId{100},
+                   .walk = kWalkComplete,
+                   .kernel_frames = 1,
+                   .frames = {kKernelBase + 0x2010, UserFrame(kGoneModule, 0x1234)}})};
+    collector_.look.begin_ns = now - 1000;
+    collector_.look.end_ns = now;
+    collector_.look.visited = 9;
+    collector_.look.walks = 8;
+    collector_.look.left_out = 2;
+    collector_.look.torn = 1;
+    std::filesystem::create_directories(folder_ + "/proc/20/fd");
+    std::filesystem::create_symlink("pipe:[77]", folder_ + "/proc/20/fd/3");
+  }
+
+  // The parts of an answer, put together.
+  grpc::Status GetStacks(const v1::GetStacksRequest& request, v1::Profile* answer) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    const auto reader = stub_->GetStacks(&context, request);
+    v1::Profile part;
+    while (reader->Read(&part)) answer->MergeFrom(part);
+    return reader->Finish();
+  }
+
   // The processes of FillStore, in one cgroup, and one that the store knows nothing of.
   void FillMemory() {
     proc_->Set(11, {.name = "redis-server", .rss_kb = 1000, .pss_kb = 900});
@@ -282,6 +341,79 @@ v1::FetchRequest Since(int64_t seconds) {
   v1::FetchRequest request;
   request.mutable_window()->set_since_ns(seconds * kSecond);
   return request;
+}
+
+// Attributes of a look as "key=text" or "key=number".
+std::vector<std::string> AttributesOf(const v1::Profile& answer, const v1::ThreadLook& look) {
+  std::vector<std::string> texts;
+  for (const uint32_t index : look.attributes()) {
+    const v1::Attribute& attribute = answer.attributes(static_cast<int>(index));
+    const std::string& text = answer.strings(static_cast<int>(attribute.text()));
+    texts.push_back(absl::StrCat(answer.strings(static_cast<int>(attribute.key())), "=",
+                                 text.empty() ? absl::StrCat(attribute.number()) : text));
+  }
+  return texts;
+}
+
+TEST_F(ServiceTest, TellsWhatThreadsDoNow) {
+  FillLook();
+  StartOnSocket();
+  v1::Profile answer;
+  const grpc::Status status = GetStacks({}, &answer);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(collector_.drains, 0) << "neither ticks nor drains are needed";
+  EXPECT_TRUE(answer.complete());
+  EXPECT_EQ(answer.sample_types(0).name(), "offcpu");
+  EXPECT_THAT(answer.samples(), IsEmpty());
+  ASSERT_THAT(answer.processes(), SizeIs(2));
+  ASSERT_THAT(answer.threads(), SizeIs(4));
+  EXPECT_EQ(answer.threads(2).name(), "writer?");
+  EXPECT_EQ(answer.threads(2).process(), 1u);
+  ASSERT_THAT(answer.looks(), SizeIs(4));
+  const v1::ThreadLook& lock = answer.looks(0);
+  EXPECT_EQ(lock.thread(), 0u);
+  EXPECT_EQ(lock.reason(), v1::REASON_LOCK);
+  EXPECT_EQ(lock.for_ns(), 2 * kSecond);
+  EXPECT_THAT(AttributesOf(answer, lock), ElementsAre("syscall=202", "object=futex 0xabc"));
+  const v1::Stack& stack = answer.stacks(static_cast<int>(lock.stack()));
+  ASSERT_THAT(stack.locations(), SizeIs(2));
+  EXPECT_TRUE(stack.complete());
+  EXPECT_THAT(AttributesOf(answer, answer.looks(1)),
+              ElementsAre("syscall=0", "object=fd 3", "file=pipe:[77]"));
+  const v1::ThreadLook& poll = answer.looks(2);
+  EXPECT_FALSE(poll.has_for_ns());
+  EXPECT_THAT(AttributesOf(answer, poll),
+              ElementsAre("idle=waiting for work (poll)", "syscall=232", "object=fd 4"));
+  const v1::ThreadLook& runs = answer.looks(3);
+  EXPECT_EQ(runs.reason(), v1::REASON_ON_CPU);
+  EXPECT_EQ(runs.stack(), 0u);
+  EXPECT_THAT(runs.attributes(), IsEmpty());
+  EXPECT_EQ(answer.look().threads(), 6u) << "those that found no place as well";
+  EXPECT_EQ(answer.look().left_out(), 2u);
+  EXPECT_EQ(answer.look().torn(), 1u);
+  EXPECT_EQ(answer.look().visited(), 9u);
+  EXPECT_EQ(answer.look().duration_ns(), 1000);
+}
+
+TEST_F(ServiceTest, ALookIsOfTheThreadsThatAreAskedFor) {
+  FillLook();
+  StartOnSocket();
+  v1::GetStacksRequest request;
+  request.add_targets("postgres");
+  request.set_thread_regex("^(hog|redis)");
+  v1::Profile answer;
+  ASSERT_TRUE(GetStacks(request, &answer).ok());
+  ASSERT_THAT(answer.threads(), SizeIs(1));
+  EXPECT_EQ(answer.threads(0).name(), "hog");
+  request.set_targets(0, "nobody");
+  EXPECT_EQ(GetStacks(request, &answer).error_code(), grpc::StatusCode::NOT_FOUND);
+  request.set_targets(0, "(");
+  EXPECT_EQ(GetStacks(request, &answer).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request.clear_targets();
+  request.set_thread_regex(std::string(2000, 'x'));
+  EXPECT_EQ(GetStacks(request, &answer).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  collector_.look_status = absl::UnimplementedError("refused");
+  EXPECT_EQ(GetStacks({}, &answer).error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 // A process that mapped and unmapped: what its calls did is told as it was counted.

@@ -1,0 +1,32 @@
+#include "client/commands/stacks.h"
+
+#include <utility>
+#include <vector>
+
+#include "client/commands/receive.h"
+#include "client/output.h"
+#include "client/render/looks.h"
+#include "daemon/base/status.h"
+
+namespace profctl {
+
+absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
+                                   const profd::v1::GetStacksRequest& request) {
+  ASSIGN_OR_RETURN(std::vector<Answer> answers,
+                   ReceiveParts(
+                       server,
+                       [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
+                         return stub.GetStacks(context, request);
+                       },
+                       {}, 1, nullptr));
+  return ReadLooks(std::move(answers.front()));
+}
+
+absl::Status PrintStacks(const StacksOptions& options, std::ostream& out) {
+  ASSIGN_OR_RETURN(const Looks looks, ReceiveLooks(options.server, options.request));
+  return Print(options.json ? RenderLooksJson(looks)
+                            : RenderLooksText(looks, options.show_idle, options.colour),
+               out);
+}
+
+}  // namespace profctl

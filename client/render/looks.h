@@ -1,0 +1,18 @@
+// What threads do at a moment, as text and as JSON.
+#ifndef PROFD_CLIENT_RENDER_LOOKS_H_
+#define PROFD_CLIENT_RENDER_LOOKS_H_
+
+#include <string>
+
+#include "client/looks.h"
+
+namespace profctl {
+
+// A page. Idle threads are folded into a table, unless `show_idle`.
+std::string RenderLooksText(const Looks& looks, bool show_idle, bool colour);
+// All threads, each with its stack.
+std::string RenderLooksJson(const Looks& looks);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_RENDER_LOOKS_H_

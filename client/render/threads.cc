@@ -1,0 +1,172 @@
+#include "client/render/threads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/render/gaps.h"
+#include "client/render/json_parts.h"
+#include "client/render/table.h"
+#include "client/text.h"
+
+namespace profctl {
+namespace {
+
+using nlohmann::ordered_json;
+
+// "lock 74.4%" of the wall time: the longest of the waits. Empty without any.
+std::string MainReason(const LedgerRow& row) {
+  const ReasonInfo* longest = nullptr;
+  for (const ReasonInfo& info : AllReasons()) {
+    if (info.reason == profd::v1::REASON_RUNQUEUE || row.off_ns[info.reason] <= 0) continue;
+    if (longest == nullptr || row.off_ns[info.reason] > row.off_ns[longest->reason]) {
+      longest = &info;
+    }
+  }
+  if (longest == nullptr) return "";
+  return absl::StrCat(std::string(longest->name), " ",
+                      FormatShare(static_cast<double>(row.off_ns[longest->reason]),
+                                  static_cast<double>(row.wall_ns)));
+}
+
+class ThreadTable {
+ public:
+  ThreadTable(const Profile& waits, const std::vector<LedgerRow>& rows)
+      : rows_(rows),
+        seconds_(static_cast<double>(WindowNs(waits)) / 1e9),
+        many_processes_(HasManyProcesses(waits)),
+        groups_(std::any_of(rows.begin(), rows.end(),
+                            [](const LedgerRow& row) { return row.tid == 0; })),
+        allocations_(std::any_of(rows.begin(), rows.end(), [](const LedgerRow& row) {
+          return row.allocated_bytes.has_value();
+        })) {}
+
+  std::string Render() const {
+    std::vector<Table::Column> columns = {{"thread", Table::Align::kLeft}};
+    if (groups_) columns.push_back({"n", Table::Align::kRight, 3});
+    columns.insert(columns.end(), {{"wall", Table::Align::kRight, 2},
+                                   {"on-CPU", Table::Align::kRight},
+                                   {"run queue", Table::Align::kRight},
+                                   {"blocked", Table::Align::kRight},
+                                   {"idle", Table::Align::kRight, 1},
+                                   {"most for", Table::Align::kLeft},
+                                   {"switches/s", Table::Align::kRight, 5},
+                                   {"faults/s", Table::Align::kRight, 6}});
+    if (allocations_) columns.push_back({"allocated/s", Table::Align::kRight, 4});
+    Table table(std::move(columns));
+    for (const LedgerRow& row : rows_) table.Add(Cells(row));
+    return table.Render();
+  }
+
+ private:
+  std::vector<std::string> Cells(const LedgerRow& row) const {
+    const auto share = [&](int64_t ns) {
+      return FormatShare(static_cast<double>(ns), static_cast<double>(row.wall_ns));
+    };
+    std::vector<std::string> cells = {NameOf(row)};
+    if (groups_) cells.push_back(FormatCount(row.threads));
+    cells.insert(cells.end(), {FormatDuration(row.wall_ns), share(row.on_cpu_ns),
+                               share(row.RunQueue()), share(row.Blocked()), share(row.idle_ns),
+                               MainReason(row), Rate(row.Switches()), Rate(row.Faults())});
+    if (allocations_) {
+      const bool known = row.allocated_bytes && seconds_ > 0;
+      cells.push_back(known ? FormatBytes(static_cast<uint64_t>(std::llround(
+                                  static_cast<double>(*row.allocated_bytes) / seconds_)))
+                            : "-");
+    }
+    return cells;
+  }
+
+  std::string NameOf(const LedgerRow& row) const {
+    std::string name = CleanName(row.name);
+    const std::string process = CleanName(row.process);
+    if (many_processes_ && process != name) name = absl::StrCat(process, "/", name);
+    if (row.tid != 0) absl::StrAppend(&name, " (", row.tid, ")");
+    if (row.exited) name += ", exited";
+    return name;
+  }
+
+  std::string Rate(uint64_t count) const {
+    if (count == 0) return "0";
+    return seconds_ > 0 ? Significant(static_cast<double>(count) / seconds_) : "-";
+  }
+
+  const std::vector<LedgerRow>& rows_;
+  const double seconds_;
+  const bool many_processes_;
+  const bool groups_;
+  const bool allocations_;
+};
+
+ordered_json RowJson(const LedgerRow& row) {
+  ordered_json off = ordered_json::object();
+  for (const ReasonInfo& info : AllReasons()) {
+    if (row.off_ns[info.reason] == 0 && row.waits[info.reason] == 0) continue;
+    off[std::string(info.name)] = {{"time_ns", row.off_ns[info.reason]},
+                                   {"waits", row.waits[info.reason]}};
+  }
+  ordered_json json = {{"name", row.name},
+                       {"process", row.process},
+                       {"pid", row.pid},
+                       {"tid", row.tid},
+                       {"threads", row.threads},
+                       {"exited", row.exited},
+                       {"wall_ns", row.wall_ns},
+                       {"on_cpu_ns", row.on_cpu_ns},
+                       {"runqueue_ns", row.RunQueue()},
+                       {"blocked_ns", row.Blocked()},
+                       {"idle_ns", row.idle_ns},
+                       {"estimated_ns", row.estimated_ns},
+                       {"off", std::move(off)},
+                       {"voluntary_switches", row.voluntary_switches},
+                       {"involuntary_switches", row.involuntary_switches},
+                       {"minor_faults", row.minor_faults},
+                       {"major_faults", row.major_faults},
+                       {"read_bytes", row.read_bytes},
+                       {"write_bytes", row.write_bytes},
+                       {"allocated_bytes", nullptr}};
+  if (row.allocated_bytes) json["allocated_bytes"] = *row.allocated_bytes;
+  return json;
+}
+
+}  // namespace
+
+std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>& rows,
+                              bool colour) {
+  const profd::v1::Coverage& coverage = waits.coverage();
+  std::string text = Heading("Threads of " + DescribeProcesses(waits), colour);
+  text +=
+      Line("  ", absl::StrCat(FormatTime(coverage.begin_ns()), " to ",
+                              FormatTime(coverage.end_ns()), " (", FormatDuration(WindowNs(waits)),
+                              ") on ", CleanName(waits.message->host().hostname())));
+  for (std::string gap : DescribeGaps(waits)) {
+    gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
+    text += Wrap(gap + ".", PageColumns(), "  ");
+  }
+  int64_t estimated_ns = 0;
+  for (const LedgerRow& row : rows) estimated_ns += row.estimated_ns;
+  // A gap is reported above.
+  if (estimated_ns > 0 && !HasGap(waits, coverage.switch_ns())) {
+    text += Wrap(absl::StrCat("Reasons for ", FormatDuration(estimated_ns),
+                              " of waits are estimated from ticks."),
+                 PageColumns(), "  ");
+  }
+  text += "\n";
+  if (rows.empty()) return text + "No thread matches in this window.\n";
+  return text + ThreadTable(waits, rows).Render();
+}
+
+std::string RenderThreadsJson(const Profile& waits, const std::vector<LedgerRow>& rows) {
+  ordered_json threads = ordered_json::array();
+  for (const LedgerRow& row : rows) threads.push_back(RowJson(row));
+  return DumpJson({{"hostname", waits.message->host().hostname()},
+                   {"begin_ns", waits.coverage().begin_ns()},
+                   {"end_ns", waits.coverage().end_ns()},
+                   {"threads", std::move(threads)},
+                   {"losses", ToJson(waits.message->losses())}});
+}
+
+}  // namespace profctl
