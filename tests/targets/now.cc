@@ -80,8 +80,7 @@ KEEP_FRAME void* Sleep(void* argument) {
 
 KEEP_FRAME void* Run(void* argument) {
   Enter(static_cast<Thread*>(argument));
-  for (volatile uint64_t turns = 0;; turns = turns + 1) {
-  }
+  while (true) asm volatile("" ::: "memory");
   return nullptr;
 }
 

@@ -190,7 +190,7 @@ void FeedStorm(Storm* storm, int64_t seconds, MemoryStore* store) {
 
 TEST(StoreFoldingTest, ProcessesAreFoldedByNameAndNothingIsLost) {
   MemoryStore store;
-  Storm storm(120, {"sh", "cc1"});
+  Storm storm(230, {"sh", "cc1"});
   // Not a whole number of segments: the last to end are not folded yet.
   FeedStorm(&storm, 339, &store);
   const MergedProfile all = MergeOf(store);
@@ -210,8 +210,8 @@ TEST(StoreFoldingTest, ProcessesAreFoldedByNameAndNothingIsLost) {
     EXPECT_EQ(thread.info.target, 1U);
   }
   ASSERT_EQ(folded.size(), 2U);
-  EXPECT_GT(folded["sh"], 15'000);
-  EXPECT_GT(folded["cc1"], 15'000);
+  EXPECT_GT(folded["sh"], 30'000);
+  EXPECT_GT(folded["cc1"], 30'000);
   // By name.
   const MergedProfile shells =
       MergeOf(store, [](const ThreadInfo& info) { return info.process == "sh"; });
