@@ -1,43 +1,23 @@
 #include "client/cli.h"
 
-#include <algorithm>
 #include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "client/command_line.h"
-#include "client/commands/diff.h"
-#include "client/commands/fetch.h"
-#include "client/commands/locks.h"
-#include "client/commands/memory.h"
-#include "client/commands/stacks.h"
 #include "client/commands/status.h"
-#include "client/commands/threads.h"
-#include "client/commands/why.h"
-#include "client/commands/worst.h"
 #include "client/connection.h"
-#include "client/group_by.h"
-#include "client/kind.h"
 #include "client/output.h"
 #include "client/progress.h"
-#include "client/reason.h"
+#include "client/read_options.h"
 #include "client/text.h"
 #include "client/usage/completion.h"
 #include "client/usage/help.h"
 #include "client/usage/usage.h"
-#include "daemon/base/clock.h"
-#include "daemon/base/status.h"
-#include "re2/re2.h"
 
 namespace profctl {
 namespace {
@@ -45,295 +25,6 @@ namespace {
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitGrew = 3;  // diff --fail-over
-constexpr char kGraphsOnly[] = "applies only to flame graphs; remove it, or write an .svg file";
-
-absl::Status Wrong(std::string_view option, std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(std::string(option), ": ", std::string(what)));
-}
-
-absl::Status CheckRegex(std::string_view option, const std::string& pattern) {
-  RE2::Options quiet;
-  quiet.set_log_errors(false);
-  const RE2 regex(pattern, quiet);
-  if (regex.ok()) return absl::OkStatus();
-  return Wrong(option, absl::StrCat("'", CleanName(pattern),
-                                    "' is not a regular expression: ", CleanName(regex.error())));
-}
-
-absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
-  if (!typed.since.empty() && !typed.from.empty()) {
-    return Wrong("--since", "cannot be combined with --from; use one of them");
-  }
-  if (!typed.since.empty()) {
-    const absl::StatusOr<int64_t> since = ParseDuration(typed.since);
-    if (!since.ok()) return Wrong("--since", std::string(since.status().message()));
-    if (*since <= 0) return Wrong("--since", "must be longer than 0");
-    request.set_since_ns(*since);
-  }
-  TimeContext context = {.now_ns = profd::WallNs()};
-  if (!typed.from.empty()) {
-    const absl::StatusOr<int64_t> from = ParseTime(typed.from, context);
-    if (!from.ok()) return Wrong("--from", std::string(from.status().message()));
-    if (*from >= context.now_ns) return Wrong("--from", "is in the future");
-    request.set_begin_ns(*from);
-    context.after_ns = *from;
-  }
-  if (!typed.to.empty()) {
-    const absl::StatusOr<int64_t> to = ParseTime(typed.to, context);
-    if (!to.ok()) return Wrong("--to", std::string(to.status().message()));
-    if (*to <= request.begin_ns()) return Wrong("--to", "must be after --from");
-    request.set_end_ns(*to);
-  }
-  return absl::OkStatus();
-}
-
-template <typename Request>
-absl::Status ReadTargets(const Typed& typed, Request& request) {
-  for (const std::string& target : typed.targets) {
-    if (target.empty()) return Wrong("--target", "is empty; give a PID or a regular expression");
-    RETURN_IF_ERROR(CheckRegex("--target", target));
-    request.add_targets(target);
-  }
-  return absl::OkStatus();
-}
-
-void ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
-  for (const std::string& name : typed.reasons) {
-    const Reason reason = *ParseReason(name);
-    const auto& have = request.reasons();
-    if (std::find(have.begin(), have.end(), reason) == have.end()) request.add_reasons(reason);
-  }
-}
-
-absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
-  bool waits = false;
-  for (const std::string& name : typed.kinds) {
-    waits = waits || FindSampleType(name)->HasReasons();
-    const auto& have = request.sample_types();
-    if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
-  }
-  if (!waits) {
-    const std::string drop = "; remove it, or --kind " + typed.kinds.front();
-    if (!typed.reasons.empty()) return Wrong("--reason", "only waits have reasons" + drop);
-    if (typed.idle) return Wrong("--idle", "only waits can be idle" + drop);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadPixels(std::string_view option, const std::optional<int>& typed, int least,
-                        int most, int* pixels) {
-  if (!typed) return absl::OkStatus();
-  if (*typed < least || *typed > most) {
-    return Wrong(option, absl::StrCat(*typed, " is not between ", least, " and ", most, " pixels"));
-  }
-  *pixels = *typed;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<MinWidth> ReadMinWidth(const std::string& typed) {
-  absl::string_view number = typed;
-  MinWidth width;
-  width.percent = absl::ConsumeSuffix(&number, "%");
-  const bool plain = !number.empty() && std::all_of(number.begin(), number.end(), [](char c) {
-    return absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '.';
-  });
-  const double most = width.percent ? 100 : kMostGraphWidth;
-  if (!plain || !absl::SimpleAtod(number, &width.value) || width.value > most) {
-    return Wrong("--min-width", absl::StrCat("'", CleanName(typed),
-                                             "' is not a width; use pixels (0.1) or a percentage "
-                                             "of the whole (0.5%)"));
-  }
-  return width;
-}
-
-// The first flame graph option that was given, or "".
-std::string_view GivenGraphOption(const Typed& typed) {
-  if (!typed.title.empty()) return "--title";
-  if (typed.width) return "--width";
-  if (typed.frame_height) return "--height";
-  if (!typed.min_width.empty()) return "--min-width";
-  if (!typed.colours.empty()) return "--colors";
-  if (typed.inverted) return "--inverted";
-  if (typed.reversed) return "--reverse";
-  return "";
-}
-
-absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
-  graph.title = typed.title;
-  graph.inverted = typed.inverted;
-  graph.reversed = typed.reversed;
-  if (!typed.colours.empty()) graph.colours = ParseColourScheme(typed.colours);
-  if (!typed.min_width.empty()) {
-    ASSIGN_OR_RETURN(graph.min_width, ReadMinWidth(typed.min_width));
-  }
-  if (typed.width) graph.width = 0;
-  RETURN_IF_ERROR(ReadPixels("--width", typed.width, kLeastGraphWidth, kMostGraphWidth,
-                             graph.width ? &*graph.width : nullptr));
-  return ReadPixels("--height", typed.frame_height, kLeastFrameHeight, kMostFrameHeight,
-                    &graph.frame_height);
-}
-
-absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
-  FetchOptions options;
-  options.server = typed.server;
-  options.show_idle = typed.idle;
-  options.lines = typed.lines;
-  options.request.set_inlines(!typed.no_inlines);
-  options.request.set_source_lines(typed.lines);
-  options.output = typed.output;
-  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
-  RETURN_IF_ERROR(ReadKinds(typed, options.request));
-  ReadReasons(typed, options.request);
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.request.set_thread_regex(typed.thread);
-  if (!typed.format.empty()) {
-    options.format = ParseFormat(typed.format);
-  } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
-    return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
-                                    "'; end it in .svg, .folded, .json, .pb.gz or "
-                                    ".speedscope.json, or use --format"));
-  }
-  if (!typed.by.empty()) {
-    ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
-  }
-  if (const std::string_view given = GivenGraphOption(typed);
-      !given.empty() && FormatOf(options) != Format::kSvg) {
-    return Wrong(given, kGraphsOnly);
-  }
-  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
-  RETURN_IF_ERROR(CheckFormat(options));
-  return options;
-}
-
-absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
-  MemoryOptions options;
-  options.server = typed.server;
-  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  options.json = typed.memory_format == "json";
-  return options;
-}
-
-absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed) {
-  LocksOptions options;
-  options.server = typed.server;
-  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.request.set_thread_regex(typed.thread);
-  options.show_idle = typed.idle;
-  options.json = typed.locks_format == "json";
-  if (typed.lock_sort == "samples") options.order = LockOrder::kSamples;
-  if (typed.lock_sort == "threads") options.order = LockOrder::kThreads;
-  return options;
-}
-
-absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed) {
-  StacksOptions options;
-  options.server = typed.server;
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.request.set_thread_regex(typed.thread);
-  options.show_idle = typed.idle;
-  options.json = typed.stacks_format == "json";
-  return options;
-}
-
-absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
-  ThreadsOptions options;
-  options.server = typed.server;
-  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.request.set_thread_regex(typed.thread);
-  options.sort = ParseThreadSort(typed.thread_sort);
-  options.by_name = typed.threads_by == "name";
-  options.json = typed.threads_format == "json";
-  return options;
-}
-
-absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
-  WhyOptions options;
-  options.server = typed.server;
-  RETURN_IF_ERROR(ReadWindow(typed, options.window));
-  profd::v1::FetchRequest checked;
-  RETURN_IF_ERROR(ReadTargets(typed, checked));
-  options.targets = typed.targets;
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.thread = typed.thread;
-  ReadReasons(typed, checked);
-  for (const int reason : checked.reasons()) {
-    if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
-    options.reasons.push_back(static_cast<Reason>(reason));
-  }
-  if (typed.depth < 1 || typed.depth > kMostDepth) {
-    return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
-  }
-  options.depth = typed.depth;
-  options.json = typed.why_format == "json";
-  return options;
-}
-
-absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed) {
-  WorstOptions options;
-  options.server = typed.server;
-  options.json = typed.worst_format == "json";
-  RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
-  ReadReasons(typed, options.request);
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.request.set_thread_regex(typed.thread);
-  options.request.mutable_longest()->set_limit(typed.limit);
-  options.request.mutable_longest()->set_idle(typed.idle);
-  return options;
-}
-
-absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
-  DiffOptions options;
-  options.server = typed.server;
-  options.show_idle = typed.idle;
-  options.normalized = typed.normalized;
-  RETURN_IF_ERROR(ReadKinds(typed, options.request));
-  if (options.request.sample_types_size() != 1)
-    return Wrong("--kind", "compares one kind at a time");
-  ReadReasons(typed, options.request);
-  RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.request.set_thread_regex(typed.thread);
-  options.output = typed.output;
-  if (!typed.diff_format.empty()) {
-    options.format = *ParseDiffFormat(typed.diff_format);
-  } else if (!typed.output.empty() && typed.output != "-") {
-    const std::optional<DiffFormat> format = DiffFormatOfFile(typed.output);
-    if (!format) {
-      return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
-                                      "'; end it in .svg, .json or .txt, or use --format"));
-    }
-    options.format = *format;
-  }
-  if (const std::string_view given =
-          typed.width_of.empty() ? GivenGraphOption(typed) : std::string_view("--width-of");
-      !given.empty() && options.format != DiffFormat::kSvg) {
-    return Wrong(given, kGraphsOnly);
-  }
-  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
-  if (!typed.width_of.empty()) options.width = *ParseWidthOf(typed.width_of);
-  if (!typed.fail_over.empty()) {
-    absl::string_view digits(typed.fail_over);
-    double percent = 0;
-    if (!absl::ConsumeSuffix(&digits, "%") || !absl::SimpleAtod(digits, &percent) ||
-        !(percent >= 0) || percent > 1e6) {
-      return Wrong("--fail-over", absl::StrCat("'", CleanName(typed.fail_over),
-                                               "' is not a percentage; use one such as 10%"));
-    }
-    options.fail_over = percent / 100;
-  }
-  const int64_t now_ns = profd::WallNs();
-  ASSIGN_OR_RETURN(options.a, ParseDiffSide(typed.side_a, now_ns));
-  ASSIGN_OR_RETURN(options.b, ParseDiffSide(typed.side_b, now_ns));
-  return options;
-}
 
 absl::Status PrintCompletion(const std::string& shell, const CommandUsage& usage,
                              std::ostream& out) {
@@ -392,45 +83,21 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   };
   if (command == "status") {
     return print_page([&](std::ostream& page) {
-      return PrintStatus({typed.server, typed.status_format == "json", terminal.colour}, page);
+      return PrintStatus({typed.server, typed.page_format == "json", terminal.colour}, page);
     });
   }
-  if (command == "memory") {
-    absl::StatusOr<MemoryOptions> options = ReadMemory(typed);
+  const auto page_of = [&](const auto& options, const auto& print) {
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = terminal.colour || typed.colour;
-    return print_page([&](std::ostream& page) { return PrintMemory(*options, page); });
-  }
-  if (command == "locks") {
-    absl::StatusOr<LocksOptions> options = ReadLocks(typed);
-    if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = terminal.colour;
-    return print_page([&](std::ostream& page) { return PrintLocks(*options, page); });
-  }
-  if (command == "stacks") {
-    absl::StatusOr<StacksOptions> options = ReadStacks(typed);
-    if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = terminal.colour;
-    return print_page([&](std::ostream& page) { return PrintStacks(*options, page); });
-  }
-  if (command == "threads") {
-    absl::StatusOr<ThreadsOptions> options = ReadThreads(typed);
-    if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = terminal.colour;
-    return print_page([&](std::ostream& page) { return PrintThreads(*options, page); });
-  }
-  if (command == "why") {
-    absl::StatusOr<WhyOptions> options = ReadWhy(typed);
-    if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = terminal.colour;
-    return print_page([&](std::ostream& page) { return PrintWhy(*options, page); });
-  }
-  if (command == "worst") {
-    absl::StatusOr<WorstOptions> options = ReadWorst(typed);
-    if (!options.ok()) return Report(options.status(), kExitUsage, err);
-    options->colour = terminal.colour;
-    return print_page([&](std::ostream& page) { return PrintWorst(*options, page); });
-  }
+    auto coloured = *options;
+    coloured.colour = terminal.colour || typed.colour;
+    return print_page([&](std::ostream& page) { return print(coloured, page); });
+  };
+  if (command == "memory") return page_of(ReadMemory(typed), PrintMemory);
+  if (command == "locks") return page_of(ReadLocks(typed), PrintLocks);
+  if (command == "stacks") return page_of(ReadStacks(typed), PrintStacks);
+  if (command == "threads") return page_of(ReadThreads(typed), PrintThreads);
+  if (command == "why") return page_of(ReadWhy(typed), PrintWhy);
+  if (command == "worst") return page_of(ReadWorst(typed), PrintWorst);
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);

@@ -15,13 +15,11 @@ namespace profctl {
 struct Typed {
   std::string server = kDefaultServer;
   std::string since, from, to, thread, output, format;
-  std::string status_format = "text", memory_format = "text";
-  std::string stacks_format = "text", threads_format = "text";
+  std::string page_format = "text";  // of commands that print a page
   std::string thread_sort = "cpu", threads_by = "thread";
   std::string diff_format;
-  std::string why_format = "text";
   int depth = 5;  // of why
-  std::string locks_format = "text", lock_sort = "time";
+  std::string lock_sort = "time";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   bool no_inlines = false, lines = false;
@@ -30,7 +28,6 @@ struct Typed {
   std::optional<int> width, frame_height;
   bool inverted = false, reversed = false;
   // Of worst.
-  std::string worst_format = "text";
   uint32_t limit = 20;
   // Of diff.
   std::string side_a, side_b, fail_over, width_of;
