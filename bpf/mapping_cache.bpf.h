@@ -1,0 +1,290 @@
+/* Which mapping an address is in: what walks found is remembered while the mappings of the address
+ * space do not change.
+ */
+#ifndef PROFD_BPF_MAPPING_CACHE_BPF_H_
+#define PROFD_BPF_MAPPING_CACHE_BPF_H_
+
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+#include "modules.bpf.h"
+#include "walk.bpf.h"
+
+#define MAPPING_REGION_BITS 16 /* an entry for each 64 KiB: a large library has several */
+#define BUSY_LOOKUPS 200 /* about 15 us; a change of mappings usually holds the lock for less */
+#define TRUSTED_LOOKUPS 8 /* in an interrupt; one of them is checked */
+
+/* Mappings that any walk found. In an interrupt the kernel tells one mapping only: the rest comes
+ * from here.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct mapping_place);
+	__type(value, struct shared_mapping);
+} shared_mappings SEC(".maps") __weak;
+
+#define NO_COUNT 0xffffffffU
+
+/* How often the mappings of a thread's process have changed. NO_COUNT during a change, or if the
+ * kernel does not count.
+ */
+static __always_inline u32 changes_of(struct task_struct *task)
+{
+	struct mm_struct *mm = untrusted(task)->mm;
+	u32 changes = NO_COUNT;
+
+	if (bpf_core_field_exists(struct mm_struct___seqcount, mm_lock_seq)) {
+		changes = ((volatile struct mm_struct___seqcount *)mm)->mm_lock_seq.sequence;
+		if (changes & 1)
+			changes = NO_COUNT;
+	} else if (bpf_core_field_exists(struct mm_struct___count, mm_lock_seq)) {
+		changes = ((volatile struct mm_struct___count *)mm)->mm_lock_seq;
+	}
+	return changes;
+}
+
+/* Identifies the address space of one program. The pointer alone is not enough: it is reused. */
+static __always_inline void name_space(struct walk *walk, struct task_struct *task)
+{
+	volatile u64 *space = &walk->space;
+
+	/* Through memory: the verifier does not allow arithmetic on a pointer. */
+	*space = (u64)untrusted(task)->mm;
+	*space =
+		mix(mix(*space, untrusted(task)->group_leader->start_time), task->self_exec_id) | 1;
+}
+
+static __always_inline struct cached_mapping *cached_mapping(struct walk *walk, u64 address)
+{
+	u32 slot = (u32)(mix(walk->space, address >> MAPPING_REGION_BITS) >> 32);
+
+	barrier_var(slot); /* the mask comes last, where the verifier sees it */
+	return &walk->mappings[slot & (MAPPING_CACHE - 1)];
+}
+
+static __always_inline bool is_cached(struct walk *walk, struct cached_mapping *entry, u8 kind,
+				      u64 address)
+{
+	return entry->space == walk->space && entry->kind == kind && address >= entry->start &&
+	       address < entry->end;
+}
+
+/* The entry is still valid. */
+static __always_inline bool is_current(struct cached_mapping *entry, u32 changes)
+{
+	return changes != NO_COUNT && entry->changes == changes;
+}
+
+struct memory_mapping {
+	u64 usable;
+	u64 start;
+	u64 end;
+};
+
+static long on_anonymous_vma(struct task_struct *task, struct vm_area_struct *vma,
+			     struct memory_mapping *mapping)
+{
+	mapping->usable = !vma->vm_file && !(vma->vm_flags & VM_UFFD_MISSING);
+	mapping->start = vma->vm_start;
+	mapping->end = vma->vm_end;
+	return 0;
+}
+
+/* Pages that come from a file or from another process could block the reader forever. Stacks and
+ * heaps are anonymous. `busy`, if given, is set if the map was locked.
+ */
+static __always_inline bool is_readable(struct task_struct *task, u64 address, u8 *busy,
+					struct memory_mapping *mapping)
+{
+	long error = bpf_find_vma(task, address, on_anonymous_vma, mapping, 0);
+
+	if (busy && error == -16 /* EBUSY */)
+		*busy = 1;
+	return !error && mapping->usable;
+}
+
+/* The same, with the cache. */
+static __always_inline bool is_readable_memory(struct walker *walker, u64 address)
+{
+	struct walk *walk = walker->walk;
+	struct cached_mapping *entry = cached_mapping(walk, address);
+	u32 changes = changes_of(walker->task);
+	struct memory_mapping mapping = {};
+
+	if (is_current(entry, changes) && is_cached(walk, entry, CACHED_MEMORY, address))
+		return true;
+	if (!is_readable(walker->task, address, &walk->map_busy, &mapping))
+		return false;
+	if (changes_of(walker->task) != changes)
+		return true;
+	entry->space = walk->space;
+	entry->start = mapping.start;
+	entry->end = mapping.end;
+	entry->changes = changes;
+	entry->kind = CACHED_MEMORY;
+	return true;
+}
+
+static long on_vma(struct task_struct *task, struct vm_area_struct *vma, struct mapping *mapping)
+{
+	describe_mapping(vma, mapping);
+	return 0;
+}
+
+/* A mapping lookup that is retried while others hold the lock. Small, because little of the BPF
+ * stack is left.
+ */
+struct lookup {
+	struct walker *walker;
+	struct mapping *mapping;
+	s64 address; /* afterwards the error, if any */
+};
+
+static long look_again(u32 index, struct lookup *lookup)
+{
+	long error =
+		bpf_find_vma(lookup->walker->task, lookup->address, on_vma, lookup->mapping, 0);
+
+	if (error == -16 /* EBUSY */ && index + 1 < BUSY_LOOKUPS)
+		return 0;
+	lookup->address = error;
+	return 1;
+}
+
+/* Continues with a cached mapping. */
+static __always_inline void use_mapping(struct walk *walk, struct cached_mapping *entry)
+{
+	walk->map_start = entry->start;
+	walk->map_end = entry->end;
+	walk->map_offset = entry->file_offset;
+	walk->map_module = entry->module_id;
+	walk->map_state = entry->state;
+	walk->map_rows = entry->rows;
+}
+
+static __always_inline u64 check_mapping(struct cached_mapping *entry)
+{
+	u64 sum = mix(mix(mix(entry->space, entry->start), entry->end), entry->file_offset);
+
+	return mix(mix(sum, (u64)entry->changes << 32 | entry->module_id),
+		   (u64)entry->rows << 32 | entry->state);
+}
+
+/* What another walk found. It may be older than the last change. */
+static __always_inline bool find_shared(struct walk *walk, u64 address)
+{
+	struct shared_mapping *found;
+
+	walk->place.space = walk->space;
+	walk->place.region = address >> MAPPING_REGION_BITS;
+	found = bpf_map_lookup_elem(&shared_mappings, &walk->place);
+	if (!found)
+		return false;
+	walk->shared = *found;
+	return is_cached(walk, &walk->shared.mapping, CACHED_CODE, address) &&
+	       walk->shared.check == check_mapping(&walk->shared.mapping);
+}
+
+/* Caches the mapping that was just found, unless the mappings have changed since. `walk->place` is
+ * where it was looked for.
+ */
+static __always_inline void cache_mapping(struct walker *walker, struct cached_mapping *entry,
+					  u32 changes)
+{
+	struct walk *walk = walker->walk;
+
+	if (walk->map_state == PROFD_MODULE_PENDING || changes_of(walker->task) != changes)
+		return;
+	entry->space = walk->space;
+	entry->start = walk->map_start;
+	entry->end = walk->map_end;
+	entry->file_offset = walk->map_offset;
+	entry->changes = changes;
+	entry->module_id = walk->map_module;
+	entry->rows = walk->map_rows;
+	entry->state = walk->map_state;
+	entry->kind = CACHED_CODE;
+	/* Without room, or while another walk writes, it is found again. */
+	walk->shared.mapping = *entry;
+	walk->shared.check = check_mapping(entry);
+	bpf_map_update_elem(&shared_mappings, &walk->place, &walk->shared, BPF_ANY);
+}
+
+/* Finds the mapping of an address. False ends the walk; walk->result says why. */
+static __always_inline bool locate(struct walker *walker, u64 address)
+{
+	struct walk *walk = walker->walk;
+	struct cached_mapping *entry = cached_mapping(walk, address);
+	u32 changes = changes_of(walker->task);
+	struct mapping mapping = {};
+	struct profd_module *module;
+	bool local, shared;
+	long error;
+
+	if (address >= walk->map_start && address < walk->map_end)
+		return true;
+	local = is_cached(walk, entry, CACHED_CODE, address);
+	if (local && is_current(entry, changes)) {
+		use_mapping(walk, entry);
+		return true;
+	}
+	shared = find_shared(walk, address);
+	if (shared && is_current(&walk->shared.mapping, changes)) {
+		*entry = walk->shared.mapping;
+		use_mapping(walk, entry);
+		return true;
+	}
+	/* Where the kernel does not count changes, an interrupt saves its one question for a
+	 * mapping that nobody found yet. Otherwise the innermost one would use it up each time.
+	 */
+	if (walk->in_interrupt && changes == NO_COUNT && (local || shared) &&
+	    bpf_get_prandom_u32() % TRUSTED_LOOKUPS)
+		error = -16;
+	else
+		error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	/* The map is locked. A cached entry may be older than the last change, but it is wrong
+	 * only if other code was mapped in its place.
+	 */
+	if (error == -16 /* EBUSY */ && local) {
+		use_mapping(walk, entry);
+		return true;
+	}
+	if (error == -16 /* EBUSY */ && shared) {
+		use_mapping(walk, &walk->shared.mapping);
+		return true;
+	}
+	if (error == -16 /* EBUSY */ && !walk->hurried) {
+		struct lookup lookup = {
+			.walker = walker,
+			.mapping = &mapping,
+			.address = address,
+		};
+
+		bpf_loop(BUSY_LOOKUPS, look_again, &lookup, 0);
+		error = lookup.address;
+	}
+	if (error) {
+		walk->result =
+			error == -16 /* EBUSY */ ? PROFD_WALK_MAP_BUSY : PROFD_WALK_NOT_MAPPED;
+		return false;
+	}
+	walk->map_start = mapping.start;
+	walk->map_end = mapping.end;
+	walk->map_offset = mapping.file_offset;
+	walk->map_module = 0;
+	walk->map_state = PROFD_MODULE_NO_RULES;
+	walk->map_rows = 0;
+	if (mapping.key.ino) {
+		module = module_of(walker->task, &mapping);
+		if (module) {
+			walk->map_module = module->module_id;
+			walk->map_state = module->state;
+			walk->map_rows = module->rows;
+		}
+	}
+	cache_mapping(walker, entry, changes);
+	return true;
+}
+
+#endif /* PROFD_BPF_MAPPING_CACHE_BPF_H_ */
