@@ -1,11 +1,16 @@
 #include "daemon/unwind/cfi.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
+
+#include "daemon/unwind/cfa_opcode.h"
+#include "daemon/unwind/cfa_rule.h"
+#include "daemon/unwind/pointer_encoding.h"
 
 namespace profd {
 namespace {
+
+using enum CfaOpcode::Code;
 
 constexpr uint32_t kExtendedLength = 0xffffffff;
 constexpr uint32_t kFirstReservedLength = 0xfffffff0;
@@ -20,182 +25,7 @@ constexpr uint64_t kBudgetFactor = 16;
 constexpr uint64_t kBudgetBase = 1 << 20;
 constexpr uint64_t kCommonCost = 64;  // cost of parsing one, in addition to its bytes
 
-// DW_EH_PE_* formats and bases.
-enum PointerFormat : uint8_t {
-  kAbsolute = 0x00,
-  kUleb128 = 0x01,
-  kUdata2 = 0x02,
-  kUdata4 = 0x03,
-  kUdata8 = 0x04,
-  kSleb128 = 0x09,
-  kSdata2 = 0x0a,
-  kSdata4 = 0x0b,
-  kSdata8 = 0x0c,
-};
-enum PointerBase : uint8_t {
-  kPcRelative = 0x10,
-  kTextRelative = 0x20,
-  kDataRelative = 0x30,
-  kAligned = 0x50,
-};
-
-// Call frame instructions. The first three carry an operand in their low six bits.
-enum CfaOpcode : uint8_t {
-  kAdvanceLoc = 0x40,
-  kOffset = 0x80,
-  kRestore = 0xc0,
-  kNop = 0x00,
-  kSetLoc = 0x01,
-  kAdvanceLoc1 = 0x02,
-  kAdvanceLoc2 = 0x03,
-  kAdvanceLoc4 = 0x04,
-  kOffsetExtended = 0x05,
-  kRestoreExtended = 0x06,
-  kUndefined = 0x07,
-  kSameValue = 0x08,
-  kRegister = 0x09,
-  kRememberState = 0x0a,
-  kRestoreState = 0x0b,
-  kDefCfa = 0x0c,
-  kDefCfaRegister = 0x0d,
-  kDefCfaOffset = 0x0e,
-  kDefCfaExpression = 0x0f,
-  kExpression = 0x10,
-  kOffsetExtendedSf = 0x11,
-  kDefCfaSf = 0x12,
-  kDefCfaOffsetSf = 0x13,
-  kValOffset = 0x14,
-  kValOffsetSf = 0x15,
-  kValExpression = 0x16,
-  kGnuArgsSize = 0x2e,
-  kGnuNegativeOffsetExtended = 0x2f,
-};
-
-// Operations of DWARF expressions.
-constexpr uint8_t kOpDeref = 0x06;
-constexpr uint8_t kOpAnd = 0x1a;
-constexpr uint8_t kOpPlus = 0x22;
-constexpr uint8_t kOpShl = 0x24;
-constexpr uint8_t kOpGe = 0x2a;
-constexpr uint8_t kOpLit0 = 0x30;
-constexpr uint8_t kOpBreg0 = 0x70;
-constexpr uint8_t kLastBreg = 31;
-
-std::optional<uint64_t> ReadPointerFormat(ByteReader& reader, uint8_t format) {
-  uint64_t value = 0;
-  switch (format) {
-    case kAbsolute:
-    case kUdata8:
-    case kSdata8:
-      value = reader.Read<uint64_t>();
-      break;
-    case kUleb128:
-      value = reader.ReadUleb();
-      break;
-    case kUdata2:
-      value = reader.Read<uint16_t>();
-      break;
-    case kUdata4:
-      value = reader.Read<uint32_t>();
-      break;
-    case kSleb128:
-      value = static_cast<uint64_t>(reader.ReadSleb());
-      break;
-    case kSdata2:
-      value = static_cast<uint64_t>(int64_t{reader.Read<int16_t>()});
-      break;
-    case kSdata4:
-      value = static_cast<uint64_t>(int64_t{reader.Read<int32_t>()});
-      break;
-    default:
-      return std::nullopt;
-  }
-  if (!reader.ok()) return std::nullopt;
-  return value;
-}
-
-// The operation at the start of an expression, if it is register + offset.
-struct BasedAddress {
-  uint64_t reg = 0;
-  int64_t offset = 0;
-};
-
-std::optional<BasedAddress> ReadBasedAddress(ByteReader& reader) {
-  const uint8_t op = reader.Read<uint8_t>();
-  if (op < kOpBreg0 || op > kOpBreg0 + kLastBreg) return std::nullopt;
-  BasedAddress address;
-  address.reg = op - kOpBreg0;
-  address.offset = reader.ReadSleb();
-  if (!reader.ok()) return std::nullopt;
-  return address;
-}
-
-// The expression that linkers emit for a lazy PLT: after the `push` of an entry the stack is one
-// word deeper.
-std::optional<int64_t> PltThreshold(std::span<const uint8_t> expression) {
-  constexpr std::array<uint8_t, 6> kHead = {kOpBreg0 + kDwarfRsp, 8,     kOpBreg0 + 16, 0,
-                                            kOpLit0 + 15,         kOpAnd};
-  constexpr std::array<uint8_t, 4> kTail = {kOpGe, kOpLit0 + 3, kOpShl, kOpPlus};
-  if (expression.size() != kHead.size() + 1 + kTail.size()) return std::nullopt;
-  if (!std::equal(kHead.begin(), kHead.end(), expression.begin()) ||
-      !std::equal(kTail.begin(), kTail.end(), expression.end() - kTail.size())) {
-    return std::nullopt;
-  }
-  const int threshold = expression[kHead.size()] - kOpLit0;
-  if (threshold < 0 || threshold > 15) return std::nullopt;
-  return threshold;
-}
-
-CfaRule CfaFromExpression(std::span<const uint8_t> expression) {
-  if (const std::optional<int64_t> threshold = PltThreshold(expression)) {
-    return {CfaRule::Kind::kPlt, kDwarfRsp, *threshold};
-  }
-  ByteReader reader(expression);
-  const std::optional<BasedAddress> address = ReadBasedAddress(reader);
-  if (address && reader.remaining() == 0) {
-    return {CfaRule::Kind::kRegister, address->reg, address->offset};
-  }
-  if (address && reader.remaining() == 1 && reader.Read<uint8_t>() == kOpDeref) {
-    return {CfaRule::Kind::kDereference, address->reg, address->offset};
-  }
-  return {CfaRule::Kind::kOther, 0, 0};
-}
-
-RegisterRule RegisterFromExpression(std::span<const uint8_t> expression) {
-  ByteReader reader(expression);
-  const std::optional<BasedAddress> address = ReadBasedAddress(reader);
-  if (address && reader.remaining() == 0) {
-    return {RegisterRule::Kind::kAtRegister, address->reg, address->offset};
-  }
-  return {RegisterRule::Kind::kOther, 0, 0};
-}
-
 }  // namespace
-
-std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
-                                           uint64_t field_address, uint64_t data_base,
-                                           uint64_t text_base) {
-  if (encoding == kPointerOmit || (encoding & kPointerIndirect) != 0) return std::nullopt;
-  uint64_t base = 0;
-  switch (encoding & kPointerBaseMask) {
-    case 0:
-      break;
-    case kPcRelative:
-      base = field_address + reader.position();
-      break;
-    case kTextRelative:
-      base = text_base;
-      break;
-    case kDataRelative:
-      base = data_base;
-      break;
-    default:
-      return std::nullopt;
-  }
-  const std::optional<uint64_t> value = ReadPointerFormat(reader, encoding & kPointerFormatMask);
-  if (!value) return std::nullopt;
-  return base + *value;
-}
 
 std::optional<uint64_t> ReadFrameHeader(std::span<const uint8_t> header, uint64_t address) {
   ByteReader reader(header);
@@ -559,7 +389,7 @@ bool FrameReader::ParseAugmentation(ByteReader& reader, std::string_view augment
       case 'P': {
         const uint8_t encoding = data.Read<uint8_t>();
         if (encoding == kPointerOmit) break;
-        if ((encoding & kPointerBaseMask) == kAligned) {
+        if ((encoding & kPointerBaseMask) == kPointerAligned) {
           const uint64_t address = section_.address + data.position();
           data.ReadBytes(-address % sizeof(uint64_t));
           data.Read<uint64_t>();

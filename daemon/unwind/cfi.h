@@ -11,19 +11,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "daemon/unwind/byte_reader.h"
+#include "daemon/unwind/cfa_rule.h"
+#include "daemon/unwind/pointer_encoding.h"
 
 namespace profd {
-
-// x86-64 DWARF register numbers (psABI figure 3.36).
-inline constexpr uint64_t kDwarfRbp = 6;
-inline constexpr uint64_t kDwarfRsp = 7;
-inline constexpr uint64_t kDwarfReturnAddress = 16;
-
-// DW_EH_PE_*: how a pointer is encoded.
-inline constexpr uint8_t kPointerOmit = 0xff;
-inline constexpr uint8_t kPointerIndirect = 0x80;
-inline constexpr uint8_t kPointerBaseMask = 0x70;
-inline constexpr uint8_t kPointerFormatMask = 0x0f;
 
 // The bytes of an .eh_frame and the bases of its pointers.
 struct FrameSection {
@@ -34,12 +25,6 @@ struct FrameSection {
   bool exact_size = true;  // false: `bytes` runs past the section, a terminator ends it
 };
 
-// Reads one pointer. Empty when malformed, omitted, indirect or of an encoding not in use.
-// `field_address` is the address of the reader's first byte.
-std::optional<uint64_t> ReadEncodedPointer(ByteReader& reader, uint8_t encoding,
-                                           uint64_t field_address, uint64_t data_base,
-                                           uint64_t text_base);
-
 // How the functions of the common entry at the start of `record` encode their addresses
 // (DW_EH_PE_*). `record` may run past the entry. Empty when malformed.
 std::optional<uint8_t> ReadPointerEncoding(std::span<const uint8_t> record, uint64_t address);
@@ -47,34 +32,6 @@ std::optional<uint8_t> ReadPointerEncoding(std::span<const uint8_t> record, uint
 // Address of the .eh_frame that an .eh_frame_hdr (`header`, at `address`) names. Empty when
 // malformed. Format: the LSB's chapter on .eh_frame_hdr.
 std::optional<uint64_t> ReadFrameHeader(std::span<const uint8_t> header, uint64_t address);
-
-struct CfaRule {
-  enum class Kind : uint8_t {
-    kUnset,
-    kRegister,     // reg + offset
-    kDereference,  // *(reg + offset)
-    kPlt,          // rsp + 8 + ((rip & 15) >= offset) * 8
-    kOther,
-  };
-  Kind kind = Kind::kUnset;
-  uint64_t reg = 0;
-  int64_t offset = 0;
-};
-
-struct RegisterRule {
-  enum class Kind : uint8_t {
-    kUnset,
-    kSame,
-    kUndefined,
-    kAtCfa,       // *(CFA + offset)
-    kCfaValue,    // CFA + offset itself
-    kAtRegister,  // *(reg + offset)
-    kOther,
-  };
-  Kind kind = Kind::kUnset;
-  uint64_t reg = 0;
-  int64_t offset = 0;
-};
 
 // The rules in force at one address, for the registers that a walk needs.
 struct FrameState {
