@@ -64,7 +64,7 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto before = HeldObjects();
     START_OR_SKIP({.switch_layer = switch_layer});
     const auto held = HeldObjects();
-    const size_t links = switch_layer ? 11 : 10;
+    const size_t links = switch_layer ? 12 : 11;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
     // Not attached yet: three of the heap, one of mapping calls, one of malloc, two of page faults,
     // one of the CPUs' clocks, four of disk requests, one of wake-ups. The tick by list is run,
