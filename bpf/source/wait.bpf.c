@@ -183,12 +183,12 @@ int tick(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-#ifndef PROFD_NO_KERNEL_FUNCTIONS
 /* Visits a thread of the list. Neither static nor inlined: the verifier follows it once, not in
  * each state of the loop.
  */
 __noinline int visit_entry(u32 index)
 {
+#ifndef PROFD_NO_KERNEL_FUNCTIONS
 	struct profd_visit *entry = bpf_map_lookup_elem(&visits, &index);
 	struct profd_thread *thread;
 	struct task_struct *task;
@@ -204,6 +204,7 @@ __noinline int visit_entry(u32 index)
 	if (thread && thread->thread_id == entry->thread_id && !task->exit_state)
 		entry->outcome = visit(task, thread, entry);
 	bpf_task_release(task);
+#endif
 	return 0;
 }
 
@@ -212,19 +213,16 @@ static long visit_listed(u32 index, void *unused)
 	visit_entry(index);
 	return 0;
 }
-#endif
 
 /* The tick: visits the threads that the daemon lists. */
 SEC("?syscall")
 int tick_list(void *ctx)
 {
-#ifndef PROFD_NO_KERNEL_FUNCTIONS
 	u32 count = visit_count;
 
 	if (count > PROFD_MAX_VISITS)
 		count = PROFD_MAX_VISITS;
 	bpf_loop(count, visit_listed, NULL, 0);
-#endif
 	ring_held = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
 	return 0;
 }
