@@ -100,8 +100,7 @@ static __always_inline void examine(struct sampling *sampling, struct profd_look
 
 	/* Preempted by the look as it began. */
 	if (!running && found->visit.reason == PROFD_REASON_RUNQUEUE && ledger_goes_on(thread) &&
-	    thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
-	    (s64)(thread->ledger.since + clock_distance - look_instant_ns) >= 0)
+	    is_queued_since(thread, look_instant_ns))
 		running = true;
 	if (running) {
 		found->visit.outcome = PROFD_VISIT_RUNNING;

@@ -100,6 +100,15 @@ static __always_inline bool look_at(struct sampling *sampling)
 	return true;
 }
 
+/* Whether the ledger has the thread on a run queue, and not before this instant, ns: whoever came
+ * then may have taken its CPU.
+ */
+static __always_inline bool is_queued_since(struct profd_thread *thread, u64 instant)
+{
+	return thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
+	       (s64)(thread->ledger.since + clock_distance - instant) >= 0;
+}
+
 /* Walks. A thread that ran meanwhile, and waits again, is walked once more: the code is warm now,
  * so waits not much longer than a walk are not missed all the time. 1 ends it.
  */

@@ -160,6 +160,15 @@ absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
                     &graph.frame_height);
 }
 
+// What all commands that print a page have in common.
+template <typename Options>
+Options OfPage(const Typed& typed) {
+  Options options;
+  options.server = typed.server;
+  options.json = typed.page_format == "json";
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
@@ -194,49 +203,40 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
 }
 
 absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
-  MemoryOptions options;
-  options.server = typed.server;
+  auto options = OfPage<MemoryOptions>(typed);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadTargets(typed, options.request));
-  options.json = typed.page_format == "json";
   return options;
 }
 
 absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed) {
-  LocksOptions options;
-  options.server = typed.server;
+  auto options = OfPage<LocksOptions>(typed);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.show_idle = typed.idle;
-  options.json = typed.page_format == "json";
   if (typed.lock_sort == "samples") options.order = LockOrder::kSamples;
   if (typed.lock_sort == "threads") options.order = LockOrder::kThreads;
   return options;
 }
 
 absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed) {
-  StacksOptions options;
-  options.server = typed.server;
+  auto options = OfPage<StacksOptions>(typed);
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.show_idle = typed.idle;
-  options.json = typed.page_format == "json";
   return options;
 }
 
 absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
-  ThreadsOptions options;
-  options.server = typed.server;
+  auto options = OfPage<ThreadsOptions>(typed);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.sort = ParseThreadSort(typed.thread_sort);
   options.by_name = typed.threads_by == "name";
-  options.json = typed.page_format == "json";
   return options;
 }
 
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
-  WhyOptions options;
-  options.server = typed.server;
+  auto options = OfPage<WhyOptions>(typed);
   RETURN_IF_ERROR(ReadWindow(typed, options.window));
   profd::v1::FetchRequest checked;
   RETURN_IF_ERROR(ReadTargets(typed, checked));
@@ -252,14 +252,11 @@ absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
     return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
   }
   options.depth = typed.depth;
-  options.json = typed.page_format == "json";
   return options;
 }
 
 absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed) {
-  WorstOptions options;
-  options.server = typed.server;
-  options.json = typed.page_format == "json";
+  auto options = OfPage<WorstOptions>(typed);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));

@@ -239,6 +239,10 @@ std::string FormatCount(uint64_t count) {
   return digits;
 }
 
+std::string CountThreads(uint64_t count) {
+  return absl::StrCat(FormatCount(count), count == 1 ? " thread" : " threads");
+}
+
 std::string Significant(double value) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return absl::StrFormat("%.*f", decimals, value);

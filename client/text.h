@@ -54,6 +54,9 @@ std::string FormatFineShare(double part, double whole);
 std::string Significant(double value);
 // "1,234,567".
 std::string FormatCount(uint64_t count);
+
+// "1 thread", "2,048 threads".
+std::string CountThreads(uint64_t count);
 // "12.3 MiB".
 std::string FormatBytes(uint64_t bytes);
 

@@ -120,8 +120,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (!look_at(&sampling))
 		return PROFD_VISIT_RUNNING;
 	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
-	if (thread->ledger.phase == PROFD_PHASE_RUNQUEUE &&
-	    (s64)(thread->ledger.since + clock_distance - tick_instant_ns) >= 0)
+	if (is_queued_since(thread, tick_instant_ns))
 		return PROFD_VISIT_RUNNING;
 	stats->off_cpu++;
 	find_begin(thread, found);

@@ -10,6 +10,7 @@
 #include "client/output.h"
 #include "client/profile.h"
 #include "client/progress.h"
+#include "client/render/caption.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
@@ -76,8 +77,7 @@ void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
     err << "profctl: source lines: " << lines << "\n";
   }
   for (const profd::v1::Loss& loss : views.front().profile->message->losses()) {
-    err << "profctl: lost " << FormatCount(loss.count()) << " " << CleanName(loss.cause()) << ": "
-        << CleanName(loss.help()) << "\n";
+    err << "profctl: lost " << DescribeLoss(loss) << "\n";
   }
 }
 

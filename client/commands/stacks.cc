@@ -10,6 +10,8 @@
 
 namespace profctl {
 
+namespace {
+
 absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
                                    const profd::v1::GetStacksRequest& request) {
   ASSIGN_OR_RETURN(std::vector<Answer> answers,
@@ -21,6 +23,8 @@ absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
                        {}, 1, nullptr));
   return ReadLooks(std::move(answers.front()));
 }
+
+}  // namespace
 
 absl::Status PrintStacks(const StacksOptions& options, std::ostream& out) {
   ASSIGN_OR_RETURN(const Looks looks, ReceiveLooks(options.server, options.request));

@@ -20,9 +20,6 @@ struct StacksOptions {
   bool colour = false;
 };
 
-absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
-                                   const profd::v1::GetStacksRequest& request);
-
 absl::Status PrintStacks(const StacksOptions& options, std::ostream& out);
 
 }  // namespace profctl

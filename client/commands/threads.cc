@@ -6,13 +6,15 @@
 #include "client/output.h"
 #include "client/render/threads.h"
 #include "daemon/base/status.h"
+#include "daemon/profile/sample_type.h"
 
 namespace profctl {
 
 absl::Status PrintThreads(const ThreadsOptions& options, std::ostream& out) {
   profd::v1::FetchRequest request = options.request;
-  request.add_sample_types("offcpu");
-  request.add_sample_types("alloc");
+  for (const profd::Kind kind : {profd::Kind::kWait, profd::Kind::kAlloc}) {
+    request.add_sample_types(std::string(profd::DescribeSampleType(kind).name));
+  }
   // The samples are of no use here: as few as can be.
   request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
   ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request, nullptr));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
@@ -36,9 +37,7 @@ ordered_json SideJson(const Profile& profile, const DiffValue& total) {
 }  // namespace
 
 std::string WindowText(const Profile& profile) {
-  const profd::v1::Coverage& coverage = profile.coverage();
-  return absl::StrCat(DescribeProcesses(profile), ", ", FormatTime(coverage.begin_ns()), " to ",
-                      FormatTime(coverage.end_ns()), " (", FormatDuration(WindowNs(profile)), ")");
+  return absl::StrCat(DescribeProcesses(profile), ", ", DescribeWindow(profile));
 }
 
 std::string ValueText(double value, const Profile& profile, bool normalized) {

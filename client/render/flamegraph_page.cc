@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/name_source.h"
 #include "client/reason.h"
+#include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
 #include "client/text.h"
@@ -46,12 +47,10 @@ std::string JoinNonEmpty(const std::vector<std::string>& parts) {
 }
 
 std::string WindowLine(const Profile& profile) {
-  const profd::v1::Coverage& header = profile.coverage();
   const profd::v1::Host& host = profile.message->host();
   std::vector<std::string> parts;
   if (WindowNs(profile) > 0) {
-    parts.push_back(absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
-                                 " (", FormatDuration(WindowNs(profile)), ")"));
+    parts.push_back(DescribeWindow(profile));
   }
   parts.push_back(CleanName(host.hostname()));
   if (!host.kernel_release().empty()) {
@@ -183,8 +182,7 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
   switch (node.kind) {
     case NodeKind::kBase:
       if (node.threads == 0) return node.module;
-      return absl::StrCat(node.module, node.module.empty() ? "" : ", ", FormatCount(node.threads),
-                          node.threads == 1 ? " thread" : " threads");
+      return absl::StrCat(node.module, node.module.empty() ? "" : ", ", CountThreads(node.threads));
     case NodeKind::kReason: {
       const std::string_view reason = std::string_view(node.name).substr(1, node.name.size() - 2);
       for (const ReasonInfo& info : AllReasons()) {

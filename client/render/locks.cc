@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/render/caption.h"
 #include "client/render/estimate.h"
 #include "client/render/gaps.h"
 #include "client/render/table.h"
@@ -224,21 +225,15 @@ void AppendLocks(const View& view, bool colour, std::string& text) {
 
 std::string RenderLocks(const View& view, LockOrder order, bool colour) {
   const Profile& profile = *view.profile;
-  const profd::v1::Coverage& header = profile.coverage();
   std::string text =
       Heading(absl::StrCat("Lock contention of ", DescribeProcesses(profile)), colour);
-  text +=
-      Line("  ", absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
-                              " (", FormatDuration(WindowNs(profile)), ") on ",
-                              CleanName(profile.message->host().hostname())));
+  text += Line("  ", DescribeWindowAndHost(profile));
   for (std::string gap : DescribeGaps(profile)) {
     gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
     text += Wrap(gap + ".", PageColumns(), "  ");
   }
   for (const profd::v1::Loss& loss : profile.message->losses()) {
-    text += Wrap(absl::StrCat("Lost ", FormatCount(loss.count()), " ", CleanName(loss.cause()),
-                              ": ", CleanName(loss.help())),
-                 PageColumns(), "  ");
+    text += Wrap("Lost " + DescribeLoss(loss), PageColumns(), "  ");
   }
   text += "\n";
   const std::vector<const LockUse*> locks = ShownLocks(view, order);

@@ -19,10 +19,6 @@ constexpr size_t kMostNamed = 4;
 constexpr size_t kMostGroups = 100;
 constexpr size_t kMostShared = 10;
 
-std::string Threads(uint64_t count) {
-  return absl::StrCat(FormatCount(count), count == 1 ? " thread" : " threads");
-}
-
 std::string DurationOf(const ThreadLook& look) {
   return look.for_ns ? FormatDuration(*look.for_ns) : "?";
 }
@@ -94,18 +90,18 @@ class Page {
     for (const ThreadLook& look : looks_.threads) {
       ++(look.Runs() ? running : look.Queues() ? queued : look.idle.empty() ? waiting : idle);
     }
-    text_ += Wrap(absl::StrCat(Threads(totals.threads()), ": ", FormatCount(running), " on a CPU, ",
-                               FormatCount(queued), " waiting for a CPU, ", FormatCount(waiting),
-                               " waiting, ", FormatCount(idle), " idle. Looked at in ",
-                               FormatDuration(totals.duration_ns()), "."),
+    text_ += Wrap(absl::StrCat(CountThreads(totals.threads()), ": ", FormatCount(running),
+                               " on a CPU, ", FormatCount(queued), " waiting for a CPU, ",
+                               FormatCount(waiting), " waiting, ", FormatCount(idle),
+                               " idle. Looked at in ", FormatDuration(totals.duration_ns()), "."),
                   PageColumns(), "  ");
     if (totals.torn() > 0) {
-      text_ += Wrap(absl::StrCat("Lost: the stacks of ", Threads(totals.torn()),
+      text_ += Wrap(absl::StrCat("Lost: the stacks of ", CountThreads(totals.torn()),
                                  " that ran while they were read."),
                     PageColumns(), "  ");
     }
     if (totals.left_out() > 0) {
-      text_ += Wrap(absl::StrCat("Left out: ", Threads(totals.left_out()),
+      text_ += Wrap(absl::StrCat("Left out: ", CountThreads(totals.left_out()),
                                  ", as there are too many; use --target or --thread."),
                     PageColumns(), "  ");
     }
@@ -117,11 +113,12 @@ class Page {
     text_ += "\n" + Heading("Waited for by several threads", colour_);
     for (size_t i = 0; i < std::min(shared.size(), kMostShared); ++i) {
       const SharedObject& object = shared[i];
-      text_ += WrapAfter("  - ",
-                         absl::StrCat(CleanName(object.name), ": ", Threads(object.waits.size()),
-                                      ", the longest for ", DurationOf(*object.waits.front()), ": ",
-                                      Names(object.waits, 0, false)),
-                         PageColumns());
+      text_ +=
+          WrapAfter("  - ",
+                    absl::StrCat(CleanName(object.name), ": ", CountThreads(object.waits.size()),
+                                 ", the longest for ", DurationOf(*object.waits.front()), ": ",
+                                 Names(object.waits, 0, false)),
+                    PageColumns());
     }
     if (shared.size() > kMostShared) {
       absl::StrAppend(&text_, "  and ", FormatCount(shared.size() - kMostShared),

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/render/caption.h"
 #include "client/render/heap.h"
 #include "client/render/memory_figures.h"
 #include "client/render/plot.h"
@@ -105,9 +106,7 @@ std::string DescribeRest(const MemoryPoint& now) {
     AppendTo(&text, ", ", "page tables " + Bytes(now.page_table_bytes()));
   }
   if (now.has_threads()) {
-    AppendTo(&text, ", ",
-             FormatCount(static_cast<uint64_t>(now.threads())) +
-                 (now.threads() == 1 ? " thread" : " threads"));
+    AppendTo(&text, ", ", CountThreads(static_cast<uint64_t>(now.threads())));
   }
   return text;
 }
@@ -374,9 +373,7 @@ std::string RenderMemoryText(const MemoryReport& report, bool colour, bool unico
   for (const std::string& note : memory.notes())
     notes += Wrap(CleanName(note), PageColumns(), "  ");
   for (const profd::v1::Loss& loss : memory.losses()) {
-    notes += Wrap(absl::StrCat("lost ", FormatCount(loss.count()), " ", CleanName(loss.cause()),
-                               ": ", CleanName(loss.help())),
-                  PageColumns(), "  ");
+    notes += Wrap("lost " + DescribeLoss(loss), PageColumns(), "  ");
   }
   if (!notes.empty()) absl::StrAppend(&text, "\n", Heading("Missing", colour), notes);
   return text;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/render/caption.h"
 #include "client/render/disk.h"
 #include "client/render/findings.h"
 #include "client/render/gaps.h"
@@ -311,10 +312,7 @@ std::string RenderSummary(const View& view, bool colour) {
   std::string text = Heading(absl::StrCat(title, memory && !profile.kind->level ? " by " : " of ",
                                           DescribeProcesses(profile)),
                              colour);
-  text +=
-      Line("  ", absl::StrCat(FormatTime(header.begin_ns()), " to ", FormatTime(header.end_ns()),
-                              " (", FormatDuration(WindowNs(profile)), ") on ",
-                              CleanName(profile.message->host().hostname())));
+  text += Line("  ", DescribeWindowAndHost(profile));
   AppendProcesses(profile, text);
   const int64_t missing_ns = header.begin_ns() - header.requested_begin_ns();
   if (header.requested_begin_ns() > 0 && missing_ns > 1'500'000'000) {

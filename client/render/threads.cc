@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
@@ -138,10 +139,7 @@ std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>
                               bool colour) {
   const profd::v1::Coverage& coverage = waits.coverage();
   std::string text = Heading("Threads of " + DescribeProcesses(waits), colour);
-  text +=
-      Line("  ", absl::StrCat(FormatTime(coverage.begin_ns()), " to ",
-                              FormatTime(coverage.end_ns()), " (", FormatDuration(WindowNs(waits)),
-                              ") on ", CleanName(waits.message->host().hostname())));
+  text += Line("  ", DescribeWindowAndHost(waits));
   for (std::string gap : DescribeGaps(waits)) {
     gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
     text += Wrap(gap + ".", PageColumns(), "  ");

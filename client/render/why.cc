@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
@@ -55,9 +56,8 @@ std::vector<std::string> Notes(const WhyReport& report) {
   std::vector<std::string> notes = DescribeGaps(*report.wakers);
   for (std::string& note : DescribeGaps(*report.cpu)) notes.push_back(std::move(note));
   for (const profd::v1::Loss& loss : report.wakers->message->losses()) {
-    const std::string help = CleanName(loss.help());
-    notes.push_back(absl::StrCat("lost ", FormatCount(loss.count()), " ", CleanName(loss.cause()),
-                                 ": ", absl::StripSuffix(help, ".")));
+    const std::string lost = DescribeLoss(loss);
+    notes.push_back(absl::StrCat("lost ", absl::StripSuffix(lost, ".")));
   }
   return notes;
 }
@@ -309,11 +309,8 @@ ordered_json ChainsJson(const WhyReport& report, const Chains& chains) {
 }  // namespace
 
 std::string RenderWhyText(const WhyReport& report, bool colour) {
-  const profd::v1::Coverage& coverage = report.wakers->coverage();
   std::string text;
-  text += Line("Window: ",
-               absl::StrCat(FormatTime(coverage.begin_ns()), " to ", FormatTime(coverage.end_ns()),
-                            " (", FormatDuration(WindowNs(*report.wakers)), ")"));
+  text += Line("Window: ", DescribeWindow(*report.wakers));
   for (const std::string& note : Notes(report)) {
     text += WrapAfter("Note: ", note + ".", PageColumns());
   }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/reason.h"
+#include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
@@ -89,9 +90,7 @@ void AppendField(std::string_view label, std::string_view content, std::string& 
 
 std::string RenderWorst(const Profile& profile, std::span<const LongWait> waits, bool colour) {
   const profd::v1::LongestWaits& longest = profile.message->longest();
-  std::string text = absl::StrCat("Window: ", FormatTime(profile.coverage().begin_ns()), " to ",
-                                  FormatTime(profile.coverage().end_ns()), " (",
-                                  FormatDuration(WindowNs(profile)), ")\n\n");
+  std::string text = absl::StrCat("Window: ", DescribeWindow(profile), "\n\n");
   text += Heading("Longest waits", colour);
   if (waits.empty()) text += "  none\n";
   for (size_t i = 0; i < waits.size(); ++i) AppendWait(profile, i + 1, waits[i], text);
@@ -107,10 +106,7 @@ std::string RenderWorst(const Profile& profile, std::span<const LongWait> waits,
   }
   for (const std::string& gap : DescribeGaps(profile)) AppendField("gap", gap, text);
   for (const profd::v1::Loss& loss : profile.message->losses()) {
-    AppendField("lost",
-                absl::StrCat(FormatCount(loss.count()), " ", CleanName(loss.cause()), ": ",
-                             CleanName(loss.help())),
-                text);
+    AppendField("lost", DescribeLoss(loss), text);
   }
   return text;
 }

@@ -177,11 +177,7 @@ bool RequestScope::MatchesTarget(int32_t pid, const std::string& process) const 
          });
 }
 
-bool FetchPlan::MatchesThread(const ThreadInfo& info) const {
-  return thread == nullptr || RE2::PartialMatch(info.name, *thread);
-}
-
-bool StacksPlan::MatchesThread(const ThreadInfo& info) const {
+bool RequestScope::MatchesThread(const ThreadInfo& info) const {
   return thread == nullptr || RE2::PartialMatch(info.name, *thread);
 }
 
@@ -251,8 +247,8 @@ absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int6
   return plan;
 }
 
-absl::StatusOr<StacksPlan> ParseStacks(const v1::GetStacksRequest& request) {
-  StacksPlan plan;
+absl::StatusOr<RequestScope> ParseStacks(const v1::GetStacksRequest& request) {
+  RequestScope plan;
   RETURN_IF_ERROR(ParseTargets(request.targets(), &plan));
   if (!request.thread_regex().empty()) {
     ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));

@@ -36,13 +36,14 @@ struct RequestScope {
   Window window;       // monotonic; end_ns is the arrival of the request when `to_now`
   bool to_now = true;  // the window reaches up to the request
   std::vector<TargetFilter> targets;  // empty: all
+  std::shared_ptr<const RE2> thread;  // null: all
 
   bool MatchesTarget(int32_t pid, const std::string& process) const;
+  bool MatchesThread(const ThreadInfo& info) const;
 };
 
 struct FetchPlan : RequestScope {
   std::vector<const SampleTypeInfo*> types;  // one at least, each once
-  std::shared_ptr<const RE2> thread;         // null: all
   std::array<bool, kReasonCount> reasons{};
   bool running = true;  // of the type "wall": time on a CPU too
   std::vector<v1::GroupKey> group_by;
@@ -54,7 +55,6 @@ struct FetchPlan : RequestScope {
   std::optional<RequestScope> baseline;  // the second window, of the same processes
   LineWish lines = LineWish::kNone;
 
-  bool MatchesThread(const ThreadInfo& info) const;
   bool Asks(Kind kind) const;
   // A type with waits.
   bool AsksWaits() const {
@@ -84,12 +84,7 @@ absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int6
                                        int64_t wall_offset_ns);
 
 // Threads as they are now. Without a window.
-struct StacksPlan : RequestScope {
-  std::shared_ptr<const RE2> thread;  // null: all
-
-  bool MatchesThread(const ThreadInfo& info) const;
-};
-absl::StatusOr<StacksPlan> ParseStacks(const v1::GetStacksRequest& request);
+absl::StatusOr<RequestScope> ParseStacks(const v1::GetStacksRequest& request);
 
 // Compiles an expression from outside within bounds of length and memory; `what` names it in the
 // error.

@@ -349,7 +349,7 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(
 
 absl::Status ProfilerService::AnswerStacks(const v1::GetStacksRequest& request,
                                            const SendPart& send) {
-  ASSIGN_OR_RETURN(const StacksPlan plan, ParseStacks(request));
+  ASSIGN_OR_RETURN(const RequestScope plan, ParseStacks(request));
   Matching matching(plan);
   ASSIGN_OR_RETURN(const Look look, sources_.collector->TakeLook([&](const ThreadInfo& info) {
     return matching.Matches(info) && plan.MatchesThread(info);
