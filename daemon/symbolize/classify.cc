@@ -71,7 +71,8 @@ constexpr std::array<std::string_view, 47> kRuntimeRoots = {"std",
                                                             "threadpool"};
 
 // Prefixes of C names of runtimes: C++ ABI, Rust's hooks, libuv, Go.
-constexpr std::array<std::string_view, 14> kRuntimePrefixes = {"__cxa_",
+constexpr std::array<std::string_view, 15> kRuntimePrefixes = {"__cxa_",
+                                                               "__gthread_",
                                                                "__gxx_personality",
                                                                "__rust_",
                                                                "__rdl_",

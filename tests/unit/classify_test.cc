@@ -76,6 +76,7 @@ TEST(ClassifyTest, RuntimeFunctions) {
            "std::thread::_State_impl<std::thread::_Invoker<std::tuple<node::Worker> > >::_M_run",
            "non-virtual thunk to std::basic_iostream<char>::~basic_iostream()",
            "operator new",
+           "__gthread_mutex_lock",
            "__cxa_throw",
            "__rust_alloc",
            "_Unwind_RaiseException",
