@@ -155,7 +155,12 @@ void AppendModules(const GetStatusResponse& status, bool colour, std::string& te
   }
   text += "\n" + Heading("Modules", colour);
   absl::StrAppend(&text, "  ", FormatCount(status.modules()), " with ", FormatCount(rules),
-                  " unwind rules\n");
+                  " unwind rules; ", FormatCount(status.module_slots_in_use()), " of ",
+                  FormatCount(status.module_slots()), " slots in use\n");
+  if (status.retired_modules() != 0) {
+    absl::StrAppend(&text, "  ", FormatCount(status.retired_modules()),
+                    " retired: mapped no more, but in stored stacks\n");
+  }
   text += notes;
   if (noted > kMostModules) {
     absl::StrAppend(&text, "  and ", noted - kMostModules, " more; --format json lists all\n");

@@ -60,7 +60,7 @@ constexpr ModuleId kGoneModule{4};
 constexpr ModuleId kHostileModule{5};
 
 uint64_t UserFrame(ModuleId module, uint64_t offset) {
-  return static_cast<uint64_t>(module) << PROFD_FRAME_MODULE_SHIFT | offset;
+  return module == ModuleId{} ? offset : PROFD_FRAME(static_cast<uint32_t>(module), offset);
 }
 
 // The offset of an address of ours in this program's file.
