@@ -44,8 +44,8 @@ static __always_inline u32 changes_of(struct task_struct *task)
 	return changes;
 }
 
-/* Identifies the address space of one program, and what was known of modules then. The pointer alone
- * is not enough: it is reused.
+/* Identifies the address space of one program, and what was known of modules then. The pointer
+ * alone is not enough: it is reused.
  */
 static __always_inline void name_space(struct walk *walk, struct task_struct *task)
 {
@@ -54,8 +54,9 @@ static __always_inline void name_space(struct walk *walk, struct task_struct *ta
 	/* Through memory: the verifier does not allow arithmetic on a pointer. */
 	*space = (u64)untrusted(task)->mm;
 	*space = mix(*space, untrusted(task)->group_leader->start_time);
-	*space = mix(*space, (u64)*(volatile u32 *)&module_epoch << 32 | (u32)task->self_exec_id) |
-		 1;
+	*space =
+		mix(*space, (u64) * (volatile u32 *)&module_epoch << 32 | (u32)task->self_exec_id) |
+		1;
 }
 
 static __always_inline struct cached_mapping *cached_mapping(struct walk *walk, u64 address)

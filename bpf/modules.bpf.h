@@ -111,8 +111,8 @@ static __always_inline void describe_mapping(struct vm_area_struct *vma, struct 
 
 		mapping->key.ino = inode->i_ino;
 		/* A file that is rewritten in place keeps all but its size and times. */
-		mapping->key.generation = inode->i_generation ^ (u32)inode->i_size * 0x9e3779b1 ^
-					  written_at(inode);
+		mapping->key.generation =
+			inode->i_generation ^ (u32)inode->i_size * 0x9e3779b1 ^ written_at(inode);
 		mapping->key.dev = inode->i_sb->s_dev;
 	} else if (is_vdso(vma)) {
 		mapping->key.ino = PROFD_VDSO_INO;

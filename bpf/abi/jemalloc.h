@@ -78,7 +78,7 @@ enum profd_heap_place {
 	(PROFD_PROBE_COOKIE(place, stepped, watch) | (profd_u64)(field) << 41)
 /* `growth`: PROFD_NO_REGISTER if the old total is still in memory. */
 #define PROFD_HEAP_INLINED_COOKIE(place, stepped, watch, value, growth, thread, field)             \
-	(PROFD_HEAP_SLOW_COOKIE(place, stepped, watch, field) | (profd_u64)(value) << 24 |        \
+	(PROFD_HEAP_SLOW_COOKIE(place, stepped, watch, field) | (profd_u64)(value) << 24 |         \
 	 (profd_u64)(thread) << 29 | (profd_u64)(growth) << 34)
 #define PROFD_HEAP_NUMBERED(cookie, number)                                                        \
 	((cookie) | ((profd_u64)(number) & 7) << 5 | (profd_u64)((number) >> 3) << 39)

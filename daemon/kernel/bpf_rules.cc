@@ -103,25 +103,23 @@ std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> m
       rule_tables_[of[i]] = {.fd = std::move(tables[i]), .bytes = bytes};
     }
     // Last: the state makes the rows visible.
-    results[i] = ChangeModule(bpf_map__fd(skeleton_->maps.modules), modules[i].key,
-                              [&](profd_module& module) {
-                                module.announced = 1;
-                                module.state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
-                              });
+    results[i] = ChangeModule(
+        bpf_map__fd(skeleton_->maps.modules), modules[i].key, [&](profd_module& module) {
+          module.announced = 1;
+          module.state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
+        });
   }
   return results;
 }
 
 absl::Status BpfKernel::WatchModule(const profd_module_key& key, WatchId watch) {
-  return ChangeModule(
-      bpf_map__fd(skeleton_->maps.modules), key,
-      [&](profd_module& module) { module.watch = static_cast<uint32_t>(watch); });
+  return ChangeModule(bpf_map__fd(skeleton_->maps.modules), key,
+                      [&](profd_module& module) { module.watch = static_cast<uint32_t>(watch); });
 }
 
 absl::Status BpfKernel::ForgetModule(const profd_module_key& key) {
-  const absl::Status status =
-      ChangeModule(bpf_map__fd(skeleton_->maps.modules), key,
-                   [](profd_module& module) { module.announced = 0; });
+  const absl::Status status = ChangeModule(bpf_map__fd(skeleton_->maps.modules), key,
+                                           [](profd_module& module) { module.announced = 0; });
   return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
@@ -168,8 +166,7 @@ void BpfKernel::RemoveModules(std::span<const KnownModule> modules) {
   // In one call: the kernel waits for running programs at the end of each.
   if (bpf_map_delete_batch(bpf_map__fd(skeleton_->maps.rule_tables), ids.data(), &count,
                            &options) != 0) {
-    spdlog::error("remove rule tables: {} of {} done: {}", count, ids.size(),
-                  std::strerror(errno));
+    spdlog::error("remove rule tables: {} of {} done: {}", count, ids.size(), std::strerror(errno));
   }
   for (const uint32_t id : ids) {
     auto table = rule_tables_.extract(ModuleId{id});

@@ -34,8 +34,7 @@ std::vector<AllocatorState> TargetProbes::States() const {
   return list;
 }
 
-AllocatorState TargetProbes::DescribeJemalloc(WatchId module,
-                                              const std::set<int32_t>& pids) const {
+AllocatorState TargetProbes::DescribeJemalloc(WatchId module, const std::set<int32_t>& pids) const {
   AllocatorState state;
   state.module = module;
   state.allocator = "jemalloc";

@@ -251,8 +251,8 @@ enum class Loss : uint8_t {
   kModuleUnreadable,  // modules whose file could not be read or understood
   kRulesFull,         // modules left out because the limit for rules was reached
   kDrainFailed,
-  kMemoryDropped,  // points of the processes' memory dropped before their age, to keep the limit
-  kStoreDamaged,   // seconds in memory that could not be read
+  kMemoryDropped,     // points of the processes' memory dropped before their age, to keep the limit
+  kStoreDamaged,      // seconds in memory that could not be read
   kModulesForgotten,  // modules that stored stacks may name, and whose names had no room any more
   kCount,
 };

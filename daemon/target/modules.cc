@@ -166,8 +166,8 @@ void Modules::Compile(const profd_module_record& record, Batch& batch) {
     rows = {};
   }
   module.state.rules = static_cast<uint32_t>(rows.size());
-  spdlog::debug("module {} {}: {} rules in {} ms", static_cast<uint32_t>(*id), module.state.identity.path, rows.size(),
-                (MonotonicNs() - begin) / 1'000'000);
+  spdlog::debug("module {} {}: {} rules in {} ms", static_cast<uint32_t>(*id),
+                module.state.identity.path, rows.size(), (MonotonicNs() - begin) / 1'000'000);
   batch.rows += rows.size();
   batch.ids.push_back(*id);
   batch.rules.push_back({.key = record.key, .rows = std::move(rows)});
@@ -226,7 +226,9 @@ void Modules::Retire(uint32_t unused_since) {
 std::vector<KnownModule> Modules::ChooseUnused(const std::vector<KnownModule>& listed,
                                                uint32_t unused_since) const {
   // The clock may pass its end.
-  const auto age = [&](const KnownModule& m) { return static_cast<int32_t>(unused_since - m.used); };
+  const auto age = [&](const KnownModule& m) {
+    return static_cast<int32_t>(unused_since - m.used);
+  };
   std::vector<KnownModule> unused;
   std::copy_if(listed.begin(), listed.end(), std::back_inserter(unused),
                [&](const KnownModule& m) { return age(m) > 0; });
