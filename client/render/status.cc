@@ -155,11 +155,14 @@ void AppendModules(const GetStatusResponse& status, bool colour, std::string& te
   }
   text += "\n" + Heading("Modules", colour);
   absl::StrAppend(&text, "  ", FormatCount(status.modules()), " with ", FormatCount(rules),
-                  " unwind rules; ", FormatCount(status.module_slots_in_use()), " of ",
-                  FormatCount(status.module_slots()), " slots in use\n");
-  if (status.retired_modules() != 0) {
-    absl::StrAppend(&text, "  ", FormatCount(status.retired_modules()),
-                    " retired: mapped no more, but in stored stacks\n");
+                  " unwind rules\n");
+  if (status.module_slots() != 0) {
+    absl::StrAppend(&text, "  ", FormatCount(status.module_slots_in_use()), " of ",
+                    FormatCount(status.module_slots()), " slots in use");
+    if (status.retired_modules() != 0) {
+      absl::StrAppend(&text, "; ", FormatCount(status.retired_modules()), " retired");
+    }
+    text += "\n";
   }
   text += notes;
   if (noted > kMostModules) {

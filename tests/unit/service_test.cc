@@ -1425,6 +1425,7 @@ TEST_F(ServiceTest, Status) {
   collector_.state.kernel_map_bytes = 123;
   collector_.state.threads = 3;
   collector_.state.modules = {{{"/opt/\xff", "ab"}, 7, ""}};
+  collector_.state.module_use = {.in_use = 3, .limit = 8, .retired = 2};
   collector_.state.programs = {{"tick", 1}};
   StartOnSocket();
   grpc::ClientContext context;
@@ -1468,6 +1469,9 @@ TEST_F(ServiceTest, Status) {
   EXPECT_EQ(r.memory().kernel_map_bytes(), 123u);
   EXPECT_EQ(r.memory().store_bytes(), store_.Bytes());
   EXPECT_EQ(r.modules(), 1u);
+  EXPECT_EQ(r.module_slots_in_use(), 3u);
+  EXPECT_EQ(r.module_slots(), 8u);
+  EXPECT_EQ(r.retired_modules(), 2u);
   EXPECT_EQ(r.module_list(0).path(), "/opt/?");
   EXPECT_EQ(r.programs(0).recursion_misses(), 1u);
 }
