@@ -158,11 +158,10 @@ void AppendModules(const GetStatusResponse& status, bool colour, std::string& te
                   " unwind rules\n");
   if (status.module_slots() != 0) {
     absl::StrAppend(&text, "  ", FormatCount(status.module_slots_in_use()), " of ",
-                    FormatCount(status.module_slots()), " slots in use");
-    if (status.retired_modules() != 0) {
-      absl::StrAppend(&text, "; ", FormatCount(status.retired_modules()), " retired");
-    }
-    text += "\n";
+                    FormatCount(status.module_slots()), " slots in use\n");
+  }
+  if (status.retired_modules() != 0) {
+    absl::StrAppend(&text, "  ", FormatCount(status.retired_modules()), " retired\n");
   }
   text += notes;
   if (noted > kMostModules) {
