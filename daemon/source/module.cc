@@ -182,7 +182,7 @@ void ModulesSource::MakeRoom() {
     return;
   }
   const int64_t now = context_.clock->MonotonicNs();
-  if (now < next_room_ns_ || modules_.IsReading()) return;
+  if (now < next_room_ns_) return;
   next_room_ns_ = now + room_pause_ns_;
   room_pause_ns_ = std::min(2 * room_pause_ns_, kLongestRoomPause);
   const uint32_t begin = context_.kernel->AdvanceModuleClock();

@@ -274,7 +274,7 @@ void* OpenOneAfterTheOther(void* argument) {
 void* OpenAndCloseEach(void* argument) {
   ++begun;
   for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) {
-    Expect(dlclose(OpenAndNap(*path, path[1] == nullptr ? 50 : 5)) == 0, "dlclose");
+    Expect(dlclose(OpenAndNap(*path, path[1] == nullptr ? 50 : 10)) == 0, "dlclose");
   }
   while (true) pause();
 }
