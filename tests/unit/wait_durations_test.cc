@@ -67,12 +67,12 @@ class WaitDurationsTest : public ::testing::Test {
 
 TEST_F(WaitDurationsTest, WhatGrewIsTold) {
   account_.Wait(0, PROFD_REASON_RUNQUEUE, 500, 4);
-  account_.Wait(1, PROFD_REASON_SLEEP, 50 * kMs, 3);
+  account_.Wait(1, PROFD_REASON_SLEEP, 51 * kMs, 3);
   account_.Wait(1, PROFD_REASON_SLEEP, 52 * kMs);
   account_.Wait(1, PROFD_REASON_SLEEP, 10 * kMs);
   EXPECT_THAT(Drain(), ElementsAre(Row{Reason::kRunQueue, 0, 4, 500},
                                    Row{Reason::kSleep, BucketOf(10 * kMs), 1, 0},
-                                   Row{Reason::kSleep, BucketOf(50 * kMs), 4, 52 * kMs}));
+                                   Row{Reason::kSleep, BucketOf(51 * kMs), 4, 52 * kMs}));
   EXPECT_THAT(Drain(), IsEmpty());
   account_.Wait(1, PROFD_REASON_SLEEP, 11 * kMs);
   EXPECT_THAT(Drain(), ElementsAre(Row{Reason::kSleep, BucketOf(11 * kMs), 1, 11 * kMs}));
@@ -100,12 +100,13 @@ TEST_F(WaitDurationsTest, APlaceCanChangeHands) {
   EXPECT_THAT(Drain(), ElementsAre(Row{Reason::kNet, BucketOf(kMs), 1, kMs}));
 }
 
+// Two drains later it is not known any more which was the longest.
 TEST_F(WaitDurationsTest, ATornReadingIsMadeUpForByTheNext) {
   account_.Wait(1, PROFD_REASON_LOCK, kMs);
   account_.record().durations_torn = 1;
   EXPECT_THAT(Drain(), IsEmpty());
   account_.record().durations_torn = 0;
-  EXPECT_THAT(Drain(), ElementsAre(Row{Reason::kLock, BucketOf(kMs), 1, kMs}));
+  EXPECT_THAT(Drain(), ElementsAre(Row{Reason::kLock, BucketOf(kMs), 1, 0}));
 }
 
 TEST_F(WaitDurationsTest, CountsWrapAround) {
