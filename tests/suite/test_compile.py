@@ -29,7 +29,8 @@ class CompileTest(unittest.TestCase):
         (build / "a.cc").write_text("int Twice() { return 2 * kOwn; }\n")
         results = tree / "results"
         environment = {**os.environ, "CCACHE_DIR": str(self.root / "cache"), "CCACHE_SLOPPINESS": SLOPPINESS,
-                       "CCACHE_PCH_EXTSUM": "true", "CCACHE_STATSLOG": str(results)}
+                       "CCACHE_PCH_EXTSUM": "true", "CCACHE_STATSLOG": str(results),
+                       "CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}  # as tests/run has them
         launcher = [COMPILE, tree, "ccache", "clang++-19", "-I", tree, *flags]
         timeless = ["-Xclang", "-fno-pch-timestamp"]
 
