@@ -219,6 +219,22 @@ void AddWhy(CLI::App& app, Typed& typed) {
   AddTextOrJson(why, typed);
 }
 
+void AddBottlenecks(CLI::App& app, Typed& typed) {
+  CLI::App* bottlenecks = app.add_subcommand(
+      "bottlenecks", "Show what limits throughput, and what removing it would gain at most");
+  bottlenecks->footer(absl::StrCat(kBottlenecksNotes, kTimes, kExitStatus));
+  AddWindow(bottlenecks, typed);
+  AddTargets(bottlenecks, "Start from this PID, or processes whose name matches; repeatable",
+             typed);
+  bottlenecks->add_option("--thread", typed.thread, "Start from threads whose name matches")
+      ->type_name("REGEX");
+  bottlenecks->add_option("--top", typed.top, "So many bottlenecks of each knot, up to 100")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  AddTextOrJson(bottlenecks, typed);
+}
+
 void AddStacksNow(CLI::App& app, Typed& typed) {
   CLI::App* stacks =
       app.add_subcommand("stacks", "Show what every thread does now, with its stack");
@@ -299,6 +315,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   AddFetch(app, typed);
   AddDiff(app, typed);
   AddWhy(app, typed);
+  AddBottlenecks(app, typed);
   AddWorst(app, typed);
   AddLocks(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");

@@ -19,6 +19,7 @@ struct Typed {
   std::string thread_sort = "cpu", threads_by = "thread";
   std::string diff_format;
   int depth = 5;  // of why
+  int top = 5;    // of bottlenecks
   std::string lock_sort = "time";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;

@@ -169,6 +169,17 @@ Options OfPage(const Typed& typed) {
   return options;
 }
 
+// What commands that follow waits have in common: the request has no filter, they select threads.
+template <typename Options>
+absl::StatusOr<Options> ReadActivityScope(const Typed& typed) {
+  auto options = OfPage<Options>(typed);
+  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  profd::v1::FetchRequest checked;
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, checked));
+  options.choice = {typed.targets, typed.thread};
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
@@ -236,13 +247,8 @@ absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
 }
 
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
-  auto options = OfPage<WhyOptions>(typed);
-  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  ASSIGN_OR_RETURN(auto options, ReadActivityScope<WhyOptions>(typed));
   profd::v1::FetchRequest checked;
-  RETURN_IF_ERROR(ReadTargets(typed, checked));
-  options.targets = typed.targets;
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.thread = typed.thread;
   ReadReasons(typed, checked);
   for (const int reason : checked.reasons()) {
     if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
@@ -252,6 +258,12 @@ absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
     return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
   }
   options.depth = typed.depth;
+  return options;
+}
+
+absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed) {
+  ASSIGN_OR_RETURN(auto options, ReadActivityScope<BottlenecksOptions>(typed));
+  options.top = typed.top;
   return options;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/command_line.h"
+#include "client/commands/bottlenecks.h"
 #include "client/commands/diff.h"
 #include "client/commands/fetch.h"
 #include "client/commands/locks.h"
@@ -19,6 +20,7 @@ namespace profctl {
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed);
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed);
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed);
+absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed);
 absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed);
 absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed);
 absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed);

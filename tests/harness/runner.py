@@ -262,7 +262,7 @@ class Execution:
 
     def arguments(self, query):
         words = query.command.split()
-        if words[0] not in ("fetch", "locks", "memory", "stacks", "threads", "why", "worst"):
+        if words[0] not in ("fetch", "bottlenecks", "locks", "memory", "stacks", "threads", "why", "worst"):
             return words + query.options
         for target in self.targets:
             if query.target in ("*", target.spec.name):
