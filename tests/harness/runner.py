@@ -244,6 +244,9 @@ class Execution:
         self.failures.append(Failure(text))
 
     def arguments(self, query):
+        return [self.place.word(word) for word in self.words(query)]
+
+    def words(self, query):
         words = query.command.split()
         if words[0] not in ("fetch", "locks", "memory", "stacks", "threads", "why", "worst"):
             return words + query.options
@@ -310,7 +313,8 @@ class Execution:
         arguments = self.arguments(query)
         as_text = query.stdout is not None or query.exit != 0
         if not as_text:
-            arguments += ["--format", query.format] + (["-o", "-"] if arguments[0] == "fetch" else [])
+            arguments += ["--format", query.format] + (
+                ["-o", "-"] if arguments[0] in ("fetch", "symbolize") else [])
         code, out, err = self.daemon.profctl(*arguments)
         failures = checks.check_text(f"profctl {' '.join(arguments)}", query, code, out, err,
                                      self.daemon.address)
@@ -321,7 +325,8 @@ class Execution:
         said = readable(json.loads(out))
         if query.name:
             self.told[query.name] = said
-        answer = Answer(said) if arguments[0] == "fetch" else None
+            Path(self.place.word(f"{{folder}}/{query.name}.json")).write_text(out)
+        answer = Answer(said) if arguments[0] in ("fetch", "symbolize") else None
         if answer is not None:
             if query.name:
                 self.ends[query.name] = answer.end_ns
