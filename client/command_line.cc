@@ -156,6 +156,14 @@ void AddDebugFiles(CLI::App* command, Typed& typed) {
       ->allow_extra_args(false);
 }
 
+CLI::Option* AddDebuginfod(CLI::App* command, Typed& typed) {
+  return command
+      ->add_option("--debuginfod", typed.debug_servers,
+                   "Ask this debuginfod server for debug files; repeatable")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+}
+
 // How frames are told apart, and where data goes.
 void AddFramesAndOutput(CLI::App* command, Typed& typed) {
   command->add_flag("--no-inlines", typed.no_inlines,
@@ -183,6 +191,7 @@ void AddFetch(CLI::App& app, Typed& typed) {
       ->allow_extra_args(false);
   AddFramesAndOutput(fetch, typed);
   AddDebugFiles(fetch, typed);
+  AddDebuginfod(fetch, typed);
   AddFlameGraph(fetch, true, typed);
 }
 
@@ -194,6 +203,7 @@ void AddSymbolize(CLI::App& app, Typed& typed) {
       ->type_name("ANSWER")
       ->required();
   AddDebugFiles(symbolize, typed);
+  AddDebuginfod(symbolize, typed)->envname("DEBUGINFOD_URLS")->delimiter(' ');
   symbolize->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
   AddFramesAndOutput(symbolize, typed);
   AddFlameGraph(symbolize, true, typed);

@@ -161,7 +161,9 @@ absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
 }
 
 LateNameOptions ReadDebug(const Typed& typed) {
-  return {.debug = {.files = typed.debug_files, .directories = typed.debug_directories},
+  return {.debug = {.files = typed.debug_files,
+                    .directories = typed.debug_directories,
+                    .servers = typed.debug_servers},
           .lines = typed.lines || !typed.no_inlines};
 }
 
@@ -207,7 +209,8 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   if (!typed.by.empty()) {
     ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
   }
-  if (!typed.debug_files.empty() || !typed.debug_directories.empty()) {
+  if (!typed.debug_files.empty() || !typed.debug_directories.empty() ||
+      !typed.debug_servers.empty()) {
     options.debug = ReadDebug(typed);
   }
   RETURN_IF_ERROR(ReadOutput(typed, options));

@@ -16,8 +16,7 @@ namespace {
 constexpr char kSystemDirectory[] = "/usr/lib/debug";
 constexpr size_t kMaxDirectoryEntries = 4096;
 
-absl::StatusOr<DebugSource> OpenSource(const std::string& path) {
-  ASSIGN_OR_RETURN(profd::UniqueFd fd, profd::OpenReadOnly(path));
+absl::StatusOr<DebugSource> ReadSource(profd::UniqueFd fd, const std::string& path) {
   absl::StatusOr<profd::symbolize::ElfFile> elf = profd::symbolize::ElfFile::Open(fd.get());
   if (!elf.ok()) {
     return absl::Status(elf.status().code(), absl::StrCat(path, ": ", elf.status().message()));
@@ -35,6 +34,18 @@ absl::StatusOr<DebugSource> OpenSource(const std::string& path) {
                      .build_id = std::move(build_id)};
 }
 
+absl::StatusOr<DebugSource> OpenSource(const std::string& path) {
+  ASSIGN_OR_RETURN(profd::UniqueFd fd, profd::OpenReadOnly(path));
+  return ReadSource(std::move(fd), path);
+}
+
+// It comes from a file or from a server, and becomes a part of a path.
+bool IsPlainId(const std::string& build_id) {
+  return build_id.size() > 2 && std::all_of(build_id.begin(), build_id.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
 bool IsSameBuild(const DebugSource& source, const std::string& build_id) {
   return !build_id.empty() && source.build_id == build_id;
 }
@@ -48,6 +59,9 @@ absl::StatusOr<DebugSources> DebugSources::Open(const DebugOptions& options) {
     const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(directory.c_str()), closedir);
     if (!entries) return profd::ErrnoStatus(absl::StrCat("open ", directory), errno);
   }
+  if (!options.servers.empty()) {
+    ASSIGN_OR_RETURN(sources.debuginfod_, Debuginfod::Open(options.servers));
+  }
   for (const std::string& file : options.files) {
     ASSIGN_OR_RETURN(DebugSource source, OpenSource(file));
     sources.named_.push_back(std::make_unique<DebugSource>(std::move(source)));
@@ -59,7 +73,8 @@ DebugSource* DebugSources::Keep(DebugSource source) {
   return found_.emplace_back(std::make_unique<DebugSource>(std::move(source))).get();
 }
 
-DebugSource* DebugSources::Find(const std::string& build_id, const std::string& code_id) {
+DebugSource* DebugSources::Find(const std::string& build_id, const std::string& code_id,
+                                bool ask_servers) {
   DebugSource* found = nullptr;
   for (const auto& source : named_) {
     if (IsSameBuild(*source, build_id)) found = source.get();
@@ -71,16 +86,13 @@ DebugSource* DebugSources::Find(const std::string& build_id, const std::string& 
   }
   if (found == nullptr) found = FindByName(build_id);
   if (found == nullptr) found = FindInDirectories(build_id, code_id);
+  if (found == nullptr && ask_servers) found = FindOnServers(build_id);
   if (found != nullptr) found->used = true;
   return found;
 }
 
 DebugSource* DebugSources::FindByName(const std::string& build_id) {
-  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  // It comes from a file or from a server, and becomes a part of a path.
-  if (build_id.size() <= 2 || !std::all_of(build_id.begin(), build_id.end(), is_hex)) {
-    return nullptr;
-  }
+  if (!IsPlainId(build_id)) return nullptr;
   std::vector<std::string> roots = directories_;
   roots.emplace_back(kSystemDirectory);
   for (const std::string& root : roots) {
@@ -89,6 +101,16 @@ DebugSource* DebugSources::FindByName(const std::string& build_id) {
     if (source.ok() && IsSameBuild(*source, build_id)) return Keep(*std::move(source));
   }
   return nullptr;
+}
+
+DebugSource* DebugSources::FindOnServers(const std::string& build_id) {
+  if (!debuginfod_ || !IsPlainId(build_id)) return nullptr;
+  absl::StatusOr<profd::UniqueFd> fd = debuginfod_->Find(build_id);
+  if (!fd.ok()) return nullptr;
+  absl::StatusOr<DebugSource> source =
+      ReadSource(*std::move(fd), absl::StrCat("debuginfod ", build_id));
+  if (!source.ok() || !IsSameBuild(*source, build_id)) return nullptr;
+  return Keep(*std::move(source));
 }
 
 void DebugSources::ListDirectories() {

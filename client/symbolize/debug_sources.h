@@ -9,14 +9,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/symbolize/debuginfod.h"
 #include "daemon/base/fd.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profctl {
 
 struct DebugOptions {
-  std::vector<std::string> files;        // --debug-file
-  std::vector<std::string> directories;  // --debug-dir
+  std::vector<std::string> files;         // --debug-file
+  std::vector<std::string> directories;   // --debug-dir
+  std::vector<std::string> servers = {};  // --debuginfod, URLs
 };
 
 // An open file with symbols or DWARF.
@@ -37,9 +39,10 @@ class DebugSources {
 
   // A file of the same build: with this build-id, else with this code (see
   // profd::symbolize::CodeIdOf). Named files come first; then /usr/lib/debug and the directories,
-  // by name of the build-id, and every file that lies directly in a directory. Null if there is
-  // none. Either id may be empty. Valid as long as this.
-  DebugSource* Find(const std::string& build_id, const std::string& code_id);
+  // by name of the build-id, and every file that lies directly in a directory; then, if
+  // `ask_servers`, the servers. Null if there is none. Either id may be empty. Valid as long as
+  // this.
+  DebugSource* Find(const std::string& build_id, const std::string& code_id, bool ask_servers);
 
   // Named files that Find never returned.
   std::vector<const DebugSource*> Unused() const;
@@ -53,11 +56,13 @@ class DebugSources {
   };
 
   DebugSource* FindByName(const std::string& build_id);
+  DebugSource* FindOnServers(const std::string& build_id);
   DebugSource* FindInDirectories(const std::string& build_id, const std::string& code_id);
   void ListDirectories();
   DebugSource* Keep(DebugSource source);
 
   std::vector<std::string> directories_;
+  std::optional<Debuginfod> debuginfod_;
   std::vector<std::unique_ptr<DebugSource>> named_;
   std::vector<std::unique_ptr<DebugSource>> found_;
   std::optional<std::vector<Candidate>> candidates_;

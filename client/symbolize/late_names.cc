@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "client/name_source.h"
 #include "client/symbolize/late_rules.h"
 #include "client/symbolize/string_table.h"
 #include "client/text.h"
@@ -84,7 +85,8 @@ class Renamer {
   }
 
   // Whether some location of a mapping may get a better name.
-  bool Wants(uint32_t mapping, std::string* build_id, std::string* code_id) {
+  // `*unnamed`: some has none.
+  bool Wants(uint32_t mapping, std::string* build_id, std::string* code_id, bool* unnamed) {
     const auto it = by_mapping_.find(mapping);
     if (mapping == 0 || it == by_mapping_.end()) return false;
     const profd::v1::Mapping& sent = message_->mappings(static_cast<int>(mapping));
@@ -92,7 +94,12 @@ class Renamer {
     *code_id = sent.code_id() < static_cast<uint32_t>(message_->strings_size())
                    ? message_->strings(static_cast<int>(sent.code_id()))
                    : "";
-    return std::any_of(it->second.begin(), it->second.end(),
+    const std::vector<uint32_t>& mine = it->second;
+    *unnamed = std::any_of(mine.begin(), mine.end(), [&](uint32_t location) {
+      return profctl::IsPlaceOnly(
+          FunctionOf(message_->locations(static_cast<int>(location))).found_by());
+    });
+    return std::any_of(mine.begin(), mine.end(),
                        [&](uint32_t location) { return Wants(location); });
   }
 
@@ -287,8 +294,10 @@ void LateNames::Name(profd::v1::Profile* message, std::vector<std::string>* note
   for (int i = 0; i < message->mappings_size(); ++i) {
     std::string build_id;
     std::string code_id;
-    if (!renamer.Wants(static_cast<uint32_t>(i), &build_id, &code_id)) continue;
-    const DebugSource* source = sources_.Find(build_id, code_id);
+    bool unnamed = false;
+    if (!renamer.Wants(static_cast<uint32_t>(i), &build_id, &code_id, &unnamed)) continue;
+    // What is merely without lines is not worth a download.
+    const DebugSource* source = sources_.Find(build_id, code_id, unnamed);
     if (source == nullptr) continue;
     renamer.NameMapping(static_cast<uint32_t>(i), *source, lines_ ? &*lines_ : nullptr);
   }

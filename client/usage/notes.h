@@ -63,9 +63,12 @@ inline constexpr char kDiffNotes[] =
 
 inline constexpr char kSymbolizeNotes[] =
     "ANSWER is a file written by 'fetch --format json' on any machine, also before the debug file\n"
-    "was there. Debug files are matched by build-id, or by equal code (.text and .eh_frame), which\n"
-    "stripping does not change. /usr/lib/debug/.build-id is searched, too. Functions without a name\n"
+    "was there. Debug files are matched by build-id, or by equal code (.text and .eh_frame), "
+    "which\n"
+    "stripping does not change. /usr/lib/debug/.build-id is searched, too. Functions without a "
+    "name\n"
     "get one, and so do inlined functions, files and lines. Idle waits are found anew.\n"
+    "Servers are asked only with --debuginfod or DEBUGINFOD_URLS.\n"
     "\n"
     "Output is that of fetch: without -o and --format a summary and a flame graph.\n"
     "\n"

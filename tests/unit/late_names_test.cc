@@ -1,12 +1,20 @@
 // Names of frames that only the client has.
 #include "client/symbolize/late_names.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/render/json.h"
 #include "client/symbolize/saved_answer.h"
 #include "daemon/symbolize/elf_file.h"
@@ -183,6 +191,47 @@ TEST_F(LateNamesTest, WhatFollowsFromNamesFollows) {
   ASSERT_EQ(after.message->name_shares_size(), 1);
   EXPECT_EQ(after.message->name_shares(0).source(), profd::v1::NAME_SOURCE_DEBUG_FILE);
   EXPECT_EQ(after.message->name_shares(0).share(), 1);
+}
+
+// A port on which nobody listens, most likely.
+int FreePort() {
+  const profd::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return ntohs(address.sin_port);
+}
+
+TEST_F(LateNamesTest, FromADebuginfodServer) {
+  Build();
+  const std::string served = directory_.path() + "/served";
+  std::filesystem::create_directories(served);
+  std::filesystem::copy_file(debug_, served + "/lib.debug");
+  const int port = FreePort();
+  const std::string at = directory_.path();
+  // The shell prints the server's PID, and is gone.
+  Shell(absl::StrCat("HOME='", at, "' debuginfod -F -d '", at, "/files.sqlite' -p ", port, " '",
+                     served, "' >/dev/null 2>&1 & echo $! >'", at, "/pid'"));
+  pid_t server = 0;
+  std::ifstream(at + "/pid") >> server;
+  ASSERT_GT(server, 0);
+  std::vector<std::string> named;
+  for (int attempt = 0;
+       attempt < 300 && named != std::vector<std::string>{"futex_wait", "hidden_one"}; ++attempt) {
+    if (attempt > 0) usleep(100'000);
+    // What was missing once would be taken for missing.
+    setenv("DEBUGINFOD_CACHE_PATH", absl::StrCat(at, "/cache", attempt).c_str(), 1);
+    named = Functions(Named(
+        Message(),
+        {.files = {}, .directories = {}, .servers = {absl::StrCat("http://127.0.0.1:", port)}}));
+  }
+  EXPECT_THAT(named, ElementsAre("futex_wait", "hidden_one"));
+  kill(server, SIGTERM);
+  unsetenv("DEBUGINFOD_CACHE_PATH");
+  unsetenv("DEBUGINFOD_URLS");
 }
 
 TEST_F(LateNamesTest, AnAnswerSurvivesBeingSaved) {
