@@ -61,7 +61,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
 
   if (app.get_subcommands().empty()) {
     return Report(
-        absl::InvalidArgumentError("no command; use fetch, diff, why, bottlenecks, worst, "
+        absl::InvalidArgumentError("no command; use fetch, symbolize, diff, why, bottlenecks, worst, "
                                    "locks, stacks, threads, memory or status"),
         kExitUsage, err);
   }
@@ -107,6 +107,13 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     bool grew = false;
     const int code = Report(RunDiff(*options, out, err, &grew), kExitFailure, err);
     return code == 0 && grew ? kExitGrew : code;
+  }
+  if (command == "symbolize") {
+    absl::StatusOr<SymbolizeOptions> options = ReadSymbolize(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->fetch.colour = terminal.colour;
+    options->fetch.progress = terminal.progress;
+    return Report(Symbolize(*options, out, err), kExitFailure, err);
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);

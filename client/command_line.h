@@ -24,6 +24,8 @@ struct Typed {
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   bool no_inlines = false, lines = false;
+  std::vector<std::string> debug_files, debug_directories, debug_servers;
+  std::string saved;  // of symbolize
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;

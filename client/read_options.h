@@ -10,6 +10,7 @@
 #include "client/commands/locks.h"
 #include "client/commands/memory.h"
 #include "client/commands/stacks.h"
+#include "client/commands/symbolize.h"
 #include "client/commands/threads.h"
 #include "client/commands/why.h"
 #include "client/commands/worst.h"
@@ -18,6 +19,7 @@ namespace profctl {
 
 // Each checks what was typed for its verb. Errors name the option and say what to do.
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed);
+absl::StatusOr<SymbolizeOptions> ReadSymbolize(const Typed& typed);
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed);
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed);
 absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed);

@@ -22,6 +22,8 @@ inline constexpr char kNotes[] =
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
     "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
+    "  profctl symbolize wait.json --debug-file target/release/reth\n"
+    "                                         names from an unstripped build on this machine\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
     "for\n"
@@ -59,6 +61,22 @@ inline constexpr char kDiffNotes[] =
     "  profctl diff 10min..5min 5min -o diff.svg\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
+
+inline constexpr char kSymbolizeNotes[] =
+    "ANSWER is a file written by 'fetch --format json' on any machine, also before the debug file\n"
+    "was there. Debug files are matched by build-id, or by equal code (.text and .eh_frame), "
+    "which\n"
+    "stripping does not change. /usr/lib/debug/.build-id is searched, too. Functions without a "
+    "name\n"
+    "get one, and so do inlined functions, files and lines. Idle waits are found anew.\n"
+    "Servers are asked only with --debuginfod or DEBUGINFOD_URLS.\n"
+    "\n"
+    "Output is that of fetch: without -o and --format a summary and a flame graph.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl symbolize wait.json --debug-file target/release/reth\n"
+    "  profctl symbolize wait.json --debug-dir ~/debug -o named.json\n"
+    "  profctl fetch --debug-file target/release/reth     the same in one step\n";
 
 inline constexpr char kWorstNotes[] =
     "Each wait with its begin, duration, thread, system call and first argument, stack, and who\n"

@@ -129,7 +129,7 @@ def findings(summary):
 
 def output_options(query):
     """A fetch writes its summary beside a file."""
-    if query.command.split()[0] != "fetch":
+    if query.command.split()[0] not in ("fetch", "symbolize"):
         return ["--format", query.format]
     if query.format == "summary":
         return ["-o", os.devnull, "--format", "folded"]
@@ -261,6 +261,9 @@ class Execution:
         self.failures.append(Failure(text))
 
     def arguments(self, query):
+        return [self.place.word(word) for word in self.words(query)]
+
+    def words(self, query):
         words = query.command.split()
         if words[0] not in ("fetch", "bottlenecks", "locks", "memory", "stacks", "threads", "why", "worst"):
             return words + query.options
@@ -339,7 +342,8 @@ class Execution:
         said = readable(json.loads(out))
         if query.name:
             self.told[query.name] = said
-        answer = Answer(said) if arguments[0] == "fetch" else None
+            Path(self.place.word(f"{{folder}}/{query.name}.json")).write_text(out)
+        answer = Answer(said) if arguments[0] in ("fetch", "symbolize") else None
         if answer is not None:
             if query.name:
                 self.ends[query.name] = answer.end_ns
