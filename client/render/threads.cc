@@ -18,21 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// "lock 74.4%" of the wall time: the longest of the waits. Empty without any.
-std::string MainReason(const LedgerRow& row) {
-  const ReasonInfo* longest = nullptr;
-  for (const ReasonInfo& info : AllReasons()) {
-    if (info.reason == profd::v1::REASON_RUNQUEUE || row.off_ns[info.reason] <= 0) continue;
-    if (longest == nullptr || row.off_ns[info.reason] > row.off_ns[longest->reason]) {
-      longest = &info;
-    }
-  }
-  if (longest == nullptr) return "";
-  return absl::StrCat(std::string(longest->name), " ",
-                      FormatShare(static_cast<double>(row.off_ns[longest->reason]),
-                                  static_cast<double>(row.wall_ns)));
-}
-
 class ThreadTable {
  public:
   ThreadTable(const Profile& waits, const std::vector<LedgerRow>& rows)
@@ -102,7 +87,23 @@ class ThreadTable {
   const bool allocations_;
 };
 
-ordered_json RowJson(const LedgerRow& row) {
+}  // namespace
+
+std::string MainReason(const LedgerRow& row) {
+  const ReasonInfo* longest = nullptr;
+  for (const ReasonInfo& info : AllReasons()) {
+    if (info.reason == profd::v1::REASON_RUNQUEUE || row.off_ns[info.reason] <= 0) continue;
+    if (longest == nullptr || row.off_ns[info.reason] > row.off_ns[longest->reason]) {
+      longest = &info;
+    }
+  }
+  if (longest == nullptr) return "";
+  return absl::StrCat(std::string(longest->name), " ",
+                      FormatShare(static_cast<double>(row.off_ns[longest->reason]),
+                                  static_cast<double>(row.wall_ns)));
+}
+
+ordered_json LedgerRowJson(const LedgerRow& row) {
   ordered_json off = ordered_json::object();
   for (const ReasonInfo& info : AllReasons()) {
     if (row.off_ns[info.reason] == 0 && row.waits[info.reason] == 0) continue;
@@ -133,8 +134,6 @@ ordered_json RowJson(const LedgerRow& row) {
   return json;
 }
 
-}  // namespace
-
 std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>& rows,
                               bool colour) {
   const profd::v1::Coverage& coverage = waits.coverage();
@@ -159,7 +158,7 @@ std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>
 
 std::string RenderThreadsJson(const Profile& waits, const std::vector<LedgerRow>& rows) {
   ordered_json threads = ordered_json::array();
-  for (const LedgerRow& row : rows) threads.push_back(RowJson(row));
+  for (const LedgerRow& row : rows) threads.push_back(LedgerRowJson(row));
   return DumpJson({{"hostname", waits.message->host().hostname()},
                    {"begin_ns", waits.coverage().begin_ns()},
                    {"end_ns", waits.coverage().end_ns()},
