@@ -16,8 +16,8 @@ struct TopOptions {
   FeedOptions feed;
   RowsWanted wanted;
   bool json = false;
-  bool batch = false;                // no screen, even on a terminal
-  std::optional<uint32_t> rounds;    // of batch; none: until it is stopped
+  bool batch = false;              // no screen, even on a terminal
+  std::optional<uint32_t> rounds;  // of batch; none: until it is stopped
   bool colour = false;
 };
 

@@ -17,7 +17,7 @@ class Table {
   struct Column {
     std::string heading;
     Align align = Align::kLeft;
-    int spare = 0;  // left out on narrow terminals, the highest first; 0: never
+    int spare = 0;     // left out on narrow terminals, the highest first; 0: never
     size_t least = 0;  // columns that it takes at least, so that it stays where it is
   };
 

@@ -26,8 +26,8 @@ std::string PerSecond(uint64_t count, double seconds) {
 
 std::string BytesPerSecond(int64_t bytes, double seconds) {
   if (seconds <= 0) return "-";
-  return FormatBytes(static_cast<uint64_t>(std::llround(
-             std::max(0.0, static_cast<double>(bytes)) / seconds))) +
+  return FormatBytes(static_cast<uint64_t>(
+             std::llround(std::max(0.0, static_cast<double>(bytes)) / seconds))) +
          "/s";
 }
 
@@ -80,8 +80,8 @@ class DetailPage {
                  {"share", Table::Align::kRight, 0, 6},
                  {"waits/s", Table::Align::kRight, 2, 7},
                  {"mean", Table::Align::kRight, 1, 7}});
-    table.Add({"on CPU", FormatDuration(ledger.on_cpu_ns), ShareOf(ledger.on_cpu_ns, ledger), "",
-               ""});
+    table.Add(
+        {"on CPU", FormatDuration(ledger.on_cpu_ns), ShareOf(ledger.on_cpu_ns, ledger), "", ""});
     for (const ReasonInfo& info : AllReasons()) {
       const int64_t ns = ledger.off_ns[info.reason];
       const uint64_t waits = ledger.waits[info.reason];
@@ -91,21 +91,19 @@ class DetailPage {
                  waits == 0 ? "-" : FormatDuration(ns / static_cast<int64_t>(waits))});
     }
     for (const std::vector<std::string>& cells : table.Cells(columns_)) {
-      lines_.push_back({{ClipEnd(absl::StrCat(cells[0], cells[1], cells[2], cells[3], cells[4]),
-                                 columns_),
-                         Style::kPlain}});
+      lines_.push_back(
+          {{ClipEnd(absl::StrCat(cells[0], cells[1], cells[2], cells[3], cells[4]), columns_),
+            Style::kPlain}});
     }
-    Text(absl::StrCat("Idle ", ShareOf(ledger.idle_ns, ledger), ". Switches: ",
-                      PerSecond(ledger.voluntary_switches, seconds), "/s by waits, ",
-                      PerSecond(ledger.involuntary_switches, seconds), "/s preempted. Faults: ",
-                      PerSecond(ledger.Faults(), seconds), "/s. Block I/O: read ",
-                      BytesPerSecond(static_cast<int64_t>(ledger.read_bytes), seconds),
-                      ", written ",
-                      BytesPerSecond(static_cast<int64_t>(ledger.write_bytes), seconds),
-                      ". Allocated: ",
-                      ledger.allocated_bytes ? BytesPerSecond(*ledger.allocated_bytes, seconds)
-                                             : "not known",
-                      "."));
+    Text(absl::StrCat(
+        "Idle ", ShareOf(ledger.idle_ns, ledger),
+        ". Switches: ", PerSecond(ledger.voluntary_switches, seconds), "/s by waits, ",
+        PerSecond(ledger.involuntary_switches, seconds),
+        "/s preempted. Faults: ", PerSecond(ledger.Faults(), seconds), "/s. Block I/O: read ",
+        BytesPerSecond(static_cast<int64_t>(ledger.read_bytes), seconds), ", written ",
+        BytesPerSecond(static_cast<int64_t>(ledger.write_bytes), seconds), ". Allocated: ",
+        ledger.allocated_bytes ? BytesPerSecond(*ledger.allocated_bytes, seconds) : "not known",
+        "."));
   }
 
   void AppendNow() {
@@ -200,16 +198,16 @@ std::vector<StyledLine> RowLines(const Snapshot& snapshot, const std::vector<Top
     const LedgerRow& ledger = row.ledger;
     std::vector<std::string> cells = {row.label};
     if (groups) cells.push_back(FormatCount(row.threads.size()));
-    cells.insert(cells.end(), {ShareOf(ledger.on_cpu_ns, ledger),
-                               ShareOf(ledger.RunQueue(), ledger),
-                               ShareOf(ledger.Blocked(), ledger), ShareOf(ledger.idle_ns, ledger),
-                               PerSecond(ledger.Switches(), seconds)});
+    cells.insert(cells.end(),
+                 {ShareOf(ledger.on_cpu_ns, ledger), ShareOf(ledger.RunQueue(), ledger),
+                  ShareOf(ledger.Blocked(), ledger), ShareOf(ledger.idle_ns, ledger),
+                  PerSecond(ledger.Switches(), seconds)});
     if (allocations) {
       cells.push_back(ledger.allocated_bytes ? BytesPerSecond(*ledger.allocated_bytes, seconds)
                                              : "-");
     }
-    cells.insert(cells.end(), {row.now, row.longest() == nullptr ? "" : DurationOf(*row.longest()),
-                               row.where});
+    cells.insert(cells.end(),
+                 {row.now, row.longest() == nullptr ? "" : DurationOf(*row.longest()), row.where});
     table.Add(std::move(cells));
   }
   std::vector<StyledLine> lines;

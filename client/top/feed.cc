@@ -49,15 +49,15 @@ absl::StatusOr<Snapshot> Feed::Ask() {
   } else {
     window.set_since_ns(options_.length.count());
   }
-  ASSIGN_OR_RETURN(std::vector<Answer> answers,
-                   ReceiveParts(
-                       *connection_,
-                       [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
-                         return stub.Fetch(context, options_.interval);
-                       },
-                       {options_.interval.sample_types().begin(),
-                        options_.interval.sample_types().end()},
-                       1, &canceller_, nullptr));
+  ASSIGN_OR_RETURN(
+      std::vector<Answer> answers,
+      ReceiveParts(
+          *connection_,
+          [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {
+            return stub.Fetch(context, options_.interval);
+          },
+          {options_.interval.sample_types().begin(), options_.interval.sample_types().end()}, 1,
+          &canceller_, nullptr));
   absl::StatusOr<std::vector<Answer>> looked = ReceiveParts(
       *connection_,
       [&](profd::v1::Profiler::Stub& stub, grpc::ClientContext* context) {

@@ -146,8 +146,8 @@ class Composer {
     const TopRows& rows = *view_.rows;
     if (!wanted_.filter.empty()) {
       parts.push_back(absl::StrCat("filter ", rows.filter_is_text ? "as text " : "", "'",
-                                   CleanName(wanted_.filter), "': ",
-                                   FormatCount(rows.filtered), " hidden"));
+                                   CleanName(wanted_.filter), "': ", FormatCount(rows.filtered),
+                                   " hidden"));
     }
     if (wanted_.hide_idle) parts.push_back(FormatCount(rows.idle_hidden) + " idle hidden");
     return absl::StrJoin(parts, "; ");
@@ -178,10 +178,9 @@ class Composer {
 
   // Why what is shown is old; empty if it is not.
   std::string Trouble() const {
-    const std::string age =
-        view_.snapshot == nullptr
-            ? ""
-            : absl::StrCat("; this is ", FormatDuration(view_.age_ns), " old");
+    const std::string age = view_.snapshot == nullptr
+                                ? ""
+                                : absl::StrCat("; this is ", FormatDuration(view_.age_ns), " old");
     if (!view_.error.empty()) {
       return absl::StrCat("No answer, trying again", age, ": ", CleanName(view_.error));
     }
@@ -207,14 +206,10 @@ std::vector<StyledLine> HelpLines() {
 StyledLine KeysLine(const TopState& state) {
   const std::vector<std::pair<std::string, std::string>> keys =
       state.page == TopState::Page::kTable
-          ? std::vector<std::pair<std::string, std::string>>{{"q", "quit"},
-                                                             {"?", "help"},
-                                                             {"Enter", "open"},
-                                                             {"/", "filter"},
-                                                             {"g", "group"},
-                                                             {"s", "sort"},
-                                                             {"i", "idle"},
-                                                             {"space", "pause"}}
+          ? std::vector<std::pair<std::string, std::string>>{{"q", "quit"},     {"?", "help"},
+                                                             {"Enter", "open"}, {"/", "filter"},
+                                                             {"g", "group"},    {"s", "sort"},
+                                                             {"i", "idle"},     {"space", "pause"}}
           : std::vector<std::pair<std::string, std::string>>{
                 {"q", "quit"}, {"Esc", "back"}, {"Up Down", "scroll"}, {"space", "pause"}};
   StyledLine line;
@@ -252,8 +247,8 @@ std::vector<StyledLine> Head(const TopView& view, const TopState& state, ScreenS
     head.push_back(composer.Totals());
   }
   if (!low || state.paused || !state.wanted.filter.empty()) {
-    head.push_back({{composer.Selection(state.paused),
-                     state.paused ? Style::kTitle : Style::kDim}});
+    head.push_back(
+        {{composer.Selection(state.paused), state.paused ? Style::kTitle : Style::kDim}});
   }
   if (low) return head;
   const std::vector<std::string> notes = composer.Notes();
@@ -294,9 +289,8 @@ TopScreen Compose(const TopView& view, ScreenSize size, TopState* state) {
   } else if (state->page == TopState::Page::kDetails && view.snapshot != nullptr) {
     const auto it = std::find_if(rows.begin(), rows.end(),
                                  [&](const TopRow& row) { return row.key == state->opened; });
-    page = it == rows.end()
-               ? std::vector<StyledLine>{{{"It is gone, or hidden. Esc goes back."}}}
-               : DetailLines(*view.snapshot, *it, size.columns);
+    page = it == rows.end() ? std::vector<StyledLine>{{{"It is gone, or hidden. Esc goes back."}}}
+                            : DetailLines(*view.snapshot, *it, size.columns);
   }
   if (state->page == TopState::Page::kTable) {
     if (rows.empty() && view.rows != nullptr) {
@@ -341,7 +335,8 @@ TopScreen Compose(const TopView& view, ScreenSize size, TopState* state) {
 std::string TopText(const TopView& view, const RowsWanted& wanted, bool colour) {
   const Composer composer(view, wanted);
   std::vector<StyledLine> lines = {composer.Title(std::numeric_limits<size_t>::max()),
-                                   composer.Totals(), {{composer.Selection(false)}}};
+                                   composer.Totals(),
+                                   {{composer.Selection(false)}}};
   for (const std::string& note : composer.Notes()) lines.push_back({{note}});
   for (StyledLine& line :
        RowLines(*view.snapshot, view.rows->rows, wanted.grouping, LineColumns())) {
@@ -351,8 +346,7 @@ std::string TopText(const TopView& view, const RowsWanted& wanted, bool colour) 
   for (const StyledLine& line : lines) {
     std::string written;
     for (const Span& span : line) {
-      const bool bold =
-          colour && (span.style == Style::kTitle || span.style == Style::kHeading);
+      const bool bold = colour && (span.style == Style::kTitle || span.style == Style::kHeading);
       absl::StrAppend(&written, bold ? "\033[1m" : "", span.text, bold ? "\033[0m" : "");
     }
     if (!colour) absl::StripTrailingAsciiWhitespace(&written);

@@ -16,18 +16,22 @@ const auto& Next(const Infos& infos, const Is& is, bool forward) {
 }
 
 void NextGrouping(bool forward, TopState* state) {
-  state->wanted.grouping = Next(
-      AllGroupings(),
-      [&](const GroupingInfo& info) { return info.grouping == state->wanted.grouping; },
-      forward).grouping;
+  state->wanted.grouping =
+      Next(
+          AllGroupings(),
+          [&](const GroupingInfo& info) { return info.grouping == state->wanted.grouping; },
+          forward)
+          .grouping;
   state->selected.clear();
   state->place = 0;
 }
 
 void NextSort(bool forward, TopState* state) {
   state->wanted.sort =
-      Next(AllTopSorts(), [&](const TopSortInfo& info) { return info.sort == state->wanted.sort; },
-           forward).sort;
+      Next(
+          AllTopSorts(), [&](const TopSortInfo& info) { return info.sort == state->wanted.sort; },
+          forward)
+          .sort;
 }
 
 void RemoveLastCharacter(std::string* text) {
@@ -140,17 +144,16 @@ void Press(const Key& key, const std::vector<TopRow>& rows, const Extent& extent
     state->refresh = true;
   } else if (is_text && (key.text == "?" || key.text == "h")) {
     const bool open = state->page != TopState::Page::kHelp;
-    state->page = open                       ? TopState::Page::kHelp
+    state->page = open                    ? TopState::Page::kHelp
                   : state->opened.empty() ? TopState::Page::kTable
-                                             : TopState::Page::kDetails;
+                                          : TopState::Page::kDetails;
     state->scroll = 0;
   } else if (state->page == TopState::Page::kTable) {
     PressInTable(key, rows, extent.room, state);
   } else if (IsBack(key)) {
     const bool from_help = state->page == TopState::Page::kHelp;
     if (!from_help) state->opened.clear();
-    state->page =
-        state->opened.empty() ? TopState::Page::kTable : TopState::Page::kDetails;
+    state->page = state->opened.empty() ? TopState::Page::kTable : TopState::Page::kDetails;
     state->scroll = 0;
   } else {
     const size_t below = extent.lines > extent.room ? extent.lines - extent.room : 0;

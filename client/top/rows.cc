@@ -36,7 +36,8 @@ class Filter {
     options.set_case_sensitive(std::any_of(text.begin(), text.end(), [](char c) {
       return absl::ascii_isupper(static_cast<unsigned char>(c));
     }));
-    regex_ = std::make_unique<RE2>(text, options);
+    // ^ and $ are the ends of each of the texts.
+    regex_ = std::make_unique<RE2>("(?m)" + text, options);
     if (regex_->ok()) return;
     is_text_ = true;
     options.set_literal(true);
@@ -48,12 +49,12 @@ class Filter {
   bool Matches(const Snapshot& snapshot, const TopThread& thread) const {
     if (regex_ == nullptr) return true;
     const LedgerRow& ledger = thread.ledger;
-    std::string known = absl::StrCat(CleanName(ledger.process), "/", CleanName(ledger.name), "\n",
-                                     ledger.pid, "\n", ledger.tid, "\n", DescribeNow(thread.look));
+    std::string known = absl::StrCat(CleanName(ledger.name), "\n", CleanName(ledger.process), "/",
+                                     CleanName(ledger.name), "\n", ledger.pid, "\n", ledger.tid,
+                                     "\n", DescribeNow(thread.look));
     if (thread.look != nullptr) {
-      absl::StrAppend(
-          &known, "\n", ObjectOf(*thread.look), "\n",
-          absl::StrJoin(FunctionsOf(snapshot.looks->profile(), *thread.look), "\n"));
+      absl::StrAppend(&known, "\n", ObjectOf(*thread.look), "\n",
+                      absl::StrJoin(FunctionsOf(snapshot.looks->profile(), *thread.look), "\n"));
     }
     return RE2::PartialMatch(known, *regex_);
   }
@@ -72,7 +73,9 @@ std::map<std::pair<int32_t, int32_t>, std::string> GroupNamesOf(const Snapshot& 
   std::map<std::pair<int32_t, int32_t>, std::string> names;
   for (const Profile* profile : {&snapshot.waits(), LookedAt(snapshot)}) {
     if (profile == nullptr) continue;
-    for (const Thread& thread : profile->threads) names[{thread.pid, thread.tid}] = thread.group;
+    for (const Thread& thread : profile->threads) {
+      if (!thread.group.empty()) names[{thread.pid, thread.tid}] = thread.group;
+    }
   }
   return names;
 }
@@ -154,7 +157,8 @@ void DescribeWhatTheyDo(const Snapshot& snapshot, TopRow* row) {
   std::map<std::string, size_t> kinds, origins;
   for (const TopThread* thread : row->threads) {
     if (thread->look == nullptr) continue;
-    ++kinds[DescribeNow(thread->look)];
+    // The kind of an idle wait is among the details.
+    ++kinds[thread->look->idle.empty() ? DescribeNow(thread->look) : "idle"];
     const std::string origin = OriginOf(snapshot.looks->profile(), *thread->look);
     if (!origin.empty()) ++origins[origin];
   }

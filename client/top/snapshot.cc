@@ -17,8 +17,8 @@ Snapshot MakeSnapshot(Answer interval, absl::StatusOr<Looks> looks) {
     snapshot.looks_error = std::string(looks.status().message());
   }
   std::map<std::pair<int32_t, int32_t>, size_t> places;  // in threads, by PID and TID
-  for (LedgerRow& row : LedgerRows(snapshot.waits(), &snapshot.interval.profiles[1], false,
-                                   ThreadSort::kName)) {
+  for (LedgerRow& row :
+       LedgerRows(snapshot.waits(), &snapshot.interval.profiles[1], false, ThreadSort::kName)) {
     places[{row.pid, row.tid}] = snapshot.threads.size();
     snapshot.threads.push_back({std::move(row), nullptr});
   }

@@ -159,7 +159,8 @@ inline constexpr char kTopNotes[] =
     "so\n"
     "and connects again.\n"
     "\n"
-    "With --batch, --rounds, --once or --format json, or if the output is not a terminal, it prints\n"
+    "With --batch, --rounds, --once or --format json, or if the output is not a terminal, it "
+    "prints\n"
     "a table for each update, or with --format json a line.\n";
 
 inline constexpr char kTopExamples[] =
