@@ -7,6 +7,7 @@
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/text.h"
+#include "client/top/rows.h"
 #include "client/usage/notes.h"
 #include "client/usage/usage.h"
 
@@ -311,6 +312,37 @@ void AddThreads(CLI::App& app, Typed& typed) {
   AddTextOrJson(threads, typed);
 }
 
+void AddTop(CLI::App& app, Typed& typed) {
+  CLI::App* top = app.add_subcommand("top", "Show what threads do, refreshing in the terminal");
+  std::string notes = kTopNotes;
+  AppendMeanings("Groups of threads (--by)", AllGroupings(), notes);
+  AppendMeanings("Orders of rows (--sort)", AllTopSorts(), notes);
+  top->footer(absl::StrCat(notes, kTopExamples, kExitStatus));
+  top->add_option("--interval", typed.interval, "Time between two updates: 500ms, 2s, 1min")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  AddTargets(top, "Only this PID, or processes whose name matches; repeatable", typed);
+  top->add_option("--thread", typed.thread, "Only threads whose name matches")->type_name("REGEX");
+  top->add_option("--filter", typed.filter, "Show only what matches, as if typed after /")
+      ->type_name("REGEX");
+  top->add_flag("--hide-idle", typed.hide_idle, "Hide threads that are idle now");
+  top->add_option("--by", typed.top_by, "What a row is; see the groups below")
+      ->type_name("BY")
+      ->check(OneOf(NamesOf(AllGroupings()), "a group"))
+      ->capture_default_str();
+  top->add_option("--sort", typed.top_sort, "What comes first; see the orders below")
+      ->type_name("ORDER")
+      ->check(OneOf(NamesOf(AllTopSorts()), "an order"))
+      ->capture_default_str();
+  top->add_flag("-b,--batch", typed.batch,
+                "Print update after update; the default if the output is not a terminal");
+  top->add_option("-n,--rounds", typed.rounds, "Print so many updates, then exit")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  top->add_flag("--once", typed.once, "Print one update, then exit");
+  AddTextOrJson(top, typed);
+}
+
 void AddWorst(CLI::App& app, Typed& typed) {
   CLI::App* worst = app.add_subcommand("worst", "Show the longest single waits of a window");
   std::string notes = kWorstNotes;
@@ -369,6 +401,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   memory->add_flag("--color", typed.colour, "Use colours even if the output is not a terminal");
   AddStacksNow(app, typed);
   AddThreads(app, typed);
+  AddTop(app, typed);
   CLI::App* status =
       app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));

@@ -32,6 +32,10 @@ struct Typed {
   bool inverted = false, reversed = false;
   // Of worst.
   uint32_t limit = 20;
+  // Of top.
+  std::string interval = "2s", top_by = "thread", top_sort = "cpu", filter;
+  bool batch = false, once = false, hide_idle = false;
+  std::optional<uint32_t> rounds;
   // Of diff.
   std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;

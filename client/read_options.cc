@@ -1,6 +1,7 @@
 #include "client/read_options.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -185,6 +186,9 @@ absl::Status ReadOutput(const Typed& typed, FetchOptions& options) {
   }
   return ReadGraph(typed, options.graph);
 }
+// An update costs profd some milliseconds; the store keeps an hour.
+constexpr std::chrono::nanoseconds kShortestInterval = std::chrono::milliseconds(200);
+constexpr std::chrono::nanoseconds kLongestInterval = std::chrono::hours(1);
 
 // What all commands that print a page have in common.
 template <typename Options>
@@ -267,6 +271,33 @@ absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.sort = ParseThreadSort(typed.thread_sort);
   options.by_name = typed.threads_by == "name";
+  return options;
+}
+
+absl::StatusOr<TopOptions> ReadTop(const Typed& typed, bool screen) {
+  TopOptions options;
+  options.feed.server = typed.server;
+  options.json = typed.page_format == "json";
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, options.feed.interval));
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, options.feed.looks));
+  const absl::StatusOr<int64_t> interval = ParseDuration(typed.interval);
+  if (!interval.ok()) return Wrong("--interval", std::string(interval.status().message()));
+  if (*interval < kShortestInterval.count() || *interval > kLongestInterval.count()) {
+    return Wrong("--interval", absl::StrCat(CleanName(typed.interval), " is not between ",
+                                            FormatDuration(kShortestInterval.count()), " and ",
+                                            FormatDuration(kLongestInterval.count())));
+  }
+  options.feed.length = std::chrono::nanoseconds(*interval);
+  RETURN_IF_ERROR(CheckRegex("--filter", typed.filter));
+  options.wanted = {.grouping = ParseGrouping(typed.top_by),
+                    .sort = ParseTopSort(typed.top_sort),
+                    .filter = typed.filter,
+                    .hide_idle = typed.hide_idle};
+  if (typed.once && typed.rounds) {
+    return Wrong("--once", "cannot be combined with --rounds; use one of them");
+  }
+  options.rounds = typed.once ? 1 : typed.rounds;
+  options.batch = typed.batch || options.rounds || options.json || !screen;
   return options;
 }
 

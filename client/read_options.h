@@ -12,6 +12,7 @@
 #include "client/commands/stacks.h"
 #include "client/commands/symbolize.h"
 #include "client/commands/threads.h"
+#include "client/commands/top.h"
 #include "client/commands/why.h"
 #include "client/commands/worst.h"
 
@@ -27,6 +28,8 @@ absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed);
 absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed);
 absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed);
 absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed);
+// `screen`: there is a terminal for it.
+absl::StatusOr<TopOptions> ReadTop(const Typed& typed, bool screen);
 absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed);
 
 }  // namespace profctl

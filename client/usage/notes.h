@@ -33,6 +33,7 @@ inline constexpr char kNotes[] =
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl stacks --target postgres       what every thread does now\n"
     "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
+    "  profctl top                            the same and what every thread does now, refreshing\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
 inline constexpr char kTimes[] =
@@ -181,6 +182,27 @@ inline constexpr char kThreadsNotes[] =
     "  profctl threads --since 10s            the last ten seconds, as top shows them\n"
     "  profctl threads --sort blocked --by name\n"
     "  profctl threads --format json | jq '.threads[] | select(.exited | not)'\n";
+
+inline constexpr char kTopNotes[] =
+    "The threads of 'profctl threads' and 'profctl stacks' in one table: where the time of the "
+    "last\n"
+    "interval went, and what each thread does now. Enter shows the waits of a row and the stacks "
+    "of\n"
+    "its threads; ? lists all keys. In the terminal it stays until q; if profd goes away, it says "
+    "so\n"
+    "and connects again.\n"
+    "\n"
+    "With --batch, --rounds, --once or --format json, or if the output is not a terminal, it "
+    "prints\n"
+    "a table for each update, or with --format json a line.\n";
+
+inline constexpr char kTopExamples[] =
+    "\n"
+    "Examples:\n"
+    "  profctl top                            all targets\n"
+    "  profctl top --target postgres --by name --sort blocked\n"
+    "  profctl top --once --by stack          once, as text\n"
+    "  profctl top --format json | jq -c '.rows[0].threads[0].now.reason'\n";
 
 inline constexpr char kStatusNotes[] =
     "Examples:\n"
