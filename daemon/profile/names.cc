@@ -142,6 +142,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Long waits that are not listed one by one: too many at once, or the ring was full. Times "
        "and "
        "totals are complete. If there are many, watch fewer targets, or raise --limit ring."},
+      {"wait_duration_lost",
+       "Waits that are in no histogram: their thread waited for more than five reasons at a time. "
+       "Times and numbers of waits are complete."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

@@ -51,8 +51,12 @@ enum class Kind : uint8_t {
   // No sample is of these.
   kWall = PROFD_KIND_COUNT,       // kWait and kCpu together
   kLocks = PROFD_KIND_COUNT + 1,  // waits for locks
+  // No sample type is of this: how many waits took how long. A sample's argument is the bucket
+  // (bpf/abi/duration.h), its weight the longest of its waits, ns; 0: not known.
+  kDuration = PROFD_KIND_COUNT + 2,
 };
-inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 2;
+inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 2;  // with a sample type
+inline constexpr size_t kStoredKindCount = kKindCount + 1;
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
 // negative: what there is at an instant is the sum of all changes before it.

@@ -23,6 +23,8 @@ constexpr char kNoName[] = "[unmapped code]";
 constexpr char kGeneratedModule[] = "[jit]";
 // What one answer reads of perf maps: less than a second's work.
 constexpr uint64_t kMaxPerfMapBytes = 256 << 20;
+// What one answer reads of code to identify it: some 0.3 s of work, once for each module.
+constexpr uint64_t kMaxCodeBytes = 512 << 20;
 
 // The frames that are named together.
 ModuleId GroupOf(uint64_t frame) { return IsKernelFrame(frame) ? kKernel : ModuleOf(frame); }
@@ -58,6 +60,7 @@ std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(),
             [&](size_t a, size_t b) { return addresses[a].frame < addresses[b].frame; });
+  uint64_t code_bytes_left = kMaxCodeBytes;
   absl::MutexLock lock(&mutex_);
   for (size_t begin = 0; begin < order.size();) {
     const ModuleId id = GroupOf(addresses[order[begin]].frame);
@@ -69,10 +72,11 @@ std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses
     } else if (id == kNoModule) {
       NameGenerated(addresses, which, &out);
     } else {
-      NameModule(id, addresses, which, &out);
+      NameModule(id, addresses, which, &code_bytes_left, &out);
     }
     begin = end;
   }
+  for (size_t i = 0; i < out.size(); i++) out[i].exact = addresses[i].exact;
   return out;
 }
 
@@ -164,7 +168,8 @@ void FrameNames::NameByPerfMap(const ProcessId& process, std::span<const FrameAd
 }
 
 void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses,
-                            std::span<const size_t> which, std::vector<NamedFrame>* out) {
+                            std::span<const size_t> which, uint64_t* code_bytes_left,
+                            std::vector<NamedFrame>* out) {
   const std::optional<ModuleFile> file = modules_->Find(id);
   if (!file.has_value()) {
     for (size_t i : which) {
@@ -196,10 +201,11 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
       targets.push_back(target);
     }
   }
-  if (missing.empty()) return;
-  const std::optional<symbolize::DebugFile> debug = debug_files_.Open(key);
-  const std::vector<Symbol> symbols =
-      SymbolizeModule(file->fd.get(), file->identity, targets, debug ? &*debug : nullptr);
+  std::vector<Symbol> symbols;
+  if (!missing.empty()) {
+    const std::optional<symbolize::DebugFile> debug = debug_files_.Open(key);
+    symbols = SymbolizeModule(file->fd.get(), file->identity, targets, debug ? &*debug : nullptr);
+  }
   for (size_t k = 0; k < missing.size(); k++) {
     NamedFrame& frame = (*out)[missing[k]];
     if (k >= symbols.size()) {
@@ -213,6 +219,12 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     if (file->fd.ok())
       cache_.Put({id, identity, targets[k]}, {frame.function, frame.kind, frame.found_by});
   }
+  // A client may have a debug file that profd has not.
+  const bool named = std::none_of(which.begin(), which.end(),
+                                  [&](size_t i) { return IsPlaceOnly((*out)[i].found_by); });
+  if (named) return;
+  const auto code = codes_.Of(key, file->fd.get(), file->identity.build_id, code_bytes_left);
+  for (const size_t i : which) (*out)[i].code = code;
 }
 
 }  // namespace profd

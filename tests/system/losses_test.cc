@@ -24,6 +24,7 @@
 #include "tests/losses_table.h"
 #include "tests/observe.h"
 #include "tests/support/machine.h"
+#include "tests/support/places.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/daemon.h"
 #include "tests/system/harness/heap.h"
@@ -78,15 +79,13 @@ struct Way {
   std::vector<std::string> lines{};    // to the program, over and over while it is waited for
 };
 
-std::string Binary(const std::string& name) { return absl::StrCat(ALLOC_DIRECTORY, "/", name); }
-
 class LossesTest : public testing::Test {
  protected:
   void SetUp() override { REQUIRE_FACT("capabilities"); }
 
   void StartTarget(std::vector<std::string> argv,
                    std::vector<std::pair<std::string, std::string>> environment = {}) {
-    argv[0] = Binary(argv[0]);
+    argv[0] = test::InBuild(argv[0]);
     auto process = Subprocess::Start({.argv = std::move(argv), .environment = environment});
     ASSERT_TRUE(process.ok()) << process.status();
     target_ = *std::move(process);
@@ -652,7 +651,7 @@ TEST_F(EndingsTest, LibrariesSeenForTheFirstTime) {
   std::vector<std::string> argv = {"strain", "modules"};
   for (int i = 0; i < 50; ++i) {
     const std::string copy = absl::StrCat(directory_.path(), "/plugin", i, ".so");
-    ASSERT_TRUE(std::filesystem::copy_file(PLUGIN_LIBRARY, copy));
+    ASSERT_TRUE(std::filesystem::copy_file(test::InBuild("libwaiter_plugin.so"), copy));
     argv.push_back(copy);
   }
   ASSERT_NO_FATAL_FAILURE(StartTarget(argv));

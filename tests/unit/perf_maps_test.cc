@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fake_proc.h"
+#include "tests/unit/jit_dump.h"
 
 namespace profd {
 namespace {
@@ -145,6 +146,35 @@ TEST_F(PerfMapsTest, IsReadWholeOrNotAtAll) {
   bytes_left = 20;
   EXPECT_TRUE(maps.Find(kProcess, map, std::vector{kJitCode}, &bytes_left).ok());
   EXPECT_EQ(bytes_left, 0U);
+}
+
+TEST_F(PerfMapsTest, AJitDumpIsFoundWhereItIsMapped) {
+  const std::string place = Root(kPid) + "/app/jit-5.dump";
+  std::filesystem::create_directories(Root(kPid) + "/app");
+  Write(place, test::JitDumpWriter().Load(kJitCode, "fib", "1234", 1).bytes());
+  EXPECT_EQ(NameAnew(), "");
+  const auto map = [&](const std::string& access, const std::string& path) {
+    proc_->Write(absl::StrCat(kPid, "/maps"), absl::StrCat("7f0000000000-7f0000001000 ", access,
+                                                           " 00000000 08:01 12   ", path, "\n"));
+  };
+  map("r--p", "/app/jit-5.dump");
+  EXPECT_EQ(NameAnew(), "");
+  map("r-xp", "/app/jit-6.dump");
+  EXPECT_EQ(NameAnew(), "");
+  map("r-xp", "/app/jit-5.dump");
+  EXPECT_EQ(NameAnew(), "fib");
+  PerfMaps maps(proc_->path());
+  const uint64_t before = maps.Look(kProcess).version;
+  EXPECT_NE(before, 0U);
+  Write(place, "more");
+  EXPECT_NE(maps.Look(kProcess).version, before);
+  // A perf map has lines, too, that the dump has not.
+  Write(MapPath(), "7f0000001000 10 listed\n");
+  EXPECT_EQ(NameAnew(), "listed");
+  std::filesystem::remove(MapPath());
+  std::filesystem::remove(place);
+  std::filesystem::create_symlink(folder_ + "/elsewhere", place);
+  EXPECT_EQ(NameAnew(), "");
 }
 
 // Equal addresses, and so equal stacks, of two processes.
