@@ -52,6 +52,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"drain_failed", Exact::kYes},
     {"memory_dropped", Exact::kYes},
     {"store_damaged", Exact::kYes},
+    {"modules_forgotten", Exact::kYes},
 };
 
 }  // namespace profd

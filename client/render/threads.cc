@@ -20,7 +20,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // For what it waited longest; null without any waits.
-const ReasonInfo* MainReason(const LedgerRow& row) {
+const ReasonInfo* LongestReason(const LedgerRow& row) {
   const ReasonInfo* longest = nullptr;
   for (const ReasonInfo& info : AllReasons()) {
     if (info.reason == profd::v1::REASON_RUNQUEUE || row.off_ns[info.reason] <= 0) continue;
@@ -29,14 +29,6 @@ const ReasonInfo* MainReason(const LedgerRow& row) {
     }
   }
   return longest;
-}
-
-// "lock 74.4%" of the wall time.
-std::string ShareOfReason(const LedgerRow& row, const ReasonInfo* reason) {
-  if (reason == nullptr) return "";
-  return absl::StrCat(std::string(reason->name), " ",
-                      FormatShare(static_cast<double>(row.off_ns[reason->reason]),
-                                  static_cast<double>(row.wall_ns)));
 }
 
 class ThreadTable {
@@ -81,12 +73,12 @@ class ThreadTable {
     const auto share = [&](int64_t ns) {
       return FormatShare(static_cast<double>(ns), static_cast<double>(row.wall_ns));
     };
-    const ReasonInfo* const reason = MainReason(row);
+    const ReasonInfo* const reason = LongestReason(row);
     std::vector<std::string> cells = {NameOf(row)};
     if (groups_) cells.push_back(FormatCount(row.threads));
     cells.insert(cells.end(),
                  {FormatDuration(row.wall_ns), share(row.on_cpu_ns), share(row.RunQueue()),
-                  share(row.Blocked()), share(row.idle_ns), ShareOfReason(row, reason)});
+                  share(row.Blocked()), share(row.idle_ns), MainReason(row)});
     if (durations_) {
       const profd::Durations& waits =
           DurationsOf(row.durations, reason != nullptr ? reason->reason : Reason{});
@@ -139,7 +131,17 @@ ordered_json ReasonJson(const LedgerRow& row, Reason reason) {
   return json;
 }
 
-ordered_json RowJson(const LedgerRow& row) {
+}  // namespace
+
+std::string MainReason(const LedgerRow& row) {
+  const ReasonInfo* const longest = LongestReason(row);
+  if (longest == nullptr) return "";
+  return absl::StrCat(std::string(longest->name), " ",
+                      FormatShare(static_cast<double>(row.off_ns[longest->reason]),
+                                  static_cast<double>(row.wall_ns)));
+}
+
+ordered_json LedgerRowJson(const LedgerRow& row) {
   ordered_json off = ordered_json::object();
   for (const ReasonInfo& info : AllReasons()) {
     if (row.off_ns[info.reason] == 0 && row.waits[info.reason] == 0 &&
@@ -172,8 +174,6 @@ ordered_json RowJson(const LedgerRow& row) {
   return json;
 }
 
-}  // namespace
-
 std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>& rows,
                               bool colour) {
   const profd::v1::Coverage& coverage = waits.coverage();
@@ -198,7 +198,7 @@ std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>
 
 std::string RenderThreadsJson(const Profile& waits, const std::vector<LedgerRow>& rows) {
   ordered_json threads = ordered_json::array();
-  for (const LedgerRow& row : rows) threads.push_back(RowJson(row));
+  for (const LedgerRow& row : rows) threads.push_back(LedgerRowJson(row));
   return DumpJson({{"hostname", waits.message->host().hostname()},
                    {"begin_ns", waits.coverage().begin_ns()},
                    {"end_ns", waits.coverage().end_ns()},

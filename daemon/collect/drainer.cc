@@ -61,6 +61,7 @@ void Drainer::LookAround() {
   const int64_t now = context_.clock->MonotonicNs();
   Expect(context_.kernel->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
+  if (sources_->modules->WantsNamed()) sources_->modules->KeepOnly(store_->NamedModules());
 }
 
 void Drainer::Follow() {

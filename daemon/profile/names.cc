@@ -94,8 +94,8 @@ const LossDescription& DescribeLoss(size_t loss) {
        "The table of known stacks was full, so stacks were sent more than once. Nothing is "
        "missing."},
       {"modules_full",
-       "The module table was full. Stacks end in the modules left out. Watch fewer targets, or "
-       "restart profd."},
+       "The module table was full: targets map more files at one time. Stacks end in the modules "
+       "left out. Watch fewer targets, or raise --limit modules."},
       {"heap_counters_full",
        "Allocation events were dropped: their counter table was full. Totals stay exact, shares "
        "of stacks may be off. Watch fewer targets, or raise --limit heap-counters."},
@@ -164,6 +164,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "was full. Watch fewer targets, or raise --limit timeline."},
       {"store_damaged",
        "Stored data could not be read: memory is damaged, or profd has a bug. Report it."},
+      {"modules_forgotten",
+       "Files that no target runs any more were forgotten: too many in an hour. Older stacks show "
+       "them as [unknown module]. Watch fewer targets."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};
   return loss < kLossCount ? kDescriptions[loss] : kUnknown;

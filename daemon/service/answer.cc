@@ -332,7 +332,7 @@ class Sender {
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
-    return IdleOfWait(key.reason, stack.idle, stack.contended, thread.process, thread.name);
+    return IdleOfWait(key.reason, stack.idle, thread.process, thread.name);
   }
 
   void FillLines(v1::SourceLines* out) const {
