@@ -26,7 +26,7 @@ class CompileTest(unittest.TestCase):
         (tree / "own.h").write_text(header)
         (build / "pch.hxx").write_text('#include "own.h"\n')
         (build / "pch.cxx").write_text("")
-        (build / "a.cc").write_text("int Twice() { return 2 * kOwn; }\n")
+        (build / "a.cc").write_text("int Twice() { return 2 * kValue; }\n")
         results = tree / "results"
         environment = {**os.environ, "CCACHE_DIR": str(self.root / "cache"), "CCACHE_SLOPPINESS": SLOPPINESS,
                        "CCACHE_PCH_EXTSUM": "true", "CCACHE_STATSLOG": str(results),
@@ -46,17 +46,17 @@ class CompileTest(unittest.TestCase):
         return "cache_hit" in results.read_text()
 
     def test_another_folder_finds_what_is_the_same(self):
-        self.assertFalse(self.compile("one", "constexpr int kOwn = 1;\n"))
-        self.assertTrue(self.compile("two", "constexpr int kOwn = 1;\n"))
+        self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n"))
+        self.assertTrue(self.compile("two", "constexpr int kValue = 1;\n"))
 
     def test_another_header_or_flag_is_compiled(self):
-        self.assertFalse(self.compile("one", "constexpr int kOwn = 1;\n"))
-        self.assertFalse(self.compile("two", "constexpr int kOwn = 2;\n"))
-        self.assertFalse(self.compile("three", "constexpr int kOwn = 1;\n", ["-DTHREE"]))
+        self.assertFalse(self.compile("one", "constexpr int kValue = 1;\n"))
+        self.assertFalse(self.compile("two", "constexpr int kValue = 2;\n"))
+        self.assertFalse(self.compile("three", "constexpr int kValue = 1;\n", ["-DTHREE"]))
 
     def test_a_failure_is_one(self):
         with self.assertRaises(subprocess.CalledProcessError):
-            self.compile("one", "constexpr int kOwn = ;\n")
+            self.compile("one", "constexpr int kValue = ;\n")
 
 
 if __name__ == "__main__":

@@ -668,7 +668,7 @@ TEST_F(EndingsTest, MoreLibrariesThanSlots) {
   std::vector<std::string> argv = {"strain", "closes"};
   for (int i = 0; i < kLibraries; ++i) {
     const std::string copy = absl::StrCat(directory_.path(), "/plugin", i, ".so");
-    ASSERT_TRUE(std::filesystem::copy_file(PLUGIN_LIBRARY, copy));
+    ASSERT_TRUE(std::filesystem::copy_file(test::InBuild("libwaiter_plugin.so"), copy));
     argv.push_back(copy);
   }
   ASSERT_NO_FATAL_FAILURE(StartTarget(argv));
