@@ -7,6 +7,7 @@
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/text.h"
+#include "client/top/rows.h"
 #include "client/usage/notes.h"
 #include "client/usage/usage.h"
 
@@ -262,6 +263,22 @@ void AddWhy(CLI::App& app, Typed& typed) {
   AddTextOrJson(why, typed);
 }
 
+void AddBottlenecks(CLI::App& app, Typed& typed) {
+  CLI::App* bottlenecks = app.add_subcommand(
+      "bottlenecks", "Show what limits throughput, and what removing it would gain at most");
+  bottlenecks->footer(absl::StrCat(kBottlenecksNotes, kTimes, kExitStatus));
+  AddWindow(bottlenecks, typed);
+  AddTargets(bottlenecks, "Start from this PID, or processes whose name matches; repeatable",
+             typed);
+  bottlenecks->add_option("--thread", typed.thread, "Start from threads whose name matches")
+      ->type_name("REGEX");
+  bottlenecks->add_option("--top", typed.top, "So many bottlenecks of each knot, up to 100")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  AddTextOrJson(bottlenecks, typed);
+}
+
 void AddStacksNow(CLI::App& app, Typed& typed) {
   CLI::App* stacks =
       app.add_subcommand("stacks", "Show what every thread does now, with its stack");
@@ -293,6 +310,37 @@ void AddThreads(CLI::App& app, Typed& typed) {
       ->check(OneOf({"thread", "name"}))
       ->capture_default_str();
   AddTextOrJson(threads, typed);
+}
+
+void AddTop(CLI::App& app, Typed& typed) {
+  CLI::App* top = app.add_subcommand("top", "Show what threads do, refreshing in the terminal");
+  std::string notes = kTopNotes;
+  AppendMeanings("Groups of threads (--by)", AllGroupings(), notes);
+  AppendMeanings("Orders of rows (--sort)", AllTopSorts(), notes);
+  top->footer(absl::StrCat(notes, kTopExamples, kExitStatus));
+  top->add_option("--interval", typed.interval, "Time between two updates: 500ms, 2s, 1min")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  AddTargets(top, "Only this PID, or processes whose name matches; repeatable", typed);
+  top->add_option("--thread", typed.thread, "Only threads whose name matches")->type_name("REGEX");
+  top->add_option("--filter", typed.filter, "Show only what matches, as if typed after /")
+      ->type_name("REGEX");
+  top->add_flag("--hide-idle", typed.hide_idle, "Hide threads that are idle now");
+  top->add_option("--by", typed.top_by, "What a row is; see the groups below")
+      ->type_name("BY")
+      ->check(OneOf(NamesOf(AllGroupings()), "a group"))
+      ->capture_default_str();
+  top->add_option("--sort", typed.top_sort, "What comes first; see the orders below")
+      ->type_name("ORDER")
+      ->check(OneOf(NamesOf(AllTopSorts()), "an order"))
+      ->capture_default_str();
+  top->add_flag("-b,--batch", typed.batch,
+                "Print update after update; the default if the output is not a terminal");
+  top->add_option("-n,--rounds", typed.rounds, "Print so many updates, then exit")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  top->add_flag("--once", typed.once, "Print one update, then exit");
+  AddTextOrJson(top, typed);
 }
 
 void AddWorst(CLI::App& app, Typed& typed) {
@@ -343,6 +391,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   AddDiff(app, typed);
   AddSymbolize(app, typed);
   AddWhy(app, typed);
+  AddBottlenecks(app, typed);
   AddWorst(app, typed);
   AddLocks(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");
@@ -352,6 +401,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   memory->add_flag("--color", typed.colour, "Use colours even if the output is not a terminal");
   AddStacksNow(app, typed);
   AddThreads(app, typed);
+  AddTop(app, typed);
   CLI::App* status =
       app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));

@@ -19,6 +19,7 @@ struct Typed {
   std::string thread_sort = "cpu", threads_by = "thread";
   std::string diff_format;
   int depth = 5;  // of why
+  int top = 5;    // of bottlenecks
   std::string lock_sort = "time";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
@@ -31,6 +32,10 @@ struct Typed {
   bool inverted = false, reversed = false;
   // Of worst.
   uint32_t limit = 20;
+  // Of top.
+  std::string interval = "2s", top_by = "thread", top_sort = "cpu", filter;
+  bool batch = false, once = false, hide_idle = false;
+  std::optional<uint32_t> rounds;
   // Of diff.
   std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;

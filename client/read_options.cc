@@ -1,6 +1,7 @@
 #include "client/read_options.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -185,6 +186,9 @@ absl::Status ReadOutput(const Typed& typed, FetchOptions& options) {
   }
   return ReadGraph(typed, options.graph);
 }
+// An update costs profd some milliseconds; the store keeps an hour.
+constexpr std::chrono::nanoseconds kShortestInterval = std::chrono::milliseconds(200);
+constexpr std::chrono::nanoseconds kLongestInterval = std::chrono::hours(1);
 
 // What all commands that print a page have in common.
 template <typename Options>
@@ -192,6 +196,17 @@ Options OfPage(const Typed& typed) {
   Options options;
   options.server = typed.server;
   options.json = typed.page_format == "json";
+  return options;
+}
+
+// What commands that follow waits have in common: the request has no filter, they select threads.
+template <typename Options>
+absl::StatusOr<Options> ReadActivityScope(const Typed& typed) {
+  auto options = OfPage<Options>(typed);
+  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  profd::v1::FetchRequest checked;
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, checked));
+  options.choice = {typed.targets, typed.thread};
   return options;
 }
 
@@ -259,14 +274,36 @@ absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
   return options;
 }
 
+absl::StatusOr<TopOptions> ReadTop(const Typed& typed, bool screen) {
+  TopOptions options;
+  options.feed.server = typed.server;
+  options.json = typed.page_format == "json";
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, options.feed.interval));
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, options.feed.looks));
+  const absl::StatusOr<int64_t> interval = ParseDuration(typed.interval);
+  if (!interval.ok()) return Wrong("--interval", std::string(interval.status().message()));
+  if (*interval < kShortestInterval.count() || *interval > kLongestInterval.count()) {
+    return Wrong("--interval", absl::StrCat(CleanName(typed.interval), " is not between ",
+                                            FormatDuration(kShortestInterval.count()), " and ",
+                                            FormatDuration(kLongestInterval.count())));
+  }
+  options.feed.length = std::chrono::nanoseconds(*interval);
+  RETURN_IF_ERROR(CheckRegex("--filter", typed.filter));
+  options.wanted = {.grouping = ParseGrouping(typed.top_by),
+                    .sort = ParseTopSort(typed.top_sort),
+                    .filter = typed.filter,
+                    .hide_idle = typed.hide_idle};
+  if (typed.once && typed.rounds) {
+    return Wrong("--once", "cannot be combined with --rounds; use one of them");
+  }
+  options.rounds = typed.once ? 1 : typed.rounds;
+  options.batch = typed.batch || options.rounds || options.json || !screen;
+  return options;
+}
+
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
-  auto options = OfPage<WhyOptions>(typed);
-  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  ASSIGN_OR_RETURN(auto options, ReadActivityScope<WhyOptions>(typed));
   profd::v1::FetchRequest checked;
-  RETURN_IF_ERROR(ReadTargets(typed, checked));
-  options.targets = typed.targets;
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.thread = typed.thread;
   ReadReasons(typed, checked);
   for (const int reason : checked.reasons()) {
     if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
@@ -276,6 +313,12 @@ absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
     return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
   }
   options.depth = typed.depth;
+  return options;
+}
+
+absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed) {
+  ASSIGN_OR_RETURN(auto options, ReadActivityScope<BottlenecksOptions>(typed));
+  options.top = typed.top;
   return options;
 }
 

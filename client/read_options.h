@@ -4,6 +4,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/command_line.h"
+#include "client/commands/bottlenecks.h"
 #include "client/commands/diff.h"
 #include "client/commands/fetch.h"
 #include "client/commands/locks.h"
@@ -11,6 +12,7 @@
 #include "client/commands/stacks.h"
 #include "client/commands/symbolize.h"
 #include "client/commands/threads.h"
+#include "client/commands/top.h"
 #include "client/commands/why.h"
 #include "client/commands/worst.h"
 
@@ -21,10 +23,13 @@ absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed);
 absl::StatusOr<SymbolizeOptions> ReadSymbolize(const Typed& typed);
 absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed);
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed);
+absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed);
 absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed);
 absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed);
 absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed);
 absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed);
+// `screen`: there is a terminal for it.
+absl::StatusOr<TopOptions> ReadTop(const Typed& typed, bool screen);
 absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed);
 
 }  // namespace profctl

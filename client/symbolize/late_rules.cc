@@ -115,10 +115,10 @@ class Judge {
       const std::vector<uint32_t> own(stack.locations().begin() + begin, stack.locations().end());
       if (own.empty()) continue;
       const profd::RuleFrames::Stack code = frames_.StackOf(own, true);
-      verdict.contended = idle_.IsContended(code.texts);
+      verdict = {.contended = idle_.IsContended(code.texts), .task = idle_.TaskOf(code.texts)};
       if (!verdict.contended) {
-        verdict.idle = idle_.OfStack(frames_.StackOf(own, false).texts);
-        if (verdict.idle.empty()) verdict.idle = idle_.OfStack(code.texts);
+        verdict.kind = idle_.OfStack(frames_.StackOf(own, false).texts);
+        if (verdict.kind.empty()) verdict.kind = idle_.OfStack(code.texts);
       }
       const profd::RuleFrames::Place place = code.places[origin_.Of(code.texts)];
       stack.set_origin(static_cast<uint32_t>(begin) + place.frame);
@@ -137,8 +137,7 @@ class Judge {
       if (!wait || !verdict) continue;
       const profd::v1::Thread& thread = message_->threads(static_cast<int>(sample.threads(0)));
       const profd::v1::Process& process = message_->processes(static_cast<int>(thread.process()));
-      const std::string idle(profd::IdleOfWait(*wait, verdict->idle, verdict->contended,
-                                               process.name(), thread.name()));
+      const std::string idle(profd::IdleOfWait(*wait, *verdict, process.name(), thread.name()));
       const bool was = SetIdle(idle, sample);
       if (was == !idle.empty() || offcpu == types.end()) continue;
       const auto type = static_cast<int>(offcpu - types.begin());
@@ -147,10 +146,7 @@ class Judge {
   }
 
  private:
-  struct Verdict {
-    std::string_view idle;
-    bool contended = false;
-  };
+  using Verdict = profd::StackIdleness;
 
   // Returns whether it was idle before.
   bool SetIdle(const std::string& idle, profd::v1::Sample& sample) {

@@ -27,11 +27,13 @@ inline constexpr char kNotes[] =
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
     "for\n"
+    "  profctl bottlenecks --target reth      what limits throughput, and by how much at most\n"
     "  profctl worst --since 10min            the longest single waits\n"
     "  profctl locks --since 10min            the most contended locks and who holds them up\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl stacks --target postgres       what every thread does now\n"
     "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
+    "  profctl top                            the same and what every thread does now, refreshing\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
 inline constexpr char kTimes[] =
@@ -141,6 +143,20 @@ inline constexpr char kWhyNotes[] =
     "  profctl why --thread '^rpc' --since 5min --reason lock\n"
     "  profctl why --format json | jq '.chains[0].ends[0]'\n";
 
+inline constexpr char kBottlenecksNotes[] =
+    "The longest wait is rarely the one that matters. Waits go on from waker to waker, in "
+    "proportion to\n"
+    "what each thread does. Threads that wait for each other and for nobody else form a knot: no\n"
+    "throughput is gained outside of the knots. For each piece of work and each wait in a knot, the\n"
+    "factor is what its removal would gain at most, with a 95 % interval: until the next group of\n"
+    "threads has no time left. It is a bound, not a forecast: what is gained may be less.\n"
+    "Threads whose names differ only in a trailing number are one group. Idle waits do not count.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl bottlenecks                    all processes, in the last minute\n"
+    "  profctl bottlenecks --target reth --since 10min --top 3\n"
+    "  profctl bottlenecks --format json | jq '.knots[0].bottlenecks[0].gain'\n";
+
 inline constexpr char kStacksNotes[] =
     "What every thread does at this moment, without stopping any: on a CPU, waiting for a CPU, or\n"
     "waiting, for what and since when, with its stack. The longest wait comes first. Threads with "
@@ -166,6 +182,27 @@ inline constexpr char kThreadsNotes[] =
     "  profctl threads --since 10s            the last ten seconds, as top shows them\n"
     "  profctl threads --sort blocked --by name\n"
     "  profctl threads --format json | jq '.threads[] | select(.exited | not)'\n";
+
+inline constexpr char kTopNotes[] =
+    "The threads of 'profctl threads' and 'profctl stacks' in one table: where the time of the "
+    "last\n"
+    "interval went, and what each thread does now. Enter shows the waits of a row and the stacks "
+    "of\n"
+    "its threads; ? lists all keys. In the terminal it stays until q; if profd goes away, it says "
+    "so\n"
+    "and connects again.\n"
+    "\n"
+    "With --batch, --rounds, --once or --format json, or if the output is not a terminal, it "
+    "prints\n"
+    "a table for each update, or with --format json a line.\n";
+
+inline constexpr char kTopExamples[] =
+    "\n"
+    "Examples:\n"
+    "  profctl top                            all targets\n"
+    "  profctl top --target postgres --by name --sort blocked\n"
+    "  profctl top --once --by stack          once, as text\n"
+    "  profctl top --format json | jq -c '.rows[0].threads[0].now.reason'\n";
 
 inline constexpr char kStatusNotes[] =
     "Examples:\n"
