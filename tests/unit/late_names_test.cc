@@ -241,6 +241,7 @@ TEST_F(LateNamesTest, AnAnswerSurvivesBeingSaved) {
   const absl::StatusOr<Answer> answer = ReadSavedAnswer(saved);
   ASSERT_TRUE(answer.ok()) << answer.status();
   profd::v1::Profile message = answer->message();
+  message.mutable_threads(0)->set_group("worker");
   GroupByName(&message);
   const Profile profile = Named(message, {.files = {full_}, .directories = {}});
   EXPECT_THAT(Functions(profile), ElementsAre("futex_wait", "hidden_one"));
