@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from tests.harness.daemon import READY_SECONDS, SLOWNESS, Host
 from tests.harness.process import Process
 
-WAIT_SECONDS = 30 * SLOWNESS
+WAIT_SECONDS = 12 * SLOWNESS
 POLL_SECONDS = 0.05
 build = "build/tests"
 # Escape sequences, a carriage return, wide and combining characters, and bytes that are not UTF-8.
