@@ -159,6 +159,7 @@ class Reader {
     const auto error = static_cast<double>(sample.error);
     sum.time_ns += static_cast<double>(sample.value);
     sum.variance += error * error;
+    sum.ticks += sample.count;
     std::vector<uint32_t> threads;
     std::set_union(sum.threads.begin(), sum.threads.end(), sample.threads.begin(),
                    sample.threads.end(), std::back_inserter(threads));

@@ -43,6 +43,7 @@ struct State {
   std::vector<uint32_t> threads = {};  // whose it is; ascending, each once
   double time_ns = 0;
   double variance = 0;
+  uint64_t ticks = 0;  // samples that it is estimated from
 };
 
 // Threads of one process name and one name, without trailing numbers.

@@ -144,15 +144,45 @@ void AddStacks(CLI::App* command, Typed& typed) {
   command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
 }
 
+void AddDebugFiles(CLI::App* command, Typed& typed) {
+  command
+      ->add_option("--debug-file", typed.debug_files,
+                   "Name functions by this debug file or unstripped program; repeatable")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--debug-dir", typed.debug_directories,
+                   "Look here for debug files, by build-id and at each file; repeatable")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+CLI::Option* AddDebuginfod(CLI::App* command, Typed& typed) {
+  return command
+      ->add_option("--debuginfod", typed.debug_servers,
+                   "Ask this debuginfod server for debug files; repeatable")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+}
+
+// How frames are told apart, and where data goes.
+void AddFramesAndOutput(CLI::App* command, Typed& typed) {
+  command->add_flag("--no-inlines", typed.no_inlines,
+                    "Do not show inlined functions as frames of their own");
+  command->add_flag("--lines", typed.lines,
+                    "Tell the lines of a function apart: function (file:12)");
+  command->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
+  command->add_option("--format", typed.format, "Output format (default: from the file name)")
+      ->type_name("FORMAT")
+      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
+}
+
 void AddFetch(CLI::App& app, Typed& typed) {
   CLI::App* fetch = app.add_subcommand("fetch", "Write a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
   AddKinds(fetch, "What to show; see the kinds below", typed);
   AddScope(fetch, typed);
   AddStacks(fetch, typed);
-  fetch->add_flag("--no-inlines", typed.no_inlines,
-                  "Do not show inlined functions as frames of their own");
-  fetch->add_flag("--lines", typed.lines, "Tell the lines of a function apart: function (file:12)");
   fetch
       ->add_option("--by", typed.by,
                    "How to group stacks (default: name; JSON and pprof are not grouped)")
@@ -160,11 +190,24 @@ void AddFetch(CLI::App& app, Typed& typed) {
       ->check(OneOf(NamesOf(AllGroupBys()), "a group"))
       ->delimiter(',')
       ->allow_extra_args(false);
-  fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  fetch->add_option("--format", typed.format, "Output format (default: from the file name)")
-      ->type_name("FORMAT")
-      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
+  AddFramesAndOutput(fetch, typed);
+  AddDebugFiles(fetch, typed);
+  AddDebuginfod(fetch, typed);
   AddFlameGraph(fetch, true, typed);
+}
+
+void AddSymbolize(CLI::App& app, Typed& typed) {
+  CLI::App* symbolize = app.add_subcommand(
+      "symbolize", "Name the functions of a saved answer from debug files on this machine");
+  symbolize->footer(absl::StrCat(kSymbolizeNotes, kExitStatus));
+  symbolize->add_option("ANSWER", typed.saved, "JSON that fetch wrote")
+      ->type_name("ANSWER")
+      ->required();
+  AddDebugFiles(symbolize, typed);
+  AddDebuginfod(symbolize, typed)->envname("DEBUGINFOD_URLS")->delimiter(' ');
+  symbolize->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+  AddFramesAndOutput(symbolize, typed);
+  AddFlameGraph(symbolize, true, typed);
 }
 
 void AddTextOrJson(CLI::App* command, Typed& typed) {
@@ -218,6 +261,22 @@ void AddWhy(CLI::App& app, Typed& typed) {
       ->type_name("N")
       ->capture_default_str();
   AddTextOrJson(why, typed);
+}
+
+void AddBottlenecks(CLI::App& app, Typed& typed) {
+  CLI::App* bottlenecks = app.add_subcommand(
+      "bottlenecks", "Show what limits throughput, and what removing it would gain at most");
+  bottlenecks->footer(absl::StrCat(kBottlenecksNotes, kTimes, kExitStatus));
+  AddWindow(bottlenecks, typed);
+  AddTargets(bottlenecks, "Start from this PID, or processes whose name matches; repeatable",
+             typed);
+  bottlenecks->add_option("--thread", typed.thread, "Start from threads whose name matches")
+      ->type_name("REGEX");
+  bottlenecks->add_option("--top", typed.top, "So many bottlenecks of each knot, up to 100")
+      ->type_name("N")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  AddTextOrJson(bottlenecks, typed);
 }
 
 void AddStacksNow(CLI::App& app, Typed& typed) {
@@ -330,7 +389,9 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   AddFetch(app, typed);
   AddDiff(app, typed);
+  AddSymbolize(app, typed);
   AddWhy(app, typed);
+  AddBottlenecks(app, typed);
   AddWorst(app, typed);
   AddLocks(app, typed);
   CLI::App* memory = app.add_subcommand("memory", "Show the memory of processes and how it grows");

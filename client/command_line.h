@@ -19,10 +19,13 @@ struct Typed {
   std::string thread_sort = "cpu", threads_by = "thread";
   std::string diff_format;
   int depth = 5;  // of why
+  int top = 5;    // of bottlenecks
   std::string lock_sort = "time";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   bool no_inlines = false, lines = false;
+  std::vector<std::string> debug_files, debug_directories, debug_servers;
+  std::string saved;  // of symbolize
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;

@@ -33,6 +33,7 @@ LedgerRow RowOf(const Thread& thread, const std::optional<profd::v1::HeapTotal>&
     row.off_ns[reason] += off.time_ns();
     row.waits[reason] += off.waits();
   }
+  AddDurations(ledger.off(), &row.durations);
   row.voluntary_switches = ledger.voluntary_switches();
   row.involuntary_switches = ledger.involuntary_switches();
   row.minor_faults = ledger.minor_faults();
@@ -81,6 +82,7 @@ void LedgerRow::Add(const LedgerRow& other) {
     off_ns[reason] += other.off_ns[reason];
     waits[reason] += other.waits[reason];
   }
+  for (const auto& [reason, waited] : other.durations) durations[reason].Add(waited);
   voluntary_switches += other.voluntary_switches;
   involuntary_switches += other.involuntary_switches;
   minor_faults += other.minor_faults;

@@ -161,6 +161,31 @@ absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
                     &graph.frame_height);
 }
 
+LateNameOptions ReadDebug(const Typed& typed) {
+  return {.debug = {.files = typed.debug_files,
+                    .directories = typed.debug_directories,
+                    .servers = typed.debug_servers},
+          .lines = typed.lines || !typed.no_inlines};
+}
+
+// Where an answer is written and how it is shown.
+absl::Status ReadOutput(const Typed& typed, FetchOptions& options) {
+  options.show_idle = typed.idle;
+  options.lines = typed.lines;
+  options.output = typed.output;
+  if (!typed.format.empty()) {
+    options.format = ParseFormat(typed.format);
+  } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
+    return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
+                                    "'; end it in .svg, .folded, .json, .pb.gz or "
+                                    ".speedscope.json, or use --format"));
+  }
+  if (const std::string_view given = GivenGraphOption(typed);
+      !given.empty() && FormatOf(options) != Format::kSvg) {
+    return Wrong(given, kGraphsOnly);
+  }
+  return ReadGraph(typed, options.graph);
+}
 // An update costs profd some milliseconds; the store keeps an hour.
 constexpr std::chrono::nanoseconds kShortestInterval = std::chrono::milliseconds(200);
 constexpr std::chrono::nanoseconds kLongestInterval = std::chrono::hours(1);
@@ -174,36 +199,45 @@ Options OfPage(const Typed& typed) {
   return options;
 }
 
+// What commands that follow waits have in common: the request has no filter, they select threads.
+template <typename Options>
+absl::StatusOr<Options> ReadActivityScope(const Typed& typed) {
+  auto options = OfPage<Options>(typed);
+  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  profd::v1::FetchRequest checked;
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, checked));
+  options.choice = {typed.targets, typed.thread};
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
-  options.show_idle = typed.idle;
-  options.lines = typed.lines;
   options.request.set_inlines(!typed.no_inlines);
   options.request.set_source_lines(typed.lines);
-  options.output = typed.output;
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
   ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
-  if (!typed.format.empty()) {
-    options.format = ParseFormat(typed.format);
-  } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
-    return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
-                                    "'; end it in .svg, .folded, .json, .pb.gz or "
-                                    ".speedscope.json, or use --format"));
-  }
   if (!typed.by.empty()) {
     ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
   }
-  if (const std::string_view given = GivenGraphOption(typed);
-      !given.empty() && FormatOf(options) != Format::kSvg) {
-    return Wrong(given, kGraphsOnly);
+  if (!typed.debug_files.empty() || !typed.debug_directories.empty() ||
+      !typed.debug_servers.empty()) {
+    options.debug = ReadDebug(typed);
   }
-  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
+  RETURN_IF_ERROR(ReadOutput(typed, options));
   RETURN_IF_ERROR(CheckFormat(options));
+  return options;
+}
+
+absl::StatusOr<SymbolizeOptions> ReadSymbolize(const Typed& typed) {
+  SymbolizeOptions options;
+  options.file = typed.saved;
+  options.fetch.debug = ReadDebug(typed);
+  RETURN_IF_ERROR(ReadOutput(typed, options.fetch));
   return options;
 }
 
@@ -268,13 +302,8 @@ absl::StatusOr<TopOptions> ReadTop(const Typed& typed, bool screen) {
 }
 
 absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
-  auto options = OfPage<WhyOptions>(typed);
-  RETURN_IF_ERROR(ReadWindow(typed, options.window));
+  ASSIGN_OR_RETURN(auto options, ReadActivityScope<WhyOptions>(typed));
   profd::v1::FetchRequest checked;
-  RETURN_IF_ERROR(ReadTargets(typed, checked));
-  options.targets = typed.targets;
-  RETURN_IF_ERROR(CheckRegex("--thread", typed.thread));
-  options.thread = typed.thread;
   ReadReasons(typed, checked);
   for (const int reason : checked.reasons()) {
     if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
@@ -284,6 +313,12 @@ absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
     return Wrong("--depth", absl::StrCat(typed.depth, " is not between 1 and ", kMostDepth));
   }
   options.depth = typed.depth;
+  return options;
+}
+
+absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed) {
+  ASSIGN_OR_RETURN(auto options, ReadActivityScope<BottlenecksOptions>(typed));
+  options.top = typed.top;
   return options;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/commands/activity_answer.h"
 #include "client/reason.h"
 #include "profd/v1/profiler.pb.h"
 
@@ -17,9 +18,7 @@ inline constexpr int kMostDepth = 20;
 struct WhyOptions {
   std::string server;
   profd::v1::Window window;
-  // The waiting threads; empty: all. Wakers may be any.
-  std::vector<std::string> targets;
-  std::string thread;
+  ThreadChoice choice;          // the waiting threads; wakers may be any
   std::vector<Reason> reasons;  // of the first waits; empty: all
   int depth = 5;
   bool json = false;

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "client/render/activity_text.h"
 #include "client/render/caption.h"
-#include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
 #include "client/text.h"
@@ -22,8 +21,6 @@ using nlohmann::ordered_json;
 constexpr double kLeastShown = 0.01;  // of the waits
 constexpr size_t kMostEnds = 10;
 constexpr size_t kMostCycles = 3;
-
-int64_t Ns(double time_ns) { return std::llround(std::clamp(time_ns, 0.0, 9e18)); }
 
 std::string_view KindName(LinkKind kind) {
   switch (kind) {
@@ -51,58 +48,12 @@ std::string_view KindName(LinkKind kind) {
   return "";
 }
 
-// What is known of the layers that chains are made of; sentences without a full stop.
-std::vector<std::string> Notes(const WhyReport& report) {
-  std::vector<std::string> notes = DescribeGaps(*report.wakers);
-  for (std::string& note : DescribeGaps(*report.cpu)) notes.push_back(std::move(note));
-  for (const profd::v1::Loss& loss : report.wakers->message->losses()) {
-    const std::string lost = DescribeLoss(loss);
-    notes.push_back(absl::StrCat("lost ", absl::StripSuffix(lost, ".")));
-  }
-  return notes;
-}
-
-class Names {
- public:
-  explicit Names(const WhyReport& report) : groups_(report.activity.groups) {
-    for (const ThreadGroup& group : groups_) {
-      many_processes_ = many_processes_ || group.process != groups_.front().process;
-    }
-  }
-  std::string Of(uint32_t index) const {
-    const ThreadGroup& group = groups_[index];
-    if (!many_processes_ || group.process == group.name) return group.name;
-    return absl::StrCat(group.process, "/", group.name);
-  }
-
- private:
-  const std::vector<ThreadGroup>& groups_;
-  bool many_processes_ = false;
-};
-
-std::string In(const std::string& function) {
-  return function.empty() ? "" : absl::StrCat(", in ", function);
-}
-
-std::string WaitText(const Link& link) {
-  return absl::StrCat("waits for ", std::string(DescribeReason(link.reason).meaning),
-                      In(link.function));
-}
-
-// What interrupts are for, by the names that the daemon gives them.
-std::string InterruptText(const std::string& name) {
-  if (name == "[timer]") return "a timer";
-  if (name == "[network]") return "the network";
-  if (name == "[block]") return "the disk";
-  return "an interrupt";
-}
-
-std::string LinkText(const Link& link, const Names& names) {
+std::string LinkText(const Link& link, const GroupTexts& names) {
   switch (link.kind) {
     case LinkKind::kWait:
-      return WaitText(link);
+      return WaitText(link.reason, link.function);
     case LinkKind::kWaker:
-      return absl::StrCat("ended by ", names.Of(link.group), In(link.function));
+      return absl::StrCat("ended by ", names.Of(link.group), InFunction(link.function));
     case LinkKind::kOnCpu:
       return absl::StrCat("runs ", link.function);
     case LinkKind::kRunQueue:
@@ -110,7 +61,8 @@ std::string LinkText(const Link& link, const Names& names) {
     case LinkKind::kInterrupt:
       return absl::StrCat("ended by ", InterruptText(link.name));
     case LinkKind::kOutside:
-      return absl::StrCat("ended by ", link.name, In(link.function), ", which is not watched");
+      return absl::StrCat("ended by ", link.name, InFunction(link.function),
+                          ", which is not watched");
     case LinkKind::kUnknown:
       return "unknown: it is not over, or nobody saw who ended it";
     case LinkKind::kUnexplained:
@@ -125,7 +77,7 @@ std::string LinkText(const Link& link, const Names& names) {
 
 class Lines {
  public:
-  Lines(const Chains& chains, const Names& names) : chains_(chains), names_(names) {}
+  Lines(const Chains& chains, const GroupTexts& names) : chains_(chains), names_(names) {}
 
   std::string Text() {
     Add(chains_.links, 0);
@@ -139,8 +91,8 @@ class Lines {
 
   void AddLine(double time_ns, double variance, size_t indent, const std::string& text) {
     std::string label = absl::StrCat(PadLeft(FormatShare(time_ns, chains_.waits_ns), 8), "  ",
-                                     PadLeft(FormatDuration(Ns(time_ns)), 7), " ± ",
-                                     PadRight(FormatDuration(Ns(std::sqrt(variance))), 9));
+                                     PadLeft(FormatDuration(WholeNs(time_ns)), 7), " ± ",
+                                     PadRight(FormatDuration(WholeNs(std::sqrt(variance))), 9));
     label.append(2 * indent + 1, ' ');
     text_ += WrapAfter(label, text, PageColumns());
   }
@@ -174,12 +126,12 @@ class Lines {
   }
 
   const Chains& chains_;
-  const Names& names_;
+  const GroupTexts& names_;
   std::string text_;
 };
 
 // The widest link of each step: "waits for ..., ended by ..., which ...".
-std::string MainChain(const Chains& chains, const Names& names) {
+std::string MainChain(const Chains& chains, const GroupTexts& names) {
   const Link* link = &chains.links.front();
   std::string text = LinkText(*link, names);
   while (!link->next.empty()) {
@@ -191,23 +143,24 @@ std::string MainChain(const Chains& chains, const Names& names) {
   return text;
 }
 
-std::string EndText(const ChainEnd& end, const Names& names) {
+std::string EndText(const ChainEnd& end, const GroupTexts& names) {
   if (end.end.kind == LinkKind::kSmall) return LinkText(end.end, names);
   const std::string who = names.Of(end.end.group);
   if (end.wait.kind != LinkKind::kWait || end.end.kind == LinkKind::kWait) {
     return absl::StrCat(who, " ", LinkText(end.end, names));
   }
-  return absl::StrCat(who, " ", WaitText(end.wait), "; ", LinkText(end.end, names));
+  return absl::StrCat(who, " ", WaitText(end.wait.reason, end.wait.function), "; ",
+                      LinkText(end.end, names));
 }
 
-std::string CyclesText(const Chains& chains, const Names& names) {
+std::string CyclesText(const Chains& chains, const GroupTexts& names) {
   std::string text;
   size_t told = 0;
   for (const Cycle& cycle : chains.cycles) {
     if (told == kMostCycles || cycle.time_ns < kLeastShown * chains.waits_ns) break;
     told++;
     text += Wrap(absl::StrCat("Cycle: ", names.Of(cycle.waker), " also waits for ",
-                              names.Of(cycle.waiter), " (", FormatDuration(Ns(cycle.time_ns)),
+                              names.Of(cycle.waiter), " (", FormatDuration(WholeNs(cycle.time_ns)),
                               " in the window). These waits are left out: who waits ends none."),
                  PageColumns(), "  ");
   }
@@ -215,7 +168,7 @@ std::string CyclesText(const Chains& chains, const Names& names) {
 }
 
 std::string GroupText(const WhyReport& report, const Chains& chains, bool colour) {
-  const Names names(report);
+  const GroupTexts names(report.activity);
   const ThreadGroup& group = report.activity.groups[chains.root.part];
   const auto wall = static_cast<double>(group.wall_ns);
   const std::string name = names.Of(chains.root.part);
@@ -224,10 +177,10 @@ std::string GroupText(const WhyReport& report, const Chains& chains, bool colour
       group.idle_ns > 0
           ? absl::StrCat("; idle waits (", FormatDuration(group.idle_ns), ") are left out")
           : std::string();
-  text += Wrap(absl::StrCat(name, " (", group.threads, group.threads == 1 ? " thread" : " threads",
-                            ") waits ", FormatShare(chains.waits_ns, wall),
-                            " of its time: ", FormatDuration(Ns(chains.waits_ns)), " ± ",
-                            FormatDuration(Ns(std::sqrt(chains.variance))), " of ",
+  text += Wrap(absl::StrCat(name, " (", CountThreads(group.threads), ") waits ",
+                            FormatShare(chains.waits_ns, wall),
+                            " of its time: ", FormatDuration(WholeNs(chains.waits_ns)), " ± ",
+                            FormatDuration(WholeNs(std::sqrt(chains.variance))), " of ",
                             FormatDuration(group.wall_ns), idle, "."),
                PageColumns(), "  ");
   if (chains.links.empty()) return text;
@@ -240,14 +193,14 @@ std::string GroupText(const WhyReport& report, const Chains& chains, bool colour
     const ChainEnd& end = chains.ends[i];
     if (end.end.time_ns < kLeastShown * chains.waits_ns) break;
     text += WrapAfter(absl::StrCat(PadLeft(FormatShare(end.end.time_ns, chains.waits_ns), 8), "  ",
-                                   PadLeft(FormatDuration(Ns(end.end.time_ns)), 7), " ± ",
-                                   PadRight(FormatDuration(Ns(end.error_ns)), 9), " "),
+                                   PadLeft(FormatDuration(WholeNs(end.end.time_ns)), 7), " ± ",
+                                   PadRight(FormatDuration(WholeNs(end.error_ns)), 9), " "),
                       EndText(end, names), PageColumns());
   }
   return text;
 }
 
-// Names of a group, or none.
+// GroupTexts of a group, or none.
 ordered_json LinkJson(const WhyReport& report, const Link& link, double variance) {
   const ThreadGroup& group = report.activity.groups[link.group];
   ordered_json json = {{"kind", std::string(KindName(link.kind))},
@@ -259,8 +212,8 @@ ordered_json LinkJson(const WhyReport& report, const Link& link, double variance
   if (!link.function.empty()) json["function"] = link.function;
   if (!link.name.empty()) json["name"] = link.name;
   if (link.for_work) json["idle"] = true;
-  json["time_ns"] = Ns(link.time_ns);
-  json["error_ns"] = Ns(std::sqrt(variance));
+  json["time_ns"] = WholeNs(link.time_ns);
+  json["error_ns"] = WholeNs(std::sqrt(variance));
   return json;
 }
 
@@ -292,15 +245,15 @@ ordered_json ChainsJson(const WhyReport& report, const Chains& chains) {
                       {"thread", waker.name},
                       {"waits_for_process", waiter.process},
                       {"waits_for_thread", waiter.name},
-                      {"time_ns", Ns(cycle.time_ns)}});
+                      {"time_ns", WholeNs(cycle.time_ns)}});
   }
   return {{"process", group.process},
           {"thread", group.name},
           {"threads", group.threads},
           {"wall_ns", group.wall_ns},
           {"idle_ns", group.idle_ns},
-          {"waits_ns", Ns(chains.waits_ns)},
-          {"error_ns", Ns(std::sqrt(chains.variance))},
+          {"waits_ns", WholeNs(chains.waits_ns)},
+          {"error_ns", WholeNs(std::sqrt(chains.variance))},
           {"next", LinksJson(report, chains.links)},
           {"ends", std::move(ends)},
           {"cycles", std::move(cycles)}};
@@ -311,7 +264,7 @@ ordered_json ChainsJson(const WhyReport& report, const Chains& chains) {
 std::string RenderWhyText(const WhyReport& report, bool colour) {
   std::string text;
   text += Line("Window: ", DescribeWindow(*report.wakers));
-  for (const std::string& note : Notes(report)) {
+  for (const std::string& note : ActivityNotes(*report.wakers, *report.cpu)) {
     text += WrapAfter("Note: ", note + ".", PageColumns());
   }
   if (report.chains.empty()) return text + "\nNo thread was watched in this window.\n";
@@ -338,7 +291,7 @@ std::string RenderWhyJson(const WhyReport& report) {
                    {"end_ns", coverage.end_ns()},
                    {"wakers_ns", report.wakers->type.watched_ns()},
                    {"cpu_ns", report.cpu->type.watched_ns()},
-                   {"notes", Notes(report)},
+                   {"notes", ActivityNotes(*report.wakers, *report.cpu)},
                    {"chains", std::move(chains)},
                    {"more_groups", report.more_groups}});
 }

@@ -22,9 +22,12 @@ inline constexpr char kNotes[] =
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
     "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
+    "  profctl symbolize wait.json --debug-file target/release/reth\n"
+    "                                         names from an unstripped build on this machine\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
     "for\n"
+    "  profctl bottlenecks --target reth      what limits throughput, and by how much at most\n"
     "  profctl worst --since 10min            the longest single waits\n"
     "  profctl locks --since 10min            the most contended locks and who holds them up\n"
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
@@ -59,6 +62,22 @@ inline constexpr char kDiffNotes[] =
     "  profctl diff 10min..5min 5min -o diff.svg\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
+
+inline constexpr char kSymbolizeNotes[] =
+    "ANSWER is a file written by 'fetch --format json' on any machine, also before the debug file\n"
+    "was there. Debug files are matched by build-id, or by equal code (.text and .eh_frame), "
+    "which\n"
+    "stripping does not change. /usr/lib/debug/.build-id is searched, too. Functions without a "
+    "name\n"
+    "get one, and so do inlined functions, files and lines. Idle waits are found anew.\n"
+    "Servers are asked only with --debuginfod or DEBUGINFOD_URLS.\n"
+    "\n"
+    "Output is that of fetch: without -o and --format a summary and a flame graph.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl symbolize wait.json --debug-file target/release/reth\n"
+    "  profctl symbolize wait.json --debug-dir ~/debug -o named.json\n"
+    "  profctl fetch --debug-file target/release/reth     the same in one step\n";
 
 inline constexpr char kWorstNotes[] =
     "Each wait with its begin, duration, thread, system call and first argument, stack, and who\n"
@@ -123,6 +142,20 @@ inline constexpr char kWhyNotes[] =
     "  profctl why                            the threads that wait most, in the last minute\n"
     "  profctl why --thread '^rpc' --since 5min --reason lock\n"
     "  profctl why --format json | jq '.chains[0].ends[0]'\n";
+
+inline constexpr char kBottlenecksNotes[] =
+    "The longest wait is rarely the one that matters. Waits go on from waker to waker, in "
+    "proportion to\n"
+    "what each thread does. Threads that wait for each other and for nobody else form a knot: no\n"
+    "throughput is gained outside of the knots. For each piece of work and each wait in a knot, the\n"
+    "factor is what its removal would gain at most, with a 95 % interval: until the next group of\n"
+    "threads has no time left. It is a bound, not a forecast: what is gained may be less.\n"
+    "Threads whose names differ only in a trailing number are one group. Idle waits do not count.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl bottlenecks                    all processes, in the last minute\n"
+    "  profctl bottlenecks --target reth --since 10min --top 3\n"
+    "  profctl bottlenecks --format json | jq '.knots[0].bottlenecks[0].gain'\n";
 
 inline constexpr char kStacksNotes[] =
     "What every thread does at this moment, without stopping any: on a CPU, waiting for a CPU, or\n"

@@ -12,24 +12,13 @@
 #include "daemon/base/status.h"
 #include "daemon/profile/profile.h"
 #include "daemon/profile/sample_type.h"
+#include "daemon/service/filter.h"
 #include "daemon/service/line_wish.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 #include "re2/re2.h"
 
 namespace profd {
-
-// A PID, or an expression searched in the process name.
-class TargetFilter {
- public:
-  // Errors: InvalidArgument.
-  static absl::StatusOr<TargetFilter> Parse(const std::string& text);
-  bool Matches(int32_t pid, const std::string& process) const;
-
- private:
-  int32_t pid_ = 0;  // 0: by name
-  std::shared_ptr<const RE2> name_;
-};
 
 // What every request for a window says.
 struct RequestScope {
@@ -85,11 +74,6 @@ absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int6
 
 // Threads as they are now. Without a window.
 absl::StatusOr<RequestScope> ParseStacks(const v1::GetStacksRequest& request);
-
-// Compiles an expression from outside within bounds of length and memory; `what` names it in the
-// error.
-absl::StatusOr<std::shared_ptr<const RE2>> CompileFilter(const std::string& what,
-                                                         const std::string& expression);
 
 }  // namespace profd
 

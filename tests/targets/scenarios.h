@@ -54,6 +54,10 @@ void Locks(const Arguments& arguments);
 // round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
 // long each of these parts took, ns.
 void Chain(const Arguments& arguments);
+// stages.cc ITEMS: a pipeline of three stages, whose peers nap 4, 10 and 4 ms for each item; before
+// that the same without the nap of the second one. Says "removed", then "limited", and how long so
+// many items took, ns.
+void Stages(const Arguments& arguments);
 // stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
 // thread reads a pipe that nobody writes.
 void Stalls(const Arguments& arguments);

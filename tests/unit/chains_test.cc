@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/unit/fixture_activity.h"
 #include "tests/unit/fixture_profile.h"
 #include "tests/unit/golden.h"
 
@@ -21,65 +22,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr double kS = 1e9;
-
-// Groups by hand, each of one thread by default, in a window of 30 s.
-class Program {
- public:
-  Program() {
-    activity_.window_ns = static_cast<int64_t>(30 * kS);
-    activity_.stacks.emplace_back();
-  }
-
-  uint32_t Add(const std::string& name, uint32_t threads = 1) {
-    ThreadGroup group = {.process = "p", .name = name, .threads = threads};
-    group.wall_ns = threads * activity_.window_ns;
-    for (uint32_t i = 0; i < threads; i++) activity_.wall_ns.push_back(activity_.window_ns);
-    activity_.groups.push_back(std::move(group));
-    return static_cast<uint32_t>(activity_.groups.size() - 1);
-  }
-
-  // Of all threads of the group; `first` is the number of its first thread.
-  State& Do(uint32_t group, Reason reason, const std::string& function, double seconds,
-            Waker waker = {}) {
-    State state = {.reason = reason, .function = function, .waker = std::move(waker)};
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < group; i++) first += activity_.groups[i].threads;
-    for (uint32_t i = 0; i < activity_.groups[group].threads; i++) {
-      state.threads.push_back(first + i);
-    }
-    state.time_ns = seconds * kS;
-    activity_.groups[group].states.push_back(std::move(state));
-    return activity_.groups[group].states.back();
-  }
-  State& Run(uint32_t group, const std::string& function, double seconds) {
-    return Do(group, profd::v1::REASON_ON_CPU, function, seconds);
-  }
-  State& Wait(uint32_t group, Reason reason, double seconds, Waker waker) {
-    return Do(group, reason, "W", seconds, std::move(waker));
-  }
-
-  // A stack with this function.
-  uint32_t Inside(const std::string& function) {
-    const auto next = static_cast<uint32_t>(activity_.functions.size());
-    const uint32_t number = activity_.functions.try_emplace(function, next).first->second;
-    activity_.stacks.push_back({number});
-    return static_cast<uint32_t>(activity_.stacks.size() - 1);
-  }
-
-  Chains Follow(uint32_t group, const ChainOptions& options = {}) const {
-    return FollowChains(activity_, {.part = group, .whole = group}, options);
-  }
-
- private:
-  Activity activity_;
-};
-
-Waker By(uint32_t group, const std::string& function = "Wake") {
-  return {.kind = WakerKind::kGroup, .group = group, .function = function};
+Chains Follow(const Program& program, uint32_t group, const ChainOptions& options = {}) {
+  return FollowChains(program.activity(), {.part = group, .whole = group}, options);
 }
-Waker ByInterrupt(const std::string& name) { return {.kind = WakerKind::kInterrupt, .name = name}; }
-Waker ByNobody() { return {.kind = WakerKind::kUnknown}; }
 
 // Seconds of the ends of that kind and function.
 double Ends(const Chains& chains, LinkKind kind, const std::string& function = "") {
@@ -121,7 +66,7 @@ TEST(ChainsTest, AWakersTimeIsDividedByWhatItDid) {
   program.Run(b, "Compress", 6);
   program.Wait(b, profd::v1::REASON_FSYNC, 18, ByInterrupt("[block]"));
   program.Do(b, profd::v1::REASON_RUNQUEUE, "", 6);
-  const Chains chains = program.Follow(a);
+  const Chains chains = Follow(program, a);
   EXPECT_NEAR(chains.waits_ns, 10 * kS, 1);
   ExpectAddsUp(chains);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Compress"), 8 * 0.2, 1e-9);
@@ -149,7 +94,7 @@ TEST(ChainsTest, AChainOfThreeWithACycle) {
   State& nap = program.Wait(back, profd::v1::REASON_SLEEP, 15, ByInterrupt("[timer]"));
   nap.idle = true;
   program.Wait(back, profd::v1::REASON_LOCK, 10, By(front));
-  const Chains chains = program.Follow(front);
+  const Chains chains = Follow(program, front);
   ExpectAddsUp(chains);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Chew"), 10, 1e-9);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Grind"), 5, 1e-9);
@@ -168,12 +113,12 @@ TEST(ChainsTest, WaitsForWorkExplainOnlyWhatNothingElseCan) {
   program.Run(server, "Serve", 4);
   State& poll = program.Wait(server, profd::v1::REASON_POLL, 26, ByInterrupt("[network]"));
   poll.idle = poll.for_work = true;
-  Chains chains = program.Follow(a);
+  Chains chains = Follow(program, a);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Serve"), 3, 1e-9);
   EXPECT_NEAR(Ends(chains, LinkKind::kInterrupt), 0, 1e-9);
   // It is waited for longer than it works: it must have waited, too.
   wait.time_ns = 20 * kS;
-  chains = program.Follow(a);
+  chains = Follow(program, a);
   ExpectAddsUp(chains);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Serve"), 4, 1e-9);
   EXPECT_NEAR(Ends(chains, LinkKind::kInterrupt), 16, 1e-9);
@@ -185,7 +130,7 @@ TEST(ChainsTest, WhatNothingExplainsIsUnknown) {
   program.Wait(a, profd::v1::REASON_LOCK, 20, By(b));
   program.Wait(a, profd::v1::REASON_NET, 4, ByNobody());
   program.Run(b, "Work", 5);
-  const Chains chains = program.Follow(a);
+  const Chains chains = Follow(program, a);
   ExpectAddsUp(chains);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Work"), 5, 1e-9);
   EXPECT_NEAR(Ends(chains, LinkKind::kUnexplained), 15, 1e-9);
@@ -200,10 +145,10 @@ TEST(ChainsTest, TheFunctionThatWakesComesFirst) {
   program.Run(b, "Elsewhere", 20);
   program.Do(b, profd::v1::REASON_FSYNC, "Commit", 6, ByInterrupt("[block]")).stack =
       program.Inside("Commit");
-  Chains chains = program.Follow(a);
+  Chains chains = Follow(program, a);
   EXPECT_NEAR(Ends(chains, LinkKind::kInterrupt, "Commit"), 4, 1e-9);
   wait.time_ns = 10 * kS;
-  chains = program.Follow(a);
+  chains = Follow(program, a);
   ExpectAddsUp(chains);
   EXPECT_NEAR(Ends(chains, LinkKind::kInterrupt, "Commit"), 6, 1e-9);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Elsewhere"), 4, 1e-9);
@@ -218,7 +163,7 @@ TEST(ChainsTest, TwoFunctionsShareTheTimeOfTheirThread) {
   program.Run(b, "Work", 8);
   State& park = program.Wait(b, profd::v1::REASON_LOCK, 22, ByInterrupt("[network]"));
   park.idle = park.for_work = true;
-  const Chains chains = program.Follow(a);
+  const Chains chains = Follow(program, a);
   ExpectAddsUp(chains);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Work"), 8, 1e-9);
   EXPECT_NEAR(Ends(chains, LinkKind::kInterrupt), 4, 1e-9);
@@ -231,7 +176,7 @@ TEST(ChainsTest, AConvoyEndsWithWhatItsHoldersDo) {
   program.Wait(workers, profd::v1::REASON_LOCK, 90, By(workers, "Put"));
   program.Run(workers, "Put", 24).stack = program.Inside("Put");
   program.Run(workers, "Prepare", 6);
-  const Chains chains = program.Follow(workers);
+  const Chains chains = Follow(program, workers);
   ExpectAddsUp(chains);
   // Each waits 22.5 s; there are 24 s of holding the lock.
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu, "Put"), 90, 1e-9);
@@ -247,9 +192,9 @@ TEST(ChainsTest, StopsAtItsDepthAndAsksForReasons) {
   program.Run(c, "Work", 30);
   ChainOptions options;
   options.reasons = {profd::v1::REASON_LOCK};
-  EXPECT_NEAR(Ends(program.Follow(a, options), LinkKind::kOnCpu, "Work"), 10, 1e-9);
+  EXPECT_NEAR(Ends(Follow(program, a, options), LinkKind::kOnCpu, "Work"), 10, 1e-9);
   options.depth = 1;
-  const Chains chains = program.Follow(a, options);
+  const Chains chains = Follow(program, a, options);
   ExpectAddsUp(chains);
   EXPECT_NEAR(chains.waits_ns, 10 * kS, 1);
   EXPECT_NEAR(Ends(chains, LinkKind::kOnCpu), 0, 1e-9);
@@ -266,7 +211,7 @@ TEST(ChainsTest, SmallPartsArePutTogether) {
   for (int i = 0; i < 100; i++) {
     program.Do(a, profd::v1::REASON_LOCK, "f" + std::to_string(i), 0.001, ByNobody());
   }
-  const Chains chains = program.Follow(a);
+  const Chains chains = Follow(program, a);
   ExpectAddsUp(chains);
   ASSERT_THAT(chains.links, SizeIs(2));
   EXPECT_EQ(chains.links[1].kind, LinkKind::kSmall);
@@ -290,7 +235,7 @@ TEST(ChainsTest, ErrorsAreCarriedThrough) {
         variance;
     State& idle = program.Wait(b, profd::v1::REASON_POLL, poll, ByInterrupt("[network]"));
     idle.idle = idle.for_work = true;
-    return program.Follow(a);
+    return Follow(program, a);
   };
   for (const double wait : {6.0, 20.0}) {  // less, and more than what the waker does
     const Chains truth = run(wait, 4, 8, 0, 30);
@@ -329,7 +274,7 @@ TEST(ChainsTest, RandomProgramsAddUp) {
       state.idle = state.for_work = state.reason == profd::v1::REASON_POLL;
       if (below(2) == 0) state.stack = program.Inside("f" + std::to_string(below(5)));
     }
-    for (uint32_t g = 0; g < groups; g++) ExpectAddsUp(program.Follow(g));
+    for (uint32_t g = 0; g < groups; g++) ExpectAddsUp(Follow(program, g));
   }
 }
 
