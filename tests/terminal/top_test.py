@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from tests.harness.daemon import READY_SECONDS, SLOWNESS, Host
 from tests.harness.process import Process
 
-WAIT_SECONDS = 12 * SLOWNESS
+WAIT_SECONDS = 30 * SLOWNESS
 POLL_SECONDS = 0.05
 build = "build/tests"
 # Escape sequences, a carriage return, wide and combining characters, and bytes that are not UTF-8.
@@ -227,9 +227,6 @@ class TopTest(unittest.TestCase):
         self.assertNotIn("\x1b", done.stdout)
         terminal = self.waiters("--once")
         self.assertIn("runner", terminal.until("exit status 0"))
-        done = subprocess.run([*argv, "--once"], capture_output=True, text=True, check=False,
-                              env={**os.environ, "PROFCTL_SERVER": "x"}, timeout=WAIT_SECONDS)
-        self.assertEqual(done.returncode, 0)
 
     def test_unknown_terminal(self):
         shown = self.waiters(environment={"TERM": "no-such-terminal"}).until("exit status 1")
