@@ -338,7 +338,7 @@ void AddTop(CLI::App& app, Typed& typed) {
                 "Print update after update; the default if the output is not a terminal");
   top->add_option("-n,--rounds", typed.rounds, "Print so many updates, then exit")
       ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000'000));
+      ->check(CLI::Range(1, 1'000'000'000).description(""));
   top->add_flag("--once", typed.once, "Print one update, then exit");
   AddTextOrJson(top, typed);
 }

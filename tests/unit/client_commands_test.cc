@@ -451,6 +451,9 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {"stacks", "--since", "5s"},
       {"stacks", "--thread", "("},
       {"threads", "--sort", "x"},
+      {"top", "--interval", "10ms"},
+      {"top", "--filter", "("},
+      {"top", "--once", "--rounds", "2"},
       {"why", "--depth", "0"},
       {"why", "--depth", "21"},
       {"why", "--reason", "on-cpu"},
@@ -476,8 +479,8 @@ TEST_F(CommandsTest, WrongCommandLines) {
 
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
-  for (const char* command : {"", "fetch", "diff", "why", "bottlenecks", "worst", "locks", "stacks", "threads",
-                              "memory", "status", "completion"}) {
+  for (const char* command : {"", "fetch", "diff", "why", "bottlenecks", "worst", "locks", "stacks",
+                              "threads", "top", "memory", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);

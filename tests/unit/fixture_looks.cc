@@ -29,7 +29,7 @@ uint32_t Attribute(profd::v1::Profile* message, const std::string& key, const st
 
 profd::v1::Profile LooksMessage() {
   AnswerWriter writer = ServerAnswer();
-  writer.AddThread(4242, 4330, "reth", "hog", kSecond, kSecond);
+  writer.AddThread(4242, 4399, "reth", "hog", kSecond, kSecond);
   profd::v1::Profile message = writer.Message({});
   const std::string lock = "futex 0x7f0012345678";
   std::map<uint32_t, int> seen;  // samples by thread
