@@ -476,8 +476,8 @@ TEST_F(CommandsTest, WrongCommandLines) {
 
 TEST_F(CommandsTest, HelpMatchesGolden) {
   EXPECT_EQ(Do({"--version"}).out, "profctl " PROFD_VERSION "\n");
-  for (const char* command : {"", "fetch", "diff", "why", "bottlenecks", "worst", "locks", "stacks", "threads",
-                              "memory", "status", "completion"}) {
+  for (const char* command : {"", "fetch", "diff", "why", "bottlenecks", "worst", "locks", "stacks",
+                              "threads", "memory", "status", "completion"}) {
     std::vector<std::string> arguments = {"--help"};
     if (*command != '\0') arguments.insert(arguments.begin(), command);
     const Outcome help = Do(arguments);
