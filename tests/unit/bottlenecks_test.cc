@@ -143,6 +143,7 @@ TEST(BottlenecksTest, AnIdlePoolIsNoBottleneck) {
   const uint32_t pool = program.Add("pool", 16), worker = program.Add("worker");
   program.Wait(pool, profd::v1::REASON_LOCK, 400, ByNobody());
   Nap(program, pool, "Rest", 80);
+  Idle(program, program.Add("server"), 30);
   program.Run(worker, "Work", 30);
   const BottleneckReport report = Find(program);
   ASSERT_THAT(report.knots, SizeIs(1));
