@@ -60,10 +60,10 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(
-        absl::InvalidArgumentError("no command; use fetch, diff, why, bottlenecks, worst, "
-                                   "locks, stacks, threads, memory or status"),
-        kExitUsage, err);
+    return Report(absl::InvalidArgumentError(
+                      "no command; use fetch, symbolize, diff, why, bottlenecks, worst, "
+                      "locks, stacks, threads, top, memory or status"),
+                  kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "completion") {
@@ -99,6 +99,12 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   if (command == "why") return page_of(ReadWhy(typed), PrintWhy);
   if (command == "bottlenecks") return page_of(ReadBottlenecks(typed), PrintBottlenecks);
   if (command == "worst") return page_of(ReadWorst(typed), PrintWorst);
+  if (command == "top") {
+    absl::StatusOr<TopOptions> options = ReadTop(typed, terminal.screen);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->colour = terminal.colour;
+    return Report(RunTop(*options, out), kExitFailure, err);
+  }
   if (command == "diff") {
     absl::StatusOr<DiffOptions> options = ReadDiff(typed);
     if (!options.ok()) return Report(options.status(), kExitUsage, err);
@@ -107,6 +113,13 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     bool grew = false;
     const int code = Report(RunDiff(*options, out, err, &grew), kExitFailure, err);
     return code == 0 && grew ? kExitGrew : code;
+  }
+  if (command == "symbolize") {
+    absl::StatusOr<SymbolizeOptions> options = ReadSymbolize(typed);
+    if (!options.ok()) return Report(options.status(), kExitUsage, err);
+    options->fetch.colour = terminal.colour;
+    options->fetch.progress = terminal.progress;
+    return Report(Symbolize(*options, out, err), kExitFailure, err);
   }
   absl::StatusOr<FetchOptions> options = ReadFetch(typed);
   if (!options.ok()) return Report(options.status(), kExitUsage, err);

@@ -7,6 +7,7 @@
 #include "client/reason.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/text.h"
+#include "client/top/rows.h"
 #include "client/usage/notes.h"
 #include "client/usage/usage.h"
 
@@ -143,15 +144,45 @@ void AddStacks(CLI::App* command, Typed& typed) {
   command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
 }
 
+void AddDebugFiles(CLI::App* command, Typed& typed) {
+  command
+      ->add_option("--debug-file", typed.debug_files,
+                   "Name functions by this debug file or unstripped program; repeatable")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--debug-dir", typed.debug_directories,
+                   "Look here for debug files, by build-id and at each file; repeatable")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+}
+
+CLI::Option* AddDebuginfod(CLI::App* command, Typed& typed) {
+  return command
+      ->add_option("--debuginfod", typed.debug_servers,
+                   "Ask this debuginfod server for debug files; repeatable")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+}
+
+// How frames are told apart, and where data goes.
+void AddFramesAndOutput(CLI::App* command, Typed& typed) {
+  command->add_flag("--no-inlines", typed.no_inlines,
+                    "Do not show inlined functions as frames of their own");
+  command->add_flag("--lines", typed.lines,
+                    "Tell the lines of a function apart: function (file:12)");
+  command->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
+  command->add_option("--format", typed.format, "Output format (default: from the file name)")
+      ->type_name("FORMAT")
+      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
+}
+
 void AddFetch(CLI::App& app, Typed& typed) {
   CLI::App* fetch = app.add_subcommand("fetch", "Write a window as flame graph, stacks or data");
   fetch->footer(FetchNotes());
   AddKinds(fetch, "What to show; see the kinds below", typed);
   AddScope(fetch, typed);
   AddStacks(fetch, typed);
-  fetch->add_flag("--no-inlines", typed.no_inlines,
-                  "Do not show inlined functions as frames of their own");
-  fetch->add_flag("--lines", typed.lines, "Tell the lines of a function apart: function (file:12)");
   fetch
       ->add_option("--by", typed.by,
                    "How to group stacks (default: name; JSON and pprof are not grouped)")
@@ -159,11 +190,24 @@ void AddFetch(CLI::App& app, Typed& typed) {
       ->check(OneOf(NamesOf(AllGroupBys()), "a group"))
       ->delimiter(',')
       ->allow_extra_args(false);
-  fetch->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  fetch->add_option("--format", typed.format, "Output format (default: from the file name)")
-      ->type_name("FORMAT")
-      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
+  AddFramesAndOutput(fetch, typed);
+  AddDebugFiles(fetch, typed);
+  AddDebuginfod(fetch, typed);
   AddFlameGraph(fetch, true, typed);
+}
+
+void AddSymbolize(CLI::App& app, Typed& typed) {
+  CLI::App* symbolize = app.add_subcommand(
+      "symbolize", "Name the functions of a saved answer from debug files on this machine");
+  symbolize->footer(absl::StrCat(kSymbolizeNotes, kExitStatus));
+  symbolize->add_option("ANSWER", typed.saved, "JSON that fetch wrote")
+      ->type_name("ANSWER")
+      ->required();
+  AddDebugFiles(symbolize, typed);
+  AddDebuginfod(symbolize, typed)->envname("DEBUGINFOD_URLS")->delimiter(' ');
+  symbolize->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+  AddFramesAndOutput(symbolize, typed);
+  AddFlameGraph(symbolize, true, typed);
 }
 
 void AddTextOrJson(CLI::App* command, Typed& typed) {
@@ -268,6 +312,37 @@ void AddThreads(CLI::App& app, Typed& typed) {
   AddTextOrJson(threads, typed);
 }
 
+void AddTop(CLI::App& app, Typed& typed) {
+  CLI::App* top = app.add_subcommand("top", "Show what threads do, refreshing in the terminal");
+  std::string notes = kTopNotes;
+  AppendMeanings("Groups of threads (--by)", AllGroupings(), notes);
+  AppendMeanings("Orders of rows (--sort)", AllTopSorts(), notes);
+  top->footer(absl::StrCat(notes, kTopExamples, kExitStatus));
+  top->add_option("--interval", typed.interval, "Time between two updates: 500ms, 2s, 1min")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  AddTargets(top, "Only this PID, or processes whose name matches; repeatable", typed);
+  top->add_option("--thread", typed.thread, "Only threads whose name matches")->type_name("REGEX");
+  top->add_option("--filter", typed.filter, "Show only what matches, as if typed after /")
+      ->type_name("REGEX");
+  top->add_flag("--hide-idle", typed.hide_idle, "Hide threads that are idle now");
+  top->add_option("--by", typed.top_by, "What a row is; see the groups below")
+      ->type_name("BY")
+      ->check(OneOf(NamesOf(AllGroupings()), "a group"))
+      ->capture_default_str();
+  top->add_option("--sort", typed.top_sort, "What comes first; see the orders below")
+      ->type_name("ORDER")
+      ->check(OneOf(NamesOf(AllTopSorts()), "an order"))
+      ->capture_default_str();
+  top->add_flag("-b,--batch", typed.batch,
+                "Print update after update; the default if the output is not a terminal");
+  top->add_option("-n,--rounds", typed.rounds, "Print so many updates, then exit")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000'000));
+  top->add_flag("--once", typed.once, "Print one update, then exit");
+  AddTextOrJson(top, typed);
+}
+
 void AddWorst(CLI::App& app, Typed& typed) {
   CLI::App* worst = app.add_subcommand("worst", "Show the longest single waits of a window");
   std::string notes = kWorstNotes;
@@ -314,6 +389,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   AddFetch(app, typed);
   AddDiff(app, typed);
+  AddSymbolize(app, typed);
   AddWhy(app, typed);
   AddBottlenecks(app, typed);
   AddWorst(app, typed);
@@ -325,6 +401,7 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
   memory->add_flag("--color", typed.colour, "Use colours even if the output is not a terminal");
   AddStacksNow(app, typed);
   AddThreads(app, typed);
+  AddTop(app, typed);
   CLI::App* status =
       app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));

@@ -24,12 +24,18 @@ struct Typed {
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
   bool idle = false, colour = false;
   bool no_inlines = false, lines = false;
+  std::vector<std::string> debug_files, debug_directories, debug_servers;
+  std::string saved;  // of symbolize
   // Of flame graphs.
   std::string title, colours, min_width;
   std::optional<int> width, frame_height;
   bool inverted = false, reversed = false;
   // Of worst.
   uint32_t limit = 20;
+  // Of top.
+  std::string interval = "2s", top_by = "thread", top_sort = "cpu", filter;
+  bool batch = false, once = false, hide_idle = false;
+  std::optional<uint32_t> rounds;
   // Of diff.
   std::string side_a, side_b, fail_over, width_of;
   bool normalized = false;

@@ -19,26 +19,29 @@ constexpr std::array<ThreadSortInfo, 7> kSorts = {{
     {ThreadSort::kName, "name", "process and thread name"},
 }};
 
-void Add(const Thread& thread, const std::optional<profd::v1::HeapTotal>& heap, LedgerRow* row) {
+LedgerRow RowOf(const Thread& thread, const std::optional<profd::v1::HeapTotal>& heap) {
   const profd::v1::Thread& ledger = thread.ledger;
-  row->exited = ledger.exited() && (row->exited || row->threads == 0);
-  ++row->threads;
-  row->wall_ns += ledger.wall_ns();
-  row->on_cpu_ns += ledger.on_cpu_ns();
-  row->idle_ns += ledger.idle_ns();
-  row->estimated_ns += ledger.estimated_ns();
+  LedgerRow row;
+  row.threads = 1;
+  row.exited = ledger.exited();
+  row.wall_ns = ledger.wall_ns();
+  row.on_cpu_ns = ledger.on_cpu_ns();
+  row.idle_ns = ledger.idle_ns();
+  row.estimated_ns = ledger.estimated_ns();
   for (const profd::v1::ReasonTotal& off : ledger.off()) {
     const Reason reason = DescribeReason(off.reason()).reason;
-    row->off_ns[reason] += off.time_ns();
-    row->waits[reason] += off.waits();
+    row.off_ns[reason] += off.time_ns();
+    row.waits[reason] += off.waits();
   }
-  row->voluntary_switches += ledger.voluntary_switches();
-  row->involuntary_switches += ledger.involuntary_switches();
-  row->minor_faults += ledger.minor_faults();
-  row->major_faults += ledger.major_faults();
-  row->read_bytes += ledger.read_bytes();
-  row->write_bytes += ledger.write_bytes();
-  if (heap) row->allocated_bytes = row->allocated_bytes.value_or(0) + heap->bytes();
+  AddDurations(ledger.off(), &row.durations);
+  row.voluntary_switches = ledger.voluntary_switches();
+  row.involuntary_switches = ledger.involuntary_switches();
+  row.minor_faults = ledger.minor_faults();
+  row.major_faults = ledger.major_faults();
+  row.read_bytes = ledger.read_bytes();
+  row.write_bytes = ledger.write_bytes();
+  if (heap) row.allocated_bytes = heap->bytes();
+  return row;
 }
 
 // What rows are sorted by, descending.
@@ -68,12 +71,41 @@ int64_t LedgerRow::Blocked() const {
   return std::accumulate(off_ns.begin(), off_ns.end(), int64_t{0}) - RunQueue();
 }
 
+void LedgerRow::Add(const LedgerRow& other) {
+  exited = other.exited && (exited || threads == 0);
+  threads += other.threads;
+  wall_ns += other.wall_ns;
+  on_cpu_ns += other.on_cpu_ns;
+  idle_ns += other.idle_ns;
+  estimated_ns += other.estimated_ns;
+  for (size_t reason = 0; reason < off_ns.size(); ++reason) {
+    off_ns[reason] += other.off_ns[reason];
+    waits[reason] += other.waits[reason];
+  }
+  for (const auto& [reason, waited] : other.durations) durations[reason].Add(waited);
+  voluntary_switches += other.voluntary_switches;
+  involuntary_switches += other.involuntary_switches;
+  minor_faults += other.minor_faults;
+  major_faults += other.major_faults;
+  read_bytes += other.read_bytes;
+  write_bytes += other.write_bytes;
+  if (other.allocated_bytes) {
+    allocated_bytes = allocated_bytes.value_or(0) + *other.allocated_bytes;
+  }
+}
+
 std::span<const ThreadSortInfo> AllThreadSorts() { return kSorts; }
 
 ThreadSort ParseThreadSort(std::string_view name) {
   const auto it = std::find_if(kSorts.begin(), kSorts.end(),
                                [&](const ThreadSortInfo& info) { return info.name == name; });
   return it == kSorts.end() ? ThreadSort::kCpu : it->sort;
+}
+
+bool ComesBefore(const LedgerRow& a, const LedgerRow& b, ThreadSort sort) {
+  const double a_value = ValueOf(a, sort), b_value = ValueOf(b, sort);
+  if (a_value != b_value) return a_value > b_value;
+  return std::tie(a.process, a.name, a.tid) < std::tie(b.process, b.name, b.tid);
 }
 
 std::vector<LedgerRow> LedgerRows(const Profile& waits, const Profile* allocations, bool by_name,
@@ -95,12 +127,10 @@ std::vector<LedgerRow> LedgerRows(const Profile& waits, const Profile* allocatio
     }
     row->process = thread.process;
     const bool known = allocations != nullptr && i < allocations->threads.size();
-    Add(thread, known ? allocations->threads[i].heap : std::nullopt, row);
+    row->Add(RowOf(thread, known ? allocations->threads[i].heap : std::nullopt));
   }
   std::stable_sort(rows.begin(), rows.end(), [sort](const LedgerRow& a, const LedgerRow& b) {
-    const double a_value = ValueOf(a, sort), b_value = ValueOf(b, sort);
-    if (a_value != b_value) return a_value > b_value;
-    return std::tie(a.process, a.name, a.tid) < std::tie(b.process, b.name, b.tid);
+    return ComesBefore(a, b, sort);
   });
   return rows;
 }

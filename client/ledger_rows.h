@@ -12,6 +12,7 @@
 
 #include "client/profile.h"
 #include "client/reason.h"
+#include "client/wait_durations.h"
 
 namespace profctl {
 
@@ -28,6 +29,7 @@ struct LedgerRow {
   int64_t estimated_ns = 0;
   std::array<int64_t, profd::v1::REASON_ON_CPU + 1> off_ns{};  // by Reason
   std::array<uint64_t, profd::v1::REASON_ON_CPU + 1> waits{};
+  ReasonDurations durations;
   uint64_t voluntary_switches = 0;
   uint64_t involuntary_switches = 0;
   uint64_t minor_faults = 0;
@@ -39,6 +41,8 @@ struct LedgerRow {
   int64_t RunQueue() const { return off_ns[profd::v1::REASON_RUNQUEUE]; }
   // All waits but the run queue, idle ones included.
   int64_t Blocked() const;
+  // Adds what `other` did and how many threads it stands for; names and ids stay.
+  void Add(const LedgerRow& other);
   uint64_t Switches() const { return voluntary_switches + involuntary_switches; }
   uint64_t Faults() const { return minor_faults + major_faults; }
 };
@@ -54,8 +58,11 @@ std::span<const ThreadSortInfo> AllThreadSorts();
 // The sort of a name in AllThreadSorts.
 ThreadSort ParseThreadSort(std::string_view name);
 
-// `waits`: a profile of waits; `allocations`: of allocations by the same threads, or null. Rows
-// with the largest value come first, names from A to Z. With `by_name` threads of processes of one
+// The order of rows: the largest value first, names from A to Z.
+bool ComesBefore(const LedgerRow& a, const LedgerRow& b, ThreadSort sort);
+
+// `waits`: a profile of waits; `allocations`: of allocations by the same threads, or null. With
+// `by_name` threads of processes of one
 // name whose names differ only in a trailing number are one row.
 std::vector<LedgerRow> LedgerRows(const Profile& waits, const Profile* allocations, bool by_name,
                                   ThreadSort sort);

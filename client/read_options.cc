@@ -1,6 +1,7 @@
 #include "client/read_options.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -160,6 +161,35 @@ absl::Status ReadGraph(const Typed& typed, FlameGraphOptions& graph) {
                     &graph.frame_height);
 }
 
+LateNameOptions ReadDebug(const Typed& typed) {
+  return {.debug = {.files = typed.debug_files,
+                    .directories = typed.debug_directories,
+                    .servers = typed.debug_servers},
+          .lines = typed.lines || !typed.no_inlines};
+}
+
+// Where an answer is written and how it is shown.
+absl::Status ReadOutput(const Typed& typed, FetchOptions& options) {
+  options.show_idle = typed.idle;
+  options.lines = typed.lines;
+  options.output = typed.output;
+  if (!typed.format.empty()) {
+    options.format = ParseFormat(typed.format);
+  } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
+    return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
+                                    "'; end it in .svg, .folded, .json, .pb.gz or "
+                                    ".speedscope.json, or use --format"));
+  }
+  if (const std::string_view given = GivenGraphOption(typed);
+      !given.empty() && FormatOf(options) != Format::kSvg) {
+    return Wrong(given, kGraphsOnly);
+  }
+  return ReadGraph(typed, options.graph);
+}
+// An update costs profd some milliseconds; the store keeps an hour.
+constexpr std::chrono::nanoseconds kShortestInterval = std::chrono::milliseconds(200);
+constexpr std::chrono::nanoseconds kLongestInterval = std::chrono::hours(1);
+
 // What all commands that print a page have in common.
 template <typename Options>
 Options OfPage(const Typed& typed) {
@@ -185,31 +215,29 @@ absl::StatusOr<Options> ReadActivityScope(const Typed& typed) {
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
-  options.show_idle = typed.idle;
-  options.lines = typed.lines;
   options.request.set_inlines(!typed.no_inlines);
   options.request.set_source_lines(typed.lines);
-  options.output = typed.output;
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
   ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
-  if (!typed.format.empty()) {
-    options.format = ParseFormat(typed.format);
-  } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
-    return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
-                                    "'; end it in .svg, .folded, .json, .pb.gz or "
-                                    ".speedscope.json, or use --format"));
-  }
   if (!typed.by.empty()) {
     ASSIGN_OR_RETURN(options.group_by, ParseGroupBy(absl::StrJoin(typed.by, ",")));
   }
-  if (const std::string_view given = GivenGraphOption(typed);
-      !given.empty() && FormatOf(options) != Format::kSvg) {
-    return Wrong(given, kGraphsOnly);
+  if (!typed.debug_files.empty() || !typed.debug_directories.empty() ||
+      !typed.debug_servers.empty()) {
+    options.debug = ReadDebug(typed);
   }
-  RETURN_IF_ERROR(ReadGraph(typed, options.graph));
+  RETURN_IF_ERROR(ReadOutput(typed, options));
   RETURN_IF_ERROR(CheckFormat(options));
+  return options;
+}
+
+absl::StatusOr<SymbolizeOptions> ReadSymbolize(const Typed& typed) {
+  SymbolizeOptions options;
+  options.file = typed.saved;
+  options.fetch.debug = ReadDebug(typed);
+  RETURN_IF_ERROR(ReadOutput(typed, options.fetch));
   return options;
 }
 
@@ -243,6 +271,33 @@ absl::StatusOr<ThreadsOptions> ReadThreads(const Typed& typed) {
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.sort = ParseThreadSort(typed.thread_sort);
   options.by_name = typed.threads_by == "name";
+  return options;
+}
+
+absl::StatusOr<TopOptions> ReadTop(const Typed& typed, bool screen) {
+  TopOptions options;
+  options.feed.server = typed.server;
+  options.json = typed.page_format == "json";
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, options.feed.interval));
+  RETURN_IF_ERROR(ReadThreadsWanted(typed, options.feed.looks));
+  const absl::StatusOr<int64_t> interval = ParseDuration(typed.interval);
+  if (!interval.ok()) return Wrong("--interval", std::string(interval.status().message()));
+  if (*interval < kShortestInterval.count() || *interval > kLongestInterval.count()) {
+    return Wrong("--interval", absl::StrCat(CleanName(typed.interval), " is not between ",
+                                            FormatDuration(kShortestInterval.count()), " and ",
+                                            FormatDuration(kLongestInterval.count())));
+  }
+  options.feed.length = std::chrono::nanoseconds(*interval);
+  RETURN_IF_ERROR(CheckRegex("--filter", typed.filter));
+  options.wanted = {.grouping = ParseGrouping(typed.top_by),
+                    .sort = ParseTopSort(typed.top_sort),
+                    .filter = typed.filter,
+                    .hide_idle = typed.hide_idle};
+  if (typed.once && typed.rounds) {
+    return Wrong("--once", "cannot be combined with --rounds; use one of them");
+  }
+  options.rounds = typed.once ? 1 : typed.rounds;
+  options.batch = typed.batch || options.rounds || options.json || !screen;
   return options;
 }
 

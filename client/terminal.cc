@@ -40,6 +40,7 @@ Terminal DetectTerminal() {
   Terminal terminal;
   terminal.colour = !refused && moves && isatty(STDOUT_FILENO) != 0;
   terminal.progress = moves && isatty(STDERR_FILENO) != 0;
+  terminal.screen = moves && isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
   terminal.columns = ChooseColumns(std::getenv("COLUMNS"), WidthOf(STDOUT_FILENO));
   return terminal;
 }

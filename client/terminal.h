@@ -10,6 +10,7 @@ namespace profctl {
 struct Terminal {
   bool colour = false;                 // stdout shows it
   bool progress = false;               // stderr shows a line that changes
+  bool screen = false;                 // stdin and stdout are one, for full-screen programs
   std::optional<size_t> columns = {};  // of stdout; none: it is not a terminal
 };
 

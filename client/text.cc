@@ -10,48 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "client/cells.h"
 
 namespace profctl {
 namespace {
 
-constexpr char32_t kBadByte = 0xfffd;
-
 std::optional<size_t> terminal_columns;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
-
-bool IsContinuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
-
-// Takes one code point off the front of `text`; kBadByte and one byte if it is not UTF-8.
-char32_t TakeCodePoint(std::string_view& text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  size_t length = 1;
-  char32_t point = lead;
-  char32_t least = 0;
-  if (lead >= 0x80) {
-    if ((lead & 0xe0) == 0xc0) {
-      length = 2, point = lead & 0x1fu, least = 0x80;
-    } else if ((lead & 0xf0) == 0xe0) {
-      length = 3, point = lead & 0x0fu, least = 0x800;
-    } else if ((lead & 0xf8) == 0xf0) {
-      length = 4, point = lead & 0x07u, least = 0x10000;
-    } else {
-      length = 0;
-    }
-    bool good = length != 0 && length <= text.size();
-    for (size_t i = 1; good && i < length; ++i) {
-      good = IsContinuation(byte(i));
-      point = point << 6 | (byte(i) & 0x3fu);
-    }
-    if (!good || point < least || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) {
-      text.remove_prefix(1);
-      return kBadByte;
-    }
-  }
-  text.remove_prefix(length);
-  return point;
-}
 
 // Controls, line and paragraph separators, direction overrides, and characters that XML 1.0
 // forbids.
@@ -61,12 +27,15 @@ bool IsUnsafe(char32_t point) {
          (point >= 0x2060 && point <= 0x206f) || point == 0xfeff || (point & 0xfffe) == 0xfffe;
 }
 
-// The first `columns` code points of valid or invalid UTF-8.
+// The longest beginning of valid or invalid UTF-8 that fits into `columns`.
 std::string_view Prefix(std::string_view text, size_t columns) {
+  std::string_view rest = text;
   size_t end = 0;
-  while (end < text.size()) {
-    if (!IsContinuation(static_cast<unsigned char>(text[end])) && columns-- == 0) break;
-    ++end;
+  while (!rest.empty()) {
+    const size_t cells = CellsOf(TakeCodePoint(rest));
+    if (cells > columns) break;
+    columns -= cells;
+    end = text.size() - rest.size();
   }
   return text.substr(0, end);
 }
@@ -97,9 +66,11 @@ std::vector<std::string> WordsOf(std::string_view text) {
   return words;
 }
 
+// The longest end that fits.
 std::string_view Suffix(std::string_view text, size_t columns) {
-  const size_t skip = Prefix(text, DisplayWidth(text) - columns).size();
-  return text.substr(skip);
+  size_t width = DisplayWidth(text);
+  while (width > columns) width -= CellsOf(TakeCodePoint(text));
+  return text;
 }
 
 }  // namespace
@@ -153,9 +124,9 @@ size_t PageColumns() { return terminal_columns.value_or(kPageColumns); }
 size_t LineColumns() { return terminal_columns.value_or(std::numeric_limits<size_t>::max()); }
 
 size_t DisplayWidth(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return !IsContinuation(static_cast<unsigned char>(c));
-  }));
+  size_t cells = 0;
+  while (!text.empty()) cells += CellsOf(TakeCodePoint(text));
+  return cells;
 }
 
 std::string PadRight(std::string_view text, size_t width) {

@@ -29,7 +29,7 @@ size_t PageColumns();
 // other programs get whole names.
 size_t LineColumns();
 
-// Number of code points, which is the number of columns for the text written here.
+// Number of columns: two of a wide character, none of one that combines.
 size_t DisplayWidth(std::string_view text);
 // Pads with spaces to `width` columns; longer text is returned as it is.
 std::string PadRight(std::string_view text, size_t width);

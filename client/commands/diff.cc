@@ -13,18 +13,16 @@
 #include "client/progress.h"
 #include "client/render/diff.h"
 #include "client/render/diff_graph.h"
-#include "client/render/json.h"
 #include "client/source_lines.h"
+#include "client/symbolize/saved_answer.h"
 #include "client/text.h"
 #include "client/view.h"
-#include "daemon/base/fd.h"
 #include "daemon/base/status.h"
 
 namespace profctl {
 namespace {
 
 constexpr size_t kMostRows = 10;
-constexpr size_t kMostFileBytes = size_t{1} << 30;
 constexpr std::string_view kRange = "..";
 
 // A time, "now", or a duration before now.
@@ -34,25 +32,12 @@ absl::StatusOr<int64_t> ParseEnd(std::string_view text, int64_t now_ns) {
 }
 
 absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchRequest& request) {
-  ASSIGN_OR_RETURN(const std::string text, profd::ReadWholeFile(path, kMostFileBytes));
-  profd::v1::Profile message;
-  if (const absl::Status parsed = ParseJson(text, &message); !parsed.ok()) {
-    return absl::Status(parsed.code(), absl::StrCat(path, ": ", parsed.message()));
-  }
-  std::vector<std::string> types;
-  for (const profd::v1::SampleType& type : message.sample_types()) types.push_back(type.name());
-  ProfileBuilder builder(std::move(types));
-  absl::Status status = builder.Add(message);
-  absl::StatusOr<Answer> answer = status.ok() ? builder.Finish() : status;
-  if (!answer.ok()) {
-    return absl::Status(answer.status().code(),
-                        absl::StrCat(path, ": ", answer.status().message()));
-  }
-  std::erase_if(answer->profiles, [&](const Profile& profile) {
+  ASSIGN_OR_RETURN(Answer answer, ReadSavedAnswer(path));
+  std::erase_if(answer.profiles, [&](const Profile& profile) {
     return profile.kind->name != request.sample_types(0);
   });
-  for (Profile& profile : answer->profiles) DropInlined(&profile);
-  if (answer->profiles.empty()) {
+  for (Profile& profile : answer.profiles) DropInlined(&profile);
+  if (answer.profiles.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " contains no '", request.sample_types(0),
                                                    "'; use --kind to name one that it contains"));
   }

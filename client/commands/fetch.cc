@@ -19,6 +19,7 @@
 #include "client/render/speedscope.h"
 #include "client/render/summary.h"
 #include "client/source_lines.h"
+#include "client/symbolize/saved_answer.h"
 #include "client/text.h"
 #include "client/view.h"
 #include "daemon/base/status.h"
@@ -63,6 +64,9 @@ absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>
   }
   return absl::InternalError("unknown format");
 }
+
+// Whether samples have groups if nothing else was asked for.
+bool GroupsByName(Format format) { return format != Format::kJson && format != Format::kPprof; }
 
 // Notes for data without a summary: idle waits, gaps, losses.
 void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
@@ -183,18 +187,18 @@ absl::StatusOr<Answer> ReceiveAnswer(const std::string& server,
   return std::move(answers.front());
 }
 
-absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
+absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* names,
+                         Progress* progress, std::ostream& out, std::ostream& err) {
   const Format format = FormatOf(options);
-  profd::v1::FetchRequest request = options.request;
-  if (options.group_by) {
-    request.mutable_group_by()->Add(options.group_by->begin(), options.group_by->end());
-  } else if (format != Format::kJson && format != Format::kPprof) {
-    request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
-    request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
+  std::vector<std::string> notes;
+  if (names != nullptr) {
+    profd::v1::Profile message = answer.message();
+    progress->Say("profctl: looking for names of functions");
+    names->Name(&message, &notes);
+    if (GroupsByName(format)) GroupByName(&message);
+    ASSIGN_OR_RETURN(answer, BuildAnswer(message));
   }
-  Progress progress(options.progress ? &err : nullptr);
-  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request, &progress));
-  progress.Say("profctl: drawing");
+  progress->Say("profctl: drawing");
   if (options.lines) {
     for (Profile& profile : answer.profiles) AddLinesToNames(&profile);
   }
@@ -203,14 +207,19 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
     views.push_back(MakeView(profile, options.show_idle));
     views.back().filter = DescribeFilter(options.request);
   }
+  const auto note = [&] {
+    for (const std::string& text : notes) err << "profctl: " << text << "\n";
+  };
   if (format == Format::kSvg && options.output.empty()) {
     std::vector<std::string> graphs;
     for (const View& view : views) graphs.push_back(RenderFlameGraph(view, options.graph));
-    progress.Finish();
+    progress->Finish();
+    note();
     return WriteGraphs(views, graphs, options.colour, out);
   }
   ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format, options.graph));
-  progress.Finish();
+  progress->Finish();
+  note();
 
   if (options.output == "-" || options.output.empty()) {
     RETURN_IF_ERROR(Print(content, out));
@@ -223,6 +232,24 @@ absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream&
   }
   RETURN_IF_ERROR(WriteFile(options.output, content));
   return Print(absl::StrCat(Written(format, CleanName(options.output)), "\n"), out);
+}
+
+absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {
+  profd::v1::FetchRequest request = options.request;
+  std::unique_ptr<LateNames> names;
+  if (options.debug) {
+    ASSIGN_OR_RETURN(names, LateNames::Open(*options.debug));
+  }
+  if (options.group_by) {
+    request.mutable_group_by()->Add(options.group_by->begin(), options.group_by->end());
+  } else if (GroupsByName(FormatOf(options)) && names == nullptr) {
+    // With late names, only samples of single threads tell whose waits turn out to be idle.
+    request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
+    request.add_group_by(profd::v1::GROUP_KEY_THREAD_NAME);
+  }
+  Progress progress(options.progress ? &err : nullptr);
+  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request, &progress));
+  return WriteAnswer(options, std::move(answer), names.get(), &progress, out, err);
 }
 
 }  // namespace profctl

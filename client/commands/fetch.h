@@ -14,6 +14,7 @@
 #include "client/profile.h"
 #include "client/progress.h"
 #include "client/render/flamegraph_svg.h"
+#include "client/symbolize/late_names.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -32,6 +33,8 @@ struct FetchOptions {
   bool lines = false;  // frames of different lines are different
   // None: the default of the format.
   std::optional<std::vector<GroupKey>> group_by;
+  // Files that name functions which the daemon does not know.
+  std::optional<LateNameOptions> debug;
   FlameGraphOptions graph;
   std::optional<Format> format;  // none: by the name of the file, else SVG
   std::string output;            // empty: the format's default place; "-": `out`
@@ -60,6 +63,11 @@ absl::StatusOr<std::vector<Answer>> ReceiveAnswers(const std::string& server,
 std::string FileStem(const Profile& profile, std::string_view what = "");
 // Names the file that was written; the last line of the output.
 std::string Written(Format format, const std::string& path);
+
+// Names frames by `names`, if it is not null, groups the samples where the format wants it and the
+// answer was not, and writes it as Fetch does.
+absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* names,
+                         Progress* progress, std::ostream& out, std::ostream& err);
 
 // Data goes to a file, after a summary on `out`, or to `out`, with remarks on `err`. The error is
 // one line.

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/render/look_groups.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -18,22 +17,6 @@ namespace {
 constexpr size_t kMostNamed = 4;
 constexpr size_t kMostGroups = 100;
 constexpr size_t kMostShared = 10;
-
-std::string DurationOf(const ThreadLook& look) {
-  return look.for_ns ? FormatDuration(*look.for_ns) : "?";
-}
-
-// What a wait is for: "fd 7 (/var/lib/x.db)".
-std::string ObjectOf(const ThreadLook& look) {
-  if (look.file.empty()) return CleanName(look.object);
-  return absl::StrCat(CleanName(look.object), " (", CleanName(look.file), ")");
-}
-
-// Threads that do the same: identical stacks, by function.
-struct LookGroup {
-  std::vector<const ThreadLook*> looks;  // the longest first
-  const ThreadLook& longest() const { return *looks.front(); }
-};
 
 class Page {
  public:
@@ -144,38 +127,11 @@ class Page {
 
   template <typename Keep>
   std::vector<LookGroup> Groups(const Keep& keep) const {
-    using Key = std::tuple<int32_t, Reason, std::string, std::vector<std::string>>;
-    std::map<Key, LookGroup> groups;
+    std::vector<const ThreadLook*> kept;
     for (const ThreadLook& look : looks_.threads) {
-      if (!keep(look)) continue;
-      groups[{looks_.profile().threads[look.thread].pid, look.reason, look.idle, Functions(look)}]
-          .looks.push_back(&look);
+      if (keep(look)) kept.push_back(&look);
     }
-    std::vector<LookGroup> sorted;
-    for (auto& [key, group] : groups) {
-      std::stable_sort(
-          group.looks.begin(), group.looks.end(),
-          [](const ThreadLook* a, const ThreadLook* b) { return WaitsLonger(*a, *b); });
-      sorted.push_back(std::move(group));
-    }
-    std::stable_sort(sorted.begin(), sorted.end(), [](const LookGroup& a, const LookGroup& b) {
-      return WaitsLonger(a.longest(), b.longest());
-    });
-    return sorted;
-  }
-
-  // Innermost first, without what every wait passes in the kernel.
-  std::vector<std::string> Functions(const ThreadLook& look) const {
-    std::vector<std::string> functions;
-    if (look.stack == kUnsampled) return functions;
-    const Profile& profile = looks_.profile();
-    for (const uint32_t index : profile.stacks[look.stack].frames) {
-      const Frame& frame = profile.frames[index];
-      const bool kernel = frame.kind == profd::v1::FRAME_KIND_KERNEL;
-      if (kernel && frame.common) continue;
-      functions.push_back(CleanName(frame.function) + (kernel ? " (kernel)" : ""));
-    }
-    return functions;
+    return GroupLooks(looks_.profile(), kept);
   }
 
   void AppendStacks(const char* heading, const std::vector<LookGroup>& groups) {
@@ -195,7 +151,7 @@ class Page {
         text_ += WrapAfter("     and ", Names(groups[i].looks, 1, true) + ", with the same stack",
                            PageColumns());
       }
-      for (const std::string& function : Functions(look)) {
+      for (const std::string& function : FunctionsOf(looks_.profile(), look)) {
         text_ += "       " + Shorten(function, LineColumns() - 7) + "\n";
       }
     }
@@ -218,18 +174,11 @@ class Page {
     for (size_t i = 0; i < std::min(largest.size(), kMostGroups); ++i) {
       const LookGroup& group = *largest[i];
       table.Add({FormatCount(group.looks.size()), DurationOf(group.longest()),
-                 CleanName(group.longest().idle), OriginOf(group.longest()),
+                 CleanName(group.longest().idle), OriginOf(looks_.profile(), group.longest()),
                  Names(group.looks, 0, false)});
     }
     text_ += table.Render();
     AppendMore(groups.size(), "groups of threads");
-  }
-
-  std::string OriginOf(const ThreadLook& look) const {
-    const Profile& profile = looks_.profile();
-    if (look.stack == kUnsampled) return "";
-    const uint32_t origin = profile.stacks[look.stack].origin;
-    return origin == kUnsampled ? "" : CleanName(profile.frames[origin].function);
   }
 
   void AppendMore(size_t count, const char* what) {

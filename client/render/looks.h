@@ -5,6 +5,7 @@
 #include <string>
 
 #include "client/looks.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace profctl {
 
@@ -12,6 +13,8 @@ namespace profctl {
 std::string RenderLooksText(const Looks& looks, bool show_idle, bool colour);
 // All threads, each with its stack.
 std::string RenderLooksJson(const Looks& looks);
+// One of them.
+nlohmann::ordered_json LookJson(const Looks& looks, const ThreadLook& look);
 
 }  // namespace profctl
 

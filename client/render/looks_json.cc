@@ -36,7 +36,9 @@ ordered_json StackJson(const Profile& profile, uint32_t stack) {
   return frames;
 }
 
-ordered_json ThreadJson(const Looks& looks, const ThreadLook& look) {
+}  // namespace
+
+ordered_json LookJson(const Looks& looks, const ThreadLook& look) {
   const Profile& profile = looks.profile();
   const Thread& thread = profile.threads[look.thread];
   ordered_json json = {
@@ -57,12 +59,10 @@ ordered_json ThreadJson(const Looks& looks, const ThreadLook& look) {
   return json;
 }
 
-}  // namespace
-
 std::string RenderLooksJson(const Looks& looks) {
   const profd::v1::LookTotals& totals = looks.totals();
   ordered_json threads = ordered_json::array();
-  for (const ThreadLook& look : looks.threads) threads.push_back(ThreadJson(looks, look));
+  for (const ThreadLook& look : looks.threads) threads.push_back(LookJson(looks, look));
   ordered_json shared = ordered_json::array();
   for (const SharedObject& object : SharedObjects(looks)) {
     ordered_json tids = ordered_json::array();

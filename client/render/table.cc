@@ -25,7 +25,7 @@ size_t LineWidth(const std::vector<size_t>& widths) {
 Table::Widths Table::NaturalWidths() const {
   Widths widths;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    size_t width = DisplayWidth(columns_[c].heading);
+    size_t width = std::max(DisplayWidth(columns_[c].heading), columns_[c].least);
     for (const auto& row : rows_) width = std::max(width, DisplayWidth(row[c]));
     widths.push_back(width);
   }
@@ -64,29 +64,47 @@ Table::Widths Table::FittingWidths(size_t room) const {
   }
 }
 
+std::vector<std::string> Table::LineOf(const std::vector<std::string>& cells,
+                                       const Widths& widths) const {
+  std::vector<std::string> line;
+  for (size_t c = 0; c < cells.size(); ++c) {
+    std::string& cell = line.emplace_back();
+    if (widths[c] == 0) continue;
+    const bool is_text = columns_[c].align == Align::kLeft;
+    cell.append(kColumnGap, ' ');
+    cell +=
+        is_text ? PadRight(Shorten(cells[c], widths[c]), widths[c]) : PadLeft(cells[c], widths[c]);
+  }
+  return line;
+}
+
+std::vector<std::string> Table::Headings() const {
+  std::vector<std::string> headings;
+  for (const Column& column : columns_) headings.push_back(column.heading);
+  return headings;
+}
+
+std::vector<std::vector<std::string>> Table::Cells(size_t room) const {
+  const Widths widths = FittingWidths(room);
+  std::vector<std::vector<std::string>> lines = {LineOf(Headings(), widths)};
+  for (const auto& row : rows_) lines.push_back(LineOf(row, widths));
+  return lines;
+}
+
 std::string Table::Render() const {
   const Widths widths = FittingWidths(LineColumns());
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
-    std::string line;
-    for (size_t c = 0; c < cells.size(); ++c) {
-      if (widths[c] == 0) continue;
-      const bool is_text = columns_[c].align == Align::kLeft;
-      line.append(kColumnGap, ' ');
-      line += is_text ? PadRight(Shorten(cells[c], widths[c]), widths[c])
-                      : PadLeft(cells[c], widths[c]);
-    }
+    std::string line = absl::StrJoin(LineOf(cells, widths), "");
     absl::StripTrailingAsciiWhitespace(&line);
     text += line + "\n";
   };
-  std::vector<std::string> headings;
+  add_line(Headings());
+  for (const auto& row : rows_) add_line(row);
   std::vector<std::string> left_out;
   for (size_t c = 0; c < columns_.size(); ++c) {
-    headings.push_back(columns_[c].heading);
     if (widths[c] == 0) left_out.push_back(columns_[c].heading);
   }
-  add_line(headings);
-  for (const auto& row : rows_) add_line(row);
   if (!left_out.empty()) {
     text += Wrap(absl::StrCat("(too narrow for: ", absl::StrJoin(left_out, ", "), ")"),
                  PageColumns(), "  ");

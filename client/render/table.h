@@ -17,7 +17,8 @@ class Table {
   struct Column {
     std::string heading;
     Align align = Align::kLeft;
-    int spare = 0;  // left out on narrow terminals, the highest first; 0: never
+    int spare = 0;     // left out on narrow terminals, the highest first; 0: never
+    size_t least = 0;  // columns that it takes at least, so that it stays where it is
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
@@ -26,6 +27,9 @@ class Table {
   bool empty() const { return rows_.empty(); }
   // Lines indented by two, headings first.
   std::string Render() const;
+  // The cells of each line, headings first, for a screen of so many columns: each padded, with the
+  // gap before it; those that are left out are empty.
+  std::vector<std::vector<std::string>> Cells(size_t room) const;
 
  private:
   using Widths = std::vector<size_t>;  // by column; 0: left out
@@ -34,6 +38,9 @@ class Table {
   // Cuts text columns down to `least` at most. Whether that is enough for `room`.
   bool Shrink(size_t room, size_t least, Widths& widths) const;
   Widths FittingWidths(size_t room) const;
+  std::vector<std::string> LineOf(const std::vector<std::string>& cells,
+                                  const Widths& widths) const;
+  std::vector<std::string> Headings() const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;

@@ -7,6 +7,7 @@
 
 #include "client/ledger_rows.h"
 #include "client/profile.h"
+#include "nlohmann/json_fwd.hpp"
 
 namespace profctl {
 
@@ -14,6 +15,10 @@ namespace profctl {
 // the window, so that those of all rows add up.
 std::string RenderThreadsText(const Profile& waits, const std::vector<LedgerRow>& rows,
                               bool colour);
+// "lock 74.4%" of the wall time: the longest of the waits. Empty without any.
+std::string MainReason(const LedgerRow& row);
+// A row with all that is known of it.
+nlohmann::ordered_json LedgerRowJson(const LedgerRow& row);
 std::string RenderThreadsJson(const Profile& waits, const std::vector<LedgerRow>& rows);
 
 }  // namespace profctl

@@ -22,6 +22,8 @@ inline constexpr char kNotes[] =
     "  profctl fetch --kind rss               who touched the memory that is resident now\n"
     "  profctl fetch --kind mapped            who mapped memory (heap growth, large blocks)\n"
     "  profctl fetch -o wait.json             the complete answer as JSON\n"
+    "  profctl symbolize wait.json --debug-file target/release/reth\n"
+    "                                         names from an unstripped build on this machine\n"
     "  profctl diff 10min..5min 5min..now     what changed in the last five minutes\n"
     "  profctl why --thread '^rpc'            what these threads wait for, and what that waits "
     "for\n"
@@ -31,6 +33,7 @@ inline constexpr char kNotes[] =
     "  profctl memory --since 10min           what memory consists of, and whether it grows\n"
     "  profctl stacks --target postgres       what every thread does now\n"
     "  profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates\n"
+    "  profctl top                            the same and what every thread does now, refreshing\n"
     "  profctl status                         what profd watches, lacks, loses and costs\n";
 
 inline constexpr char kTimes[] =
@@ -59,6 +62,22 @@ inline constexpr char kDiffNotes[] =
     "  profctl diff 10min..5min 5min -o diff.svg\n"
     "  profctl diff good.json 5min            a file against now\n"
     "  profctl diff --kind alloc --fail-over 10% before.json after.json\n";
+
+inline constexpr char kSymbolizeNotes[] =
+    "ANSWER is a file written by 'fetch --format json' on any machine, also before the debug file\n"
+    "was there. Debug files are matched by build-id, or by equal code (.text and .eh_frame), "
+    "which\n"
+    "stripping does not change. /usr/lib/debug/.build-id is searched, too. Functions without a "
+    "name\n"
+    "get one, and so do inlined functions, files and lines. Idle waits are found anew.\n"
+    "Servers are asked only with --debuginfod or DEBUGINFOD_URLS.\n"
+    "\n"
+    "Output is that of fetch: without -o and --format a summary and a flame graph.\n"
+    "\n"
+    "Examples:\n"
+    "  profctl symbolize wait.json --debug-file target/release/reth\n"
+    "  profctl symbolize wait.json --debug-dir ~/debug -o named.json\n"
+    "  profctl fetch --debug-file target/release/reth     the same in one step\n";
 
 inline constexpr char kWorstNotes[] =
     "Each wait with its begin, duration, thread, system call and first argument, stack, and who\n"
@@ -164,6 +183,27 @@ inline constexpr char kThreadsNotes[] =
     "  profctl threads --since 10s            the last ten seconds, as top shows them\n"
     "  profctl threads --sort blocked --by name\n"
     "  profctl threads --format json | jq '.threads[] | select(.exited | not)'\n";
+
+inline constexpr char kTopNotes[] =
+    "The threads of 'profctl threads' and 'profctl stacks' in one table: where the time of the "
+    "last\n"
+    "interval went, and what each thread does now. Enter shows the waits of a row and the stacks "
+    "of\n"
+    "its threads; ? lists all keys. In the terminal it stays until q; if profd goes away, it says "
+    "so\n"
+    "and connects again.\n"
+    "\n"
+    "With --batch, --rounds, --once or --format json, or if the output is not a terminal, it "
+    "prints\n"
+    "a table for each update, or with --format json a line.\n";
+
+inline constexpr char kTopExamples[] =
+    "\n"
+    "Examples:\n"
+    "  profctl top                            all targets\n"
+    "  profctl top --target postgres --by name --sort blocked\n"
+    "  profctl top --once --by stack          once, as text\n"
+    "  profctl top --format json | jq -c '.rows[0].threads[0].now.reason'\n";
 
 inline constexpr char kStatusNotes[] =
     "Examples:\n"

@@ -21,11 +21,6 @@ constexpr std::chrono::milliseconds kLinePatience(200);
 constexpr size_t kMostFrames = 32 << 10;
 constexpr size_t kMaxFunction = 1024;
 
-bool IsPlaceOnly(NameSource source) {
-  return source == NameSource::kNone || source == NameSource::kBounds ||
-         source == NameSource::kInferred;
-}
-
 InlinedFunction Describe(const SourceLine& line, const std::string& module_path) {
   InlinedFunction function;
   function.function = CleanText(line.function, kMaxFunction);

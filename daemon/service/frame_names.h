@@ -15,8 +15,10 @@
 #include "daemon/lines/line_reader.h"
 #include "daemon/profile/identity.h"
 #include "daemon/service/line_wish.h"
+#include "daemon/service/named_frame.h"
 #include "daemon/service/symbol_cache.h"
 #include "daemon/symbolize/debug_files.h"
+#include "daemon/symbolize/module_codes.h"
 #include "daemon/symbolize/perf_maps.h"
 
 namespace profd {
@@ -36,36 +38,12 @@ struct FrameAddress {
   }
 };
 
-ModuleId ModuleOf(uint64_t frame);
-// Whether a frame is in no file, in some file; what is neither is the kernel's.
+// Whether a frame is user code that is in no file.
 bool IsInNoFile(uint64_t frame);
-bool IsInFile(uint64_t frame);
 // What is looked up: the kernel's addresses are whole, others relative to their file.
 uint64_t TargetOf(const FrameAddress& address);
 // Identifies a module's file among others.
 uint64_t KeyOf(ModuleId id, const ModuleIdentity& identity);
-
-// A function that was inlined at an address.
-struct InlinedFunction {
-  std::string function;
-  FrameKind kind = FrameKind::kApplication;
-  std::string file;   // empty: not known
-  uint32_t line = 0;  // 0: not known
-};
-
-struct NamedFrame {
-  std::string function;
-  std::string module;  // base name, "[kernel]", "[jit]" or empty
-  std::string build_id;
-  uint64_t offset = 0;  // as stored; kernel: the address
-  FrameKind kind = FrameKind::kApplication;
-  NameSource found_by = NameSource::kNone;
-  // By AddLines. What was inlined at the address, innermost first, each into the next and the last
-  // into `function`, where its line is.
-  std::vector<InlinedFunction> inlined = {};
-  std::string file = {};
-  uint32_t line = 0;
-};
 
 // Frames in files, by what is known of their lines; see v1::SourceLines.
 struct LineCounts {
@@ -100,9 +78,10 @@ class FrameNames {
   void NameByPerfMap(const ProcessId& process, std::span<const FrameAddress> addresses,
                      std::span<const size_t> which, uint64_t* bytes_left,
                      std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `*code_bytes_left`: how much of modules' code may still be read for this answer.
   void NameModule(ModuleId id, std::span<const FrameAddress> addresses,
-                  std::span<const size_t> which, std::vector<NamedFrame>* out)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                  std::span<const size_t> which, uint64_t* code_bytes_left,
+                  std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The file with the debug info of a module, which may be its own; null if there is none. `number`
   // identifies its contents.
@@ -117,6 +96,7 @@ class FrameNames {
   SymbolCache cache_ ABSL_GUARDED_BY(mutex_);
   DebugFiles debug_files_ ABSL_GUARDED_BY(mutex_);
   DebugFiles line_files_ ABSL_GUARDED_BY(mutex_);
+  symbolize::ModuleCodes codes_ ABSL_GUARDED_BY(mutex_);
   PerfMaps perf_maps_ ABSL_GUARDED_BY(mutex_);
   bool kernel_warned_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "daemon/service/frame_names.h"
 #include "daemon/service/frame_text.h"
+#include "daemon/service/named_frame.h"
 
 namespace profd {
 

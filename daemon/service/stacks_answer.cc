@@ -102,8 +102,7 @@ class StacksSender {
       if (!text.empty()) out->add_attributes(tables->TextAttribute(key, text));
     };
     const NamedStack& named = stacks_.stacks()[stack];
-    add_text("idle", IdleOfWait(looked.reason, named.idle, named.contended, looked.info.process,
-                                looked.info.name));
+    add_text("idle", IdleOfWait(looked.reason, named.idle, looked.info.process, looked.info.name));
     if (looked.syscall < 0) return;
     out->add_attributes(tables->NumberAttribute("syscall", looked.syscall));
     // A thread that was woken does not wait for it any more.

@@ -29,7 +29,7 @@ Tables::Tables(PartWriter* parts) : parts_(parts) {
   part.add_strings();
   strings_.emplace("", 0);
   part.add_mappings();
-  mappings_.emplace(std::pair(0, 0), 0);
+  mappings_.emplace(std::tuple(0, 0, 0), 0);
   part.add_stacks();
   part.add_groups();
 }
@@ -86,12 +86,22 @@ uint32_t Tables::Group(const std::vector<std::string>& labels) {
 }
 
 uint32_t Tables::Mapping(const NamedFrame& frame) {
-  const std::pair<uint32_t, uint32_t> key(String(frame.module), String(frame.build_id));
+  const std::tuple key(String(frame.module), String(frame.build_id),
+                       String(frame.code ? frame.code->id : ""));
   const auto [it, fresh] = mappings_.try_emplace(key, static_cast<uint32_t>(mappings_.size()));
   if (fresh) {
     v1::Mapping* mapping = parts_->part().add_mappings();
-    mapping->set_file(key.first);
-    mapping->set_build_id(key.second);
+    mapping->set_file(std::get<0>(key));
+    mapping->set_build_id(std::get<1>(key));
+    mapping->set_code_id(std::get<2>(key));
+    if (frame.code) {
+      for (const symbolize::Segment& segment : frame.code->segments) {
+        v1::CodeSegment* code = mapping->add_code();
+        code->set_offset(segment.offset);
+        code->set_address(segment.address);
+        code->set_size(segment.file_size);
+      }
+    }
     parts_->Added(*mapping);
   }
   return it->second;
@@ -121,6 +131,7 @@ void Tables::AddLocation(const NamedFrame& frame) {
   v1::Location location;
   location.set_mapping(Mapping(frame));
   location.set_address(frame.offset);
+  location.set_exact(frame.exact);
   const auto add = [&](uint32_t function, uint32_t number) {
     v1::Line* line = location.add_lines();
     line->set_function(function);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,8 @@ class Tables {
 
   PartWriter* const parts_;
   absl::node_hash_map<std::string, uint32_t> strings_;
-  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> mappings_;  // file, build-id
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t>
+      mappings_;  // file, build-id, code
   struct FunctionKey {
     uint32_t name;
     uint32_t file;

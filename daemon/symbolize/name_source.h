@@ -22,6 +22,12 @@ enum class NameSource : uint8_t {
 };
 inline constexpr size_t kNameSourceCount = 11;
 
+// Whether the name is that of a place, or a guess: whoever knows the function knows more.
+constexpr bool IsPlaceOnly(NameSource source) {
+  return source == NameSource::kNone || source == NameSource::kBounds ||
+         source == NameSource::kInferred;
+}
+
 }  // namespace profd
 
 #endif  // PROFD_DAEMON_SYMBOLIZE_NAME_SOURCE_H_

@@ -15,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "daemon/base/maps_line.h"
 #include "daemon/memory/process_memory.h"
+#include "daemon/symbolize/jit_dump.h"
 #include "daemon/symbolize/perf_map.h"
 #include "spdlog/spdlog.h"
 
@@ -25,6 +27,10 @@ namespace {
 constexpr size_t kMaxProcesses = 4096;
 // Targets could fill the log.
 constexpr int kMaxReports = 16;
+// Of a process with 100,000 mappings.
+constexpr size_t kMaxMapsBytes = 16 << 20;
+// What is read of a record of a jitdump, names aside.
+constexpr uint64_t kBytesOfRecord = 80;
 
 // What a process calls itself, and who it is.
 struct Self {
@@ -68,22 +74,51 @@ absl::StatusOr<UniqueFd> PlaceIn(int directory, const std::string& name) {
   return ErrnoStatus(absl::StrCat("open ", name), errno);
 }
 
+// A regular file of `user` in a root directory.
+absl::StatusOr<UniqueFd> OpenOwn(int root, const std::string& name, uid_t user) {
+  ASSIGN_OR_RETURN(const UniqueFd place, PlaceIn(root, name));
+  // Opened only after it is known to be a regular file: opening a device may do something.
+  struct stat st;
+  if (fstat(place.get(), &st) != 0) return ErrnoStatus(name, errno);
+  if (!S_ISREG(st.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(name, " is not a regular file"));
+  }
+  if (st.st_uid != user) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name, " belongs to user ", st.st_uid, ", the process to user ", user));
+  }
+  return OpenReadOnly(absl::StrCat("/proc/self/fd/", place.get()));
+}
+
+// The path of the jitdump of process `pid` in its /proc/PID/maps; empty without one. Its writer
+// maps a page of it as code, so that perf sees where it is.
+std::string FindJitDump(absl::string_view maps, int32_t pid) {
+  for (const absl::string_view text : absl::StrSplit(maps, '\n')) {
+    const std::optional<MapsLine> line = ParseMapsLine(text);
+    if (line && line->access.size() > 2 && line->access[2] == 'x' &&
+        symbolize::PidOfJitDump({line->path.data(), line->path.size()}) == pid) {
+      return std::string(line->path);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 PerfMap PerfMaps::Look(const ProcessId& process) {
   PerfMap map;
   // Without its start it could be any process that had the PID.
   if (process.start_ns == 0) return map;
-  absl::StatusOr<UniqueFd> fd = Open(process);
+  absl::StatusOr<PerfMap> found = Open(process);
   // Most processes have none.
-  if (absl::IsNotFound(fd.status()) && !states_.contains(process)) return map;
-  if (!fd.ok() && !absl::IsNotFound(fd.status())) {
-    Report(process, std::string(fd.status().message()));
+  if (absl::IsNotFound(found.status()) && !states_.contains(process)) return map;
+  if (!found.ok() && !absl::IsNotFound(found.status())) {
+    Report(process, std::string(found.status().message()));
   }
   State& state = StateOf(process);
   struct stat st;
-  if (fd.ok() && fstat(fd->get(), &st) == 0) {
-    map.fd = *std::move(fd);
+  if (found.ok() && fstat(found->fd.get(), &st) == 0) {
+    map = *std::move(found);
     state.version =
         absl::HashOf(st.st_dev, st.st_ino, st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec) | 1;
   }
@@ -96,6 +131,7 @@ absl::StatusOr<std::vector<std::string>> PerfMaps::Find(const ProcessId& process
                                                         std::span<const uint64_t> addresses,
                                                         uint64_t* bytes_left) {
   if (!map.fd.ok()) return absl::NotFoundError("no perf map");
+  if (map.is_dump) return FindInDump(process, map, addresses, bytes_left);
   const symbolize::PerfMapLimits limits;
   struct stat st;
   if (fstat(map.fd.get(), &st) != 0) return ErrnoStatus("fstat", errno);
@@ -115,26 +151,43 @@ absl::StatusOr<std::vector<std::string>> PerfMaps::Find(const ProcessId& process
   return std::move(found.names);
 }
 
-absl::StatusOr<UniqueFd> PerfMaps::Open(const ProcessId& process) const {
+absl::StatusOr<std::vector<std::string>> PerfMaps::FindInDump(const ProcessId& process,
+                                                              const PerfMap& map,
+                                                              std::span<const uint64_t> addresses,
+                                                              uint64_t* bytes_left) {
+  symbolize::JitDumpLimits limits;
+  limits.max_records = std::min(limits.max_records, *bytes_left / kBytesOfRecord);
+  absl::StatusOr<symbolize::PerfMapNames> found =
+      symbolize::FindInJitDump(map.fd.get(), addresses, limits);
+  if (!found.ok()) {
+    Report(process, absl::StrCat("its jitdump cannot be read: ", found.status().message()));
+    return found.status();
+  }
+  *bytes_left -= std::min(*bytes_left, found->bytes_read);
+  if (found->cut) {
+    Report(process, "its jitdump has too many records to be read whole");
+  } else if (found->malformed > 0) {
+    Report(process, "its jitdump is damaged");
+  }
+  return std::move(found->names);
+}
+
+absl::StatusOr<PerfMap> PerfMaps::Open(const ProcessId& process) const {
   ASSIGN_OR_RETURN(const ProcessDirectory directory,
                    ProcessDirectory::Open(proc_, process.pid, process.start_ns));
   ASSIGN_OR_RETURN(const std::string status, directory.Read("status"));
   const std::optional<Self> self = ParseSelf(status);
   if (!self) return absl::NotFoundError("the process has no user or no PID");
   ASSIGN_OR_RETURN(const UniqueFd root, directory.OpenFile("root"));
-  const std::string name = absl::StrCat("/tmp/perf-", self->pid, ".map");
-  ASSIGN_OR_RETURN(const UniqueFd place, PlaceIn(root.get(), name));
-  // Opened only after it is known to be a regular file: opening a device may do something.
-  struct stat st;
-  if (fstat(place.get(), &st) != 0) return ErrnoStatus(name, errno);
-  if (!S_ISREG(st.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(name, " is not a regular file"));
-  }
-  if (st.st_uid != self->user) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, " belongs to user ", st.st_uid, ", the process to user ", self->user));
-  }
-  return OpenReadOnly(absl::StrCat("/proc/self/fd/", place.get()));
+  absl::StatusOr<UniqueFd> map =
+      OpenOwn(root.get(), absl::StrCat("/tmp/perf-", self->pid, ".map"), self->user);
+  if (map.ok()) return PerfMap{.fd = *std::move(map)};
+  if (!absl::IsNotFound(map.status())) return map.status();
+  ASSIGN_OR_RETURN(const std::string maps, directory.Read("maps", kMaxMapsBytes));
+  const std::string dump = FindJitDump(maps, self->pid);
+  if (dump.empty()) return absl::NotFoundError("neither perf map nor jitdump");
+  ASSIGN_OR_RETURN(UniqueFd fd, OpenOwn(root.get(), dump, self->user));
+  return PerfMap{.fd = std::move(fd), .is_dump = true};
 }
 
 PerfMaps::State& PerfMaps::StateOf(const ProcessId& process) {

@@ -1,4 +1,4 @@
-// The perf maps of processes, as /proc leads to them.
+// The perf maps and jitdumps of processes, as /proc leads to them.
 #ifndef PROFD_DAEMON_SYMBOLIZE_PERF_MAPS_H_
 #define PROFD_DAEMON_SYMBOLIZE_PERF_MAPS_H_
 
@@ -18,13 +18,14 @@ namespace profd {
 struct PerfMap {
   // 0 if there is none. Changes when the map does: names from before are void then.
   uint64_t version = 0;
-  UniqueFd fd;  // not ok() after the process ended
+  UniqueFd fd = {};      // not ok() after the process ended
+  bool is_dump = false;  // it is a jitdump
 };
 
 // Looks for /tmp/perf-PID.map in the root directory of the process, by its PID in its own PID
-// namespace. The file must be a regular one that belongs to the process's user, and no symbolic
-// link may lead to it. Tells the log why one is not used, once for each process, and only for the
-// first few. Not thread-safe.
+// namespace; without one, for jit-PID.dump where the process maps it. The file must be a regular
+// one that belongs to the process's user, and no symbolic link may lead to it. Tells the log why
+// one is not used, once for each process, and only for the first few. Not thread-safe.
 class PerfMaps {
  public:
   explicit PerfMaps(std::string proc = "/proc") : proc_(std::move(proc)) {}
@@ -47,7 +48,10 @@ class PerfMaps {
   };
 
   State& StateOf(const ProcessId& process);
-  absl::StatusOr<UniqueFd> Open(const ProcessId& process) const;
+  absl::StatusOr<PerfMap> Open(const ProcessId& process) const;
+  absl::StatusOr<std::vector<std::string>> FindInDump(const ProcessId& process, const PerfMap& map,
+                                                      std::span<const uint64_t> addresses,
+                                                      uint64_t* bytes_left);
   // Once for each process.
   void Report(const ProcessId& process, const std::string& what);
 

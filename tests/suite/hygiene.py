@@ -106,7 +106,7 @@ def _dependencies(build: pathlib.Path) -> dict[str, list[str]]:
     files: list[str] = []
     for line in result.stdout.splitlines():
         if line.startswith("    "):
-            files.append(str(build / line.strip()))
+            files.append(os.path.normpath(build / line.strip()))
         elif "#deps" in line:
             files = dependencies.setdefault(line.split(":")[0], [])
     return dependencies
@@ -154,7 +154,8 @@ class _Group:
             elif word.startswith(("-I", "-D", "-W")) and word not in self.flags:
                 self.flags.append(word)
         file = pathlib.Path(entry["file"])
-        sources = INCLUDED.findall(file.read_text()) if "unity" in file.parts else [str(file)]
+        included = INCLUDED.findall(file.read_text()) if "unity" in file.parts else [file]
+        sources = [str(ROOT / source) for source in included]
         for source in sources:
             self.objects.setdefault(source, words[output + 1])
 

@@ -88,10 +88,12 @@ class HygieneTest(unittest.TestCase):
             self.assertEqual(unity.Batches(sources).batches, [[sources[0], sources[2], sources[3]], [sources[1]]])
             self.assertEqual(unity.Batches(sources, 2).batches, [[sources[0], sources[2]], [sources[1], sources[3]]])
             batches = unity.Batches([sources[0], sources[2], sources[3]])
+            text = batches.file(batches.batches[0])
+        self.assertNotIn(str(self.root), text)
         together = self.root / "together.cc"
-        together.write_text(batches.file(batches.batches[0]))
+        together.write_text(text)
         self.assertIn("#define kMs kMs_1", together.read_text())
-        subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
+        subprocess.run(["clang++-19", "-fsyntax-only", "-I", self.root, together], check=True)
 
     def test_what_does_not_compile_together_is_read_alone(self):
         for name in "ab":  # A name that the beginning of the line does not show.

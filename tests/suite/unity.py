@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import os
 import pathlib
 import re
 import sys
@@ -161,7 +162,8 @@ class Batches:
         for number, path in enumerate(batch):
             renamed = sorted(self.sources[path].constants & self.shared) if len(batch) > 1 else []
             lines += [f"#define {name} {name}_{number}" for name in renamed]
-            lines.append(f'#include "{path}"')
+            # As the compiler finds it from the root: the text is the same in every folder.
+            lines.append(f'#include "{os.path.relpath(path, ROOT)}"')
             lines += [f"#undef {name}" for name in renamed]
         return "\n".join(lines) + "\n"
 

@@ -24,6 +24,7 @@
 #include "tests/losses_table.h"
 #include "tests/observe.h"
 #include "tests/support/machine.h"
+#include "tests/support/places.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/daemon.h"
 #include "tests/system/harness/heap.h"
@@ -78,15 +79,13 @@ struct Way {
   std::vector<std::string> lines{};    // to the program, over and over while it is waited for
 };
 
-std::string Binary(const std::string& name) { return absl::StrCat(ALLOC_DIRECTORY, "/", name); }
-
 class LossesTest : public testing::Test {
  protected:
   void SetUp() override { REQUIRE_FACT("capabilities"); }
 
   void StartTarget(std::vector<std::string> argv,
                    std::vector<std::pair<std::string, std::string>> environment = {}) {
-    argv[0] = Binary(argv[0]);
+    argv[0] = test::InBuild(argv[0]);
     auto process = Subprocess::Start({.argv = std::move(argv), .environment = environment});
     ASSERT_TRUE(process.ok()) << process.status();
     target_ = *std::move(process);
@@ -652,13 +651,50 @@ TEST_F(EndingsTest, LibrariesSeenForTheFirstTime) {
   std::vector<std::string> argv = {"strain", "modules"};
   for (int i = 0; i < 50; ++i) {
     const std::string copy = absl::StrCat(directory_.path(), "/plugin", i, ".so");
-    ASSERT_TRUE(std::filesystem::copy_file(PLUGIN_LIBRARY, copy));
+    ASSERT_TRUE(std::filesystem::copy_file(test::InBuild("libwaiter_plugin.so"), copy));
     argv.push_back(copy);
   }
   ASSERT_NO_FATAL_FAILURE(StartTarget(argv));
   ASSERT_NO_FATAL_FAILURE(StartDaemon({}));
   ASSERT_NO_FATAL_FAILURE(Begin());
   AwaitEnding("opener", "[unwind rules pending]");
+  ExpectAccounts();
+  ExpectEnds();
+}
+
+// Twice as many libraries as there is room for, one at a time.
+TEST_F(EndingsTest, MoreLibrariesThanSlots) {
+  constexpr int kLibraries = 80, kSlots = 40;
+  std::vector<std::string> argv = {"strain", "closes"};
+  for (int i = 0; i < kLibraries; ++i) {
+    const std::string copy = absl::StrCat(directory_.path(), "/plugin", i, ".so");
+    ASSERT_TRUE(std::filesystem::copy_file(PLUGIN_LIBRARY, copy));
+    argv.push_back(copy);
+  }
+  ASSERT_NO_FATAL_FAILURE(StartTarget(argv));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"--limit", absl::StrCat("modules=", kSlots)}));
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  // Whether a whole stack was seen in a library.
+  std::set<std::string> seen;
+  EXPECT_TRUE(Eventually(kPatience, [&] {
+    const auto answer = daemon_->FetchProcess(target_->pid());
+    if (!answer.ok()) return false;
+    for (const Sample& sample : answer->samples) {
+      if (sample.stack == 0 || !answer->IsComplete(sample)) continue;
+      for (const Frame& frame : answer->FramesOf(sample)) {
+        if (frame.function == "PluginNap") seen.insert(frame.module);
+      }
+    }
+    return seen.contains(absl::StrCat("plugin", kLibraries - 1, ".so"));
+  })) << "the last one";
+  EXPECT_TRUE(seen.contains("plugin0.so") || seen.contains("plugin1.so")) << "an early one";
+  EXPECT_GT(seen.size(), size_t{kSlots}) << "more than there is room for at one time";
+  const auto status = daemon_->Status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->module_slots(), uint64_t{kSlots});
+  EXPECT_LE(status->module_slots_in_use(), uint64_t{kSlots});
+  EXPECT_GT(status->module_slots_in_use(), 0U);
+  EXPECT_GT(status->retired_modules(), 0U);
   ExpectAccounts();
   ExpectEnds();
 }

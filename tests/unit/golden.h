@@ -8,11 +8,12 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/support/places.h"
 
 namespace profctl {
 
 inline void ExpectGolden(const std::string& actual, const std::string& name) {
-  const std::string path = std::string(PROFD_GOLDEN_DIR) + "/" + name;
+  const std::string path = profd::test::InSource("tests/golden/" + name);
   const char* update = std::getenv("PROFD_UPDATE_GOLDEN");
   if (update != nullptr && std::string(update) == "1") {
     std::ofstream file(path, std::ios::binary);

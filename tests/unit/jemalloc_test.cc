@@ -29,6 +29,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/machine.h"
+#include "tests/support/places.h"
 #include "tests/unit/elf_builder.h"
 
 namespace profd {
@@ -894,7 +895,6 @@ class RealModuleTest : public testing::Test {
 
 #define OPEN_MODULE(path) ASSERT_NO_FATAL_FAILURE(Open(path))
 
-const std::string kPrograms = PROFD_PROGRAM_DIR;
 const std::string kLibraries = "/usr/lib/x86_64-linux-gnu";
 
 TEST_F(RealModuleTest, SharedLibraryWithoutSymbols) {
@@ -909,7 +909,7 @@ TEST_F(RealModuleTest, SharedLibraryWithoutSymbols) {
 }
 
 TEST_F(RealModuleTest, StaticallyLinked) {
-  OPEN_MODULE(kPrograms + "/alloc_jemalloc_static");
+  OPEN_MODULE(test::InBuild("alloc_jemalloc_static"));
   const std::optional<JemallocInfo> info = Find();
   ASSERT_TRUE(info.has_value());
   ExpectFound(*info, "symbol", EventOf(*info));
@@ -928,9 +928,9 @@ TEST_F(RealModuleTest, StaticallyLinked) {
 }
 
 TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
-  OPEN_MODULE(kPrograms + "/alloc_jemalloc_static");
+  OPEN_MODULE(test::InBuild("alloc_jemalloc_static"));
   const std::optional<JemallocInfo> whole = Find();
-  OPEN_MODULE(kPrograms + "/alloc_jemalloc_stripped");
+  OPEN_MODULE(test::InBuild("alloc_jemalloc_stripped"));
   const std::optional<JemallocInfo> stripped = Find();
   ASSERT_TRUE(whole.has_value());
   ASSERT_TRUE(stripped.has_value());
@@ -944,9 +944,9 @@ TEST_F(RealModuleTest, StrippedIsFoundAtTheSamePlace) {
 }
 
 TEST_F(RealModuleTest, DebugFile) {
-  OPEN_MODULE(kPrograms + "/alloc_jemalloc_static");
+  OPEN_MODULE(test::InBuild("alloc_jemalloc_static"));
   const std::optional<JemallocInfo> whole = Find();
-  OPEN_MODULE(kPrograms + "/alloc_jemalloc_stripped");
+  OPEN_MODULE(test::InBuild("alloc_jemalloc_stripped"));
   const auto elf = symbolize::ElfFile::Open(fd_.get());
   ASSERT_TRUE(elf.ok()) << elf.status();
   const std::string id = elf->BuildId();
@@ -988,7 +988,7 @@ TEST_F(RealModuleTest, LinkTimeOptimised) {
 
 TEST_F(RealModuleTest, ModulesWithoutIt) {
   for (const std::string& path :
-       {kLibraries + "/libc.so.6", kLibraries + "/libstdc++.so.6", kPrograms + "/alloc_glibc"}) {
+       {kLibraries + "/libc.so.6", kLibraries + "/libstdc++.so.6", test::InBuild("alloc_glibc")}) {
     OPEN_MODULE(path);
     EXPECT_EQ(Find(), std::nullopt) << path;
   }
@@ -1006,7 +1006,7 @@ TEST_F(RealModuleTest, MessagesAlone) {
 class AllocProgramTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    program_ = absl::StrCat(kPrograms, "/", GetParam());
+    program_ = test::InBuild(GetParam());
     ASSERT_EQ(access(program_.c_str(), X_OK), 0) << program_ << " was not built";
   }
 

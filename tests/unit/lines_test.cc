@@ -33,6 +33,7 @@
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/target/procfs.h"
+#include "tests/support/places.h"
 
 namespace profd {
 namespace {
@@ -43,10 +44,8 @@ using testing::Each;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-std::string Built(const std::string& name) { return absl::StrCat(PROFD_PROGRAM_DIR, "/", name); }
-
 UniqueFd Open(const std::string& name) {
-  UniqueFd fd(open(Built(name).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd fd(open(test::InBuild(name).c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_TRUE(fd.ok()) << name;
   return fd;
 }
@@ -72,8 +71,9 @@ std::vector<LineChain> Reference(const std::string& name, const std::vector<uint
     std::ofstream out(list);
     for (const uint64_t address : addresses) out << "0x" << std::hex << address << "\n";
   }
-  const std::string command = absl::StrCat(
-      "llvm-symbolizer-19 --output-style=GNU --no-demangle -i -f -a -e ", Built(name), " < ", list);
+  const std::string command =
+      absl::StrCat("llvm-symbolizer-19 --output-style=GNU --no-demangle -i -f -a -e ",
+                   test::InBuild(name), " < ", list);
   std::vector<LineChain> chains;
   FILE* out = popen(command.c_str(), "r");
   EXPECT_NE(out, nullptr);
@@ -176,7 +176,7 @@ TEST(LinesTest, FilesWithoutDebugInfoAreRefused) {
 
 TEST(LinesTest, TheDebugFileOfAFileWithSymbolsIsFoundForItsLines) {
   ModuleFile module;
-  module.identity.path = Built("lines_split");
+  module.identity.path = test::InBuild("lines_split");
   module.fd = Open("lines_split");
   DebugFiles symbols({});
   EXPECT_EQ(symbols.Refresh(1, module), 0u) << "it has symbols of its own";

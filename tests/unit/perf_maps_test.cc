@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fake_proc.h"
+#include "tests/unit/jit_dump.h"
 
 namespace profd {
 namespace {
@@ -147,6 +148,35 @@ TEST_F(PerfMapsTest, IsReadWholeOrNotAtAll) {
   EXPECT_EQ(bytes_left, 0U);
 }
 
+TEST_F(PerfMapsTest, AJitDumpIsFoundWhereItIsMapped) {
+  const std::string place = Root(kPid) + "/app/jit-5.dump";
+  std::filesystem::create_directories(Root(kPid) + "/app");
+  Write(place, test::JitDumpWriter().Load(kJitCode, "fib", "1234", 1).bytes());
+  EXPECT_EQ(NameAnew(), "");
+  const auto map = [&](const std::string& access, const std::string& path) {
+    proc_->Write(absl::StrCat(kPid, "/maps"), absl::StrCat("7f0000000000-7f0000001000 ", access,
+                                                           " 00000000 08:01 12   ", path, "\n"));
+  };
+  map("r--p", "/app/jit-5.dump");
+  EXPECT_EQ(NameAnew(), "");
+  map("r-xp", "/app/jit-6.dump");
+  EXPECT_EQ(NameAnew(), "");
+  map("r-xp", "/app/jit-5.dump");
+  EXPECT_EQ(NameAnew(), "fib");
+  PerfMaps maps(proc_->path());
+  const uint64_t before = maps.Look(kProcess).version;
+  EXPECT_NE(before, 0U);
+  Write(place, "more");
+  EXPECT_NE(maps.Look(kProcess).version, before);
+  // A perf map has lines, too, that the dump has not.
+  Write(MapPath(), "7f0000001000 10 listed\n");
+  EXPECT_EQ(NameAnew(), "listed");
+  std::filesystem::remove(MapPath());
+  std::filesystem::remove(place);
+  std::filesystem::create_symlink(folder_ + "/elsewhere", place);
+  EXPECT_EQ(NameAnew(), "");
+}
+
 // Equal addresses, and so equal stacks, of two processes.
 TEST_F(PerfMapsTest, ProcessesDoNotShareNames) {
   constexpr int32_t kOther = 80, kThird = 90;
@@ -188,7 +218,7 @@ TEST_F(PerfMapsTest, FilesDoNotDependOnTheProcess) {
   const auto stack = std::make_shared<const StackTrace>(
       StackTrace{.id = StackId{1},
                  .kernel_frames = 1,
-                 .frames = {~uint64_t{0}, uint64_t{3} << PROFD_FRAME_MODULE_SHIFT | 0x1000}});
+                 .frames = {~uint64_t{0}, PROFD_FRAME(3, 0x1000)}});
   NamedStacks stacks(std::vector{stack});
   EXPECT_EQ(stacks.Add(stack->id, kProcess), 1U);
   EXPECT_EQ(stacks.Add(stack->id, {.pid = 1, .start_ns = 1}), 1U);

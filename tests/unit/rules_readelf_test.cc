@@ -21,6 +21,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/unwind/rules.h"
 #include "gtest/gtest.h"
+#include "tests/support/places.h"
 
 namespace profd {
 namespace {
@@ -263,7 +264,7 @@ TEST_F(RulesReadelfTest, CxxLibrary) {
 // Small ones: this program has 188 MB, and readelf's rows for it take 20 s to read.
 TEST_F(RulesReadelfTest, ProgramsOfThisCompiler) {
   for (const char* name : {"alloc_glibc", "told"}) {
-    CompareFile(absl::StrCat(PROFD_PROGRAM_DIR, "/", name));
+    CompareFile(test::InBuild(name));
   }
 }
 

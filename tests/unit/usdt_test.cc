@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/fd.h"
 #include "daemon/symbolize/elf_file.h"
+#include "tests/support/places.h"
 #include "tests/unit/elf_builder.h"
 
 namespace profd {
@@ -379,7 +380,7 @@ TEST(OtelMemoryTest, SaysWhatCannotBeWatched) {
 // Those of a compiler, in a program that a linker made.
 TEST(OtelMemoryTest, InPrograms) {
   for (const bool semaphore : {true, false}) {
-    const std::string path = absl::StrCat(PROFD_PROGRAM_DIR, semaphore ? "/told" : "/told_always");
+    const std::string path = test::InBuild(semaphore ? "told" : "told_always");
     const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
     ASSERT_TRUE(fd.ok()) << path;
     const auto found = FindOtelMemory(fd.get());

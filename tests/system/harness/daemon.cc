@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "tests/support/places.h"
 
 namespace profd::e2e {
 namespace {
@@ -21,7 +22,7 @@ void SetDeadline(grpc::ClientContext* context) {
 }  // namespace
 
 Command DaemonCommand(const std::vector<std::string>& arguments) {
-  Command command{{PROFD_BINARY}};
+  Command command{{test::InBuild("profd")}};
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   return command;
 }
@@ -103,7 +104,7 @@ std::optional<int> Daemon::Stop(milliseconds timeout) {
 
 absl::StatusOr<Finished> Profctl(const Daemon& daemon, const std::vector<std::string>& arguments,
                                  const std::string& directory) {
-  Command command{{PROFCTL_BINARY, "--server", daemon.server()}};
+  Command command{{test::InBuild("profctl"), "--server", daemon.server()}};
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   command.directory = directory;
   return RunToEnd(command, seconds(60));

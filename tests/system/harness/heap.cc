@@ -10,15 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/base/fd.h"
+#include "tests/support/places.h"
 #include "tests/system/harness/checks.h"
 
 namespace profd::e2e {
 
 using Stream = Subprocess::Stream;
 
-std::string AllocBinary(const std::string& variant) {
-  return absl::StrCat(ALLOC_DIRECTORY, "/", variant);
-}
+std::string AllocBinary(const std::string& variant) { return test::InBuild(variant); }
 
 bool IsBuilt(const std::string& variant) {
   // Without its library it is linked with none.

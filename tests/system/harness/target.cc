@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "tests/support/places.h"
 
 namespace profd::e2e {
 
@@ -46,7 +47,7 @@ absl::StatusOr<Report> ParseReport(const std::string& line) {
 absl::StatusOr<std::unique_ptr<Target>> Target::Start(const std::vector<std::string>& scenario) {
   std::unique_ptr<Target> target(new Target);
   target->started_wall_ns_ = WallNs();
-  Command command{{WAITER_BINARY}};
+  Command command{{test::InBuild("waiter")}};
   command.argv.insert(command.argv.end(), scenario.begin(), scenario.end());
   ASSIGN_OR_RETURN(target->process_, Subprocess::Start(command));
   if (!target->process_->LineWith(Subprocess::Stream::kStdout, "ready", seconds(10))) {

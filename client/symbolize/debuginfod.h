@@ -1,0 +1,43 @@
+// Debug files from debuginfod servers, over HTTP.
+#ifndef PROFD_CLIENT_SYMBOLIZE_DEBUGINFOD_H_
+#define PROFD_CLIENT_SYMBOLIZE_DEBUGINFOD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/base/fd.h"
+
+struct debuginfod_client;
+
+namespace profctl {
+
+// libdebuginfod keeps what it downloads in ~/.cache/debuginfod_client, and asks for what is missing
+// there again after ten minutes.
+class Debuginfod {
+ public:
+  // Sets variables of the environment, which libdebuginfod reads: to be called before any thread is
+  // started. A file has 4 GiB and takes 90 s at most, unless DEBUGINFOD_MAXSIZE or
+  // DEBUGINFOD_MAXTIME say otherwise. Unavailable if libdebuginfod cannot be used.
+  static absl::StatusOr<Debuginfod> Open(const std::vector<std::string>& urls);
+
+  // The debug file of a build-id (hex), as a server sends it: check it. Stops asking after five
+  // minutes in all.
+  absl::StatusOr<profd::UniqueFd> Find(const std::string& build_id);
+
+ private:
+  struct Deleter {
+    void operator()(debuginfod_client* client) const;
+  };
+
+  explicit Debuginfod(debuginfod_client* client) : client_(client) {}
+
+  std::unique_ptr<debuginfod_client, Deleter> client_;
+  int64_t spent_ns_ = 0;
+};
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_SYMBOLIZE_DEBUGINFOD_H_

@@ -1,0 +1,42 @@
+// A frame with its name.
+#ifndef PROFD_DAEMON_SERVICE_NAMED_FRAME_H_
+#define PROFD_DAEMON_SERVICE_NAMED_FRAME_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/symbolize/module_code.h"
+#include "daemon/symbolize/symbolizer.h"
+
+namespace profd {
+
+// A function that was inlined at an address.
+struct InlinedFunction {
+  std::string function;
+  FrameKind kind = FrameKind::kApplication;
+  std::string file;   // empty: not known
+  uint32_t line = 0;  // 0: not known
+};
+
+struct NamedFrame {
+  std::string function;
+  std::string module;  // base name, "[kernel]", "[jit]" or empty
+  std::string build_id;
+  uint64_t offset = 0;  // as stored; kernel: the address
+  bool exact = false;   // the instruction itself, not a return address
+  FrameKind kind = FrameKind::kApplication;
+  NameSource found_by = NameSource::kNone;
+  // By AddLines. What was inlined at the address, innermost first, each into the next and the last
+  // into `function`, where its line is.
+  std::vector<InlinedFunction> inlined = {};
+  std::string file = {};
+  uint32_t line = 0;
+  // Of the module, if some of its frames have no name; null: not known.
+  std::shared_ptr<const symbolize::ModuleCode> code = {};
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_NAMED_FRAME_H_
