@@ -60,10 +60,10 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   }
 
   if (app.get_subcommands().empty()) {
-    return Report(
-        absl::InvalidArgumentError("no command; use fetch, symbolize, diff, why, bottlenecks, worst, "
-                                   "locks, stacks, threads, top, memory or status"),
-        kExitUsage, err);
+    return Report(absl::InvalidArgumentError(
+                      "no command; use fetch, symbolize, diff, why, bottlenecks, worst, "
+                      "locks, stacks, threads, top, memory or status"),
+                  kExitUsage, err);
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "completion") {

