@@ -23,9 +23,9 @@ std::string DurationOf(const ThreadLook& look) {
   return look.for_ns ? FormatDuration(*look.for_ns) : "?";
 }
 
-// What a wait is for: "fd 7 (/var/lib/x.db)".
+// What a wait is for: "fd 7 (/var/lib/x.db)"; without the file where the object says more.
 std::string ObjectOf(const ThreadLook& look) {
-  if (look.file.empty()) return CleanName(look.object);
+  if (look.file.empty() || !look.object.starts_with("fd ")) return CleanName(look.object);
   return absl::StrCat(CleanName(look.object), " (", CleanName(look.file), ")");
 }
 

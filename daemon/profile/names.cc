@@ -142,6 +142,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Long waits that are not listed one by one: too many at once, or the ring was full. Times "
        "and "
        "totals are complete. If there are many, watch fewer targets, or raise --limit ring."},
+      {"object_lost",
+       "Waits whose object is shown as [other objects]: too many new ones at once, or the ring was "
+       "full. Times are complete. If there are many, watch fewer targets."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::string_view kPollGroup = "waiting for work (poll)";
 constexpr std::string_view kSleepGroup = "sleeping";
+constexpr std::string_view kListeningGroup = "listening socket";
+constexpr std::string_view kNoRequestGroup = "connection without a request";
+constexpr std::string_view kTerminalGroup = "terminal";
 constexpr std::string_view kParkedGroup = "parked thread";
 constexpr std::string_view kReceiverGroup = "channel receiver";
 constexpr std::string_view kJemallocGroup = "jemalloc background";
@@ -329,7 +332,25 @@ std::string_view IdleKind(Reason reason, std::string_view of_stack) {
 }
 
 std::string_view IdleOfWait(Reason reason, std::string_view of_stack, bool contended,
-                            std::string_view process, std::string_view thread) {
+                            std::string_view process, std::string_view thread, ObjectTurn turn) {
+  if (reason != Reason::kRunQueue) {
+    switch (turn) {
+      case ObjectTurn::kUnknown:
+        break;
+      case ObjectTurn::kOfPeer:
+        return {};
+      case ObjectTurn::kListens:
+        return kListeningGroup;
+      case ObjectTurn::kNoRequest:
+        return kNoRequestGroup;
+      case ObjectTurn::kTimer:
+        return kSleepGroup;
+      case ObjectTurn::kEvents:
+        return kPollGroup;
+      case ObjectTurn::kTerminal:
+        return kTerminalGroup;
+    }
+  }
   const bool by_thread = of_stack.empty() && !contended;
   return IdleKind(reason, by_thread ? IdleOfThread(process, thread) : of_stack);
 }

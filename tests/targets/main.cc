@@ -43,6 +43,7 @@ constexpr Scenario kScenarios[] = {
     {"phases", Phases},      {"chain", Chain},
     {"inlined", Inlined},    {"stalls", Stalls},
     {"locks", Locks},        {"now", LookAtMe},
+    {"objects", Objects},
 };
 
 }  // namespace

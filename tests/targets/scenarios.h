@@ -54,6 +54,9 @@ void Locks(const Arguments& arguments);
 // round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
 // long each of these parts took, ns.
 void Chain(const Arguments& arguments);
+// objects.cc COUNT: threads wait for sockets, pipes, descriptors of other kinds and children, 20 ms
+// each. Says "waited", and what they waited for.
+void Objects(const Arguments& arguments);
 // stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
 // thread reads a pipe that nobody writes.
 void Stalls(const Arguments& arguments);
