@@ -9,6 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "field.bpf.h"
 #include "loss.bpf.h"
 #include "news.bpf.h"
 #include "path.bpf.h"
@@ -106,13 +107,13 @@ profd_u64 objects_paid;
 /* The file of a descriptor, or NULL. */
 static __always_inline struct file *file_of(struct task_struct *task, u64 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct fdtable *table = FIELD(files_struct, FIELD(task_struct, task, files), fdt);
 	struct file **files;
 	struct file *file = NULL;
 
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+	if (!table || fd >= FIELD(fdtable, table, max_fds))
 		return NULL;
-	files = BPF_CORE_READ(table, fd);
+	files = FIELD(fdtable, table, fd);
 	if (bpf_probe_read_kernel(&file, sizeof(file), files + (u32)fd))
 		return NULL;
 	return file;
@@ -133,7 +134,8 @@ static __always_inline u64 name_of(struct file *file)
 {
 	u64 name = 0;
 
-	bpf_probe_read_kernel(&name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	bpf_probe_read_kernel(&name, sizeof(name),
+			      FIELD(dentry, FIELD(file, file, f_path.dentry), d_name.name));
 	/* What follows the name's end is not part of it. */
 	if ((name & 0xffffffffffffffULL) == (NAME_INOTIFY & 0xffffffffffffffULL))
 		return NAME_INOTIFY;
@@ -142,15 +144,15 @@ static __always_inline u64 name_of(struct file *file)
 
 static __always_inline u32 member_of(struct file *file, u8 *flags)
 {
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-	u32 type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	struct inode *inode = FIELD(file, file, f_inode);
+	u32 type = FIELD(inode, inode, i_mode) & S_IFMT;
 	u64 magic;
 
 	if (type == S_IFSOCK)
 		return member_of_socket(file, flags);
 	if (type == S_IFIFO)
 		return PROFD_MEMBER_PIPE;
-	magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	magic = FIELD(super_block, FIELD(inode, inode, i_sb), s_magic);
 	if (magic == PID_FS_MAGIC)
 		return PROFD_MEMBER_PIDFD;
 	if (magic != ANON_INODE_FS_MAGIC)
@@ -198,25 +200,25 @@ static long add_epoll_item(u32 index, struct object_scratch **at)
 	count--;
 	count &= OBJECT_MEMBERS - 1;
 	node = scratch->nodes[count];
-	next[0] = BPF_CORE_READ(node, rb_left);
-	next[1] = BPF_CORE_READ(node, rb_right);
+	next[0] = FIELD(rb_node, node, rb_left);
+	next[1] = FIELD(rb_node, node, rb_right);
 	if (next[0])
 		scratch->nodes[count++] = next[0];
 	if (next[1])
 		scratch->nodes[count++ & (2 * OBJECT_MEMBERS - 1)] = next[1];
 	scratch->node_count = count;
 	item = (void *)node - bpf_core_field_offset(struct epitem, rbn);
-	add_member(object_in(scratch), BPF_CORE_READ(item, ffd.file));
+	add_member(object_in(scratch), FIELD(epitem, item, ffd.file));
 	return 0;
 }
 
 static __always_inline void describe_epoll(struct object_scratch *scratch, struct file *file)
 {
-	struct eventpoll *set = BPF_CORE_READ(file, private_data);
+	struct eventpoll *set = FIELD(file, file, private_data);
 
 	object_in(scratch)->kind = PROFD_OBJECT_EPOLL;
 	object_in(scratch)->number = 0;
-	scratch->nodes[0] = BPF_CORE_READ(set, rbr.rb_root.rb_node);
+	scratch->nodes[0] = FIELD(eventpoll, set, rbr.rb_root.rb_node);
 	scratch->node_count = scratch->nodes[0] ? 1 : 0;
 	bpf_loop(OBJECT_MEMBERS, add_epoll_item, &scratch, 0);
 	if (scratch->node_count)
@@ -225,10 +227,11 @@ static __always_inline void describe_epoll(struct object_scratch *scratch, struc
 
 static __always_inline void describe_ring(struct profd_object *object, struct file *file)
 {
-	struct io_ring_ctx *ring = BPF_CORE_READ(file, private_data);
+	struct io_ring_ctx *ring = FIELD(file, file, private_data);
 
 	object->kind = PROFD_OBJECT_RING;
-	object->count = BPF_CORE_READ(ring, cached_sq_head) - BPF_CORE_READ(ring, cached_cq_tail);
+	object->count =
+		FIELD(io_ring_ctx, ring, cached_sq_head) - FIELD(io_ring_ctx, ring, cached_cq_tail);
 	/* Not a description for each number. */
 	if (object->count > OBJECT_MEMBERS) {
 		object->count = OBJECT_MEMBERS;
@@ -247,16 +250,16 @@ static __always_inline u32 describe_file(struct object_scratch *scratch, u64 fd)
 
 	if (!file)
 		return 0;
-	inode = BPF_CORE_READ(file, f_inode);
-	type = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	inode = FIELD(file, file, f_inode);
+	type = FIELD(inode, inode, i_mode) & S_IFMT;
 	if (type == S_IFSOCK)
 		return describe_socket(object, file, &scratch->text);
-	magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	magic = FIELD(super_block, FIELD(inode, inode, i_sb), s_magic);
 	object->number = (u32)fd;
 	if (magic == PIPEFS_MAGIC) {
 		object->kind = PROFD_OBJECT_PIPE;
 		object->number = 0;
-		object->inode = BPF_CORE_READ(inode, i_ino);
+		object->inode = FIELD(inode, inode, i_ino);
 		return 0;
 	}
 	if (magic == ANON_INODE_FS_MAGIC || magic == PID_FS_MAGIC) {
@@ -269,8 +272,9 @@ static __always_inline u32 describe_file(struct object_scratch *scratch, u64 fd)
 			return 0;
 		}
 		object->kind = PROFD_OBJECT_ANONYMOUS;
-		bpf_probe_read_kernel_str(object->name, sizeof(object->name),
-					  BPF_CORE_READ(file, f_path.dentry, d_name.name));
+		bpf_probe_read_kernel_str(
+			object->name, sizeof(object->name),
+			FIELD(dentry, FIELD(file, file, f_path.dentry), d_name.name));
 		if (magic == PID_FS_MAGIC)
 			__builtin_memcpy(object->name, "[pidfd]", 8);
 		return 0;
@@ -330,13 +334,13 @@ static long look_at_child(u32 index, struct child_search *search)
 	if (!at || at == search->head)
 		return 1;
 	child = (void *)at - bpf_core_field_offset(struct task_struct, sibling);
-	search->at = BPF_CORE_READ(at, next);
+	search->at = FIELD(list_head, at, next);
 	object_in(search->scratch)->count++;
 	if (!search->wanted) {
 		search->found = child;
 		return 0;
 	}
-	pid = BPF_CORE_READ(child, thread_pid);
+	pid = FIELD(task_struct, child, thread_pid);
 	if (!pid || !read_upid(pid, search->level, &number))
 		return 0;
 	if (number.nr != search->wanted)
@@ -358,16 +362,16 @@ static __always_inline void describe_child(struct object_scratch *scratch)
 	object->kind = PROFD_OBJECT_CHILD;
 	if (by_type ? scratch->arguments[0] == P_PID : (s32)wanted > 0)
 		search.wanted = (u32)wanted;
-	search.level = BPF_CORE_READ(task, thread_pid, level);
+	search.level = FIELD(pid, FIELD(task_struct, task, thread_pid), level);
 	if (search.level > 31)
 		return;
-	search.at = BPF_CORE_READ(head, next);
+	search.at = FIELD(list_head, head, next);
 	bpf_loop(OBJECT_CHILDREN, look_at_child, &search, 0);
 	child = search.found;
 	if (!child || (!search.wanted && object->count != 1))
 		return;
 	object->count = 1;
-	object->number = visible_number(BPF_CORE_READ(child, thread_pid));
+	object->number = visible_number(FIELD(task_struct, child, thread_pid));
 	bpf_probe_read_kernel(object->name, sizeof(object->name), &child->comm);
 }
 

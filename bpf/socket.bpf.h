@@ -7,6 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include "abi.h"
+#include "field.bpf.h"
 #include "path.bpf.h"
 #include "target.bpf.h"
 
@@ -25,38 +26,38 @@ static __always_inline u8 tcp_flags(struct sock *sk)
 {
 	struct inet_connection_sock *connection = (void *)sk;
 	struct tcp_sock *tcp = (void *)sk;
-	struct inet_bind_bucket *bucket = BPF_CORE_READ(connection, icsk_bind_hash);
+	struct inet_bind_bucket *bucket = FIELD(inet_connection_sock, connection, icsk_bind_hash);
 	u8 flags = PROFD_OBJECT_CONNECTED;
 
-	if (bucket && BPF_CORE_READ(bucket, fastreuse) < 0)
+	if (bucket && FIELD(inet_bind_bucket, bucket, fastreuse) < 0)
 		flags |= PROFD_OBJECT_CLIENT;
-	if (BPF_CORE_READ(tcp, snd_una) != BPF_CORE_READ(tcp, write_seq) ||
-	    BPF_CORE_READ(tcp, snd_wl1) == BPF_CORE_READ(tcp, rcv_nxt))
+	if (FIELD(tcp_sock, tcp, snd_una) != FIELD(tcp_sock, tcp, write_seq) ||
+	    FIELD(tcp_sock, tcp, snd_wl1) == FIELD(tcp_sock, tcp, rcv_nxt))
 		flags |= PROFD_OBJECT_SENT_LAST;
 	return flags;
 }
 
 static __always_inline struct sock *sock_of(struct file *file)
 {
-	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct socket *socket = FIELD(file, file, private_data);
 
-	return BPF_CORE_READ(socket, sk);
+	return FIELD(socket, socket, sk);
 }
 
 /* The kind of a socket in a set. */
 static __always_inline u32 member_of_socket(struct file *file, u8 *flags)
 {
 	struct sock *sk = sock_of(file);
-	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+	u16 family = FIELD(sock, sk, __sk_common.skc_family);
 	u8 tcp;
 
-	if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN &&
-	    BPF_CORE_READ(sk, sk_type) == SOCK_STREAM)
+	if (FIELD(sock, sk, __sk_common.skc_state) == TCP_LISTEN &&
+	    FIELD(sock, sk, sk_type) == SOCK_STREAM)
 		return PROFD_MEMBER_LISTENER;
 	if (family == AF_UNIX)
 		return PROFD_MEMBER_UNIX;
 	if ((family != AF_INET && family != AF_INET6) ||
-	    BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+	    FIELD(sock, sk, sk_protocol) != IPPROTO_TCP)
 		return PROFD_MEMBER_SOCKET;
 	tcp = tcp_flags(sk);
 	if (!(tcp & PROFD_OBJECT_CLIENT))
@@ -73,7 +74,7 @@ static __always_inline void describe_peer(struct profd_object *object, struct pi
 	struct task_struct *peer;
 
 	object->number = visible_number(pid);
-	first = pid ? BPF_CORE_READ(pid, tasks[PIDTYPE_TGID].first) : NULL;
+	first = pid ? FIELD(pid, pid, tasks[PIDTYPE_TGID].first) : NULL;
 	if (!first)
 		return;
 	peer = (void *)first - bpf_core_field_offset(struct task_struct, pid_links[PIDTYPE_TGID]);
@@ -85,16 +86,16 @@ static __always_inline u32 describe_unix(struct profd_object *object, struct soc
 					 struct path_text *text)
 {
 	struct unix_sock *own = (void *)sk;
-	struct unix_sock *peer = (void *)BPF_CORE_READ((struct unix_sock *)sk, peer);
-	struct unix_address *address = BPF_CORE_READ(own, addr);
+	struct unix_sock *peer = (void *)FIELD(unix_sock, sk, peer);
+	struct unix_address *address = FIELD(unix_sock, own, addr);
 	char *path;
 	u8 first = 0;
 	u32 length;
 
 	object->kind = PROFD_OBJECT_UNIX;
-	describe_peer(object, BPF_CORE_READ(sk, sk_peer_pid));
+	describe_peer(object, FIELD(sock, sk, sk_peer_pid));
 	if (!address && peer) {
-		address = BPF_CORE_READ(peer, addr);
+		address = FIELD(unix_sock, peer, addr);
 		if (address)
 			object->flags |= PROFD_OBJECT_CLIENT;
 	}
@@ -103,7 +104,7 @@ static __always_inline u32 describe_unix(struct profd_object *object, struct soc
 	/* Clients come and go. */
 	if (!(object->flags & PROFD_OBJECT_CLIENT))
 		object->number = 0;
-	length = BPF_CORE_READ(address, len);
+	length = FIELD(unix_address, address, len);
 	if (length <= UNIX_PATH_OFFSET || length > UNIX_PATH_OFFSET + UNIX_PATH_MAX)
 		return 0;
 	length -= UNIX_PATH_OFFSET;
@@ -124,14 +125,14 @@ static __always_inline u32 describe_unix(struct profd_object *object, struct soc
 static __always_inline void describe_inet(struct profd_object *object, struct sock *sk)
 {
 	bool tcp = object->protocol == IPPROTO_TCP && object->type == SOCK_STREAM;
-	u8 state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	u8 state = FIELD(sock, sk, __sk_common.skc_state);
 
 	object->kind = PROFD_OBJECT_INET;
-	object->local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
-	object->peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+	object->local_port = FIELD(sock, sk, __sk_common.skc_num);
+	object->peer_port = bpf_ntohs(FIELD(sock, sk, __sk_common.skc_dport));
 	if (object->family == AF_INET) {
-		BPF_CORE_READ_INTO((u32 *)object->local, sk, __sk_common.skc_rcv_saddr);
-		BPF_CORE_READ_INTO((u32 *)object->peer, sk, __sk_common.skc_daddr);
+		*(u32 *)object->local = FIELD(sock, sk, __sk_common.skc_rcv_saddr);
+		*(u32 *)object->peer = FIELD(sock, sk, __sk_common.skc_daddr);
 	} else {
 		bpf_core_read(object->local, sizeof(object->local),
 			      &sk->__sk_common.skc_v6_rcv_saddr);
@@ -164,15 +165,15 @@ static __always_inline u32 describe_socket(struct profd_object *object, struct f
 
 	if (!sk)
 		return 0;
-	object->family = BPF_CORE_READ(sk, __sk_common.skc_family);
-	object->type = BPF_CORE_READ(sk, sk_type);
-	object->protocol = BPF_CORE_READ(sk, sk_protocol);
+	object->family = FIELD(sock, sk, __sk_common.skc_family);
+	object->type = FIELD(sock, sk, sk_type);
+	object->protocol = FIELD(sock, sk, sk_protocol);
 	if (object->family == AF_INET || object->family == AF_INET6) {
 		describe_inet(object, sk);
 		return 0;
 	}
 	if (object->family == AF_UNIX) {
-		if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN)
+		if (FIELD(sock, sk, __sk_common.skc_state) == TCP_LISTEN)
 			object->flags |= PROFD_OBJECT_LISTENS;
 		return describe_unix(object, sk, text);
 	}
