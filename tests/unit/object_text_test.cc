@@ -179,9 +179,10 @@ TEST(WaitObjectsTest, FindsWhatWaitsAreFor) {
   const profd_object pipe = Object(PROFD_OBJECT_PIPE, PROFD_ACTION_READ);
   const std::vector<std::shared_ptr<const StackTrace>> known = {
       std::make_shared<const StackTrace>(Words(pipe, "", 8)),
-      std::make_shared<const StackTrace>(StackTrace{.id = StackId{8}})};
+      std::make_shared<const StackTrace>(StackTrace{.id = StackId{8}, .frames = {}})};
   WaitObjects objects(known);
-  SampleKey key{.argument = 8 | PROFD_OBJECT_BIT, .syscall = 0};
+  SampleKey key;
+  key.argument = 8 | PROFD_OBJECT_BIT;
   EXPECT_EQ(objects.TextOf(key), "pipe 0, reading");
   key.argument = 0x7f00;
   EXPECT_EQ(objects.TextOf(key), "0x7f00");
