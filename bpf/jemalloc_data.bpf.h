@@ -46,7 +46,7 @@ struct thread_data_place {
 	u64 started; /* when the process was: another one may get its memory's address */
 	u64 since; /* when this became known */
 	u64 offset; /* from the thread's fsbase: the same for all threads of the process */
-	u16 module_id;
+	u16 watch_id;
 	u16 mixed; /* there are two such places: another allocator, or storage that is not static */
 	u16 current[2]; /* in there: the counts of what was allocated, and freed; 0: not known */
 };
@@ -102,7 +102,7 @@ struct heap_event {
 	u64 total;
 	u64 thread_data; /* where that begins */
 	u32 kind; /* enum profd_kind */
-	u32 module_id;
+	u32 watch_id;
 	u32 round; /* 0: it is not known since when all probes stand */
 	bool late; /* told by a slow path, after it */
 };
@@ -290,7 +290,7 @@ static __always_inline bool enter_event(struct task_struct *task,
 			place_of(task, &place) && began_watched(task, &place) ? 0 : event->before;
 		counter->total = event->before;
 		counter->kind = event->kind;
-		counter->module_id = event->module_id;
+		counter->watch_id = event->watch_id;
 		counter->round = event->round;
 		counter->current = event->address;
 		barrier();
@@ -334,7 +334,7 @@ static __always_inline void note_place(struct task_struct *task, const struct he
 		place.started = untrusted(task)->group_leader->start_time;
 		place.since = bpf_ktime_get_ns();
 		place.offset = offset;
-		place.module_id = event->module_id;
+		place.watch_id = event->watch_id;
 	}
 	if (place.offset != offset)
 		place.mixed = 1;
@@ -365,7 +365,7 @@ static __always_inline void enter_quiet(struct profd_heap *heap, u32 kind, u64 t
 	counter->base = whole_life ? 0 : last_event;
 	counter->total = last_event;
 	counter->kind = kind;
-	counter->module_id = place->module_id;
+	counter->watch_id = place->watch_id;
 	/* What comes before its first event is no gap: probes may not stand yet. */
 	counter->round = 0;
 	counter->current = thread_data + (current ? current : field);

@@ -383,6 +383,22 @@ struct mm_struct___seqcount {
 	struct seqcount mm_lock_seq;
 };
 
+/* When a file was written last: since 6.11, since 6.6, and before. */
+struct inode___sec {
+	s64 i_mtime_sec;
+	u32 i_mtime_nsec;
+};
+struct timespec64 {
+	s64 tv_sec;
+	long tv_nsec;
+};
+struct inode___timespec {
+	struct timespec64 __i_mtime;
+};
+struct inode___old {
+	struct timespec64 i_mtime;
+};
+
 #pragma clang attribute pop
 
 #endif /* PROFD_BPF_KERNEL_H_ */

@@ -15,6 +15,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
+#include "durations.bpf.h"
 #include "long_wait.bpf.h"
 
 /* Whether the scheduler's clock can be read. Needs CONFIG_FAIR_GROUP_SCHED. */
@@ -80,6 +81,8 @@ ledger_out(struct profd_thread *thread, struct task_struct *task, u8 phase, u8 r
 {
 	struct profd_ledger *ledger = &thread->ledger;
 	struct ended_wait ended = {.since = ledger->since, .reason = ledger->reason};
+	u64 queued = task->sched_info.run_delay - ledger->run_delay;
+	bool waited = ledger->phase != PROFD_PHASE_ON_CPU;
 
 	thread->seq++;
 	barrier();
@@ -88,6 +91,10 @@ ledger_out(struct profd_thread *thread, struct task_struct *task, u8 phase, u8 r
 	ledger->phase = phase;
 	ledger->reason = reason;
 	reason_total(ledger, reason)->count++;
+	if (waited)
+		add_queued(thread, queued);
+	if (ended.reason != PROFD_REASON_RUNQUEUE)
+		add_wait(thread, ended.reason, ended.ns);
 	barrier();
 	thread->seq++;
 	return ended;

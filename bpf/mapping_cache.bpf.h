@@ -44,15 +44,19 @@ static __always_inline u32 changes_of(struct task_struct *task)
 	return changes;
 }
 
-/* Identifies the address space of one program. The pointer alone is not enough: it is reused. */
+/* Identifies the address space of one program, and what was known of modules then. The pointer
+ * alone is not enough: it is reused.
+ */
 static __always_inline void name_space(struct walk *walk, struct task_struct *task)
 {
 	volatile u64 *space = &walk->space;
 
 	/* Through memory: the verifier does not allow arithmetic on a pointer. */
 	*space = (u64)untrusted(task)->mm;
+	*space = mix(*space, untrusted(task)->group_leader->start_time);
 	*space =
-		mix(mix(*space, untrusted(task)->group_leader->start_time), task->self_exec_id) | 1;
+		mix(*space, (u64) * (volatile u32 *)&module_epoch << 32 | (u32)task->self_exec_id) |
+		1;
 }
 
 static __always_inline struct cached_mapping *cached_mapping(struct walk *walk, u64 address)
@@ -160,15 +164,13 @@ static __always_inline void use_mapping(struct walk *walk, struct cached_mapping
 	walk->map_offset = entry->file_offset;
 	walk->map_module = entry->module_id;
 	walk->map_state = entry->state;
-	walk->map_rows = entry->rows;
 }
 
 static __always_inline u64 check_mapping(struct cached_mapping *entry)
 {
 	u64 sum = mix(mix(mix(entry->space, entry->start), entry->end), entry->file_offset);
 
-	return mix(mix(sum, (u64)entry->changes << 32 | entry->module_id),
-		   (u64)entry->rows << 32 | entry->state);
+	return mix(mix(sum, (u64)entry->changes << 32 | entry->module_id), entry->state);
 }
 
 /* What another walk found. It may be older than the last change. */
@@ -202,7 +204,6 @@ static __always_inline void cache_mapping(struct walker *walker, struct cached_m
 	entry->file_offset = walk->map_offset;
 	entry->changes = changes;
 	entry->module_id = walk->map_module;
-	entry->rows = walk->map_rows;
 	entry->state = walk->map_state;
 	entry->kind = CACHED_CODE;
 	/* Without room, or while another walk writes, it is found again. */
@@ -218,7 +219,7 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	struct cached_mapping *entry = cached_mapping(walk, address);
 	u32 changes = changes_of(walker->task);
 	struct mapping mapping = {};
-	struct profd_module *module;
+	struct known_module module = {.state = PROFD_MODULE_NO_RULES};
 	bool local, shared;
 	long error;
 
@@ -272,17 +273,12 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	walk->map_start = mapping.start;
 	walk->map_end = mapping.end;
 	walk->map_offset = mapping.file_offset;
-	walk->map_module = 0;
-	walk->map_state = PROFD_MODULE_NO_RULES;
-	walk->map_rows = 0;
-	if (mapping.key.ino) {
-		module = module_of(walker->task, &mapping);
-		if (module) {
-			walk->map_module = module->module_id;
-			walk->map_state = module->state;
-			walk->map_rows = module->rows;
-		}
+	if (mapping.key.ino && !find_module(walker->task, &mapping, &module)) {
+		walk->result = PROFD_WALK_RULES_PENDING;
+		return false;
 	}
+	walk->map_module = module.module_id;
+	walk->map_state = module.state;
 	cache_mapping(walker, entry, changes);
 	return true;
 }

@@ -10,10 +10,13 @@
 #include "ring_news.bpf.h"
 #include "target.bpf.h"
 
-/* Known files. Ids are given here; the daemon fills in the state once it has rules. */
+/* Known files; sized by the daemon. Ids are given here; the daemon fills in the state once it has
+ * rules, and takes out what no target maps any more when room is needed. An entry may be given to
+ * another file at any time, but never under the same id, and the check tells.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PROFD_MAX_MODULES);
+	__uint(max_entries, 1);
 	__type(key, struct profd_module_key);
 	__type(value, struct profd_module);
 } modules SEC(".maps") __weak;
@@ -28,19 +31,31 @@ struct rule_table {
 	__uint(value_size, sizeof(struct profd_rule));
 };
 
-/* Rule table of each module id. */
+/* Rule table of each module id; sized by the daemon. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, PROFD_MAX_MODULES);
+	__uint(type, BPF_MAP_TYPE_HASH_OF_MAPS);
+	__uint(max_entries, 1);
 	__type(key, u32);
 	__array(values, struct rule_table);
 } rule_tables SEC(".maps") __weak;
 
-/* How many modules get an id; set before it runs. */
-const volatile profd_u32 max_modules __weak = PROFD_MAX_MODULES - 1;
-
 /* Source of module ids; 0 is none. */
 profd_u32 next_module_id __weak;
+
+/* Entries in `modules`, the daemon's removals included. */
+profd_u32 modules_in_use __weak;
+
+/* How many there may be; set before it runs. */
+const volatile profd_u32 max_modules __weak = 1;
+
+/* Advanced by the daemon; entries keep the value of their last use. */
+profd_u32 module_clock __weak;
+
+/* Advanced by the daemon after it has removed modules: cached mappings from before are void. */
+profd_u32 module_epoch __weak;
+
+/* What an entry is before it has an id; here, because little BPF stack is left. */
+const volatile struct profd_module unnamed_module __weak = {};
 
 /* Where an address lies, as bpf_find_vma tells it. Lives on the stack: older kernels want it so. */
 struct mapping {
@@ -64,6 +79,25 @@ static __always_inline bool is_vdso(struct vm_area_struct *vma)
 	       vma->vm_start == (u64)mm->context.vdso;
 }
 
+/* Tells the times of two writings apart. */
+static __always_inline u32 written_at(struct inode *inode)
+{
+	u64 seconds = 0;
+	u32 ns = 0;
+
+	if (bpf_core_field_exists(struct inode___sec, i_mtime_sec)) {
+		seconds = ((struct inode___sec *)inode)->i_mtime_sec;
+		ns = ((struct inode___sec *)inode)->i_mtime_nsec;
+	} else if (bpf_core_field_exists(struct inode___timespec, __i_mtime)) {
+		seconds = ((struct inode___timespec *)inode)->__i_mtime.tv_sec;
+		ns = ((struct inode___timespec *)inode)->__i_mtime.tv_nsec;
+	} else if (bpf_core_field_exists(struct inode___old, i_mtime)) {
+		seconds = ((struct inode___old *)inode)->i_mtime.tv_sec;
+		ns = ((struct inode___old *)inode)->i_mtime.tv_nsec;
+	}
+	return (u32)seconds * 0x85ebca6b ^ ns * 0xc2b2ae35;
+}
+
 static __always_inline void describe_mapping(struct vm_area_struct *vma, struct mapping *mapping)
 {
 	struct file *file = vma->vm_file;
@@ -76,8 +110,9 @@ static __always_inline void describe_mapping(struct vm_area_struct *vma, struct 
 		struct inode *inode = file->f_inode;
 
 		mapping->key.ino = inode->i_ino;
-		/* The size too: a file that is rewritten in place keeps all the rest. */
-		mapping->key.generation = inode->i_generation ^ (u32)inode->i_size * 0x9e3779b1;
+		/* A file that is rewritten in place keeps all but its size and times. */
+		mapping->key.generation =
+			inode->i_generation ^ (u32)inode->i_size * 0x9e3779b1 ^ written_at(inode);
 		mapping->key.dev = inode->i_sb->s_dev;
 	} else if (is_vdso(vma)) {
 		mapping->key.ino = PROFD_VDSO_INO;
@@ -107,29 +142,68 @@ static __always_inline bool announce_module(struct task_struct *task, struct map
 	return true;
 }
 
-/* The module of a mapping with a key. A new one gets an id and is announced; NULL when the
- * table is full.
+/* What is known of a file. */
+struct known_module {
+	u32 module_id; /* 0: the table is full */
+	u32 state;
+	u32 watch;
+};
+
+/* Makes an entry for a file without one and announces it. Who comes second, on another CPU, makes
+ * none.
  */
-static __always_inline struct profd_module *module_of(struct task_struct *task,
-						      struct mapping *mapping)
+static __always_inline void add_module(struct task_struct *task, struct mapping *mapping)
+{
+	struct profd_module *module;
+	u32 id;
+
+	if (bpf_map_update_elem(&modules, &mapping->key, (void *)&unnamed_module, BPF_NOEXIST))
+		return;
+	module = bpf_map_lookup_elem(&modules, &mapping->key);
+	if (!module)
+		return;
+	id = __sync_fetch_and_add(&next_module_id, 1) + 1;
+	module->used = module_clock;
+	module->check = profd_module_check(&mapping->key, id, PROFD_MODULE_PENDING);
+	barrier();
+	module->module_id = id;
+	__sync_fetch_and_add(&modules_in_use, 1);
+	module->announced = announce_module(task, mapping);
+}
+
+/* The module of a mapping with a key. False: another CPU makes its entry right now, or it was just
+ * removed; look again later.
+ */
+static __always_inline bool find_module(struct task_struct *task, struct mapping *mapping,
+					struct known_module *known)
 {
 	struct profd_module *module = bpf_map_lookup_elem(&modules, &mapping->key);
-	struct profd_module fresh = {};
+	u64 check;
 
-	if (module) {
-		if (!module->announced)
-			module->announced = announce_module(task, mapping);
-		return module;
+	known->module_id = 0;
+	known->state = PROFD_MODULE_NO_RULES;
+	known->watch = 0;
+	if (!module) {
+		if (modules_in_use >= max_modules || next_module_id >= PROFD_MAX_MODULE_ID) {
+			lose(PROFD_LOSS_MODULES_FULL, 1);
+			return true;
+		}
+		add_module(task, mapping);
+		module = bpf_map_lookup_elem(&modules, &mapping->key);
+		if (!module)
+			return false;
+	} else if (!module->announced && module->module_id) {
+		module->announced = announce_module(task, mapping);
 	}
-	if (next_module_id >= max_modules) {
-		lose(PROFD_LOSS_MODULES_FULL, 1);
-		return NULL;
-	}
-	fresh.module_id = __sync_fetch_and_add(&next_module_id, 1) + 1;
-	fresh.state = PROFD_MODULE_PENDING;
-	fresh.announced = announce_module(task, mapping);
-	bpf_map_update_elem(&modules, &mapping->key, &fresh, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&modules, &mapping->key);
+	if (module->used != module_clock)
+		module->used = module_clock;
+	known->module_id = module->module_id;
+	known->state = module->state;
+	known->watch = module->watch;
+	barrier();
+	check = *(volatile u64 *)&module->check;
+	return known->module_id &&
+	       check == profd_module_check(&mapping->key, known->module_id, known->state);
 }
 
 /* A search in a rule table; lives on the stack. */
@@ -160,16 +234,25 @@ static long search_rule(u32 index, struct rule_search *search)
 	return 0;
 }
 
-/* The rule in force at a file offset: that of the last row that does not begin after it. */
-static __always_inline u32 find_rule(u32 module_id, u32 rows, u64 offset)
+/* The rule in force at a file offset: that of the last row that does not begin after it. False: the
+ * module was removed.
+ */
+static __always_inline bool find_rule(u32 module_id, u32 offset, u32 *rule)
 {
-	struct rule_search search = {.high = rows, .offset = (u32)offset};
+	struct rule_search search = {.low = PROFD_RULE_TABLE_HEAD, .offset = offset};
+	struct profd_rule *head;
+	u32 first = 0;
 
 	search.table = bpf_map_lookup_elem(&rule_tables, &module_id);
-	if (!search.table || offset > 0xffffffffULL)
-		return PROFD_RULE_NONE;
+	if (!search.table)
+		return false;
+	head = bpf_map_lookup_elem(search.table, &first);
+	if (!head || head->offset != module_id)
+		return false;
+	search.high = head->rule;
 	bpf_loop(32, search_rule, &search, 0);
-	return search.rule;
+	*rule = search.rule;
+	return true;
 }
 
 #endif /* PROFD_BPF_MODULES_BPF_H_ */

@@ -36,6 +36,9 @@ profd_u32 self_level __weak;
 /* Epoch of the per-switch layer; 0 while it is off. Ledgers of another epoch stand still. */
 profd_u32 switch_epoch __weak;
 
+/* How many drains there were, for the longest waits of each. Set by the daemon. */
+profd_u32 duration_drain __weak;
+
 /* Our clock less the scheduler's, ns, as of the last time the daemon's thread left its CPU. */
 profd_u64 clock_distance __weak;
 
@@ -180,6 +183,26 @@ static __always_inline void identify(struct profd_thread_record *record, struct 
 	bpf_probe_read_kernel(record->process, sizeof(record->process), &leader->comm);
 }
 
+/* Copies the histograms that are in use. */
+static __always_inline void read_durations(struct profd_thread_record *record,
+					   struct profd_thread *thread)
+{
+	u32 seq = *(volatile u32 *)&thread->seq;
+
+	barrier();
+	record->duration_drain = duration_drain;
+	record->durations[0] = thread->durations[0];
+#pragma unroll
+	for (u32 i = 1; i < PROFD_DURATION_PLACES; i++) {
+		if (thread->durations[i].reason)
+			record->durations[i] = thread->durations[i];
+		else
+			record->durations[i].reason = 0;
+	}
+	barrier();
+	record->durations_torn = seq & 1 || seq != *(volatile u32 *)&thread->seq;
+}
+
 /* Fills a record with the account as it stands, but for who it is. False when the thread switched
  * all the while.
  */
@@ -197,6 +220,7 @@ static __always_inline bool read_account(struct profd_thread_record *record, u32
 	record->born = thread->born;
 	record->kernel_tid = task->pid;
 	record->at_rest = 0;
+	read_durations(record, thread);
 	bpf_probe_read_kernel(record->comm, sizeof(record->comm), &task->comm);
 	/* Not a loop: 6.1 refuses one whose back edge clang lays out as a fall-through. */
 	return read_ledger(record, task, thread) || read_ledger(record, task, thread) ||

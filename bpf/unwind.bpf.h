@@ -76,21 +76,26 @@ static __always_inline bool read_stack(struct walker *walker, u64 address, u64 *
 	return true;
 }
 
-/* find_rule with a cache. A module's rules never change once it is ready. */
-static __always_inline u32 recall_rule(struct walk *walk, u64 offset)
+/* find_rule with a cache. The rules of a module id never change once it is ready. */
+static __always_inline bool recall_rule(struct walk *walk, u64 offset, u32 *rule)
 {
-	u64 frame = offset | ((u64)walk->map_module << PROFD_FRAME_MODULE_SHIFT);
+	u64 frame = PROFD_FRAME(walk->map_module, offset);
 	u32 slot = (u32)(mix(0, frame) >> 32);
-	u32 rule;
 
+	*rule = PROFD_RULE_NONE;
+	if (offset > PROFD_FRAME_OFFSET_MASK)
+		return true;
 	barrier_var(slot); /* the mask comes last, where the verifier sees it */
 	slot &= RULE_CACHE - 1;
-	if (walk->rules[slot].frame == frame)
-		return (u32)walk->rules[slot].rule;
-	rule = find_rule(walk->map_module, walk->map_rows, offset);
+	if (walk->rules[slot].frame == frame) {
+		*rule = (u32)walk->rules[slot].rule;
+		return true;
+	}
+	if (!find_rule(walk->map_module, offset, rule))
+		return false;
 	walk->rules[slot].frame = frame;
-	walk->rules[slot].rule = rule;
-	return rule;
+	walk->rules[slot].rule = *rule;
+	return true;
 }
 
 /* Steps to the caller by the frame pointer, for code without rules. */
@@ -187,15 +192,14 @@ static __always_inline u64 address_of(struct walk *walk)
 static __always_inline bool name_frame(struct walker *walker)
 {
 	struct walk *walk = walker->walk;
-	u64 frame;
+	u64 frame, offset;
 
 	if (!locate(walker, address_of(walk)))
 		return false;
-	frame = walk->pc;
-	if (walk->map_module)
-		frame = walk->pc - walk->map_start + walk->map_offset;
-	frame = (frame & PROFD_FRAME_OFFSET_MASK) |
-		((u64)walk->map_module << PROFD_FRAME_MODULE_SHIFT);
+	frame = walk->pc & ~PROFD_FRAME_IN_FILE;
+	offset = walk->pc - walk->map_start + walk->map_offset;
+	if (walk->map_module && offset <= PROFD_FRAME_OFFSET_MASK)
+		frame = PROFD_FRAME(walk->map_module, offset);
 	if (walk->frames >= PROFD_MAX_FRAMES) {
 		walk->result = PROFD_WALK_TOO_DEEP;
 		return false;
@@ -224,8 +228,12 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 	} else if (walk->map_state == PROFD_MODULE_PENDING) {
 		walk->result = PROFD_WALK_RULES_PENDING;
 		return 1;
-	} else if (walk->map_state == PROFD_MODULE_READY) {
-		rule = recall_rule(walk, address_of(walk) - walk->map_start + walk->map_offset);
+	} else if (walk->map_state == PROFD_MODULE_READY &&
+		   !recall_rule(walk, address_of(walk) - walk->map_start + walk->map_offset,
+				&rule)) {
+		/* Its module was removed during the walk. */
+		walk->result = PROFD_WALK_RULES_PENDING;
+		return 1;
 	}
 	kind = PROFD_RULE_KIND(rule);
 	if (kind == PROFD_RULE_END) {

@@ -20,10 +20,9 @@ struct cached_mapping {
 	u64 start, end, file_offset;
 	u32 changes; /* of the address space at lookup */
 	u32 module_id;
-	u32 rows;
 	u8 state;
 	u8 kind;
-	u8 pad[2];
+	u8 pad[6];
 };
 
 /* Where a walk looks for a mapping that another one found. */
@@ -46,8 +45,9 @@ struct walk {
 	u64 space; /* identifies the address space */
 	u64 bottom; /* stack pointer at the start; nothing below it is read */
 	u64 map_start, map_end, map_offset; /* mapping of the last frame */
-	u32 map_module, map_state, map_rows;
+	u32 map_module, map_state;
 	u32 frames; /* kernel and user */
+	u32 pad;
 	u8 result; /* enum profd_walk */
 	u8 exact; /* pc is an instruction, not a return address */
 	u8 frame_pointers;

@@ -32,6 +32,7 @@ void Add(const Thread& thread, const std::optional<profd::v1::HeapTotal>& heap, 
     row->off_ns[reason] += off.time_ns();
     row->waits[reason] += off.waits();
   }
+  AddDurations(ledger.off(), &row->durations);
   row->voluntary_switches += ledger.voluntary_switches();
   row->involuntary_switches += ledger.involuntary_switches();
   row->minor_faults += ledger.minor_faults();

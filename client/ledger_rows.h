@@ -12,6 +12,7 @@
 
 #include "client/profile.h"
 #include "client/reason.h"
+#include "client/wait_durations.h"
 
 namespace profctl {
 
@@ -28,6 +29,7 @@ struct LedgerRow {
   int64_t estimated_ns = 0;
   std::array<int64_t, profd::v1::REASON_ON_CPU + 1> off_ns{};  // by Reason
   std::array<uint64_t, profd::v1::REASON_ON_CPU + 1> waits{};
+  ReasonDurations durations;
   uint64_t voluntary_switches = 0;
   uint64_t involuntary_switches = 0;
   uint64_t minor_faults = 0;

@@ -250,6 +250,7 @@ absl::StatusOr<Attributes> ReadAttributes(
     if (key == "object") read.object = text;
     if (key == "lock") read.lock = text;
     if (key == "lock_kind") read.lock_kind = text;
+    if (key == "task") read.task = text;
     if (key == "syscall") read.syscall = static_cast<int32_t>(attribute.number());
   }
   return read;
@@ -302,6 +303,7 @@ absl::Status ProfileBuilder::AddSample(const profd::v1::Sample& sent) {
   sample.idle = std::move(attributes.idle);
   sample.lock = std::move(attributes.lock);
   sample.lock_kind = std::move(attributes.lock_kind);
+  sample.task = std::move(attributes.task);
   for (int type = 0; type < types; type++) {
     std::array<int64_t, kTypeColumns>& totals = type_totals_[static_cast<size_t>(type)];
     RETURN_IF_ERROR(Count(sent.values(type), &totals[kValue]));

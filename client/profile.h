@@ -61,6 +61,7 @@ struct Attributes {
   std::string idle;    // the kind of idle wait, or empty
   std::string lock;    // where it is; of waits for locks
   std::string lock_kind;
+  std::string task;  // what it keeps from going on, or empty
 };
 
 // DataLoss if they refer to something unknown.
@@ -81,6 +82,7 @@ struct Sample {
   std::string lock;    // where it is; of waits for locks
   std::string lock_kind;
   std::string idle;  // the kind of idle wait, or empty
+  std::string task;  // what it keeps from going on, e.g. "async task", or empty
   // In the unit of the profile.
   int64_t value = 0;   // never negative
   int64_t error = 0;   // standard error of value, never negative

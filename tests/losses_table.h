@@ -42,6 +42,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"waker_lost", Exact::kYes},
     {"waker_lost_ns", Exact::kYes},
     {"long_wait_lost", Exact::kYes},
+    {"wait_duration_lost", Exact::kYes},
     {"object_lost", Exact::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
@@ -52,6 +53,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"drain_failed", Exact::kYes},
     {"memory_dropped", Exact::kYes},
     {"store_damaged", Exact::kYes},
+    {"modules_forgotten", Exact::kYes},
 };
 
 }  // namespace profd

@@ -22,7 +22,7 @@ struct profd_heap_counter {
 	profd_u32 round; /* of probes at the last event; some were detached between two rounds.
 			    0: unknown */
 	profd_u16 kind; /* enum profd_kind */
-	profd_u16 module_id; /* of the allocator */
+	profd_u16 watch_id; /* of the allocator */
 };
 /* Two per allocator, for at most two allocators. */
 #define PROFD_HEAP_COUNTERS 4
@@ -74,11 +74,11 @@ enum profd_heap_place {
  * are indexes into struct pt_regs. field: offset of the last event's total in the thread's data.
  * number: of the place in its module, low bits first.
  */
-#define PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field)                                      \
-	(PROFD_PROBE_COOKIE(place, stepped, module) | (profd_u64)(field) << 41)
+#define PROFD_HEAP_SLOW_COOKIE(place, stepped, watch, field)                                       \
+	(PROFD_PROBE_COOKIE(place, stepped, watch) | (profd_u64)(field) << 41)
 /* `growth`: PROFD_NO_REGISTER if the old total is still in memory. */
-#define PROFD_HEAP_INLINED_COOKIE(place, stepped, module, value, growth, thread, field)            \
-	(PROFD_HEAP_SLOW_COOKIE(place, stepped, module, field) | (profd_u64)(value) << 24 |        \
+#define PROFD_HEAP_INLINED_COOKIE(place, stepped, watch, value, growth, thread, field)             \
+	(PROFD_HEAP_SLOW_COOKIE(place, stepped, watch, field) | (profd_u64)(value) << 24 |         \
 	 (profd_u64)(thread) << 29 | (profd_u64)(growth) << 34)
 #define PROFD_HEAP_NUMBERED(cookie, number)                                                        \
 	((cookie) | ((profd_u64)(number) & 7) << 5 | (profd_u64)((number) >> 3) << 39)
@@ -95,11 +95,11 @@ enum profd_heap_place {
 /* An allocator in a process. */
 struct profd_heap_round_key {
 	profd_u32 pid; /* as the daemon sees it */
-	profd_u32 module_id;
+	profd_u32 watch_id;
 };
 
-/* Hits at a place that was found by its code alone, by module and number. */
-#define PROFD_HEAP_TALLY_KEY(module, number) ((module) * PROFD_HEAP_NUMBERS + (number))
+/* Hits at a place that was found by its code alone, by watch id and number. */
+#define PROFD_HEAP_TALLY_KEY(watch, number) ((watch) * PROFD_HEAP_NUMBERS + (number))
 #define PROFD_MAX_HEAP_TALLIES 1024
 #define PROFD_MAX_HEAP_ROUNDS 4096
 /* The largest round; the next one is 1. */

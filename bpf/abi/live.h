@@ -9,7 +9,7 @@
  */
 struct profd_live_heap_record {
 	profd_u32 type;
-	profd_u32 module_id; /* of the allocator */
+	profd_u32 watch_id; /* of the allocator */
 	profd_u64 time;
 	profd_u64 thread_id;
 	profd_u64 context; /* jemalloc's: the thread and stack that allocated the object */

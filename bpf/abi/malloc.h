@@ -33,7 +33,7 @@ struct profd_malloc_thread {
 	profd_u64 waited_ns; /* between runs during which the thread waited */
 	profd_u64 last_delay; /* the kernel's run_delay and nvcsw at the end of the last run */
 	profd_u64 last_switches;
-	profd_u32 module_id;
+	profd_u32 watch_id;
 	profd_u32 pad;
 };
 

@@ -4,15 +4,15 @@
 
 #include "base.h"
 
-/* Cookie of every probe: place:4 | stepped:1 << 4 | module id:16 << 8. The place is in the enum of
- * the probe's program. Stepped: the kernel does not emulate the instruction but single-steps a copy
- * of it, which takes longer. Programs may use the other bits.
+/* Cookie of every probe: place:4 | stepped:1 << 4 | watch id of its module:16 << 8 (0: none). The
+ * place is in the enum of the probe's program. Stepped: the kernel does not emulate the instruction
+ * but single-steps a copy of it, which takes longer. Programs may use the other bits.
  */
-#define PROFD_PROBE_COOKIE(place, stepped, module)                                                 \
-	((profd_u64)(place) | (profd_u64)(stepped) << 4 | (profd_u64)(module) << 8)
+#define PROFD_PROBE_COOKIE(place, stepped, watch)                                                  \
+	((profd_u64)(place) | (profd_u64)(stepped) << 4 | (profd_u64)(watch) << 8)
 #define PROFD_PROBE_PLACE(cookie) ((profd_u32)(cookie) & 15)
 #define PROFD_PROBE_STEPPED(cookie) ((profd_u32)((cookie) >> 4) & 1)
-#define PROFD_PROBE_MODULE(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
+#define PROFD_PROBE_WATCH(cookie) ((profd_u32)((cookie) >> 8) & 0xffff)
 
 /* Cost of programs at probes. Every run is timed. Per CPU. */
 struct profd_heap_cost {

@@ -25,13 +25,20 @@ enum profd_walk {
 #define PROFD_MAX_USER_FRAMES 192
 #define PROFD_MAX_FRAMES (PROFD_MAX_KERNEL_FRAMES + PROFD_MAX_USER_FRAMES)
 
-/* A frame is 64 bits: a kernel address (top 16 bits all ones), or module id << 48 | file offset.
- * Module 0: the low bits are an address that is in no file. Return addresses are stored
- * unchanged, not minus one; the innermost user frame is the exact program counter.
+/* A frame is 64 bits: a kernel address (top 16 bits all ones), or 1 << 63 | module id << 32 | file
+ * offset, or an address that is in no file (bit 63 clear). Code at 4 GiB of a file or beyond counts
+ * as in no file. Return addresses are stored unchanged, not minus one; the innermost user frame is
+ * the exact program counter.
  */
-#define PROFD_FRAME_MODULE_SHIFT 48
-#define PROFD_FRAME_OFFSET_MASK 0xffffffffffffULL
-#define PROFD_FRAME_KERNEL_MODULE 0xffffU
+#define PROFD_FRAME_IN_FILE (1ULL << 63)
+#define PROFD_FRAME_MODULE_SHIFT 32
+#define PROFD_FRAME_OFFSET_MASK 0xffffffffULL
+#define PROFD_FRAME_KERNEL (0xffffULL << 48)
+#define PROFD_FRAME(module, offset)                                                                \
+	(PROFD_FRAME_IN_FILE | (profd_u64)(module) << PROFD_FRAME_MODULE_SHIFT |                   \
+	 ((offset) & PROFD_FRAME_OFFSET_MASK))
+/* The largest module id: those above it would look like kernel addresses. */
+#define PROFD_MAX_MODULE_ID 0x7ffeffffU
 
 struct profd_stack_record {
 	profd_u32 type;

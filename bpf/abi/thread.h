@@ -3,6 +3,7 @@
 #define PROFD_BPF_ABI_THREAD_H_
 
 #include "base.h"
+#include "duration.h"
 
 /* Why a thread is not running. First match wins; docs/architecture.md has the table. */
 enum profd_reason {
@@ -21,6 +22,9 @@ enum profd_reason {
 	PROFD_REASON_OTHER = 12,
 	PROFD_REASON_COUNT = 13,
 };
+
+/* A power of two. */
+#define PROFD_DURATION_REASONS 16
 
 /* What a thread is doing, as of the last switch that was seen. */
 enum profd_phase {
@@ -110,6 +114,9 @@ struct profd_thread {
 	profd_s32 tick_sysno;
 	profd_u32 pad4;
 	profd_u64 wait_waker;
+	/* Waits that are over. */
+	profd_u8 duration_places[PROFD_DURATION_REASONS]; /* by reason; 0: none, or the run queue */
+	struct profd_durations durations[PROFD_DURATION_PLACES];
 };
 
 /* The kernel's own books, as read from the task. */
@@ -147,6 +154,9 @@ struct profd_thread_record {
 	char process[PROFD_COMM_LEN]; /* comm of the thread-group leader */
 	struct profd_ledger ledger;
 	struct profd_books books;
+	profd_u32 duration_drain; /* the present one, see struct profd_durations */
+	profd_u32 durations_torn; /* the thread switched meanwhile, and they mean nothing */
+	struct profd_durations durations[PROFD_DURATION_PLACES];
 };
 
 /* Threads that ended before anybody knew them are told of together: those of one process that the
@@ -193,7 +203,10 @@ struct profd_exec_record {
 };
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
+PROFD_STATIC_ASSERT(PROFD_REASON_COUNT <= PROFD_DURATION_REASONS, "each reason has a place");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
+/* The kernel allocates powers of two, and needs 72 bytes itself. */
+PROFD_STATIC_ASSERT(sizeof(struct profd_thread) <= 2048 - 80, "thread fits in 2 KiB");
 PROFD_STATIC_ASSERT(sizeof(struct profd_exited_key) == 24, "exited key size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_exited) == 312, "exited size");
 

@@ -8,7 +8,7 @@
 /* An object that the program samples was allocated or freed. */
 struct profd_told_record {
 	profd_u32 type;
-	profd_u32 module_id; /* of the probe */
+	profd_u32 watch_id; /* of the probe */
 	profd_u64 time;
 	profd_u64 thread_id;
 	profd_u64 address;
@@ -44,8 +44,8 @@ struct profd_usdt_spec {
 #define PROFD_MAX_USDT_SPECS 1024
 
 /* Cookie of its probe: PROFD_PROBE_COOKIE and the number of its argument specification:32 << 32. */
-#define PROFD_USDT_COOKIE(place, stepped, module, spec)                                            \
-	(PROFD_PROBE_COOKIE(place, stepped, module) | (profd_u64)(spec) << 32)
+#define PROFD_USDT_COOKIE(place, stepped, watch, spec)                                             \
+	(PROFD_PROBE_COOKIE(place, stepped, watch) | (profd_u64)(spec) << 32)
 #define PROFD_USDT_SPEC(cookie) ((profd_u32)((cookie) >> 32))
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_told_record) == 64, "told record size");

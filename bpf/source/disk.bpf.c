@@ -214,20 +214,6 @@ static __always_inline bool count_request(void *table, struct profd_disk_key *ke
 	return true;
 }
 
-static __always_inline u32 log2_of(u64 value)
-{
-	u32 log = 0;
-
-#pragma unroll
-	for (u32 shift = 32; shift; shift >>= 1) {
-		if (value >> shift) {
-			value >>= shift;
-			log += shift;
-		}
-	}
-	return log;
-}
-
 static __always_inline void count_done(struct profd_disk_request *request, u64 now)
 {
 	u64 issued = request->issued ? request->issued : request->queued;
@@ -239,7 +225,7 @@ static __always_inline void count_done(struct profd_disk_request *request, u64 n
 		.thread_id = request->thread_id,
 		.stack = request->stack,
 		.argument = PROFD_DISK_ARGUMENT(request->device, request->operation,
-						log2_of(now - request->queued))};
+						profd_log2(now - request->queued))};
 	u32 *counting = &disk_counting[bpf_get_smp_processor_id() & (PROFD_MAX_CPUS - 1)];
 	bool counted;
 

@@ -50,7 +50,7 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 {
 	u32 place = PROFD_PROBE_PLACE(cookie);
 
-	event->module_id = PROFD_PROBE_MODULE(cookie);
+	event->watch_id = PROFD_PROBE_WATCH(cookie);
 	event->late =
 		place == PROFD_HEAP_JEMALLOC_SLOW_ALLOC || place == PROFD_HEAP_JEMALLOC_SLOW_FREE;
 	if (event->late)
@@ -62,7 +62,7 @@ static __always_inline bool read_event(struct pt_regs *regs, u64 cookie,
 
 static __always_inline void tally(u64 cookie, bool held)
 {
-	u32 key = PROFD_HEAP_TALLY_KEY(PROFD_PROBE_MODULE(cookie), PROFD_HEAP_NUMBER(cookie));
+	u32 key = PROFD_HEAP_TALLY_KEY(PROFD_PROBE_WATCH(cookie), PROFD_HEAP_NUMBER(cookie));
 	struct profd_heap_tally *found = bpf_map_lookup_elem(&heap_tallies, &key);
 
 	if (!found) {
@@ -104,7 +104,7 @@ static __noinline int find_round(struct task_struct *task, u64 cookie)
 {
 	struct profd_heap_round_key key = {
 		.pid = visible_pid(untrusted(task)->group_leader),
-		.module_id = PROFD_PROBE_MODULE(cookie),
+		.watch_id = PROFD_PROBE_WATCH(cookie),
 	};
 	u32 *found = bpf_map_lookup_elem(&heap_rounds, &key);
 

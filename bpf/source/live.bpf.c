@@ -135,7 +135,7 @@ static __always_inline bool handle_object(struct pt_regs *regs, struct task_stru
 		return !event.gone;
 	}
 	record->type = PROFD_RECORD_LIVE_HEAP;
-	record->module_id = PROFD_PROBE_MODULE(cookie);
+	record->watch_id = PROFD_PROBE_WATCH(cookie);
 	record->time = now;
 	record->thread_id = thread->thread_id;
 	record->context = event.context;

@@ -198,7 +198,7 @@ static __always_inline void enter_call(struct pt_regs *regs, struct task_struct 
 
 	sum->calls++;
 	sum->stepped += PROFD_PROBE_STEPPED(cookie);
-	sum->module_id = PROFD_PROBE_MODULE(cookie);
+	sum->watch_id = PROFD_PROBE_WATCH(cookie);
 	if (!read_call(regs, PROFD_PROBE_PLACE(cookie), &call))
 		return;
 	sum->allocated += call.allocated;

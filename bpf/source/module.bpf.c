@@ -10,7 +10,7 @@
 #include "target.bpf.h"
 
 /* Tells the daemon that a process maps a module whose processes it asked for. */
-static __always_inline void announce_watched(struct task_struct *task, struct profd_module *module)
+static __always_inline void announce_watched(struct task_struct *task, u32 watch)
 {
 	struct profd_watched_record *record = bpf_ringbuf_reserve(&events, sizeof(*record), 0);
 
@@ -20,7 +20,7 @@ static __always_inline void announce_watched(struct task_struct *task, struct pr
 	}
 	record->type = PROFD_RECORD_WATCHED;
 	record->pid = visible_pid(task);
-	record->module_id = module->module_id;
+	record->watch = watch;
 	record->pad = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
@@ -32,7 +32,7 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	struct task_struct *task = ctx->task;
 	struct mapping mapping = {};
 	struct profd_thread *thread;
-	struct profd_module *module;
+	struct known_module module;
 
 	if (!task || !vma || task != task->group_leader || !(vma->vm_flags & VM_EXEC))
 		return 0;
@@ -42,8 +42,7 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	describe_mapping(vma, &mapping);
 	if (!mapping.key.ino)
 		return 0;
-	module = module_of(task, &mapping);
-	if (module && module->watched)
-		announce_watched(task, module);
+	if (find_module(task, &mapping, &module) && module.watch)
+		announce_watched(task, module.watch);
 	return 0;
 }

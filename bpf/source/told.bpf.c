@@ -111,7 +111,7 @@ static __always_inline bool tell_object(struct pt_regs *regs, struct task_struct
 		return stack != 0;
 	}
 	record->type = PROFD_RECORD_TOLD;
-	record->module_id = PROFD_PROBE_MODULE(cookie);
+	record->watch_id = PROFD_PROBE_WATCH(cookie);
 	record->time = now;
 	record->thread_id = thread->thread_id;
 	record->address = object.address;

@@ -23,8 +23,13 @@ constexpr double kLeastBusyWindow = 0.5;
 constexpr size_t kMostBusyThreads = 3;
 // Below this share of the time of all threads, waits that are not idle are not worth a sentence.
 constexpr double kLeastWaiting = 0.01;
-constexpr size_t kBesideName = 6;  // columns beside a name
-constexpr double kCertain = 2;     // standard errors
+// Threads that hand something to each other in short turns.
+constexpr size_t kLeastInTurn = 4;
+constexpr double kLeastTurns = 1000;  // a second, together
+constexpr double kLongestTurnNs = 200'000;
+constexpr double kMostOfCpu = 0.5;  // of the time on a CPU
+constexpr size_t kBesideName = 6;   // columns beside a name
+constexpr double kCertain = 2;      // standard errors
 
 // Samples of one reason in one function.
 struct Place {
@@ -32,6 +37,8 @@ struct Place {
   std::map<uint32_t, int64_t> groups;  // value by group
   std::set<uint32_t> threads;
   std::set<std::string> locks;  // of waits for locks
+  std::set<std::string> lock_kinds;
+  std::set<std::string> tasks;  // what these waits keep from going on
 };
 
 struct Totals {
@@ -108,6 +115,53 @@ std::string DoneTo(const SampleTypeInfo& kind) {
   return kind.kind == profd::Kind::kResident ? "touched first" : std::string(kind.done);
 }
 
+// What a wait for `reason` waits for, as far as the frames of all of the place's stacks say the
+// same.
+std::string SoughtBy(Reason reason, const Place& place) {
+  const std::string kind = place.lock_kinds.size() == 1 ? *place.lock_kinds.begin() : "";
+  if (kind.empty() || kind == "lock" || kind == "other futex wait") {
+    return std::string(DescribeReason(reason).meaning);
+  }
+  if (kind == "full channel") return "room in a full channel";
+  if (kind == "thread join") return "a thread to end";
+  if (kind == "parked thread") return "another thread to unpark it";
+  return absl::StrCat(kind.starts_with('a') ? "an " : "a ", CleanName(kind));
+}
+
+// What waits of the place do to others.
+std::string Harm(const Place& place) {
+  const std::string task = place.tasks.size() == 1 ? *place.tasks.begin() : "";
+  if (task == "async task") {
+    return " They are in async tasks: a worker that waits runs no other task.";
+  }
+  if (task == "pool job")
+    return " They are in jobs of a pool: a worker that waits runs no other job.";
+  return "";
+}
+
+// Where each wait is short and the thread does little before the next one, the handover may cost
+// more than the work. From the exact counts of the switch layer.
+std::string ShortTurns(const Profile& profile, Reason reason, const Place& place) {
+  uint64_t waits = 0;
+  int64_t on_cpu_ns = 0;
+  for (const uint32_t number : place.threads) {
+    const profd::v1::Thread& ledger = profile.threads[number].ledger;
+    for (const profd::v1::ReasonTotal& off : ledger.off()) {
+      if (off.reason() == reason) waits += off.waits();
+    }
+    on_cpu_ns += ledger.on_cpu_ns();
+  }
+  const double seconds = static_cast<double>(WindowNs(profile)) / 1e9;
+  const double rate = seconds > 0 ? static_cast<double>(waits) / seconds : 0;
+  if (place.threads.size() < kLeastInTurn || rate < kLeastTurns ||
+      static_cast<double>(on_cpu_ns) > kLongestTurnNs * static_cast<double>(waits)) {
+    return "";
+  }
+  return absl::StrCat(" These threads wait ", FormatCount(static_cast<uint64_t>(rate)),
+                      " times a second, and run for ",
+                      FormatDuration(on_cpu_ns / static_cast<int64_t>(waits)), " in between.");
+}
+
 // What is done there, without who does it.
 std::string DescribePlace(const View& view, Reason reason, const std::string& function,
                           const Place& place) {
@@ -124,7 +178,7 @@ std::string DescribePlace(const View& view, Reason reason, const std::string& fu
                         ", by ");
   } else if (kind.HasReasons()) {
     does = absl::StrCat(kind.kind == profd::Kind::kWall ? "is spent waiting for " : "is for ",
-                        std::string(DescribeReason(reason).meaning), ", by ");
+                        SoughtBy(reason, place), ", by ");
   } else {
     does = absl::StrCat(kind.unit == Unit::kBytes ? "were " : "was ", DoneTo(kind), " by ");
   }
@@ -149,6 +203,8 @@ Places PlacesOf(const View& view) {
     place.groups[sample->group] += sample->value;
     place.threads.insert(sample->threads.begin(), sample->threads.end());
     if (!sample->lock.empty()) place.locks.insert(DescribeLock(*sample));
+    place.lock_kinds.insert(sample->lock_kind);
+    place.tasks.insert(sample->task);
   }
   return places;
 }
@@ -171,7 +227,8 @@ void FindLargest(const View& view, const Places& places, const std::vector<std::
   for (const auto* place : largest) {
     const auto& [reason, function] = place->first;
     findings.push_back(absl::StrCat(DescribePlace(view, reason, function, place->second),
-                                    Who(groups, place->second), "."));
+                                    Who(groups, place->second), ".", Harm(place->second),
+                                    ShortTurns(*view.profile, reason, place->second)));
   }
 }
 
@@ -196,6 +253,29 @@ void FindGrowth(const View& view, const Places& places, const std::vector<std::s
                                   Who(groups, most->second), "."));
 }
 
+// The group that had most of the CPU time; empty if none had half of it.
+std::string WhoRan(const Profile& profile, const Totals& totals) {
+  const std::vector<std::string> names = ThreadGroupNames(profile);
+  std::map<std::string, std::pair<int64_t, size_t>> groups;  // time, threads
+  for (size_t i = 0; i < names.size(); ++i) {
+    auto& [time_ns, threads] = groups[names[i]];
+    time_ns += profile.threads[i].ledger.on_cpu_ns();
+    threads++;
+  }
+  const auto most = std::max_element(
+      groups.begin(), groups.end(),
+      [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  const auto [time_ns, threads] = most->second;
+  if (groups.size() < 2 ||
+      static_cast<double>(time_ns) < kMostOfCpu * static_cast<double>(totals.on_cpu_ns)) {
+    return "";
+  }
+  return absl::StrCat(
+      " ", FormatShare(static_cast<double>(time_ns), static_cast<double>(totals.on_cpu_ns)),
+      " of the time on a CPU went to ", Fitting(most->first),
+      threads > 1 ? absl::StrCat(" (", FormatCount(threads), " threads)") : "", ".");
+}
+
 // Threads that could run and had no CPU.
 void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::string>& findings) {
   const int64_t runnable = totals.on_cpu_ns + totals.run_queue_ns;
@@ -211,7 +291,7 @@ void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::st
       "Threads could run for ", FormatDuration(runnable), " and had no CPU for ",
       FormatShare(delay, static_cast<double>(runnable)), " of it (",
       FormatDuration(totals.run_queue_ns), "); the most was ", FormatDuration(RunQueueOf(*worst)),
-      ", in ", Fitting(CleanName(worst->name)), " (", worst->tid, ")."));
+      ", in ", Fitting(CleanName(worst->name)), " (", worst->tid, ").", WhoRan(profile, totals)));
 }
 
 // Threads that cannot do more without a second one.

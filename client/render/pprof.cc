@@ -201,6 +201,7 @@ class Writer {
     AddLabel("idle", sample.idle, out);
     AddLabel("lock", sample.lock, out);
     AddLabel("lock_kind", sample.lock_kind, out);
+    AddLabel("task", sample.task, out);
   }
 
   const profd::v1::Profile& message_;

@@ -156,6 +156,14 @@ void AppendModules(const GetStatusResponse& status, bool colour, std::string& te
   text += "\n" + Heading("Modules", colour);
   absl::StrAppend(&text, "  ", FormatCount(status.modules()), " with ", FormatCount(rules),
                   " unwind rules\n");
+  if (status.module_slots() != 0) {
+    absl::StrAppend(&text, "  ", FormatCount(status.module_slots_in_use()), " of ",
+                    FormatCount(status.module_slots()), " slots in use");
+    if (status.retired_modules() != 0) {
+      absl::StrAppend(&text, "; ", FormatCount(status.retired_modules()), " retired");
+    }
+    text += "\n";
+  }
   text += notes;
   if (noted > kMostModules) {
     absl::StrAppend(&text, "  and ", noted - kMostModules, " more; --format json lists all\n");

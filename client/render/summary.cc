@@ -24,6 +24,7 @@
 #include "client/render/summary_memory.h"
 #include "client/render/table.h"
 #include "client/text.h"
+#include "client/wait_durations.h"
 
 namespace profctl {
 namespace {
@@ -185,15 +186,26 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
 
 void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   ReasonTotals totals{};
-  for (const Thread& thread : profile.threads) AddThread(thread, totals);
+  ReasonDurations durations;
+  for (const Thread& thread : profile.threads) {
+    AddThread(thread, totals);
+    AddDurations(thread.ledger.off(), &durations);
+  }
   double all = 0;
   for (const Waiting& waiting : totals) all += static_cast<double>(waiting.time_ns);
-  Table table({{"reason", Table::Align::kLeft},
-               {"time", Table::Align::kRight},
-               {"share", Table::Align::kRight},
-               {"waits", Table::Align::kRight, 1},
-               {"mean wait", Table::Align::kRight, 2},
-               {"waiting for", Table::Align::kLeft, 3}});
+  const bool measured = !durations.empty();
+  std::vector<Table::Column> columns = {{"reason", Table::Align::kLeft},
+                                        {"time", Table::Align::kRight},
+                                        {"share", Table::Align::kRight},
+                                        {"waits", Table::Align::kRight, 1},
+                                        {"mean wait", Table::Align::kRight, measured ? 4 : 2}};
+  if (measured) {
+    columns.insert(columns.end(), {{"p50", Table::Align::kRight, 2},
+                                   {"p99", Table::Align::kRight, 2},
+                                   {"max", Table::Align::kRight, 2}});
+  }
+  columns.push_back({"waiting for", Table::Align::kLeft, 3});
+  Table table(std::move(columns));
   for (const Reason reason : ByTime(totals)) {
     const Waiting& waiting = totals[reason];
     const std::string mean =
@@ -202,9 +214,16 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
             : FormatDuration(static_cast<int64_t>(static_cast<double>(waiting.time_ns) /
                                                   static_cast<double>(waiting.waits)));
     const ReasonInfo& info = DescribeReason(reason);
-    table.Add({std::string(info.name), FormatDuration(waiting.time_ns),
-               FormatShare(static_cast<double>(waiting.time_ns), all), FormatCount(waiting.waits),
-               mean, std::string(info.meaning)});
+    std::vector<std::string> cells = {std::string(info.name), FormatDuration(waiting.time_ns),
+                                      FormatShare(static_cast<double>(waiting.time_ns), all),
+                                      FormatCount(waiting.waits), mean};
+    if (measured) {
+      const profd::Durations& waits = DurationsOf(durations, reason);
+      cells.insert(cells.end(),
+                   {FormatQuantile(waits, 0.5), FormatQuantile(waits, 0.99), FormatLongest(waits)});
+    }
+    cells.emplace_back(info.meaning);
+    table.Add(std::move(cells));
   }
   text += "\n" + Heading("Off-CPU time by reason, idle waits included", colour);
   text += table.empty() ? "  no off-CPU time in this window\n" : table.Render();

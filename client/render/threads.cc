@@ -12,14 +12,15 @@
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
 #include "client/text.h"
+#include "client/wait_durations.h"
 
 namespace profctl {
 namespace {
 
 using nlohmann::ordered_json;
 
-// "lock 74.4%" of the wall time: the longest of the waits. Empty without any.
-std::string MainReason(const LedgerRow& row) {
+// For what it waited longest; null without any waits.
+const ReasonInfo* MainReason(const LedgerRow& row) {
   const ReasonInfo* longest = nullptr;
   for (const ReasonInfo& info : AllReasons()) {
     if (info.reason == profd::v1::REASON_RUNQUEUE || row.off_ns[info.reason] <= 0) continue;
@@ -27,9 +28,14 @@ std::string MainReason(const LedgerRow& row) {
       longest = &info;
     }
   }
-  if (longest == nullptr) return "";
-  return absl::StrCat(std::string(longest->name), " ",
-                      FormatShare(static_cast<double>(row.off_ns[longest->reason]),
+  return longest;
+}
+
+// "lock 74.4%" of the wall time.
+std::string ShareOfReason(const LedgerRow& row, const ReasonInfo* reason) {
+  if (reason == nullptr) return "";
+  return absl::StrCat(std::string(reason->name), " ",
+                      FormatShare(static_cast<double>(row.off_ns[reason->reason]),
                                   static_cast<double>(row.wall_ns)));
 }
 
@@ -39,6 +45,8 @@ class ThreadTable {
       : rows_(rows),
         seconds_(static_cast<double>(WindowNs(waits)) / 1e9),
         many_processes_(HasManyProcesses(waits)),
+        durations_(std::any_of(rows.begin(), rows.end(),
+                               [](const LedgerRow& row) { return !row.durations.empty(); })),
         groups_(std::any_of(rows.begin(), rows.end(),
                             [](const LedgerRow& row) { return row.tid == 0; })),
         allocations_(std::any_of(rows.begin(), rows.end(), [](const LedgerRow& row) {
@@ -53,8 +61,14 @@ class ThreadTable {
                                    {"run queue", Table::Align::kRight},
                                    {"blocked", Table::Align::kRight},
                                    {"idle", Table::Align::kRight, 1},
-                                   {"most for", Table::Align::kLeft},
-                                   {"switches/s", Table::Align::kRight, 5},
+                                   {"most for", Table::Align::kLeft}});
+    if (durations_) {
+      columns.insert(columns.end(), {{"p50", Table::Align::kRight, 7},
+                                     {"p99", Table::Align::kRight, 7},
+                                     {"max", Table::Align::kRight, 7},
+                                     {"queue p99", Table::Align::kRight, 7}});
+    }
+    columns.insert(columns.end(), {{"switches/s", Table::Align::kRight, 5},
                                    {"faults/s", Table::Align::kRight, 6}});
     if (allocations_) columns.push_back({"allocated/s", Table::Align::kRight, 4});
     Table table(std::move(columns));
@@ -67,11 +81,20 @@ class ThreadTable {
     const auto share = [&](int64_t ns) {
       return FormatShare(static_cast<double>(ns), static_cast<double>(row.wall_ns));
     };
+    const ReasonInfo* const reason = MainReason(row);
     std::vector<std::string> cells = {NameOf(row)};
     if (groups_) cells.push_back(FormatCount(row.threads));
-    cells.insert(cells.end(), {FormatDuration(row.wall_ns), share(row.on_cpu_ns),
-                               share(row.RunQueue()), share(row.Blocked()), share(row.idle_ns),
-                               MainReason(row), Rate(row.Switches()), Rate(row.Faults())});
+    cells.insert(cells.end(),
+                 {FormatDuration(row.wall_ns), share(row.on_cpu_ns), share(row.RunQueue()),
+                  share(row.Blocked()), share(row.idle_ns), ShareOfReason(row, reason)});
+    if (durations_) {
+      const profd::Durations& waits =
+          DurationsOf(row.durations, reason != nullptr ? reason->reason : Reason{});
+      cells.insert(cells.end(),
+                   {FormatQuantile(waits, 0.5), FormatQuantile(waits, 0.99), FormatLongest(waits),
+                    FormatQuantile(DurationsOf(row.durations, profd::v1::REASON_RUNQUEUE), 0.99)});
+    }
+    cells.insert(cells.end(), {Rate(row.Switches()), Rate(row.Faults())});
     if (allocations_) {
       const bool known = row.allocated_bytes && seconds_ > 0;
       cells.push_back(known ? FormatBytes(static_cast<uint64_t>(std::llround(
@@ -98,16 +121,32 @@ class ThreadTable {
   const std::vector<LedgerRow>& rows_;
   const double seconds_;
   const bool many_processes_;
+  const bool durations_;
   const bool groups_;
   const bool allocations_;
 };
 
+ordered_json ReasonJson(const LedgerRow& row, Reason reason) {
+  ordered_json json = {{"time_ns", row.off_ns[reason]}, {"waits", row.waits[reason]}};
+  const profd::Durations& durations = DurationsOf(row.durations, reason);
+  if (durations.count() > 0) {
+    json["measured"] = durations.count();
+    json["p50_ns"] = durations.Quantile(0.5);
+    json["p99_ns"] = durations.Quantile(0.99);
+    json["max_ns"] = durations.Longest();
+    json["max_rounded"] = durations.known_longest() == 0;
+  }
+  return json;
+}
+
 ordered_json RowJson(const LedgerRow& row) {
   ordered_json off = ordered_json::object();
   for (const ReasonInfo& info : AllReasons()) {
-    if (row.off_ns[info.reason] == 0 && row.waits[info.reason] == 0) continue;
-    off[std::string(info.name)] = {{"time_ns", row.off_ns[info.reason]},
-                                   {"waits", row.waits[info.reason]}};
+    if (row.off_ns[info.reason] == 0 && row.waits[info.reason] == 0 &&
+        !row.durations.contains(info.reason)) {
+      continue;
+    }
+    off[std::string(info.name)] = ReasonJson(row, info.reason);
   }
   ordered_json json = {{"name", row.name},
                        {"process", row.process},

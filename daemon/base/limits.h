@@ -16,7 +16,7 @@ struct Limits {
   uint64_t malloc_threads = 4096;  // of a burst
   uint64_t exits = 16384;          // last accounts that found the ring full
   uint64_t news = 1024;            // births and execs that are told of one by one, at once
-  uint64_t modules = 4095;         // files mapped executable, since the start
+  uint64_t modules = 4095;         // files mapped executable, at one time
 
   // Bytes.
   uint64_t ring = 2u << 20;    // records on their way from the kernel; a power of two, whole pages

@@ -93,6 +93,7 @@ CollectorState Collector::State() const {
   }
   CollectorState state = *published;
   state.modules = modules().States();
+  state.module_use = modules().Use();
   return state;
 }
 

@@ -61,6 +61,7 @@ void Drainer::LookAround() {
   const int64_t now = context_.clock->MonotonicNs();
   Expect(context_.kernel->TrimKnownStacks(now >= next_trim_ns_));
   if (now >= next_trim_ns_) next_trim_ns_ = now + kTrimInterval;
+  if (sources_->modules->WantsNamed()) sources_->modules->KeepOnly(store_->NamedModules());
 }
 
 void Drainer::Follow() {
@@ -106,6 +107,7 @@ std::vector<TargetActivity> Drainer::ActivityIn(const ProfileDelta& delta) const
   std::vector<TargetActivity> activity = threads.accounts().activity();
   for (const Sample& sample : delta.samples) {
     if (IsLevel(sample.key.kind) || IsFromBursts(sample.key)) continue;
+    if (sample.key.kind == Kind::kDuration) continue;
     const uint32_t target = threads.TargetOf(sample.key.thread);
     for (TargetActivity& a : activity) a.ticks += a.target == target ? sample.ticks : 0;
   }

@@ -28,6 +28,8 @@ struct Limit {
 };
 
 constexpr uint64_t kMostEntries = 1 << 20;
+// Each has a descriptor or two.
+constexpr uint64_t kMostModules = 1 << 16;
 constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 
 constexpr Limit kLimits[] = {
@@ -43,8 +45,8 @@ constexpr Limit kLimits[] = {
      "threads in a burst"},
     {"exits", &Limits::exits, Unit::kEntries, 1, kMostEntries,
      "last accounts of threads that found the ring full"},
-    {"modules", &Limits::modules, Unit::kEntries, 1, PROFD_MAX_MODULES - 1,
-     "files mapped executable since profd started"},
+    {"modules", &Limits::modules, Unit::kEntries, 1, kMostModules,
+     "files mapped executable at one time"},
     {"ring", &Limits::ring, Unit::kRingBytes, 4 * kKiB, kGiB,
      "records from the kernel to profd; a power of two"},
     {"rules", &Limits::rules, Unit::kBytes, 0, 16 * kGiB, "unwind rules"},

@@ -264,6 +264,7 @@ absl::Status BpfKernel::AnnounceMappings(std::span<const int32_t> pids) {
 absl::StatusOr<LeftOut> BpfKernel::DrainThreads(const RecordSink& sink, bool all) {
   skeleton_->bss->drain_all = all;
   skeleton_->bss->drain_left_out = 0;
+  ++skeleton_->bss->duration_drain;
   RETURN_IF_ERROR(RunIterator(drain_link_, "drain", sizeof(profd_thread_record), sink));
   const int64_t now = MonotonicNs();
   return LeftOut{.threads = skeleton_->bss->drain_left_out,

@@ -5,12 +5,15 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/fd.h"
@@ -97,8 +100,8 @@ class BpfKernel final : public Kernel {
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;
   absl::StatusOr<std::vector<CounterEntry>> DrainHeapCounters() override;
   void SetHeapSampling(uint32_t one_in) override;
-  void SetHeapSettled(int32_t pid, ModuleId module, bool settled) override;
-  void ForgetHeapSettled(int32_t pid, ModuleId module) override;
+  void SetHeapSettled(int32_t pid, WatchId module, bool settled) override;
+  void ForgetHeapSettled(int32_t pid, WatchId module) override;
   uint64_t HeapRefusals() const override;
   std::vector<HeapTally> HeapTallies() const override;
   profd_heap_cost HeapCost() const override;
@@ -124,9 +127,13 @@ class BpfKernel final : public Kernel {
   absl::Status AnnounceMappings() override;
   absl::Status AnnounceMappings(std::span<const int32_t> pids) override;
   std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override;
-  absl::Status WatchModule(const profd_module_key& key) override;
+  absl::Status WatchModule(const profd_module_key& key, WatchId watch) override;
   absl::Status ForgetModule(const profd_module_key& key) override;
-  absl::StatusOr<uint32_t> ModuleIdOf(const profd_module_key& key) const override;
+  absl::StatusOr<ModuleId> ModuleIdOf(const profd_module_key& key) const override;
+  uint32_t AdvanceModuleClock() override;
+  absl::StatusOr<std::vector<KnownModule>> ListModules() const override;
+  void RemoveModules(std::span<const KnownModule> modules) override;
+  size_t ModulesInUse() const override;
   uint64_t RuleBytes() const override { return rule_bytes_; }
 
  private:
@@ -184,8 +191,14 @@ class BpfKernel final : public Kernel {
   ExitedTable exited_;
   uint64_t stacks_seen_ = 0;
   uint64_t known_stacks_trim_ = 0;
-  // Kept open for life: a rule table is never freed while a walk may be using it.
-  std::vector<UniqueFd> rule_tables_;
+  struct RuleTable {
+    UniqueFd fd;
+    uint64_t bytes = 0;
+  };
+  absl::flat_hash_map<ModuleId, RuleTable> rule_tables_;
+  // Removed, and kept open for a while: before 6.8 a kernel may free a table that a sleepable
+  // program is reading. With the time of removal, monotonic ns.
+  std::deque<std::pair<int64_t, UniqueFd>> removed_tables_;
   std::atomic<uint64_t> rule_bytes_ = 0;
   std::vector<profd_usdt_spec> usdt_specs_;  // by their numbers
   Probes probes_;

@@ -34,18 +34,18 @@ absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainHeapCounters() {
 
 void BpfKernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
 
-void BpfKernel::SetHeapSettled(int32_t pid, ModuleId module, bool settled) {
+void BpfKernel::SetHeapSettled(int32_t pid, WatchId module, bool settled) {
   const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
-                                    .module_id = static_cast<uint32_t>(module)};
+                                    .watch_id = static_cast<uint32_t>(module)};
   uint32_t round = 0;
   while (settled && round == 0) round = ++heap_rounds_ & PROFD_LAST_HEAP_ROUND;
   // Without room for it gaps are not told of.
   (void)bpf_map_update_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key, &round, BPF_ANY);
 }
 
-void BpfKernel::ForgetHeapSettled(int32_t pid, ModuleId module) {
+void BpfKernel::ForgetHeapSettled(int32_t pid, WatchId module) {
   const profd_heap_round_key key = {.pid = static_cast<uint32_t>(pid),
-                                    .module_id = static_cast<uint32_t>(module)};
+                                    .watch_id = static_cast<uint32_t>(module)};
   (void)bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.heap_rounds), &key);
 }
 
@@ -62,7 +62,7 @@ std::vector<HeapTally> BpfKernel::HeapTallies() const {
     last = &key;
     profd_heap_tally tally{};
     if (bpf_map_lookup_elem(table, &key, &tally) != 0) continue;
-    tallies.push_back({.module = ModuleId{static_cast<uint16_t>(key / PROFD_HEAP_NUMBERS)},
+    tallies.push_back({.module = WatchId{static_cast<uint16_t>(key / PROFD_HEAP_NUMBERS)},
                        .number = key % PROFD_HEAP_NUMBERS,
                        .held = tally.held,
                        .refused = tally.refused});

@@ -7,55 +7,82 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "bpf/profd.skel.h"
+#include "daemon/base/clock.h"
 #include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/tables.h"
+#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
 
+// How long a removed table is kept. A walk uses one for microseconds.
+constexpr int64_t kKeepRemovedNs = 10'000'000'000;
+
 // A table with these rows; an empty fd for none.
-absl::StatusOr<UniqueFd> MakeRuleTable(std::span<const profd_rule> rows) {
+absl::StatusOr<UniqueFd> MakeRuleTable(ModuleId id, std::span<const profd_rule> rows) {
   if (rows.empty()) return UniqueFd();
+  const auto count = static_cast<uint32_t>(rows.size() + PROFD_RULE_TABLE_HEAD);
   LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
   UniqueFd table(bpf_map_create(BPF_MAP_TYPE_ARRAY, "profd_rules", sizeof(uint32_t),
-                                sizeof(profd_rule), static_cast<uint32_t>(rows.size()), &options));
+                                sizeof(profd_rule), count, &options));
   if (!table.ok()) return ErrnoStatus("create a rule table", errno);
-  void* memory =
-      mmap(nullptr, rows.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
+  const size_t bytes = count * sizeof(profd_rule);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
   if (memory == MAP_FAILED) return ErrnoStatus("map a rule table", errno);
-  std::memcpy(memory, rows.data(), rows.size_bytes());
-  munmap(memory, rows.size_bytes());
+  const profd_rule head = {.offset = static_cast<uint32_t>(id), .rule = count};
+  std::memcpy(memory, &head, sizeof(head));
+  std::memcpy(static_cast<profd_rule*>(memory) + PROFD_RULE_TABLE_HEAD, rows.data(),
+              rows.size_bytes());
+  munmap(memory, bytes);
   return table;
+}
+
+// Changes the entry of a module.
+absl::Status ChangeModule(int modules, const profd_module_key& key,
+                          absl::FunctionRef<void(profd_module&)> change) {
+  profd_module module{};
+  if (bpf_map_lookup_elem(modules, &key, &module) != 0) {
+    return ErrnoStatus("look up a module", errno);
+  }
+  if (module.module_id == 0) return absl::UnavailableError("the module's entry is being made");
+  change(module);
+  module.check = profd_module_check(&key, module.module_id, module.state);
+  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
+    return ErrnoStatus("change a module", errno);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<uint32_t> BpfKernel::ModuleIdOf(const profd_module_key& key) const {
+absl::StatusOr<ModuleId> BpfKernel::ModuleIdOf(const profd_module_key& key) const {
   profd_module module{};
   if (bpf_map_lookup_elem(bpf_map__fd(skeleton_->maps.modules), &key, &module) != 0) {
     return ErrnoStatus("look up a module", errno);
   }
-  return module.module_id;
+  if (module.module_id == 0) return absl::UnavailableError("the module's entry is being made");
+  return ModuleId{module.module_id};
 }
 
 std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> modules) {
   std::vector<absl::Status> results(modules.size());
-  std::vector<profd_module> states(modules.size());
   std::vector<UniqueFd> tables(modules.size());
+  std::vector<ModuleId> of(modules.size());
   std::vector<uint32_t> ids;
   std::vector<int> fds;
-  const int by_file = bpf_map__fd(skeleton_->maps.modules);
   for (size_t i = 0; i < modules.size(); ++i) {
-    if (bpf_map_lookup_elem(by_file, &modules[i].key, &states[i]) != 0) {
-      results[i] = ErrnoStatus("look up a module", errno);
-      continue;
-    }
-    auto table = MakeRuleTable(modules[i].rows);
+    const auto id = ModuleIdOf(modules[i].key);
+    results[i] = id.status();
+    if (!id.ok()) continue;
+    of[i] = *id;
+    auto table = MakeRuleTable(*id, modules[i].rows);
     results[i] = table.status();
     if (!table.ok() || !table->ok()) continue;
     tables[i] = *std::move(table);
-    ids.push_back(states[i].module_id);
+    ids.push_back(static_cast<uint32_t>(*id));
     fds.push_back(tables[i].get());
   }
   auto count = static_cast<uint32_t>(ids.size());
@@ -70,43 +97,82 @@ std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> m
   for (size_t i = 0; i < modules.size(); ++i) {
     if (!results[i].ok()) continue;
     const bool has_rows = tables[i].ok();
-    states[i].announced = 1;
-    states[i].state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
-    states[i].rows = static_cast<uint32_t>(modules[i].rows.size());
     if (has_rows) {
-      rule_bytes_ += modules[i].rows.size() * sizeof(profd_rule);
-      rule_tables_.push_back(std::move(tables[i]));
+      const uint64_t bytes = modules[i].rows.size() * sizeof(profd_rule);
+      rule_bytes_ += bytes;
+      rule_tables_[of[i]] = {.fd = std::move(tables[i]), .bytes = bytes};
     }
     // Last: the state makes the rows visible.
-    if (bpf_map_update_elem(by_file, &modules[i].key, &states[i], BPF_EXIST) != 0) {
-      results[i] = ErrnoStatus("publish a module", errno);
-    }
+    results[i] = ChangeModule(
+        bpf_map__fd(skeleton_->maps.modules), modules[i].key, [&](profd_module& module) {
+          module.announced = 1;
+          module.state = has_rows ? PROFD_MODULE_READY : PROFD_MODULE_NO_RULES;
+        });
   }
   return results;
 }
 
-absl::Status BpfKernel::WatchModule(const profd_module_key& key) {
-  const int modules = bpf_map__fd(skeleton_->maps.modules);
-  profd_module module{};
-  if (bpf_map_lookup_elem(modules, &key, &module) != 0) {
-    return ErrnoStatus("look up a module", errno);
-  }
-  module.watched = 1;
-  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
-    return ErrnoStatus("watch a module", errno);
-  }
-  return absl::OkStatus();
+absl::Status BpfKernel::WatchModule(const profd_module_key& key, WatchId watch) {
+  return ChangeModule(bpf_map__fd(skeleton_->maps.modules), key,
+                      [&](profd_module& module) { module.watch = static_cast<uint32_t>(watch); });
 }
 
 absl::Status BpfKernel::ForgetModule(const profd_module_key& key) {
-  const int modules = bpf_map__fd(skeleton_->maps.modules);
-  profd_module module{};
-  if (bpf_map_lookup_elem(modules, &key, &module) != 0) return absl::OkStatus();
-  module.announced = 0;
-  if (bpf_map_update_elem(modules, &key, &module, BPF_EXIST) != 0) {
-    return ErrnoStatus("forget a module", errno);
+  const absl::Status status = ChangeModule(bpf_map__fd(skeleton_->maps.modules), key,
+                                           [](profd_module& module) { module.announced = 0; });
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+}
+
+uint32_t BpfKernel::AdvanceModuleClock() {
+  return __atomic_add_fetch(&skeleton_->bss->module_clock, 1, __ATOMIC_RELAXED);
+}
+
+size_t BpfKernel::ModulesInUse() const {
+  return __atomic_load_n(&skeleton_->bss->modules_in_use, __ATOMIC_RELAXED);
+}
+
+absl::StatusOr<std::vector<KnownModule>> BpfKernel::ListModules() const {
+  const bpf_map* map = skeleton_->maps.modules;
+  ASSIGN_OR_RETURN(const auto entries, (ReadTable<profd_module_key, profd_module>(
+                                           bpf_map__fd(map), bpf_map__max_entries(map))));
+  std::vector<KnownModule> modules;
+  modules.reserve(entries.size());
+  for (const auto& [key, module] : entries) {
+    // It is being made; nobody else may touch it.
+    if (module.module_id == 0) continue;
+    modules.push_back({.key = key, .id = ModuleId{module.module_id}, .used = module.used});
   }
-  return absl::OkStatus();
+  return modules;
+}
+
+void BpfKernel::RemoveModules(std::span<const KnownModule> modules) {
+  const int64_t now = MonotonicNs();
+  while (!removed_tables_.empty() && removed_tables_.front().first < now - kKeepRemovedNs) {
+    removed_tables_.pop_front();
+  }
+  if (modules.empty()) return;
+  std::vector<uint32_t> ids;
+  for (const KnownModule& module : modules) {
+    if (bpf_map_delete_elem(bpf_map__fd(skeleton_->maps.modules), &module.key) != 0) continue;
+    __atomic_sub_fetch(&skeleton_->bss->modules_in_use, 1, __ATOMIC_RELAXED);
+    if (rule_tables_.contains(module.id)) ids.push_back(static_cast<uint32_t>(module.id));
+  }
+  // After the entries: what walks find from here on is new. Before the tables: no walk that begins
+  // later looks for them.
+  __atomic_add_fetch(&skeleton_->bss->module_epoch, 1, __ATOMIC_SEQ_CST);
+  auto count = static_cast<uint32_t>(ids.size());
+  if (count == 0) return;
+  LIBBPF_OPTS(bpf_map_batch_opts, options);
+  // In one call: the kernel waits for running programs at the end of each.
+  if (bpf_map_delete_batch(bpf_map__fd(skeleton_->maps.rule_tables), ids.data(), &count,
+                           &options) != 0) {
+    spdlog::error("remove rule tables: {} of {} done: {}", count, ids.size(), std::strerror(errno));
+  }
+  for (const uint32_t id : ids) {
+    auto table = rule_tables_.extract(ModuleId{id});
+    rule_bytes_ -= table.mapped().bytes;
+    removed_tables_.emplace_back(now, std::move(table.mapped().fd));
+  }
 }
 
 }  // namespace profd

@@ -63,6 +63,13 @@ struct ModuleRules {
   std::vector<profd_rule> rows;
 };
 
+// An entry of the kernel's table of modules.
+struct KnownModule {
+  profd_module_key key{};
+  ModuleId id{};
+  uint32_t used = 0;  // the kernel's clock when a walk or AnnounceMappings looked it up last
+};
+
 using CounterEntry = std::pair<profd_sample_key, profd_sample_value>;
 
 using DiskEntry = std::pair<profd_disk_key, profd_disk_value>;
@@ -86,7 +93,7 @@ struct LeftOut {
 
 // What came by at a place for events: struct profd_heap_tally.
 struct HeapTally {
-  ModuleId module{};
+  WatchId module{};
   uint32_t number = 0;
   uint64_t held = 0, refused = 0;
 };
@@ -244,8 +251,8 @@ class ProbeKernel {
   virtual void SetHeapSampling(uint32_t one_in) = 0;
   // Thread-safe. Whether all probes of a process's allocator stand. While they do not nothing
   // counts; of a process of which it was never said all counts, but nothing tells of gaps.
-  virtual void SetHeapSettled(int32_t pid, ModuleId module, bool settled) = 0;
-  virtual void ForgetHeapSettled(int32_t pid, ModuleId module) = 0;
+  virtual void SetHeapSettled(int32_t pid, WatchId module, bool settled) = 0;
+  virtual void ForgetHeapSettled(int32_t pid, WatchId module) = 0;
   // Thread-safe. What came by at the places of probes that was no event, of all of them since
   // start.
   virtual uint64_t HeapRefusals() const = 0;
@@ -286,8 +293,8 @@ class ProbeKernel {
   virtual absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec& spec) = 0;
 };
 
-// Modules and their unwind rules; but for AnnounceMappings and RuleBytes for one other thread, the
-// publisher.
+// Modules and their unwind rules. AnnounceMappings and AdvanceModuleClock are for the drainer's
+// thread, counts for any, the rest for one other thread, the publisher.
 class ModuleKernel {
  public:
   virtual ~ModuleKernel() = default;
@@ -302,11 +309,18 @@ class ModuleKernel {
   // there are: the kernel waits for all running programs. Returns a status for each.
   virtual std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) = 0;
   // AnnounceMappings is to tell which processes map the module.
-  virtual absl::Status WatchModule(const profd_module_key& key) = 0;
+  virtual absl::Status WatchModule(const profd_module_key& key, WatchId watch) = 0;
   // Asks to be told of the module again.
   virtual absl::Status ForgetModule(const profd_module_key& key) = 0;
   // The id the kernel gave to a module.
-  virtual absl::StatusOr<uint32_t> ModuleIdOf(const profd_module_key& key) const = 0;
+  virtual absl::StatusOr<ModuleId> ModuleIdOf(const profd_module_key& key) const = 0;
+  // The time that entries of modules get from now on when they are looked up.
+  virtual uint32_t AdvanceModuleClock() = 0;
+  virtual absl::StatusOr<std::vector<KnownModule>> ListModules() const = 0;
+  // Takes modules and their rules out of the tables. Their files get other ids when they are seen
+  // again; stacks keep the old ones. A walk in progress may still use what it has found.
+  virtual void RemoveModules(std::span<const KnownModule> modules) = 0;
+  virtual size_t ModulesInUse() const = 0;
   virtual uint64_t RuleBytes() const = 0;
 };
 

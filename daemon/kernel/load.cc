@@ -73,7 +73,8 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.disk_requests, limits.counters}, Size{s->maps.waker_even, limits.counters},
         Size{s->maps.waker_odd, limits.counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
-        Size{s->maps.last_records, limits.exits},
+        Size{s->maps.last_records, limits.exits}, Size{s->maps.modules, limits.modules},
+        Size{s->maps.rule_tables, limits.modules},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
     bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
   }

@@ -14,7 +14,7 @@ namespace profd {
 
 // An allocator and the processes that run it.
 struct AllocatorState {
-  ModuleId module{};
+  WatchId module{};
   ModuleIdentity identity;
   std::string allocator;  // "jemalloc", "otel_memory"
   std::string version;    // may be empty

@@ -20,7 +20,7 @@ void NoteFirst(const std::string& note, std::string& notes) {
 
 std::vector<AllocatorState> TargetProbes::States() const {
   absl::MutexLock lock(&mutex_);
-  std::map<ModuleId, std::set<int32_t>> jemallocs, tellers;
+  std::map<WatchId, std::set<int32_t>> jemallocs, tellers;
   for (const auto& [where, uses] : allocators_) {
     if (uses.jemalloc) jemallocs[where.second].insert(where.first);
     if (uses.told) tellers[where.second].insert(where.first);
@@ -34,8 +34,7 @@ std::vector<AllocatorState> TargetProbes::States() const {
   return list;
 }
 
-AllocatorState TargetProbes::DescribeJemalloc(ModuleId module,
-                                              const std::set<int32_t>& pids) const {
+AllocatorState TargetProbes::DescribeJemalloc(WatchId module, const std::set<int32_t>& pids) const {
   AllocatorState state;
   state.module = module;
   state.allocator = "jemalloc";
@@ -63,7 +62,7 @@ AllocatorState TargetProbes::DescribeJemalloc(ModuleId module,
   return state;
 }
 
-AllocatorState TargetProbes::DescribeTold(ModuleId module, const std::set<int32_t>& pids) const {
+AllocatorState TargetProbes::DescribeTold(WatchId module, const std::set<int32_t>& pids) const {
   AllocatorState state;
   state.module = module;
   state.allocator = "otel_memory";

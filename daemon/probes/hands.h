@@ -11,7 +11,7 @@
 namespace profd {
 
 // A guard that stays while probes of the set in the module come and go (adr/0017).
-using GuardKey = std::pair<ProbeSet, ModuleId>;
+using GuardKey = std::pair<ProbeSet, WatchId>;
 
 // Whether hits of an allocator's probes count.
 enum class Gate : uint8_t {

@@ -34,7 +34,7 @@ std::optional<bool> Frees(const InlinedEvent& event, const std::set<int32_t>& fi
 
 }  // namespace
 
-EventPlaces EventPlacesOf(const JemallocInfo& info, ModuleId module) {
+EventPlaces EventPlacesOf(const JemallocInfo& info, WatchId module) {
   const auto id = static_cast<uint64_t>(module);
   EventPlaces all;
   const auto add = [&all](uint64_t offset, uint64_t cookie) {
@@ -96,7 +96,7 @@ void JemallocEvents::Judge() {
   const uint64_t refusals = kernel_->HeapRefusals();
   if (refusals < refusals_ + kHitsThatTell) return;
   refusals_ = refusals;
-  std::set<ModuleId> changed;
+  std::set<WatchId> changed;
   for (const HeapTally& tally : kernel_->HeapTallies()) {
     // So many events are none by chance: where they come by is the right place, whatever else does.
     if (tally.refused < kHitsThatTell || tally.held >= kHitsThatTell) continue;
@@ -108,7 +108,7 @@ void JemallocEvents::Judge() {
                  static_cast<uint32_t>(tally.module));
   }
   if (changed.empty()) return;
-  for (const ModuleId module : changed) Choose(modules_.at(module));
+  for (const WatchId module : changed) Choose(modules_.at(module));
   std::vector<ProbeKey> keys;
   reconciler_->ForEach(ProbeSet::kEvents, [&](const ProbeKey& key, const ProbeState&) {
     if (changed.contains(key.module)) keys.push_back(key);
@@ -116,7 +116,7 @@ void JemallocEvents::Judge() {
   for (const ProbeKey& key : keys) reconciler_->Want(key, modules_.at(key.module).wanted);
 }
 
-void JemallocEvents::Describe(ModuleId module, AllocatorState& state) const {
+void JemallocEvents::Describe(WatchId module, AllocatorState& state) const {
   const auto at = modules_.find(module);
   if (at == modules_.end()) return;
   state.places = at->second.all.places.size();

@@ -22,7 +22,7 @@ struct EventPlaces {
   std::vector<ProbePlace> places;
   size_t more = 0;  // places beyond PROFD_HEAP_NUMBERS
 };
-EventPlaces EventPlacesOf(const JemallocInfo& info, ModuleId module);
+EventPlaces EventPlacesOf(const JemallocInfo& info, WatchId module);
 
 // Not thread-safe.
 class JemallocEvents {
@@ -38,7 +38,7 @@ class JemallocEvents {
   void Judge();
 
   // Fills in numbers of places, and a note if some have no probe.
-  void Describe(ModuleId module, AllocatorState& state) const;
+  void Describe(WatchId module, AllocatorState& state) const;
 
  private:
   struct Module {
@@ -51,7 +51,7 @@ class JemallocEvents {
 
   ProbeKernel* const kernel_;
   Reconciler* const reconciler_;
-  std::map<ModuleId, Module> modules_;
+  std::map<WatchId, Module> modules_;
   uint64_t refusals_ = 0;  // when places were last judged
 };
 

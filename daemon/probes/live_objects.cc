@@ -11,7 +11,7 @@
 namespace profd {
 namespace {
 
-std::vector<ProbePlace> PlacesOf(const SampledObjects& objects, ModuleId module) {
+std::vector<ProbePlace> PlacesOf(const SampledObjects& objects, WatchId module) {
   const auto id = static_cast<uint64_t>(module);
   const profd_live_place born = objects.is_5_2 ? PROFD_LIVE_BORN_5_2 : PROFD_LIVE_BORN_5_3;
   const profd_live_place gone = objects.is_5_2 ? PROFD_LIVE_GONE_5_2 : PROFD_LIVE_GONE_5_3;

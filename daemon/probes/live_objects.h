@@ -62,7 +62,7 @@ class LiveObjects {
  private:
   Reconciler* const reconciler_;
   LiveSettings* const settings_;
-  std::map<ModuleId, WantedProbes> modules_;
+  std::map<WatchId, WantedProbes> modules_;
 };
 
 }  // namespace profd

@@ -49,7 +49,7 @@ class MallocBurstProbes {
   ProbeKernel* const kernel_;
   Reconciler* const reconciler_;
   absl::Mutex mutex_;
-  std::map<ModuleId, ProbePlaces> modules_ ABSL_GUARDED_BY(mutex_);
+  std::map<WatchId, ProbePlaces> modules_ ABSL_GUARDED_BY(mutex_);
   uint64_t breaks_ = 0;  // when the last burst began
   // Created by the first MeasureTraps.
   std::optional<TrapGauge> emulated_, stepped_;

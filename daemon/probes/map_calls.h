@@ -36,7 +36,7 @@ class MapCallProbes {
   void Want(const ProbedModule& where);
 
   Reconciler* const reconciler_;
-  std::map<ModuleId, ProbePlaces> modules_;
+  std::map<WatchId, ProbePlaces> modules_;
   std::map<ProbedModule, bool> young_;  // true: existed at one KeepOnly
 };
 

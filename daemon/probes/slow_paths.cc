@@ -8,7 +8,7 @@
 
 namespace profd {
 
-bool SlowPathProbes::Watch(ModuleId module, const JemallocInfo& info) {
+bool SlowPathProbes::Watch(WatchId module, const JemallocInfo& info) {
   const auto [at, is_new] = modules_.try_emplace(module);
   if (!is_new || info.slow_paths.empty()) return false;
   std::vector<ProbePlace> places;

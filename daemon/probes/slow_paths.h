@@ -19,7 +19,7 @@ class SlowPathProbes {
 
   // Starts to watch the module, if `info` has its slow paths. False if it has none or the module is
   // watched already.
-  bool Watch(ModuleId module, const JemallocInfo& info);
+  bool Watch(WatchId module, const JemallocInfo& info);
   // No-op for a module that is not watched.
   void Want(const ProbedModule& where);
   void Unwant(const ProbedModule& where);
@@ -37,7 +37,7 @@ class SlowPathProbes {
   Reconciler* const reconciler_;
   bool on_ = true;
   bool events_on_ = true;
-  std::map<ModuleId, ProbePlaces> modules_;  // null: no function is known
+  std::map<WatchId, ProbePlaces> modules_;  // null: no function is known
 };
 
 }  // namespace profd

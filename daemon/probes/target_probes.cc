@@ -15,7 +15,7 @@ TargetProbes::TargetProbes(ProbeKernel* kernel, const Modules* modules, const Cl
       told_(kernel, &reconciler_),
       map_calls_(&reconciler_) {}
 
-void TargetProbes::OnMapped(int32_t pid, ModuleId module) {
+void TargetProbes::OnMapped(int32_t pid, WatchId module) {
   if (pid <= 0) return;  // not visible in our PID namespace
   const std::optional<JemallocInfo> jemalloc = modules_->AllocatorIn(module);
   const std::optional<OtelMemory> told = modules_->OtelMemoryIn(module);
@@ -80,7 +80,7 @@ void TargetProbes::SetToldOn(bool on) {
   told_.SetOn(on);
 }
 
-void TargetProbes::WatchSlowPaths(ModuleId module) {
+void TargetProbes::WatchSlowPaths(WatchId module) {
   absl::MutexLock lock(&mutex_);
   const std::optional<JemallocInfo> info = modules_->AllocatorIn(module);
   if (!info || !slow_paths_.Watch(module, *info)) return;

@@ -32,7 +32,7 @@ class TargetProbes {
   TargetProbes(ProbeKernel* kernel, const Modules* modules, const Clock* clock);
 
   // A process of a target maps a module that contains an allocator or is a libc. May repeat.
-  void OnMapped(int32_t pid, ModuleId module);
+  void OnMapped(int32_t pid, WatchId module);
   // A process executed another program. Its mappings are reported again.
   void OnExec(int32_t pid);
   // The current processes of all targets. Probes in others are detached.
@@ -47,7 +47,7 @@ class TargetProbes {
   void SetToldOn(bool on);
   // Some events of this allocator run through code that was not found: watches its slow path in all
   // processes, if its functions are known. May repeat.
-  void WatchSlowPaths(ModuleId module);
+  void WatchSlowPaths(WatchId module);
   // Detaches probes from places that look like an event by their code but are none by their hits.
   void JudgePlaces();
   // Reads the processes' profiling settings again.
@@ -82,9 +82,9 @@ class TargetProbes {
 
   void WantJemalloc(const ProbedModule& where, const JemallocInfo& info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  AllocatorState DescribeJemalloc(ModuleId module, const std::set<int32_t>& pids) const
+  AllocatorState DescribeJemalloc(WatchId module, const std::set<int32_t>& pids) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  AllocatorState DescribeTold(ModuleId module, const std::set<int32_t>& pids) const
+  AllocatorState DescribeTold(WatchId module, const std::set<int32_t>& pids) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Modules* const modules_;

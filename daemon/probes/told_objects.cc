@@ -8,7 +8,7 @@
 
 namespace profd {
 absl::StatusOr<std::vector<ProbePlace>> ToldObjects::PlacesOf(const OtelMemory& info,
-                                                              ModuleId module) const {
+                                                              WatchId module) const {
   const auto id = static_cast<uint64_t>(module);
   std::vector<ProbePlace> places;
   for (const auto& [kind, found] :

@@ -35,11 +35,11 @@ class ToldObjects {
   bool watching() const { return reconciler_->Count(ProbeSet::kTold).stood > 0; }
 
  private:
-  absl::StatusOr<std::vector<ProbePlace>> PlacesOf(const OtelMemory& info, ModuleId module) const;
+  absl::StatusOr<std::vector<ProbePlace>> PlacesOf(const OtelMemory& info, WatchId module) const;
 
   ProbeKernel* const kernel_;
   Reconciler* const reconciler_;
-  std::map<ModuleId, WantedProbes> modules_;
+  std::map<WatchId, WantedProbes> modules_;
 };
 
 }  // namespace profd

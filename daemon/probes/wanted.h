@@ -65,19 +65,19 @@ inline constexpr ProbeSetRules RulesOf(ProbeSet set) {
 }
 
 // A process and a module that it maps.
-using ProbedModule = std::pair<int32_t, ModuleId>;
+using ProbedModule = std::pair<int32_t, WatchId>;
 
 // Erases the process's entries from a map keyed by ProbedModule.
 template <typename Map>
 void EraseProcess(int32_t pid, Map& map) {
-  map.erase(map.lower_bound({pid, ModuleId{}}), map.upper_bound({pid, ModuleId{UINT16_MAX}}));
+  map.erase(map.lower_bound({pid, WatchId{}}), map.upper_bound({pid, WatchId{UINT16_MAX}}));
 }
 
 // One set in one module of one process. Its probes are attached and detached together.
 struct ProbeKey {
   ProbeSet set = ProbeSet::kBurst;
   int32_t pid = 0;
-  ModuleId module{};
+  WatchId module{};
   friend auto operator<=>(const ProbeKey&, const ProbeKey&) = default;
 };
 

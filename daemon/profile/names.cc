@@ -94,8 +94,8 @@ const LossDescription& DescribeLoss(size_t loss) {
        "The table of known stacks was full, so stacks were sent more than once. Nothing is "
        "missing."},
       {"modules_full",
-       "The module table was full. Stacks end in the modules left out. Watch fewer targets, or "
-       "restart profd."},
+       "The module table was full: targets map more files at one time. Stacks end in the modules "
+       "left out. Watch fewer targets, or raise --limit modules."},
       {"heap_counters_full",
        "Allocation events were dropped: their counter table was full. Totals stay exact, shares "
        "of stacks may be off. Watch fewer targets, or raise --limit heap-counters."},
@@ -142,6 +142,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Long waits that are not listed one by one: too many at once, or the ring was full. Times "
        "and "
        "totals are complete. If there are many, watch fewer targets, or raise --limit ring."},
+      {"wait_duration_lost",
+       "Waits that are in no histogram: their thread waited for more than five reasons at a time. "
+       "Times and numbers of waits are complete."},
       {"object_lost",
        "Waits whose object is shown as [other objects]: too many new ones at once, or the ring was "
        "full. Times are complete. If there are many, watch fewer targets."},
@@ -164,6 +167,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "was full. Watch fewer targets, or raise --limit timeline."},
       {"store_damaged",
        "Stored data could not be read: memory is damaged, or profd has a bug. Report it."},
+      {"modules_forgotten",
+       "Files that no target runs any more were forgotten: too many in an hour. Older stacks show "
+       "them as [unknown module]. Watch fewer targets."},
   };
   static constexpr LossDescription kUnknown = {"unknown", "A loss of an unknown kind."};
   return loss < kLossCount ? kDescriptions[loss] : kUnknown;

@@ -51,8 +51,12 @@ enum class Kind : uint8_t {
   // No sample is of these.
   kWall = PROFD_KIND_COUNT,       // kWait and kCpu together
   kLocks = PROFD_KIND_COUNT + 1,  // waits for locks
+  // No sample type is of this: how many waits took how long. A sample's argument is the bucket
+  // (bpf/abi/duration.h), its weight the longest of its waits, ns; 0: not known.
+  kDuration = PROFD_KIND_COUNT + 2,
 };
-inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 2;
+inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 2;  // with a sample type
+inline constexpr size_t kStoredKindCount = kKindCount + 1;
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
 // negative: what there is at an instant is the sum of all changes before it.
@@ -71,7 +75,8 @@ inline constexpr bool IsDisk(Kind kind) {
 
 enum class ThreadId : uint64_t {};  // unique for the life of the daemon; 0 is never used
 enum class StackId : uint64_t {};   // 64-bit hash of a stack's frames; 0: no stack
-enum class ModuleId : uint16_t {};  // 0: none
+enum class ModuleId : uint32_t {};  // of a version of a file, never used again; 0: none
+enum class WatchId : uint16_t {};   // of a module that probes may stand in; 0: none
 
 // How a walk ended; the values are those of enum profd_walk.
 enum class WalkResult : uint8_t {};
@@ -232,6 +237,23 @@ struct StackTrace {
   std::vector<uint64_t> frames;
 };
 
+// Of a frame, as abi.h packs it.
+inline constexpr bool IsKernelFrame(uint64_t frame) {
+  return (frame & PROFD_FRAME_KERNEL) == PROFD_FRAME_KERNEL;
+}
+inline constexpr bool IsInFile(uint64_t frame) {
+  return (frame & PROFD_FRAME_IN_FILE) != 0 && !IsKernelFrame(frame);
+}
+// The file that it is in; 0 where it is in none.
+inline constexpr ModuleId ModuleOf(uint64_t frame) {
+  if (!IsInFile(frame)) return ModuleId{};
+  return static_cast<ModuleId>((frame & ~PROFD_FRAME_IN_FILE) >> PROFD_FRAME_MODULE_SHIFT);
+}
+// Where it is: an offset in the file, or an address.
+inline constexpr uint64_t PlaceOf(uint64_t frame) {
+  return IsInFile(frame) ? frame & PROFD_FRAME_OFFSET_MASK : frame;
+}
+
 // Ways to lose something: those of enum profd_loss, then the daemon's own.
 inline constexpr size_t kKernelLossCount = PROFD_LOSS_COUNT;
 enum class Loss : uint8_t {
@@ -242,8 +264,9 @@ enum class Loss : uint8_t {
   kModuleUnreadable,  // modules whose file could not be read or understood
   kRulesFull,         // modules left out because the limit for rules was reached
   kDrainFailed,
-  kMemoryDropped,  // points of the processes' memory dropped before their age, to keep the limit
-  kStoreDamaged,   // seconds in memory that could not be read
+  kMemoryDropped,     // points of the processes' memory dropped before their age, to keep the limit
+  kStoreDamaged,      // seconds in memory that could not be read
+  kModulesForgotten,  // modules that stored stacks may name, and whose names had no room any more
   kCount,
 };
 inline constexpr size_t kLossCount = static_cast<size_t>(Loss::kCount);

@@ -27,6 +27,7 @@
 #include "daemon/service/sample_sink.h"
 #include "daemon/service/tables.h"
 #include "daemon/service/text.h"
+#include "daemon/service/thread_totals.h"
 
 namespace profd {
 namespace {
@@ -182,33 +183,6 @@ class ProcessTable {
   std::map<std::pair<ProcessId, std::string>, uint32_t> indexes_;
 };
 
-void FillThread(const ThreadInfo& info, const EstimatedThread& estimate, v1::Thread* thread) {
-  const LedgerDelta& ledger = estimate.ledger;
-  thread->set_tid(info.tid);
-  thread->set_name(CleanText(info.name, kMaxNameText));
-  thread->set_exited(info.exited);
-  thread->set_folded_processes(Count(ledger.folded_processes));
-  thread->set_wall_ns(ledger.wall_ns);
-  thread->set_on_cpu_ns(ledger.on_cpu_ns);
-  for (size_t r = 0; r < kReasonCount; r++) {
-    if (ledger.off_ns[r] == 0 && ledger.waits[r] == 0 && estimate.ticks[r] == 0) continue;
-    v1::ReasonTotal* total = thread->add_off();
-    total->set_reason(ToProto(static_cast<Reason>(r)));
-    total->set_time_ns(ledger.off_ns[r]);
-    total->set_waits(Count(ledger.waits[r]));
-    total->set_samples(Count(estimate.ticks[r]));
-  }
-  thread->set_estimated_ns(estimate.estimated_ns);
-  thread->set_books_on_cpu_ns(ledger.books_on_cpu_ns);
-  thread->set_books_runqueue_ns(ledger.books_runqueue_ns);
-  thread->set_voluntary_switches(Count(ledger.voluntary_switches));
-  thread->set_involuntary_switches(Count(ledger.involuntary_switches));
-  thread->set_minor_faults(Count(ledger.minor_faults));
-  thread->set_major_faults(Count(ledger.major_faults));
-  thread->set_read_bytes(Count(ledger.read_bytes));
-  thread->set_write_bytes(Count(ledger.write_bytes));
-}
-
 bool IsKnown(const HeapDelta& heap) {
   return heap.events != 0 || heap.bytes != 0 || heap.burst_calls != 0;
 }
@@ -311,7 +285,7 @@ class Sender {
       const EstimatedThread waits = estimates.Waits(merged);
       v1::Thread* thread = parts_.part().add_threads();
       thread->set_process(process);
-      FillThread(merged.info, waits, thread);
+      FillThread(merged, waits, thread);
       thread->set_group(grouping.ThreadName(static_cast<uint32_t>(i)));
       if (plan_.AsksWaits() && !plan_.longest) thread->set_idle_ns(IdleNs(merged.info, waits));
       for (const SampleTypeInfo* type : plan_.types) {
@@ -364,7 +338,7 @@ class Sender {
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
-    return IdleOfWait(key.reason, stack.idle, stack.contended, thread.process, thread.name,
+    return IdleOfWait(key.reason, stack.idle, thread.process, thread.name,
                       objects_.TurnOf(ObjectOf(key)));
   }
 

@@ -14,7 +14,8 @@ namespace profd {
 namespace {
 
 constexpr ModuleId kNoModule{0};
-constexpr ModuleId kKernel{PROFD_FRAME_KERNEL_MODULE};
+// What kernel frames are cached under: no file has it.
+constexpr ModuleId kKernel{PROFD_MAX_MODULE_ID + 1};
 // A name longer than this says no more; a hostile file may have one of any length.
 constexpr size_t kMaxName = 4096;
 // In no file, and in no perf map.
@@ -23,21 +24,17 @@ constexpr char kGeneratedModule[] = "[jit]";
 // What one answer reads of perf maps: less than a second's work.
 constexpr uint64_t kMaxPerfMapBytes = 256 << 20;
 
+// The frames that are named together.
+ModuleId GroupOf(uint64_t frame) { return IsKernelFrame(frame) ? kKernel : ModuleOf(frame); }
+
 std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
 
 }  // namespace
 
-ModuleId ModuleOf(uint64_t frame) {
-  return static_cast<ModuleId>(frame >> PROFD_FRAME_MODULE_SHIFT);
-}
-
-bool IsInNoFile(uint64_t frame) { return ModuleOf(frame) == kNoModule; }
-
-bool IsInFile(uint64_t frame) { return !IsInNoFile(frame) && ModuleOf(frame) != kKernel; }
+bool IsInNoFile(uint64_t frame) { return !IsInFile(frame) && !IsKernelFrame(frame); }
 
 uint64_t TargetOf(const FrameAddress& a) {
-  const uint64_t offset =
-      ModuleOf(a.frame) == kKernel ? a.frame : a.frame & PROFD_FRAME_OFFSET_MASK;
+  const uint64_t offset = PlaceOf(a.frame);
   return a.exact || offset == 0 ? offset : offset - 1;
 }
 
@@ -63,9 +60,9 @@ std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses
             [&](size_t a, size_t b) { return addresses[a].frame < addresses[b].frame; });
   absl::MutexLock lock(&mutex_);
   for (size_t begin = 0; begin < order.size();) {
-    const ModuleId id = ModuleOf(addresses[order[begin]].frame);
+    const ModuleId id = GroupOf(addresses[order[begin]].frame);
     size_t end = begin;
-    while (end < order.size() && ModuleOf(addresses[order[end]].frame) == id) end++;
+    while (end < order.size() && GroupOf(addresses[order[end]].frame) == id) end++;
     const std::span<const size_t> which(order.data() + begin, end - begin);
     if (id == kKernel) {
       NameKernel(addresses, which, &out);
@@ -119,7 +116,7 @@ void FrameNames::NameGenerated(std::span<const FrameAddress> addresses,
                                std::span<const size_t> which, std::vector<NamedFrame>* out) {
   std::map<ProcessId, std::vector<size_t>> by_process;
   for (const size_t i : which) {
-    (*out)[i].offset = addresses[i].frame & PROFD_FRAME_OFFSET_MASK;
+    (*out)[i].offset = PlaceOf(addresses[i].frame);
     (*out)[i].function = kNoName;
     by_process[addresses[i].process].push_back(i);
   }
@@ -172,7 +169,7 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
   if (!file.has_value()) {
     for (size_t i : which) {
       NamedFrame& frame = (*out)[i];
-      frame.offset = addresses[i].frame & PROFD_FRAME_OFFSET_MASK;
+      frame.offset = PlaceOf(addresses[i].frame);
       frame.function = "[unknown module]";
     }
     return;
@@ -188,7 +185,7 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     NamedFrame& frame = (*out)[i];
     frame.module = module;
     frame.build_id = build_id;
-    frame.offset = addresses[i].frame & PROFD_FRAME_OFFSET_MASK;
+    frame.offset = PlaceOf(addresses[i].frame);
     const uint64_t target = TargetOf(addresses[i]);
     if (const Symbol* known = cache_.Get({id, identity, target}); known != nullptr) {
       frame.function = known->function;

@@ -36,10 +36,8 @@ struct FrameAddress {
   }
 };
 
-ModuleId ModuleOf(uint64_t frame);
-// Whether a frame is in no file, in some file; what is neither is the kernel's.
+// Whether a frame is user code that is in no file.
 bool IsInNoFile(uint64_t frame);
-bool IsInFile(uint64_t frame);
 // What is looked up: the kernel's addresses are whole, others relative to their file.
 uint64_t TargetOf(const FrameAddress& address);
 // Identifies a module's file among others.

@@ -226,12 +226,7 @@ uint32_t MatchInferred(const symbolize::InferredParts& name) {
   return name.word == symbolize::kFutexWaitWord ? kThroughRule : kOrdinaryRule;
 }
 
-uint32_t RoleOf(const FrameText& frame) {
-  if (frame.kind == FrameKind::kKernel) return kThroughRule;
-  if (const auto inferred = symbolize::ParseInferred(frame.function)) {
-    return MatchInferred(*inferred);
-  }
-  const std::string path = FunctionPath(frame.function);
+uint32_t RoleOf(const FrameText& frame, const std::string& path) {
   uint32_t role = MatchRule(path);
   const bool libc = frame.kind == FrameKind::kLibc;
   if (libc && RuleOf(role).role != Role::kContention) role = kThroughRule;
@@ -242,11 +237,52 @@ uint32_t RoleOf(const FrameText& frame) {
   return pool ? role | kPoolOfLibuv : role;
 }
 
+// Where tokio and rayon wait for work or run what may wait. Workers of tokio run inside its pool
+// for calls that block.
+constexpr std::string_view kNoTask[] = {
+    "tokio::runtime::blocking::", "tokio::runtime::park::", "tokio::runtime::driver::",
+    "tokio::runtime::io::",       "tokio::runtime::time::", "rayon_core::"};
+
+IdleRule::Worker WorkerOf(const std::string& path) {
+  using Worker = IdleRule::Worker;
+  if (PathMatches(path, "rayon_core::job::")) return Worker::kRunsJob;
+  if (std::any_of(std::begin(kNoTask), std::end(kNoTask),
+                  [&](std::string_view prefix) { return PathMatches(path, prefix); })) {
+    return Worker::kIsItself;
+  }
+  if (!PathMatches(path, "tokio::runtime::scheduler::")) return Worker::kNothing;
+  // What block_on runs is in the way of nobody else.
+  const std::string_view segment = std::string_view(path).substr(path.rfind(':') + 1);
+  return segment.starts_with("park") || segment.starts_with("block_on") ? Worker::kIsItself
+                                                                        : Worker::kRunsTask;
+}
+
 }  // namespace
 
 IdleRule::IdleRule(std::span<const FrameText> frames) {
   roles_.reserve(frames.size());
-  for (const FrameText& frame : frames) roles_.push_back(RoleOf(frame));
+  workers_.reserve(frames.size());
+  for (const FrameText& frame : frames) {
+    Worker worker = Worker::kNothing;
+    if (frame.kind == FrameKind::kKernel) {
+      roles_.push_back(kThroughRule);
+    } else if (const auto inferred = symbolize::ParseInferred(frame.function)) {
+      roles_.push_back(MatchInferred(*inferred));
+    } else {
+      const std::string path = FunctionPath(frame.function);
+      roles_.push_back(RoleOf(frame, path));
+      if (frame.kind != FrameKind::kLibc) worker = WorkerOf(path);
+    }
+    workers_.push_back(worker);
+  }
+}
+
+std::string_view IdleRule::TaskOf(std::span<const uint32_t> stack) const {
+  const auto worker = std::find_if(stack.begin(), stack.end(), [&](uint32_t frame) {
+    return workers_[frame] != Worker::kNothing;
+  });
+  if (worker == stack.end() || workers_[*worker] == Worker::kIsItself) return {};
+  return workers_[*worker] == Worker::kRunsTask ? kAsyncTask : kPoolJob;
 }
 
 bool IdleRule::IsContended(std::span<const uint32_t> stack) const {
@@ -331,9 +367,11 @@ std::string_view IdleKind(Reason reason, std::string_view of_stack) {
   return {};
 }
 
-std::string_view IdleOfWait(Reason reason, std::string_view of_stack, bool contended,
-                            std::string_view process, std::string_view thread, ObjectTurn turn) {
-  if (reason != Reason::kRunQueue) {
+std::string_view IdleOfWait(Reason reason, const StackIdleness& of_stack, std::string_view process,
+                            std::string_view thread, ObjectTurn turn) {
+  if (of_stack.contended) return {};
+  if (!of_stack.task.empty() && (reason == Reason::kSleep || reason == Reason::kPoll)) return {};
+  if (reason != Reason::kRunQueue && of_stack.task.empty()) {
     switch (turn) {
       case ObjectTurn::kUnknown:
         break;
@@ -351,8 +389,7 @@ std::string_view IdleOfWait(Reason reason, std::string_view of_stack, bool conte
         return kTerminalGroup;
     }
   }
-  const bool by_thread = of_stack.empty() && !contended;
-  return IdleKind(reason, by_thread ? IdleOfThread(process, thread) : of_stack);
+  return IdleKind(reason, of_stack.kind.empty() ? IdleOfThread(process, thread) : of_stack.kind);
 }
 
 }  // namespace profd

@@ -13,12 +13,33 @@
 
 namespace profd {
 
-// Decides per wait. Waits for poll and sleep are idle, seen by a tick or not. Waits for a lock or
-// something unnamed are idle when the frame that asked for the wait, the first one outside libc and
-// the primitives of a runtime, is one that parks a thread without work. A frame of contention
+inline constexpr std::string_view kAsyncTask = "async task";
+inline constexpr std::string_view kPoolJob = "pool job";
+
+// What a stack says about a wait.
+struct StackIdleness {
+  std::string_view kind{};  // of idleness; empty: it says of none
+  bool contended = false;   // it waits for a lock that another thread holds
+  // What it keeps from going on: kAsyncTask or kPoolJob, whose worker can run no other one
+  // meanwhile, or nothing.
+  std::string_view task{};
+};
+
+// Decides per wait. Waits for poll and sleep are idle, seen by a tick or not, except inside an
+// async task of tokio or a job of rayon, where they keep a worker from other work. Waits for a lock
+// or something unnamed are idle when the frame that asked for the wait, the first one outside libc
+// and the primitives of a runtime, is one that parks a thread without work. A frame of contention
 // anywhere in the stack means the thread wants to go on, and wins.
 class IdleRule {
  public:
+  // What a frame says about the worker of a runtime.
+  enum class Worker : uint8_t {
+    kNothing,
+    kRunsTask,  // what is inside of it is an async task
+    kRunsJob,   // or a job
+    kIsItself,  // there is neither in it, or one that may wait
+  };
+
   explicit IdleRule(std::span<const FrameText> frames);
 
   // What a stack says of a wait whose reason does not: the kind of idleness ("tokio worker"), or
@@ -27,11 +48,14 @@ class IdleRule {
 
   // Whether the stack waits for a lock that another thread holds.
   bool IsContended(std::span<const uint32_t> stack) const;
-  // The kind of this lock, one of those in lock_kind.h; empty if the stack waits for none.
+  // See StackIdleness::task.
+  std::string_view TaskOf(std::span<const uint32_t> stack) const;
+  // The kind of the lock, one of those in lock_kind.h; empty if the stack waits for none.
   std::string_view LockOf(std::span<const uint32_t> stack) const;
 
  private:
   std::vector<uint32_t> roles_;  // by frame
+  std::vector<Worker> workers_;  // the same
 };
 
 // The kind of idleness of threads that a library starts to work in the background, known by the
@@ -44,10 +68,9 @@ std::string_view IdleOfThread(std::string_view process, std::string_view thread)
 std::string_view IdleKind(Reason reason, std::string_view of_stack);
 
 // The kind of idleness of a thread's wait, by its reason, its stack, its thread and its object;
-// empty when it is not idle. `of_stack` and `contended`: what IdleRule says of the stack.
-std::string_view IdleOfWait(Reason reason, std::string_view of_stack, bool contended,
-                            std::string_view process, std::string_view thread,
-                            ObjectTurn turn = ObjectTurn::kUnknown);
+// empty when it is not idle.
+std::string_view IdleOfWait(Reason reason, const StackIdleness& of_stack, std::string_view process,
+                            std::string_view thread, ObjectTurn turn = ObjectTurn::kUnknown);
 
 }  // namespace profd
 

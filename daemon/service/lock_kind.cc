@@ -24,6 +24,7 @@ constexpr std::string_view kCondition = "condition variable";
 constexpr std::string_view kJoin = "thread join";
 constexpr std::string_view kSemaphore = "semaphore";
 constexpr std::string_view kParkedThread = "parked thread";
+constexpr std::string_view kPool = "job of a pool";
 constexpr std::string_view kOther = "other futex wait";
 constexpr std::string_view kNotSampled = "not sampled";
 
@@ -43,6 +44,8 @@ constexpr Primitive kPrimitives[] = {
     {"pthread_timedjoin", kJoin},
     {"pthread_barrier_wait", "barrier"},
     {"thread::park", kParkedThread},
+    // Who is not of the pool waits for its job by this.
+    {"rayon_core::latch::LockLatch", kPool, true},
 };
 
 // Their threads wait on a futex of their own: the system call does not say for which lock.

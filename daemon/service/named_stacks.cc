@@ -160,12 +160,12 @@ void NamedStacks::Judge() {
   const OriginRule origin(frames.texts());
   for (NamedStack& stack : stacks_) {
     const RuleFrames::Stack code = frames.StackOf(stack.frames, true);
-    stack.contended = idle.IsContended(code.texts);
-    if (!stack.contended) {
+    stack.idle = {.contended = idle.IsContended(code.texts), .task = idle.TaskOf(code.texts)};
+    if (!stack.idle.contended) {
       // What is inlined may tell of idleness that the rest does not. Where the rest is enough,
       // ordinary code that is inlined into a runtime changes nothing.
-      stack.idle = idle.OfStack(frames.StackOf(stack.frames, false).texts);
-      if (stack.idle.empty()) stack.idle = idle.OfStack(code.texts);
+      stack.idle.kind = idle.OfStack(frames.StackOf(stack.frames, false).texts);
+      if (stack.idle.kind.empty()) stack.idle.kind = idle.OfStack(code.texts);
     }
     stack.lock = locks.OfStack(code.texts);
     if (stack.frames.empty()) continue;
@@ -204,7 +204,6 @@ void NamedStacks::Name(FrameNames* names, LineWish lines) {
     woken.origin_line = own.origin_line;
     woken.frames.insert(woken.frames.end(), own.frames.begin(), own.frames.end());
     woken.complete = woken.complete && own.complete;
-    woken.contended = own.contended;
     woken.idle = own.idle;
     stacks_.push_back(std::move(woken));
   }

@@ -15,6 +15,7 @@
 #include "daemon/profile/profile.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/frame_text.h"
+#include "daemon/service/idle.h"
 #include "daemon/service/lock_kind.h"
 
 namespace profd {
@@ -26,8 +27,7 @@ struct NamedStack {
   // own.
   uint32_t origin_line = 0;
   bool complete = false;
-  bool contended = false;   // it waits for a lock that another thread holds
-  std::string_view idle;    // what the stack says of a wait, see IdleRule
+  StackIdleness idle;       // of a wait
   LockFrames lock;          // of a wait with the reason "lock"
   uint32_t lock_place = 0;  // index in `frames`, see LockPlaceRule
   uint32_t lock_line = 0;   // as origin_line

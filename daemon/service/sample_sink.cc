@@ -48,6 +48,14 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
       object = meaning.lock->name;
       key.attributes.push_back(tables_->TextAttribute("lock", object));
       key.attributes.push_back(tables_->TextAttribute("lock_kind", meaning.lock->kind));
+    } else if (!woken) {
+      const NamedStack& stack = context_.stacks.stacks()[key.stack];
+      if (sample.key.reason == Reason::kLock && !stack.lock.kind.empty()) {
+        key.attributes.push_back(tables_->TextAttribute("lock_kind", stack.lock.kind));
+      }
+      if (meaning.idle.empty() && !stack.idle.task.empty()) {
+        key.attributes.push_back(tables_->TextAttribute("task", stack.idle.task));
+      }
     }
   }
   if (IsDisk(sample.key.kind) && KeepsObjects()) {

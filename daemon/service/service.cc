@@ -143,6 +143,9 @@ void FillGovernor(const GovernorState& state, v1::Governor* governor) {
 
 void FillModules(const CollectorState& state, v1::GetStatusResponse* response) {
   response->set_modules(static_cast<uint32_t>(state.modules.size()));
+  response->set_module_slots_in_use(state.module_use.in_use);
+  response->set_module_slots(state.module_use.limit);
+  response->set_retired_modules(state.module_use.retired);
   size_t bytes = 0;
   for (const ModuleState& module : state.modules) {
     v1::ModuleStatus* out = response->add_module_list();

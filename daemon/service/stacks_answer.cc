@@ -104,8 +104,8 @@ class StacksSender {
       if (!text.empty()) out->add_attributes(tables->TextAttribute(key, text));
     };
     const NamedStack& named = stacks_.stacks()[stack];
-    add_text("idle", IdleOfWait(looked.reason, named.idle, named.contended, looked.info.process,
-                                looked.info.name, objects_.TurnOf(looked.described)));
+    add_text("idle", IdleOfWait(looked.reason, named.idle, looked.info.process, looked.info.name,
+                                objects_.TurnOf(looked.described)));
     if (looked.syscall < 0) return;
     out->add_attributes(tables->NumberAttribute("syscall", looked.syscall));
     // A thread that was woken does not wait for it any more.

@@ -185,6 +185,7 @@ void Accounts::Apply(const profd_thread_record& record) {
     thread.reading = reading_;
     thread.by_ledger = record.armed_at != 0;
     thread.reason = Reason{static_cast<uint8_t>(ReasonIndex(record.ledger.reason))};
+    thread.durations.Apply(record, &durations_);
   }
   thread.seen = true;
   thread.unseen = 0;
@@ -311,6 +312,8 @@ void Accounts::CountUnseen(Thread& thread, const LedgerDelta& step) {
 void Accounts::Finish(ProfileDelta& delta) {
   delta.threads = std::move(news_);
   news_.clear();
+  delta.samples.insert(delta.samples.end(), durations_.begin(), durations_.end());
+  durations_.clear();
   std::map<uint32_t, TargetActivity> activity;
   Counts counts;
   size_t vanished = 0;

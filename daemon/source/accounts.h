@@ -13,6 +13,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/exited_threads.h"
+#include "daemon/source/wait_durations.h"
 
 namespace profd {
 
@@ -81,7 +82,8 @@ class Accounts {
     ThreadInfo info;
     LedgerDelta exact;  // totals of the last record, by the ledger and by the books
     LedgerDelta books;
-    LedgerDelta pending;    // since the last drain
+    LedgerDelta pending;  // since the last drain
+    WaitDurations durations;
     uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
     int64_t missing = 0;    // switches that the books have and the ledger has not
     int64_t missed = 0;     // of these, counted as unseen
@@ -118,6 +120,7 @@ class Accounts {
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   ExitedThreads exited_;
   std::vector<ThreadInfo> news_;
+  std::vector<Sample> durations_;  // of waits, since the last drain
   std::vector<ThreadId> ended_;
   std::vector<TargetActivity> activity_;
   std::vector<TargetThreads> by_target_;

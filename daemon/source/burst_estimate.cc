@@ -79,7 +79,7 @@ BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double t
 }
 
 void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
-                   std::map<ModuleId, AllocatorTotals>& totals) {
+                   std::map<WatchId, AllocatorTotals>& totals) {
   if (burst.length_ns <= 0 || burst.span_ns <= 0) return;
   delta.bursts += 1;
   delta.burst_ns += burst.length_ns;
@@ -104,7 +104,7 @@ void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
                               effect.doubt, walked[{id, PROFD_KIND_ALLOC}], delta);
     ledger.freed = Divide(thread, Kind::kFree, did.freed, did.frees, scale, effect.doubt,
                           walked[{id, PROFD_KIND_FREE}], delta);
-    AllocatorTotals& total = totals[ModuleId{static_cast<uint16_t>(did.module_id)}];
+    AllocatorTotals& total = totals[WatchId{static_cast<uint16_t>(did.watch_id)}];
     AddHeap(ledger.allocated, &total.allocated);
     AddHeap(ledger.freed, &total.freed);
     delta.ledgers.push_back({.thread = thread, .delta = ledger});

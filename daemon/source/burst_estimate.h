@@ -24,7 +24,7 @@ BurstEffect EffectOf(const profd_malloc_thread& did, int64_t length_ns, double t
 
 // Adds the estimates from `burst` to `delta`, as samples and ledgers, and to `totals`, by module.
 void EstimateBurst(const BurstResult& burst, ProfileDelta& delta,
-                   std::map<ModuleId, AllocatorTotals>& totals);
+                   std::map<WatchId, AllocatorTotals>& totals);
 
 }  // namespace profd
 

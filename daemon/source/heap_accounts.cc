@@ -52,7 +52,7 @@ void HeapAccounts::Apply(const profd_heap_record& record, bool count) {
       unseen_.before.emplace_back(id, freed ? WrappingSubtract(0, base) : base);
     }
     if (!count || (growth.bytes == 0 && growth.events == 0)) continue;
-    AllocatorTotals& totals = allocators_[ModuleId{static_cast<uint16_t>(now.module_id)}];
+    AllocatorTotals& totals = allocators_[WatchId{static_cast<uint16_t>(now.watch_id)}];
     AddHeap(growth, freed ? &thread.pending.freed : &thread.pending.allocated);
     AddHeap(growth, freed ? &totals.freed : &totals.allocated);
     events_ = WrappingAdd(events_, growth.events);

@@ -47,7 +47,7 @@ class HeapAccounts {
   const absl::flat_hash_set<ThreadId>& unread() const { return unread_; }
 
   // By the allocator's module.
-  const std::map<ModuleId, AllocatorTotals>& allocators() const { return allocators_; }
+  const std::map<WatchId, AllocatorTotals>& allocators() const { return allocators_; }
   size_t threads() const { return threads_.size(); }
   // Over all threads that ever had an event.
   int64_t events() const { return events_; }
@@ -65,7 +65,7 @@ class HeapAccounts {
   absl::flat_hash_map<ThreadId, Thread> threads_;
   Unseen unseen_;
   absl::flat_hash_set<ThreadId> unread_;
-  std::map<ModuleId, AllocatorTotals> allocators_;
+  std::map<WatchId, AllocatorTotals> allocators_;
   int64_t events_ = 0;
   int64_t bytes_ = 0;
   int64_t seen_bytes_ = 0;  // that the seen events stand for

@@ -31,7 +31,7 @@ absl::Status LiveSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes)
   }
   ASSIGN_OR_RETURN(const auto live, DecodeRecord<profd_live_heap_record>(bytes));
   const auto sampling =
-      modules_->probes()->LiveSourceOf({live.pid, ModuleId{static_cast<uint16_t>(live.module_id)}});
+      modules_->probes()->LiveSourceOf({live.pid, WatchId{static_cast<uint16_t>(live.watch_id)}});
   if (sampling) heap_.Apply(live, *sampling, context_.clock->WallOffsetNs());
   return absl::OkStatus();
 }
@@ -48,7 +48,7 @@ void LiveSource::OnProcesses(const std::set<int32_t>& /*pids*/) {
 void LiveSource::Publish(CollectorState& state) const {
   for (AllocatorUse& use : state.allocators) {
     if (use.state.live_since_ns == 0) continue;
-    const std::map<ModuleId, LiveTotals> totals =
+    const std::map<WatchId, LiveTotals> totals =
         use.state.told ? told_->heap().Live() : heap_.Totals();
     LiveTotals live;
     const auto found = totals.find(use.state.module);

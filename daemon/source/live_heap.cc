@@ -37,7 +37,7 @@ void LiveHeap::Apply(const profd_live_heap_record& record, const LiveSampling& s
                      int64_t wall_offset_ns) {
   // From earlier probes.
   if (static_cast<int64_t>(record.time) < source.since_ns) return;
-  Heap& heap = HeapOf({record.pid, ModuleId{static_cast<uint16_t>(record.module_id)}}, source);
+  Heap& heap = HeapOf({record.pid, WatchId{static_cast<uint16_t>(record.watch_id)}}, source);
   if (record.stack != 0) {
     Add(heap, record, source.sample_bytes);
   } else if (record.born == 0 ||
@@ -90,7 +90,7 @@ std::optional<ObjectWeight> LiveHeap::Take(Heap& heap, const Group& group) {
 }
 
 void LiveHeap::OnExec(int32_t pid, int64_t now_ns) {
-  for (auto it = heaps_.lower_bound({pid, ModuleId{0}});
+  for (auto it = heaps_.lower_bound({pid, WatchId{0}});
        it != heaps_.end() && it->first.first == pid; ++it) {
     Clear(it->second);
     it->second.since_ns = now_ns;
@@ -190,8 +190,8 @@ void LiveHeap::Finish(ProfileDelta& delta) {
   changed_.clear();
 }
 
-std::map<ModuleId, LiveTotals> LiveHeap::Totals() const {
-  std::map<ModuleId, LiveTotals> totals;
+std::map<WatchId, LiveTotals> LiveHeap::Totals() const {
+  std::map<WatchId, LiveTotals> totals;
   for (const auto& [place, heap] : heaps_) {
     LiveTotals& total = totals[place.second];
     total.since_ns = std::max(total.since_ns, heap.since_ns);

@@ -75,7 +75,7 @@ class LiveHeap {
   void Finish(ProfileDelta& delta);
 
   // By the allocator's module.
-  std::map<ModuleId, LiveTotals> Totals() const;
+  std::map<WatchId, LiveTotals> Totals() const;
   // Objects not counted because of the limit.
   uint64_t dropped() const { return dropped_; }
 

@@ -37,7 +37,7 @@ absl::Status MallocSource::OnRecord(uint32_t type, std::span<const uint8_t> byte
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const auto watched, DecodeRecord<profd_watched_record>(bytes));
-  const ModuleId id{static_cast<uint16_t>(watched.module_id)};
+  const WatchId id{static_cast<uint16_t>(watched.watch)};
   if (modules_->modules().GlibcIn(id)) bursts_.OnMapped(watched.pid, id);
   return absl::OkStatus();
 }

@@ -47,7 +47,7 @@ class MallocSource final : public Source {
   const ModulesSource* const modules_;
   MallocKnob knob_;
   bool detached_ = false;
-  std::map<ModuleId, AllocatorTotals> totals_;
+  std::map<WatchId, AllocatorTotals> totals_;
   MallocBursts bursts_;
 };
 

@@ -58,7 +58,7 @@ MallocBursts::~MallocBursts() {
   worker_.join();
 }
 
-void MallocBursts::OnMapped(int32_t pid, ModuleId module) {
+void MallocBursts::OnMapped(int32_t pid, WatchId module) {
   if (pid <= 0) return;  // not visible in our PID namespace
   absl::MutexLock lock(&mutex_);
   if (places_.emplace(pid, module).second) changed_ = true;
@@ -239,7 +239,7 @@ bool MallocBursts::Run(const Burst& burst) {
 }
 
 std::vector<AllocatorState> MallocBursts::States() const {
-  std::map<ModuleId, AllocatorState> states;
+  std::map<WatchId, AllocatorState> states;
   for (const auto& [place, failure] : probes_->Places()) {
     AllocatorState& state = states[place.second];
     state.pids.push_back(place.first);

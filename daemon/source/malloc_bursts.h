@@ -47,7 +47,7 @@ struct BurstResult {
 class MallocBursts {
  public:
   // A process and the module in it that holds glibc's malloc.
-  using Place = std::pair<int32_t, ModuleId>;
+  using Place = std::pair<int32_t, WatchId>;
 
   // `probes` is told before this of processes that come and go. All must outlive this.
   MallocBursts(ProbeKernel* kernel, const Modules* modules, MallocBurstProbes* probes,
@@ -55,7 +55,7 @@ class MallocBursts {
   ~MallocBursts();
 
   // A process of a target maps a module that holds glibc's malloc. May repeat.
-  void OnMapped(int32_t pid, ModuleId module);
+  void OnMapped(int32_t pid, WatchId module);
   // A process became another program: it maps what it is told of from now on.
   void OnExec(int32_t pid);
   // The processes of all targets, as they are now.

@@ -2,20 +2,11 @@
 #ifndef PROFD_DAEMON_SOURCE_MAPPING_LOOKS_H_
 #define PROFD_DAEMON_SOURCE_MAPPING_LOOKS_H_
 
-#include <cstddef>
 #include <cstdint>
 
+#include "daemon/target/modules.h"
+
 namespace profd {
-
-// Number of modules found so far.
-struct FoundModules {
-  size_t allocators = 0;
-  size_t libcs = 0;
-  size_t glibcs = 0;  // with a malloc that is traced in bursts
-
-  size_t all() const { return allocators + libcs + glibcs; }
-  friend bool operator==(const FoundModules&, const FoundModules&) = default;
-};
 
 // A look goes through all mappings of all targets, so a drain has one only if something may be new.
 // Additional early looks come between drains, because a new program needs two: one to find its

@@ -13,15 +13,19 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kRescanInterval = 30 * kSecond;
 constexpr int64_t kRulesAtStart = 20 * kSecond;
 constexpr int64_t kMapCallsAtStart = kSecond;
+// Pauses between searches for modules that nobody maps: the shortest, and the longest where they
+// make no room.
+constexpr int64_t kRoomPause = kSecond / 2;
+constexpr int64_t kLongestRoomPause = 30 * kSecond;
+constexpr int64_t kKeepInterval = 30 * kSecond;
 
 }  // namespace
 
 ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sought,
-                             uint64_t rule_limit)
+                             ModuleLimits limits)
     : context_(context),
       sought_(sought),
-      modules_(context.kernel, context.cpu_use, rule_limit, sought.allocators, sought.libcs,
-               sought.glibcs) {
+      modules_(context.kernel, context.cpu_use, limits, sought) {
   if (PutsProbes()) {
     probes_ = std::make_unique<TargetProbes>(context_.kernel, &modules_, context_.clock);
   }
@@ -63,7 +67,7 @@ absl::Status ModulesSource::OnRecord(uint32_t type, std::span<const uint8_t> byt
     modules_.OnAnnounced(module);
   } else if (type == PROFD_RECORD_WATCHED) {
     ASSIGN_OR_RETURN(const auto watched, DecodeRecord<profd_watched_record>(bytes));
-    const ModuleId id{static_cast<uint16_t>(watched.module_id)};
+    const WatchId id{static_cast<uint16_t>(watched.watch)};
     if (probes_) probes_->OnMapped(watched.pid, id);
   } else {
     ASSIGN_OR_RETURN(const auto exec, DecodeRecord<profd_exec_record>(bytes));
@@ -94,6 +98,10 @@ absl::Status ModulesSource::Drain(ProfileDelta& delta) {
   const uint64_t over_limit = modules_.over_limit();
   delta.losses[static_cast<size_t>(Loss::kRulesFull)] +=
       over_limit - std::exchange(over_limit_, over_limit);
+  const uint64_t forgotten = modules_.forgotten();
+  delta.losses[static_cast<size_t>(Loss::kModulesForgotten)] +=
+      forgotten - std::exchange(forgotten_, forgotten);
+  context_.kernel->AdvanceModuleClock();
   return std::exchange(failed_, absl::OkStatus());
 }
 
@@ -110,7 +118,7 @@ void ModulesSource::OnProcesses(const std::set<int32_t>& pids) {
   processes_ = pids;
   fresh_.clear();
   if (!PutsProbes()) return;
-  looks_.OnDrain(Find(), more, drained_ns_);
+  looks_.OnDrain(modules_.found(), more, drained_ns_);
   if (probes_) probes_->KeepOnly(pids);
 }
 
@@ -132,20 +140,29 @@ absl::Status ModulesSource::Look() {
   return status;
 }
 
-FoundModules ModulesSource::Find() const {
-  return {
-      .allocators = modules_.allocators(), .libcs = modules_.libcs(), .glibcs = modules_.glibcs()};
+bool ModulesSource::WantsNamed() const {
+  return modules_.Use().retired != 0 && context_.clock->MonotonicNs() >= next_keep_ns_;
+}
+
+void ModulesSource::KeepOnly(const absl::flat_hash_set<ModuleId>& named) {
+  next_keep_ns_ = context_.clock->MonotonicNs() + kKeepInterval;
+  modules_.KeepOnly(named);
 }
 
 void ModulesSource::Step() {
   LookEarly();
+  MakeRoom();
   if (probes_) probes_->JudgePlaces();
 }
 
 void ModulesSource::LookEarly() {
   if (!PutsProbes()) return;
   const int64_t now = context_.clock->MonotonicNs();
-  if (!looks_.IsEarlyDue(Find(), modules_.IsReading(), now)) return;
+  if (looks_.IsEarlyDue(modules_.found(), modules_.IsReading(), now)) LookNow();
+}
+
+bool ModulesSource::LookNow() {
+  const int64_t now = context_.clock->MonotonicNs();
   context_.cpu->Begin();
   const absl::Status status = AnnounceMappings();
   failed_.Update(status);
@@ -153,7 +170,23 @@ void ModulesSource::LookEarly() {
   context_.ring->Poll();
   const int64_t used = context_.cpu->Charge(&look_cpu_ns_);
   // The time may exceed the CPU time, because memory maps may be locked.
-  looks_.LookedEarly(status.ok(), now, std::max(used, context_.clock->MonotonicNs() - now));
+  const int64_t took = std::max(used, context_.clock->MonotonicNs() - now);
+  looks_.LookedEarly(status.ok(), now, took);
+  next_room_ns_ = std::max(next_room_ns_, now + took * MappingLooks::kRarity);
+  return status.ok();
+}
+
+void ModulesSource::MakeRoom() {
+  if (!modules_.IsCrowded()) {
+    room_pause_ns_ = kRoomPause;
+    return;
+  }
+  const int64_t now = context_.clock->MonotonicNs();
+  if (now < next_room_ns_ || modules_.IsReading()) return;
+  next_room_ns_ = now + room_pause_ns_;
+  room_pause_ns_ = std::min(2 * room_pause_ns_, kLongestRoomPause);
+  const uint32_t begin = context_.kernel->AdvanceModuleClock();
+  if (LookNow()) modules_.MakeRoom(begin);
 }
 
 void ModulesSource::Costs(std::vector<CostRow>& rows) const {

@@ -17,17 +17,10 @@
 
 namespace profd {
 
-// What to search for in modules, in addition to unwind rules.
-struct SoughtInModules {
-  bool allocators = false;
-  bool libcs = false;
-  bool glibcs = false;  // with a malloc that is traced in bursts
-};
-
 // In the list before all sources with probes. Always present, because stacks need modules.
 class ModulesSource final : public Source {
  public:
-  ModulesSource(const SourceContext& context, SoughtInModules sought, uint64_t rule_limit);
+  ModulesSource(const SourceContext& context, SoughtInModules sought, ModuleLimits limits);
 
   const Modules& modules() const { return modules_; }
   // In allocators and libcs; null: none is sought.
@@ -43,6 +36,10 @@ class ModulesSource final : public Source {
   void Rescan();
   // After OnProcesses: looks up who maps what, if something may be new.
   absl::Status Look();
+  // Whether KeepOnly is to be called at this drain.
+  bool WantsNamed() const;
+  // Forgets modules that are mapped no more, except those that stored stacks name.
+  void KeepOnly(const absl::flat_hash_set<ModuleId>& named);
   // CPU time of looks between drains, ns. The rate of drains does not affect it.
   int64_t early_looks_ns() const { return look_cpu_ns_; }
 
@@ -58,12 +55,15 @@ class ModulesSource final : public Source {
   void Costs(std::vector<CostRow>& rows) const override;
 
  private:
-  bool PutsProbes() const { return sought_.allocators || sought_.libcs || sought_.glibcs; }
-  FoundModules Find() const;
+  bool PutsProbes() const { return sought_.any(); }
   // Goes through the memory maps of the targets.
   absl::Status AnnounceMappings();
   void OnExec(const profd_exec_record& exec);
   void LookEarly();
+  // Has modules that nobody maps taken out of the kernel's table if it is nearly full.
+  void MakeRoom();
+  // Looks between drains. False if that failed.
+  bool LookNow();
 
   const SourceContext context_;
   const SoughtInModules sought_;
@@ -77,8 +77,12 @@ class ModulesSource final : public Source {
   int64_t look_cpu_ns_ = 0;
   int64_t drained_ns_ = 0;
   int64_t next_rescan_ns_ = 0;
+  int64_t next_room_ns_ = 0;
+  int64_t room_pause_ns_ = 0;
+  int64_t next_keep_ns_ = 0;
   uint64_t unreadable_ = 0;  // at the last drain
   uint64_t over_limit_ = 0;
+  uint64_t forgotten_ = 0;
 };
 
 }  // namespace profd

@@ -65,7 +65,8 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
       context,
       SoughtInModules{
           .allocators = no_heap.empty(), .libcs = no_mappings.empty(), .glibcs = no_bursts.empty()},
-      options.limits.rules);
+      ModuleLimits{
+          .modules = options.limits.modules, .rule_bytes = options.limits.rules, .retired = {}});
   const SwitchSource* switches = nullptr;
   if (no_switch.empty()) {
     // Without the books nothing would tell how long threads ran while it is shed.

@@ -75,6 +75,7 @@ struct CollectorState {
   uint32_t threads = 0;
   uint64_t heap_threads = 0;  // that had an event of an allocator
   std::vector<ModuleState> modules;
+  ModuleUse module_use;
   std::vector<ProgramState> programs;
   std::vector<AllocatorUse> allocators;
   bool seeks_all_allocators = false;  // no layer that finds allocators is disabled

@@ -16,7 +16,7 @@ absl::Status ToldSource::OnRecord(uint32_t type, std::span<const uint8_t> bytes)
   }
   ASSIGN_OR_RETURN(const auto told, DecodeRecord<profd_told_record>(bytes));
   const auto sampling =
-      modules_->probes()->OnTold({told.pid, ModuleId{static_cast<uint16_t>(told.module_id)}});
+      modules_->probes()->OnTold({told.pid, WatchId{static_cast<uint16_t>(told.watch_id)}});
   if (sampling) heap_.Apply(told, *sampling);
   return absl::OkStatus();
 }

@@ -12,8 +12,8 @@ namespace {
 // The largest interval: log2 of bytes.
 constexpr double kMostSampleBits = 47;
 
-ModuleId ModuleOf(const profd_told_record& record) {
-  return ModuleId{static_cast<uint16_t>(record.module_id)};
+WatchId WatchOf(const profd_told_record& record) {
+  return WatchId{static_cast<uint16_t>(record.watch_id)};
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void ToldHeap::Apply(const profd_told_record& record, const LiveSampling& source
   ++records_;
   // From earlier probes.
   if (static_cast<int64_t>(record.time) < source.since_ns) return;
-  const Place place = {record.pid, ModuleOf(record)};
+  const Place place = {record.pid, WatchOf(record)};
   if (record.gone != 0) {
     const std::optional<ObjectWeight> weight = live_.Take(place, source, record.address);
     if (weight) Count(record, Kind::kFree, RoundedSum(weight->bytes));
@@ -47,14 +47,14 @@ void ToldHeap::Apply(const profd_told_record& record, const LiveSampling& source
              .sample_bytes = sample_bytes,
              .weight = {.bytes = bytes, .objects = objects}});
   Count(record, Kind::kAlloc, static_cast<int64_t>(record.weight));
-  totals_[ModuleOf(record)].sample_bytes = sample_bytes;
+  totals_[WatchOf(record)].sample_bytes = sample_bytes;
 }
 
 void ToldHeap::Count(const profd_told_record& record, Kind kind, int64_t bytes) {
   const bool freed = kind == Kind::kFree;
   const HeapDelta event = {.bytes = bytes, .seen_bytes = bytes, .events = 1};
   LedgerDelta& ledger = ledgers_[ThreadId{record.thread_id}];
-  AllocatorTotals& totals = totals_[ModuleOf(record)].totals;
+  AllocatorTotals& totals = totals_[WatchOf(record)].totals;
   AddHeap(event, freed ? &ledger.freed : &ledger.allocated);
   AddHeap(event, freed ? &totals.freed : &totals.allocated);
   // Without a stack, it counts only in the totals.

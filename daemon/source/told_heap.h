@@ -47,8 +47,8 @@ class ToldHeap {
   void Finish(ProfileDelta& delta);
 
   // By the module with the probes.
-  const std::map<ModuleId, ToldTotals>& totals() const { return totals_; }
-  std::map<ModuleId, LiveTotals> Live() const { return live_.Totals(); }
+  const std::map<WatchId, ToldTotals>& totals() const { return totals_; }
+  std::map<WatchId, LiveTotals> Live() const { return live_.Totals(); }
   // Records of allocations and frees, counted or not.
   int64_t records() const { return records_; }
   // Objects not counted as live because of the limit.
@@ -66,7 +66,7 @@ class ToldHeap {
   // Since the last drain.
   absl::flat_hash_map<SampleKey, Sum> samples_;
   absl::flat_hash_map<ThreadId, LedgerDelta> ledgers_;
-  std::map<ModuleId, ToldTotals> totals_;
+  std::map<WatchId, ToldTotals> totals_;
   int64_t records_ = 0;
 };
 

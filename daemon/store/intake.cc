@@ -136,15 +136,14 @@ class Intake::Builder {
   }
 
   // Returns how many were added.
-  static uint32_t AddSamples(std::vector<SiteSample>* samples, Slice* slice) {
+  uint32_t AddSamples(std::vector<SiteSample>* samples, Slice* slice) const {
     std::sort(samples->begin(), samples->end(),
               [](const SiteSample& a, const SiteSample& b) { return a.site < b.site; });
     const size_t before = slice->samples.size();
     for (const SiteSample& sample : *samples) {
       if (slice->samples.size() > before && slice->samples.back().site == sample.site) {
-        SiteSample& to = slice->samples.back();
-        to.weight = WrappingAdd(to.weight, sample.weight);
-        to.ticks = WrappingAdd(to.ticks, sample.ticks);
+        const bool durations = segment_.sites[sample.site].kind == Kind::kDuration;
+        AddSample(sample, durations, &slice->samples.back());
       } else {
         slice->samples.push_back(sample);
       }

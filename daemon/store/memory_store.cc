@@ -160,6 +160,22 @@ void MemoryStore::Publish() {
   published_.swap(shelf);
 }
 
+absl::flat_hash_set<ModuleId> MemoryStore::NamedModules() const {
+  std::shared_ptr<const Shelf> shelf;
+  {
+    absl::MutexLock lock(&mutex_);
+    shelf = published_;
+  }
+  absl::flat_hash_set<ModuleId> named;
+  for (const SegmentPtr& segment : shelf->sealed) {
+    named.insert(segment->modules.begin(), segment->modules.end());
+  }
+  for (const auto& [key, level] : *shelf->levels) {
+    if (level.stack) AddModules(*level.stack, &named);
+  }
+  return named;
+}
+
 int64_t MemoryStore::OldestNs() const {
   absl::MutexLock lock(&mutex_);
   if (!published_->sealed.empty()) return published_->sealed.front()->begin_ns();

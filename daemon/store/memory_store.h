@@ -43,6 +43,7 @@ class MemoryStore final : public Store {
   absl::StatusOr<MergedProfile> MergeLevels(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::flat_hash_set<ModuleId> NamedModules() const override ABSL_LOCKS_EXCLUDED(mutex_);
   int64_t OldestNs() const override ABSL_LOCKS_EXCLUDED(mutex_);
   size_t Bytes() const override ABSL_LOCKS_EXCLUDED(mutex_);
   LossCounts Losses() const override ABSL_LOCKS_EXCLUDED(mutex_);

@@ -146,7 +146,7 @@ absl::Status SegmentReader::ReadSites() {
     int32_t syscall = 0;
     uint32_t reason = 0, kind = 0;
     if (!arguments.Take(&argument) || !syscalls.Take(&syscall) || !reasons.Take(&reason) ||
-        !kinds.Take(&kind) || reason >= kReasonCount || kind >= kKindCount ||
+        !kinds.Take(&kind) || reason >= kReasonCount || kind >= kStoredKindCount ||
         stack > stack_ids_.size() || (stack == 0 && !unknown.Take(&id))) {
       return Damaged("site");
     }
@@ -295,8 +295,9 @@ absl::Status SegmentReader::ReadRows(const store::Slice& from, Slice* slice) con
       SiteSample& sample = slice->samples.emplace_back();
       sample.site = static_cast<uint32_t>(site);
       sample.ticks = FromZigzag(count >> 1);
-      sample.weight =
-          WrappingAdd(static_cast<int64_t>(static_cast<uint64_t>(sample.ticks) * interval), rest);
+      const bool durations = dictionaries_.sites[site].kind == Kind::kDuration;
+      const uint64_t usual = durations ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
+      sample.weight = WrappingAdd(static_cast<int64_t>(usual), rest);
       if (!of_bursts_.empty() && of_bursts_[site]) of_bursts++;
     }
   }

@@ -2,6 +2,7 @@
 #ifndef PROFD_DAEMON_STORE_SLICE_H_
 #define PROFD_DAEMON_STORE_SLICE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,13 @@ struct SiteSample {
   int64_t weight = 0;  // ns or bytes, by the kind of the site
   int64_t ticks = 0;
 };
+
+// Adds to a sample of the same site, which is one of Kind::kDuration if `durations`.
+inline void AddSample(const SiteSample& sample, bool durations, SiteSample* sum) {
+  sum->weight =
+      durations ? std::max(sum->weight, sample.weight) : WrappingAdd(sum->weight, sample.weight);
+  sum->ticks = WrappingAdd(sum->ticks, sample.ticks);
+}
 
 // A long wait. A site says where and for what.
 struct StoredWait {

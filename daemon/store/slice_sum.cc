@@ -32,10 +32,9 @@ void SliceSum::AddNumbers(const Slice& slice, const Row& row, size_t place) {
   ledger.wall_ns = WrappingAdd(ledger.wall_ns, row.rest_ns);
 }
 
-void SliceSum::AddSample(const SiteSample& sample, uint32_t site, size_t place) {
-  SiteSample& entry = threads_[place].samples.At(site);
-  entry.weight = WrappingAdd(entry.weight, sample.weight);
-  entry.ticks = WrappingAdd(entry.ticks, sample.ticks);
+void SliceSum::AddTo(size_t place, const SiteSample& sample, const Mapping& mapping) {
+  SiteSample& entry = threads_[place].samples.At(mapping.sites[sample.site]);
+  AddSample(sample, mapping.durations[sample.site], &entry);
 }
 
 void SliceSum::CountFolded(uint8_t what, size_t place) {
@@ -87,17 +86,17 @@ void SliceSum::AddRow(const Mapping& mapping, Cursor* cursor) {
   bool counts = row.ledger != Row::kNoLedger || row.rest_ns != 0;
   if (!mapping.any_special) {
     counts = counts || sample != end;
-    for (; sample != end; sample++) AddSample(*sample, mapping.sites[sample->site], place);
+    for (; sample != end; sample++) AddTo(place, *sample, mapping);
   }
   for (; sample != end; sample++) {
     const bool level = mapping.levels[sample->site];
     counts = counts || !level;
-    const uint32_t site = mapping.sites[sample->site];
     const bool stays = level && !mapping.level_threads.empty();
-    AddSample(*sample, site, stays ? PlaceOf(mapping.level_threads[row.thread]) : place);
+    AddTo(stays ? PlaceOf(mapping.level_threads[row.thread]) : place, *sample, mapping);
     if (mapping.of_bursts[sample->site]) {
       const auto weight = static_cast<double>(sample->weight);
-      squares_[{number, site}] += one_drain ? weight * weight : *cursor->square++;
+      squares_[{number, mapping.sites[sample->site]}] +=
+          one_drain ? weight * weight : *cursor->square++;
     }
   }
   // Levels may change after the end.
@@ -132,9 +131,11 @@ SliceSum::Mapping MappingOf(std::span<const Site> sites) {
   SliceSum::Mapping mapping;
   mapping.of_bursts.reserve(sites.size());
   mapping.levels.reserve(sites.size());
+  mapping.durations.reserve(sites.size());
   for (const Site& site : sites) {
     mapping.of_bursts.push_back(IsFromBursts(KeyOf({}, site)));
     mapping.levels.push_back(IsLevel(site.kind));
+    mapping.durations.push_back(site.kind == Kind::kDuration);
     mapping.any_special |= mapping.of_bursts.back() || mapping.levels.back();
   }
   return mapping;

@@ -37,8 +37,8 @@ class SliceSum {
     // What of kCountThread and kCountProcess to count with the first numbers of a thread, which
     // clears it. Else empty.
     std::span<uint8_t> uncounted;
-    std::vector<bool> of_bursts, levels;  // which of the slice's sites are
-    bool any_special = false;             // whether any is of bursts or a level
+    std::vector<bool> of_bursts, levels, durations;  // which of the slice's sites are
+    bool any_special = false;                        // whether any is of bursts or a level
   };
   // Slices of one segment, in time order. Thread by thread, so that the sums of a thread are
   // touched once and not once for each slice.
@@ -70,7 +70,7 @@ class SliceSum {
   void AddRow(const Mapping& mapping, Cursor* cursor);
   void AddWaits(const Slice& slice, const Mapping& mapping);
   void AddNumbers(const Slice& slice, const Row& row, size_t place);
-  void AddSample(const SiteSample& sample, uint32_t site, size_t place);
+  void AddTo(size_t place, const SiteSample& sample, const Mapping& mapping);
   void CountFolded(uint8_t what, size_t place);
 
   SliceHeader header_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "daemon/base/status.h"
 #include "daemon/profile/profile.h"
 
@@ -81,6 +82,8 @@ class Store {
   virtual absl::StatusOr<MergedProfile> MergeLevels(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
 
+  // The modules that frames of stored stacks may name, except those of the last seconds.
+  virtual absl::flat_hash_set<ModuleId> NamedModules() const = 0;
   // Monotonic ns of the oldest slice; 0 when empty.
   virtual int64_t OldestNs() const = 0;
   // Bytes held.

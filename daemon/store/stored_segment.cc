@@ -13,10 +13,17 @@ std::vector<Window> SpansOf(const Segment& segment) {
 }
 
 size_t OwnBytes(const StoredSegment& stored) {
-  return sizeof(StoredSegment) + sizeof(SegmentPtr) + stored.spans.capacity() * sizeof(Window);
+  return sizeof(StoredSegment) + sizeof(SegmentPtr) + stored.spans.capacity() * sizeof(Window) +
+         stored.modules.capacity() * sizeof(ModuleId);
 }
 
 }  // namespace
+
+void AddModules(const StackTrace& stack, absl::flat_hash_set<ModuleId>* modules) {
+  for (const uint64_t frame : stack.frames) {
+    if (IsInFile(frame)) modules->insert(ModuleOf(frame));
+  }
+}
 
 SegmentPtr RawSegment(Segment segment, size_t shared_bytes) {
   auto stored = std::make_shared<StoredSegment>();
@@ -31,6 +38,9 @@ SegmentPtr SealedSegment(const Segment& segment, int level) {
   stored->level = level;
   stored->spans = SpansOf(segment);
   stored->blob = EncodeSegment(segment);
+  absl::flat_hash_set<ModuleId> modules;
+  for (const auto& stack : segment.stacks) AddModules(*stack, &modules);
+  stored->modules = {modules.begin(), modules.end()};
   stored->bytes = OwnBytes(*stored) + stored->blob.capacity();
   return stored;
 }

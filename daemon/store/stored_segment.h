@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "daemon/base/status.h"
 #include "daemon/store/segment_codec.h"
 #include "daemon/store/slice.h"
@@ -22,12 +23,16 @@ struct StoredSegment {
   std::vector<Window> spans;  // of its slices, in time order; never empty
   Segment raw;                // only where the blob is empty
   std::string blob;
-  size_t bytes = 0;  // that it takes
+  std::vector<ModuleId> modules;  // that its stacks name; empty where it is raw
+  size_t bytes = 0;               // that it takes
 
   int64_t begin_ns() const { return spans.front().begin_ns; }
   int64_t end_ns() const { return spans.back().end_ns; }
 };
 using SegmentPtr = std::shared_ptr<const StoredSegment>;
+
+// Adds the modules that the stack's frames are in.
+void AddModules(const StackTrace& stack, absl::flat_hash_set<ModuleId>* modules);
 
 // `shared_bytes`: what of the infos and frames it names to add to its size.
 SegmentPtr RawSegment(Segment segment, size_t shared_bytes);

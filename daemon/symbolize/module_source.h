@@ -26,6 +26,13 @@ struct ModuleState {
   std::string note;  // why there are no rules, or empty
 };
 
+// How many modules there are.
+struct ModuleUse {
+  uint64_t in_use = 0;   // in the kernel's table
+  uint64_t limit = 0;    // of the table
+  uint64_t retired = 0;  // that are mapped no more, but named by stored stacks
+};
+
 // Thread-safe.
 class ModuleSource {
  public:

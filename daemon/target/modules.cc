@@ -2,10 +2,10 @@
 
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,13 +27,11 @@ constexpr size_t kTrimAbove = 65536;
 // Modules that are published together, at most, and as soon as they have this many rules.
 constexpr size_t kBatch = 128;
 constexpr size_t kBatchRows = 262'144;
+// Where the tables are this full, modules that nobody maps are taken out, until they are that full.
+constexpr uint64_t kCrowdedShare = 8;  // all but one part in so many
+constexpr uint64_t kRoomyShare = 4;
 
-// When a file was last written; -1 when that is not known.
-int64_t WrittenNs(int fd) {
-  struct stat st;
-  if (fstat(fd, &st) != 0) return -1;
-  return int64_t{st.st_mtim.tv_sec} * 1'000'000'000 + st.st_mtim.tv_nsec;
-}
+uint64_t AllBut(uint64_t parts, uint64_t all) { return all - all / parts; }
 
 bool IsVdso(const profd_module_key& key) {
   return key.ino == PROFD_VDSO_INO && key.dev == PROFD_VDSO_DEV;
@@ -49,14 +47,12 @@ absl::StatusOr<MappedModule> OpenModule(const profd_module_record& record) {
 
 }  // namespace
 
-Modules::Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators,
-                 bool map_calls, bool glibc)
+Modules::Modules(ModuleKernel* kernel, CpuUse* cpu_use, ModuleLimits limits, SoughtInModules sought)
     : kernel_(kernel),
       cpu_use_(cpu_use),
-      rule_limit_(rule_limit),
-      search_allocators_(allocators),
-      search_map_calls_(map_calls),
-      search_glibc_(glibc),
+      limits_(limits),
+      sought_(sought),
+      table_(limits.retired),
       worker_([this] { Work(); }) {}
 
 Modules::~Modules() {
@@ -87,114 +83,40 @@ void Modules::WaitIdle(int64_t deadline_ns) {
 
 void Modules::Work() {
   const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !queue_.empty();
+    return stopping_ || !queue_.empty() || unused_since_;
   };
   while (true) {
     std::vector<profd_module_record> records;
+    std::optional<uint32_t> unused_since;
     {
       absl::MutexLock lock(&mutex_);
       busy_ = false;
       mutex_.Await(absl::Condition(&ready));
       if (stopping_) return;
+      unused_since = std::exchange(unused_since_, std::nullopt);
       const auto end = queue_.begin() + static_cast<ptrdiff_t>(std::min(queue_.size(), kBatch));
       records.assign(queue_.begin(), end);
       queue_.erase(queue_.begin(), end);
       busy_ = true;
     }
     const CpuUse::Scope scope(&cpu_use_->rules);
+    if (unused_since) Retire(*unused_since);
     Batch batch;
     for (const profd_module_record& record : records) {
       Compile(record, batch);
       if (batch.rows >= kBatchRows) Publish(std::exchange(batch, {}));
     }
     Publish(std::move(batch));
-    if (!search_allocators_ && !search_map_calls_ && !search_glibc_) continue;
+    if (!sought_.any()) continue;
     // After the rules, which walks wait for.
     for (const profd_module_record& record : records) Search(record.key);
   }
 }
 
-void Modules::Search(const profd_module_key& key) {
-  const auto id = kernel_->ModuleIdOf(key);
-  if (!id.ok()) return;
-  const ModuleId module_id{static_cast<uint16_t>(*id)};
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto it = modules_.find(module_id);
-    if (it == modules_.end() || it->second.allocator || it->second.otel_memory ||
-        !it->second.map_calls.empty() || it->second.glibc) {
-      return;
-    }
-  }
-  const std::optional<ModuleFile> file = Find(module_id);
-  if (!file || !file->fd.ok()) return;
-  const bool allocator = search_allocators_ && SearchAllocator(module_id, *file);
-  const bool tells = search_allocators_ && SearchOtelMemory(module_id, *file);
-  const bool libc = search_map_calls_ && SearchMapCalls(module_id, *file);
-  const bool glibc = search_glibc_ && SearchGlibc(module_id, *file);
-  if (!allocator && !tells && !libc && !glibc) return;
-  const absl::Status watched = kernel_->WatchModule(key);
-  if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
-  absl::MutexLock lock(&mutex_);
-  // Last: whoever sees it asks for the processes.
-  allocators_ += allocator || tells ? 1 : 0;
-  libcs_ += libc ? 1 : 0;
-  glibcs_ += glibc ? 1 : 0;
-}
-
-bool Modules::SearchAllocator(ModuleId id, const ModuleFile& file) {
-  auto allocator = FindJemalloc(file.fd.get(), file.identity.path);
-  if (!allocator.ok()) {
-    spdlog::debug("no allocator sought in {}: {}", file.identity.path,
-                  allocator.status().ToString());
-    return false;
-  }
-  if (!*allocator) return false;
-  absl::MutexLock lock(&mutex_);
-  modules_[id].allocator = **std::move(allocator);
-  return true;
-}
-
-bool Modules::SearchOtelMemory(ModuleId id, const ModuleFile& file) {
-  auto otel_memory = FindOtelMemory(file.fd.get());
-  if (!otel_memory.ok()) {
-    spdlog::debug("no USDT probes sought in {}: {}", file.identity.path,
-                  otel_memory.status().ToString());
-    return false;
-  }
-  if (!*otel_memory) return false;
-  absl::MutexLock lock(&mutex_);
-  modules_[id].otel_memory = **std::move(otel_memory);
-  return true;
-}
-
-bool Modules::SearchMapCalls(ModuleId id, const ModuleFile& file) {
-  auto calls = FindMapCalls(file.fd.get());
-  if (!calls.ok()) {
-    spdlog::debug("no libc sought in {}: {}", file.identity.path, calls.status().ToString());
-    return false;
-  }
-  if (calls->empty()) return false;
-  absl::MutexLock lock(&mutex_);
-  modules_[id].map_calls = *std::move(calls);
-  return true;
-}
-
-bool Modules::SearchGlibc(ModuleId id, const ModuleFile& file) {
-  auto glibc = FindGlibc(file.fd.get());
-  if (!glibc.ok()) {
-    spdlog::debug("no malloc sought in {}: {}", file.identity.path, glibc.status().ToString());
-    return false;
-  }
-  if (!*glibc) return false;
-  absl::MutexLock lock(&mutex_);
-  modules_[id].glibc = **std::move(glibc);
-  return true;
-}
-
-absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
-                                              std::vector<profd_rule>& rows) {
+absl::StatusOr<Module> Modules::Load(const profd_module_record& record,
+                                     std::vector<profd_rule>& rows) {
   Module module;
+  module.key = record.key;
   auto mapped = OpenModule(record);
   if (absl::IsNotFound(mapped.status())) return mapped.status();
   const auto refuse = [&](absl::string_view why) {
@@ -205,7 +127,7 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
   if (!mapped.ok()) return refuse(mapped.status().message());
   module.fd = std::move(mapped->fd);
   if (!IsVdso(record.key)) module.root = roots_.Of(record.pid);
-  module.written_ns = WrittenNs(module.fd.get());
+  module.version = VersionOf(module.fd.get());
   module.state.identity.path = std::move(mapped->path);
   if (auto build_id = ReadBuildId(module.fd.get()); build_id.ok()) {
     module.state.identity.build_id = *std::move(build_id);
@@ -223,12 +145,11 @@ absl::StatusOr<Modules::Module> Modules::Load(const profd_module_record& record,
 void Modules::Compile(const profd_module_record& record, Batch& batch) {
   const auto id = kernel_->ModuleIdOf(record.key);
   if (!id.ok()) return;
-  const ModuleId module_id{static_cast<uint16_t>(*id)};
   // Two walks can announce the same module before it is published.
-  if (std::find(batch.ids.begin(), batch.ids.end(), module_id) != batch.ids.end()) return;
+  if (std::find(batch.ids.begin(), batch.ids.end(), *id) != batch.ids.end()) return;
   {
     absl::MutexLock lock(&mutex_);
-    if (modules_.contains(module_id)) return;
+    if (table_.Find(*id) != nullptr) return;
   }
   const int64_t begin = MonotonicNs();
   std::vector<profd_rule> rows;
@@ -239,16 +160,16 @@ void Modules::Compile(const profd_module_record& record, Batch& batch) {
     return;
   }
   Module& module = *loaded;
-  if (kernel_->RuleBytes() + (batch.rows + rows.size()) * sizeof(profd_rule) > rule_limit_) {
-    module.over_limit = true;
+  if (kernel_->RuleBytes() + (batch.rows + rows.size()) * sizeof(profd_rule) > limits_.rule_bytes) {
+    module.left_out_bytes = rows.size() * sizeof(profd_rule);
     module.state.note = "left out: the memory limit for unwind rules is reached";
     rows = {};
   }
   module.state.rules = static_cast<uint32_t>(rows.size());
-  spdlog::debug("module {} {}: {} rules in {} ms", *id, module.state.identity.path, rows.size(),
-                (MonotonicNs() - begin) / 1'000'000);
+  spdlog::debug("module {} {}: {} rules in {} ms", static_cast<uint32_t>(*id),
+                module.state.identity.path, rows.size(), (MonotonicNs() - begin) / 1'000'000);
   batch.rows += rows.size();
-  batch.ids.push_back(module_id);
+  batch.ids.push_back(*id);
   batch.rules.push_back({.key = record.key, .rows = std::move(rows)});
   batch.modules.push_back(std::move(module));
 }
@@ -267,105 +188,161 @@ void Modules::Publish(Batch batch) {
       spdlog::debug("module {}: {}", module.state.identity.path, module.state.note);
     }
     unreadable_ += module.unreadable ? 1 : 0;
-    over_limit_ += module.over_limit ? 1 : 0;
-    modules_.emplace(batch.ids[i], std::move(module));
+    over_limit_ += module.left_out_bytes != 0 ? 1 : 0;
+    wanted_bytes_ += WantedBytes(module);
+    table_.Add(batch.ids[i], std::move(module));
   }
+}
+
+bool Modules::IsCrowded() const {
+  if (kernel_->ModulesInUse() >= AllBut(kCrowdedShare, limits_.modules)) return true;
+  absl::MutexLock lock(&mutex_);
+  return wanted_bytes_ != 0 || kernel_->RuleBytes() > AllBut(kCrowdedShare, limits_.rule_bytes);
+}
+
+void Modules::MakeRoom(uint32_t unused_since) {
+  absl::MutexLock lock(&mutex_);
+  unused_since_ = unused_since;
+}
+
+void Modules::Retire(uint32_t unused_since) {
+  const auto listed = kernel_->ListModules();
+  if (!listed.ok()) {
+    spdlog::error("list modules: {}", listed.status().ToString());
+    return;
+  }
+  const std::vector<KnownModule> chosen = ChooseUnused(*listed, unused_since);
+  // With none, tables that were removed before are freed.
+  kernel_->RemoveModules(chosen);
+  const int64_t now = MonotonicNs();
+  absl::MutexLock lock(&mutex_);
+  for (const KnownModule& known : chosen) {
+    const Module* module = table_.Find(known.id);
+    if (module != nullptr) wanted_bytes_ -= WantedBytes(*module);
+    table_.Retire(known.id, now);
+  }
+}
+
+std::vector<KnownModule> Modules::ChooseUnused(const std::vector<KnownModule>& listed,
+                                               uint32_t unused_since) const {
+  // The clock may pass its end.
+  const auto age = [&](const KnownModule& m) {
+    return static_cast<int32_t>(unused_since - m.used);
+  };
+  std::vector<KnownModule> unused;
+  std::copy_if(listed.begin(), listed.end(), std::back_inserter(unused),
+               [&](const KnownModule& m) { return age(m) > 0; });
+  std::sort(unused.begin(), unused.end(),
+            [&](const KnownModule& a, const KnownModule& b) { return age(a) > age(b); });
+  size_t in_use = listed.size();
+  uint64_t bytes = kernel_->RuleBytes();
+  std::vector<KnownModule> chosen;
+  absl::MutexLock lock(&mutex_);
+  for (const KnownModule& known : unused) {
+    if (in_use <= AllBut(kRoomyShare, limits_.modules) &&
+        bytes + wanted_bytes_ <= AllBut(kRoomyShare, limits_.rule_bytes)) {
+      break;
+    }
+    chosen.push_back(known);
+    --in_use;
+    const Module* module = table_.Find(known.id);
+    if (module != nullptr) bytes -= module->state.rules * sizeof(profd_rule);
+  }
+  // Those without rules for want of room are read again where they fit in now.
+  for (const KnownModule& known : listed) {
+    const Module* module = age(known) > 0 ? nullptr : table_.Find(known.id);
+    const uint64_t wanted = module == nullptr ? 0 : WantedBytes(*module);
+    if (wanted == 0 || bytes + wanted > limits_.rule_bytes) continue;
+    bytes += wanted;
+    chosen.push_back(known);
+  }
+  return chosen;
+}
+
+void Modules::KeepOnly(const absl::flat_hash_set<ModuleId>& named) {
+  absl::MutexLock lock(&mutex_);
+  table_.KeepOnly(named, MonotonicNs());
 }
 
 std::optional<ModuleFile> Modules::Find(ModuleId id) const {
-  absl::MutexLock lock(&mutex_);
-  const auto it = modules_.find(id);
-  if (it == modules_.end()) return std::nullopt;
   ModuleFile file;
-  file.identity = it->second.state.identity;
-  file.root = it->second.root;
-  if (it->second.fd.ok()) file.fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
+  std::optional<FileVersion> version;
+  {
+    absl::MutexLock lock(&mutex_);
+    const Module* module = table_.Find(id);
+    if (module == nullptr) return std::nullopt;
+    file.identity = module->state.identity;
+    file.root = module->root;
+    version = module->version;
+    if (module->fd.ok()) file.fd.reset(fcntl(module->fd.get(), F_DUPFD_CLOEXEC, 3));
+  }
+  if (!file.fd.ok() && version) {
+    file.fd = ReopenFile(file.root ? file.root->get() : -1, file.identity.path, *version);
+  }
   return file;
 }
 
-absl::StatusOr<UniqueFd> Modules::FileToProbe(ModuleId id) const {
+absl::StatusOr<UniqueFd> Modules::FileToProbe(WatchId id) const {
   UniqueFd fd;
-  int64_t written_ns = 0;
+  std::optional<FileVersion> version;
   {
     absl::MutexLock lock(&mutex_);
-    const auto it = modules_.find(id);
-    if (it == modules_.end() || !it->second.fd.ok()) {
+    const Module* module = table_.Find(id);
+    if (module == nullptr || !module->fd.ok()) {
       return absl::NotFoundError("the module's file is not open");
     }
-    fd.reset(fcntl(it->second.fd.get(), F_DUPFD_CLOEXEC, 3));
-    written_ns = it->second.written_ns;
+    fd.reset(fcntl(module->fd.get(), F_DUPFD_CLOEXEC, 3));
+    version = module->version;
   }
   if (!fd.ok()) return ErrnoStatus("fcntl", errno);
-  if (WrittenNs(fd.get()) != written_ns) {
+  if (VersionOf(fd.get()) != version) {
     return absl::FailedPreconditionError(
-        "the file was written since profd read it; restart profd to watch it");
+        "the file was written since profd read it; processes that start now are watched");
   }
   return fd;
 }
 
-std::optional<ModuleIdentity> Modules::IdentityOf(ModuleId id) const {
-  absl::MutexLock lock(&mutex_);
-  const auto it = modules_.find(id);
-  if (it == modules_.end()) return std::nullopt;
-  return it->second.state.identity;
+std::optional<ModuleIdentity> Modules::IdentityOf(WatchId id) const {
+  return Get(id, [](const Module& module) { return std::optional(module.state.identity); });
 }
 
-std::optional<JemallocInfo> Modules::AllocatorIn(ModuleId id) const {
-  absl::MutexLock lock(&mutex_);
-  const auto it = modules_.find(id);
-  if (it == modules_.end()) return std::nullopt;
-  return it->second.allocator;
+std::optional<JemallocInfo> Modules::AllocatorIn(WatchId id) const {
+  return Get(id, [](const Module& module) { return module.allocator; });
 }
 
-std::optional<OtelMemory> Modules::OtelMemoryIn(ModuleId id) const {
-  absl::MutexLock lock(&mutex_);
-  const auto it = modules_.find(id);
-  if (it == modules_.end()) return std::nullopt;
-  return it->second.otel_memory;
+std::optional<OtelMemory> Modules::OtelMemoryIn(WatchId id) const {
+  return Get(id, [](const Module& module) { return module.otel_memory; });
 }
 
-size_t Modules::allocators() const {
-  absl::MutexLock lock(&mutex_);
-  return allocators_;
+std::vector<MapCall> Modules::MapCallsIn(WatchId id) const {
+  return Get(id, [](const Module& module) { return module.map_calls; });
 }
 
-std::vector<MapCall> Modules::MapCallsIn(ModuleId id) const {
-  absl::MutexLock lock(&mutex_);
-  const auto it = modules_.find(id);
-  return it == modules_.end() ? std::vector<MapCall>() : it->second.map_calls;
+std::optional<GlibcInfo> Modules::GlibcIn(WatchId id) const {
+  return Get(id, [](const Module& module) { return module.glibc; });
 }
 
-size_t Modules::libcs() const {
+FoundModules Modules::found() const {
   absl::MutexLock lock(&mutex_);
-  return libcs_;
-}
-
-std::optional<GlibcInfo> Modules::GlibcIn(ModuleId id) const {
-  absl::MutexLock lock(&mutex_);
-  const auto it = modules_.find(id);
-  if (it == modules_.end()) return std::nullopt;
-  return it->second.glibc;
-}
-
-size_t Modules::glibcs() const {
-  absl::MutexLock lock(&mutex_);
-  return glibcs_;
+  return found_;
 }
 
 std::vector<ModuleState> Modules::States() const {
-  absl::MutexLock lock(&mutex_);
   std::vector<ModuleState> states;
-  states.reserve(modules_.size());
-  for (const auto& [id, module] : modules_) states.push_back(module.state);
+  {
+    absl::MutexLock lock(&mutex_);
+    states = table_.States();
+  }
   std::sort(states.begin(), states.end(), [](const ModuleState& a, const ModuleState& b) {
     return a.identity.path < b.identity.path;
   });
   return states;
 }
 
-size_t Modules::Count() const {
+ModuleUse Modules::Use() const {
+  const size_t in_use = kernel_->ModulesInUse();
   absl::MutexLock lock(&mutex_);
-  return modules_.size();
+  return {.in_use = in_use, .limit = limits_.modules, .retired = table_.retired()};
 }
 
 uint64_t Modules::unreadable() const {
@@ -376,6 +353,11 @@ uint64_t Modules::unreadable() const {
 uint64_t Modules::over_limit() const {
   absl::MutexLock lock(&mutex_);
   return over_limit_;
+}
+
+uint64_t Modules::forgotten() const {
+  absl::MutexLock lock(&mutex_);
+  return table_.forgotten();
 }
 
 }  // namespace profd

@@ -6,35 +6,55 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "bpf/abi.h"
 #include "daemon/base/cpu_use.h"
-#include "daemon/heap/glibc.h"
-#include "daemon/heap/jemalloc.h"
-#include "daemon/heap/map_calls.h"
-#include "daemon/heap/usdt.h"
+#include "daemon/base/limits.h"
 #include "daemon/kernel/kernel.h"
-#include "daemon/profile/profile.h"
-#include "daemon/symbolize/module_source.h"
+#include "daemon/target/module_table.h"
 #include "daemon/target/root_directories.h"
 
 namespace profd {
 
+// What to search for in modules, in addition to unwind rules.
+struct SoughtInModules {
+  bool allocators = false;
+  bool libcs = false;   // with calls that change an address space
+  bool glibcs = false;  // with a malloc that is traced in bursts
+
+  bool any() const { return allocators || libcs || glibcs; }
+};
+
+// Number of modules in which that was found, since the start.
+struct FoundModules {
+  size_t allocators = 0;
+  size_t libcs = 0;
+  size_t glibcs = 0;
+
+  size_t all() const { return allocators + libcs + glibcs; }
+  friend bool operator==(const FoundModules&, const FoundModules&) = default;
+};
+
+struct ModuleLimits {
+  uint64_t modules = Limits{}.modules;   // in the kernel's table, at one time
+  uint64_t rule_bytes = Limits{}.rules;  // of all rule tables together
+  RetiredLimits retired;
+};
+
 // Thread-safe. Compiles rules on a thread of its own, so that no tick waits for it.
+//
+// A module gets its id when the kernel sees its file first. When the kernel's table is nearly full,
+// MakeRoom takes out modules that no target maps. They are kept here for as long as stored stacks
+// name them.
 class Modules : public ModuleSource {
  public:
-  // `kernel` and `cpu_use` must outlive this. `rule_limit` bounds the bytes of all rule tables
-  // together.
-  // With `allocators` every module is searched for one, with `map_calls` for the calls of a libc,
-  // with `glibc` for glibc's malloc.
-  Modules(Kernel* kernel, CpuUse* cpu_use, uint64_t rule_limit, bool allocators, bool map_calls,
-          bool glibc);
+  // `kernel` and `cpu_use` must outlive this.
+  Modules(ModuleKernel* kernel, CpuUse* cpu_use, ModuleLimits limits, SoughtInModules sought);
   ~Modules() override;
 
   // A mapping whose file has no rules yet.
@@ -45,44 +65,39 @@ class Modules : public ModuleSource {
   // Some are being read, or wait for that.
   bool IsReading() const;
 
-  std::optional<ModuleFile> Find(ModuleId id) const override;
-  // The same, to put probes into. NotFound when the file is unknown or not open; FailedPrecondition
-  // when it was written since it was read: in other code the places for probes may lie inside of
-  // instructions.
-  absl::StatusOr<UniqueFd> FileToProbe(ModuleId id) const;
-  std::optional<ModuleIdentity> IdentityOf(ModuleId id) const;
-  // The allocator that a module holds.
-  std::optional<JemallocInfo> AllocatorIn(ModuleId id) const;
-  // The probes by which a module tells of the objects that it samples.
-  std::optional<OtelMemory> OtelMemoryIn(ModuleId id) const;
-  // How many modules hold either.
-  size_t allocators() const;
-  // The calls that change an address space, of a libc; empty for another module.
-  std::vector<MapCall> MapCallsIn(ModuleId id) const;
-  // How many modules hold such calls.
-  size_t libcs() const;
-  // The same of glibc's malloc.
-  std::optional<GlibcInfo> GlibcIn(ModuleId id) const;
-  size_t glibcs() const;
+  // The kernel's tables of modules and of rules have little room left, or had none for some.
+  bool IsCrowded() const;
+  // Takes modules out of the kernel's table, on this object's thread, that were not used since
+  // `unused_since` on the kernel's clock: until there is room again, those first that were not used
+  // for the longest. All mappings of all targets must have been announced since.
+  void MakeRoom(uint32_t unused_since);
+  // Forgets modules that were taken out, except those that stored stacks name.
+  void KeepOnly(const absl::flat_hash_set<ModuleId>& named);
 
+  std::optional<ModuleFile> Find(ModuleId id) const override;
+  // The file to put probes into. NotFound when it is unknown or not open; FailedPrecondition when
+  // it was written since it was read: in other code the places for probes may lie inside of
+  // instructions.
+  absl::StatusOr<UniqueFd> FileToProbe(WatchId id) const;
+  std::optional<ModuleIdentity> IdentityOf(WatchId id) const;
+  // The allocator that a module holds.
+  std::optional<JemallocInfo> AllocatorIn(WatchId id) const;
+  // The probes by which a module tells of the objects that it samples.
+  std::optional<OtelMemory> OtelMemoryIn(WatchId id) const;
+  // The calls that change an address space, of a libc; empty for another module.
+  std::vector<MapCall> MapCallsIn(WatchId id) const;
+  // The same of glibc's malloc.
+  std::optional<GlibcInfo> GlibcIn(WatchId id) const;
+  FoundModules found() const;
+
+  // Of those in the kernel's table.
   std::vector<ModuleState> States() const;
-  size_t Count() const;
+  ModuleUse Use() const;
   uint64_t unreadable() const;  // modules whose file could not be read or understood
-  uint64_t over_limit() const;  // modules left out to keep the limit
+  uint64_t over_limit() const;  // modules left out to keep the limit of rules
+  uint64_t forgotten() const;   // modules that stored stacks may name, for want of room
 
  private:
-  struct Module {
-    ModuleState state;
-    UniqueFd fd;
-    std::shared_ptr<const UniqueFd> root;
-    int64_t written_ns = 0;  // when the file was last written, before it was read
-    std::optional<JemallocInfo> allocator;
-    std::vector<MapCall> map_calls;
-    std::optional<OtelMemory> otel_memory;
-    std::optional<GlibcInfo> glibc;
-    bool unreadable = false;
-    bool over_limit = false;
-  };
   // Modules to be published together; the vectors go in step.
   struct Batch {
     std::vector<ModuleId> ids;
@@ -103,22 +118,34 @@ class Modules : public ModuleSource {
   void Publish(Batch batch);
   // Opens and compiles. `rows` stays empty, with a note, when there are none to be had.
   absl::StatusOr<Module> Load(const profd_module_record& record, std::vector<profd_rule>& rows);
+  // Bytes of the rules that a module would get if there were room.
+  uint64_t WantedBytes(const Module& module) const {
+    return module.left_out_bytes <= limits_.rule_bytes ? module.left_out_bytes : 0;
+  }
+  void Retire(uint32_t unused_since);
+  std::vector<KnownModule> ChooseUnused(const std::vector<KnownModule>& listed,
+                                        uint32_t unused_since) const;
+  // What `get` finds in a module; empty for an unknown one.
+  template <typename Getter>
+  auto Get(WatchId id, Getter get) const {
+    absl::MutexLock lock(&mutex_);
+    const Module* module = table_.Find(id);
+    return module == nullptr ? decltype(get(*module))() : get(*module);
+  }
 
-  Kernel* const kernel_;
+  ModuleKernel* const kernel_;
   CpuUse* const cpu_use_;
-  const uint64_t rule_limit_;
-  const bool search_allocators_;
-  const bool search_map_calls_;
-  const bool search_glibc_;
+  const ModuleLimits limits_;
+  const SoughtInModules sought_;
 
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<profd_module_record> queue_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<ModuleId, Module> modules_ ABSL_GUARDED_BY(mutex_);
-  size_t allocators_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t libcs_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t glibcs_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<uint32_t> unused_since_ ABSL_GUARDED_BY(mutex_);  // of MakeRoom
+  ModuleTable table_ ABSL_GUARDED_BY(mutex_);
+  FoundModules found_ ABSL_GUARDED_BY(mutex_);
+  uint64_t wanted_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of rules that had no room
   uint64_t unreadable_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t over_limit_ ABSL_GUARDED_BY(mutex_) = 0;
   RootDirectories roots_;  // of the worker alone

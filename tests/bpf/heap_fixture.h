@@ -22,7 +22,7 @@ class HeapKernelTest : public KernelTest {
  protected:
   static constexpr KernelOptions kHeap = {
       .fault_layer = false, .map_layer = false, .malloc_layer = false};
-  static constexpr ModuleId kModule{7};
+  static constexpr WatchId kModule{7};
 
   static ProbePlace EventPlace() {
     return {.offset = FileOffset(reinterpret_cast<const void*>(&ProfdTestHeapEvent)),
@@ -35,8 +35,8 @@ class HeapKernelTest : public KernelTest {
   void Attach(int32_t pid, std::span<const ProbePlace> places) {
     ASSERT_NO_FATAL_FAILURE(Put(pid, places));
     for (const ProbePlace& place : places) {
-      const auto module = static_cast<uint16_t>(PROFD_PROBE_MODULE(place.cookie));
-      kernel_->SetHeapSettled(pid, ModuleId{module}, true);
+      const auto module = static_cast<uint16_t>(PROFD_PROBE_WATCH(place.cookie));
+      kernel_->SetHeapSettled(pid, WatchId{module}, true);
     }
   }
   // To functions of this program.

@@ -58,7 +58,7 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   ASSERT_THAT(records, SizeIs(1));
   const profd_heap_counter& allocated = records[0].heap.counters[0];
   EXPECT_EQ(allocated.kind, uint32_t{PROFD_KIND_ALLOC});
-  EXPECT_EQ(allocated.module_id, 7U);
+  EXPECT_EQ(allocated.watch_id, 7U);
   EXPECT_EQ(allocated.base, 100'000U);
   EXPECT_EQ(allocated.total, 800'123U) << "read where the allocator keeps it";
   EXPECT_EQ(allocated.seen, 700'000U);
@@ -204,7 +204,7 @@ TEST_F(HeapKernelTest, InlinedEventsAreReadFromRegisters) {
   EXPECT_EQ(counter.events, 5U) << "one counter, whichever way an event went";
   EXPECT_EQ(counter.gaps, 0U);
   EXPECT_EQ(counter.total, 365'055U);
-  EXPECT_EQ(counter.module_id, 9U);
+  EXPECT_EQ(counter.watch_id, 9U);
   EXPECT_EQ(records[0].heap.counters[1].events, 0U);
   EXPECT_EQ(records[0].heap.counters[2].address, 0U);
   EXPECT_EQ(kernel_->HeapCost().events, 6U);
@@ -322,7 +322,7 @@ TEST_F(HeapKernelTest, WhatIsNoEventIsRefused) {
   EXPECT_EQ(records[0].heap.counters[2].address, 0U);
   std::map<uint32_t, std::pair<uint64_t, uint64_t>> tallies;
   for (const HeapTally& tally : kernel_->HeapTallies()) {
-    EXPECT_EQ(tally.module, ModuleId{9});
+    EXPECT_EQ(tally.module, WatchId{9});
     tallies[tally.number] = {tally.held, tally.refused};
   }
   EXPECT_THAT(tallies, ElementsAre(Pair(3, Pair(4, 8)), Pair(25, Pair(0, 2))))
@@ -453,7 +453,7 @@ TEST_F(HeapKernelTest, ThreadsWithoutAnEventAreRead) {
   EXPECT_EQ(old.counters[1].kind, uint32_t{PROFD_KIND_FREE});
   EXPECT_EQ(old.counters[1].base, 0U);
   EXPECT_EQ(old.counters[1].total, 300U);
-  EXPECT_EQ(old.counters[1].module_id, 7U);
+  EXPECT_EQ(old.counters[1].watch_id, 7U);
 }
 
 // Between two rounds of probes nothing was to be seen: what happened then is no gap.

@@ -36,7 +36,7 @@ class LiveKernelTest : public KernelTest {
     EXPECT_EQ(object.context, 0x7000U);
     EXPECT_EQ(object.born, born);
     EXPECT_EQ(object.pid, child.pid());
-    EXPECT_EQ(object.module_id, 7U);
+    EXPECT_EQ(object.watch_id, 7U);
     EXPECT_NE(object.thread_id, 0U);
     EXPECT_LT(static_cast<int64_t>(object.time), MonotonicNs());
   }

@@ -130,7 +130,7 @@ TEST_F(MallocKernelTest, EveryCallOfABurstIsCountedOnce) {
   EXPECT_EQ(sum.freed, shared_->freed);
   EXPECT_EQ(sum.allocations, shared_->allocations);
   EXPECT_EQ(sum.frees, shared_->frees);
-  EXPECT_EQ(sum.module_id, 7U);
+  EXPECT_EQ(sum.watch_id, 7U);
   EXPECT_GT(sum.calls, sum.allocations + sum.frees) << "free(NULL), and two that call another one";
   EXPECT_LT(sum.stepped, sum.calls);
   EXPECT_GT(sum.ns, 0U);

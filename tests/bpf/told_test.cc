@@ -87,7 +87,7 @@ class ToldKernelTest : public KernelTest {
                     .ok());
     for (const profd_told_record& record : told) {
       EXPECT_EQ(record.pid, child.pid());
-      EXPECT_EQ(record.module_id, 7U);
+      EXPECT_EQ(record.watch_id, 7U);
       EXPECT_NE(record.thread_id, 0U);
       EXPECT_LT(static_cast<int64_t>(record.time), MonotonicNs());
     }

@@ -13,7 +13,7 @@ from .tolerance import Failure, between, compare, least_hits
 # Losses that an undisturbed run has as well; docs/losses.md says why they do no harm.
 # A long wait that is lost is in every total; `profctl worst` does not list it.
 HARMLESS_LOSSES = {"torn_walk", "torn_ledger", "switch_unseen", "mapping_busy", "disk_request_lost",
-                   "long_wait_lost"}
+                   "long_wait_lost", "wait_duration_lost"}
 # Walks that met a thread in motion say so and keep their weight. How many do depends on the
 # machine; that most do not is what makes a profile.
 RACED = {"[torn walk]", "[memory map busy]"}
@@ -94,6 +94,20 @@ def invariants(answer):
             if abs(told - entry["time_ns"]) > tolerance.IDENTITY_FLOOR_NS + len(samples):
                 failures.append(Failure(f"{what}: the stacks of {entry['reason']} have {told} ns, the "
                                         f"ledger {entry['time_ns']} ns"))
+        failures += invariants_of_durations(what, thread)
+    return failures
+
+
+def invariants_of_durations(what, thread):
+    """A histogram has all its waits, and its numbers are in order."""
+    failures = []
+    for entry in thread["off"]:
+        histogram = f"{what}: durations of {entry['reason']}"
+        order = [entry["p50_ns"], entry["p99_ns"], entry["max_ns"]]
+        if sum(entry["durations"]) != entry["measured"]:
+            failures.append(Failure(f"{histogram}: {entry['durations']} are not {entry['measured']} waits"))
+        if order != sorted(order) or (entry["measured"] > 0) != (order[0] > 0):
+            failures.append(Failure(f"{histogram}: p50, p99 and max of {entry['measured']} are {order}"))
     return failures
 
 

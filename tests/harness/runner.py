@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import json
+import os
 import re
 import signal
 import time
@@ -117,6 +118,22 @@ class Running:
         code = self.process.end(END_SECONDS)
         self.ended_ns = [before, time.time_ns()]
         return code
+
+
+def findings(summary):
+    """The sentences of "What stands out", each as one line."""
+    found = re.search(r"^What stands out\n((?:  .*\n)+)", summary, re.MULTILINE)
+    parts = re.split(r"^  - ", found[1], flags=re.MULTILINE)[1:] if found else []
+    return [" ".join(part.split()) for part in parts]
+
+
+def output_options(query):
+    """A fetch writes its summary beside a file."""
+    if query.command.split()[0] != "fetch":
+        return ["--format", query.format]
+    if query.format == "summary":
+        return ["-o", os.devnull, "--format", "folded"]
+    return ["--format", query.format, "-o", "-"]
 
 
 class Execution:
@@ -310,14 +327,15 @@ class Execution:
         arguments = self.arguments(query)
         as_text = query.stdout is not None or query.exit != 0
         if not as_text:
-            arguments += ["--format", query.format] + (["-o", "-"] if arguments[0] == "fetch" else [])
+            arguments += output_options(query)
         code, out, err = self.daemon.profctl(*arguments)
         failures = checks.check_text(f"profctl {' '.join(arguments)}", query, code, out, err,
                                      self.daemon.address)
         if code != query.exit or as_text:
             return failures
         if query.format != "json":
-            return failures + self.expectations(query, {"lines": out.splitlines()}, None)
+            said = {"lines": out.splitlines(), "findings": findings(out)}
+            return failures + self.expectations(query, said, None)
         said = readable(json.loads(out))
         if query.name:
             self.told[query.name] = said

@@ -118,7 +118,9 @@ class Query:
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end
     eventually: float = 0    # asked again until all holds, for so many seconds
-    format: str = "json"     # another one: expressions have the text's `answer.lines`
+    # Another one: expressions have the text's `answer.lines`. "summary" is what a fetch prints beside a file;
+    # `answer.findings` are the sentences of "What stands out".
+    format: str = "json"
     exit: int = 0
     stdout: str | None = None  # whole text; without it the answer is JSON
     stderr: str | None = None

@@ -29,6 +29,7 @@ FRAMES = [
     {"function": "[torn walk]", "module": "", "kind": "synthetic"},
 ]
 STACK = ["clock_nanosleep", "waiter::Sleep", "naps::Thread"]
+NOTHING_MEASURED = {"measured": 0, "p50_ns": 0, "p99_ns": 0, "max_ns": 0, "durations": []}
 
 
 def answer_json():
@@ -38,8 +39,9 @@ def answer_json():
         "header": {"begin_ns": 0, "end_ns": 2_000 * MS, "layers": {"tick_ns": 1, "switch_ns": 1, "books_ns": 1}},
         "threads": [{"pid": 7, "tid": 8, "name": "napper", "exited": True, "wall_ns": 1_010 * MS, "on_cpu_ns": 10 * MS,
                      "estimated_ns": 0,
-                     "off": [{"reason": "sleep", "time_ns": 999 * MS, "waits": 10},
-                             {"reason": "runqueue", "time_ns": 1 * MS, "waits": 10}]}],
+                     "off": [{"reason": "sleep", "time_ns": 999 * MS, "waits": 10, "measured": 10, "p50_ns": 90 * MS,
+                              "p99_ns": 101 * MS, "max_ns": 101 * MS, "durations": [1, 0, 9]},
+                             {"reason": "runqueue", "time_ns": 1 * MS, "waits": 10} | NOTHING_MEASURED]}],
         "frames": FRAMES,
         "stacks": [{"frames": [0, 1, 2, 3, 4], "complete": True}, {"frames": [0, 5], "complete": False}],
         "samples": [{"thread": 0, "reason": "sleep", "stack": 0, "time_ns": 990 * MS, "error_ns": 9 * MS,
@@ -78,6 +80,14 @@ class Checks(unittest.TestCase):
     def test_an_account_that_does_not_close(self):
         self.json["threads"][0]["wall_ns"] += 20 * MS
         self.assert_fails("on-CPU and off-CPU are")
+
+    def test_a_histogram_that_lacks_a_wait(self):
+        self.json["threads"][0]["off"][0]["durations"] = [1, 0, 8]
+        self.assert_fails("are not 10 waits")
+
+    def test_quantiles_in_no_order(self):
+        self.json["threads"][0]["off"][0]["p50_ns"] = 200 * MS
+        self.assert_fails("p50, p99 and max of 10 are")
 
     def test_stacks_that_do_not_add_up_to_the_ledger(self):
         self.json["samples"][0]["time_ns"] -= 50 * MS
@@ -121,7 +131,7 @@ class Checks(unittest.TestCase):
         self.assertEqual(self.failures(), [])
         self.json["threads"][0]["off"][0]["time_ns"] -= 50 * MS
         self.json["samples"][0]["time_ns"] -= 50 * MS
-        self.json["threads"][0]["off"].append({"reason": "lock", "time_ns": 50 * MS, "waits": 1})
+        self.json["threads"][0]["off"].append({"reason": "lock", "time_ns": 50 * MS, "waits": 1} | NOTHING_MEASURED)
         self.assert_fails("off-CPU for another reason than sleep")
 
     def test_an_estimate_without_need(self):

@@ -16,6 +16,7 @@
 #include "bpf/abi.h"
 #include "daemon/kernel/kernel.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/fake_module_table.h"
 
 namespace profd {
 
@@ -249,8 +250,8 @@ class FakeKernel final : public Kernel {
     return std::vector<CounterEntry>();
   }
   void SetHeapSampling(uint32_t) override {}
-  void SetHeapSettled(int32_t, ModuleId, bool) override {}
-  void ForgetHeapSettled(int32_t, ModuleId) override {}
+  void SetHeapSettled(int32_t, WatchId, bool) override {}
+  void ForgetHeapSettled(int32_t, WatchId) override {}
   uint64_t HeapRefusals() const override { return heap_refusals; }
   std::vector<HeapTally> HeapTallies() const override { return heap_tallies; }
   profd_heap_cost HeapCost() const override { return {}; }
@@ -269,18 +270,28 @@ class FakeKernel final : public Kernel {
   absl::StatusOr<Probe> AttachMallocProbe(int, int32_t, Places) override { return NoProbe(); }
   absl::StatusOr<uint32_t> NumberOfArguments(const profd_usdt_spec&) override { return 0; }
 
-  absl::Status AnnounceMappings() override { return Fail(announce_mappings); }
-  absl::Status AnnounceMappings(std::span<const int32_t> pids) override {
-    looked_at.assign(pids.begin(), pids.end());
+  absl::Status AnnounceMappings() override {
+    modules.UseMapped();
     return Fail(announce_mappings);
   }
-  std::vector<absl::Status> PublishRules(std::span<const ModuleRules> modules) override {
-    return std::vector<absl::Status>(modules.size());
+  absl::Status AnnounceMappings(std::span<const int32_t> pids) override {
+    looked_at.assign(pids.begin(), pids.end());
+    return AnnounceMappings();
   }
-  absl::Status WatchModule(const profd_module_key&) override { return absl::OkStatus(); }
+  std::vector<absl::Status> PublishRules(std::span<const ModuleRules> rules) override {
+    return modules.Publish(rules);
+  }
+  absl::Status WatchModule(const profd_module_key&, WatchId) override { return absl::OkStatus(); }
   absl::Status ForgetModule(const profd_module_key&) override { return absl::OkStatus(); }
-  absl::StatusOr<uint32_t> ModuleIdOf(const profd_module_key&) const override { return 1; }
-  uint64_t RuleBytes() const override { return 0; }
+  absl::StatusOr<ModuleId> ModuleIdOf(const profd_module_key& key) const override {
+    return modules.IdOf(key);
+  }
+  uint32_t AdvanceModuleClock() override { return modules.Advance(); }
+  absl::StatusOr<std::vector<KnownModule>> ListModules() const override { return modules.List(); }
+  void RemoveModules(std::span<const KnownModule> gone) override { modules.Remove(gone); }
+  size_t ModulesInUse() const override { return modules.size(); }
+  uint64_t RuleBytes() const override { return modules.rule_bytes(); }
+  FakeModuleTable modules;
 
  private:
   struct Thread {

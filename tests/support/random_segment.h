@@ -66,7 +66,7 @@ inline Site RandomSite(std::mt19937_64* random, const std::vector<StackId>& stac
           .argument = (*random)() % 3 == 0 ? uint64_t{PROFD_BURST_ARGUMENT} : (*random)() % 9,
           .syscall = static_cast<int32_t>((*random)() % 400) - 1,
           .reason = static_cast<Reason>((*random)() % kReasonCount),
-          .kind = static_cast<Kind>((*random)() % kKindCount)};
+          .kind = static_cast<Kind>((*random)() % kStoredKindCount)};
 }
 
 inline Slice RandomSlice(std::mt19937_64* random, const Segment& segment) {

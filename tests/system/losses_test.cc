@@ -663,5 +663,43 @@ TEST_F(EndingsTest, LibrariesSeenForTheFirstTime) {
   ExpectEnds();
 }
 
+// Three times as many libraries as there is room for, a few at a time.
+TEST_F(EndingsTest, MoreLibrariesThanSlots) {
+  constexpr int kLibraries = 120, kSlots = 40;
+  std::vector<std::string> argv = {"strain", "closes"};
+  for (int i = 0; i < kLibraries; ++i) {
+    const std::string copy = absl::StrCat(directory_.path(), "/plugin", i, ".so");
+    ASSERT_TRUE(std::filesystem::copy_file(PLUGIN_LIBRARY, copy));
+    argv.push_back(copy);
+  }
+  ASSERT_NO_FATAL_FAILURE(StartTarget(argv));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"--limit", absl::StrCat("modules=", kSlots)}));
+  ASSERT_NO_FATAL_FAILURE(Begin());
+  // Whether a whole stack was seen in a library.
+  std::set<std::string> seen;
+  EXPECT_TRUE(Eventually(kPatience, [&] {
+    const auto answer = daemon_->FetchProcess(target_->pid());
+    if (!answer.ok()) return false;
+    for (const Sample& sample : answer->samples) {
+      if (sample.stack == 0 || !answer->IsComplete(sample)) continue;
+      for (const Frame& frame : answer->FramesOf(sample)) {
+        if (frame.function == "PluginNap") seen.insert(frame.module);
+      }
+    }
+    return seen.contains(absl::StrCat("plugin", kLibraries - 1, ".so"));
+  })) << "the last one";
+  EXPECT_TRUE(seen.contains("plugin0.so") || seen.contains("plugin1.so")) << "an early one";
+  EXPECT_GT(seen.size(), size_t{kLibraries} / 2);
+  const auto status = daemon_->Status();
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_EQ(status->module_slots(), uint64_t{kSlots});
+  EXPECT_LE(status->module_slots_in_use(), uint64_t{kSlots});
+  EXPECT_GT(status->module_slots_in_use(), 0U);
+  EXPECT_GT(status->retired_modules(), size_t{kLibraries} / 2);
+  EXPECT_EQ(InStatus().count("modules_full"), 0U);
+  ExpectAccounts();
+  ExpectEnds();
+}
+
 }  // namespace
 }  // namespace profd::e2e

@@ -12,6 +12,7 @@
 //   maps              two threads that map and unmap memory, and one that naps below them
 //   jemallocs LIB...  a thread that allocates from each of these libraries in turn
 //   modules LIB...    a thread that opens one library after the other and naps in PluginNap
+//   closes LIB...     the same, but each is closed before the next one is opened
 //   foreign FILE      a thread that waits in code of a file that is no ELF file
 //   endings           a thread for each way in which a stack ends before its root, named so
 #include <dlfcn.h>
@@ -254,14 +255,26 @@ void Jemallocs(char** paths) {
   AwaitBegun(1);
 }
 
+// Naps in a library.
+void* OpenAndNap(const char* path, int naps) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  Expect(library != nullptr, "dlopen");
+  auto* nap = reinterpret_cast<void (*)(int64_t)>(dlsym(library, "PluginNap"));
+  Expect(nap != nullptr, "dlsym");
+  for (int i = 0; i < naps; ++i) nap(20'000);
+  return library;
+}
+
 void* OpenOneAfterTheOther(void* argument) {
   ++begun;
+  for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) OpenAndNap(*path, 10);
+  while (true) pause();
+}
+
+void* OpenAndCloseEach(void* argument) {
+  ++begun;
   for (auto** path = static_cast<char**>(argument); *path != nullptr; ++path) {
-    void* library = dlopen(*path, RTLD_NOW | RTLD_LOCAL);
-    Expect(library != nullptr, "dlopen");
-    auto* nap = reinterpret_cast<void (*)(int64_t)>(dlsym(library, "PluginNap"));
-    Expect(nap != nullptr, "dlsym");
-    for (int i = 0; i < 10; ++i) nap(20'000);
+    Expect(dlclose(OpenAndNap(*path, path[1] == nullptr ? 50 : 5)) == 0, "dlclose");
   }
   while (true) pause();
 }
@@ -429,6 +442,9 @@ int main(int argc, char** argv) {
     Jemallocs(argv + 2);
   } else if (strcmp(way, "modules") == 0) {
     Begin("opener", OpenOneAfterTheOther, argv + 2);
+    AwaitBegun(1);
+  } else if (strcmp(way, "closes") == 0) {
+    Begin("opener", OpenAndCloseEach, argv + 2);
     AwaitBegun(1);
   } else if (strcmp(way, "foreign") == 0 && argc > 2) {
     Foreign(argv[2]);

@@ -108,7 +108,7 @@ TEST(EstimateBurstTest, TimeOfMissedBurstsIsInDoubt) {
     did.calls = 10;
     burst.counts.threads = {{7, did}};
     ProfileDelta delta;
-    std::map<ModuleId, AllocatorTotals> totals;
+    std::map<WatchId, AllocatorTotals> totals;
     EstimateBurst(burst, delta, totals);
     const HeapDelta& heap = delta.ledgers.at(0).delta.allocated;
     return static_cast<double>(heap.burst_doubt) / static_cast<double>(heap.burst_bytes);
@@ -127,14 +127,14 @@ TEST(EstimateBurstTest, CountsAreScaledAndDividedAmongStacks) {
   did.calls = 14;
   did.stepped = 4;
   did.ns = 4'960'000;
-  did.module_id = 9;
+  did.watch_id = 9;
   burst.counts.threads = {{7, did}};
   // Of a sample of the calls: their weights tell shares only.
   burst.counts.samples = {Entry(7, 1, Kind::kAlloc, 600, 5), Entry(7, 2, Kind::kAlloc, 200, 1),
                           Entry(8, 3, Kind::kAlloc, 50, 1)};
   burst.traps = {.emulated = 2'000, .stepped = 5'000};  // 5 ms with the program's
   ProfileDelta delta;
-  std::map<ModuleId, AllocatorTotals> totals;
+  std::map<WatchId, AllocatorTotals> totals;
   EstimateBurst(burst, delta, totals);
 
   EXPECT_EQ(delta.bursts, 1);
@@ -160,12 +160,12 @@ TEST(EstimateBurstTest, CountsAreScaledAndDividedAmongStacks) {
   EXPECT_NEAR(static_cast<double>(ledger.allocated.burst_doubt), 1000 * scale * 0.25 / 3, 2);
   EXPECT_EQ(ledger.allocated.bytes, 0) << "nothing of it is exact";
   EXPECT_EQ(ledger.freed.burst_bytes, delta.samples[2].weight);
-  EXPECT_EQ(totals.at(ModuleId{9}).allocated.burst_bytes, ledger.allocated.burst_bytes);
+  EXPECT_EQ(totals.at(WatchId{9}).allocated.burst_bytes, ledger.allocated.burst_bytes);
 }
 
 TEST(EstimateBurstTest, NothingCountedIsABurstAllTheSame) {
   ProfileDelta delta;
-  std::map<ModuleId, AllocatorTotals> totals;
+  std::map<WatchId, AllocatorTotals> totals;
   EstimateBurst(Result(), delta, totals);
   EXPECT_EQ(delta.bursts, 1);
   EXPECT_THAT(delta.samples, IsEmpty());
@@ -257,7 +257,7 @@ std::vector<Coverage> Simulate(int bursts, double taken, double mean_phase_ns, i
     Program program(seed, mean_phase_ns);
     TickSchedule schedule(kSpan, 0, seed);
     ProfileDelta delta;
-    std::map<ModuleId, AllocatorTotals> totals;
+    std::map<WatchId, AllocatorTotals> totals;
     std::vector<double> truth(2), weight(2), square(2);
     HeapDelta heap;
     double now = 0;

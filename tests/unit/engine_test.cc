@@ -69,6 +69,7 @@ class SumStore final : public Store {
       Window, const std::function<bool(const ThreadInfo&)>&) const override {
     return MergedProfile();
   }
+  absl::flat_hash_set<ModuleId> NamedModules() const override { return {}; }
   int64_t OldestNs() const override { return 0; }
   size_t Bytes() const override { return 0; }
 

@@ -14,9 +14,11 @@
 namespace profctl {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr auto kLock = profd::v1::REASON_LOCK;
@@ -92,6 +94,72 @@ TEST(FindingsTest, DelayStandsOutFromATenthOfTheRunnableTimeOn) {
   // Little of it is noise.
   EXPECT_THAT(of(0, 10'000), SizeIs(1));
   EXPECT_THAT(of(0, 9'999), IsEmpty());
+}
+
+// Waits for a lock of `threads` threads of one group, each `waits` times in the second of the
+// window, that ran for `on_cpu` ns each.
+std::vector<std::string> InTurn(int threads, uint64_t waits, int64_t on_cpu) {
+  AnswerWriter answer(profd::Kind::kWait);
+  answer.coverage().set_begin_ns(1);
+  answer.coverage().set_end_ns(1 + 1'000'000'000);
+  for (int i = 0; i < threads; ++i) {
+    const uint32_t thread =
+        answer.AddThread(1, i + 1, "a", "rpc-0" + std::to_string(i), 1'000'000'000, on_cpu);
+    answer.AddSample(thread, kLock, In("Hot"), 900'000'000, 0);
+    answer.message().mutable_threads(static_cast<int>(thread))->mutable_off(0)->set_waits(waits);
+  }
+  return FindingsOf(answer);
+}
+
+TEST(FindingsTest, ThreadsThatTakeShortTurns) {
+  EXPECT_THAT(InTurn(4, 250, 50'000'000),
+              ElementsAre(HasSubstr("wait 1,000 times a second, and run for 200 us in between")));
+  const auto none = ElementsAre(Not(HasSubstr("times a second")));
+  EXPECT_THAT(InTurn(3, 400, 50'000'000), none) << "too few threads";
+  EXPECT_THAT(InTurn(4, 249, 40'000'000), none) << "too seldom";
+  EXPECT_THAT(InTurn(4, 250, 50'000'251), none) << "they do more in between";
+  EXPECT_THAT(InTurn(4, 0, 50'000'000), none) << "the switch layer was off";
+}
+
+TEST(FindingsTest, WhatAWaitIsForAndInTheWayOf) {
+  const auto of = [](const std::string& kind, const std::string& task) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 0);
+    answer.AddSample(thread, kLock, In("Hot"), 900, 0);
+    answer.AddLabel("lock_kind", kind);
+    if (!task.empty()) answer.AddLabel("task", task);
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(of("std mutex", ""), ElementsAre(AllOf(HasSubstr("is for a std mutex, by Hot"),
+                                                     Not(HasSubstr("worker")))));
+  EXPECT_THAT(of("absl mutex", ""), ElementsAre(HasSubstr("is for an absl mutex, by Hot")));
+  EXPECT_THAT(of("full channel", ""), ElementsAre(HasSubstr("for room in a full channel")));
+  EXPECT_THAT(of("thread join", ""), ElementsAre(HasSubstr("for a thread to end")));
+  EXPECT_THAT(of("parked thread", ""), ElementsAre(HasSubstr("for another thread to unpark it")));
+  EXPECT_THAT(of("lock", ""), ElementsAre(HasSubstr("for a lock or condition")));
+  EXPECT_THAT(of("std mutex", "async task"), ElementsAre(HasSubstr("They are in async tasks")));
+  EXPECT_THAT(of("std mutex", "pool job"), ElementsAre(HasSubstr("They are in jobs of a pool")));
+}
+
+TEST(FindingsTest, WhoHadTheCpusIsToldFromHalfOfTheirTimeOn) {
+  const auto of = [](int64_t hog, int64_t other) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    answer.AddThread(1, 1, "a", "hog", kWindow, hog);
+    answer.AddThread(1, 2, "a", "other", kWindow, other);
+    const uint32_t thread = answer.AddThread(1, 77, "a", "late", kWindow, 0);
+    answer.AddSample(thread, kRunQueue, {}, 500'000, 0);
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(of(200'000, 200'000),
+              ElementsAre(HasSubstr("50.0% of the time on a CPU went to hog")));
+  EXPECT_THAT(of(200'000, 100'000), ElementsAre(HasSubstr("66.7% of the time on a CPU")));
+
+  AnswerWriter three = AnswerOf(profd::Kind::kWait);
+  for (int i = 0; i < 3; ++i) {
+    three.AddThread(1, i + 1, "a", std::string(1, static_cast<char>('a' + i)), kWindow, 100'000);
+  }
+  three.AddSample(three.AddThread(1, 77, "a", "late", kWindow, 0), kRunQueue, {}, 500'000, 0);
+  EXPECT_THAT(FindingsOf(three), ElementsAre(Not(HasSubstr("went to"))));
 }
 
 TEST(FindingsTest, ABusyThreadStandsOutFromNineTenthsOn) {

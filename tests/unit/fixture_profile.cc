@@ -212,6 +212,11 @@ uint32_t AnswerWriter::AddStack(const std::vector<FrameSpec>& frames, bool compl
   return static_cast<uint32_t>(message_.stacks_size() - 1);
 }
 
+void AnswerWriter::AddLabel(const std::string& key, const std::string& text) {
+  const uint32_t attribute = AddAttribute(key, text, 0);
+  message_.mutable_samples(message_.samples_size() - 1)->add_attributes(attribute);
+}
+
 uint32_t AnswerWriter::AddAttribute(const std::string& key, const std::string& text,
                                     int64_t number) {
   profd::v1::Attribute attribute;

@@ -30,7 +30,7 @@ class AnswerWriter {
   // `frames` innermost first; none: the sample is [unsampled]. The ledger grows by `time_ns`.
   void AddSample(uint32_t thread, profd::v1::Reason reason, const std::vector<FrameSpec>& frames,
                  int64_t time_ns, int64_t error_ns, bool complete = true);
-  // The same in a profile of bytes; the thread's total grows by `bytes`. Each event stands for
+  // As AddSample in a profile of bytes; the thread's total grows by `bytes`. Each event stands for
   // 64 KiB and costs 800 ns.
   void AddBytes(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
                 int64_t error_bytes, uint64_t events, bool complete = true);
@@ -38,6 +38,8 @@ class AnswerWriter {
   // by.
   void AddLevel(uint32_t thread, const std::vector<FrameSpec>& frames, int64_t bytes,
                 int64_t error_bytes, uint64_t count, int64_t growth_bytes, bool complete = true);
+  // Gives the last sample an attribute.
+  void AddLabel(const std::string& key, const std::string& text);
   // Events of the thread that no probe saw.
   void AddUnseen(uint32_t thread, uint64_t gaps, int64_t bytes);
   // So much of the thread's total is estimated from bursts of tracing.

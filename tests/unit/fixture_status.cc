@@ -13,6 +13,9 @@ profd::v1::GetStatusResponse PlainStatus() {
   status.set_tick_interval_ns(10'000'000);
   status.set_threads(54);
   status.set_modules(2);
+  status.set_module_slots_in_use(3'072);
+  status.set_module_slots(4'095);
+  status.set_retired_modules(12'345);
   profd::v1::TargetStatus& target = *status.add_targets();
   target.set_selector("^reth$\x1b");
   target.add_pids(4242);

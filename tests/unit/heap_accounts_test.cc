@@ -16,7 +16,7 @@ using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-constexpr ModuleId kModule{7};
+constexpr WatchId kModule{7};
 
 profd_heap_counter Counter(uint64_t address, uint32_t kind, uint64_t base, uint64_t total,
                            uint64_t seen, uint32_t events) {
@@ -27,7 +27,7 @@ profd_heap_counter Counter(uint64_t address, uint32_t kind, uint64_t base, uint6
   counter.total = total;
   counter.seen = seen;
   counter.events = events;
-  counter.module_id = static_cast<uint32_t>(kModule);
+  counter.watch_id = static_cast<uint32_t>(kModule);
   return counter;
 }
 
@@ -93,11 +93,11 @@ TEST(HeapAccountsTest, DeltasTelescopeToTheCounter) {
 TEST(HeapAccountsTest, TwoAllocatorsOfOneThreadAddUp) {
   HeapAccounts accounts;
   profd_heap_counter other = Counter(96, PROFD_KIND_ALLOC, 0, 100'000, 100'000, 1);
-  other.module_id = 9;
+  other.watch_id = 9;
   accounts.Apply(Record(1, {Counter(64, PROFD_KIND_ALLOC, 0, 70'000, 70'000, 1), other}));
   EXPECT_EQ(FinishOne(accounts).allocated.bytes, 170'000);
   EXPECT_EQ(accounts.allocators().at(kModule).allocated.bytes, 70'000);
-  EXPECT_EQ(accounts.allocators().at(ModuleId{9}).allocated.bytes, 100'000);
+  EXPECT_EQ(accounts.allocators().at(WatchId{9}).allocated.bytes, 100'000);
 }
 
 TEST(HeapAccountsTest, WhatIsNotToBeCountedIsLeftOutForGood) {

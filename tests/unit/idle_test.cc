@@ -232,14 +232,63 @@ TEST(IdleOfThreadTest, BackgroundThreadsAreKnownByName) {
 }
 
 TEST(IdleOfWaitTest, AWaitIsJudgedByReasonStackAndThread) {
-  const auto idle = [](profd::Reason reason, std::string_view stack, bool contended) {
-    return profd::IdleOfWait(reason, stack, contended, "redis-server", "bio_aof");
+  const auto idle = [](profd::Reason reason, std::string_view stack, bool contended,
+                       std::string_view task = "") {
+    return profd::IdleOfWait(reason, {stack, contended, task}, "redis-server", "bio_aof");
   };
   EXPECT_EQ(idle(profd::Reason::kPoll, "", false), "waiting for work (poll)");
   EXPECT_EQ(idle(profd::Reason::kLock, "tokio worker", false), "tokio worker");
   EXPECT_EQ(idle(profd::Reason::kLock, "", false), "redis background") << "by the thread's name";
   EXPECT_EQ(idle(profd::Reason::kLock, "", true), "") << "it waits for a lock";
   EXPECT_EQ(idle(profd::Reason::kDisk, "tokio worker", false), "");
+  EXPECT_EQ(idle(profd::Reason::kSleep, "", false), "sleeping");
+  EXPECT_EQ(idle(profd::Reason::kSleep, "", true), "") << "between attempts to take a lock";
+  EXPECT_EQ(idle(profd::Reason::kSleep, "", false, "pool job"), "") << "in the way of other tasks";
+  EXPECT_EQ(idle(profd::Reason::kPoll, "", false, "async task"), "");
+  EXPECT_EQ(idle(profd::Reason::kLock, "channel receiver", false, "pool job"), "channel receiver");
+}
+
+// Of user frames, innermost first.
+std::string_view TaskOf(const std::vector<std::string>& functions) {
+  std::vector<profd::FrameText> texts;
+  std::vector<uint32_t> stack;
+  for (const std::string& function : functions) {
+    stack.push_back(static_cast<uint32_t>(texts.size()));
+    texts.push_back({.function = function, .module = "prog"});
+  }
+  return profd::IdleRule(texts).TaskOf(stack);
+}
+
+TEST(IdleRuleTest, TasksAreInsideOfSchedulers) {
+  const std::string worker = "tokio::runtime::scheduler::multi_thread::worker::";
+  EXPECT_EQ(TaskOf({"std::thread::sleep", "node::answer::{{closure}}",
+                    "tokio::runtime::task::raw::poll", worker + "Context::run_task", worker + "run",
+                    "tokio::runtime::blocking::pool::Inner::run"}),
+            profd::kAsyncTask);
+  EXPECT_EQ(
+      TaskOf({"std::thread::sleep", "node::answer::{{closure}}", "tokio::runtime::task::raw::poll",
+              "tokio::runtime::scheduler::current_thread::Context::run_task"}),
+      profd::kAsyncTask);
+  EXPECT_EQ(TaskOf({"std::thread::sleep", "node::scan", "rayon_core::job::HeapJob<F>::execute",
+                    "rayon_core::registry::WorkerThread::wait_until_cold"}),
+            profd::kPoolJob);
+}
+
+TEST(IdleRuleTest, WorkersWithoutATaskAreInNone) {
+  const std::string scheduler = "tokio::runtime::scheduler::multi_thread::";
+  EXPECT_EQ(TaskOf({"mio::poll::Poll::poll", "tokio::runtime::io::driver::Driver::turn",
+                    scheduler + "worker::Context::run"}),
+            "");
+  EXPECT_EQ(TaskOf({scheduler + "park::Parker::park", scheduler + "worker::Context::run"}), "");
+  EXPECT_EQ(TaskOf({"node::compact", "tokio::runtime::task::raw::poll",
+                    "tokio::runtime::blocking::pool::Inner::run"}),
+            "")
+      << "that pool is for calls that block";
+  EXPECT_EQ(TaskOf({"node::main::{{closure}}", "tokio::runtime::park::CachedParkThread::block_on",
+                    scheduler + "MultiThread::block_on"}),
+            "");
+  EXPECT_EQ(TaskOf({"rayon_core::sleep::Sleep::sleep", "rayon_core::registry::main_loop"}), "");
+  EXPECT_EQ(TaskOf({"std::thread::sleep", "main"}), "");
 }
 
 }  // namespace

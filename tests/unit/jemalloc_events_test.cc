@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr ModuleId kModule{7};
+constexpr WatchId kModule{7};
 
 // Copies of the event, each 16 bytes after the one before, in turn of allocations and frees.
 JemallocInfo WithCopies(size_t copies) {
@@ -58,7 +58,7 @@ TEST_F(JemallocEventsTest, PlacesSayWhatTheyAre) {
   for (uint32_t i = 0; i < 3; ++i) {
     const uint64_t cookie = all.places[i].cookie;
     EXPECT_EQ(PROFD_PROBE_PLACE(cookie), static_cast<uint32_t>(places[i]));
-    EXPECT_EQ(PROFD_PROBE_MODULE(cookie), 7U);
+    EXPECT_EQ(PROFD_PROBE_WATCH(cookie), 7U);
     EXPECT_EQ(PROFD_HEAP_NUMBER(cookie), i);
     EXPECT_EQ(PROFD_PROBE_STEPPED(cookie), i == 1 ? 1U : 0U);
   }
@@ -83,8 +83,8 @@ TEST_F(JemallocEventsTest, PlacesBeyondTheLimitAreToldOf) {
             absl::StrCat("5 more places look like jemalloc's events than the ", PROFD_HEAP_NUMBERS,
                          " that can be watched: what they allocate has no stacks"));
   AllocatorState all;
-  JemallocEvents(&kernel_, &reconciler_).Want({1, ModuleId{8}}, WithCopies(PROFD_HEAP_NUMBERS));
-  events_.Describe(ModuleId{8}, all);
+  JemallocEvents(&kernel_, &reconciler_).Want({1, WatchId{8}}, WithCopies(PROFD_HEAP_NUMBERS));
+  events_.Describe(WatchId{8}, all);
   EXPECT_THAT(all.note, IsEmpty());
 }
 
@@ -99,7 +99,7 @@ TEST_F(JemallocEventsTest, WhereNothingIsAnEventThePlaceGoes) {
   kernel_.heap_refusals = 100;
   kernel_.heap_tallies = {{.module = kModule, .number = 1, .held = 0, .refused = 50},
                           {.module = kModule, .number = 2, .held = 8, .refused = 50},
-                          {.module = ModuleId{9}, .number = 0, .held = 0, .refused = 50}};
+                          {.module = WatchId{9}, .number = 0, .held = 0, .refused = 50}};
   events_.Judge();
   EXPECT_THAT(Standing(1), ElementsAre(16U, 48U));
   EXPECT_THAT(Standing(2), ElementsAre(16U, 48U));

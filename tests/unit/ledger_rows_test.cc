@@ -90,6 +90,45 @@ TEST(LedgerRowsTest, EveryOrderPutsTheLargestFirst) {
   }
 }
 
+void AddHistogram(AnswerWriter& writer, int thread, const std::vector<uint64_t>& buckets,
+                  int64_t max_ns, bool rounded) {
+  profd::v1::ReasonTotal& off = *writer.message().mutable_threads(thread)->mutable_off(0);
+  off.mutable_durations()->Add(buckets.begin(), buckets.end());
+  off.set_max_ns(max_ns);
+  off.set_max_rounded(rounded);
+}
+
+// Two histograms of a name are one.
+TEST(LedgerRowsTest, DurationsOfAGroupAddUp) {
+  AnswerWriter writer;
+  writer.AddSample(writer.AddThread(1, 1, "p", "w-1", 100, 0), profd::v1::REASON_LOCK, {}, 9, 0);
+  writer.AddSample(writer.AddThread(1, 2, "p", "w-2", 100, 0), profd::v1::REASON_LOCK, {}, 9, 0);
+  AddHistogram(writer, 0, {0, 98}, 1'100, false);
+  AddHistogram(writer, 1, {0, 0, 0, 0, 0, 2}, 5'000, false);
+  const Profile waits = writer.Build();
+  const std::vector<LedgerRow> rows = LedgerRows(waits, nullptr, true, ThreadSort::kCpu);
+  ASSERT_EQ(rows.size(), 1U);
+  const auto json =
+      nlohmann::json::parse(RenderThreadsJson(waits, rows))["threads"][0]["off"]["lock"];
+  EXPECT_EQ(json["measured"], 100);
+  EXPECT_EQ(json["p50_ns"], 1'228);
+  EXPECT_EQ(json["p99_ns"], 4'505);
+  EXPECT_EQ(json["max_ns"], 5'000);
+  EXPECT_EQ(json["max_rounded"], false);
+  const std::string text = RenderThreadsText(waits, rows, false);
+  EXPECT_THAT(text, ::testing::ContainsRegex("p50 +p99 +max +queue p99"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("1.23 us +4.50 us +5.00 us +-"));
+}
+
+TEST(LedgerRowsTest, ALongestWaitThatIsNotKnownHasABound) {
+  AnswerWriter writer;
+  writer.AddSample(writer.AddThread(1, 1, "p", "w", 100, 0), profd::v1::REASON_LOCK, {}, 9, 0);
+  AddHistogram(writer, 0, {0, 98}, 1'536, true);
+  const Profile waits = writer.Build();
+  EXPECT_THAT(RenderThreadsText(waits, LedgerRows(waits, nullptr, false, ThreadSort::kCpu), false),
+              ::testing::HasSubstr(" <1.54 us "));
+}
+
 TEST(LedgerRowsTest, AGroupHasExitedOnceAllOfItHave) {
   AnswerWriter writer;
   writer.AddThread(1, 1, "p", "w-1", 100, 0);

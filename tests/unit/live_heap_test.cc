@@ -17,7 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr ModuleId kModule{7};
+constexpr WatchId kModule{7};
 constexpr int32_t kPid = 40;
 constexpr int64_t kSince = 1'000'000'000'000;
 constexpr LiveSampling kSource = {.since_ns = kSince, .sample_bytes = 4096};
@@ -26,7 +26,7 @@ constexpr int64_t kWallOffset = 1'700'000'000'000'000'000;
 profd_live_heap_record Born(uint64_t thread, uint64_t context, uint64_t stack, uint64_t size) {
   profd_live_heap_record record{};
   record.type = PROFD_RECORD_LIVE_HEAP;
-  record.module_id = static_cast<uint32_t>(kModule);
+  record.watch_id = static_cast<uint32_t>(kModule);
   record.time = kSince + 5;
   record.thread_id = thread;
   record.context = context;
@@ -194,7 +194,7 @@ TEST_F(LiveHeapTest, ProcessesThatEndOrBecomeOthersLeaveNothing) {
   other.pid = kPid + 1;
   Apply(other);
   profd_live_heap_record second = Born(1, 0x9000, 52, 1 << 22);
-  second.module_id = 9;
+  second.watch_id = 9;
   Apply(second);
   EXPECT_EQ(Bytes(), (1 << 20) + (1 << 21) + (1 << 22));
   heap_.OnExec(kPid, kSince + 77);

@@ -326,6 +326,32 @@ TEST(MemoryStoreTest, LevelsSurviveALackOfMemory) {
   EXPECT_EQ(levels.at(9).weight, 1'000);
 }
 
+TEST(MemoryStoreTest, TellsWhichModulesItNames) {
+  const auto frame = [](uint32_t module) { return PROFD_FRAME(module, 0x1000); };
+  MemoryStore store({.max_age_ns = 100 * kSecond});
+  EXPECT_THAT(store.NamedModules(), IsEmpty());
+  for (int64_t second = 0; second < 130; ++second) {
+    ProfileDelta delta = IdleSecond(second, 1, static_cast<uint64_t>(second / 10 + 1));
+    const auto module = static_cast<uint32_t>(second / 10 + 1);
+    delta.stacks.push_back({.id = StackId{static_cast<uint64_t>(second / 10 + 1)},
+                            .kernel_frames = 1,
+                            .frames = {0xffffffff81000000, frame(module), 0x7fff00001000}});
+    if (second == 0) {
+      // Allocated then, and live.
+      Sample live = MakeSample(1, 99, 1);
+      live.key.kind = Kind::kInuse;
+      delta.samples.push_back(live);
+      delta.stacks.push_back({.id = StackId{99}, .frames = {frame(77)}});
+    }
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  const absl::flat_hash_set<ModuleId> named = store.NamedModules();
+  EXPECT_TRUE(named.contains(ModuleId{12}));
+  EXPECT_TRUE(named.contains(ModuleId{77})) << "a level outlives the segment";
+  EXPECT_FALSE(named.contains(ModuleId{1})) << "too old";
+  EXPECT_FALSE(named.contains(ModuleId{}));
+}
+
 TEST(MemoryStoreTest, EmptyStore) {
   const MemoryStore store;
   EXPECT_EQ(store.OldestNs(), 0);

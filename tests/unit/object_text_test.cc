@@ -198,7 +198,7 @@ TEST(WaitObjectsTest, FindsWhatWaitsAreFor) {
 
 TEST(WaitObjectsTest, WhoseTurnItIsDecidesWhatIsIdle) {
   const auto idle = [](Reason reason, ObjectTurn turn) {
-    return IdleOfWait(reason, "", false, "server", "worker", turn);
+    return IdleOfWait(reason, {}, "server", "worker", turn);
   };
   EXPECT_EQ(idle(Reason::kPoll, ObjectTurn::kUnknown), "waiting for work (poll)");
   EXPECT_EQ(idle(Reason::kPoll, ObjectTurn::kOfPeer), "");

@@ -216,7 +216,7 @@ TEST(OptionsTest, WrongUsageIsOneLineAndExitCode2) {
       {"--limit", "counters=0"},
       {"--limit", "counters=+1"},
       {"--limit", "counters=1K"},
-      {"--limit", "modules=4096"},
+      {"--limit", "modules=65537"},
       {"--limit", "ring=2K"},
       {"--limit", "ring=12K"},
       {"--limit", "store=99999999999999999999"},

@@ -188,7 +188,7 @@ TEST_F(PerfMapsTest, FilesDoNotDependOnTheProcess) {
   const auto stack = std::make_shared<const StackTrace>(
       StackTrace{.id = StackId{1},
                  .kernel_frames = 1,
-                 .frames = {~uint64_t{0}, uint64_t{3} << PROFD_FRAME_MODULE_SHIFT | 0x1000}});
+                 .frames = {~uint64_t{0}, PROFD_FRAME(3, 0x1000)}});
   NamedStacks stacks(std::vector{stack});
   EXPECT_EQ(stacks.Add(stack->id, kProcess), 1U);
   EXPECT_EQ(stacks.Add(stack->id, {.pid = 1, .start_ns = 1}), 1U);

@@ -18,9 +18,9 @@ using ::testing::SizeIs;
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr ModuleId kModule{7};
+constexpr WatchId kModule{7};
 
-ProbeKey Key(ProbeSet set, int32_t pid, ModuleId module = kModule) {
+ProbeKey Key(ProbeSet set, int32_t pid, WatchId module = kModule) {
   return {.set = set, .pid = pid, .module = module};
 }
 
@@ -407,7 +407,7 @@ TEST_F(ProbePlanTest, HoursOfChurnLeaveNothing) {
                                 ProbeSet::kSlowPaths, ProbeSet::kLive, ProbeSet::kMapCalls};
   const auto program = [&](int32_t pid) {
     for (const ProbeSet set : kSets) {
-      const ModuleId module{static_cast<uint16_t>(1 + random() % 5)};
+      const WatchId module{static_cast<uint16_t>(1 + random() % 5)};
       if (chance(0.6)) Want(Key(set, pid, module), set == ProbeSet::kLive);
     }
   };
@@ -460,7 +460,7 @@ TEST_F(ProbePlanTest, HoursOfChurnLeaveNothing) {
   for (const ProbeSet set : kSets) plan_.SetPresence(set, Presence::kPresent);
   for (int32_t pid : alive) {
     for (uint16_t module = 1; module <= 5; ++module) {
-      plan_.SetPresent(Key(ProbeSet::kBurst, pid, ModuleId{module}), false, now_);
+      plan_.SetPresent(Key(ProbeSet::kBurst, pid, WatchId{module}), false, now_);
     }
   }
   Settle();

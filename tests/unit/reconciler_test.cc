@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr ModuleId kModule{7};
+constexpr WatchId kModule{7};
 constexpr int64_t kLongNs = 60'000'000'000;
 
 ProbeKey Key(ProbeSet set, int32_t pid) { return {.set = set, .pid = pid, .module = kModule}; }
@@ -99,7 +99,7 @@ TEST(MapCallProbesTest, OnlyProcessesThatStayAreWatched) {
     calls.KeepOnly(pids);
   };
   for (int32_t pid = 1; pid <= 3; ++pid) calls.OnMapped({pid, kModule}, found);
-  calls.OnMapped({4, ModuleId{8}}, {});
+  calls.OnMapped({4, WatchId{8}}, {});
   keep({1, 2, 4});
   EXPECT_EQ(calls.State().processes, 0U);
   calls.OnMapped({1, kModule}, found);  // may repeat

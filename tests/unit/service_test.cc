@@ -60,7 +60,7 @@ constexpr ModuleId kGoneModule{4};
 constexpr ModuleId kHostileModule{5};
 
 uint64_t UserFrame(ModuleId module, uint64_t offset) {
-  return static_cast<uint64_t>(module) << PROFD_FRAME_MODULE_SHIFT | offset;
+  return module == ModuleId{} ? offset : PROFD_FRAME(static_cast<uint32_t>(module), offset);
 }
 
 // The offset of an address of ours in this program's file.
@@ -1425,6 +1425,7 @@ TEST_F(ServiceTest, Status) {
   collector_.state.kernel_map_bytes = 123;
   collector_.state.threads = 3;
   collector_.state.modules = {{{"/opt/\xff", "ab"}, 7, ""}};
+  collector_.state.module_use = {.in_use = 3, .limit = 8, .retired = 2};
   collector_.state.programs = {{"tick", 1}};
   StartOnSocket();
   grpc::ClientContext context;
@@ -1468,6 +1469,9 @@ TEST_F(ServiceTest, Status) {
   EXPECT_EQ(r.memory().kernel_map_bytes(), 123u);
   EXPECT_EQ(r.memory().store_bytes(), store_.Bytes());
   EXPECT_EQ(r.modules(), 1u);
+  EXPECT_EQ(r.module_slots_in_use(), 3u);
+  EXPECT_EQ(r.module_slots(), 8u);
+  EXPECT_EQ(r.retired_modules(), 2u);
   EXPECT_EQ(r.module_list(0).path(), "/opt/?");
   EXPECT_EQ(r.programs(0).recursion_misses(), 1u);
 }

@@ -16,13 +16,13 @@ using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
 constexpr int32_t kPid = 17;
-constexpr ModuleId kModule{3};
+constexpr WatchId kModule{3};
 constexpr LiveSampling kSource = {.since_ns = 1'000};
 
 profd_told_record Came(uint64_t address, uint64_t size, uint64_t weight, uint64_t stack = 7,
                        uint64_t thread = 5) {
   return {.type = PROFD_RECORD_TOLD,
-          .module_id = static_cast<uint32_t>(kModule),
+          .watch_id = static_cast<uint32_t>(kModule),
           .time = 2'000,
           .thread_id = thread,
           .address = address,

@@ -100,7 +100,7 @@ class Server {
     StackTrace stack;
     stack.id = StackId{id};
     for (int i = 0; i < options_.frames; ++i) {
-      stack.frames.push_back(uint64_t{1} << PROFD_FRAME_MODULE_SHIFT | (id * 64 + i));
+      stack.frames.push_back(PROFD_FRAME(1, id * 64 + i));
     }
     return stack;
   }

@@ -3,12 +3,16 @@
 //!
 //!   standin alloc [--OPTION VALUE]...   allocates and frees (alloc.rs)
 //!   standin idle                        waits in every way until stdin is closed (idle.rs)
+//!   standin node FOLDER FAULT...        a small node that is held up in one way after another (node.rs)
 //!
 //! Each says "ready PID" once all of its threads are there.
 
 mod alloc;
+mod btree;
+mod faults;
 mod idle;
 mod jemalloc;
+mod node;
 mod sites;
 
 use std::io::Write;
@@ -25,7 +29,8 @@ fn main() -> ExitCode {
     let outcome = match mode.as_str() {
         "alloc" => alloc::Options::parse(&rest).and_then(alloc::run),
         "idle" if rest.is_empty() => idle::run(),
-        _ => Err("usage: standin alloc [--OPTION VALUE]... | standin idle".to_string()),
+        "node" => node::run(&rest),
+        _ => Err("usage: standin alloc [--OPTION VALUE]... | idle | node FOLDER FAULT...".to_string()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
