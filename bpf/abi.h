@@ -25,6 +25,7 @@
 #include "abi/malloc.h"
 #include "abi/mapping.h"
 #include "abi/module.h"
+#include "abi/object.h"
 #include "abi/switch.h"
 #include "abi/thread.h"
 #include "abi/told.h"

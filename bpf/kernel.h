@@ -38,6 +38,20 @@ typedef _Bool bool;
 #define S_IFSOCK 0140000
 #define S_IFIFO 0010000
 
+#define ANON_INODE_FS_MAGIC 0x09041934
+#define PIPEFS_MAGIC 0x50495045
+#define PID_FS_MAGIC 0x50494446
+
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+#define SOCK_STREAM 1
+#define IPPROTO_TCP 6
+#define TCP_SYN_SENT 2
+#define TCP_LISTEN 10 /* of Unix sockets too */
+#define PIDTYPE_TGID 1
+#define P_PID 1
+
 #define VM_EXEC 0x00000004
 #define VM_UFFD_MISSING 0x00000200
 #define PAGE_SHIFT 12
@@ -84,6 +98,31 @@ struct task_io_accounting {
 
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
 };
 
 struct inode {
@@ -96,6 +135,8 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
+	void *private_data;
 };
 
 struct fdtable {
@@ -126,8 +167,21 @@ struct upid {
 	struct pid_namespace *ns;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct list_head {
+	struct list_head *next;
+};
+
 struct pid {
 	unsigned int level;
+	struct hlist_head tasks[4]; /* by type */
 	struct upid numbers[1];
 };
 
@@ -158,6 +212,9 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	unsigned in_memstall : 1;
 	int pid;
+	struct list_head children;
+	struct list_head sibling; /* in its parent's children */
+	struct hlist_node pid_links[4]; /* in its pid's tasks */
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct pid *thread_pid;
@@ -209,6 +266,88 @@ struct bio {
 struct request___disk {
 	struct bio *bio; /* the first */
 	unsigned int __data_len; /* bytes left */
+};
+
+struct in6_addr {
+	u8 bytes[16];
+};
+
+struct sock_common {
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	u32 skc_daddr;
+	u32 skc_rcv_saddr;
+	u16 skc_dport; /* in network order */
+	u16 skc_num;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_type;
+	u16 sk_protocol;
+	struct pid *sk_peer_pid;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct inet_bind_bucket {
+	signed char fastreuse; /* negative: the kernel chose the port for a connect */
+};
+
+struct inet_connection_sock {
+	struct inet_bind_bucket *icsk_bind_hash;
+};
+
+struct tcp_sock {
+	u32 rcv_nxt; /* what comes next */
+	u32 snd_una; /* the first byte that is not acknowledged */
+	u32 write_seq; /* the end of what was written */
+	u32 snd_wl1; /* where the peer's data stood as it last acknowledged ours */
+};
+
+struct unix_address {
+	int len; /* with the family */
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+};
+
+struct rb_node {
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+
+struct eventpoll {
+	struct rb_root_cached rbr;
+};
+
+struct epoll_filefd {
+	struct file *file;
+};
+
+struct epitem {
+	struct rb_node rbn;
+	struct epoll_filefd ffd;
+	struct eventpoll *ep;
+};
+
+struct io_ring_ctx {
+	unsigned int cached_sq_head;
+	unsigned int cached_cq_tail;
 };
 
 struct seq_file {

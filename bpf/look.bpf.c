@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 #include "ledger.bpf.h"
+#include "object.bpf.h"
 #include "reason.bpf.h"
 #include "target.bpf.h"
 #include "thread_walk.bpf.h"
@@ -113,15 +114,27 @@ static __always_inline void examine(struct sampling *sampling, struct profd_look
 		empty_stack(record, PROFD_WALK_TORN);
 }
 
+/* What a thread waits for; NULL: not known, or it does not wait. */
+static __always_inline struct profd_stack_record *look_for_object(struct sampling *sampling)
+{
+	struct profd_visit *found = sampling->found;
+
+	if (found->outcome == PROFD_VISIT_RUNNING || found->reason == PROFD_REASON_RUNQUEUE ||
+	    found->reason == PROFD_REASON_LOCK || sampling->walk->record.walk == PROFD_WALK_TORN)
+		return NULL;
+	return find_object(sampling->task, OBJECT_OF_LOOK, found->sysno);
+}
+
 /* Visits every thread of the targets. */
 SEC("?iter.s/task")
 int look(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct sampling sampling = {};
+	struct profd_stack_record *object;
 	struct profd_look *found;
 	u32 zero = 0;
-	u32 frames, sysno;
+	u32 frames, sysno, words;
 	u64 began;
 
 	if (!task)
@@ -140,6 +153,7 @@ int look(struct bpf_iter__task *ctx)
 	found->visit.kernel_tid = task->pid;
 	found->visit.sysno = -1;
 	found->visit.arg0 = 0;
+	found->object = 0;
 	examine(&sampling, found);
 	found->now = bpf_ktime_get_ns();
 	began = began_at(task, sampling.thread, &found->visit);
@@ -151,6 +165,9 @@ int look(struct bpf_iter__task *ctx)
 	barrier_var(sysno);
 	found->names_object =
 		sysno < SYSCALL_CLASSES && syscall_class[sysno] & NAMES_OBJECT ? 1 : 0;
+	object = look_for_object(&sampling);
+	if (object)
+		found->object = object->hash;
 	found->target_id = sampling.thread->target_id;
 	found->pid = visible_pid(untrusted(task)->group_leader);
 	found->tid = visible_pid(task);
@@ -163,8 +180,15 @@ int look(struct bpf_iter__task *ctx)
 	barrier_var(frames);
 	if (frames > PROFD_MAX_FRAMES)
 		frames = PROFD_MAX_FRAMES;
-	/* Where there is no room for both the kernel comes here again. */
+	/* Where there is no room for all the kernel comes here again. */
 	bpf_seq_write(ctx->meta->seq, found, sizeof(*found));
 	bpf_seq_write(ctx->meta->seq, &sampling.walk->record, PROFD_STACK_HEADER_SIZE + frames * 8);
+	if (!object)
+		return 0;
+	words = object->kernel_frames;
+	barrier_var(words);
+	if (words > PROFD_MAX_FRAMES)
+		words = PROFD_MAX_FRAMES;
+	bpf_seq_write(ctx->meta->seq, object, PROFD_STACK_HEADER_SIZE + words * 8);
 	return 0;
 }

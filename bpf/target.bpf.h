@@ -55,23 +55,30 @@ static __always_inline u64 switches_of(struct task_struct *task)
 	return *(volatile unsigned long *)&task->nvcsw + *(volatile unsigned long *)&task->nivcsw;
 }
 
+/* What a pid is called at a level, which it must have. */
+static __always_inline bool read_upid(struct pid *pid, u32 level, struct upid *upid)
+{
+	return !bpf_core_read(upid, bpf_core_type_size(struct upid),
+			      (void *)&pid->numbers + level * bpf_core_type_size(struct upid));
+}
+
+/* A pid as the daemon sees it; 0 when it is not visible in its namespace. */
+static __always_inline int visible_number(struct pid *pid)
+{
+	struct upid upid = {};
+	u32 level = self_level;
+
+	/* numbers[] has level + 1 entries; the level is checked against this pid's own. */
+	if (!pid || !self_ns || BPF_CORE_READ(pid, level) < level || !read_upid(pid, level, &upid))
+		return 0;
+	return (u64)upid.ns == self_ns ? upid.nr : 0;
+}
+
 /* PID as the daemon sees it; 0 when the task is not visible in its namespace or already unhashed.
  */
 static __always_inline int visible_pid(struct task_struct *task)
 {
-	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	struct upid upid = {};
-	u32 level = self_level;
-
-	if (!pid || !self_ns || BPF_CORE_READ(pid, level) < level)
-		return 0;
-	/* numbers[] has level + 1 entries; the level was checked against this pid's own. */
-	if (bpf_core_read(&upid, bpf_core_type_size(struct upid),
-			  (void *)&pid->numbers + level * bpf_core_type_size(struct upid)))
-		return 0;
-	if ((u64)upid.ns != self_ns)
-		return 0;
-	return upid.nr;
+	return visible_number(BPF_CORE_READ(task, thread_pid));
 }
 
 /* Lets the ledger go on from `now`, at which the thread is in `phase`. Nobody else writes to a

@@ -93,8 +93,11 @@ static __always_inline bool look_at(struct sampling *sampling)
 		return false;
 	found->reason = blocked_reason(task, (struct pt_regs *)bpf_task_pt_regs(task), state,
 				       &sysno, &arg0);
-	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW))
+	if (state == TASK_RUNNING || state & (TASK_WAKING | TASK_NEW)) {
 		found->reason = PROFD_REASON_RUNQUEUE;
+		/* It waits for nothing but a CPU. */
+		arg0 = 0;
+	}
 	found->sysno = sysno;
 	found->arg0 = arg0;
 	return true;

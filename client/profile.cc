@@ -330,6 +330,10 @@ std::string DescribeLock(const Sample& sample) {
   return text;
 }
 
+bool NamesObject(const Sample& sample) {
+  return !sample.object.empty() && !sample.object.starts_with("0x");
+}
+
 bool HasOneProcess(const Profile& profile) {
   const auto& keys = profile.message->group_by();
   if (keys.size() < 2 || (keys.Get(0) != profd::v1::GROUP_KEY_PROCESS &&

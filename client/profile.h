@@ -167,6 +167,10 @@ class ProfileBuilder {
 // "redis-server:server+0x40 (pthread mutex)"; empty if the sample names no lock.
 std::string DescribeLock(const Sample& sample);
 
+// Whether profd knows what the wait is for ("tcp 10.0.0.1 -> 10.0.0.2:5432, reading"), not only an
+// address.
+bool NamesObject(const Sample& sample);
+
 // Whether the first label of every group is the same process, so that it says nothing.
 bool HasOneProcess(const Profile& profile);
 

@@ -43,6 +43,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"waker_lost_ns", Exact::kYes},
     {"long_wait_lost", Exact::kYes},
     {"wait_duration_lost", Exact::kYes},
+    {"object_lost", Exact::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
     {"stack_unknown", Exact::kYes},

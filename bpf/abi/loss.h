@@ -35,7 +35,8 @@ enum profd_loss {
 	PROFD_LOSS_WAKER_LOST_NS = 25, /* and its weight, ns */
 	PROFD_LOSS_LONG_WAIT = 26, /* long wait that was not told of by itself */
 	PROFD_LOSS_DURATION = 27, /* wait that is not in the histogram of its thread */
-	PROFD_LOSS_COUNT = 28,
+	PROFD_LOSS_OBJECT = 28, /* wait whose object was not described: too many new ones */
+	PROFD_LOSS_COUNT = 29,
 };
 
 #endif /* PROFD_BPF_ABI_LOSS_H_ */

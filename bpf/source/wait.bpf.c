@@ -8,6 +8,7 @@
 #include "abi.h"
 #include "long_wait.bpf.h"
 #include "loss.bpf.h"
+#include "object.bpf.h"
 #include "rest.bpf.h"
 #include "stacks.bpf.h"
 #include "target.bpf.h"
@@ -91,6 +92,21 @@ static __always_inline void find_begin(struct profd_thread *thread, struct profd
 		found->followed |= PROFD_FOLLOWED_LATE;
 }
 
+/* Replaces the argument of the system call by what it means, if that is known, and if the thread is
+ * still in the wait.
+ */
+static __always_inline void name_object(struct sampling *sampling)
+{
+	struct profd_visit *found = sampling->found;
+	u64 object = 0;
+
+	if (found->reason != PROFD_REASON_RUNQUEUE && found->reason != PROFD_REASON_LOCK)
+		object = note_object(sampling->task, found->sysno);
+	barrier();
+	if (object && switches_of(sampling->task) == sampling->switches)
+		found->arg0 = object;
+}
+
 /* Takes a thread's sample, if it waits, into `found`. */
 static __always_inline u32 visit(struct task_struct *task, struct profd_thread *thread,
 				 struct profd_visit *found)
@@ -127,6 +143,8 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
 		found->stack = thread->tick_stack;
+		if (thread->tick_arg0 & PROFD_OBJECT_BIT)
+			found->arg0 = thread->tick_arg0;
 		note_wait(thread, found->reason, tick_weight_ns * found->stride);
 		return PROFD_VISIT_SAME;
 	}
@@ -144,6 +162,8 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 		thread->tick_valid = 0;
 		empty_stack(&walk->record, PROFD_WALK_LOST);
 	}
+	if (!walk->torn)
+		name_object(&sampling);
 	thread->tick_switches = sampling.switches;
 	thread->tick_stack = walk->record.hash;
 	thread->tick_arg0 = found->arg0;

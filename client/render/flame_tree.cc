@@ -137,7 +137,7 @@ class Builder {
     }
   }
 
-  // Stack, reason and lock.
+  // Stack, reason and what was waited for.
   void AppendFrames(const Sample& sample) {
     frames_.assign(path_.size(), nullptr);
     if (sample.stack == kUnsampled) {
@@ -155,6 +155,10 @@ class Builder {
         absl::StrCat("[", std::string(DescribeReason(sample.reason).name), "]");
     path_.push_back(Intern(reason, NodeKind::kReason, ""));
     frames_.push_back(nullptr);
+    if (NamesObject(sample)) {
+      path_.push_back(Intern(CleanName(sample.object), NodeKind::kSynthetic, ""));
+      frames_.push_back(nullptr);
+    }
     if (sample.lock.empty()) return;
     path_.push_back(Intern(DescribeLock(sample), NodeKind::kSynthetic, ""));
     frames_.push_back(nullptr);

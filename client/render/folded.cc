@@ -53,6 +53,7 @@ std::string RenderFolded(const View& view) {
     if (profile.kind->EndsInReason()) {
       const std::string_view reason = DescribeReason(sample->reason).name;
       line.append(";[").append(reason).append("]");
+      if (NamesObject(*sample)) add(FoldedName(CleanName(sample->object)));
       if (!sample->lock.empty()) add(FoldedName(DescribeLock(*sample)));
     }
     lines[line] += sample->value;

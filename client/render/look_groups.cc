@@ -15,7 +15,7 @@ std::string DurationOf(const ThreadLook& look) {
 }
 
 std::string ObjectOf(const ThreadLook& look) {
-  if (look.file.empty()) return CleanName(look.object);
+  if (look.file.empty() || !look.object.starts_with("fd ")) return CleanName(look.object);
   return absl::StrCat(CleanName(look.object), " (", CleanName(look.file), ")");
 }
 

@@ -64,6 +64,7 @@ ordered_json ProfileJson(const View& view, Frames* frames) {
     if (profile.kind->EndsInReason()) {
       stack.push_back(frames->Index(
           absl::StrCat("[", std::string(DescribeReason(sample->reason).name), "]"), ""));
+      if (NamesObject(*sample)) stack.push_back(frames->Index(CleanName(sample->object), ""));
       if (!sample->lock.empty()) stack.push_back(frames->Index(DescribeLock(*sample), ""));
     }
     samples.push_back(std::move(stack));

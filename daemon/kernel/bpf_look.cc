@@ -15,13 +15,26 @@
 namespace profd {
 namespace {
 
-// Of a struct profd_look with its stack.
-size_t LookSize(std::span<const uint8_t> bytes) {
-  constexpr size_t kHeader = sizeof(profd_look) + PROFD_STACK_HEADER_SIZE;
-  if (bytes.size() < kHeader) return 0;
+// Of a stack record that begins there; 0: it is not there as a whole.
+size_t StackSize(std::span<const uint8_t> bytes) {
+  if (bytes.size() < PROFD_STACK_HEADER_SIZE) return 0;
   profd_stack_record stack;
-  std::memcpy(&stack, bytes.data() + sizeof(profd_look), PROFD_STACK_HEADER_SIZE);
-  return kHeader + (size_t{stack.kernel_frames} + stack.user_frames) * sizeof(uint64_t);
+  std::memcpy(&stack, bytes.data(), PROFD_STACK_HEADER_SIZE);
+  const size_t frames = size_t{stack.kernel_frames} + stack.user_frames;
+  return PROFD_STACK_HEADER_SIZE + frames * sizeof(uint64_t);
+}
+
+// Of a struct profd_look with its stack and its object.
+size_t LookSize(std::span<const uint8_t> bytes) {
+  profd_look look;
+  if (bytes.size() < sizeof(look)) return 0;
+  std::memcpy(&look, bytes.data(), sizeof(look));
+  const size_t stack = StackSize(bytes.subspan(sizeof(look)));
+  if (stack == 0 || bytes.size() < sizeof(look) + stack)
+    return stack == 0 ? 0 : sizeof(look) + stack;
+  if (look.object == 0) return sizeof(look) + stack;
+  const size_t object = StackSize(bytes.subspan(sizeof(look) + stack));
+  return object == 0 ? 0 : sizeof(look) + stack + object;
 }
 
 }  // namespace

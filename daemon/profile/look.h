@@ -21,11 +21,12 @@ struct LookedThread {
   StackId stack{};                  // 0: it runs
   int32_t syscall = -1;
   std::optional<uint64_t> object;  // what it waits for: the first argument of the system call
+  StackId described{};             // the same as ObjectOf a sample; 0: not known
 };
 
 struct Look {
   std::vector<LookedThread> threads;
-  std::vector<std::shared_ptr<const StackTrace>> stacks;  // of these, each once
+  std::vector<std::shared_ptr<const StackTrace>> stacks;  // of these, with objects, each once
   int64_t begin_ns = 0;                                   // monotonic
   int64_t end_ns = 0;
   int64_t cpu_ns = 0;     // CPU time that it took

@@ -145,6 +145,9 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"wait_duration_lost",
        "Waits that are in no histogram: their thread waited for more than five reasons at a time. "
        "Times and numbers of waits are complete."},
+      {"object_lost",
+       "Waits whose object is shown as [other objects]: too many new ones at once, or the ring was "
+       "full. Times are complete. If there are many, watch fewer targets."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

@@ -180,6 +180,15 @@ inline bool IsLarge(const SampleKey& key) {
          key.argument == PROFD_HEAP_LARGE_ARGUMENT;
 }
 
+// What is kept of objects that are waited for, as stacks are: their words are the frames (struct
+// profd_object). 0: the argument is none.
+inline StackId ObjectOf(const SampleKey& key) {
+  return key.kind == Kind::kWait && (key.argument & PROFD_OBJECT_BIT) != 0 ? StackId{key.argument}
+                                                                           : StackId{};
+}
+// Stands for all that were not described.
+inline constexpr StackId kOtherObjects{PROFD_OBJECT_BIT};
+
 struct Sample {
   SampleKey key;
   int64_t weight = 0;  // sum of the tick intervals in force, ns; or what events stand for, bytes

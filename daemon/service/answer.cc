@@ -22,6 +22,7 @@
 #include "daemon/service/messages.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/object_text.h"
 #include "daemon/service/process_ids.h"
 #include "daemon/service/sample_sink.h"
 #include "daemon/service/tables.h"
@@ -195,6 +196,7 @@ class Sender {
         profile_(sources.profile),
         parts_(send, window),
         stacks_(sources.profile.stacks),
+        objects_(sources.profile.stacks),
         longest_(plan, sources.profile) {}
 
   bool Send() {
@@ -212,7 +214,7 @@ class Sender {
           [this](const ThreadInfo& thread, const SampleKey& key) { return IdleOf(thread, key); });
     }
     SendThreads(&tables);
-    longest_.Send(stacks_, sources_.wall_offset_ns, &tables, &parts_);
+    longest_.Send(stacks_, &objects_, sources_.wall_offset_ns, &tables, &parts_);
     SendEnd();
     return parts_.Finish();
   }
@@ -265,7 +267,11 @@ class Sender {
   void SendThreads(Tables* tables) {
     const Estimates estimates(profile_, plan_.types);
     const Grouping grouping(plan_.group_by, profile_, stacks_);
-    SampleSink sink({.plan = plan_, .stacks = stacks_, .grouping = grouping, .disks = &disk_names_},
+    SampleSink sink({.plan = plan_,
+                     .stacks = stacks_,
+                     .grouping = grouping,
+                     .objects = &objects_,
+                     .disks = &disk_names_},
                     tables, &parts_);
     ProcessTable processes(&parts_, profile_, sources_.processes);
     if (plan_.Asks(Kind::kLocks)) locks_.emplace(profile_, stacks_, sources_.names);
@@ -319,7 +325,7 @@ class Sender {
     locks_->AddThread(thread, process, of_locks, waits);
   }
 
-  int64_t IdleNs(const ThreadInfo& thread, const EstimatedThread& waits) const {
+  int64_t IdleNs(const ThreadInfo& thread, const EstimatedThread& waits) {
     int64_t idle_ns = 0;
     for (const EstimatedSample& s : waits.samples) {
       if (!IdleOf(thread, s.key).empty()) idle_ns = WrappingAdd(idle_ns, s.amount);
@@ -327,12 +333,13 @@ class Sender {
     return idle_ns;
   }
 
-  std::string_view IdleOf(const ThreadInfo& thread, const SampleKey& key) const {
+  std::string_view IdleOf(const ThreadInfo& thread, const SampleKey& key) {
     if (key.kind != Kind::kWait && key.kind != Kind::kWaker) return {};
     const StackId waiter = key.kind == Kind::kWaker ? WaiterOf(key) : key.stack;
     const uint32_t number = stacks_.NumberOf(waiter, ProcessIdOf(thread));
     const NamedStack& stack = stacks_.stacks()[number];
-    return IdleOfWait(key.reason, stack.idle, thread.process, thread.name);
+    return IdleOfWait(key.reason, stack.idle, thread.process, thread.name,
+                      objects_.TurnOf(ObjectOf(key)));
   }
 
   void FillLines(v1::SourceLines* out) const {
@@ -360,6 +367,7 @@ class Sender {
   const MergedProfile& profile_;
   PartWriter parts_;
   NamedStacks stacks_;
+  WaitObjects objects_;
   LongestWaits longest_;
   DiskNames disk_names_;
   std::optional<LockTable> locks_;  // with the type "locks"

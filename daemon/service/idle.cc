@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::string_view kPollGroup = "waiting for work (poll)";
 constexpr std::string_view kSleepGroup = "sleeping";
+constexpr std::string_view kListeningGroup = "listening socket";
+constexpr std::string_view kNoRequestGroup = "connection without a request";
+constexpr std::string_view kTerminalGroup = "terminal";
 constexpr std::string_view kParkedGroup = "parked thread";
 constexpr std::string_view kReceiverGroup = "channel receiver";
 constexpr std::string_view kJemallocGroup = "jemalloc background";
@@ -365,9 +368,27 @@ std::string_view IdleKind(Reason reason, std::string_view of_stack) {
 }
 
 std::string_view IdleOfWait(Reason reason, const StackIdleness& of_stack, std::string_view process,
-                            std::string_view thread) {
+                            std::string_view thread, ObjectTurn turn) {
   if (of_stack.contended) return {};
   if (!of_stack.task.empty() && (reason == Reason::kSleep || reason == Reason::kPoll)) return {};
+  if (reason != Reason::kRunQueue && of_stack.task.empty()) {
+    switch (turn) {
+      case ObjectTurn::kUnknown:
+        break;
+      case ObjectTurn::kOfPeer:
+        return {};
+      case ObjectTurn::kListens:
+        return kListeningGroup;
+      case ObjectTurn::kNoRequest:
+        return kNoRequestGroup;
+      case ObjectTurn::kTimer:
+        return kSleepGroup;
+      case ObjectTurn::kEvents:
+        return kPollGroup;
+      case ObjectTurn::kTerminal:
+        return kTerminalGroup;
+    }
+  }
   return IdleKind(reason, of_stack.kind.empty() ? IdleOfThread(process, thread) : of_stack.kind);
 }
 

@@ -1,6 +1,5 @@
 #include "daemon/service/longest.h"
 
-#include "absl/strings/str_cat.h"
 #include "daemon/profile/identity.h"
 #include "daemon/service/messages.h"
 
@@ -36,8 +35,8 @@ void LongestWaits::Choose(const IdleOf& idle_of) {
   }
 }
 
-void LongestWaits::Send(const NamedStacks& stacks, int64_t wall_offset_ns, Tables* tables,
-                        PartWriter* parts) const {
+void LongestWaits::Send(const NamedStacks& stacks, WaitObjects* objects, int64_t wall_offset_ns,
+                        Tables* tables, PartWriter* parts) const {
   if (!plan_.longest) return;
   for (const auto& [merged, idle] : chosen_) {
     const LongWait& wait = merged->wait;
@@ -47,8 +46,8 @@ void LongestWaits::Send(const NamedStacks& stacks, int64_t wall_offset_ns, Table
     if (!idle.empty()) attributes.push_back(tables->TextAttribute("idle", idle));
     if (wait.key.syscall >= 0) {
       attributes.push_back(tables->NumberAttribute("syscall", wait.key.syscall));
-      attributes.push_back(
-          tables->TextAttribute("object", absl::StrCat("0x", absl::Hex(wait.key.argument))));
+      const std::string object = objects->TextOf(wait.key);
+      if (!object.empty()) attributes.push_back(tables->TextAttribute("object", object));
     }
     const uint32_t stack = stacks.NumberOf(wait.key.stack, process);
     const uint32_t woken = stacks.NumberOfWoken(wait.key.stack, process, wait.waker);

@@ -11,6 +11,7 @@
 
 #include "daemon/profile/profile.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/object_text.h"
 #include "daemon/service/part_writer.h"
 #include "daemon/service/request.h"
 #include "daemon/service/tables.h"
@@ -34,7 +35,7 @@ class LongestWaits {
   // The thread is sent as the entry `index` of its table.
   void SetIndex(size_t thread, uint32_t index) { threads_[thread] = index; }
   // Sends what was chosen, after all threads of it.
-  void Send(const NamedStacks& stacks, int64_t wall_offset_ns, Tables* tables,
+  void Send(const NamedStacks& stacks, WaitObjects* objects, int64_t wall_offset_ns, Tables* tables,
             PartWriter* parts) const;
 
  private:

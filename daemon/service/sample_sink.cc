@@ -41,8 +41,8 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
     }
     if (KeepsObjects() && sample.key.syscall >= 0) {
       key.attributes.push_back(tables_->NumberAttribute("syscall", sample.key.syscall));
-      object = absl::StrCat("0x", absl::Hex(sample.key.argument));
-      key.attributes.push_back(tables_->TextAttribute("object", object));
+      object = context_.objects->TextOf(sample.key);
+      if (!object.empty()) key.attributes.push_back(tables_->TextAttribute("object", object));
     }
     if (meaning.lock != nullptr) {
       object = meaning.lock->name;

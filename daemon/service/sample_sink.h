@@ -13,6 +13,7 @@
 #include "daemon/service/grouping.h"
 #include "daemon/service/lock_table.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/object_text.h"
 #include "daemon/service/part_writer.h"
 #include "daemon/service/request.h"
 #include "daemon/service/tables.h"
@@ -26,6 +27,7 @@ class SampleSink {
     const FetchPlan& plan;
     const NamedStacks& stacks;
     const Grouping& grouping;
+    WaitObjects* objects;
     DiskNames* disks;
   };
   SampleSink(Context context, Tables* tables, PartWriter* parts)

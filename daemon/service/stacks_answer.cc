@@ -11,6 +11,7 @@
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/named_stacks.h"
+#include "daemon/service/object_text.h"
 #include "daemon/service/tables.h"
 #include "daemon/service/text.h"
 #include "daemon/service/wait_object.h"
@@ -25,6 +26,7 @@ class StacksSender {
       : sources_(sources),
         parts_(send, 0),
         stacks_(sources.look.stacks),
+        objects_(sources.look.stacks),
         files_(sources.proc),
         boot_to_wall_ns_(WallNs() - BootNs()) {}
 
@@ -102,12 +104,16 @@ class StacksSender {
       if (!text.empty()) out->add_attributes(tables->TextAttribute(key, text));
     };
     const NamedStack& named = stacks_.stacks()[stack];
-    add_text("idle", IdleOfWait(looked.reason, named.idle, looked.info.process, looked.info.name));
+    add_text("idle", IdleOfWait(looked.reason, named.idle, looked.info.process, looked.info.name,
+                                objects_.TurnOf(looked.described)));
     if (looked.syscall < 0) return;
     out->add_attributes(tables->NumberAttribute("syscall", looked.syscall));
     // A thread that was woken does not wait for it any more.
-    if (!looked.object || looked.reason == Reason::kRunQueue) return;
-    add_text("object", ObjectText(looked.syscall, *looked.object));
+    if (looked.reason == Reason::kRunQueue) return;
+    const std::string& described = objects_.TextOf(looked.described);
+    add_text("object", described);
+    if (!looked.object) return;
+    if (described.empty()) add_text("object", ObjectText(looked.syscall, *looked.object));
     if (IsDescriptor(looked.syscall)) {
       add_text("file", files_.Find(looked.info.pid, *looked.object));
     }
@@ -116,6 +122,7 @@ class StacksSender {
   const StacksSources& sources_;
   PartWriter parts_;
   NamedStacks stacks_;
+  WaitObjects objects_;
   OpenFiles files_;
   const int64_t boot_to_wall_ns_;
   std::map<std::pair<ProcessId, std::string>, uint32_t> processes_;

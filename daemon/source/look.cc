@@ -55,15 +55,23 @@ class Looker {
     ASSIGN_OR_RETURN(StackTrace stack, DecodeStack(bytes.subspan(sizeof(found))));
     thread.stack = stack.id;
     if (stack.walk == WalkResult{PROFD_WALK_TORN}) ++look.torn;
-    if (known_.insert(stack.id).second) {
-      look.stacks.push_back(std::make_shared<const StackTrace>(std::move(stack)));
-    }
+    const size_t used = sizeof(found) + PROFD_STACK_HEADER_SIZE + stack.frames.size() * 8;
+    Keep(std::move(stack));
+    if (found.object == 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(StackTrace object, DecodeStack(bytes.subspan(used)));
+    thread.described = object.id;
+    Keep(std::move(object));
     return absl::OkStatus();
   }
 
   Look look;
 
  private:
+  void Keep(StackTrace stack) {
+    if (!known_.insert(stack.id).second) return;
+    look.stacks.push_back(std::make_shared<const StackTrace>(std::move(stack)));
+  }
+
   const absl::FunctionRef<bool(const ThreadInfo&)> keep_;
   const size_t most_;
   absl::flat_hash_set<StackId> known_;

@@ -88,6 +88,10 @@ class Intake::Builder {
     return it->second;
   }
 
+  void AddObject(const SampleKey& key) {
+    if (const StackId object = ObjectOf(key); object != StackId{}) AddStack(object);
+  }
+
   uint32_t SiteNumber(const Site& site) {
     const auto [it, fresh] = sites_.try_emplace(site, static_cast<uint32_t>(segment_.sites.size()));
     if (fresh) segment_.sites.push_back(site);
@@ -103,6 +107,7 @@ class Intake::Builder {
       if (site.stack != StackId{} && !AddStack(site.stack)) {
         intake_.unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
       }
+      AddObject(sample.key);
       const uint32_t thread = NumberOf(sample.key.thread);
       if (thread >= samples.size()) samples.resize(thread + 1);
       samples[thread].push_back({number, sample.weight, sample.ticks});
@@ -114,6 +119,7 @@ class Intake::Builder {
     for (const LongWait& wait : delta_.long_waits) {
       const Site site = SiteOf(wait.key);
       AddStack(site.stack);
+      AddObject(wait.key);
       if (wait.waker != StackId{}) AddStack(wait.waker);
       slice->waits.push_back({.thread = NumberOf(wait.key.thread),
                               .site = SiteNumber(site),

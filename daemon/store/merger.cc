@@ -164,6 +164,7 @@ void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
     const Site& site = catalog_.sites()[stored.site];
     name_stack(site.stack);
     name_stack(stored.waker);
+    name_stack(ObjectOf(KeyOf(ThreadId{}, site)));
     profile_.long_waits.push_back({.thread = thread,
                                    .wait = {.key = KeyOf(profile_.threads[thread].info.id, site),
                                             .begin_ns = stored.begin_ns,
@@ -261,6 +262,10 @@ MergedProfile Merger::Finish() && {
   profile_.cost = header.cost;
   for (size_t i = 0; i < kLossCount; i++) profile_.losses[i] += header.losses[i];
   absl::flat_hash_set<StackId> named;
+  const auto name_stack = [&](StackId id) {
+    auto stack = catalog_.Stack(id);
+    if (stack != nullptr && named.insert(id).second) profile_.stacks.push_back(std::move(stack));
+  };
   uint64_t unknown = 0;
   for (const StoredWait& wait : sum_.waits()) sum_.At(wait.thread);
   profile_.threads.reserve(sum_.threads().size());
@@ -282,6 +287,7 @@ MergedProfile Merger::Finish() && {
         sample.weight = none ? 0 : level->second.weight;
         sample.ticks = none ? 0 : level->second.ticks;
       }
+      name_stack(ObjectOf(sample.key));
       if (site.stack == StackId{}) continue;
       auto stack = catalog_.Stack(site.stack);
       if (stack == nullptr) {
@@ -291,10 +297,7 @@ MergedProfile Merger::Finish() && {
       }
     }
   }
-  FinishWaits([&](StackId id) {
-    auto stack = catalog_.Stack(id);
-    if (stack != nullptr && named.insert(id).second) profile_.stacks.push_back(std::move(stack));
-  });
+  FinishWaits(name_stack);
   profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;
   return std::move(profile_);
 }

@@ -177,6 +177,7 @@ class Rollup {
       sites_[site] = static_cast<uint32_t>(segment->sites.size());
       segment->sites.push_back(catalog_.sites()[site]);
       add_stack(catalog_.sites()[site].stack);
+      add_stack(ObjectOf(KeyOf(ThreadId{}, catalog_.sites()[site])));
     }
     for (SliceSum& sum : sums_) {
       for (const StoredWait& wait : sum.waits()) {

@@ -43,7 +43,7 @@ constexpr Scenario kScenarios[] = {
     {"phases", Phases},      {"chain", Chain},
     {"inlined", Inlined},    {"stalls", Stalls},
     {"locks", Locks},        {"now", LookAtMe},
-    {"stages", Stages},
+    {"stages", Stages},      {"objects", Objects},
 };
 
 }  // namespace

@@ -58,6 +58,9 @@ void Chain(const Arguments& arguments);
 // that the same without the nap of the second one. Says "removed", then "limited", and how long so
 // many items took, ns.
 void Stages(const Arguments& arguments);
+// objects.cc COUNT: threads wait for sockets, pipes, descriptors of other kinds and children, 20 ms
+// each. Says "waited", and what they waited for.
+void Objects(const Arguments& arguments);
 // stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
 // thread reads a pipe that nobody writes.
 void Stalls(const Arguments& arguments);

@@ -120,6 +120,20 @@ TEST(BrokenLookTest, RecordsThatMakeNoSenseAreRefused) {
   };
   set();
   EXPECT_FALSE(TakeLook(&kernel, &clock, All).ok()) << "a wait without a stack record";
+  profd_stack_record stack{};
+  const auto append_stack = [&] {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&stack);
+    kernel.bytes.insert(kernel.bytes.end(), bytes, bytes + PROFD_STACK_HEADER_SIZE);
+  };
+  look.object = stack.hash = PROFD_OBJECT_BIT | 5;
+  set();
+  append_stack();
+  EXPECT_FALSE(TakeLook(&kernel, &clock, All).ok()) << "an object without its words";
+  append_stack();
+  const auto taken = TakeLook(&kernel, &clock, All);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->threads[0].described, StackId{PROFD_OBJECT_BIT | 5});
+  look.object = 0;
   look.visit.reason = PROFD_REASON_COUNT;
   set();
   EXPECT_FALSE(TakeLook(&kernel, &clock, All).ok()) << "a reason that is none";

@@ -53,6 +53,18 @@ ProfileDelta Second(int64_t n, uint64_t thread) {
   return delta;
 }
 
+// Whether the merged window has what is known of an object, and the samples that name it.
+bool KnowsObject(const MergedProfile& profile, StackId object) {
+  const bool known = std::any_of(profile.stacks.begin(), profile.stacks.end(),
+                                 [&](const auto& stack) { return stack->id == object; });
+  const bool named =
+      std::any_of(profile.threads.begin(), profile.threads.end(), [&](const MergedThread& thread) {
+        return std::any_of(thread.samples.begin(), thread.samples.end(),
+                           [&](const Sample& s) { return ObjectOf(s.key) == object; });
+      });
+  return known && named;
+}
+
 MergedProfile Merge(const MemoryStore& store, int64_t begin, int64_t end) {
   auto merged = store.MergeLevels({begin * kSecond, end * kSecond}, nullptr);
   EXPECT_TRUE(merged.ok()) << merged.status();
@@ -94,6 +106,32 @@ TEST(StoreRollupTest, SumsStayAndDetailGoes) {
     EXPECT_EQ(part.tick_ns, Wall(part));
     EXPECT_LE(std::abs(part.covered.begin_ns - begin * kSecond), part.coarsest_ns / 2);
   }
+}
+
+TEST(StoreRollupTest, ObjectsStayWithTheWaitsForThem) {
+  MemoryStore store;
+  const StackId sampled{PROFD_OBJECT_BIT | 1}, waited{PROFD_OBJECT_BIT | 3};
+  for (int64_t n = 0; n < kHour; n++) {
+    ProfileDelta delta = Second(n, 1);
+    delta.samples[0].key.argument = static_cast<uint64_t>(sampled);
+    if (n == 0) {
+      delta.stacks.push_back({.id = sampled, .kernel_frames = 2, .frames = {7, 8}});
+      delta.stacks.push_back({.id = waited, .kernel_frames = 1, .frames = {9}});
+      delta.long_work_ns = 1;
+      delta.long_waits.push_back({.key = {.thread = ThreadId{1},
+                                          .stack = StackId{9},
+                                          .argument = static_cast<uint64_t>(waited),
+                                          .syscall = 0},
+                                  .begin_ns = 1,
+                                  .duration_ns = kSecond});
+    }
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+  }
+  EXPECT_TRUE(KnowsObject(Merge(store, 0, 60), sampled)) << "rolled up";
+  EXPECT_TRUE(KnowsObject(Merge(store, kHour - 10, kHour), sampled)) << "raw";
+  const MergedProfile oldest = Merge(store, 0, 60);
+  EXPECT_TRUE(std::any_of(oldest.stacks.begin(), oldest.stacks.end(),
+                          [&](const auto& stack) { return stack->id == waited; }));
 }
 
 TEST(StoreRollupTest, LevelsArePreciseAtTheEdgesOfSlices) {

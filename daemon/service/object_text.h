@@ -1,0 +1,54 @@
+// What threads wait for, from what the kernel programs describe (bpf/abi/object.h).
+#ifndef PROFD_DAEMON_SERVICE_OBJECT_TEXT_H_
+#define PROFD_DAEMON_SERVICE_OBJECT_TEXT_H_
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "daemon/profile/profile.h"
+
+namespace profd {
+
+// Whose turn it is, as far as an object tells (docs/profctl.md, "What a wait is for").
+enum class ObjectTurn {
+  kUnknown,    // the reason and the stack decide whether the wait is idle
+  kOfPeer,     // a request is in flight: no idle wait
+  kListens,    // for somebody to connect
+  kNoRequest,  // all that the peer asked for was answered
+  kTimer,
+  kEvents,    // for whatever may happen
+  kTerminal,  // for somebody to type
+};
+
+struct WaitObject {
+  std::string text;  // "tcp 10.0.0.1 -> 10.0.0.2:5432, reading, request in flight"
+  ObjectTurn turn = ObjectTurn::kUnknown;
+};
+
+// `description`: any bytes give a text, or an empty one.
+WaitObject DescribeObject(const StackTrace& description);
+
+// The objects of an answer. Each is described once. Not thread-safe.
+class WaitObjects {
+ public:
+  // `known` must outlive this.
+  explicit WaitObjects(std::span<const std::shared_ptr<const StackTrace>> known);
+
+  // Of what ObjectOf gives. Empty: not known.
+  const std::string& TextOf(StackId object) { return Find(object).text; }
+  ObjectTurn TurnOf(StackId object) { return Find(object).turn; }
+  // Of a wait: the same, else the argument of the system call in hexadecimal. Empty: it has none.
+  std::string TextOf(const SampleKey& wait);
+
+ private:
+  const WaitObject& Find(StackId object);
+
+  absl::flat_hash_map<StackId, const StackTrace*> known_;
+  absl::flat_hash_map<StackId, WaitObject> described_;
+};
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_SERVICE_OBJECT_TEXT_H_
