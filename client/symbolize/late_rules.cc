@@ -112,7 +112,9 @@ class Judge {
       if (!touched) continue;
       Verdict& verdict = verdicts_[static_cast<size_t>(i)].emplace();
       const int begin = WakerLocations(*message_, stack);
-      const std::vector<uint32_t> own(stack.locations().begin() + begin, stack.locations().end());
+      const auto own = std::span<const uint32_t>(stack.locations().data(),
+                                                 static_cast<size_t>(stack.locations_size()))
+                           .subspan(static_cast<size_t>(begin));
       if (own.empty()) continue;
       const profd::RuleFrames::Stack code = frames_.StackOf(own, true);
       verdict = {.contended = idle_.IsContended(code.texts), .task = idle_.TaskOf(code.texts)};
