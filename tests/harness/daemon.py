@@ -22,7 +22,7 @@ class Host:
     """Programs of the build tree, run as they are."""
 
     def __init__(self, build):
-        self.build = Path(build)
+        self.build = Path(build).resolve()
         self._folder = Path(tempfile.mkdtemp(prefix="profd-scenario."))
         self._sockets = 0
 
