@@ -563,7 +563,7 @@ TEST_F(LossesTest, NoMemoryForAccounts) {
     EXPECT_TRUE(write(group + "/memory.limit_in_bytes", "-1"));
     ExpectNothingElse({"thread_storage"},
                       {"thread_vanished", "event_ring_full", "exit_ring_full", "heap_storage",
-                       "stack_ring_full", "cpu_sample_lost", "mapping_lost"});
+                       "stack_ring_full", "cpu_sample_lost", "mapping_lost", "long_wait_lost"});
   }
   daemon_.reset();
   std::filesystem::remove(group, error);
