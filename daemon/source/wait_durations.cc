@@ -59,8 +59,9 @@ void WaitDurations::Apply(const profd_thread_record& record, std::vector<Sample>
       top = false;
     }
     std::reverse(samples->begin() + static_cast<std::ptrdiff_t>(first), samples->end());
-    for (uint8_t i = 0; i < PROFD_DURATION_BUCKETS; ++i) {
-      if (counts[i] != 0) buckets.push_back({.place = number, .number = i, .count = counts[i]});
+    for (size_t i = 0; i < PROFD_DURATION_BUCKETS; ++i) {
+      if (counts[i] == 0) continue;
+      buckets.push_back({.place = number, .number = static_cast<uint8_t>(i), .count = counts[i]});
     }
   }
   buckets.shrink_to_fit();

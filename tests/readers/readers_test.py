@@ -185,6 +185,11 @@ def imported(application, text, folder):
     with Browser() as browser:
         browser.open_url(f"file://{application}/index.html#view=sandwich&localProfilePath={load}")
         table = "return Array.from(document.querySelectorAll('table tr'), (row) => row.innerText)"
+        # It lists only what fits on the screen: the functions with the most time below them come first.
+        by_total = """const heading = Array.from(document.querySelectorAll('th')).find((cell) => cell.innerText.includes('Total'));
+                      if (heading) heading.click();
+                      return heading !== undefined;"""
+        await_result(lambda: browser.run(by_total))
         rows = await_result(lambda: [row for row in browser.run(table) if FUNCTION in row])
         browser.run("""URL.createObjectURL = (blob) => {
                          blob.text().then((text) => { window.exported = text; });
