@@ -225,7 +225,9 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
     cells.emplace_back(info.meaning);
     table.Add(std::move(cells));
   }
-  text += "\n" + Heading("Off-CPU time by reason, idle waits included", colour);
+  text += "\n" + Heading(absl::StrCat("Off-CPU time by reason, idle waits included",
+                                      measured ? "; p50 and p99 within 20%" : ""),
+                         colour);
   text += table.empty() ? "  no off-CPU time in this window\n" : table.Render();
 }
 

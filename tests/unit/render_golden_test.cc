@@ -178,6 +178,21 @@ TEST(SummaryTest, MatchesGolden) {
   ExpectGolden(RenderSummary(MakeView(mapped, false), false), "mapped.summary");
 }
 
+// Waits of two threads for locks add up: 98 of 1.0 to 1.5 us, two of 4 to 6 us, the longest 5 us.
+TEST(SummaryTest, HowLongWaitsWereIsInColumns) {
+  AnswerWriter writer;
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t thread = writer.AddThread(1, i + 1, "server", "worker", 1'000'000, 0);
+    writer.AddSample(thread, profd::v1::REASON_LOCK, {}, 150'000, 0);
+    writer.AddSample(thread, profd::v1::REASON_SLEEP, {}, 700'000, 0);
+    profd::v1::ReasonTotal& locks = *writer.message().mutable_threads(i)->mutable_off(0);
+    for (const uint64_t count : {0, 49, 0, 0, 0, 1}) locks.add_durations(count);
+    locks.set_max_ns(5'000);
+  }
+  const Profile profile = writer.Build();
+  ExpectGolden(RenderSummary(MakeView(profile, false), false), "durations.summary");
+}
+
 // The sums that alloc.summary shows, by hand.
 TEST(SummaryTest, MemoryIsTheSumOfItsSamples) {
   const Profile profile = AllocAnswer().Build();
