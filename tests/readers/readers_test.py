@@ -186,9 +186,10 @@ def imported(application, text, folder):
         browser.open_url(f"file://{application}/index.html#view=sandwich&localProfilePath={load}")
         table = "return Array.from(document.querySelectorAll('table tr'), (row) => row.innerText)"
         # It lists only what fits on the screen: the functions with the most time below them come first.
-        by_total = """const heading = Array.from(document.querySelectorAll('th')).find((cell) => cell.innerText.includes('Total'));
-                      if (heading) heading.click();
-                      return heading !== undefined;"""
+        by_total = """const headings = Array.from(document.querySelectorAll('th'));
+                      const total = headings.find((cell) => cell.innerText.trim() === 'Total');
+                      if (total) total.click();
+                      return total !== undefined;"""
         await_result(lambda: browser.run(by_total))
         rows = await_result(lambda: [row for row in browser.run(table) if FUNCTION in row])
         browser.run("""URL.createObjectURL = (blob) => {

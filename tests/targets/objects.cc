@@ -265,7 +265,8 @@ void Objects(const Arguments& arguments) {
   fifo = open(fifo_path, O_RDWR | O_CLOEXEC);
   Check(fifo >= 0, "open a FIFO");
   Check(pipe2(pipe_ends, O_CLOEXEC) == 0, "pipe2");
-  event = eventfd(0, EFD_CLOEXEC);
+  // Each of the feeder's ones is a read, however late.
+  event = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
   timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
   const itimerspec every = {.it_interval = {.tv_sec = 0, .tv_nsec = kWorkUs * 1000},
                             .it_value = {.tv_sec = 0, .tv_nsec = kWorkUs * 1000}};
