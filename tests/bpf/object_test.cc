@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -112,7 +113,10 @@ TEST_F(ObjectKernelTest, AChildIsNamed) {
   const Child child([&](Child& me) {
     for (int i = 0; i < 3; ++i) {
       const pid_t pid = fork();
-      if (pid == 0) WaitForever();
+      if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        WaitForever();
+      }
       if (i == 1) *chosen = pid;
     }
     me.Signal();
