@@ -68,12 +68,27 @@ Totals TotalsOf(const Profile& profile) {
 // A name has a line to itself if need be.
 std::string Fitting(const std::string& name) { return Shorten(name, LineColumns() - kBesideName); }
 
+// Names of the groups of an answer and, by thread, of threads of like names.
+struct Names {
+  std::vector<std::string> groups;
+  std::vector<std::string> threads;
+};
+
+// The name that all threads of a place share; empty if there is none.
+std::string NameOfAll(const std::vector<std::string>& names, const Place& place) {
+  std::set<std::string> found;
+  for (const uint32_t thread : place.threads) found.insert(names[thread]);
+  return found.size() == 1 ? *found.begin() : "";
+}
+
 // "in tokio-rt-worker (4 threads)"; the group with the most of it.
-std::string Who(const std::vector<std::string>& groups, const Place& place) {
+std::string Who(const Names& names, const Place& place) {
   const auto most =
       std::max_element(place.groups.begin(), place.groups.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  const std::string& group = groups[most->first];
+  std::string group = names.groups[most->first];
+  // The answer was not asked to tell threads apart.
+  if (group.empty()) group = NameOfAll(names.threads, place);
   std::string text = group.empty() ? "" : absl::StrCat(", in ", group);
   if (place.groups.size() > 1) {
     absl::StrAppend(&text, text.empty() ? ", in " : " and ", place.groups.size() - 1, " more");
@@ -210,7 +225,7 @@ Places PlacesOf(const View& view) {
 }
 
 // The places with most of the shown time or bytes.
-void FindLargest(const View& view, const Places& places, const std::vector<std::string>& groups,
+void FindLargest(const View& view, const Places& places, const Names& names,
                  std::vector<std::string>& findings) {
   std::vector<const Places::value_type*> largest;
   const double least = kLeastShare * static_cast<double>(view.shown_value);
@@ -227,13 +242,13 @@ void FindLargest(const View& view, const Places& places, const std::vector<std::
   for (const auto* place : largest) {
     const auto& [reason, function] = place->first;
     findings.push_back(absl::StrCat(DescribePlace(view, reason, function, place->second),
-                                    Who(groups, place->second), ".", Harm(place->second),
+                                    Who(names, place->second), ".", Harm(place->second),
                                     ShortTurns(*view.profile, reason, place->second)));
   }
 }
 
 // The place that grew most.
-void FindGrowth(const View& view, const Places& places, const std::vector<std::string>& groups,
+void FindGrowth(const View& view, const Places& places, const Names& names,
                 std::vector<std::string>& findings) {
   const auto most =
       std::max_element(places.begin(), places.end(), [](const auto& a, const auto& b) {
@@ -250,7 +265,7 @@ void FindGrowth(const View& view, const Places& places, const std::vector<std::s
   findings.push_back(absl::StrCat("What ", Fitting(most->first.second), " ", DoneTo(*profile.kind),
                                   " grew most: by ", FormatValue(estimate.growth, profile.unit),
                                   " in the window, to ", FormatValue(estimate.value, profile.unit),
-                                  Who(groups, most->second), "."));
+                                  Who(names, most->second), "."));
 }
 
 // The group that had most of the CPU time; empty if none had half of it.
@@ -335,9 +350,9 @@ std::vector<std::string> Findings(const View& view) {
                                   kLeastWaiting * static_cast<double>(totals.wall_ns);
   if (view.shown_value > 0 && !little) {
     const Places places = PlacesOf(view);
-    const std::vector<std::string> groups = GroupNames(profile);
-    FindLargest(view, places, groups, findings);
-    if (profile.kind->level) FindGrowth(view, places, groups, findings);
+    const Names names = {GroupNames(profile), ThreadGroupNames(profile)};
+    FindLargest(view, places, names, findings);
+    if (profile.kind->level) FindGrowth(view, places, names, findings);
   }
   // The time of disk requests is no time of threads.
   if (profile.kind->formula == profd::ErrorFormula::kLedgerShare) {

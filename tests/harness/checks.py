@@ -1,5 +1,6 @@
 """Expectations of a scenario against an answer and what the targets measured of themselves."""
 
+import ast
 import math
 import re
 from dataclasses import replace
@@ -59,7 +60,6 @@ def wrap(value):
     return value
 
 
-COMPARISON = re.compile(r" (?:==|!=|<=|>=|<|>|in) ")
 FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "abs": abs, "any": any, "all": all,
              "sorted": sorted, "set": set, "round": round, "MIB": 1 << 20, "KIB": 1 << 10, "int": int,
              "str": str, "float": float, "bool": bool, "list": list, "EVENT_BYTES": tolerance.EVENT_BYTES,
@@ -421,9 +421,13 @@ def check_value(expected, names):
 
 
 def operands(expression, names):
-    """What both sides of a comparison were, for its message."""
-    parts = COMPARISON.split(expression, maxsplit=1)
-    try:
-        return "; " + " and ".join(f"{part.strip()} is {evaluate(part.strip(), names)!r:.200}" for part in parts)
-    except Exception:  # pylint: disable=broad-except
-        return ""  # it is no plain comparison
+    """What the sides of the comparisons in it were, for its message."""
+    sides = [side for part in ast.walk(ast.parse(expression, mode="eval")) if isinstance(part, ast.Compare)
+             for side in (part.left, *part.comparators) if not isinstance(side, ast.Constant)]
+    said = []
+    for side in dict.fromkeys(ast.unparse(side) for side in sides):
+        try:
+            said.append(f"{side} is {evaluate(side, names)!r:.300}")
+        except Exception:  # pylint: disable=broad-except
+            pass  # it has a name of a comprehension
+    return "".join(f"; {each}" for each in said)

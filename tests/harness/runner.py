@@ -127,12 +127,12 @@ def findings(summary):
     return [" ".join(part.split()) for part in parts]
 
 
-def output_options(query):
-    """A fetch writes its summary beside a file."""
+def output_options(query, beside):
+    """A fetch prints its summary if its data goes to a file: `beside`."""
     if query.command.split()[0] not in ("fetch", "symbolize"):
         return ["--format", query.format]
     if query.format == "summary":
-        return ["-o", os.devnull, "--format", "folded"]
+        return ["--format", "json", "-o", beside]
     return ["--format", query.format, "-o", "-"]
 
 
@@ -328,18 +328,23 @@ class Execution:
 
     def verdict(self, query):
         arguments = self.arguments(query)
+        beside = self.place.word("{folder}/answer.json")
         as_text = query.stdout is not None or query.exit != 0
         if not as_text:
-            arguments += output_options(query)
+            arguments += output_options(query, beside)
         code, out, err = self.daemon.profctl(*arguments)
         failures = checks.check_text(f"profctl {' '.join(arguments)}", query, code, out, err,
                                      self.daemon.address)
         if code != query.exit or as_text:
             return failures
-        if query.format != "json":
-            said = {"lines": out.splitlines(), "findings": findings(out)}
-            return failures + self.expectations(query, said, None)
+        if query.format not in ("json", "summary"):
+            return failures + self.expectations(query, {"lines": out.splitlines()}, None)
+        summary = None
+        if query.format == "summary":
+            summary, out = out, Path(beside).read_text()
         said = readable(json.loads(out))
+        if summary is not None:
+            said |= {"lines": summary.splitlines(), "findings": findings(summary)}
         if query.name:
             self.told[query.name] = said
             Path(self.place.word(f"{{folder}}/{query.name}.json")).write_text(out)

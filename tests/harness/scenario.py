@@ -118,7 +118,7 @@ class Query:
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end
     eventually: float = 0    # asked again until all holds, for so many seconds
-    # Another one: expressions have the text's `answer.lines`. "summary" is what a fetch prints beside a file;
+    # Another one: expressions have the text's `answer.lines`. "summary" is JSON and what a fetch prints beside it;
     # `answer.findings` are the sentences of "What stands out".
     format: str = "json"
     exit: int = 0

@@ -198,6 +198,19 @@ class Checks(unittest.TestCase):
         self.assertTrue(checks.silent(Answer(self.json), "tick"))
 
 
+class Messages(unittest.TestCase):
+    def test_what_is_not_so_comes_with_what_was_there(self):
+        def said(that):
+            failures = checks.check_value(scenario.Value(that=that), {"answer": checks.wrap({"n": 3, "findings": ["a"]})})
+            return [failure.text for failure in failures]
+        self.assertEqual(said("answer.n == 3"), [])
+        self.assertEqual(said("answer.n == 4"), ["not so: answer.n == 4; answer.n is 3"])
+        self.assertEqual(said("'b, in c' in answer.findings[0] and answer.n < 2"),
+                         ["not so: 'b, in c' in answer.findings[0] and answer.n < 2; answer.findings[0] is 'a'; answer.n is 3"])
+        self.assertEqual(said("any(x == 'b' for x in answer.findings)"),
+                         ["not so: any(x == 'b' for x in answer.findings)"])
+
+
 class Tolerances(unittest.TestCase):
     def test_each_holds_at_its_edge_and_not_beyond(self):
         for name, edge in (("exact", 0), ("event", tolerance.EVENT_BYTES), ("ledger", 9_900_000)):

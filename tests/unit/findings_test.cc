@@ -121,6 +121,22 @@ TEST(FindingsTest, ThreadsThatTakeShortTurns) {
   EXPECT_THAT(InTurn(4, 0, 50'000'000), none) << "the switch layer was off";
 }
 
+TEST(FindingsTest, ThreadsThatAnAnswerDoesNotTellApartHaveTheirCommonName) {
+  const auto of = [](const std::vector<std::string>& names,
+                     const std::vector<profd::v1::GroupKey>& keys) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const uint32_t thread =
+          answer.AddThread(1, static_cast<int32_t>(i + 1), "a", names[i], 1000, 0);
+      answer.AddSample(thread, kLock, In("Hot"), 900, 0);
+    }
+    const Profile profile = answer.Build(keys);
+    return Findings(MakeView(profile, false));
+  };
+  EXPECT_THAT(of({"rpc-1", "rpc-2"}, {}), ElementsAre(HasSubstr("by Hot, in rpc (2 threads).")));
+  EXPECT_THAT(of({"rpc-1", "io-1"}, {}), ElementsAre(HasSubstr("by Hot, in 2 threads.")));
+}
+
 TEST(FindingsTest, WhatAWaitIsForAndInTheWayOf) {
   const auto of = [](const std::string& kind, const std::string& task) {
     AnswerWriter answer = AnswerOf(profd::Kind::kWait);
