@@ -16,9 +16,11 @@ namespace {
 
 constexpr double kLeastShare = 0.2;  // of the whole, for a place to stand out
 constexpr size_t kMostPlaces = 3;
-constexpr double kLeastGrowth = 0.05;  // of all bytes at the end
-constexpr double kLeastDelay = 0.1;    // of the time in which threads could run
-constexpr double kBusy = 0.9;          // of a thread's time
+constexpr double kLeastGrowth = 0.05;    // of all bytes at the end
+constexpr double kLeastDelay = 0.1;      // of the time in which threads could run
+constexpr double kLeastThrottled = 0.2;  // of the periods of a CPU quota
+constexpr int64_t kLeastPeriods = 5;
+constexpr double kBusy = 0.9;  // of a thread's time
 constexpr double kLeastBusyWindow = 0.5;
 constexpr size_t kMostBusyThreads = 3;
 // Below this share of the time of all threads, waits that are not idle are not worth a sentence.
@@ -291,6 +293,46 @@ std::string WhoRan(const Profile& profile, const Totals& totals) {
       threads > 1 ? absl::StrCat(" (", FormatCount(threads), " threads)") : "", ".");
 }
 
+// "1 CPU", "0.5 CPUs"
+std::string FormatCpus(int64_t millicpus) {
+  return absl::StrCat(static_cast<double>(millicpus) / 1000, millicpus == 1000 ? " CPU" : " CPUs");
+}
+
+// The CPU quota that held its threads back for longest. Whatever else is slow may be so because of
+// it.
+void FindThrottling(const Profile& profile, std::vector<std::string>& findings) {
+  const profd::v1::Process* worst = nullptr;
+  for (const profd::v1::Process& process : profile.message->processes()) {
+    const profd::v1::CpuQuota& quota = process.cpu_quota();
+    if (quota.periods() < kLeastPeriods ||
+        static_cast<double>(quota.throttled_periods()) <
+            kLeastThrottled * static_cast<double>(quota.periods())) {
+      continue;
+    }
+    if (worst == nullptr || quota.throttled_ns() > worst->cpu_quota().throttled_ns()) {
+      worst = &process;
+    }
+  }
+  if (worst == nullptr) return;
+  const profd::v1::CpuQuota& quota = worst->cpu_quota();
+  // Those of one cgroup have its numbers.
+  const auto beside =
+      std::count_if(profile.message->processes().begin(), profile.message->processes().end(),
+                    [&](const profd::v1::Process& process) {
+                      return &process != worst &&
+                             process.cpu_quota().SerializeAsString() == quota.SerializeAsString();
+                    });
+  const std::string who =
+      beside == 0 ? "" : absl::StrCat(" and ", FormatCount(static_cast<uint64_t>(beside)), " more");
+  findings.push_back(
+      absl::StrCat("The CPU quota of ", Fitting(CleanName(worst->name())), " (", worst->pid(), ")",
+                   who, ", ", FormatCpus(quota.millicpus()), ", ran out in ",
+                   FormatCount(static_cast<uint64_t>(quota.throttled_periods())), " of ",
+                   FormatCount(static_cast<uint64_t>(quota.periods())),
+                   " periods and held threads back for ", FormatDuration(quota.throttled_ns()),
+                   ", all CPUs together. They were in the run queue then."));
+}
+
 // Threads that could run and had no CPU.
 void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::string>& findings) {
   const int64_t runnable = totals.on_cpu_ns + totals.run_queue_ns;
@@ -345,6 +387,8 @@ std::vector<std::string> Findings(const View& view) {
   std::vector<std::string> findings;
   if (profile.threads.empty()) return findings;
   const Totals totals = TotalsOf(profile);
+  const bool ledger = profile.kind->formula == profd::ErrorFormula::kLedgerShare;
+  if (ledger) FindThrottling(profile, findings);
   const bool time = profile.unit == Unit::kNanoseconds;
   const bool little = time && static_cast<double>(view.shown_value) <
                                   kLeastWaiting * static_cast<double>(totals.wall_ns);
@@ -355,7 +399,7 @@ std::vector<std::string> Findings(const View& view) {
     if (profile.kind->level) FindGrowth(view, places, names, findings);
   }
   // The time of disk requests is no time of threads.
-  if (profile.kind->formula == profd::ErrorFormula::kLedgerShare) {
+  if (ledger) {
     FindDelay(profile, totals, findings);
     FindBusy(profile, findings);
   }

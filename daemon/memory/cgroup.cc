@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "daemon/base/fd.h"
 #include "daemon/memory/fields.h"
@@ -75,9 +76,36 @@ class Keyed {
   std::string text_;
 };
 
+std::string_view NameOf(CgroupController controller) {
+  return controller == CgroupController::kCpu ? "cpu" : "memory";
+}
+
+// Thousandths of a CPU; none: no quota. See sched-bwc.rst and cgroup-v2.rst of the kernel.
+std::optional<int64_t> ReadMillicpus(int version, const std::string& directory) {
+  std::optional<int64_t> quota, period;
+  if (version == 1) {
+    quota = ReadNumber(directory + "/cpu.cfs_quota_us");  // -1: none
+    period = ReadNumber(directory + "/cpu.cfs_period_us");
+  } else if (absl::StatusOr<std::string> text =
+                 ReadWholeFile(directory + "/cpu.max", kMostFileBytes);
+             text.ok()) {
+    // "max 100000" or "50000 100000"
+    if (text->ends_with('\n')) text->pop_back();
+    const std::vector<std::string_view> words = SplitAt(*text, ' ');
+    if (words.size() == 2) {
+      quota = ParseNumber(words[0]);
+      period = ParseNumber(words[1]);
+    }
+  }
+  if (!quota || !period || *quota <= 0 || *period <= 0 || *quota > kNoLimit / 1000) {
+    return std::nullopt;
+  }
+  return *quota * 1000 / *period;
+}
+
 }  // namespace
 
-std::optional<CgroupPlace> ParseCgroup(std::string_view text) {
+std::optional<CgroupPlace> ParseCgroup(std::string_view text, CgroupController controller) {
   std::optional<CgroupPlace> second;
   for (const std::string_view line : SplitAt(text, '\n')) {
     // "hierarchy:controllers:path"; the path may hold colons.
@@ -88,9 +116,11 @@ std::optional<CgroupPlace> ParseCgroup(std::string_view text) {
     const std::string_view controllers = line.substr(first + 1, colon - first - 1);
     const std::string_view path = line.substr(colon + 1);
     if (!path.starts_with('/')) continue;
-    if (HasEntry(controllers, "memory")) return CgroupPlace{1, std::string(path)};
+    if (HasEntry(controllers, NameOf(controller))) {
+      return CgroupPlace{1, std::string(path), controller};
+    }
     if (line.substr(0, first) == "0" && controllers.empty()) {
-      second = CgroupPlace{2, std::string(path)};
+      second = CgroupPlace{2, std::string(path), controller};
     }
   }
   return second;
@@ -107,9 +137,10 @@ CgroupMounts CgroupMounts::Parse(std::string_view mountinfo) {
     if (left.size() < 6 || right.size() < 3) continue;
     int version = 0;
     if (right[0] == "cgroup2") version = 2;
-    if (right[0] == "cgroup" && HasEntry(right[2], "memory")) version = 1;
+    if (right[0] == "cgroup") version = 1;
     if (version == 0) continue;
-    mounts.mounts_.push_back({version, Unescape(left[3]), Unescape(left[4])});
+    mounts.mounts_.push_back(
+        {version, std::string(right[2]), Unescape(left[3]), Unescape(left[4])});
   }
   return mounts;
 }
@@ -121,6 +152,7 @@ std::vector<std::string> CgroupMounts::DirectoriesOf(const CgroupPlace& place) c
   if (std::find(parts.begin(), parts.end(), "..") != parts.end()) return directories;
   for (const Mount& mount : mounts_) {
     if (mount.version != place.version) continue;
+    if (mount.version == 1 && !HasEntry(mount.controllers, NameOf(place.controller))) continue;
     std::optional<std::string_view> below = Below(place.path, mount.root);
     if (!below) continue;
     if (static_cast<size_t>(std::count(below->begin(), below->end(), '/')) >= kMostLevels) break;
@@ -154,6 +186,28 @@ CgroupFigures ReadCgroup(int version, const std::vector<std::string>& directorie
     figures.oom_kills = events.Number("oom_kill");
   }
   return figures;
+}
+
+CpuQuota ReadCpuQuota(int version, const std::vector<std::string>& directories) {
+  CpuQuota quota;
+  if (directories.empty()) return quota;
+  size_t level = 0;
+  for (size_t i = 0; i < directories.size(); ++i) {
+    const std::optional<int64_t> millicpus = ReadMillicpus(version, directories[i]);
+    if (!millicpus || (quota.millicpus && *quota.millicpus <= *millicpus)) continue;
+    quota.millicpus = millicpus;
+    level = i;
+  }
+  const Keyed stat(directories[level] + "/cpu.stat");
+  quota.level = static_cast<int64_t>(level);
+  quota.periods = stat.Number("nr_periods");
+  quota.throttled_periods = stat.Number("nr_throttled");
+  quota.throttled_ns = stat.Number("throttled_time");
+  if (const std::optional<int64_t> us = stat.Number("throttled_usec");
+      us && *us <= std::numeric_limits<int64_t>::max() / 1000) {
+    quota.throttled_ns = *us * 1000;
+  }
+  return quota;
 }
 
 }  // namespace profd

@@ -1,4 +1,5 @@
-// The cgroup that a process's memory is charged to, and its files. Versions 1 and 2.
+// The cgroups that a process's memory and CPU time are charged to, and their files. Versions 1
+// and 2.
 #ifndef PROFD_DAEMON_MEMORY_CGROUP_H_
 #define PROFD_DAEMON_MEMORY_CGROUP_H_
 
@@ -11,15 +12,19 @@
 
 namespace profd {
 
+enum class CgroupController : uint8_t { kMemory, kCpu };
+
 struct CgroupPlace {
   int version = 0;   // 1 or 2
   std::string path;  // as our cgroup namespace names it
+  CgroupController controller = CgroupController::kMemory;
   friend auto operator<=>(const CgroupPlace&, const CgroupPlace&) = default;
 };
 
-// From the text of /proc/PID/cgroup. Version 1 if the memory controller is a version 1 controller,
-// else version 2.
-std::optional<CgroupPlace> ParseCgroup(std::string_view text);
+// From the text of /proc/PID/cgroup. Version 1 if the controller is a version 1 controller, else
+// version 2.
+std::optional<CgroupPlace> ParseCgroup(std::string_view text,
+                                       CgroupController controller = CgroupController::kMemory);
 
 // The cgroup file systems in our mount namespace.
 class CgroupMounts {
@@ -34,8 +39,9 @@ class CgroupMounts {
  private:
   struct Mount {
     int version = 0;
-    std::string root;   // the cgroup that is mounted
-    std::string point;  // where
+    std::string controllers;  // version 1: what super options say, separated by commas
+    std::string root;         // the cgroup that is mounted
+    std::string point;        // where
   };
   std::vector<Mount> mounts_;
 };
@@ -51,6 +57,18 @@ struct CgroupFigures {
 };
 // `directories` as DirectoriesOf gives them.
 CgroupFigures ReadCgroup(int version, const std::vector<std::string>& directories);
+
+// How the CPU quota of a cgroup ran out. Absent: the file is missing.
+struct CpuQuota {
+  std::optional<int64_t> millicpus;  // thousandths of a CPU; absent: no quota
+  // Of the cgroup that the other numbers are of: 0 is the process's own, 1 the one above it.
+  std::optional<int64_t> level;
+  // Since that cgroup was created: periods in which a thread could run, those in which the quota
+  // ran out, and for how long its threads were held back then, summed over CPUs.
+  std::optional<int64_t> periods, throttled_periods, throttled_ns;
+};
+// The tightest quota of the cgroup and its visible ancestors; without any, the numbers of its own.
+CpuQuota ReadCpuQuota(int version, const std::vector<std::string>& directories);
 
 }  // namespace profd
 

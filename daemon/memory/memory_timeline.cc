@@ -11,6 +11,7 @@
 namespace profd {
 namespace {
 
+constexpr int64_t kUs = 1000;
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kKiB = 1024;
 // A chunk is dropped as a whole: five minutes of a busy process.
@@ -39,6 +40,12 @@ void ForEachFigure(Point& p, F f) {
   f(p.cgroup.oom_kills, 1);
   f(p.cgroup.limit_hits, 1);
   f(p.cgroup.high_hits, 1);
+  f(p.quota.millicpus, 1);
+  f(p.quota.level, 1);
+  f(p.quota.periods, 1);
+  f(p.quota.throttled_periods, 1);
+  f(p.quota.throttled_ns, kUs);
+  f(p.quota_moves, 1);
   f(p.allocated, 1);
   f(p.freed, 1);
   f(p.live, 1);
@@ -54,6 +61,7 @@ size_t HeapBytes(const std::string& text) {
 // The points of one process in a window, at most so many, and the largest RSS among all of them.
 struct MemoryTimeline::Series {
   std::vector<std::pair<int64_t, Packed>> points;
+  std::optional<std::pair<int64_t, Packed>> before;
   int64_t peak_rss = 0;
   int64_t bucket = 0;  // of the last point
 };
@@ -170,6 +178,7 @@ MemoryTimeline::Series MemoryTimeline::Take(const Process& process, const Query&
     });
   }
   if (series.points.empty() && earlier && !process.info.ended) add(earlier->first, earlier->second);
+  series.before = earlier;
   return series;
 }
 
@@ -266,6 +275,7 @@ std::vector<ProcessHistory> MemoryTimeline::Select(const Query& query) const {
     history.process = process->info;
     history.points.reserve(series.points.size());
     for (const auto& [ms, figures] : series.points) history.points.push_back(Unpack(ms, figures));
+    if (series.before) history.before = Unpack(series.before->first, series.before->second);
     if (series.peak_rss > 0) history.peak_rss = (series.peak_rss - 1) * kKiB;
   }
   return histories;

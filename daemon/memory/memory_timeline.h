@@ -1,4 +1,4 @@
-// The memory of processes over the last hour, in bounded memory.
+// The memory of processes over the last hour, and how their CPU quotas ran out, in bounded memory.
 #ifndef PROFD_DAEMON_MEMORY_MEMORY_TIMELINE_H_
 #define PROFD_DAEMON_MEMORY_MEMORY_TIMELINE_H_
 
@@ -28,6 +28,9 @@ struct MemoryPoint {
   std::optional<int64_t> pss, pss_time_ns;            // and when it was read
   std::optional<int64_t> pss_error;                   // set if pss is an estimate
   CgroupFigures cgroup;
+  CpuQuota quota;
+  // Another number: the process has moved to another cgroup since, and `quota` is about that one.
+  std::optional<int64_t> quota_moves;
   std::optional<int64_t> allocated, freed;  // since profd watches its allocator
   std::optional<int64_t> live;              // allocated less freed since its program started
 };
@@ -46,7 +49,8 @@ struct WatchedProcess {
 struct ProcessHistory {
   WatchedProcess process;
   std::vector<MemoryPoint> points;
-  std::optional<int64_t> peak_rss;  // over all points in the window, including omitted ones
+  std::optional<MemoryPoint> before;  // the last one before the window
+  std::optional<int64_t> peak_rss;    // over all points in the window, including omitted ones
 };
 
 // A point is stored as the differences from the previous one, changed values only, in
@@ -88,7 +92,7 @@ class MemoryTimeline {
   int64_t dropped_until_ns() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  static constexpr size_t kFigures = 20;
+  static constexpr size_t kFigures = 26;
   // 0: absent; else the value in its unit, plus one.
   using Packed = std::array<int64_t, kFigures>;
   struct Chunk {

@@ -183,6 +183,7 @@ void MemoryWatch::Round(const std::set<int32_t>& wanted) {
     mounts_due_ns_ = now + kRareInterval;
   }
   cgroups_.clear();
+  quotas_.clear();
   for (auto it = processes_.begin(); it != processes_.end();) {
     if (wanted.contains(it->first)) {
       ++it;
@@ -273,11 +274,19 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
   if (now_ns >= process.cgroup_due_ns) {
     const absl::StatusOr<std::string> cgroup = directory->Read("cgroup");
     process.cgroup = cgroup.ok() ? ParseCgroup(*cgroup) : std::nullopt;
+    const std::optional<CgroupPlace> cpu_cgroup =
+        cgroup.ok() ? ParseCgroup(*cgroup, CgroupController::kCpu) : std::nullopt;
+    if (process.cpu_cgroup && process.cpu_cgroup != cpu_cgroup) process.quota_moves++;
+    process.cpu_cgroup = cpu_cgroup;
     const absl::StatusOr<std::string> command = directory->Read("cmdline", kMostCommand);
     process.command = command.ok() ? ParseCommand(*command) : "";
     process.cgroup_due_ns = now_ns + kRareInterval;
   }
   if (process.cgroup) point.cgroup = FiguresOf(*process.cgroup);
+  if (process.cpu_cgroup) {
+    point.quota = QuotaOf(*process.cpu_cgroup);
+    point.quota_moves = process.quota_moves;
+  }
   {
     absl::MutexLock lock(&mutex_);
     const auto heap = heap_.find(pid);
@@ -331,6 +340,12 @@ void MemoryWatch::ReadPss(const ProcessDirectory& directory, int32_t pid, int64_
 CgroupFigures MemoryWatch::FiguresOf(const CgroupPlace& place) {
   const auto [it, fresh] = cgroups_.try_emplace(place);
   if (fresh) it->second = ReadCgroup(place.version, mounts_.DirectoriesOf(place));
+  return it->second;
+}
+
+CpuQuota MemoryWatch::QuotaOf(const CgroupPlace& place) {
+  const auto [it, fresh] = quotas_.try_emplace(place);
+  if (fresh) it->second = ReadCpuQuota(place.version, mounts_.DirectoriesOf(place));
   return it->second;
 }
 

@@ -74,7 +74,8 @@ class MemoryWatch {
   struct Process {
     std::optional<int64_t> start_ns;  // none: not read yet
     int64_t skip_until_ns = 0;        // kernel threads have no memory
-    std::optional<CgroupPlace> cgroup;
+    std::optional<CgroupPlace> cgroup, cpu_cgroup;
+    int64_t quota_moves = 0;
     std::string command;
     int64_t cgroup_due_ns = 0;  // of the command too
     std::optional<int64_t> pss, pss_time_ns, pss_error;
@@ -97,6 +98,7 @@ class MemoryWatch {
   // Live bytes of the program; none if they are unknown for some of its threads.
   static std::optional<int64_t> LiveBytes(const Heap& heap, const ProcessStat& stat);
   CgroupFigures FiguresOf(const CgroupPlace& place);
+  CpuQuota QuotaOf(const CgroupPlace& place);
 
   CpuUse* const cpu_use_;
   const MemoryWatchOptions options_;
@@ -109,6 +111,7 @@ class MemoryWatch {
   CgroupMounts mounts_;
   int64_t mounts_due_ns_ = 0;
   std::map<CgroupPlace, CgroupFigures> cgroups_;  // of this round
+  std::map<CgroupPlace, CpuQuota> quotas_;        // of this round
   int64_t pss_budget_ns_ = 0;                     // CPU time for PSS; may be overdrawn once
   int64_t pss_budget_as_of_ns_ = 0;
   std::mt19937_64 random_{std::random_device()()};

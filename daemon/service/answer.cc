@@ -19,6 +19,7 @@
 #include "daemon/service/idle.h"
 #include "daemon/service/lock_table.h"
 #include "daemon/service/longest.h"
+#include "daemon/service/memory_answer.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
@@ -136,10 +137,10 @@ void FillSampleType(const FetchPlan& plan, const SampleTypeInfo& type, const Mer
 class ProcessTable {
  public:
   ProcessTable(PartWriter* parts, const MergedProfile& profile,
-               const std::vector<ProcessHistory>& histories)
-      : parts_(parts), ids_(WithKnownStart(profile, histories)) {
+               const std::vector<ProcessHistory>& histories, int64_t wall_offset_ns)
+      : parts_(parts), ids_(WithKnownStart(profile, histories)), wall_offset_ns_(wall_offset_ns) {
     for (const ProcessHistory& history : histories) {
-      known_[{history.process.pid, history.process.start_ns}] = &history.process;
+      known_[{history.process.pid, history.process.start_ns}] = &history;
     }
   }
 
@@ -154,7 +155,8 @@ class ProcessTable {
     process->set_name(CleanText(info.process, kMaxNameText));
     if (id.start_ns != 0) process->set_started_ns(id.start_ns + boot_to_wall_ns_);
     if (const auto known = known_.find(id); known != known_.end()) {
-      const WatchedProcess& watched = *known->second;
+      const WatchedProcess& watched = known->second->process;
+      FillQuota(*known->second, wall_offset_ns_, process);
       if (watched.cgroup.version != 0) {
         process->set_cgroup(CleanText(watched.cgroup.path, kMaxPathText));
         process->set_container_id(ContainerIdOf(watched.cgroup.path));
@@ -178,8 +180,9 @@ class ProcessTable {
 
   PartWriter* const parts_;
   const ProcessIds ids_;
+  const int64_t wall_offset_ns_;
   const int64_t boot_to_wall_ns_ = WallNs() - BootNs();
-  std::map<ProcessId, const WatchedProcess*> known_;
+  std::map<ProcessId, const ProcessHistory*> known_;
   std::map<std::pair<ProcessId, std::string>, uint32_t> indexes_;
 };
 
@@ -273,7 +276,7 @@ class Sender {
                      .objects = &objects_,
                      .disks = &disk_names_},
                     tables, &parts_);
-    ProcessTable processes(&parts_, profile_, sources_.processes);
+    ProcessTable processes(&parts_, profile_, sources_.processes, sources_.wall_offset_ns);
     if (plan_.Asks(Kind::kLocks)) locks_.emplace(profile_, stacks_, sources_.names);
     uint32_t sent = 0;
     for (size_t i = 0; i < profile_.threads.size() && !parts_.client_left(); i++) {

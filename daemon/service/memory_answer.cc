@@ -222,6 +222,35 @@ std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
   return listed;
 }
 
+void FillQuota(const ProcessHistory& history, int64_t wall_offset_ns, v1::Process* process) {
+  if (history.points.empty()) return;
+  const MemoryPoint& last = history.points.back();
+  const MemoryPoint& first = history.before ? *history.before : history.points.front();
+  // It may have been lifted meanwhile.
+  const std::optional<int64_t> millicpus =
+      last.quota.millicpus ? last.quota.millicpus : first.quota.millicpus;
+  if (!millicpus) return;
+  v1::CpuQuota* out = process->mutable_cpu_quota();
+  out->set_millicpus(*millicpus);
+  out->set_level(static_cast<int32_t>(last.quota.level.value_or(0)));
+  out->set_begin_ns(last.time_ns + wall_offset_ns);
+  out->set_end_ns(last.time_ns + wall_offset_ns);
+  const auto grown = [&](std::optional<int64_t> CpuQuota::* figure) {
+    const std::optional<int64_t>&then = first.quota.*figure, &now = last.quota.*figure;
+    return then && now ? *now - *then : -1;
+  };
+  const int64_t periods = grown(&CpuQuota::periods);
+  const int64_t throttled_periods = grown(&CpuQuota::throttled_periods);
+  const int64_t throttled_ns = grown(&CpuQuota::throttled_ns);
+  // The numbers are of two cgroups.
+  if (first.quota.level != last.quota.level || first.quota_moves != last.quota_moves) return;
+  if (periods < 0 || throttled_periods < 0 || throttled_ns < 0) return;
+  out->set_begin_ns(first.time_ns + wall_offset_ns);
+  out->set_periods(periods);
+  out->set_throttled_periods(throttled_periods);
+  out->set_throttled_ns(throttled_ns);
+}
+
 v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
                             const MergedProfile& profile, bool all_threads) {
   v1::MemoryLine line;

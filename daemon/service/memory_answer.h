@@ -20,6 +20,10 @@ std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
                                      const std::vector<AllocatorUse>& allocators,
                                      int64_t wall_offset_ns, v1::GetMemoryResponse* response);
 
+// The CPU quota at the end of the window, and how it ran out since the last reading before it.
+// Leaves the process as it is if there is no quota.
+void FillQuota(const ProcessHistory& history, int64_t wall_offset_ns, v1::Process* process);
+
 // `all_threads`: none of the processes' threads are left out of `profile`.
 v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
                             const MergedProfile& profile, bool all_threads);

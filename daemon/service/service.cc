@@ -236,7 +236,10 @@ absl::Status ProfilerService::Answer(const v1::FetchRequest& request, const Send
   RETURN_IF_ERROR(Drain(plan.baseline ? std::max(plan.window.end_ns, plan.baseline->window.end_ns)
                                       : plan.window.end_ns));
   // The seconds that the drain just brought in belong to the answer.
-  if (plan.to_now) plan.window.end_ns = MonotonicNs();
+  if (plan.to_now) {
+    sources_.memory->Refresh();
+    plan.window.end_ns = MonotonicNs();
+  }
   RETURN_IF_ERROR(AnswerWindow(plan, plan, 0, request.targets(), wall_offset, send));
   if (!plan.baseline) return absl::OkStatus();
   return AnswerWindow(plan, *plan.baseline, 1, request.targets(), wall_offset, send);

@@ -108,7 +108,7 @@ def read(message, kind=None):
                 "names": {enum(share["source"]): share for share in message["name_shares"]
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,
-            "header": coverage | {"layers": layers}, "threads": threads, "frames": frames,
+            "header": coverage | {"layers": layers}, "processes": message["processes"], "threads": threads, "frames": frames,
             "stacks": stacks, "samples": samples, "longest": longest, "trailer": trailer}
 
 

@@ -94,6 +94,27 @@ def voluntary_switches():
     return 0
 
 
+def cpu_quota():
+    """Whether a cgroup with a CPU quota can be made, of version 1 or 2."""
+    first = Path("/sys/fs/cgroup/cpu")
+    above = first if (first / "cpu.cfs_period_us").exists() else Path("/sys/fs/cgroup")
+    folder = above / f"probe-{os.getpid()}"
+    try:
+        if above != first:
+            (above / "cgroup.subtree_control").write_text("+cpu")
+        folder.mkdir()
+        try:
+            if above == first:
+                (folder / "cpu.cfs_quota_us").write_text("20000")
+            else:
+                (folder / "cpu.max").write_text("20000 100000")
+        finally:
+            folder.rmdir()
+    except OSError:
+        return False
+    return True
+
+
 def userfaultfd():
     number = 323  # x86-64
     fd = ctypes.CDLL(None, use_errno=True).syscall(number, 0)
@@ -145,6 +166,7 @@ FACTS = {
     "kernel.kallsyms": kernel_symbols,
     "kernel.userfaultfd": userfaultfd,
     "kernel.huge_pages": huge_pages,
+    "kernel.cpu_quota": cpu_quota,
     "kernel.cgroup_v2": lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists(),
     "kernel.cgroup_pids": lambda: pids_cgroup() is not None,
     "kernel.cgroup_v1_memory": lambda: os.access("/sys/fs/cgroup/memory/memory.limit_in_bytes", os.W_OK),

@@ -1,8 +1,11 @@
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 
 #include "tests/targets/meter.h"
@@ -37,6 +40,8 @@ struct Pair {
   void (*hold)(Meter*, sem_t* held, int64_t round);
   int64_t count;
   sem_t held, done;
+  // For so long it could run and had no CPU, while it took the lock, by the kernel's own account.
+  int64_t delay_ns;
 };
 
 KEEP_FRAME void TakeTable(Meter* meter) {
@@ -110,14 +115,27 @@ KEEP_FRAME void* Holder(void* argument) {
   return nullptr;
 }
 
+// The second number of /proc/thread-self/schedstat, which `file` is.
+int64_t RunQueueNs(int file) {
+  char text[64] = {};
+  Check(pread(file, text, sizeof(text) - 1, 0) > 0, "schedstat");
+  char* second = nullptr;
+  strtoll(text, &second, 10);
+  return strtoll(second, nullptr, 10);
+}
+
 KEEP_FRAME void* Waiter(void* argument) {
   auto* pair = static_cast<Pair*>(argument);
   Meter meter(pair->waiter);
+  const int schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
   for (int64_t i = 0; i < pair->count; ++i) {
     sem_wait(&pair->held);
+    const int64_t before_ns = RunQueueNs(schedstat);
     pair->take(&meter);
+    pair->delay_ns += RunQueueNs(schedstat) - before_ns;
     sem_post(&pair->done);
   }
+  close(schedstat);
   return nullptr;
 }
 
@@ -136,10 +154,11 @@ void Locks(const Arguments& arguments) {
   const int64_t count = arguments.Number(0, 100);
   locks::account = new locks::Account();  // for good: a heap of which the end is free would shrink
   pthread_mutex_init(&locks::account->mutex, nullptr);
-  locks::Pair pairs[] = {{"table-waiter", locks::TakeTable, locks::HoldTable, count, {}, {}},
-                         {"stripe-waiter", locks::TakeStripe, locks::HoldStripe, count, {}, {}},
-                         {"tree-waiter", locks::TakeTree, locks::HoldTree, count, {}, {}},
-                         {"account-waiter", locks::TakeAccount, locks::HoldAccount, count, {}, {}}};
+  locks::Pair pairs[] = {
+      {"table-waiter", locks::TakeTable, locks::HoldTable, count, {}, {}, 0},
+      {"stripe-waiter", locks::TakeStripe, locks::HoldStripe, count, {}, {}, 0},
+      {"tree-waiter", locks::TakeTree, locks::HoldTree, count, {}, {}, 0},
+      {"account-waiter", locks::TakeAccount, locks::HoldAccount, count, {}, {}, 0}};
   const pthread_t idler = Start(locks::Idler);
   pthread_t threads[2 * std::size(pairs)];
   for (size_t i = 0; i < std::size(pairs); ++i) {
@@ -154,9 +173,12 @@ void Locks(const Arguments& arguments) {
   pthread_cond_signal(&locks::work);
   pthread_mutex_unlock(&locks::idle_mutex);
   Join(idler);
-  printf("unlocked {\"account\": \"%p\", \"stripe\": \"0x%zx\"}\n",
-         static_cast<void*>(&locks::account->mutex),
-         sizeof(locks::Stripe) + offsetof(locks::Stripe, mutex));
+  printf(
+      "unlocked {\"account\": \"%p\", \"stripe\": \"0x%zx\", \"table_delay_ns\": %lld, "
+      "\"account_delay_ns\": %lld}\n",
+      static_cast<void*>(&locks::account->mutex),
+      sizeof(locks::Stripe) + offsetof(locks::Stripe, mutex),
+      static_cast<long long>(pairs[0].delay_ns), static_cast<long long>(pairs[3].delay_ns));
   fflush(stdout);
 }
 

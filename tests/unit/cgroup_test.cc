@@ -31,6 +31,20 @@ TEST(ParseCgroupTest, ElseVersionTwo) {
   EXPECT_EQ(ParseCgroup("4:memoryx:/a\n0::/b\n")->version, 2);
 }
 
+TEST(ParseCgroupTest, ControllersMayBeInDifferentPlaces) {
+  const char* const text = "5:cpu,cpuacct:/c\n4:memory:/m\n0::/u\n";
+  EXPECT_EQ(ParseCgroup(text)->path, "/m");
+  EXPECT_EQ(ParseCgroup(text, CgroupController::kCpu),
+            (CgroupPlace{1, "/c", CgroupController::kCpu}));
+  EXPECT_EQ(ParseCgroup("4:memory:/m\n0::/u\n", CgroupController::kCpu)->path, "/u");
+  const CgroupMounts mounts = CgroupMounts::Parse(
+      "1 1 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n"
+      "2 1 0:2 / /cg/cpu rw - cgroup cgroup rw,cpu,cpuacct\n");
+  EXPECT_THAT(mounts.DirectoriesOf({1, "/c", CgroupController::kCpu}),
+              ElementsAre("/cg/cpu/c", "/cg/cpu"));
+  EXPECT_THAT(mounts.DirectoriesOf({1, "/c"}), ElementsAre("/cg/memory/c", "/cg/memory"));
+}
+
 TEST(ParseCgroupTest, WhatIsNoneIsNone) {
   for (const char* text :
        {"", "\n", "0", "0:", "0::", "0::relative", "4:cpu:/a\n", ":::", "1::/a"}) {
@@ -156,6 +170,51 @@ TEST_F(ReadCgroupTest, WhatCannotBeReadIsAbsent) {
   EXPECT_EQ(figures.limit, std::nullopt);
   EXPECT_EQ(figures.limit_hits, std::nullopt);
   EXPECT_EQ(figures.oom_kills, std::nullopt);
+}
+
+TEST_F(ReadCgroupTest, QuotaOfVersionTwo) {
+  Write("a/b/cpu.max", "max 100000\n");
+  Write("a/cpu.max", "50000 100000\n");
+  Write("cpu.max", "200000 100000\n");
+  Write("a/b/cpu.stat", "nr_periods 1\nnr_throttled 1\nthrottled_usec 1\n");
+  Write("a/cpu.stat", "usage_usec 9\nnr_periods 40\nnr_throttled 12\nthrottled_usec 3000\n");
+  CpuQuota quota = ReadCpuQuota(2, directories_);
+  EXPECT_EQ(quota.millicpus, 500) << "the tightest";
+  EXPECT_EQ(quota.level, 1);
+  EXPECT_EQ(quota.periods, 40);
+  EXPECT_EQ(quota.throttled_periods, 12);
+  EXPECT_EQ(quota.throttled_ns, 3'000'000);
+  Write("a/b/cpu.max", "50000 100000\n");
+  EXPECT_EQ(ReadCpuQuota(2, directories_).level, 0) << "as tight, and nearer";
+}
+
+TEST_F(ReadCgroupTest, QuotaOfVersionOne) {
+  Write("a/b/cpu.cfs_quota_us", "-1\n");
+  Write("a/b/cpu.cfs_period_us", "100000\n");
+  Write("a/b/cpu.stat", "nr_periods 7\nnr_throttled 3\nthrottled_time 123456789\n");
+  CpuQuota quota = ReadCpuQuota(1, directories_);
+  EXPECT_EQ(quota.millicpus, std::nullopt);
+  EXPECT_EQ(quota.level, 0);
+  EXPECT_EQ(quota.periods, 7) << "they are the base of what comes";
+  Write("a/b/cpu.cfs_quota_us", "150000\n");
+  quota = ReadCpuQuota(1, directories_);
+  EXPECT_EQ(quota.millicpus, 1500);
+  EXPECT_EQ(quota.throttled_periods, 3);
+  EXPECT_EQ(quota.throttled_ns, 123'456'789);
+}
+
+TEST_F(ReadCgroupTest, AQuotaThatMakesNoSenseIsNone) {
+  EXPECT_EQ(ReadCpuQuota(2, {}).level, std::nullopt);
+  for (const std::string text : {"", "5", "5 0", "0 100000", "-5 100000", "1 2 3", "x 100000",
+                                 "9223372036854775807 1", "max"}) {
+    Write("a/b/cpu.max", text + "\n");
+    EXPECT_EQ(ReadCpuQuota(2, directories_).millicpus, std::nullopt) << text;
+  }
+  Write("a/b/cpu.stat", "nr_periods -1\nnr_throttled x\nthrottled_usec 9223372036854775807\n");
+  const CpuQuota quota = ReadCpuQuota(2, directories_);
+  EXPECT_EQ(quota.periods, std::nullopt);
+  EXPECT_EQ(quota.throttled_periods, std::nullopt);
+  EXPECT_EQ(quota.throttled_ns, std::nullopt);
 }
 
 }  // namespace

@@ -96,6 +96,32 @@ TEST(FindingsTest, DelayStandsOutFromATenthOfTheRunnableTimeOn) {
   EXPECT_THAT(of(0, 9'999), IsEmpty());
 }
 
+TEST(FindingsTest, AQuotaStandsOutFromAFifthOfItsPeriodsOn) {
+  const auto of = [](int64_t periods, int64_t throttled, int processes) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    for (int i = 0; i < processes; ++i) {
+      const uint32_t thread = answer.AddThread(i + 1, i + 1, "node", "one", 1000, 0);
+      answer.AddSample(thread, kLock, In("Hot"), 900, 0);
+      profd::v1::Process& process = *answer.message().mutable_processes(i);
+      process.set_name("node");
+      process.mutable_cpu_quota()->set_millicpus(500);
+      process.mutable_cpu_quota()->set_periods(periods);
+      process.mutable_cpu_quota()->set_throttled_periods(throttled);
+      process.mutable_cpu_quota()->set_throttled_ns(3'000'000);
+    }
+    return FindingsOf(answer);
+  };
+  EXPECT_THAT(
+      of(10, 2, 1),
+      ElementsAre("The CPU quota of node (1), 0.5 CPUs, ran out in 2 of 10 periods and held "
+                  "threads back for 3.00 ms, all CPUs together. They were in the run queue then.",
+                  HasSubstr("Hot")));
+  EXPECT_THAT(of(10, 2, 3), ::testing::Contains(HasSubstr("of node (1) and 2 more, 0.5 CPUs")));
+  EXPECT_THAT(of(11, 2, 1), ElementsAre(HasSubstr("Hot")));
+  EXPECT_THAT(of(5, 5, 1), SizeIs(2));
+  EXPECT_THAT(of(4, 4, 1), SizeIs(1)) << "too few periods";
+}
+
 // Waits for a lock of `threads` threads of one group, each `waits` times in the second of the
 // window, that ran for `on_cpu` ns each.
 std::vector<std::string> InTurn(int threads, uint64_t waits, int64_t on_cpu) {

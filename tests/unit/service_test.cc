@@ -1141,6 +1141,68 @@ TEST(MemoryGrowthTest, GrowthIsOfWhatRuns) {
   EXPECT_EQ(MemoryLineOf({history(1, 1, 1, true)}, {}, true).processes(), 0u);
 }
 
+MemoryPoint QuotaPoint(int64_t time_ns, std::optional<int64_t> millicpus, int64_t periods,
+                       int64_t level = 0) {
+  MemoryPoint point;
+  point.time_ns = time_ns;
+  point.quota = {.millicpus = millicpus,
+                 .level = level,
+                 .periods = periods,
+                 .throttled_periods = periods / 2,
+                 .throttled_ns = periods * 7};
+  point.quota_moves = 0;
+  return point;
+}
+
+v1::CpuQuota QuotaOf(const ProcessHistory& history) {
+  v1::Process process;
+  FillQuota(history, 100, &process);
+  return process.cpu_quota();
+}
+
+TEST(CpuQuotaTest, RanOutBetweenTheLastReadingBeforeTheWindowAndItsEnd) {
+  ProcessHistory history;
+  history.points = {QuotaPoint(20, 500, 14), QuotaPoint(30, 500, 30)};
+  EXPECT_EQ(QuotaOf(history).periods(), 16) << "profd has just begun to watch it";
+  history.before = QuotaPoint(10, std::nullopt, 10);
+  const v1::CpuQuota quota = QuotaOf(history);
+  EXPECT_EQ(quota.millicpus(), 500);
+  EXPECT_EQ(quota.begin_ns(), 110);
+  EXPECT_EQ(quota.end_ns(), 130);
+  EXPECT_EQ(quota.periods(), 20);
+  EXPECT_EQ(quota.throttled_periods(), 10);
+  EXPECT_EQ(quota.throttled_ns(), 140);
+}
+
+TEST(CpuQuotaTest, OneThatWasLiftedIsTold) {
+  ProcessHistory history;
+  history.points = {QuotaPoint(10, 500, 10), QuotaPoint(30, std::nullopt, 30)};
+  EXPECT_EQ(QuotaOf(history).millicpus(), 500);
+  EXPECT_EQ(QuotaOf(history).periods(), 20);
+}
+
+TEST(CpuQuotaTest, NumbersOfTwoCgroupsAreNotCompared) {
+  ProcessHistory history;
+  history.points = {QuotaPoint(10, 500, 10, 1), QuotaPoint(30, 500, 30)};
+  EXPECT_EQ(QuotaOf(history).millicpus(), 500);
+  EXPECT_EQ(QuotaOf(history).begin_ns(), 130);
+  EXPECT_EQ(QuotaOf(history).periods(), 0);
+  history.points[0] = QuotaPoint(10, 500, 10);
+  history.points[0].quota_moves = 1;
+  EXPECT_EQ(QuotaOf(history).periods(), 0) << "the process has moved";
+  history.points[0] = QuotaPoint(10, 500, 31);
+  EXPECT_EQ(QuotaOf(history).periods(), 0) << "the cgroup was made again";
+}
+
+TEST(CpuQuotaTest, WithoutAQuotaThereIsNothing) {
+  ProcessHistory history;
+  EXPECT_EQ(QuotaOf(history).millicpus(), 0);
+  history.points = {QuotaPoint(10, std::nullopt, 10)};
+  v1::Process process;
+  FillQuota(history, 0, &process);
+  EXPECT_FALSE(process.has_cpu_quota());
+}
+
 // What threads allocated belongs to the process that they were of, and to the younger one if that
 // is not known.
 TEST(MemoryAnswerTest, AReusedPidIsTwoProcesses) {

@@ -37,10 +37,12 @@ pub enum Fault {
     CpuHog,
     /// Answers of another node take tens of milliseconds.
     SlowPeer,
+    /// The process may use a fifth of a CPU.
+    Quota,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 10] = [
+    pub const ALL: [Fault; 11] = [
         Fault::None,
         Fault::HotMutex,
         Fault::BlockingInAsync,
@@ -51,6 +53,7 @@ impl Fault {
         Fault::ThunderingHerd,
         Fault::CpuHog,
         Fault::SlowPeer,
+        Fault::Quota,
     ];
 
     pub fn name(self) -> &'static str {
@@ -65,6 +68,7 @@ impl Fault {
             Fault::ThunderingHerd => "thundering-herd",
             Fault::CpuHog => "cpu-hog",
             Fault::SlowPeer => "slow-peer",
+            Fault::Quota => "quota",
         }
     }
 
@@ -148,6 +152,13 @@ fn execute_forever() {
     spin(1000);
 }
 
+/// Alone it would use an eighth of a CPU.
+#[inline(never)]
+fn execute_block() {
+    spin(2000);
+    pause(14);
+}
+
 #[inline(never)]
 fn request_payload(stream: &mut TcpStream) -> Result<(), Error> {
     stream.write_all(&[1])?;
@@ -201,6 +212,7 @@ impl Worker {
             Fault::LockConvoy => next_nonce(&NONCE),
             Fault::CpuHog if self.number < HOGS => execute_forever(),
             Fault::SlowPeer => request_payload(&mut self.peer).expect("an answer"),
+            Fault::Quota if self.number < HOGS => execute_block(),
             Fault::ThunderingHerd => {
                 self.herd.give();
                 pause(20);

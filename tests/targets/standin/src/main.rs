@@ -13,6 +13,7 @@ mod faults;
 mod idle;
 mod jemalloc;
 mod node;
+mod quota;
 mod sites;
 
 use std::io::Write;

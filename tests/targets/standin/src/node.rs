@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::btree::BTree;
 use crate::faults::{self, Fault};
+use crate::quota::Quota;
 use crate::{await_line, say_ready, spawn};
 
 const SECONDS: Duration = Duration::from_millis(2500);
@@ -177,10 +178,20 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     }
     let workers = faults::start_threads(node, peer).map_err(|why| why.to_string())?;
 
+    let quota = planned
+        .contains(&Fault::Quota)
+        .then(Quota::enter)
+        .transpose()
+        .map_err(|why| format!("a cgroup for its quota: {why}"))?;
+
     say_ready();
     for fault in planned {
         if !await_line() {
             return Ok(());
+        }
+        if let Some(quota) = &quota {
+            let limit = (fault == Fault::Quota).then_some(20_000);
+            quota.set(limit).map_err(|why| why.to_string())?;
         }
         node.plant(fault);
         for worker in &workers {
@@ -191,6 +202,6 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         println!("{}", fault.name());
     }
     while await_line() {}
-    drop((work, pools, server, clients));
+    drop((quota, work, pools, server, clients));
     std::process::exit(0);
 }
