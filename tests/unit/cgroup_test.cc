@@ -205,8 +205,9 @@ TEST_F(ReadCgroupTest, QuotaOfVersionOne) {
 
 TEST_F(ReadCgroupTest, AQuotaThatMakesNoSenseIsNone) {
   EXPECT_EQ(ReadCpuQuota(2, {}).level, std::nullopt);
-  for (const std::string text : {"", "5", "5 0", "0 100000", "-5 100000", "1 2 3", "x 100000",
-                                 "9223372036854775807 1", "max"}) {
+  for (const std::string& text :
+       std::vector<std::string>{"", "5", "5 0", "0 100000", "-5 100000", "1 2 3", "x 100000",
+                                "9223372036854775807 1", "max"}) {
     Write("a/b/cpu.max", text + "\n");
     EXPECT_EQ(ReadCpuQuota(2, directories_).millicpus, std::nullopt) << text;
   }

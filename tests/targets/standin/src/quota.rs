@@ -25,7 +25,10 @@ impl Quota {
         let folder = above.join(format!("standin-{}", std::process::id()));
         fs::create_dir(&folder)?;
         let quota = Quota { folder, first };
-        fs::write(quota.folder.join("cgroup.procs"), std::process::id().to_string())?;
+        fs::write(
+            quota.folder.join("cgroup.procs"),
+            std::process::id().to_string(),
+        )?;
         Ok(quota)
     }
 
