@@ -68,7 +68,7 @@ class Process:
                 # What it said on the other stream may not have been read yet.
                 for reader in self._readers:
                     reader.join(1)
-                raise Gone(f"{self.argv[0]} ended\n{self.said()}".rstrip())
+                raise self._gone()
             return line
 
     def line_with(self, text, timeout, stream="stdout"):
@@ -83,7 +83,16 @@ class Process:
             self._child.stdin.write(text.encode())
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise Gone(f"{self.argv[0]} ended\n{self.said()}") from None
+            raise self._gone() from None
+
+    def _gone(self):
+        try:
+            code = self._child.wait(5)
+        except subprocess.TimeoutExpired:
+            how = "closed its output"
+        else:
+            how = f"ended with {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+        return Gone(f"{self.argv[0]} {how}\n{self.said()}".rstrip())
 
     def signal(self, number):
         self._child.send_signal(number)

@@ -349,7 +349,7 @@ class Runs(unittest.TestCase):
 
     def test_a_program_that_ends_says_why(self):
         process = Process(["sh", "-c", "exec >&-; sleep 0.2; echo because >&2"])
-        with self.assertRaisesRegex(Gone, "sh ended\nbecause"):
+        with self.assertRaisesRegex(Gone, "sh ended with 0\nbecause"):
             process.line(10)
         process.end()
 

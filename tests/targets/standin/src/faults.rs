@@ -134,7 +134,7 @@ fn compute_root(node: &Node) -> u64 {
 
 #[inline(never)]
 fn commit_transaction(file: &File) {
-    let _ = file.write_all_at(&[1; 1 << 21], 0);
+    let _ = file.write_all_at(&[1; 1 << 19], 0);
     let _ = file.sync_data();
     // Until the next one.
     pause(5);
