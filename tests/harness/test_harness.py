@@ -347,6 +347,12 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(Gone, "cannot start /no/waiter: No such file or directory"):
             Process(["/no/waiter"])
 
+    def test_a_program_that_a_signal_ends_says_which(self):
+        process = Process(["sh", "-c", "kill -BUS $$"])
+        with self.assertRaisesRegex(Gone, "sh was ended by SIGBUS"):
+            process.line(10)
+        process.end()
+
     def test_a_program_that_ends_says_why(self):
         process = Process(["sh", "-c", "exec >&-; sleep 0.2; echo because >&2"])
         with self.assertRaisesRegex(Gone, "sh ended with 0\nbecause"):

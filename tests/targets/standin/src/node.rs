@@ -116,7 +116,9 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         .iter()
         .map(|name| Fault::by_name(name).ok_or_else(|| format!("unknown fault {name}")))
         .collect::<Result<Vec<Fault>, String>>()?;
-    let folder = PathBuf::from(folder);
+    // Others may run in the same folder: a map of a file that is truncated ends its process.
+    let folder = PathBuf::from(folder).join(format!("node-{}", std::process::id()));
+    std::fs::create_dir(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
     let database =
         BTree::create(&folder.join("mdbx.dat"), KEYS).map_err(|why| format!("mdbx.dat: {why}"))?;
     let (blocks, to_persist) = crossbeam_channel::bounded(4);
