@@ -315,15 +315,14 @@ void FindThrottling(const Profile& profile, std::vector<std::string>& findings) 
   }
   if (worst == nullptr) return;
   const profd::v1::CpuQuota& quota = worst->cpu_quota();
-  // Those of one cgroup have its numbers.
-  const auto beside =
-      std::count_if(profile.message->processes().begin(), profile.message->processes().end(),
-                    [&](const profd::v1::Process& process) {
-                      return &process != worst &&
-                             process.cpu_quota().SerializeAsString() == quota.SerializeAsString();
-                    });
+  // Processes of one cgroup have the same numbers.
+  const std::string numbers = quota.SerializeAsString();
+  uint64_t processes = 0;
+  for (const profd::v1::Process& process : profile.message->processes()) {
+    if (process.cpu_quota().SerializeAsString() == numbers) ++processes;
+  }
   const std::string who =
-      beside == 0 ? "" : absl::StrCat(" and ", FormatCount(static_cast<uint64_t>(beside)), " more");
+      processes == 1 ? "" : absl::StrCat(" and ", FormatCount(processes - 1), " more");
   findings.push_back(
       absl::StrCat("The CPU quota of ", Fitting(CleanName(worst->name())), " (", worst->pid(), ")",
                    who, ", ", FormatCpus(quota.millicpus()), ", ran out in ",

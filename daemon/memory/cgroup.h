@@ -61,10 +61,10 @@ CgroupFigures ReadCgroup(int version, const std::vector<std::string>& directorie
 // How the CPU quota of a cgroup ran out. Absent: the file is missing.
 struct CpuQuota {
   std::optional<int64_t> millicpus;  // thousandths of a CPU; absent: no quota
-  // Of the cgroup that the other numbers are of: 0 is the process's own, 1 the one above it.
+  // The cgroup with the quota: 0 is the process's own, 1 the one above it, and so on.
   std::optional<int64_t> level;
-  // Since that cgroup was created: periods in which a thread could run, those in which the quota
-  // ran out, and for how long its threads were held back then, summed over CPUs.
+  // Since that cgroup was created: periods in which a thread could run; those in which the quota
+  // ran out; how long that held threads back, summed over CPUs.
   std::optional<int64_t> periods, throttled_periods, throttled_ns;
 };
 // The tightest quota of the cgroup and its visible ancestors; without any, the numbers of its own.

@@ -78,7 +78,7 @@ TEST_F(ResidentTest, HugePagesWeighAsMuchAsTheyAre) {
   }
   if (huge_kib * 1024 < 1'900 * kMib) GTEST_SKIP() << "the kernel had no huge pages to give";
   int64_t total = 0;
-  // 1,024 huge pages, of which some 60 are in the sample. profd asks for them by and by.
+  // 1,024 huge pages, of which some 60 are in the sample. It takes several drains to see them all.
   EXPECT_TRUE(Eventually(seconds(15), [&] {
     total = Total(Fetch());
     return static_cast<bool>(Near(total, 2'048 * kMib, 0.6));

@@ -40,8 +40,8 @@ struct Pair {
   void (*hold)(Meter*, sem_t* held, int64_t round);
   int64_t count;
   sem_t held, done;
-  // For so long it could run and had no CPU, while it took the lock, by the kernel's own account.
-  int64_t delay_ns;
+  // How long the waiter could run but had no CPU while it took the lock, by the kernel's account.
+  int64_t delay_ns = 0;
 };
 
 KEEP_FRAME void TakeTable(Meter* meter) {
@@ -154,11 +154,10 @@ void Locks(const Arguments& arguments) {
   const int64_t count = arguments.Number(0, 100);
   locks::account = new locks::Account();  // for good: a heap of which the end is free would shrink
   pthread_mutex_init(&locks::account->mutex, nullptr);
-  locks::Pair pairs[] = {
-      {"table-waiter", locks::TakeTable, locks::HoldTable, count, {}, {}, 0},
-      {"stripe-waiter", locks::TakeStripe, locks::HoldStripe, count, {}, {}, 0},
-      {"tree-waiter", locks::TakeTree, locks::HoldTree, count, {}, {}, 0},
-      {"account-waiter", locks::TakeAccount, locks::HoldAccount, count, {}, {}, 0}};
+  locks::Pair pairs[] = {{"table-waiter", locks::TakeTable, locks::HoldTable, count, {}, {}},
+                         {"stripe-waiter", locks::TakeStripe, locks::HoldStripe, count, {}, {}},
+                         {"tree-waiter", locks::TakeTree, locks::HoldTree, count, {}, {}},
+                         {"account-waiter", locks::TakeAccount, locks::HoldAccount, count, {}, {}}};
   const pthread_t idler = Start(locks::Idler);
   pthread_t threads[2 * std::size(pairs)];
   for (size_t i = 0; i < std::size(pairs); ++i) {
