@@ -140,6 +140,28 @@ static __always_inline bool step_over_signal(struct walker *walker, enum walk_fr
 	return true;
 }
 
+/* From a function that runs its callees on another stack to its own caller. Nothing says which of
+ * both stacks is above the other.
+ */
+static __always_inline bool step_to_other_stack(struct walker *walker, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	u64 fp = walk->fp;
+	u64 caller_fp, pc;
+
+	walk->bottom = fp & ~7ULL;
+	if (fp & 7 || !read_stack(walker, fp, &caller_fp, from) ||
+	    !read_stack(walker, fp + 8, &pc, from)) {
+		walk->result = PROFD_WALK_UNREADABLE;
+		return false;
+	}
+	walk->fp = caller_fp;
+	walk->sp = fp + 16;
+	walk->pc = pc;
+	walk->exact = 0;
+	return true;
+}
+
 static __always_inline bool step_by_rule(struct walker *walker, u32 rule, enum walk_from from)
 {
 	struct walk *walk = walker->walk;
@@ -244,6 +266,8 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 		return !step_by_frame_pointer(walker, from);
 	if (kind == PROFD_RULE_SIGNAL)
 		return !step_over_signal(walker, from);
+	if (kind == PROFD_RULE_OTHER_STACK)
+		return !step_to_other_stack(walker, from);
 	return !step_by_rule(walker, rule, from);
 }
 

@@ -24,6 +24,7 @@ enum profd_rule_kind {
 	PROFD_RULE_SIGNAL = 5, /* x86-64 signal frame: registers from the ucontext at rsp */
 	PROFD_RULE_UNSUPPORTED = 6,
 	PROFD_RULE_DEREF_RBP = 7, /* CFA = *(rbp + offset); rbp = *(rbp) (realigned stack) */
+	PROFD_RULE_OTHER_STACK = 8, /* the function changed stacks; its own frame is at rbp */
 };
 #define PROFD_RULE_PACK(kind, cfa_words, rbp_words)                                                \
 	((profd_u32)(kind) | (((profd_u32)(cfa_words) & 0xfffff) << 4) |                           \

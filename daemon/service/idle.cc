@@ -23,6 +23,7 @@ constexpr std::string_view kReceiverGroup = "channel receiver";
 constexpr std::string_view kJemallocGroup = "jemalloc background";
 constexpr std::string_view kRedisGroup = "redis background";
 constexpr std::string_view kLibuvGroup = "libuv worker";
+constexpr std::string_view kGoGroup = "Go thread without work";
 
 // What a frame says about the wait inside of it.
 enum class Role {
@@ -63,6 +64,7 @@ constexpr Rule kRules[] = {
     {"std::mutex::", "lock", Role::kContention, kPthreadMutex},
     {"absl::", "LockSlow", Role::kContention, kAbslMutex},
     {"LWLockAcquire", "", Role::kContention, kPostgresLock},
+    {"runtime.lock2", "runtime.lock2", Role::kContention, kGoRuntimeLock},
 
     {"tokio::runtime::scheduler::multi_thread", "park", Role::kIdle, "tokio worker"},
     {"tokio::runtime::scheduler::current_thread", "park", Role::kIdle, "tokio worker"},
@@ -110,6 +112,19 @@ constexpr Rule kRules[] = {
     {"g_thread_pool_wait_for_new_task", "", Role::kIdle, "glib pool"},
     {"uv_cond_wait", "", Role::kUvWait, {}},
     {"uv_cond_timedwait", "", Role::kTransparent, {}},
+
+    // Threads of Go. Goroutines wait without one.
+    {"runtime.stopm", "runtime.stopm", Role::kParks, kGoGroup},
+    {"runtime.gcstopm", "runtime.gcstopm", Role::kDecides, {}},
+    {"runtime.findRunnable", "runtime.findRunnable", Role::kIdle, kGoGroup},
+    {"runtime.findrunnable", "runtime.findrunnable", Role::kIdle, kGoGroup},
+    {"runtime.stoplockedm", "runtime.stoplockedm", Role::kIdle, "Go thread of a parked goroutine"},
+    {"runtime.templateThread", "runtime.templateThread", Role::kIdle, "Go template thread"},
+    {"runtime.sysmon", "runtime.sysmon", Role::kIdle, "Go monitor"},
+    {"os/signal.signal_recv", "os/signal.signal_recv", Role::kIdle, "Go signal receiver"},
+    {"runtime.futex", "runtime.futex", Role::kTransparent, {}},
+    {"runtime.note", "runtime.note", Role::kTransparent, {}},
+    {"runtime.mPark", "runtime.mPark", Role::kTransparent, {}},
 
     // The primitives by which the runtimes wait.
     {"std::sys::sync::once::", "", Role::kContends, kStdOnce},

@@ -49,9 +49,9 @@ constexpr Primitive kPrimitives[] = {
 };
 
 // Their threads wait on a futex of their own: the system call does not say for which lock.
-constexpr std::array<std::string_view, 9> kOfParkedThreads = {
-    kParkingLotMutex, kParkingLotRwlock, kTokioMutex,   kTokioRwlock, kFullChannel,
-    kAbslMutex,       kPostgresLock,     kParkedThread, kAnyLock};
+constexpr std::array<std::string_view, 10> kOfParkedThreads = {
+    kParkingLotMutex, kParkingLotRwlock, kTokioMutex,    kTokioRwlock,  kFullChannel,
+    kAbslMutex,       kPostgresLock,     kGoRuntimeLock, kParkedThread, kAnyLock};
 
 // Code of locks, channels and what they wait by: paths of functions begin so.
 constexpr std::string_view kMachinery[] = {"parking_lot::", "parking_lot_core::",

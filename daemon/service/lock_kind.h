@@ -32,6 +32,7 @@ inline constexpr std::string_view kTokioRwlock = "tokio rwlock";
 inline constexpr std::string_view kFullChannel = "full channel";
 inline constexpr std::string_view kAbslMutex = "absl mutex";
 inline constexpr std::string_view kPostgresLock = "PostgreSQL LWLock";
+inline constexpr std::string_view kGoRuntimeLock = "Go runtime lock";
 inline constexpr std::string_view kAnyLock = "lock";
 
 // What the frames of a stack say. The view is valid for ever.

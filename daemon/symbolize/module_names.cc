@@ -8,6 +8,7 @@
 
 #include "daemon/symbolize/elf_symbols.h"
 #include "daemon/symbolize/function_bounds.h"
+#include "daemon/symbolize/go_names.h"
 #include "daemon/symbolize/plt.h"
 
 namespace profd::symbolize {
@@ -66,13 +67,18 @@ std::vector<FoundName> FindNames(const ElfFile& elf, const ElfFile* debug,
   }
 
   const std::vector<PltEntry> entries = FindPltEntries(elf, unnamed);
+  const std::optional<GoTable> go = unnamed.empty() ? std::nullopt : OpenGoTable(elf);
   for (size_t i = 0, next = 0; next < unnamed.size(); ++i) {
     if (addresses[i] != unnamed[next]) continue;
     const PltEntry& entry = entries[next++];
     // All entries of a PLT share one description in .eh_frame.
     const bool in_plt = entry.bounds.Contains(addresses[i]);
     const auto& around = bounds.Of(addresses[i]);
-    if (!entry.name.empty()) {
+    const auto function = go ? go->Around(addresses[i]) : std::nullopt;
+    if (std::string name = function ? go->Name(*function) : ""; !name.empty()) {
+      found[i] = {
+          .symbol = std::move(name), .begin = function->begin, .source = NameSource::kSymbols};
+    } else if (!entry.name.empty()) {
       found[i] = {.symbol = entry.name, .begin = entry.bounds.begin, .source = NameSource::kPlt};
     } else if (in_plt || around) {
       found[i] = {.symbol = {},

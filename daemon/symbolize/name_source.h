@@ -9,7 +9,7 @@ namespace profd {
 
 enum class NameSource : uint8_t {
   kNone,            // nothing is known but the place: "module+0x1f"
-  kSymbols,         // the file's symbol table
+  kSymbols,         // the file's symbol table, or the one of Go's runtime
   kDynamicSymbols,  // the symbols that the file exports
   kDebugFile,       // the symbol table of a debug file, or that in .gnu_debugdata
   kPlt,             // the relocation of an entry of the PLT: "memcpy@plt"

@@ -122,6 +122,15 @@ std::string_view ElfImage::SectionName(const Elf64_Shdr& section) const {
   return ByteReader(section_names_, section.sh_name).ReadString(kMaxNameSize);
 }
 
+std::optional<Elf64_Shdr> ElfImage::FindSection(std::string_view name) const {
+  for (uint64_t i = 0; i < section_count_; ++i) {
+    const std::optional<Elf64_Shdr> section = SectionHeader(i);
+    if (!section || section->sh_type == SHT_NOBITS || SectionName(*section) != name) continue;
+    return section;
+  }
+  return std::nullopt;
+}
+
 std::optional<uint64_t> ElfImage::CodeOffset(uint64_t address, uint64_t size) const {
   for (const Segment& segment : code_) {
     if (address < segment.address) continue;

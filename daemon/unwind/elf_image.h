@@ -36,6 +36,9 @@ class ElfImage {
   // Found by section header, else by the PT_GNU_EH_FRAME segment. Empty if there is none.
   std::optional<FrameSection> FindFrameSection() const;
 
+  // The first section of this name; empty if there is none, or it has no bytes in the file.
+  std::optional<Elf64_Shdr> FindSection(std::string_view name) const;
+
   // File offset of the entry point, when execution of a process or of its dynamic linker
   // begins there. (Old linkers also give plain libraries an entry point, which means nothing.)
   std::optional<uint64_t> EntryOffset() const;

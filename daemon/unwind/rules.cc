@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/unwind/cfi.h"
 #include "daemon/unwind/elf_image.h"
+#include "daemon/unwind/go_rules.h"
 
 namespace profd {
 namespace {
@@ -53,6 +54,8 @@ struct IndexEntry {
 static_assert(sizeof(IndexEntry) == 16);
 constexpr uint64_t kSourceRoot = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kSourceSignal = kSourceRoot - 1;
+// Plus the index of a function in Go's table.
+constexpr uint64_t kSourceGo = uint64_t{1} << 62;
 
 // Of two overlapping functions the first wins; of two with the same start, the larger.
 bool ComesBefore(const IndexEntry& a, const IndexEntry& b) {
@@ -144,24 +147,32 @@ uint32_t PackState(const FrameState& state) {
 
 class Compiler {
  public:
-  Compiler(const ElfImage& image, const FrameSection& section, const RuleLimits& limits)
-      : image_(image), frames_(section), limits_(limits), section_size_(section.bytes.size()) {}
+  Compiler(const ElfImage& image, const FrameSection& section, std::optional<GoTable> go,
+           const RuleLimits& limits)
+      : image_(image),
+        frames_(section),
+        go_(std::move(go)),
+        limits_(limits),
+        section_size_(section.bytes.size()) {}
 
   absl::StatusOr<RuleTable> Compile() &&;
 
  private:
   void BuildIndex();
+  void AddFunction(uint64_t address, uint64_t size, uint64_t source);
   void AddRoots();
   void AddCode(uint64_t begin, uint64_t size, uint64_t source);
   bool IsSignalReturn(uint64_t offset) const;
   void CompileAll();
   bool CompileOne(const IndexEntry& entry, uint32_t begin);
+  bool CompileGo(const IndexEntry& entry, uint32_t begin);
   void CompileStretch(uint32_t begin, uint32_t end, const FrameState& state);
   void BridgeCloneGap(size_t gap_row);
   void Append(uint32_t offset, uint32_t rule);
 
   const ElfImage& image_;
   FrameReader frames_;
+  const std::optional<GoTable> go_;
   const RuleLimits limits_;
   const uint64_t section_size_;
   std::vector<IndexEntry> index_;
@@ -193,19 +204,29 @@ absl::StatusOr<RuleTable> Compiler::Compile() && {
 
 void Compiler::BuildIndex() {
   const uint64_t malformed = frames_.ForEachFunction([this](const FrameDescription& function) {
-    if (function.size == 0) return;
-    const std::optional<uint64_t> offset = image_.CodeOffset(function.begin, function.size);
-    if (!offset) return;  // the linker discarded this code
-    if (*offset + function.size > std::numeric_limits<uint32_t>::max()) {
-      ++table_.rejected_functions;
-      return;
-    }
-    index_.push_back(
-        {static_cast<uint32_t>(*offset), static_cast<uint32_t>(function.size), function.position});
+    AddFunction(function.begin, function.size, function.position);
   });
   table_.rejected_functions += static_cast<uint32_t>(malformed);
+  for (uint32_t i = 0; go_ && i < go_->size(); ++i) {
+    if (const std::optional<GoFunction> function = go_->At(i)) {
+      AddFunction(function->begin, function->end - function->begin, kSourceGo + i);
+    } else {
+      ++table_.rejected_functions;
+    }
+  }
   std::sort(index_.begin(), index_.end(), ComesBefore);
   functions_ = index_.size();
+}
+
+void Compiler::AddFunction(uint64_t address, uint64_t size, uint64_t source) {
+  if (size == 0) return;
+  const std::optional<uint64_t> offset = image_.CodeOffset(address, size);
+  if (!offset) return;  // the linker discarded this code
+  if (*offset + size > std::numeric_limits<uint32_t>::max()) {
+    ++table_.rejected_functions;
+    return;
+  }
+  index_.push_back({static_cast<uint32_t>(*offset), static_cast<uint32_t>(size), source});
 }
 
 void Compiler::AddRoots() {
@@ -292,6 +313,7 @@ bool Compiler::CompileOne(const IndexEntry& entry, uint32_t begin) {
     Append(begin, root ? kEndRule : kSignalRule);
     return true;
   }
+  if (entry.source >= kSourceGo) return CompileGo(entry, begin);
   std::optional<uint64_t> first;
   const bool well_formed =
       frames_.Run(entry.source, [&](uint64_t from, uint64_t to, const FrameState& state) {
@@ -303,6 +325,21 @@ bool Compiler::CompileOne(const IndexEntry& entry, uint32_t begin) {
       });
   if (well_formed) ++table_.functions;
   return well_formed;
+}
+
+bool Compiler::CompileGo(const IndexEntry& entry, uint32_t begin) {
+  const auto function = go_->At(static_cast<uint32_t>(entry.source - kSourceGo));
+  if (!function) return false;
+  CompileGoFunction(*go_, *function, [&](uint64_t address, uint32_t rule) {
+    const auto offset = static_cast<uint32_t>(entry.begin + (address - function->begin));
+    // A rule that began before is in force at `begin`.
+    if (offset <= begin && !table_.rows.empty() && table_.rows.back().offset == begin) {
+      table_.rows.pop_back();
+    }
+    Append(std::max(begin, offset), rule);
+  });
+  ++table_.functions;
+  return true;
 }
 
 void Compiler::CompileStretch(uint32_t begin, uint32_t end, const FrameState& state) {
@@ -353,8 +390,9 @@ void Compiler::Append(uint32_t offset, uint32_t rule) {
 absl::StatusOr<RuleTable> CompileRules(std::span<const uint8_t> elf, const RuleLimits& limits) {
   ASSIGN_OR_RETURN(const ElfImage image, ElfImage::Parse(elf));
   const std::optional<FrameSection> section = image.FindFrameSection();
-  if (!section) return RuleTable();
-  return Compiler(image, *section, limits).Compile();
+  std::optional<GoTable> go = FindGoTable(image);
+  if (!section && !go) return RuleTable();
+  return Compiler(image, section.value_or(FrameSection()), std::move(go), limits).Compile();
 }
 
 uint32_t FindRule(const RuleTable& table, uint32_t file_offset) {

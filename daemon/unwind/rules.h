@@ -1,4 +1,5 @@
-// Compiles the .eh_frame of an ELF file into the rows that bpf/unwind.bpf.h uses.
+// Compiles what a file says of its stack frames, .eh_frame or the table of a Go program, into the
+// rows that bpf/unwind.bpf.h uses.
 #ifndef PROFD_DAEMON_UNWIND_RULES_H_
 #define PROFD_DAEMON_UNWIND_RULES_H_
 

@@ -136,6 +136,7 @@ struct ElfOptions {
   std::vector<Symbol> symbols{};
   std::vector<Symbol> dynamic_symbols{};  // without any there is no such table
   Bytes code{};                           // at kText
+  Bytes go_table{};                       // in .gopclntab; without any there is no such section
 };
 
 inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
@@ -199,6 +200,10 @@ inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
     };
     add_section(".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, kText, kTextOffset, kTextSize);
     add_section(".eh_frame", SHT_PROGBITS, SHF_ALLOC, kFrameAddress, kFrameOffset, frames.size());
+    if (!options.go_table.empty()) {
+      add_section(".gopclntab", SHT_PROGBITS, SHF_ALLOC, 0, file.size(), options.go_table.size());
+      Put(file, options.go_table);
+    }
     const auto add_symbols = [&](const char* strings_name, const char* table_name, uint32_t type,
                                  const std::vector<ElfOptions::Symbol>& table) {
       std::string strings(1, '\0');
