@@ -36,6 +36,10 @@ class ElfImage {
   // Found by section header, else by the PT_GNU_EH_FRAME segment. Empty if there is none.
   std::optional<FrameSection> FindFrameSection() const;
 
+  // The .debug_frame, which compilers write instead for functions that shall have no .eh_frame. If
+  // it is compressed, `unpacked` gets its bytes and must outlive the result.
+  std::optional<FrameSection> FindDebugFrame(std::vector<uint8_t>& unpacked) const;
+
   // File offset of the entry point, when execution of a process or of its dynamic linker
   // begins there. (Old linkers also give plain libraries an entry point, which means nothing.)
   std::optional<uint64_t> EntryOffset() const;

@@ -1,4 +1,4 @@
-// Compiles the .eh_frame of an ELF file into the rows that bpf/unwind.bpf.h uses.
+// Compiles .eh_frame and .debug_frame of an ELF file into the rows that bpf/unwind.bpf.h uses.
 #ifndef PROFD_DAEMON_UNWIND_RULES_H_
 #define PROFD_DAEMON_UNWIND_RULES_H_
 
