@@ -165,12 +165,26 @@ CLI::Option* AddDebuginfod(CLI::App* command, Typed& typed) {
       ->allow_extra_args(false);
 }
 
-// How frames are told apart, and where data goes.
-void AddFramesAndOutput(CLI::App* command, Typed& typed) {
+void AddInlines(CLI::App* command, Typed& typed) {
   command->add_flag("--no-inlines", typed.no_inlines,
                     "Do not show inlined functions as frames of their own");
+}
+
+void AddLines(CLI::App* command, Typed& typed) {
   command->add_flag("--lines", typed.lines,
                     "Tell the lines of a function apart: function (file:12)");
+}
+
+void AddShortNames(CLI::App* command, Typed& typed) {
+  command->add_flag("--short-names", typed.short_names,
+                    "Shorten generics and templates: walk<...>");
+}
+
+// How frames are told apart, and where data goes.
+void AddFramesAndOutput(CLI::App* command, Typed& typed) {
+  AddInlines(command, typed);
+  AddLines(command, typed);
+  AddShortNames(command, typed);
   command->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
   command->add_option("--format", typed.format, "Output format (default: from the file name)")
       ->type_name("FORMAT")
@@ -229,6 +243,7 @@ void AddDiff(CLI::App& app, Typed& typed) {
   AddKinds(diff, "What to compare (one kind)", typed);
   AddTargets(diff, "In windows, only this PID, or processes whose name matches; repeatable", typed);
   AddStacks(diff, typed);
+  AddShortNames(diff, typed);
   diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
   diff->add_option(
           "--fail-over", typed.fail_over,
@@ -260,6 +275,8 @@ void AddWhy(CLI::App& app, Typed& typed) {
   why->add_option("--depth", typed.depth, "How many wakers in a row")
       ->type_name("N")
       ->capture_default_str();
+  AddInlines(why, typed);
+  AddShortNames(why, typed);
   AddTextOrJson(why, typed);
 }
 
@@ -276,6 +293,8 @@ void AddBottlenecks(CLI::App& app, Typed& typed) {
       ->type_name("N")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
+  AddInlines(bottlenecks, typed);
+  AddShortNames(bottlenecks, typed);
   AddTextOrJson(bottlenecks, typed);
 }
 
@@ -287,6 +306,9 @@ void AddStacksNow(CLI::App& app, Typed& typed) {
   stacks->add_option("--thread", typed.thread, "Only threads whose name matches")
       ->type_name("REGEX");
   stacks->add_flag("--idle", typed.idle, "Show the stacks of idle threads too");
+  AddInlines(stacks, typed);
+  AddLines(stacks, typed);
+  AddShortNames(stacks, typed);
   AddTextOrJson(stacks, typed);
 }
 
@@ -354,6 +376,9 @@ void AddWorst(CLI::App& app, Typed& typed) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+  AddInlines(worst, typed);
+  AddLines(worst, typed);
+  AddShortNames(worst, typed);
   AddTextOrJson(worst, typed);
 }
 
@@ -369,6 +394,8 @@ void AddLocks(CLI::App& app, Typed& typed) {
       ->type_name("COLUMN")
       ->check(OneOf({"time", "samples", "threads"}))
       ->capture_default_str();
+  AddInlines(locks, typed);
+  AddShortNames(locks, typed);
   AddTextOrJson(locks, typed);
 }
 

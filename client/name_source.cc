@@ -30,6 +30,8 @@ std::string_view NameSourceText(profd::v1::NameSource source) {
       return "function bounds";
     case profd::v1::NAME_SOURCE_INFERRED:
       return "inferred";
+    case profd::v1::NAME_SOURCE_RTTI:
+      return "class tables";
     case profd::v1::NAME_SOURCE_PERF_MAP:
       return "perf map";
     case profd::v1::NAME_SOURCE_DEBUG_INFO:

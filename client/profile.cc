@@ -138,8 +138,15 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
       const profd::v1::Function& function = message_->functions(static_cast<int>(line.function()));
       const std::string* name = Text(function.name());
       const std::string* source = Text(function.file());
-      if (name == nullptr || source == nullptr) {
+      const std::string* suffix = Text(function.suffix());
+      if (name == nullptr || source == nullptr || suffix == nullptr) {
         return Damaged("a function has an unknown name");
+      }
+      std::vector<std::string> others;
+      for (const uint32_t other : function.other_names()) {
+        const std::string* text = Text(other);
+        if (text == nullptr) return Damaged("a function has an unknown name");
+        others.push_back(*text);
       }
       shared_.frames.push_back({.function = *name,
                                 .module = *file,
@@ -150,7 +157,10 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
                                 .inlined = &line != &*location.lines().rbegin(),
                                 .kind = function.kind(),
                                 .common = function.common(),
-                                .found_by = function.found_by()});
+                                .found_by = function.found_by(),
+                                .other_names = std::move(others),
+                                .more_names = function.more_names(),
+                                .suffix = *suffix});
     }
     first_frames_.push_back(static_cast<uint32_t>(shared_.frames.size()));
   }

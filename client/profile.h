@@ -35,6 +35,10 @@ struct Frame {
   // Every wait or allocation passes through it, so it says nothing.
   bool common = false;
   profd::v1::NameSource found_by = profd::v1::NAME_SOURCE_UNSPECIFIED;
+  // Other functions with the same code, and how many more symbols there are.
+  std::vector<std::string> other_names = {};
+  uint32_t more_names = 0;
+  std::string suffix = {};  // of a copy or part that the compiler made: ".cold"; may be empty
 };
 
 struct Stack {

@@ -168,10 +168,14 @@ LateNameOptions ReadDebug(const Typed& typed) {
           .lines = typed.lines || !typed.no_inlines};
 }
 
+FrameChoice ReadFrames(const Typed& typed) {
+  return {.inlines = !typed.no_inlines, .lines = typed.lines, .short_names = typed.short_names};
+}
+
 // Where an answer is written and how it is shown.
 absl::Status ReadOutput(const Typed& typed, FetchOptions& options) {
   options.show_idle = typed.idle;
-  options.lines = typed.lines;
+  options.frames = ReadFrames(typed);
   options.output = typed.output;
   if (!typed.format.empty()) {
     options.format = ParseFormat(typed.format);
@@ -203,6 +207,7 @@ Options OfPage(const Typed& typed) {
 template <typename Options>
 absl::StatusOr<Options> ReadActivityScope(const Typed& typed) {
   auto options = OfPage<Options>(typed);
+  options.frames = ReadFrames(typed);
   RETURN_IF_ERROR(ReadWindow(typed, options.window));
   profd::v1::FetchRequest checked;
   RETURN_IF_ERROR(ReadThreadsWanted(typed, checked));
@@ -215,8 +220,7 @@ absl::StatusOr<Options> ReadActivityScope(const Typed& typed) {
 absl::StatusOr<FetchOptions> ReadFetch(const Typed& typed) {
   FetchOptions options;
   options.server = typed.server;
-  options.request.set_inlines(!typed.no_inlines);
-  options.request.set_source_lines(typed.lines);
+  ReadFrames(typed).SetRequest(&options.request);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
   ReadReasons(typed, options.request);
@@ -250,6 +254,7 @@ absl::StatusOr<MemoryOptions> ReadMemory(const Typed& typed) {
 
 absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed) {
   auto options = OfPage<LocksOptions>(typed);
+  options.frames = ReadFrames(typed);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.show_idle = typed.idle;
@@ -260,6 +265,7 @@ absl::StatusOr<LocksOptions> ReadLocks(const Typed& typed) {
 
 absl::StatusOr<StacksOptions> ReadStacks(const Typed& typed) {
   auto options = OfPage<StacksOptions>(typed);
+  options.frames = ReadFrames(typed);
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
   options.show_idle = typed.idle;
   return options;
@@ -324,6 +330,7 @@ absl::StatusOr<BottlenecksOptions> ReadBottlenecks(const Typed& typed) {
 
 absl::StatusOr<WorstOptions> ReadWorst(const Typed& typed) {
   auto options = OfPage<WorstOptions>(typed);
+  options.frames = ReadFrames(typed);
   RETURN_IF_ERROR(ReadWindow(typed, *options.request.mutable_window()));
   ReadReasons(typed, options.request);
   RETURN_IF_ERROR(ReadThreadsWanted(typed, options.request));
@@ -337,6 +344,8 @@ absl::StatusOr<DiffOptions> ReadDiff(const Typed& typed) {
   options.server = typed.server;
   options.show_idle = typed.idle;
   options.normalized = typed.normalized;
+  // Answers to compare may know more or less of what was inlined.
+  options.frames = {.inlines = false, .short_names = typed.short_names};
   RETURN_IF_ERROR(ReadKinds(typed, options.request));
   if (options.request.sample_types_size() != 1)
     return Wrong("--kind", "compares one kind at a time");

@@ -30,7 +30,8 @@ absl::Status NobodyMatches() {
   return absl::NotFoundError("no thread in this window matches --target and --thread");
 }
 
-absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v1::Window& window) {
+absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v1::Window& window,
+                                       const FrameChoice& frames) {
   profd::v1::FetchRequest request;
   *request.mutable_window() = window;
   for (const profd::Kind kind : {profd::Kind::kWaker, profd::Kind::kCpu}) {
@@ -38,7 +39,9 @@ absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v
   }
   request.add_group_by(profd::v1::GROUP_KEY_PROCESS);
   request.add_group_by(profd::v1::GROUP_KEY_THREAD);
-  return ReceiveAnswer(server, request);
+  frames.SetRequest(&request);
+  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(server, request));
+  return WithChosenFrames(frames, std::move(answer));
 }
 
 }  // namespace profctl

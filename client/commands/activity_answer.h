@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/activity.h"
+#include "client/frame_choice.h"
 #include "client/profile.h"
 
 namespace profctl {
@@ -28,7 +29,8 @@ absl::Status NobodyMatches();
 
 // The kinds "wakers" and "cpu", in this order, of all processes: whoever ended a wait may belong to
 // any. The error is one line.
-absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v1::Window& window);
+absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v1::Window& window,
+                                       const FrameChoice& frames);
 
 }  // namespace profctl
 

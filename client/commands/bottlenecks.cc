@@ -12,7 +12,8 @@ namespace profctl {
 
 absl::Status PrintBottlenecks(const BottlenecksOptions& options, std::ostream& out) {
   ASSIGN_OR_RETURN(const ThreadFilter selected, FilterOf(options.choice));
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveActivity(options.server, options.window));
+  ASSIGN_OR_RETURN(const Answer answer,
+                   ReceiveActivity(options.server, options.window, options.frames));
   BottlenecksPage page = {.wakers = &answer.profiles[0], .cpu = &answer.profiles[1]};
   std::vector<Root> roots;
   page.activity = ReadActivity(*page.wakers, *page.cpu, selected, &roots);

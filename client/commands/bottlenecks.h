@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "client/commands/activity_answer.h"
+#include "client/frame_choice.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -16,6 +17,7 @@ struct BottlenecksOptions {
   profd::v1::Window window;
   ThreadChoice choice;  // whose throughput it is; whom they wait for may be any
   int top = 5;          // of each knot
+  FrameChoice frames;
   bool json = false;
   bool colour = false;
 };

@@ -31,8 +31,10 @@ absl::StatusOr<int64_t> ParseEnd(std::string_view text, int64_t now_ns) {
   return ParseTime(text, {.now_ns = now_ns});
 }
 
-absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchRequest& request) {
+absl::StatusOr<Answer> ReadFile(const std::string& path, const profd::v1::FetchRequest& request,
+                                const FrameChoice& frames) {
   ASSIGN_OR_RETURN(Answer answer, ReadSavedAnswer(path));
+  ASSIGN_OR_RETURN(answer, WithChosenFrames(frames, std::move(answer)));
   std::erase_if(answer.profiles, [&](const Profile& profile) {
     return profile.kind->name != request.sample_types(0);
   });
@@ -58,12 +60,16 @@ absl::StatusOr<Sides> Load(const DiffOptions& options, Progress* progress) {
     *request.mutable_baseline() = options.a.window;
     ASSIGN_OR_RETURN(std::vector<Answer> answers,
                      ReceiveAnswers(options.server, request, progress));
-    return Sides{.a = std::move(answers[1]), .b = std::move(answers[0])};
+    Sides sides;
+    ASSIGN_OR_RETURN(sides.a, WithChosenFrames(options.frames, std::move(answers[1])));
+    ASSIGN_OR_RETURN(sides.b, WithChosenFrames(options.frames, std::move(answers[0])));
+    return sides;
   }
-  const auto load = [&](const DiffSide& side) {
-    if (!side.file.empty()) return ReadFile(side.file, options.request);
+  const auto load = [&](const DiffSide& side) -> absl::StatusOr<Answer> {
+    if (!side.file.empty()) return ReadFile(side.file, options.request, options.frames);
     *request.mutable_window() = side.window;
-    return ReceiveAnswer(options.server, request, progress);
+    ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request, progress));
+    return WithChosenFrames(options.frames, std::move(answer));
   };
   ASSIGN_OR_RETURN(Answer a, load(options.a));
   ASSIGN_OR_RETURN(Answer b, load(options.b));

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/frame_choice.h"
 #include "client/render/diff_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "profd/v1/profiler.pb.h"
@@ -39,6 +40,7 @@ struct DiffOptions {
   // Targets, thread, reasons, one sample type; of windows only.
   profd::v1::FetchRequest request;
   bool normalized = false;
+  FrameChoice frames;
   bool show_idle = false;
   DiffFormat format = DiffFormat::kText;
   std::string output;  // empty: `out`, but a new file for a flame graph; "-": `out`

@@ -199,9 +199,7 @@ absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* 
     ASSIGN_OR_RETURN(answer, BuildAnswer(message));
   }
   progress->Say("profctl: drawing");
-  if (options.lines) {
-    for (Profile& profile : answer.profiles) AddLinesToNames(&profile);
-  }
+  ASSIGN_OR_RETURN(answer, WithChosenFrames(options.frames, std::move(answer)));
   std::vector<View> views;
   for (const Profile& profile : answer.profiles) {
     views.push_back(MakeView(profile, options.show_idle));

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/frame_choice.h"
 #include "client/group_by.h"
 #include "client/profile.h"
 #include "client/progress.h"
@@ -30,7 +31,7 @@ struct FetchOptions {
   std::string server;
   profd::v1::FetchRequest request;
   bool show_idle = false;
-  bool lines = false;  // frames of different lines are different
+  FrameChoice frames;
   // None: the default of the format.
   std::optional<std::vector<GroupKey>> group_by;
   // Files that name functions which the daemon does not know.

@@ -1,5 +1,7 @@
 #include "client/commands/locks.h"
 
+#include <utility>
+
 #include "client/commands/fetch.h"
 #include "client/profile.h"
 #include "client/render/json.h"
@@ -12,7 +14,9 @@ absl::Status PrintLocks(const LocksOptions& options, std::ostream& out) {
   profd::v1::FetchRequest request = options.request;
   request.add_sample_types(std::string(profd::DescribeSampleType(profd::Kind::kLocks).name));
   if (!options.json) request.add_group_by(profd::v1::GROUP_KEY_PROCESS_NAME);
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, request));
+  options.frames.SetRequest(&request);
+  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request));
+  ASSIGN_OR_RETURN(answer, WithChosenFrames(options.frames, std::move(answer)));
   if (options.json) {
     profd::v1::Profile message = answer.message();
     SortLocks(options.order, &message);

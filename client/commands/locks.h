@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/frame_choice.h"
 #include "client/render/locks.h"
 #include "profd/v1/profiler.pb.h"
 
@@ -15,6 +16,7 @@ struct LocksOptions {
   std::string server;
   profd::v1::FetchRequest request;  // without sample types
   LockOrder order = LockOrder::kTime;
+  FrameChoice frames;
   bool show_idle = false;
   bool json = false;
   bool colour = false;

@@ -12,8 +12,9 @@ namespace profctl {
 
 namespace {
 
-absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
-                                   const profd::v1::GetStacksRequest& request) {
+absl::StatusOr<Looks> ReceiveLooks(const std::string& server, profd::v1::GetStacksRequest request,
+                                   const FrameChoice& frames) {
+  frames.SetRequest(&request);
   ASSIGN_OR_RETURN(std::vector<Answer> answers,
                    ReceiveParts(
                        server,
@@ -21,13 +22,15 @@ absl::StatusOr<Looks> ReceiveLooks(const std::string& server,
                          return stub.GetStacks(context, request);
                        },
                        {}, 1, nullptr));
-  return ReadLooks(std::move(answers.front()));
+  ASSIGN_OR_RETURN(Answer answer, WithChosenFrames(frames, std::move(answers.front())));
+  return ReadLooks(std::move(answer));
 }
 
 }  // namespace
 
 absl::Status PrintStacks(const StacksOptions& options, std::ostream& out) {
-  ASSIGN_OR_RETURN(const Looks looks, ReceiveLooks(options.server, options.request));
+  ASSIGN_OR_RETURN(const Looks looks,
+                   ReceiveLooks(options.server, options.request, options.frames));
   return Print(options.json ? RenderLooksJson(looks)
                             : RenderLooksText(looks, options.show_idle, options.colour),
                out);

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/frame_choice.h"
 #include "client/looks.h"
 #include "profd/v1/profiler.pb.h"
 
@@ -15,6 +16,7 @@ namespace profctl {
 struct StacksOptions {
   std::string server;
   profd::v1::GetStacksRequest request;
+  FrameChoice frames;
   bool show_idle = false;
   bool json = false;
   bool colour = false;

@@ -19,7 +19,8 @@ constexpr size_t kMostGroups = 3;
 
 absl::Status PrintWhy(const WhyOptions& options, std::ostream& out) {
   ASSIGN_OR_RETURN(const ThreadFilter selected, FilterOf(options.choice));
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveActivity(options.server, options.window));
+  ASSIGN_OR_RETURN(const Answer answer,
+                   ReceiveActivity(options.server, options.window, options.frames));
   WhyReport report = {.wakers = &answer.profiles[0], .cpu = &answer.profiles[1]};
   std::vector<Root> roots;
   report.activity = ReadActivity(*report.wakers, *report.cpu, selected, &roots);

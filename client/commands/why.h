@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "client/commands/activity_answer.h"
+#include "client/frame_choice.h"
 #include "client/reason.h"
 #include "profd/v1/profiler.pb.h"
 
@@ -21,6 +22,7 @@ struct WhyOptions {
   ThreadChoice choice;          // the waiting threads; wakers may be any
   std::vector<Reason> reasons;  // of the first waits; empty: all
   int depth = 5;
+  FrameChoice frames;
   bool json = false;
   bool colour = false;
 };

@@ -1,5 +1,6 @@
 #include "client/commands/worst.h"
 
+#include <utility>
 #include <vector>
 
 #include "client/commands/fetch.h"
@@ -11,7 +12,10 @@
 namespace profctl {
 
 absl::Status PrintWorst(const WorstOptions& options, std::ostream& out) {
-  ASSIGN_OR_RETURN(const Answer answer, ReceiveAnswer(options.server, options.request));
+  profd::v1::FetchRequest request = options.request;
+  options.frames.SetRequest(&request);
+  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request));
+  ASSIGN_OR_RETURN(answer, WithChosenFrames(options.frames, std::move(answer)));
   const Profile& profile = answer.profiles.front();
   ASSIGN_OR_RETURN(const std::vector<LongWait> waits, ReadLongest(profile));
   if (options.json) {

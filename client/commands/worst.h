@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/frame_choice.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {
@@ -13,6 +14,7 @@ namespace profctl {
 struct WorstOptions {
   std::string server;
   profd::v1::FetchRequest request;  // with `longest`
+  FrameChoice frames;
   bool json = false;
   bool colour = false;
 };

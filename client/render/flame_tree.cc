@@ -19,6 +19,8 @@ namespace {
 
 constexpr size_t kMostOffsets = 4;
 constexpr size_t kMostSources = 4;
+constexpr size_t kMostNames = 7;
+constexpr size_t kMostSuffixes = 4;
 
 NodeKind KindOf(profd::v1::FrameKind kind) {
   switch (kind) {
@@ -193,6 +195,7 @@ class Builder {
 
   static void AddPlace(const Frame& frame, FlameNode& node) {
     AddOffset(frame, node);
+    AddNames(frame, node);
     node.inlined = node.inlined && frame.inlined;
     const std::string source = CleanName(SourcePlace(frame));
     if (frame.file.empty() || std::count(node.sources.begin(), node.sources.end(), source) > 0) {
@@ -202,6 +205,24 @@ class Builder {
       node.sources.push_back(source);
     } else {
       node.more_sources = true;
+    }
+  }
+
+  static void AddNames(const Frame& frame, FlameNode& node) {
+    node.more_names = node.more_names || frame.more_names > 0;
+    for (const std::string& other : frame.other_names) {
+      std::string name = CleanName(other);
+      if (std::count(node.other_names.begin(), node.other_names.end(), name) > 0) continue;
+      if (node.other_names.size() < kMostNames) {
+        node.other_names.push_back(std::move(name));
+      } else {
+        node.more_names = true;
+      }
+    }
+    if (frame.suffix.empty() || node.suffixes.size() == kMostSuffixes) return;
+    std::string suffix = CleanName(frame.suffix);
+    if (std::count(node.suffixes.begin(), node.suffixes.end(), suffix) == 0) {
+      node.suffixes.push_back(std::move(suffix));
     }
   }
 

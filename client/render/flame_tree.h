@@ -33,6 +33,12 @@ struct FlameNode {
   // merged.
   std::vector<std::string> sources;
   bool more_sources = false;
+  // Of code: the first few names of other functions that have the same code, and of copies and
+  // parts
+  // (".cold").
+  std::vector<std::string> other_names;
+  bool more_names = false;
+  std::vector<std::string> suffixes;
   bool inlined = false;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/name_source.h"
 #include "client/reason.h"
 #include "client/render/caption.h"
@@ -151,6 +152,18 @@ std::string Sources(const FlameNode& node) {
   return text.empty() ? "" : "\n" + text;
 }
 
+// What else the code is called.
+std::string OtherNames(const FlameNode& node) {
+  std::string text;
+  if (!node.suffixes.empty()) absl::StrAppend(&text, "\npart ", absl::StrJoin(node.suffixes, ", "));
+  if (node.other_names.empty() && !node.more_names) return text;
+  absl::StrAppend(&text, "\nsame code as ", absl::StrJoin(node.other_names, ", "),
+                  !node.more_names           ? ""
+                  : node.other_names.empty() ? "others"
+                                             : " ...");
+  return text;
+}
+
 }  // namespace
 
 FlameGraphPage DescribeFlameGraph(const View& view) {
@@ -203,7 +216,8 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
     case NodeKind::kRuntime:
     case NodeKind::kApplication:
       if (node.module.empty() || node.kind == NodeKind::kKernel) return std::string(name);
-      return absl::StrCat(std::string(name), ", ", node.module, NameOrigin(node), Sources(node));
+      return absl::StrCat(std::string(name), ", ", node.module, NameOrigin(node), OtherNames(node),
+                          Sources(node));
   }
   return std::string(name);
 }

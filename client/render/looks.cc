@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/render/look_groups.h"
 #include "client/render/table.h"
+#include "client/source_lines.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -87,6 +88,9 @@ class Page {
       text_ += Wrap(absl::StrCat("Left out: ", CountThreads(totals.left_out()),
                                  ", as there are too many; use --target or --thread."),
                     PageColumns(), "  ");
+    }
+    if (const std::string lines = DescribeLines(looks_.profile()); !lines.empty()) {
+      text_ += Wrap(absl::StrCat("Source lines: ", lines, "."), PageColumns(), "  ");
     }
   }
 

@@ -30,8 +30,12 @@ ordered_json StackJson(const Profile& profile, uint32_t stack) {
   if (stack == kUnsampled) return frames;
   for (const uint32_t index : profile.stacks[stack].frames) {
     const Frame& frame = profile.frames[index];
-    frames.push_back(
-        {{"function", frame.function}, {"module", frame.module}, {"kind", KindName(frame.kind)}});
+    ordered_json& added = frames.emplace_back(ordered_json{
+        {"function", frame.function}, {"module", frame.module}, {"kind", KindName(frame.kind)}});
+    if (frame.inlined) added["inlined"] = true;
+    if (frame.file.empty()) continue;
+    added["file"] = frame.file;
+    if (frame.line > 0) added["line"] = frame.line;
   }
   return frames;
 }

@@ -8,6 +8,7 @@
 #include "client/render/gaps.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
+#include "client/source_lines.h"
 #include "client/system_call.h"
 #include "client/text.h"
 
@@ -103,6 +104,9 @@ std::string RenderWorst(const Profile& profile, std::span<const LongWait> waits,
     AppendField("idle",
                 absl::StrCat(FormatCount(longest.idle_left_out()), " waits; --idle lists them"),
                 text);
+  }
+  if (const std::string lines = DescribeLines(profile); !lines.empty()) {
+    AppendField("source lines", lines, text);
   }
   for (const std::string& gap : DescribeGaps(profile)) AppendField("gap", gap, text);
   for (const profd::v1::Loss& loss : profile.message->losses()) {

@@ -50,7 +50,7 @@ profd::v1::FrameKind ToProto(profd::FrameKind kind) {
 // Another file may know more: a function that is not exported, for one.
 bool IsWanted(profd::v1::NameSource source) {
   return source == profd::v1::NAME_SOURCE_NONE || source == profd::v1::NAME_SOURCE_BOUNDS ||
-         source == profd::v1::NAME_SOURCE_INFERRED ||
+         source == profd::v1::NAME_SOURCE_INFERRED || source == profd::v1::NAME_SOURCE_RTTI ||
          source == profd::v1::NAME_SOURCE_DYNAMIC_SYMBOLS;
 }
 

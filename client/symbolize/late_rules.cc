@@ -10,6 +10,7 @@
 #include "client/symbolize/string_table.h"
 #include "daemon/profile/profile.h"
 #include "daemon/service/idle.h"
+#include "daemon/service/lock_kind.h"
 #include "daemon/service/named_frame.h"
 #include "daemon/service/rule_frames.h"
 #include "daemon/service/waker_frames.h"
@@ -18,6 +19,11 @@ namespace profctl {
 namespace {
 
 constexpr std::string_view kIdleKey = "idle";
+constexpr std::string_view kTaskKey = "task";
+constexpr std::string_view kLockKey = "lock";
+constexpr std::string_view kLockKindKey = "lock_kind";
+// The name of a lock of which only the function that wanted it is known.
+constexpr std::string_view kLockOf = "lock of ";
 constexpr std::string_view kOffCpu = "offcpu";
 
 profd::FrameKind KindOf(profd::v1::FrameKind kind) {
@@ -99,9 +105,9 @@ class Judge {
         named_(FramesOf(*message)),
         frames_(named_),
         idle_(frames_.texts()),
+        lock_(frames_.texts(), &idle_),
         origin_(frames_.texts()),
-        strings_(message),
-        idle_key_(strings_.Add(std::string(kIdleKey))) {}
+        strings_(message) {}
 
   void JudgeStacks(const std::vector<bool>& changed) {
     verdicts_.resize(static_cast<size_t>(message_->stacks_size()));
@@ -110,18 +116,21 @@ class Judge {
       const bool touched = std::any_of(stack.locations().begin(), stack.locations().end(),
                                        [&](uint32_t location) { return changed[location]; });
       if (!touched) continue;
-      Verdict& verdict = verdicts_[static_cast<size_t>(i)].emplace();
+      Verdict& judged = verdicts_[static_cast<size_t>(i)].emplace();
       const int begin = WakerLocations(*message_, stack);
+      judged.woken = begin > 0;
       const auto own = std::span<const uint32_t>(stack.locations().data(),
                                                  static_cast<size_t>(stack.locations_size()))
                            .subspan(static_cast<size_t>(begin));
       if (own.empty()) continue;
       const profd::RuleFrames::Stack code = frames_.StackOf(own, true);
-      verdict = {.contended = idle_.IsContended(code.texts), .task = idle_.TaskOf(code.texts)};
-      if (!verdict.contended) {
-        verdict.kind = idle_.OfStack(frames_.StackOf(own, false).texts);
-        if (verdict.kind.empty()) verdict.kind = idle_.OfStack(code.texts);
+      profd::StackIdleness& idle = judged.idle;
+      idle = {.contended = idle_.IsContended(code.texts), .task = idle_.TaskOf(code.texts)};
+      if (!idle.contended) {
+        idle.kind = idle_.OfStack(frames_.StackOf(own, false).texts);
+        if (idle.kind.empty()) idle.kind = idle_.OfStack(code.texts);
       }
+      judged.lock_kind = lock_.OfStack(code.texts).kind;
       const profd::RuleFrames::Place place = code.places[origin_.Of(code.texts)];
       stack.set_origin(static_cast<uint32_t>(begin) + place.frame);
       stack.set_origin_line(place.line);
@@ -139,8 +148,10 @@ class Judge {
       if (!wait || !verdict) continue;
       const profd::v1::Thread& thread = message_->threads(static_cast<int>(sample.threads(0)));
       const profd::v1::Process& process = message_->processes(static_cast<int>(thread.process()));
-      const std::string idle(profd::IdleOfWait(*wait, *verdict, process.name(), thread.name()));
-      const bool was = SetIdle(idle, sample);
+      const std::string idle(
+          profd::IdleOfWait(*wait, verdict->idle, process.name(), thread.name()));
+      const bool was = SetText(kIdleKey, idle, sample);
+      SetMeaning(*verdict, *wait, idle, sample);
       if (was == !idle.empty() || offcpu == types.end()) continue;
       const auto type = static_cast<int>(offcpu - types.begin());
       MoveIdle(sample, (was ? -1 : 1) * std::max<int64_t>(sample.values(type), 0));
@@ -148,29 +159,51 @@ class Judge {
   }
 
  private:
-  using Verdict = profd::StackIdleness;
+  struct Verdict {
+    profd::StackIdleness idle;
+    std::string_view lock_kind;
+    bool woken = false;  // it begins with the stack of a waker
+  };
 
-  // Returns whether it was idle before.
-  bool SetIdle(const std::string& idle, profd::v1::Sample& sample) {
+  // What else the daemon says of waits by their stacks.
+  void SetMeaning(const Verdict& verdict, profd::Reason wait, const std::string& idle,
+                  profd::v1::Sample& sample) {
+    const bool of_lock = std::any_of(
+        sample.attributes().begin(), sample.attributes().end(), [&](uint32_t attribute) {
+          return KeyOf(message_->attributes(static_cast<int>(attribute))) == kLockKey;
+        });
+    if (verdict.woken || of_lock) return;
+    SetText(kTaskKey, idle.empty() ? std::string(verdict.idle.task) : "", sample);
+    if (wait == profd::Reason::kLock) {
+      SetText(kLockKindKey, std::string(verdict.lock_kind), sample);
+    }
+  }
+
+  const std::string& KeyOf(const profd::v1::Attribute& attribute) const {
+    return Text(*message_, attribute.key());
+  }
+
+  // Sets an attribute, or removes it if `text` is empty. Returns whether the sample had it before.
+  bool SetText(std::string_view key, const std::string& text, profd::v1::Sample& sample) {
     bool was = false;
     auto& attributes = *sample.mutable_attributes();
     for (auto it = attributes.begin(); it != attributes.end();) {
       const profd::v1::Attribute& attribute = message_->attributes(static_cast<int>(*it));
-      const bool mine = attribute.key() == idle_key_;
+      const bool mine = KeyOf(attribute) == key;
       was |= mine && attribute.text() != 0;
       it = mine ? attributes.erase(it) : it + 1;
     }
-    if (!idle.empty()) sample.add_attributes(IdleAttribute(idle));
+    if (!text.empty()) sample.add_attributes(TextAttribute(key, text));
     return was;
   }
 
-  uint32_t IdleAttribute(const std::string& idle) {
-    const auto [it, fresh] =
-        attributes_.try_emplace(idle, static_cast<uint32_t>(message_->attributes_size()));
+  uint32_t TextAttribute(std::string_view key, const std::string& text) {
+    const auto [it, fresh] = attributes_.try_emplace(
+        std::pair(key, text), static_cast<uint32_t>(message_->attributes_size()));
     if (fresh) {
       profd::v1::Attribute* attribute = message_->add_attributes();
-      attribute->set_key(idle_key_);
-      attribute->set_text(strings_.Add(idle));
+      attribute->set_key(strings_.Add(std::string(key)));
+      attribute->set_text(strings_.Add(text));
     }
     return it->second;
   }
@@ -190,11 +223,11 @@ class Judge {
   const std::vector<profd::NamedFrame> named_;
   const profd::RuleFrames frames_;
   const profd::IdleRule idle_;
+  const profd::LockRule lock_;
   const profd::OriginRule origin_;
   StringTable strings_;
-  const uint32_t idle_key_;
   std::vector<std::optional<Verdict>> verdicts_;  // by stack; none: as before
-  std::map<std::string, uint32_t> attributes_;
+  std::map<std::pair<std::string_view, std::string>, uint32_t> attributes_;  // by key and text
 };
 
 // As daemon/service/name_shares.h does.
@@ -248,7 +281,21 @@ void RenameTexts(const std::map<std::string, std::string>& renamed, profd::v1::P
       if (it != renamed.end()) group.set_labels(i, strings.Add(it->second));
     }
   }
+  const auto rename_lock = [&](std::string* name) {
+    if (!name->starts_with(kLockOf)) return false;
+    const auto it = renamed.find(name->substr(kLockOf.size()));
+    if (it == renamed.end()) return false;
+    *name = std::string(kLockOf) + it->second;
+    return true;
+  };
+  for (profd::v1::Attribute& attribute : *message->mutable_attributes()) {
+    std::string text = Text(*message, attribute.text());
+    if (Text(*message, attribute.key()) == kLockKey && rename_lock(&text)) {
+      attribute.set_text(strings.Add(text));
+    }
+  }
   for (profd::v1::LockUse& lock : *message->mutable_locks()) {
+    rename_lock(lock.mutable_name());
     for (auto* places : {lock.mutable_waiters(), lock.mutable_releasers()}) {
       for (profd::v1::LockPlace& place : *places) {
         const auto it = renamed.find(place.function());

@@ -345,18 +345,10 @@ class Sender {
                       objects_.TurnOf(ObjectOf(key)));
   }
 
-  void FillLines(v1::SourceLines* out) const {
-    const LineCounts& counts = stacks_.line_counts();
-    out->set_known(counts.known);
-    out->set_pending(counts.pending);
-    out->set_failed(counts.failed);
-    out->set_missing(counts.missing);
-  }
-
   void SendEnd() {
     v1::Profile& part = parts_.part();
     if (!plan_.longest) FillNameShares(plan_, profile_, stacks_, &part);
-    if (plan_.lines != LineWish::kNone) FillLines(part.mutable_source_lines());
+    if (plan_.lines != LineWish::kNone) stacks_.FillLines(part.mutable_source_lines());
     if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
     if (locks_) locks_->Fill(&part);
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());

@@ -39,6 +39,7 @@ void SetLines(const LineChain& chain, LineWish wish, const std::string& module_p
     frame->function = CleanText(own.function, kMaxFunction);
     frame->kind = ClassifyFrame(module_path, frame->function);
     frame->found_by = NameSource::kDebugInfo;
+    frame->details = nullptr;
   }
   if (wish != LineWish::kInlines) return;
   for (size_t i = 0; i + 1 < chain.size(); ++i) {

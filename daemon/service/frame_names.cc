@@ -18,6 +18,7 @@ constexpr ModuleId kNoModule{0};
 constexpr ModuleId kKernel{PROFD_MAX_MODULE_ID + 1};
 // A name longer than this says no more; a hostile file may have one of any length.
 constexpr size_t kMaxName = 4096;
+constexpr size_t kMaxOtherName = 512;
 // In no file, and in no perf map.
 constexpr char kNoName[] = "[unmapped code]";
 constexpr char kGeneratedModule[] = "[jit]";
@@ -30,6 +31,18 @@ constexpr uint64_t kMaxCodeBytes = 512 << 20;
 ModuleId GroupOf(uint64_t frame) { return IsKernelFrame(frame) ? kKernel : ModuleOf(frame); }
 
 std::string Hex(uint64_t v) { return absl::StrCat("0x", absl::Hex(v)); }
+
+// As users may see them.
+std::shared_ptr<const NameDetails> CleanDetails(std::shared_ptr<const NameDetails> details) {
+  if (details == nullptr) return nullptr;
+  auto clean = std::make_shared<NameDetails>();
+  for (const std::string& name : details->other_names) {
+    clean->other_names.push_back(CleanText(name, kMaxOtherName));
+  }
+  clean->more_names = details->more_names;
+  clean->suffix = CleanText(details->suffix, kMaxOtherName);
+  return clean;
+}
 
 }  // namespace
 
@@ -196,6 +209,7 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
       frame.function = known->function;
       frame.kind = known->kind;
       frame.found_by = known->source;
+      frame.details = known->details;
     } else {
       missing.push_back(i);
       targets.push_back(target);
@@ -215,9 +229,11 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     frame.function = CleanText(symbols[k].function, kMaxName);
     frame.kind = symbols[k].kind;
     frame.found_by = symbols[k].source;
+    frame.details = CleanDetails(std::move(symbols[k].details));
     // A file that could not be opened now may be there the next time.
     if (file->fd.ok())
-      cache_.Put({id, identity, targets[k]}, {frame.function, frame.kind, frame.found_by});
+      cache_.Put({id, identity, targets[k]},
+                 {frame.function, frame.kind, frame.found_by, frame.details});
   }
   // A client may have a debug file that profd has not.
   const bool named = std::none_of(which.begin(), which.end(),

@@ -33,6 +33,8 @@ v1::NameSource ToProto(NameSource source) {
       return v1::NAME_SOURCE_KALLSYMS;
     case NameSource::kProfd:
       return v1::NAME_SOURCE_PROFD;
+    case NameSource::kRtti:
+      return v1::NAME_SOURCE_RTTI;
   }
   return v1::NAME_SOURCE_UNSPECIFIED;
 }

@@ -28,6 +28,7 @@ struct NamedFrame {
   bool exact = false;   // the instruction itself, not a return address
   FrameKind kind = FrameKind::kApplication;
   NameSource found_by = NameSource::kNone;
+  std::shared_ptr<const NameDetails> details = {};  // null: nothing
   // By AddLines. What was inlined at the address, innermost first, each into the next and the last
   // into `function`, where its line is.
   std::vector<InlinedFunction> inlined = {};

@@ -221,4 +221,11 @@ std::string_view NamedStacks::OriginFunction(uint32_t stack) const {
   return line < origin->inlined.size() ? origin->inlined[line].function : origin->function;
 }
 
+void NamedStacks::FillLines(v1::SourceLines* out) const {
+  out->set_known(line_counts_.known);
+  out->set_pending(line_counts_.pending);
+  out->set_failed(line_counts_.failed);
+  out->set_missing(line_counts_.missing);
+}
+
 }  // namespace profd

@@ -17,6 +17,7 @@
 #include "daemon/service/frame_text.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/lock_kind.h"
+#include "profd/v1/profiler.pb.h"
 
 namespace profd {
 
@@ -64,6 +65,7 @@ class NamedStacks {
   std::string_view OriginFunction(uint32_t stack) const;
   // Of the frames in files, if lines were asked for.
   const LineCounts& line_counts() const { return line_counts_; }
+  void FillLines(v1::SourceLines* out) const;
 
  private:
   struct Known {

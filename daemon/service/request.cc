@@ -178,8 +178,7 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
   RETURN_IF_ERROR(ParseTypes(request, &plan));
   RETURN_IF_ERROR(ParseReasons(request, &plan));
   RETURN_IF_ERROR(ParseGroups(request, &plan));
-  if (request.source_lines()) plan.lines = LineWish::kLines;
-  if (request.inlines()) plan.lines = LineWish::kInlines;
+  plan.lines = ReadLineWish(request);
   if (request.has_longest()) {
     if (plan.types.size() != 1 || !plan.Asks(Kind::kWait)) {
       return absl::InvalidArgumentError("the longest waits need the sample type \"offcpu\" alone");

@@ -72,6 +72,13 @@ struct MemoryPlan : RequestScope {
 absl::StatusOr<MemoryPlan> ParseMemory(const v1::GetMemoryRequest& request, int64_t now_ns,
                                        int64_t wall_offset_ns);
 
+// What is asked of debug info: of FetchRequest and GetStacksRequest.
+template <typename Request>
+LineWish ReadLineWish(const Request& request) {
+  if (request.inlines()) return LineWish::kInlines;
+  return request.source_lines() ? LineWish::kLines : LineWish::kNone;
+}
+
 // Threads as they are now. Without a window.
 absl::StatusOr<RequestScope> ParseStacks(const v1::GetStacksRequest& request);
 

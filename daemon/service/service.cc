@@ -365,7 +365,8 @@ absl::Status ProfilerService::AnswerStacks(const v1::GetStacksRequest& request,
                                 .look = look,
                                 .wall_offset_ns = WallOffsetNs(),
                                 .names = &names_,
-                                .proc = sources_.proc},
+                                .proc = sources_.proc,
+                                .lines = ReadLineWish(request)},
                                send);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");
 }

@@ -35,12 +35,15 @@ class StacksSender {
       stacks_.Add(thread.stack, ProcessIdOf(thread.info));
     }
     SendHead();
-    stacks_.Name(sources_.names);
+    stacks_.Name(sources_.names, sources_.lines);
     Tables tables(&parts_);
     tables.AddStacks(stacks_);
     for (const LookedThread& thread : sources_.look.threads) {
       if (parts_.client_left()) break;
       SendThread(thread, &tables);
+    }
+    if (sources_.lines != LineWish::kNone) {
+      stacks_.FillLines(parts_.part().mutable_source_lines());
     }
     return parts_.Finish();
   }

@@ -19,6 +19,7 @@ struct StacksSources {
   int64_t wall_offset_ns = 0;
   FrameNames* names = nullptr;
   std::string proc = "/proc";
+  LineWish lines = LineWish::kNone;
 };
 
 // Sends all parts in the order that the API promises. False when the client left.

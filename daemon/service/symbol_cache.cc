@@ -6,7 +6,15 @@ size_t SymbolCache::BytesOf(const Symbol& symbol) {
   // A list node, an index slot, and the name where it does not fit into the string itself.
   constexpr size_t kEntry = sizeof(Entries::value_type) + 2 * sizeof(void*) +
                             2 * (sizeof(SymbolKey) + sizeof(void*)) + 16;
-  return kEntry + symbol.function.capacity();
+  size_t details = 0;
+  if (symbol.details != nullptr) {
+    // With the block that counts references.
+    details = sizeof(NameDetails) + 4 * sizeof(void*) + symbol.details->suffix.capacity();
+    for (const std::string& name : symbol.details->other_names) {
+      details += sizeof(name) + name.capacity();
+    }
+  }
+  return kEntry + symbol.function.capacity() + details;
 }
 
 const Symbol* SymbolCache::Get(const SymbolKey& key) {

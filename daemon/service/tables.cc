@@ -107,12 +107,19 @@ uint32_t Tables::Mapping(const NamedFrame& frame) {
   return it->second;
 }
 
-uint32_t Tables::Function(const FrameText& text, NameSource found_by, std::string_view file) {
-  const FunctionKey key = {.name = String(text.function),
-                           .file = String(file),
-                           .kind = text.kind,
-                           .found_by = found_by,
-                           .common = IsCommon(text)};
+uint32_t Tables::Function(const FrameText& text, NameSource found_by, std::string_view file,
+                          const NameDetails* details) {
+  FunctionKey key = {.name = String(text.function),
+                     .file = String(file),
+                     .suffix = details != nullptr ? String(details->suffix) : 0,
+                     .other_names = {},
+                     .more_names = details != nullptr ? details->more_names : 0,
+                     .kind = text.kind,
+                     .found_by = found_by,
+                     .common = IsCommon(text)};
+  if (details != nullptr) {
+    for (const std::string& name : details->other_names) key.other_names.push_back(String(name));
+  }
   const auto [it, fresh] = functions_.try_emplace(key, static_cast<uint32_t>(functions_.size()));
   if (fresh) {
     v1::Function* function = parts_->part().add_functions();
@@ -121,6 +128,9 @@ uint32_t Tables::Function(const FrameText& text, NameSource found_by, std::strin
     function->set_found_by(ToProto(key.found_by));
     function->set_common(key.common);
     function->set_file(key.file);
+    function->set_suffix(key.suffix);
+    function->mutable_other_names()->Add(key.other_names.begin(), key.other_names.end());
+    function->set_more_names(key.more_names);
     parts_->Added(*function);
   }
   return it->second;
@@ -139,10 +149,12 @@ void Tables::AddLocation(const NamedFrame& frame) {
   };
   for (const InlinedFunction& inlined : frame.inlined) {
     add(Function({inlined.function, frame.module, inlined.kind}, NameSource::kDebugInfo,
-                 inlined.file),
+                 inlined.file, nullptr),
         inlined.line);
   }
-  add(Function({frame.function, frame.module, frame.kind}, frame.found_by, frame.file), frame.line);
+  add(Function({frame.function, frame.module, frame.kind}, frame.found_by, frame.file,
+               frame.details.get()),
+      frame.line);
   v1::Location* sent = parts_->part().add_locations();
   *sent = std::move(location);
   parts_->Added(*sent);

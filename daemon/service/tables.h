@@ -32,7 +32,9 @@ class Tables {
 
  private:
   uint32_t Mapping(const NamedFrame& frame);
-  uint32_t Function(const FrameText& text, NameSource found_by, std::string_view file);
+  // `details` may be null.
+  uint32_t Function(const FrameText& text, NameSource found_by, std::string_view file,
+                    const NameDetails* details);
   void AddLocation(const NamedFrame& frame);
 
   PartWriter* const parts_;
@@ -42,13 +44,17 @@ class Tables {
   struct FunctionKey {
     uint32_t name;
     uint32_t file;
+    uint32_t suffix;
+    std::vector<uint32_t> other_names;
+    uint32_t more_names;
     FrameKind kind;
     NameSource found_by;
     bool common;
     friend bool operator==(const FunctionKey&, const FunctionKey&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const FunctionKey& k) {
-      return H::combine(std::move(h), k.name, k.file, k.kind, k.found_by, k.common);
+      return H::combine(std::move(h), k.name, k.file, k.suffix, k.other_names, k.more_names, k.kind,
+                        k.found_by, k.common);
     }
   };
   absl::flat_hash_map<FunctionKey, uint32_t> functions_;

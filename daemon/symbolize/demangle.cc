@@ -2,6 +2,7 @@
 #include <array>
 #include <csetjmp>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -111,9 +112,13 @@ size_t SuffixStart(std::string_view name) {
   return std::min(name.find('.', 1), name.size());
 }
 
-// Marks of copies and parts that compilers make of one function: a number follows, or may follow.
-constexpr std::array<std::string_view, 7> kCloneMarks = {
-    ".llvm", ".isra", ".part", ".constprop", ".lto_priv", ".clone", ".cold"};
+// Marks of copies and parts that compilers make of one function. A number follows.
+constexpr std::array<std::string_view, 13> kCloneMarks = {
+    ".llvm",    ".isra",    ".part",        ".constprop", ".lto_priv", ".clone", ".cold",
+    ".argprom", ".argelim", ".specialized", ".memprof",   ".__uniq",   ".warm"};
+// Those after which there may be no number.
+constexpr std::array<std::string_view, 5> kPlainMarks = {".cold", ".warm", ".localalias",
+                                                         ".argprom", ".argelim"};
 
 // `name` without such marks at its end: to a reader all copies are the same function.
 std::string_view WithoutCloneMarks(std::string_view name) {
@@ -123,9 +128,10 @@ std::string_view WithoutCloneMarks(std::string_view name) {
     if (end == std::string_view::npos) break;
     const bool number = end + 1 < name.size() && name[end] == '.';
     const std::string_view marked = number ? name.substr(0, end) : name;
-    for (const std::string_view mark : kCloneMarks) {
+    const std::span<const std::string_view> marks =
+        number ? std::span<const std::string_view>(kCloneMarks) : kPlainMarks;
+    for (const std::string_view mark : marks) {
       if (marked.size() <= mark.size() || !marked.ends_with(mark)) continue;
-      if (!number && mark != kCloneMarks.back()) continue;
       name = marked.substr(0, marked.size() - mark.size());
       found = true;
       break;
@@ -173,11 +179,8 @@ std::string OutlineOfLongName(std::string_view mangled) {
   return out + (mangled.substr(0, 1) == "I" ? "<...>" : "::...");
 }
 
-}  // namespace
-
-std::string Demangle(const std::string& raw) {
-  if (raw.size() > kMaxInputBytes) return Shortened(raw, kMaxOutputBytes);
-  const std::string name(WithoutCloneMarks(raw));
+// Without clone marks.
+std::string DemangleWhole(const std::string& name) {
   const bool itanium = name.starts_with("_Z") || name.starts_with("_GLOBAL_");
   const bool rust = name.starts_with("_R");
   const size_t suffix_at = itanium || rust ? SuffixStart(name) : name.size();
@@ -194,6 +197,16 @@ std::string Demangle(const std::string& raw) {
     if (!out.empty()) return Shortened(std::move(out), kMaxOutputBytes) + suffix;
   }
   return Shortened(name, kMaxOutputBytes);
+}
+
+}  // namespace
+
+std::string Demangle(const std::string& raw) { return DemangleParts(raw).text; }
+
+DemangledName DemangleParts(const std::string& raw) {
+  if (raw.size() > kMaxInputBytes) return {Shortened(raw, kMaxOutputBytes), ""};
+  const std::string name(WithoutCloneMarks(raw));
+  return {DemangleWhole(name), raw.substr(name.size())};
 }
 
 }  // namespace profd

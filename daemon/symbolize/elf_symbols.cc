@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
+#include "daemon/symbolize/folded_names.h"
 #include "daemon/symbolize/symbol_name.h"
 
 namespace profd::symbolize {
@@ -156,19 +156,30 @@ CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
   return called;
 }
 
-void SymbolLookup::Candidate::Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name) {
+void SymbolLookup::Candidate::Offer(uint64_t symbol_value, NameRef name) {
   // A function is a better name than a label inside of it, even if the label is nearer.
-  const auto key = [](uint64_t v, uint8_t r) { return std::tuple(r & kFunctionBit, v, r); };
-  const auto offered = key(symbol_value, symbol_rank);
+  const auto key = [](uint64_t v, uint8_t r) { return std::pair(r & kFunctionBit, v); };
+  const auto offered_key = key(symbol_value, name.rank);
   const auto held = key(value, rank);
-  if (rank == 0 || offered > held) {
+  if (rank == 0 || offered_key > held) {
     value = symbol_value;
-    rank = symbol_rank;
+    rank = name.rank;
     names[0] = name;
     name_count = 1;
-  } else if (offered == held && name_count < names.size()) {
-    names[name_count++] = name;
+    offered = 1;
+    return;
   }
+  if (offered_key < held) return;
+  rank = std::max(rank, name.rank);
+  if (name.table == names[0].table && offered < std::numeric_limits<uint16_t>::max()) ++offered;
+  if (name_count < names.size()) {
+    names[name_count++] = name;
+    return;
+  }
+  // Exported names are kept before local ones. The first name stays, as it says which table counts.
+  const auto worst = std::min_element(names.begin() + 1, names.end(),
+                                      [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  if (worst->rank < name.rank) *worst = name;
 }
 
 SymbolLookup::SymbolLookup(std::vector<uint64_t> addresses, SymbolsOf wanted)
@@ -225,7 +236,8 @@ void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16
   uint8_t rank = kLabelRank;
   if (bind != STB_LOCAL) rank |= kExportedBit;
   if (function) rank |= kFunctionBit;
-  const NameRef name{.offset = symbol.st_name, .table = table, .weak = bind == STB_WEAK};
+  const NameRef name{
+      .offset = symbol.st_name, .table = table, .weak = bind == STB_WEAK, .rank = rank};
 
   auto index = static_cast<size_t>(first - addresses_.begin());
   // Candidates for "at or before" are stored at the first such address; Find() carries them on.
@@ -234,7 +246,7 @@ void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16
     if (section == nullptr) return;
     if (slot.preceding.rank == 0 || value >= slot.preceding.value) {
       if (slot.preceding.rank != 0 && value > slot.preceding.value) slot.preceding = Candidate();
-      slot.preceding.Offer(value, rank, name);
+      slot.preceding.Offer(value, name);
       slot.section_begin = section->address;
       slot.section_end = section->address + section->size;
     }
@@ -245,7 +257,7 @@ void SymbolLookup::AddSymbol(const ElfFile& elf, const Elf64_Sym& symbol, uint16
   slot.sized_value = std::max(slot.sized_value, value);
   slot.sized_end = std::max(slot.sized_end, end);
   for (; index < addresses_.size() && addresses_[index] < end && updates_left_ > 0; ++index) {
-    slots_[index].covering.Offer(value, rank, name);
+    slots_[index].covering.Offer(value, name);
     --updates_left_;
   }
 }
@@ -281,29 +293,31 @@ std::vector<CoveringSymbol> SymbolLookup::Find() {
 }
 
 CoveringSymbol SymbolLookup::Describe(const Candidate& candidate, bool sized) const {
-  CoveringSymbol symbol{.name = {}, .begin = candidate.value, .sized = sized};
-  std::string& best = symbol.name;
-  bool best_weak = false;
+  std::vector<PlaceName> names;
+  uint32_t read = 0;  // of the first table
   for (size_t i = 0; i < candidate.name_count; ++i) {
     const NameRef& ref = candidate.names[i];
     const Table& table = tables_[ref.table];
+    if (ref.table == candidate.names[0].table) ++read;
     const uint64_t at = table.strings_begin + ref.offset;
     if (at < table.strings_begin) continue;
     std::string raw = table.elf->ReadString(at, table.strings_end, kMaxNameBytes);
     std::string name(WithoutVersion(raw));
     if (name.empty()) continue;
-    // "read" is better than "__read", although only the latter is not weak.
-    const auto rank = [](std::string_view n, bool weak) {
-      return std::pair(LeadingUnderscores(n), weak);
-    };
-    const auto offered = rank(name, ref.weak);
-    const auto held = rank(best, best_weak);
-    if (best.empty() || offered < held || (offered == held && BetterName(name, best))) {
-      best = std::move(name);
-      best_weak = ref.weak;
-      symbol.source = table.source;
-    }
+    names.push_back({.symbol = std::move(name),
+                     .exported = (ref.rank & kExportedBit) != 0,
+                     .weak = ref.weak,
+                     .source = table.source});
   }
+  CoveringSymbol symbol{.name = {}, .begin = candidate.value, .sized = sized};
+  if (names.empty()) return symbol;
+  OrderNames(&names);
+  symbol.name = std::move(names.front().symbol);
+  symbol.source = names.front().source;
+  for (size_t i = 1; i < names.size(); ++i) {
+    symbol.other_names.push_back(std::move(names[i].symbol));
+  }
+  symbol.more_names = candidate.offered > read ? candidate.offered - read : 0;
   return symbol;
 }
 

@@ -41,9 +41,11 @@ CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
 
 // A symbol that covers an address.
 struct CoveringSymbol {
-  std::string name;    // mangled, without version; "" if no symbol covers the address
-  uint64_t begin = 0;  // where the symbol begins
-  bool sized = false;  // false: a label; how far it reaches is a guess
+  std::string name;  // mangled, without version; "" if no symbol covers the address
+  std::vector<std::string> other_names = {};  // of the same place, the likeliest first
+  uint32_t more_names = 0;                    // of further symbols, which were not read
+  uint64_t begin = 0;                         // where the symbol begins
+  bool sized = false;                         // false: a label; how far it reaches is a guess
   NameSource source = NameSource::kNone;
 };
 
@@ -65,6 +67,9 @@ class SymbolLookup {
   std::vector<CoveringSymbol> Find();
 
  private:
+  // Names of a place that are read.
+  static constexpr size_t kMaxNames = 8;
+
   struct Table {
     const ElfFile* elf;
     uint64_t strings_begin;
@@ -76,16 +81,19 @@ class SymbolLookup {
     uint32_t offset;  // in the table's strings
     uint16_t table;
     bool weak;
+    uint8_t rank;
   };
 
   // The best symbol so far, and a few other names of the same place to choose from.
   struct Candidate {
     uint64_t value = 0;
-    uint8_t rank = 0;  // 0: none
+    uint8_t rank = 0;  // the highest of its names; 0: none
     uint8_t name_count = 0;
-    std::array<NameRef, 6> names;
+    uint16_t offered =
+        0;  // names in the first table that has any, as .dynsym repeats those of .symtab
+    std::array<NameRef, kMaxNames> names;
 
-    void Offer(uint64_t symbol_value, uint8_t symbol_rank, NameRef name);
+    void Offer(uint64_t symbol_value, NameRef name);
   };
 
   struct Slot {

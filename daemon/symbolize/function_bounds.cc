@@ -5,6 +5,7 @@
 #include "daemon/symbolize/frame_table.h"
 #include "daemon/unwind/byte_reader.h"
 #include "daemon/unwind/cfi.h"
+#include "daemon/unwind/compressed_section.h"
 
 namespace profd::symbolize {
 namespace {
@@ -128,17 +129,7 @@ void SearchTable(const ElfFile& elf, const FrameTable& table, std::span<const ui
   if (!addresses.empty() && next < addresses.size()) settle(addresses.back() + 1);
 }
 
-void SearchFrames(const ElfFile& elf, std::span<const uint64_t> addresses, AllBounds& found) {
-  const Section* section = elf.FindSectionByName(".eh_frame");
-  if (section == nullptr || section->type == SHT_NOBITS || section->size > kMaxFrameBytes) return;
-  std::vector<uint8_t> bytes(section->size);
-  if (!elf.Read(section->offset, bytes.data(), bytes.size()).ok()) return;
-  FrameSection frames;
-  frames.bytes = bytes;
-  frames.address = section->address;
-  const Segment* header = FrameHeaderSegment(elf);
-  frames.data_base = header != nullptr ? header->address : 0;
-  frames.text_base = TextBase(elf);
+void SearchAll(const FrameSection& frames, std::span<const uint64_t> addresses, AllBounds& found) {
   // Functions overlap little in files that do not lie. The innermost one wins.
   uint64_t updates_left = addresses.size() * 4 + kMaxUpdates;
   FrameReader(frames).ForEachFunction([&](const FrameDescription& description) {
@@ -152,6 +143,47 @@ void SearchFrames(const ElfFile& elf, std::span<const uint64_t> addresses, AllBo
   });
 }
 
+void SearchFrames(const ElfFile& elf, std::span<const uint64_t> addresses, AllBounds& found) {
+  const Section* section = elf.FindSectionByName(".eh_frame");
+  if (section == nullptr || section->type == SHT_NOBITS || section->size > kMaxFrameBytes) return;
+  std::vector<uint8_t> bytes(section->size);
+  if (!elf.Read(section->offset, bytes.data(), bytes.size()).ok()) return;
+  FrameSection frames;
+  frames.bytes = bytes;
+  frames.address = section->address;
+  const Segment* header = FrameHeaderSegment(elf);
+  frames.data_base = header != nullptr ? header->address : 0;
+  frames.text_base = TextBase(elf);
+  SearchAll(frames, addresses, found);
+}
+
+// Functions that .eh_frame does not describe.
+void SearchDebugFrame(const ElfFile& elf, std::span<const uint64_t> addresses, AllBounds& found) {
+  const Section* section = elf.FindSectionByName(".debug_frame");
+  if (section == nullptr || section->type == SHT_NOBITS || section->size > kMaxDebugFrameBytes) {
+    return;
+  }
+  std::vector<uint64_t> missing;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    if (!found[i]) missing.push_back(addresses[i]);
+  }
+  std::vector<uint8_t> bytes(section->size);
+  if (missing.empty() || !elf.Read(section->offset, bytes.data(), bytes.size()).ok()) return;
+  if ((section->flags & SHF_COMPRESSED) != 0) {
+    std::optional<std::vector<uint8_t>> unpacked = UnpackSection(bytes, kMaxDebugFrameBytes);
+    if (!unpacked) return;
+    bytes = *std::move(unpacked);
+  }
+  FrameSection frames;
+  frames.bytes = bytes;
+  frames.debug_frame = true;
+  AllBounds added(missing.size());
+  SearchAll(frames, missing, added);
+  for (size_t i = 0, next = 0; next < missing.size(); ++i) {
+    if (addresses[i] == missing[next]) found[i] = added[next++];
+  }
+}
+
 }  // namespace
 
 std::vector<std::optional<FunctionBounds>> FindBounds(const ElfFile& elf,
@@ -163,6 +195,7 @@ std::vector<std::optional<FunctionBounds>> FindBounds(const ElfFile& elf,
   } else {
     SearchFrames(elf, addresses, found);
   }
+  SearchDebugFrame(elf, addresses, found);
   return found;
 }
 

@@ -1,4 +1,4 @@
-// Where functions begin and end, without symbols: from .eh_frame.
+// Where functions begin and end, without symbols: from .eh_frame, else from .debug_frame.
 #ifndef PROFD_DAEMON_SYMBOLIZE_FUNCTION_BOUNDS_H_
 #define PROFD_DAEMON_SYMBOLIZE_FUNCTION_BOUNDS_H_
 
@@ -20,7 +20,8 @@ struct FunctionBounds {
 
 // The function around each of `addresses` (ascending), as .eh_frame describes it; nothing where it
 // describes none. Reads the table of .eh_frame_hdr in pieces, and a few bytes for each address.
-// Without a usable table it reads the whole .eh_frame, if that is not too large. Hostile input.
+// Without a usable table it reads the whole .eh_frame, and where that says nothing the whole
+// .debug_frame, if they are not too large. Hostile input.
 std::vector<std::optional<FunctionBounds>> FindBounds(const ElfFile& elf,
                                                       std::span<const uint64_t> addresses);
 

@@ -63,7 +63,11 @@ std::vector<FoundName> FindNames(const ElfFile& elf, const ElfFile* debug,
       unnamed.push_back(addresses[i]);
       continue;
     }
-    found[i] = {.symbol = std::move(symbol.name), .begin = symbol.begin, .source = symbol.source};
+    found[i] = {.symbol = std::move(symbol.name),
+                .begin = symbol.begin,
+                .source = symbol.source,
+                .other_names = std::move(symbol.other_names),
+                .more_names = symbol.more_names};
   }
 
   const std::vector<PltEntry> entries = FindPltEntries(elf, unnamed);

@@ -15,6 +15,8 @@ struct FoundName {
   std::string symbol;  // mangled; of kPlt: of the function that is called; of kBounds: empty
   uint64_t begin = 0;  // address at which the function begins
   NameSource source = NameSource::kNone;
+  std::vector<std::string> other_names = {};  // mangled: other functions with that code
+  uint32_t more_names = 0;                    // of further symbols there
 };
 
 // For each of `addresses` (virtual, ascending, each once). Symbols come from `elf` and, if it has

@@ -19,13 +19,14 @@ enum class NameSource : uint8_t {
   kDebugInfo,       // DWARF: an inlined function, or one without any other name
   kKallsyms,        // the kernel's symbols
   kProfd,           // made by profd
+  kRtti,            // a guess at a virtual function: "~ns::Class::vfn3"
 };
-inline constexpr size_t kNameSourceCount = 11;
+inline constexpr size_t kNameSourceCount = 12;
 
 // Whether the name is that of a place, or a guess: whoever knows the function knows more.
 constexpr bool IsPlaceOnly(NameSource source) {
   return source == NameSource::kNone || source == NameSource::kBounds ||
-         source == NameSource::kInferred;
+         source == NameSource::kInferred || source == NameSource::kRtti;
 }
 
 }  // namespace profd

@@ -9,6 +9,7 @@
 #include "daemon/symbolize/inferred_names.h"
 #include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/module_names.h"
+#include "daemon/symbolize/rtti_names.h"
 #include "daemon/symbolize/symbol_name.h"
 #include "daemon/symbolize/vdso.h"
 
@@ -58,6 +59,8 @@ std::string Text(const symbolize::FoundName& name, const std::string& module, ui
       return symbolize::FunctionAt(module, name.begin);
     case NameSource::kInferred:
       return symbolize::InferredFunction(name.symbol, name.begin);
+    case NameSource::kRtti:
+      return symbolize::VirtualFunctionText(name.symbol);
     case NameSource::kPlt:
       return symbolize::Printable(Demangle(name.symbol)) + "@plt";
     case NameSource::kSymbols:
@@ -70,6 +73,30 @@ std::string Text(const symbolize::FoundName& name, const std::string& module, ui
       break;
   }
   return symbolize::Printable(Demangle(name.symbol));
+}
+
+// What tells whether a function belongs to the application.
+std::string TextToClassify(const symbolize::FoundName& name, const std::string& function) {
+  // An inferred name ends with the module: the function in it is unknown.
+  if (name.source == NameSource::kInferred) return name.symbol + "::";
+  return name.source == NameSource::kRtti ? name.symbol : function;
+}
+
+// Null if there is nothing to say.
+std::shared_ptr<const NameDetails> DetailsOf(const symbolize::FoundName& name) {
+  if (name.symbol.empty() || name.source == NameSource::kInferred ||
+      name.source == NameSource::kRtti) {
+    return nullptr;
+  }
+  NameDetails details{.other_names = {},
+                      .more_names = name.more_names,
+                      .suffix = symbolize::Printable(DemangleParts(name.symbol).suffix)};
+  for (const std::string& other : name.other_names) {
+    details.other_names.push_back(symbolize::Printable(Demangle(other)));
+  }
+  const bool empty =
+      details.other_names.empty() && details.more_names == 0 && details.suffix.empty();
+  return empty ? nullptr : std::make_shared<const NameDetails>(std::move(details));
 }
 
 }  // namespace
@@ -91,6 +118,7 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   const std::string module = symbolize::ModuleName(identity.path);
   if (elf.ok()) {
     names = FindNames(*elf, identity, unique, debug);
+    symbolize::NameVirtualFunctions(*elf, names);
     symbolize::InferNames(*elf, module, names);
   }
 
@@ -102,11 +130,9 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
     if (identity.path == kVdsoPath && names[i].source == NameSource::kDynamicSymbols) {
       symbol.function = VdsoFunction(symbol.function);
     }
-    // An inferred name ends with the module: the function in it is unknown.
-    symbol.kind = ClassifyFrame(identity.path, names[i].source == NameSource::kInferred
-                                                   ? names[i].symbol + "::"
-                                                   : symbol.function);
+    symbol.kind = ClassifyFrame(identity.path, TextToClassify(names[i], symbol.function));
     symbol.source = names[i].source;
+    symbol.details = DetailsOf(names[i]);
   }
   std::vector<Symbol> symbols;
   symbols.reserve(offsets.size());

@@ -19,10 +19,19 @@ struct DebugFile;
 
 enum class FrameKind : uint8_t { kKernel, kLibc, kRuntime, kApplication, kSynthetic };
 
+// What else is known of a function's name.
+struct NameDetails {
+  // Other functions with the same code (identical code folding): any of them may have been called.
+  std::vector<std::string> other_names;
+  uint32_t more_names = 0;  // further symbols there, which were not read
+  std::string suffix;       // what the compiler appended to a copy or part: ".cold", ".isra.0"
+};
+
 struct Symbol {
   std::string function;  // demangled; see NameSource for what it is without a symbol
   FrameKind kind = FrameKind::kApplication;
   NameSource source = NameSource::kNone;
+  std::shared_ptr<const NameDetails> details = {};  // null: nothing, as of most
 };
 
 // Identity of a module's file.
@@ -51,6 +60,12 @@ absl::StatusOr<std::vector<Symbol>> SymbolizeKernel(std::span<const uint64_t> ad
 // C++ (Itanium), Rust legacy and v0 names, without hash suffixes. Marks of a compiler's copies and
 // parts at the end (".cold", ".isra.0", ".llvm.123") are removed; anything else is unchanged.
 std::string Demangle(const std::string& name);
+// The same, with what was removed at the end; empty if nothing was.
+struct DemangledName {
+  std::string text;
+  std::string suffix;
+};
+DemangledName DemangleParts(const std::string& name);
 
 // Whether code belongs to libc, a runtime or the application, by module path and demangled name.
 FrameKind ClassifyFrame(const std::string& module_path, const std::string& function);

@@ -261,7 +261,8 @@ std::optional<uint8_t> ReadPointerEncoding(std::span<const uint8_t> record, uint
 std::optional<FrameReader::Record> FrameReader::ReadRecord(uint64_t position) const {
   ByteReader reader(section_.bytes, position);
   uint64_t length = reader.Read<uint32_t>();
-  if (length == kExtendedLength) {
+  const bool extended = length == kExtendedLength;
+  if (extended) {
     length = reader.Read<uint64_t>();
   } else if (length >= kFirstReservedLength) {
     return std::nullopt;
@@ -270,8 +271,21 @@ std::optional<FrameReader::Record> FrameReader::ReadRecord(uint64_t position) co
   Record record;
   record.begin = reader.position();
   record.end = record.begin + length;
-  // A terminator (length 0) has no id; the LSB keeps the id at 4 bytes under 64-bit lengths.
-  if (length >= sizeof(record.id)) record.id = reader.Read<uint32_t>();
+  // The LSB keeps the id at 4 bytes under 64-bit lengths; DWARF does not.
+  const bool wide = extended && section_.debug_frame;
+  const uint64_t id_size = wide ? sizeof(uint64_t) : sizeof(uint32_t);
+  record.body = record.begin;
+  if (length < id_size) return record;  // a terminator has length 0
+  const uint64_t id = wide ? reader.Read<uint64_t>() : reader.Read<uint32_t>();
+  record.body = reader.position();
+  if (section_.debug_frame) {
+    record.is_common = id == (wide ? UINT64_MAX : UINT32_MAX);
+    record.common = id;
+  } else {
+    // The id of a function is the distance back from the id field to its common entry.
+    record.is_common = id == 0;
+    record.common = id <= record.begin ? record.begin - id : UINT64_MAX;
+  }
   return record;
 }
 
@@ -283,7 +297,7 @@ uint64_t FrameReader::ForEachFunction(absl::FunctionRef<void(const FrameDescript
     if (!record) return malformed + 1;  // nothing after it can be located
     const bool terminator = record->begin == record->end;
     if (terminator && !section_.exact_size) break;
-    if (!terminator && record->id != 0) {
+    if (!record->is_common) {
       if (const std::optional<Function> function = ReadFunction(position, *record)) {
         found(function->description);
       } else {
@@ -298,7 +312,7 @@ uint64_t FrameReader::ForEachFunction(absl::FunctionRef<void(const FrameDescript
 bool FrameReader::Run(uint64_t position,
                       absl::FunctionRef<void(uint64_t, uint64_t, const FrameState&)> stretch) {
   const std::optional<Record> record = ReadRecord(position);
-  if (!record || record->id == 0) return false;
+  if (!record || record->is_common) return false;
   const std::optional<Function> function = ReadFunction(position, *record);
   if (!function) return false;
   const uint64_t begin = function->description.begin;
@@ -310,11 +324,10 @@ bool FrameReader::Run(uint64_t position,
 
 std::optional<FrameReader::Function> FrameReader::ReadFunction(uint64_t position,
                                                                const Record& record) {
-  // The id of a function is the distance back from the id field to its common entry.
-  if (record.id > record.begin) return std::nullopt;
-  const Common* common = FindCommon(record.begin - record.id);
+  if (record.common >= section_.bytes.size()) return std::nullopt;
+  const Common* common = FindCommon(record.common);
   if (common == nullptr) return std::nullopt;
-  ByteReader reader(section_.bytes.first(record.end), record.begin + sizeof(record.id));
+  ByteReader reader(section_.bytes.first(record.end), record.body);
   const std::optional<uint64_t> begin = ReadPointer(reader, common->encoding);
   if (!begin) return std::nullopt;
   const std::optional<uint64_t> size =
@@ -338,8 +351,8 @@ const FrameReader::Common* FrameReader::FindCommon(uint64_t position) {
 bool FrameReader::ParseCommon(uint64_t position, Common& common) {
   Charge(kCommonCost);
   const std::optional<Record> record = ReadRecord(position);
-  if (!record || record->end - record->begin < sizeof(record->id) || record->id != 0) return false;
-  ByteReader reader(section_.bytes.first(record->end), record->begin + sizeof(record->id));
+  if (!record || !record->is_common || record->body == record->begin) return false;
+  ByteReader reader(section_.bytes.first(record->end), record->body);
   const bool well_formed = ParseCommonHeader(reader, common);
   Charge(reader.position() - record->begin);
   if (!well_formed || reader.remaining() > kMaxInitialInstructions) return false;

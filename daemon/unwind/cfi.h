@@ -1,5 +1,5 @@
-// Reads .eh_frame: finds its functions and runs their call frame instructions.
-// Format: DWARF 5 section 6.4, with the differences in the LSB's chapter on .eh_frame.
+// Reads .eh_frame and .debug_frame: finds functions and runs their call frame instructions.
+// Format: DWARF 5 section 6.4; .eh_frame with the differences in the LSB's chapter on it.
 #ifndef PROFD_DAEMON_UNWIND_CFI_H_
 #define PROFD_DAEMON_UNWIND_CFI_H_
 
@@ -16,14 +16,19 @@
 
 namespace profd {
 
-// The bytes of an .eh_frame and the bases of its pointers.
+// The bytes of an .eh_frame, or of a .debug_frame, and the bases of its pointers.
 struct FrameSection {
   std::span<const uint8_t> bytes;
   uint64_t address = 0;    // of the first byte
   uint64_t data_base = 0;  // address of .eh_frame_hdr
   uint64_t text_base = 0;  // address of the first executable segment
   bool exact_size = true;  // false: `bytes` runs past the section, a terminator ends it
+  // A .debug_frame: a function names its common entry by position, and pointers are absolute.
+  bool debug_frame = false;
 };
+
+// Of a compressed .debug_frame, which is unpacked in memory: that of a program of 100 MB.
+inline constexpr uint64_t kMaxDebugFrameBytes = 16 << 20;
 
 // How the functions of the common entry at the start of `record` encode their addresses
 // (DW_EH_PE_*). `record` may run past the entry. Empty when malformed.
@@ -49,7 +54,7 @@ struct FrameDescription {
   uint64_t size = 0;      // bytes of code
 };
 
-// Interprets one .eh_frame. Total work is linear in the size of the section. Beyond a generous
+// Interprets one such section. Total work is linear in the size of the section. Beyond a generous
 // multiple of it, exhausted() becomes true and every later call fails.
 class FrameReader {
  public:
@@ -83,7 +88,9 @@ class FrameReader {
   struct Record {
     uint64_t begin = 0;  // position of the id field
     uint64_t end = 0;
-    uint32_t id = 0;
+    uint64_t body = 0;      // what follows the id field
+    bool is_common = true;  // or a terminator; else it is a function's
+    uint64_t common = 0;    // of a function: position of its common entry
   };
   struct Function {
     FrameDescription description;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "daemon/unwind/byte_reader.h"
+#include "daemon/unwind/compressed_section.h"
 
 namespace profd {
 namespace {
@@ -14,6 +15,7 @@ constexpr size_t kMaxFoundSymbols = 64;
 constexpr uint64_t kMaxNameSize = 32;
 constexpr std::string_view kFrameSectionName = ".eh_frame";
 constexpr std::string_view kFrameHeaderName = ".eh_frame_hdr";
+constexpr std::string_view kDebugFrameName = ".debug_frame";
 
 template <typename T>
 bool ReadStruct(std::span<const uint8_t> bytes, uint64_t offset, T& out) {
@@ -196,6 +198,28 @@ std::optional<FrameSection> ElfImage::FrameSectionBySegment() const {
     section.data_base = address;
     section.exact_size = false;
     return section;
+  }
+  return std::nullopt;
+}
+
+std::optional<FrameSection> ElfImage::FindDebugFrame(std::vector<uint8_t>& unpacked) const {
+  for (uint64_t i = 0; i < section_count_; ++i) {
+    const std::optional<Elf64_Shdr> section = SectionHeader(i);
+    if (!section || section->sh_type == SHT_NOBITS || SectionName(*section) != kDebugFrameName) {
+      continue;
+    }
+    FrameSection found;
+    found.debug_frame = true;
+    found.bytes = Bytes(section->sh_offset, section->sh_size);
+    if ((section->sh_flags & SHF_COMPRESSED) != 0) {
+      std::optional<std::vector<uint8_t>> contents =
+          UnpackSection(found.bytes, kMaxDebugFrameBytes);
+      if (!contents) return std::nullopt;
+      unpacked = *std::move(contents);
+      found.bytes = unpacked;
+    }
+    if (found.bytes.empty()) return std::nullopt;
+    return found;
   }
   return std::nullopt;
 }

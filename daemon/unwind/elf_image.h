@@ -39,6 +39,10 @@ class ElfImage {
   // The first section of this name; empty if there is none, or it has no bytes in the file.
   std::optional<Elf64_Shdr> FindSection(std::string_view name) const;
 
+  // The .debug_frame, which compilers write instead for functions that shall have no .eh_frame. If
+  // it is compressed, `unpacked` gets its bytes and must outlive the result.
+  std::optional<FrameSection> FindDebugFrame(std::vector<uint8_t>& unpacked) const;
+
   // File offset of the entry point, when execution of a process or of its dynamic linker
   // begins there. (Old linkers also give plain libraries an entry point, which means nothing.)
   std::optional<uint64_t> EntryOffset() const;

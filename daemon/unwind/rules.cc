@@ -6,6 +6,8 @@
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/unwind/cfi.h"
@@ -49,13 +51,14 @@ constexpr std::string_view kRestoreSymbol = "__restore_rt";
 struct IndexEntry {
   uint32_t begin = 0;  // file offset
   uint32_t size = 0;
-  uint64_t source = 0;  // position in .eh_frame, or one of the below
+  uint64_t source = 0;  // position in .eh_frame, with kInDebugFrame in .debug_frame, or one below
 };
 static_assert(sizeof(IndexEntry) == 16);
 constexpr uint64_t kSourceRoot = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kSourceSignal = kSourceRoot - 1;
-// Plus the index of a function in Go's table.
-constexpr uint64_t kSourceGo = uint64_t{1} << 62;
+constexpr uint64_t kInDebugFrame = uint64_t{1} << 62;
+// With the index of a function in Go's table.
+constexpr uint64_t kInGoTable = uint64_t{1} << 61;
 
 // Of two overlapping functions the first wins; of two with the same start, the larger.
 bool ComesBefore(const IndexEntry& a, const IndexEntry& b) {
@@ -147,19 +150,23 @@ uint32_t PackState(const FrameState& state) {
 
 class Compiler {
  public:
-  Compiler(const ElfImage& image, const FrameSection& section, std::optional<GoTable> go,
-           const RuleLimits& limits)
+  // A section that is not there is empty.
+  Compiler(const ElfImage& image, const FrameSection& frames, const FrameSection& debug_frames,
+           std::optional<GoTable> go, const RuleLimits& limits)
       : image_(image),
-        frames_(section),
+        frames_(frames),
+        debug_frames_(debug_frames),
         go_(std::move(go)),
         limits_(limits),
-        section_size_(section.bytes.size()) {}
+        sections_size_(frames.bytes.size() + debug_frames.bytes.size()) {}
 
   absl::StatusOr<RuleTable> Compile() &&;
 
  private:
   void BuildIndex();
+  void AddFunctions(FrameReader& frames, uint64_t source_mark);
   void AddFunction(uint64_t address, uint64_t size, uint64_t source);
+  bool exhausted() const { return frames_.exhausted() || debug_frames_.exhausted(); }
   void AddRoots();
   void AddCode(uint64_t begin, uint64_t size, uint64_t source);
   bool IsSignalReturn(uint64_t offset) const;
@@ -172,9 +179,10 @@ class Compiler {
 
   const ElfImage& image_;
   FrameReader frames_;
+  FrameReader debug_frames_;
   const std::optional<GoTable> go_;
   const RuleLimits limits_;
-  const uint64_t section_size_;
+  const uint64_t sections_size_;
   std::vector<IndexEntry> index_;
   size_t functions_ = 0;                   // described entries of index_, sorted
   std::optional<uint32_t> program_entry_;  // file offset
@@ -193,7 +201,7 @@ absl::StatusOr<RuleTable> Compiler::Compile() && {
     return absl::ResourceExhaustedError(
         absl::StrCat("unwind information needs more than ", limits_.max_rows, " rows"));
   }
-  if (frames_.exhausted()) {
+  if (exhausted()) {
     return absl::ResourceExhaustedError("unwind information takes more than linear time to read");
   }
   table_.unsupported_rows = static_cast<uint32_t>(std::count_if(
@@ -203,19 +211,25 @@ absl::StatusOr<RuleTable> Compiler::Compile() && {
 }
 
 void Compiler::BuildIndex() {
-  const uint64_t malformed = frames_.ForEachFunction([this](const FrameDescription& function) {
-    AddFunction(function.begin, function.size, function.position);
-  });
-  table_.rejected_functions += static_cast<uint32_t>(malformed);
+  AddFunctions(frames_, 0);
+  // Of a function in both, that in .eh_frame comes first.
+  AddFunctions(debug_frames_, kInDebugFrame);
   for (uint32_t i = 0; go_ && i < go_->size(); ++i) {
     if (const std::optional<GoFunction> function = go_->At(i)) {
-      AddFunction(function->begin, function->end - function->begin, kSourceGo + i);
+      AddFunction(function->begin, function->end - function->begin, kInGoTable | i);
     } else {
       ++table_.rejected_functions;
     }
   }
   std::sort(index_.begin(), index_.end(), ComesBefore);
   functions_ = index_.size();
+}
+
+void Compiler::AddFunctions(FrameReader& frames, uint64_t source_mark) {
+  const uint64_t malformed = frames.ForEachFunction([&](const FrameDescription& function) {
+    AddFunction(function.begin, function.size, function.position | source_mark);
+  });
+  table_.rejected_functions += static_cast<uint32_t>(malformed);
 }
 
 void Compiler::AddFunction(uint64_t address, uint64_t size, uint64_t source) {
@@ -285,7 +299,7 @@ bool Compiler::IsSignalReturn(uint64_t offset) const {
 
 void Compiler::CompileAll() {
   // Reserves address space only: memory is used when it is written.
-  table_.rows.reserve(std::min<uint64_t>(limits_.max_rows, section_size_ / 3 + 2));
+  table_.rows.reserve(std::min<uint64_t>(limits_.max_rows, sections_size_ / 3 + 2));
   uint32_t covered = 0;  // end of the last function
   for (const IndexEntry& entry : index_) {
     const uint32_t end = entry.begin + entry.size;
@@ -301,7 +315,7 @@ void Compiler::CompileAll() {
       if (gap) BridgeCloneGap(mark);
       covered = end;
     }
-    if (full_ || frames_.exhausted()) return;
+    if (full_ || exhausted()) return;
   }
   if (!table_.rows.empty()) Append(covered, kNoneRule);
 }
@@ -313,22 +327,22 @@ bool Compiler::CompileOne(const IndexEntry& entry, uint32_t begin) {
     Append(begin, root ? kEndRule : kSignalRule);
     return true;
   }
-  if (entry.source >= kSourceGo) return CompileGo(entry, begin);
+  if ((entry.source & kInGoTable) != 0) return CompileGo(entry, begin);
   std::optional<uint64_t> first;
-  const bool well_formed =
-      frames_.Run(entry.source, [&](uint64_t from, uint64_t to, const FrameState& state) {
-        if (!first) first = from;
-        const auto to_offset = static_cast<uint32_t>(entry.begin + (to - *first));
-        const auto from_offset =
-            std::max(begin, static_cast<uint32_t>(entry.begin + (from - *first)));
-        if (from_offset < to_offset) CompileStretch(from_offset, to_offset, state);
-      });
+  FrameReader& frames = (entry.source & kInDebugFrame) != 0 ? debug_frames_ : frames_;
+  const bool well_formed = frames.Run(entry.source & ~kInDebugFrame, [&](uint64_t from, uint64_t to,
+                                                                         const FrameState& state) {
+    if (!first) first = from;
+    const auto to_offset = static_cast<uint32_t>(entry.begin + (to - *first));
+    const auto from_offset = std::max(begin, static_cast<uint32_t>(entry.begin + (from - *first)));
+    if (from_offset < to_offset) CompileStretch(from_offset, to_offset, state);
+  });
   if (well_formed) ++table_.functions;
   return well_formed;
 }
 
 bool Compiler::CompileGo(const IndexEntry& entry, uint32_t begin) {
-  const auto function = go_->At(static_cast<uint32_t>(entry.source - kSourceGo));
+  const auto function = go_->At(static_cast<uint32_t>(entry.source & ~kInGoTable));
   if (!function) return false;
   CompileGoFunction(*go_, *function, [&](uint64_t address, uint32_t rule) {
     const auto offset = static_cast<uint32_t>(entry.begin + (address - function->begin));
@@ -389,10 +403,15 @@ void Compiler::Append(uint32_t offset, uint32_t rule) {
 
 absl::StatusOr<RuleTable> CompileRules(std::span<const uint8_t> elf, const RuleLimits& limits) {
   ASSIGN_OR_RETURN(const ElfImage image, ElfImage::Parse(elf));
-  const std::optional<FrameSection> section = image.FindFrameSection();
+  const std::optional<FrameSection> frames = image.FindFrameSection();
   std::optional<GoTable> go = FindGoTable(image);
-  if (!section && !go) return RuleTable();
-  return Compiler(image, section.value_or(FrameSection()), std::move(go), limits).Compile();
+  std::vector<uint8_t> unpacked;
+  std::optional<FrameSection> debug_frames;
+  if (!go) debug_frames = image.FindDebugFrame(unpacked);  // it says less
+  if (!frames && !debug_frames && !go) return RuleTable();
+  const FrameSection none;
+  return Compiler(image, frames.value_or(none), debug_frames.value_or(none), std::move(go), limits)
+      .Compile();
 }
 
 uint32_t FindRule(const RuleTable& table, uint32_t file_offset) {

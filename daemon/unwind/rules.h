@@ -1,5 +1,5 @@
-// Compiles what a file says of its stack frames, .eh_frame or the table of a Go program, into the
-// rows that bpf/unwind.bpf.h uses.
+// Compiles what an ELF file says of its stack frames (.eh_frame, .debug_frame, the table of a Go
+// program) into the rows that bpf/unwind.bpf.h uses.
 #ifndef PROFD_DAEMON_UNWIND_RULES_H_
 #define PROFD_DAEMON_UNWIND_RULES_H_
 

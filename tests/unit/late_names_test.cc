@@ -200,6 +200,34 @@ TEST_F(LateNamesTest, WhatFollowsFromNamesFollows) {
   EXPECT_EQ(after.message->name_shares(0).share(), 1);
 }
 
+TEST_F(LateNamesTest, TheKindOfALockFollows) {
+  Build();
+  Shell("objcopy --redefine-sym hidden_one=_ZN11parking_lot9raw_mutex8RawMutex9lock_slowE '" +
+        full_ + "' '" + full_ + ".lock'");
+  EXPECT_EQ(BuildAnswer(Message())->profiles.front().samples[0].lock_kind, "");
+  const Profile after = Named(Message(), {.files = {full_ + ".lock"}, .directories = {}});
+  EXPECT_EQ(after.samples[0].lock_kind, "parking_lot mutex");
+  EXPECT_EQ(after.samples[0].idle, "");
+}
+
+TEST_F(LateNamesTest, ALockOfAFunctionIsRenamed) {
+  Build();
+  profd::v1::Profile message = Message();
+  message.add_strings("lock");
+  message.add_strings("lock of lib.so:fn_1");
+  profd::v1::Attribute* lock = message.add_attributes();
+  lock->set_key(static_cast<uint32_t>(message.strings_size() - 2));
+  lock->set_text(static_cast<uint32_t>(message.strings_size() - 1));
+  message.mutable_samples(0)->add_attributes(static_cast<uint32_t>(message.attributes_size() - 1));
+  profd::v1::LockUse* use = message.add_locks();
+  use->set_name("lock of lib.so:fn_1");
+  use->add_waiters()->set_function("lib.so:fn_1");
+  const Profile after = Named(message, {.files = {full_}, .directories = {}});
+  EXPECT_EQ(after.samples[0].lock, "lock of hidden_one");
+  EXPECT_EQ(after.message->locks(0).name(), "lock of hidden_one");
+  EXPECT_EQ(after.message->locks(0).waiters(0).function(), "hidden_one");
+}
+
 // A port on which nobody listens, most likely.
 int FreePort() {
   const profd::UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
