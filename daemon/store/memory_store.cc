@@ -260,7 +260,7 @@ absl::StatusOr<MergedProfile> MemoryStore::MergeWindow(
     const profd::Pick& last = picks.window.back();
     const std::vector<Sums::Part> parts = shelf->sums.Replace(
         picks.window, last.segment->spans[last.end - 1].end_ns - Merger::kRecentNs);
-    for (auto part = parts.rbegin(); part != parts.rend(); ++part) merger.Add(*part);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) merger.AddPart(*part);
   }
   if (levels) merger.AddLevels(*shelf->levels, picks.open_changes, picks.later);
   MergedProfile profile = std::move(merger).Finish();

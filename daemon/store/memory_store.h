@@ -26,7 +26,7 @@ struct MemoryStoreOptions {
   // while that is shorter than this.
   int64_t grace_ns = 300ll * 1'000'000'000;
   // The share of `max_bytes` that sums for long windows may take.
-  double sum_share = 0.2;
+  double sum_share = 0.15;
 };
 
 // Keeps immutable segments of about 10 s. The one that is being filled is raw: one segment for each

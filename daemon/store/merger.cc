@@ -104,7 +104,7 @@ void Merger::FindAlive(const Segment& dictionaries, const Catalog::Numbers& numb
   }
 }
 
-void Merger::Add(const Sums::Part& part) {
+void Merger::AddPart(const Sums::Part& part) {
   if (part.instead.empty()) {
     Add(part.pick);
   } else if (!AddSlices(part.pick, &part.instead)) {

@@ -36,7 +36,7 @@ class Merger {
   // From the newest to the oldest. What cannot be read is counted as kStoreDamaged.
   void Add(const Pick& pick) { AddSlices(pick, nullptr); }
   // The same, of a part that may be a sum. A sum does not reach into the last kRecentNs.
-  void Add(const Sums::Part& part);
+  void AddPart(const Sums::Part& part);
   // For levels, after all of the above: what there is, `changes` of raw segments that are to be
   // added to it, and changes after the window that are to be taken away.
   void AddLevels(const Levels& levels, const std::vector<Pick>& changes,

@@ -191,10 +191,15 @@ std::vector<Pick> AllOf(const std::deque<SegmentPtr>& sealed) {
   return picks;
 }
 
-template <typename Parts>
-MergedProfile Merged(const Parts& parts) {
+MergedProfile Merged(const std::vector<Sums::Part>& parts) {
   Merger merger({0, kAlways}, nullptr);
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) merger.Add(*part);
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) merger.AddPart(*part);
+  return std::move(merger).Finish();
+}
+
+MergedProfile Merged(const std::vector<Pick>& picks) {
+  Merger merger({0, kAlways}, nullptr);
+  for (auto pick = picks.rbegin(); pick != picks.rend(); ++pick) merger.Add(*pick);
   return std::move(merger).Finish();
 }
 
