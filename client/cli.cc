@@ -125,6 +125,7 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   if (!options.ok()) return Report(options.status(), kExitUsage, err);
   options->colour = terminal.colour;
   options->progress = terminal.progress;
+  options->next_steps = terminal.columns.has_value();
   return Report(Fetch(*options, out, err), kExitFailure, err);
 }
 

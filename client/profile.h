@@ -181,6 +181,10 @@ bool HasOneProcess(const Profile& profile);
 // Names of groups: their labels joined by slashes, without a process that all groups share.
 std::vector<std::string> GroupNames(const Profile& profile);
 
+// The name of a thread or group, after its process if there are `many`: "server/worker". The first
+// thread of a process has the name of the process.
+std::string NameInProcess(const std::string& process, const std::string& name, bool many);
+
 // The group name of each thread, after its process if there are several.
 std::vector<std::string> ThreadGroupNames(const Profile& profile);
 

@@ -51,15 +51,18 @@ std::vector<std::string> GroupNames(const Profile& profile) {
   return names;
 }
 
+std::string NameInProcess(const std::string& process, const std::string& name, bool many) {
+  std::string clean = CleanName(name);
+  const std::string of = CleanName(process);
+  return many && of != clean ? absl::StrCat(of, "/", clean) : clean;
+}
+
 std::vector<std::string> ThreadGroupNames(const Profile& profile) {
   const bool many = HasManyProcesses(profile);
   std::vector<std::string> names;
   names.reserve(profile.threads.size());
   for (const Thread& thread : profile.threads) {
-    std::string name = CleanName(thread.group);
-    const std::string process = CleanName(thread.process);
-    if (many && process != name) name = absl::StrCat(process, "/", name);
-    names.push_back(std::move(name));
+    names.push_back(NameInProcess(thread.process, thread.group, many));
   }
   return names;
 }

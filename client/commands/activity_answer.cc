@@ -9,7 +9,9 @@
 #include "re2/re2.h"
 
 namespace profctl {
+namespace {
 
+// What accepts these threads, as the daemon does in requests that it filters.
 absl::StatusOr<ThreadFilter> FilterOf(const ThreadChoice& choice) {
   std::vector<profd::TargetFilter> targets;
   for (const std::string& target : choice.targets) {
@@ -26,12 +28,13 @@ absl::StatusOr<ThreadFilter> FilterOf(const ThreadChoice& choice) {
   };
 }
 
-absl::Status NobodyMatches() {
-  return absl::NotFoundError("no thread in this window matches --target and --thread");
-}
+}  // namespace
 
-absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v1::Window& window,
-                                       const FrameChoice& frames) {
+absl::StatusOr<ActivityAnswer> ReceiveActivity(const std::string& server,
+                                               const profd::v1::Window& window,
+                                               const ThreadChoice& choice,
+                                               const FrameChoice& frames) {
+  ASSIGN_OR_RETURN(const ThreadFilter selected, FilterOf(choice));
   profd::v1::FetchRequest request;
   *request.mutable_window() = window;
   for (const profd::Kind kind : {profd::Kind::kWaker, profd::Kind::kCpu}) {
@@ -40,8 +43,14 @@ absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v
   request.add_group_by(profd::v1::GROUP_KEY_PROCESS);
   request.add_group_by(profd::v1::GROUP_KEY_THREAD);
   frames.SetRequest(&request);
-  ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(server, request));
-  return WithChosenFrames(frames, std::move(answer));
+  ASSIGN_OR_RETURN(Answer received, ReceiveAnswer(server, request));
+  ASSIGN_OR_RETURN(received, WithChosenFrames(frames, std::move(received)));
+  ActivityAnswer answer = {.answer = std::move(received)};
+  answer.activity = ReadActivity(answer.wakers(), answer.cpu(), selected, &answer.roots);
+  if (answer.roots.empty() && choice.IsSome()) {
+    return absl::NotFoundError("no thread in this window matches --target and --thread");
+  }
+  return answer;
 }
 
 }  // namespace profctl

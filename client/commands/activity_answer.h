@@ -21,16 +21,22 @@ struct ThreadChoice {
   bool IsSome() const { return !targets.empty() || !thread.empty(); }
 };
 
-// What accepts these threads, as the daemon does in requests that it filters. InvalidArgument if a
-// target is none.
-absl::StatusOr<ThreadFilter> FilterOf(const ThreadChoice& choice);
-// The error if it accepts none.
-absl::Status NobodyMatches();
+// What all threads did in a window, and the chosen ones to begin with.
+struct ActivityAnswer {
+  Answer answer;  // the kinds "wakers" and "cpu"
+  Activity activity = {};
+  std::vector<Root> roots = {};  // one at least where some are chosen
 
-// The kinds "wakers" and "cpu", in this order, of all processes: whoever ended a wait may belong to
-// any. The error is one line.
-absl::StatusOr<Answer> ReceiveActivity(const std::string& server, const profd::v1::Window& window,
-                                       const FrameChoice& frames);
+  const Profile& wakers() const { return answer.profiles[0]; }
+  const Profile& cpu() const { return answer.profiles[1]; }
+};
+
+// Of all processes: whoever ended a wait may belong to any. The error is one line: InvalidArgument
+// if a target is none, NotFound if nothing is chosen.
+absl::StatusOr<ActivityAnswer> ReceiveActivity(const std::string& server,
+                                               const profd::v1::Window& window,
+                                               const ThreadChoice& choice,
+                                               const FrameChoice& frames);
 
 }  // namespace profctl
 

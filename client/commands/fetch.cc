@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands/receive.h"
+#include "client/connection.h"
 #include "client/output.h"
 #include "client/profile.h"
 #include "client/progress.h"
@@ -15,6 +16,7 @@
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
 #include "client/render/json.h"
+#include "client/render/next_steps.h"
 #include "client/render/pprof.h"
 #include "client/render/speedscope.h"
 #include "client/render/summary.h"
@@ -85,17 +87,31 @@ void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
   }
 }
 
+// What to ask next, after all else. Of the first sample type: the others are about the same time.
+absl::Status PrintNextSteps(const FetchOptions& options, const View& view, std::ostream& out) {
+  if (!options.next_steps) return absl::OkStatus();
+  const std::string server = options.server == kDefaultServer ? "" : options.server;
+  const std::vector<std::string> steps = NextSteps(
+      view, {.server = server,
+             .targets = {options.request.targets().begin(), options.request.targets().end()},
+             .thread = options.request.thread_regex()});
+  std::string text = steps.empty() ? "" : "\nNext\n";
+  for (const std::string& step : steps) absl::StrAppend(&text, "  ", step, "\n");
+  return Print(text, out);
+}
+
 // A summary and a flame graph of each sample type. The summary comes first, so that it is there
 // even if the file cannot be written.
 absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::string>& graphs,
-                         bool colour, std::ostream& out) {
+                         const FetchOptions& options, std::ostream& out) {
   for (size_t i = 0; i < views.size(); ++i) {
-    RETURN_IF_ERROR(Print(absl::StrCat(i > 0 ? "\n" : "", RenderSummary(views[i], colour)), out));
+    RETURN_IF_ERROR(
+        Print(absl::StrCat(i > 0 ? "\n" : "", RenderSummary(views[i], options.colour)), out));
     ASSIGN_OR_RETURN(const std::string path,
                      WriteNewFile(FileStem(*views[i].profile), ".svg", graphs[i]));
     RETURN_IF_ERROR(Print(absl::StrCat("\n", Written(Format::kSvg, path), "\n"), out));
   }
-  return absl::OkStatus();
+  return PrintNextSteps(options, views.front(), out);
 }
 
 }  // namespace
@@ -213,7 +229,7 @@ absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* 
     for (const View& view : views) graphs.push_back(RenderFlameGraph(view, options.graph));
     progress->Finish();
     note();
-    return WriteGraphs(views, graphs, options.colour, out);
+    return WriteGraphs(views, graphs, options, out);
   }
   ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format, options.graph));
   progress->Finish();
@@ -229,7 +245,8 @@ absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* 
     RETURN_IF_ERROR(Print(RenderSummary(view, options.colour) + "\n", out));
   }
   RETURN_IF_ERROR(WriteFile(options.output, content));
-  return Print(absl::StrCat(Written(format, CleanName(options.output)), "\n"), out);
+  RETURN_IF_ERROR(Print(absl::StrCat(Written(format, CleanName(options.output)), "\n"), out));
+  return PrintNextSteps(options, views.front(), out);
 }
 
 absl::Status Fetch(const FetchOptions& options, std::ostream& out, std::ostream& err) {

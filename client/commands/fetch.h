@@ -40,7 +40,8 @@ struct FetchOptions {
   std::optional<Format> format;  // none: by the name of the file, else SVG
   std::string output;            // empty: the format's default place; "-": `out`
   bool colour = false;
-  bool progress = false;  // `err` is a terminal
+  bool progress = false;    // `err` is a terminal
+  bool next_steps = false;  // `out` is one: the summary ends with what to ask next
 };
 
 // The format that the options ask for.

@@ -18,14 +18,12 @@ constexpr size_t kMostGroups = 3;
 }  // namespace
 
 absl::Status PrintWhy(const WhyOptions& options, std::ostream& out) {
-  ASSIGN_OR_RETURN(const ThreadFilter selected, FilterOf(options.choice));
-  ASSIGN_OR_RETURN(const Answer answer,
-                   ReceiveActivity(options.server, options.window, options.frames));
-  WhyReport report = {.wakers = &answer.profiles[0], .cpu = &answer.profiles[1]};
-  std::vector<Root> roots;
-  report.activity = ReadActivity(*report.wakers, *report.cpu, selected, &roots);
+  ASSIGN_OR_RETURN(ActivityAnswer answer,
+                   ReceiveActivity(options.server, options.window, options.choice, options.frames));
+  WhyReport report = {
+      .wakers = &answer.wakers(), .cpu = &answer.cpu(), .activity = std::move(answer.activity)};
+  std::vector<Root>& roots = answer.roots;
   const bool asked = options.choice.IsSome();
-  if (roots.empty() && asked) return NobodyMatches();
   // Those that do not wait say nothing, unless they are all that there is.
   while (roots.size() > 1 && WaitingNs(report.activity.groups[roots.back().part]) <= 0) {
     roots.pop_back();

@@ -45,10 +45,8 @@ class Page {
  private:
   std::string NameOf(const ThreadLook& look) const {
     const Thread& thread = looks_.profile().threads[look.thread];
-    std::string name = CleanName(thread.name);
-    const std::string process = CleanName(thread.process);
-    if (many_processes_ && process != name) name = absl::StrCat(process, "/", name);
-    return absl::StrCat(name, " (", thread.tid, ")");
+    return absl::StrCat(NameInProcess(thread.process, thread.name, many_processes_), " (",
+                        thread.tid, ")");
   }
 
   // "a (1), b (2) and 5 more", beginning with the thread at `first`.

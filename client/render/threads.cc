@@ -97,9 +97,7 @@ class ThreadTable {
   }
 
   std::string NameOf(const LedgerRow& row) const {
-    std::string name = CleanName(row.name);
-    const std::string process = CleanName(row.process);
-    if (many_processes_ && process != name) name = absl::StrCat(process, "/", name);
+    std::string name = NameInProcess(row.process, row.name, many_processes_);
     if (row.tid != 0) absl::StrAppend(&name, " (", row.tid, ")");
     if (row.exited) name += ", exited";
     return name;

@@ -119,13 +119,17 @@ void MemoryWatch::SetOn(bool on) {
   asked_ = on;
 }
 
-void MemoryWatch::Refresh() {
+void MemoryWatch::Refresh(Asked asked) {
   absl::MutexLock lock(&mutex_);
   if (!on_) return;
   uint64_t wanted = rounds_begun_;
   if (MonotonicNs() >= fresh_until_ns_) {
     ++wanted;
-    asked_ = true;
+    if (asked == nullptr) {
+      asked_ = true;
+    } else {
+      asked_for_.push_back(std::move(asked));
+    }
   }
   const auto done = [this, wanted]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stopping_ || rounds_done_ >= wanted;
@@ -142,11 +146,12 @@ size_t MemoryWatch::unwatched() const {
 // of a target, and the target would wait.
 void MemoryWatch::Work() {
   const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || (on_ && asked_);
+    return stopping_ || (on_ && (asked_ || !asked_for_.empty()));
   };
   int64_t next_ns = MonotonicNs() + kInterval;
   while (true) {
     std::set<int32_t> wanted;
+    std::vector<Asked> asked;
     {
       absl::MutexLock lock(&mutex_);
       const int64_t wait_ns = std::max<int64_t>(0, next_ns - MonotonicNs());
@@ -156,23 +161,39 @@ void MemoryWatch::Work() {
         next_ns = MonotonicNs() + kInterval;
         continue;
       }
-      asked_ = false;
+      asked.swap(asked_for_);
+      // What is due for all processes is read for these, too.
+      if (asked_ || MonotonicNs() >= next_ns) asked.clear();
       wanted = wanted_;
       ++rounds_begun_;
-      fresh_until_ns_ = MonotonicNs() + kFresh;
+      if (asked.empty()) {
+        asked_ = false;
+        fresh_until_ns_ = MonotonicNs() + kFresh;
+      }
     }
     const int64_t began = MonotonicNs();
     const int64_t cpu = ThreadCpuNs();
-    Round(wanted);
+    Round(wanted, asked);
     const int64_t took = ThreadCpuNs() - cpu;
     cpu_use_->memory += took;
-    next_ns = began + std::max(kInterval, took * kRestPerRound);
+    // A round for some processes takes nothing from the others.
+    if (asked.empty()) next_ns = began + std::max(kInterval, took * kRestPerRound);
     absl::MutexLock lock(&mutex_);
     ++rounds_done_;
   }
 }
 
-void MemoryWatch::Round(const std::set<int32_t>& wanted) {
+bool MemoryWatch::IsAskedFor(int32_t pid, const std::vector<Asked>& asked, int64_t now_ns) const {
+  if (asked.empty()) return true;
+  const auto process = processes_.find(pid);
+  // It has no name yet.
+  if (process == processes_.end() || !process->second.start_ns) return true;
+  return now_ns - process->second.read_ns >= kFresh &&
+         std::any_of(asked.begin(), asked.end(),
+                     [&](const Asked& asks) { return asks(pid, process->second.name); });
+}
+
+void MemoryWatch::Round(const std::set<int32_t>& wanted, const std::vector<Asked>& asked) {
   const int64_t now = MonotonicNs();
   const auto earned = kPssShare * static_cast<double>(now - pss_budget_as_of_ns_);
   pss_budget_ns_ = std::min(pss_budget_ns_ + static_cast<int64_t>(earned), kMostPssBudget);
@@ -192,7 +213,9 @@ void MemoryWatch::Round(const std::set<int32_t>& wanted) {
     if (it->second.start_ns) timeline_.End(it->first, *it->second.start_ns);
     it = processes_.erase(it);
   }
-  for (const int32_t pid : Choose(wanted, now)) Read(pid, now);
+  for (const int32_t pid : Choose(wanted, now)) {
+    if (IsAskedFor(pid, asked, now)) Read(pid, now);
+  }
   timeline_.Expire(now);
 }
 
@@ -248,6 +271,8 @@ void MemoryWatch::Read(int32_t pid, int64_t now_ns) {
     process = {};
     process.start_ns = stat->start_ns;
   }
+  process.name = stat->name;
+  process.read_ns = now_ns;
   if (stat->kernel_thread) {
     process.skip_until_ns = now_ns + kRareInterval;
     return;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -63,8 +64,11 @@ class MemoryWatch {
   void DoubtHeaps() ABSL_LOCKS_EXCLUDED(mutex_);
   // Stops or resumes reading.
   void SetOn(bool on) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns when no value is older than a second, or after a timeout.
-  void Refresh() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether a process is asked for, by PID and name.
+  using Asked = std::function<bool(int32_t pid, const std::string& name)>;
+  // Returns when no value of these processes is older than a second, or after a timeout. It may ask
+  // after it returned. Null: all.
+  void Refresh(Asked asked = nullptr) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MemoryTimeline& timeline() const { return timeline_; }
   // Target processes that are not watched because of the limit.
@@ -73,7 +77,9 @@ class MemoryWatch {
  private:
   struct Process {
     std::optional<int64_t> start_ns;  // none: not read yet
-    int64_t skip_until_ns = 0;        // kernel threads have no memory
+    std::string name;
+    int64_t read_ns = 0;
+    int64_t skip_until_ns = 0;  // kernel threads have no memory
     std::optional<CgroupPlace> cgroup, cpu_cgroup;
     int64_t quota_moves = 0;
     std::string command;
@@ -88,7 +94,10 @@ class MemoryWatch {
   };
 
   void Work();
-  void Round(const std::set<int32_t>& wanted) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Reads those of the processes that any of `asked` asks for; without any, all.
+  void Round(const std::set<int32_t>& wanted, const std::vector<Asked>& asked)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool IsAskedFor(int32_t pid, const std::vector<Asked>& asked, int64_t now_ns) const;
   // The processes to read in this round, oldest PSS first.
   std::vector<int32_t> Choose(const std::set<int32_t>& wanted, int64_t now_ns);
   void Read(int32_t pid, int64_t now_ns);
@@ -119,7 +128,8 @@ class MemoryWatch {
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool on_ ABSL_GUARDED_BY(mutex_) = true;
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;                 // for all
+  std::vector<Asked> asked_for_ ABSL_GUARDED_BY(mutex_) = {};  // for some
   std::set<int32_t> wanted_ ABSL_GUARDED_BY(mutex_);
   std::map<int32_t, Heap> heap_ ABSL_GUARDED_BY(mutex_);
   std::set<int32_t> unread_ ABSL_GUARDED_BY(mutex_);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "daemon/service/text.h"
+#include "daemon/store/folding.h"
 
 namespace profd {
 namespace {
@@ -19,6 +21,12 @@ std::string Quoted(const google::protobuf::RepeatedPtrField<std::string>& texts)
   });
 }
 
+std::string ListOf(const std::set<std::string>& names) {
+  const bool more = names.size() > kMaxNamesInError;
+  const auto end = more ? std::prev(names.end()) : names.end();
+  return absl::StrCat(absl::StrJoin(names.begin(), end, ", "), more ? " and more" : "");
+}
+
 }  // namespace
 
 bool Matching::Matches(const ThreadInfo& info) {
@@ -26,26 +34,44 @@ bool Matching::Matches(const ThreadInfo& info) {
     matched_ = true;
     return true;
   }
-  if (others_.size() <= kMaxNamesInError) {
+  std::set<std::string>& rows = IsExitedProcesses(info) ? exited_ : others_;
+  if (rows.size() > kMaxNamesInError) return false;
+  if (IsExitedProcesses(info)) {
+    exited_.insert(CleanText(info.process, 64));
+  } else {
     others_.insert(absl::StrCat(CleanText(info.process, 64), " (", info.pid, ")"));
   }
   return false;
 }
 
 absl::Status Matching::Outcome(const google::protobuf::RepeatedPtrField<std::string>& asked,
-                               std::string_view when) const {
+                               std::string_view when, const NameOf& name_of) const {
   if (matched_ || scope_.targets.empty()) return absl::OkStatus();
-  if (others_.empty()) {
+  for (const std::string& target : asked) {
+    int32_t pid = 0;
+    if (!absl::SimpleAtoi(target, &pid) || exited_.empty()) continue;
+    const std::string name = name_of ? CleanText(name_of(pid), 64) : "";
+    if (exited_.contains(name)) {
+      return absl::NotFoundError(absl::StrCat(
+          "process ", pid, " (", name, ") exited, and is part of the sum of all processes named ",
+          name, " that exited ", std::string(when), ". Ask for this name to see the sum"));
+    }
+  }
+  if (others_.empty() && exited_.empty()) {
     return absl::NotFoundError(absl::StrCat("no process matches ", Quoted(asked),
                                             ": nothing was profiled ", std::string(when),
                                             "; `profctl status` shows what profd is attached to"));
   }
-  const bool more = others_.size() > kMaxNamesInError;
-  const auto end = more ? std::prev(others_.end()) : others_.end();
-  return absl::NotFoundError(
-      absl::StrCat("no process matches ", Quoted(asked), "; profiled ", std::string(when), ": ",
-                   absl::StrJoin(others_.begin(), end, ", "), more ? " and more" : "",
-                   ". Ask for one of them, or start profd with --target for another"));
+  std::string text = absl::StrCat("no process matches ", Quoted(asked), "; profiled ",
+                                  std::string(when), ": ", ListOf(others_));
+  if (!exited_.empty()) {
+    absl::StrAppend(
+        &text, others_.empty() ? "" : "; ",
+        "processes that exited, added up by their names because there are many: ", ListOf(exited_));
+  }
+  return absl::NotFoundError(absl::StrCat(text, ". Ask for one of them",
+                                          exited_.empty() ? "" : ", those that exited by name",
+                                          ", or start profd with --target for another"));
 }
 
 }  // namespace profd

@@ -2,6 +2,8 @@
 #ifndef PROFD_DAEMON_SERVICE_MATCHING_H_
 #define PROFD_DAEMON_SERVICE_MATCHING_H_
 
+#include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,15 +22,18 @@ class Matching {
   explicit Matching(const RequestScope& scope) : scope_(scope) {}
 
   bool Matches(const ThreadInfo& info);
+  // The name that a process had, or empty.
+  using NameOf = std::function<std::string(int32_t pid)>;
   // After all threads. NotFound when no process matches what was `asked` for. `when`: when they
-  // were profiled, e.g. "now".
+  // were profiled, e.g. "now". `name_of` may know processes that exited; it may be null.
   absl::Status Outcome(const google::protobuf::RepeatedPtrField<std::string>& asked,
-                       std::string_view when) const;
+                       std::string_view when, const NameOf& name_of = nullptr) const;
 
  private:
   const RequestScope& scope_;
   bool matched_ = false;
   std::set<std::string> others_;  // some of them
+  std::set<std::string> exited_;  // names under which processes that exited are added up; some
 };
 
 }  // namespace profd

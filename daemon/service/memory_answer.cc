@@ -9,6 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/wrapping.h"
+#include "daemon/service/allocation_sites.h"
+#include "daemon/service/estimates.h"
+#include "daemon/service/messages.h"
 #include "daemon/service/process_ids.h"
 #include "daemon/service/text.h"
 
@@ -296,6 +299,34 @@ v1::MemoryLine MemoryLineOf(const std::vector<ProcessHistory>& histories,
   line.set_freed_bytes(freed);
   line.set_heap_ns(profile.heap_ns);
   return line;
+}
+
+void FillMemory(MemoryAnswer answer, v1::GetMemoryResponse* response) {
+  const CollectorState state = answer.sources.collector->State();
+  response->set_hostname(answer.host.hostname);
+  response->set_begin_ns(answer.plan.window.begin_ns + answer.wall_offset_ns);
+  response->set_end_ns(answer.plan.window.end_ns + answer.wall_offset_ns);
+  response->set_heap_ns(answer.profile.heap_ns);
+  const std::vector<ProcessId> listed =
+      FillProcesses(std::move(answer.histories), answer.profile, state.allocators,
+                    answer.wall_offset_ns, response);
+  if (answer.plan.max_sites > 0) {
+    ScaleBursts(&answer.profile);
+    FillSites(answer.profile, listed, answer.plan.max_sites, answer.names, response);
+  }
+  if (const size_t unwatched = answer.sources.memory->unwatched(); unwatched > 0) {
+    response->set_processes_unwatched(static_cast<uint32_t>(unwatched));
+    response->add_notes(absl::StrCat("the memory of ", unwatched,
+                                     " smaller processes is not watched: there are too many; "
+                                     "start profd with --target for fewer"));
+  }
+  if (state.paused) response->add_notes("profd is paused: nothing is read until it gets SIGUSR2");
+  const MemoryTimeline& timeline = answer.sources.memory->timeline();
+  if (timeline.dropped() > 0 && timeline.dropped_until_ns() >= answer.plan.window.begin_ns) {
+    LossCounts losses{};
+    losses[static_cast<size_t>(Loss::kMemoryDropped)] = timeline.dropped();
+    FillLosses(losses, 0, response->mutable_losses());
+  }
 }
 
 }  // namespace profd

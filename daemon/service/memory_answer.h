@@ -8,10 +8,26 @@
 #include "daemon/collect/control.h"
 #include "daemon/memory/memory_timeline.h"
 #include "daemon/profile/identity.h"
+#include "daemon/service/answer.h"
+#include "daemon/service/frame_names.h"
+#include "daemon/service/request.h"
+#include "daemon/service/sources.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profd {
+
+// What an answer to a GetMemory is made of.
+struct MemoryAnswer {
+  const HostInfo& host;
+  const ServiceSources& sources;
+  const MemoryPlan& plan;
+  std::vector<ProcessHistory> histories;
+  MergedProfile profile;  // that window of the same processes; empty if only histories know them
+  int64_t wall_offset_ns = 0;
+  FrameNames* names = nullptr;
+};
+void FillMemory(MemoryAnswer answer, v1::GetMemoryResponse* response);
 
 // The processes with what their threads allocated and freed in the window. `profile` is that window
 // of the same processes. Returns who is listed, in the order of the answer.

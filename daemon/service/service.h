@@ -16,24 +16,12 @@
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/request.h"
+#include "daemon/service/sources.h"
 #include "daemon/service/worker_pool.h"
 #include "daemon/store/store.h"
 #include "profd/v1/profiler.grpc.pb.h"
 
 namespace profd {
-
-// What the service stands on. All must outlive it.
-struct ServiceSources {
-  const Store* store = nullptr;
-  CollectorControl* collector = nullptr;
-  const ModuleSource* modules = nullptr;
-  MemoryWatch* memory = nullptr;
-  CpuUse* cpu_use = nullptr;  // where answers report what they took
-  std::string kallsyms = "/proc/kallsyms";
-  std::vector<std::string> debug_directories;  // more places for debug files
-  LineReader* lines = nullptr;                 // null: no lines
-  std::string proc = "/proc";
-};
 
 // Bounds the fetches and the like that run at once. A client that does not read its answer loses
 // its place when another needs it. Thread-safe.
@@ -87,8 +75,6 @@ class ProfilerService final : public v1::Profiler::CallbackService {
                             const Texts& asked, int64_t wall_offset, const SendPart& send);
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
-  void FillStatus(v1::GetStatusResponse* response) const;
-  void FillLineReader(v1::LineReaderStatus* out) const;
   absl::Status AnswerStacks(const v1::GetStacksRequest& request, const SendPart& send);
   // A stream whose parts `answer` sends.
   grpc::ServerWriteReactor<v1::Profile>* Stream(
@@ -99,9 +85,9 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   // there was at its end, too. NotFound when no process matches what was `asked` for.
   absl::StatusOr<MergedProfile> Merge(const RequestScope& scope, const Texts& asked, bool levels,
                                       const std::function<bool(const ThreadInfo&)>& keep) const;
-  // Processes that have run for a while and have no allocator that is known.
-  void FillUnknownAllocators(const CollectorState& state, v1::GetStatusResponse* response) const;
   std::vector<ProcessHistory> Histories(const RequestScope& scope, size_t max_points) const;
+  // Has the memory of the processes in `scope` read now.
+  void RefreshMemory(const RequestScope& scope) const;
 
   const ServiceSources sources_;
   const HostInfo host_;

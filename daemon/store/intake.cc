@@ -110,7 +110,7 @@ class Intake::Builder {
       AddObject(sample.key);
       const uint32_t thread = NumberOf(sample.key.thread);
       if (thread >= samples.size()) samples.resize(thread + 1);
-      samples[thread].push_back({number, sample.weight, sample.ticks});
+      samples[thread].push_back({{sample.weight, sample.ticks}, number});
     }
     return samples;
   }
@@ -143,7 +143,7 @@ class Intake::Builder {
     for (const SiteSample& sample : *samples) {
       if (slice->samples.size() > before && slice->samples.back().site == sample.site) {
         const bool durations = segment_.sites[sample.site].kind == Kind::kDuration;
-        AddSample(sample, durations, &slice->samples.back());
+        AddAmount(sample, durations, &slice->samples.back());
       } else {
         slice->samples.push_back(sample);
       }

@@ -54,7 +54,8 @@ absl::Status MemoryStore::Append(ProfileDelta delta) {
     Seal();
   }
   KeepAge();
-  RollUpOnce();
+  // One of both in one append, so that none takes long.
+  if (!RollUpOnce() && options_.sum_share > 0) shelf_.sums.MakeNext(shelf_.sealed);
   KeepBytes();
   Publish();
   return absl::OkStatus();
@@ -93,6 +94,8 @@ bool MemoryStore::RollUpOnce() {
                         .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
                           return intake_.Thread(id);
                         }});
+  shelf_.sums.OnRollup(segments.front()->begin_ns(), segments.back()->end_ns(),
+                       kAgingLevels[step->level].slice_ns);
   const auto place = shelf_.sealed.erase(begin, end);
   if (rolled.slices.empty()) {
     for (const SegmentPtr& segment : segments) {
@@ -112,6 +115,7 @@ void MemoryStore::KeepAge() {
     sealed_bytes_ -= shelf_.sealed.front()->bytes;
     shelf_.sealed.pop_front();
   }
+  if (!shelf_.sealed.empty()) shelf_.sums.OnDrop(shelf_.sealed.front()->begin_ns());
   const int64_t forget_ns = shelf_.newest_ns - options_.grace_ns;
   intake_.Forget(std::min(forget_ns, shelf_.newest_ns - options_.max_age_ns), forget_ns);
 }
@@ -121,6 +125,8 @@ void MemoryStore::KeepBytes() {
       static_cast<double>(BytesNow()) < kRoomy * static_cast<double>(options_.max_bytes)) {
     haste_--;
   }
+  shelf_.sums.Shrink(
+      static_cast<size_t>(options_.sum_share * static_cast<double>(options_.max_bytes)));
   while (BytesNow() > options_.max_bytes) {
     if (intake_.bytes() > options_.max_bytes / kKnownShare) {
       intake_.Shrink(options_.max_bytes / kKnownShare);
@@ -128,6 +134,8 @@ void MemoryStore::KeepBytes() {
       continue;
     } else if (haste_ < kMostHaste) {
       haste_++;
+    } else if (shelf_.sums.size() > 0) {
+      shelf_.sums.Shrink(0);
     } else if (!shelf_.sealed.empty()) {
       DropOldest();
     } else if (!shelf_.open.empty()) {
@@ -149,7 +157,7 @@ void MemoryStore::DropOldest() {
 }
 
 size_t MemoryStore::BytesNow() const {
-  return sealed_bytes_ + open_bytes_ + level_bytes_ + intake_.bytes();
+  return sealed_bytes_ + open_bytes_ + level_bytes_ + shelf_.sums.bytes() + intake_.bytes();
 }
 
 void MemoryStore::Publish() {
@@ -248,7 +256,12 @@ absl::StatusOr<MergedProfile> MemoryStore::MergeWindow(
   }
   const Picks picks = Pick(*shelf, window);
   Merger merger(window, keep);
-  for (auto pick = picks.window.rbegin(); pick != picks.window.rend(); ++pick) merger.Add(*pick);
+  if (!picks.window.empty()) {
+    const profd::Pick& last = picks.window.back();
+    const std::vector<Sums::Part> parts = shelf->sums.Replace(
+        picks.window, last.segment->spans[last.end - 1].end_ns - Merger::kRecentNs);
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) merger.AddPart(*part);
+  }
   if (levels) merger.AddLevels(*shelf->levels, picks.open_changes, picks.later);
   MergedProfile profile = std::move(merger).Finish();
   // What would be too old by now anyway is no loss.

@@ -15,6 +15,7 @@
 #include "daemon/store/merger.h"
 #include "daemon/store/store.h"
 #include "daemon/store/stored_segment.h"
+#include "daemon/store/sums.h"
 
 namespace profd {
 
@@ -24,11 +25,14 @@ struct MemoryStoreOptions {
   // The kernel sends a stack once and names it later, and sends it again if it was not named for a
   // while that is shorter than this.
   int64_t grace_ns = 300ll * 1'000'000'000;
+  // The share of `max_bytes` that sums for long windows may take.
+  double sum_share = 0.15;
 };
 
 // Keeps immutable segments of about 10 s. The one that is being filled is raw: one segment for each
 // drain. Older ones are compressed, and rolled up as they age (aging.h), or sooner to keep the byte
-// limit. What still does not fit is dropped, the oldest first, and counted as kStoreDropped.
+// limit. What still does not fit is dropped, the oldest first, and counted as kStoreDropped. Beside
+// the segments are sums of stretches of them, for long windows (sums.h).
 // Levels are summed over all that was ever appended. Readers take the list of segments and read
 // without a lock.
 class MemoryStore final : public Store {
@@ -53,6 +57,7 @@ class MemoryStore final : public Store {
   struct Shelf {
     std::deque<SegmentPtr> sealed;         // in time order
     std::vector<SegmentPtr> open;          // after these, raw
+    Sums sums;                             // of sealed ones
     std::shared_ptr<const Levels> levels;  // at the end of `sealed`
     Window dropped;                        // for want of room; drops are contiguous
     int64_t dropped_ns = 0;

@@ -11,8 +11,6 @@
 namespace profd {
 namespace {
 
-// A thread that is alive has a row in every drain. These are a few seconds apart at most.
-constexpr int64_t kRecentNs = 10 * kSecondNs;
 // Slices of a segment are read and added together until they take more than this.
 constexpr size_t kMaxReadBytes = 4u << 20;
 // Long waits are kept up to this number while slices are added.
@@ -54,14 +52,15 @@ uint32_t Merger::ChooseRow(uint32_t thread, bool present) {
   return number;
 }
 
-bool Merger::ReadPick(const Pick& pick, Take take) {
-  uint64_t& damaged = profile_.losses[static_cast<size_t>(Loss::kStoreDamaged)];
-  const auto lose = [&](size_t i) {
-    damaged += static_cast<uint64_t>(CeilSeconds(LengthOf(pick.segment->spans[i])));
-  };
+void Merger::CountDamaged(Window span) {
+  profile_.losses[static_cast<size_t>(Loss::kStoreDamaged)] +=
+      static_cast<uint64_t>(CeilSeconds(LengthOf(span)));
+}
+
+bool Merger::ReadPick(const Pick& pick, Take take, absl::FunctionRef<void(Window)> lose) {
   auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.Known());
   if (!reader.ok()) {
-    for (size_t i = pick.begin; i < pick.end; i++) lose(i);
+    for (size_t i = pick.begin; i < pick.end; i++) lose(pick.segment->spans[i]);
     return false;
   }
   const Segment& dictionaries = reader->dictionaries();
@@ -78,7 +77,7 @@ bool Merger::ReadPick(const Pick& pick, Take take) {
     const auto slice = reader->Read(i, &places[read.size()]);
     if (!slice.ok()) {
       whole = false;
-      lose(i);
+      lose(pick.segment->spans[i]);
       continue;
     }
     read.push_back(*slice);
@@ -105,12 +104,20 @@ void Merger::FindAlive(const Segment& dictionaries, const Catalog::Numbers& numb
   }
 }
 
-void Merger::Add(const Pick& pick) {
+void Merger::AddPart(const Sums::Part& part) {
+  if (part.instead.empty()) {
+    Add(part.pick);
+  } else if (!AddSlices(part.pick, &part.instead)) {
+    for (auto pick = part.instead.rbegin(); pick != part.instead.rend(); ++pick) Add(*pick);
+  }
+}
+
+bool Merger::AddSlices(const Pick& pick, const std::vector<Pick>* sum_of) {
   reading_recent_ = IsRecent(pick);
   std::vector<uint32_t> numbers, rows;  // by the segment's threads
   std::vector<uint8_t> uncounted;
   std::vector<bool> ended;
-  const bool whole = ReadPick(pick, [&](auto slices, const Segment& dictionaries, auto* mapping) {
+  const auto add = [&](auto slices, const Segment& dictionaries, SliceSum::Mapping* mapping) {
     if (rows.empty()) {
       numbers.assign(mapping->threads.begin(), mapping->threads.end());
       rows.assign(numbers.size(), kUnasked);
@@ -119,7 +126,9 @@ void Merger::Add(const Pick& pick) {
     }
     for (const Slice* slice : slices) {
       const SliceHeader& header = slice->header;
-      profile_.coarsest_ns = std::max(profile_.coarsest_ns, header.LengthNs());
+      if (sum_of == nullptr) {
+        profile_.coarsest_ns = std::max(profile_.coarsest_ns, header.LengthNs());
+      }
       if (reading_recent_ && header.books_ns < header.LengthNs()) all_listed_ = false;
     }
     // Only threads with a row are asked for.
@@ -143,11 +152,21 @@ void Merger::Add(const Pick& pick) {
     mapping->uncounted = uncounted;
     sum_.Add(slices, *mapping);
     if (sum_.waits().size() > kMaxWaits) KeepLongestWaits();
+  };
+  const bool whole = ReadPick(pick, add, [&](Window span) {
+    if (sum_of == nullptr) CountDamaged(span);
   });
   for (size_t i = 0; i < rows.size(); i++) {
     if (ended[i] && uncounted[i] == 0) uncounted_[numbers[i]] = 0;
   }
   if (reading_recent_ && !whole) all_listed_ = false;
+  if (!whole || sum_of == nullptr) return whole;
+  for (const Pick& part : *sum_of) {
+    for (size_t i = part.begin; i < part.end; i++) {
+      profile_.coarsest_ns = std::max(profile_.coarsest_ns, LengthOf(part.segment->spans[i]));
+    }
+  }
+  return true;
 }
 
 void Merger::KeepLongestWaits() {
@@ -178,9 +197,10 @@ void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
 }
 
 void Merger::AddChanges(const Pick& pick, int64_t sign) {
-  ReadPick(pick, [&](auto slices, const Segment&, const SliceSum::Mapping* mapping) {
+  const auto add = [&](auto slices, const Segment&, const SliceSum::Mapping* mapping) {
     for (const Slice* slice : slices) AddChanges(*slice, *mapping, sign);
-  });
+  };
+  ReadPick(pick, add, [this](Window span) { CountDamaged(span); });
 }
 
 void Merger::AddChanges(const Slice& slice, const SliceSum::Mapping& mapping, int64_t sign) {
@@ -267,6 +287,16 @@ MergedProfile Merger::Finish() && {
     if (stack != nullptr && named.insert(id).second) profile_.stacks.push_back(std::move(stack));
   };
   uint64_t unknown = 0;
+  // Stacks of a site are looked up once, however many threads were there.
+  enum : uint8_t { kNotAsked, kKnown, kUnknown };
+  std::vector<uint8_t> sites(catalog_.sites().size(), kNotAsked);
+  const auto name_stacks = [&](uint32_t number) {
+    const Site& site = catalog_.sites()[number];
+    name_stack(ObjectOf(KeyOf(ThreadId{}, site)));
+    name_stack(site.stack);
+    const bool known = site.stack == StackId{} || catalog_.Stack(site.stack) != nullptr;
+    sites[number] = known ? kKnown : kUnknown;
+  };
   for (const StoredWait& wait : sum_.waits()) sum_.At(wait.thread);
   profile_.threads.reserve(sum_.threads().size());
   for (SliceSum::Thread& sum : sum_.threads()) {
@@ -287,13 +317,9 @@ MergedProfile Merger::Finish() && {
         sample.weight = none ? 0 : level->second.weight;
         sample.ticks = none ? 0 : level->second.ticks;
       }
-      name_stack(ObjectOf(sample.key));
-      if (site.stack == StackId{}) continue;
-      auto stack = catalog_.Stack(site.stack);
-      if (stack == nullptr) {
+      if (sites[s.site] == kNotAsked) name_stacks(s.site);
+      if (sites[s.site] == kUnknown) {
         unknown += static_cast<uint64_t>(std::max<int64_t>(s.ticks, 0));
-      } else if (named.insert(site.stack).second) {
-        profile_.stacks.push_back(std::move(stack));
       }
     }
   }

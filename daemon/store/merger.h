@@ -18,14 +18,9 @@
 #include "daemon/store/levels.h"
 #include "daemon/store/slice_sum.h"
 #include "daemon/store/stored_segment.h"
+#include "daemon/store/sums.h"
 
 namespace profd {
-
-// Some slices of a segment: [begin, end).
-struct Pick {
-  SegmentPtr segment;
-  size_t begin = 0, end = 0;
-};
 
 // Reads one segment at a time, so that only sums take memory. Beyond two thousand, threads and
 // processes that are gone at the end of the window are added up (folding.h): however long the
@@ -35,8 +30,13 @@ class Merger {
  public:
   Merger(Window requested, std::function<bool(const ThreadInfo&)> keep);
 
+  // A thread that is alive has a row in every drain. These are a few seconds apart at most.
+  static constexpr int64_t kRecentNs = 10'000'000'000;
+
   // From the newest to the oldest. What cannot be read is counted as kStoreDamaged.
-  void Add(const Pick& pick);
+  void Add(const Pick& pick) { AddSlices(pick, nullptr); }
+  // The same, of a part that may be a sum. A sum does not reach into the last kRecentNs.
+  void AddPart(const Sums::Part& part);
   // For levels, after all of the above: what there is, `changes` of raw segments that are to be
   // added to it, and changes after the window that are to be taken away.
   void AddLevels(const Levels& levels, const std::vector<Pick>& changes,
@@ -45,16 +45,18 @@ class Merger {
 
  private:
   static constexpr uint32_t kUnasked = 0xfffffffe;
-  struct Amount {
-    int64_t weight = 0, ticks = 0;
-  };
   using Place = std::pair<uint32_t, uint32_t>;  // thread, site
 
   using Take = absl::FunctionRef<void(std::span<const Slice* const>, const Segment& dictionaries,
                                       SliceSum::Mapping*)>;
 
-  // Gives some slices at a time to `take`. False if some of it cannot be read.
-  bool ReadPick(const Pick& pick, Take take);
+  // `sum_of`: what the pick is the sum of, which is not counted as damaged; else null. False if
+  // some of it cannot be read.
+  bool AddSlices(const Pick& pick, const std::vector<Pick>* sum_of);
+  // Gives some slices at a time to `take`, and spans that cannot be read to `lose`. False if there
+  // are any.
+  bool ReadPick(const Pick& pick, Take take, absl::FunctionRef<void(Window)> lose);
+  void CountDamaged(Window span);
   bool IsRecent(const Pick& pick);
   void FindAlive(const Segment& dictionaries, const Catalog::Numbers& numbers);
   // The number of the thread to whose row a thread is added, mostly itself, or kLeftOut. `present`:

@@ -18,22 +18,25 @@ namespace profd {
 namespace {
 
 struct Source {
-  SegmentPtr segment;
+  Pick pick;
   StoredSegmentReader reader;
   Catalog::Numbers numbers;
 };
 
 class Rollup {
  public:
-  Rollup(std::span<const SegmentPtr> segments, const RollupOptions& options) : options_(options) {
+  Rollup(std::span<const Pick> picks, const RollupOptions& options) : options_(options) {
     // From the newest to the oldest: what is known of a thread last holds.
-    for (size_t i = segments.size(); i-- > 0;) {
-      auto reader = StoredSegmentReader::Open(*segments[i], catalog_.Known());
+    for (size_t i = picks.size(); i-- > 0;) {
+      const Pick& pick = picks[i];
+      auto reader = StoredSegmentReader::Open(*pick.segment, catalog_.Known());
       if (!reader.ok()) {
-        for (const Window span : segments[i]->spans) damaged_ns_ += LengthOf(span);
+        for (size_t slice = pick.begin; slice < pick.end; slice++) {
+          damaged_ns_ += LengthOf(pick.segment->spans[slice]);
+        }
         continue;
       }
-      sources_.push_back({segments[i], *std::move(reader), {}});
+      sources_.push_back({pick, *std::move(reader), {}});
       Source& source = sources_.back();
       source.numbers = catalog_.Add(source.reader.dictionaries());
     }
@@ -122,8 +125,8 @@ class Rollup {
       mapping.uncounted = uncounted;
     }
     Slice place;
-    for (size_t i = 0; i < source.segment->spans.size(); i++) {
-      const Window span = source.segment->spans[i];
+    for (size_t i = source.pick.begin; i < source.pick.end; i++) {
+      const Window span = source.pick.segment->spans[i];
       const auto slice = source.reader.Read(i, &place);
       if (!slice.ok()) {
         damaged_ns_ += LengthOf(span);
@@ -210,7 +213,7 @@ class Rollup {
     Segment segment;
     for (SliceSum& sum : sums_) {
       sum.header().losses[PROFD_LOSS_LONG_WAIT] +=
-          KeepLongest({infos_, catalog_.sites()}, kLongWaitsOfSlice, &sum.waits());
+          KeepLongest({infos_, catalog_.sites()}, options_.long_waits, &sum.waits());
     }
     NumberSites(&segment);
     NumberThreads(&segment);
@@ -274,8 +277,15 @@ class Rollup {
 
 }  // namespace
 
+Segment RollUp(std::span<const Pick> picks, const RollupOptions& options) {
+  return Rollup(picks, options).Run();
+}
+
 Segment RollUp(std::span<const SegmentPtr> segments, const RollupOptions& options) {
-  return Rollup(segments, options).Run();
+  std::vector<Pick> picks;
+  picks.reserve(segments.size());
+  for (const SegmentPtr& segment : segments) picks.push_back({segment, 0, segment->spans.size()});
+  return RollUp(picks, options);
 }
 
 }  // namespace profd

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 
+#include "daemon/store/long_waits.h"
 #include "daemon/store/slice.h"
 #include "daemon/store/stored_segment.h"
 
@@ -27,11 +28,15 @@ struct RollupOptions {
   bool of_drains = false;
   // The newest that is known of a thread, or null. May be empty.
   std::function<std::shared_ptr<const ThreadInfo>(ThreadId)> latest{};
+  // How many long waits each slice keeps.
+  LongWaitLimits long_waits = kLongWaitsOfSlice;
 };
 
 // `segments` in time order. What cannot be read is counted as kStoreDamaged in the result, which is
 // without slices if nothing could be read. Levels stay with their threads.
 Segment RollUp(std::span<const SegmentPtr> segments, const RollupOptions& options);
+// The same of some of their slices.
+Segment RollUp(std::span<const Pick> picks, const RollupOptions& options);
 
 }  // namespace profd
 

@@ -20,6 +20,17 @@ absl::Status Damaged(std::string_view what) {
   return absl::DataLossError(absl::StrCat("stored segment: damaged ", std::string(what)));
 }
 
+// kLossCount: none.
+size_t LossNamed(std::string_view name) {
+  static const auto* const losses = [] {
+    auto* const made = new absl::flat_hash_map<std::string_view, size_t>();
+    for (size_t loss = 0; loss < kLossCount; loss++) made->emplace(DescribeLoss(loss).cause, loss);
+    return made;
+  }();
+  const auto it = losses->find(name);
+  return it == losses->end() ? kLossCount : it->second;
+}
+
 // Takes numbers off a column, one after another.
 template <typename T>
 class Column {
@@ -68,11 +79,7 @@ absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message,
 
 absl::Status SegmentReader::ReadDictionaries(const KnownStacks& known) {
   const auto& strings = message_->strings();
-  for (const std::string& text : strings) {
-    size_t loss = 0;
-    while (loss < kLossCount && text != DescribeLoss(loss).cause) loss++;
-    loss_of_string_.push_back(loss);
-  }
+  for (const std::string& text : strings) loss_of_string_.push_back(LossNamed(text));
   const auto size = static_cast<uint32_t>(strings.size());
   dictionaries_.threads.reserve(static_cast<size_t>(message_->threads_size()));
   for (const store::Thread& thread : message_->threads()) {

@@ -35,14 +35,16 @@ inline SampleKey KeyOf(ThreadId thread, const Site& site) {
   return {thread, site.stack, site.argument, site.syscall, site.reason, site.kind};
 }
 
-struct SiteSample {
-  uint32_t site = 0;
+struct Amount {
   int64_t weight = 0;  // ns or bytes, by the kind of the site
   int64_t ticks = 0;
 };
+struct SiteSample : Amount {
+  uint32_t site = 0;
+};
 
-// Adds to a sample of the same site, which is one of Kind::kDuration if `durations`.
-inline void AddSample(const SiteSample& sample, bool durations, SiteSample* sum) {
+// Adds to an amount of the same site, which is one of Kind::kDuration if `durations`.
+inline void AddAmount(const Amount& sample, bool durations, Amount* sum) {
   sum->weight =
       durations ? std::max(sum->weight, sample.weight) : WrappingAdd(sum->weight, sample.weight);
   sum->ticks = WrappingAdd(sum->ticks, sample.ticks);

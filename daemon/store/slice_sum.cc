@@ -33,8 +33,8 @@ void SliceSum::AddNumbers(const Slice& slice, const Row& row, size_t place) {
 }
 
 void SliceSum::AddTo(size_t place, const SiteSample& sample, const Mapping& mapping) {
-  SiteSample& entry = threads_[place].samples.At(mapping.sites[sample.site]);
-  AddSample(sample, mapping.durations[sample.site], &entry);
+  Amount& sum = threads_[place].samples.At(mapping.sites[sample.site]);
+  AddAmount(sample, mapping.durations[sample.site], &sum);
 }
 
 void SliceSum::CountFolded(uint8_t what, size_t place) {
@@ -79,14 +79,17 @@ void SliceSum::AddRow(const Mapping& mapping, Cursor* cursor) {
     return;
   }
   const size_t place = PlaceOf(number);
+  SiteTable& table = threads_[place].samples;
   for (const SiteSample* soon = sample; soon != end; soon++) {
-    threads_[place].samples.Prefetch(mapping.sites[soon->site]);
+    table.Prefetch(mapping.sites[soon->site]);
   }
   AddNumbers(slice, row, place);
   bool counts = row.ledger != Row::kNoLedger || row.rest_ns != 0;
   if (!mapping.any_special) {
     counts = counts || sample != end;
-    for (; sample != end; sample++) AddTo(place, *sample, mapping);
+    for (; sample != end; sample++) {
+      AddAmount(*sample, mapping.durations[sample->site], &table.At(mapping.sites[sample->site]));
+    }
   }
   for (; sample != end; sample++) {
     const bool level = mapping.levels[sample->site];

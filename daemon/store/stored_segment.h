@@ -31,6 +31,12 @@ struct StoredSegment {
 };
 using SegmentPtr = std::shared_ptr<const StoredSegment>;
 
+// Some slices of a segment: [begin, end).
+struct Pick {
+  SegmentPtr segment;
+  size_t begin = 0, end = 0;
+};
+
 // Adds the modules that the stack's frames are in.
 void AddModules(const StackTrace& stack, absl::flat_hash_set<ModuleId>* modules);
 

@@ -89,7 +89,7 @@ inline Slice RandomSlice(std::mt19937_64* random, const Segment& segment) {
       if ((*random)() % 3 != 0) continue;
       const auto ticks = static_cast<int64_t>((*random)() % 200);
       const int64_t usual = ticks * slice.header.tick_interval_ns;
-      slice.samples.push_back({site, (*random)() % 2 == 0 ? usual : RandomNumber(random), ticks});
+      slice.samples.push_back({{(*random)() % 2 == 0 ? usual : RandomNumber(random), ticks}, site});
       row.samples++;
       if (slice.header.drains != 1 && IsFromBursts(KeyOf({}, segment.sites[site]))) {
         slice.squares.push_back(static_cast<double>((*random)() % 1000));

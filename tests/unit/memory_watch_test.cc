@@ -276,6 +276,27 @@ TEST_F(MemoryWatchTest, PausedItReadsNothing) {
   EXPECT_THAT(Select(), SizeIs(1));
 }
 
+TEST_F(MemoryWatchTest, ReadsThoseWhoAreAskedFor) {
+  proc_->Set(11, {.name = "asked"});
+  proc_->Set(12, {.name = "other"});
+  Read({11, 12});
+  const auto points_of = [&](int32_t pid) {
+    for (const ProcessHistory& history : Select()) {
+      if (history.process.pid == pid) return history.points.size();
+    }
+    return size_t{0};
+  };
+  const size_t asked = points_of(11), other = points_of(12);
+  // Until what was read is not fresh any more.
+  for (int64_t kb = 1; points_of(11) == asked; ++kb) {
+    proc_->Set(11, {.name = "asked", .rss_kb = kb});
+    proc_->Set(12, {.name = "other", .rss_kb = kb});
+    watch_->Refresh([](int32_t, const std::string& name) { return name == "asked"; });
+  }
+  EXPECT_EQ(points_of(11), asked + 1);
+  EXPECT_EQ(points_of(12), other);
+}
+
 TEST_F(MemoryWatchTest, RefreshReadsAtMostOnceASecond) {
   proc_->Set(11, {});
   const int64_t begin = MonotonicNs();

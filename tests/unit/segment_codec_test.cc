@@ -187,7 +187,7 @@ TEST(SegmentCodecTest, AnIdleThreadCostsAFewBytes) {
                           .samples = 1,
                           .rest_reason = static_cast<uint8_t>(Reason::kPoll),
                           .rest_ns = kSecond + 2000 + (i * 37) % 50});
-    slice.samples.push_back({i, 100 * kTick, 100});
+    slice.samples.push_back({{100 * kTick, 100}, i});
   }
   store::Segment message;
   ASSERT_TRUE(message.ParseFromString(SerializeSegment(segment)));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "daemon/base/fd.h"
+#include "daemon/service/frame_names.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
@@ -722,6 +723,41 @@ TEST(KallsymsRealTest, NamesAreFoundWhereTheyWereRead) {
   const auto symbols = SymbolizeKernel(addresses);
   ASSERT_TRUE(symbols.ok()) << symbols.status();
   EXPECT_THAT(Functions(*symbols), ElementsAre("schedule"));
+}
+
+// One module, whose open file is all that is left of it.
+class OneFile final : public ModuleSource {
+ public:
+  OneFile(int fd, ModuleIdentity identity) : fd_(fd), identity_(std::move(identity)) {}
+  std::optional<ModuleFile> Find(ModuleId /*id*/) const override {
+    return ModuleFile{identity_, UniqueFd(fcntl(fd_, F_DUPFD_CLOEXEC, 3)), nullptr};
+  }
+
+ private:
+  const int fd_;
+  const ModuleIdentity identity_;
+};
+
+// A recording outlives the programs that it is of.
+TEST(FrameNamesTest, NamesStayWhenTheFileIsOverwritten) {
+  const TestElf old{.symtab = {{"f", kTextAddress, 0x10}, {"g", kTextAddress + 0x10, 0x10}},
+                    .notes = Note(NT_GNU_BUILD_ID, kGnu, "\x12\x34\xab")};
+  const TestElf other{.symtab = {{"x", kTextAddress, 0x10}, {"y", kTextAddress + 0x10, 0x10}},
+                      .notes = Note(NT_GNU_BUILD_ID, kGnu, "\x12\x34\xac")};
+  const UniqueFd file = FileOf(old.Bytes());
+  const OneFile modules(file.get(), {"/opt/mod (deleted)", "1234ab"});
+  FrameNames names(&modules, "/nonexistent");
+  const auto name_of = [&](uint64_t from_text) {
+    return names
+        .Name(std::vector<FrameAddress>{
+            {.frame = PROFD_FRAME(1, kTextOffset + from_text), .exact = true}})[0]
+        .function;
+  };
+  EXPECT_EQ(name_of(0), "f");
+  const std::string bytes = other.Bytes();
+  ASSERT_EQ(pwrite(file.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(name_of(0), "f") << "was named before";
+  EXPECT_EQ(name_of(0x10), "mod+0x1010") << "not by another file";
 }
 
 }  // namespace
