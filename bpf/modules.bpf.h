@@ -6,6 +6,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
+#include "abi/rule_table.h"
 #include "loss.bpf.h"
 #include "ring_news.bpf.h"
 #include "target.bpf.h"
@@ -21,14 +22,13 @@ struct {
 	__type(value, struct profd_module);
 } modules SEC(".maps") __weak;
 
-/* Rows of a module, sorted by offset; a template, the real ones are sized by the daemon. */
+/* Rules of a module (abi/rule_table.h); a template, the real ones are sized by the daemon. */
 struct rule_table {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
 	__uint(max_entries, 1);
-	/* Sizes, not types: a program that never reads a row has no BTF for it. */
 	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(struct profd_rule));
+	__uint(value_size, sizeof(u64));
 };
 
 /* Rule table of each module id; sized by the daemon. */
@@ -209,28 +209,38 @@ static __always_inline bool find_module(struct task_struct *task, struct mapping
 /* A search in a rule table; lives on the stack. */
 struct rule_search {
 	void *table;
-	u32 low, high;
-	u32 offset;
-	u32 rule;
+	u32 low, high; /* among the rows */
+	u32 rows; /* word at which these begin */
+	u32 offset; /* in the page */
 };
+
+/* The half with this number of those that are stored two a word, from `word` on; 0: there is none.
+ */
+static __always_inline u32 half_of(void *table, u32 word, u32 number)
+{
+	u32 *halves;
+
+	word += number >> 1;
+	halves = bpf_map_lookup_elem(table, &word);
+	if (!halves)
+		return 0;
+	return number & 1 ? halves[1] : halves[0];
+}
+
+#define ROW_OFFSET(row) ((row) & PROFD_RULE_PAGE_MASK)
+#define ROW_RULE(row) ((row) >> 16)
 
 /* Halves the range. 1 ends the search. */
 static long search_rule(u32 index, struct rule_search *search)
 {
 	u32 middle = search->low + ((search->high - search->low) >> 1);
-	struct profd_rule *row;
 
 	if (search->low >= search->high)
 		return 1;
-	row = bpf_map_lookup_elem(search->table, &middle);
-	if (!row)
-		return 1;
-	if (row->offset <= search->offset) {
-		search->rule = row->rule;
+	if (ROW_OFFSET(half_of(search->table, search->rows, middle)) <= search->offset)
 		search->low = middle + 1;
-	} else {
+	else
 		search->high = middle;
-	}
 	return 0;
 }
 
@@ -239,19 +249,35 @@ static long search_rule(u32 index, struct rule_search *search)
  */
 static __always_inline bool find_rule(u32 module_id, u32 offset, u32 *rule)
 {
-	struct rule_search search = {.low = PROFD_RULE_TABLE_HEAD, .offset = offset};
-	struct profd_rule *head;
-	u32 first = 0;
+	struct rule_search search = {.offset = offset & PROFD_RULE_PAGE_MASK};
+	u32 word = 0, last = offset >> PROFD_RULE_PAGE_BITS;
+	struct profd_rule_head *head;
+	struct profd_rule_page *page;
+	u32 rules;
 
 	search.table = bpf_map_lookup_elem(&rule_tables, &module_id);
 	if (!search.table)
 		return false;
-	head = bpf_map_lookup_elem(search.table, &first);
-	if (!head || head->offset != module_id)
+	head = bpf_map_lookup_elem(search.table, &word);
+	if (!head || head->module_id != module_id)
 		return false;
-	search.high = head->rule;
-	bpf_loop(32, search_rule, &search, 0);
-	*rule = search.rule;
+	rules = PROFD_RULE_WORD_OF_RULES(head);
+	search.rows = PROFD_RULE_WORD_OF_ROWS(head);
+	if (last > head->last_page) {
+		last = head->last_page;
+		search.offset = PROFD_RULE_PAGE_MASK;
+	}
+	word = PROFD_RULE_WORD_OF_PAGE(last);
+	page = bpf_map_lookup_elem(search.table, &word);
+	if (!page)
+		return false;
+	search.low = page->begin;
+	search.high = page->end;
+	bpf_loop(PROFD_RULE_SEARCH_STEPS, search_rule, &search, 0);
+	/* The row before may be in an earlier page. */
+	if (search.low)
+		*rule = half_of(search.table, rules,
+				ROW_RULE(half_of(search.table, search.rows, search.low - 1)));
 	return true;
 }
 

@@ -117,6 +117,10 @@ int Main(int argc, char** argv) {
   // Only two of the dozen threads work at a time. With one arena each, unused memory would be a
   // quarter of the total when thousands of threads are watched.
   mallopt(M_ARENA_MAX, 2);
+  // Large tables of a drain or an answer go back to the kernel with their last use. By itself glibc
+  // learns from the first of them to keep up to 32 MiB.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
   // Before the first thread, because capabilities are per thread.
   if (const absl::Status status = DropPrivileges(admin_for_probes); !status.ok())
     return Fail(status, 1);

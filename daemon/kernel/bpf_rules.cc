@@ -9,10 +9,12 @@
 
 #include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
+#include "bpf/abi/rule_table.h"
 #include "bpf/profd.skel.h"
 #include "daemon/base/clock.h"
 #include "daemon/kernel/bpf_kernel.h"
 #include "daemon/kernel/tables.h"
+#include "daemon/unwind/rule_table.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -21,22 +23,19 @@ namespace {
 // How long a removed table is kept. A walk uses one for microseconds.
 constexpr int64_t kKeepRemovedNs = 10'000'000'000;
 
-// A table with these rows; an empty fd for none.
-absl::StatusOr<UniqueFd> MakeRuleTable(ModuleId id, std::span<const profd_rule> rows) {
-  if (rows.empty()) return UniqueFd();
-  const auto count = static_cast<uint32_t>(rows.size() + PROFD_RULE_TABLE_HEAD);
+// A table of these words, which gets the module's id; an empty fd for none.
+absl::StatusOr<UniqueFd> MakeRuleTable(ModuleId id, std::span<const uint64_t> words) {
+  if (words.empty()) return UniqueFd();
   LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE | BPF_F_INNER_MAP);
   UniqueFd table(bpf_map_create(BPF_MAP_TYPE_ARRAY, "profd_rules", sizeof(uint32_t),
-                                sizeof(profd_rule), count, &options));
+                                sizeof(uint64_t), static_cast<uint32_t>(words.size()), &options));
   if (!table.ok()) return ErrnoStatus("create a rule table", errno);
-  const size_t bytes = count * sizeof(profd_rule);
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
+  void* memory =
+      mmap(nullptr, words.size_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, table.get(), 0);
   if (memory == MAP_FAILED) return ErrnoStatus("map a rule table", errno);
-  const profd_rule head = {.offset = static_cast<uint32_t>(id), .rule = count};
-  std::memcpy(memory, &head, sizeof(head));
-  std::memcpy(static_cast<profd_rule*>(memory) + PROFD_RULE_TABLE_HEAD, rows.data(),
-              rows.size_bytes());
-  munmap(memory, bytes);
+  std::memcpy(memory, words.data(), words.size_bytes());
+  static_cast<profd_rule_head*>(memory)->module_id = static_cast<uint32_t>(id);
+  munmap(memory, words.size_bytes());
   return table;
 }
 
@@ -71,6 +70,7 @@ std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> m
   std::vector<absl::Status> results(modules.size());
   std::vector<UniqueFd> tables(modules.size());
   std::vector<ModuleId> of(modules.size());
+  std::vector<uint64_t> bytes(modules.size());
   std::vector<uint32_t> ids;
   std::vector<int> fds;
   for (size_t i = 0; i < modules.size(); ++i) {
@@ -78,10 +78,12 @@ std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> m
     results[i] = id.status();
     if (!id.ok()) continue;
     of[i] = *id;
-    auto table = MakeRuleTable(*id, modules[i].rows);
+    const std::vector<uint64_t> words = PackRules(modules[i].rows);
+    auto table = MakeRuleTable(*id, words);
     results[i] = table.status();
     if (!table.ok() || !table->ok()) continue;
     tables[i] = *std::move(table);
+    bytes[i] = words.size() * sizeof(words[0]);
     ids.push_back(static_cast<uint32_t>(*id));
     fds.push_back(tables[i].get());
   }
@@ -98,9 +100,8 @@ std::vector<absl::Status> BpfKernel::PublishRules(std::span<const ModuleRules> m
     if (!results[i].ok()) continue;
     const bool has_rows = tables[i].ok();
     if (has_rows) {
-      const uint64_t bytes = modules[i].rows.size() * sizeof(profd_rule);
-      rule_bytes_ += bytes;
-      rule_tables_[of[i]] = {.fd = std::move(tables[i]), .bytes = bytes};
+      rule_bytes_ += bytes[i];
+      rule_tables_[of[i]] = {.fd = std::move(tables[i]), .bytes = bytes[i]};
     }
     // Last: the state makes the rows visible.
     results[i] = ChangeModule(

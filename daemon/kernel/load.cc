@@ -148,22 +148,9 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   for (const auto& [program, layer] : LayerPrograms(s)) {
     bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
   }
-  SetLimits(options, s);
+  SizeMaps(options, static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())), s);
   std::random_device random;
   s->rodata->fault_seed = uint64_t{random()} << 32 | random();
-  const auto cpus = static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus()));
-  for (bpf_map* by_cpu : {s->maps.cpu_scratch, s->maps.cpu_periods}) {
-    bpf_map__set_max_entries(by_cpu,
-                             options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
-  }
-  bpf_map__set_max_entries(s->maps.waker_scratch,
-                           options.waker_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
-  const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
-  bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
-                                                        options.map_layer || options.malloc_layer ||
-                                                        options.disk_layer
-                                                    ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
-                                                    : 1);
   if (HasMultiProbes()) {
     for (bpf_program* program :
          {s->progs.on_heap_event, s->progs.on_live_object, s->progs.on_map_call,
@@ -179,6 +166,22 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
 }  // namespace
 
 void TakeLibbpfMessages() { libbpf_set_print(LogLibbpf); }
+
+void SizeMaps(const KernelOptions& options, uint32_t cpus, profd_bpf* s) {
+  SetLimits(options, s);
+  for (bpf_map* by_cpu : {s->maps.cpu_scratch, s->maps.cpu_periods}) {
+    bpf_map__set_max_entries(by_cpu,
+                             options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
+  }
+  bpf_map__set_max_entries(s->maps.waker_scratch,
+                           options.waker_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
+  const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
+  bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
+                                                        options.map_layer || options.malloc_layer ||
+                                                        options.disk_layer
+                                                    ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
+                                                    : 1);
+}
 
 absl::Status LoadError(const char* what, int error) {
   const char* advice = "";

@@ -2,6 +2,7 @@
 #ifndef PROFD_DAEMON_KERNEL_LOAD_H_
 #define PROFD_DAEMON_KERNEL_LOAD_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@ using UniqueSkeleton = std::unique_ptr<profd_bpf, SkeletonDeleter>;
 
 // Sends libbpf's messages to our log.
 void TakeLibbpfMessages();
+// Sets how many entries the maps of a skeleton that is not loaded yet have, on a host with so many
+// possible CPUs.
+void SizeMaps(const KernelOptions& options, uint32_t cpus, profd_bpf* skeleton);
 // An error "what: why" that names what is probably missing.
 absl::Status LoadError(const char* what, int error);
 // The layer of a program; none for a program that profd cannot do without.

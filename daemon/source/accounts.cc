@@ -61,24 +61,23 @@ OpenCycle DivideOpenCycle(const profd_thread_record& record) {
   return cycle;
 }
 
-LedgerDelta Plus(const LedgerDelta& a, const LedgerDelta& b, int64_t sign) {
-  LedgerDelta sum;
-  sum.wall_ns = a.wall_ns + sign * b.wall_ns;
-  sum.on_cpu_ns = a.on_cpu_ns + sign * b.on_cpu_ns;
+// sum += step, but for what only others count.
+void Add(const LedgerDelta& step, LedgerDelta* sum) {
+  sum->wall_ns += step.wall_ns;
+  sum->on_cpu_ns += step.on_cpu_ns;
   for (size_t i = 0; i < kReasonCount; ++i) {
-    sum.off_ns[i] = a.off_ns[i] + sign * b.off_ns[i];
-    sum.waits[i] = a.waits[i] + sign * b.waits[i];
+    sum->off_ns[i] += step.off_ns[i];
+    sum->waits[i] += step.waits[i];
   }
-  sum.unattributed_ns = a.unattributed_ns + sign * b.unattributed_ns;
-  sum.books_on_cpu_ns = a.books_on_cpu_ns + sign * b.books_on_cpu_ns;
-  sum.books_runqueue_ns = a.books_runqueue_ns + sign * b.books_runqueue_ns;
-  sum.voluntary_switches = a.voluntary_switches + sign * b.voluntary_switches;
-  sum.involuntary_switches = a.involuntary_switches + sign * b.involuntary_switches;
-  sum.minor_faults = a.minor_faults + sign * b.minor_faults;
-  sum.major_faults = a.major_faults + sign * b.major_faults;
-  sum.read_bytes = a.read_bytes + sign * b.read_bytes;
-  sum.write_bytes = a.write_bytes + sign * b.write_bytes;
-  return sum;
+  sum->unattributed_ns += step.unattributed_ns;
+  sum->books_on_cpu_ns += step.books_on_cpu_ns;
+  sum->books_runqueue_ns += step.books_runqueue_ns;
+  sum->voluntary_switches += step.voluntary_switches;
+  sum->involuntary_switches += step.involuntary_switches;
+  sum->minor_faults += step.minor_faults;
+  sum->major_faults += step.major_faults;
+  sum->read_bytes += step.read_bytes;
+  sum->write_bytes += step.write_bytes;
 }
 
 // By the books where they are kept, else as many as the ledger saw.
@@ -202,9 +201,12 @@ void Accounts::Apply(const profd_thread_record& record) {
     books.wall_ns = exact.wall_ns;
   }
   const LedgerDelta step = Step(thread, record, exact, books);
-  thread.pending = Plus(thread.pending, step, 1);
-  thread.exact = exact;
-  thread.books = books;
+  Add(step, &Pending(thread));
+  thread.exact = {.wall_ns = exact.wall_ns,
+                  .on_cpu_ns = exact.on_cpu_ns,
+                  .off_ns = exact.off_ns,
+                  .waits = exact.waits};
+  thread.books = Narrow(books);
   thread.armed_at = record.armed_at;
   Identify(thread, record);
 }
@@ -265,9 +267,47 @@ void Accounts::SettleRest(Thread& thread) const {
   thread.rested = thread.rested_clock = 0;
 }
 
+LedgerDelta& Accounts::Pending(Thread& thread) {
+  if (thread.pending == kNothing) {
+    thread.pending = static_cast<uint32_t>(pending_.size());
+    pending_.push_back({.thread = thread.info.id, .delta = {}});
+  }
+  return pending_[thread.pending].delta;
+}
+
+Accounts::BookNumbers Accounts::Narrow(const LedgerDelta& books) {
+  return {.wall_ns = books.wall_ns,
+          .on_cpu_ns = books.books_on_cpu_ns,
+          .runqueue_ns = books.books_runqueue_ns,
+          .unattributed_ns = books.unattributed_ns,
+          .voluntary_switches = books.voluntary_switches,
+          .involuntary_switches = books.involuntary_switches,
+          .minor_faults = books.minor_faults,
+          .major_faults = books.major_faults,
+          .read_bytes = books.read_bytes,
+          .write_bytes = books.write_bytes};
+}
+
+LedgerDelta Accounts::Grown(const LedgerDelta& books, const BookNumbers& before) {
+  LedgerDelta step;
+  step.wall_ns = books.wall_ns - before.wall_ns;
+  step.books_on_cpu_ns = books.books_on_cpu_ns - before.on_cpu_ns;
+  step.books_runqueue_ns = books.books_runqueue_ns - before.runqueue_ns;
+  step.unattributed_ns = books.unattributed_ns - before.unattributed_ns;
+  step.voluntary_switches = books.voluntary_switches - before.voluntary_switches;
+  step.involuntary_switches = books.involuntary_switches - before.involuntary_switches;
+  step.minor_faults = books.minor_faults - before.minor_faults;
+  step.major_faults = books.major_faults - before.major_faults;
+  step.read_bytes = books.read_bytes - before.read_bytes;
+  step.write_bytes = books.write_bytes - before.write_bytes;
+  step.on_cpu_ns = step.books_on_cpu_ns;
+  step.off_ns[kRunQueueIndex] = step.books_runqueue_ns;
+  return step;
+}
+
 LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
                            const LedgerDelta& exact, const LedgerDelta& books) {
-  LedgerDelta step = Plus(books, thread.books, -1);
+  LedgerDelta step = Grown(books, thread.books);
   // The ledger tells of all the time since the last record only if it has gone on all the while.
   const bool went_on =
       record.armed_at != 0 &&
@@ -281,11 +321,12 @@ LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
     thread.missing = thread.missed;
     return step;
   }
-  const LedgerDelta by_ledger = Plus(exact, thread.exact, -1);
-  step.wall_ns = by_ledger.wall_ns;
-  step.on_cpu_ns = by_ledger.on_cpu_ns;
-  step.off_ns = by_ledger.off_ns;
-  step.waits = by_ledger.waits;
+  step.wall_ns = exact.wall_ns - thread.exact.wall_ns;
+  step.on_cpu_ns = exact.on_cpu_ns - thread.exact.on_cpu_ns;
+  for (size_t i = 0; i < kReasonCount; ++i) {
+    step.off_ns[i] = exact.off_ns[i] - thread.exact.off_ns[i];
+    step.waits[i] = exact.waits[i] - thread.exact.waits[i];
+  }
   step.unattributed_ns = 0;
   CountUnseen(thread, step);
   const OpenCycle open = DivideOpenCycle(record);
@@ -324,13 +365,12 @@ void Accounts::Finish(ProfileDelta& delta) {
       delta.resting.push_back(Rest(it->first, thread));
     } else if (rests) {
       // Of a thread that ran nothing would be known but its wall clock, either.
-      thread.pending.wall_ns += Rest(it->first, thread).wall_ns;
+      Pending(thread).wall_ns += Rest(it->first, thread).wall_ns;
       thread.seen = true;
     }
     if (thread.seen) {
-      delta.ledgers.push_back({it->first, thread.pending});
-      activity[thread.info.target].switches += SwitchesOf(thread.pending, books_);
-      thread.pending = {};
+      activity[thread.info.target].switches += SwitchesOf(Pending(thread), books_);
+      thread.pending = kNothing;
     }
     if (exited_.WantsName(thread.info.pid)) {
       exited_.SetName(thread.info.pid, thread.info.process, thread.info.process_start_ns);
@@ -358,6 +398,12 @@ void Accounts::Finish(ProfileDelta& delta) {
     ++it;
   }
   crowded_ = vanished > kMostVanished;
+  if (delta.ledgers.empty()) {
+    delta.ledgers = std::exchange(pending_, {});
+  } else {
+    delta.ledgers.insert(delta.ledgers.end(), pending_.begin(), pending_.end());
+    pending_.clear();
+  }
   FinishExited(delta, counts, activity);
   activity_.clear();
   for (auto& [target, did] : activity) {

@@ -2,6 +2,7 @@
 #ifndef PROFD_DAEMON_SOURCE_ACCOUNTS_H_
 #define PROFD_DAEMON_SOURCE_ACCOUNTS_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -64,6 +65,29 @@ class Accounts {
   const std::vector<TargetThreads>& ByTarget() const { return by_target_; }
 
  private:
+  // What the ledger and the books say of a LedgerDelta, and no more: there may be tens of thousands
+  // of threads.
+  struct LedgerNumbers {
+    int64_t wall_ns = 0;
+    int64_t on_cpu_ns = 0;
+    std::array<int64_t, kReasonCount> off_ns{};
+    std::array<int64_t, kReasonCount> waits{};
+  };
+  struct BookNumbers {
+    int64_t wall_ns = 0;
+    int64_t on_cpu_ns = 0;
+    int64_t runqueue_ns = 0;
+    int64_t unattributed_ns = 0;
+    int64_t voluntary_switches = 0;
+    int64_t involuntary_switches = 0;
+    int64_t minor_faults = 0;
+    int64_t major_faults = 0;
+    int64_t read_bytes = 0;
+    int64_t write_bytes = 0;
+  };
+
+  static constexpr uint32_t kNothing = 0xffffffff;
+
   struct Thread {
     // What a drain looks at of a thread at rest comes first.
     bool seen = false;       // in this drain
@@ -80,9 +104,9 @@ class Accounts {
     // And how much of it since the last record.
     int64_t rested = 0, rested_clock = 0;
     ThreadInfo info;
-    LedgerDelta exact;  // totals of the last record, by the ledger and by the books
-    LedgerDelta books;
-    LedgerDelta pending;  // since the last drain
+    LedgerNumbers exact;  // of the last record
+    BookNumbers books;
+    uint32_t pending = kNothing;  // index into pending_
     WaitDurations durations;
     uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
     int64_t missing = 0;    // switches that the books have and the ledger has not
@@ -104,6 +128,10 @@ class Accounts {
   // Rows for threads that ended without a record, and what they did for their targets.
   void FinishExited(ProfileDelta& delta, const Counts& counts,
                     std::map<uint32_t, TargetActivity>& activity);
+  // What is pending of a thread; made if need be.
+  LedgerDelta& Pending(Thread& thread);
+  static BookNumbers Narrow(const LedgerDelta& books);
+  static LedgerDelta Grown(const LedgerDelta& books, const BookNumbers& before);
   // The step since the last record, by the ledger or by the books.
   LedgerDelta Step(Thread& thread, const profd_thread_record& record, const LedgerDelta& exact,
                    const LedgerDelta& books);
@@ -119,6 +147,7 @@ class Accounts {
   const bool books_;
   absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   ExitedThreads exited_;
+  std::vector<ThreadLedger> pending_;  // since the last drain, of threads that were seen
   std::vector<ThreadInfo> news_;
   std::vector<Sample> durations_;  // of waits, since the last drain
   std::vector<ThreadId> ended_;

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "daemon/store/ledger_fields.h"
 #include "daemon/store/long_waits.h"
 
 namespace profd {
@@ -151,7 +152,25 @@ class Intake::Builder {
     return static_cast<uint32_t>(slice->samples.size() - before);
   }
 
+  // Takes a ledger that says no more than that the thread waited. Of time on the run queue the
+  // books have the same number.
+  static bool TakeAsRest(const LedgerDelta& ledger, Row* row) {
+    const uint64_t mask = MaskOf(ToFields(ledger));
+    if (!IsRest(mask)) return false;
+    const auto field = static_cast<size_t>(__builtin_ctzll(mask));
+    if (field == kFirstOffField + static_cast<size_t>(Reason::kRunQueue)) return false;
+    row->rest_ns = ledger.wall_ns;
+    if (field != kUnattributedField) {
+      row->rest_reason = static_cast<uint8_t>(field - kFirstOffField);
+    }
+    return true;
+  }
+
   static void AddNumbers(const Parts& parts, Row* row, Slice* slice) {
+    if (parts.ledger != nullptr && parts.more.empty() && parts.rest == nullptr &&
+        TakeAsRest(*parts.ledger, row)) {
+      return;
+    }
     if (parts.ledger != nullptr) {
       row->ledger = static_cast<uint32_t>(slice->ledgers.size());
       LedgerDelta& ledger = slice->ledgers.emplace_back(*parts.ledger);

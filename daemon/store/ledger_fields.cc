@@ -49,6 +49,12 @@ LedgerFields ToFields(const LedgerDelta& l) {
   return f;
 }
 
+uint64_t MaskOf(const LedgerFields& fields) {
+  uint64_t mask = 0;
+  for (size_t i = 0; i < kLedgerFields; i++) mask |= uint64_t{fields[i] != 0} << i;
+  return mask;
+}
+
 LedgerDelta FromFields(const LedgerFields& f) {
   const auto run_queue = static_cast<size_t>(Reason::kRunQueue);
   LedgerDelta l;

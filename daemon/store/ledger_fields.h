@@ -20,6 +20,9 @@ using LedgerFields = std::array<int64_t, kLedgerFields>;
 LedgerFields ToFields(const LedgerDelta& ledger);
 LedgerDelta FromFields(const LedgerFields& fields);
 
+// A bit for each field that is not 0.
+uint64_t MaskOf(const LedgerFields& fields);
+
 // Whether a ledger with these fields says that the thread was in one wait all the time.
 constexpr bool IsRest(uint64_t mask) {
   constexpr uint64_t kWaits =

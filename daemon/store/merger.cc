@@ -302,7 +302,7 @@ MergedProfile Merger::Finish() && {
   for (SliceSum::Thread& sum : sum_.threads()) {
     MergedThread& thread = profile_.threads.emplace_back();
     thread.info = *catalog_.threads()[sum.thread];
-    thread.ledger = sum.ledger;
+    thread.ledger = sum_.LedgerOf(sum);
     const std::vector<SiteSample> samples = std::move(sum.samples).Take();
     thread.samples.reserve(samples.size());
     for (const SiteSample& s : samples) {

@@ -239,19 +239,25 @@ class Rollup {
       wait.site = sites_[wait.site];
     }
     slice->waits = std::move(sum->waits());
+    slice->rows.reserve(threads.size());
+    slice->ledgers.reserve(sum->ledgers().size());
+    std::vector<SiteSample> samples;
     for (const SliceSum::Thread& thread : threads) {
       if (IsNothing(thread)) continue;
-      std::vector<SiteSample> samples;
-      samples.reserve(thread.samples.size());
+      samples.clear();
       thread.samples.ForEach([&](const SiteSample& sample) {
         if (!IsNothing(sample)) samples.push_back(sample);
       });
       std::sort(samples.begin(), samples.end(),
                 [&](const auto& a, const auto& b) { return sites_[a.site] < sites_[b.site]; });
-      slice->rows.push_back({.thread = threads_[thread.thread],
-                             .samples = static_cast<uint32_t>(samples.size()),
-                             .ledger = static_cast<uint32_t>(slice->ledgers.size())});
-      slice->ledgers.push_back(thread.ledger);
+      Row& row = slice->rows.emplace_back(Row{.thread = threads_[thread.thread],
+                                              .samples = static_cast<uint32_t>(samples.size()),
+                                              .rest_reason = thread.rest_reason,
+                                              .rest_ns = thread.rest_ns});
+      if (thread.ledger != Row::kNoLedger) {
+        row.ledger = static_cast<uint32_t>(slice->ledgers.size());
+        slice->ledgers.push_back(sum->ledgers()[thread.ledger]);
+      }
       for (SiteSample& sample : samples) {
         if (!one_drain && IsFromBursts(KeyOf({}, catalog_.sites()[sample.site]))) {
           slice->squares.push_back(sum->Squares(thread.thread, sample.site));

@@ -142,8 +142,7 @@ class Writer {
 
   void PutLedger(const LedgerDelta& ledger, store::Slice* out) {
     const LedgerFields fields = ToFields(ledger);
-    uint64_t mask = 0;
-    for (size_t i = 0; i < kLedgerFields; i++) mask |= uint64_t{fields[i] != 0} << i;
+    const uint64_t mask = MaskOf(fields);
     out->add_row_mask(mask);
     // Threads are read one after another, so that the seconds of those that waited all the time
     // differ little from each other.

@@ -111,15 +111,17 @@ size_t Slice::Bytes() const {
          header.cost.targets.capacity() * sizeof(TargetCost);
 }
 
+void AddRest(uint8_t reason, int64_t rest_ns, LedgerDelta* sum) {
+  if (rest_ns == 0) return;
+  int64_t& waited = reason == Row::kNoReason ? sum->unattributed_ns : sum->off_ns[reason];
+  waited = WrappingAdd(waited, rest_ns);
+  sum->wall_ns = WrappingAdd(sum->wall_ns, rest_ns);
+}
+
 LedgerDelta LedgerOf(const Slice& slice, const Row& row) {
   LedgerDelta ledger;
   if (row.ledger != Row::kNoLedger) ledger = slice.ledgers[row.ledger];
-  if (row.rest_ns != 0) {
-    int64_t& waited =
-        row.rest_reason == Row::kNoReason ? ledger.unattributed_ns : ledger.off_ns[row.rest_reason];
-    waited = WrappingAdd(waited, row.rest_ns);
-    ledger.wall_ns = WrappingAdd(ledger.wall_ns, row.rest_ns);
-  }
+  AddRest(row.rest_reason, row.rest_ns, &ledger);
   return ledger;
 }
 

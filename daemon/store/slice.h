@@ -115,6 +115,8 @@ struct Slice {
   size_t Bytes() const;
 };
 
+// sum += time in one wait; `reason` as in Row.
+void AddRest(uint8_t reason, int64_t rest_ns, LedgerDelta* sum);
 // The numbers of a row but its samples.
 LedgerDelta LedgerOf(const Slice& slice, const Row& row);
 

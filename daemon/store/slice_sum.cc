@@ -22,14 +22,32 @@ size_t SliceSum::PlaceOf(uint32_t thread) {
   return place - 1;
 }
 
+LedgerDelta& SliceSum::LedgerAt(size_t place) {
+  uint32_t& ledger = threads_[place].ledger;
+  if (ledger == Row::kNoLedger) {
+    ledger = static_cast<uint32_t>(ledgers_.size());
+    ledgers_.emplace_back();
+  }
+  return ledgers_[ledger];
+}
+
+LedgerDelta SliceSum::LedgerOf(const Thread& thread) const {
+  LedgerDelta ledger;
+  if (thread.ledger != Row::kNoLedger) ledger = ledgers_[thread.ledger];
+  AddRest(thread.rest_reason, thread.rest_ns, &ledger);
+  return ledger;
+}
+
 void SliceSum::AddNumbers(const Slice& slice, const Row& row, size_t place) {
-  LedgerDelta& ledger = threads_[place].ledger;
-  if (row.ledger != Row::kNoLedger) AddLedger(slice.ledgers[row.ledger], &ledger);
+  if (row.ledger != Row::kNoLedger) AddLedger(slice.ledgers[row.ledger], &LedgerAt(place));
   if (row.rest_ns == 0) return;
-  int64_t& waited =
-      row.rest_reason == Row::kNoReason ? ledger.unattributed_ns : ledger.off_ns[row.rest_reason];
-  waited = WrappingAdd(waited, row.rest_ns);
-  ledger.wall_ns = WrappingAdd(ledger.wall_ns, row.rest_ns);
+  Thread& thread = threads_[place];
+  if (thread.rest_ns != 0 && thread.rest_reason != row.rest_reason) {
+    AddRest(thread.rest_reason, thread.rest_ns, &LedgerAt(place));
+    thread.rest_ns = 0;
+  }
+  thread.rest_reason = row.rest_reason;
+  thread.rest_ns = WrappingAdd(thread.rest_ns, row.rest_ns);
 }
 
 void SliceSum::AddTo(size_t place, const SiteSample& sample, const Mapping& mapping) {
@@ -38,9 +56,10 @@ void SliceSum::AddTo(size_t place, const SiteSample& sample, const Mapping& mapp
 }
 
 void SliceSum::CountFolded(uint8_t what, size_t place) {
-  LedgerDelta& ledger = threads_[place].ledger;
   header_.folded_threads = WrappingAdd(header_.folded_threads, (what & kCountThread) != 0);
-  ledger.folded_processes = WrappingAdd(ledger.folded_processes, (what & kCountProcess) != 0);
+  if ((what & kCountProcess) == 0) return;
+  LedgerDelta& ledger = LedgerAt(place);
+  ledger.folded_processes = WrappingAdd(ledger.folded_processes, 1);
 }
 
 void SliceSum::Add(std::span<const Slice* const> slices, const Mapping& mapping) {

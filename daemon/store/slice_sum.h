@@ -17,9 +17,12 @@ class SliceSum {
  public:
   static constexpr uint32_t kLeftOut = 0xffffffff;
 
+  // Numbers as in a Row: most threads of a large process only rest, and need no ledger.
   struct Thread {
     uint32_t thread = 0;
-    LedgerDelta ledger;
+    uint32_t ledger = Row::kNoLedger;  // index into ledgers()
+    uint8_t rest_reason = Row::kNoReason;
+    int64_t rest_ns = 0;
     SiteTable samples;
   };
 
@@ -52,6 +55,9 @@ class SliceSum {
   SliceHeader& header() { return header_; }
   // In the order in which they came.
   std::vector<Thread>& threads() { return threads_; }
+  const std::vector<LedgerDelta>& ledgers() const { return ledgers_; }
+  // The ledger and the rest together.
+  LedgerDelta LedgerOf(const Thread& thread) const;
   // All of them; the merger of slices keeps them few.
   std::vector<StoredWait>& waits() { return waits_; }
   double Squares(uint32_t thread, uint32_t site) const;
@@ -69,12 +75,14 @@ class SliceSum {
   size_t PlaceOf(uint32_t thread);  // in threads_; made if need be
   void AddRow(const Mapping& mapping, Cursor* cursor);
   void AddWaits(const Slice& slice, const Mapping& mapping);
+  LedgerDelta& LedgerAt(size_t place);  // made if need be
   void AddNumbers(const Slice& slice, const Row& row, size_t place);
   void AddTo(size_t place, const SiteSample& sample, const Mapping& mapping);
   void CountFolded(uint8_t what, size_t place);
 
   SliceHeader header_;
   std::vector<Thread> threads_;
+  std::vector<LedgerDelta> ledgers_;
   std::vector<StoredWait> waits_;
   std::vector<uint32_t> places_;  // by number of the thread: index into threads_ + 1
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, double> squares_;  // of bursts

@@ -14,6 +14,7 @@
 #include "daemon/symbolize/vdso.h"
 #include "daemon/target/guarded_file.h"
 #include "daemon/target/procfs.h"
+#include "daemon/unwind/rule_table.h"
 #include "daemon/unwind/rules.h"
 #include "spdlog/spdlog.h"
 
@@ -161,8 +162,11 @@ void Modules::Compile(const profd_module_record& record, Batch& batch) {
     return;
   }
   Module& module = *loaded;
-  if (kernel_->RuleBytes() + (batch.rows + rows.size()) * sizeof(profd_rule) > limits_.rule_bytes) {
-    module.left_out_bytes = rows.size() * sizeof(profd_rule);
+  const uint64_t bytes = MostRuleBytes(rows);
+  uint64_t of_batch = 0;
+  for (const ModuleRules& rules : batch.rules) of_batch += MostRuleBytes(rules.rows);
+  if (kernel_->RuleBytes() + of_batch + bytes > limits_.rule_bytes) {
+    module.left_out_bytes = bytes;
     module.state.note = "left out: the memory limit for unwind rules is reached";
     rows = {};
   }
@@ -247,7 +251,7 @@ std::vector<KnownModule> Modules::ChooseUnused(const std::vector<KnownModule>& l
     chosen.push_back(known);
     --in_use;
     const Module* module = table_.Find(known.id);
-    if (module != nullptr) bytes -= module->state.rules * sizeof(profd_rule);
+    if (module != nullptr) bytes -= module->state.rules * kRuleRowBytes;
   }
   // Those without rules for want of room are read again where they fit in now.
   for (const KnownModule& known : listed) {

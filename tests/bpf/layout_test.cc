@@ -12,6 +12,7 @@
 // They use its types.
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
+#include "daemon/kernel/load.h"
 
 namespace profd {
 namespace {
@@ -49,6 +50,49 @@ TEST(LayoutTest, BothObjectsHaveTheirGlobalsInTheSamePlaces) {
   std::erase_if(layout, [](const auto& entry) { return entry.first.first == ".ksyms"; });
   EXPECT_GT(layout.size(), 20U);
   EXPECT_EQ(layout, LayoutOf(plain_bytes, plain_size));
+}
+
+// What the maps take as soon as they are loaded, bytes: values, and a little for each entry of a
+// hash.
+uint64_t BytesOnceLoaded(uint32_t cpus) {
+  const UniqueSkeleton skeleton(profd_bpf__open());
+  if (!skeleton) return 0;
+  SizeMaps({}, cpus, skeleton.get());
+  constexpr uint64_t kHashEntryBytes = 64;
+  const auto aligned = [](uint64_t bytes) { return (bytes + 7) / 8 * 8; };
+  uint64_t sum = 0;
+  bpf_map* map = nullptr;
+  while ((map = bpf_object__next_map(skeleton->obj, map)) != nullptr) {
+    const uint64_t entries = bpf_map__max_entries(map);
+    const uint64_t value = aligned(bpf_map__value_size(map));
+    const bool grows = (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC) != 0;
+    switch (bpf_map__type(map)) {
+      case BPF_MAP_TYPE_ARRAY:
+        sum += entries * value;
+        break;
+      case BPF_MAP_TYPE_PERCPU_ARRAY:
+        sum += entries * value * cpus;
+        break;
+      case BPF_MAP_TYPE_RINGBUF:
+        sum += entries;
+        break;
+      default:
+        sum += grows ? entries * 8
+                     : entries * (aligned(bpf_map__key_size(map)) + value + kHashEntryBytes);
+    }
+  }
+  return sum;
+}
+
+TEST(LayoutTest, MapsFitOnALargeHost) {
+  constexpr uint64_t kMiB = 1 << 20;
+  const uint64_t small = BytesOnceLoaded(2), large = BytesOnceLoaded(128);
+  EXPECT_GT(small, 4 * kMiB);
+  EXPECT_GT(large, small + 8 * kMiB) << "each CPU has memory for walks";
+  // The rest of 64 MiB is for unwind rules and threads.
+  EXPECT_LT(large, 32 * kMiB);
+  RecordProperty("bytes_on_2_cpus", std::to_string(small));
+  RecordProperty("bytes_on_128_cpus", std::to_string(large));
 }
 
 }  // namespace

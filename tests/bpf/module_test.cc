@@ -23,6 +23,7 @@
 #include "daemon/source/record.h"
 #include "daemon/symbolize/vdso.h"
 #include "daemon/target/procfs.h"
+#include "daemon/unwind/rule_table.h"
 #include "daemon/unwind/rules.h"
 #include "tests/bpf/kernel_fixture.h"
 
@@ -178,6 +179,9 @@ TEST_F(KernelTest, EntriesOfModulesAreUsedAgainAndIdsAreNot) {
   std::string directory = "/tmp/profd_modulesXXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   std::set<ModuleId> ids;
+  const std::vector<profd_rule> one_rule = {
+      {.offset = 0, .rule = PROFD_RULE_PACK(PROFD_RULE_END, 0, 0)}};
+  const uint64_t table_bytes = PackRules(one_rule).size() * sizeof(uint64_t);
   const auto look = [&] {
     EXPECT_TRUE(kernel_->AnnounceMappings().ok());
     Poll();
@@ -197,7 +201,7 @@ TEST_F(KernelTest, EntriesOfModulesAreUsedAgainAndIdsAreNot) {
       const auto id = kernel_->ModuleIdOf(module.key);
       ASSERT_TRUE(id.ok()) << id.status();
       EXPECT_TRUE(ids.insert(*id).second) << "an id was used again";
-      Publish(module.key, {{.offset = 0, .rule = PROFD_RULE_PACK(PROFD_RULE_END, 0, 0)}});
+      Publish(module.key, one_rule);
     }
     const size_t in_use = kernel_->ModulesInUse();
     ASSERT_LE(in_use, kEntries);
@@ -215,7 +219,7 @@ TEST_F(KernelTest, EntriesOfModulesAreUsedAgainAndIdsAreNot) {
     const uint64_t rules = kernel_->RuleBytes();
     kernel_->RemoveModules(unused);
     EXPECT_EQ(kernel_->ModulesInUse(), in_use - unused.size());
-    EXPECT_EQ(kernel_->RuleBytes(), rules - unused.size() * sizeof(profd_rule));
+    EXPECT_EQ(kernel_->RuleBytes(), rules - unused.size() * table_bytes);
     for (const KnownModule& gone : unused) EXPECT_FALSE(kernel_->ModuleIdOf(gone.key).ok());
   }
   EXPECT_EQ(Loss(PROFD_LOSS_MODULES_FULL), 0U);

@@ -2,7 +2,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
+#include "daemon/unwind/rule_table.h"
 #include "daemon/unwind/rules.h"
 
 namespace {
@@ -16,11 +18,13 @@ void CheckTable(const profd::RuleTable& table, const profd::RuleLimits& limits) 
   if (table.rows.empty()) return;
   Require(PROFD_RULE_KIND(table.rows.front().rule) != PROFD_RULE_NONE);
   Require(PROFD_RULE_KIND(table.rows.back().rule) == PROFD_RULE_NONE);
+  const std::vector<uint64_t> packed = profd::PackRules(table.rows);
   uint32_t unsupported = 0;
   for (size_t i = 0; i < table.rows.size(); ++i) {
     const profd_rule& row = table.rows[i];
     Require(PROFD_RULE_KIND(row.rule) <= PROFD_RULE_DEREF_RBP);
     Require(profd::FindRule(table, row.offset) == row.rule);
+    if (i % 64 == 0) Require(profd::FindPackedRule(packed, row.offset) == row.rule);
     if (PROFD_RULE_KIND(row.rule) == PROFD_RULE_UNSUPPORTED) ++unsupported;
     if (i == 0) continue;
     Require(table.rows[i - 1].offset < row.offset);

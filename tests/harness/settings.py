@@ -33,7 +33,7 @@ SETTINGS = (
     Setting("container", "target, profd and profctl each in a container", inside="container"),
     Setting("linux-6.1", "Debian's 6.1, emulated", EMULATED, inside="6.1", lacks=LACKS_6_1),
     Setting("linux-6.12", "Debian's 6.12, emulated", EMULATED, inside="6.12", lacks=GUEST_LACKS),
-    Setting("cpus-8", "Debian's 6.12 with 8 CPUs, emulated", EMULATED, inside="6.12x8",
+    Setting("cpus-16", "Debian's 6.12 with 16 CPUs, emulated", EMULATED, inside="6.12x16",
             lacks=GUEST_LACKS),
 )
 # Guests' names: their kernel's series, and the number of CPUs where it is not two.

@@ -133,6 +133,18 @@ def capabilities():
     return False
 
 
+def threads_20000():
+    """Whether one process may have so many threads: each has a stack and its guard, two mappings."""
+    limits = [Path("/proc/sys/kernel/threads-max"), Path("/proc/sys/kernel/pid_max")]
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, names, path = line.split(":", 2)
+        if names in ("", "pids"):
+            limits += [Path(f"/sys/fs/cgroup/{names}/{path}/pids.max")]
+    values = [limit.read_text().strip() for limit in limits if limit.exists()]
+    return (all(value == "max" or int(value) >= 25_000 for value in values)
+            and int(Path("/proc/sys/vm/max_map_count").read_text()) >= 45_000)
+
+
 def kernel_symbols():
     with open("/proc/kallsyms", encoding="ascii", errors="replace") as file:
         return any(line.split()[0].strip("0") for line in file if line.endswith(" T schedule\n"))
@@ -175,6 +187,7 @@ FACTS = {
     "go": lambda: answers("go", "version"),
     "npm": lambda: answers("npm", "--version"),
     "two_cpus": lambda: len(os.sched_getaffinity(0)) >= 2,
+    "threads_20000": threads_20000,
     "fsync_waits": fsync_waits,
     "disk_requests": disk_requests,
     "rustc.jemalloc": rustc_jemalloc,

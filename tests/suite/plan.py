@@ -14,7 +14,7 @@ WAITS = 0.3
 GUEST_NICE = -15
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
-          ("guest-6.12x8", "6.12x8", True, "cpus-8"))
+          ("guest-6.12x16", "6.12x16", True, "cpus-16"))
 # In --all alone: servers without budgets, and heaptrack, which needs a minute of a CPU.
 LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:HeapPeers.Heaptrack*"
 

@@ -65,6 +65,12 @@ void Objects(const Arguments& arguments);
 // thread reads a pipe that nobody writes.
 void Stalls(const Arguments& arguments);
 
+// crowd.cc
+// THREADS COUNT: so many threads that wait for good, a quarter each for a futex, in poll, for a
+// pipe and in a sleep. Says "crowded", and waits for a line. Then eight threads take COUNT naps of
+// 20 ms.
+void Crowd(const Arguments& arguments);
+
 // io.cc
 void SlowPipe(const Arguments& arguments);  // COUNT: 4 MB a write
 void Fsync(const Arguments& arguments);     // MILLISECONDS DIRECTORY

@@ -245,7 +245,7 @@ TEST_F(ModulesTest, AProgramWrittenInPlaceKeepsItsOldName) {
 
 TEST_F(ModulesTest, RulesWithoutRoomAreReadAgainWhenThereIsSome) {
   const Mapped first(PathOf(0), Program("First")), second(PathOf(1), Program("Second"));
-  Make({.modules = 64, .rule_bytes = 24, .retired = {}});
+  Make({.modules = 64, .rule_bytes = 60, .retired = {}});
   Walk(first);
   const uint64_t bytes = kernel_.RuleBytes();
   ASSERT_EQ(bytes, 16U) << "two rows";
