@@ -54,11 +54,11 @@ class AllFacts(dict):
         return True
 
 
-def plan(arguments, all_scenarios):
+def plan(arguments, all_scenarios, facts):
     for scenario in all_scenarios:
         settings.check(scenario)
     if arguments.matrix:
-        pairs = (settings.full if arguments.matrix == "full" else settings.cover)(all_scenarios)
+        pairs = settings.full(all_scenarios) if arguments.matrix == "full" else settings.cover(all_scenarios, facts)
     else:
         chosen = []
         for name in arguments.setting or ["defaults"]:
@@ -110,9 +110,10 @@ def place_of(setting, arguments):
 
 def main():
     arguments = parse()
+    facts = json.loads(arguments.facts.read_text())["facts"] if arguments.facts else AllFacts()
     try:
         all_scenarios = scenarios.load_all(arguments.scenario)
-        pairs = plan(arguments, all_scenarios)
+        pairs = plan(arguments, all_scenarios, facts)
     except scenarios.BadScenario as error:
         print(f"harness: {error}", file=sys.stderr)
         return 2
@@ -123,7 +124,6 @@ def main():
         print(f"harness: {arguments.build}/profd is missing: build it (cmake --preset tests && cmake "
               f"--build --preset tests), or name another tree by --build", file=sys.stderr)
         return 2
-    facts = json.loads(arguments.facts.read_text())["facts"] if arguments.facts else AllFacts()
 
     def show(result):
         print(result.line(), flush=True)

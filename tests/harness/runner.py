@@ -14,9 +14,9 @@ from pathlib import Path
 from . import checks, tolerance
 from .answer import Answer, readable
 from . import scenario as scenarios
+from . import settings
 from .daemon import SLOWNESS, Daemon, eventually, instant
 from .process import Gone, run
-from .scenario import KIND_SOURCES
 from .tolerance import Failure
 
 ATTACH_SECONDS = 60
@@ -173,7 +173,7 @@ class Execution:
 
     # What must stand before a target may begin: its threads are marked, rules and probes are there.
     def attach(self, target):
-        watch = self.scenario.watch
+        watch = target.spec.watch or self.scenario.watch
         if watch == "none":
             target.attached_ns = time.time_ns()
             return
@@ -360,10 +360,8 @@ class Execution:
 
     def expectations(self, query, told, answer):
         off = self.setting.off
-        sources = sorted(KIND_SOURCES[query.kind]) if query.command == "fetch" else [""]
+        sources = sorted(self.scenario.kind_sources(query)) if query.command == "fetch" else [""]
         source = next((source for source in sources if source in off), sources[0])
-        if source == "heap" and self.scenario.watch == "bursts":
-            source = "bursts"
         failures = []
         if answer is not None and source in off:
             failures += checks.silent(answer, source)
@@ -460,9 +458,10 @@ class Runner:
             results += pool.map(lambda scenario: self.told(self.judge(scenario, self.run_alone)), alone)
         return results
 
-    @staticmethod
-    def is_alone(scenario):
-        return (scenario.alone or bool(scenario.options) or not scenario.query
+    def is_alone(self, scenario):
+        options = self.setting.options
+        return (scenario.alone or scenario.unshed and not settings.unbudgeted(self.setting)
+                or joined(options, scenario.options) != list(options) or not scenario.query
                 or any(query.signal for query in scenario.query)
                 or any(target.early or target.before or not target.watched
                        for target in scenario.target))

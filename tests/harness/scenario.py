@@ -49,6 +49,7 @@ class Target:
     quiet: bool = False      # is not told to go: it stays as it is from start to end
     early: bool = False      # runs to its report before the daemon starts
     watched: bool = True     # False: no --target is for it
+    watch: str = ""          # instead of the scenario's
     late: bool = False       # starts after the daemon, although that has other targets
     kill: bool = False       # ends by SIGKILL, not because its input is closed
     exit: int = 0            # its exit code; -9 when it is killed
@@ -147,6 +148,7 @@ class Scenario:
     command: list = field(default_factory=list)
     options: list = field(default_factory=list)   # of profd, on top of the setting's
     alone: bool = False      # a daemon of its own, without others' targets
+    unshed: bool = False     # the same where there is a budget: it misses what others make a shared profd shed
     losses: list = field(default_factory=list)    # allowed, by name
     loses: list = field(default_factory=list)     # must occur, by name
     facts: list = field(default_factory=list)     # of the machine, without which it cannot run
@@ -157,6 +159,15 @@ class Scenario:
     busy: bool = False       # its targets compute or switch a lot: too slow where the CPU is emulated
     seconds: float = 5       # about how long it takes, for the choice of a subset
     watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts or none
+
+    def watch_of(self, name):
+        """What must be attached of the target of that name, if it is one's."""
+        return next((target.watch for target in self.target if target.name == name and target.watch), self.watch)
+
+    def kind_sources(self, query):
+        """The sources of what a query asks for: glibc's allocations are the bursts'."""
+        found = KIND_SOURCES[query.kind]
+        return {"bursts"} if found == {"heap"} and self.watch_of(query.target) == "bursts" else found
 
     def sources(self):
         """The sources that its expectations rest on."""
@@ -172,11 +183,9 @@ class Scenario:
                     found |= {"tick"}
             # That there is nothing would hold without the source, too.
             if any(item.truth != "0" for item in query.bytes):
-                found |= KIND_SOURCES[query.kind]
+                found |= self.kind_sources(query)
             for value in query.value:
                 found |= set(value.needs)
-        if self.watch == "bursts":
-            found = (found - {"heap"}) | {"bursts"}
         return found
 
 
@@ -231,8 +240,9 @@ def _check(where, scenario):
     names = [target.name for target in scenario.target]
     if len(set(names)) != len(names):
         raise BadScenario(f"{where}: two targets have the same name; set 'name'")
-    if scenario.watch not in WATCHES:
-        raise BadScenario(f"{where}: watch: '{scenario.watch}' is none of {', '.join(WATCHES)}")
+    for watch in (scenario.watch, *(target.watch for target in scenario.target if target.watch)):
+        if watch not in WATCHES:
+            raise BadScenario(f"{where}: watch: '{watch}' is none of {', '.join(WATCHES)}")
     queries = {query.name for query in scenario.query}
     for i, query in enumerate(scenario.query):
         at = f"{where}.query[{i}]"

@@ -41,6 +41,11 @@ GUESTS = tuple(setting.inside for setting in SETTINGS if setting.inside[0].isdig
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
+def unbudgeted(setting):
+    """Whether profd sheds nothing there."""
+    return ("--budget", "off") in zip(setting.options[::2], setting.options[1::2])
+
+
 def check(scenario):
     """Raises BadScenario when `only` or `without` names a setting that does not exist."""
     places = {setting.inside for setting in SETTINGS} - {"host"}
@@ -73,12 +78,13 @@ def full(scenarios):
             if not fits(scenario, setting)]
 
 
-def cover(scenarios):
-    """The subset that `tests/run` takes.
+def cover(scenarios, facts=None):
+    """The subset that `tests/run` takes on a machine with these facts (default: with all).
 
     1. Every scenario runs as shipped (where it fits there, else in the first setting that it fits).
-    2. For every source and every other setting, the quickest scenario that rests on that source runs
-       in that setting; one scenario may serve several sources.
+    2. For every source and every other setting, a scenario that rests on that source runs in that setting:
+       those that serve most sources first, the quickest of them; and none that the machine cannot run if
+       another one serves.
     3. For every setting that disables a source, the quickest scenario that rests on that source runs
        without it, and shows that profd says so.
     4. Every guest runs the scenarios that are marked `kernels`; those that are marked `busy` serve a
@@ -105,7 +111,8 @@ def cover(scenarios):
         while missing:
             candidates = [scenario for scenario in candidates if scenario.sources() & missing]
             best = max(candidates, default=None, key=lambda s: (
-                not (guest and s.busy), len(s.sources() & missing), -s.seconds))
+                facts is None or all(facts.get(fact) for fact in s.facts), not (guest and s.busy),
+                len(s.sources() & missing), -s.seconds))
             if best is None:
                 break
             chosen.append((best, setting))

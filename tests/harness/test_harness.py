@@ -328,9 +328,40 @@ class Plan(unittest.TestCase):
             covered = set().union(*(each.sources() for each, where in self.cover if where is setting))
             self.assertEqual(covered, possible, setting.name)
 
+    def test_what_the_machine_cannot_run_covers_nothing_that_others_can(self):
+        facts = {fact: fact != "disk_requests" for each in self.all for fact in each.facts}
+        for setting in settings.SETTINGS[1:]:
+            able = [each for each in self.all if all(facts[fact] for fact in each.facts) and not each.long
+                    and not settings.fits(each, setting)]
+            covered = set().union(*(each.sources() for each, where in settings.cover(self.all, facts)
+                                    if where is setting and each in able))
+            self.assertEqual(covered, set().union(*(each.sources() for each in able)), setting.name)
+
+    def test_a_target_may_be_watched_by_itself(self):
+        some = scenario.Scenario("x", "", watch="heap", query=[
+            scenario.Query(kind="alloc", target=name, bytes=[scenario.Bytes("1", "exact")]) for name in ("a", "b")],
+            target=[scenario.Target(["a"], "a", watch="bursts"), scenario.Target(["b"], "b")])
+        self.assertEqual(some.sources(), {"bursts", "heap"})
+
     def test_nothing_runs_where_it_does_not_fit(self):
         for each, setting in self.cover + settings.full(self.all):
             self.assertEqual(settings.fits(each, setting), "")
+
+
+class Sharing(unittest.TestCase):
+    def alone(self, setting, **keys):
+        some = scenario.Scenario("x", "", query=[scenario.Query()], **keys)
+        return Runner(settings.BY_NAME[setting], None, {}, 1, None, "").is_alone(some)
+
+    def test_a_daemon_of_its_own_only_where_it_is_needed(self):
+        self.assertFalse(self.alone("defaults"))
+        self.assertTrue(self.alone("no-budget", alone=True))
+        self.assertTrue(self.alone("defaults", unshed=True))
+        self.assertFalse(self.alone("no-budget", unshed=True))
+        self.assertFalse(self.alone("linux-6.1", unshed=True))
+        self.assertTrue(self.alone("defaults", options=["--budget", "off"]))
+        self.assertFalse(self.alone("linux-6.1", options=["--budget", "off"]))
+        self.assertTrue(self.alone("linux-6.1", options=["--budget", "off", "--tick", "1ms"]))
 
 
 class Runs(unittest.TestCase):

@@ -12,6 +12,18 @@ if command -v ccache >/dev/null; then
   GNUMAKEFLAGS+=' CC=ccache\ cc'
 fi
 
+# share_target OUT FILE...: has cargo build in a folder that all clones share, as ccache knows nothing of crates. It
+# depends on the files, this one and the C compiler; cargo looks at all else. Locked until the script ends.
+share_target() {
+  local out=$1 base=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}} key
+  shift
+  key=$({ cat "$@" "${BASH_SOURCE[0]}" && cc --version; } | sha256sum | cut -c 1-16)
+  export CARGO_TARGET_DIR=${base:-$out}/profd-tests/cargo-$key
+  mkdir -p "$CARGO_TARGET_DIR"
+  exec 9>"$CARGO_TARGET_DIR/shared.lock"
+  flock 9
+}
+
 # fetch_crates CARGO WHY NAME: brings the crates of the folder that it is called in, the first time. Where
 # they cannot be had it says so, in the file WHY too, and returns 1.
 fetch_crates() {
