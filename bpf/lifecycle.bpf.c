@@ -44,11 +44,10 @@ int BPF_PROG(on_newtask, struct task_struct *task, u64 clone_flags)
 
 	if (!parent || !parent->target_id)
 		return 0;
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!thread) {
-		lose(PROFD_LOSS_THREAD_STORAGE, 1);
+	thread = make_storage(task);
+	/* A drain may have met it before, as it is listed earlier. */
+	if (!thread || thread->thread_id)
 		return 0;
-	}
 	thread->born = 1;
 	open_account(thread, task, parent->target_id, bpf_ktime_get_ns(), PROFD_PHASE_RUNQUEUE,
 		     PROFD_REASON_RUNQUEUE);

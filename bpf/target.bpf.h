@@ -99,6 +99,18 @@ static __always_inline void arm_ledger(struct profd_thread *thread, struct task_
 	thread->ledger.armed = switch_epoch;
 }
 
+/* Storage for the account of a thread; NULL if it cannot have any now. */
+static __always_inline struct profd_thread *make_storage(struct task_struct *task)
+{
+	struct profd_thread *thread =
+		bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	/* Of two programs that make it at once, the kernel refuses one. The other opens the account. */
+	if (!thread && !bpf_task_storage_get(&threads, task, 0, 0))
+		lose(PROFD_LOSS_THREAD_STORAGE, 1);
+	return thread;
+}
+
 /* Opens the account of a thread that is in `phase` from `now` on. */
 static __always_inline void open_account(struct profd_thread *thread, struct task_struct *task,
 					 u32 target_id, u64 now, u8 phase, u8 reason)
@@ -107,8 +119,10 @@ static __always_inline void open_account(struct profd_thread *thread, struct tas
 	thread->begin_clock = now - clock_distance;
 	thread->begin_exec = task->se.sum_exec_runtime;
 	thread->begin_delay = task->sched_info.run_delay;
-	thread->target_id = target_id;
 	thread->thread_id = __sync_fetch_and_add(&next_thread_id, 1) + 1;
+	barrier();
+	/* After its number: who finds a target without a number opens its account. */
+	thread->target_id = target_id;
 	arm_ledger(thread, task, now, phase, reason);
 }
 

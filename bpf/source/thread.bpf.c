@@ -110,11 +110,9 @@ int drain(struct bpf_iter__task *ctx)
 		target = thread ? thread->target_id : inherited_target(task);
 		if (!target || task->group_leader == self->group_leader || task->exit_state)
 			return 0;
-		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!thread) {
-			lose(PROFD_LOSS_THREAD_STORAGE, 1);
+		thread = make_storage(task);
+		if (!thread)
 			return 0;
-		}
 		/* Not folded, whose books begin at 0. */
 		thread->fate = PROFD_FATE_KNOWN;
 		phase = present_phase(task, &reason);

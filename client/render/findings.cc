@@ -32,6 +32,7 @@ constexpr double kLongestTurnNs = 200'000;
 constexpr double kMostOfCpu = 0.5;  // of the time on a CPU
 constexpr size_t kBesideName = 6;   // columns beside a name
 constexpr double kCertain = 2;      // standard errors
+constexpr double kVague = 0.25;     // a standard error, of the value
 
 // Samples of one reason in one function.
 struct Place {
@@ -226,16 +227,30 @@ Places PlacesOf(const View& view) {
   return places;
 }
 
-// The places with most of the shown time or bytes.
+// The places with most of the shown time or bytes. If samples are too few to be certain of any,
+// what is likely, as what else stands out would be taken for the main thing.
 void FindLargest(const View& view, const Places& places, const Names& names,
                  std::vector<std::string>& findings) {
   std::vector<const Places::value_type*> largest;
+  const Places::value_type* likely = nullptr;
   const double least = kLeastShare * static_cast<double>(view.shown_value);
   for (const auto& place : places) {
     const Estimate& estimate = place.second.estimate;
-    if (static_cast<double>(estimate.value) - kCertain * estimate.Error() >= least) {
+    const auto value = static_cast<double>(estimate.value);
+    if (value < least) continue;
+    if (value - kCertain * estimate.Error() >= least) {
       largest.push_back(&place);
+    } else if (estimate.Error() >= kVague * value &&
+               (likely == nullptr || estimate.value > likely->second.estimate.value)) {
+      likely = &place;
     }
+  }
+  if (largest.empty() && likely != nullptr) {
+    const auto& [reason, function] = likely->first;
+    findings.push_back(
+        absl::StrCat("Too few samples to be certain of any place. It is likely that ",
+                     DescribePlace(view, reason, function, likely->second),
+                     Who(names, likely->second), ". A longer window has more samples."));
   }
   std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) {
     return a->second.estimate.value > b->second.estimate.value;

@@ -203,8 +203,10 @@ bool MallocBursts::Run(const Burst& burst) {
   const int64_t first_in = MonotonicNs();
   const bool traced = probes_->PutIn(burst.places) > 0;
   const int64_t last_in = MonotonicNs();
+  // What happens between the drawn instant and a later begin never falls into a burst, and it is not
+  // like other times: whatever held up attaching may hold up the targets too.
+  const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
   if (traced) {
-    const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
     kernel_->SetMallocBurst(begin_ns, burst.length_ns);
     SleepUntil(begin_ns + burst.length_ns);
   }
@@ -230,7 +232,7 @@ bool MallocBursts::Run(const Burst& burst) {
   if (results_.size() == kMostResults) results_.pop_front();
   results_.push_back({.length_ns = burst.length_ns,
                       .span_ns = burst.span_ns,
-                      .skipped_ns = burst.skipped_ns,
+                      .skipped_ns = burst.skipped_ns + begin_ns - burst.begin_ns,
                       .standing_ns = standing_ns,
                       .process_weight = burst.process_weight,
                       .traps = traps,

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <set>
 #include <thread>
@@ -315,6 +316,35 @@ TEST_F(StormTest, ThreadsThatNobodyKnewAreInTheSums) {
   EXPECT_GE(sum.wall_ns, sum.on_cpu_ns);
   EXPECT_EQ(sum.waits[PROFD_REASON_SLEEP], *waits);
   EXPECT_EQ(Loss(PROFD_LOSS_RING_FULL_EXIT), 0U);
+  EXPECT_EQ(accounts_->vanished(), 0U);
+}
+
+// A drain lists a thread a moment before the program that marks it runs.
+TEST_F(StormTest, DrainsThatMeetNewThreadsCountThemOnce) {
+  constexpr int64_t kThreads = 20'000;
+  START_OR_SKIP();
+  const Shared<std::atomic<bool>> over;
+  const Child child([&](Child& me) {
+    me.Wait();
+    for (int64_t i = 0; i < kThreads; ++i) std::thread([] {}).join();
+    *over = true;
+    WaitForever();
+  });
+  Mark(child);
+  child.Signal();
+  while (!*over) Drain();
+  const auto dead = [&] {
+    return std::count_if(last_.begin(), last_.end(), [](const auto& entry) {
+      return entry.second.back().type == PROFD_RECORD_DEAD;
+    });
+  };
+  EXPECT_TRUE(Eventually([&] {
+    Drain();
+    return dead() + exited_threads_ >= kThreads;
+  }));
+  for (int i = 0; i < 3; ++i) Drain();
+  EXPECT_EQ(dead() + exited_threads_, kThreads) << MissesText();
+  EXPECT_EQ(Loss(PROFD_LOSS_THREAD_STORAGE), 0U);
   EXPECT_EQ(accounts_->vanished(), 0U);
 }
 

@@ -2,12 +2,15 @@
 
 A mutation that no test catches is a hole in the tests. It is built in a copy of the tree; the tests
 that are to catch it run first, then, if they do not, all scenarios as shipped, the kernel tests and
-the unit tests: all of them are part of tests/run.
+the unit tests: all of them are part of tests/run. docs/developing.md has a table of what caught each.
 """
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,8 +23,13 @@ from . import outcome
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIST = Path(__file__).with_name("mutations.toml")
-# What a mutation may change, of the preset "tests", and the targets of the scenarios that are named.
-PRODUCT = ("profd", "profctl", "kernel_test", "waiter", "waiter_plugin")
+PAGE = ROOT / "docs/developing.md"
+HEAD = "| what is broken | caught by |\n|---|---|\n"
+NOTHING = "**nothing**"
+# By kind of test, what runs it: a preset, and what to build of it. Of the scenarios' targets, those of the named ones.
+BUILDS = {"scenario": ("tests", ("profd", "profctl", "waiter", "waiter_plugin")),
+          "kernel": ("tests", ("kernel_test",)),
+          "unit": ("asan", ("unit_tests",))}
 # What runs where none of the named tests caught it.
 EVERYTHING = ("kernel", "scenario", "unit")
 # What cargo builds takes minutes and does not depend on the product.
@@ -43,6 +51,39 @@ class BadMutation(Exception):
 
 def load():
     return [Mutation(**entry) for entry in tomllib.loads(LIST.read_text())["mutation"]]
+
+
+def row(name, caught):
+    return f"| {name} | {caught} |\n"
+
+
+def split_page(text):
+    """The page before the rows of its table, the rows as {name: what caught it}, and the page after them."""
+    before, found, rest = text.partition(HEAD)
+    if not found:
+        raise BadMutation(f"{PAGE.relative_to(ROOT)} has no table of mutations")
+    end = re.search(r"^(?!\|)", rest, re.MULTILINE).start()
+    rows = [line.strip("|").split(" | ") for line in rest[:end].splitlines()]
+    return before + found, {name.strip(): caught.strip() for name, caught in rows}, rest[end:]
+
+
+def updated_page(text, mutations, name, caught):
+    """The page with the result of one mutation, and only with mutations that are listed, in their order."""
+    before, rows, after = split_page(text)
+    rows[name] = caught
+    return before + "".join(row(m.name, rows[m.name]) for m in mutations if m.name in rows) + after
+
+
+def check_page(text, mutations):
+    """The table must have a row for each mutation, in order, and each must be caught."""
+    rows = split_page(text)[1]
+    if list(rows) != [mutation.name for mutation in mutations]:
+        differing = {mutation.name for mutation in mutations} ^ set(rows)
+        raise BadMutation(f"the table of {PAGE.relative_to(ROOT)} is not that of mutations.toml: "
+                          f"{', '.join(sorted(differing)) or 'another order'}; see --update")
+    for name, caught in rows.items():
+        if not re.fullmatch(r"`.+`", caught):
+            raise BadMutation(f"{PAGE.relative_to(ROOT)}: no test catches '{name}'")
 
 
 def mutated(text, mutation):
@@ -89,87 +130,117 @@ class Tree:
                         timeout=3600) == 0
 
 
-def failing(tree, check, results):
-    """The first test that fails among those that a check names; "" when all pass."""
+def failing(tree, check, results, lock):
+    """The first test that fails among those that a check names, as an Outcome; None when all pass."""
     kind, _, names = check.partition(" ")
     results.unlink(missing_ok=True)
-    if kind == "scenario":
-        code = tree.run("python3", "-m", "tests.harness", "--build", "build/tests", "--results", results,
-                        *names.split())
-        found = [outcome.from_scenario(json.loads(line)) for line in
-                 results.read_text().splitlines()] if results.exists() else []
-    else:
-        program = {"kernel": "build/tests/kernel_test", "unit": "build/asan/unit_tests"}[kind]
-        words = [f"--gtest_filter={names}"] if names else []
-        code = tree.run(program, f"--gtest_output=xml:{results}", *words)
-        found = outcome.from_gtest(kind, results) if results.exists() else []
-    failed = [each.test for each in found if each.result == "failed"]
+    with lock() if kind != "unit" else contextlib.nullcontext():
+        if kind == "scenario":
+            code = tree.run("python3", "-m", "tests.harness", "--build", "build/tests", "--results", results,
+                            *names.split())
+            found = [outcome.from_scenario(json.loads(line)) for line in
+                     results.read_text().splitlines()] if results.exists() else []
+        else:
+            program = {"kernel": "build/tests/kernel_test", "unit": "build/asan/unit_tests"}[kind]
+            words = [f"--gtest_filter={names}"] if names else []
+            code = tree.run(program, f"--gtest_output=xml:{results}", *words)
+            found = outcome.from_gtest(kind, results) if results.exists() else []
+    failed = [each for each in found if each.result == "failed"]
     if not found and code == 0:
         raise BadMutation(f"'{check}' ran no test")
-    return failed[0] if failed else f"{check} (exit status {code})" if code != 0 else ""
+    if code != 0 and not failed:
+        failed = [outcome.Outcome(f"{check} (exit status {code})", "failed", f"see {tree.log}")]
+    return failed[0] if failed else None
 
 
-def check_baseline(tree, mutations, results):
+def check_baseline(tree, mutations, results, lock):
     """What is to catch mutations must pass without any."""
     for check in sorted({check for mutation in mutations for check in mutation.caught_by}):
-        if check.startswith("unit") and not tree.build("asan", "unit_tests"):
-            raise BadMutation(f"the copy's unit tests do not build; see {tree.log}")
-        failed = failing(tree, check, results)
+        preset, targets = BUILDS[check.split()[0]]
+        if not tree.build(preset, *targets):
+            raise BadMutation(f"the copy does not build; see {tree.log}")
+        failed = failing(tree, check, results, lock)
         if failed:
-            raise BadMutation(f"{failed} fails without a mutation; see {tree.log}")
+            raise BadMutation(f"{failed.test} fails without a mutation: {failed.detail}")
 
 
-def try_mutation(tree, mutation, results):
-    """The test that catches it; "" when none does."""
+def try_mutation(tree, mutation, results, others, lock):
+    """The test that catches it, as an Outcome; None when none of those named and of `others` does."""
     path = tree.path / mutation.file
     original = path.read_text()
     try:
         path.write_text(mutated(original, mutation))
         built = set()
-        for check in (*mutation.caught_by, *EVERYTHING):
-            preset, targets = ("asan", ("unit_tests",)) if check.startswith("unit") else ("tests", PRODUCT)
+        for check in (*mutation.caught_by, *others):
+            preset, targets = BUILDS[check.split()[0]]
             if check == "scenario":
                 targets = ("all",)
             if (preset, targets) not in built:
                 built.add((preset, targets))
                 if not tree.build(preset, *targets):
-                    return f"the compiler ({preset})"
-            caught = failing(tree, check, results)
+                    return outcome.Outcome(f"the compiler ({preset})", "failed", f"see {tree.log}")
+            caught = failing(tree, check, results, lock)
             if caught:
                 return caught
-        return ""
+        return None
     finally:
         path.write_text(original)
 
 
-def main():
+@contextlib.contextmanager
+def locked(path):
+    """Holds a file's lock."""
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(prog="python3 -m tests.suite.mutate", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="exit status: 0 all were caught, 1 one was not, 2 the list does not fit")
     parser.add_argument("name", nargs="*", help="only mutations whose name contains one of these")
     parser.add_argument("--tree", type=Path, default=ROOT / "build/mutants", help="where the copy is")
-    parser.add_argument("--check", action="store_true", help="only see that each mutation fits its file")
-    arguments = parser.parse_args()
-    mutations = [m for m in load() if not arguments.name or any(word in m.name for word in arguments.name)]
+    parser.add_argument("--check", action="store_true",
+                        help="only see that each mutation fits its file and that the table is complete")
+    parser.add_argument("--update", action="store_true", help="put each result into the table of docs/developing.md")
+    parser.add_argument("--missing", action="store_true",
+                        help="only mutations without a result in that table: with --update, to go on where a run ended")
+    parser.add_argument("--named", action="store_true", help="only the tests that are to catch a mutation, not all others")
+    parser.add_argument("--lock", type=Path, metavar="FILE",
+                        help="hold the lock of this file during each test that loads kernel programs")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    everything = load()
+    mutations = [m for m in everything if not arguments.name or any(word in m.name for word in arguments.name)]
+    lock = (lambda: locked(arguments.lock)) if arguments.lock else contextlib.nullcontext
     try:
         for mutation in mutations:
             mutated((ROOT / mutation.file).read_text(), mutation)
         if arguments.check:
+            check_page(PAGE.read_text(), everything)
             print(f"{len(mutations)} mutations fit")
             return 0
+        if arguments.missing:
+            known = split_page(PAGE.read_text())[1]
+            mutations = [m for m in mutations if known.get(m.name, NOTHING) == NOTHING]
         arguments.tree.mkdir(parents=True, exist_ok=True)
         tree = Tree(arguments.tree.resolve(), arguments.tree.resolve() / "mutate.log")
-        if not tree.build("tests", *PRODUCT):
-            raise BadMutation(f"the copy does not build; see {tree.log}")
-        check_baseline(tree, mutations, tree.path / "results")
+        check_baseline(tree, mutations, tree.path / "results", lock)
         survived = 0
-        print("| what is broken | caught by |\n|---|---|", flush=True)
+        print(HEAD, end="", flush=True)
         for mutation in mutations:
             began = time.monotonic()
-            caught = try_mutation(tree, mutation, tree.path / "results")
+            caught = try_mutation(tree, mutation, tree.path / "results", () if arguments.named else EVERYTHING, lock)
             survived += not caught
-            print(f"| {mutation.name} | {'**nothing**' if not caught else f'`{caught}`'} |", flush=True)
-            print(f"  {time.monotonic() - began:.0f} s", file=sys.stderr)
+            result = f"`{caught.test}`" if caught else NOTHING
+            print(row(mutation.name, result), end="", flush=True)
+            print(f"  {time.monotonic() - began:.0f} s" + (f": {caught.detail}" if caught else ""), file=sys.stderr)
+            if arguments.update:
+                PAGE.write_text(updated_page(PAGE.read_text(), everything, mutation.name, result))
     except BadMutation as error:
         print(f"mutate: {error}", file=sys.stderr)
         return 2

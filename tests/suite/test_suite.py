@@ -136,6 +136,22 @@ class Mutations(unittest.TestCase):
                 text = (mutate.ROOT / mutation.file).read_text()
                 self.assertNotEqual(mutate.mutated(text, mutation), text)
 
+    def test_the_table_has_what_caught_each(self):
+        mutate.check_page(mutate.PAGE.read_text(), mutate.load())
+
+    def test_a_result_goes_into_the_table(self):
+        mutations = [mutate.Mutation(name, "", "", "", []) for name in ("a", "b", "c")]
+        page = "text\n\n" + mutate.HEAD + "| a | `unit A` |\n| gone | `unit G` |\n| c | **nothing** |\n\nmore | text\n"
+        page = mutate.updated_page(page, mutations, "b", "`unit B`")
+        self.assertEqual(page, "text\n\n" + mutate.HEAD + "| a | `unit A` |\n| b | `unit B` |\n| c | **nothing** |\n"
+                               "\nmore | text\n")
+        with self.assertRaisesRegex(mutate.BadMutation, "no test catches 'c'"):
+            mutate.check_page(page, mutations)
+        with self.assertRaisesRegex(mutate.BadMutation, "another order"):
+            mutate.check_page(page, mutations[::-1])
+        with self.assertRaisesRegex(mutate.BadMutation, "toml: d;"):
+            mutate.check_page(page, [*mutations, mutate.Mutation("d", "", "", "", [])])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,6 +4,7 @@
 #include "tests/system/harness/servers.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -87,25 +88,31 @@ void ExpectAgreesWithKernel(const Edge& begin, const Edge& end, size_t at_least)
   EXPECT_GE(compared, at_least);
 }
 
-void ExpectWholeStacks(const Answer& answer) {
+// A walk during which the thread ran is thrown away and shown as such: it gave no stack. One that
+// met the process while it changed its mappings ends there.
+const std::vector<std::string> kRaces = {"[torn walk]", "[memory map busy]"};
+
+// `excused`: ends of stacks that say nothing against the unwinder.
+void ExpectWholeStacks(const Answer& answer, const std::vector<std::string>& excused = kRaces) {
   EXPECT_GT(answer.type().count(), 0U);
-  // A walk during which the thread ran is thrown away and shown as such: it gave no stack. One that
-  // met the process while it changed its mappings ends there.
-  int64_t complete = 0, torn = 0, busy = 0, all = 0;
+  int64_t complete = 0, out = 0, all = 0;
+  std::string broken;
   for (const Sample& sample : answer.samples) {
     if (sample.stack == 0) continue;
     all += sample.weight;
+    const std::string stack = answer.Describe(sample);
     if (answer.IsComplete(sample)) {
       complete += sample.weight;
-    } else if (answer.Describe(sample).find("[torn walk]") != std::string::npos) {
-      torn += sample.weight;
-    } else if (answer.Describe(sample).find("[memory map busy]") != std::string::npos) {
-      busy += sample.weight;
+    } else if (std::any_of(excused.begin(), excused.end(),
+                           [&](const std::string& end) { return absl::StrContains(stack, end); })) {
+      out += sample.weight;
+    } else {
+      absl::StrAppend(&broken, sample.weight, " ns: ", stack, "\n");
     }
   }
-  EXPECT_GE(static_cast<double>(complete), 0.99 * static_cast<double>(all - torn - busy));
+  EXPECT_GE(static_cast<double>(complete), 0.99 * static_cast<double>(all - out)) << broken;
   // How many race depends on the machine; that most do not is what makes a profile.
-  EXPECT_LE(static_cast<double>(torn + busy), 0.6 * static_cast<double>(all));
+  EXPECT_LE(static_cast<double>(out), 0.6 * static_cast<double>(all));
   ExpectNoLoss(answer);
   ASSERT_GT(all, 0);
   // What is said to be complete agrees with the share that is stated.
@@ -220,13 +227,19 @@ TEST_P(ServersTest, RustCompiler) {
   const auto root = RunToEnd({{rustc, "--print", "sysroot"}}, seconds(60));
   ASSERT_TRUE(root.ok() && root->code == 0) << "rustc does not run";
   // Not through the launcher of a toolchain manager: that one is another process first.
-  const std::string compiler =
-      absl::StrCat(root->out.substr(0, root->out.find('\n')), "/bin/rustc");
+  const std::string toolchain = root->out.substr(0, root->out.find('\n'));
+  // By a name of its own: other compilers may run here, and start linkers.
+  const std::string name = absl::StrCat("rustc-", getpid());
+  const std::string compiler = absl::StrCat(directory.path(), "/", name);
+  std::error_code error;
+  std::filesystem::create_symlink(toolchain + "/bin/rustc", compiler, error);
+  ASSERT_FALSE(error) << error.message();
   std::ofstream(directory.path() + "/load.rs") << RustProgram(48);
 
-  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Watch("^rustc$");
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon = Watch(absl::StrCat("^", name, "$"));
   ASSERT_TRUE(daemon.ok()) << daemon.status();
-  Command compile{{compiler, "-O", "--edition", "2021", "-C", "codegen-units=8", "load.rs"}};
+  Command compile{{compiler, "--sysroot", toolchain, "-O", "--edition", "2021", "-C",
+                   "codegen-units=8", "load.rs"}};
   compile.directory = directory.path();
   const int64_t started = WallNs();
   absl::StatusOr<std::unique_ptr<Subprocess>> process = Subprocess::Start(compile);
@@ -242,7 +255,10 @@ TEST_P(ServersTest, RustCompiler) {
   absl::StatusOr<Edge> end = MakeEdge(**daemon, Window({pid}, begin->wall_ns), {pid});
   ASSERT_TRUE(end.ok()) << end.status();
   ExpectAgreesWithKernel(*begin, *end, 2);
-  ExpectWholeStacks(end->answer);
+  // The rules of LLVM are read when its threads begin.
+  std::vector<std::string> excused = kRaces;
+  excused.push_back("[unwind rules pending]");
+  ExpectWholeStacks(end->answer, excused);
 
   ASSERT_EQ((*process)->Wait(seconds(120)), 0) << (*process)->Output(Subprocess::Stream::kStderr);
   // The whole life: every thread that came and went, against what the kernel charged the process
@@ -250,15 +266,11 @@ TEST_P(ServersTest, RustCompiler) {
   const auto life = (*daemon)->Fetch(Window({}, started));
   ASSERT_TRUE(life.ok()) << life.status();
   int64_t on_cpu = 0;
-  for (const Thread& thread : life->threads) {
-    // Other compilers run here, too.
-    if (thread.process == "rustc" && thread.pid != pid) continue;
-    on_cpu += thread.ledger.on_cpu_ns();
-  }
+  for (const Thread& thread : life->threads) on_cpu += thread.ledger.on_cpu_ns();
   // What it ran before profd found it may be missing.
   const int64_t charged = (*process)->cpu_ns();
   EXPECT_TRUE(Between(charged - before_attached - kTickNs, on_cpu, charged + kTickNs));
-  ExpectNamed(**daemon, "^rustc$", {"main", "join", "[lock]", "[runqueue]"});
+  ExpectNamed(**daemon, name, {"main", "join", "[lock]", "[runqueue]"});
   EXPECT_EQ((*daemon)->Stop(), 0) << Said(**daemon);
 }
 

@@ -1,11 +1,8 @@
-#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <iterator>
 
 #include "tests/targets/meter.h"
@@ -40,8 +37,6 @@ struct Pair {
   void (*hold)(Meter*, sem_t* held, int64_t round);
   int64_t count;
   sem_t held, done;
-  // How long the waiter could run but had no CPU while it took the lock, by the kernel's account.
-  int64_t delay_ns = 0;
 };
 
 KEEP_FRAME void TakeTable(Meter* meter) {
@@ -115,27 +110,15 @@ KEEP_FRAME void* Holder(void* argument) {
   return nullptr;
 }
 
-// The second number of /proc/thread-self/schedstat, which `file` is.
-int64_t RunQueueNs(int file) {
-  char text[64] = {};
-  Check(pread(file, text, sizeof(text) - 1, 0) > 0, "schedstat");
-  char* second = nullptr;
-  strtoll(text, &second, 10);
-  return strtoll(second, nullptr, 10);
-}
-
 KEEP_FRAME void* Waiter(void* argument) {
   auto* pair = static_cast<Pair*>(argument);
   Meter meter(pair->waiter);
-  const int schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  meter.CountDelay();
   for (int64_t i = 0; i < pair->count; ++i) {
     sem_wait(&pair->held);
-    const int64_t before_ns = RunQueueNs(schedstat);
     pair->take(&meter);
-    pair->delay_ns += RunQueueNs(schedstat) - before_ns;
     sem_post(&pair->done);
   }
-  close(schedstat);
   return nullptr;
 }
 
@@ -172,12 +155,9 @@ void Locks(const Arguments& arguments) {
   pthread_cond_signal(&locks::work);
   pthread_mutex_unlock(&locks::idle_mutex);
   Join(idler);
-  printf(
-      "unlocked {\"account\": \"%p\", \"stripe\": \"0x%zx\", \"table_delay_ns\": %lld, "
-      "\"account_delay_ns\": %lld}\n",
-      static_cast<void*>(&locks::account->mutex),
-      sizeof(locks::Stripe) + offsetof(locks::Stripe, mutex),
-      static_cast<long long>(pairs[0].delay_ns), static_cast<long long>(pairs[3].delay_ns));
+  printf("unlocked {\"account\": \"%p\", \"stripe\": \"0x%zx\"}\n",
+         static_cast<void*>(&locks::account->mutex),
+         sizeof(locks::Stripe) + offsetof(locks::Stripe, mutex));
   fflush(stdout);
 }
 

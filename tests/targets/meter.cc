@@ -1,5 +1,6 @@
 #include "tests/targets/meter.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,6 +30,15 @@ void ReadBoth(int64_t* wall, int64_t* cpu) {
   }
 }
 
+// The second number of a schedstat file.
+int64_t ReadDelay(int schedstat) {
+  char text[64] = {};
+  Check(pread(schedstat, text, sizeof(text) - 1, 0) > 0, "schedstat");
+  char* second = nullptr;
+  strtoll(text, &second, 10);
+  return strtoll(second, nullptr, 10);
+}
+
 pthread_mutex_t reports_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::string* const reports = new std::string;
 
@@ -42,9 +52,20 @@ Meter::Meter(const char* name) : name_(name), tid_(static_cast<int>(syscall(SYS_
   if (tid_ != getpid()) pthread_setname_np(pthread_self(), name);
 }
 
-Meter::~Meter() { Publish(); }
+Meter::~Meter() {
+  Publish();
+  if (schedstat_ >= 0) close(schedstat_);
+}
 
-void Meter::Begin() { ReadBoth(&wait_begin_, &wait_cpu_begin_); }
+void Meter::CountDelay() {
+  schedstat_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  Check(schedstat_ >= 0, "schedstat");
+}
+
+void Meter::Begin() {
+  if (schedstat_ >= 0) delay_begin_ = ReadDelay(schedstat_);
+  ReadBoth(&wait_begin_, &wait_cpu_begin_);
+}
 
 void Meter::End(int path) {
   int64_t end = 0;
@@ -53,6 +74,10 @@ void Meter::End(int path) {
   wait_wall_ += end - wait_begin_;
   wait_cpu_ += cpu - wait_cpu_begin_;
   waits_.push_back({wait_begin_, end, path});
+  if (schedstat_ < 0) return;
+  const auto place = static_cast<size_t>(path);
+  if (delays_.size() <= place) delays_.resize(place + 1);
+  delays_[place] += ReadDelay(schedstat_) - delay_begin_;
 }
 
 void Meter::Publish() {
@@ -64,6 +89,10 @@ void Meter::Publish() {
     snprintf(text, sizeof(text), "%s[%lld,%lld,%d]", waits.empty() ? "" : ",",
              static_cast<long long>(wait.begin), static_cast<long long>(wait.end), wait.path);
     waits += text;
+  }
+  std::string delays;
+  for (const int64_t delay : delays_) {
+    delays += (delays.empty() ? "" : ",") + std::to_string(delay);
   }
   int64_t end = 0;
   int64_t cpu = 0;
@@ -77,7 +106,7 @@ void Meter::Publish() {
            static_cast<long long>(wait_cpu_));
   pthread_mutex_lock(&reports_mutex);
   if (!reports->empty()) *reports += ',';
-  *reports += text + waits + "]}";
+  *reports += text + waits + "],\"delay_ns\":[" + delays + "]}";
   pthread_mutex_unlock(&reports_mutex);
 }
 

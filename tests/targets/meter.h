@@ -27,6 +27,10 @@ class Meter {
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
+  // From now on the report has, by path, how long the thread could run but had no CPU during its
+  // waits, by the kernel's account.
+  void CountDelay();
+
   // Around one wait. `path` tells apart the places where a thread waits.
   void Begin();
   void End(int path = 0);
@@ -45,6 +49,9 @@ class Meter {
   int64_t wait_begin_ = 0, wait_cpu_begin_ = 0;
   int64_t wait_wall_ = 0, wait_cpu_ = 0;
   std::vector<Interval> waits_;
+  int schedstat_ = -1;  // of the thread
+  int64_t delay_begin_ = 0;
+  std::vector<int64_t> delays_;  // ns, by path
   bool published_ = false;
 };
 

@@ -22,6 +22,7 @@ KEEP_FRAME void Await(Meter* meter, Shared* shared, int path) {
 KEEP_FRAME void* Woken(void* argument) {
   auto* shared = static_cast<Shared*>(argument);
   Meter meter("woken");
+  meter.CountDelay();
   for (int64_t i = 0; i < shared->count; ++i) {
     Await(&meter, shared, 1);
     sem_post(&shared->passed);

@@ -59,7 +59,11 @@ TEST(FindingsTest, APlaceStandsOutFromAFifthOn) {
 
 TEST(FindingsTest, APlaceHasToBeCertain) {
   EXPECT_THAT(OnePlace(400, 100), ElementsAre(HasSubstr("Hot")));
-  EXPECT_THAT(OnePlace(400, 101), IsEmpty());
+  EXPECT_THAT(OnePlace(400, 101),
+              ElementsAre("Too few samples to be certain of any place. It is likely that 40.0% ± "
+                          "10.1% of the non-idle waiting (400 ns) is for a lock or condition "
+                          "(futex), by Hot, in one. A longer window has more samples."));
+  EXPECT_THAT(OnePlace(205, 10), IsEmpty()) << "not for want of samples";
 }
 
 TEST(FindingsTest, ThreePlacesLargestFirst) {
@@ -120,6 +124,22 @@ TEST(FindingsTest, AQuotaStandsOutFromAFifthOfItsPeriodsOn) {
   EXPECT_THAT(of(11, 2, 1), ElementsAre(HasSubstr("Hot")));
   EXPECT_THAT(of(5, 5, 1), SizeIs(2));
   EXPECT_THAT(of(4, 4, 1), SizeIs(1)) << "too few periods";
+}
+
+TEST(FindingsTest, OfSeveralQuotasTheOneThatHeldBackLongestStandsOut) {
+  AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t thread = answer.AddThread(i + 1, i + 1, "node", "one", 1000, 0);
+    answer.AddSample(thread, kLock, In("Hot"), 900, 0);
+    profd::v1::Process& process = *answer.message().mutable_processes(i);
+    process.set_name("node");
+    process.mutable_cpu_quota()->set_millicpus(500);
+    process.mutable_cpu_quota()->set_periods(10);
+    process.mutable_cpu_quota()->set_throttled_periods(5);
+    process.mutable_cpu_quota()->set_throttled_ns(i == 1 ? 3'000'000 : 2'000'000);
+  }
+  EXPECT_THAT(FindingsOf(answer),
+              ElementsAre(HasSubstr("The CPU quota of node (2), 0.5 CPUs"), HasSubstr("Hot")));
 }
 
 // Waits for a lock of `threads` threads of one group, each `waits` times in the second of the
