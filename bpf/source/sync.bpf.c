@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Calls that return when written data has reached the disk, by thread, stack and file; a part of the
- * source `disk`. A sync is rare and takes long, so each one is counted.
+/* Calls that return when written data has reached the disk, by thread, stack and file; a part of
+ * the source `disk`. A sync is rare and takes long, so each one is counted.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "current_walk.bpf.h"
@@ -93,7 +94,8 @@ __noinline u64 note_synced_file(u32 slot, u64 file)
 
 static long on_synced_area(struct task_struct *task, struct vm_area_struct *vma, u64 *file)
 {
-	*file = (u64)vma->vm_file;
+	/* As a number: 6.1 passes no pointer to a function that is not inlined. */
+	bpf_core_read(file, sizeof(*file), &vma->vm_file);
 	return 0;
 }
 
@@ -159,7 +161,8 @@ static __always_inline void begin_sync(struct profd_thread *thread, u64 file, u3
 	}
 }
 
-/* Of a descriptor, or of what is mapped at an address. Neither static nor inlined, like own_stack. */
+/* Of a descriptor, or of what is mapped at an address. Neither static nor inlined, like own_stack.
+ */
 __noinline int begin_call(u64 place, u32 call)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
