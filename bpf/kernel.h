@@ -251,6 +251,7 @@ struct block_device {
 };
 
 struct bvec_iter {
+	u64 bi_sector; /* of 512 bytes */
 	unsigned int bi_size; /* bytes left */
 };
 

@@ -14,6 +14,7 @@
 #include "source/malloc.bpf.c"
 #include "source/cpu.bpf.c"
 #include "source/disk.bpf.c"
+#include "source/sync.bpf.c"
 #include "source/waker.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

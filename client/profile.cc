@@ -61,6 +61,7 @@ absl::StatusOr<Answer> ProfileBuilder::Finish() {
         "log");
   }
   RETURN_IF_ERROR(CheckLocks());
+  RETURN_IF_ERROR(CheckSyncs());
   Answer answer;
   for (Profile& profile : profiles_) {
     profile.frames = shared_.frames;
@@ -280,6 +281,18 @@ absl::Status ProfileBuilder::CheckLocks() {
         RETURN_IF_ERROR(Count(place.error_ns(), &errors));
       }
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProfileBuilder::CheckSyncs() {
+  int64_t total = message_->syncs_left_out_ns();
+  if (total < 0) return Damaged("impossible times or sizes");
+  for (const profd::v1::FileSync& sync : message_->syncs()) {
+    if (sync.stack() >= shared_.stacks.size()) {
+      return Damaged("a file sync refers to an unknown stack");
+    }
+    RETURN_IF_ERROR(Count(sync.total_ns(), &total));
   }
   return absl::OkStatus();
 }

@@ -138,6 +138,7 @@ class ProfileBuilder {
   absl::Status AddGroup(const profd::v1::Group& sent);
   absl::Status AddSample(const profd::v1::Sample& sent);
   absl::Status CheckLocks();
+  absl::Status CheckSyncs();
   // The text of an index; none where it is out of range.
   const std::string* Text(uint32_t index) const;
   // Columns that are summed over an answer; each sum has its own bound.

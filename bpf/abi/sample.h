@@ -19,7 +19,8 @@ enum profd_kind {
 	PROFD_KIND_DISK_QUEUE = 10, /* the same until the driver got them */
 	PROFD_KIND_DISK_BYTES = 11, /* the same; weights are bytes */
 	PROFD_KIND_WAKER = 12, /* waits by who ended them; weights are ns */
-	PROFD_KIND_COUNT = 13,
+	PROFD_KIND_SYNC = 13, /* file syncs; weights are ns */
+	PROFD_KIND_COUNT = 14,
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack).

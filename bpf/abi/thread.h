@@ -3,6 +3,7 @@
 #define PROFD_BPF_ABI_THREAD_H_
 
 #include "base.h"
+#include "disk.h"
 #include "duration.h"
 
 /* Why a thread is not running. First match wins; docs/architecture.md has the table. */
@@ -114,6 +115,7 @@ struct profd_thread {
 	profd_s32 tick_sysno;
 	profd_u32 pad4;
 	profd_u64 wait_waker;
+	struct profd_disk_end disk_ends[PROFD_DISK_ENDS];
 	/* Waits that are over. */
 	profd_u8 duration_places[PROFD_DURATION_REASONS]; /* by reason; 0: none, or the run queue */
 	struct profd_durations durations[PROFD_DURATION_PLACES];

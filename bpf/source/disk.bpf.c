@@ -40,7 +40,7 @@ struct {
 	__type(value, struct profd_disk_request);
 } disk_requests SEC(".maps");
 
-/* Requests that are done, in two epochs. */
+/* Requests and file syncs that are done, in two epochs. */
 struct disk_table {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -62,6 +62,17 @@ struct {
 	__type(key, u32);
 	__type(value, struct profd_disk_cost);
 } disk_cost SEC(".maps");
+
+/* By device. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PROFD_DISK_DEVICES);
+	__type(key, u32);
+	__type(value, struct profd_disk_flight);
+} disk_flights SEC(".maps");
+
+/* Number of the present drain. Set by the daemon. */
+profd_u32 disk_drain;
 
 static __always_inline u32 operation_of(struct bio *bio)
 {
@@ -111,6 +122,109 @@ static __always_inline u64 take_submitter_stack(void *context)
 	return hash;
 }
 
+/* One more request is with the driver. */
+static __always_inline void enter_device(struct profd_disk_request *request)
+{
+	struct profd_disk_flight none = {};
+	struct profd_disk_flight *flight;
+	u32 device = request->device;
+	u64 peak, before, seen;
+
+	flight = bpf_map_lookup_elem(&disk_flights, &device);
+	if (!flight) {
+		bpf_map_update_elem(&disk_flights, &device, &none, BPF_NOEXIST);
+		flight = bpf_map_lookup_elem(&disk_flights, &device);
+	}
+	if (!flight)
+		return;
+	peak = (u64)disk_drain << 32 | (__sync_fetch_and_add(&flight->requests, 1) + 1);
+	before = *(volatile u64 *)&flight->peak;
+	/* Another CPU may raise it meanwhile; a second one at once is left out. */
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		if (peak <= before)
+			return;
+		seen = __sync_val_compare_and_swap(&flight->peak, before, peak);
+		if (seen == before) {
+			flight->thread_id = request->thread_id;
+			return;
+		}
+		before = seen;
+	}
+}
+
+static __always_inline void leave_device(struct profd_disk_request *request)
+{
+	u32 device = request->device;
+	struct profd_disk_flight *flight;
+
+	if (!request->issued)
+		return;
+	flight = bpf_map_lookup_elem(&disk_flights, &device);
+	if (flight)
+		__sync_fetch_and_add(&flight->requests, -1);
+}
+
+/* Drops what is left of a request whose completion nobody saw. */
+static __always_inline void drop_leftover(u64 key)
+{
+	struct profd_disk_request *left = bpf_map_lookup_elem(&disk_requests, &key);
+
+	if (!left)
+		return;
+	leave_device(left);
+	bpf_map_delete_elem(&disk_requests, &key);
+	lose(PROFD_LOSS_DISK_LOST, 1);
+}
+
+static __always_inline u64 end_of(struct bio *bio)
+{
+	return bio->bi_iter.bi_sector + (bio->bi_iter.bi_size >> 9);
+}
+
+/* Where the thread's last request like this one ended. NULL: only reads and writes are in a place.
+ */
+static __always_inline struct profd_disk_end *last_end(struct profd_thread *thread, u32 operation)
+{
+	switch (operation) {
+	case PROFD_DISK_READ:
+		return &thread->disk_ends[0];
+	case PROFD_DISK_WRITE:
+		return &thread->disk_ends[1];
+	}
+	return NULL;
+}
+
+/* Whether a request begins where the last one ended. The next one is compared with this one. */
+static __always_inline bool is_sequential(struct profd_thread *thread, struct bio *bio,
+					  struct profd_disk_request *request)
+{
+	struct profd_disk_end *end = last_end(thread, request->operation);
+	bool sequential;
+
+	if (!end)
+		return false;
+	sequential = end->device == request->device && end->sector == bio->bi_iter.bi_sector;
+	end->device = request->device;
+	end->sector = end_of(bio);
+	return sequential;
+}
+
+/* A bio becomes the end of a request that was made before. */
+SEC("tp_btf/block_bio_backmerge")
+int BPF_PROG(on_disk_growth, struct bio *bio)
+{
+	struct profd_thread *thread = thread_of(bpf_get_current_task_btf());
+	struct profd_disk_end *end;
+
+	if (!thread)
+		return 0;
+	end = last_end(thread, operation_of(bio));
+	if (end && end->device == bio->bi_bdev->bd_dev && end->sector == bio->bi_iter.bi_sector)
+		end->sector = end_of(bio);
+	return 0;
+}
+
 /* The kernel makes a request of a bio, in the context of whoever submits it. */
 SEC("tp_btf/block_getrq")
 int BPF_PROG(on_disk_request, struct bio *bio)
@@ -123,14 +237,11 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 	u64 walked = 0;
 	u32 zero = 0;
 	u32 one_in;
-	long error;
 
-	if (!thread || !thread->thread_id || !make_known(thread)) {
-		/* What is left of a request whose completion nobody saw would count this one. */
-		if (!bpf_map_delete_elem(&disk_requests, &key))
-			lose(PROFD_LOSS_DISK_LOST, 1);
+	/* Its completion would be taken for that of this one. */
+	drop_leftover(key);
+	if (!thread || !thread->thread_id || !make_known(thread))
 		return 0;
-	}
 	cost = bpf_map_lookup_elem(&disk_cost, &zero);
 	if (!cost)
 		return 0;
@@ -138,6 +249,7 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 	request.thread_id = thread->thread_id;
 	request.device = bio->bi_bdev->bd_dev;
 	request.operation = operation_of(bio);
+	request.sequential = is_sequential(thread, bio, &request);
 	one_in = disk_stack_one_in;
 	if (one_in <= 1 || bpf_get_prandom_u32() % one_in == 0) {
 		request.stack = take_submitter_stack(ctx);
@@ -145,10 +257,7 @@ int BPF_PROG(on_disk_request, struct bio *bio)
 		cost->walks++;
 		cost->walk_ns += walked;
 	}
-	error = bpf_map_update_elem(&disk_requests, &key, &request, BPF_NOEXIST);
-	if (error == -17 /* EEXIST: as above */)
-		error = bpf_map_update_elem(&disk_requests, &key, &request, BPF_ANY) ?: error;
-	if (error)
+	if (bpf_map_update_elem(&disk_requests, &key, &request, BPF_ANY))
 		lose(PROFD_LOSS_DISK_LOST, 1);
 	cost->requests++;
 	cost->ns += bpf_ktime_get_ns() - request.queued - walked;
@@ -179,8 +288,10 @@ int BPF_PROG(on_disk_issue, struct request___disk *rq)
 	u64 key;
 	struct profd_disk_request *request = find_request(rq, &key);
 
-	if (request && !request->issued)
+	if (request && !request->issued) {
 		request->issued = bpf_ktime_get_ns();
+		enter_device(request);
+	}
 	return 0;
 }
 
@@ -214,6 +325,22 @@ static __always_inline bool count_request(void *table, struct profd_disk_key *ke
 	return true;
 }
 
+/* Counts what is done in the live epoch. */
+static __always_inline void count_in_epoch(struct profd_disk_key *key,
+					   struct profd_disk_value *done)
+{
+	u32 *counting = &disk_counting[bpf_get_smp_processor_id() & (PROFD_MAX_CPUS - 1)];
+	bool counted;
+
+	/* A full barrier: the daemon sees it before the epoch is read. */
+	__sync_fetch_and_add(counting, 1);
+	counted = disk_epoch ? count_request(&disk_odd, key, done)
+			     : count_request(&disk_even, key, done);
+	__sync_fetch_and_add(counting, -1);
+	if (!counted)
+		lose(PROFD_LOSS_DISK_LOST, 1);
+}
+
 static __always_inline void count_done(struct profd_disk_request *request, u64 now)
 {
 	u64 issued = request->issued ? request->issued : request->queued;
@@ -226,16 +353,10 @@ static __always_inline void count_done(struct profd_disk_request *request, u64 n
 		.stack = request->stack,
 		.argument = PROFD_DISK_ARGUMENT(request->device, request->operation,
 						profd_log2(now - request->queued))};
-	u32 *counting = &disk_counting[bpf_get_smp_processor_id() & (PROFD_MAX_CPUS - 1)];
-	bool counted;
 
-	/* A full barrier: the daemon sees it before the epoch is read. */
-	__sync_fetch_and_add(counting, 1);
-	counted = disk_epoch ? count_request(&disk_odd, &key, &done)
-			     : count_request(&disk_even, &key, &done);
-	__sync_fetch_and_add(counting, -1);
-	if (!counted)
-		lose(PROFD_LOSS_DISK_LOST, 1);
+	if (request->sequential)
+		key.argument |= PROFD_DISK_SEQUENTIAL;
+	count_in_epoch(&key, &done);
 }
 
 /* Counts a request that is done, and what that cost. */
@@ -244,6 +365,7 @@ static __always_inline void finish_request(struct profd_disk_request *request, u
 	struct profd_disk_cost *cost;
 	u32 zero = 0;
 
+	leave_device(request);
 	count_done(request, now);
 	cost = bpf_map_lookup_elem(&disk_cost, &zero);
 	if (cost)

@@ -102,7 +102,7 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
   add("page faults", faults, cost.faults(), "faults");
   add("mapping calls", mappings, cost.mapping_calls(), "calls");
   add("on-CPU samples", cpu, cost.cpu_samples(), "samples");
-  add("disk requests", disk, cost.disk_requests(), "requests");
+  add("disk requests and file syncs", disk, cost.disk_requests(), "requests and calls");
   add("wake-ups", wakers, cost.wakes(), "wake-ups");
   add("bursts of malloc", bursts, cost.burst_calls(), "calls");
   return text;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/render/stacks.h"
 #include "client/render/table.h"
 #include "client/text.h"
 
@@ -11,11 +14,24 @@ namespace profctl {
 namespace {
 
 constexpr int kMostDisks = 20;
+constexpr int kMostSyncs = 10;
 
 std::string Mean(int64_t ns, uint64_t requests) {
   if (requests == 0) return "-";
   return FormatDuration(
       static_cast<int64_t>(static_cast<double>(ns) / static_cast<double>(requests)));
+}
+
+// "vda: 1.53 requests in flight on average, 32 at most".
+void AppendFlights(const Profile& profile, std::string& text) {
+  const auto& flights = profile.message->disk_flights();
+  for (int i = 0; i < std::min(flights.size(), kMostDisks); i++) {
+    const profd::v1::DiskFlight& flight = flights[i];
+    absl::StrAppend(&text, "  ", CleanName(flight.device()), ": ",
+                    absl::StrFormat("%.2f", flight.mean()), " requests in flight on average");
+    if (flight.most() > 0) absl::StrAppend(&text, ", ", FormatCount(flight.most()), " at most");
+    text += "\n";
+  }
 }
 
 }  // namespace
@@ -28,22 +44,71 @@ void AppendDisks(const Profile& profile, bool colour, std::string& text) {
                {"operation", Table::Align::kLeft},
                {"requests", Table::Align::kRight},
                {"bytes", Table::Align::kRight},
-               {"queued", Table::Align::kRight, 3},
+               {"sequential", Table::Align::kRight, 2},
+               {"queued", Table::Align::kRight, 4},
                {"served", Table::Align::kRight, 1},
-               {"p50", Table::Align::kRight, 4},
-               {"p99", Table::Align::kRight, 2},
-               {"longest", Table::Align::kRight, 5}});
+               {"p50", Table::Align::kRight, 5},
+               {"p99", Table::Align::kRight, 3},
+               {"longest", Table::Align::kRight, 6}});
   for (int i = 0; i < std::min(disks.size(), kMostDisks); i++) {
     const profd::v1::DiskUse& disk = disks[i];
     const auto bytes = static_cast<uint64_t>(std::max<int64_t>(disk.bytes(), 0));
+    const bool placed = disk.operation() == "read" || disk.operation() == "write";
     table.Add({CleanName(disk.device()), CleanName(disk.operation()), FormatCount(disk.requests()),
-               FormatBytes(bytes), Mean(disk.queue_ns(), disk.requests()),
-               Mean(disk.service_ns(), disk.requests()), FormatDuration(disk.p50_ns()),
-               FormatDuration(disk.p99_ns()), FormatDuration(disk.max_ns())});
+               FormatBytes(bytes),
+               placed ? FormatShare(static_cast<double>(disk.sequential_requests()),
+                                    static_cast<double>(disk.requests()))
+                      : "-",
+               Mean(disk.queue_ns(), disk.requests()), Mean(disk.service_ns(), disk.requests()),
+               FormatDuration(disk.p50_ns()), FormatDuration(disk.p99_ns()),
+               FormatDuration(disk.max_ns())});
   }
   text += table.Render();
   if (disks.size() > kMostDisks)
     absl::StrAppend(&text, "  and ", disks.size() - kMostDisks, " more\n");
+  AppendFlights(profile, text);
+}
+
+void AppendSyncs(const Profile& profile, bool colour, std::string& text) {
+  const profd::v1::Profile& message = *profile.message;
+  const auto& syncs = message.syncs();
+  if (syncs.empty()) return;
+  text += "\n" + Heading("File syncs (p50, p99 and longest to a factor of 2)", colour);
+  const std::vector<std::string> askers = Askers(profile);
+  Table table({{"time", Table::Align::kRight},
+               {"calls", Table::Align::kRight},
+               {"p50", Table::Align::kRight, 4},
+               {"p99", Table::Align::kRight},
+               {"longest", Table::Align::kRight, 3},
+               {"joined", Table::Align::kRight, 5},
+               {"call", Table::Align::kLeft, 1},
+               {"file", Table::Align::kLeft},
+               {"mostly from", Table::Align::kLeft, 2}});
+  uint64_t calls = message.syncs_left_out(), failed = 0;
+  int64_t time_ns = message.syncs_left_out_ns();
+  for (int i = 0; i < syncs.size(); i++) {
+    const profd::v1::FileSync& sync = syncs[i];
+    failed += sync.failed();
+    if (i >= kMostSyncs) {
+      calls += sync.calls();
+      time_ns += sync.total_ns();
+      continue;
+    }
+    table.Add({FormatDuration(sync.total_ns()), FormatCount(sync.calls()),
+               FormatDuration(sync.p50_ns()), FormatDuration(sync.p99_ns()),
+               FormatDuration(sync.max_ns()),
+               FormatShare(static_cast<double>(sync.joined()), static_cast<double>(sync.calls())),
+               CleanName(sync.call()), CleanName(sync.file()), askers[sync.stack()]});
+  }
+  text += table.Render();
+  if (calls > 0) {
+    absl::StrAppend(&text, "  and ", FormatCount(calls), " more calls, ", FormatDuration(time_ns),
+                    "\n");
+  }
+  if (failed > 0) {
+    absl::StrAppend(&text, "  ", FormatCount(failed), failed == 1 ? " call" : " calls",
+                    " returned an error\n");
+  }
 }
 
 }  // namespace profctl

@@ -16,6 +16,7 @@ namespace {
 
 constexpr double kLeastShare = 0.2;  // of the whole, for a place to stand out
 constexpr size_t kMostPlaces = 3;
+constexpr double kLeastJoined = 0.2;     // of the calls that sync a file
 constexpr double kLeastGrowth = 0.05;    // of all bytes at the end
 constexpr double kLeastDelay = 0.1;      // of the time in which threads could run
 constexpr double kLeastThrottled = 0.2;  // of the periods of a CPU quota
@@ -123,6 +124,8 @@ std::string WholeOf(const SampleTypeInfo& kind, bool idle_shown) {
     case profd::Kind::kDiskBytes:
       return absl::StrCat(kind.unit == Unit::kBytes ? "of the bytes" : "of the time",
                           " of disk requests");
+    case profd::Kind::kSync:
+      return "of the time of file syncs";
     default:
       return "of the bytes";
   }
@@ -264,6 +267,44 @@ void FindLargest(const View& view, const Places& places, const Names& names,
   }
 }
 
+// The file that took the longest to sync.
+void FindSync(const View& view, std::vector<std::string>& findings) {
+  const Profile& profile = *view.profile;
+  const profd::v1::FileSync* longest = nullptr;
+  for (const profd::v1::FileSync& sync : profile.message->syncs()) {
+    if (longest == nullptr || sync.total_ns() > longest->total_ns()) longest = &sync;
+  }
+  if (longest == nullptr || static_cast<double>(longest->total_ns()) <
+                                kLeastShare * static_cast<double>(view.shown_value)) {
+    return;
+  }
+  std::string text =
+      absl::StrCat(CleanName(longest->call()), " of ", Fitting(CleanName(longest->file())),
+                   " took ", FormatDuration(longest->total_ns()), " in ",
+                   FormatCount(longest->calls()), longest->calls() == 1 ? " call" : " calls",
+                   ", p99 below ", FormatDuration(longest->p99_ns()));
+  if (longest->stack() != 0) {
+    absl::StrAppend(
+        &text, ", ",
+        2 * (longest->total_ns() - longest->stack_ns()) > longest->total_ns() ? "most of all " : "",
+        "from ", Fitting(Askers(profile)[longest->stack()]));
+  }
+  text += ".";
+  if (static_cast<double>(longest->joined()) >=
+      kLeastJoined * static_cast<double>(longest->calls())) {
+    absl::StrAppend(
+        &text, " ",
+        FormatShare(static_cast<double>(longest->joined()), static_cast<double>(longest->calls())),
+        " of the calls began while another thread synced it.");
+  }
+  findings.push_back(text);
+}
+
+// What is shown is time of which file syncs are a part.
+bool TellsSyncs(profd::Kind kind) {
+  return kind == profd::Kind::kWait || kind == profd::Kind::kWall || kind == profd::Kind::kSync;
+}
+
 // The place that grew most.
 void FindGrowth(const View& view, const Places& places, const Names& names,
                 std::vector<std::string>& findings) {
@@ -403,6 +444,7 @@ std::vector<std::string> Findings(const View& view) {
   const Totals totals = TotalsOf(profile);
   const bool ledger = profile.kind->formula == profd::ErrorFormula::kLedgerShare;
   if (ledger) FindThrottling(profile, findings);
+  // Time of threads.
   const bool time = profile.unit == Unit::kNanoseconds;
   const bool little = time && static_cast<double>(view.shown_value) <
                                   kLeastWaiting * static_cast<double>(totals.wall_ns);
@@ -410,6 +452,7 @@ std::vector<std::string> Findings(const View& view) {
     const Places places = PlacesOf(view);
     const Names names = {GroupNames(profile), ThreadGroupNames(profile)};
     FindLargest(view, places, names, findings);
+    if (TellsSyncs(profile.kind->kind)) FindSync(view, findings);
     if (profile.kind->level) FindGrowth(view, places, names, findings);
   }
   // The time of disk requests is no time of threads.

@@ -99,6 +99,10 @@ std::string TotalsLine(const View& view) {
 }
 
 std::vector<std::string> EmptyMessage(const View& view) {
+  if (view.profile->kind->IsOfSyncs()) {
+    return {"No call that syncs a file returned in this window.",
+            "Use a longer --since; 'profctl status' shows whether they are counted."};
+  }
   if (view.profile->kind->IsOfDisk()) {
     return {"No disk request was completed in this window.",
             "Use a longer --since; 'profctl status' shows whether requests are counted."};

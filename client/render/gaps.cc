@@ -106,14 +106,15 @@ std::vector<std::string> DescribeHeapGaps(const Profile& profile) {
   return gaps;
 }
 
-std::vector<std::string> DescribeDiskGaps(const Profile& profile) {
+std::vector<std::string> DescribeCountedGaps(const Profile& profile) {
   const Window window(WindowNs(profile));
   const int64_t watched_ns = profile.type.watched_ns();
+  const std::string events(profile.kind->events);
   if (!window.HasGap(watched_ns)) return {};
   if (window.IsOff(watched_ns)) {
-    return {"disk requests were not counted in this window: 'profctl status' says why"};
+    return {absl::StrCat(events, " were not counted in this window: 'profctl status' says why")};
   }
-  return {absl::StrCat("disk requests", window.Tell("were", "not counted", watched_ns))};
+  return {absl::StrCat(events, window.Tell("were", "not counted", watched_ns))};
 }
 
 std::string_view WhatIsSampled(profd::Kind kind) {
@@ -128,7 +129,7 @@ bool HasGap(const Profile& profile, int64_t on_ns) {
 }
 
 std::vector<std::string> DescribeGaps(const Profile& profile) {
-  if (profile.kind->IsOfDisk()) return DescribeDiskGaps(profile);
+  if (profile.kind->IsCounted()) return DescribeCountedGaps(profile);
   if (profile.unit == Unit::kBytes) return DescribeHeapGaps(profile);
   const profd::v1::Coverage& header = profile.coverage();
   const Window window(WindowNs(profile));

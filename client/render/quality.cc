@@ -70,10 +70,10 @@ void AppendRunningTrust(const Profile& profile, std::string& text) {
   }
 }
 
-// Disk requests.
-void AppendRequestTrust(const Profile& profile, std::string& text) {
+// Disk requests and file syncs.
+void AppendCountedTrust(const Profile& profile, std::string& text) {
   AppendWatched(profile, text);
-  AppendField("requests", FormatCount(profile.type.count()) + ", all counted", text);
+  AppendField(profile.kind->count_unit, FormatCount(profile.type.count()) + ", all counted", text);
   if (profile.type.count() > 0) {
     AppendField("complete stacks",
                 absl::StrCat(FormatShare(profile.type.complete_share(), 1), " of the ",
@@ -120,8 +120,8 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
   text += "\n" + Heading("Data quality", colour);
   switch (profile.unit) {
     case Unit::kNanoseconds:
-      if (profile.kind->IsOfDisk()) {
-        AppendRequestTrust(profile, text);
+      if (profile.kind->IsCounted()) {
+        AppendCountedTrust(profile, text);
       } else if (profile.kind->HasReasons()) {
         AppendTickTrust(profile, text);
       } else {
@@ -129,8 +129,8 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
       }
       break;
     case Unit::kBytes:
-      if (profile.kind->IsOfDisk()) {
-        AppendRequestTrust(profile, text);
+      if (profile.kind->IsCounted()) {
+        AppendCountedTrust(profile, text);
         break;
       }
       AppendByteTrust(profile, text);

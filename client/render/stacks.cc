@@ -43,6 +43,7 @@ std::string StacksHeading(const View& view) {
 std::string WhyNoStacks(const View& view) {
   const SampleTypeInfo& kind = *view.profile->kind;
   if (kind.IsOfDisk()) return "no disk request was completed in this window";
+  if (kind.IsOfSyncs()) return "no call that syncs a file returned in this window";
   if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
@@ -53,7 +54,10 @@ std::string WhyNoStacks(const View& view) {
 }
 
 const char* WhyUnsampled(const SampleTypeInfo& kind, bool ran) {
-  if (kind.IsOfDisk()) return "requests whose stack was not taken, to keep the budget";
+  if (kind.IsCounted()) {
+    return kind.IsOfSyncs() ? "calls whose stack was not taken, to keep the budget"
+                            : "requests whose stack was not taken, to keep the budget";
+  }
   if (ran) return "threads that ran too little to be sampled";
   if (kind.level)
     return "touched while page faults were not watched; could belong to any of these stacks";

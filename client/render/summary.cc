@@ -311,14 +311,20 @@ void AppendFindings(const View& view, bool colour, std::string& text) {
   text += "\n";
 }
 
-void AppendRequests(const View& view, bool colour, std::string& text) {
+void AppendCounted(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
   const uint64_t count = profile.type.count();
+  const bool syncs = profile.kind->IsOfSyncs();
+  const std::string what = syncs ? "call" : "request";
   text += Heading(absl::StrCat("Total: ", FormatValue(view.shown_value, profile.unit), " (",
-                               FormatCount(count), count == 1 ? " request)" : " requests)"),
+                               FormatCount(count), " ", what, count == 1 ? ")" : "s)"),
                   colour);
-  text += "\n";
-  AppendDisks(profile, colour, text);
+  if (syncs) {
+    AppendSyncs(profile, colour, text);
+  } else {
+    text += "\n";
+    AppendDisks(profile, colour, text);
+  }
   AppendStacks(view, colour, text);
   AppendFunctions(view, colour, text);
 }
@@ -356,8 +362,8 @@ std::string RenderSummary(const View& view, bool colour) {
     text += "No thread matches in this window.\n";
   } else if (profile.kind->level) {
     AppendLevel(view, colour, text);
-  } else if (profile.kind->IsOfDisk()) {
-    AppendRequests(view, colour, text);
+  } else if (profile.kind->IsCounted()) {
+    AppendCounted(view, colour, text);
   } else if (profile.kind->IsOfCalls()) {
     AppendCalls(view, colour, text);
   } else if (memory) {
@@ -377,6 +383,7 @@ std::string RenderSummary(const View& view, bool colour) {
       AppendLocks(view, colour, text);
     } else {
       AppendReasons(profile, colour, text);
+      AppendSyncs(profile, colour, text);
     }
     AppendStacks(view, colour, text);
     AppendIdle(view, colour, text);

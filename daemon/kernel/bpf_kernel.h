@@ -91,6 +91,7 @@ class BpfKernel final : public Kernel {
   bool disk_on() const override { return !disk_links_.empty(); }
   absl::StatusOr<std::vector<DiskEntry>> DrainDisk() override;
   profd_disk_cost DiskCost() const override;
+  std::string SyncsNote() const override { return syncs_note_; }
   absl::Status SetWakers(uint32_t one_in) override;
   bool wakers_on() const override { return waker_link_ != nullptr; }
   absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override;
@@ -139,6 +140,8 @@ class BpfKernel final : public Kernel {
  private:
   absl::Status AttachAll();
   // A program could not be attached: its layer is refused, or without it nothing works.
+  // Notes which syncs are not seen then.
+  void AttachSyncs();
   absl::Status GiveUp(const bpf_program* program, int error);
   // Waits until the distance of the two clocks is known. False when the kernel does not show it.
   // The calling thread was marked as the clock by a drain of its own.
@@ -181,6 +184,7 @@ class BpfKernel final : public Kernel {
   static bool Runs(CpuClock& clock);
   std::map<uint32_t, CpuClock> cpu_clocks_;  // by CPU
   std::vector<UniqueLink> disk_links_;       // empty: off
+  std::string syncs_note_;
   uint64_t fault_seed_ = 0;
   UniqueRing ring_;
   const RecordSink* ring_sink_ = nullptr;

@@ -46,10 +46,11 @@ enum class KernelLayer {
   kMalloc,
   kCpu,
   kDisk,
+  kSync,
   kWaker,
   kLook
 };
-inline constexpr size_t kKernelLayers = 11;
+inline constexpr size_t kKernelLayers = 12;
 // By layer, why the kernel did not take its programs; empty where it did, or was not asked to.
 using LayerRefusals = std::array<std::string, kKernelLayers>;
 
@@ -209,9 +210,13 @@ class DiskKernel {
   virtual absl::Status SetDisk(uint32_t one_in) = 0;
   virtual bool disk_on() const = 0;
   // Changes the epoch of the counters and empties the one that was live. When a CPU is stuck in the
-  // middle of counting, what was counted comes with a later call.
+  // middle of counting, what was counted comes with a later call. Entries whose argument has
+  // PROFD_OBJECT_BIT are of file syncs; those with PROFD_DISK_PEAK tell how many requests were in
+  // flight.
   virtual absl::StatusOr<std::vector<DiskEntry>> DrainDisk() = 0;
   virtual profd_disk_cost DiskCost() const = 0;  // totals since start
+  // Which file syncs are not counted with them; empty where all are.
+  virtual std::string SyncsNote() const = 0;
 };
 
 // The program at wake-ups, which counts who ends the waits that ticks have seen.

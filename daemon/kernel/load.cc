@@ -1,19 +1,23 @@
 #include "daemon/kernel/load.h"
 
+#include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
+#include "daemon/base/fd.h"
 #include "daemon/kernel/entry_code.h"
 #include "daemon/kernel/refused_program.h"
 #include "spdlog/spdlog.h"
@@ -70,7 +74,8 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
         Size{s->maps.cpu_even, limits.counters}, Size{s->maps.cpu_odd, limits.counters},
         Size{s->maps.disk_even, limits.counters}, Size{s->maps.disk_odd, limits.counters},
-        Size{s->maps.disk_requests, limits.counters}, Size{s->maps.waker_even, limits.counters},
+        Size{s->maps.disk_requests, limits.counters}, Size{s->maps.open_syncs, limits.counters},
+        Size{s->maps.synced_files, limits.counters}, Size{s->maps.waker_even, limits.counters},
         Size{s->maps.waker_odd, limits.counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
         Size{s->maps.last_records, limits.exits}, Size{s->maps.modules, limits.modules},
@@ -80,6 +85,43 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
   }
   s->rodata->news_burst = static_cast<uint32_t>(limits.news);
   s->rodata->max_modules = static_cast<uint32_t>(limits.modules);
+}
+
+// Whether a program may run at the entry of a kernel function. Some kernels refuse that.
+bool MayEnterFunction(int type_id) {
+  const bpf_insn nothing[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+                              {.code = BPF_JMP | BPF_EXIT}};
+  bpf_prog_load_opts options{};
+  options.sz = sizeof(options);
+  options.expected_attach_type = BPF_TRACE_FENTRY;
+  options.attach_btf_id = static_cast<uint32_t>(type_id);
+  const UniqueFd program(
+      bpf_prog_load(BPF_PROG_TYPE_TRACING, "probe", "GPL", nothing, std::size(nothing), &options));
+  return program.ok();
+}
+
+struct KernelFacts {
+  bool multi_probes = false;
+  bool sync_calls = false;  // programs may run at the system calls that sync files
+};
+
+const KernelFacts& ThisKernel() {
+  // Only once, because it reads several megabytes.
+  static const KernelFacts facts = [] {
+    TakeLibbpfMessages();
+    const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
+    if (!types) return KernelFacts();
+    const auto find = [&](const char* name, uint32_t kind) {
+      return btf__find_by_name_kind(types.get(), name, kind);
+    };
+    constexpr std::array kCalls = {"__x64_sys_fsync", "__x64_sys_fdatasync", "__x64_sys_msync",
+                                   "__x64_sys_sync_file_range", "__x64_sys_syncfs"};
+    const bool named = std::all_of(kCalls.begin(), kCalls.end(),
+                                   [&](const char* call) { return find(call, BTF_KIND_FUNC) > 0; });
+    return KernelFacts{.multi_probes = find("bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0,
+                       .sync_calls = named && MayEnterFunction(find(kCalls[0], BTF_KIND_FUNC))};
+  }();
+  return facts;
 }
 
 // The optional programs and their layers.
@@ -105,6 +147,19 @@ std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
           {s->progs.on_disk_issue, KernelLayer::kDisk},
           {s->progs.on_disk_merge, KernelLayer::kDisk},
           {s->progs.on_disk_completion, KernelLayer::kDisk},
+          {s->progs.on_disk_growth, KernelLayer::kDisk},
+          {s->progs.on_fsync, KernelLayer::kSync},
+          {s->progs.on_fsync_end, KernelLayer::kSync},
+          {s->progs.on_fdatasync, KernelLayer::kSync},
+          {s->progs.on_fdatasync_end, KernelLayer::kSync},
+          {s->progs.on_sync_file_range, KernelLayer::kSync},
+          {s->progs.on_sync_file_range_end, KernelLayer::kSync},
+          {s->progs.on_syncfs, KernelLayer::kSync},
+          {s->progs.on_syncfs_end, KernelLayer::kSync},
+          {s->progs.on_msync, KernelLayer::kSync},
+          {s->progs.on_msync_end, KernelLayer::kSync},
+          {s->progs.on_ext4_sync, KernelLayer::kSync},
+          {s->progs.on_ext4_sync_end, KernelLayer::kSync},
           {s->progs.on_waking, KernelLayer::kWaker},
           {s->progs.look, KernelLayer::kLook}};
 }
@@ -128,6 +183,8 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
       return options.cpu_layer;
     case KernelLayer::kDisk:
       return options.disk_layer;
+    case KernelLayer::kSync:
+      return options.disk_layer && refusals[static_cast<size_t>(KernelLayer::kDisk)].empty();
     case KernelLayer::kWaker:
       return options.waker_layer;
     case KernelLayer::kLook:
@@ -147,6 +204,9 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
   for (const auto& [program, layer] : LayerPrograms(s)) {
     bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
+  }
+  if (!HasSyncCalls()) {
+    for (bpf_program* program : SyncCallPrograms(s)) bpf_program__set_autoload(program, false);
   }
   SizeMaps(options, static_cast<uint32_t>(std::max(1, libbpf_num_possible_cpus())), s);
   std::random_device random;
@@ -181,6 +241,8 @@ void SizeMaps(const KernelOptions& options, uint32_t cpus, profd_bpf* s) {
                                                         options.disk_layer
                                                     ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS)
                                                     : 1);
+  bpf_map__set_max_entries(s->maps.sync_scratch,
+                           options.disk_layer ? std::min<uint32_t>(walks, PROFD_MAX_OWN_WALKS) : 1);
 }
 
 absl::Status LoadError(const char* what, int error) {
@@ -238,15 +300,15 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
   }
 }
 
-bool HasMultiProbes() {
-  // Only once, because it reads several megabytes.
-  static const bool has = [] {
-    TakeLibbpfMessages();
-    const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
-    return types &&
-           btf__find_by_name_kind(types.get(), "bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0;
-  }();
-  return has;
+bool HasMultiProbes() { return ThisKernel().multi_probes; }
+
+bool HasSyncCalls() { return ThisKernel().sync_calls; }
+
+std::array<bpf_program*, kSyncCallPrograms> SyncCallPrograms(const profd_bpf* skeleton) {
+  const auto& p = skeleton->progs;
+  return {p.on_fsync_end, p.on_fdatasync_end, p.on_sync_file_range_end, p.on_syncfs_end,
+          p.on_msync_end, p.on_fsync,         p.on_fdatasync,           p.on_sync_file_range,
+          p.on_syncfs,    p.on_msync};
 }
 
 void SkeletonDeleter::operator()(profd_bpf* skeleton) const { profd_bpf__destroy(skeleton); }

@@ -329,7 +329,10 @@ std::vector<EstimatedSample> SumRequests(std::span<const Sample> samples) {
   absl::flat_hash_map<SampleKey, size_t> at;
   for (const Sample& s : samples) {
     EstimatedSample counted = AsCounted(s);
-    counted.key.argument -= PROFD_DISK_BUCKET(counted.key.argument);
+    const uint64_t argument = counted.key.argument;
+    const bool sync = counted.key.kind == Kind::kSync;
+    if (!sync && (argument & PROFD_DISK_PEAK) != 0) continue;
+    counted.key.argument = sync ? PROFD_SYNC_PLACE(argument) : PROFD_DISK_PLACE(argument);
     const auto [place, is_new] = at.try_emplace(counted.key, result.size());
     if (is_new) {
       result.push_back(counted);

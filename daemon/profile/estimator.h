@@ -91,8 +91,8 @@ std::vector<EstimatedSample> EstimateLevels(std::span<const Sample> samples, int
 // What mapping calls asked for. Where all were counted that is exact; where one of so many was, the
 // error is that of a binomial sample of calls of their mean size.
 std::vector<EstimatedSample> EstimateMappings(std::span<const Sample> samples);
-// Disk requests, all of which were counted: one for each stack, device and operation, with
-// latencies left out.
+// Disk requests and file syncs, all of which were counted: one for each stack and device or file
+// and operation, with latencies left out.
 std::vector<EstimatedSample> SumRequests(std::span<const Sample> samples);
 // What bursts of tracing stand for, of one thread and kind: samples that are scaled already, of
 // `bursts` bursts. The error is that of a sample of so many, widened where they are few, and of the

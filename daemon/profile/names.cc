@@ -131,8 +131,10 @@ const LossDescription& DescribeLoss(size_t loss) {
        "If there are many, watch fewer targets, or raise --limit counters."},
       {"cpu_sample_lost_ns", "Weight of those samples, ns."},
       {"disk_request_lost",
-       "Disk requests that were not counted: a table was full, or the kernel did not report that "
-       "they were done. If there are many, watch fewer targets, or raise --limit counters."},
+       "Disk requests and file syncs that were not counted: a table was full, or the kernel did "
+       "not "
+       "report that they were done. If there are many, watch fewer targets, or raise --limit "
+       "counters."},
       {"waker_lost",
        "Wakers that were not counted: their counter table was full, or the kernel had no memory at "
        "hand for a new counter. Their waits are shown as [waker unknown]. If there are many, watch "

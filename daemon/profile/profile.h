@@ -48,6 +48,7 @@ enum class Kind : uint8_t {
   kDiskQueue = PROFD_KIND_DISK_QUEUE,  // part of it before the driver got them
   kDiskBytes = PROFD_KIND_DISK_BYTES,  // bytes of disk requests
   kWaker = PROFD_KIND_WAKER,           // waits by who ended them, ns
+  kSync = PROFD_KIND_SYNC,             // time that file syncs took, ns
   // No sample is of these.
   kWall = PROFD_KIND_COUNT,       // kWait and kCpu together
   kLocks = PROFD_KIND_COUNT + 1,  // waits for locks
@@ -68,7 +69,8 @@ inline constexpr bool IsMapping(Kind kind) {
   return kind == Kind::kMapped || kind == Kind::kUnmapped || kind == Kind::kReturned;
 }
 
-// Of such a kind each event was counted. The key's argument is PROFD_DISK_ARGUMENT.
+// Of such a kind each event was counted. The key's argument is PROFD_DISK_ARGUMENT; with
+// PROFD_DISK_PEAK the sample is of no request.
 inline constexpr bool IsDisk(Kind kind) {
   return kind == Kind::kDisk || kind == Kind::kDiskQueue || kind == Kind::kDiskBytes;
 }
@@ -180,9 +182,11 @@ inline bool IsLarge(const SampleKey& key) {
          key.argument == PROFD_HEAP_LARGE_ARGUMENT;
 }
 
-// What is kept of objects that are waited for, as stacks are: their words are the frames (struct
-// profd_object). 0: the argument is none.
+// What is kept of objects that are waited for, and of files that are synced, as stacks are: their
+// words are the frames (struct profd_object). 0: the argument is none.
 inline StackId ObjectOf(const SampleKey& key) {
+  // Each file sync was counted. The key's argument is PROFD_SYNC_ARGUMENT.
+  if (key.kind == Kind::kSync) return StackId{PROFD_SYNC_FILE(key.argument)};
   return key.kind == Kind::kWait && (key.argument & PROFD_OBJECT_BIT) != 0 ? StackId{key.argument}
                                                                            : StackId{};
 }

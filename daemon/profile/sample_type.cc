@@ -44,6 +44,9 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
     {Kind::kWaker, "wakers", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare,
      Layer::kTickAndWakers, "ticks", "Off-CPU time by waker", "off-CPU", "waits",
      "off-CPU time, by the stack of the waiter and of who woke it"},
+    {Kind::kSync, "fsync", Unit::kNanoseconds, false, ErrorFormula::kExact, Layer::kDisk, "calls",
+     "Time of file syncs", "synced", "file syncs",
+     "time that fsync, fdatasync, msync and the like took, by file"},
     {Kind::kWall, "wall", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTickAndCpu,
      "samples", "Wall-clock time", "of wall time", "samples",
      "all time of threads: on a CPU, on the run queue, waiting"},
@@ -55,7 +58,8 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
 constexpr bool IsInOrder() {
   for (size_t i = 0; i < kTypes.size(); i++) {
     if (kTypes[i].kind != static_cast<Kind>(i) || kTypes[i].level != IsLevel(kTypes[i].kind) ||
-        kTypes[i].IsOfCalls() != (IsMapping(kTypes[i].kind) || kTypes[i].IsOfDisk())) {
+        kTypes[i].IsOfCalls() !=
+            (IsMapping(kTypes[i].kind) || kTypes[i].IsOfDisk() || kTypes[i].IsOfSyncs())) {
       return false;
     }
   }

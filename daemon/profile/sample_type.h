@@ -47,7 +47,11 @@ struct SampleTypeInfo {
   std::string_view meaning;     // a few words for help
 
   // Of calls or requests that are counted themselves: threads have no totals.
-  constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial || IsOfDisk(); }
+  constexpr bool IsOfCalls() const { return formula == ErrorFormula::kBinomial || IsCounted(); }
+  // Each event was counted.
+  constexpr bool IsCounted() const { return formula == ErrorFormula::kExact; }
+  // Of file syncs.
+  constexpr bool IsOfSyncs() const { return kind == Kind::kSync; }
   // Of disk requests.
   constexpr bool IsOfDisk() const { return IsDisk(kind); }
   // Samples say what a thread waited for, or that it ran.

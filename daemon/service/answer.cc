@@ -26,6 +26,7 @@
 #include "daemon/service/object_text.h"
 #include "daemon/service/process_ids.h"
 #include "daemon/service/sample_sink.h"
+#include "daemon/service/sync_use.h"
 #include "daemon/service/tables.h"
 #include "daemon/service/text.h"
 #include "daemon/service/thread_totals.h"
@@ -228,7 +229,8 @@ class Sender {
       const ProcessId process = ProcessIdOf(thread.info);
       for (const Sample& sample : thread.samples) {
         if (sample.key.kind == Kind::kWaker) continue;
-        if (plan_.Shows(sample.key) || TellsIdleness(sample.key)) {
+        const bool sync = sample.key.kind == Kind::kSync && plan_.TellsSyncs();
+        if (plan_.Shows(sample.key) || TellsIdleness(sample.key) || sync) {
           stacks_.Add(sample.key.stack, process);
         }
       }
@@ -349,7 +351,8 @@ class Sender {
     v1::Profile& part = parts_.part();
     if (!plan_.longest) FillNameShares(plan_, profile_, stacks_, &part);
     if (plan_.lines != LineWish::kNone) stacks_.FillLines(part.mutable_source_lines());
-    if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, part.mutable_disks());
+    if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, &part);
+    if (plan_.TellsSyncs()) FillSyncs(profile_, stacks_, objects_, &part);
     if (locks_) locks_->Fill(&part);
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());

@@ -27,9 +27,9 @@ class DiskNames {
   absl::flat_hash_map<uint32_t, std::string> names_;
 };
 
-// Adds the disk requests of all threads, whatever sample type they are told as.
-void FillDisks(const MergedProfile& profile, DiskNames& names,
-               google::protobuf::RepeatedPtrField<v1::DiskUse>* out);
+// Adds the disk requests of all threads, whatever sample type they are told as, and how many
+// devices had at a time.
+void FillDisks(const MergedProfile& profile, DiskNames& names, v1::Profile* out);
 
 }  // namespace profd
 

@@ -53,6 +53,11 @@ struct FetchPlan : RequestScope {
   bool AsksDisk() const {
     return Asks(Kind::kDisk) || Asks(Kind::kDiskQueue) || Asks(Kind::kDiskBytes);
   }
+  // File syncs are told of: they were asked for, or waits for them.
+  bool TellsSyncs() const {
+    const bool waits = AsksWaits() && !Asks(Kind::kLocks);
+    return Asks(Kind::kSync) || (waits && !longest && reasons[static_cast<size_t>(Reason::kFsync)]);
+  }
   // Samples with this key are in the answer, or in its values of that type.
   bool Shows(const SampleKey& key) const;
   bool Shows(const SampleTypeInfo& type, const SampleKey& key) const;

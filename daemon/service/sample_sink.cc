@@ -10,6 +10,7 @@
 #include "daemon/profile/sample_type.h"
 #include "daemon/profile/waker_estimate.h"
 #include "daemon/service/messages.h"
+#include "daemon/service/sync_use.h"
 
 namespace profd {
 namespace {
@@ -60,6 +61,10 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
   }
   if (IsDisk(sample.key.kind) && KeepsObjects()) {
     object = context_.disks->Describe(sample.key.argument);
+    key.attributes.push_back(tables_->TextAttribute("object", object));
+  }
+  if (sample.key.kind == Kind::kSync && KeepsObjects()) {
+    object = DescribeSync(sample.key, *context_.objects);
     key.attributes.push_back(tables_->TextAttribute("object", object));
   }
   if (ran) key.reason = v1::REASON_ON_CPU;

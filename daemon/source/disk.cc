@@ -49,6 +49,14 @@ absl::Status DiskSource::Drain(ProfileDelta& delta) {
   ASSIGN_OR_RETURN(const std::vector<DiskEntry> entries, kernel_->DrainDisk());
   Amounts amounts;
   for (const auto& [key, value] : entries) {
+    if ((key.argument & PROFD_OBJECT_BIT) != 0) {
+      Add(key, key.argument, Kind::kSync, value.service_ns, value.requests, amounts);
+      continue;
+    }
+    if ((key.argument & PROFD_DISK_PEAK) != 0) {
+      Add(key, key.argument, Kind::kDiskQueue, 0, 0, amounts);
+      continue;
+    }
     // Only the time tells of latencies.
     const uint64_t place = key.argument - PROFD_DISK_BUCKET(key.argument);
     Add(key, key.argument, Kind::kDisk, value.queue_ns + value.service_ns, value.requests, amounts);
@@ -81,6 +89,8 @@ std::optional<LayerState> DiskSource::Status() const {
     layer.note = std::string(failed_.message());
   } else if (!layer.on) {
     layer.note = kShedNote;
+  } else {
+    layer.note = kernel_->SyncsNote();
   }
   return layer;
 }

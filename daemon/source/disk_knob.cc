@@ -54,8 +54,8 @@ double DiskKnob::CostAt(int level) const {
 std::string DiskKnob::GivenUpAt(int level) const {
   if (level == 0) return "";
   const uint32_t one_in = OneInAt(level);
-  if (one_in == 0) return "disk requests";
-  return absl::StrCat("one disk request in ", one_in, " has its stack");
+  if (one_in == 0) return "disk requests and file syncs";
+  return absl::StrCat("one disk request or file sync in ", one_in, " has its stack");
 }
 
 }  // namespace profd

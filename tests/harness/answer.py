@@ -96,13 +96,15 @@ def read(message, kind=None):
     layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
             "offcpu": "tick_ns", "locks": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
             "disk": "disk_ns", "disk-queue": "disk_ns",
-            "disk-bytes": "disk_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
+            "disk-bytes": "disk_ns", "fsync": "disk_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
     trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
                                                  "torn_walks")}
     trailer |= {"samples": sample_type["count"], "complete_share": sample_type["complete_share"],
                 "heap": sample_type.get("total"), "losses": message["losses"],
                 "cost": message["cost"], "memory": message.get("memory"),
                 "disks": message.get("disks", []),
+                "flights": message.get("disk_flights", []),
+                "syncs": message.get("syncs", []),
                 "locks": message.get("locks", []),
                 "source_lines": message.get("source_lines"),
                 "names": {enum(share["source"]): share for share in message["name_shares"]

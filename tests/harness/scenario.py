@@ -20,7 +20,7 @@ SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts", "c
 KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse": {"heap"},
                 "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
                 "returned": {"mappings"}, "cpu": {"cpu"}, "wall": {"tick", "cpu"},
-                "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"},
+                "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"}, "fsync": {"disk"},
                 "wakers": {"tick", "wakers"}, "locks": {"tick"}}
 # What profd tells apart of waits, as `profctl fetch --help` lists it.
 REASONS = ("runqueue", "reclaim", "fault", "fsync", "lock", "disk", "poll", "net", "sleep", "pipe",

@@ -218,6 +218,8 @@ def jobs():
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("readers", script("readers", "python3", "tests/readers/readers_test.py", "build/tests"), after=("build",),
             follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope and grpcurl on a real server's answers"),
+        Job("crosscheck", script("crosscheck", "python3", "tests/crosscheck/disk_test.py", "build/tests"), after=("build",),
+            follows=("system",), cpus=WAITS, long=True, about="disk requests and file syncs beside fio's report"),
         Job("terminal", script("terminal", "python3", "tests/terminal/top_test.py", "build/tests"), after=("build",),
             follows=("scenarios",), cpus=WAITS, about="profctl top in a terminal"),
         Job("diff", script("diff", "python3", "-m", "tests.endurance.phases", "--rounds", "10"), after=("build",),

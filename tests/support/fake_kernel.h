@@ -69,6 +69,7 @@ class FakeKernel final : public Kernel {
   uint32_t disk_one_in = 0;
   std::vector<DiskEntry> disk_entries;
   profd_disk_cost disk_cost{};
+  std::string syncs_note;
   // The program at wake-ups.
   uint32_t waker_one_in = 0;
   std::vector<CounterEntry> waker_counters;
@@ -191,6 +192,7 @@ class FakeKernel final : public Kernel {
     return std::exchange(disk_entries, {});
   }
   profd_disk_cost DiskCost() const override { return disk_cost; }
+  std::string SyncsNote() const override { return syncs_note; }
 
   absl::Status SetWakers(uint32_t one_in) override {
     if (one_in != 0) {

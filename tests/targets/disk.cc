@@ -1,4 +1,7 @@
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -51,6 +54,23 @@ KEEP_FRAME void WriteLarge(int fd, const char* buffer, int64_t count) {
   }
 }
 
+// How often the blocks of a file are not where the last one ended.
+int64_t CountBreaks(int fd) {
+  constexpr uint32_t kMost = 512;
+  const std::unique_ptr<fiemap, decltype(&free)> map(
+      static_cast<fiemap*>(calloc(1, sizeof(fiemap) + kMost * sizeof(fiemap_extent))), &free);
+  Check(map != nullptr, "calloc");
+  map->fm_length = FIEMAP_MAX_OFFSET;
+  map->fm_extent_count = kMost;
+  Check(ioctl(fd, FS_IOC_FIEMAP, map.get()) == 0, "FS_IOC_FIEMAP");
+  int64_t breaks = 0;
+  for (uint32_t i = 1; i < map->fm_mapped_extents; ++i) {
+    const fiemap_extent& last = map->fm_extents[i - 1];
+    if (map->fm_extents[i].fe_physical != last.fe_physical + last.fe_length) ++breaks;
+  }
+  return breaks;
+}
+
 }  // namespace disk
 
 void Disk(const Arguments& arguments) {
@@ -72,7 +92,10 @@ void Disk(const Arguments& arguments) {
   ReadSmall(direct, buffer.get(), count);
   ReadLarge(direct, buffer.get(), count);
   WriteLarge(direct, buffer.get(), count);
-  Stop("done");
+  char where[100];
+  snprintf(where, sizeof(where), "done {\"count\": %lld, \"breaks\": %lld}",
+           static_cast<long long>(count), static_cast<long long>(CountBreaks(fd)));
+  Stop(where);
   close(direct);
   close(fd);
 }

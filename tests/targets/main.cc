@@ -44,7 +44,7 @@ constexpr Scenario kScenarios[] = {
     {"inlined", Inlined},    {"stalls", Stalls},
     {"locks", Locks},        {"now", LookAtMe},
     {"stages", Stages},      {"objects", Objects},
-    {"crowd", Crowd},
+    {"crowd", Crowd},        {"sync", Sync},
 };
 
 }  // namespace

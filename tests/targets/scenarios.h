@@ -106,8 +106,15 @@ void Surge(const Arguments& arguments);  // QUIET_MS LOUD_MS: few switches, then
 
 // disk.cc
 // COUNT DIRECTORY: makes a file of so many blocks of 64 KiB and says "written"; past the page cache
-// it then reads 4 KiB of each, each, and writes each. Says "done".
+// it then reads 4 KiB of each, each, and writes each. Says "done", with
+// how often two blocks that follow each other do not on the disk.
 void Disk(const Arguments& arguments);
+
+// sync.cc
+// COUNT DIRECTORY: makes four files and says "opened"; then commits to one of them 3 * COUNT times
+// with fdatasync, to one 2 * COUNT times with fsync, to one COUNT times with msync, and from four
+// threads to the last, COUNT times each with fdatasync. Says "synced" with what it did.
+void Sync(const Arguments& arguments);
 
 // maps.cc COUNT: maps so many blocks of each sort, says "mapped" and by how many bytes the heap
 // grew, gives half of them up, says "unmapped", and begins again; a line lets it go on.

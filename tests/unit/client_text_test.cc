@@ -78,7 +78,7 @@ TEST(KindTest, NamesAndUnits) {
     EXPECT_EQ(&profd::DescribeSampleType(info.kind), &info);
     const bool disk_time = info.IsOfDisk() && info.kind != profd::Kind::kDiskBytes;
     EXPECT_EQ(info.unit == Unit::kNanoseconds,
-              info.HasReasons() || info.kind == profd::Kind::kCpu || disk_time);
+              info.HasReasons() || info.kind == profd::Kind::kCpu || disk_time || info.IsOfSyncs());
   }
   EXPECT_EQ(FindSampleType("heap"), nullptr);
   EXPECT_EQ(FindSampleType(""), nullptr);

@@ -2,15 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "client/render/disk.h"
 #include "daemon/collect/cost_table.h"
 #include "daemon/profile/estimator.h"
+#include "daemon/profile/identity.h"
 #include "daemon/service/disk_use.h"
+#include "daemon/service/named_stacks.h"
+#include "daemon/service/object_text.h"
+#include "daemon/service/sync_use.h"
 #include "daemon/source/disk.h"
 #include "daemon/source/disk_knob.h"
 #include "tests/support/fake_clock.h"
@@ -143,6 +150,139 @@ Sample DiskSample(Kind kind, uint64_t stack, uint64_t argument, int64_t weight, 
       .ticks = requests};
 }
 
+uint64_t SyncArgument(uint64_t file, uint32_t call, uint32_t bucket) {
+  return PROFD_SYNC_ARGUMENT(PROFD_OBJECT_BIT | file << 16, call, bucket);
+}
+
+TEST_F(DiskSourceTest, SyncsAndPeaksAreTheirOwn) {
+  const uint64_t sync = SyncArgument(5, PROFD_SYNC_FDATASYNC, 20);
+  const uint64_t peak = uint64_t{kDevice} << 32 | PROFD_DISK_PEAK | 32;
+  kernel_.disk_entries = {
+      {{.thread_id = 7, .stack = 9, .argument = sync}, {.requests = 3, .service_ns = 4'000'000}},
+      {{.thread_id = 7, .stack = 0, .argument = peak}, {}}};
+  ProfileDelta delta;
+  ASSERT_TRUE(source_.Drain(delta).ok());
+  ASSERT_THAT(delta.samples, SizeIs(2));
+  for (const Sample& sample : delta.samples) {
+    const bool is_sync = sample.key.kind == Kind::kSync;
+    EXPECT_EQ(sample.key.argument, is_sync ? sync : peak);
+    EXPECT_EQ(sample.key.kind, is_sync ? Kind::kSync : Kind::kDiskQueue);
+    EXPECT_EQ(sample.weight, is_sync ? 4'000'000 : 0);
+    EXPECT_EQ(sample.ticks, is_sync ? 3 : 0);
+  }
+  EXPECT_EQ(ObjectOf({.argument = sync, .kind = Kind::kSync}), StackId{PROFD_OBJECT_BIT | 5 << 16});
+}
+
+TEST_F(DiskSourceTest, StatusSaysWhichSyncsAreNotSeen) {
+  ASSERT_TRUE(source_.Apply().ok());
+  kernel_.syncs_note = "this kernel shows file syncs of ext4 only";
+  EXPECT_TRUE(source_.Status()->on);
+  EXPECT_EQ(source_.Status()->note, kernel_.syncs_note);
+  source_.Detach();
+  EXPECT_EQ(source_.Status()->note, kPausedNote);
+}
+
+TEST(SumRequestsTest, SyncsAreSummedByFileAndCallAndPeaksLeftOut) {
+  const uint64_t sync = SyncArgument(5, PROFD_SYNC_FSYNC, 20);
+  const std::vector<Sample> samples = {
+      DiskSample(Kind::kSync, 1, sync, 20, 1),
+      DiskSample(Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_FSYNC, 21) | PROFD_SYNC_JOINED, 40, 2),
+      DiskSample(Kind::kSync, 1, sync | PROFD_SYNC_FAILED, 1, 1),
+      DiskSample(Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_MSYNC, 20), 7, 1),
+      DiskSample(Kind::kSync, 1, SyncArgument(6, PROFD_SYNC_FSYNC, 20), 8, 1),
+      DiskSample(Kind::kDiskQueue, 0, uint64_t{kDevice} << 32 | PROFD_DISK_PEAK | 4, 0, 0)};
+  const std::vector<EstimatedSample> sums = SumRequests(samples);
+  ASSERT_THAT(sums, SizeIs(3));
+  EXPECT_EQ(sums[0].key.argument, SyncArgument(5, PROFD_SYNC_FSYNC, 0));
+  EXPECT_EQ(sums[0].amount, 61);
+  EXPECT_EQ(sums[0].ticks, 4);
+  EXPECT_EQ(sums[1].amount, 7);
+  EXPECT_EQ(sums[2].amount, 8);
+}
+
+class SyncUseTest : public ::testing::Test {
+ protected:
+  // A description, as the kernel programs send it.
+  static std::shared_ptr<const StackTrace> File(uint64_t id, std::string_view names) {
+    profd_object object{};
+    object.kind = PROFD_OBJECT_FILE;
+    auto trace = std::make_shared<StackTrace>();
+    trace->id = StackId{PROFD_OBJECT_BIT | id << 16};
+    trace->frames.resize(PROFD_OBJECT_WORDS + 8);
+    std::memcpy(trace->frames.data(), &object, sizeof(object));
+    std::memcpy(trace->frames.data() + PROFD_OBJECT_WORDS, names.data(), names.size());
+    return trace;
+  }
+
+  v1::Profile Fill() {
+    NamedStacks stacks(profile_.stacks);
+    WaitObjects objects(profile_.stacks);
+    for (const MergedThread& thread : profile_.threads) {
+      for (const Sample& sample : thread.samples) {
+        stacks.Add(sample.key.stack, ProcessIdOf(thread.info));
+      }
+    }
+    v1::Profile answer;
+    FillSyncs(profile_, stacks, objects, &answer);
+    return answer;
+  }
+
+  MergedProfile profile_;
+};
+
+TEST_F(SyncUseTest, ByFileAndCallTheLongestFirst) {
+  profile_.stacks = {File(5, std::string_view("wal\0data\0", 9))};
+  profile_.threads.resize(2);
+  const uint64_t sync = SyncArgument(5, PROFD_SYNC_FDATASYNC, 20);
+  profile_.threads[0].samples = {
+      DiskSample(Kind::kSync, 1, sync, 3'000'000, 2),
+      DiskSample(Kind::kSync, 2, sync | PROFD_SYNC_JOINED, 5'000'000, 4),
+      DiskSample(Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_MSYNC, 10), 1'500, 1),
+      DiskSample(Kind::kDisk, 1, PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_READ, 9), 900, 1)};
+  profile_.threads[1].samples = {DiskSample(
+      Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_FDATASYNC, 23) | PROFD_SYNC_FAILED, 9'000'000, 1)};
+  profile_.threads[1].samples[0].key.thread = ThreadId{8};
+  const v1::Profile answer = Fill();
+  ASSERT_THAT(answer.syncs(), SizeIs(2));
+  const v1::FileSync& data = answer.syncs(0);
+  EXPECT_EQ(data.file(), "/data/wal");
+  EXPECT_EQ(data.call(), "fdatasync");
+  EXPECT_EQ(data.calls(), 7U);
+  EXPECT_EQ(data.joined(), 4U);
+  EXPECT_EQ(data.failed(), 1U);
+  EXPECT_EQ(data.threads(), 2U);
+  EXPECT_EQ(data.total_ns(), 17'000'000);
+  EXPECT_EQ(data.p50_ns(), 1 << 21);
+  EXPECT_EQ(data.max_ns(), 1 << 24);
+  EXPECT_EQ(data.stack(), 1U) << "12 of 17 ms";
+  EXPECT_EQ(data.stack_ns(), 12'000'000);
+  EXPECT_EQ(answer.syncs(1).call(), "msync");
+  EXPECT_EQ(answer.syncs_left_out(), 0U);
+}
+
+TEST_F(SyncUseTest, AHundredAreToldAndTheRestCounted) {
+  profile_.threads.resize(1);
+  for (uint64_t file = 1; file <= 102; ++file) {
+    profile_.threads[0].samples.push_back(DiskSample(Kind::kSync, 1,
+                                                     SyncArgument(file, PROFD_SYNC_FSYNC, 20),
+                                                     static_cast<int64_t>(1'000 + file), 2));
+  }
+  const v1::Profile answer = Fill();
+  ASSERT_THAT(answer.syncs(), SizeIs(100));
+  EXPECT_EQ(answer.syncs(0).total_ns(), 1'102);
+  EXPECT_EQ(answer.syncs(0).file(), "[unknown object]");
+  EXPECT_EQ(answer.syncs_left_out(), 4U);
+  EXPECT_EQ(answer.syncs_left_out_ns(), 1'001 + 1'002);
+}
+
+TEST_F(SyncUseTest, DamagedNumbersDoNoHarm) {
+  profile_.threads.resize(1);
+  profile_.threads[0].samples = {DiskSample(Kind::kSync, 1, UINT64_MAX, INT64_MIN, INT64_MAX),
+                                 DiskSample(Kind::kSync, 1, 0, INT64_MAX, -5)};
+  const v1::Profile answer = Fill();
+  EXPECT_THAT(answer.syncs(), SizeIs(2));
+}
+
 TEST(SumRequestsTest, LatenciesAreLeftOutAndNothingIsEstimated) {
   const auto read = [](uint32_t bucket) {
     return PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_READ, bucket);
@@ -194,8 +334,9 @@ TEST_F(DiskNamesTest, RequestsAreSummedByDeviceAndOperation) {
   profile.threads[1].samples = {DiskSample(Kind::kDisk, 2, read(13), 9'000, 1),
                                 DiskSample(Kind::kDiskBytes, 2, read(0), 4'096, 1),
                                 DiskSample(Kind::kDisk, 2, flush, 2'000'000, 1)};
-  google::protobuf::RepeatedPtrField<v1::DiskUse> disks;
-  FillDisks(profile, names_, &disks);
+  v1::Profile answer;
+  FillDisks(profile, names_, &answer);
+  const auto& disks = answer.disks();
   ASSERT_THAT(disks, SizeIs(2));
   EXPECT_EQ(disks[0].operation(), "flush") << "the longest time first";
   EXPECT_EQ(disks[0].p50_ns(), 1 << 21);
@@ -214,13 +355,55 @@ TEST_F(DiskNamesTest, RequestsAreSummedByDeviceAndOperation) {
   EXPECT_EQ(reads.max_ns(), 16'384);
 }
 
+TEST_F(DiskNamesTest, SequentialOnesAreSharesOfTheirOperation) {
+  const uint64_t read = PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_READ, 10);
+  const uint64_t next = read | PROFD_DISK_SEQUENTIAL;
+  MergedProfile profile;
+  profile.threads.resize(1);
+  profile.threads[0].samples = {DiskSample(Kind::kDisk, 1, read, 3'000, 2),
+                                DiskSample(Kind::kDisk, 1, next, 9'000, 6),
+                                DiskSample(Kind::kDiskBytes, 1, read, 8'192, 2),
+                                DiskSample(Kind::kDiskBytes, 1, next, 600'000, 6)};
+  v1::Profile answer;
+  FillDisks(profile, names_, &answer);
+  ASSERT_THAT(answer.disks(), SizeIs(1));
+  const v1::DiskUse& reads = answer.disks(0);
+  EXPECT_EQ(reads.requests(), 8U);
+  EXPECT_EQ(reads.sequential_requests(), 6U);
+  EXPECT_EQ(reads.bytes(), 608'192);
+  EXPECT_EQ(reads.sequential_bytes(), 600'000);
+}
+
+TEST_F(DiskNamesTest, InFlightIsServiceTimeByTimeAndTheHighestPeak) {
+  const auto peak = [](uint64_t most) { return uint64_t{kDevice} << 32 | PROFD_DISK_PEAK | most; };
+  MergedProfile profile;
+  profile.disk_ns = 1'000;
+  profile.threads.resize(2);
+  profile.threads[0].samples = {
+      DiskSample(Kind::kDisk, 1, PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_READ, 9), 900, 1),
+      DiskSample(Kind::kDiskQueue, 1, PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_READ, 0), 100, 1),
+      DiskSample(Kind::kDiskQueue, 0, peak(3), 0, 0)};
+  profile.threads[1].samples = {
+      DiskSample(Kind::kDisk, 1, PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_WRITE, 9), 700, 1),
+      DiskSample(Kind::kDiskQueue, 0, peak(300), 0, 0)};
+  v1::Profile answer;
+  FillDisks(profile, names_, &answer);
+  EXPECT_THAT(answer.disks(), SizeIs(2)) << "a peak is no request";
+  ASSERT_THAT(answer.disk_flights(), SizeIs(1));
+  EXPECT_EQ(answer.disk_flights(0).device(), "vda1");
+  EXPECT_DOUBLE_EQ(answer.disk_flights(0).mean(), 1.5);
+  EXPECT_EQ(answer.disk_flights(0).most(), 300U);
+}
+
 TEST_F(DiskNamesTest, DamagedNumbersDoNoHarm) {
   MergedProfile profile;
   profile.threads.resize(1);
   profile.threads[0].samples = {DiskSample(Kind::kDisk, 1, UINT64_MAX, INT64_MIN, INT64_MAX),
                                 DiskSample(Kind::kDiskQueue, 1, UINT64_MAX, INT64_MAX, -5)};
-  google::protobuf::RepeatedPtrField<v1::DiskUse> disks;
-  FillDisks(profile, names_, &disks);
+  for (Sample& sample : profile.threads[0].samples) sample.key.argument &= ~PROFD_DISK_PEAK;
+  v1::Profile answer;
+  FillDisks(profile, names_, &answer);
+  const auto& disks = answer.disks();
   ASSERT_THAT(disks, SizeIs(1));
   EXPECT_EQ(disks[0].operation(), "other");
   EXPECT_GT(disks[0].max_ns(), 0);
@@ -239,14 +422,47 @@ TEST(DiskTableTest, TellsEachDeviceAndOperation) {
   profctl::Profile profile;
   profile.message = message;
   std::string text;
+  disk->set_sequential_requests(3);
+  v1::DiskFlight* flight = message->add_disk_flights();
+  flight->set_device("vda1");
+  flight->set_mean(1.25);
+  flight->set_most(32);
   profctl::AppendDisks(profile, false, text);
-  for (const char* part : {"vda1", "read", "16.0 KiB", "2.00 us", "100 us", "131 us"}) {
+  for (const char* part : {"vda1", "read", "16.0 KiB", "2.00 us", "100 us", "131 us", "75.0%",
+                           "vda1: 1.25 requests in flight on average, 32 at most"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   message->clear_disks();
   text.clear();
   profctl::AppendDisks(profile, false, text);
   EXPECT_EQ(text, "");
+}
+
+TEST(SyncTableTest, TellsEachFileAndCall) {
+  auto message = std::make_shared<v1::Profile>();
+  for (int i = 0; i < 12; ++i) {
+    v1::FileSync* sync = message->add_syncs();
+    sync->set_file("/data/wal");
+    sync->set_call("fdatasync");
+    sync->set_calls(4);
+    sync->set_joined(1);
+    sync->set_failed(i == 0 ? 2 : 0);
+    sync->set_total_ns(8'000'000);
+    sync->set_p99_ns(2'097'152);
+    sync->set_stack(1);
+  }
+  message->set_syncs_left_out(1);
+  profctl::Profile profile;
+  profile.message = message;
+  profile.frames = {{.function = "storage::Commit"}};
+  profile.stacks = {{}, {.frames = {0}, .complete = true, .origin = 0}};
+  std::string text;
+  profctl::AppendSyncs(profile, false, text);
+  for (const char* part :
+       {"/data/wal", "fdatasync", "8.00 ms", "2.10 ms", "25.0%", "storage::Commit",
+        "and 9 more calls, 16.0 ms", "2 calls returned an error"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace profctl {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -84,6 +85,41 @@ TEST(FindingsTest, LittleWaitingIsNotWorthASentence) {
   };
   EXPECT_THAT(of(10), SizeIs(1));
   EXPECT_THAT(of(9), IsEmpty());
+}
+
+// Waits of 1000 in the kind, with a file that took `total` to sync in 100 calls.
+std::vector<std::string> OneFile(profd::Kind kind, int64_t total, uint64_t joined = 0) {
+  AnswerWriter answer = AnswerOf(kind);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 0);
+  for (int i = 0; i < 10; ++i) {
+    answer.AddSample(thread, profd::v1::REASON_FSYNC, In("Commit" + std::to_string(i)), 100, 0);
+  }
+  for (const int64_t of_file : {total, total - 1}) {
+    profd::v1::FileSync* sync = answer.message().add_syncs();
+    sync->set_file(of_file == total ? "/data/wal" : "/data/other");
+    sync->set_call("fdatasync");
+    sync->set_calls(100);
+    sync->set_joined(joined);
+    sync->set_total_ns(of_file);
+    sync->set_stack_ns(of_file);
+    sync->set_stack(1);
+  }
+  return FindingsOf(answer);
+}
+
+TEST(FindingsTest, AFileStandsOutFromAFifthOn) {
+  EXPECT_THAT(OneFile(profd::Kind::kWait, 200),
+              ElementsAre(AllOf(HasSubstr("fdatasync of /data/wal took 200 ns in 100 calls"),
+                                HasSubstr(", from Commit0"), Not(HasSubstr("began while")))));
+  EXPECT_THAT(OneFile(profd::Kind::kWait, 199), IsEmpty());
+  EXPECT_THAT(OneFile(profd::Kind::kWall, 200), Contains(HasSubstr("/data/wal")));
+  EXPECT_THAT(OneFile(profd::Kind::kWaker, 200), Not(Contains(HasSubstr("/data/wal"))));
+}
+
+TEST(FindingsTest, CallsThatAreJoinedAreToldFromAFifthOn) {
+  EXPECT_THAT(OneFile(profd::Kind::kWait, 500, 20),
+              ElementsAre(HasSubstr("20.0% of the calls began while another thread synced it.")));
+  EXPECT_THAT(OneFile(profd::Kind::kWait, 500, 19), ElementsAre(Not(HasSubstr("began while"))));
 }
 
 TEST(FindingsTest, DelayStandsOutFromATenthOfTheRunnableTimeOn) {
