@@ -44,6 +44,7 @@ constexpr Scenario kScenarios[] = {
     {"inlined", Inlined},    {"stalls", Stalls},
     {"locks", Locks},        {"now", LookAtMe},
     {"stages", Stages},      {"objects", Objects},
+    {"queue", Queue},        {"held", Held},
 };
 
 }  // namespace
