@@ -22,7 +22,7 @@ constexpr std::array<ReasonInfo, 17> kReasons = {{
     {profd::v1::REASON_CHILD, "child", "a child process to exit"},
     {profd::v1::REASON_SIGNAL, "signal", "a signal"},
     {profd::v1::REASON_OTHER, "other", "another system call"},
-    {profd::v1::REASON_STOPPED, "stopped", "a signal to go on (it was stopped, as by SIGSTOP)"},
+    {profd::v1::REASON_STOPPED, "stopped", "a signal to continue (SIGCONT)"},
     {profd::v1::REASON_TRACED, "traced", "a debugger to let it go on (ptrace)"},
     {profd::v1::REASON_FROZEN, "frozen", "its cgroup to be thawed"},
     {profd::v1::REASON_ON_CPU, "on-cpu", "no wait: it runs on a CPU (wall)"},
