@@ -139,7 +139,7 @@ static __always_inline void fold(struct task_struct *task, struct profd_thread *
 		return;
 	add_to(&exited->threads, 1);
 	if (ledger_goes_on(thread) && thread->armed_at <= thread->begin) {
-		_Static_assert(PROFD_REASON_COUNT == 13, "each reason is added");
+		_Static_assert(PROFD_REASON_COUNT == 16, "each reason is added");
 		add_reason(exited, ledger, 0);
 		add_reason(exited, ledger, 1);
 		add_reason(exited, ledger, 2);
@@ -153,6 +153,9 @@ static __always_inline void fold(struct task_struct *task, struct profd_thread *
 		add_reason(exited, ledger, 10);
 		add_reason(exited, ledger, 11);
 		add_reason(exited, ledger, 12);
+		add_reason(exited, ledger, 13);
+		add_reason(exited, ledger, 14);
+		add_reason(exited, ledger, 15);
 	} else {
 		add_to(&exited->unattributed, watched_for(task, thread) - ran - queued);
 	}

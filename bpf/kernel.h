@@ -29,10 +29,13 @@ typedef _Bool bool;
 
 #define TASK_RUNNING 0x00000000
 #define TASK_ASLEEP 0x00000003 /* interruptible or not */
-#define TASK_STOPPED_OR_TRACED 0x0000000c
+#define TASK_STOPPED 0x00000004
+#define TASK_TRACED 0x00000008
 #define TASK_DEAD 0x00000080
 #define TASK_WAKING 0x00000200
 #define TASK_NEW 0x00000800
+#define TASK_FROZEN 0x00008000
+#define JOBCTL_TRAP_FREEZE 0x00800000
 
 #define S_IFMT 00170000
 #define S_IFSOCK 0140000
@@ -70,18 +73,44 @@ struct pt_regs {
 	unsigned long orig_ax;
 };
 
+struct list_head {
+	struct list_head *next;
+};
+
+struct kernfs_node {
+	const char *name;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+};
+
 struct rq {
 	u64 clock;
 	u64 clock_task; /* without time of interrupts and the hypervisor */
+	struct task_struct *curr;
+	struct list_head cfs_tasks; /* of the fair classes, queued or running */
 };
 
 struct cfs_rq {
 	struct rq *rq; /* with CONFIG_FAIR_GROUP_SCHED */
+	struct task_group *tg; /* the same */
+	int throttle_count; /* its quota ran out, or one above it; with CONFIG_CFS_BANDWIDTH */
 };
 
 struct sched_entity {
 	u64 exec_start; /* clock_task up to which sum_exec_runtime is charged */
 	u64 sum_exec_runtime;
+	struct list_head group_node; /* in cfs_tasks */
+	struct sched_entity *parent; /* with CONFIG_FAIR_GROUP_SCHED */
 	struct cfs_rq *cfs_rq;
 };
 
@@ -175,10 +204,6 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
-struct list_head {
-	struct list_head *next;
-};
-
 struct pid {
 	unsigned int level;
 	struct hlist_head tasks[4]; /* by type */
@@ -211,6 +236,9 @@ struct task_struct {
 	struct sched_info sched_info;
 	unsigned in_iowait : 1;
 	unsigned in_memstall : 1;
+	unsigned frozen : 1; /* by the freezer of its cgroup, or ready for it */
+	unsigned long jobctl;
+	bool throttled; /* by a CPU quota, itself: since 6.18 */
 	int pid;
 	struct list_head children;
 	struct list_head sibling; /* in its parent's children */

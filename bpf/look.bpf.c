@@ -9,6 +9,7 @@
 #include "abi.h"
 #include "ledger.bpf.h"
 #include "object.bpf.h"
+#include "occupant.bpf.h"
 #include "reason.bpf.h"
 #include "target.bpf.h"
 #include "thread_walk.bpf.h"
@@ -119,8 +120,11 @@ static __always_inline struct profd_stack_record *look_for_object(struct samplin
 {
 	struct profd_visit *found = sampling->found;
 
-	if (found->outcome == PROFD_VISIT_RUNNING || found->reason == PROFD_REASON_RUNQUEUE ||
-	    found->reason == PROFD_REASON_LOCK || sampling->walk->record.walk == PROFD_WALK_TORN)
+	if (found->outcome == PROFD_VISIT_RUNNING)
+		return NULL;
+	if (found->reason == PROFD_REASON_RUNQUEUE)
+		return find_occupant(sampling->task, OBJECT_OF_LOOK, look_instant_ns);
+	if (found->reason == PROFD_REASON_LOCK || sampling->walk->record.walk == PROFD_WALK_TORN)
 		return NULL;
 	return find_object(sampling->task, OBJECT_OF_LOOK, found->sysno);
 }

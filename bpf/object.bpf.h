@@ -9,17 +9,14 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
+#include "description.bpf.h"
 #include "field.bpf.h"
 #include "loss.bpf.h"
-#include "news.bpf.h"
 #include "path.bpf.h"
 #include "socket.bpf.h"
-#include "stacks.bpf.h"
 #include "target.bpf.h"
-#include "walk.bpf.h"
 
 #define OBJECT_SYSCALLS 512
-#define OBJECT_MEMBERS 16 /* of a set, that are looked at */
 #define OBJECT_CHILDREN 16 /* that are looked at for one */
 
 /* enum profd_object_action of each x86-64 system call whose object can be described. */
@@ -68,41 +65,6 @@ static const u8 object_actions[OBJECT_SYSCALLS] = {
 	[247] = PROFD_ACTION_CHILD, /* waitid */
 };
 #define SYS_WAITID 247
-
-/* What poll is given. */
-struct object_polled {
-	s32 fd;
-	u32 events;
-};
-
-/* A description in the making. */
-struct object_scratch {
-	struct task_struct *task;
-	u64 arguments[3]; /* of the system call */
-	s32 sysno;
-	u32 polled_count;
-	struct object_polled polled[OBJECT_MEMBERS];
-	u64 selected[2][OBJECT_MEMBERS]; /* to read, to write */
-	struct rb_node *nodes[2 * OBJECT_MEMBERS]; /* that are still to be looked at */
-	u32 node_count;
-	struct path_text text; /* with room behind the description */
-	struct profd_stack_record record;
-};
-
-/* Of the tick, and of the look. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, u32);
-	__type(value, struct object_scratch);
-} object_scratch SEC(".maps");
-#define OBJECT_OF_TICK 0
-#define OBJECT_OF_LOOK 1
-
-static const u64 object_zeros[PROFD_OBJECT_WORDS];
-
-/* Until when the descriptions that were sent are paid for. */
-profd_u64 objects_paid;
 
 /* The file of a descriptor, or NULL. */
 static __always_inline struct file *file_of(struct task_struct *task, u64 fd)
@@ -179,11 +141,6 @@ static __always_inline void add_member(struct profd_object *object, struct file 
 	barrier_var(member);
 	if (member < PROFD_MEMBER_COUNT)
 		object->members[member]++;
-}
-
-static __always_inline struct profd_object *object_in(struct object_scratch *scratch)
-{
-	return (struct profd_object *)scratch->record.frames;
 }
 
 /* Looks at one file of an epoll set, and finds two more. */
@@ -375,39 +332,6 @@ static __always_inline void describe_child(struct object_scratch *scratch)
 	bpf_probe_read_kernel(object->name, sizeof(object->name), &child->comm);
 }
 
-static long mix_word(u32 index, struct object_scratch **at)
-{
-	struct profd_stack_record *record = &(*at)->record;
-
-	record->hash = mix(record->hash, record->frames[index & (PROFD_MAX_FRAMES - 1)]);
-	return 0;
-}
-
-/* Puts the text behind the description, and both into a record. */
-static __always_inline void finish_object(struct object_scratch *scratch, u32 bytes)
-{
-	struct profd_stack_record *record = &scratch->record;
-	u32 words = PROFD_OBJECT_WORDS;
-	u32 text_words;
-
-	if (bytes > PROFD_OBJECT_TEXT)
-		bytes = PROFD_OBJECT_TEXT;
-	barrier_var(bytes);
-	text_words = (bytes + 7) / 8;
-	if (bytes > 0 && bytes <= PROFD_OBJECT_TEXT) {
-		record->frames[(words + text_words - 1) & (PROFD_MAX_FRAMES - 1)] = 0;
-		bpf_probe_read_kernel(&record->frames[words], bytes, scratch->text.names);
-		words += text_words;
-	}
-	record->kernel_frames = words;
-	record->user_frames = 0;
-	record->frame_pointers = 0;
-	record->walk = PROFD_WALK_COMPLETE;
-	record->hash = 0;
-	bpf_loop(words, mix_word, &scratch, 0);
-	record->hash |= PROFD_OBJECT_BIT | 1;
-}
-
 /* Describes what the thread in the scratch waits for. Returns whether there is anything. Neither
  * static nor inlined: the verifier follows it once.
  */
@@ -484,13 +408,10 @@ static __always_inline u64 note_object(struct task_struct *task, s32 sysno)
 
 	if (!record)
 		return 0;
-	if (!bpf_map_lookup_elem(&known_stacks, &record->hash) &&
-	    (!spend(&objects_paid, PROFD_OBJECT_BURST, 1000000000 / PROFD_OBJECTS_A_SECOND) ||
-	     !intern_stack(record))) {
-		lose(PROFD_LOSS_OBJECT, 1);
-		return PROFD_OBJECT_BIT;
-	}
-	return record->hash;
+	if (send_description(record, &objects_paid, PROFD_OBJECT_BURST, PROFD_OBJECTS_A_SECOND))
+		return record->hash;
+	lose(PROFD_LOSS_OBJECT, 1);
+	return PROFD_OBJECT_BIT;
 }
 
 #endif /* PROFD_BPF_OBJECT_BPF_H_ */

@@ -126,6 +126,18 @@ static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
 	return PROFD_REASON_OTHER;
 }
 
+/* Whether the freezer has the thread. Who waits for a vfork is marked as frozen, but only told to
+ * freeze with its cgroup.
+ */
+static __always_inline bool is_frozen(struct task_struct *task, u32 state)
+{
+	if (state & TASK_FROZEN)
+		return true;
+	return task->jobctl & JOBCTL_TRAP_FREEZE &&
+	       bpf_core_field_exists(struct task_struct, frozen) &&
+	       BPF_CORE_READ_BITFIELD(task, frozen);
+}
+
 /* Reason of a thread that blocks or is blocked in `state`. *sysno is -1 outside a system call.
  * *object is the call's first argument where that names what it waits for, else 0.
  */
@@ -147,8 +159,12 @@ static __always_inline u8 blocked_reason(struct task_struct *task, struct pt_reg
 			*object = regs->di;
 		class &= ~NAMES_OBJECT;
 	}
-	if (state & TASK_STOPPED_OR_TRACED)
-		return PROFD_REASON_SIGNAL;
+	if (state & TASK_STOPPED)
+		return PROFD_REASON_STOPPED;
+	if (state & TASK_TRACED)
+		return PROFD_REASON_TRACED;
+	if (is_frozen(task, state))
+		return PROFD_REASON_FROZEN;
 	if (task->flags & PF_MEMALLOC)
 		return PROFD_REASON_RECLAIM;
 	if (bpf_core_field_exists(struct task_struct, in_memstall) &&

@@ -27,8 +27,8 @@ struct LedgerRow {
   int64_t on_cpu_ns = 0;
   int64_t idle_ns = 0;
   int64_t estimated_ns = 0;
-  std::array<int64_t, profd::v1::REASON_ON_CPU + 1> off_ns{};  // by Reason
-  std::array<uint64_t, profd::v1::REASON_ON_CPU + 1> waits{};
+  std::array<int64_t, profd::v1::Reason_ARRAYSIZE> off_ns{};  // by Reason
+  std::array<uint64_t, profd::v1::Reason_ARRAYSIZE> waits{};
   ReasonDurations durations;
   uint64_t voluntary_switches = 0;
   uint64_t involuntary_switches = 0;

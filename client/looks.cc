@@ -70,7 +70,8 @@ std::vector<SharedObject> SharedObjects(const Looks& looks) {
   // Addresses, and files without a name of their own, say nothing across processes.
   std::map<std::pair<int32_t, std::string>, SharedObject> objects;
   for (const ThreadLook& look : looks.threads) {
-    if (look.object.empty() || !look.idle.empty()) continue;
+    // Who has a CPU is no object that threads share.
+    if (look.object.empty() || !look.idle.empty() || look.Queues()) continue;
     const bool named = !look.file.empty() && !IsAnonymous(look.file);
     const int32_t pid = looks.profile().threads[look.thread].pid;
     const std::string& name = named ? look.file : look.object;

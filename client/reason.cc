@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kOther = profd::v1::REASON_OTHER - 1;
 
-constexpr std::array<ReasonInfo, 14> kReasons = {{
+constexpr std::array<ReasonInfo, 17> kReasons = {{
     {profd::v1::REASON_RUNQUEUE, "runqueue", "a CPU (it is ready to run)"},
     {profd::v1::REASON_RECLAIM, "reclaim", "free memory, which it reclaims itself"},
     {profd::v1::REASON_FAULT, "fault", "a page to be read in (page fault)"},
@@ -22,6 +22,9 @@ constexpr std::array<ReasonInfo, 14> kReasons = {{
     {profd::v1::REASON_CHILD, "child", "a child process to exit"},
     {profd::v1::REASON_SIGNAL, "signal", "a signal"},
     {profd::v1::REASON_OTHER, "other", "another system call"},
+    {profd::v1::REASON_STOPPED, "stopped", "a signal to continue (SIGCONT)"},
+    {profd::v1::REASON_TRACED, "traced", "a debugger to let it go on (ptrace)"},
+    {profd::v1::REASON_FROZEN, "frozen", "its cgroup to be thawed"},
     {profd::v1::REASON_ON_CPU, "on-cpu", "no wait: it runs on a CPU (wall)"},
 }};
 

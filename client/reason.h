@@ -18,7 +18,7 @@ struct ReasonInfo {
   std::string_view meaning;  // what the thread waits for, for help and tables
 };
 
-// All reasons, in the order of the protocol; on-cpu, which is no wait, is the last.
+// All reasons; on-cpu, which is no wait, is the last.
 std::span<const ReasonInfo> AllReasons();
 // "other" for a value this client does not know.
 const ReasonInfo& DescribeReason(Reason reason);

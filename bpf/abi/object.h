@@ -19,6 +19,10 @@ enum profd_object_kind {
 	PROFD_OBJECT_POLL = 8, /* `members` */
 	PROFD_OBJECT_CHILD = 9, /* `name`, `number`: the child; without: any of `count` */
 	PROFD_OBJECT_RING = 10, /* an io_uring; `number`: descriptor; `count`: requests in flight */
+	/* Of waits for a CPU: */
+	PROFD_OBJECT_OCCUPANT = 11, /* who ran there: `name`, `number`: the process */
+	PROFD_OBJECT_IDLE_CPU = 12, /* nobody: the thread was about to run */
+	PROFD_OBJECT_QUOTA = 13, /* the CPU quota of a cgroup ran out; `name`: the cgroup's */
 };
 
 enum profd_object_action {
@@ -45,6 +49,7 @@ enum profd_object_action {
 /* Of sets: a connection that this host made has a request in flight. */
 #define PROFD_OBJECT_IN_FLIGHT 0x20
 #define PROFD_OBJECT_ABSTRACT 0x40 /* an address without a file */
+#define PROFD_OBJECT_KERNEL 0x80 /* of occupants: a thread of the kernel */
 
 /* What a set has. */
 enum profd_member {
@@ -98,6 +103,9 @@ struct profd_object {
 /* New descriptions: so many at once, and after that so many a second. */
 #define PROFD_OBJECT_BURST 1024
 #define PROFD_OBJECTS_A_SECOND 16
+/* The same for processes that had a CPU; those beyond are told by their names. */
+#define PROFD_OCCUPANT_BURST 256
+#define PROFD_OCCUPANTS_A_SECOND 4
 
 PROFD_STATIC_ASSERT(sizeof(struct profd_object) == 96, "object size");
 

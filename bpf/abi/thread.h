@@ -21,7 +21,10 @@ enum profd_reason {
 	PROFD_REASON_CHILD = 10,
 	PROFD_REASON_SIGNAL = 11,
 	PROFD_REASON_OTHER = 12,
-	PROFD_REASON_COUNT = 13,
+	PROFD_REASON_STOPPED = 13, /* by a signal, as SIGSTOP */
+	PROFD_REASON_TRACED = 14, /* by a debugger */
+	PROFD_REASON_FROZEN = 15, /* by the freezer of its cgroup */
+	PROFD_REASON_COUNT = 16,
 };
 
 /* A power of two. */
@@ -204,12 +207,12 @@ struct profd_exec_record {
 	char comm[PROFD_COMM_LEN];
 };
 
-PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 240, "ledger size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_ledger) == 288, "ledger size");
 PROFD_STATIC_ASSERT(PROFD_REASON_COUNT <= PROFD_DURATION_REASONS, "each reason has a place");
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) % 8 == 0, "thread size");
 /* The kernel allocates powers of two, and needs 72 bytes itself. */
 PROFD_STATIC_ASSERT(sizeof(struct profd_thread) <= 2048 - 80, "thread fits in 2 KiB");
 PROFD_STATIC_ASSERT(sizeof(struct profd_exited_key) == 24, "exited key size");
-PROFD_STATIC_ASSERT(sizeof(struct profd_exited) == 312, "exited size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_exited) == 360, "exited size");
 
 #endif /* PROFD_BPF_ABI_THREAD_H_ */

@@ -9,6 +9,7 @@
 #include "long_wait.bpf.h"
 #include "loss.bpf.h"
 #include "object.bpf.h"
+#include "occupant.bpf.h"
 #include "rest.bpf.h"
 #include "stacks.bpf.h"
 #include "target.bpf.h"
@@ -114,6 +115,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	struct sampling sampling = {};
 	struct profd_tick_stats *stats;
 	struct walk *walk;
+	u64 occupant = 0;
 	u32 zero = 0;
 
 	walk = bpf_map_lookup_elem(&tick_scratch, &zero);
@@ -140,10 +142,15 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 		return PROFD_VISIT_RUNNING;
 	stats->off_cpu++;
 	find_begin(thread, found);
+	/* Before the walk: who has the CPU may change soon. */
+	if (found->reason == PROFD_REASON_RUNQUEUE)
+		occupant = note_occupant(task, tick_instant_ns);
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
 		found->stack = thread->tick_stack;
-		if (thread->tick_arg0 & PROFD_OBJECT_BIT)
+		if (occupant)
+			found->arg0 = occupant;
+		else if (thread->tick_arg0 & PROFD_OBJECT_BIT)
 			found->arg0 = thread->tick_arg0;
 		note_wait(thread, found->reason, tick_weight_ns * found->stride);
 		return PROFD_VISIT_SAME;
@@ -168,6 +175,8 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	thread->tick_stack = walk->record.hash;
 	thread->tick_arg0 = found->arg0;
 	thread->tick_sysno = found->sysno;
+	if (found->reason == PROFD_REASON_RUNQUEUE)
+		found->arg0 = occupant;
 	note_wait(thread, found->reason, tick_weight_ns * found->stride);
 	found->stack = walk->record.hash;
 	return PROFD_VISIT_NEW;

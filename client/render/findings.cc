@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/render/estimate.h"
+#include "client/render/occupants.h"
 #include "client/render/stacks.h"
 #include "client/text.h"
 
@@ -111,6 +112,8 @@ std::string WholeOf(const SampleTypeInfo& kind, bool idle_shown) {
       return idle_shown ? "of the waiting" : "of the non-idle waiting";
     case profd::Kind::kLocks:
       return idle_shown ? "of the waits for locks" : "of the contention";
+    case profd::Kind::kRunQueue:
+      return "of the time in the run queue";
     case profd::Kind::kWall:
       return idle_shown ? "of the time" : "of the non-idle time";
     case profd::Kind::kCpu:
@@ -197,6 +200,8 @@ std::string DescribePlace(const View& view, Reason reason, const std::string& fu
                             ? Fitting(*place.locks.begin())
                             : absl::StrCat(FormatCount(place.locks.size()), " locks"),
                         ", by ");
+  } else if (kind.kind == profd::Kind::kRunQueue) {
+    does = "is that of ";
   } else if (kind.HasReasons()) {
     does = absl::StrCat(kind.kind == profd::Kind::kWall ? "is spent waiting for " : "is for ",
                         SoughtBy(reason, place), ", by ");
@@ -217,7 +222,10 @@ Places PlacesOf(const View& view) {
   Places places;
   for (const Sample* sample : view.shown) {
     // The run queue has a rule of its own. What has no stack says nothing.
-    if (sample->reason == profd::v1::REASON_RUNQUEUE || sample->stack == kUnsampled) continue;
+    const bool queues = sample->reason == profd::v1::REASON_RUNQUEUE;
+    if (sample->stack == kUnsampled || (queues && profile.kind->kind != profd::Kind::kRunQueue)) {
+      continue;
+    }
     if (profile.stacks[sample->stack].origin == kUnsampled) continue;
     Place& place = places[{sample->reason, askers[sample->stack]}];
     place.estimate.Add(*sample);
@@ -399,11 +407,13 @@ void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::st
   const auto worst = std::max_element(
       profile.threads.begin(), profile.threads.end(),
       [](const Thread& a, const Thread& b) { return RunQueueOf(a) < RunQueueOf(b); });
+  const std::string meanwhile = DescribeOccupants(profile, kLeastShare);
   findings.push_back(absl::StrCat(
       "Threads could run for ", FormatDuration(runnable), " and had no CPU for ",
       FormatShare(delay, static_cast<double>(runnable)), " of it (",
       FormatDuration(totals.run_queue_ns), "); the most was ", FormatDuration(RunQueueOf(*worst)),
-      ", in ", Fitting(CleanName(worst->name)), " (", worst->tid, ").", WhoRan(profile, totals)));
+      ", in ", Fitting(CleanName(worst->name)), " (", worst->tid, ").",
+      meanwhile.empty() ? WhoRan(profile, totals) : meanwhile));
 }
 
 // Threads that cannot do more without a second one.

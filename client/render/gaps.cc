@@ -135,7 +135,8 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
   const Window window(WindowNs(profile));
   std::vector<std::string> gaps;
   const profd::Kind kind = profile.kind->kind;
-  const bool by_tick = kind == profd::Kind::kWait || kind == profd::Kind::kLocks;
+  const bool by_tick =
+      kind == profd::Kind::kWait || kind == profd::Kind::kLocks || kind == profd::Kind::kRunQueue;
   if (!by_tick && window.HasGap(profile.type.watched_ns())) {
     gaps.push_back(absl::StrCat(
         std::string(WhatIsSampled(kind)),

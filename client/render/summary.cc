@@ -19,6 +19,7 @@
 #include "client/render/heap.h"
 #include "client/render/locks.h"
 #include "client/render/memory.h"
+#include "client/render/occupants.h"
 #include "client/render/quality.h"
 #include "client/render/stacks.h"
 #include "client/render/summary_memory.h"
@@ -30,7 +31,7 @@ namespace profctl {
 namespace {
 
 constexpr size_t kReasonsColumns = 28;
-constexpr size_t kReasonSlots = profd::v1::REASON_ON_CPU + 1;
+constexpr size_t kReasonSlots = profd::v1::Reason_ARRAYSIZE;
 
 struct Waiting {
   int64_t time_ns = 0;
@@ -381,6 +382,8 @@ std::string RenderSummary(const View& view, bool colour) {
     AppendThreads(view, colour, text);
     if (profile.kind->kind == profd::Kind::kLocks) {
       AppendLocks(view, colour, text);
+    } else if (profile.kind->kind == profd::Kind::kRunQueue) {
+      AppendOccupants(profile, colour, text);
     } else {
       AppendReasons(profile, colour, text);
       AppendSyncs(profile, colour, text);

@@ -30,6 +30,12 @@ const char* ReasonName(Reason reason) {
       return "signal";
     case Reason::kOther:
       return "other";
+    case Reason::kStopped:
+      return "stopped";
+    case Reason::kTraced:
+      return "traced";
+    case Reason::kFrozen:
+      return "frozen";
   }
   return "other";
 }

@@ -30,6 +30,9 @@ enum class Reason : uint8_t {
   kChild = PROFD_REASON_CHILD,
   kSignal = PROFD_REASON_SIGNAL,
   kOther = PROFD_REASON_OTHER,
+  kStopped = PROFD_REASON_STOPPED,
+  kTraced = PROFD_REASON_TRACED,
+  kFrozen = PROFD_REASON_FROZEN,
 };
 inline constexpr size_t kReasonCount = PROFD_REASON_COUNT;
 
@@ -50,13 +53,14 @@ enum class Kind : uint8_t {
   kWaker = PROFD_KIND_WAKER,           // waits by who ended them, ns
   kSync = PROFD_KIND_SYNC,             // time that file syncs took, ns
   // No sample is of these.
-  kWall = PROFD_KIND_COUNT,       // kWait and kCpu together
-  kLocks = PROFD_KIND_COUNT + 1,  // waits for locks
+  kWall = PROFD_KIND_COUNT,          // kWait and kCpu together
+  kLocks = PROFD_KIND_COUNT + 1,     // waits for locks
+  kRunQueue = PROFD_KIND_COUNT + 2,  // waits for a CPU, by who had it
   // No sample type is of this: how many waits took how long. A sample's argument is the bucket
   // (bpf/abi/duration.h), its weight the longest of its waits, ns; 0: not known.
-  kDuration = PROFD_KIND_COUNT + 2,
+  kDuration = PROFD_KIND_COUNT + 3,
 };
-inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 2;  // with a sample type
+inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 3;  // with a sample type
 inline constexpr size_t kStoredKindCount = kKindCount + 1;
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be

@@ -53,6 +53,9 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
     {Kind::kLocks, "locks", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTick,
      "ticks", "Lock contention", "off-CPU", "waits for locks",
      "part of offcpu: waits for locks that other threads hold"},
+    {Kind::kRunQueue, "runqueue", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare,
+     Layer::kTick, "ticks", "Time in the run queue", "in the run queue", "waits for a CPU",
+     "part of offcpu: waits for a CPU, by who had it"},
 }};
 
 constexpr bool IsInOrder() {

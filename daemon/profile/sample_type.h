@@ -57,14 +57,17 @@ struct SampleTypeInfo {
   // Samples say what a thread waited for, or that it ran.
   constexpr bool HasReasons() const {
     return kind == Kind::kWait || kind == Kind::kWall || kind == Kind::kWaker ||
-           kind == Kind::kLocks;
+           kind == Kind::kLocks || kind == Kind::kRunQueue;
   }
   // The reason is the last frame of a flame graph. After a waker it would be out of place.
   constexpr bool EndsInReason() const { return HasReasons() && kind != Kind::kWaker; }
   // A stored sample of that kind is one of this type.
   constexpr bool Covers(Kind sample) const {
-    // Waits by waker are those waits, with something added; waits for locks are some of them.
-    if (kind == Kind::kWaker || kind == Kind::kLocks) return sample == Kind::kWait;
+    // Waits by waker are those waits, with something added; waits for locks and CPUs are some of
+    // them.
+    if (kind == Kind::kWaker || kind == Kind::kLocks || kind == Kind::kRunQueue) {
+      return sample == Kind::kWait;
+    }
     return sample == kind ||
            (kind == Kind::kWall && (sample == Kind::kWait || sample == Kind::kCpu));
   }

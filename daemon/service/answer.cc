@@ -24,6 +24,7 @@
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/object_text.h"
+#include "daemon/service/occupants.h"
 #include "daemon/service/process_ids.h"
 #include "daemon/service/sample_sink.h"
 #include "daemon/service/sync_use.h"
@@ -302,6 +303,7 @@ class Sender {
       }
       parts_.Added(*thread);
       if (plan_.longest) continue;
+      if (plan_.AsksWaits()) occupants_.Add(waits);
       sink.BeginThread(static_cast<uint32_t>(i), ProcessIdOf(merged.info));
       for (size_t t = 0; t < plan_.types.size(); t++) {
         const SampleTypeInfo& type = *plan_.types[t];
@@ -354,6 +356,7 @@ class Sender {
     if (plan_.AsksDisk()) FillDisks(profile_, disk_names_, &part);
     if (plan_.TellsSyncs()) FillSyncs(profile_, stacks_, objects_, &part);
     if (locks_) locks_->Fill(&part);
+    if (plan_.AsksWaits() && !plan_.longest) occupants_.Fill(&part);
     FillLosses(profile_.losses, profile_.lost_weight_ns, part.mutable_losses());
     FillCost(profile_.cost, part.mutable_cost());
     part.mutable_cost()->set_duration_ns(profile_.covered.end_ns - profile_.covered.begin_ns);
@@ -366,6 +369,7 @@ class Sender {
   PartWriter parts_;
   NamedStacks stacks_;
   WaitObjects objects_;
+  Occupants occupants_{&objects_};
   LongestWaits longest_;
   DiskNames disk_names_;
   std::optional<LockTable> locks_;  // with the type "locks"

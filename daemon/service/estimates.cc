@@ -104,8 +104,10 @@ std::vector<EstimatedSample> Estimates::Running(const MergedThread& thread) cons
 
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const EstimatedThread& waits,
                                            const SampleTypeInfo& type) const {
-  // The caller takes those for locks.
-  if (type.kind == Kind::kWait || type.kind == Kind::kLocks) return waits.samples;
+  // The caller takes those for locks, and for CPUs.
+  if (type.kind == Kind::kWait || type.kind == Kind::kLocks || type.kind == Kind::kRunQueue) {
+    return waits.samples;
+  }
   if (type.kind == Kind::kCpu) return Running(thread);
   if (type.kind == Kind::kWaker) return EstimateWakers(waits, thread.samples);
   if (type.kind == Kind::kWall) return JoinStates(waits, Running(thread));

@@ -377,6 +377,9 @@ std::string_view IdleKind(Reason reason, std::string_view of_stack) {
     case Reason::kPipe:
     case Reason::kChild:
     case Reason::kSignal:
+    case Reason::kStopped:
+    case Reason::kTraced:
+    case Reason::kFrozen:
       break;
   }
   return {};

@@ -4,10 +4,21 @@
 
 namespace profd {
 
-v1::Reason ToProto(Reason reason) { return static_cast<v1::Reason>(static_cast<int>(reason) + 1); }
+// The values of the API begin at 1 and have running itself among them.
+v1::Reason ToProto(Reason reason) {
+  const int value = static_cast<int>(reason) + 1;
+  return static_cast<v1::Reason>(value < v1::REASON_ON_CPU ? value : value + 1);
+}
 static_assert(v1::REASON_RUNQUEUE == PROFD_REASON_RUNQUEUE + 1 &&
-              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 && v1::REASON_ON_CPU == v1::Reason_MAX &&
-              static_cast<size_t>(v1::REASON_ON_CPU) == kReasonCount + 1);
+              v1::REASON_OTHER == PROFD_REASON_OTHER + 1 &&
+              v1::REASON_STOPPED == PROFD_REASON_STOPPED + 2 &&
+              v1::REASON_FROZEN == PROFD_REASON_FROZEN + 2 &&
+              static_cast<size_t>(v1::Reason_MAX) == kReasonCount + 1);
+
+std::optional<Reason> FromProto(int reason) {
+  if (reason < 1 || reason > v1::Reason_MAX || reason == v1::REASON_ON_CPU) return std::nullopt;
+  return static_cast<Reason>(reason < v1::REASON_ON_CPU ? reason - 1 : reason - 2);
+}
 
 v1::NameSource ToProto(NameSource source) {
   switch (source) {

@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_SERVICE_MESSAGES_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "daemon/profile/profile.h"
 #include "daemon/symbolize/name_source.h"
@@ -14,6 +15,8 @@ namespace profd {
 inline uint64_t Count(int64_t v) { return v > 0 ? static_cast<uint64_t>(v) : 0; }
 
 v1::Reason ToProto(Reason reason);
+// None: no reason to wait.
+std::optional<Reason> FromProto(int reason);
 v1::NameSource ToProto(NameSource source);
 // Losses that occurred, with their descriptions. `lost_weight_ns` belongs to full counters.
 void FillLosses(const LossCounts& losses, int64_t lost_weight_ns,

@@ -27,9 +27,9 @@ Counts CountFrames(const NamedStacks& stacks, const NamedStack& stack) {
   return counts;
 }
 
-// The stacks of waits by waker, and of waits for locks, are those of waits.
+// The stacks of waits by waker, and of waits for locks and CPUs, are those of waits.
 Kind KindOfStacks(const SampleTypeInfo& type) {
-  return type.kind == Kind::kWaker || type.kind == Kind::kLocks ? Kind::kWait : type.kind;
+  return type.Covers(Kind::kWait) && type.kind != Kind::kWall ? Kind::kWait : type.kind;
 }
 
 // The weight of each stack in the samples of a type.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 #include <vector>
@@ -169,6 +170,40 @@ std::string RingText(const profd_object& object) {
                       object.count == 1 ? " request in flight" : " requests in flight");
 }
 
+WaitObject CpuObject(CpuHolder holder) {
+  WaitObject out;
+  switch (holder.kind) {
+    case v1::OCCUPANT_KIND_QUOTA:
+      out.text = holder.name.empty() ? "CPU quota" : absl::StrCat("CPU quota of ", holder.name);
+      break;
+    case v1::OCCUPANT_KIND_KERNEL:
+      out.text = absl::StrCat("[", holder.name, "]");
+      break;
+    case v1::OCCUPANT_KIND_PROCESS:
+      out.text = holder.name;
+      if (holder.pid != 0) absl::StrAppend(&out.text, " (", holder.pid, ")");
+      if (!holder.thread.empty()) absl::StrAppend(&out.text, ", thread ", holder.thread);
+      break;
+    default:
+      out.text = "[idle CPU]";
+  }
+  out.holder = std::move(holder);
+  return out;
+}
+
+WaitObject OccupantObject(const profd_object& object, std::string_view thread) {
+  CpuHolder holder;
+  holder.name = CleanText({object.name, strnlen(object.name, sizeof(object.name))}, kMaxNameText);
+  holder.kind = v1::OCCUPANT_KIND_KERNEL;
+  if ((object.flags & PROFD_OBJECT_KERNEL) == 0) {
+    holder.kind = v1::OCCUPANT_KIND_PROCESS;
+    holder.pid = static_cast<int32_t>(std::min<uint32_t>(object.number, INT32_MAX));
+    holder.thread = CleanText(thread, kMaxNameText);
+    if (holder.thread == holder.name) holder.thread.clear();
+  }
+  return CpuObject(std::move(holder));
+}
+
 }  // namespace
 
 WaitObject DescribeObject(const StackTrace& description) {
@@ -205,6 +240,13 @@ WaitObject DescribeObject(const StackTrace& description) {
       return {.text = ChildText(object)};
     case PROFD_OBJECT_RING:
       return {.text = RingText(object)};
+    case PROFD_OBJECT_OCCUPANT:
+      return OccupantObject(object, {text, strnlen(text, room)});
+    case PROFD_OBJECT_IDLE_CPU:
+      return CpuObject({.kind = v1::OCCUPANT_KIND_IDLE});
+    case PROFD_OBJECT_QUOTA:
+      return CpuObject({.kind = v1::OCCUPANT_KIND_QUOTA,
+                        .name = CleanText({text, strnlen(text, room)}, kMaxNameText)});
     default:
       break;
   }

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/profile/profile.h"
+#include "profd/v1/profiler.pb.h"
 
 namespace profd {
 
@@ -22,9 +23,18 @@ enum class ObjectTurn {
   kTerminal,  // for somebody to type
 };
 
+// Who had the CPU that a thread waited for.
+struct CpuHolder {
+  v1::OccupantKind kind = v1::OCCUPANT_KIND_UNSPECIFIED;
+  std::string name{};    // of the process, the thread of the kernel or the cgroup
+  std::string thread{};  // of a process; empty: its main thread
+  int32_t pid = 0;       // 0: not known
+};
+
 struct WaitObject {
   std::string text;  // "tcp 10.0.0.1 -> 10.0.0.2:5432, reading, request in flight"
   ObjectTurn turn = ObjectTurn::kUnknown;
+  CpuHolder holder{};  // of waits for a CPU
 };
 
 // `description`: any bytes give a text, or an empty one.
@@ -39,6 +49,7 @@ class WaitObjects {
   // Of what ObjectOf gives. Empty: not known.
   const std::string& TextOf(StackId object) { return Find(object).text; }
   ObjectTurn TurnOf(StackId object) { return Find(object).turn; }
+  const CpuHolder& HolderOf(StackId object) { return Find(object).holder; }
   // Of a wait: the same, else the argument of the system call in hexadecimal. Empty: it has none.
   std::string TextOf(const SampleKey& wait);
 

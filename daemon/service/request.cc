@@ -86,8 +86,8 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
   }
   if (!plan->AsksWaits()) {
     return absl::InvalidArgumentError(
-        "only waits have reasons: ask for the sample type \"offcpu\", \"wakers\", \"locks\" or "
-        "\"wall\"");
+        "only waits have reasons: ask for the sample type \"offcpu\", \"wakers\", \"locks\", "
+        "\"runqueue\" or \"wall\"");
   }
   if (request.reasons_size() > v1::Reason_MAX) {
     return absl::InvalidArgumentError(
@@ -103,11 +103,9 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
       plan->running = true;
       continue;
     }
-    // REASON_UNSPECIFIED is 0; the others follow in the order of Reason.
-    if (reason < 1 || reason > static_cast<int>(kReasonCount)) {
-      return absl::InvalidArgumentError(absl::StrCat("reason ", reason, " is not known"));
-    }
-    plan->reasons[static_cast<size_t>(reason - 1)] = true;
+    const std::optional<Reason> known = FromProto(reason);
+    if (!known) return absl::InvalidArgumentError(absl::StrCat("reason ", reason, " is not known"));
+    plan->reasons[static_cast<size_t>(*known)] = true;
   }
   return absl::OkStatus();
 }
@@ -152,6 +150,7 @@ bool FetchPlan::Shows(const SampleTypeInfo& type, const SampleKey& key) const {
   const bool woken = type.kind == Kind::kWaker && key.kind == Kind::kWaker;
   if (!woken && !type.Covers(key.kind)) return false;
   if (type.kind == Kind::kLocks && key.reason != Reason::kLock) return false;
+  if (type.kind == Kind::kRunQueue && key.reason != Reason::kRunQueue) return false;
   if (woken || key.kind == Kind::kWait) return reasons[static_cast<size_t>(key.reason)];
   return type.kind != Kind::kWall || running;
 }

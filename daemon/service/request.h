@@ -47,7 +47,8 @@ struct FetchPlan : RequestScope {
   bool Asks(Kind kind) const;
   // A type with waits.
   bool AsksWaits() const {
-    return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker) || Asks(Kind::kLocks);
+    return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker) || Asks(Kind::kLocks) ||
+           Asks(Kind::kRunQueue);
   }
   // A type of disk requests.
   bool AsksDisk() const {

@@ -42,6 +42,10 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
     }
     if (KeepsObjects() && sample.key.syscall >= 0) {
       key.attributes.push_back(tables_->NumberAttribute("syscall", sample.key.syscall));
+    }
+    // Who waits for a CPU need not be in a system call.
+    const bool queues = sample.key.reason == Reason::kRunQueue;
+    if ((KeepsObjects() && (queues || sample.key.syscall >= 0)) || type.kind == Kind::kRunQueue) {
       object = context_.objects->TextOf(sample.key);
       if (!object.empty()) key.attributes.push_back(tables_->TextAttribute("object", object));
     }

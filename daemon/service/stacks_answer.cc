@@ -109,11 +109,14 @@ class StacksSender {
     const NamedStack& named = stacks_.stacks()[stack];
     add_text("idle", IdleOfWait(looked.reason, named.idle, looked.info.process, looked.info.name,
                                 objects_.TurnOf(looked.described)));
-    if (looked.syscall < 0) return;
-    out->add_attributes(tables->NumberAttribute("syscall", looked.syscall));
-    // A thread that was woken does not wait for it any more.
-    if (looked.reason == Reason::kRunQueue) return;
+    const bool queues = looked.reason == Reason::kRunQueue;
+    if (looked.syscall >= 0) {
+      out->add_attributes(tables->NumberAttribute("syscall", looked.syscall));
+    }
     const std::string& described = objects_.TextOf(looked.described);
+    // Who has the CPU. A thread that was woken waits for nothing else any more.
+    if (queues) add_text("object", described);
+    if (queues || looked.syscall < 0) return;
     add_text("object", described);
     if (!looked.object) return;
     if (described.empty()) add_text("object", ObjectText(looked.syscall, *looked.object));

@@ -94,7 +94,7 @@ def read(message, kind=None):
     layers = {name: coverage[name] for name in ("books_ns", "switch_ns", "tick_ns", "bursts",
                                                 "burst_ns", "bursts_on_ns")}
     layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
-            "offcpu": "tick_ns", "locks": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
+            "offcpu": "tick_ns", "locks": "tick_ns", "runqueue": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
             "disk": "disk_ns", "disk-queue": "disk_ns",
             "disk-bytes": "disk_ns", "fsync": "disk_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
     trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
@@ -106,6 +106,7 @@ def read(message, kind=None):
                 "flights": message.get("disk_flights", []),
                 "syncs": message.get("syncs", []),
                 "locks": message.get("locks", []),
+                "occupants": message.get("occupants", []),
                 "source_lines": message.get("source_lines"),
                 "names": {enum(share["source"]): share for share in message["name_shares"]
                           if share["sample_type"] == index}}

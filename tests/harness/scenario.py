@@ -21,10 +21,11 @@ KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse"
                 "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
                 "returned": {"mappings"}, "cpu": {"cpu"}, "wall": {"tick", "cpu"},
                 "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"}, "fsync": {"disk"},
-                "wakers": {"tick", "wakers"}, "locks": {"tick"}}
+                "wakers": {"tick", "wakers"}, "locks": {"tick"},
+                "runqueue": {"tick"}}
 # What profd tells apart of waits, as `profctl fetch --help` lists it.
 REASONS = ("runqueue", "reclaim", "fault", "fsync", "lock", "disk", "poll", "net", "sleep", "pipe",
-           "child", "signal", "other")
+           "child", "signal", "other", "stopped", "traced", "frozen")
 WATCHES = ("waits", "heap", "mappings", "bursts", "none")
 TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false",
          list: "a list", dict: "a table", str | None: "a text", float | None: "a number",

@@ -261,7 +261,7 @@ class Files(unittest.TestCase):
         good = head + '[[query]]\n[[query.thread]]\nname = "x"\n'
         self.assertTrue(self.load(good))
         self.assert_refused(good + 'reason = "slepe"\n', ".query[0].thread: reason 'slepe' of 'x' is none of runqueue, reclaim, fault, fsync, lock, "
-                            "disk, poll, net, sleep, pipe, child, signal, other")
+                            "disk, poll, net, sleep, pipe, child, signal, other, stopped, traced, frozen")
         self.assert_refused(good + 'only = 1\n', ".query[0].thread[0].only is 1, which is not true or false")
         self.assert_refused(good + 'count = true\n', ".query[0].thread[0].count is True, which is not a whole number")
         self.assert_refused(good + 'stacks = ["a", "b"]\n', ".query[0].thread[0].stacks[0] is 'a', which is not a list of functions; "

@@ -45,6 +45,7 @@ constexpr Scenario kScenarios[] = {
     {"locks", Locks},        {"now", LookAtMe},
     {"stages", Stages},      {"objects", Objects},
     {"crowd", Crowd},        {"sync", Sync},
+    {"queue", Queue},        {"held", Held},
 };
 
 }  // namespace

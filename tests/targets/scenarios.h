@@ -83,6 +83,14 @@ void Burn(const Arguments& arguments);
 // MILLISECONDS of CPU time, nearly all of it in the vDSO. Says "read".
 void Clocks(const Arguments& arguments);
 
+// queue.cc
+// MILLISECONDS: a thread and two processes, one of them with less weight, compute on one CPU. Says
+// "queued", how long the thread waited for the CPU, and for how long each process had it, ns.
+void Queue(const Arguments& arguments);
+// COUNT: so often, for 100 ms, a process is stopped by a signal and another one by a debugger. Says
+// "held" and for how long at least and at most, ns.
+void Held(const Arguments& arguments);
+
 // jit.cc
 // NAME COUNT: naps of 20 ms below code made at run time, which a perf map names until the end.
 void Jit(const Arguments& arguments);

@@ -260,6 +260,58 @@ TEST(FindingsTest, WhoHadTheCpusIsToldFromHalfOfTheirTimeOn) {
   EXPECT_THAT(FindingsOf(three), ElementsAre(Not(HasSubstr("went to"))));
 }
 
+TEST(FindingsTest, OccupantsAreNamedFromAFifthOfTheRunQueueOn) {
+  using profd::v1::OccupantKind;
+  struct Had {
+    OccupantKind kind;
+    const char* name;
+    const char* thread;
+    int32_t pid;
+    int64_t time_ns;
+    int64_t error_ns;
+  };
+  const auto of = [](const std::vector<Had>& all) {
+    AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+    answer.AddThread(1, 1, "a", "hog", kWindow, 400'000);
+    answer.AddThread(1, 2, "a", "other", kWindow, 0);
+    const uint32_t thread = answer.AddThread(1, 77, "a", "late", kWindow, 0);
+    answer.AddSample(thread, kRunQueue, {}, 500'000, 0);
+    for (const Had& had : all) {
+      profd::v1::Occupant* occupant = answer.message().add_occupants();
+      occupant->set_kind(had.kind);
+      occupant->set_name(had.name);
+      occupant->set_thread(had.thread);
+      occupant->set_pid(had.pid);
+      occupant->set_processes(had.pid == 0 ? 12 : 1);
+      occupant->set_time_ns(had.time_ns);
+      occupant->set_error_ns(had.error_ns);
+    }
+    return FindingsOf(answer);
+  };
+  constexpr auto kProcess = profd::v1::OCCUPANT_KIND_PROCESS;
+  EXPECT_THAT(
+      of({{kProcess, "postgres", "", 812, 110'000, 5'000}}),
+      ElementsAre(AllOf(
+          HasSubstr(" Meanwhile their CPUs ran postgres (812) for 22.0% ± 1.0% of that time."),
+          Not(HasSubstr("went to")))));
+  // By two standard errors.
+  EXPECT_THAT(of({{kProcess, "postgres", "", 812, 110'000, 5'001}}),
+              ElementsAre(AllOf(Not(HasSubstr("Meanwhile")), HasSubstr("went to hog"))));
+  EXPECT_THAT(of({{kProcess, "node", "rpc", 1, 150'000, 0},
+                  {kProcess, "cc1plus", "", 0, 120'000, 0},
+                  {profd::v1::OCCUPANT_KIND_KERNEL, "kworker", "", 0, 110'000, 0},
+                  {profd::v1::OCCUPANT_KIND_IDLE, "", "", 0, 105'000, 0}}),
+              ElementsAre(HasSubstr(" Meanwhile their CPUs ran rpc of node (1) for 30.0%")));
+  EXPECT_THAT(
+      of({{kProcess, "node", "rpc", 1, 150'000, 0}, {kProcess, "cc1plus", "", 0, 120'000, 0}}),
+      ElementsAre(HasSubstr(", cc1plus (12 processes) for 24.0%")));
+  EXPECT_THAT(
+      of({{profd::v1::OCCUPANT_KIND_QUOTA, "payments.slice", "", 0, 400'000, 0}}),
+      ElementsAre(HasSubstr(" A CPU quota, that of payments.slice, held them back for 80.0%")));
+  EXPECT_THAT(of({{profd::v1::OCCUPANT_KIND_UNSPECIFIED, "", "", 0, 400'000, 0}}),
+              ElementsAre(Not(HasSubstr("Meanwhile"))));
+}
+
 TEST(FindingsTest, ABusyThreadStandsOutFromNineTenthsOn) {
   const auto of = [](int64_t wall, int64_t on_cpu) {
     AnswerWriter answer = AnswerOf(profd::Kind::kWait);

@@ -209,5 +209,34 @@ TEST(WaitObjectsTest, WhoseTurnItIsDecidesWhatIsIdle) {
   EXPECT_EQ(idle(Reason::kRunQueue, ObjectTurn::kListens), "") << "it has been woken";
 }
 
+TEST(ObjectTextTest, WhoHadACpu) {
+  const auto of = [](profd_object_kind kind, const char* name, uint32_t number, uint32_t flags,
+                     std::string_view text) {
+    profd_object object = Object(kind, PROFD_ACTION_NONE, flags);
+    std::strncpy(object.name, name, sizeof(object.name) - 1);
+    object.number = number;
+    return DescribeObject(Words(object, text));
+  };
+  const WaitObject thread = of(PROFD_OBJECT_OCCUPANT, "node", 4711, 0, "rpc-3");
+  EXPECT_EQ(thread.text, "node (4711), thread rpc-3");
+  EXPECT_EQ(thread.turn, ObjectTurn::kUnknown);
+  EXPECT_EQ(thread.holder.kind, v1::OCCUPANT_KIND_PROCESS);
+  EXPECT_EQ(thread.holder.name, "node");
+  EXPECT_EQ(thread.holder.thread, "rpc-3");
+  EXPECT_EQ(thread.holder.pid, 4711);
+  // A thread that is called as its process says nothing more.
+  EXPECT_EQ(of(PROFD_OBJECT_OCCUPANT, "node", 4711, 0, "node").text, "node (4711)");
+  // One of too many.
+  EXPECT_EQ(of(PROFD_OBJECT_OCCUPANT, "cc1plus", 0, 0, "").text, "cc1plus");
+  const WaitObject kernel = of(PROFD_OBJECT_OCCUPANT, "kworker/1:2", 0, PROFD_OBJECT_KERNEL, "");
+  EXPECT_EQ(kernel.text, "[kworker/1:2]");
+  EXPECT_EQ(kernel.holder.kind, v1::OCCUPANT_KIND_KERNEL);
+  EXPECT_EQ(of(PROFD_OBJECT_IDLE_CPU, "", 0, 0, "").text, "[idle CPU]");
+  EXPECT_EQ(of(PROFD_OBJECT_QUOTA, "", 0, 0, "payments.slice").text, "CPU quota of payments.slice");
+  EXPECT_EQ(of(PROFD_OBJECT_QUOTA, "", 0, 0, "").text, "CPU quota");
+  // Bytes of another process are no text.
+  EXPECT_EQ(of(PROFD_OBJECT_OCCUPANT, "a\x1b[1mb", 0xffffffff, 0, "").holder.name, "a?[1mb");
+}
+
 }  // namespace
 }  // namespace profd

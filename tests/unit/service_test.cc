@@ -845,6 +845,69 @@ TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
   EXPECT_THAT(objects, ElementsAre("0x1000", "0x2000", "0x3000"));
 }
 
+TEST_F(ServiceTest, WaitsForACpuSayWhoHadIt) {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.switch_on = d.tick_on = true;
+  d.tick_interval_ns = kTick;
+  d.ticks = 100;
+  d.threads = {{ThreadId{1}, 11, 11, 0, "late", "late", false}};
+  constexpr StackId kPreempted{101}, kHog{PROFD_OBJECT_BIT | 3}, kNobody{PROFD_OBJECT_BIT | 5};
+  const auto described = [](StackId id, profd_object_kind kind, const char* name, uint32_t number) {
+    profd_object object{};
+    object.kind = static_cast<uint8_t>(kind);
+    object.number = number;
+    std::memcpy(object.name, name, strlen(name));
+    StackTrace words = {.id = id, .kernel_frames = PROFD_OBJECT_WORDS};
+    words.frames.resize(PROFD_OBJECT_WORDS);
+    std::memcpy(words.frames.data(), &object, sizeof(object));
+    return words;
+  };
+  d.stacks = {{kPreempted, kWalkComplete, 1, {kKernelBase + 0x2000}},
+              described(kHog, PROFD_OBJECT_OCCUPANT, "hog", 812),
+              described(kNobody, PROFD_OBJECT_IDLE_CPU, "", 0)};
+  LedgerDelta ledger;
+  ledger.wall_ns = kSecond;
+  ledger.off_ns[static_cast<size_t>(Reason::kRunQueue)] = kSecond / 2;
+  ledger.off_ns[static_cast<size_t>(Reason::kStopped)] = kSecond / 2;
+  d.ledgers = {{ThreadId{1}, ledger}};
+  const auto wait = [&](StackId occupant, Reason reason, int64_t ticks) {
+    d.samples.push_back({{ThreadId{1}, kPreempted, static_cast<uint64_t>(occupant), -1, reason},
+                         ticks * kTick,
+                         ticks});
+  };
+  wait(kHog, Reason::kRunQueue, 40);
+  wait(kNobody, Reason::kRunQueue, 10);
+  wait(StackId{}, Reason::kStopped, 50);
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.add_sample_types("runqueue");
+  request.add_group_by(v1::GROUP_KEY_THREAD_NAME);
+  const FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  ASSERT_EQ(r.message.occupants_size(), 2);
+  EXPECT_EQ(r.message.occupants(0).name(), "hog");
+  EXPECT_EQ(r.message.occupants(0).pid(), 812);
+  EXPECT_EQ(r.message.occupants(0).time_ns(), kSecond / 10 * 4);
+  EXPECT_GT(r.message.occupants(0).error_ns(), 0);
+  EXPECT_EQ(r.message.occupants(1).kind(), v1::OCCUPANT_KIND_IDLE);
+  EXPECT_EQ(r.message.occupants(1).time_ns(), kSecond / 10);
+  // Whatever they are grouped by, samples tell the occupants apart; other waits are none of them.
+  ASSERT_EQ(r.samples.size(), 2u);
+  for (const test::Sample& sample : r.samples) EXPECT_EQ(sample.reason, v1::REASON_RUNQUEUE);
+  EXPECT_EQ(r.samples[0].value + r.samples[1].value, kSecond / 2);
+  // Any answer with waits says who had the CPUs.
+  request.set_sample_types(0, "offcpu");
+  request.add_reasons(v1::REASON_STOPPED);
+  const FetchResult stopped = Fetch(request);
+  EXPECT_EQ(stopped.message.occupants_size(), 2);
+  ASSERT_EQ(stopped.samples.size(), 1u);
+  EXPECT_EQ(stopped.samples[0].reason, v1::REASON_STOPPED);
+  EXPECT_EQ(stopped.samples[0].value, kSecond / 2);
+}
+
 TEST_F(ServiceTest, ABaselineIsASecondProfile) {
   FillStore();
   StartOnSocket();
