@@ -5,11 +5,11 @@
 #include "base.h"
 #include "log2.h"
 
-/* Bucket 0 is below 1,024 ns, the last one from 2^36 ns (69 s) on. In between an octave has two
+/* Bucket 0 is below 1,024 ns, the last one from 2^35 ns (34 s) on. In between an octave has two
  * buckets, divided at its middle.
  */
 #define PROFD_DURATION_LEAST_BITS 10
-#define PROFD_DURATION_OCTAVES 26
+#define PROFD_DURATION_OCTAVES 25
 #define PROFD_DURATION_BUCKETS (2 * PROFD_DURATION_OCTAVES + 2)
 
 /* Histograms of a thread: of the run queue, and of five reasons at a time. */
@@ -36,6 +36,6 @@ struct profd_durations {
 	profd_u32 counts[PROFD_DURATION_BUCKETS]; /* wrap around */
 };
 
-PROFD_STATIC_ASSERT(sizeof(struct profd_durations) == 248, "durations size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_durations) == 240, "durations size");
 
 #endif /* PROFD_BPF_ABI_DURATION_H_ */

@@ -19,7 +19,7 @@ class Durations {
 
   uint64_t count() const { return count_; }
   const std::array<uint64_t, PROFD_DURATION_BUCKETS>& buckets() const { return buckets_; }
-  // What `part` of all do not exceed; 0 without any. From 1 us to 69 s it is at most 20 % off,
+  // What `part` of all do not exceed; 0 without any. From 1 us to 34 s it is at most 20 % off,
   // below that it is 1,024 ns.
   int64_t Quantile(double part) const;
   // The longest; if it is not known itself, the end of its bucket. 0 without any.
