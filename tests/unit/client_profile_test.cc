@@ -81,6 +81,8 @@ TEST(ProfileBuilderTest, RefusesBrokenReferences) {
       [](Parts& p) { p[1].mutable_locations(0)->set_mapping(kNone); },
       [](Parts& p) { p[1].mutable_locations(0)->mutable_lines(0)->set_function(kNone); },
       [](Parts& p) { p[1].mutable_locations(0)->clear_lines(); },
+      [](Parts& p) { p[1].mutable_functions(0)->set_suffix(kNone); },
+      [](Parts& p) { p[1].mutable_functions(0)->add_other_names(kNone); },
       [](Parts& p) { p[1].mutable_stacks(1)->set_locations(0, kNone); },
       [](Parts& p) { p[1].mutable_stacks(1)->set_locations(0, UINT32_MAX); },
       [](Parts& p) { p[1].mutable_stacks(1)->set_origin(kNone); },

@@ -11,7 +11,7 @@ constexpr size_t kPieceRelocations = 2048;
 // The largest programs have two million relocations, some ten thousand of them by symbol.
 constexpr uint64_t kMaxRelocations = 8'000'000;
 constexpr size_t kMaxBySymbol = 256 << 10;
-constexpr uint64_t kMaxDataBytes = 256 << 20;
+constexpr uint64_t kMaxDataBytes = 128 << 20;
 constexpr size_t kLoadedPieces = 16;
 // Relocations and words that lookups may read: some 0.2 s.
 constexpr uint64_t kMaxWork = 32'000'000;
