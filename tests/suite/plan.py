@@ -9,8 +9,8 @@ from .jobs import Failed, Job
 
 # One more than there are: jobs that mostly wait run beside those that compute.
 CPUS = len(os.sched_getaffinity(0)) + 1
-# Three of them leave room for a compilation.
-WAITS = 0.3
+# Four of them leave room for a compilation.
+WAITS = 0.25
 GUEST_NICE = -15
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
@@ -174,14 +174,23 @@ def fuzz(context):
     return outcomes
 
 
-def system(context):
-    """The GoogleTest programs of tests/system, one after another: they choose targets by name, and look for
-    probes that others might have put in."""
-    programs = sorted(path.name for path in Path(context.root, "build/tests").glob("system_*_test"))
-    if not programs:
-        raise Failed("build/tests has no system_*_test")
-    words = [] if context.options.all else [f"--gtest_filter=-{LONG_SYSTEM_TESTS}"]
-    return [each for name in programs for each in gtest("system", f"build/tests/{name}", arguments=words)(context)]
+# Of tests/system, those that watch servers and compilers by names of their own, and look for nobody's probes.
+SERVERS = ("system_heap_peers_test", "system_servers_test")
+
+
+def system(servers):
+    """GoogleTest programs of tests/system, one after another: they choose targets by name, and look for probes that
+    others might have put in. Those of SERVERS do not, and are a job of their own."""
+    def run(context):
+        found = {path.name for path in Path(context.root, "build/tests").glob("system_*_test")}
+        if missing := set(SERVERS) - found:
+            raise Failed(f"build/tests has no {', '.join(sorted(missing))}")
+        programs = sorted(name for name in found if (name in SERVERS) == servers)
+        if not programs:
+            raise Failed("build/tests has no system_*_test")
+        words = [] if context.options.all else [f"--gtest_filter=-{LONG_SYSTEM_TESTS}"]
+        return [each for name in programs for each in gtest("system", f"build/tests/{name}", arguments=words)(context)]
+    return run
 
 
 def jobs():
@@ -210,8 +219,10 @@ def jobs():
                                    script("needs", "tests/containers/needs", "build/tests"),
                                    scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=WAITS,
             about="scenarios in containers, as users deploy it"),
-        Job("system", system, after=("system-build",), follows=("kernel",), cpus=WAITS,
+        Job("system", system(servers=False), after=("system-build",), follows=("kernel",), cpus=WAITS,
             about="what needs more than a scenario file can say"),
+        Job("servers", system(servers=True), after=("system-build",), follows=("kernel",), cpus=WAITS,
+            about="the same, of real servers and compilers"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
         Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
@@ -226,12 +237,14 @@ def jobs():
             cpus=0.5, long=True, about="the same in 100 rounds"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        # Alone, and before all others on the CPUs: an emulated CPU that waits for a real one tells odd times.
-        *(Job(name, guest(version), after=("build",), cpus=CPUS, long=long,
-              follows=("guest-kernels", "scenarios", "pidns", "system", "tidy", "unit", "threads", "storms"),
+        # Before all others on the CPUs, as an emulated CPU that waits for a real one tells odd times; and beside none
+        # that loads programs into the kernel, where it cannot be interrupted. The unit tests are left for its time.
+        *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, long=long,
+              follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "servers", "readers", "terminal", "diff",
+                       "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
-        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
-            about="unit tests, under address and UB sanitizers"),
+        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), follows=("system", "threads"),
+            cpus=1, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
             "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}), after=("tsan-build",), cpus=1,
@@ -253,7 +266,7 @@ def jobs():
             after=("build", "asan-build"), follows=("soak",), cpus=3, long=True,
             about="breaks the product, and shows that a test notices"),
         Job("claims", together(script("claims", "python3", "-m", "tests.suite.check_docs"), kernels_page),
-            follows=("kernel", "scenarios", "pidns", "containers", "system", "unit", *(guest[0] for guest in GUESTS)), cpus=0.5,
+            follows=("kernel", "scenarios", "pidns", "containers", "system", "servers", "unit", *(guest[0] for guest in GUESTS)), cpus=0.5,
             about="docs against the code and what the tests observed"),
     ]
 
