@@ -11,7 +11,10 @@ from .jobs import Failed, Job
 CPUS = len(os.sched_getaffinity(0)) + 1
 # Four of them leave room for a compilation.
 WAITS = 0.25
-GUEST_NICE = -15
+# Compilations and tests in user space wait for those that compare times. An emulated CPU waits for nobody: it tells
+# odd times where it does.
+CAN_WAIT = 5
+CANNOT_WAIT = -15
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
           ("guest-6.12x8", "6.12x8", True, "cpus-8"))
@@ -106,7 +109,7 @@ def results_in(context, results, code):
 def guest(version, *words):
     def run(context):
         results = context.logs / f"{context.name}.jsonl"
-        code = context.command(["nice", "-n", str(GUEST_NICE), "tests/vm/run", "--build", "build/tests", "--results", results, "--scenarios",
+        code = context.command(["tests/vm/run", "--build", "build/tests", "--results", results, "--scenarios",
                                 "full" if context.options.all else "cover", *words, version], check=False,
                                timeout=3600)
         if code == 77:
@@ -203,11 +206,11 @@ def jobs():
             about="the product, targets, tests of the kernel programs"),
         Job("system-build", build("tests"), after=("build",), cpus=2, about="system tests, programs of the benchmarks"),
         Job("asan-build", build("asan"), follows=("system-build",), cpus=2,
-            about="unit tests and fuzzers, with the address and UB sanitizers"),
+            nice=CAN_WAIT, about="unit tests and fuzzers, with the address and UB sanitizers"),
         Job("tsan-build", build("tsan", "tests_unit"), follows=("asan-build",), cpus=2,
-            about="tests that use threads, with the thread sanitizer"),
+            nice=CAN_WAIT, about="tests that use threads, with the thread sanitizer"),
         Job("tidy", script("tidy", "python3", "-m", "tests.suite.hygiene", "--tidy", "build/asan"), after=("asan-build",),
-            follows=("tsan-build",), cpus=2, about="clang-tidy"),
+            follows=("tsan-build",), cpus=2, nice=CAN_WAIT, about="clang-tidy"),
         Job("kernel", gtest("kernel", "build/tests/kernel_test"), after=("build",), cpus=WAITS,
             about="the kernel programs, loaded and attached"),
         Job("scenarios", scenarios("--inside", "host"), after=("build",), cpus=WAITS,
@@ -237,18 +240,17 @@ def jobs():
             cpus=0.5, long=True, about="the same in 100 rounds"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        # Before all others on the CPUs, as an emulated CPU that waits for a real one tells odd times; and beside none
-        # that loads programs into the kernel, where it cannot be interrupted. The unit tests are left for its time.
-        *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, long=long,
+        # Beside none that loads programs into the kernel, where it is not interrupted. The unit tests are left for its time.
+        *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, nice=CANNOT_WAIT, long=long,
               follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "servers", "readers", "terminal", "diff",
                        "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), follows=("system", "threads"),
-            cpus=1, about="unit tests, under address and UB sanitizers"),
+            cpus=1, nice=CAN_WAIT, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
             "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}), after=("tsan-build",), cpus=1,
-            about="tests that use threads, under the thread sanitizer"),
+            nice=CAN_WAIT, about="tests that use threads, under the thread sanitizer"),
         Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
         Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
         Job("calibration", gtest("system", "build/tests/calibration_test"), after=("system-build",), follows=("system",),
