@@ -177,13 +177,13 @@ def fuzz(context):
     return outcomes
 
 
-# Of tests/system, those that watch servers and compilers by names of their own, and look for nobody's probes.
-SERVERS = ("system_heap_peers_test", "system_servers_test")
+# Of tests/system, those of servers and compilers: others neither watch these nor look for their probes.
+SERVERS = ("system_heap_peers_test", "system_heap_test", "system_servers_test")
 
 
 def system(servers):
     """GoogleTest programs of tests/system, one after another: they choose targets by name, and look for probes that
-    others might have put in. Those of SERVERS do not, and are a job of their own."""
+    others might have put in. SERVERS and the rest are two jobs, as neither meets the other's."""
     def run(context):
         found = {path.name for path in Path(context.root, "build/tests").glob("system_*_test")}
         if missing := set(SERVERS) - found:
@@ -225,7 +225,7 @@ def jobs():
         Job("system", system(servers=False), after=("system-build",), follows=("kernel",), cpus=WAITS,
             about="what needs more than a scenario file can say"),
         Job("servers", system(servers=True), after=("system-build",), follows=("kernel",), cpus=WAITS,
-            about="the same, of real servers and compilers"),
+            about="the same, of allocators, real servers and compilers"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
         Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
