@@ -107,7 +107,8 @@ def main():
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
-    schedule = Schedule(selected, plan.CPUS, lambda name: Context(name, ROOT, work, facts, arguments), report.ended)
+    schedule = Schedule(selected, plan.CPUS, lambda job: Context(job.name, ROOT, work, facts, arguments, job.nice),
+                        report.ended)
     runs = schedule.run()
     permitted = outcome.permitted_skips()
     outcomes = outcome.judge_skips([each for ran in runs for each in ran.outcomes], facts, permitted)

@@ -17,6 +17,7 @@ class Job:
     after: tuple = ()           # names of jobs that must have ended well
     follows: tuple = ()         # names of jobs that must have ended, well or not
     cpus: float = 1             # how many CPUs it keeps busy
+    nice: int = 0               # of its session: whose work can wait, and who cannot
     long: bool = False          # in --all alone
     about: str = ""
 
@@ -39,11 +40,23 @@ class Failed(Exception):
     """A job could not do its work."""
 
 
+def share_cpus(pid, nice):
+    """Weighs a process that leads a session, and all that it will start. Where the kernel shares CPUs between sessions
+    (autogroup), the nice values of processes count within theirs alone. Without privilege only what yields does."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+        group = Path(f"/proc/{pid}/autogroup")
+        if nice and group.exists():
+            group.write_text(str(nice))
+    except OSError:
+        pass  # it ended, or may have no more weight than others
+
+
 class Context:
     """What a job gets: where things are, and a way to run commands whose CPU time is counted."""
 
-    def __init__(self, name, root, logs, facts, options):
-        self.name, self.root, self.facts, self.options = name, root, facts, options
+    def __init__(self, name, root, logs, facts, options, nice=0):
+        self.name, self.root, self.facts, self.options, self.nice = name, root, facts, options, nice
         self.log_path = logs / f"{name}.log"
         self.logs = logs
         self.cpu = 0.0
@@ -59,6 +72,7 @@ class Context:
                 [str(word) for word in argv], cwd=directory or self.root, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 env={**os.environ, **(environment or {})})
+            share_cpus(child.pid, self.nice)
             code = self._wait(child, timeout)
         if code is None:
             raise Failed(f"{argv[0]} took longer than {timeout} s; its output is in {self.log_path}")
@@ -133,7 +147,7 @@ class Schedule:
 
     def _run(self, job):
         ran = Ran(job, began=time.monotonic() - self.began)
-        context = self.make_context(job.name)
+        context = self.make_context(job)
         try:
             ran.outcomes = job.run(context) or []
         except Failed as error:

@@ -9,9 +9,12 @@ from .jobs import Failed, Job
 
 # One more than there are: jobs that mostly wait run beside those that compute.
 CPUS = len(os.sched_getaffinity(0)) + 1
-# Three of them leave room for a compilation.
-WAITS = 0.3
-GUEST_NICE = -15
+# Four of them leave room for a compilation.
+WAITS = 0.25
+# Compilations and tests in user space wait for those that compare times. An emulated CPU waits for nobody: it tells
+# odd times where it does.
+CAN_WAIT = 5
+CANNOT_WAIT = -15
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
           ("guest-6.12x16", "6.12x16", True, "cpus-16"))
@@ -106,7 +109,7 @@ def results_in(context, results, code):
 def guest(version, *words):
     def run(context):
         results = context.logs / f"{context.name}.jsonl"
-        code = context.command(["nice", "-n", str(GUEST_NICE), "tests/vm/run", "--build", "build/tests", "--results", results, "--scenarios",
+        code = context.command(["tests/vm/run", "--build", "build/tests", "--results", results, "--scenarios",
                                 "full" if context.options.all else "cover", *words, version], check=False,
                                timeout=3600)
         if code == 77:
@@ -174,14 +177,23 @@ def fuzz(context):
     return outcomes
 
 
-def system(context):
-    """The GoogleTest programs of tests/system, one after another: they choose targets by name, and look for
-    probes that others might have put in."""
-    programs = sorted(path.name for path in Path(context.root, "build/tests").glob("system_*_test"))
-    if not programs:
-        raise Failed("build/tests has no system_*_test")
-    words = [] if context.options.all else [f"--gtest_filter=-{LONG_SYSTEM_TESTS}"]
-    return [each for name in programs for each in gtest("system", f"build/tests/{name}", arguments=words)(context)]
+# Of tests/system, those of servers and compilers: others neither watch these nor look for their probes.
+SERVERS = ("system_heap_peers_test", "system_heap_test", "system_servers_test")
+
+
+def system(servers):
+    """GoogleTest programs of tests/system, one after another: they choose targets by name, and look for probes that
+    others might have put in. SERVERS and the rest are two jobs, as neither meets the other's."""
+    def run(context):
+        found = {path.name for path in Path(context.root, "build/tests").glob("system_*_test")}
+        if missing := set(SERVERS) - found:
+            raise Failed(f"build/tests has no {', '.join(sorted(missing))}")
+        programs = sorted(name for name in found if (name in SERVERS) == servers)
+        if not programs:
+            raise Failed("build/tests has no system_*_test")
+        words = [] if context.options.all else [f"--gtest_filter=-{LONG_SYSTEM_TESTS}"]
+        return [each for name in programs for each in gtest("system", f"build/tests/{name}", arguments=words)(context)]
+    return run
 
 
 def jobs():
@@ -194,11 +206,11 @@ def jobs():
             about="the product, targets, tests of the kernel programs"),
         Job("system-build", build("tests"), after=("build",), cpus=2, about="system tests, programs of the benchmarks"),
         Job("asan-build", build("asan"), follows=("system-build",), cpus=2,
-            about="unit tests and fuzzers, with the address and UB sanitizers"),
+            nice=CAN_WAIT, about="unit tests and fuzzers, with the address and UB sanitizers"),
         Job("tsan-build", build("tsan", "tests_unit"), follows=("asan-build",), cpus=2,
-            about="tests that use threads, with the thread sanitizer"),
+            nice=CAN_WAIT, about="tests that use threads, with the thread sanitizer"),
         Job("tidy", script("tidy", "python3", "-m", "tests.suite.hygiene", "--tidy", "build/asan"), after=("asan-build",),
-            follows=("tsan-build",), cpus=2, about="clang-tidy"),
+            follows=("tsan-build",), cpus=2, nice=CAN_WAIT, about="clang-tidy"),
         Job("kernel", gtest("kernel", "build/tests/kernel_test"), after=("build",), cpus=WAITS,
             about="the kernel programs, loaded and attached"),
         Job("scenarios", scenarios("--inside", "host"), after=("build",), cpus=WAITS,
@@ -210,8 +222,10 @@ def jobs():
                                    script("needs", "tests/containers/needs", "build/tests"),
                                    scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=WAITS,
             about="scenarios in containers, as users deploy it"),
-        Job("system", system, after=("system-build",), follows=("kernel",), cpus=WAITS,
+        Job("system", system(servers=False), after=("system-build",), follows=("kernel",), cpus=WAITS,
             about="what needs more than a scenario file can say"),
+        Job("servers", system(servers=True), after=("system-build",), follows=("kernel",), cpus=WAITS,
+            about="the same, of allocators, real servers and compilers"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
         Job("browser", script("browser", "python3", "tests/browser/flamegraph_test.py", "tests/golden"), cpus=1,
@@ -228,16 +242,17 @@ def jobs():
             cpus=0.5, long=True, about="the same in 100 rounds"),
         Job("guest-kernels", script("guest kernels", "tests/vm/run", "--fetch"), cpus=0.5,
             about="fetches Debian's kernels for the guests"),
-        # Alone, and before all others on the CPUs: an emulated CPU that waits for a real one tells odd times.
-        *(Job(name, guest(version), after=("build",), cpus=CPUS, long=long,
-              follows=("guest-kernels", "scenarios", "pidns", "system", "tidy", "unit", "threads", "storms"),
+        # Beside none that loads programs into the kernel, where it is not interrupted. The unit tests are left for its time.
+        *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, nice=CANNOT_WAIT, long=long,
+              follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "servers", "readers", "terminal", "diff",
+                       "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
-        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), cpus=1,
-            about="unit tests, under address and UB sanitizers"),
+        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), follows=("system", "threads"),
+            cpus=1, nice=CAN_WAIT, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
             "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}), after=("tsan-build",), cpus=1,
-            about="tests that use threads, under the thread sanitizer"),
+            nice=CAN_WAIT, about="tests that use threads, under the thread sanitizer"),
         Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
         Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
         Job("calibration", gtest("system", "build/tests/calibration_test"), after=("system-build",), follows=("system",),
@@ -255,7 +270,7 @@ def jobs():
             after=("build", "asan-build"), follows=("soak",), cpus=3, long=True,
             about="breaks the product, and shows that a test notices"),
         Job("claims", together(script("claims", "python3", "-m", "tests.suite.check_docs"), kernels_page),
-            follows=("kernel", "scenarios", "pidns", "containers", "system", "unit", *(guest[0] for guest in GUESTS)), cpus=0.5,
+            follows=("kernel", "scenarios", "pidns", "containers", "system", "servers", "unit", *(guest[0] for guest in GUESTS)), cpus=0.5,
             about="docs against the code and what the tests observed"),
     ]
 

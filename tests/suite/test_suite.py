@@ -71,8 +71,8 @@ class Jobs(unittest.TestCase):
         self.order = []
 
     def run_jobs(self, *jobs, cpus=2):
-        def context(name):
-            return Context(name, Path(self.folder.name), Path(self.folder.name), {}, SimpleNamespace(all=False))
+        def context(job):
+            return Context(job.name, Path(self.folder.name), Path(self.folder.name), {}, SimpleNamespace(all=False), job.nice)
         return {ran.job.name: ran for ran in Schedule(jobs, cpus, context, lambda ran: None).run()}
 
     def job(self, name, run=None, **more):
@@ -114,6 +114,13 @@ class Jobs(unittest.TestCase):
         self.assertEqual(ran.error, "sh ended with 3:\n"
                                     "$ sh -c i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done\n"
                                     "$ sh -c echo broken; exit 3\nbroken")
+
+    def test_a_job_that_can_wait_does_so_in_its_whole_session(self):
+        # It may begin before it has its weight.
+        seen = "sleep 0.2; nice; cat /proc/self/autogroup 2>/dev/null || echo nice 7"
+        self.run_jobs(self.job("calm", lambda context: context.command(["sh", "-c", f"{seen} | cat"]), nice=7))
+        said = Path(self.folder.name, "calm.log").read_text()
+        self.assertRegex(said, r"\n7\n.*nice 7\n$")
 
     def test_a_job_that_takes_too_long_fails(self):
         ran = self.run_jobs(self.job("slow", lambda context: context.command(["sleep", "60"], timeout=0.2)))
