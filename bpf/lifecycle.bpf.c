@@ -45,13 +45,10 @@ int BPF_PROG(on_newtask, struct task_struct *task, u64 clone_flags)
 	if (!parent || !parent->target_id)
 		return 0;
 	thread = make_storage(task);
-	/* A drain may have met it before, as it is listed earlier. */
-	if (!thread || thread->thread_id)
-		return 0;
-	thread->born = 1;
-	open_account(thread, task, parent->target_id, bpf_ktime_get_ns(), PROFD_PHASE_RUNQUEUE,
-		     PROFD_REASON_RUNQUEUE);
-	announce_birth(task, thread);
+	/* A drain may have met it before: it is listed already. */
+	if (thread && open_account(thread, task, parent->target_id, bpf_ktime_get_ns(),
+				   PROFD_PHASE_RUNQUEUE, PROFD_REASON_RUNQUEUE, true))
+		announce_birth(task, thread);
 	return 0;
 }
 

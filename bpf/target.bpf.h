@@ -105,25 +105,32 @@ static __always_inline struct profd_thread *make_storage(struct task_struct *tas
 	struct profd_thread *thread =
 		bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	/* Of two programs that make it at once, the kernel refuses one. The other opens the account. */
+	/* If two programs make it at once, the kernel refuses one. The other opens the account. */
 	if (!thread && !bpf_task_storage_get(&threads, task, 0, 0))
 		lose(PROFD_LOSS_THREAD_STORAGE, 1);
 	return thread;
 }
 
-/* Opens the account of a thread that is in `phase` from `now` on. */
-static __always_inline void open_account(struct profd_thread *thread, struct task_struct *task,
-					 u32 target_id, u64 now, u8 phase, u8 reason)
+/* Opens the account of a thread that is in `phase` from `now` on. `born`: it has not run yet. Any
+ * other is known, so that it is not folded: the books of those that are begin at 0. False: another
+ * program opens it.
+ */
+static __always_inline bool open_account(struct profd_thread *thread, struct task_struct *task,
+					 u32 target_id, u64 now, u8 phase, u8 reason, bool born)
 {
-	thread->begin = now;
+	if (__sync_val_compare_and_swap(&thread->begin, 0, now))
+		return false;
+	if (born)
+		thread->born = 1;
+	else
+		thread->fate = PROFD_FATE_KNOWN;
 	thread->begin_clock = now - clock_distance;
 	thread->begin_exec = task->se.sum_exec_runtime;
 	thread->begin_delay = task->sched_info.run_delay;
-	thread->thread_id = __sync_fetch_and_add(&next_thread_id, 1) + 1;
-	barrier();
-	/* After its number: who finds a target without a number opens its account. */
 	thread->target_id = target_id;
+	thread->thread_id = __sync_fetch_and_add(&next_thread_id, 1) + 1;
 	arm_ledger(thread, task, now, phase, reason);
+	return true;
 }
 
 static __always_inline void read_books(struct profd_books *books, struct task_struct *task)

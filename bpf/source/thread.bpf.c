@@ -113,10 +113,9 @@ int drain(struct bpf_iter__task *ctx)
 		thread = make_storage(task);
 		if (!thread)
 			return 0;
-		/* Not folded, whose books begin at 0. */
-		thread->fate = PROFD_FATE_KNOWN;
 		phase = present_phase(task, &reason);
-		open_account(thread, task, target, bpf_ktime_get_ns(), phase, reason);
+		if (!open_account(thread, task, target, bpf_ktime_get_ns(), phase, reason, false))
+			return 0;
 	}
 	if (!thread->target_id)
 		return 0;

@@ -203,8 +203,8 @@ bool MallocBursts::Run(const Burst& burst) {
   const int64_t first_in = MonotonicNs();
   const bool traced = probes_->PutIn(burst.places) > 0;
   const int64_t last_in = MonotonicNs();
-  // What happens between the drawn instant and a later begin never falls into a burst, and it is not
-  // like other times: whatever held up attaching may hold up the targets too.
+  // What happens between the drawn instant and a later begin never falls into a burst, and it is
+  // not like other times: whatever held up attaching may hold up the targets too.
   const int64_t begin_ns = std::max(burst.begin_ns, last_in + kSettle);
   if (traced) {
     kernel_->SetMallocBurst(begin_ns, burst.length_ns);

@@ -260,7 +260,7 @@ TEST_P(ServersTest, RustCompiler) {
   excused.push_back("[unwind rules pending]");
   ExpectWholeStacks(end->answer, excused);
 
-  ASSERT_EQ((*process)->Wait(seconds(120)), 0) << (*process)->Output(Subprocess::Stream::kStderr);
+  ASSERT_EQ((*process)->Wait(seconds(600)), 0) << (*process)->Output(Subprocess::Stream::kStderr);
   // The whole life: every thread that came and went, against what the kernel charged the process
   // and the linker it ran.
   const auto life = (*daemon)->Fetch(Window({}, started));
