@@ -89,8 +89,9 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
 
 // Whether a program may run at the entry of a kernel function. Some kernels refuse that.
 bool MayEnterFunction(int type_id) {
-  const bpf_insn nothing[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
-                              {.code = BPF_JMP | BPF_EXIT}};
+  bpf_insn nothing[2]{};
+  nothing[0].code = BPF_ALU64 | BPF_MOV | BPF_K;  // r0 = 0
+  nothing[1].code = BPF_JMP | BPF_EXIT;
   bpf_prog_load_opts options{};
   options.sz = sizeof(options);
   options.expected_attach_type = BPF_TRACE_FENTRY;
