@@ -173,18 +173,19 @@ std::string RingText(const profd_object& object) {
 WaitObject CpuObject(CpuHolder holder) {
   WaitObject out;
   switch (holder.kind) {
-    case v1::OCCUPANT_KIND_QUOTA:
+    case CpuHolder::Kind::kQuota:
       out.text = holder.name.empty() ? "CPU quota" : absl::StrCat("CPU quota of ", holder.name);
       break;
-    case v1::OCCUPANT_KIND_KERNEL:
+    case CpuHolder::Kind::kKernel:
       out.text = absl::StrCat("[", holder.name, "]");
       break;
-    case v1::OCCUPANT_KIND_PROCESS:
+    case CpuHolder::Kind::kProcess:
       out.text = holder.name;
       if (holder.pid != 0) absl::StrAppend(&out.text, " (", holder.pid, ")");
       if (!holder.thread.empty()) absl::StrAppend(&out.text, ", thread ", holder.thread);
       break;
-    default:
+    case CpuHolder::Kind::kIdle:
+    case CpuHolder::Kind::kUnknown:
       out.text = "[idle CPU]";
   }
   out.holder = std::move(holder);
@@ -194,9 +195,9 @@ WaitObject CpuObject(CpuHolder holder) {
 WaitObject OccupantObject(const profd_object& object, std::string_view thread) {
   CpuHolder holder;
   holder.name = CleanText({object.name, strnlen(object.name, sizeof(object.name))}, kMaxNameText);
-  holder.kind = v1::OCCUPANT_KIND_KERNEL;
+  holder.kind = CpuHolder::Kind::kKernel;
   if ((object.flags & PROFD_OBJECT_KERNEL) == 0) {
-    holder.kind = v1::OCCUPANT_KIND_PROCESS;
+    holder.kind = CpuHolder::Kind::kProcess;
     holder.pid = static_cast<int32_t>(std::min<uint32_t>(object.number, INT32_MAX));
     holder.thread = CleanText(thread, kMaxNameText);
     if (holder.thread == holder.name) holder.thread.clear();
@@ -243,9 +244,9 @@ WaitObject DescribeObject(const StackTrace& description) {
     case PROFD_OBJECT_OCCUPANT:
       return OccupantObject(object, {text, strnlen(text, room)});
     case PROFD_OBJECT_IDLE_CPU:
-      return CpuObject({.kind = v1::OCCUPANT_KIND_IDLE});
+      return CpuObject({.kind = CpuHolder::Kind::kIdle});
     case PROFD_OBJECT_QUOTA:
-      return CpuObject({.kind = v1::OCCUPANT_KIND_QUOTA,
+      return CpuObject({.kind = CpuHolder::Kind::kQuota,
                         .name = CleanText({text, strnlen(text, room)}, kMaxNameText)});
     default:
       break;

@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/profile/profile.h"
-#include "profd/v1/profiler.pb.h"
 
 namespace profd {
 
@@ -25,7 +24,14 @@ enum class ObjectTurn {
 
 // Who had the CPU that a thread waited for.
 struct CpuHolder {
-  v1::OccupantKind kind = v1::OCCUPANT_KIND_UNSPECIFIED;
+  enum class Kind {
+    kUnknown,
+    kProcess,
+    kKernel,
+    kIdle,   // nobody: the CPU was about to run the thread
+    kQuota,  // nobody: a CPU quota had run out
+  };
+  Kind kind = Kind::kUnknown;
   std::string name{};    // of the process, the thread of the kernel or the cgroup
   std::string thread{};  // of a process; empty: its main thread
   int32_t pid = 0;       // 0: not known

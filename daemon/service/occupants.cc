@@ -15,6 +15,22 @@ namespace {
 constexpr size_t kMostOccupants = 50;
 constexpr double kLargestError = 4e18;  // stays one that can be added up
 
+v1::OccupantKind ToProto(CpuHolder::Kind kind) {
+  switch (kind) {
+    case CpuHolder::Kind::kUnknown:
+      break;
+    case CpuHolder::Kind::kProcess:
+      return v1::OCCUPANT_KIND_PROCESS;
+    case CpuHolder::Kind::kKernel:
+      return v1::OCCUPANT_KIND_KERNEL;
+    case CpuHolder::Kind::kIdle:
+      return v1::OCCUPANT_KIND_IDLE;
+    case CpuHolder::Kind::kQuota:
+      return v1::OCCUPANT_KIND_QUOTA;
+  }
+  return v1::OCCUPANT_KIND_UNSPECIFIED;
+}
+
 // "kworker/u4:1-events" gives "kworker": the others of its kind do the same work.
 std::string KernelThreadGroup(std::string_view name) {
   return ThreadGroup(name.starts_with("kworker/") ? name.substr(0, name.find('/')) : name);
@@ -26,7 +42,7 @@ void Occupants::Add(const EstimatedThread& waits) {
   for (const EstimatedSample& wait : waits.samples) {
     if (wait.key.reason != Reason::kRunQueue) continue;
     const CpuHolder& holder = objects_->HolderOf(ObjectOf(wait.key));
-    const bool kernel = holder.kind == v1::OCCUPANT_KIND_KERNEL;
+    const bool kernel = holder.kind == CpuHolder::Kind::kKernel;
     Use& use = uses_[{holder.kind, kernel ? KernelThreadGroup(holder.name) : holder.name,
                       ThreadGroup(holder.thread)}];
     // The kernel tells few new processes a second: PROFD_OCCUPANTS_A_SECOND.
@@ -53,7 +69,7 @@ void Occupants::Fill(v1::Profile* part) const {
       continue;
     }
     v1::Occupant* out = part->add_occupants();
-    out->set_kind(std::get<0>(key));
+    out->set_kind(ToProto(std::get<0>(key)));
     out->set_name(std::get<1>(key));
     out->set_thread(std::get<2>(key));
     if (use.pids.size() == 1) out->set_pid(*use.pids.begin());

@@ -34,7 +34,7 @@ class Occupants {
   };
 
   WaitObjects* const objects_;
-  std::map<std::tuple<v1::OccupantKind, std::string, std::string>, Use> uses_;  // name, thread
+  std::map<std::tuple<CpuHolder::Kind, std::string, std::string>, Use> uses_;  // name, thread
 };
 
 }  // namespace profd

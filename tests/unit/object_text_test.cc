@@ -220,7 +220,7 @@ TEST(ObjectTextTest, WhoHadACpu) {
   const WaitObject thread = of(PROFD_OBJECT_OCCUPANT, "node", 4711, 0, "rpc-3");
   EXPECT_EQ(thread.text, "node (4711), thread rpc-3");
   EXPECT_EQ(thread.turn, ObjectTurn::kUnknown);
-  EXPECT_EQ(thread.holder.kind, v1::OCCUPANT_KIND_PROCESS);
+  EXPECT_EQ(thread.holder.kind, CpuHolder::Kind::kProcess);
   EXPECT_EQ(thread.holder.name, "node");
   EXPECT_EQ(thread.holder.thread, "rpc-3");
   EXPECT_EQ(thread.holder.pid, 4711);
@@ -230,7 +230,7 @@ TEST(ObjectTextTest, WhoHadACpu) {
   EXPECT_EQ(of(PROFD_OBJECT_OCCUPANT, "cc1plus", 0, 0, "").text, "cc1plus");
   const WaitObject kernel = of(PROFD_OBJECT_OCCUPANT, "kworker/1:2", 0, PROFD_OBJECT_KERNEL, "");
   EXPECT_EQ(kernel.text, "[kworker/1:2]");
-  EXPECT_EQ(kernel.holder.kind, v1::OCCUPANT_KIND_KERNEL);
+  EXPECT_EQ(kernel.holder.kind, CpuHolder::Kind::kKernel);
   EXPECT_EQ(of(PROFD_OBJECT_IDLE_CPU, "", 0, 0, "").text, "[idle CPU]");
   EXPECT_EQ(of(PROFD_OBJECT_QUOTA, "", 0, 0, "payments.slice").text, "CPU quota of payments.slice");
   EXPECT_EQ(of(PROFD_OBJECT_QUOTA, "", 0, 0, "").text, "CPU quota");
