@@ -118,6 +118,7 @@ constexpr Rule kRules[] = {
     {"runtime.gcstopm", "runtime.gcstopm", Role::kDecides, {}},
     {"runtime.findRunnable", "runtime.findRunnable", Role::kIdle, kGoGroup},
     {"runtime.findrunnable", "runtime.findrunnable", Role::kIdle, kGoGroup},
+    {"runtime.mexit", "runtime.mexit", Role::kIdle, kGoGroup},  // the first one never ends
     {"runtime.stoplockedm", "runtime.stoplockedm", Role::kIdle, "Go thread of a parked goroutine"},
     {"runtime.templateThread", "runtime.templateThread", Role::kIdle, "Go template thread"},
     {"runtime.sysmon", "runtime.sysmon", Role::kIdle, "Go monitor"},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "daemon/service/messages.h"
 #include "daemon/service/text.h"
 
 namespace profd {

@@ -71,7 +71,7 @@ constexpr std::array<std::string_view, 47> kRuntimeRoots = {"std",
                                                             "threadpool"};
 
 // Prefixes of C names of runtimes: C++ ABI, Rust's hooks, libuv, Go.
-constexpr std::array<std::string_view, 15> kRuntimePrefixes = {"__cxa_",
+constexpr std::array<std::string_view, 19> kRuntimePrefixes = {"__cxa_",
                                                                "__gthread_",
                                                                "__gxx_personality",
                                                                "__rust_",
@@ -84,6 +84,10 @@ constexpr std::array<std::string_view, 15> kRuntimePrefixes = {"__cxa_",
                                                                "runtime.",
                                                                "runtime/",
                                                                "internal/runtime/",
+                                                               "internal/poll.",
+                                                               "syscall.",
+                                                               "os.(*File).",
+                                                               "net.(*",
                                                                "operator new",
                                                                "operator delete"};
 
