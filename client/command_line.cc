@@ -165,26 +165,25 @@ CLI::Option* AddDebuginfod(CLI::App* command, Typed& typed) {
       ->allow_extra_args(false);
 }
 
-void AddInlines(CLI::App* command, Typed& typed) {
-  command->add_flag("--no-inlines", typed.no_inlines,
-                    "Do not show inlined functions as frames of their own");
-}
-
-void AddLines(CLI::App* command, Typed& typed) {
-  command->add_flag("--lines", typed.lines,
-                    "Tell the lines of a function apart: function (file:12)");
-}
-
 void AddShortNames(CLI::App* command, Typed& typed) {
   command->add_flag("--short-names", typed.short_names,
                     "Shorten generics and templates: walk<...>");
 }
 
+// How frames are told apart. `lines`: also by their lines.
+void AddFrames(CLI::App* command, bool lines, Typed& typed) {
+  command->add_flag("--no-inlines", typed.no_inlines,
+                    "Do not show inlined functions as frames of their own");
+  if (lines) {
+    command->add_flag("--lines", typed.lines,
+                      "Tell the lines of a function apart: function (file:12)");
+  }
+  AddShortNames(command, typed);
+}
+
 // How frames are told apart, and where data goes.
 void AddFramesAndOutput(CLI::App* command, Typed& typed) {
-  AddInlines(command, typed);
-  AddLines(command, typed);
-  AddShortNames(command, typed);
+  AddFrames(command, true, typed);
   command->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
   command->add_option("--format", typed.format, "Output format (default: from the file name)")
       ->type_name("FORMAT")
@@ -275,8 +274,7 @@ void AddWhy(CLI::App& app, Typed& typed) {
   why->add_option("--depth", typed.depth, "How many wakers in a row")
       ->type_name("N")
       ->capture_default_str();
-  AddInlines(why, typed);
-  AddShortNames(why, typed);
+  AddFrames(why, false, typed);
   AddTextOrJson(why, typed);
 }
 
@@ -293,8 +291,7 @@ void AddBottlenecks(CLI::App& app, Typed& typed) {
       ->type_name("N")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
-  AddInlines(bottlenecks, typed);
-  AddShortNames(bottlenecks, typed);
+  AddFrames(bottlenecks, false, typed);
   AddTextOrJson(bottlenecks, typed);
 }
 
@@ -306,9 +303,7 @@ void AddStacksNow(CLI::App& app, Typed& typed) {
   stacks->add_option("--thread", typed.thread, "Only threads whose name matches")
       ->type_name("REGEX");
   stacks->add_flag("--idle", typed.idle, "Show the stacks of idle threads too");
-  AddInlines(stacks, typed);
-  AddLines(stacks, typed);
-  AddShortNames(stacks, typed);
+  AddFrames(stacks, true, typed);
   AddTextOrJson(stacks, typed);
 }
 
@@ -376,9 +371,7 @@ void AddWorst(CLI::App& app, Typed& typed) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  AddInlines(worst, typed);
-  AddLines(worst, typed);
-  AddShortNames(worst, typed);
+  AddFrames(worst, true, typed);
   AddTextOrJson(worst, typed);
 }
 
@@ -394,8 +387,7 @@ void AddLocks(CLI::App& app, Typed& typed) {
       ->type_name("COLUMN")
       ->check(OneOf({"time", "samples", "threads"}))
       ->capture_default_str();
-  AddInlines(locks, typed);
-  AddShortNames(locks, typed);
+  AddFrames(locks, false, typed);
   AddTextOrJson(locks, typed);
 }
 
