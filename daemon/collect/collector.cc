@@ -127,7 +127,7 @@ void Collector::Drain() {
     if (!engine_->Round(asked, &status)) continue;
     engine_->SetPaused(pause);
     Publish();
-    requests_.Done(engine_->complete_ns(), std::move(status));
+    requests_.Done(engine_->drained_ns(), std::move(status));
   }
 }
 

@@ -33,9 +33,6 @@ class Drainer {
 
   const Totals& totals() const { return totals_; }
   int64_t drained_ns() const { return drained_ns_; }
-  // When the last drain began: all that happened before is in it. Of many threads the first is read
-  // long before the drain ends.
-  int64_t complete_ns() const { return complete_ns_; }
   int64_t cpu_ns() const { return cpu_ns_; }
 
  private:
@@ -58,7 +55,6 @@ class Drainer {
   CollectorCost cost_;
   uint64_t failures_ = 0;
   int64_t drained_ns_ = 0;
-  int64_t complete_ns_ = 0;
   int64_t next_trim_ns_ = 0;
   int64_t cpu_ns_ = 0;
 };

@@ -68,7 +68,6 @@ class Engine {
 
   // Up to where what was found is in the store, monotonic.
   int64_t drained_ns() const { return drainer_.drained_ns(); }
-  int64_t complete_ns() const { return drainer_.complete_ns(); }
   // Never changed once it was given.
   std::shared_ptr<const CollectorState> state() const { return state_; }
 
