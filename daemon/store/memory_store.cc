@@ -1,5 +1,7 @@
 #include "daemon/store/memory_store.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -14,6 +16,8 @@ namespace {
 // A segment is sealed when it is this long, or before it takes more than this, raw.
 constexpr int64_t kSegmentNs = 10 * kSecondNs;
 constexpr size_t kMaxOpenBytes = 6u << 20;
+// Sealing more than this leaves much unused memory, which goes back to the kernel.
+constexpr size_t kTrimAbove = 2u << 20;
 // Share of the byte limit that the open segment, and that known stacks and threads, may take.
 constexpr size_t kOpenShare = 4;
 constexpr size_t kKnownShare = 4;
@@ -77,7 +81,7 @@ void MemoryStore::Seal() {
   shelf_.sealed.push_back(SealedSegment(RollUp(shelf_.open, options), 0));
   sealed_bytes_ += shelf_.sealed.back()->bytes;
   shelf_.open.clear();
-  open_bytes_ = 0;
+  if (std::exchange(open_bytes_, 0) > kTrimAbove) malloc_trim(0);
 }
 
 bool MemoryStore::RollUpOnce() {

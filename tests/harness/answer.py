@@ -1,5 +1,7 @@
 """What `profctl ... --format json` says, in the words of the checks. Nothing else knows that format."""
 
+import collections
+import functools
 import math
 import re
 from dataclasses import dataclass, field
@@ -198,9 +200,15 @@ class Answer:
                 return thread
         return None
 
+    @functools.cached_property
+    def _by_thread(self):
+        found = collections.defaultdict(list)
+        for sample in self.samples:
+            found[id(sample.thread)].append(sample)
+        return found
+
     def samples_of(self, thread, reason=None):
-        return [sample for sample in self.samples if sample.thread is thread
-                and (reason is None or sample.reason == reason)]
+        return [sample for sample in self._by_thread.get(id(thread), ()) if reason in (None, sample.reason)]
 
     def sum_of(self, function="", *, key="value", pid=None, tid=None):
         """(sum, standard error) of the samples with a function in their stacks, of OUTER/INNER with
