@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "daemon/base/cpu_use.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
@@ -107,6 +108,9 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGUSR2);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  // Distributions build absl with its search for deadlocks on: it costs time at each lock, and a
+  // suspicion, also one about gRPC's locks, would end the process.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // The parent may have ignored it; then we could not wait for our own children.
   signal(SIGCHLD, SIG_DFL);
   RaiseFileLimit();

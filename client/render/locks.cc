@@ -66,13 +66,20 @@ std::string TopWaiter(const LockUse& lock) {
   return lock.waiters().empty() ? "-" : CleanName(lock.waiters(0).function());
 }
 
-// The releaser of the largest part, which may be unknown.
+// Who released the lock most often, and the share of that in the waiting time if others did too or
+// some are unknown.
 std::string TopReleaser(const LockUse& lock) {
-  const int64_t unknown = lock.release_unknown_ns();
-  if (lock.releasers().empty() || lock.releasers(0).time_ns() < unknown) {
-    return unknown > 0 ? "[waker unknown]" : "-";
+  if (lock.releasers().empty()) return lock.release_unknown_ns() > 0 ? "[waker unknown]" : "-";
+  const LockPlace& top = lock.releasers(0);
+  const bool only = lock.releasers_size() == 1 && lock.release_unknown_ns() <= 0 &&
+                    lock.release_left_out_ns() <= 0;
+  std::string who = DescribeReleaser(top);
+  if (!only) {
+    absl::StrAppend(
+        &who, ", ",
+        FormatShare(static_cast<double>(top.time_ns()), static_cast<double>(lock.time_ns())));
   }
-  return DescribeReleaser(lock.releasers(0));
+  return who;
 }
 
 std::string DescribeProcess(const Profile& profile, const LockUse& lock) {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
-#include <string_view>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/render/estimate.h"
@@ -129,26 +131,20 @@ std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stac
 void AppendStacks(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
   const std::vector<std::string> group_names = GroupNames(profile);
-  // By function, not address: two calls from one function are one stack to a reader.
-  std::map<std::string, uint32_t> names;
-  std::vector<uint32_t> name_of_frame;
-  for (const Frame& frame : profile.frames) {
-    name_of_frame.push_back(
-        names.emplace(frame.function, static_cast<uint32_t>(names.size())).first->second);
-  }
-  using Key = std::tuple<std::string, Reason, std::string, bool, std::vector<uint32_t>>;
+  // Stacks of which the same frames are shown are one stack to a reader.
+  std::vector<std::optional<std::vector<std::string>>> telling(profile.stacks.size());
+  using Key = std::tuple<std::string, Reason, std::string, bool, std::vector<std::string>>;
   std::map<Key, WideStack> stacks;
   for (const Sample* sample : view.shown) {
-    std::vector<uint32_t> functions;
     const bool sampled = sample->stack != kUnsampled;
+    std::vector<std::string> frames;
     if (sampled) {
-      for (const uint32_t frame : profile.stacks[sample->stack].frames) {
-        functions.push_back(name_of_frame[frame]);
-      }
+      std::optional<std::vector<std::string>>& known = telling[sample->stack];
+      if (!known) known = TellingFrames(profile, profile.stacks[sample->stack]);
+      frames = *known;
     }
     const std::string& group = group_names[sample->group];
-    WideStack& stack =
-        stacks[Key(group, sample->reason, sample->lock, sampled, std::move(functions))];
+    WideStack& stack = stacks[Key(group, sample->reason, sample->lock, sampled, std::move(frames))];
     stack.example = sample;
     stack.group = group;
     stack.estimate.Add(*sample);
@@ -184,8 +180,7 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
           Line("       [unsampled]: ", WhyUnsampled(*profile.kind, Ran(profile, *stack.example)));
       continue;
     }
-    const Stack& example = profile.stacks[stack.example->stack];
-    for (const std::string& name : TellingFrames(profile, example)) {
+    for (const std::string& name : *telling[stack.example->stack]) {
       text += "       " + Shorten(name, LineColumns() - 7) + "\n";
     }
   }

@@ -215,6 +215,24 @@ TEST(SummaryTest, FunctionsBeyondTheMostAreCounted) {
   ExpectGolden(page, "many-functions.summary");
 }
 
+// They differ in frames of the kernel, which a summary leaves out when there is enough else to say.
+TEST(SummaryTest, StacksOfWhichTheSameIsShownAreOne) {
+  AnswerWriter answer;
+  const uint32_t thread = answer.AddThread(1, 1, "server", "server", 4'000'000'000, 0);
+  std::vector<AnswerWriter::FrameSpec> frames = {
+      {"submit_bio", "kernel", profd::v1::FRAME_KIND_KERNEL}};
+  for (const char* name : {"F", "E", "D", "C", "B", "A"}) {
+    frames.push_back({name, "server", profd::v1::FRAME_KIND_APPLICATION});
+  }
+  answer.AddSample(thread, profd::v1::REASON_DISK, frames, 3'000'000'000, 3);
+  frames.front().function = "submit_bio_wait";
+  answer.AddSample(thread, profd::v1::REASON_DISK, frames, 1'000'000'000, 4);
+  const Profile profile = answer.Build();
+  const std::string page = RenderSummary(MakeView(profile, false), false);
+  EXPECT_THAT(page, AllOf(HasSubstr("  1. 4.00 s  100.0% ± <0.1%  [disk]  in server"),
+                          Not(HasSubstr("  2. "))));
+}
+
 TEST(SummaryTest, SaysThatNothingIsWatched) {
   AnswerWriter answer = UnwatchedAnswer();
   const auto page_of = [](const AnswerWriter& writer) {
