@@ -135,7 +135,8 @@ def _cache() -> pathlib.Path:
 
 
 class _Group:
-    """Sources that are compiled with the same precompiled header, and flags that suit them all."""
+    """Sources that are compiled with the same precompiled header, or together without one, and flags that suit them
+    all."""
 
     def __init__(self):
         self.flags: list[str] = []
@@ -172,8 +173,9 @@ def _groups(build: pathlib.Path) -> list[_Group]:
         # Tests that compile a source of the product again are not looked at.
         if (entry["file"].startswith(wanted) and not entry["file"].endswith("cmake_pch.hxx.cxx")
                 and " -o tests/" not in entry["command"]):
-            header = PRECOMPILED.search(entry["command"])
-            groups.setdefault(header[0] if header else "", _Group()).add(entry)
+            header, folder = PRECOMPILED.search(entry["command"]), pathlib.Path(entry["file"]).parent
+            group = header[0] if header else str(folder) if "unity" in folder.parts else ""
+            groups.setdefault(group, _Group()).add(entry)
     if not groups:
         raise CheckFailed(f"{build} compiles nothing of {' and '.join(TIDIED)}")
     return list(groups.values())
