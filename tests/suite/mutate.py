@@ -26,6 +26,7 @@ LIST = Path(__file__).with_name("mutations.toml")
 PAGE = ROOT / "docs/developing.md"
 HEAD = "| what is broken | caught by |\n|---|---|\n"
 NOTHING = "**nothing**"
+NOT_RUN = "not yet run"
 # By kind of test, what runs it: a preset, and what to build of it. Of the scenarios' targets, those of the named ones.
 BUILDS = {"scenario": ("tests", ("profd", "profctl", "waiter", "waiter_plugin")),
           "kernel": ("tests", ("kernel_test",)),
@@ -68,22 +69,24 @@ def split_page(text):
 
 
 def updated_page(text, mutations, name, caught):
-    """The page with the result of one mutation, and only with mutations that are listed, in their order."""
+    """The page with the result of one mutation, and a row for each that is listed, in their order."""
     before, rows, after = split_page(text)
     rows[name] = caught
-    return before + "".join(row(m.name, rows[m.name]) for m in mutations if m.name in rows) + after
+    return before + "".join(row(m.name, rows.get(m.name, NOT_RUN)) for m in mutations) + after
 
 
 def check_page(text, mutations):
-    """The table must have a row for each mutation, in order, and each must be caught."""
+    """The table must have a row for each mutation, in order, and those that ran must be caught. Returns how many did
+    not run."""
     rows = split_page(text)[1]
     if list(rows) != [mutation.name for mutation in mutations]:
         differing = {mutation.name for mutation in mutations} ^ set(rows)
         raise BadMutation(f"the table of {PAGE.relative_to(ROOT)} is not that of mutations.toml: "
                           f"{', '.join(sorted(differing)) or 'another order'}; see --update")
     for name, caught in rows.items():
-        if not re.fullmatch(r"`.+`", caught):
+        if caught != NOT_RUN and not re.fullmatch(r"`.+`", caught):
             raise BadMutation(f"{PAGE.relative_to(ROOT)}: no test catches '{name}'")
+    return list(rows.values()).count(NOT_RUN)
 
 
 def mutated(text, mutation):
@@ -221,12 +224,12 @@ def main():
         for mutation in mutations:
             mutated((ROOT / mutation.file).read_text(), mutation)
         if arguments.check:
-            check_page(PAGE.read_text(), everything)
-            print(f"{len(mutations)} mutations fit")
+            waiting = check_page(PAGE.read_text(), everything)
+            print(f"{len(mutations)} mutations fit" + (f"; {waiting} not yet run" if waiting else ""))
             return 0
         if arguments.missing:
             known = split_page(PAGE.read_text())[1]
-            mutations = [m for m in mutations if known.get(m.name, NOTHING) == NOTHING]
+            mutations = [m for m in mutations if known.get(m.name, NOT_RUN) in (NOTHING, NOT_RUN)]
         arguments.tree.mkdir(parents=True, exist_ok=True)
         tree = Tree(arguments.tree.resolve(), arguments.tree.resolve() / "mutate.log")
         check_baseline(tree, mutations, tree.path / "results", lock)

@@ -147,13 +147,14 @@ class Mutations(unittest.TestCase):
         mutate.check_page(mutate.PAGE.read_text(), mutate.load())
 
     def test_a_result_goes_into_the_table(self):
-        mutations = [mutate.Mutation(name, "", "", "", []) for name in ("a", "b", "c")]
+        mutations = [mutate.Mutation(name, "", "", "", []) for name in ("a", "b", "new", "c")]
         page = "text\n\n" + mutate.HEAD + "| a | `unit A` |\n| gone | `unit G` |\n| c | **nothing** |\n\nmore | text\n"
         page = mutate.updated_page(page, mutations, "b", "`unit B`")
-        self.assertEqual(page, "text\n\n" + mutate.HEAD + "| a | `unit A` |\n| b | `unit B` |\n| c | **nothing** |\n"
-                               "\nmore | text\n")
+        self.assertEqual(page, "text\n\n" + mutate.HEAD + "| a | `unit A` |\n| b | `unit B` |\n| new | not yet run |\n"
+                               "| c | **nothing** |\n\nmore | text\n")
         with self.assertRaisesRegex(mutate.BadMutation, "no test catches 'c'"):
             mutate.check_page(page, mutations)
+        self.assertEqual(mutate.check_page(page.replace("**nothing**", "`unit C`"), mutations), 1)
         with self.assertRaisesRegex(mutate.BadMutation, "another order"):
             mutate.check_page(page, mutations[::-1])
         with self.assertRaisesRegex(mutate.BadMutation, "toml: d;"):
