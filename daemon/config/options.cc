@@ -93,9 +93,8 @@ void Define(CLI::App& app, Typed& typed) {
          "Leave a layer out: books (the kernel's own accounting), switch (exact time by "
          "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
          "faults (resident memory by stack), mappings (address space by stack), bursts "
-         "(glibc's malloc by stack), cpu (stacks of running code), disk (disk requests and file syncs "
-         "by stack), "
-         "wakers (who ended waits); repeatable")
+         "(glibc's malloc by stack), cpu (stacks of running code), disk (disk requests and file "
+         "syncs by stack), wakers (who ended waits); repeatable")
       ->type_name("LAYER")
       ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts",
                              "cpu", "disk", "wakers"}))

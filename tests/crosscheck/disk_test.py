@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 # pylint: disable=wrong-import-position
+from tests.harness.checks import wrap
 from tests.harness.daemon import Daemon, Host
 from tests.suite.machine import disk_requests
 
@@ -24,10 +25,12 @@ MIB = 1 << 20
 JOB_SECONDS = 120
 START_SECONDS = 4
 SIZE = 32 * MIB
-# fio's time of a request has what its system call adds; profd's is that of the request alone.
+# fio's times have what its system call adds, and waits for a CPU; profd's are those of the request or call alone. So
+# profd's mean lies between fio's mean and so much of fio's shortest.
 LEAST_OF_FIO = 0.5
-# A file of 32 MiB lies in a few pieces.
+# A file of 32 MiB lies in a few pieces. What reaches into the next one is two requests.
 SEQUENTIAL = 0.95
+MOST_PIECES = 8
 
 JOBS = {
     "random reads of 4 KiB": ["--rw=randread", "--bs=4k", "--direct=1", "--numjobs=2", "--io_size=8m"],
@@ -60,7 +63,7 @@ def run_job(place, options, folder):
         if fio.end(JOB_SECONDS) != 0:
             raise AssertionError(f"fio failed\n{fio.said()}")
         after = requests_of(data)
-        answers = {kind: daemon.fetch("--kind", kind).trailer for kind in ("disk", "fsync")}
+        answers = {kind: wrap(daemon.json("fetch", "--kind", kind, "-o", "-")["trailer"]) for kind in ("disk", "fsync")}
         answers["losses"] = sum(loss.count for loss in answers["disk"].losses if loss.cause == "disk_request_lost")
     finally:
         fio.kill()
@@ -80,10 +83,13 @@ def check_requests(name, options, job, answers, counted):
     share = disk.sequential_requests / disk.requests
     print(f"| {name} | {fio['total_ios']} | {disk.requests} | {counted[way][0]} | {fio['lat_ns']['mean'] / 1e3:.0f} | "
           f"{mean / 1e3:.0f} | {100 * share:.1f} % | {flight.mean:.2f} | {flight.most} |")
-    assert fio["total_ios"] - lost <= disk.requests <= fio["total_ios"], (fio["total_ios"], disk.requests, lost)
+    assert fio["total_ios"] - lost <= disk.requests <= fio["total_ios"] + MOST_PIECES, (fio["total_ios"], disk.requests, lost)
     assert fio["io_bytes"] - lost * 64 * 1024 <= disk.bytes <= fio["io_bytes"], (fio["io_bytes"], disk.bytes)
     assert disk.requests <= counted[way][0] and disk.bytes <= counted[way][1], (disk, counted)
-    assert LEAST_OF_FIO * fio["lat_ns"]["mean"] <= mean <= fio["lat_ns"]["mean"], (fio["lat_ns"], mean)
+    assert 0 < mean <= fio["lat_ns"]["mean"], (fio["lat_ns"], mean)
+    # Of several at a time fio takes the results together, some time later.
+    if "--ioengine=libaio" not in options:
+        assert LEAST_OF_FIO * fio["lat_ns"]["min"] <= mean, (fio["lat_ns"], mean)
     assert share >= SEQUENTIAL if options[0] in ("--rw=read", "--rw=write") else share <= 1 - SEQUENTIAL, share
     deepest = max(int(option.partition("=")[2]) for option in [*options, "--iodepth=1"]
                   if option.startswith(("--iodepth", "--numjobs")))
@@ -100,8 +106,9 @@ def check_syncs(name, job, answers):
     print(f"| {name} | {fio['total_ios']} | {sync.calls} | | {fio['lat_ns']['mean'] / 1e3:.0f} | {mean / 1e3:.0f} | "
           f"p99: fio {p99 / 1e3:.0f}, profd below {sync.p99_ns / 1e3:.0f} | | |")
     assert sync.calls == fio["total_ios"], (sync.calls, fio["total_ios"])
-    assert LEAST_OF_FIO * fio["lat_ns"]["mean"] <= mean <= fio["lat_ns"]["mean"], (fio["lat_ns"], mean)
-    assert LEAST_OF_FIO * p99 <= sync.p99_ns, (p99, sync.p99_ns)
+    assert LEAST_OF_FIO * fio["lat_ns"]["min"] <= mean <= fio["lat_ns"]["mean"], (fio["lat_ns"], mean)
+    p50 = fio["lat_ns"]["percentile"]["50.000000"]
+    assert LEAST_OF_FIO * p50 <= sync.p50_ns, (p50, sync.p50_ns)
 
 
 def main():
