@@ -154,7 +154,9 @@ __noinline int describe_cpu_wait(u32 slot, u64 instant)
 		bytes = describe_quota(scratch, task);
 	} else {
 		occupant = occupant_of(FIELD(cfs_rq, queue, rq), instant);
-		if (!occupant || occupant == task || !FIELD(task_struct, occupant, pid))
+		if (!occupant)
+			return 0;
+		if (occupant == task || !FIELD(task_struct, occupant, pid))
 			object_in(scratch)->kind = PROFD_OBJECT_IDLE_CPU;
 		else
 			bytes = describe_occupant_task(scratch, occupant);

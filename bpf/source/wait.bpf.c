@@ -148,7 +148,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (thread->tick_valid && thread->tick_switches == sampling.switches) {
 		stats->repeats++;
 		found->stack = thread->tick_stack;
-		if (occupant)
+		if (found->reason == PROFD_REASON_RUNQUEUE)
 			found->arg0 = occupant;
 		else if (thread->tick_arg0 & PROFD_OBJECT_BIT)
 			found->arg0 = thread->tick_arg0;
