@@ -118,10 +118,13 @@ std::optional<InferredName> ModuleInference::InferPath(size_t function,
   const auto add = [&](std::optional<uint32_t> crate, double weight) {
     if (crate && *crate < locations_->crates().size()) scores[*crate] += weight;
   };
-  add(map_->Around(function), kRegionWeight * map_->weight());
-  add(map_->OfCallers(function), own ? kCallersBesideWeight : kCallersWeight);
+  const std::optional<uint32_t> around = map_->Around(function);
+  add(around, kRegionWeight * map_->weight());
+  // Anybody calls the standard library.
+  const bool library = around && *around < locations_->crates().size() && weights_.Of(*around) == 0;
+  if (!library) add(map_->OfCallers(function), own ? kCallersBesideWeight : kCallersWeight);
   // Code of other languages may be called by, and call, whatever it likes.
-  if (!own && !standard && !map_->Around(function)) return std::nullopt;
+  if (!own && !standard && !around) return std::nullopt;
   size_t callees = 0;
   for (const uint64_t call : references.calls) {
     if (callees == kMaxCallees) break;
