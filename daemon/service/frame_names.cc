@@ -8,6 +8,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/service/text.h"
+#include "daemon/symbolize/module_symbols.h"
 #include "spdlog/spdlog.h"
 
 namespace profd {
@@ -218,7 +219,8 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
   std::vector<Symbol> symbols;
   if (!missing.empty()) {
     const std::optional<symbolize::DebugFile> debug = debug_files_.Open(key);
-    symbols = SymbolizeModule(file->fd.get(), file->identity, targets, debug ? &*debug : nullptr);
+    symbols = SymbolizeModule(file->fd.get(), file->identity, targets, debug ? &*debug : nullptr,
+                              &crate_maps_);
   }
   for (size_t k = 0; k < missing.size(); k++) {
     NamedFrame& frame = (*out)[missing[k]];

@@ -18,6 +18,7 @@
 #include "daemon/service/named_frame.h"
 #include "daemon/service/symbol_cache.h"
 #include "daemon/symbolize/debug_files.h"
+#include "daemon/symbolize/infer/crate_maps.h"
 #include "daemon/symbolize/module_codes.h"
 #include "daemon/symbolize/perf_maps.h"
 
@@ -97,6 +98,7 @@ class FrameNames {
   DebugFiles debug_files_ ABSL_GUARDED_BY(mutex_);
   DebugFiles line_files_ ABSL_GUARDED_BY(mutex_);
   symbolize::ModuleCodes codes_ ABSL_GUARDED_BY(mutex_);
+  symbolize::CrateMaps crate_maps_ ABSL_GUARDED_BY(mutex_);
   PerfMaps perf_maps_ ABSL_GUARDED_BY(mutex_);
   bool kernel_warned_ ABSL_GUARDED_BY(mutex_) = false;
 };

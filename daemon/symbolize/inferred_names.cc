@@ -1,6 +1,7 @@
 #include "daemon/symbolize/inferred_names.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,7 +32,8 @@ std::string TextOf(const InferredName& name) {
 
 }  // namespace
 
-void InferNames(const ElfFile& elf, std::string_view module, std::span<FoundName> names) {
+void InferNames(const ElfFile& elf, std::string_view module, std::span<FoundName> names,
+                CrateMaps* maps) {
   const bool wanted = std::any_of(names.begin(), names.end(), [](const FoundName& name) {
     return name.source == NameSource::kBounds;
   });
@@ -40,7 +42,8 @@ void InferNames(const ElfFile& elf, std::string_view module, std::span<FoundName
   // Programs in other languages take no more time than this.
   if (locations.record_count() == 0) return;
   const std::vector<uint64_t> begins = ReadFunctionBegins(elf);
-  ModuleInference inference(&elf, &locations, begins);
+  const std::shared_ptr<const CrateMap> map = maps->Of(elf, locations, begins);
+  ModuleInference inference(&elf, &locations, map.get(), begins);
   absl::flat_hash_map<uint64_t, std::string> known;  // by begin
   for (FoundName& name : names) {
     if (name.source != NameSource::kBounds) continue;

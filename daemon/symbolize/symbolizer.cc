@@ -9,6 +9,7 @@
 #include "daemon/symbolize/inferred_names.h"
 #include "daemon/symbolize/mini_debug.h"
 #include "daemon/symbolize/module_names.h"
+#include "daemon/symbolize/module_symbols.h"
 #include "daemon/symbolize/rtti_names.h"
 #include "daemon/symbolize/symbol_name.h"
 #include "daemon/symbolize/vdso.h"
@@ -109,6 +110,13 @@ absl::StatusOr<std::string> ReadBuildId(int fd) {
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
                                     std::span<const uint64_t> offsets,
                                     const symbolize::DebugFile* debug) {
+  symbolize::CrateMaps maps;
+  return SymbolizeModule(fd, identity, offsets, debug, &maps);
+}
+
+std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
+                                    std::span<const uint64_t> offsets,
+                                    const symbolize::DebugFile* debug, symbolize::CrateMaps* maps) {
   std::vector<uint64_t> unique(offsets.begin(), offsets.end());
   std::sort(unique.begin(), unique.end());
   unique.erase(std::unique(unique.begin(), unique.end()), unique.end());
@@ -119,7 +127,7 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
   if (elf.ok()) {
     names = FindNames(*elf, identity, unique, debug);
     symbolize::NameVirtualFunctions(*elf, names);
-    symbolize::InferNames(*elf, module, names);
+    symbolize::InferNames(*elf, module, names, maps);
   }
 
   std::vector<Symbol> known;

@@ -14,10 +14,12 @@
 #include "absl/strings/ascii.h"
 #include "daemon/base/fd.h"
 #include "daemon/symbolize/infer/code_references.h"
+#include "daemon/symbolize/infer/crate_map.h"
 #include "daemon/symbolize/infer/function_begins.h"
 #include "daemon/symbolize/infer/locations.h"
 #include "daemon/symbolize/infer/module_inference.h"
 
+using profd::symbolize::CrateMap;
 using profd::symbolize::ElfFile;
 using profd::symbolize::InferredName;
 using profd::symbolize::LocatedFile;
@@ -42,7 +44,8 @@ bool IsPath(const std::string& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  profd::symbolize::ForEachDataLoad({data, size}, 0, [](uint64_t) {});
+  const auto ignore = [](uint64_t /*target*/) {};
+  profd::symbolize::ForEachReference({data, size}, 0, ignore, ignore);
 
   const profd::UniqueFd fd(memfd_create("fuzz_locations", MFD_CLOEXEC));
   Require(fd.ok());
@@ -56,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const std::vector<uint64_t> begins = profd::symbolize::ReadFunctionBegins(*elf);
   Require(std::is_sorted(begins.begin(), begins.end()));
-  ModuleInference inference(&*elf, &locations, begins);
+  const CrateMap map = CrateMap::Build(*elf, locations, begins);
+  ModuleInference inference(&*elf, &locations, &map, begins);
   for (size_t i = 0; i < std::min(begins.size(), kInferred); ++i) {
     const std::optional<InferredName> name = inference.Infer(begins[i]);
     if (name) Require(IsPath(name->path) && name->path.starts_with(name->crate));

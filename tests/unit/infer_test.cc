@@ -1,13 +1,17 @@
 // Crates and modules of functions without symbols, from panic locations.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "daemon/symbolize/infer/code_references.h"
+#include "daemon/symbolize/infer/crate_map.h"
+#include "daemon/symbolize/infer/crate_maps.h"
 #include "daemon/symbolize/infer/function_begins.h"
 #include "daemon/symbolize/infer/locations.h"
 #include "daemon/symbolize/infer/module_inference.h"
+#include "daemon/symbolize/infer/regions.h"
 #include "daemon/symbolize/infer/source_path.h"
 #include "daemon/symbolize/inferred_names.h"
 #include "daemon/symbolize/symbolizer.h"
@@ -157,14 +161,19 @@ TEST(CodeReferencesTest, FindsLoadsCallsAndJumps) {
   EXPECT_THAT(references.calls, ElementsAre(callee));
   EXPECT_THAT(references.jumps, ElementsAre(callee + 1));
   std::vector<uint64_t> loads;
-  ForEachDataLoad(code, function, [&](uint64_t target) { loads.push_back(target); });
+  std::vector<uint64_t> calls;
+  ForEachReference(
+      code, function, [&](uint64_t target) { loads.push_back(target); },
+      [&](uint64_t target) { calls.push_back(target); });
   EXPECT_THAT(loads, ElementsAre(record));
+  EXPECT_THAT(calls, ElementsAre(callee, callee + 1));
 }
 
 TEST(CodeReferencesTest, ConstantsOfProgramsAtAFixedAddress) {
   const test::Bytes code = {0xbf, 0x78, 0x56, 0x34, 0x12};  // mov edi, 0x12345678
   std::vector<uint64_t> loads;
-  ForEachDataLoad(code, 0, [&](uint64_t target) { loads.push_back(target); });
+  ForEachReference(
+      code, 0, [&](uint64_t target) { loads.push_back(target); }, [](uint64_t /*target*/) {});
   EXPECT_THAT(loads, ElementsAre(0x12345678));
 }
 
@@ -172,7 +181,8 @@ TEST(CodeReferencesTest, NeverReadsBehindTheCode) {
   const test::Bytes lea = {0x48, 0x8d, 0x3d, 1, 2, 3, 4};
   for (size_t size = 0; size < lea.size(); ++size) {
     const std::vector<uint8_t> cut(lea.begin(), lea.begin() + static_cast<std::ptrdiff_t>(size));
-    ForEachDataLoad(cut, 0, [](uint64_t) { ADD_FAILURE(); });
+    const auto never = [](uint64_t /*target*/) { ADD_FAILURE(); };
+    ForEachReference(cut, 0, never, never);
     EXPECT_THAT(FindReferences(cut, 0).calls, IsEmpty());
   }
 }
@@ -185,7 +195,8 @@ class InferenceTest : public ::testing::Test {
     EXPECT_TRUE(elf.ok()) << elf.status();
     const LocationTable table = LocationTable::Read(*elf, "own");
     const std::vector<uint64_t> begins = ReadFunctionBegins(*elf);
-    return ModuleInference(&*elf, &table, begins).Infer(address);
+    const CrateMap map = CrateMap::Build(*elf, table, begins);
+    return ModuleInference(&*elf, &table, &map, begins).Infer(address);
   }
 
   LocatedProgram program_;
@@ -242,6 +253,51 @@ TEST_F(InferenceTest, NeighborsThatDisagreeGiveNone) {
   EXPECT_FALSE(Infer(silent).has_value());
 }
 
+TEST_F(InferenceTest, CallersOfOneCrateCountMoreThanTheCodeAround) {
+  const uint64_t around = program_.AddLocation("/c/tokio-1.2.3/src/io.rs");
+  const uint64_t record = program_.AddLocation("/c/revm-1.2.3/src/frame.rs");
+  for (int i = 0; i < 8; ++i) program_.AddFunction({around});
+  const uint64_t called = program_.AddFunction({});
+  const uint64_t silent = program_.AddFunction({});
+  for (int i = 0; i < 8; ++i) program_.AddFunction({around});
+  for (int i = 0; i < 8; ++i) program_.AddFunction({record}, called);
+  EXPECT_EQ(Infer(called)->path, "revm");
+  EXPECT_EQ(Infer(silent)->path, "tokio");
+}
+
+TEST(RegionsTest, ARegionIsLeftWhenEnoughSpeaksForAnother) {
+  Regions regions({3, 3}, 21);
+  const auto add = [&](size_t state, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      regions.Next();
+      regions.Add(state, 1);
+    }
+  };
+  add(0, 8);
+  add(1, 1);
+  add(0, 4);
+  add(1, 8);
+  const std::vector<Regions::Run> runs = regions.Trace();
+  ASSERT_EQ(runs.size(), 2);
+  EXPECT_EQ(runs[0].state, 0);
+  EXPECT_EQ(runs[1].first, 13);
+  EXPECT_EQ(runs[1].state, 1);
+}
+
+TEST(CrateMapsTest, AProgramIsReadOnce) {
+  LocatedProgram program;
+  program.AddFunction({program.AddLocation("/c/revm-1.2.3/src/frame.rs")});
+  const UniqueFd fd = program.BuildFile();
+  const auto elf = ElfFile::Open(fd.get());
+  ASSERT_TRUE(elf.ok()) << elf.status();
+  const LocationTable table = LocationTable::Read(*elf, "own");
+  const std::vector<uint64_t> begins = ReadFunctionBegins(*elf);
+  CrateMaps maps;
+  const auto map = maps.Of(*elf, table, begins);
+  EXPECT_EQ(maps.Of(*elf, table, begins), map);
+  EXPECT_NE(maps.Of(*elf, LocationTable::Read(*elf, "other"), std::span(begins).first(0)), map);
+}
+
 TEST_F(InferenceTest, CodeOfOtherLanguagesHasNoName) {
   const uint64_t record = program_.AddLocation("/c/revm-1.2.3/src/frame.rs");
   program_.AddFunction({record});
@@ -268,7 +324,8 @@ TEST_F(InferenceTest, TheSymbolizerMarksTheName) {
   std::vector<FoundName> names = {
       {.symbol = {}, .begin = function, .source = NameSource::kBounds},
       {.symbol = "known", .begin = function, .source = NameSource::kSymbols}};
-  InferNames(*ElfFile::Open(fd.get()), "prog", names);
+  CrateMaps maps;
+  InferNames(*ElfFile::Open(fd.get()), "prog", names, &maps);
   EXPECT_EQ(names[0].symbol, "tokio::runtime::park");
   EXPECT_EQ(names[0].source, NameSource::kInferred);
   EXPECT_EQ(names[1].symbol, "known");
@@ -326,7 +383,8 @@ TEST(InferHostileTest, BrokenFilesAreHandled) {
     if (!elf.ok()) return;
     const LocationTable table = LocationTable::Read(*elf, "own");
     const std::vector<uint64_t> begins = ReadFunctionBegins(*elf);
-    ModuleInference(&*elf, &table, begins).Infer(function);
+    const CrateMap map = CrateMap::Build(*elf, table, begins);
+    ModuleInference(&*elf, &table, &map, begins).Infer(function);
   };
   for (size_t size = 0; size < good.size(); size += 4099) {
     run(test::Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)));

@@ -3,6 +3,7 @@
 #include <Zydis/Zydis.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <cstddef>
 #include <cstring>
 
@@ -20,6 +21,9 @@ constexpr size_t kLeaRest = 6;  // opcode, ModRM and displacement
 constexpr uint8_t kMovConstant = 0xb8;
 constexpr uint8_t kMovConstantMask = 0xf8;
 constexpr size_t kMovSize = 5;
+// The same size: call and jmp by a 32-bit distance.
+constexpr uint8_t kCall = 0xe8;
+constexpr uint8_t kJump = 0xe9;
 
 // Operations of a private futex that wait: FUTEX_WAIT and FUTEX_WAIT_BITSET.
 constexpr uint64_t kFutexWait = 0x80;
@@ -58,6 +62,13 @@ class FutexWaits {
   size_t operation_ = 0;
 };
 
+constexpr std::array<bool, 256> Opcodes() {
+  std::array<bool, 256> opcodes = {};
+  for (const uint8_t opcode : {kLea, kCall, kJump}) opcodes[opcode] = true;
+  for (size_t reg = 0; reg < 8; ++reg) opcodes[kMovConstant + reg] = true;
+  return opcodes;
+}
+
 ZydisDecoder MakeDecoder() {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -95,21 +106,28 @@ CodeReferences FindReferences(std::span<const uint8_t> code, uint64_t address) {
   return found;
 }
 
-void ForEachDataLoad(std::span<const uint8_t> code, uint64_t address,
-                     absl::FunctionRef<void(uint64_t target)> found) {
+void ForEachReference(std::span<const uint8_t> code, uint64_t address,
+                      absl::FunctionRef<void(uint64_t target)> loaded,
+                      absl::FunctionRef<void(uint64_t target)> called) {
+  static constexpr std::array<bool, 256> kOpcodes = Opcodes();
+  const auto distance = [&](size_t at) {
+    int32_t value;
+    std::memcpy(&value, &code[at], sizeof(value));
+    return static_cast<uint64_t>(int64_t{value});
+  };
   for (size_t at = 0; at + kMovSize <= code.size(); ++at) {
-    if (code[at] == kLea) {
+    const uint8_t opcode = code[at];
+    if (!kOpcodes[opcode]) continue;
+    if (opcode == kLea) {
       if (at == 0 || (code[at - 1] & kRexWMask) != kRexW || at + kLeaRest > code.size() ||
           (code[at + 1] & kRipOperandMask) != kRipOperand) {
         continue;
       }
-      int32_t displacement;
-      std::memcpy(&displacement, &code[at + 2], sizeof(displacement));
-      found(address + at + kLeaRest + static_cast<uint64_t>(int64_t{displacement}));
-    } else if ((code[at] & kMovConstantMask) == kMovConstant) {
-      uint32_t constant;
-      std::memcpy(&constant, &code[at + 1], sizeof(constant));
-      found(constant);
+      loaded(address + at + kLeaRest + distance(at + 2));
+    } else if (opcode == kCall || opcode == kJump) {
+      called(address + at + kMovSize + distance(at + 1));
+    } else {
+      loaded(static_cast<uint32_t>(distance(at + 1)));
     }
   }
 }

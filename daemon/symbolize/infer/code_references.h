@@ -21,12 +21,14 @@ struct CodeReferences {
 // Decodes all of `code`, which begins at `address`. Bytes that are no instruction are skipped.
 CodeReferences FindReferences(std::span<const uint8_t> code, uint64_t address);
 
-// Calls `found` with each address that `code` seems to load, with a lea relative to rip or as a
-// 32-bit constant. It does not decode: it looks for the bytes of such instructions, which is some
-// hundred times faster, and also finds what only looks like one. Nobody but a record's code has the
-// exact address of the record, so this does not matter for records.
-void ForEachDataLoad(std::span<const uint8_t> code, uint64_t address,
-                     absl::FunctionRef<void(uint64_t target)> found);
+// Calls `loaded` with each address that `code` seems to load, with a lea relative to rip or as a
+// 32-bit constant, and `called` with each that it seems to call or jump to by a 32-bit distance. It
+// does not decode: it looks for the bytes of such instructions, which is some hundred times faster,
+// and also finds what only looks like one. Hardly anything but a record's code has the exact
+// address of the record, or a call that of a function, so this does not matter for these.
+void ForEachReference(std::span<const uint8_t> code, uint64_t address,
+                      absl::FunctionRef<void(uint64_t target)> loaded,
+                      absl::FunctionRef<void(uint64_t target)> called);
 
 }  // namespace profd::symbolize
 

@@ -38,7 +38,8 @@ LocationTable LocationTable::Read(const ElfFile& elf, std::string_view own_crate
         crates.try_emplace(file.crate, static_cast<uint32_t>(crates.size()));
     if (is_new) table.crates_.push_back(file.crate);
     table.files_.push_back(
-        {absl::StrCat(file.crate, file.modules.empty() ? "" : "::", file.modules), crate->second});
+        {absl::StrCat(file.crate, file.modules.empty() ? "" : "::", file.modules), crate->second,
+         file.origin});
   }
   for (const LocationReader::Record& record : reader.TakeRecords()) {
     table.records_.push_back({record.address, record.file});
@@ -52,7 +53,14 @@ LocationTable LocationTable::Read(const ElfFile& elf, std::string_view own_crate
   return table;
 }
 
+std::vector<uint32_t> LocationTable::RecordsOfCrates() const {
+  std::vector<uint32_t> counts(crates_.size());
+  for (const Record& record : records_) ++counts[files_[record.file].crate];
+  return counts;
+}
+
 std::optional<uint32_t> LocationTable::FileAt(uint64_t address) const {
+  if (records_.empty() || address > records_.back().address) return std::nullopt;
   const auto at =
       std::lower_bound(records_.begin(), records_.end(), address,
                        [](const Record& record, uint64_t value) { return record.address < value; });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/infer/source_path.h"
 
 namespace profd::symbolize {
 
@@ -17,6 +18,7 @@ namespace profd::symbolize {
 struct LocatedFile {
   std::string module;  // "tokio::runtime::park"
   uint32_t crate = 0;  // index into crates()
+  SourceFile::Origin origin = SourceFile::Origin::kUnknown;
 };
 
 // Every core::panic::Location of a file: {pointer and length of the path, line, column}, and which
@@ -35,6 +37,8 @@ class LocationTable {
   const std::vector<LocatedFile>& files() const { return files_; }
   const std::vector<std::string>& crates() const { return crates_; }
   size_t record_count() const { return records_.size(); }
+  // How many records each crate has.
+  std::vector<uint32_t> RecordsOfCrates() const;
   size_t MemoryBytes() const;
 
  private:

@@ -1,49 +1,22 @@
 #include "daemon/symbolize/infer/module_inference.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstring>
 #include <string_view>
 
 namespace profd::symbolize {
 namespace {
 
-// Longer functions are machine-made tables, or lies.
-constexpr uint64_t kMaxCode = 256 << 10;
-constexpr size_t kMaxFunctionFiles = 32;  // per function
 constexpr size_t kMaxRemembered = 1 << 14;
 constexpr size_t kMaxCallees = 8;
 
-// The constants below were chosen with tests/bench/infer on five programs (docs/accuracy.md).
-constexpr size_t kNeighborsPerSide = 16;
-constexpr double kNeighborDecay = 3;  // functions
+// The constants below were chosen with bench_infer on six programs (docs/accuracy.md).
 constexpr double kOwnLocationsForFull = 3;
-constexpr double kLeastNeighborMass = 0.15;
-constexpr double kFullNeighborMass = 0.3;
-constexpr double kCalleeWeight = 0.3;
-constexpr double kLeastShare = 0.4;          // of the winner, among all crates
-constexpr double kLeastNeighborShare = 0.7;  // of the winner, without own locations
-
-// Their code is instantiated or inlined in other crates all the time. Locations in the first count
-// only if a function has no others.
-constexpr std::string_view kStandard[] = {
-    "alloc", "backtrace", "core", "hashbrown", "panic_unwind", "proc_macro", "std", "test",
-};
-constexpr std::string_view kGeneric[] = {
-    "arrayvec",      "bytes",     "crossbeam_utils", "either",      "erased_serde",
-    "generic_array", "indexmap",  "itertools",       "lazy_static", "lock_api",
-    "memchr",        "once_cell", "rustc_hash",      "serde",       "serde_core",
-    "scoped_tls",    "slab",      "smallvec",        "tinyvec",     "winnow",
-};
-constexpr double kGenericWeight = 0.25;
-
-double WeightOf(std::string_view crate) {
-  const auto is_in = [crate](const auto& list) {
-    return std::find(std::begin(list), std::end(list), crate) != std::end(list);
-  };
-  return is_in(kStandard) ? 0 : is_in(kGeneric) ? kGenericWeight : 1;
-}
+constexpr double kRegionWeight = 1;
+constexpr double kCallersWeight = 1.2;        // without own locations
+constexpr double kCallersBesideWeight = 0.5;  // beside own locations
+constexpr double kCalleeWeight = 0.2;
+constexpr double kLeastShare = 0.4;  // of the winner, among all crates
+constexpr double kLeastScore = 0.5;  // the same, without own locations
 
 // Whether a function may be one that waits on behalf of others. A primitive may be inlined in any
 // function, but then its own locations name the function better.
@@ -55,126 +28,67 @@ bool MayBePrimitive(const InferredName& name) {
 }  // namespace
 
 ModuleInference::ModuleInference(const ElfFile* elf, const LocationTable* locations,
-                                 std::span<const uint64_t> begins)
-    : elf_(elf), locations_(locations), begins_(begins) {
-  for (const std::string& crate : locations->crates()) weights_.push_back(WeightOf(crate));
-}
+                                 const CrateMap* map, std::span<const uint64_t> begins)
+    : locations_(locations), map_(map), weights_(locations), code_(elf, begins) {}
 
-uint64_t ModuleInference::SizeOf(size_t function) const {
-  if (function + 1 == begins_.size()) return kMaxCode;
-  return std::min(begins_[function + 1] - begins_[function], kMaxCode);
-}
-
-std::span<const uint8_t> ModuleInference::Code(size_t function) {
-  const std::optional<FileRange> file = elf_->CodeAt(begins_[function]);
-  if (!file) return {};
-  code_.resize(static_cast<size_t>(std::min(file->size, SizeOf(function))));
-  if (!elf_->Read(file->offset, code_.data(), code_.size()).ok()) return {};
-  return code_;
-}
-
-std::optional<size_t> ModuleInference::FunctionAt(uint64_t address) const {
-  const auto after = std::upper_bound(begins_.begin(), begins_.end(), address);
-  if (after == begins_.begin()) return std::nullopt;
-  const auto function = static_cast<size_t>(after - begins_.begin() - 1);
-  return address - begins_[function] < SizeOf(function) ? std::optional(function) : std::nullopt;
-}
-
-const ModuleInference::Files& ModuleInference::FilesOf(size_t function) {
+const Files& ModuleInference::FilesOf(size_t function) {
   if (const auto known = remembered_.find(function); known != remembered_.end()) {
     return known->second;
   }
   if (remembered_.size() >= kMaxRemembered) remembered_.clear();
-  Files& files = remembered_[function];
-  std::vector<uint64_t> records;
-  const uint64_t address = begins_[function];
-  ForEachDataLoad(Code(function), address, [&](uint64_t target) {
-    if (locations_->FileAt(target)) records.push_back(target);
-  });
-  std::sort(records.begin(), records.end());
-  records.erase(std::unique(records.begin(), records.end()), records.end());
-  for (const uint64_t record : records) {
-    const uint32_t file = *locations_->FileAt(record);
-    const auto same = std::find_if(files.begin(), files.end(),
-                                   [&](const FileCount& f) { return f.file == file; });
-    if (same != files.end()) {
-      ++same->count;
-    } else if (files.size() < kMaxFunctionFiles) {
-      files.push_back({file, 1});
-    }
-  }
-  return files;
+  return remembered_[function] = CountFiles(code_.Code(function), code_.BeginOf(function),
+                                            *locations_, [](uint64_t /*target*/) {});
 }
 
-bool ModuleInference::AddShares(size_t function, double weight, Scores* scores) {
-  const Files& files = FilesOf(function);
-  double total = 0;
+bool ModuleInference::AddShares(const Files& files, double weight, Scores* scores) const {
+  const double sum = weights_.Sum(files);
+  if (sum == 0) return false;
   for (const FileCount& f : files) {
-    total += f.count * weights_[locations_->files()[f.file].crate];
-  }
-  if (total == 0) return false;
-  for (const FileCount& f : files) {
-    const uint32_t crate = locations_->files()[f.file].crate;
-    if (weights_[crate] > 0) (*scores)[crate] += weight * f.count * weights_[crate] / total;
+    if (const double own = weights_.Of(f); own > 0) {
+      (*scores)[weights_.CrateOf(f)] += weight * own / sum;
+    }
   }
   return true;
 }
 
-// Returns the share of the neighbors, by weight, that say something.
-double ModuleInference::AddNeighbors(size_t function, Scores* scores) {
-  Scores around;
-  double mass = 0;
-  double possible = 0;
-  for (size_t distance = 1; distance <= kNeighborsPerSide; ++distance) {
-    const double weight = std::exp(-static_cast<double>(distance) / kNeighborDecay);
-    possible += 2 * weight;
-    if (distance <= function && AddShares(function - distance, weight, &around)) mass += weight;
-    if (distance < begins_.size() - function && AddShares(function + distance, weight, &around)) {
-      mass += weight;
-    }
-  }
-  const double share = mass / possible;
-  if (mass == 0) return 0;
-  for (const auto& [crate, weight] : around) {
-    (*scores)[crate] += weight / mass * std::min(1.0, share / kFullNeighborMass);
-  }
-  return share;
-}
-
-// A part of a function that was split off jumps back into it.
-size_t ModuleInference::OwnerOf(size_t function, std::span<const uint64_t> jumps) const {
+// A part of a function that was split off jumps back into it. So does the function into the part,
+// but that is the smaller one.
+size_t ModuleInference::OwnerOf(size_t function, std::span<const uint64_t> jumps) {
   std::optional<size_t> owner;
   for (const uint64_t jump : jumps) {
-    const std::optional<size_t> target = FunctionAt(jump);
-    if (!target || *target == function || begins_[*target] == jump) continue;
+    const std::optional<size_t> target = code_.FunctionAt(jump);
+    if (!target || *target == function || code_.BeginOf(*target) == jump) continue;
     if (owner && *owner != *target) return function;
     owner = target;
   }
-  return owner.value_or(function);
+  if (!owner || code_.Code(*owner).size() < code_.Code(function).size()) return function;
+  return *owner;
 }
 
-std::string ModuleInference::ModuleOf(const Files& files, uint32_t crate) const {
+InferredName ModuleInference::NameOf(const Files& files, uint32_t crate, Evidence evidence) const {
   const FileCount* best = nullptr;
   for (const FileCount& f : files) {
-    if (locations_->files()[f.file].crate != crate) continue;
-    if (best == nullptr || f.count > best->count) best = &f;
+    if (weights_.CrateOf(f) == crate && (best == nullptr || f.count > best->count)) best = &f;
   }
-  return best == nullptr ? locations_->crates()[crate] : locations_->files()[best->file].module;
+  const std::string& name = locations_->crates()[crate];
+  return {.path = best == nullptr ? name : locations_->files()[best->file].module,
+          .crate = name,
+          .evidence = evidence,
+          .role = CodeRole::kUnknown};
 }
 
 std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
-  const std::optional<size_t> containing = FunctionAt(address);
+  const std::optional<size_t> containing = code_.FunctionAt(address);
   if (!containing || locations_->record_count() == 0) return std::nullopt;
   size_t function = *containing;
-  CodeReferences references = FindReferences(Code(function), begins_[function]);
+  CodeReferences references = FindReferences(code_.Code(function), code_.BeginOf(function));
   if (const size_t owner = OwnerOf(function, references.jumps); owner != function) {
     function = owner;
-    references = FindReferences(Code(function), begins_[function]);
+    references = FindReferences(code_.Code(function), code_.BeginOf(function));
   }
   std::optional<InferredName> name = InferPath(function, references);
   if (!references.futex_wait || (name && !MayBePrimitive(*name))) return name;
-  // What the neighbors tell is not worth more than what the code does.
-  if (!name || name->evidence == Evidence::kNeighbors) {
+  if (!name) {
     name = InferredName{
         .path = {}, .crate = {}, .evidence = Evidence::kCode, .role = CodeRole::kUnknown};
   }
@@ -182,30 +96,44 @@ std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
   return name;
 }
 
+// Of a function that loads locations of the standard library only.
+std::optional<InferredName> ModuleInference::OfStandard(const Files& files) const {
+  const auto most =
+      std::max_element(files.begin(), files.end(),
+                       [](const FileCount& a, const FileCount& b) { return a.count < b.count; });
+  if (most == files.end()) return std::nullopt;
+  return NameOf(files, weights_.CrateOf(*most), Evidence::kStandard);
+}
+
 std::optional<InferredName> ModuleInference::InferPath(size_t function,
                                                        const CodeReferences& references) {
-  Scores scores;
   const Files files = FilesOf(function);
-  double own_count = 0;
-  for (const FileCount& f : files) {
-    own_count += f.count * weights_[locations_->files()[f.file].crate];
-  }
-  const double own_weight = std::min(1.0, own_count / kOwnLocationsForFull);
-  const bool own = AddShares(function, own_weight, &scores);
-  const double mass = AddNeighbors(function, &scores);
+  Scores scores;
+  const double own_weight = std::min(1.0, weights_.Sum(files) / kOwnLocationsForFull);
+  const bool own = AddShares(files, own_weight, &scores);
+  std::optional<InferredName> standard;
+  if (!own) standard = OfStandard(files);
+  if (standard && !IsInlinedStandard(standard->path)) return standard;
+
+  const auto add = [&](std::optional<uint32_t> crate, double weight) {
+    if (crate && *crate < locations_->crates().size()) scores[*crate] += weight;
+  };
+  const std::optional<uint32_t> around = map_->Around(function);
+  add(around, kRegionWeight * map_->weight());
+  // Anybody calls the standard library.
+  const bool library = around && *around < locations_->crates().size() && weights_.Of(*around) == 0;
+  if (!library) add(map_->OfCallers(function), own ? kCallersBesideWeight : kCallersWeight);
+  // Code of other languages may be called by, and call, whatever it likes.
+  if (!own && !standard && !around) return std::nullopt;
   size_t callees = 0;
   for (const uint64_t call : references.calls) {
     if (callees == kMaxCallees) break;
-    const std::optional<size_t> callee = FunctionAt(call);
-    if (!callee || *callee == function || begins_[*callee] != call) continue;
+    const std::optional<size_t> callee = code_.FunctionFrom(call);
+    if (!callee || *callee == function) continue;
     ++callees;
-    AddShares(*callee, kCalleeWeight / kMaxCallees, &scores);
+    AddShares(FilesOf(*callee), kCalleeWeight / kMaxCallees, &scores);
   }
 
-  const auto name = [&](uint32_t crate, Evidence evidence) {
-    return InferredName{ModuleOf(files, crate), locations_->crates()[crate], evidence,
-                        CodeRole::kUnknown};
-  };
   double total = 0;
   auto best = scores.end();
   for (auto at = scores.begin(); at != scores.end(); ++at) {
@@ -216,16 +144,9 @@ std::optional<InferredName> ModuleInference::InferPath(size_t function,
       best = at;
     }
   }
-  const bool enough = own || mass >= kLeastNeighborMass;
-  const double least = own ? kLeastShare : kLeastNeighborShare;
-  if (enough && best != scores.end() && best->second >= least * total) {
-    return name(best->first, own ? Evidence::kLocations : Evidence::kNeighbors);
-  }
-  if (own || files.empty()) return std::nullopt;
-  const auto most =
-      std::max_element(files.begin(), files.end(),
-                       [](const FileCount& a, const FileCount& b) { return a.count < b.count; });
-  return name(locations_->files()[most->file].crate, Evidence::kStandard);
+  if (best == scores.end() || best->second < kLeastShare * total) return standard;
+  if (!own && best->second < kLeastScore) return standard;
+  return NameOf(files, best->first, own ? Evidence::kLocations : Evidence::kNeighbors);
 }
 
 }  // namespace profd::symbolize

@@ -11,7 +11,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/infer/code_reader.h"
 #include "daemon/symbolize/infer/code_references.h"
+#include "daemon/symbolize/infer/crate_map.h"
+#include "daemon/symbolize/infer/crate_weights.h"
 #include "daemon/symbolize/infer/locations.h"
 
 namespace profd::symbolize {
@@ -19,7 +22,7 @@ namespace profd::symbolize {
 // What an inference is based on.
 enum class Evidence {
   kLocations,  // locations that the function loads itself
-  kNeighbors,  // locations of the functions around it and of those that it calls
+  kNeighbors,  // locations of the functions around it, of those that call it, or that it calls
   kStandard,   // it loads only locations in the standard library
   kCode,       // what its code does
 };
@@ -38,50 +41,41 @@ struct InferredName {
   CodeRole role = CodeRole::kUnknown;
 };
 
-// Three sources of evidence, in this order:
+// Evidence, in this order:
 // - The locations that the function loads. Inlined code brings its own, so the majority decides.
 //   Those of generic containers only count when there are no others.
-// - The functions around it: compilers emit code by unit, and a unit belongs to one crate.
+// - The functions that call it, if all are of one crate.
+// - The code around it: compilers emit code by unit, and a unit belongs to one crate.
 // - The functions that it calls.
 // Code of other languages has no locations, and gets no name.
 //
-// A call decodes the function itself and scans about 40 others. What it learns of these is
+// A call decodes the function itself and scans up to 8 others. What it learns of these is
 // remembered in bounded memory. Not thread-safe.
 class ModuleInference {
  public:
   // All must outlive this. `begins`: the addresses of all functions of the file, ascending. Each
   // function ends where the next one begins.
-  ModuleInference(const ElfFile* elf, const LocationTable* locations,
+  ModuleInference(const ElfFile* elf, const LocationTable* locations, const CrateMap* map,
                   std::span<const uint64_t> begins);
 
   // The name of the function that contains `address`. None if there is not enough evidence.
   std::optional<InferredName> Infer(uint64_t address);
 
  private:
-  struct FileCount {
-    uint32_t file;
-    uint32_t count;
-  };
-  // The source files of the locations that a function loads.
-  using Files = std::vector<FileCount>;
   using Scores = absl::flat_hash_map<uint32_t, double>;  // by crate
 
-  uint64_t SizeOf(size_t function) const;
-  std::span<const uint8_t> Code(size_t function);
-  std::optional<size_t> FunctionAt(uint64_t address) const;
   const Files& FilesOf(size_t function);
-  // Adds `weight`, divided among the crates of the function's files. False if it has none.
-  bool AddShares(size_t function, double weight, Scores* scores);
-  double AddNeighbors(size_t function, Scores* scores);
+  // Adds `weight`, divided among the crates of the files. False if they have none.
+  bool AddShares(const Files& files, double weight, Scores* scores) const;
   std::optional<InferredName> InferPath(size_t function, const CodeReferences& references);
-  size_t OwnerOf(size_t function, std::span<const uint64_t> jumps) const;
-  std::string ModuleOf(const Files& files, uint32_t crate) const;
+  size_t OwnerOf(size_t function, std::span<const uint64_t> jumps);
+  InferredName NameOf(const Files& files, uint32_t crate, Evidence evidence) const;
+  std::optional<InferredName> OfStandard(const Files& files) const;
 
-  const ElfFile* const elf_;
   const LocationTable* const locations_;
-  const std::span<const uint64_t> begins_;
-  std::vector<double> weights_;  // by crate: what one of its locations counts
-  std::vector<uint8_t> code_;
+  const CrateMap* const map_;
+  const CrateWeights weights_;
+  CodeReader code_;
   absl::flat_hash_map<size_t, Files> remembered_;
 };
 
