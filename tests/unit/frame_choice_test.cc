@@ -2,11 +2,12 @@
 #include "client/frame_choice.h"
 
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/folded.h"
+#include "client/symbolize/saved_answer.h"
 #include "client/view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -65,8 +66,7 @@ TEST(FrameChoiceTest, InstancesOfAGenericFunctionMerge) {
 }
 
 TEST(FrameChoiceTest, LocksAndGroupsHaveShortNamesToo) {
-  AnswerWriter answer = GenericAnswer();
-  profd::v1::Profile& message = answer.message();
+  profd::v1::Profile message = GenericAnswer().Message({});
   profd::v1::Attribute* attribute = message.add_attributes();
   attribute->set_key(AddString(message, "lock"));
   attribute->set_text(AddString(message, "lock of walk::<A>"));
@@ -75,7 +75,9 @@ TEST(FrameChoiceTest, LocksAndGroupsHaveShortNamesToo) {
   lock->set_name("lock of walk::<A>");
   lock->add_waiters()->set_function("walk::<A>");
   lock->add_releasers()->set_function("walk::<B<C>>");
-  const absl::StatusOr<Answer> after = WithChosenFrames({.short_names = true}, BuiltAnswer(answer));
+  absl::StatusOr<Answer> before = BuildAnswer(message);
+  ASSERT_TRUE(before.ok()) << before.status();
+  const absl::StatusOr<Answer> after = WithChosenFrames({.short_names = true}, *std::move(before));
   ASSERT_TRUE(after.ok()) << after.status();
   const profd::v1::LockUse& shorter = after->message().locks(0);
   EXPECT_EQ(shorter.name(), "lock of walk<...>");
