@@ -84,7 +84,7 @@ void FillSyncs(const MergedProfile& profile, const NamedStacks& stacks, WaitObje
   order.reserve(uses.size());
   for (const auto& [place, use] : uses) order.emplace_back(place, &use);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return std::pair(-a.second->total_ns, a.first) < std::pair(-b.second->total_ns, b.first);
+    return std::pair(b.second->total_ns, a.first) < std::pair(a.second->total_ns, b.first);
   });
   uint64_t left_out = 0;
   int64_t left_out_ns = 0;

@@ -157,9 +157,9 @@ uint64_t SyncArgument(uint64_t file, uint32_t call, uint32_t bucket) {
 TEST_F(DiskSourceTest, SyncsAndPeaksAreTheirOwn) {
   const uint64_t sync = SyncArgument(5, PROFD_SYNC_FDATASYNC, 20);
   const uint64_t peak = uint64_t{kDevice} << 32 | PROFD_DISK_PEAK | 32;
-  kernel_.disk_entries = {
-      {{.thread_id = 7, .stack = 9, .argument = sync}, {.requests = 3, .service_ns = 4'000'000}},
-      {{.thread_id = 7, .stack = 0, .argument = peak}, {}}};
+  kernel_.disk_entries = {{{.thread_id = 7, .stack = 9, .argument = sync},
+                           {.requests = 3, .bytes = 0, .queue_ns = 0, .service_ns = 4'000'000}},
+                          {{.thread_id = 7, .stack = 0, .argument = peak}, {}}};
   ProfileDelta delta;
   ASSERT_TRUE(source_.Drain(delta).ok());
   ASSERT_THAT(delta.samples, SizeIs(2));
@@ -454,7 +454,8 @@ TEST(SyncTableTest, TellsEachFileAndCall) {
   message->set_syncs_left_out(1);
   profctl::Profile profile;
   profile.message = message;
-  profile.frames = {{.function = "storage::Commit"}};
+  profile.frames.resize(1);
+  profile.frames[0].function = "storage::Commit";
   profile.stacks = {{}, {.frames = {0}, .complete = true, .origin = 0}};
   std::string text;
   profctl::AppendSyncs(profile, false, text);

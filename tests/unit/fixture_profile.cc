@@ -381,6 +381,8 @@ std::vector<profd::v1::Profile> AnswerWriter::Parts(
   *parts[4].mutable_losses() = whole.losses();
   *parts[4].mutable_cost() = whole.cost();
   *parts[4].mutable_name_shares() = whole.name_shares();
+  *parts[4].mutable_syncs() = whole.syncs();
+  *parts[4].mutable_occupants() = whole.occupants();
   if (whole.has_source_lines()) *parts[4].mutable_source_lines() = whole.source_lines();
   if (whole.has_memory()) *parts[4].mutable_memory() = whole.memory();
   parts[4].set_complete(true);

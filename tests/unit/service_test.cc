@@ -859,7 +859,9 @@ TEST_F(ServiceTest, WaitsForACpuSayWhoHadIt) {
     object.kind = static_cast<uint8_t>(kind);
     object.number = number;
     std::memcpy(object.name, name, strlen(name));
-    StackTrace words = {.id = id, .kernel_frames = PROFD_OBJECT_WORDS};
+    StackTrace words;
+    words.id = id;
+    words.kernel_frames = PROFD_OBJECT_WORDS;
     words.frames.resize(PROFD_OBJECT_WORDS);
     std::memcpy(words.frames.data(), &object, sizeof(object));
     return words;
