@@ -146,8 +146,8 @@ TEST_F(SyncKernelTest, CallsThatOverlapAreJoined) {
   EXPECT_LT(shared.joined, shared.calls);
 }
 
+// Where programs may not run at system calls, profd sees what ext4 syncs, and only that.
 TEST_F(SyncKernelTest, RangesFileSystemsAndFailuresWhereCallsAreSeen) {
-  if (!HasSyncCalls()) GTEST_SKIP() << "programs may not run at system calls";
   const auto found = CountSyncs([] {
     const int file = MakeFile();
     for (int i = 0; i < 3; ++i) {
@@ -164,11 +164,12 @@ TEST_F(SyncKernelTest, RangesFileSystemsAndFailuresWhereCallsAreSeen) {
     sum.calls += counted.calls;
     sum.failed += counted.failed;
   }
-  EXPECT_THAT(calls, SizeIs(3));
-  EXPECT_EQ(calls[PROFD_SYNC_RANGE].calls, 3U);
-  EXPECT_EQ(calls[PROFD_SYNC_FS].calls, 1U);
-  EXPECT_EQ(calls[PROFD_SYNC_FSYNC].calls, 2U) << "of the file, and of the pipe";
-  EXPECT_EQ(calls[PROFD_SYNC_FSYNC].failed, 1U);
+  const bool seen = HasSyncCalls();
+  EXPECT_THAT(calls, SizeIs(seen ? 3 : 1));
+  EXPECT_EQ(calls[PROFD_SYNC_RANGE].calls, seen ? 3U : 0U);
+  EXPECT_EQ(calls[PROFD_SYNC_FS].calls, seen ? 1U : 0U);
+  EXPECT_EQ(calls[PROFD_SYNC_FSYNC].calls, seen ? 2U : 1U) << "of the file, and of the pipe";
+  EXPECT_EQ(calls[PROFD_SYNC_FSYNC].failed, seen ? 1U : 0U);
 }
 
 }  // namespace
