@@ -11,7 +11,7 @@ size_t SymbolCache::BytesOf(const Symbol& symbol) {
     // With the block that counts references.
     details = sizeof(NameDetails) + 4 * sizeof(void*) + symbol.details->suffix.capacity();
     for (const std::string& name : symbol.details->other_names) {
-      details += sizeof(name) + name.capacity();
+      details += sizeof(std::string) + name.capacity();
     }
   }
   return kEntry + symbol.function.capacity() + details;
