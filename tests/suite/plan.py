@@ -9,8 +9,8 @@ from .jobs import Failed, Job
 
 # One more than there are: jobs that mostly wait run beside those that compute.
 CPUS = len(os.sched_getaffinity(0)) + 1
-# Four of them leave room for a compilation.
-WAITS = 0.25
+# Three of them leave room for a compilation.
+WAITS = 0.3
 # Compilations and tests in user space wait for those that compare times. An emulated CPU waits for nobody: it tells
 # odd times where it does.
 CAN_WAIT = 5
@@ -224,7 +224,9 @@ def jobs():
             about="scenarios in containers, as users deploy it"),
         Job("system", system(servers=False), after=("system-build",), follows=("kernel",), cpus=WAITS,
             about="what needs more than a scenario file can say"),
-        Job("servers", system(servers=True), after=("system-build",), follows=("kernel",), cpus=WAITS,
+        # These compute, and would shed what scenarios look for.
+        Job("servers", system(servers=True), after=("system-build",), follows=("kernel", "scenarios", "containers"),
+            cpus=WAITS,
             about="the same, of allocators, real servers and compilers"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
                                 "build/tests/profctl"), after=("build",), cpus=0.5, about="flags of the programs"),
