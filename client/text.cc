@@ -151,6 +151,11 @@ std::string Shorten(std::string_view text, size_t width) {
   return shortened.append(Suffix(text, tail));
 }
 
+std::string FittingName(std::string_view name) {
+  constexpr size_t kBeside = 6;  // columns: the indent, and punctuation
+  return Shorten(name, LineColumns() - kBeside);
+}
+
 std::string ClipEnd(std::string_view text, size_t width) {
   width = std::max<size_t>(width, 3);
   if (DisplayWidth(text) <= width) return std::string(text);

@@ -36,6 +36,8 @@ std::string PadRight(std::string_view text, size_t width);
 std::string PadLeft(std::string_view text, size_t width);
 // At most `width` columns; longer text loses its middle to "...". `width` is at least 8.
 std::string Shorten(std::string_view text, size_t width);
+// A name in a sentence, shortened so that it fits on a line if it has one to itself.
+std::string FittingName(std::string_view name);
 // At most `width` columns; longer text loses its end to "..". `width` is at least 3.
 std::string ClipEnd(std::string_view text, size_t width);
 // `text` broken at spaces into lines of at most `width` columns, each after `indent`, each ended. A

@@ -43,11 +43,6 @@ static inline profd_u64 profd_module_check(const struct profd_module_key *key, p
 	return sum ^ sum >> 31;
 }
 
-/* A rule table begins with a row that is no rule: `offset` is the module's id, `rule` the number of
- * rows, itself included.
- */
-#define PROFD_RULE_TABLE_HEAD 1
-
 /* A target process maps a watched module (task_vma). */
 struct profd_watched_record {
 	profd_u32 type;

@@ -10,8 +10,6 @@ namespace profctl {
 
 // A table of devices and operations: requests, bytes, times. Nothing if there were no requests.
 void AppendDisks(const Profile& profile, bool colour, std::string& text);
-// A table of files and the calls that sync them. Nothing if there were none.
-void AppendSyncs(const Profile& profile, bool colour, std::string& text);
 
 }  // namespace profctl
 

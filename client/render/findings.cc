@@ -10,6 +10,7 @@
 #include "client/render/estimate.h"
 #include "client/render/occupants.h"
 #include "client/render/stacks.h"
+#include "client/render/syncs.h"
 #include "client/text.h"
 
 namespace profctl {
@@ -17,7 +18,6 @@ namespace {
 
 constexpr double kLeastShare = 0.2;  // of the whole, for a place to stand out
 constexpr size_t kMostPlaces = 3;
-constexpr double kLeastJoined = 0.2;     // of the calls that sync a file
 constexpr double kLeastGrowth = 0.05;    // of all bytes at the end
 constexpr double kLeastDelay = 0.1;      // of the time in which threads could run
 constexpr double kLeastThrottled = 0.2;  // of the periods of a CPU quota
@@ -32,7 +32,6 @@ constexpr size_t kLeastInTurn = 4;
 constexpr double kLeastTurns = 1000;  // a second, together
 constexpr double kLongestTurnNs = 200'000;
 constexpr double kMostOfCpu = 0.5;  // of the time on a CPU
-constexpr size_t kBesideName = 6;   // columns beside a name
 constexpr double kCertain = 2;      // standard errors
 constexpr double kVague = 0.25;     // a standard error, of the value
 
@@ -69,9 +68,6 @@ Totals TotalsOf(const Profile& profile) {
   }
   return totals;
 }
-
-// A name has a line to itself if need be.
-std::string Fitting(const std::string& name) { return Shorten(name, LineColumns() - kBesideName); }
 
 // Names of the groups of an answer and, by thread, of threads of like names.
 struct Names {
@@ -197,7 +193,7 @@ std::string DescribePlace(const View& view, Reason reason, const std::string& fu
   } else if (!place.locks.empty()) {
     does = absl::StrCat("is for ",
                         place.locks.size() == 1
-                            ? Fitting(*place.locks.begin())
+                            ? FittingName(*place.locks.begin())
                             : absl::StrCat(FormatCount(place.locks.size()), " locks"),
                         ", by ");
   } else if (kind.kind == profd::Kind::kRunQueue) {
@@ -211,7 +207,7 @@ std::string DescribePlace(const View& view, Reason reason, const std::string& fu
   return absl::StrCat(place.estimate.Share(static_cast<double>(view.shown_value)), " ",
                       WholeOf(kind, view.idle_shown), " (",
                       FormatValue(place.estimate.value, profile.unit), ") ", does,
-                      Fitting(function));
+                      FittingName(function));
 }
 
 using Places = std::map<std::pair<Reason, std::string>, Place>;
@@ -275,39 +271,6 @@ void FindLargest(const View& view, const Places& places, const Names& names,
   }
 }
 
-// The file that took the longest to sync.
-void FindSync(const View& view, std::vector<std::string>& findings) {
-  const Profile& profile = *view.profile;
-  const profd::v1::FileSync* longest = nullptr;
-  for (const profd::v1::FileSync& sync : profile.message->syncs()) {
-    if (longest == nullptr || sync.total_ns() > longest->total_ns()) longest = &sync;
-  }
-  if (longest == nullptr || static_cast<double>(longest->total_ns()) <
-                                kLeastShare * static_cast<double>(view.shown_value)) {
-    return;
-  }
-  std::string text =
-      absl::StrCat(CleanName(longest->call()), " of ", Fitting(CleanName(longest->file())),
-                   " took ", FormatDuration(longest->total_ns()), " in ",
-                   FormatCount(longest->calls()), longest->calls() == 1 ? " call" : " calls",
-                   ", p99 below ", FormatDuration(longest->p99_ns()));
-  if (longest->stack() != 0) {
-    absl::StrAppend(
-        &text, ", ",
-        2 * (longest->total_ns() - longest->stack_ns()) > longest->total_ns() ? "most of all " : "",
-        "from ", Fitting(Askers(profile)[longest->stack()]));
-  }
-  text += ".";
-  if (static_cast<double>(longest->joined()) >=
-      kLeastJoined * static_cast<double>(longest->calls())) {
-    absl::StrAppend(
-        &text, " ",
-        FormatShare(static_cast<double>(longest->joined()), static_cast<double>(longest->calls())),
-        " of the calls began while another thread synced it.");
-  }
-  findings.push_back(text);
-}
-
 // What is shown is time of which file syncs are a part.
 bool TellsSyncs(profd::Kind kind) {
   return kind == profd::Kind::kWait || kind == profd::Kind::kWall || kind == profd::Kind::kSync;
@@ -328,10 +291,10 @@ void FindGrowth(const View& view, const Places& places, const Names& names,
     return;
   }
   const Profile& profile = *view.profile;
-  findings.push_back(absl::StrCat("What ", Fitting(most->first.second), " ", DoneTo(*profile.kind),
-                                  " grew most: by ", FormatValue(estimate.growth, profile.unit),
-                                  " in the window, to ", FormatValue(estimate.value, profile.unit),
-                                  Who(names, most->second), "."));
+  findings.push_back(absl::StrCat(
+      "What ", FittingName(most->first.second), " ", DoneTo(*profile.kind), " grew most: by ",
+      FormatValue(estimate.growth, profile.unit), " in the window, to ",
+      FormatValue(estimate.value, profile.unit), Who(names, most->second), "."));
 }
 
 // The group that had most of the CPU time; empty if none had half of it.
@@ -353,7 +316,7 @@ std::string WhoRan(const Profile& profile, const Totals& totals) {
   }
   return absl::StrCat(
       " ", FormatShare(static_cast<double>(time_ns), static_cast<double>(totals.on_cpu_ns)),
-      " of the time on a CPU went to ", Fitting(most->first),
+      " of the time on a CPU went to ", FittingName(most->first),
       threads > 1 ? absl::StrCat(" (", FormatCount(threads), " threads)") : "", ".");
 }
 
@@ -388,8 +351,8 @@ void FindThrottling(const Profile& profile, std::vector<std::string>& findings) 
   const std::string who =
       processes == 1 ? "" : absl::StrCat(" and ", FormatCount(processes - 1), " more");
   findings.push_back(
-      absl::StrCat("The CPU quota of ", Fitting(CleanName(worst->name())), " (", worst->pid(), ")",
-                   who, ", ", FormatCpus(quota.millicpus()), ", ran out in ",
+      absl::StrCat("The CPU quota of ", FittingName(CleanName(worst->name())), " (", worst->pid(),
+                   ")", who, ", ", FormatCpus(quota.millicpus()), ", ran out in ",
                    FormatCount(static_cast<uint64_t>(quota.throttled_periods())), " of ",
                    FormatCount(static_cast<uint64_t>(quota.periods())),
                    " periods and held threads back for ", FormatDuration(quota.throttled_ns()),
@@ -412,7 +375,7 @@ void FindDelay(const Profile& profile, const Totals& totals, std::vector<std::st
       "Threads could run for ", FormatDuration(runnable), " and had no CPU for ",
       FormatShare(delay, static_cast<double>(runnable)), " of it (",
       FormatDuration(totals.run_queue_ns), "); the most was ", FormatDuration(RunQueueOf(*worst)),
-      ", in ", Fitting(CleanName(worst->name)), " (", worst->tid, ").",
+      ", in ", FittingName(CleanName(worst->name)), " (", worst->tid, ").",
       meanwhile.empty() ? WhoRan(profile, totals) : meanwhile));
 }
 
@@ -462,7 +425,11 @@ std::vector<std::string> Findings(const View& view) {
     const Places places = PlacesOf(view);
     const Names names = {GroupNames(profile), ThreadGroupNames(profile)};
     FindLargest(view, places, names, findings);
-    if (TellsSyncs(profile.kind->kind)) FindSync(view, findings);
+    if (TellsSyncs(profile.kind->kind)) {
+      const std::string sync =
+          DescribeLongestSync(profile, kLeastShare * static_cast<double>(view.shown_value));
+      if (!sync.empty()) findings.push_back(sync);
+    }
     if (profile.kind->level) FindGrowth(view, places, names, findings);
   }
   // The time of disk requests is no time of threads.

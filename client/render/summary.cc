@@ -23,6 +23,7 @@
 #include "client/render/quality.h"
 #include "client/render/stacks.h"
 #include "client/render/summary_memory.h"
+#include "client/render/syncs.h"
 #include "client/render/table.h"
 #include "client/text.h"
 #include "client/wait_durations.h"

@@ -19,12 +19,6 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr KernelOptions kDisk = {.switch_layer = false,
-                                 .heap_layer = false,
-                                 .fault_layer = false,
-                                 .map_layer = false,
-                                 .malloc_layer = false,
-                                 .cpu_layer = false};
 constexpr size_t kBlock = 4096;
 constexpr uint64_t kReads = 50;
 // The kernel leaves out a run of a program once in a while, one in a thousand.

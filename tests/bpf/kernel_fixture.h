@@ -87,6 +87,14 @@ class KernelTest : public ::testing::Test {
                                           .disk_layer = false,
                                           .waker_layer = false};
 
+  // The disk layer alone.
+  static constexpr KernelOptions kDisk = {.switch_layer = false,
+                                          .heap_layer = false,
+                                          .fault_layer = false,
+                                          .map_layer = false,
+                                          .malloc_layer = false,
+                                          .cpu_layer = false};
+
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;
     options.switch_layer = on;

@@ -25,12 +25,6 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr KernelOptions kDisk = {.switch_layer = false,
-                                 .heap_layer = false,
-                                 .fault_layer = false,
-                                 .map_layer = false,
-                                 .malloc_layer = false,
-                                 .cpu_layer = false};
 constexpr size_t kBlock = 4096;
 
 // A file with one block; it has no name any more.

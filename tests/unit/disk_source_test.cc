@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "client/render/disk.h"
+#include "client/render/syncs.h"
 #include "daemon/collect/cost_table.h"
 #include "daemon/profile/estimator.h"
 #include "daemon/profile/identity.h"

@@ -1,0 +1,19 @@
+// File syncs as text.
+#ifndef PROFD_CLIENT_RENDER_SYNCS_H_
+#define PROFD_CLIENT_RENDER_SYNCS_H_
+
+#include <string>
+
+#include "client/profile.h"
+
+namespace profctl {
+
+// A table of files and the calls that sync them. Nothing if there were none.
+void AppendSyncs(const Profile& profile, bool colour, std::string& text);
+
+// A sentence about the file that took the longest to sync; empty if that was less than `least_ns`.
+std::string DescribeLongestSync(const Profile& profile, double least_ns);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_RENDER_SYNCS_H_
