@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/activity.h"
-#include "client/frame_choice.h"
-#include "client/profile.h"
+#include "client/analysis/activity.h"
+#include "client/answer/frame_choice.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/activity.h"
-#include "client/bottlenecks.h"
+#include "client/analysis/activity.h"
+#include "client/analysis/bottlenecks.h"
 #include "client/render/bottlenecks.h"
 #include "daemon/base/status.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "client/answer/frame_choice.h"
 #include "client/commands/activity_answer.h"
-#include "client/frame_choice.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/analysis/diff.h"
+#include "client/answer/profile.h"
+#include "client/answer/source_lines.h"
+#include "client/answer/view.h"
 #include "client/commands/fetch.h"
-#include "client/diff.h"
-#include "client/output.h"
-#include "client/profile.h"
-#include "client/progress.h"
+#include "client/io/output.h"
+#include "client/io/progress.h"
 #include "client/render/diff.h"
 #include "client/render/diff_graph.h"
-#include "client/source_lines.h"
 #include "client/symbolize/saved_answer.h"
-#include "client/text.h"
-#include "client/view.h"
+#include "client/text/text.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/frame_choice.h"
+#include "client/answer/frame_choice.h"
 #include "client/render/diff_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "profd/v1/profiler.pb.h"

@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "client/answer/profile.h"
+#include "client/answer/view.h"
 #include "client/commands/fetch.h"
-#include "client/profile.h"
 #include "client/render/json.h"
-#include "client/view.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

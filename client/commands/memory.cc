@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "client/connection.h"
+#include "client/io/connection.h"
 #include "client/render/memory.h"
 #include "client/render/memory_figures.h"
 #include "daemon/base/status.h"

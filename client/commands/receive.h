@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/connection.h"
-#include "client/profile.h"
-#include "client/progress.h"
+#include "client/answer/profile.h"
+#include "client/io/connection.h"
+#include "client/io/progress.h"
 
 namespace profctl {
 

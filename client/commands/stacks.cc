@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "client/commands/receive.h"
-#include "client/output.h"
+#include "client/io/output.h"
 #include "client/render/looks.h"
 #include "daemon/base/status.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/frame_choice.h"
-#include "client/looks.h"
+#include "client/analysis/looks.h"
+#include "client/answer/frame_choice.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <memory>
 
-#include "client/connection.h"
+#include "client/io/connection.h"
 #include "client/render/status.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/status.h"

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/symbolize/late_names.h"
 #include "client/symbolize/saved_answer.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "client/commands/fetch.h"
-#include "client/output.h"
+#include "client/io/output.h"
 #include "client/render/threads.h"
 #include "daemon/base/status.h"
 #include "daemon/profile/sample_type.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/ledger_rows.h"
+#include "client/analysis/ledger_rows.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

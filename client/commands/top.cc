@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/output.h"
+#include "client/io/output.h"
 #include "client/render/top_json.h"
 #include "client/top/layout.h"
 #include "client/top/model.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/activity.h"
-#include "client/chains.h"
-#include "client/profile.h"
+#include "client/analysis/activity.h"
+#include "client/analysis/chains.h"
+#include "client/answer/profile.h"
 #include "client/render/why.h"
 #include "daemon/base/status.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/answer/frame_choice.h"
+#include "client/answer/reason.h"
 #include "client/commands/activity_answer.h"
-#include "client/frame_choice.h"
-#include "client/reason.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "client/answer/longest.h"
 #include "client/commands/fetch.h"
-#include "client/longest.h"
 #include "client/render/json.h"
 #include "client/render/worst.h"
 #include "daemon/base/status.h"

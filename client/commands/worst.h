@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "client/frame_choice.h"
+#include "client/answer/frame_choice.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

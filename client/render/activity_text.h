@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "client/activity.h"
-#include "client/profile.h"
-#include "client/reason.h"
+#include "client/analysis/activity.h"
+#include "client/answer/profile.h"
+#include "client/answer/reason.h"
 
 namespace profctl {
 

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "client/activity.h"
-#include "client/bottlenecks.h"
-#include "client/profile.h"
+#include "client/analysis/activity.h"
+#include "client/analysis/bottlenecks.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

@@ -1,8 +1,8 @@
 #include "client/render/caption.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
-#include "client/time_text.h"
+#include "client/text/text.h"
+#include "client/text/time_text.h"
 
 namespace profctl {
 

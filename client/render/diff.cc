@@ -11,7 +11,7 @@
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "nlohmann/json.hpp"
 
 namespace profctl {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string>
 
-#include "client/diff.h"
-#include "client/profile.h"
+#include "client/analysis/diff.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

@@ -13,7 +13,7 @@
 #include "client/render/diff.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/gaps.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "client/diff.h"
-#include "client/profile.h"
+#include "client/analysis/diff.h"
+#include "client/answer/profile.h"
 #include "client/render/diff_tree.h"
 #include "client/render/flamegraph_svg.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/diff.h"
+#include "client/analysis/diff.h"
 #include "client/render/flame_tree.h"
 
 namespace profctl {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 

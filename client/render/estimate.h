@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

@@ -11,7 +11,7 @@
 #include "client/render/occupants.h"
 #include "client/render/stacks.h"
 #include "client/render/syncs.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

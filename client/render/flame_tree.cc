@@ -9,10 +9,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "client/group_by.h"
-#include "client/name_source.h"
-#include "client/source_lines.h"
-#include "client/text.h"
+#include "client/answer/name_source.h"
+#include "client/answer/source_lines.h"
+#include "client/command_line/group_by.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "client/reason.h"
-#include "client/view.h"
+#include "client/answer/reason.h"
+#include "client/answer/view.h"
 
 namespace profctl {
 

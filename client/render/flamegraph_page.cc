@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/name_source.h"
-#include "client/reason.h"
+#include "client/answer/name_source.h"
+#include "client/answer/reason.h"
 #include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

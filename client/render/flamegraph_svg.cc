@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "client/render/flamegraph_assets.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

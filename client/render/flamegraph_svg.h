@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "client/answer/view.h"
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/palette.h"
-#include "client/view.h"
 
 namespace profctl {
 

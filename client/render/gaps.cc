@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/render/heap.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

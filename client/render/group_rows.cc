@@ -1,7 +1,7 @@
 #include "client/render/group_rows.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 

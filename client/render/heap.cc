@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/render/gaps.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

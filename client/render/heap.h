@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

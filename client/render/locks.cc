@@ -12,7 +12,7 @@
 #include "client/render/estimate.h"
 #include "client/render/gaps.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

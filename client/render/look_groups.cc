@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 

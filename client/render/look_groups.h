@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/looks.h"
+#include "client/analysis/looks.h"
 
 namespace profctl {
 

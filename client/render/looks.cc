@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/source_lines.h"
 #include "client/render/look_groups.h"
 #include "client/render/table.h"
-#include "client/source_lines.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/looks.h"
+#include "client/analysis/looks.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace profctl {

@@ -14,7 +14,7 @@
 #include "client/render/memory_figures.h"
 #include "client/render/plot.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -10,10 +10,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/answer/wait_durations.h"
 #include "client/render/estimate.h"
-#include "client/text.h"
-#include "client/time_text.h"
-#include "client/wait_durations.h"
+#include "client/text/text.h"
+#include "client/text/time_text.h"
 
 namespace profctl {
 namespace {

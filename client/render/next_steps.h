@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/view.h"
+#include "client/answer/view.h"
 
 namespace profctl {
 

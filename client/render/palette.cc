@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/reason.h"
+#include "client/answer/reason.h"
 
 namespace profctl {
 namespace {

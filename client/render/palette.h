@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "client/kind.h"
+#include "client/answer/kind.h"
 #include "client/render/flame_tree.h"
 
 namespace profctl {

@@ -8,8 +8,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "client/group_by.h"
-#include "client/text.h"
+#include "client/command_line/group_by.h"
+#include "client/text/text.h"
 #include "pprof/profile.pb.h"
 
 namespace profctl {

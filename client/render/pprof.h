@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/view.h"
+#include "client/answer/view.h"
 
 namespace profctl {
 

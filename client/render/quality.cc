@@ -5,13 +5,13 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "client/name_source.h"
+#include "client/answer/name_source.h"
+#include "client/answer/source_lines.h"
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
 #include "client/render/table.h"
-#include "client/source_lines.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

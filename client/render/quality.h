@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "client/render/json_parts.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "nlohmann/json.hpp"
 
 namespace profctl {

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/render/estimate.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

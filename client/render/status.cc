@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/kind.h"
+#include "client/answer/kind.h"
 #include "client/render/cost.h"
 #include "client/render/heap.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/answer/wait_durations.h"
 #include "client/render/caption.h"
 #include "client/render/disk.h"
 #include "client/render/findings.h"
@@ -25,8 +26,7 @@
 #include "client/render/summary_memory.h"
 #include "client/render/syncs.h"
 #include "client/render/table.h"
-#include "client/text.h"
-#include "client/wait_durations.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/view.h"
+#include "client/answer/view.h"
 
 namespace profctl {
 

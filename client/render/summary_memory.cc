@@ -12,7 +12,7 @@
 #include "client/render/heap.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

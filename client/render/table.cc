@@ -5,7 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

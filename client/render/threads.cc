@@ -7,12 +7,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/answer/wait_durations.h"
 #include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/json_parts.h"
 #include "client/render/table.h"
-#include "client/text.h"
-#include "client/wait_durations.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

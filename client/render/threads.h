@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "client/ledger_rows.h"
-#include "client/profile.h"
+#include "client/analysis/ledger_rows.h"
+#include "client/answer/profile.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace profctl {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "client/activity.h"
-#include "client/chains.h"
-#include "client/profile.h"
+#include "client/analysis/activity.h"
+#include "client/analysis/chains.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

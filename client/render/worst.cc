@@ -3,14 +3,14 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "client/reason.h"
+#include "client/answer/reason.h"
+#include "client/answer/source_lines.h"
 #include "client/render/caption.h"
 #include "client/render/gaps.h"
 #include "client/render/stacks.h"
 #include "client/render/table.h"
-#include "client/source_lines.h"
-#include "client/system_call.h"
-#include "client/text.h"
+#include "client/text/system_call.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

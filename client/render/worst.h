@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "client/longest.h"
-#include "client/profile.h"
+#include "client/answer/longest.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

@@ -9,10 +9,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "client/name_source.h"
+#include "client/answer/name_source.h"
 #include "client/symbolize/late_rules.h"
 #include "client/symbolize/string_table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "daemon/base/status.h"
 #include "daemon/service/waker_frames.h"
 #include "daemon/symbolize/debug_file.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/profile.h"
+#include "client/answer/profile.h"
 #include "client/symbolize/debug_sources.h"
 #include "daemon/lines/line_reader.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "client/reason.h"
+#include "client/answer/reason.h"
 #include "client/symbolize/string_table.h"
 #include "daemon/profile/profile.h"
 #include "daemon/service/idle.h"

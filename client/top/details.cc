@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "client/render/look_groups.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 
 namespace profctl {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "client/looks.h"
-#include "client/text.h"
+#include "client/analysis/looks.h"
+#include "client/text/text.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/status.h"
 #include "daemon/profile/sample_type.h"

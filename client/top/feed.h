@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/commands/receive.h"
-#include "client/connection.h"
+#include "client/io/connection.h"
 #include "client/top/snapshot.h"
 #include "profd/v1/profiler.pb.h"
 

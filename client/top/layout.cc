@@ -8,9 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cells.h"
 #include "client/render/gaps.h"
-#include "client/text.h"
+#include "client/text/cells.h"
+#include "client/text/text.h"
 #include "client/top/details.h"
 
 namespace profctl {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/render/look_groups.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "re2/re2.h"
 
 namespace profctl {

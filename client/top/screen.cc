@@ -22,8 +22,8 @@
 #include <sys/ioctl.h>
 
 #include "absl/strings/str_cat.h"
-#include "client/cells.h"
-#include "client/text.h"
+#include "client/text/cells.h"
+#include "client/text/text.h"
 #include "daemon/base/status.h"
 
 namespace profctl {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "client/ledger_rows.h"
-#include "client/looks.h"
-#include "client/profile.h"
+#include "client/analysis/ledger_rows.h"
+#include "client/analysis/looks.h"
+#include "client/answer/profile.h"
 
 namespace profctl {
 

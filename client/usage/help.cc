@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "client/usage/usage.h"
 
 namespace profctl {

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "client/command_line.h"
-#include "client/output.h"
+#include "client/command_line/command_line.h"
+#include "client/io/output.h"
 #include "client/usage/completion.h"
 #include "client/usage/man_page.h"
 #include "client/usage/usage.h"

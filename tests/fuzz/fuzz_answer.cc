@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
+#include "client/answer/view.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/json.h"
@@ -15,7 +16,6 @@
 #include "client/render/speedscope.h"
 #include "client/render/summary.h"
 #include "client/symbolize/saved_answer.h"
-#include "client/view.h"
 #include "google/protobuf/stubs/logging.h"
 
 namespace {

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from . import tolerance
 from .answer import off, waits
-from .daemon import SLOWNESS
 from .settings import GUESTS
 from .tolerance import Failure, between, compare, least_hits
 
@@ -222,8 +221,9 @@ class ThreadCheck:
         if expected.only and "switch" not in self.setting.off and self.thread["estimated_ns"] == 0:
             rest = {entry["reason"]: entry["time_ns"] for entry in self.thread["off"]
                     if entry["reason"] not in (expected.reason, "runqueue") and entry["time_ns"]}
-            # A thread may wait for the lock of its memory map, which an emulated CPU holds for long.
-            most = tolerance.LEDGER_FLOOR_NS * SLOWNESS if self.setting.inside in GUESTS else 0
+            # A thread may wait for the lock of its memory map, which an emulated CPU holds for long, and for its code,
+            # before it measures itself.
+            most = tolerance.UNMEASURED_NS if self.setting.inside in GUESTS else 0
             self.between(f"off-CPU for another reason than {expected.reason}: {', '.join(rest)}", 0,
                          sum(rest.values()), most)
         if "tick" not in self.setting.off and (expected.stacks or expected.through or expected.ends):

@@ -89,8 +89,11 @@ class Daemon:
         """SIGTERM. What is wrong with its end, or "" """
         self.process.signal(signal.SIGTERM)
         code = self.process.end(30 * SLOWNESS)
-        if code != 0:
+        if code is None:
+            places = self.process.places()
             self.process.kill()
+            return f"profd had not ended {30 * SLOWNESS:.0f} s after SIGTERM\n{places}\n{self.process.said()}"
+        if code != 0:
             return f"profd ended with {code} after SIGTERM\n{self.process.said()}"
         return ""
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -113,6 +114,17 @@ class Process:
 
     def running(self):
         return self._child.poll() is None
+
+    def places(self):
+        """Where each of its threads is in the kernel, a line each; for what does not end in time."""
+        lines = []
+        for task in sorted(Path(f"/proc/{self.pid}/task").glob("*")):
+            try:
+                calls = [line.split()[-1].partition("+")[0] for line in (task / "stack").read_text().splitlines()]
+                lines.append(f"{(task / 'comm').read_text().strip()} ({task.name}): {' < '.join(calls) or 'running'}")
+            except OSError:
+                continue  # it ended, or may not be read
+        return "\n".join(lines)
 
     def kill(self):
         try:

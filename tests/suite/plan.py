@@ -18,8 +18,11 @@ CANNOT_WAIT = -15
 # Name of the job, guest of tests/vm/run, left to --all, setting of its scenarios. The oldest kernel lacks most.
 GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True, "linux-6.12"),
           ("guest-6.12x16", "6.12x16", True, "cpus-16"))
-# In --all alone: servers without budgets, and heaptrack, which needs a minute of a CPU.
-LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:HeapPeers.Heaptrack*"
+# In --all alone: servers without budgets and in a PID namespace, and heaptrack, which needs a minute of a CPU.
+LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:ServersTest.PostgresInAPidNamespace/*:HeapPeers.Heaptrack*"
+# These of the thread sanitizer's tests take half of its time, and have one thread. The job `unit` has them.
+ONE_THREAD = ":".join(f"MemoryStoreTest.{name}" for name in (
+    "AFloodOfStacksStaysWithinTheLimit", "AnHourOfIdleThreads", "DropsByBytesAndSaysSo"))
 
 
 def build(preset, *targets):
@@ -177,18 +180,20 @@ def fuzz(context):
     return outcomes
 
 
-# Of tests/system, those of servers and compilers: others neither watch these nor look for their probes.
-SERVERS = ("system_heap_peers_test", "system_heap_test", "system_servers_test")
+# Programs of tests/system by the job that runs them; `system` runs all others. Those of one job come one after another,
+# as they choose targets by name and look for probes that others might have put in. None meets another job's.
+SYSTEM_JOBS = {"servers": ("system_heap_peers_test", "system_heap_test", "system_servers_test"),
+               "losses": ("system_losses_test",)}
 
 
-def system(servers):
-    """GoogleTest programs of tests/system, one after another: they choose targets by name, and look for probes that
-    others might have put in. SERVERS and the rest are two jobs, as neither meets the other's."""
+def system(job):
+    """GoogleTest programs of tests/system, one after another."""
     def run(context):
         found = {path.name for path in Path(context.root, "build/tests").glob("system_*_test")}
-        if missing := set(SERVERS) - found:
+        elsewhere = {program for programs in SYSTEM_JOBS.values() for program in programs}
+        if missing := elsewhere - found:
             raise Failed(f"build/tests has no {', '.join(sorted(missing))}")
-        programs = sorted(name for name in found if (name in SERVERS) == servers)
+        programs = SYSTEM_JOBS.get(job) or sorted(found - elsewhere)
         if not programs:
             raise Failed("build/tests has no system_*_test")
         words = [] if context.options.all else [f"--gtest_filter=-{LONG_SYSTEM_TESTS}"]
@@ -222,10 +227,12 @@ def jobs():
                                    script("needs", "tests/containers/needs", "build/tests"),
                                    scenarios("--inside", "container")), after=("build",), follows=("kernel",), cpus=WAITS,
             about="scenarios in containers, as users deploy it"),
-        Job("system", system(servers=False), after=("system-build",), follows=("kernel",), cpus=WAITS,
+        Job("losses", system("losses"), after=("system-build",), follows=("kernel",), cpus=WAITS,
+            about="every loss, provoked"),
+        Job("system", system("system"), after=("system-build",), follows=("kernel",), cpus=WAITS,
             about="what needs more than a scenario file can say"),
         # These compute, and would shed what scenarios look for.
-        Job("servers", system(servers=True), after=("system-build",), follows=("kernel", "scenarios", "containers"),
+        Job("servers", system("servers"), after=("system-build",), follows=("kernel", "scenarios", "containers"),
             cpus=WAITS,
             about="the same, of allocators, real servers and compilers"),
         Job("hardening", script("hardening", "python3", "tests/hardening/hardening_test.py", "build/tests/profd",
@@ -246,14 +253,14 @@ def jobs():
             about="fetches Debian's kernels for the guests"),
         # Beside none that loads programs into the kernel, where it is not interrupted. The unit tests are left for its time.
         *(Job(name, guest(version), after=("build",), cpus=CPUS if long else CPUS - 1, nice=CANNOT_WAIT, long=long,
-              follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "servers", "readers", "terminal", "diff",
-                       "tidy", "threads", "storms", *(("unit",) if long else ())),
+              follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "losses", "servers", "readers",
+                       "terminal", "diff", "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
         Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), follows=("system", "threads"),
             cpus=1, nice=CAN_WAIT, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
-            "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}), after=("tsan-build",), cpus=1,
+            "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}, arguments=[f"--gtest_filter=-{ONE_THREAD}"]), after=("tsan-build",), cpus=1,
             nice=CAN_WAIT, about="tests that use threads, under the thread sanitizer"),
         Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
         Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
@@ -261,7 +268,7 @@ def jobs():
             cpus=0.5, long=True, about="stated intervals against the truth, in 100 windows"),
         Job("storms", script("storms", "python3", "-m", "tests.endurance.storm", "fork", "pthread", "shellscript",
                              "--watch", "storm", "--seconds", "2", "--rest", "0"),
-            after=("build",), follows=("system",), cpus=2, about="short storms, and the CPU time in them"),
+            after=("build",), follows=("system", "losses", "servers"), cpus=2, about="short storms, and the CPU time in them"),
         Job("storm", script("storm", "python3", "-m", "tests.endurance.storm", "--rounds", "7", timeout=7200),
             after=("build",), follows=("system", "guest-6.12"), cpus=3, long=True, about="storms of processes and threads"),
         Job("image", script("image", "tests/containers/image", timeout=7200), follows=("system",), cpus=2, long=True,
@@ -272,7 +279,8 @@ def jobs():
             after=("build", "asan-build"), follows=("soak",), cpus=3, long=True,
             about="breaks the product, and shows that a test notices"),
         Job("claims", together(script("claims", "python3", "-m", "tests.suite.check_docs"), kernels_page),
-            follows=("kernel", "scenarios", "pidns", "containers", "system", "servers", "unit", *(guest[0] for guest in GUESTS)), cpus=0.5,
+            follows=("kernel", "scenarios", "pidns", "containers", "system", "losses", "servers", "unit",
+                     *(guest[0] for guest in GUESTS)), cpus=0.5,
             about="docs against the code and what the tests observed"),
     ]
 

@@ -1,4 +1,4 @@
-"""Sources that are compiled together, which the clang presets do (PROFD_UNITY).
+"""Sources that are compiled together (PROFD_UNITY).
 
 Headers take most of the time of a compiler, and it reads them again for each file. So it gets few files that
 include many sources. Sources whose names could be mistaken for each other come into different files; constants

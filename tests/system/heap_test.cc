@@ -373,7 +373,7 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
     return source.level() >= 2;
   })) << source.DebugString();
   const int64_t begin = WallNs();
-  std::this_thread::sleep_for(seconds(8));
+  std::this_thread::sleep_for(seconds(4));
   v1::FetchRequest request;
   request.add_sample_types("alloc");
   request.mutable_window()->set_begin_ns(begin);

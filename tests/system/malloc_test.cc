@@ -240,7 +240,7 @@ TEST_F(MallocTest, FollowsForkAndExec) {
 }
 
 // A static program without symbols, with a libc of its own.
-TEST_F(MallocTest, WhereNoAllocatorIsKnownIsSaid) {
+TEST(UnknownAllocatorTest, IsSaid) {
   const std::string busybox = FindProgram("busybox");
   if (busybox.empty()) GTEST_SKIP() << "no busybox";
   auto unknown = Subprocess::Start({.argv = {busybox, "sleep", "1000"}});

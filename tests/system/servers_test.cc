@@ -186,7 +186,7 @@ TEST_P(ServersTest, Postgres) {
   const std::vector<int> pids = WithChildren((*postgres)->pid());
   absl::StatusOr<Edge> begin = MakeEdge(**daemon, Window(pids, WallNs()), pids);
   ASSERT_TRUE(begin.ok()) << begin.status();
-  std::this_thread::sleep_for(seconds(6));  // the length of the experiment
+  std::this_thread::sleep_for(seconds(3));  // the length of the experiment
   absl::StatusOr<Edge> end = MakeEdge(**daemon, Window(pids, begin->wall_ns), pids);
   ASSERT_TRUE(end.ok()) << end.status();
   ExpectAgreesWithKernel(*begin, *end, kProcesses);
@@ -210,7 +210,7 @@ TEST_P(ServersTest, Redis) {
   const std::vector<int> pids = {(*redis)->pid()};
   absl::StatusOr<Edge> begin = MakeEdge(**daemon, Window(pids, WallNs()), pids);
   ASSERT_TRUE(begin.ok()) << begin.status();
-  std::this_thread::sleep_for(seconds(5));  // the length of the experiment
+  std::this_thread::sleep_for(seconds(3));  // the length of the experiment
   absl::StatusOr<Edge> end = MakeEdge(**daemon, Window(pids, begin->wall_ns), pids);
   ASSERT_TRUE(end.ok()) << end.status();
   ExpectAgreesWithKernel(*begin, *end, 4);
@@ -234,7 +234,7 @@ TEST_P(ServersTest, RustCompiler) {
   std::error_code error;
   std::filesystem::create_symlink(toolchain + "/bin/rustc", compiler, error);
   ASSERT_FALSE(error) << error.message();
-  std::ofstream(directory.path() + "/load.rs") << RustProgram(48);
+  std::ofstream(directory.path() + "/load.rs") << RustProgram(36);
 
   absl::StatusOr<std::unique_ptr<Daemon>> daemon = Watch(absl::StrCat("^", name, "$"));
   ASSERT_TRUE(daemon.ok()) << daemon.status();
@@ -251,7 +251,7 @@ TEST_P(ServersTest, RustCompiler) {
 
   absl::StatusOr<Edge> begin = MakeEdge(**daemon, Window({pid}, WallNs()), {pid});
   ASSERT_TRUE(begin.ok()) << begin.status();
-  std::this_thread::sleep_for(seconds(4));  // the length of the experiment
+  std::this_thread::sleep_for(seconds(3));  // the length of the experiment
   absl::StatusOr<Edge> end = MakeEdge(**daemon, Window({pid}, begin->wall_ns), {pid});
   ASSERT_TRUE(end.ok()) << end.status();
   ExpectAgreesWithKernel(*begin, *end, 2);

@@ -1,11 +1,11 @@
-#include "client/bottlenecks.h"
+#include "client/analysis/bottlenecks.h"
 
 #include <cmath>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "client/wait_graph.h"
+#include "client/analysis/wait_graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_activity.h"

@@ -1,4 +1,4 @@
-#include "client/chains.h"
+#include "client/analysis/chains.h"
 
 #include <cmath>
 #include <random>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/activity.h"
+#include "client/analysis/activity.h"
 #include "client/render/why.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -2,7 +2,7 @@
 #include <limits>
 #include <optional>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

@@ -1,12 +1,12 @@
 #include <limits>
 #include <optional>
 
-#include "client/kind.h"
-#include "client/output.h"
-#include "client/profile.h"
+#include "client/answer/kind.h"
+#include "client/answer/profile.h"
+#include "client/io/output.h"
 #include "client/render/cost.h"
 #include "client/render/heap.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "daemon/service/grouping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/diff.h"
+#include "client/analysis/diff.h"
 #include "client/render/diff_tree.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "client/diff.h"
+#include "client/analysis/diff.h"
 
 #include <cmath>
 #include <fstream>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/view.h"
+#include "client/answer/view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

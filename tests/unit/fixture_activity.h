@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "client/activity.h"
+#include "client/analysis/activity.h"
 
 namespace profctl {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "client/looks.h"
+#include "client/analysis/looks.h"
 #include "profd/v1/profiler.pb.h"
 
 namespace profctl {

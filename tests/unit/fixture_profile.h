@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/profile.h"
+#include "client/answer/profile.h"
 #include "daemon/profile/profile.h"
 #include "profd/v1/profiler.pb.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "client/answer/view.h"
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/palette.h"
-#include "client/view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

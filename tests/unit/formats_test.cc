@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "client/answer/view.h"
 #include "client/render/pprof.h"
 #include "client/render/speedscope.h"
-#include "client/view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

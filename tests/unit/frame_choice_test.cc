@@ -1,14 +1,14 @@
 // Short names of a whole answer, and other names of functions in the flame graph.
-#include "client/frame_choice.h"
+#include "client/answer/frame_choice.h"
 
 #include <string>
 #include <utility>
 
+#include "client/answer/view.h"
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/folded.h"
 #include "client/symbolize/saved_answer.h"
-#include "client/view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

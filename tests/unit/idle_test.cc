@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "client/view.h"
+#include "client/answer/view.h"
 #include "daemon/symbolize/function_path.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

@@ -1,5 +1,5 @@
 // `profctl threads`: rows, their order, and the table.
-#include "client/ledger_rows.h"
+#include "client/analysis/ledger_rows.h"
 
 #include <string>
 #include <vector>

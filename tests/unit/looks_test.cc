@@ -1,5 +1,5 @@
 // What the client makes of an answer to GetStacks.
-#include "client/looks.h"
+#include "client/analysis/looks.h"
 
 #include <map>
 #include <string>

@@ -13,7 +13,7 @@
 #include "client/render/memory_figures.h"
 #include "client/render/plot.h"
 #include "client/render/summary.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

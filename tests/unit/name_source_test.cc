@@ -1,14 +1,14 @@
 // What the client says about how names were found.
-#include "client/name_source.h"
+#include "client/answer/name_source.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/view.h"
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/summary.h"
-#include "client/view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_profile.h"

@@ -1,4 +1,4 @@
-#include "client/progress.h"
+#include "client/io/progress.h"
 
 #include <chrono>
 #include <sstream>

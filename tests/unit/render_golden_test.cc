@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "client/answer/view.h"
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
@@ -10,8 +11,7 @@
 #include "client/render/heap.h"
 #include "client/render/json.h"
 #include "client/render/summary.h"
-#include "client/text.h"
-#include "client/view.h"
+#include "client/text/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -1439,7 +1439,7 @@ TEST_F(ServiceTest, PassesOnWhatTheCollectorSays) {
 }
 
 TEST_F(ServiceTest, LargeAnswersComeInParts) {
-  constexpr uint64_t kStacks = 8'000;
+  constexpr uint64_t kStacks = 4'000;
   ProfileDelta d;
   d.end_ns = MonotonicNs();
   d.begin_ns = d.end_ns - kSecond;

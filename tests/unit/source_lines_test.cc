@@ -1,16 +1,16 @@
 // What the client makes of files, lines and inlined functions.
-#include "client/source_lines.h"
+#include "client/answer/source_lines.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/view.h"
 #include "client/render/flame_tree.h"
 #include "client/render/flamegraph_page.h"
 #include "client/render/folded.h"
 #include "client/render/speedscope.h"
 #include "client/render/stacks.h"
-#include "client/view.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/rule_frames.h"
 #include "gmock/gmock.h"

@@ -260,13 +260,13 @@ TEST(SumsTest, AnswersAreTheSameWithAndWithout) {
     Service service(seed), same(seed);
     MemoryStore with({.sum_share = 1}), without({.sum_share = 0});
     const int64_t begin = service.now_ns();
-    for (int n = 0; n < 2500; n++) {
+    for (int n = 0; n < 1200; n++) {
       ASSERT_TRUE(with.Append(service.Next()).ok());
       ASSERT_TRUE(without.Append(same.Next()).ok());
     }
     ASSERT_GT(with.Bytes(), without.Bytes()) << "there are sums";
     std::mt19937_64 random(seed);
-    for (int n = 0; n < 40; n++) {
+    for (int n = 0; n < 25; n++) {
       std::uniform_int_distribution<int64_t> instant(begin, service.now_ns() + kSecond);
       Window window{instant(random), instant(random)};
       if (window.begin_ns > window.end_ns) std::swap(window.begin_ns, window.end_ns);

@@ -11,7 +11,7 @@
 #include "client/render/status.h"
 #include "client/render/summary.h"
 #include "client/render/table.h"
-#include "client/text.h"
+#include "client/text/text.h"
 #include "gtest/gtest.h"
 #include "tests/unit/fixture_memory.h"
 #include "tests/unit/fixture_profile.h"

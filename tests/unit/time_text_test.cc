@@ -1,11 +1,11 @@
-#include "client/time_text.h"
+#include "client/text/time_text.h"
 
 #include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/text.h"
+#include "client/text/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "client/longest.h"
+#include "client/answer/longest.h"
 #include "tests/unit/fixture_profile.h"
 #include "tests/unit/golden.h"
 

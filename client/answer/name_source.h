@@ -1,0 +1,24 @@
+// How the names of functions were found, in words.
+#ifndef PROFD_CLIENT_ANSWER_NAME_SOURCE_H_
+#define PROFD_CLIENT_ANSWER_NAME_SOURCE_H_
+
+#include <string>
+#include <string_view>
+
+#include "client/answer/profile.h"
+
+namespace profctl {
+
+// "symbol table", "function bounds"; empty where it goes without saying: kernel, profd, not known.
+std::string_view NameSourceText(profd::v1::NameSource source);
+
+// The name is a place and no name.
+bool IsPlaceOnly(profd::v1::NameSource source);
+
+// "62.0% symbol table, 31.0% function bounds", the largest share first. Empty if nearly all
+// functions have names.
+std::string DescribeNameShares(const Profile& profile);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_ANSWER_NAME_SOURCE_H_
