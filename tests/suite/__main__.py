@@ -101,11 +101,6 @@ def main():
     report.say(f"{machine.describe()}; lacks: {', '.join(f for f, held in facts.items() if not held) or 'nothing'}")
     os.environ["PROFD_FACTS"] = str(work / "facts.json")
     os.environ["PROFD_OBSERVATIONS"] = str(work / "observations.jsonl")
-    # Precompiled headers would keep ccache from ever hitting without this.
-    os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros,include_file_mtime,include_file_ctime")
-    # What needs no precompiled header is found for a clone in any folder.
-    os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
-    os.environ.setdefault("CCACHE_NOHASHDIR", "1")
 
     schedule = Schedule(selected, plan.CPUS, lambda job: Context(job.name, ROOT, work, facts, arguments, job.nice),
                         report.ended)

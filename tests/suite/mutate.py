@@ -116,8 +116,7 @@ class Tree:
             log.write(f"$ {' '.join(map(str, argv))}\n".encode())
             log.flush()
             return subprocess.run([str(word) for word in argv], cwd=self.path, stdin=subprocess.DEVNULL, stdout=log,
-                                  stderr=subprocess.STDOUT, timeout=timeout, check=False,
-                                  env={**os.environ, "CCACHE_BASEDIR": str(self.path)}).returncode
+                                  stderr=subprocess.STDOUT, timeout=timeout, check=False).returncode
 
     def build(self, preset, *targets):
         folder = self.path / "build" / preset
