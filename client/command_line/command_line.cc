@@ -176,7 +176,7 @@ void AddFrames(CLI::App* command, bool lines, Typed& typed) {
                     "Do not show inlined functions as frames of their own");
   if (lines) {
     command->add_flag("--lines", typed.lines,
-                      "Tell the lines of a function apart: function (file:12)");
+                      "Separate the lines of a function: function (file:12)");
   }
   AddShortNames(command, typed);
 }
@@ -271,7 +271,7 @@ void AddWhy(CLI::App& app, Typed& typed) {
   why->add_option("--thread", typed.thread, "Start from threads whose name matches")
       ->type_name("REGEX");
   AddReasons(why, "Start from waits for these reasons", typed);
-  why->add_option("--depth", typed.depth, "How many wakers in a row")
+  why->add_option("--depth", typed.depth, "Number of wakers to follow in a row")
       ->type_name("N")
       ->capture_default_str();
   AddFrames(why, false, typed);
@@ -287,7 +287,7 @@ void AddBottlenecks(CLI::App& app, Typed& typed) {
              typed);
   bottlenecks->add_option("--thread", typed.thread, "Start from threads whose name matches")
       ->type_name("REGEX");
-  bottlenecks->add_option("--top", typed.top, "So many bottlenecks of each knot, up to 100")
+  bottlenecks->add_option("--top", typed.top, "Number of bottlenecks of each knot, up to 100")
       ->type_name("N")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
@@ -353,7 +353,7 @@ void AddTop(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   top->add_flag("-b,--batch", typed.batch,
                 "Print update after update; the default if the output is not a terminal");
-  top->add_option("-n,--rounds", typed.rounds, "Print so many updates, then exit")
+  top->add_option("-n,--rounds", typed.rounds, "Print this many updates, then exit")
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000'000).description(""));
   top->add_flag("--once", typed.once, "Print one update, then exit");
@@ -367,7 +367,7 @@ void AddWorst(CLI::App& app, Typed& typed) {
   worst->footer(absl::StrCat(notes, kTimes, kExitStatus));
   AddScope(worst, typed);
   AddStacks(worst, typed);
-  worst->add_option("--limit", typed.limit, "So many waits at most, up to 1000")
+  worst->add_option("--limit", typed.limit, "Number of waits, up to 1000")
       ->type_name("N")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -382,7 +382,7 @@ void AddLocks(CLI::App& app, Typed& typed) {
   AddScope(locks, typed);
   locks->add_option("--thread", typed.thread, "Only threads whose name matches")
       ->type_name("REGEX");
-  locks->add_flag("--idle", typed.idle, "Show waits that are no contention too");
+  locks->add_flag("--idle", typed.idle, "Also show waits that are not contention");
   locks->add_option("--sort", typed.lock_sort, "What comes first")
       ->type_name("COLUMN")
       ->check(OneOf({"time", "samples", "threads"}))

@@ -312,7 +312,7 @@ absl::StatusOr<WhyOptions> ReadWhy(const Typed& typed) {
   profd::v1::FetchRequest checked;
   ReadReasons(typed, checked);
   for (const int reason : checked.reasons()) {
-    if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is no wait");
+    if (reason == profd::v1::REASON_ON_CPU) return Wrong("--reason", "on-cpu is not a wait");
     options.reasons.push_back(static_cast<Reason>(reason));
   }
   if (typed.depth < 1 || typed.depth > kMostDepth) {

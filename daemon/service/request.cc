@@ -99,7 +99,7 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
     if (reason == v1::REASON_ON_CPU) {
       if (!plan->Asks(Kind::kWall)) {
         return absl::InvalidArgumentError(
-            "time on a CPU is no wait: ask for the sample type \"wall\" or \"cpu\"");
+            "time on a CPU is not a wait: ask for the sample type \"wall\" or \"cpu\"");
       }
       plan->running = true;
       continue;

@@ -1,6 +1,7 @@
 """Runs scenarios of tests/scenarios against a real profd. See docs/developing.md, "Scenarios"."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import platform
@@ -101,6 +102,18 @@ def run_setting(setting, chosen, arguments, facts, show):
         place.close()
 
 
+def run_settings(work, arguments, facts, show):
+    """One setting after another; those of this machine with few scenarios side by side, as they would leave it idle."""
+    def run(each):
+        return run_setting(*each, arguments, facts, show)
+
+    few = [(setting, chosen) for setting, chosen in work if setting.inside == "host" and len(chosen) < arguments.jobs]
+    good = [run(each) for each in work if each not in few]
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        good += pool.map(run, few)
+    return all(good)
+
+
 def place_of(setting, arguments):
     if setting.inside == "container":
         from .containers import Place  # needs podman, which other settings do without
@@ -138,12 +151,9 @@ def main():
                 why = settings.fits(scenario, settings.BY_NAME[setting])
                 if why:
                     print(f"none {scenario.name} [{setting}] does not fit: {why}", flush=True)
-    good = True
-    for setting in settings.SETTINGS:
-        chosen = [scenario for scenario, where in pairs if where is setting]
-        if chosen:
-            good &= run_setting(setting, chosen, arguments, facts, show)
-    return 0 if good else 1
+    work = [(setting, chosen) for setting in settings.SETTINGS
+            if (chosen := [scenario for scenario, where in pairs if where is setting])]
+    return 0 if run_settings(work, arguments, facts, show) else 1
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from .jobs import Failed, Job
 
 # One more than there are: jobs that mostly wait run beside those that compute.
 CPUS = len(os.sched_getaffinity(0)) + 1
-# Three of them leave room for a compilation.
-WAITS = 0.3
+# Four of them leave room for a compilation.
+WAITS = 0.25
 # Compilations and tests in user space wait for those that compare times. An emulated CPU waits for nobody: it tells
 # odd times where it does.
 CAN_WAIT = 5
@@ -256,7 +256,7 @@ def jobs():
               follows=("guest-kernels", "scenarios", "pidns", "containers", "system", "losses", "servers", "readers",
                        "terminal", "diff", "tidy", "threads", "storms", *(("unit",) if long else ())),
               about=f"scenarios on Linux {version}, emulated") for name, version, long, _ in GUESTS),
-        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), follows=("system", "threads"),
+        Job("unit", gtest("unit", "build/asan/unit_tests", shards=2), after=("asan-build",), follows=("storms", "threads"),
             cpus=1, nice=CAN_WAIT, about="unit tests, under address and UB sanitizers"),
         Job("replay", replay, after=("asan-build",), cpus=1, about="fuzzers over their seeds"),
         Job("threads", gtest("threads", "build/tsan/thread_tests", environment={
