@@ -146,7 +146,7 @@ Examples:
 
 inline constexpr char kBottlenecksNotes[] =
     R"(The longest wait is rarely the one that matters. Waits go on from waker to waker, in proportion to
-what each thread does. Threads that wait for each other and for nobody else form a knot:
+what each thread does. Threads that wait for each other and for nobody else form a knot;
 speeding up anything outside the knots gains nothing. For each piece of work and each wait in a
 knot, the factor is an upper bound of the gain in throughput from removing it, with a 95 %
 interval: at that point the next group of threads has no time left. The real gain may be smaller.
