@@ -17,13 +17,6 @@ constexpr size_t kTakers = 15;
 KernelHands::KernelHands(ProbeKernel* kernel, const Modules* modules, Looker look)
     : kernel_(kernel), modules_(modules), look_(std::move(look)), takers_(kTakers) {}
 
-KernelHands::~KernelHands() {
-  std::vector<Probe> left;
-  for (auto& [key, probe] : probes_) left.push_back(std::move(probe));
-  for (auto& [key, guard] : guards_) left.emplace_back().guard = std::move(guard);
-  takers_.Remove(std::move(left));
-}
-
 absl::StatusOr<Probe> PutProbes(ProbeKernel* kernel, ProbeSet set, int file, int32_t pid,
                                 std::span<const ProbePlace> places) {
   switch (set) {

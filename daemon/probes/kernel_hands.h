@@ -24,8 +24,6 @@ class KernelHands final : public ProbeHands {
 
   // Both must outlive this.
   KernelHands(ProbeKernel* kernel, const Modules* modules, Looker look);
-  // Removes all of them, many at a time: on a busy host each removal may take a second.
-  ~KernelHands() override;
 
   absl::Status Attach(const ProbeKey& key, const std::vector<ProbePlace>& places) override;
   absl::Status Replace(const ProbeKey& key, const std::vector<ProbePlace>& places) override;

@@ -15,6 +15,8 @@ from .process import Gone, Process, run
 # How much longer than usual anything may take, where the machine is emulated. Only limits grow by it.
 SLOWNESS = float(os.environ.get("PROFD_TEST_SLOWNESS", "1"))
 READY_SECONDS = 120 * SLOWNESS
+# The kernel lets go of a probe after a grace period, which takes seconds where CPUs are overloaded.
+STOP_SECONDS = 240 * SLOWNESS
 POLL_SECONDS = 0.1
 
 
@@ -88,11 +90,11 @@ class Daemon:
     def stop(self):
         """SIGTERM. What is wrong with its end, or "" """
         self.process.signal(signal.SIGTERM)
-        code = self.process.end(30 * SLOWNESS)
+        code = self.process.end(STOP_SECONDS)
         if code is None:
             places = self.process.places()
             self.process.kill()
-            return f"profd had not ended {30 * SLOWNESS:.0f} s after SIGTERM\n{places}\n{self.process.said()}"
+            return f"profd had not ended {STOP_SECONDS:.0f} s after SIGTERM\n{places}\n{self.process.said()}"
         if code != 0:
             return f"profd ended with {code} after SIGTERM\n{self.process.said()}"
         return ""

@@ -98,7 +98,7 @@ class Process:
     def signal(self, number):
         self._child.send_signal(number)
 
-    def end(self, timeout=20):
+    def end(self, timeout=60):
         """Closes stdin and waits. The exit code, negative for a signal; None when it goes on."""
         try:
             self._child.stdin.close()

@@ -22,7 +22,7 @@ from .tolerance import Failure
 ATTACH_SECONDS = 60
 READY_SECONDS = 60 * SLOWNESS
 WORD_SECONDS = 180 * SLOWNESS
-END_SECONDS = 20 * SLOWNESS
+END_SECONDS = 60 * SLOWNESS
 COMMAND_SECONDS = 180 * SLOWNESS
 COMM_LENGTH = 15
 # A scenario in which only estimates failed is judged by the majority of three runs (tolerance.py).

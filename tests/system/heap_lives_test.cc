@@ -162,7 +162,7 @@ class HeapLives : public HeapTest {
     const std::set<uint32_t> held = LinksHeldBy(daemon_->process().pid());
     EXPECT_THAT(held, Not(IsEmpty()));
     daemon_->process().Signal(signal);
-    EXPECT_EQ(daemon_->process().Wait(seconds(20)), signal == SIGTERM ? 0 : 128 + signal);
+    EXPECT_EQ(daemon_->process().Wait(kLongestStop), signal == SIGTERM ? 0 : 128 + signal);
     std::vector<uint32_t> left;
     EXPECT_TRUE(Eventually(seconds(10),
                            [&] {

@@ -182,9 +182,7 @@ class LossesTest : public testing::Test {
     for (const Thread& thread : answer->threads) EXPECT_TRUE(AddsUp(thread));
   }
 
-  void ExpectEnds() {
-    EXPECT_EQ(daemon_->Stop(seconds(60)), 0) << daemon_->process().Output(Stream::kStderr);
-  }
+  void ExpectEnds() { EXPECT_EQ(daemon_->Stop(), 0) << daemon_->process().Output(Stream::kStderr); }
 
   TemporaryDirectory directory_;
   std::unique_ptr<Subprocess> target_;

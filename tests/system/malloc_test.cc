@@ -212,7 +212,7 @@ TEST_F(MallocTest, ProbesComeAndGo) {
   // In the middle of one.
   ASSERT_TRUE(Eventually(seconds(20), [&] { return CountProbes(target_->pid()) > 0; }));
   daemon_->process().Signal(SIGKILL);
-  daemon_->process().Wait(seconds(10));
+  daemon_->process().Wait(kLongestStop);
   EXPECT_TRUE(Eventually(seconds(10), [&] { return CountProbes(target_->pid()) == 0; }));
   EXPECT_FALSE(target_->Read().empty()) << "the target did not survive";
 }

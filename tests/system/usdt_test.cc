@@ -130,7 +130,7 @@ TEST_F(ToldTest, KilledItLeavesNothing) {
     EXPECT_EQ(Do(*other, "a")["SiteSmall"], 0);
     EXPECT_GT(Do(*target, "a")["SiteSmall"], 0);
     daemon_->process().Signal(signal);
-    EXPECT_EQ(daemon_->process().Wait(seconds(20)), signal == SIGTERM ? 0 : 128 + signal);
+    EXPECT_EQ(daemon_->process().Wait(kLongestStop), signal == SIGTERM ? 0 : 128 + signal);
     // Links are closed when nothing of the process is left.
     EXPECT_TRUE(Eventually(seconds(10), [&] { return Semaphore(*target) == 0; }));
     EXPECT_EQ(PatchedBytes(target->pid()), 0);

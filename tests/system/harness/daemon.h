@@ -12,6 +12,10 @@
 
 namespace profd::e2e {
 
+// The kernel lets go of a probe after a grace period, which takes seconds where CPUs are
+// overloaded.
+constexpr milliseconds kLongestStop = seconds(240);
+
 class Daemon {
  public:
   struct Options {
@@ -36,7 +40,7 @@ class Daemon {
   std::optional<int64_t> AwaitTarget(int pid, milliseconds timeout = seconds(60)) const;
 
   // SIGTERM; gives the exit code, or nothing when it did not end.
-  std::optional<int> Stop(milliseconds timeout = seconds(60));
+  std::optional<int> Stop(milliseconds timeout = kLongestStop);
 
   Subprocess& process() { return *process_; }
   std::string server() const { return "unix://" + socket_; }

@@ -6,6 +6,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -130,8 +132,9 @@ void Subprocess::ReadLoop() {
     for (int i = 0; i < 2; ++i) {
       if ((items[i + 1].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
       char data[65536];
-      const ssize_t n = read(items[i + 1].fd, data, sizeof(data));
+      // There is something to read, or the end. IsRead must not see it in neither place.
       std::lock_guard lock(mutex_);
+      const ssize_t n = read(items[i + 1].fd, data, sizeof(data));
       if (n > 0) {
         channels_[i].all.append(data, static_cast<size_t>(n));
       } else {
@@ -196,6 +199,14 @@ std::optional<int> Subprocess::Wait(milliseconds timeout) {
   return exit_;
 }
 
+bool Subprocess::IsRead() const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::all_of(channels_, [](const Channel& channel) {
+    int waiting = 0;
+    return channel.ended || ioctl(channel.fd.get(), FIONREAD, &waiting) != 0 || waiting == 0;
+  });
+}
+
 std::string Subprocess::Output(Stream stream) const {
   std::lock_guard lock(mutex_);
   return channels_[static_cast<int>(stream)].all;
@@ -205,11 +216,8 @@ absl::StatusOr<Finished> RunToEnd(const Command& command, milliseconds timeout) 
   ASSIGN_OR_RETURN(std::unique_ptr<Subprocess> process, Subprocess::Start(command));
   process->CloseStdin();
   const std::optional<int> code = process->Wait(timeout);
-  // A daemonised descendant may hold the pipes open: their end is not waited for at length.
-  for (const auto stream : {Subprocess::Stream::kStdout, Subprocess::Stream::kStderr}) {
-    while (process->NextLine(stream, code ? milliseconds(200) : milliseconds(0))) {
-    }
-  }
+  // A daemonised descendant may hold the pipes open: their end is not waited for.
+  while (code && !process->IsRead()) std::this_thread::sleep_for(milliseconds(1));
   std::string out = process->Output(Subprocess::Stream::kStdout);
   std::string err = process->Output(Subprocess::Stream::kStderr);
   if (!code) {

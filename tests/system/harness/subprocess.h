@@ -65,6 +65,8 @@ class Subprocess {
   // Everything that was written to the stream so far. Complete once Wait() has returned and no
   // descendant holds the pipe.
   std::string Output(Stream stream) const;
+  // Whether Output has all that was written so far.
+  bool IsRead() const;
 
  private:
   Subprocess(pid_t pid, UniqueFd pidfd, UniqueFd in, UniqueFd out, UniqueFd err, UniqueFd stop);
