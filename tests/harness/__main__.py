@@ -103,7 +103,7 @@ def run_setting(setting, chosen, arguments, facts, show):
 
 
 def run_settings(work, arguments, facts, show):
-    """One setting after another; those of this machine with few scenarios side by side, as they would leave it idle."""
+    """Runs one setting after another. Those on this machine with few scenarios run side by side, or it would be idle."""
     def run(each):
         return run_setting(*each, arguments, facts, show)
 

@@ -1,6 +1,6 @@
 // What becomes of targets whose allocations are watched: their files go, they fork and exec, they
 // have a thousand threads, profd goes and comes. They run on with no probe left, and no link stays.
-// No scenario: it cannot delete files, kill profd in the middle, or look for links in the kernel.
+// Not scenarios: those cannot delete files, kill profd at some moment, or list links in the kernel.
 #include <bpf/bpf.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>

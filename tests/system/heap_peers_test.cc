@@ -1,6 +1,6 @@
 // Allocations by stack beside other tools' numbers for the same program: jemalloc's own profile of
-// the same run, and heaptrack in a run of its own. No scenario: it does not read other tools'
-// profiles.
+// the same run, and heaptrack in a run of its own. Not scenarios: those do not read other
+// tools' profiles.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // Every loss of docs/losses.md and every ending of a stack, provoked: the counter moves, the answer
 // says so, nothing else is lost, the accounts of time still add up, and profd goes on. What the
-// kernel comes to only by a race is brought about by the state that the race would leave there. No
-// scenario: most losses take a kernel map, a limit or a process in a state that no target can bring
-// about. `recursion_misses` is in tests/unit/service_test.cc, which says why.
+// kernel comes to only by a race is brought about by the state that the race would leave there. Not
+// scenarios: most losses need a kernel map, a limit or a process in a state that no target can
+// reach. `recursion_misses` is in tests/unit/service_test.cc, which says why.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

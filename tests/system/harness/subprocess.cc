@@ -132,7 +132,8 @@ void Subprocess::ReadLoop() {
     for (int i = 0; i < 2; ++i) {
       if ((items[i + 1].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
       char data[65536];
-      // There is something to read, or the end. IsRead must not see it in neither place.
+      // This does not block: there is data, or the end. Under the lock, so that for IsRead data is
+      // either in the pipe or in `all`.
       std::lock_guard lock(mutex_);
       const ssize_t n = read(items[i + 1].fd, data, sizeof(data));
       if (n > 0) {
