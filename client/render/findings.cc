@@ -1,6 +1,7 @@
 #include "client/render/findings.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -35,13 +36,21 @@ constexpr double kMostOfCpu = 0.5;  // of the time on a CPU
 constexpr double kCertain = 2;      // standard errors
 constexpr double kVague = 0.25;     // a standard error, of the value
 
-// Samples of one reason in one function.
+// Where something is done, and what for.
+struct PlaceKey {
+  Reason reason{};
+  std::string function;
+  std::string lock_kind;  // empty: not known, or no wait for a lock
+
+  auto operator<=>(const PlaceKey&) const = default;
+};
+
+// The samples of a key.
 struct Place {
   Estimate estimate;
   std::map<uint32_t, int64_t> groups;  // value by group
   std::set<uint32_t> threads;
   std::set<std::string> locks;  // of waits for locks
-  std::set<std::string> lock_kinds;
   std::set<std::string> tasks;  // what these waits keep from going on
 };
 
@@ -135,13 +144,14 @@ std::string DoneTo(const SampleTypeInfo& kind) {
   return kind.kind == profd::Kind::kResident ? "touched first" : std::string(kind.done);
 }
 
-// What a wait for `reason` waits for, as far as the frames of all of the place's stacks say the
-// same.
-std::string SoughtBy(Reason reason, const Place& place) {
-  const std::string kind = place.lock_kinds.size() == 1 ? *place.lock_kinds.begin() : "";
-  if (kind.empty() || kind == "lock" || kind == "other futex wait") {
-    return std::string(DescribeReason(reason).meaning);
-  }
+// A sample's kind of lock; empty if that says no more than the reason does.
+std::string NamedLockKind(const std::string& kind) {
+  return kind == "lock" || kind == "other futex wait" ? "" : kind;
+}
+
+std::string SoughtBy(const PlaceKey& key) {
+  const std::string& kind = key.lock_kind;
+  if (kind.empty()) return std::string(DescribeReason(key.reason).meaning);
   if (kind == "full channel") return "room in a full channel";
   if (kind == "thread join") return "a thread to end";
   if (kind == "parked thread") return "another thread to unpark it";
@@ -183,12 +193,11 @@ std::string ShortTurns(const Profile& profile, Reason reason, const Place& place
 }
 
 // What is done there, without who does it.
-std::string DescribePlace(const View& view, Reason reason, const std::string& function,
-                          const Place& place) {
+std::string DescribePlace(const View& view, const PlaceKey& key, const Place& place) {
   const Profile& profile = *view.profile;
   const SampleTypeInfo& kind = *profile.kind;
   std::string does;
-  if (kind.kind == profd::Kind::kCpu || reason == profd::v1::REASON_ON_CPU) {
+  if (kind.kind == profd::Kind::kCpu || key.reason == profd::v1::REASON_ON_CPU) {
     does = "is spent running ";
   } else if (!place.locks.empty()) {
     does = absl::StrCat("is for ",
@@ -200,17 +209,17 @@ std::string DescribePlace(const View& view, Reason reason, const std::string& fu
     does = "is that of ";
   } else if (kind.HasReasons()) {
     does = absl::StrCat(kind.kind == profd::Kind::kWall ? "is spent waiting for " : "is for ",
-                        SoughtBy(reason, place), ", by ");
+                        SoughtBy(key), ", by ");
   } else {
     does = absl::StrCat(kind.unit == Unit::kBytes ? "were " : "was ", DoneTo(kind), " by ");
   }
   return absl::StrCat(place.estimate.Share(static_cast<double>(view.shown_value)), " ",
                       WholeOf(kind, view.idle_shown), " (",
                       FormatValue(place.estimate.value, profile.unit), ") ", does,
-                      FittingName(function));
+                      FittingName(key.function));
 }
 
-using Places = std::map<std::pair<Reason, std::string>, Place>;
+using Places = std::map<PlaceKey, Place>;
 
 Places PlacesOf(const View& view) {
   const Profile& profile = *view.profile;
@@ -223,12 +232,12 @@ Places PlacesOf(const View& view) {
       continue;
     }
     if (profile.stacks[sample->stack].origin == kUnsampled) continue;
-    Place& place = places[{sample->reason, askers[sample->stack]}];
+    Place& place =
+        places[{sample->reason, askers[sample->stack], NamedLockKind(sample->lock_kind)}];
     place.estimate.Add(*sample);
     place.groups[sample->group] += sample->value;
     place.threads.insert(sample->threads.begin(), sample->threads.end());
     if (!sample->lock.empty()) place.locks.insert(DescribeLock(*sample));
-    place.lock_kinds.insert(sample->lock_kind);
     place.tasks.insert(sample->task);
   }
   return places;
@@ -253,21 +262,19 @@ void FindLargest(const View& view, const Places& places, const Names& names,
     }
   }
   if (largest.empty() && likely != nullptr) {
-    const auto& [reason, function] = likely->first;
     findings.push_back(
         absl::StrCat("Too few samples to be certain of any place. It is likely that ",
-                     DescribePlace(view, reason, function, likely->second),
-                     Who(names, likely->second), ". A longer window has more samples."));
+                     DescribePlace(view, likely->first, likely->second), Who(names, likely->second),
+                     ". A longer window has more samples."));
   }
   std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) {
     return a->second.estimate.value > b->second.estimate.value;
   });
   if (largest.size() > kMostPlaces) largest.resize(kMostPlaces);
   for (const auto* place : largest) {
-    const auto& [reason, function] = place->first;
-    findings.push_back(absl::StrCat(DescribePlace(view, reason, function, place->second),
+    findings.push_back(absl::StrCat(DescribePlace(view, place->first, place->second),
                                     Who(names, place->second), ".", Harm(place->second),
-                                    ShortTurns(*view.profile, reason, place->second)));
+                                    ShortTurns(*view.profile, place->first.reason, place->second)));
   }
 }
 
@@ -292,7 +299,7 @@ void FindGrowth(const View& view, const Places& places, const Names& names,
   }
   const Profile& profile = *view.profile;
   findings.push_back(absl::StrCat(
-      "What ", FittingName(most->first.second), " ", DoneTo(*profile.kind), " grew most: by ",
+      "What ", FittingName(most->first.function), " ", DoneTo(*profile.kind), " grew most: by ",
       FormatValue(estimate.growth, profile.unit), " in the window, to ",
       FormatValue(estimate.value, profile.unit), Who(names, most->second), "."));
 }

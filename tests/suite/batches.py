@@ -1,8 +1,9 @@
 """Sources that a checker reads together.
 
 What clang-tidy takes is mostly for the headers, and it reads them again for each source. So it gets few
-files that include many sources. Sources that cannot be compiled together, as both define a name, come into
-different files; constants of the same name are renamed, as almost every source has some.
+files that include many sources. A name that a source has for itself is renamed in it, unless it also means a
+member by it. Headers are included before, so that they keep their names. Sources that still cannot be compiled
+together, as both define a name, come into different files.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ import collections
 import pathlib
 import re
 
-SOURCES_IN_BATCH = 26
+SOURCES_IN_BATCH = 52
 # What a source defines for itself, and in it at the beginning of a line: types, constants, functions.
 OWN = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"^(?:(?:struct|class|enum class|enum) |using (?=\w+ =))(\w+)", re.MULTILINE)
 CONSTANT = re.compile(r"^(?:static |inline )*constexpr [^=;({\n]*?\b(k\w+)", re.MULTILINE)
 FUNCTION = re.compile(r"^(?!return|using|namespace|template|else)[A-Za-z_][\w:<>,&* ]*?[ &*](\w+)\(", re.MULTILINE)
-# Names of members; names by which it may mean what a header has.
-MEMBER = re.compile(r"(?:::|\.|->)(k[A-Z]\w*)")
+# Names by which a source means members, or what another namespace has.
+QUALIFIED = re.compile(r"(?:::|\.|->)([A-Za-z]\w*)")
+# Names by which it may mean what a header has.
 USED = re.compile(r"(?<![.>:\w])[A-Z]\w*")
+MACRO = re.compile(r"^#define", re.MULTILINE)
+INCLUDED = re.compile(r"^#include [<\"].*$", re.MULTILINE)
+WORD = re.compile(r"[A-Za-z]\w*")
 
 
 class Batches:
@@ -27,11 +32,16 @@ class Batches:
 
     def __init__(self, sources: list[str]):
         self.texts = {source: pathlib.Path(source).read_text() for source in sources}
-        counts = collections.Counter(name for text in self.texts.values() for name in set(CONSTANT.findall(text)))
-        # Members of classes and enumerations that have such a name keep it.
-        members = {name for text in self.texts.values() for name in MEMBER.findall(text)}
-        self.renamed = {name for name, count in counts.items() if count > 1} - members
+        self.own = {source: self._own(text) for source, text in self.texts.items()}
+        counts = collections.Counter(word for text in self.texts.values() for word in set(WORD.findall(text)))
+        self.renamed = {source: {name for name in own if counts[name] > 1} - set(QUALIFIED.findall(self.texts[source]))
+                        for source, own in self.own.items()}
         self.batches = self._deal()
+
+    @staticmethod
+    def _own(text: str) -> set[str]:
+        own = "\n".join(OWN.findall(text))
+        return {name for pattern in (TYPE, FUNCTION) for name in pattern.findall(own)} | set(CONSTANT.findall(text))
 
     def _deal(self) -> list[list[str]]:
         batches: list[list[str]] = [[] for _ in range(-(-len(self.texts) // SOURCES_IN_BATCH))]
@@ -39,10 +49,8 @@ class Batches:
         used: list[set[str]] = [set() for _ in batches]
         for source in sorted(self.texts):
             text = self.texts[source]
-            own = "\n".join(OWN.findall(text))
-            names = {name for pattern in (TYPE, FUNCTION) for name in pattern.findall(own)}
-            names |= set(CONSTANT.findall(text)) - self.renamed
-            words = set(USED.findall(text)) | names
+            names = self.own[source] - self.renamed[source]
+            words = (set(USED.findall(text)) - self.renamed[source]) | names
             # A name that one defines would hide what another means by it.
             fitting = [i for i in range(len(batches)) if not names & used[i] and not words & defined[i]]
             if not fitting:
@@ -58,9 +66,11 @@ class Batches:
 
     def file(self, batch: list[str]) -> str:
         """The text of a file that includes these."""
-        lines = []
+        # Not those of a source with macros, on which they may depend.
+        lines = sorted({line for source in batch if not MACRO.search(self.texts[source])
+                        for line in INCLUDED.findall(self.texts[source])})
         for number, source in enumerate(batch):
-            renamed = sorted(self.renamed & set(CONSTANT.findall(self.texts[source]))) if len(batch) > 1 else []
+            renamed = sorted(self.renamed[source]) if len(batch) > 1 else []
             lines += [f"#define {name} {name}_{number}" for name in renamed]
             lines.append(f'#include "{source}"')
             lines += [f"#undef {name}" for name in renamed]

@@ -152,9 +152,13 @@ class Mutations(unittest.TestCase):
         page = mutate.updated_page(page, mutations, "b", "`unit B`")
         self.assertEqual(page, "text\n\n" + mutate.HEAD + "| a | `unit A` |\n| b | `unit B` |\n| new | not yet run |\n"
                                "| c | **nothing** |\n\nmore | text\n")
+        with self.assertRaisesRegex(mutate.BadMutation, "'new' was not yet run"):
+            mutate.check_page(page, mutations)
+        page = page.replace("not yet run", "`unit N`")
         with self.assertRaisesRegex(mutate.BadMutation, "no test catches 'c'"):
             mutate.check_page(page, mutations)
-        self.assertEqual(mutate.check_page(page.replace("**nothing**", "`unit C`"), mutations), 1)
+        page = page.replace("**nothing**", "`unit C`")
+        mutate.check_page(page, mutations)
         with self.assertRaisesRegex(mutate.BadMutation, "another order"):
             mutate.check_page(page, mutations[::-1])
         with self.assertRaisesRegex(mutate.BadMutation, "toml: d;"):

@@ -254,7 +254,12 @@ TEST_F(HeapLives, FilesThatWereWrittenAreReadAgain) {
   ExpectProbed(target->pid());
   EXPECT_EQ(target->End(), 0);
   {
-    const UniqueFd written(open(file.c_str(), O_RDWR | O_CLOEXEC));
+    // Whoever reads /proc of a process that ends keeps its program from being written for a moment.
+    UniqueFd written;
+    ASSERT_TRUE(Eventually(seconds(10), [&] {
+      written.reset(open(file.c_str(), O_RDWR | O_CLOEXEC));
+      return written.get() >= 0 || errno != ETXTBSY;
+    }));
     char first = 0;
     ASSERT_EQ(pread(written.get(), &first, 1, 0), 1);
     ASSERT_EQ(pwrite(written.get(), &first, 1, 0), 1);

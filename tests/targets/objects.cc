@@ -33,8 +33,8 @@ int64_t rounds;
 char directory[] = "/tmp/objectsXXXXXX";
 // In the directory. Their names hold an escape sequence and a line break.
 char socket_path[64], fifo_path[64];
-int tcp_listener, unix_listener, idle_listener;
-uint16_t tcp_port, idle_port;
+int tcp_listener, acked_listener, unix_listener, idle_listener;
+uint16_t tcp_port, acked_port, idle_port;
 int pipe_ends[2], fifo, event, timer, set;
 
 KEEP_FRAME void ReadOnce(Meter* meter, int fd) {
@@ -97,22 +97,35 @@ int ConnectToUnix() {
   return fd;
 }
 
+// Whether TCP acknowledges what was read at once. Else it does so with the next data, or 40 ms
+// later.
+enum class Acks { kLate, kAtOnce };
+
+void Acknowledge(int fd, Acks acks) {
+  const int on = 1;
+  if (acks == Acks::kAtOnce) {
+    Check(setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof(on)) == 0, "TCP_QUICKACK");
+  }
+}
+
 // Answers each request after a while.
-void Serve(const char* name, int listener, int64_t requests) {
+void Serve(const char* name, int listener, int64_t requests, Acks acks = Acks::kLate) {
   const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   Check(fd >= 0, "accept");
   Meter meter(name);
   for (int64_t i = 0; i < requests; ++i) {
     ReadOnce(&meter, fd);
+    Acknowledge(fd, acks);
     MeteredSleep(&meter, kWorkUs, 1);
     Send(fd);
   }
   close(fd);
 }
 
-void Ask(Meter* meter, int fd) {
+void Ask(Meter* meter, int fd, Acks acks = Acks::kLate) {
   Send(fd);
   ReadOnce(meter, fd);
+  Acknowledge(fd, acks);
   MeteredSleep(meter, kThinkUs, 1);
 }
 
@@ -125,6 +138,19 @@ KEEP_FRAME void* TcpClient(void*) {
   const int fd = ConnectTo(tcp_port);
   Meter meter("tcp-client");
   for (int64_t i = 0; i < rounds; ++i) Ask(&meter, fd);
+  close(fd);
+  return nullptr;
+}
+
+KEEP_FRAME void* AckedServer(void*) {
+  Serve("acked-server", acked_listener, rounds, Acks::kAtOnce);
+  return nullptr;
+}
+
+KEEP_FRAME void* AckedClient(void*) {
+  const int fd = ConnectTo(acked_port);
+  Meter meter("acked-client");
+  for (int64_t i = 0; i < rounds; ++i) Ask(&meter, fd, Acks::kAtOnce);
   close(fd);
   return nullptr;
 }
@@ -272,13 +298,14 @@ void Objects(const Arguments& arguments) {
                             .it_value = {.tv_sec = 0, .tv_nsec = kWorkUs * 1000}};
   Check(timerfd_settime(timer, 0, &every, nullptr) == 0, "timerfd_settime");
   tcp_listener = ListenOnLoopback(&tcp_port);
+  acked_listener = ListenOnLoopback(&acked_port);
   polled_listener = ListenOnLoopback(&polled_port);
   idle_listener = ListenOnLoopback(&idle_port);
   unix_listener = ListenOnUnix();
   const pthread_t acceptor = Start(Acceptor);
-  void* (*const bodies[])(void*) = {TcpServer,  TcpClient,  UnixServer, UnixClient,  PolledServer,
-                                    PollClient, PipeReader, FifoReader, EventReader, TimerReader,
-                                    Epoller,    Parent,     Feeder};
+  void* (*const bodies[])(void*) = {TcpServer,   TcpClient,    AckedServer, AckedClient, UnixServer,
+                                    UnixClient,  PolledServer, PollClient,  PipeReader,  FifoReader,
+                                    EventReader, TimerReader,  Epoller,     Parent,      Feeder};
   pthread_t threads[sizeof(bodies) / sizeof(bodies[0])];
   size_t started = 0;
   for (auto* const body : bodies) threads[started++] = Start(body);
@@ -291,11 +318,12 @@ void Objects(const Arguments& arguments) {
   unlink(fifo_path);
   rmdir(directory);
   char where[400];
-  snprintf(where, sizeof(where),
-           "waited {\"pid\": %d, \"directory\": \"%s\", \"tcp\": %d, \"polled\": %d, \"idle\": %d, "
-           "\"pipe\": %llu, \"event\": %d, \"timer\": %d}",
-           getpid(), directory, tcp_port, polled_port, idle_port,
-           static_cast<unsigned long long>(pipe_file.st_ino), event, timer);
+  snprintf(
+      where, sizeof(where),
+      "waited {\"pid\": %d, \"directory\": \"%s\", \"tcp\": %d, \"acked\": %d, \"polled\": %d, "
+      "\"idle\": %d, \"pipe\": %llu, \"event\": %d, \"timer\": %d}",
+      getpid(), directory, tcp_port, acked_port, polled_port, idle_port,
+      static_cast<unsigned long long>(pipe_file.st_ino), event, timer);
   Stop(where);
 }
 

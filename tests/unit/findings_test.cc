@@ -239,6 +239,20 @@ TEST(FindingsTest, WhatAWaitIsForAndInTheWayOf) {
   EXPECT_THAT(of("std mutex", "pool job"), ElementsAre(HasSubstr("They are in jobs of a pool")));
 }
 
+TEST(FindingsTest, WaitsOfOneFunctionForTwoKindsOfLocksAreToldApart) {
+  AnswerWriter answer = AnswerOf(profd::Kind::kWait);
+  const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 0);
+  answer.AddSample(thread, kLock, In("Hot"), 600, 0);
+  answer.AddLabel("lock_kind", "condition variable");
+  answer.AddSample(thread, kLock, In("Hot"), 300, 0);
+  answer.AddLabel("lock_kind", "std mutex");
+  answer.AddSample(thread, kLock, In("Hot"), 50, 0);
+  answer.AddLabel("lock_kind", "pthread mutex");
+  EXPECT_THAT(FindingsOf(answer),
+              ElementsAre(AllOf(HasSubstr("63.2%"), HasSubstr("for a condition variable, by Hot")),
+                          AllOf(HasSubstr("31.6%"), HasSubstr("for a std mutex, by Hot"))));
+}
+
 TEST(FindingsTest, WhoHadTheCpusIsToldFromHalfOfTheirTimeOn) {
   const auto of = [](int64_t hog, int64_t other) {
     AnswerWriter answer = AnswerOf(profd::Kind::kWait);
