@@ -9,6 +9,7 @@ from . import tolerance
 from .answer import off, waits
 from .settings import GUESTS
 from .tolerance import Failure, between, compare, least_hits
+from .vacuous import looks_at_nothing
 
 # Losses that an undisturbed run has as well; docs/losses.md says why they do no harm.
 # A long wait that is lost is in every total; `profctl worst` does not list it.
@@ -62,7 +63,7 @@ def wrap(value):
 FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "abs": abs, "any": any, "all": all,
              "sorted": sorted, "set": set, "round": round, "MIB": 1 << 20, "KIB": 1 << 10, "int": int,
              "str": str, "float": float, "bool": bool, "list": list, "EVENT_BYTES": tolerance.EVENT_BYTES,
-             "PAGE_COUNT_BYTES": tolerance.PAGE_COUNT_BYTES}
+             "PAGE_COUNT_BYTES": tolerance.PAGE_COUNT_BYTES, "RACED": RACED}
 
 
 def evaluate(expression, names):
@@ -352,9 +353,9 @@ def check_threads(expected, report, answer, setting):
         own = [{"name": thread["name"], "tid": thread["tid"]} for thread in answer.threads
                if (thread["pid"], thread["name"]) == (report["pid"], expected.name)]
     else:
-        own = [thread for thread in report["threads"] if thread["name"] == expected.name]
+        own = [thread for thread in report.get("threads", []) if thread["name"] == expected.name]
     if len(own) != expected.count:
-        every = answer.threads if expected.unmeasured else report["threads"]
+        every = answer.threads if expected.unmeasured else report.get("threads", [])
         names = ", ".join(sorted({thread["name"] for thread in every})) or "none"
         return [Failure(f"there are {len(own)} threads named {expected.name}, not {expected.count}; "
                         f"{'the answer' if expected.unmeasured else 'the report'} has {names}")]
@@ -415,9 +416,10 @@ def check_value(expected, names):
         holds = evaluate(expected.that, names)
     except Exception as error:  # pylint: disable=broad-except
         return [Failure(f"{expected.that}: {error}")]
-    if holds:
-        return []
-    return [Failure(f"not so: {expected.that}{operands(expected.that, names)}")]
+    if not holds:
+        return [Failure(f"not so: {expected.that}{operands(expected.that, names)}")]
+    return [Failure(f"looks at nothing: {loops}")
+            for loops in looks_at_nothing(expected.that, lambda expression: evaluate(expression, names))]
 
 
 def operands(expression, names):

@@ -100,9 +100,10 @@ class Running:
         return self.reports[0]
 
     def report(self):
-        """All threads that measured themselves; the last report's other fields."""
+        """All threads that measured themselves; the last report's other fields. Without a report there are no
+        `threads`: what compares them with an answer would hold of none."""
         if not self.reports:
-            return {"threads": [], "pid": self.pid}
+            return {"pid": self.pid}
         return {**self.reports[-1], "ended_ns": self.ended_ns,
                 "threads": [thread for report in self.reports for thread in report.get("threads", [])]}
 

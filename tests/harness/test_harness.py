@@ -211,6 +211,24 @@ class Messages(unittest.TestCase):
                          ["not so: any(x == 'b' for x in answer.findings)"])
 
 
+class Vacuous(unittest.TestCase):
+    def test_what_looks_at_nothing_does_not_hold(self):
+        names = {"answer": checks.wrap({"threads": [{"name": "a", "ns": 3}], "none": []})}
+
+        def said(that):
+            return [failure.text for failure in checks.check_value(scenario.Value(that=that), names)]
+        self.assertEqual(said("all(thread.ns == 3 for thread in answer.threads)"), [])
+        self.assertEqual(said("all(thread.ns == 3 for thread in answer.threads if thread.name == 'b')"),
+                         ["looks at nothing: for thread in answer.threads if thread.name == 'b'"])
+        self.assertEqual(said("[x for x in answer.none] == []"), ["looks at nothing: for x in answer.none"])
+        # The last condition is what none may meet.
+        self.assertEqual(said("[thread for thread in answer.threads if thread.ns != 3] == []"), [])
+        # Each of a list that is written there has to be found.
+        self.assertEqual(said("[n for n in ['a', 'b'] for thread in answer.threads if thread.name == n if not thread.ns] == []"),
+                         ["looks at nothing: for n in ['b'] for thread in answer.threads if thread.name == n"])
+        self.assertEqual(said("all(all(x == 3 for x in [thread.ns]) for thread in answer.threads)"), [])
+
+
 class Tolerances(unittest.TestCase):
     def test_each_holds_at_its_edge_and_not_beyond(self):
         for name, edge in (("exact", 0), ("event", tolerance.EVENT_BYTES), ("ledger", 9_900_000)):

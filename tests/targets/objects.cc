@@ -264,13 +264,17 @@ KEEP_FRAME void* Epoller(void*) {
 
 KEEP_FRAME void* Parent(void*) {
   Meter meter("parent");
+  const int named = eventfd(0, EFD_CLOEXEC);
   for (int64_t i = 0; i < rounds; ++i) {
     const pid_t child = fork();
     if (child == 0) {
       prctl(PR_SET_NAME, "napping");
+      Send(named);
       usleep(kWorkUs);
       _exit(0);
     }
+    uint64_t word;
+    Check(read(named, &word, sizeof(word)) == sizeof(word), "read");
     int status;
     meter.Begin();
     Check(waitpid(child, &status, 0) == child, "waitpid");
