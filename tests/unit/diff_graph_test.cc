@@ -174,7 +174,7 @@ TEST(DiffGraphTest, ChangesThatCancelAreNoneOfTheirCaller) {
 
 // Nothing changed: stacks and sums each colour something in 5 of 100 pictures at most.
 TEST(DiffGraphTest, RarelyColoursWhatDidNotChange) {
-  constexpr int kRuns = 100, kStacks = 60;
+  constexpr int kRuns = 100, kStacks = 24;
   constexpr double kError = 0.05 * kSecond;
   // Of 100 runs with a rate of 10 %, more than 19 happen once in 500.
   constexpr int kMost = 19;
