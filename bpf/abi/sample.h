@@ -21,6 +21,8 @@ enum profd_kind {
 	PROFD_KIND_WAKER = 12, /* waits by who ended them; weights are ns */
 	PROFD_KIND_SYNC = 13, /* file syncs; weights are ns */
 	PROFD_KIND_COUNT = 14,
+	/* Not shown by itself: waits that ended, see PROFD_ENDED. */
+	PROFD_KIND_ENDED = 32,
 };
 
 /* Key and value of the counters. One counter per (thread, kind, reason, syscall, argument, stack).

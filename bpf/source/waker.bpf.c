@@ -13,6 +13,7 @@
 #include "loss.bpf.h"
 #include "target.bpf.h"
 #include "unwind.bpf.h"
+#include "wait_end.bpf.h"
 #include "waits.bpf.h"
 
 #define MAX_WAKER_FRAMES (PROFD_MAX_KERNEL_FRAMES - PROFD_WAKER_NAME_FRAMES)
@@ -91,10 +92,10 @@ __noinline int walk_waker(u32 cpu)
 }
 
 /* Walks the stack of the current thread, or that of the interrupt, and sends it. Returns its hash.
- * The user's frames are walked of targets only.
+ * The user's frames are walked of targets only. `end`: how the wait ended, if it is asked for.
  */
 static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker, struct walk *walk,
-					    u32 cpu)
+					    u32 cpu, u32 *end)
 {
 	u64 *names = walk->record.frames;
 	struct profd_thread *thread;
@@ -104,6 +105,8 @@ static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker
 
 	bytes = bpf_get_stack(ctx, names + PROFD_WAKER_NAME_FRAMES, MAX_WAKER_FRAMES * 8, 0);
 	count = frames_of_waker(walk, waker, bytes > 0 ? (u32)bytes / 8 : 0, &interrupt);
+	if (*end)
+		*end = end_of_wait(walk, PROFD_WAKER_NAME_FRAMES, count);
 	names[0] = names[1] = names[2] = names[3] = 0;
 	if (!interrupt) {
 		bpf_probe_read_kernel_str(names, PROFD_COMM_LEN,
@@ -122,23 +125,45 @@ static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker
 	return send_walk(walk, count);
 }
 
+static __always_inline bool count_wait_in_epoch(struct profd_sample_key *key, u64 weight, u64 count)
+{
+	return waker_epoch ? count_many_in(&waker_odd, key, weight, count)
+			   : count_many_in(&waker_even, key, weight, count);
+}
+
+/* Counts a wait for a lock by how long it took. Takes over the key of its waker. */
+static __always_inline bool count_ended(struct profd_sample_key *key, struct profd_thread *waiter,
+					u64 weight, u64 ns, u32 end)
+{
+	u64 waits = waits_of(weight, ns);
+
+	key->kind = PROFD_KIND_ENDED;
+	key->stack = waiter->tick_stack;
+	key->arg0 = waiter->tick_arg0;
+	key->sysno = PROFD_ENDED(waiter->tick_sysno, profd_duration_bucket(ns), end);
+	return count_wait_in_epoch(key, waits,
+				   (waits * waits + PROFD_ENDED_ONE / 2) / PROFD_ENDED_ONE);
+}
+
 /* Counts a wait that ends now. False: it is lost. */
 static __always_inline bool count_waker(void *ctx, struct task_struct *waker,
-					struct profd_thread *waiter, u32 cpu, u64 weight)
+					struct profd_thread *waiter, u32 cpu, u64 weight, u64 now)
 {
 	struct profd_sample_key key = {.sysno = -1, .kind = PROFD_KIND_WAKER};
 	struct walk *walk = bpf_map_lookup_elem(&waker_scratch, &cpu);
-	u32 ticks = waiter->wait_ticks;
+	u32 end = waiter->wait_reason == PROFD_REASON_LOCK;
+	u64 ns = end ? wait_until(waiter, now) : 0;
 
 	if (!walk)
 		return false;
 	key.thread_id = waiter->thread_id;
 	key.arg0 = waiter->tick_stack;
 	key.reason = waiter->wait_reason;
-	key.stack = take_waker_stack(ctx, waker, walk, cpu);
+	key.stack = take_waker_stack(ctx, waker, walk, cpu, &end);
 	waiter->wait_waker = key.stack;
-	return waker_epoch ? count_many_in(&waker_odd, &key, weight, ticks)
-			   : count_many_in(&waker_even, &key, weight, ticks);
+	if (!count_wait_in_epoch(&key, weight, waiter->wait_ticks))
+		return false;
+	return !ns || count_ended(&key, waiter, weight, ns, end);
 }
 
 SEC("tp_btf/sched_waking")
@@ -173,7 +198,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	counting = &waker_counting[cpu & (PROFD_MAX_CPUS - 1)];
 	/* A full barrier: the daemon sees it before the epoch is read. */
 	__sync_val_compare_and_swap(counting, 0, 1);
-	if (!count_waker(ctx, waker, thread, cpu, weight)) {
+	if (!count_waker(ctx, waker, thread, cpu, weight, began)) {
 		lose(PROFD_LOSS_WAKER_LOST, 1);
 		lose(PROFD_LOSS_WAKER_LOST_NS, weight);
 	}

@@ -15,6 +15,14 @@ constexpr int64_t kMaxTotal = int64_t{1} << 62;
 
 absl::Status Damaged(std::string_view what) { return DamagedAnswer(what); }
 
+absl::Status CheckWaitCount(const profd::v1::WaitCount& count) {
+  for (const int64_t ns : {count.p50_ns(), count.p50_low_ns(), count.p50_high_ns(), count.p99_ns(),
+                           count.p99_low_ns(), count.p99_high_ns()}) {
+    if (ns < 0) return Damaged("impossible times or sizes");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status DamagedAnswer(std::string_view what) {
@@ -279,8 +287,10 @@ absl::Status ProfileBuilder::CheckLocks() {
       for (const profd::v1::LockPlace& place : *list) {
         RETURN_IF_ERROR(Count(place.time_ns(), &places));
         RETURN_IF_ERROR(Count(place.error_ns(), &errors));
+        RETURN_IF_ERROR(CheckWaitCount(place.waits()));
       }
     }
+    RETURN_IF_ERROR(CheckWaitCount(lock.waits()));
   }
   return absl::OkStatus();
 }

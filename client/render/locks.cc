@@ -19,6 +19,7 @@ namespace {
 
 using profd::v1::LockPlace;
 using profd::v1::LockUse;
+using profd::v1::WaitCount;
 
 constexpr size_t kMostRows = 20;
 constexpr size_t kMostDetailed = 5;
@@ -91,6 +92,37 @@ std::string DescribeProcess(const Profile& profile, const LockUse& lock) {
   return absl::StrCat(CleanName(process.name()), " (", process.pid(), ")");
 }
 
+// "1,820 ± 12"; "-" if it is not known.
+std::string NumberText(bool known, uint64_t number, uint64_t error) {
+  if (!known) return "-";
+  if (error == 0) return FormatCount(number);
+  return absl::StrCat(FormatCount(number), " ± ", FormatCount(error));
+}
+
+std::string WaitsText(bool known, const WaitCount& count) {
+  return NumberText(known, count.waits(), count.waits_error());
+}
+
+std::string QuantileText(int64_t ns) { return ns > 0 ? FormatDuration(ns) : "-"; }
+
+// "1,820 ± 12, p50 40.3 ms (33.6 ms to 50.3 ms), p99 ..., 3 ± 1 timed out".
+std::string DescribeWaits(const WaitCount& count) {
+  std::string text = WaitsText(true, count);
+  const auto quantile = [&](const char* name, int64_t ns, int64_t low, int64_t high) {
+    if (ns <= 0) return;
+    absl::StrAppend(&text, ", ", name, " ", FormatDuration(ns), " (", FormatDuration(low), " to ",
+                    FormatDuration(high), ")");
+  };
+  quantile("p50", count.p50_ns(), count.p50_low_ns(), count.p50_high_ns());
+  quantile("p99", count.p99_ns(), count.p99_low_ns(), count.p99_high_ns());
+  const auto ended = [&](uint64_t number, uint64_t error, const char* how) {
+    if (number > 0) absl::StrAppend(&text, ", ", NumberText(true, number, error), " ", how);
+  };
+  ended(count.timeouts(), count.timeouts_error(), "timed out");
+  ended(count.interrupted(), count.interrupted_error(), "interrupted by a signal");
+  return text;
+}
+
 // The locks to show, in order. Their index is that of the table.
 std::vector<const LockUse*> ShownLocks(const View& view, LockOrder order) {
   std::vector<const LockUse*> locks;
@@ -107,10 +139,16 @@ void AppendTable(const View& view, const std::vector<const LockUse*>& locks, std
   const Profile& profile = *view.profile;
   const auto busy = static_cast<double>(BusyNs(profile));
   const bool many = profile.message->processes_size() > 1;
-  std::vector<Table::Column> columns = {
-      {"", Table::Align::kRight},           {"waiting", Table::Align::kRight},
-      {"share", Table::Align::kRight},      {"samples", Table::Align::kRight, 2},
-      {"threads", Table::Align::kRight, 3}, {"kind", Table::Align::kLeft}};
+  std::vector<Table::Column> columns = {{"", Table::Align::kRight},
+                                        {"waiting", Table::Align::kRight},
+                                        {"share", Table::Align::kRight},
+                                        {"waits", Table::Align::kRight, 2},
+                                        {"p50", Table::Align::kRight, 3},
+                                        {"p99", Table::Align::kRight, 3},
+                                        {"timeouts", Table::Align::kRight, 7},
+                                        {"samples", Table::Align::kRight, 8},
+                                        {"threads", Table::Align::kRight, 6},
+                                        {"kind", Table::Align::kLeft}};
   if (many) columns.push_back({"process", Table::Align::kLeft, 1});
   columns.push_back({"lock", Table::Align::kLeft});
   columns.push_back({"wanted by", Table::Align::kLeft, 4});
@@ -123,12 +161,18 @@ void AppendTable(const View& view, const std::vector<const LockUse*>& locks, std
       kind =
           kind.empty() ? CleanName(lock.idle()) : absl::StrCat(kind, ", ", CleanName(lock.idle()));
     }
-    std::vector<std::string> cells = {absl::StrCat(i + 1, "."),
-                                      PlusMinus(lock.time_ns(), lock.error_ns()),
-                                      FormatShare(static_cast<double>(lock.time_ns()), busy),
-                                      FormatCount(lock.samples()),
-                                      FormatCount(lock.threads()),
-                                      std::move(kind)};
+    std::vector<std::string> cells = {
+        absl::StrCat(i + 1, "."),
+        PlusMinus(lock.time_ns(), lock.error_ns()),
+        FormatShare(static_cast<double>(lock.time_ns()), busy),
+        WaitsText(lock.has_waits(), lock.waits()),
+        QuantileText(lock.waits().p50_ns()),
+        QuantileText(lock.waits().p99_ns()),
+        NumberText(lock.waits().has_timeouts(), lock.waits().timeouts(),
+                   lock.waits().timeouts_error()),
+        FormatCount(lock.samples()),
+        FormatCount(lock.threads()),
+        std::move(kind)};
     if (many) cells.push_back(DescribeProcess(profile, lock));
     cells.push_back(CleanName(lock.name()));
     cells.push_back(TopWaiter(lock));
@@ -157,9 +201,17 @@ void AppendPlaces(const LockUse& lock, std::string& text) {
         absl::StrCat(FormatShare(static_cast<double>(ns), whole), error > 0 ? " ± " : "",
                      error > 0 ? FormatShare(static_cast<double>(error), whole) : "", "  ", who));
   };
+  if (lock.has_waits()) {
+    text += WrapAfter(absl::StrCat("     ", PadRight("waits", 13)), DescribeWaits(lock.waits()),
+                      PageColumns());
+  }
   std::string_view label = "wanted by";
   for (const LockPlace& place : lock.waiters()) {
-    row(std::exchange(label, ""), place.time_ns(), place.error_ns(), CleanName(place.function()));
+    std::string who = CleanName(place.function());
+    if (place.has_waits() && lock.waiters_size() > 1) {
+      absl::StrAppend(&who, ", ", WaitsText(true, place.waits()), " waits");
+    }
+    row(std::exchange(label, ""), place.time_ns(), place.error_ns(), who);
   }
   label = "released by";
   for (const LockPlace& place : lock.releasers()) {

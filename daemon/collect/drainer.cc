@@ -107,7 +107,7 @@ std::vector<TargetActivity> Drainer::ActivityIn(const ProfileDelta& delta) const
   std::vector<TargetActivity> activity = threads.accounts().activity();
   for (const Sample& sample : delta.samples) {
     if (IsLevel(sample.key.kind) || IsFromBursts(sample.key)) continue;
-    if (sample.key.kind == Kind::kDuration) continue;
+    if (IsHistogram(sample.key.kind)) continue;
     const uint32_t target = threads.TargetOf(sample.key.thread);
     for (TargetActivity& a : activity) a.ticks += a.target == target ? sample.ticks : 0;
   }

@@ -18,7 +18,7 @@
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
 #include "daemon/base/fd.h"
-#include "daemon/kernel/entry_code.h"
+#include "daemon/kernel/kernel_code.h"
 #include "daemon/kernel/refused_program.h"
 #include "spdlog/spdlog.h"
 
@@ -195,13 +195,17 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
 }
 
 absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRefusals& refusals,
-                                    const EntryCode& entries, bool tick_by_list) {
+                                    const KernelCode& code, bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
   profd_bpf* s = skeleton.get();
   s->rodata->default_target = options.default_target;
-  s->rodata->entry_begin = entries.begin;
-  s->rodata->entry_end = entries.end;
+  s->rodata->entry_begin = code.interrupts.begin;
+  s->rodata->entry_end = code.interrupts.end;
+  s->rodata->timeout_begin = code.timeout.begin;
+  s->rodata->timeout_end = code.timeout.end;
+  s->rodata->signal_begin = code.signal.begin;
+  s->rodata->signal_end = code.signal.end;
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
   for (const auto& [program, layer] : LayerPrograms(s)) {
     bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
@@ -271,11 +275,11 @@ std::optional<KernelLayer> LayerOf(const std::string& name) {
 }
 
 absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
-  EntryCode entries;
+  KernelCode code;
   if (options.waker_layer) {
     std::ifstream symbols("/proc/kallsyms");
-    entries = FindEntryCode(symbols);
-    if (entries.end == 0) {
+    code = FindKernelCode(symbols);
+    if (code.interrupts.end == 0) {
       (*refusals)[static_cast<size_t>(KernelLayer::kWaker)] =
           "cannot tell interrupts: /proc/kallsyms shows no addresses; needs CAP_SYSLOG and "
           "kernel.kptr_restrict below 2";
@@ -283,7 +287,7 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
   }
   bool tick_by_list = true;
   while (true) {
-    auto skeleton = Load(options, *refusals, entries, tick_by_list);
+    auto skeleton = Load(options, *refusals, code, tick_by_list);
     if (skeleton.ok()) return skeleton;
     // Without the capabilities nothing can be loaded, so leaving programs out does not help.
     const bool permitted = !absl::IsPermissionDenied(skeleton.status());

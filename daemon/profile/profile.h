@@ -59,9 +59,16 @@ enum class Kind : uint8_t {
   // No sample type is of this: how many waits took how long. A sample's argument is the bucket
   // (bpf/abi/duration.h), its weight the longest of its waits, ns; 0: not known.
   kDuration = PROFD_KIND_COUNT + 3,
+  // Nor of this: waits for locks that ended. What they hold is told in bpf/abi/waker.h.
+  kEnded = PROFD_KIND_COUNT + 4,
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 3;  // with a sample type
-inline constexpr size_t kStoredKindCount = kKindCount + 1;
+inline constexpr size_t kStoredKindCount = kKindCount + 2;
+
+// Of such a kind a sample's weight and ticks are neither time nor ticks.
+inline constexpr bool IsHistogram(Kind kind) {
+  return kind == Kind::kDuration || kind == Kind::kEnded;
+}
 
 // Of such a kind there is so much at an instant. A stored sample is a change of it, which may be
 // negative: what there is at an instant is the sum of all changes before it.

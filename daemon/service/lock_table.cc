@@ -9,6 +9,7 @@
 #include "daemon/memory/process_memory.h"
 #include "daemon/profile/waker_estimate.h"
 #include "daemon/service/lock_owner.h"
+#include "daemon/service/lock_waits.h"
 #include "daemon/service/memory_names.h"
 #include "daemon/service/messages.h"
 #include "daemon/service/text.h"
@@ -176,9 +177,37 @@ void LockTable::AddThread(const MergedThread& thread, uint32_t process,
     use.samples = WrappingAdd(use.samples, wait.sample->ticks);
     if (seen.insert(&use).second) use.threads++;
     const uint32_t stack = NumberOf(thread.info, wait.sample->key);
-    use.waiters[PlaceOf(stack)].Add(wait.sample->amount, static_cast<double>(wait.sample->error));
+    use.waiters[PlaceOf(stack)].time.Add(wait.sample->amount,
+                                         static_cast<double>(wait.sample->error));
   }
-  if (!waits.empty()) AddReleasers(thread, process, waits, all);
+  if (waits.empty()) return;
+  AddEnded(thread, process, waits, all);
+  AddReleasers(thread, process, waits, all);
+}
+
+// Waits that ended, but where no tick of the window saw one, have no row.
+void LockTable::AddEnded(const MergedThread& thread, uint32_t process,
+                         const std::vector<Wait>& waits, const EstimatedThread& all) {
+  using Place = std::tuple<StackId, uint64_t, int32_t>;
+  const auto place_of = [](const SampleKey& key) {
+    return Place(key.stack, key.argument, key.syscall);
+  };
+  const EndedThread ended = EstimateEnded(all, thread.samples, profile_.tick_interval_ns);
+  if (ended.rows.empty()) return;
+  std::map<Place, std::pair<WaitCount*, WaitCount*>> counts;
+  for (const Wait& wait : waits) {
+    const SampleKey& key = wait.sample->key;
+    Use& use = UseOf(thread, process, wait.lock);
+    counts[place_of(key)] = {&use.count, &use.waiters[PlaceOf(NumberOf(thread.info, key))].count};
+  }
+  std::map<WaitCount*, std::vector<const EndedRow*>> rows;
+  for (const EndedRow& row : ended.rows) {
+    const auto found = counts.find(place_of(row.wait));
+    if (found == counts.end()) continue;
+    rows[found->second.first].push_back(&row);
+    rows[found->second.second].push_back(&row);
+  }
+  for (const auto& [count, list] : rows) count->AddThread(list, ended);
 }
 
 // Wakers are known by the waiter's stack. A stack that waited for several locks gives each of them
@@ -264,6 +293,22 @@ LockTable::ReleaserNames LockTable::NameReleasers(
   return found;
 }
 
+void LockTable::FillWaiters(const Use& use, v1::LockUse* out) const {
+  std::vector<const std::pair<const std::string_view, Waiter>*> waiters;
+  for (const auto& entry : use.waiters) waiters.push_back(&entry);
+  std::stable_sort(waiters.begin(), waiters.end(), [](const auto* a, const auto* b) {
+    return a->second.time.ns > b->second.time.ns;
+  });
+  for (size_t i = 0; i < std::min(waiters.size(), kMostPlaces); i++) {
+    const auto& [function, waiter] = *waiters[i];
+    v1::LockPlace* place = out->add_waiters();
+    place->set_function(std::string(function));
+    place->set_time_ns(waiter.time.ns);
+    place->set_error_ns(ErrorOf(waiter.time.variance));
+    if (CountsEndedWaits(profile_)) FillWaitCount(waiter.count, place->mutable_waits());
+  }
+}
+
 void LockTable::FillReleasers(const Use& use, const ReleaserNames& names, v1::LockUse* out) {
   std::map<Releaser, Sum> sums;
   for (const auto& [waker, of] : use.releasers) {
@@ -341,27 +386,12 @@ void LockTable::Fill(v1::Profile* out) const {
     row->set_samples(Count(use.samples));
     row->set_threads(use.threads);
     row->set_processes(static_cast<uint32_t>(use.processes.size()));
-    std::vector<std::pair<std::string_view, Sum>> waiters(use.waiters.begin(), use.waiters.end());
-    std::stable_sort(waiters.begin(), waiters.end(),
-                     [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-    for (size_t i = 0; i < std::min(waiters.size(), kMostPlaces); i++) {
-      v1::LockPlace* place = row->add_waiters();
-      place->set_function(std::string(waiters[i].first));
-      place->set_time_ns(waiters[i].second.ns);
-      place->set_error_ns(ErrorOf(waiters[i].second.variance));
-    }
+    if (CountsEndedWaits(profile_)) FillWaitCount(use.count, row->mutable_waits());
+    FillWaiters(use, row);
     FillReleasers(use, names, row);
   }
   FillOwners(out);
-  const int64_t covered = profile_.covered.end_ns - profile_.covered.begin_ns;
-  if (!uses.empty() && profile_.wakers_ns < covered) {
-    out->add_lock_notes(
-        profile_.wakers_ns == 0
-            ? "Who released the locks is not known: wakers were not watched."
-            : absl::StrCat("Wakers were not watched for ",
-                           (covered - profile_.wakers_ns) / 1'000'000,
-                           " ms of the window: who released the locks then is not known."));
-  }
+  if (!uses.empty()) AddLockNotes(profile_, out);
 }
 
 }  // namespace profd

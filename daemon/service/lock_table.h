@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/profile/ended_waits.h"
 #include "daemon/profile/estimator.h"
 #include "daemon/profile/identity.h"
 #include "daemon/service/frame_names.h"
@@ -64,12 +65,17 @@ class LockTable {
     ProcessId process;
     Sum time;
   };
+  struct Waiter {
+    Sum time;
+    WaitCount count;
+  };
   struct Use {
     std::set<ProcessId> processes;
     Sum time;
+    WaitCount count;
     int64_t samples = 0;
     uint32_t threads = 0;
-    std::map<std::string_view, Sum> waiters;  // by function
+    std::map<std::string_view, Waiter> waiters;  // by function
     // By waker, with one of the stacks that it woke.
     std::map<StackId, Released> releasers;
     Sum unknown;
@@ -89,12 +95,15 @@ class LockTable {
   Use& UseOf(const MergedThread& thread, uint32_t process, const WaitedLock& lock);
   // The function that wants the lock, by the number of the stack.
   std::string_view PlaceOf(uint32_t stack) const;
+  void AddEnded(const MergedThread& thread, uint32_t process, const std::vector<Wait>& waits,
+                const EstimatedThread& all);
   void AddReleasers(const MergedThread& thread, uint32_t process, const std::vector<Wait>& waits,
                     const EstimatedThread& all);
   // Of the uses.
   ReleaserNames NameReleasers(const std::vector<const std::pair<const Key, Use>*>& uses) const;
   // Of the first locks: who holds them now.
   void FillOwners(v1::Profile* out) const;
+  void FillWaiters(const Use& use, v1::LockUse* out) const;
   static void FillReleasers(const Use& use, const ReleaserNames& names, v1::LockUse* out);
 
   const MergedProfile& profile_;

@@ -1,12 +1,20 @@
 #include "daemon/source/samples.h"
 
 namespace profd {
+namespace {
+
+Kind KindOf(uint8_t kind) {
+  if (kind == PROFD_KIND_ENDED) return Kind::kEnded;
+  return kind < PROFD_KIND_COUNT ? Kind{kind} : Kind::kWait;
+}
+
+}  // namespace
 
 void AddSamples(std::span<const CounterEntry> counters, ProfileDelta& delta) {
   delta.samples.reserve(delta.samples.size() + counters.size());
   for (const auto& [key, value] : counters) {
     const Reason reason = key.reason < kReasonCount ? Reason{key.reason} : Reason::kOther;
-    const Kind kind = key.kind < PROFD_KIND_COUNT ? Kind{key.kind} : Kind::kWait;
+    const Kind kind = KindOf(key.kind);
     delta.samples.push_back({.key = {.thread = ThreadId{key.thread_id},
                                      .stack = StackId{key.stack},
                                      .argument = key.arg0,

@@ -105,7 +105,7 @@ class Intake::Builder {
     for (const Sample& sample : delta_.samples) {
       const Site site = SiteOf(sample.key);
       const uint32_t number = SiteNumber(site);
-      if (site.stack != StackId{} && !AddStack(site.stack)) {
+      if (site.stack != StackId{} && !AddStack(site.stack) && !IsHistogram(site.kind)) {
         intake_.unknown_stacks_ += static_cast<uint64_t>(std::max<int64_t>(sample.ticks, 0));
       }
       AddObject(sample.key);

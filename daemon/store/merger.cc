@@ -318,7 +318,7 @@ MergedProfile Merger::Finish() && {
         sample.ticks = none ? 0 : level->second.ticks;
       }
       if (sites[s.site] == kNotAsked) name_stacks(s.site);
-      if (sites[s.site] == kUnknown) {
+      if (sites[s.site] == kUnknown && !IsHistogram(site.kind)) {
         unknown += static_cast<uint64_t>(std::max<int64_t>(s.ticks, 0));
       }
     }

@@ -302,8 +302,8 @@ absl::Status SegmentReader::ReadRows(const store::Slice& from, Slice* slice) con
       SiteSample& sample = slice->samples.emplace_back();
       sample.site = static_cast<uint32_t>(site);
       sample.ticks = FromZigzag(count >> 1);
-      const bool durations = dictionaries_.sites[site].kind == Kind::kDuration;
-      const uint64_t usual = durations ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
+      const bool histogram = IsHistogram(dictionaries_.sites[site].kind);
+      const uint64_t usual = histogram ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
       sample.weight = WrappingAdd(static_cast<int64_t>(usual), rest);
       if (!of_bursts_.empty() && of_bursts_[site]) of_bursts++;
     }

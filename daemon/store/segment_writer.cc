@@ -119,8 +119,8 @@ class Writer {
       for (uint32_t i = 0; i < row.samples; i++, sample++) {
         out.add_sample_site(sample->site - next_site);
         next_site = sample->site + 1;
-        const bool durations = segment_.sites[sample->site].kind == Kind::kDuration;
-        PutSample(*sample, durations ? 0 : slice.header.tick_interval_ns, &out);
+        const bool histogram = IsHistogram(segment_.sites[sample->site].kind);
+        PutSample(*sample, histogram ? 0 : slice.header.tick_interval_ns, &out);
       }
     }
     for (const double square : slice.squares) out.add_sample_squares(square);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/profile/durations.h"
 #include "daemon/source/record.h"
 #include "tests/bpf/kernel_fixture.h"
 #include "tests/support/machine.h"
@@ -48,6 +51,53 @@ void Relay(Child& me) {
   }
 }
 
+pthread_mutex_t wanted = PTHREAD_MUTEX_INITIALIZER;
+
+// A thread waits for a lock. When it is told to, the first thread sends it a signal, and then
+// releases the lock.
+void Contend(Child& me) {
+  struct sigaction action{};
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+  pthread_mutex_lock(&wanted);
+  sem_t begin;
+  sem_init(&begin, 0, 0);
+  std::thread taker([&] {
+    pthread_setname_np(pthread_self(), "taker");
+    sem_wait(&begin);
+    me.Signal();
+    pthread_mutex_lock(&wanted);
+    me.Signal();
+    pause();
+  });
+  me.Wait();
+  sem_post(&begin);
+  me.Wait();
+  pthread_kill(taker.native_handle(), SIGUSR1);
+  me.Wait();
+  pthread_mutex_unlock(&wanted);
+  pause();
+}
+
+// A thread gives up on a lock, again and again.
+constexpr int64_t kDeadline = 30 * kMillisecond;
+void GiveUp(Child&) {
+  pthread_mutex_lock(&wanted);
+  std::thread taker([] {
+    pthread_setname_np(pthread_self(), "taker");
+    while (true) {
+      timespec deadline{};
+      clock_gettime(CLOCK_MONOTONIC, &deadline);
+      const int64_t ns = deadline.tv_nsec + kDeadline;
+      deadline.tv_sec += ns / (1000 * kMillisecond);
+      deadline.tv_nsec = ns % (1000 * kMillisecond);
+      pthread_mutex_clocklock(&wanted, CLOCK_MONOTONIC, &deadline);
+    }
+  });
+  pause();
+}
+
 class WakerKernelTest : public KernelTest {
  protected:
   void SetUp() override { REQUIRE_FACT("kernel.kallsyms"); }
@@ -84,6 +134,18 @@ class WakerKernelTest : public KernelTest {
     EXPECT_TRUE(wakers.ok()) << wakers.status();
     Poll();
     return wakers.ok() ? *std::move(wakers) : std::vector<CounterEntry>();
+  }
+  // The next wait for a lock that ends of a thread.
+  CounterEntry Ended(uint64_t thread_id) {
+    CounterEntry ended{};
+    EXPECT_TRUE(Eventually([&] {
+      for (const CounterEntry& entry : Wakers()) {
+        const auto& [key, value] = entry;
+        if (key.kind == PROFD_KIND_ENDED && key.thread_id == thread_id) ended = entry;
+      }
+      return ended.second.weight > 0;
+    }));
+    return ended;
   }
   const StackTrace& Stack(uint64_t id) {
     const auto found = std::find_if(stacks_.begin(), stacks_.end(),
@@ -155,6 +217,48 @@ TEST_F(WakerKernelTest, TimerIsNobody) {
     // What was interrupted is not there.
     EXPECT_EQ(stack.frames.size(), stack.kernel_frames);
   }
+}
+
+TEST_F(WakerKernelTest, WaitsForLocksSayHowTheyEndedAndStandForTheirNumber) {
+  const Child child(Contend);
+  START_OR_SKIP(kWakers);
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  const uint64_t taker = IdOf("taker");
+  child.Signal();
+  child.Wait();
+  for (const uint32_t end : {PROFD_END_SIGNAL, PROFD_END_WOKEN}) {
+    const profd_visit visit = Found(taker);
+    EXPECT_EQ(visit.reason, PROFD_REASON_LOCK);
+    Wakers();
+    child.Signal();
+    const auto [key, value] = Ended(taker);
+    EXPECT_EQ(PROFD_ENDED_END(key.sysno), end);
+    EXPECT_EQ(PROFD_ENDED_SYSNO(key.sysno), visit.sysno);
+    EXPECT_EQ(key.stack, visit.stack);
+    EXPECT_EQ(key.arg0, visit.arg0);
+    EXPECT_EQ(key.reason, PROFD_REASON_LOCK);
+    // The weight is known but for the number of visits, the length by its bucket.
+    const uint32_t bucket = PROFD_ENDED_BUCKET(key.sysno);
+    const auto longest = static_cast<double>(DurationBucketBegin(bucket + 1));
+    EXPECT_GE(static_cast<double>(value.weight) / PROFD_ENDED_ONE, kTickWeight / longest - 0.01);
+    const double number = static_cast<double>(value.weight) / PROFD_ENDED_ONE;
+    EXPECT_NEAR(static_cast<double>(value.count) / PROFD_ENDED_ONE, number * number, 0.01);
+  }
+  child.Wait();
+}
+
+TEST_F(WakerKernelTest, WaitsForLocksThatAreGivenUpOnEndAtTheirDeadline) {
+  const Child child(GiveUp);
+  START_OR_SKIP(kWakers);
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  const uint64_t taker = IdOf("taker");
+  Found(taker);
+  Wakers();
+  // Of the wait after that, the begin is known.
+  Found(taker);
+  const auto [key, value] = Ended(taker);
+  EXPECT_EQ(PROFD_ENDED_END(key.sysno), uint32_t{PROFD_END_TIMEOUT});
+  EXPECT_GE(PROFD_ENDED_BUCKET(key.sysno), profd_duration_bucket(kDeadline * 9 / 10));
 }
 
 // The cost is that of waits that a tick has seen.

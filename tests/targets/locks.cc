@@ -1,8 +1,10 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <ctime>
 #include <iterator>
 
 #include "tests/targets/meter.h"
@@ -25,6 +27,8 @@ pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;                         
 Stripe stripes[2] = {{1, PTHREAD_MUTEX_INITIALIZER}, {2, PTHREAD_MUTEX_INITIALIZER}};  // .data
 pthread_rwlock_t tree_lock = PTHREAD_RWLOCK_INITIALIZER;
 Account* account;  // on the heap
+
+pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 
 pthread_mutex_t idle_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t work = PTHREAD_COND_INITIALIZER;
@@ -100,6 +104,26 @@ KEEP_FRAME void HoldAccount(Meter* meter, sem_t* held, int64_t /*round*/) {
   pthread_mutex_unlock(&account->mutex);
 }
 
+// Asks for a lock that is held all the time, and gives up after 5 ms.
+KEEP_FRAME void TryGate(Meter* meter) {
+  timespec deadline;
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_nsec += 5'000'000;
+  deadline.tv_sec += deadline.tv_nsec / 1'000'000'000;
+  deadline.tv_nsec %= 1'000'000'000;
+  meter->Begin();
+  Check(pthread_mutex_clocklock(&gate_lock, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT, "gate");
+  meter->End(1);
+}
+
+KEEP_FRAME void* GateWaiter(void* argument) {
+  const int64_t count = *static_cast<const int64_t*>(argument);
+  Meter meter("gate-waiter");
+  meter.CountDelay();
+  for (int64_t i = 0; i < count; ++i) TryGate(&meter);
+  return nullptr;
+}
+
 KEEP_FRAME void* Holder(void* argument) {
   auto* pair = static_cast<Pair*>(argument);
   Meter meter("lock-holder");
@@ -135,6 +159,8 @@ KEEP_FRAME void* Idler(void* /*argument*/) {
 
 void Locks(const Arguments& arguments) {
   const int64_t count = arguments.Number(0, 100);
+  int64_t tries = count / 2;
+  pthread_mutex_lock(&locks::gate_lock);
   locks::account = new locks::Account();  // for good: a heap of which the end is free would shrink
   pthread_mutex_init(&locks::account->mutex, nullptr);
   locks::Pair pairs[] = {{"table-waiter", locks::TakeTable, locks::HoldTable, count, {}, {}},
@@ -142,6 +168,7 @@ void Locks(const Arguments& arguments) {
                          {"tree-waiter", locks::TakeTree, locks::HoldTree, count, {}, {}},
                          {"account-waiter", locks::TakeAccount, locks::HoldAccount, count, {}, {}}};
   const pthread_t idler = Start(locks::Idler);
+  const pthread_t gate_waiter = Start(locks::GateWaiter, &tries);
   pthread_t threads[2 * std::size(pairs)];
   for (size_t i = 0; i < std::size(pairs); ++i) {
     sem_init(&pairs[i].held, 0, 0);
@@ -150,6 +177,8 @@ void Locks(const Arguments& arguments) {
     threads[2 * i + 1] = Start(locks::Holder, &pairs[i]);
   }
   for (const pthread_t thread : threads) Join(thread);
+  Join(gate_waiter);
+  pthread_mutex_unlock(&locks::gate_lock);
   pthread_mutex_lock(&locks::idle_mutex);
   locks::over = true;
   pthread_cond_signal(&locks::work);

@@ -26,6 +26,18 @@ void AddPlace(profd::v1::LockPlace* place, const std::string& function, const st
   place->set_error_ns(error_ns);
 }
 
+void SetWaits(profd::v1::WaitCount* count, uint64_t waits, uint64_t error, int64_t p50_ns,
+              int64_t p99_ns) {
+  count->set_waits(waits);
+  count->set_waits_error(error);
+  count->set_p50_ns(p50_ns);
+  count->set_p50_low_ns(p50_ns * 4 / 5);
+  count->set_p50_high_ns(p50_ns * 6 / 5);
+  count->set_p99_ns(p99_ns);
+  count->set_p99_low_ns(p99_ns * 4 / 5);
+  count->set_p99_high_ns(p99_ns * 2);
+}
+
 // Two locks of a server, one of a hostile name, and waits for work.
 AnswerWriter LocksAnswer() {
   AnswerWriter answer(profd::Kind::kLocks);
@@ -49,6 +61,12 @@ AnswerWriter LocksAnswer() {
   table->set_release_unknown_ns(4'500 * kMs);
   table->set_release_left_out_ns(500 * kMs);
   table->set_shared_releasers(true);
+  SetWaits(table->mutable_waits(), 1'204, 31, 12 * kMs, 48 * kMs);
+  table->mutable_waits()->set_timeouts(40);
+  table->mutable_waits()->set_timeouts_error(6);
+  table->mutable_waits()->set_interrupted(1);
+  SetWaits(table->mutable_waiters(0)->mutable_waits(), 1'003, 29, 12 * kMs, 48 * kMs);
+  SetWaits(table->mutable_waiters(1)->mutable_waits(), 201, 12, 12 * kMs, 48 * kMs);
   LockUse* heap = answer.message().add_locks();
   heap->set_name("heap 0x55d0a4c3e2a0\x1b[31m");
   heap->set_kind("pthread rwlock");
@@ -59,6 +77,7 @@ AnswerWriter LocksAnswer() {
   heap->set_release_unknown_ns(2'000 * kMs);
   heap->set_owner_tid(4250);
   heap->set_owner("compactor");
+  SetWaits(heap->mutable_waits(), 0, 0, 0, 0);
   LockUse* idle = answer.message().add_locks();
   idle->set_name("server:work");
   idle->set_kind("condition variable");
@@ -138,6 +157,11 @@ TEST(LocksRenderTest, AnAnswerOfImpossibleLocksIsRefused) {
   EXPECT_TRUE(builder.Add(message).ok());
   EXPECT_TRUE(absl::IsDataLoss(builder.Finish().status()));
   message.mutable_locks(0)->set_process(0);
+  message.mutable_locks(0)->mutable_waits()->set_p99_high_ns(-1);
+  ProfileBuilder negative({"locks"});
+  EXPECT_TRUE(negative.Add(message).ok());
+  EXPECT_TRUE(absl::IsDataLoss(negative.Finish().status()));
+  message.mutable_locks(0)->clear_waits();
   message.mutable_locks(0)->set_time_ns(INT64_MAX);
   ProfileBuilder other({"locks"});
   EXPECT_TRUE(other.Add(message).ok());

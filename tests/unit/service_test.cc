@@ -793,6 +793,18 @@ TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
       {{ThreadId{1}, kReleaser, static_cast<uint64_t>(kContended), -1, Reason::kLock, Kind::kWaker},
        80 * kTick,
        80});
+  // Waits of 15 ms for the first lock, of 5 ms for the second: as many as their ticks stand for.
+  const auto ended = [&](uint64_t thread, uint64_t lock, uint64_t ns, uint32_t end, int64_t waits) {
+    const int32_t how = PROFD_ENDED(202, profd_duration_bucket(ns), end);
+    d.samples.push_back({{ThreadId{thread}, kContended, lock, how, Reason::kLock, Kind::kEnded},
+                         waits * PROFD_ENDED_ONE,
+                         2 * waits * PROFD_ENDED_ONE});
+  };
+  ended(1, 0x1000, 15'000'000, PROFD_END_WOKEN, 30);
+  ended(1, 0x1000, 15'000'000, PROFD_END_TIMEOUT, 10);
+  ended(2, 0x1000, 15'000'000, PROFD_END_WOKEN, 33);
+  ended(1, 0x2000, 5'000'000, PROFD_END_UNKNOWN, 40);
+  ended(2, 0x4000, 5'000'000, PROFD_END_WOKEN, 7);
   ASSERT_TRUE(store_.Append(std::move(d)).ok());
   StartOnSocket();
   v1::FetchRequest request = Since(60);
@@ -820,6 +832,16 @@ TEST_F(ServiceTest, LocksAreThoseThatOthersHold) {
   EXPECT_EQ(first.releasers(0).time_ns(), kSecond / 10 * 6);
   EXPECT_EQ(first.release_unknown_ns(), kSecond / 2);
   EXPECT_TRUE(first.shared_releasers());
+  EXPECT_EQ(first.waits().waits(), 73u);
+  EXPECT_GT(first.waits().waits_error(), 0u);
+  EXPECT_EQ(first.waits().timeouts(), 10u);
+  EXPECT_EQ(first.waits().interrupted(), 0u);
+  EXPECT_NEAR(static_cast<double>(first.waits().p50_ns()), 15e6, 3e6);
+  EXPECT_EQ(first.waiters(0).waits().waits(), 73u);
+  EXPECT_EQ(r.message.locks(1).waits().waits(), 40u);
+  EXPECT_FALSE(r.message.locks(1).waits().has_timeouts()) << "how they ended is not known";
+  EXPECT_NEAR(static_cast<double>(r.message.locks(1).waits().p99_ns()), 5e6, 1e6);
+  EXPECT_EQ(r.message.locks(2).waits().waits(), 0u) << "none ended";
   EXPECT_EQ(r.message.locks(1).name(), "0x2000");
   EXPECT_EQ(r.message.locks(1).releasers(0).time_ns(), kSecond / 10 * 2);
   // What is no contention comes last and is marked.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/collect/cost_table.h"
-#include "daemon/kernel/entry_code.h"
+#include "daemon/kernel/kernel_code.h"
 #include "daemon/profile/waker_estimate.h"
 #include "daemon/service/waker_frames.h"
 #include "daemon/source/waker.h"
@@ -27,7 +27,7 @@ using ::testing::SizeIs;
 
 constexpr int64_t kTickNs = 10'000'000;
 
-TEST(EntryCodeTest, BeginsBehindTheExceptions) {
+TEST(KernelCodeTest, EntriesBeginBehindTheExceptions) {
   std::istringstream symbols(
       "ffffffff81000000 T _text\n"
       "ffffffff81000300 T __irqentry_text_start\n"
@@ -35,12 +35,29 @@ TEST(EntryCodeTest, BeginsBehindTheExceptions) {
       "ffffffff81000d40 T asm_common_interrupt\n"
       "ffffffff81000df0 T asm_sysvec_apic_timer_interrupt\n"
       "ffffffff81000f70 T __irqentry_text_end\n");
-  const EntryCode code = FindEntryCode(symbols);
-  EXPECT_EQ(code.begin, 0xffffffff81000d40U);
-  EXPECT_EQ(code.end, 0xffffffff81000f70U);
+  const KernelCode code = FindKernelCode(symbols);
+  EXPECT_EQ(code.interrupts.begin, 0xffffffff81000d40U);
+  EXPECT_EQ(code.interrupts.end, 0xffffffff81000f70U);
+  EXPECT_EQ(code.timeout.end, 0U);
+  EXPECT_EQ(code.signal.end, 0U);
 }
 
-TEST(EntryCodeTest, IsNotKnownWhereAddressesAreHiddenOrInAnotherOrder) {
+TEST(KernelCodeTest, FunctionsEndWhereTheNextOneBegins) {
+  std::istringstream symbols(
+      "ffffffff8136e4d0 T signal_wake_up_state\n"
+      "ffffffff8136e4d0 T __pfx_alias\n"
+      "ffffffff8136e540 T zap_process\n"
+      "ffffffff814204a0 t __pfx_hrtimer_wakeup\n"
+      "ffffffff814204b0 t hrtimer_wakeup\n"
+      "ffffffff81460000 t far_away\n");
+  const KernelCode code = FindKernelCode(symbols);
+  EXPECT_EQ(code.signal.begin, 0xffffffff8136e4d0U);
+  EXPECT_EQ(code.signal.end, 0xffffffff8136e540U);
+  EXPECT_EQ(code.timeout.end, 0U) << "no function is as long";
+  EXPECT_EQ(code.interrupts.end, 0U);
+}
+
+TEST(KernelCodeTest, EntriesAreNotKnownWhereAddressesAreHiddenOrInAnotherOrder) {
   for (const char* text :
        {"",
         "0000000000000000 T asm_exc_page_fault\n0000000000000000 T asm_common_interrupt\n"
@@ -50,7 +67,7 @@ TEST(EntryCodeTest, IsNotKnownWhereAddressesAreHiddenOrInAnotherOrder) {
         "ffffffff81000f70 T __irqentry_text_end\n",
         "zz T asm_common_interrupt\n"}) {
     std::istringstream symbols(text);
-    EXPECT_EQ(FindEntryCode(symbols).end, 0U) << text;
+    EXPECT_EQ(FindKernelCode(symbols).interrupts.end, 0U) << text;
   }
 }
 

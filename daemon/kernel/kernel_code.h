@@ -1,0 +1,26 @@
+// Where code of the kernel lies by which programs tell what happened.
+#ifndef PROFD_DAEMON_KERNEL_KERNEL_CODE_H_
+#define PROFD_DAEMON_KERNEL_KERNEL_CODE_H_
+
+#include <cstdint>
+#include <istream>
+
+namespace profd {
+
+// Kernel addresses, [begin, end). Both 0: not known.
+struct CodeRange {
+  uint64_t begin = 0, end = 0;
+};
+
+struct KernelCode {
+  CodeRange interrupts;  // by which interrupts enter the kernel; exceptions enter by code before it
+  CodeRange timeout;     // the function that ends a wait at its deadline
+  CodeRange signal;      // the function that ends a wait for a signal
+};
+
+// Finds it in a list of symbols as in /proc/kallsyms.
+KernelCode FindKernelCode(std::istream& symbols);
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_KERNEL_KERNEL_CODE_H_
