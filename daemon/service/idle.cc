@@ -146,8 +146,8 @@ constexpr Rule kRules[] = {
 
 // Of names that were inferred, which end with the module. A path that ends in "::" stands for all
 // modules in it. Modules whose functions wait for different things are missing here, such as
-// crossbeam_channel::flavors::array (receivers, and senders while it is full): their waits are not
-// idle as far as anybody can tell.
+// crossbeam_channel::flavors::array where its side is not known (receivers, and senders while it is
+// full): their waits are not idle as far as anybody can tell.
 constexpr Rule kInferredRules[] = {
     {"parking_lot::raw_mutex", {}, Role::kContends, kParkingLotMutex},
     {"parking_lot::raw_rwlock", {}, Role::kContends, kParkingLotRwlock},
@@ -171,6 +171,10 @@ constexpr Rule kInferredRules[] = {
     // Senders never wait for a channel of this kind: it is not bounded.
     {"crossbeam_channel::flavors::list", {}, Role::kIdle, kReceiverGroup},
     {"std::sync::mpmc::list", {}, Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::flavors::array::recv", {}, Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::flavors::array::send", {}, Role::kContends, kFullChannel},
+    {"std::sync::mpmc::array::recv", {}, Role::kIdle, kReceiverGroup},
+    {"std::sync::mpmc::array::send", {}, Role::kContends, kFullChannel},
     {"crossbeam_channel::select", {}, Role::kIdle, kReceiverGroup},
     {"crossbeam_channel::context", {}, Role::kTransparent, {}},
     {"std::sync::mpmc::context", {}, Role::kTransparent, {}},

@@ -195,6 +195,16 @@ TEST(IdleInferredTest, RuntimesAreKnownByTheirModules) {
   EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~rayon_core::sleep (fn_2)"}), "rayon worker");
 }
 
+TEST(IdleInferredTest, OfABoundedChannelOnlyReceiversAreIdle) {
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~crossbeam_channel::flavors::array::recv (fn_2)"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~std::sync::mpmc::array::recv (fn_2)"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~crossbeam_channel::flavors::array::send (fn_2)",
+                     "~crossbeam_channel::flavors::list (fn_3)"}),
+            "");
+}
+
 TEST(IdleInferredTest, ALockIsNeverIdle) {
   EXPECT_EQ(
       GroupOf({"~lock_slow (fn_1)", "~tokio::runtime::scheduler::multi_thread::worker (fn_2)"}),
