@@ -277,17 +277,29 @@ IdleRule::Worker WorkerOf(const std::string& path) {
                                                                         : Worker::kRunsTask;
 }
 
+// The same of a module that was inferred. A crate alone says too little: it may be that of code
+// around.
+IdleRule::Worker WorkerOfInferred(std::string_view module) {
+  using Worker = IdleRule::Worker;
+  if (module == "tokio::runtime::scheduler::multi_thread::worker") return Worker::kSleepsInTask;
+  if (module.starts_with("tokio::runtime::blocking::")) return Worker::kIsItself;
+  return module.starts_with("rayon_core::") ? Worker::kSleepsInJob : Worker::kNothing;
+}
+
 }  // namespace
 
 IdleRule::IdleRule(std::span<const FrameText> frames) {
   roles_.reserve(frames.size());
   workers_.reserve(frames.size());
+  sleeps_.reserve(frames.size());
   for (const FrameText& frame : frames) {
     Worker worker = Worker::kNothing;
+    sleeps_.push_back(frame.kind == FrameKind::kKernel && Contains(frame.function, "nanosleep"));
     if (frame.kind == FrameKind::kKernel) {
       roles_.push_back(kThroughRule);
     } else if (const auto inferred = symbolize::ParseInferred(frame.function)) {
       roles_.push_back(MatchInferred(*inferred));
+      worker = WorkerOfInferred(inferred->module);
     } else {
       const std::string path = FunctionPath(frame.function);
       roles_.push_back(RoleOf(frame, path));
@@ -301,8 +313,23 @@ std::string_view IdleRule::TaskOf(std::span<const uint32_t> stack) const {
   const auto worker = std::find_if(stack.begin(), stack.end(), [&](uint32_t frame) {
     return workers_[frame] != Worker::kNothing;
   });
-  if (worker == stack.end() || workers_[*worker] == Worker::kIsItself) return {};
-  return workers_[*worker] == Worker::kRunsTask ? kAsyncTask : kPoolJob;
+  if (worker == stack.end()) return {};
+  const bool sleeps =
+      std::any_of(stack.begin(), worker, [&](uint32_t frame) { return sleeps_[frame]; });
+  switch (workers_[*worker]) {
+    case Worker::kRunsTask:
+      return kAsyncTask;
+    case Worker::kRunsJob:
+      return kPoolJob;
+    case Worker::kSleepsInTask:
+      return sleeps ? kAsyncTask : std::string_view();
+    case Worker::kSleepsInJob:
+      return sleeps ? kPoolJob : std::string_view();
+    case Worker::kNothing:
+    case Worker::kIsItself:
+      break;
+  }
+  return {};
 }
 
 bool IdleRule::IsContended(std::span<const uint32_t> stack) const {

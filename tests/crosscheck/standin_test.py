@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The node stand-in in three builds: how its frames are named, how often inferred names are right, and what is folded as idle.
 
-usage: standin_test.py BUILD, as root; needs the targets standin, standin_lto and bench_infer. Prints two tables for
+usage: standin_test.py BUILD [TITLE...], as root; needs the targets standin, standin_lto and bench_infer. Prints two tables for
 docs/accuracy.md. The truth about a function is the symbol of the same address in the build before it was stripped. Exit status
 77: skipped, for lack of a fact of the machine.
 """
@@ -10,6 +10,7 @@ import bisect
 import collections
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from tests.harness.daemon import Daemon, Host
 from tests.harness.process import run
 
 # The program that runs, and the same with symbols.
+CRATE = "standin"
 BUILDS = {"with symbols": ("standin", "standin"), "stripped": ("standin_stripped", "standin"),
           "stripped, LTO": ("standin_lto_stripped", "standin_lto")}
 FAULTS = ("hot-mutex", "blocking-in-async", "full-channel", "rayon-starvation")
@@ -130,9 +132,10 @@ class Idle:
                 self.seconds["without work"] += time_ns
                 self.seconds["without work folded"] += time_ns * folded
             if folded != idle:
-                functions = [named["frames"][frame]["function"] for frame in named["stacks"][sample["stack"]]["frames"]
+                functions = [f"{named['frames'][frame]['function']} {{{answer['frames'][frame]['function']}}}"
+                             for frame in named["stacks"][sample["stack"]]["frames"]
                              if named["frames"][frame]["kind"] not in ("kernel", "libc")]
-                stack = f"{thread}: {' < '.join(functions[:6])}"
+                stack = f"{thread} {sample['reason']}: {' < '.join(functions[:8])}"
                 (self.missed if idle else self.mistaken)[stack] += time_ns
 
     def share(self, part):
@@ -140,8 +143,11 @@ class Idle:
 
 
 def watch(place, program):
-    """An answer of a run with all faults, in a file."""
-    target = place.target([program, "node", "{folder}", *FAULTS], {})
+    """An answer of a run with all faults, in a file. A program's own crate is named after its file."""
+    folder = Path(place.word("{folder}")) / program
+    folder.mkdir()
+    shutil.copy(place.build / program, folder / CRATE)
+    target = place.target([str(folder / CRATE), "node", "{folder}", *FAULTS], {})
     daemon = None
     try:
         target.line_with("ready", 60)
@@ -177,14 +183,15 @@ def main():
     methods, right = [], []
     failures = []
     try:
-        for title, (program, with_symbols) in BUILDS.items():
+        for title in sys.argv[2:] or BUILDS:
+            program, with_symbols = BUILDS[title]
             path = watch(place, program)
             named_path = path.with_name("named.json")
             code, _, err = run([place.build / "profctl", "symbolize", path, "--debug-file", place.build / with_symbols, "--format",
                                 "json", "-o", named_path])
             assert code == 0, err
             answer, named = (read(json.loads(file.read_text())) for file in (path, named_path))
-            names = Names(answer, program, Truth(place.build, place.build / with_symbols))
+            names = Names(answer, CRATE, Truth(place.build, place.build / with_symbols))
             idle = Idle(answer, named)
             shares = answer["trailer"]["names"]
             methods.append(f"| {title} | " + " | ".join(percent(shares[method]["share"] if method in shares else 0)

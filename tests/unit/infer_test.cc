@@ -273,8 +273,7 @@ TEST_F(ChannelSideTest, TheWordIsTheEndOfTheName) {
   const uint64_t receiver = At(453), unwraps = At(455);
   const uint64_t function = program_.AddFunction({receiver, unwraps});
   const UniqueFd fd = program_.BuildFile();
-  std::vector<FoundName> names = {
-      {.symbol = {}, .begin = function, .source = NameSource::kBounds}};
+  std::vector<FoundName> names = {{.symbol = {}, .begin = function, .source = NameSource::kBounds}};
   CrateMaps maps;
   InferNames(*ElfFile::Open(fd.get()), "prog", names, &maps);
   EXPECT_EQ(names[0].symbol, "crossbeam_channel::flavors::array::recv");

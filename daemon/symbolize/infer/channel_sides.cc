@@ -28,7 +28,8 @@ ChannelSides::ChannelSides(const LocationTable* locations) : locations_(location
   for (uint32_t file = 0; file < locations->files().size(); ++file) {
     if (!IsChannel(locations->files()[file].module)) continue;
     const std::vector<uint32_t> pairs = PairsIn(locations->LinesOf(file));
-    if (pairs.size() == 2 && pairs[1] > pairs[0] + kApart) pairs_.push_back({file, pairs[0], pairs[1]});
+    if (pairs.size() == 2 && pairs[1] > pairs[0] + kApart)
+      pairs_.push_back({file, pairs[0], pairs[1]});
   }
 }
 
@@ -43,7 +44,9 @@ ChannelSide ChannelSides::Of(std::span<const uint64_t> loads) const {
     if (!line) continue;
     for (const Pairs& pairs : pairs_) {
       if (pairs.file != line->file) continue;
-      const auto in = [&](uint32_t first) { return line->line == first || line->line == first + kApart; };
+      const auto in = [&](uint32_t first) {
+        return line->line == first || line->line == first + kApart;
+      };
       const ChannelSide own = in(pairs.sends)      ? ChannelSide::kSends
                               : in(pairs.receives) ? ChannelSide::kReceives
                                                    : ChannelSide::kUnknown;

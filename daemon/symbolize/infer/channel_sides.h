@@ -1,4 +1,5 @@
-// Tells receivers of bounded channels from senders, whose waits look alike, by the lines of their locations.
+// Tells receivers of bounded channels from senders, whose waits look alike, by the lines of their
+// locations.
 #ifndef PROFD_DAEMON_SYMBOLIZE_INFER_CHANNEL_SIDES_H_
 #define PROFD_DAEMON_SYMBOLIZE_INFER_CHANNEL_SIDES_H_
 
@@ -19,8 +20,8 @@ enum class ChannelSide {
 };
 
 // In crossbeam's array.rs, and in std's copy of it, the code behind a wait has two locations, two
-// lines apart: an arm that cannot be reached, and the unwrap of the thread's own entry. The sender's
-// come first. Files with any other number of such pairs tell nothing.
+// lines apart: an arm that cannot be reached, and the unwrap of the thread's own entry. The
+// sender's come first. Files with any other number of such pairs tell nothing.
 class ChannelSides {
  public:
   // `locations` must outlive this.
@@ -35,7 +36,7 @@ class ChannelSides {
  private:
   struct Pairs {
     uint32_t file = 0;
-    uint32_t sends = 0;     // the first line of each pair
+    uint32_t sends = 0;  // the first line of each pair
     uint32_t receives = 0;
   };
 

@@ -29,7 +29,11 @@ bool MayBePrimitive(const InferredName& name) {
 
 ModuleInference::ModuleInference(const ElfFile* elf, const LocationTable* locations,
                                  const CrateMap* map, std::span<const uint64_t> begins)
-    : locations_(locations), map_(map), weights_(locations), channels_(locations), code_(elf, begins) {}
+    : locations_(locations),
+      map_(map),
+      weights_(locations),
+      channels_(locations),
+      code_(elf, begins) {}
 
 const Files& ModuleInference::FilesOf(size_t function) {
   if (const auto known = remembered_.find(function); known != remembered_.end()) {

@@ -144,7 +144,8 @@ void PrintRow(const std::string& program, const char* evidence, const Sums& sums
               Percent(sums.related, sums.with_module));
 }
 
-// A line for each function: its address, crate, module and symbol, with tabs between; without crate if it is not Rust.
+// A line for each function: its address, crate, module and symbol, with tabs between; without crate
+// if it is not Rust.
 absl::Status PrintTruth(const std::string& path) {
   ASSIGN_OR_RETURN(const profd::UniqueFd fd, profd::OpenReadOnly(path));
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd.get()));
@@ -201,8 +202,7 @@ absl::Status Measure(const std::string& path, size_t show, bool roles) {
     if (truth.rust) rust += size;
     if (!names[i]) continue;
     if (roles && names[i]->role != CodeRole::kUnknown) {
-      std::fprintf(stderr, "  %s: %s\n",
-                   WordOf(names[i]->role),
+      std::fprintf(stderr, "  %s: %s\n", WordOf(names[i]->role),
                    profd::Demangle(symbols[i].name).c_str());
     }
     if (names[i]->path.empty()) continue;
@@ -255,7 +255,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   if (!truth) {
     std::printf(
-      "| program | by | code named | crate right | or in the symbol | module right | or "
+        "| program | by | code named | crate right | or in the symbol | module right | or "
         "around it |\n|---|---|--:|--:|--:|--:|--:|\n");
   }
   for (const std::string& path : paths) {

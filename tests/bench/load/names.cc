@@ -35,9 +35,8 @@ class OneFile : public profd::ModuleSource {
   std::optional<profd::ModuleFile> Find(profd::ModuleId id) const override {
     absl::StatusOr<profd::UniqueFd> fd = profd::OpenReadOnly(path_);
     if (id != kModule || !fd.ok()) return std::nullopt;
-    return profd::ModuleFile{.identity = {.path = path_, .build_id = build_id_},
-                             .fd = *std::move(fd),
-                             .root = nullptr};
+    return profd::ModuleFile{
+        .identity = {.path = path_, .build_id = build_id_}, .fd = *std::move(fd), .root = nullptr};
   }
 
  private:
