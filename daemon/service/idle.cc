@@ -146,8 +146,8 @@ constexpr Rule kRules[] = {
 
 // Of names that were inferred, which end with the module. A path that ends in "::" stands for all
 // modules in it. Modules whose functions wait for different things are missing here, such as
-// crossbeam_channel::flavors::array (receivers, and senders while it is full): their waits are not
-// idle as far as anybody can tell.
+// crossbeam_channel::flavors::array where its side is not known (receivers, and senders while it is
+// full): their waits are not idle as far as anybody can tell.
 constexpr Rule kInferredRules[] = {
     {"parking_lot::raw_mutex", {}, Role::kContends, kParkingLotMutex},
     {"parking_lot::raw_rwlock", {}, Role::kContends, kParkingLotRwlock},
@@ -171,6 +171,10 @@ constexpr Rule kInferredRules[] = {
     // Senders never wait for a channel of this kind: it is not bounded.
     {"crossbeam_channel::flavors::list", {}, Role::kIdle, kReceiverGroup},
     {"std::sync::mpmc::list", {}, Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::flavors::array::recv", {}, Role::kIdle, kReceiverGroup},
+    {"crossbeam_channel::flavors::array::send", {}, Role::kContends, kFullChannel},
+    {"std::sync::mpmc::array::recv", {}, Role::kIdle, kReceiverGroup},
+    {"std::sync::mpmc::array::send", {}, Role::kContends, kFullChannel},
     {"crossbeam_channel::select", {}, Role::kIdle, kReceiverGroup},
     {"crossbeam_channel::context", {}, Role::kTransparent, {}},
     {"std::sync::mpmc::context", {}, Role::kTransparent, {}},
@@ -273,17 +277,29 @@ IdleRule::Worker WorkerOf(const std::string& path) {
                                                                         : Worker::kRunsTask;
 }
 
+// The same of a module that was inferred. A crate alone says too little: it may be that of code
+// around.
+IdleRule::Worker WorkerOfInferred(std::string_view module) {
+  using Worker = IdleRule::Worker;
+  if (module == "tokio::runtime::scheduler::multi_thread::worker") return Worker::kSleepsInTask;
+  if (module.starts_with("tokio::runtime::blocking::")) return Worker::kIsItself;
+  return module.starts_with("rayon_core::") ? Worker::kSleepsInJob : Worker::kNothing;
+}
+
 }  // namespace
 
 IdleRule::IdleRule(std::span<const FrameText> frames) {
   roles_.reserve(frames.size());
   workers_.reserve(frames.size());
+  sleeps_.reserve(frames.size());
   for (const FrameText& frame : frames) {
     Worker worker = Worker::kNothing;
+    sleeps_.push_back(frame.kind == FrameKind::kKernel && Contains(frame.function, "nanosleep"));
     if (frame.kind == FrameKind::kKernel) {
       roles_.push_back(kThroughRule);
     } else if (const auto inferred = symbolize::ParseInferred(frame.function)) {
       roles_.push_back(MatchInferred(*inferred));
+      worker = WorkerOfInferred(inferred->module);
     } else {
       const std::string path = FunctionPath(frame.function);
       roles_.push_back(RoleOf(frame, path));
@@ -297,8 +313,23 @@ std::string_view IdleRule::TaskOf(std::span<const uint32_t> stack) const {
   const auto worker = std::find_if(stack.begin(), stack.end(), [&](uint32_t frame) {
     return workers_[frame] != Worker::kNothing;
   });
-  if (worker == stack.end() || workers_[*worker] == Worker::kIsItself) return {};
-  return workers_[*worker] == Worker::kRunsTask ? kAsyncTask : kPoolJob;
+  if (worker == stack.end()) return {};
+  const bool sleeps =
+      std::any_of(stack.begin(), worker, [&](uint32_t frame) { return sleeps_[frame]; });
+  switch (workers_[*worker]) {
+    case Worker::kRunsTask:
+      return kAsyncTask;
+    case Worker::kRunsJob:
+      return kPoolJob;
+    case Worker::kSleepsInTask:
+      return sleeps ? kAsyncTask : std::string_view();
+    case Worker::kSleepsInJob:
+      return sleeps ? kPoolJob : std::string_view();
+    case Worker::kNothing:
+    case Worker::kIsItself:
+      break;
+  }
+  return {};
 }
 
 bool IdleRule::IsContended(std::span<const uint32_t> stack) const {

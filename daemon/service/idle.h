@@ -38,6 +38,10 @@ class IdleRule {
     kRunsTask,  // what is inside of it is an async task
     kRunsJob,   // or a job
     kIsItself,  // there is neither in it, or one that may wait
+    // Of inferred names, which do not tell whether the worker is between two tasks: it is in one if
+    // it sleeps, which the runtimes never do.
+    kSleepsInTask,
+    kSleepsInJob,
   };
 
   explicit IdleRule(std::span<const FrameText> frames);
@@ -56,6 +60,7 @@ class IdleRule {
  private:
   std::vector<uint32_t> roles_;  // by frame
   std::vector<Worker> workers_;  // the same
+  std::vector<bool> sleeps_;     // the same: the kernel's code for a sleep
 };
 
 // The kind of idleness of threads that a library starts to work in the background, known by the

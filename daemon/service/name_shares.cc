@@ -27,20 +27,14 @@ Counts CountFrames(const NamedStacks& stacks, const NamedStack& stack) {
   return counts;
 }
 
-// The stacks of waits by waker, and of waits for locks and CPUs, are those of waits.
-Kind KindOfStacks(const SampleTypeInfo& type) {
-  return type.Covers(Kind::kWait) && type.kind != Kind::kWall ? Kind::kWait : type.kind;
-}
-
 // The weight of each stack in the samples of a type.
 std::vector<double> WeightOfStacks(const FetchPlan& plan, const MergedProfile& profile,
                                    const SampleTypeInfo& type, const NamedStacks& stacks) {
-  const Kind kind = KindOfStacks(type);
   std::vector<double> weights(stacks.stacks().size());
   for (const MergedThread& thread : profile.threads) {
     const ProcessId process = ProcessIdOf(thread.info);
     for (const Sample& sample : thread.samples) {
-      if (sample.key.kind != kind || !plan.Shows(type, sample.key)) continue;
+      if (!type.Covers(sample.key.kind) || !plan.Shows(type, sample.key)) continue;
       weights[stacks.NumberOf(sample.key.stack, process)] +=
           static_cast<double>(std::max<int64_t>(sample.weight, 0));
     }

@@ -20,12 +20,26 @@ constexpr size_t kMaxInferred = 8192;
 constexpr char kMark = '~';
 constexpr std::string_view kBegin = " (fn_";
 
+std::string_view WordOf(CodeRole role) {
+  switch (role) {
+    case CodeRole::kFutexWait:
+      return kFutexWaitWord;
+    case CodeRole::kLockSlow:
+      return kLockSlowWord;
+    case CodeRole::kSends:
+      return kSendWord;
+    case CodeRole::kReceives:
+      return kReceiveWord;
+    case CodeRole::kUnknown:
+      break;
+  }
+  return {};
+}
+
 // The path and, where the code tells it, a word for the function.
 std::string TextOf(const InferredName& name) {
   std::string text = name.path;
-  const std::string_view word = name.role == CodeRole::kFutexWait  ? kFutexWaitWord
-                                : name.role == CodeRole::kLockSlow ? kLockSlowWord
-                                                                   : std::string_view();
+  const std::string_view word = WordOf(name.role);
   if (!word.empty() && !text.empty()) text += "::";
   return text.append(word);
 }

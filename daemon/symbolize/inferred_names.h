@@ -17,6 +17,8 @@ namespace profd::symbolize {
 // Words for functions of which the code says what they do. The last part of an inferred name.
 inline constexpr std::string_view kFutexWaitWord = "futex_wait";  // waits on behalf of its caller
 inline constexpr std::string_view kLockSlowWord = "lock_slow";    // wants a lock of another thread
+inline constexpr std::string_view kSendWord = "send";             // waits while a channel is full
+inline constexpr std::string_view kReceiveWord = "recv";          // waits while it is empty
 
 // Infers crate and module for those of `names` of which only the bounds are known (kBounds), as far
 // as there is evidence. `symbol` becomes the path, `source` kInferred. `module` is the name of the
@@ -32,7 +34,7 @@ std::string InferredFunction(std::string_view path, uint64_t begin);
 // The parts of an inferred name.
 struct InferredParts {
   std::string_view module;  // "tokio::runtime::park"; may be empty
-  std::string_view word;    // one of the words above, or empty
+  std::string_view word;    // one of the first two words above, or empty; the others may be modules
 };
 // None if `function` is not an inferred name. The parts point into it.
 std::optional<InferredParts> ParseInferred(std::string_view function);

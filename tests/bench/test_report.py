@@ -75,6 +75,16 @@ def point(x, **changes):
             "levels": {}, **changes}
 
 
+def names(what, **changes):
+    found = {"answer": {"frames": 3000, "first_s": 0.25, "first_most_s": 0.28, "again_s": 0.05,
+                        "rss_mib": 40},
+             "lookups": {"addresses": 10000, "first_s": 0.4, "again_s": 0.002,
+                         "symbolizer": "llvm-symbolizer-19", "symbolizer_first_s": 1.5,
+                         "symbolizer_again_s": 0.05, "ratio": 25}}[what]
+    return {"kind": "names", "what": what, **WHERE, "protocol": "turns", "library": "librustc_driver",
+            "mib": 147, "turns": 5, **found, **changes}
+
+
 def page(*rows):
     return report.render(list(rows))[0]
 
@@ -131,6 +141,11 @@ class Headline(Golden):
     def test_memory_along_the_curves(self):
         self.expect("memory-met", short(point(10), point(5000)))
         self.expect("memory-missed", short(point(10), point(5000, rss_mib=70)))
+
+    def test_names_of_a_large_library(self):
+        self.expect("names", page(names("answer"), names("lookups")))
+        self.expect("names-missed", short(names("answer", first_most_s=0.31), names("lookups", ratio=9)),
+                    short(names("answer", rss_mib=65)))
 
 
 class Whole(Golden):

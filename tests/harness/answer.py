@@ -55,6 +55,7 @@ def read(message, kind=None):
         frames.append({"function": strings[function["name"]], "module": strings[mapping["file"]],
                        "build_id": strings[mapping["build_id"]], "kind": enum(function["kind"]),
                        "found_by": enum(function["found_by"]), "address": location["address"],
+                       "exact": location.get("exact", False),
                        "file": strings[function["file"]], "line": own["line"],
                        "inlined": [line_of(line) for line in inlined]})
     stacks = [{"frames": stack["locations"], "complete": stack["complete"]} for stack in message["stacks"]]

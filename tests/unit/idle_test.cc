@@ -195,6 +195,16 @@ TEST(IdleInferredTest, RuntimesAreKnownByTheirModules) {
   EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~rayon_core::sleep (fn_2)"}), "rayon worker");
 }
 
+TEST(IdleInferredTest, OfABoundedChannelOnlyReceiversAreIdle) {
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~crossbeam_channel::flavors::array::recv (fn_2)"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~std::sync::mpmc::array::recv (fn_2)"}),
+            "channel receiver");
+  EXPECT_EQ(GroupOf({"~futex_wait (fn_1)", "~crossbeam_channel::flavors::array::send (fn_2)",
+                     "~crossbeam_channel::flavors::list (fn_3)"}),
+            "");
+}
+
 TEST(IdleInferredTest, ALockIsNeverIdle) {
   EXPECT_EQ(
       GroupOf({"~lock_slow (fn_1)", "~tokio::runtime::scheduler::multi_thread::worker (fn_2)"}),
@@ -249,12 +259,16 @@ TEST(IdleOfWaitTest, AWaitIsJudgedByReasonStackAndThread) {
 }
 
 // Of user frames, innermost first.
+// The functions of one stack, innermost first; those without "::" are the kernel's.
 std::string_view TaskOf(const std::vector<std::string>& functions) {
   std::vector<profd::FrameText> texts;
   std::vector<uint32_t> stack;
   for (const std::string& function : functions) {
     stack.push_back(static_cast<uint32_t>(texts.size()));
-    texts.push_back({.function = function, .module = "prog"});
+    const bool kernel = function.find("::") == std::string::npos;
+    texts.push_back({.function = function,
+                     .module = "prog",
+                     .kind = kernel ? profd::FrameKind::kKernel : profd::FrameKind::kApplication});
   }
   return profd::IdleRule(texts).TaskOf(stack);
 }
@@ -289,6 +303,22 @@ TEST(IdleRuleTest, WorkersWithoutATaskAreInNone) {
             "");
   EXPECT_EQ(TaskOf({"rayon_core::sleep::Sleep::sleep", "rayon_core::registry::main_loop"}), "");
   EXPECT_EQ(TaskOf({"std::thread::sleep", "main"}), "");
+}
+
+TEST(IdleRuleTest, AWorkerWithoutSymbolsThatSleepsIsInATask) {
+  const std::string worker = "~tokio::runtime::scheduler::multi_thread::worker (fn_4)";
+  const std::string registry = "~rayon_core::registry (fn_5)";
+  EXPECT_EQ(TaskOf({"hrtimer_nanosleep", "~std::sys::thread::unix (fn_1)", "~node (fn_2)", worker}),
+            profd::kAsyncTask);
+  EXPECT_EQ(TaskOf({"hrtimer_nanosleep", "~node (fn_2)", registry}), profd::kPoolJob);
+  EXPECT_EQ(TaskOf({"ep_poll", "~tokio::runtime::io::driver (fn_3)", worker}), "");
+  EXPECT_EQ(TaskOf({"futex_wait", "~rayon_core::sleep (fn_3)", registry}), "");
+  EXPECT_EQ(TaskOf({"hrtimer_nanosleep", "~node (fn_2)", "~tokio::runtime::blocking::task (fn_3)",
+                    worker}),
+            "")
+      << "that pool is for calls that block";
+  EXPECT_EQ(TaskOf({"hrtimer_nanosleep", "~node (fn_2)", "~rayon_core (fn_3)"}), "")
+      << "only the crate is known";
 }
 
 }  // namespace

@@ -24,6 +24,17 @@ pub fn look_up(values: &[usize], at: usize) -> usize {
 }
 )";
 
+constexpr char kChannel[] = R"(
+use std::sync::mpsc::sync_channel;
+fn main() {
+    let (sender, receiver) = sync_channel::<String>(2);
+    let thread = std::thread::spawn(move || (0..9).for_each(|i| sender.send(format!("{i}")).unwrap()));
+    let lengths: usize = receiver.iter().map(|text| text.len()).sum();
+    thread.join().unwrap();
+    println!("{lengths}");
+}
+)";
+
 class RustProgramTest : public ::testing::TestWithParam<const char*> {};
 
 // The parameter: how the linker stores the pointers of the records.
@@ -45,6 +56,32 @@ TEST_P(RustProgramTest, FunctionsAreNamedByTheirSourceFile) {
   const Symbol symbol = NameIn(root + "/walker", functions[0].address);
   EXPECT_TRUE(absl::StartsWith(symbol.function, "~walker::trie::node (fn_")) << symbol.function;
   EXPECT_EQ(symbol.source, NameSource::kInferred);
+}
+
+// By the lines of the standard library of this compiler.
+TEST(RustChannelTest, SendersAndReceiversAreTold) {
+  const TemporaryDirectory directory;
+  const std::string root = directory.path();
+  std::ofstream(root + "/channel.rs") << kChannel;
+  Shell("cd '" + root +
+        "' && rustc -O --edition 2021 -o full channel.rs && strip -s -o channel full");
+  const absl::StatusOr<UniqueFd> fd = OpenReadOnly(root + "/full");
+  ASSERT_TRUE(fd.ok()) << fd.status();
+  const auto elf = symbolize::ElfFile::Open(fd->get());
+  ASSERT_TRUE(elf.ok()) << elf.status();
+  for (const std::string side : {"send", "recv"}) {
+    // The code that waits is a closure of std::sync::mpmc::array::Channel<T>, in either way of
+    // mangling.
+    auto functions = symbolize::FindFunctions(*elf, "mpmc5array", 64);
+    std::erase_if(functions, [&](const symbolize::NamedSymbol& symbol) {
+      return !absl::StrContains(symbol.name, "4" + side) ||
+             (!absl::StrContains(symbol.name, "closure") && !absl::StartsWith(symbol.name, "_RNC"));
+    });
+    ASSERT_EQ(functions.size(), 1) << side;
+    EXPECT_TRUE(absl::StartsWith(NameIn(root + "/channel", functions[0].address).function,
+                                 "~std::sync::mpmc::array::" + side + " (fn_"))
+        << NameIn(root + "/channel", functions[0].address).function;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Pointers, RustProgramTest,

@@ -233,6 +233,52 @@ TEST_F(InferenceTest, WithoutNeighborsTheStandardLibraryIsNamed) {
   EXPECT_EQ(name->evidence, Evidence::kStandard);
 }
 
+// The lines of a channel's source file, as in crossbeam 0.5.
+class ChannelSideTest : public InferenceTest {
+ protected:
+  static constexpr char kFile[] = "/c/crossbeam-channel-0.5.17/src/flavors/array.rs";
+  uint64_t At(uint32_t line) { return program_.AddLocation(kFile, line, 41); }
+  CodeRole RoleOf(const std::vector<uint64_t>& loads) {
+    const auto name = Infer(program_.AddFunction(loads));
+    EXPECT_TRUE(name.has_value());
+    return name ? name->role : CodeRole::kUnknown;
+  }
+};
+
+TEST_F(ChannelSideTest, TheFirstPairOfLinesIsTheSenders) {
+  const uint64_t assertion = At(131);
+  const uint64_t sender = At(393), sender_unwraps = At(395);
+  const uint64_t receiver = At(453), receiver_unwraps = At(455);
+  const uint64_t context = program_.AddLocation("/c/crossbeam-channel-0.5.17/src/context.rs");
+  EXPECT_EQ(RoleOf({sender, sender_unwraps}), CodeRole::kSends);
+  EXPECT_EQ(RoleOf({context, receiver, receiver_unwraps}), CodeRole::kReceives);
+  EXPECT_EQ(RoleOf({receiver, receiver_unwraps, assertion}), CodeRole::kReceives);
+  EXPECT_EQ(RoleOf({sender, receiver}), CodeRole::kUnknown) << "both were inlined in it";
+  EXPECT_EQ(RoleOf({assertion}), CodeRole::kUnknown);
+}
+
+TEST_F(ChannelSideTest, OnePairMayBeOfEitherSide) {
+  const uint64_t one = At(453), other = At(455);
+  EXPECT_EQ(RoleOf({one, other}), CodeRole::kUnknown);
+}
+
+TEST_F(ChannelSideTest, AnotherNumberOfPairsIsAnotherFile) {
+  const uint64_t one = At(393), other = At(395);
+  for (const uint32_t line : {453, 455, 500, 502}) At(line);
+  EXPECT_EQ(RoleOf({one, other}), CodeRole::kUnknown);
+}
+
+TEST_F(ChannelSideTest, TheWordIsTheEndOfTheName) {
+  for (const uint32_t line : {393, 395}) At(line);
+  const uint64_t receiver = At(453), unwraps = At(455);
+  const uint64_t function = program_.AddFunction({receiver, unwraps});
+  const UniqueFd fd = program_.BuildFile();
+  std::vector<FoundName> names = {{.symbol = {}, .begin = function, .source = NameSource::kBounds}};
+  CrateMaps maps;
+  InferNames(*ElfFile::Open(fd.get()), "prog", names, &maps);
+  EXPECT_EQ(names[0].symbol, "crossbeam_channel::flavors::array::recv");
+}
+
 TEST_F(InferenceTest, NeighborsGiveTheCrateAlone) {
   const uint64_t record = program_.AddLocation("/c/revm-1.2.3/src/frame.rs");
   for (int i = 0; i < 8; ++i) program_.AddFunction({record});

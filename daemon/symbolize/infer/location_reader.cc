@@ -120,7 +120,7 @@ void LocationReader::Consider(uint64_t slot, uint64_t pointer) {
   Position position;
   if (data_.Read(slot + kPositionOffset, &position, sizeof(position)) && position.line > 0 &&
       position.line <= kMaxLine && position.column > 0 && position.column <= kMaxColumn) {
-    if (records_.size() < kMaxRecords) records_.push_back({slot, *file});
+    if (records_.size() < kMaxRecords) records_.push_back({slot, *file, position.line});
     return;
   }
   path_ = {slot, *file};

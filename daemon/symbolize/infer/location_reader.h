@@ -27,6 +27,7 @@ class LocationReader {
   struct Record {
     uint64_t address = 0;
     uint32_t file = 0;  // index into the files
+    uint32_t line = 0;
   };
 
   // `elf` must outlive this.

@@ -42,7 +42,7 @@ LocationTable LocationTable::Read(const ElfFile& elf, std::string_view own_crate
          file.origin});
   }
   for (const LocationReader::Record& record : reader.TakeRecords()) {
-    table.records_.push_back({record.address, record.file});
+    table.records_.push_back({record.address, record.file, record.line});
   }
   const auto less = [](const Record& a, const Record& b) { return a.address < b.address; };
   const auto same = [](const Record& a, const Record& b) { return a.address == b.address; };
@@ -60,12 +60,27 @@ std::vector<uint32_t> LocationTable::RecordsOfCrates() const {
 }
 
 std::optional<uint32_t> LocationTable::FileAt(uint64_t address) const {
+  const std::optional<LocatedLine> line = LineAt(address);
+  return line ? std::optional(line->file) : std::nullopt;
+}
+
+std::vector<uint32_t> LocationTable::LinesOf(uint32_t file) const {
+  std::vector<uint32_t> lines;
+  for (const Record& record : records_) {
+    if (record.file == file) lines.push_back(record.line);
+  }
+  std::sort(lines.begin(), lines.end());
+  lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
+  return lines;
+}
+
+std::optional<LocatedLine> LocationTable::LineAt(uint64_t address) const {
   if (records_.empty() || address > records_.back().address) return std::nullopt;
   const auto at =
       std::lower_bound(records_.begin(), records_.end(), address,
                        [](const Record& record, uint64_t value) { return record.address < value; });
   if (at == records_.end() || at->address != address) return std::nullopt;
-  return at->file;
+  return LocatedLine{.file = at->file, .line = at->line};
 }
 
 size_t LocationTable::MemoryBytes() const {

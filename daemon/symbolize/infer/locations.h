@@ -21,6 +21,11 @@ struct LocatedFile {
   SourceFile::Origin origin = SourceFile::Origin::kUnknown;
 };
 
+struct LocatedLine {
+  uint32_t file = 0;  // index into LocationTable::files()
+  uint32_t line = 0;
+};
+
 // Every core::panic::Location of a file: {pointer and length of the path, line, column}, and which
 // source file each is in. Paths of workspaces do not tell the name of their crate. Where a program
 // uses the crate `tracing`, its metadata has paths together with names of modules, which do.
@@ -33,6 +38,9 @@ class LocationTable {
 
   // Index into files() for the record at this address; none if there is no record.
   std::optional<uint32_t> FileAt(uint64_t address) const;
+  std::optional<LocatedLine> LineAt(uint64_t address) const;
+  // The lines of a file that have records, ascending.
+  std::vector<uint32_t> LinesOf(uint32_t file) const;
 
   const std::vector<LocatedFile>& files() const { return files_; }
   const std::vector<std::string>& crates() const { return crates_; }
@@ -45,6 +53,7 @@ class LocationTable {
   struct Record {
     uint64_t address;
     uint32_t file;
+    uint32_t line;
   };
 
   std::vector<Record> records_;  // by address

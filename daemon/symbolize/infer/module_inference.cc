@@ -29,7 +29,11 @@ bool MayBePrimitive(const InferredName& name) {
 
 ModuleInference::ModuleInference(const ElfFile* elf, const LocationTable* locations,
                                  const CrateMap* map, std::span<const uint64_t> begins)
-    : locations_(locations), map_(map), weights_(locations), code_(elf, begins) {}
+    : locations_(locations),
+      map_(map),
+      weights_(locations),
+      channels_(locations),
+      code_(elf, begins) {}
 
 const Files& ModuleInference::FilesOf(size_t function) {
   if (const auto known = remembered_.find(function); known != remembered_.end()) {
@@ -87,13 +91,32 @@ std::optional<InferredName> ModuleInference::Infer(uint64_t address) {
     references = FindReferences(code_.Code(function), code_.BeginOf(function));
   }
   std::optional<InferredName> name = InferPath(function, references);
-  if (!references.futex_wait || (name && !MayBePrimitive(*name))) return name;
+  if (!references.futex_wait || (name && !MayBePrimitive(*name))) {
+    if (name && ChannelSides::IsChannel(name->path)) name->role = RoleInChannel(function);
+    return name;
+  }
   if (!name) {
     name = InferredName{
         .path = {}, .crate = {}, .evidence = Evidence::kCode, .role = CodeRole::kUnknown};
   }
   name->role = references.pauses ? CodeRole::kLockSlow : CodeRole::kFutexWait;
   return name;
+}
+
+CodeRole ModuleInference::RoleInChannel(size_t function) {
+  std::vector<uint64_t> loads;
+  ForEachReference(
+      code_.Code(function), code_.BeginOf(function),
+      [&](uint64_t target) { loads.push_back(target); }, [](uint64_t /*target*/) {});
+  switch (channels_.Of(loads)) {
+    case ChannelSide::kSends:
+      return CodeRole::kSends;
+    case ChannelSide::kReceives:
+      return CodeRole::kReceives;
+    case ChannelSide::kUnknown:
+      break;
+  }
+  return CodeRole::kUnknown;
 }
 
 // Of a function that loads locations of the standard library only.

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/symbolize/elf_file.h"
+#include "daemon/symbolize/infer/channel_sides.h"
 #include "daemon/symbolize/infer/code_reader.h"
 #include "daemon/symbolize/infer/code_references.h"
 #include "daemon/symbolize/infer/crate_map.h"
@@ -32,6 +33,8 @@ enum class CodeRole {
   kUnknown,
   kFutexWait,  // waits for a futex on behalf of its caller: a condition, or a thread parks itself
   kLockSlow,   // waits for a futex, and spins before: a lock that another thread holds
+  kSends,      // into a bounded channel
+  kReceives,   // from one
 };
 
 struct InferredName {
@@ -71,10 +74,12 @@ class ModuleInference {
   size_t OwnerOf(size_t function, std::span<const uint64_t> jumps);
   InferredName NameOf(const Files& files, uint32_t crate, Evidence evidence) const;
   std::optional<InferredName> OfStandard(const Files& files) const;
+  CodeRole RoleInChannel(size_t function);
 
   const LocationTable* const locations_;
   const CrateMap* const map_;
   const CrateWeights weights_;
+  const ChannelSides channels_;
   CodeReader code_;
   absl::flat_hash_map<size_t, Files> remembered_;
 };

@@ -111,6 +111,22 @@ struct Sums {
   }
 };
 
+const char* WordOf(CodeRole role) {
+  switch (role) {
+    case CodeRole::kUnknown:
+      return "";
+    case CodeRole::kFutexWait:
+      return "futex_wait";
+    case CodeRole::kLockSlow:
+      return "lock_slow";
+    case CodeRole::kSends:
+      return "send";
+    case CodeRole::kReceives:
+      return "recv";
+  }
+  return "";
+}
+
 double Percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -126,6 +142,23 @@ void PrintRow(const std::string& program, const char* evidence, const Sums& sums
               evidence, Percent(sums.named, rust), Percent(sums.crate, sums.named),
               Percent(sums.mentioned, sums.named), Percent(sums.module, sums.with_module),
               Percent(sums.related, sums.with_module));
+}
+
+// A line for each function: its address, crate, module and symbol, with tabs between; without crate
+// if it is not Rust.
+absl::Status PrintTruth(const std::string& path) {
+  ASSIGN_OR_RETURN(const profd::UniqueFd fd, profd::OpenReadOnly(path));
+  ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd.get()));
+  const std::vector<uint64_t> begins = profd::symbolize::ReadFunctionBegins(elf);
+  profd::symbolize::SymbolLookup lookup(begins);
+  if (!lookup.AddTables(elf)) return absl::FailedPreconditionError("it has no symbols");
+  const std::vector<profd::symbolize::CoveringSymbol> symbols = lookup.Find();
+  for (size_t i = 0; i < begins.size(); ++i) {
+    const Truth truth = TruthOf(symbols[i].name);
+    std::printf("%lx\t%s\t%s\t%s\n", begins[i], truth.crate.c_str(), truth.module.c_str(),
+                truth.mangled.c_str());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Measure(const std::string& path, size_t show, bool roles) {
@@ -169,8 +202,7 @@ absl::Status Measure(const std::string& path, size_t show, bool roles) {
     if (truth.rust) rust += size;
     if (!names[i]) continue;
     if (roles && names[i]->role != CodeRole::kUnknown) {
-      std::fprintf(stderr, "  %s: %s\n",
-                   names[i]->role == CodeRole::kLockSlow ? "lock_slow" : "futex_wait",
+      std::fprintf(stderr, "  %s: %s\n", WordOf(names[i]->role),
                    profd::Demangle(symbols[i].name).c_str());
     }
     if (names[i]->path.empty()) continue;
@@ -218,12 +250,16 @@ int main(int argc, char** argv) {
   app.add_option("--wrong", show, "show so many of the largest errors");
   bool roles = false;
   app.add_flag("--roles", roles, "list the functions whose code tells what they wait for");
+  bool truth = false;
+  app.add_flag("--truth", truth, "print crate, module and symbol of each function, and infer none");
   CLI11_PARSE(app, argc, argv);
-  std::printf(
-      "| program | by | code named | crate right | or in the symbol | module right | or "
-      "around it |\n|---|---|--:|--:|--:|--:|--:|\n");
+  if (!truth) {
+    std::printf(
+        "| program | by | code named | crate right | or in the symbol | module right | or "
+        "around it |\n|---|---|--:|--:|--:|--:|--:|\n");
+  }
   for (const std::string& path : paths) {
-    const absl::Status status = Measure(path, show, roles);
+    const absl::Status status = truth ? PrintTruth(path) : Measure(path, show, roles);
     if (status.ok()) continue;
     std::fprintf(stderr, "bench_infer: %s: %s\n", path.c_str(), status.ToString().c_str());
     return 1;

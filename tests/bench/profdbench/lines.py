@@ -20,6 +20,7 @@ KEYS = {
     "window": ("window_s",),
     "store": ("store",),
     "accuracy": ("case", "load", "site"),
+    "names": ("what", "library"),
 }
 
 
