@@ -17,6 +17,7 @@
 #include "profd/store/segment.pb.h"
 #include "tests/observe.h"
 #include "tests/support/random_segment.h"
+#include "tests/support/whole_slice.h"
 
 namespace profd {
 namespace {
@@ -88,10 +89,10 @@ TEST(SegmentCodecTest, GivesBackWhatWentIn) {
     ASSERT_EQ(dictionaries.stacks.size(), stacks.size());
     for (const auto& stack : dictionaries.stacks) EXPECT_EQ(stacks[stack->id], stack->frames);
     ASSERT_EQ(reader->slices(), segment.slices.size());
-    Slice slice;
     for (size_t i = 0; i < segment.slices.size(); i++) {
-      ASSERT_TRUE(reader->Read(i, &slice).ok());
-      ASSERT_NO_FATAL_FAILURE(ExpectEqual(segment.slices[i], slice));
+      auto slice = reader->Read(i);
+      ASSERT_TRUE(slice.ok()) << slice.status();
+      ASSERT_NO_FATAL_FAILURE(ExpectEqual(segment.slices[i], WholeSlice(*std::move(slice))));
     }
   }
 }
@@ -119,9 +120,8 @@ TEST(SegmentCodecTest, DamagedMessagesAreSafe) {
     std::string message = SerializeSegment(RandomSegment(&random));
     for (int i = 0; i < 3; i++) message[random() % message.size()] = static_cast<char>(random());
     auto reader = SegmentReader::Open(PackBlob(message));
-    Slice slice;
     bool ok = reader.ok();
-    for (size_t i = 0; ok && i < reader->slices(); i++) ok = reader->Read(i, &slice).ok();
+    for (size_t i = 0; ok && i < reader->slices(); i++) ok = reader->Read(i).ok();
     ++(ok ? read : refused);
   }
   EXPECT_GT(refused, 100);
@@ -168,9 +168,9 @@ TEST(SegmentCodecTest, UnknownLossesAreLeftOut) {
   }
   auto reader = SegmentReader::Parse(message.SerializeAsString());
   ASSERT_TRUE(reader.ok()) << reader.status();
-  Slice slice;
-  ASSERT_TRUE(reader->Read(0, &slice).ok());
-  EXPECT_EQ(slice.header.losses, LossCounts{});
+  const auto slice = reader->Read(0);
+  ASSERT_TRUE(slice.ok()) << slice.status();
+  EXPECT_EQ(slice->header().losses, LossCounts{});
 }
 
 TEST(SegmentCodecTest, AnIdleThreadCostsAFewBytes) {
