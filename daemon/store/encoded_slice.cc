@@ -1,5 +1,6 @@
 #include "daemon/store/encoded_slice.h"
 
+#include <bit>
 #include <cstring>
 
 #include "daemon/store/ledger_fields.h"
@@ -12,13 +13,47 @@ SiteTraits TraitsOf(const Site& site) {
           .level = IsLevel(site.kind)};
 }
 
+// Counts what can be counted, and reads only what tells how much there is of the rest.
 bool EncodedSlice::Check() const {
-  RowDecoder decoder(*this);
-  RowView row;
-  while (decoder.TakeThread(&row.thread)) {
-    if (!decoder.TakeRow(&row)) return false;
+  for (const Varints* column : {&row_thread, &row_mask, &ledger_value, &row_samples, &sample_site,
+                                &sample_count, &sample_weight}) {
+    if (!column->IsWhole()) return false;
   }
-  return decoder.AtEnd();
+  const Varints::Counts counts = sample_count.Count();
+  return CheckRows() && CheckSites() && counts.all == sample_site.Count().all &&
+         counts.odd == sample_weight.Count().all;
+}
+
+bool EncodedSlice::CheckRows() const {
+  const size_t rows = row_thread.Count().all;
+  if (rows != row_mask.Count().all || rows != row_samples.Count().all) return false;
+  uint64_t next_thread = 0, gap = 0, mask = 0;
+  for (Varints left = row_thread; left.Take(&gap); next_thread++) {
+    if (gap >= threads || (next_thread += gap) >= threads) return false;
+  }
+  size_t values = 0;
+  for (Varints left = row_mask; left.Take(&mask);) {
+    if (mask >> kLedgerFields != 0) return false;
+    values += static_cast<size_t>(std::popcount(mask));
+  }
+  return values == ledger_value.Count().all;
+}
+
+bool EncodedSlice::CheckSites() const {
+  const bool has_squares = header.drains != 1;
+  size_t squares = 0;
+  uint64_t samples = 0, gap = 0;
+  Varints left = sample_site;
+  for (Varints rows = row_samples; rows.Take(&samples);) {
+    if (samples > sites.size()) return false;
+    for (uint64_t next_site = 0; samples > 0; samples--, next_site++) {
+      if (!left.Take(&gap) || gap >= sites.size() || (next_site += gap) >= sites.size()) {
+        return false;
+      }
+      if (has_squares) squares += sites[next_site].of_bursts;
+    }
+  }
+  return left.empty() && sample_squares.size() == squares * sizeof(double);
 }
 
 RowDecoder::RowDecoder(const EncodedSlice& slice)
@@ -35,36 +70,29 @@ RowDecoder::RowDecoder(const EncodedSlice& slice)
 
 bool RowDecoder::TakeThread(uint32_t* thread) {
   uint64_t gap = 0;
-  if (!row_thread_.Take(&gap) || gap >= slice_->threads) return false;
-  const uint64_t number = next_thread_ + gap;
-  if (number >= slice_->threads) return false;
-  next_thread_ = number + 1;
-  *thread = static_cast<uint32_t>(number);
+  if (!row_thread_.Take(&gap)) return false;
+  next_thread_ += gap;
+  *thread = static_cast<uint32_t>(next_thread_++);
   return true;
 }
 
-bool RowDecoder::TakeRow(RowView* row) {
+void RowDecoder::TakeRow(RowView* row) {
+  TakeLedger(row);
+  TakeSamples(row);
+}
+
+void RowDecoder::TakeLedger(RowView* row) {
   row->ledger = nullptr;
   row->rest_reason = Row::kNoReason;
   row->rest_ns = 0;
-  return TakeLedger(row) && TakeSamples(row);
-}
-
-bool RowDecoder::AtEnd() const {
-  return row_thread_.empty() && row_mask_.empty() && ledger_value_.empty() &&
-         row_samples_.empty() && sample_site_.empty() && sample_count_.empty() &&
-         sample_weight_.empty() && sample_squares_.empty();
-}
-
-bool RowDecoder::TakeLedger(RowView* row) {
   uint64_t mask = 0;
-  if (!row_mask_.Take(&mask) || mask >> kLedgerFields != 0) return false;
-  if (mask == 0) return true;
-  const auto field = static_cast<size_t>(__builtin_ctzll(mask));
+  row_mask_.Take(&mask);
+  if (mask == 0) return;
+  const auto field = static_cast<size_t>(std::countr_zero(mask));
   LedgerFields fields{};
   if (IsRest(mask)) {
     int64_t step = 0;
-    if (!ledger_value_.TakeZigzag(&step)) return false;
+    ledger_value_.TakeZigzag(&step);
     last_wall_ = WrappingAdd(last_wall_, step);
     // Of time on the run queue the books have the same number: FromFields knows.
     if (field != kFirstOffField + static_cast<size_t>(Reason::kRunQueue)) {
@@ -72,47 +100,39 @@ bool RowDecoder::TakeLedger(RowView* row) {
       if (field != kUnattributedField) {
         row->rest_reason = static_cast<uint8_t>(field - kFirstOffField);
       }
-      return true;
+      return;
     }
     fields[field] = last_wall_;
   } else {
     for (uint64_t left = mask; left != 0; left &= left - 1) {
-      if (!ledger_value_.TakeZigzag(&fields[static_cast<size_t>(__builtin_ctzll(left))])) {
-        return false;
-      }
+      ledger_value_.TakeZigzag(&fields[static_cast<size_t>(std::countr_zero(left))]);
     }
   }
   ledger_ = FromFields(fields);
   row->ledger = &ledger_;
-  return true;
 }
 
-bool RowDecoder::TakeSamples(RowView* row) {
+void RowDecoder::TakeSamples(RowView* row) {
   uint64_t count = 0;
-  const std::span<const SiteTraits> sites = slice_->sites;
-  if (!row_samples_.Take(&count) || count > sites.size()) return false;
+  row_samples_.Take(&count);
   samples_.resize(count);
   squares_.clear();
   const auto interval = static_cast<uint64_t>(slice_->header.tick_interval_ns);
   const bool has_squares = slice_->header.drains != 1;
-  uint64_t next_site = 0;
+  uint64_t site = 0, gap = 0, number = 0;
   for (SiteSample& sample : samples_) {
-    uint64_t gap = 0, number = 0;
+    sample_site_.Take(&gap);
+    sample_count_.Take(&number);
     int64_t rest = 0;
-    if (!sample_site_.Take(&gap) || gap >= sites.size() || next_site + gap >= sites.size() ||
-        !sample_count_.Take(&number) || ((number & 1) != 0 && !sample_weight_.TakeZigzag(&rest))) {
-      return false;
-    }
-    const uint64_t site = next_site + gap;
-    next_site = site + 1;
-    const SiteTraits traits = sites[site];
-    sample.site = static_cast<uint32_t>(site);
+    if ((number & 1) != 0) sample_weight_.TakeZigzag(&rest);
+    site += gap;
+    const SiteTraits traits = slice_->sites[site];
+    sample.site = static_cast<uint32_t>(site++);
     sample.ticks = FromZigzag(number >> 1);
     const uint64_t usual = traits.durations ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
     sample.weight = WrappingAdd(static_cast<int64_t>(usual), rest);
     if (traits.of_bursts && has_squares) {
       double square = 0;
-      if (sample_squares_.size() < sizeof(square)) return false;
       std::memcpy(&square, sample_squares_.data(), sizeof(square));
       sample_squares_.remove_prefix(sizeof(square));
       squares_.push_back(square);
@@ -120,7 +140,6 @@ bool RowDecoder::TakeSamples(RowView* row) {
   }
   row->samples = samples_;
   row->squares = squares_;
-  return true;
 }
 
 }  // namespace profd

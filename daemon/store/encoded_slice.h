@@ -43,25 +43,28 @@ struct EncodedSlice {
   Varints sample_site, sample_count, sample_weight;
   std::string_view sample_squares;
 
-  // Whether the columns are whole: a RowDecoder gives all their numbers, each within its bounds.
+  // Whether the columns are whole: they have as many numbers as each other, and name nothing that
+  // is not there.
   bool Check() const;
+
+ private:
+  bool CheckRows() const;
+  bool CheckSites() const;
 };
 
 class RowDecoder {
  public:
-  // `slice` must outlive this.
+  // `slice` was checked, and must outlive this.
   explicit RowDecoder(const EncodedSlice& slice);
 
-  // The thread of the next row. False at the end, and where it is damaged.
+  // The thread of the next row. False at the end.
   bool TakeThread(uint32_t* thread);
-  // What that row says. Valid until the next call. False where it is damaged.
-  bool TakeRow(RowView* row);
-  // Whether nothing is left in any column.
-  bool AtEnd() const;
+  // What that row says. Valid until the next call.
+  void TakeRow(RowView* row);
 
  private:
-  bool TakeLedger(RowView* row);
-  bool TakeSamples(RowView* row);
+  void TakeLedger(RowView* row);
+  void TakeSamples(RowView* row);
 
   const EncodedSlice* slice_;
   Varints row_thread_, row_mask_, ledger_value_, row_samples_;

@@ -46,28 +46,30 @@ Amount& SiteTable::Find(uint32_t site) {
 }
 
 void SiteTable::MakePages(std::vector<SiteSample>* samples) {
-  const auto page_of = [](const SiteSample& sample) { return sample.site / kPageSites; };
+  std::vector<uint8_t> in_page;
+  for (const SiteSample& sample : *samples) {
+    const size_t number = sample.site / kPageSites;
+    if (number >= in_page.size()) in_page.resize(number + 1, 0);
+    in_page[number]++;
+  }
   size_t kept = 0;
-  for (size_t begin = 0, end = 0; begin < samples->size(); begin = end) {
-    const uint32_t number = page_of((*samples)[begin]);
-    while (end < samples->size() && page_of((*samples)[end]) == number) end++;
-    if (4 * (end - begin) < kPageSites) {
-      for (size_t i = begin; i < end; i++) (*samples)[kept++] = (*samples)[i];
+  for (const SiteSample& sample : *samples) {
+    const size_t number = sample.site / kPageSites;
+    if (4 * in_page[number] < kPageSites) {
+      (*samples)[kept++] = sample;
       continue;
     }
     if (number >= pages_.size()) pages_.resize(number + 1);
-    pages_[number] = std::make_unique<Page>();
-    for (size_t i = begin; i < end; i++) {
-      At((*samples)[i].site) = static_cast<const Amount&>((*samples)[i]);
-    }
+    if (pages_[number] == nullptr) pages_[number] = std::make_unique<Page>();
+    At(sample.site) = static_cast<const Amount&>(sample);
   }
   samples->resize(kept);
 }
 
 void SiteTable::Grow() {
-  SortSlots();
   std::vector<SiteSample> samples;
   slots_.swap(samples);
+  std::erase_if(samples, [](const SiteSample& slot) { return slot.site == kNoSite; });
   MakePages(&samples);
   // Half full at most, so that there is room for a while; a list if there are few.
   if (samples.size() >= kSearched) {
@@ -78,14 +80,10 @@ void SiteTable::Grow() {
 }
 
 void SiteTable::Sort() {
-  SortSlots();
-  slots_.shrink_to_fit();
-}
-
-void SiteTable::SortSlots() {
   std::erase_if(slots_, [](const SiteSample& slot) { return slot.site == kNoSite; });
   std::sort(slots_.begin(), slots_.end(),
             [](const SiteSample& a, const SiteSample& b) { return a.site < b.site; });
+  slots_.shrink_to_fit();
 }
 
 Amount* SiteTable::FindSorted(uint32_t site) {

@@ -98,8 +98,7 @@ class SiteTable {
   size_t PlaceOf(uint32_t site) const;
   // Makes room for more sites than there are.
   void Grow();
-  void SortSlots();
-  // Makes pages of the neighbours among these samples, which are sorted. What is left stays.
+  // Makes pages of the neighbours among these samples. What is left stays.
   void MakePages(std::vector<SiteSample>* samples);
 
   std::vector<std::unique_ptr<Page>> pages_;  // by site; null: none

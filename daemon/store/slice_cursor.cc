@@ -25,11 +25,10 @@ void SliceCursor::FindNext() {
 
 const RowView& SliceCursor::Take() {
   view_.thread = thread_;
-  if (!decoder_) {
+  if (decoder_) {
+    decoder_->TakeRow(&view_);
+  } else {
     TakeRaw();
-  } else if (!decoder_->TakeRow(&view_)) {
-    view_ = {};
-    view_.thread = thread_;
   }
   FindNext();
   return view_;

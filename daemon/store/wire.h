@@ -75,12 +75,30 @@ inline void PutField(uint64_t number, std::string_view bytes, std::string* messa
   message->append(bytes);
 }
 
-// The varints of a packed column, one after another.
+// The varints of a packed column, one after another. Of one that is too long, the low bits.
 class Varints {
  public:
   Varints() = default;
+  // `bytes` end with the end of a number, see IsWhole.
   explicit Varints(std::string_view bytes)
       : next_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+
+  bool IsWhole() const { return empty() || static_cast<uint8_t>(end_[-1]) < 0x80; }
+  // How many there are, and how many of them are odd.
+  struct Counts {
+    size_t all = 0, odd = 0;
+  };
+  Counts Count() const {
+    Counts counts;
+    uint8_t before = 0;
+    for (const char* at = next_; at != end_; ++at) {
+      const auto byte = static_cast<uint8_t>(*at);
+      counts.all += static_cast<uint8_t>(~byte) >> 7;
+      counts.odd += byte & 1 & static_cast<uint8_t>(~before) >> 7;
+      before = byte;
+    }
+    return counts;
+  }
 
   // False where there is none.
   bool Take(uint64_t* value) {
@@ -114,10 +132,13 @@ class Varints {
     return (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
   }
   bool TakeSlowly(uint64_t* value) {
-    std::string_view left(next_, static_cast<size_t>(end_ - next_));
-    const bool taken = TakeVarint(&left, value);
-    next_ = left.data();
-    return taken;
+    *value = 0;
+    for (unsigned shift = 0; next_ != end_; shift += 7) {
+      const auto byte = static_cast<uint8_t>(*next_++);
+      if (shift < 64) *value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return true;
+    }
+    return false;
   }
 
   const char* next_ = nullptr;
