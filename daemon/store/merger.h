@@ -23,10 +23,10 @@
 
 namespace profd {
 
-// Reads one segment at a time, and of it a row at a time, so that only sums take memory. Beyond two thousand, threads and
-// processes that are gone at the end of the window are added up (folding.h): however long the
-// window is, the answer is not longer than for what still runs. The last ones keep their own rows.
-// Not thread-safe.
+// Reads one segment at a time, and of it a row at a time, so that only sums take memory. Beyond two
+// thousand, threads and processes that are gone at the end of the window are added up (folding.h):
+// however long the window is, the answer is not longer than for what still runs. The last ones keep
+// their own rows. Not thread-safe.
 class Merger {
  public:
   Merger(Window requested, std::function<bool(const ThreadInfo&)> keep);

@@ -50,8 +50,8 @@ class SegmentReader {
   // The dictionaries: a segment without slices.
   const Segment& dictionaries() const { return dictionaries_; }
   size_t slices() const { return slices_.size(); }
-  // A slice, all of which can be read. What it names is in the dictionaries. The reader must outlive
-  // it, and may move. Errors: DataLoss.
+  // A slice, all of which can be read. What it names is in the dictionaries. The reader must
+  // outlive it, and may move. Errors: DataLoss.
   absl::StatusOr<SliceCursor> Read(size_t index) const;
 
  private:

@@ -95,7 +95,7 @@ absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message,
 }
 
 absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
-                                            const KnownStacks& known) {
+                                             const KnownStacks& known) {
   const auto& strings = message.strings();
   for (const std::string& text : strings) loss_of_string_.push_back(LossNamed(text));
   const auto size = static_cast<uint32_t>(strings.size());
@@ -117,8 +117,7 @@ absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
   return ReadSites(message);
 }
 
-absl::Status SegmentReader::ReadStacks(const store::Segment& message,
-                                      const KnownStacks& known) {
+absl::Status SegmentReader::ReadStacks(const store::Segment& message, const KnownStacks& known) {
   std::vector<uint64_t> frames;
   frames.reserve(static_cast<size_t>(message.frames_size()));
   uint64_t last = 0;

@@ -99,8 +99,7 @@ bool SiteTable::Cursor::Next() {
   while (left_ == 0 && page_ < table_->pages_.size()) left_ = table_->PresentIn(++page_);
   const uint32_t in_page =
       left_ == 0 ? kNoSite : page_ * kPageSites + static_cast<uint32_t>(__builtin_ctzll(left_));
-  const uint32_t in_slot =
-      slot_ < table_->slots_.size() ? table_->slots_[slot_].site : kNoSite;
+  const uint32_t in_slot = slot_ < table_->slots_.size() ? table_->slots_[slot_].site : kNoSite;
   site_ = std::min(in_page, in_slot);
   if (site_ == kNoSite) return false;
   if (in_page < in_slot) {

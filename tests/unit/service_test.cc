@@ -1778,7 +1778,8 @@ TEST(ScaleBurstsTest, BurstsStandForTheWindow) {
   thread.ledger.allocated = {.bytes = 77, .burst_bytes = 1500, .burst_doubt = 500};
   thread.ledger.freed = {.burst_bytes = 150};
   const auto sample = [&](Kind kind, uint64_t argument, int64_t weight, double squares) {
-    return Sample{.key = {.argument = argument, .kind = kind}, .weight = weight, .squares = squares};
+    return Sample{
+        .key = {.argument = argument, .kind = kind}, .weight = weight, .squares = squares};
   };
   thread.samples = {sample(Kind::kAlloc, PROFD_BURST_ARGUMENT, 1000, 1e6),
                     sample(Kind::kAlloc, PROFD_BURST_ARGUMENT, 500, 0),
