@@ -21,7 +21,7 @@ namespace {
 // Processes with sites: naming frames costs more than all else in the answer.
 constexpr size_t kMostProcesses = 5;
 
-struct Site {
+struct AllocatingFunction {
   int64_t bytes = 0;
   double variance = 0;
 };
@@ -50,7 +50,7 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
 
   const SampleTypeInfo* const type = &DescribeSampleType(Kind::kAlloc);
   const Estimates estimates(profile, {&type, 1});
-  std::map<ProcessId, std::map<std::string, Site>> sites;
+  std::map<ProcessId, std::map<std::string, AllocatingFunction>> sites;
   std::map<ProcessId, int64_t> totals;
   for (const MergedThread& thread : profile.threads) {
     const ProcessId id = ids.Of(thread.info);
@@ -59,7 +59,7 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
       if (sample.amount <= 0) continue;
       const NamedFrame* origin =
           stacks.Origin(stacks.NumberOf(sample.key.stack, ProcessIdOf(thread.info)));
-      Site& site = sites[id][origin == nullptr ? "[unsampled]" : origin->function];
+      AllocatingFunction& site = sites[id][origin == nullptr ? "[unsampled]" : origin->function];
       const auto error = static_cast<double>(sample.error);
       site.bytes = WrappingAdd(site.bytes, sample.amount);
       site.variance += error * error;
@@ -67,7 +67,8 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
     }
   }
   for (const auto& [id, functions] : sites) {
-    std::vector<std::pair<std::string, Site>> list(functions.begin(), functions.end());
+    std::vector<std::pair<std::string, AllocatingFunction>> list(functions.begin(),
+                                                                 functions.end());
     std::stable_sort(list.begin(), list.end(),
                      [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
     list.resize(std::min(list.size(), most));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "daemon/base/wrapping.h"
 #include "daemon/profile/waker_estimate.h"
@@ -13,18 +12,11 @@ namespace {
 // Of one sample: sums of them are no overflow.
 constexpr double kMostBytes = 1e15;
 
-std::vector<Sample> OfKind(const std::vector<Sample>& samples, Kind kind) {
-  std::vector<Sample> found;
-  std::copy_if(samples.begin(), samples.end(), std::back_inserter(found),
-               [kind](const Sample& s) { return s.key.kind == kind; });
-  return found;
-}
-
 // Bytes of a thread that belong to stacks which no sample saw.
 int64_t UnsampledOf(const SampleTypeInfo& type, const MergedThread& thread) {
   switch (type.formula) {
     case ErrorFormula::kAllocatorShare: {
-      std::vector<Sample> samples = OfKind(thread.samples, type.kind);
+      std::vector<Sample> samples = thread.samples.OfKind(type.kind);
       std::erase_if(samples, [](const Sample& s) { return IsFromBursts(s.key); });
       return UnsampledHeap(HeapOf(thread.ledger, type.kind), samples);
     }
@@ -62,13 +54,13 @@ void ScaleBursts(MergedProfile* profile) {
     freed.burst_doubt = scaled(freed.burst_doubt);
     // The totals are the sums, to the byte.
     allocated.burst_bytes = freed.burst_bytes = 0;
-    for (Sample& sample : thread.samples) {
-      if (!IsFromBursts(sample.key)) continue;
-      sample.weight = scaled(sample.weight);
-      sample.squares *= scale * scale;
-      int64_t& total = sample.key.kind == Kind::kAlloc ? allocated.burst_bytes : freed.burst_bytes;
-      total = WrappingAdd(total, sample.weight);
-    }
+    thread.samples.Change([&](Sample* sample) {
+      if (!IsFromBursts(sample->key)) return;
+      sample->weight = scaled(sample->weight);
+      sample->squares *= scale * scale;
+      int64_t& total = sample->key.kind == Kind::kAlloc ? allocated.burst_bytes : freed.burst_bytes;
+      total = WrappingAdd(total, sample->weight);
+    });
   }
 }
 
@@ -95,11 +87,11 @@ int64_t Estimates::Unsampled(int32_t pid, Kind kind) const {
 }
 
 EstimatedThread Estimates::Waits(const MergedThread& thread) const {
-  return EstimateThread(thread.info.id, thread.ledger, OfKind(thread.samples, Kind::kWait), basis_);
+  return EstimateThread(thread.info.id, thread.ledger, thread.samples.OfKind(Kind::kWait), basis_);
 }
 
 std::vector<EstimatedSample> Estimates::Running(const MergedThread& thread) const {
-  return EstimateRunning(thread.info.id, thread.ledger, OfKind(thread.samples, Kind::kCpu), basis_);
+  return EstimateRunning(thread.info.id, thread.ledger, thread.samples.OfKind(Kind::kCpu), basis_);
 }
 
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const EstimatedThread& waits,
@@ -109,14 +101,14 @@ std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread, const Est
     return waits.samples;
   }
   if (type.kind == Kind::kCpu) return Running(thread);
-  if (type.kind == Kind::kWaker) return EstimateWakers(waits, thread.samples);
+  if (type.kind == Kind::kWaker) return EstimateWakers(waits, thread.samples.OfKind(Kind::kWaker));
   if (type.kind == Kind::kWall) return JoinStates(waits, Running(thread));
   return Of(thread, type);
 }
 
 std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread,
                                            const SampleTypeInfo& type) const {
-  std::vector<Sample> samples = OfKind(thread.samples, type.kind);
+  std::vector<Sample> samples = thread.samples.OfKind(type.kind);
   const int64_t unsampled = Unsampled(thread.info.pid, type.kind);
   switch (type.formula) {
     case ErrorFormula::kLedgerShare:

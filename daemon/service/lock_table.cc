@@ -229,7 +229,7 @@ void LockTable::AddReleasers(const MergedThread& thread, uint32_t process,
     if (stack.locks.size() < 2) continue;
     for (const auto& [use, ns] : stack.locks) use->shared = true;
   }
-  for (const EstimatedSample& s : EstimateWakers(all, thread.samples)) {
+  for (const EstimatedSample& s : EstimateWakers(all, thread.samples.OfKind(Kind::kWaker))) {
     if (s.key.reason != Reason::kLock) continue;
     const auto found = stacks.find(WaiterOf(s.key));
     if (found == stacks.end() || found->second.ns <= 0) continue;

@@ -26,6 +26,14 @@ constexpr int64_t kFetchPatienceNs = 60ll * 1'000'000'000;
 constexpr int64_t kDrainPatienceNs = 10ll * 1'000'000'000;
 // An answer of this size leaves much free heap behind.
 constexpr size_t kTrimAboveStacks = 10'000;
+constexpr size_t kTrimAboveSamples = 50'000;
+
+bool IsLarge(const MergedProfile& profile) {
+  size_t samples = 0;
+  for (const MergedThread& thread : profile.threads) samples += thread.samples.size();
+  return samples > kTrimAboveSamples ||
+         profile.stacks.size() + profile.threads.size() > kTrimAboveStacks;
+}
 
 grpc::Status TooManyFetches() {
   return {grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -143,7 +151,7 @@ absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestS
                                 .wall_offset_ns = wall_offset,
                                 .names = &names_},
                                window, send);
-  const bool large = profile.stacks.size() + profile.threads.size() > kTrimAboveStacks;
+  const bool large = IsLarge(profile);
   profile = {};
   if (large) malloc_trim(0);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");

@@ -11,8 +11,6 @@
 namespace profd {
 namespace {
 
-// Slices of a segment are read and added together until they take more than this.
-constexpr size_t kMaxReadBytes = 4u << 20;
 // Long waits are kept up to this number while slices are added.
 constexpr size_t kMaxWaits = 1 << 16;
 
@@ -70,24 +68,18 @@ bool Merger::ReadPick(const Pick& pick, Take take, absl::FunctionRef<void(Window
   mapping.threads = numbers.threads;
   mapping.sites = numbers.sites;
   bool whole = true;
-  std::vector<Slice> places(pick.end - pick.begin);
-  std::vector<const Slice*> read;
-  size_t bytes = 0;
+  std::vector<SliceCursor> slices;
+  slices.reserve(pick.end - pick.begin);
   for (size_t i = pick.begin; i < pick.end; i++) {
-    const auto slice = reader->Read(i, &places[read.size()]);
-    if (!slice.ok()) {
+    auto slice = reader->Read(i);
+    if (slice.ok()) {
+      slices.push_back(*std::move(slice));
+    } else {
       whole = false;
       lose(pick.segment->spans[i]);
-      continue;
     }
-    read.push_back(*slice);
-    bytes += (*slice)->Bytes();
-    if (bytes < kMaxReadBytes) continue;
-    take(read, dictionaries, &mapping);
-    read.clear();
-    bytes = 0;
   }
-  take(read, dictionaries, &mapping);
+  take(slices, dictionaries, &mapping);
   return whole;
 }
 
@@ -118,32 +110,30 @@ bool Merger::AddSlices(const Pick& pick, const std::vector<Pick>* sum_of) {
   std::vector<uint8_t> uncounted;
   std::vector<bool> ended;
   const auto add = [&](auto slices, const Segment& dictionaries, SliceSum::Mapping* mapping) {
-    if (rows.empty()) {
-      numbers.assign(mapping->threads.begin(), mapping->threads.end());
-      rows.assign(numbers.size(), kUnasked);
-      uncounted.assign(numbers.size(), 0);
-      ended.assign(numbers.size(), false);
-    }
-    for (const Slice* slice : slices) {
-      const SliceHeader& header = slice->header;
+    numbers.assign(mapping->threads.begin(), mapping->threads.end());
+    rows.assign(numbers.size(), kUnasked);
+    uncounted.assign(numbers.size(), 0);
+    ended.assign(numbers.size(), false);
+    for (const SliceCursor& slice : slices) {
+      const SliceHeader& header = slice.header();
       if (sum_of == nullptr) {
         profile_.coarsest_ns = std::max(profile_.coarsest_ns, header.LengthNs());
       }
       if (reading_recent_ && header.books_ns < header.LengthNs()) all_listed_ = false;
     }
     // Only threads with a row are asked for.
-    for (const Slice* slice : slices) {
-      for (const Row& row : slice->rows) {
-        if (rows[row.thread] != kUnasked) continue;
-        const uint32_t number = numbers[row.thread];
-        rows[row.thread] = RowOf(number, reading_recent_ || !all_listed_);
+    for (const SliceCursor& slice : slices) {
+      slice.ForEachThread([&](uint32_t thread) {
+        if (rows[thread] != kUnasked) return;
+        const uint32_t number = numbers[thread];
+        rows[thread] = RowOf(number, reading_recent_ || !all_listed_);
         // Where it ended. Another segment may have counted it, and hold no more than its levels.
-        ended[row.thread] = dictionaries.threads[row.thread]->exited;
-        if (ended[row.thread]) uncounted[row.thread] = uncounted_[number];
-      }
+        ended[thread] = dictionaries.threads[thread]->exited;
+        if (ended[thread]) uncounted[thread] = uncounted_[number];
+      });
     }
-    for (const Slice* slice : slices) {
-      for (const StoredWait& wait : slice->waits) {
+    for (const SliceCursor& slice : slices) {
+      for (const StoredWait& wait : slice.waits()) {
         uint32_t& row = rows[wait.thread];
         if (row == kUnasked) row = RowOf(numbers[wait.thread], reading_recent_ || !all_listed_);
       }
@@ -198,21 +188,21 @@ void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
 
 void Merger::AddChanges(const Pick& pick, int64_t sign) {
   const auto add = [&](auto slices, const Segment&, const SliceSum::Mapping* mapping) {
-    for (const Slice* slice : slices) AddChanges(*slice, *mapping, sign);
+    for (SliceCursor& slice : slices) AddChanges(&slice, *mapping, sign);
   };
   ReadPick(pick, add, [this](Window span) { CountDamaged(span); });
 }
 
-void Merger::AddChanges(const Slice& slice, const SliceSum::Mapping& mapping, int64_t sign) {
-  const SiteSample* sample = slice.samples.data();
-  for (const Row& row : slice.rows) {
-    for (uint32_t i = 0; i < row.samples; i++, sample++) {
-      if (!mapping.levels[sample->site]) continue;
-      Amount& level = levels_[{mapping.threads[row.thread], mapping.sites[sample->site]}];
-      level.weight = sign > 0 ? WrappingAdd(level.weight, sample->weight)
-                              : WrappingSubtract(level.weight, sample->weight);
-      level.ticks = sign > 0 ? WrappingAdd(level.ticks, sample->ticks)
-                             : WrappingSubtract(level.ticks, sample->ticks);
+void Merger::AddChanges(SliceCursor* slice, const SliceSum::Mapping& mapping, int64_t sign) {
+  while (slice->thread() != SliceCursor::kEnd) {
+    const RowView& row = slice->Take();
+    for (const SiteSample& sample : row.samples) {
+      if (!mapping.traits[sample.site].level) continue;
+      Amount& level = levels_[{mapping.threads[row.thread], mapping.sites[sample.site]}];
+      level.weight = sign > 0 ? WrappingAdd(level.weight, sample.weight)
+                              : WrappingSubtract(level.weight, sample.weight);
+      level.ticks = sign > 0 ? WrappingAdd(level.ticks, sample.ticks)
+                             : WrappingSubtract(level.ticks, sample.ticks);
     }
   }
 }
@@ -252,6 +242,24 @@ void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
     sum_.At(row).samples.At(place.second);
   }
   levels_ = std::move(of_rows);
+}
+
+// Of levels, what there is takes the place of the growth.
+std::vector<MergedSamples::Extra> Merger::TakeExtras(SliceSum::Thread* thread) {
+  std::vector<MergedSamples::Extra> extras;
+  for (SiteTable::Cursor sample(thread->samples); sample.Next();) {
+    const SiteTraits traits = TraitsOf(catalog_.sites()[sample.site()]);
+    const bool level = with_levels_ && traits.level;
+    if (!level && !traits.of_bursts) continue;
+    MergedSamples::Extra& extra = extras.emplace_back();
+    extra.site = sample.site();
+    if (traits.of_bursts) extra.squares = sum_.Squares(thread->thread, extra.site);
+    if (!level) continue;
+    extra.growth = sample.amount().weight;
+    const auto there = levels_.find({thread->thread, extra.site});
+    *thread->samples.FindSorted(extra.site) = there == levels_.end() ? Amount{} : there->second;
+  }
+  return extras;
 }
 
 MergedProfile Merger::Finish() && {
@@ -299,29 +307,21 @@ MergedProfile Merger::Finish() && {
   };
   for (const StoredWait& wait : sum_.waits()) sum_.At(wait.thread);
   profile_.threads.reserve(sum_.threads().size());
+  const auto all_sites = std::make_shared<const std::vector<Site>>(catalog_.sites());
   for (SliceSum::Thread& sum : sum_.threads()) {
     MergedThread& thread = profile_.threads.emplace_back();
     thread.info = *catalog_.threads()[sum.thread];
     thread.ledger = sum_.LedgerOf(sum);
-    const std::vector<SiteSample> samples = std::move(sum.samples).Take();
-    thread.samples.reserve(samples.size());
-    for (const SiteSample& s : samples) {
-      const Site& site = catalog_.sites()[s.site];
-      Sample& sample = thread.samples.emplace_back(
-          Sample{.key = KeyOf(thread.info.id, site), .weight = s.weight, .ticks = s.ticks});
-      if (IsFromBursts(sample.key)) sample.squares = sum_.Squares(sum.thread, s.site);
-      if (with_levels_ && IsLevel(site.kind)) {
-        const auto level = levels_.find({sum.thread, s.site});
-        const bool none = level == levels_.end();
-        sample.growth = sample.weight;
-        sample.weight = none ? 0 : level->second.weight;
-        sample.ticks = none ? 0 : level->second.ticks;
-      }
-      if (sites[s.site] == kNotAsked) name_stacks(s.site);
-      if (sites[s.site] == kUnknown && !IsHistogram(site.kind)) {
-        unknown += static_cast<uint64_t>(std::max<int64_t>(s.ticks, 0));
+    sum.samples.Sort();
+    for (SiteTable::Cursor sample(sum.samples); sample.Next();) {
+      uint8_t& site = sites[sample.site()];
+      if (site == kNotAsked) name_stacks(sample.site());
+      if (site == kUnknown && !IsHistogram(catalog_.sites()[sample.site()].kind)) {
+        unknown += static_cast<uint64_t>(std::max<int64_t>(sample.amount().ticks, 0));
       }
     }
+    std::vector<MergedSamples::Extra> extras = TakeExtras(&sum);
+    thread.samples = {all_sites, thread.info.id, std::move(sum.samples), std::move(extras)};
   }
   FinishWaits(name_stack);
   profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;

@@ -17,15 +17,16 @@
 #include "daemon/store/folding.h"
 #include "daemon/store/levels.h"
 #include "daemon/store/slice_sum.h"
+#include "daemon/store/store.h"
 #include "daemon/store/stored_segment.h"
 #include "daemon/store/sums.h"
 
 namespace profd {
 
-// Reads one segment at a time, so that only sums take memory. Beyond two thousand, threads and
-// processes that are gone at the end of the window are added up (folding.h): however long the
-// window is, the answer is not longer than for what still runs. The last ones keep their own rows.
-// Not thread-safe.
+// Reads one segment at a time, and of it a row at a time, so that only sums take memory. Beyond two
+// thousand, threads and processes that are gone at the end of the window are added up (folding.h):
+// however long the window is, the answer is not longer than for what still runs. The last ones keep
+// their own rows. Not thread-safe.
 class Merger {
  public:
   Merger(Window requested, std::function<bool(const ThreadInfo&)> keep);
@@ -47,14 +48,13 @@ class Merger {
   static constexpr uint32_t kUnasked = 0xfffffffe;
   using Place = std::pair<uint32_t, uint32_t>;  // thread, site
 
-  using Take = absl::FunctionRef<void(std::span<const Slice* const>, const Segment& dictionaries,
+  using Take = absl::FunctionRef<void(std::span<SliceCursor>, const Segment& dictionaries,
                                       SliceSum::Mapping*)>;
 
   // `sum_of`: what the pick is the sum of, which is not counted as damaged; else null. False if
   // some of it cannot be read.
   bool AddSlices(const Pick& pick, const std::vector<Pick>* sum_of);
-  // Gives some slices at a time to `take`, and spans that cannot be read to `lose`. False if there
-  // are any.
+  // Gives the slices to `take`, and spans that cannot be read to `lose`. False if there are any.
   bool ReadPick(const Pick& pick, Take take, absl::FunctionRef<void(Window)> lose);
   void CountDamaged(Window span);
   bool IsRecent(const Pick& pick);
@@ -67,8 +67,10 @@ class Merger {
   void KeepLongestWaits();
   // After the threads. `name_stack` is called for each stack of a wait.
   void FinishWaits(absl::FunctionRef<void(StackId)> name_stack);
+  // Of a thread whose samples are sorted.
+  std::vector<MergedSamples::Extra> TakeExtras(SliceSum::Thread* thread);
   void AddChanges(const Pick& pick, int64_t sign);
-  void AddChanges(const Slice& slice, const SliceSum::Mapping& mapping, int64_t sign);
+  void AddChanges(SliceCursor* slice, const SliceSum::Mapping& mapping, int64_t sign);
 
   const std::function<bool(const ThreadInfo&)> keep_;
   Catalog catalog_;

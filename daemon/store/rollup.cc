@@ -1,7 +1,6 @@
 #include "daemon/store/rollup.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -124,10 +123,9 @@ class Rollup {
       mapping.level_threads = numbers;
       mapping.uncounted = uncounted;
     }
-    Slice place;
     for (size_t i = source.pick.begin; i < source.pick.end; i++) {
       const Window span = source.pick.segment->spans[i];
-      const auto slice = source.reader.Read(i, &place);
+      auto slice = source.reader.Read(i);
       if (!slice.ok()) {
         damaged_ns_ += LengthOf(span);
         continue;
@@ -135,7 +133,7 @@ class Rollup {
       const int64_t stretch = options_.slice_ns > 0 ? MiddleOf(span) / options_.slice_ns : 0;
       if (sums_.empty() || options_.slice_ns == 0 || stretch != stretch_) sums_.emplace_back();
       stretch_ = stretch;
-      sums_.back().Add(std::array{*slice}, mapping);
+      sums_.back().Add({&*slice, 1}, mapping);
     }
     for (size_t i = 0; i < numbers.size(); i++) {
       if (uncounted[i] != before[i]) uncounted_[numbers[i]] = 0;

@@ -12,11 +12,14 @@
 #include <vector>
 
 #include "daemon/base/status.h"
+#include "daemon/store/encoded_slice.h"
 #include "daemon/store/slice.h"
+#include "daemon/store/slice_cursor.h"
 
 namespace profd::store {
 class Segment;
 class Slice;
+class SliceHeader;
 }  // namespace profd::store
 
 namespace profd {
@@ -40,34 +43,30 @@ class SegmentReader {
   // Errors: DataLoss.
   static absl::StatusOr<SegmentReader> Open(std::string_view blob,
                                             const KnownStacks& known = nullptr);
-  // The same of a message that is not packed.
+  // The same of a message that is not packed, which must outlive the reader.
   static absl::StatusOr<SegmentReader> Parse(std::string_view message,
                                              const KnownStacks& known = nullptr);
-  SegmentReader(SegmentReader&&) noexcept;
-  SegmentReader& operator=(SegmentReader&&) noexcept;
-  ~SegmentReader();
 
   // The dictionaries: a segment without slices.
   const Segment& dictionaries() const { return dictionaries_; }
-  size_t slices() const;
-  // Fills `slice`, whose memory is used again. What it names is in the dictionaries. Errors:
-  // DataLoss.
-  absl::Status Read(size_t index, Slice* slice);
+  size_t slices() const { return slices_.size(); }
+  // A slice, all of which can be read. What it names is in the dictionaries. The reader must
+  // outlive it, and may move. Errors: DataLoss.
+  absl::StatusOr<SliceCursor> Read(size_t index) const;
 
  private:
-  SegmentReader();
-  absl::Status ReadDictionaries(const KnownStacks& known);
-  absl::Status ReadStacks(const KnownStacks& known);
-  absl::Status ReadSites();
-  absl::Status ReadHeader(const store::Slice& from, SliceHeader* header) const;
-  absl::Status ReadRows(const store::Slice& from, Slice* slice) const;
-  absl::Status ReadWaits(const store::Slice& from, Slice* slice) const;
+  SegmentReader() = default;
+  absl::Status ReadDictionaries(const store::Segment& message, const KnownStacks& known);
+  absl::Status ReadStacks(const store::Segment& message, const KnownStacks& known);
+  absl::Status ReadSites(const store::Segment& message);
+  absl::Status ReadHeader(const store::SliceHeader& from, SliceHeader* header) const;
+  absl::Status ReadWaits(const store::Slice& from, EncodedSlice* slice) const;
 
-  std::unique_ptr<store::Segment> message_;
-  std::unique_ptr<store::Slice> slice_;
+  std::unique_ptr<const std::string> content_;  // what the slices lie in; null: the caller has it
+  std::vector<std::string_view> slices_;
   Segment dictionaries_;
   std::vector<StackId> stack_ids_;
-  std::vector<bool> of_bursts_;         // which sites are; empty: none
+  std::vector<SiteTraits> traits_;      // of the sites
   std::vector<size_t> loss_of_string_;  // kLossCount: it names none
 };
 

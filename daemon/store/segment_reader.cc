@@ -1,16 +1,14 @@
-#include <algorithm>
-#include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/base/varint.h"
 #include "daemon/store/blob.h"
 #include "daemon/store/header_fields.h"
-#include "daemon/store/ledger_fields.h"
 #include "daemon/store/segment_codec.h"
+#include "daemon/store/wire.h"
 #include "profd/store/segment.pb.h"
 
 namespace profd {
@@ -49,40 +47,60 @@ class Column {
   const T* end_;
 };
 
+// Each column is in one piece, as it was written. False if there are two of it.
+bool TakeColumn(const WireFields::Field& field, EncodedSlice* slice) {
+  if (field.number == store::Slice::kSampleSquaresFieldNumber) {
+    return std::exchange(slice->sample_squares, field.bytes).empty();
+  }
+  Varints* const columns[] = {&slice->row_thread,   &slice->row_mask,    &slice->ledger_value,
+                              &slice->row_samples,  &slice->sample_site, &slice->sample_count,
+                              &slice->sample_weight};
+  Varints* const column = columns[field.number - store::Slice::kRowThreadFieldNumber];
+  return std::exchange(*column, Varints(field.bytes)).empty();
+}
+
 }  // namespace
 
-SegmentReader::SegmentReader()
-    : message_(std::make_unique<store::Segment>()), slice_(std::make_unique<store::Slice>()) {}
-SegmentReader::SegmentReader(SegmentReader&&) noexcept = default;
-SegmentReader& SegmentReader::operator=(SegmentReader&&) noexcept = default;
-SegmentReader::~SegmentReader() = default;
-
 absl::StatusOr<SegmentReader> SegmentReader::Open(std::string_view blob, const KnownStacks& known) {
-  ASSIGN_OR_RETURN(const std::string message, UnpackBlob(blob));
-  return Parse(message, known);
+  ASSIGN_OR_RETURN(std::string message, UnpackBlob(blob));
+  auto content = std::make_unique<const std::string>(std::move(message));
+  ASSIGN_OR_RETURN(SegmentReader reader, Parse(*content, known));
+  reader.content_ = std::move(content);
+  return reader;
 }
 
 absl::StatusOr<SegmentReader> SegmentReader::Parse(std::string_view message,
                                                    const KnownStacks& known) {
+  if (message.size() > kMaxBlobContent) return Damaged("message");
   SegmentReader reader;
-  if (message.size() > kMaxBlobContent ||
-      !reader.message_->ParseFromArray(message.data(), static_cast<int>(message.size()))) {
-    return Damaged("message");
+  std::string rest;
+  WireFields fields(message);
+  for (WireFields::Field field; fields.Next(&field);) {
+    if (field.number != store::Segment::kSlicesFieldNumber) {
+      rest += field.whole;
+    } else if (field.has_bytes) {
+      reader.slices_.push_back(field.bytes);
+    } else {
+      return Damaged("message");
+    }
   }
-  if (reader.message_->version() != kSegmentVersion) {
-    return absl::DataLossError(absl::StrCat("stored segment: version ", reader.message_->version(),
+  store::Segment dictionaries;
+  if (fields.damaged() || !dictionaries.ParseFromString(rest)) return Damaged("message");
+  if (dictionaries.version() != kSegmentVersion) {
+    return absl::DataLossError(absl::StrCat("stored segment: version ", dictionaries.version(),
                                             " instead of ", kSegmentVersion));
   }
-  RETURN_IF_ERROR(reader.ReadDictionaries(known));
+  RETURN_IF_ERROR(reader.ReadDictionaries(dictionaries, known));
   return reader;
 }
 
-absl::Status SegmentReader::ReadDictionaries(const KnownStacks& known) {
-  const auto& strings = message_->strings();
+absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
+                                             const KnownStacks& known) {
+  const auto& strings = message.strings();
   for (const std::string& text : strings) loss_of_string_.push_back(LossNamed(text));
   const auto size = static_cast<uint32_t>(strings.size());
-  dictionaries_.threads.reserve(static_cast<size_t>(message_->threads_size()));
-  for (const store::Thread& thread : message_->threads()) {
+  dictionaries_.threads.reserve(static_cast<size_t>(message.threads_size()));
+  for (const store::Thread& thread : message.threads()) {
     if (thread.name() >= size || thread.process() >= size) return Damaged("thread");
     dictionaries_.threads.push_back(std::make_shared<const ThreadInfo>(
         ThreadInfo{.id = ThreadId{thread.id()},
@@ -95,20 +113,20 @@ absl::Status SegmentReader::ReadDictionaries(const KnownStacks& known) {
                    .start_ns = thread.start_ns(),
                    .process_start_ns = thread.process_start_ns()}));
   }
-  RETURN_IF_ERROR(ReadStacks(known));
-  return ReadSites();
+  RETURN_IF_ERROR(ReadStacks(message, known));
+  return ReadSites(message);
 }
 
-absl::Status SegmentReader::ReadStacks(const KnownStacks& known) {
+absl::Status SegmentReader::ReadStacks(const store::Segment& message, const KnownStacks& known) {
   std::vector<uint64_t> frames;
-  frames.reserve(static_cast<size_t>(message_->frames_size()));
+  frames.reserve(static_cast<size_t>(message.frames_size()));
   uint64_t last = 0;
-  for (const uint64_t step : message_->frames()) frames.push_back(last += step);
-  Column ids(message_->stack_id());
-  Column walks(message_->stack_walk());
-  Column kernel_frames(message_->stack_kernel_frames());
-  Column lengths(message_->stack_length());
-  Column places(message_->stack_frames());
+  for (const uint64_t step : message.frames()) frames.push_back(last += step);
+  Column ids(message.stack_id());
+  Column walks(message.stack_walk());
+  Column kernel_frames(message.stack_kernel_frames());
+  Column lengths(message.stack_length());
+  Column places(message.stack_frames());
   uint64_t id = 0;
   while (ids.Take(&id)) {
     uint32_t walk = 0, kernel = 0, length = 0, place = 0;
@@ -139,13 +157,13 @@ absl::Status SegmentReader::ReadStacks(const KnownStacks& known) {
   return absl::OkStatus();
 }
 
-absl::Status SegmentReader::ReadSites() {
-  Column stacks(message_->site_stack());
-  Column unknown(message_->site_unknown_stack());
-  Column arguments(message_->site_argument());
-  Column syscalls(message_->site_syscall());
-  Column reasons(message_->site_reason());
-  Column kinds(message_->site_kind());
+absl::Status SegmentReader::ReadSites(const store::Segment& message) {
+  Column stacks(message.site_stack());
+  Column unknown(message.site_unknown_stack());
+  Column arguments(message.site_argument());
+  Column syscalls(message.site_syscall());
+  Column reasons(message.site_reason());
+  Column kinds(message.site_kind());
   uint32_t stack = 0;
   dictionaries_.sites.reserve(stacks.left());
   while (stacks.Take(&stack)) {
@@ -163,29 +181,35 @@ absl::Status SegmentReader::ReadSites() {
                                    .reason = static_cast<Reason>(reason),
                                    .kind = static_cast<Kind>(kind)});
   }
-  const auto is_of_bursts = [](const Site& site) { return IsFromBursts(KeyOf({}, site)); };
-  const std::vector<Site>& sites = dictionaries_.sites;
-  if (std::any_of(sites.begin(), sites.end(), is_of_bursts)) {
-    for (const Site& site : sites) of_bursts_.push_back(is_of_bursts(site));
-  }
+  traits_.reserve(dictionaries_.sites.size());
+  for (const Site& site : dictionaries_.sites) traits_.push_back(TraitsOf(site));
   return absl::OkStatus();
 }
 
-size_t SegmentReader::slices() const { return static_cast<size_t>(message_->slices_size()); }
-
-absl::Status SegmentReader::Read(size_t index, Slice* slice) {
-  slice->Clear();
-  slice_->Clear();
-  if (index >= slices() || !slice_->ParseFromString(message_->slices(static_cast<int>(index)))) {
-    return Damaged("slice");
+absl::StatusOr<SliceCursor> SegmentReader::Read(size_t index) const {
+  if (index >= slices()) return Damaged("slice");
+  auto slice = std::make_unique<EncodedSlice>();
+  slice->threads = dictionaries_.threads.size();
+  slice->sites = traits_;
+  std::string rest;
+  WireFields fields(slices_[index]);
+  for (WireFields::Field field; fields.Next(&field);) {
+    if (field.number < store::Slice::kRowThreadFieldNumber ||
+        field.number > store::Slice::kSampleSquaresFieldNumber) {
+      rest += field.whole;
+    } else if (!field.has_bytes || !TakeColumn(field, slice.get())) {
+      return Damaged("column");
+    }
   }
-  RETURN_IF_ERROR(ReadHeader(*slice_, &slice->header));
-  RETURN_IF_ERROR(ReadRows(*slice_, slice));
-  return ReadWaits(*slice_, slice);
+  store::Slice message;
+  if (fields.damaged() || !message.ParseFromString(rest)) return Damaged("slice");
+  RETURN_IF_ERROR(ReadHeader(message.header(), &slice->header));
+  RETURN_IF_ERROR(ReadWaits(message, slice.get()));
+  if (!slice->Check()) return Damaged("row");
+  return SliceCursor(std::move(slice));
 }
 
-absl::Status SegmentReader::ReadHeader(const store::Slice& from, SliceHeader* header) const {
-  const store::SliceHeader& in = from.header();
+absl::Status SegmentReader::ReadHeader(const store::SliceHeader& in, SliceHeader* header) const {
   if (in.length_ns() < 0) return Damaged("span");
   header->span.begin_ns = in.begin_ns();
   header->span.end_ns = WrappingAdd(in.begin_ns(), in.length_ns());
@@ -206,7 +230,7 @@ absl::Status SegmentReader::ReadHeader(const store::Slice& from, SliceHeader* he
   return absl::OkStatus();
 }
 
-absl::Status SegmentReader::ReadWaits(const store::Slice& from, Slice* slice) const {
+absl::Status SegmentReader::ReadWaits(const store::Slice& from, EncodedSlice* slice) const {
   Column threads(from.wait_thread());
   Column sites(from.wait_site());
   Column begins(from.wait_begin());
@@ -231,86 +255,6 @@ absl::Status SegmentReader::ReadWaits(const store::Slice& from, Slice* slice) co
     if (waker != 0) wait.waker = stack_ids_[waker - 1];
     wait.earlier = (flag & kWaitEarlier) != 0;
     wait.lasts = (flag & kWaitLasts) != 0;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SegmentReader::ReadRows(const store::Slice& from, Slice* slice) const {
-  Column threads(from.row_thread());
-  Column masks(from.row_mask());
-  Column values(from.ledger_value());
-  Column row_samples(from.row_samples());
-  Column sites(from.sample_site());
-  Column counts(from.sample_count());
-  Column weights(from.sample_weight());
-  const auto interval = static_cast<uint64_t>(slice->header.tick_interval_ns);
-  int64_t last_wall = slice->header.LengthNs();
-  uint64_t next_thread = 0;
-  uint32_t gap = 0;
-  size_t of_bursts = 0;
-  slice->rows.reserve(threads.left());
-  slice->samples.reserve(sites.left());
-  while (threads.Take(&gap)) {
-    Row& row = slice->rows.emplace_back();
-    const uint64_t thread = next_thread + gap;
-    next_thread = thread + 1;
-    uint64_t mask = 0;
-    if (thread >= dictionaries_.threads.size() || !masks.Take(&mask) ||
-        !row_samples.Take(&row.samples) || row.samples > sites.left() ||
-        mask >> kLedgerFields != 0) {
-      return Damaged("row");
-    }
-    row.thread = static_cast<uint32_t>(thread);
-    if (IsRest(mask)) {
-      int64_t step = 0;
-      if (!values.Take(&step)) return Damaged("row");
-      last_wall = WrappingAdd(last_wall, step);
-      const auto field = static_cast<size_t>(__builtin_ctzll(mask));
-      if (field == kFirstOffField + static_cast<size_t>(Reason::kRunQueue)) {
-        // The books have the same number: FromFields knows.
-        LedgerFields fields{};
-        fields[field] = last_wall;
-        row.ledger = static_cast<uint32_t>(slice->ledgers.size());
-        slice->ledgers.push_back(FromFields(fields));
-      } else {
-        row.rest_ns = last_wall;
-        if (field != kUnattributedField) {
-          row.rest_reason = static_cast<uint8_t>(field - kFirstOffField);
-        }
-      }
-    } else if (mask != 0) {
-      LedgerFields fields{};
-      for (uint64_t left = mask; left != 0; left &= left - 1) {
-        if (!values.Take(&fields[static_cast<size_t>(__builtin_ctzll(left))])) {
-          return Damaged("row");
-        }
-      }
-      row.ledger = static_cast<uint32_t>(slice->ledgers.size());
-      slice->ledgers.push_back(FromFields(fields));
-    }
-    uint64_t next_site = 0;
-    for (uint32_t i = 0; i < row.samples; i++) {
-      uint64_t count = 0;
-      int64_t rest = 0;
-      sites.Take(&gap);
-      const uint64_t site = next_site + gap;
-      next_site = site + 1;
-      if (site >= dictionaries_.sites.size() || !counts.Take(&count) ||
-          ((count & 1) != 0 && !weights.Take(&rest))) {
-        return Damaged("sample");
-      }
-      SiteSample& sample = slice->samples.emplace_back();
-      sample.site = static_cast<uint32_t>(site);
-      sample.ticks = FromZigzag(count >> 1);
-      const bool histogram = IsHistogram(dictionaries_.sites[site].kind);
-      const uint64_t usual = histogram ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
-      sample.weight = WrappingAdd(static_cast<int64_t>(usual), rest);
-      if (!of_bursts_.empty() && of_bursts_[site]) of_bursts++;
-    }
-  }
-  if (slice->header.drains != 1) {
-    if (of_bursts != static_cast<size_t>(from.sample_squares_size())) return Damaged("squares");
-    slice->squares.assign(from.sample_squares().begin(), from.sample_squares().end());
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,7 @@
 #include "daemon/store/header_fields.h"
 #include "daemon/store/ledger_fields.h"
 #include "daemon/store/segment_codec.h"
+#include "daemon/store/wire.h"
 #include "profd/store/segment.pb.h"
 
 namespace profd {
@@ -27,8 +28,10 @@ class Writer {
     for (const auto& thread : segment_.threads) PutThread(*thread);
     PutStacks();
     PutSites();
-    for (const Slice& slice : segment_.slices) PutSlice(slice);
-    return out_.SerializeAsString();
+    std::string slices;
+    for (const Slice& slice : segment_.slices) PutSlice(slice, &slices);
+    // With the names of losses, which slices have.
+    return out_.SerializeAsString() + slices;
   }
 
  private:
@@ -104,28 +107,46 @@ class Writer {
     }
   }
 
-  void PutSlice(const Slice& slice) {
-    store::Slice out;
-    PutHeader(slice.header, out.mutable_header());
+  // Columns as bytes from the start: as lists of numbers they would take several times as much.
+  struct Columns {
+    std::string row_thread, row_mask, ledger_value, row_samples;
+    std::string sample_site, sample_count, sample_weight, sample_squares;
+  };
+
+  void PutSlice(const Slice& slice, std::string* slices) {
+    store::Slice header;
+    PutHeader(slice.header, header.mutable_header());
     last_wall_ = slice.header.LengthNs();
+    Columns columns;
     const SiteSample* sample = slice.samples.data();
     uint32_t next_thread = 0;
     for (const Row& row : slice.rows) {
-      out.add_row_thread(row.thread - next_thread);
+      PutVarint(row.thread - next_thread, &columns.row_thread);
       next_thread = row.thread + 1;
-      PutLedger(LedgerOf(slice, row), &out);
-      out.add_row_samples(row.samples);
+      PutLedger(LedgerOf(slice, row), &columns);
+      PutVarint(row.samples, &columns.row_samples);
       uint32_t next_site = 0;
       for (uint32_t i = 0; i < row.samples; i++, sample++) {
-        out.add_sample_site(sample->site - next_site);
+        PutVarint(sample->site - next_site, &columns.sample_site);
         next_site = sample->site + 1;
         const bool histogram = IsHistogram(segment_.sites[sample->site].kind);
-        PutSample(*sample, histogram ? 0 : slice.header.tick_interval_ns, &out);
+        PutSample(*sample, histogram ? 0 : slice.header.tick_interval_ns, &columns);
       }
     }
-    for (const double square : slice.squares) out.add_sample_squares(square);
-    for (const StoredWait& wait : slice.waits) PutWait(wait, slice.header.span.begin_ns, &out);
-    *out_.add_slices() = out.SerializeAsString();
+    columns.sample_squares.assign(reinterpret_cast<const char*>(slice.squares.data()),
+                                  slice.squares.size() * sizeof(double));
+    store::Slice waits;
+    for (const StoredWait& wait : slice.waits) PutWait(wait, slice.header.span.begin_ns, &waits);
+    std::string out = header.SerializeAsString();
+    PutField(store::Slice::kRowThreadFieldNumber, columns.row_thread, &out);
+    PutField(store::Slice::kRowMaskFieldNumber, columns.row_mask, &out);
+    PutField(store::Slice::kLedgerValueFieldNumber, columns.ledger_value, &out);
+    PutField(store::Slice::kRowSamplesFieldNumber, columns.row_samples, &out);
+    PutField(store::Slice::kSampleSiteFieldNumber, columns.sample_site, &out);
+    PutField(store::Slice::kSampleCountFieldNumber, columns.sample_count, &out);
+    PutField(store::Slice::kSampleWeightFieldNumber, columns.sample_weight, &out);
+    PutField(store::Slice::kSampleSquaresFieldNumber, columns.sample_squares, &out);
+    PutField(store::Segment::kSlicesFieldNumber, out + waits.SerializeAsString(), slices);
   }
 
   void PutWait(const StoredWait& wait, int64_t slice_begin_ns, store::Slice* out) {
@@ -140,28 +161,28 @@ class Writer {
     out->add_wait_flags((wait.earlier ? kWaitEarlier : 0U) | (wait.lasts ? kWaitLasts : 0U));
   }
 
-  void PutLedger(const LedgerDelta& ledger, store::Slice* out) {
+  void PutLedger(const LedgerDelta& ledger, Columns* columns) {
     const LedgerFields fields = ToFields(ledger);
     const uint64_t mask = MaskOf(fields);
-    out->add_row_mask(mask);
+    PutVarint(mask, &columns->row_mask);
     // Threads are read one after another, so that the seconds of those that waited all the time
     // differ little from each other.
     if (IsRest(mask)) {
       const int64_t wall = fields[static_cast<size_t>(__builtin_ctzll(mask))];
-      out->add_ledger_value(WrappingSubtract(wall, std::exchange(last_wall_, wall)));
+      PutZigzag(WrappingSubtract(wall, std::exchange(last_wall_, wall)), &columns->ledger_value);
       return;
     }
     for (const int64_t value : fields) {
-      if (value != 0) out->add_ledger_value(value);
+      if (value != 0) PutZigzag(value, &columns->ledger_value);
     }
   }
 
-  static void PutSample(const SiteSample& sample, int64_t interval_ns, store::Slice* out) {
+  static void PutSample(const SiteSample& sample, int64_t interval_ns, Columns* columns) {
     const auto usual = static_cast<int64_t>(static_cast<uint64_t>(sample.ticks) *
                                             static_cast<uint64_t>(interval_ns));
     const int64_t rest = WrappingSubtract(sample.weight, usual);
-    out->add_sample_count(ToZigzag(sample.ticks) << 1 | (rest != 0 ? 1 : 0));
-    if (rest != 0) out->add_sample_weight(rest);
+    PutVarint(ToZigzag(sample.ticks) << 1 | (rest != 0 ? 1 : 0), &columns->sample_count);
+    if (rest != 0) PutZigzag(rest, &columns->sample_weight);
   }
 
   const Segment& segment_;

@@ -1,16 +1,16 @@
 #include "daemon/store/site_table.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <limits>
 #include <utility>
 
 namespace profd {
 
 size_t SiteTable::size() const {
   size_t size = used_;
-  for (const uint64_t word : present_) size += static_cast<size_t>(std::popcount(word));
+  for (uint32_t page = 0; page < pages_.size(); page++) {
+    size += static_cast<size_t>(std::popcount(PresentIn(page)));
+  }
   return size;
 }
 
@@ -45,51 +45,70 @@ Amount& SiteTable::Find(uint32_t site) {
   return slots_[last_];
 }
 
-size_t SiteTable::DenseSize() const {
-  // How many sites have numbers with so many bits.
-  std::array<size_t, std::numeric_limits<uint32_t>::digits + 1> with_bits{};
-  ForEach([&](const SiteSample& s) { with_bits[static_cast<size_t>(std::bit_width(s.site))]++; });
-  size_t best = dense_.size(), below = 0;
-  for (size_t bits = 0; bits < with_bits.size(); bits++) {
-    below += with_bits[bits];
-    const size_t size = size_t{1} << bits;
-    if (size >= kLeastDense && 4 * below >= size) best = std::max(best, size);
+void SiteTable::MakePages(std::vector<SiteSample>* samples) {
+  std::vector<uint8_t> in_page;
+  for (const SiteSample& sample : *samples) {
+    const size_t number = sample.site / kPageSites;
+    if (number >= in_page.size()) in_page.resize(number + 1, 0);
+    in_page[number]++;
   }
-  return best;
+  size_t kept = 0;
+  for (const SiteSample& sample : *samples) {
+    const size_t number = sample.site / kPageSites;
+    if (4 * in_page[number] < kPageSites) {
+      (*samples)[kept++] = sample;
+      continue;
+    }
+    if (number >= pages_.size()) pages_.resize(number + 1);
+    if (pages_[number] == nullptr) pages_[number] = std::make_unique<Page>();
+    At(sample.site) = static_cast<const Amount&>(sample);
+  }
+  samples->resize(kept);
 }
 
 void SiteTable::Grow() {
-  const size_t size = DenseSize();
-  dense_.resize(size);
-  present_.resize(size / kWordBits);
-  std::vector<SiteSample> before;
-  slots_.swap(before);
-  const auto sparse =
-      static_cast<size_t>(std::count_if(before.begin(), before.end(), [&](const SiteSample& slot) {
-        return slot.site != kNoSite && slot.site >= size;
-      }));
+  std::vector<SiteSample> samples;
+  slots_.swap(samples);
+  std::erase_if(samples, [](const SiteSample& slot) { return slot.site == kNoSite; });
+  MakePages(&samples);
   // Half full at most, so that there is room for a while; a list if there are few.
-  if (sparse >= kSearched) {
-    slots_.resize(std::bit_ceil(2 * (sparse + 1)), SiteSample{{}, kNoSite});
+  if (samples.size() >= kSearched) {
+    slots_.resize(std::bit_ceil(2 * (samples.size() + 1)), SiteSample{{}, kNoSite});
   }
   used_ = 0;
-  for (const SiteSample& slot : before) {
-    if (slot.site != kNoSite) At(slot.site) = static_cast<const Amount&>(slot);
-  }
+  for (const SiteSample& sample : samples) At(sample.site) = static_cast<const Amount&>(sample);
 }
 
-std::vector<SiteSample> SiteTable::Take() && {
-  std::vector<SiteSample> all;
-  all.reserve(size());
-  ForEachDense([&](const SiteSample& s) { all.push_back(s); });
-  const auto sparse = static_cast<std::ptrdiff_t>(all.size());
-  for (const SiteSample& slot : slots_) {
-    if (slot.site != kNoSite) all.push_back(slot);
-  }
-  std::sort(all.begin() + sparse, all.end(),
+void SiteTable::Sort() {
+  std::erase_if(slots_, [](const SiteSample& slot) { return slot.site == kNoSite; });
+  std::sort(slots_.begin(), slots_.end(),
             [](const SiteSample& a, const SiteSample& b) { return a.site < b.site; });
-  *this = {};
-  return all;
+  slots_.shrink_to_fit();
+}
+
+Amount* SiteTable::FindSorted(uint32_t site) {
+  if (Page* const page = PageOf(site)) {
+    return (page->present & BitOf(site)) == 0 ? nullptr : &page->amounts[site % kPageSites];
+  }
+  const auto slot = std::lower_bound(slots_.begin(), slots_.end(), site,
+                                     [](const SiteSample& s, uint32_t n) { return s.site < n; });
+  return slot == slots_.end() || slot->site != site ? nullptr : &*slot;
+}
+
+bool SiteTable::Cursor::Next() {
+  while (left_ == 0 && page_ < table_->pages_.size()) left_ = table_->PresentIn(++page_);
+  const uint32_t in_page =
+      left_ == 0 ? kNoSite : page_ * kPageSites + static_cast<uint32_t>(__builtin_ctzll(left_));
+  const uint32_t in_slot = slot_ < table_->slots_.size() ? table_->slots_[slot_].site : kNoSite;
+  site_ = std::min(in_page, in_slot);
+  if (site_ == kNoSite) return false;
+  if (in_page < in_slot) {
+    left_ &= left_ - 1;
+    amount_ = &table_->pages_[page_]->amounts[site_ % kPageSites];
+  } else {
+    amount_ = &table_->slots_[slot_++];
+  }
+  return true;
 }
 
 }  // namespace profd

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "daemon/profile/profile.h"
-#include "daemon/store/store.h"
+#include "daemon/store/window.h"
 
 namespace profd {
 

@@ -6,11 +6,6 @@
 #include "daemon/store/folding.h"
 
 namespace profd {
-namespace {
-
-constexpr uint32_t kNoThread = 0xffffffff;
-
-}  // namespace
 
 size_t SliceSum::PlaceOf(uint32_t thread) {
   if (thread >= places_.size()) places_.resize(thread + 1, 0);
@@ -38,8 +33,8 @@ LedgerDelta SliceSum::LedgerOf(const Thread& thread) const {
   return ledger;
 }
 
-void SliceSum::AddNumbers(const Slice& slice, const Row& row, size_t place) {
-  if (row.ledger != Row::kNoLedger) AddLedger(slice.ledgers[row.ledger], &LedgerAt(place));
+void SliceSum::AddNumbers(const RowView& row, size_t place) {
+  if (row.ledger != nullptr) AddLedger(*row.ledger, &LedgerAt(place));
   if (row.rest_ns == 0) return;
   Thread& thread = threads_[place];
   if (thread.rest_ns != 0 && thread.rest_reason != row.rest_reason) {
@@ -52,7 +47,7 @@ void SliceSum::AddNumbers(const Slice& slice, const Row& row, size_t place) {
 
 void SliceSum::AddTo(size_t place, const SiteSample& sample, const Mapping& mapping) {
   Amount& sum = threads_[place].samples.At(mapping.sites[sample.site]);
-  AddAmount(sample, mapping.durations[sample.site], &sum);
+  AddAmount(sample, mapping.traits[sample.site].durations, &sum);
 }
 
 void SliceSum::CountFolded(uint8_t what, size_t place) {
@@ -62,63 +57,45 @@ void SliceSum::CountFolded(uint8_t what, size_t place) {
   ledger.folded_processes = WrappingAdd(ledger.folded_processes, 1);
 }
 
-void SliceSum::Add(std::span<const Slice* const> slices, const Mapping& mapping) {
-  std::vector<Cursor> cursors;
-  cursors.reserve(slices.size());
-  for (const Slice* slice : slices) {
-    AddHeader(slice->header, &header_);
-    AddWaits(*slice, mapping);
-    cursors.push_back(
-        {.slice = slice, .sample = slice->samples.data(), .square = slice->squares.data()});
+void SliceSum::Add(std::span<SliceCursor> slices, const Mapping& mapping) {
+  for (const SliceCursor& slice : slices) {
+    AddHeader(slice.header(), &header_);
+    AddWaits(slice.waits(), mapping);
   }
-  const auto next = [](const Cursor& cursor) {
-    const std::vector<Row>& rows = cursor.slice->rows;
-    return cursor.row < rows.size() ? rows[cursor.row].thread : kNoThread;
-  };
   while (true) {
-    uint32_t thread = kNoThread;
-    for (const Cursor& cursor : cursors) thread = std::min(thread, next(cursor));
-    if (thread == kNoThread) return;
-    for (Cursor& cursor : cursors) {
-      if (next(cursor) == thread) AddRow(mapping, &cursor);
+    uint32_t thread = SliceCursor::kEnd;
+    for (const SliceCursor& slice : slices) thread = std::min(thread, slice.thread());
+    if (thread == SliceCursor::kEnd) return;
+    for (SliceCursor& slice : slices) {
+      if (slice.thread() == thread) AddRow(slice.Take(), slice.header().drains == 1, mapping);
     }
   }
 }
 
-void SliceSum::AddRow(const Mapping& mapping, Cursor* cursor) {
-  const Slice& slice = *cursor->slice;
-  const Row& row = slice.rows[cursor->row++];
-  const SiteSample* sample = cursor->sample;
-  const SiteSample* const end = sample + row.samples;
-  cursor->sample = end;
+void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping) {
   const uint32_t number = mapping.threads[row.thread];
-  const bool one_drain = slice.header.drains == 1;
-  if (number == kLeftOut) {
-    for (; sample != end; sample++) cursor->square += !one_drain && mapping.of_bursts[sample->site];
-    return;
-  }
+  if (number == kLeftOut) return;
   const size_t place = PlaceOf(number);
   SiteTable& table = threads_[place].samples;
-  for (const SiteSample* soon = sample; soon != end; soon++) {
-    table.Prefetch(mapping.sites[soon->site]);
-  }
-  AddNumbers(slice, row, place);
-  bool counts = row.ledger != Row::kNoLedger || row.rest_ns != 0;
+  for (const SiteSample& soon : row.samples) table.Prefetch(mapping.sites[soon.site]);
+  AddNumbers(row, place);
+  bool counts = row.ledger != nullptr || row.rest_ns != 0;
   if (!mapping.any_special) {
-    counts = counts || sample != end;
-    for (; sample != end; sample++) {
-      AddAmount(*sample, mapping.durations[sample->site], &table.At(mapping.sites[sample->site]));
+    counts = counts || !row.samples.empty();
+    for (const SiteSample& sample : row.samples) {
+      AddAmount(sample, false, &table.At(mapping.sites[sample.site]));
     }
-  }
-  for (; sample != end; sample++) {
-    const bool level = mapping.levels[sample->site];
-    counts = counts || !level;
-    const bool stays = level && !mapping.level_threads.empty();
-    AddTo(stays ? PlaceOf(mapping.level_threads[row.thread]) : place, *sample, mapping);
-    if (mapping.of_bursts[sample->site]) {
-      const auto weight = static_cast<double>(sample->weight);
-      squares_[{number, mapping.sites[sample->site]}] +=
-          one_drain ? weight * weight : *cursor->square++;
+  } else {
+    const double* square = row.squares.data();
+    for (const SiteSample& sample : row.samples) {
+      const SiteTraits traits = mapping.traits[sample.site];
+      counts = counts || !traits.level;
+      const bool stays = traits.level && !mapping.level_threads.empty();
+      AddTo(stays ? PlaceOf(mapping.level_threads[row.thread]) : place, sample, mapping);
+      if (traits.of_bursts) {
+        const auto weight = static_cast<double>(sample.weight);
+        squares_[{number, mapping.sites[sample.site]}] += one_drain ? weight * weight : *square++;
+      }
     }
   }
   // Levels may change after the end.
@@ -127,8 +104,8 @@ void SliceSum::AddRow(const Mapping& mapping, Cursor* cursor) {
   }
 }
 
-void SliceSum::AddWaits(const Slice& slice, const Mapping& mapping) {
-  for (const StoredWait& wait : slice.waits) {
+void SliceSum::AddWaits(std::span<const StoredWait> waits, const Mapping& mapping) {
+  for (const StoredWait& wait : waits) {
     const uint32_t thread = mapping.threads[wait.thread];
     if (thread == kLeftOut) continue;
     StoredWait& added = waits_.emplace_back(wait);
@@ -151,14 +128,10 @@ uint8_t WhatToCount(const ThreadInfo& info) {
 
 SliceSum::Mapping MappingOf(std::span<const Site> sites) {
   SliceSum::Mapping mapping;
-  mapping.of_bursts.reserve(sites.size());
-  mapping.levels.reserve(sites.size());
-  mapping.durations.reserve(sites.size());
+  mapping.traits.reserve(sites.size());
   for (const Site& site : sites) {
-    mapping.of_bursts.push_back(IsFromBursts(KeyOf({}, site)));
-    mapping.levels.push_back(IsLevel(site.kind));
-    mapping.durations.push_back(site.kind == Kind::kDuration);
-    mapping.any_special |= mapping.of_bursts.back() || mapping.levels.back();
+    const SiteTraits traits = mapping.traits.emplace_back(TraitsOf(site));
+    mapping.any_special |= traits.of_bursts || traits.level || traits.durations;
   }
   return mapping;
 }

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "daemon/store/site_table.h"
 #include "daemon/store/slice.h"
+#include "daemon/store/slice_cursor.h"
 
 namespace profd {
 
@@ -40,12 +41,12 @@ class SliceSum {
     // What of kCountThread and kCountProcess to count with the first numbers of a thread, which
     // clears it. Else empty.
     std::span<uint8_t> uncounted;
-    std::vector<bool> of_bursts, levels, durations;  // which of the slice's sites are
-    bool any_special = false;                        // whether any is of bursts or a level
+    std::vector<SiteTraits> traits;  // of the slice's sites
+    bool any_special = false;        // whether any has one
   };
   // Slices of one segment, in time order. Thread by thread, so that the sums of a thread are
   // touched once and not once for each slice.
-  void Add(std::span<const Slice* const> slices, const Mapping& mapping);
+  void Add(std::span<SliceCursor> slices, const Mapping& mapping);
   // An entry for a thread of which there may be none yet.
   Thread& At(uint32_t thread) { return threads_[PlaceOf(thread)]; }
 
@@ -64,19 +65,12 @@ class SliceSum {
   bool empty() const { return header_.drains == 0; }
 
  private:
-  // What of a slice is added next.
-  struct Cursor {
-    const Slice* slice;
-    size_t row = 0;
-    const SiteSample* sample;
-    const double* square;
-  };
-
   size_t PlaceOf(uint32_t thread);  // in threads_; made if need be
-  void AddRow(const Mapping& mapping, Cursor* cursor);
-  void AddWaits(const Slice& slice, const Mapping& mapping);
+  // `one_drain`: the slice is of one.
+  void AddRow(const RowView& row, bool one_drain, const Mapping& mapping);
+  void AddWaits(std::span<const StoredWait> waits, const Mapping& mapping);
   LedgerDelta& LedgerAt(size_t place);  // made if need be
-  void AddNumbers(const Slice& slice, const Row& row, size_t place);
+  void AddNumbers(const RowView& row, size_t place);
   void AddTo(size_t place, const SiteSample& sample, const Mapping& mapping);
   void CountFolded(uint8_t what, size_t place);
 

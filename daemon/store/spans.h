@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "daemon/store/store.h"
+#include "daemon/store/window.h"
 
 namespace profd {
 

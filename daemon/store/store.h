@@ -11,20 +11,16 @@
 #include "absl/container/flat_hash_set.h"
 #include "daemon/base/status.h"
 #include "daemon/profile/profile.h"
+#include "daemon/store/merged_samples.h"
+#include "daemon/store/window.h"
 
 namespace profd {
-
-// Half-open, monotonic ns.
-struct Window {
-  int64_t begin_ns = 0;
-  int64_t end_ns = 0;
-};
 
 // One thread's account and samples over a window. Raw: nothing is scaled yet.
 struct MergedThread {
   ThreadInfo info;
   LedgerDelta ledger;
-  std::vector<Sample> samples;
+  MergedSamples samples;
 };
 
 // A long wait in a window.

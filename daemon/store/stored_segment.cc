@@ -56,10 +56,9 @@ absl::StatusOr<StoredSegmentReader> StoredSegmentReader::Open(const StoredSegmen
   return reader;
 }
 
-absl::StatusOr<const Slice*> StoredSegmentReader::Read(size_t index, Slice* place) {
-  if (!reader_) return &segment_->raw.slices[index];
-  RETURN_IF_ERROR(reader_->Read(index, place));
-  return place;
+absl::StatusOr<SliceCursor> StoredSegmentReader::Read(size_t index) const {
+  if (reader_) return reader_->Read(index);
+  return SliceCursor(segment_->raw.slices[index], segment_->raw.sites);
 }
 
 }  // namespace profd

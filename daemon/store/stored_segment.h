@@ -15,6 +15,7 @@
 #include "daemon/base/status.h"
 #include "daemon/store/segment_codec.h"
 #include "daemon/store/slice.h"
+#include "daemon/store/slice_cursor.h"
 
 namespace profd {
 
@@ -52,8 +53,8 @@ class StoredSegmentReader {
   static absl::StatusOr<StoredSegmentReader> Open(const StoredSegment& segment,
                                                   const KnownStacks& known);
   const Segment& dictionaries() const { return reader_ ? reader_->dictionaries() : segment_->raw; }
-  // A slice of the segment, or `place`, into which it was read. Errors: DataLoss.
-  absl::StatusOr<const Slice*> Read(size_t index, Slice* place);
+  // A slice of the segment. The reader must outlive it. Errors: DataLoss.
+  absl::StatusOr<SliceCursor> Read(size_t index) const;
 
  private:
   explicit StoredSegmentReader(const StoredSegment& segment) : segment_(&segment) {}

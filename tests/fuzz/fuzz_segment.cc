@@ -5,12 +5,14 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "daemon/store/blob.h"
 #include "daemon/store/ledger_fields.h"
 #include "daemon/store/merger.h"
 #include "daemon/store/rollup.h"
 #include "daemon/store/segment_codec.h"
+#include "tests/support/whole_slice.h"
 
 namespace {
 
@@ -42,7 +44,9 @@ void CheckSlice(const Segment& dictionaries, const Slice& slice) {
 bool ReadAll(SegmentReader* reader, Segment* segment) {
   *segment = reader->dictionaries();
   for (size_t i = 0; i < reader->slices(); i++) {
-    if (!reader->Read(i, &segment->slices.emplace_back()).ok()) return false;
+    auto slice = reader->Read(i);
+    if (!slice.ok()) return false;
+    segment->slices.push_back(profd::WholeSlice(*std::move(slice)));
     CheckSlice(*segment, segment->slices.back());
   }
   return !segment->slices.empty();

@@ -240,9 +240,10 @@ TEST_F(SyncUseTest, ByFileAndCallTheLongestFirst) {
       DiskSample(Kind::kSync, 2, sync | PROFD_SYNC_JOINED, 5'000'000, 4),
       DiskSample(Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_MSYNC, 10), 1'500, 1),
       DiskSample(Kind::kDisk, 1, PROFD_DISK_ARGUMENT(kDevice, PROFD_DISK_READ, 9), 900, 1)};
-  profile_.threads[1].samples = {DiskSample(
-      Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_FDATASYNC, 23) | PROFD_SYNC_FAILED, 9'000'000, 1)};
-  profile_.threads[1].samples[0].key.thread = ThreadId{8};
+  Sample failed = DiskSample(
+      Kind::kSync, 1, SyncArgument(5, PROFD_SYNC_FDATASYNC, 23) | PROFD_SYNC_FAILED, 9'000'000, 1);
+  failed.key.thread = ThreadId{8};
+  profile_.threads[1].samples = {failed};
   const v1::Profile answer = Fill();
   ASSERT_THAT(answer.syncs(), SizeIs(2));
   const v1::FileSync& data = answer.syncs(0);
@@ -262,12 +263,13 @@ TEST_F(SyncUseTest, ByFileAndCallTheLongestFirst) {
 }
 
 TEST_F(SyncUseTest, AHundredAreToldAndTheRestCounted) {
-  profile_.threads.resize(1);
+  std::vector<Sample> samples;
   for (uint64_t file = 1; file <= 102; ++file) {
-    profile_.threads[0].samples.push_back(DiskSample(Kind::kSync, 1,
-                                                     SyncArgument(file, PROFD_SYNC_FSYNC, 20),
-                                                     static_cast<int64_t>(1'000 + file), 2));
+    samples.push_back(DiskSample(Kind::kSync, 1, SyncArgument(file, PROFD_SYNC_FSYNC, 20),
+                                 static_cast<int64_t>(1'000 + file), 2));
   }
+  profile_.threads.resize(1);
+  profile_.threads[0].samples = MergedSamples(samples);
   const v1::Profile answer = Fill();
   ASSERT_THAT(answer.syncs(), SizeIs(100));
   EXPECT_EQ(answer.syncs(0).total_ns(), 1'102);
@@ -399,9 +401,9 @@ TEST_F(DiskNamesTest, InFlightIsServiceTimeByTimeAndTheHighestPeak) {
 TEST_F(DiskNamesTest, DamagedNumbersDoNoHarm) {
   MergedProfile profile;
   profile.threads.resize(1);
-  profile.threads[0].samples = {DiskSample(Kind::kDisk, 1, UINT64_MAX, INT64_MIN, INT64_MAX),
-                                DiskSample(Kind::kDiskQueue, 1, UINT64_MAX, INT64_MAX, -5)};
-  for (Sample& sample : profile.threads[0].samples) sample.key.argument &= ~PROFD_DISK_PEAK;
+  const uint64_t no_peak = ~uint64_t{PROFD_DISK_PEAK};
+  profile.threads[0].samples = {DiskSample(Kind::kDisk, 1, no_peak, INT64_MIN, INT64_MAX),
+                                DiskSample(Kind::kDiskQueue, 1, no_peak, INT64_MAX, -5)};
   v1::Profile answer;
   FillDisks(profile, names_, &answer);
   const auto& disks = answer.disks();

@@ -128,9 +128,11 @@ TEST(MemoryStoreTest, RestIsAnAccount) {
       EXPECT_EQ(a.threads[i].info.id, b.threads[i].info.id);
       ExpectEqual(a.threads[i].ledger, b.threads[i].ledger);
       ASSERT_EQ(a.threads[i].samples.size(), b.threads[i].samples.size());
-      for (size_t k = 0; k < a.threads[i].samples.size(); k++) {
-        EXPECT_EQ(a.threads[i].samples[k].weight, b.threads[i].samples[k].weight);
-        EXPECT_EQ(a.threads[i].samples[k].ticks, b.threads[i].samples[k].ticks);
+      auto other = b.threads[i].samples.begin();
+      for (const Sample& sample : a.threads[i].samples) {
+        EXPECT_EQ(sample.weight, other->weight);
+        EXPECT_EQ(sample.ticks, other->ticks);
+        ++other;
       }
     }
   }
@@ -403,11 +405,12 @@ TEST(MemoryStoreTest, SumsDeltas) {
   EXPECT_EQ(m.threads[0].info.name, "worker");
   EXPECT_EQ(m.threads[0].ledger.off_ns[Index(Reason::kPoll)], 3 * kSecond);
   EXPECT_EQ(m.threads[0].ledger.waits[Index(Reason::kPoll)], 6);
-  ASSERT_THAT(m.threads[0].samples, SizeIs(2));
-  EXPECT_EQ(m.threads[0].samples[0].key, MakeSample(1, 9, 1).key);
-  EXPECT_EQ(m.threads[0].samples[0].ticks, 300);
-  EXPECT_EQ(m.threads[0].samples[0].weight, 300 * kTick);
-  EXPECT_EQ(m.threads[0].samples[1].ticks, 3);
+  const std::vector<Sample> samples(m.threads[0].samples.begin(), m.threads[0].samples.end());
+  ASSERT_THAT(samples, SizeIs(2));
+  EXPECT_EQ(samples[0].key, MakeSample(1, 9, 1).key);
+  EXPECT_EQ(samples[0].ticks, 300);
+  EXPECT_EQ(samples[0].weight, 300 * kTick);
+  EXPECT_EQ(samples[1].ticks, 3);
   ASSERT_THAT(m.stacks, SizeIs(1));
   EXPECT_EQ(m.stacks[0]->frames, Stack(9).frames);
 }

@@ -1799,20 +1799,22 @@ TEST(ScaleBurstsTest, BurstsStandForTheWindow) {
   MergedThread& thread = profile.threads.emplace_back();
   thread.ledger.allocated = {.bytes = 77, .burst_bytes = 1500, .burst_doubt = 500};
   thread.ledger.freed = {.burst_bytes = 150};
-  const auto add = [&](Kind kind, uint64_t argument, int64_t weight, double squares) {
-    thread.samples.push_back(
-        {.key = {.argument = argument, .kind = kind}, .weight = weight, .squares = squares});
+  const auto sample = [&](Kind kind, uint64_t argument, int64_t weight, double squares) {
+    return Sample{
+        .key = {.argument = argument, .kind = kind}, .weight = weight, .squares = squares};
   };
-  add(Kind::kAlloc, PROFD_BURST_ARGUMENT, 1000, 1e6);
-  add(Kind::kAlloc, PROFD_BURST_ARGUMENT, 500, 0);
-  add(Kind::kAlloc, 0, 60, 0);
-  add(Kind::kFree, PROFD_BURST_ARGUMENT, 150, 0);
+  thread.samples = {sample(Kind::kAlloc, PROFD_BURST_ARGUMENT, 1000, 1e6),
+                    sample(Kind::kAlloc, PROFD_BURST_ARGUMENT, 500, 0),
+                    sample(Kind::kAlloc, 0, 60, 0),
+                    sample(Kind::kFree, PROFD_BURST_ARGUMENT, 150, 0)};
   ScaleBursts(&profile);
-  EXPECT_EQ(thread.samples[0].weight, 800);
-  EXPECT_DOUBLE_EQ(thread.samples[0].squares, 0.64e6);
-  EXPECT_EQ(thread.samples[1].weight, 400);
-  EXPECT_EQ(thread.samples[2].weight, 60) << "of an allocator's own event";
-  EXPECT_EQ(thread.samples[3].weight, 120);
+  const std::vector<Sample> scaled(thread.samples.begin(), thread.samples.end());
+  ASSERT_THAT(scaled, SizeIs(4));
+  EXPECT_EQ(scaled[0].weight, 800);
+  EXPECT_DOUBLE_EQ(scaled[0].squares, 0.64e6);
+  EXPECT_EQ(scaled[1].weight, 400);
+  EXPECT_EQ(scaled[2].weight, 60) << "of an allocator's own event";
+  EXPECT_EQ(scaled[3].weight, 120);
   EXPECT_EQ(thread.ledger.allocated.bytes, 77);
   EXPECT_EQ(thread.ledger.allocated.burst_bytes, 1200);
   EXPECT_EQ(thread.ledger.allocated.burst_doubt, 400);

@@ -297,13 +297,16 @@ TEST(SiteTableTest, IsAMap) {
     std::map<uint32_t, int64_t> each;
     table.ForEach([&](const SiteSample& sample) { each[sample.site] = sample.weight; });
     EXPECT_EQ(each, sums);
-    const std::vector<SiteSample> taken = std::move(table).Take();
-    ASSERT_EQ(taken.size(), sums.size());
-    size_t i = 0;
+    table.Sort();
+    SiteTable::Cursor cursor(table);
     for (const auto& [site, weight] : sums) {
-      EXPECT_EQ(taken[i].site, site);
-      EXPECT_EQ(taken[i++].weight, weight);
+      ASSERT_TRUE(cursor.Next());
+      EXPECT_EQ(cursor.site(), site);
+      EXPECT_EQ(cursor.amount().weight, weight);
+      EXPECT_EQ(table.FindSorted(site), &cursor.amount());
     }
+    EXPECT_FALSE(cursor.Next());
+    EXPECT_EQ(table.FindSorted(200'000), nullptr);
   }
 }
 

@@ -41,7 +41,8 @@ class Account {
 // Reason, bucket, number, longest.
 using Row = std::tuple<Reason, uint64_t, int64_t, int64_t>;
 
-std::vector<Row> Rows(const std::vector<Sample>& samples) {
+template <typename Samples>
+std::vector<Row> Rows(const Samples& samples) {
   std::vector<Row> rows;
   for (const Sample& s : samples) {
     EXPECT_EQ(s.key.kind, Kind::kDuration);
