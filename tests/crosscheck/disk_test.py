@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 # pylint: disable=wrong-import-position
+from tests.crosscheck import peer
 from tests.harness.checks import wrap
-from tests.harness.daemon import Daemon, Host
-from tests.suite.machine import disk_requests
+from tests.harness.daemon import Daemon
 
 SECTOR = 512
 MIB = 1 << 20
@@ -114,14 +114,7 @@ def check_syncs(name, job, answers):
     assert LEAST_OF_FIO * p50 <= sync.p50_ns, (p50, sync.p50_ns)
 
 
-def main():
-    if os.geteuid() != 0:
-        print("skipped: root: kernel programs take privilege to load")
-        return 77
-    if not disk_requests():
-        print("skipped: disk_requests: no file in /var/tmp is on a block device")
-        return 77
-    place = Host(sys.argv[1])
+def test(place):
     folder = Path(tempfile.mkdtemp(prefix="profd-crosscheck.", dir="/var/tmp"))
     try:
         with open(folder / "data", "wb") as data:
@@ -139,9 +132,7 @@ def main():
                 check_requests(name, options, job, answers, counted)
     finally:
         shutil.rmtree(folder)
-        place.close()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(peer.main(test, "disk_requests"))

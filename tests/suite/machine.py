@@ -179,6 +179,7 @@ FACTS = {
     "kernel.userfaultfd": userfaultfd,
     "kernel.huge_pages": huge_pages,
     "kernel.cpu_quota": cpu_quota,
+    "kernel.tracefs": lambda: "tracefs" in Path("/proc/filesystems").read_text(),
     "kernel.cgroup_v2": lambda: Path("/sys/fs/cgroup/cgroup.controllers").exists(),
     "kernel.cgroup_pids": lambda: pids_cgroup() is not None,
     "kernel.cgroup_v1_memory": lambda: os.access("/sys/fs/cgroup/memory/memory.limit_in_bytes", os.W_OK),

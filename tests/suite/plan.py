@@ -20,6 +20,8 @@ GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True,
           ("guest-6.12x16", "6.12x16", True, "cpus-16"))
 # In --all alone: servers without budgets and in a PID namespace, and heaptrack, which needs a minute of a CPU.
 LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:ServersTest.PostgresInAPidNamespace/*:HeapPeers.Heaptrack*"
+# Programs of tests/crosscheck.
+CROSSCHECKS = ("disk", "oncpu", "sched", "futex", "postgres")
 # These of the thread sanitizer's tests take half of its time, and have one thread. The job `unit` has them.
 ONE_THREAD = ":".join(f"MemoryStoreTest.{name}" for name in (
     "AFloodOfStacksStaysWithinTheLimit", "AnHourOfIdleThreads", "DropsByBytesAndSaysSo"))
@@ -242,8 +244,9 @@ def jobs():
             follows=("build",), about="the flame graph in headless Chromium"),
         Job("readers", script("readers", "python3", "tests/readers/readers_test.py", "build/tests"), after=("build",),
             follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope and grpcurl on a real server's answers"),
-        Job("crosscheck", script("crosscheck", "python3", "tests/crosscheck/disk_test.py", "build/tests"), after=("build",),
-            follows=("system",), cpus=WAITS, long=True, about="disk requests and file syncs beside fio's report"),
+        Job("crosscheck", together(*(script(f"crosscheck {name}", "python3", f"tests/crosscheck/{name}_test.py", "build/tests")
+                                     for name in CROSSCHECKS)), after=("build",),
+            follows=("system",), cpus=1, long=True, about="the same run beside fio, perf, strace and pg_stat_activity"),
         Job("names", script("names", "python3", "tests/crosscheck/names_test.py", "build/tests"), after=("build",),
             follows=("crosscheck",), cpus=2, long=True,
             about="frames without a function in profiles of real servers and compilers"),
