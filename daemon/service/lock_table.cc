@@ -192,7 +192,8 @@ void LockTable::AddEnded(const MergedThread& thread, uint32_t process,
   const auto place_of = [](const SampleKey& key) {
     return Place(key.stack, key.argument, key.syscall);
   };
-  const EndedThread ended = EstimateEnded(all, thread.samples, profile_.tick_interval_ns);
+  const EndedThread ended =
+      EstimateEnded(all, thread.samples.OfKind(Kind::kEnded), profile_.tick_interval_ns);
   if (ended.rows.empty()) return;
   std::map<Place, std::pair<WaitCount*, WaitCount*>> counts;
   for (const Wait& wait : waits) {
