@@ -50,6 +50,11 @@ void Wakers(const Arguments& arguments);
 // on the heap, and the offset in `stripes` of the one there.
 void Locks(const Arguments& arguments);
 
+// kernel_locks.cc COUNT DIRECTORY: a process holds the lock of a file in it for 20 ms while a
+// thread of another one wants it; a third thread waits 10 ms in vain for a System V semaphore; each
+// so often. Says "waited", the file, which stays, and the number of the semaphore set.
+void KernelLocks(const Arguments& arguments);
+
 // chain.cc COUNT: "front" waits for "middle" by a pipe, that one for "back" by a mutex. In each
 // round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
 // long each of these parts took, ns.
