@@ -13,7 +13,7 @@
 namespace profd {
 
 // Most threads wait in a few places, some in hundreds. A few sites are a list, more of them a table
-// with open addressing. Where a quarter of 64 neighbours is in use, they are a page: the frequent
+// with open addressing. Where a quarter of 16 neighbours is in use, they are a page: the frequent
 // sites have low numbers. Pages stay where they are, so that growing neither copies nor leaves
 // holes.
 class SiteTable {
@@ -75,7 +75,7 @@ class SiteTable {
 
  private:
   static constexpr uint32_t kNoSite = 0xffffffff;
-  static constexpr uint32_t kPageSites = 64;
+  static constexpr uint32_t kPageSites = 16;
   // More entries than this are found by hash.
   static constexpr size_t kSearched = 8;
 

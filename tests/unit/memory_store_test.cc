@@ -558,7 +558,9 @@ TEST(MemoryStoreTest, DictionariesForgetWhatNobodyNames) {
   EXPECT_EQ(merged.losses[Index(Loss::kStackUnknown)], 0u);
   for (const MergedThread& t : merged.threads) {
     EXPECT_EQ(t.info.name, "worker");
-    EXPECT_EQ(static_cast<uint64_t>(t.samples.at(0).key.stack), static_cast<uint64_t>(t.info.id));
+    ASSERT_FALSE(t.samples.empty());
+    EXPECT_EQ(static_cast<uint64_t>(t.samples.begin()->key.stack),
+              static_cast<uint64_t>(t.info.id));
   }
 }
 
@@ -679,7 +681,7 @@ TEST(MemoryStoreTest, AnHourOfIdleThreads) {
   ASSERT_THAT(merged.threads, SizeIs(kThreads));
   for (const MergedThread& t : merged.threads) {
     ASSERT_THAT(t.samples, SizeIs(1));
-    EXPECT_EQ(t.samples[0].ticks, 360'000);
+    EXPECT_EQ(t.samples.begin()->ticks, 360'000);
     EXPECT_GE(t.ledger.wall_ns, 3600 * kSecond);
   }
   EXPECT_LT(store.Bytes(), kThreads * 3600 * 8);

@@ -208,7 +208,8 @@ TEST(SegmentCodecTest, UnknownLossesAreLeftOut) {
   for (std::string& text : *message.mutable_strings()) {
     if (!text.empty()) text = "loss_of_the_future";
   }
-  auto reader = SegmentReader::Parse(message.SerializeAsString());
+  const std::string bytes = message.SerializeAsString();
+  const auto reader = SegmentReader::Parse(bytes);
   ASSERT_TRUE(reader.ok()) << reader.status();
   const auto slice = reader->Read(0);
   ASSERT_TRUE(slice.ok()) << slice.status();
