@@ -8,10 +8,12 @@ right profd fails by chance once in 500 runs.
 import math
 import os
 import random
+import re
 import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -28,6 +30,7 @@ SECONDS = 60
 CLIENTS = 8
 # Kinds with less are not compared.
 LEAST_SHARE = 0.005
+MOST_OBJECTS = 20
 SETTLE_SECONDS = 3
 ANSWER_SECONDS = 30
 # Mean and spread of the time between two samples, s: the phase is random.
@@ -37,7 +40,7 @@ QUERY = """select pid, coalesce(wait_event_type || '/' || wait_event, 'none') fr
 """
 END = "end"
 # What is in the object of a wait for the client. The set of a wait for another backend has no connection.
-CLIENT = "connection"
+CLIENT = "socket"
 FILE_CALLS = tuple(f"__x64_sys_{call}" for call in ("fdatasync", "fsync", "pwrite64", "pread64", "read", "write", "openat", "lseek"))
 
 
@@ -60,9 +63,9 @@ class Activity:
         self._query = QUERY % ",".join(map(str, pids))
         self.samples = []  # (instant, {pid: event})
         self.backend = int(self._ask("select pg_backend_pid();\n\\echo end\n")[0])
-        # A sample is late by as long as it waits for a CPU.
-        os.setpriority(os.PRIO_PROCESS, self.backend, -20)
-        os.setpriority(os.PRIO_PROCESS, self._psql.pid, -20)
+        # Who waits for a CPU gets it as a backend blocks: the sample would not be at a random instant.
+        for pid in (os.getpid(), self._psql.pid, self.backend):
+            os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
     def _ask(self, text):
         self._psql.write(text)
@@ -97,6 +100,19 @@ def kind_of(sample):
     return "IO" if any(name.startswith(FILE_CALLS) for name in functions) else "none"
 
 
+def show_objects(answer, threads):
+    """The time of waits by reason and object."""
+    times = Counter()
+    for thread in threads:
+        for sample in answer.samples_of(thread):
+            end = sample.stack.end() if sample.stack else "[unsampled]"
+            text = re.sub(r"0x[0-9a-f]+", "0x...", str(sample.raw["argument"])) if sample.reason else ""
+            times[(kind_of(sample), sample.reason, text, end)] += sample.value
+    print("| kind | reason | object | stack ends with | s |\n|---|---|---|---|--:|")
+    for (kind, reason, text, end), time_ns in times.most_common(MOST_OBJECTS):
+        print(f"| {kind} | {reason or 'on CPU'} | {text} | {end} | {time_ns / 1e9:.2f} |")
+
+
 def sampled(activity, window_ns):
     """{kind: Share} of the samples of a window. At one instant backends are not independent: the error is that of the mean of
     the instants."""
@@ -116,7 +132,7 @@ def test(place):
             daemon = activity = None
             try:
                 backends = workload.backends()
-                daemon = Daemon(place, ["--budget", "off"], workload.pids())
+                daemon = Daemon(place, ["--budget", "off"], backends)
                 activity = Activity(workload, backends)
                 time.sleep(SETTLE_SECONDS)
                 begin = daemon.fetch("--since", "1s").end_ns
@@ -129,6 +145,7 @@ def test(place):
                     daemon.stop()
                     daemon.kill()
     threads = [thread for thread in answer.threads if thread["pid"] in backends]
+    show_objects(answer, threads)
     assert len(threads) == CLIENTS, threads
     theirs, instants = sampled(activity, (answer.begin_ns, answer.end_ns))
     ours = peer.estimated(answer, kind_of, threads, in_step=True)
