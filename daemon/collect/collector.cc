@@ -1,7 +1,6 @@
 #include "daemon/collect/collector.h"
 
 #include <pthread.h>
-#include <sys/prctl.h>
 
 #include <optional>
 #include <random>
@@ -110,9 +109,6 @@ void Collector::Publish() {
 void Collector::Sample(Sampler* sampler) {
   pthread_setname_np(pthread_self(), "sampler");
   RaisePriority(kSamplerNice, "ticks");
-  // A timer with slack expires in the interrupt of any other one of its CPU. That may be a
-  // target's, and ticks would come as waits end.
-  prctl(PR_SET_TIMERSLACK, 1UL);
   while (!stopping_) {
     if (sampler->Tick()) wakeup_.Wake();
     sampler->Sleep();

@@ -57,10 +57,10 @@ def counted(counts):
     return {key: Share(count / total, share_error(count / total, total)) for key, count in counts.items()}
 
 
-def estimated(answer, key_of, threads, in_step=False):
-    """{key: Share} of the time of threads. The stacks of a thread with one key are one share of its samples. The errors of
-    threads add up as variances; of threads that wait in step, as they are (docs/sampling.md)."""
-    shares, errors, every, power = defaultdict(float), defaultdict(float), 0.0, 1 if in_step else 2
+def estimated(answer, key_of, threads):
+    """{key: Share} of the time of threads. The stacks of a thread with one key are one share of its samples, and the errors of
+    threads add up as variances."""
+    shares, variances, every = defaultdict(float), defaultdict(float), 0.0
     for thread in threads:
         samples = answer.samples_of(thread)
         time_ns = sum(sample.value for sample in samples)
@@ -77,8 +77,8 @@ def estimated(answer, key_of, threads, in_step=False):
         effective = weight ** 2 / squares if squares else 1
         for key, part in weights.items():
             shares[key] += time_ns * part / weight
-            errors[key] += (time_ns * share_error(part / weight, effective)) ** power
-    return {key: Share(value / every, errors[key] ** (1 / power) / every) for key, value in shares.items()}
+            variances[key] += (time_ns * share_error(part / weight, effective)) ** 2
+    return {key: Share(value / every, math.sqrt(variances[key]) / every) for key, value in shares.items()}
 
 
 def sigmas_for(comparisons):

@@ -21,7 +21,7 @@ GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True,
 # In --all alone: servers without budgets and in a PID namespace, and heaptrack, which needs a minute of a CPU.
 LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:ServersTest.PostgresInAPidNamespace/*:HeapPeers.Heaptrack*"
 # Programs of tests/crosscheck.
-CROSSCHECKS = ("disk", "oncpu", "sched", "futex", "postgres")
+CROSSCHECKS = ("disk", "oncpu", "sched", "futex")
 # These of the thread sanitizer's tests take half of its time, and have one thread. The job `unit` has them.
 ONE_THREAD = ":".join(f"MemoryStoreTest.{name}" for name in (
     "AFloodOfStacksStaysWithinTheLimit", "AnHourOfIdleThreads", "DropsByBytesAndSaysSo"))
@@ -246,7 +246,7 @@ def jobs():
             follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope and grpcurl on a real server's answers"),
         Job("crosscheck", together(*(script(f"crosscheck {name}", "python3", f"tests/crosscheck/{name}_test.py", "build/tests")
                                      for name in CROSSCHECKS)), after=("build",),
-            follows=("system",), cpus=1, long=True, about="the same run beside fio, perf, strace and pg_stat_activity"),
+            follows=("system",), cpus=1, long=True, about="the same run beside fio, perf and strace"),
         Job("names", script("names", "python3", "tests/crosscheck/names_test.py", "build/tests"), after=("build",),
             follows=("crosscheck",), cpus=2, long=True,
             about="frames without a function in profiles of real servers and compilers"),

@@ -44,7 +44,6 @@ class Pgbench(Lasting):
     client_options = ["-S"]
     server_options = ["fsync=off"]
     logged = 0.25
-    scale = 10
 
     def open(self):
         self.running, self.client = False, None
@@ -61,7 +60,7 @@ class Pgbench(Lasting):
                           "-l", self.path("log"), "start")
         self.running = True
         self.server = int(process.read_text(os.path.join(self.data, "postmaster.pid")).split()[0])
-        self._client("pgbench", "-i", "-q", "-s", str(self.scale), "postgres")
+        self._client("pgbench", "-i", "-q", "-s", "10", "postgres")
         for command in ("vacuum analyze", "checkpoint"):
             self._client("psql", "-d", "postgres", "-c", command)
         self._start_client()
