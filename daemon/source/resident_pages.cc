@@ -21,7 +21,6 @@ namespace profd {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
-constexpr int64_t kLookInterval = 5 * kSecond;
 // Pause after a check, as a multiple of its CPU time: 0.25 % of a CPU.
 constexpr int64_t kRestPerLook = 400;
 constexpr uint64_t kPageBytes = uint64_t{1} << 12;
@@ -68,8 +67,8 @@ struct ResidentPages::Seen {
   std::vector<Page> huge;
 };
 
-ResidentPages::ResidentPages(uint64_t seed, CpuUse* cpu_use)
-    : seed_(seed), cpu_use_(cpu_use), thread_([this] { Run(); }) {}
+ResidentPages::ResidentPages(uint64_t seed, CpuUse* cpu_use, int64_t pause_ns)
+    : seed_(seed), cpu_use_(cpu_use), pause_ns_(pause_ns), thread_([this] { Run(); }) {}
 
 ResidentPages::~ResidentPages() {
   {
@@ -184,7 +183,7 @@ std::string ResidentPages::note() const {
 }
 
 void ResidentPages::Run() {
-  int64_t rest_ns = kLookInterval;
+  int64_t rest_ns = pause_ns_;
   while (true) {
     {
       const auto stop = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
@@ -196,7 +195,7 @@ void ResidentPages::Run() {
       const CpuUse::Scope scope(&cpu_use_->memory);
       Look();
     }
-    rest_ns = std::max(kLookInterval, (ThreadCpuNs() - began) * kRestPerLook);
+    rest_ns = std::max(pause_ns_, (ThreadCpuNs() - began) * kRestPerLook);
   }
 }
 

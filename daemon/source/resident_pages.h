@@ -26,8 +26,9 @@ class ResidentPages {
   // Most pages that are kept. Beyond it fewer are sampled.
   static constexpr size_t kMaxPages = 65'536;
 
-  // `seed`: for profd_page_hash. `cpu_use` must outlive this.
-  ResidentPages(uint64_t seed, CpuUse* cpu_use);
+  // `seed`: for profd_page_hash. `cpu_use` must outlive this. `pause_ns`: between the checks of its
+  // thread, at least.
+  ResidentPages(uint64_t seed, CpuUse* cpu_use, int64_t pause_ns = 5'000'000'000);
   ~ResidentPages();
 
   // A page was touched.
@@ -80,6 +81,7 @@ class ResidentPages {
 
   const uint64_t seed_;
   CpuUse* const cpu_use_;
+  const int64_t pause_ns_;
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint32_t one_in_ ABSL_GUARDED_BY(mutex_) = 1;

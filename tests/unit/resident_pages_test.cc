@@ -62,7 +62,8 @@ class ResidentPagesTest : public ::testing::Test {
   }
 
   CpuUse cpu_use_;
-  ResidentPages resident_{kSeed, &cpu_use_};
+  // It looks when a test says so, and never by itself.
+  ResidentPages resident_{kSeed, &cpu_use_, 3600 * int64_t{1'000'000'000}};
   char* memory_ = nullptr;
   uint64_t pages_ = 0;
   int64_t bytes_ = 0;
