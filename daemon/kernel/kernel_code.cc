@@ -14,7 +14,9 @@ constexpr std::string_view kException = " asm_exc_page_fault";
 constexpr std::string_view kFirstInterrupt = " asm_common_interrupt";
 constexpr std::string_view kEntriesEnd = " __irqentry_text_end";
 constexpr std::string_view kTimeout = " hrtimer_wakeup";
-constexpr std::string_view kSignal = " signal_wake_up_state";
+// Compilers make a part of one or the other of what calls it.
+constexpr std::string_view kSignal = " complete_signal";
+constexpr std::string_view kInSignal = " signal_wake_up_state";
 // A longer function is none of them.
 constexpr uint64_t kLongestFunction = 1 << 14;
 
@@ -57,7 +59,7 @@ class FunctionSearch {
 KernelCode FindKernelCode(std::istream& symbols) {
   CodeRange entries;
   uint64_t exception = 0;
-  FunctionSearch timeout(kTimeout), signal(kSignal);
+  FunctionSearch timeout(kTimeout), signal(kSignal), in_signal(kInSignal);
   std::string line;
   while ((exception == 0 || entries.begin == 0 || entries.end == 0 || !timeout.done() ||
           !signal.done()) &&
@@ -67,11 +69,12 @@ KernelCode FindKernelCode(std::istream& symbols) {
     ReadAddress(line, kEntriesEnd, &entries.end);
     timeout.Read(line);
     signal.Read(line);
+    in_signal.Read(line);
   }
   const bool ordered = exception != 0 && exception < entries.begin && entries.begin < entries.end;
   return {.interrupts = ordered ? entries : CodeRange(),
           .timeout = timeout.Found(),
-          .signal = signal.Found()};
+          .signal = signal.done() ? signal.Found() : in_signal.Found()};
 }
 
 }  // namespace profd

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -17,7 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
 
 // Which pages of the sample a child touches, by their addresses, and how often.
 class FaultKernelTest : public KernelTest {
@@ -87,7 +87,10 @@ TEST_F(FaultKernelTest, PagesOfTheSampleAreToldEachTimeTheyAreTouched) {
   EXPECT_EQ(kernel_->FaultCost().faults, 0U);
   // All pages.
   ASSERT_TRUE(kernel_->SetFaults(1).ok());
-  EXPECT_THAT(Round(child, memory), SizeIs(kPages));
+  // A page for whose walk there was no memory at that instant is counted as a loss.
+  const uint64_t told = Round(child, memory).size();
+  EXPECT_EQ(told + Loss(PROFD_LOSS_FAULT_BUSY), kPages);
+  EXPECT_GT(told, kPages * 9 / 10);
   EXPECT_THAT(sizes_, ElementsAre(kPage));
   EXPECT_THAT(stacks_, Not(IsEmpty()));
   const profd_fault_cost cost = kernel_->FaultCost();
@@ -102,7 +105,10 @@ TEST_F(FaultKernelTest, PagesOfTheSampleAreToldEachTimeTheyAreTouched) {
   EXPECT_NEAR(static_cast<double>(sampled.size()), kPages / 4.0,
               5 * std::sqrt(kPages * 0.25 * 0.75));
   EXPECT_THAT(sizes_, ElementsAre(4 * kPage));
-  EXPECT_EQ(Round(child, memory), sampled);
+  std::map<uint64_t, int> either = Round(child, memory);
+  const size_t both = std::min(either.size(), sampled.size());
+  either.insert(sampled.begin(), sampled.end());
+  EXPECT_LE(either.size(), both + Loss(PROFD_LOSS_FAULT_BUSY));
   for (const auto& [page, times] : sampled) {
     EXPECT_EQ(times, 1);
     const uint64_t number = reinterpret_cast<uintptr_t>(memory) / kPage + page;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -135,10 +136,11 @@ class WakerKernelTest : public KernelTest {
     Poll();
     return wakers.ok() ? *std::move(wakers) : std::vector<CounterEntry>();
   }
-  // The next wait for a lock that ends of a thread.
-  CounterEntry Ended(uint64_t thread_id) {
+  // The next wait for a lock that ends of a thread. `look` is called again and again.
+  CounterEntry Ended(uint64_t thread_id, const std::function<void()>& look = [] {}) {
     CounterEntry ended{};
     EXPECT_TRUE(Eventually([&] {
+      look();
       for (const CounterEntry& entry : Wakers()) {
         const auto& [key, value] = entry;
         if (key.kind == PROFD_KIND_ENDED && key.thread_id == thread_id) ended = entry;
@@ -252,11 +254,8 @@ TEST_F(WakerKernelTest, WaitsForLocksThatAreGivenUpOnEndAtTheirDeadline) {
   START_OR_SKIP(kWakers);
   ASSERT_NO_FATAL_FAILURE(Watch(child));
   const uint64_t taker = IdOf("taker");
-  Found(taker);
-  Wakers();
-  // Of the wait after that, the begin is known.
-  Found(taker);
-  const auto [key, value] = Ended(taker);
+  // Of the first wait, the begin is not known.
+  const auto [key, value] = Ended(taker, [&] { Found(taker); });
   EXPECT_EQ(PROFD_ENDED_END(key.sysno), uint32_t{PROFD_END_TIMEOUT});
   EXPECT_GE(PROFD_ENDED_BUCKET(key.sysno), profd_duration_bucket(kDeadline * 9 / 10));
 }

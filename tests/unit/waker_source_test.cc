@@ -44,6 +44,9 @@ TEST(KernelCodeTest, EntriesBeginBehindTheExceptions) {
 
 TEST(KernelCodeTest, FunctionsEndWhereTheNextOneBegins) {
   std::istringstream symbols(
+      "ffffffff8136d080 t __pfx_complete_signal\n"
+      "ffffffff8136d090 t complete_signal\n"
+      "ffffffff8136d3a0 T sigqueue_alloc\n"
       "ffffffff8136e4d0 T signal_wake_up_state\n"
       "ffffffff8136e4d0 T __pfx_alias\n"
       "ffffffff8136e540 T zap_process\n"
@@ -51,10 +54,20 @@ TEST(KernelCodeTest, FunctionsEndWhereTheNextOneBegins) {
       "ffffffff814204b0 t hrtimer_wakeup\n"
       "ffffffff81460000 t far_away\n");
   const KernelCode code = FindKernelCode(symbols);
-  EXPECT_EQ(code.signal.begin, 0xffffffff8136e4d0U);
-  EXPECT_EQ(code.signal.end, 0xffffffff8136e540U);
+  EXPECT_EQ(code.signal.begin, 0xffffffff8136d090U);
+  EXPECT_EQ(code.signal.end, 0xffffffff8136d3a0U);
   EXPECT_EQ(code.timeout.end, 0U) << "no function is as long";
   EXPECT_EQ(code.interrupts.end, 0U);
+}
+
+TEST(KernelCodeTest, SignalsAreKnownByWhatIsAPartOfNothingElse) {
+  std::istringstream symbols(
+      "ffffffff8136e4d0 T signal_wake_up_state\n"
+      "ffffffff8136e4d0 T __pfx_alias\n"
+      "ffffffff8136e540 T zap_process\n");
+  const KernelCode code = FindKernelCode(symbols);
+  EXPECT_EQ(code.signal.begin, 0xffffffff8136e4d0U);
+  EXPECT_EQ(code.signal.end, 0xffffffff8136e540U);
 }
 
 TEST(KernelCodeTest, EntriesAreNotKnownWhereAddressesAreHiddenOrInAnotherOrder) {
