@@ -185,7 +185,9 @@ class TopTest(unittest.TestCase):
     def test_hostile_names(self):
         for environment, wide in (({}, "表示表"), ({"LC_ALL": "C"}, "??????")):
             terminal = self.top("--target", str(self.hostile.pid), environment=environment)
-            shown = terminal.until("5 threads: ")
+            # The heading may be there before the rows.
+            shown = terminal.until(lambda shown: "5 threads: " in shown and
+                                   len(re.findall(r"(?m)^  .*\(\d+\) +\S+%", shown)) == 5)
             self.assertRegex(shown, r"(?m)^  \?\[2J\?\[Hgone \(\d+\) +")
             self.assertRegex(shown, r"(?m)^  a\?b\?c\? \(\d+\) +")
             self.assertRegex(shown, rf"(?m)^  {re.escape(wide)} \(\d+\) +")
