@@ -8,7 +8,6 @@ namespace {
 using symbolize::ElfFile;
 using symbolize::FileRange;
 using symbolize::Section;
-using symbolize::Segment;
 
 // The largest programs have some 60 MB of constants.
 constexpr uint64_t kMaxConstantBytes = 512 << 20;
@@ -29,7 +28,7 @@ std::vector<FileRange> FindConstants(const ElfFile& elf) {
   }
   for (const uint32_t excluded : {PF_W | PF_X, PF_W}) {
     if (!ranges.empty()) break;
-    for (const Segment& segment : elf.segments()) {
+    for (const symbolize::Segment& segment : elf.segments()) {
       if (segment.type == PT_LOAD && (segment.flags & excluded) == 0) {
         ranges.push_back({.offset = segment.offset, .size = segment.file_size});
       }

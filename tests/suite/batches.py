@@ -9,9 +9,11 @@ together, as both define a name, come into different files.
 from __future__ import annotations
 
 import collections
+import functools
 import pathlib
 import re
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES_IN_BATCH = 52
 # What a source defines for itself, and in it at the beginning of a line: types, constants, functions.
 OWN = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
@@ -22,9 +24,20 @@ FUNCTION = re.compile(r"^(?!return|using|namespace|template|else)[A-Za-z_][\w:<>
 QUALIFIED = re.compile(r"(?:::|\.|->)([A-Za-z]\w*)")
 # Names by which it may mean what a header has.
 USED = re.compile(r"(?<![.>:\w])[A-Z]\w*")
+OF_THIS_TREE = re.compile(r'^#include "(.*)"', re.MULTILINE)
 MACRO = re.compile(r"^#define", re.MULTILINE)
 INCLUDED = re.compile(r"^#include [<\"].*$", re.MULTILINE)
+MAIN = re.compile(r"^int (main)\(", re.MULTILINE)
 WORD = re.compile(r"[A-Za-z]\w*")
+
+
+@functools.cache
+def _functions(header: pathlib.Path) -> frozenset[str]:
+    return frozenset(FUNCTION.findall(header.read_text()) if header.exists() else ())
+
+
+def _functions_of_headers(text: str) -> set[str]:
+    return {name for header in OF_THIS_TREE.findall(text) for name in _functions(ROOT / header)}
 
 
 class Batches:
@@ -34,14 +47,16 @@ class Batches:
         self.texts = {source: pathlib.Path(source).read_text() for source in sources}
         self.own = {source: self._own(text) for source, text in self.texts.items()}
         counts = collections.Counter(word for text in self.texts.values() for word in set(WORD.findall(text)))
-        self.renamed = {source: {name for name in own if counts[name] > 1} - set(QUALIFIED.findall(self.texts[source]))
-                        for source, own in self.own.items()}
+        # A function may be one of several of its name, of which a header has the others.
+        self.renamed = {source: {name for name in own if counts[name] > 1} - set(QUALIFIED.findall(self.texts[source])) -
+                                _functions_of_headers(self.texts[source]) - {"main"} for source, own in self.own.items()}
         self.batches = self._deal()
 
     @staticmethod
     def _own(text: str) -> set[str]:
         own = "\n".join(OWN.findall(text))
-        return {name for pattern in (TYPE, FUNCTION) for name in pattern.findall(own)} | set(CONSTANT.findall(text))
+        return {name for pattern in (TYPE, FUNCTION) for name in pattern.findall(own)} | set(CONSTANT.findall(text)) | set(
+            MAIN.findall(text))
 
     def _deal(self) -> list[list[str]]:
         batches: list[list[str]] = [[] for _ in range(-(-len(self.texts) // SOURCES_IN_BATCH))]
@@ -67,8 +82,8 @@ class Batches:
     def file(self, batch: list[str]) -> str:
         """The text of a file that includes these."""
         # Not those of a source with macros, on which they may depend.
-        lines = sorted({line for source in batch if not MACRO.search(self.texts[source])
-                        for line in INCLUDED.findall(self.texts[source])})
+        lines = list(dict.fromkeys(line for source in batch if not MACRO.search(self.texts[source])
+                                   for line in INCLUDED.findall(self.texts[source])))
         for number, source in enumerate(batch):
             renamed = sorted(self.renamed[source]) if len(batch) > 1 else []
             lines += [f"#define {name} {name}_{number}" for name in renamed]
