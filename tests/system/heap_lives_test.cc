@@ -430,7 +430,7 @@ TEST_F(HeapLives, ProcessesThatComeAndGoLeaveNoLink) {
     // One at the allocator's events, and after a moment one at the calls of the libc; and beside
     // those of all processes a guard in either file.
     const size_t expected = held + 2 * kAtOnce + 2;
-    EXPECT_TRUE(Eventually(seconds(10), [&] { return LinksHeldBy(profd).size() == expected; }))
+    EXPECT_TRUE(Eventually(kLongestStop, [&] { return LinksHeldBy(profd).size() == expected; }))
         << LinksHeldBy(profd).size() << " links, " << held << " before";
     // Some end by themselves, the others are killed.
     for (size_t i = 0; i < targets.size(); i += 2) {
@@ -440,7 +440,7 @@ TEST_F(HeapLives, ProcessesThatComeAndGoLeaveNoLink) {
       EXPECT_EQ(targets[i]->End(), 0);
     }
     targets.clear();
-    EXPECT_TRUE(Eventually(seconds(10), [&] { return LinksHeldBy(profd).size() == held; }))
+    EXPECT_TRUE(Eventually(kLongestStop, [&] { return LinksHeldBy(profd).size() == held; }))
         << LinksHeldBy(profd).size() << " links, " << held << " before";
   }
   const auto status = daemon_->Status();
