@@ -38,7 +38,7 @@ using Stream = Subprocess::Stream;
 using nlohmann::json;
 
 // How long to wait for what comes within a second on a quiet machine.
-constexpr seconds kPatience(60);
+constexpr seconds kPatience(180);
 
 // Of every program that switches often, on every machine: they lose no time (docs/losses.md).
 const std::set<std::string> kAlways = {"torn_walk", "switch_unseen", "mapping_busy",
