@@ -149,6 +149,7 @@ std::string NamedLockKind(const std::string& kind) {
   return kind == "lock" || kind == "other futex wait" ? "" : kind;
 }
 
+// What the waits of a place are for.
 std::string SoughtBy(const PlaceKey& key) {
   const std::string& kind = key.lock_kind;
   if (kind.empty()) return std::string(DescribeReason(key.reason).meaning);

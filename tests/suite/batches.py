@@ -24,9 +24,11 @@ FUNCTION = re.compile(r"^(?!return|using|namespace|template|else)[A-Za-z_][\w:<>
 QUALIFIED = re.compile(r"(?:::|\.|->)([A-Za-z]\w*)")
 # Names by which it may mean what a header has.
 USED = re.compile(r"(?<![.>:\w])[A-Z]\w*")
+# Headers of this tree, and in a file of CMake's the sources that it compiles together.
 OF_THIS_TREE = re.compile(r'^#include "(.*)"', re.MULTILINE)
 MACRO = re.compile(r"^#define", re.MULTILINE)
 INCLUDED = re.compile(r"^#include [<\"].*$", re.MULTILINE)
+# No two programs fit together.
 MAIN = re.compile(r"^int (main)\(", re.MULTILINE)
 WORD = re.compile(r"[A-Za-z]\w*")
 

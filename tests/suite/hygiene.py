@@ -21,7 +21,7 @@ import shlex
 import subprocess
 import sys
 
-from .batches import Batches
+from .batches import OF_THIS_TREE, Batches
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ("bpf", "client", "daemon", "deploy", "tests")
@@ -34,7 +34,6 @@ NOT_SPELLED = ("./build", "./.git", "./LICENSE", "./bpf/LICENSE", "./tests/golde
                "./tests/fuzz/corpus", "*.lock", "*.svg", "*.pyc", "./docs/performance/*.json*")
 FINDING = re.compile(r"^(?P<file>/?[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:warning|error): (?P<text>.*)$",
                      re.MULTILINE)
-INCLUDED = re.compile(r'^#include "(.*)"', re.MULTILINE)
 PRECOMPILED = re.compile(r"\S+cmake_pch\.hxx\.pch")
 
 
@@ -155,7 +154,7 @@ class _Group:
             elif word.startswith(("-I", "-D", "-W")) and word not in self.flags:
                 self.flags.append(word)
         file = pathlib.Path(entry["file"])
-        included = INCLUDED.findall(file.read_text()) if "unity" in file.parts else [file]
+        included = OF_THIS_TREE.findall(file.read_text()) if "unity" in file.parts else [file]
         sources = [str(ROOT / source) for source in included]
         for source in sources:
             self.objects.setdefault(source, words[output + 1])
