@@ -27,6 +27,7 @@
 #include "abi/module.h"
 #include "abi/object.h"
 #include "abi/switch.h"
+#include "abi/switch_stack.h"
 #include "abi/sync.h"
 #include "abi/thread.h"
 #include "abi/told.h"

@@ -16,5 +16,6 @@
 #include "source/disk.bpf.c"
 #include "source/sync.bpf.c"
 #include "source/waker.bpf.c"
+#include "source/switch_stack.bpf.c"
 
 char LICENSE[] SEC("license") = "GPL";

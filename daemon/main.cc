@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/cpu_use.h"
+#include "daemon/base/spare_threads.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
@@ -55,8 +56,11 @@ std::string Describe(const Options& options, const CollectorState& state) {
   return line;
 }
 
-// gRPC never finishes its shutdown if the kernel refused it a thread.
+// If the kernel refuses gRPC a thread, its timers and connections stop, and its shutdown never
+// ends.
 constexpr unsigned kShutdownSeconds = 10;
+// gRPC starts a thread now and then, and seldom two at a time.
+constexpr size_t kSpareThreads = 8;
 
 void EndNow(int /*signal*/) {
   constexpr char kText[] = "profd: ended without waiting for calls that did not finish\n";
@@ -91,6 +95,7 @@ int Main(int argc, char** argv) {
   sources.faults = options.faults;
   sources.mappings = options.mappings;
   sources.wakers = options.wakers;
+  sources.switch_stacks = options.switch_stacks;
   sources.cpu = {.interval_ns = options.cpu_interval_ns};
   sources.disk = options.disk;
   sources.bursts = {.length_ns = options.burst_ns, .interval_ns = options.burst_interval_ns};
@@ -129,6 +134,10 @@ int Main(int argc, char** argv) {
   // While this process is small and has one thread.
   absl::StatusOr<LineLauncher> line_launcher = LineLauncher::Start(WorkerLimits());
   if (!line_launcher.ok()) spdlog::warn("{}", line_launcher.status().ToString());
+  if (const absl::Status spare = ReserveThreads(kSpareThreads); !spare.ok()) {
+    spdlog::warn("{}; if the kernel refuses threads to the RPC library, its answers may stop",
+                 std::string(spare.message()));
+  }
   LineReader lines(line_launcher.ok() ? std::optional(*std::move(line_launcher)) : std::nullopt,
                    &cpu_use.lines);
   MemoryStore store({.max_bytes = options.limits.store});

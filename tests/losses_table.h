@@ -44,6 +44,8 @@ inline constexpr LossClaim kLossClaims[] = {
     {"long_wait_lost", Exact::kYes},
     {"wait_duration_lost", Exact::kYes},
     {"object_lost", Exact::kYes},
+    {"lock_wait_lost", Exact::kYes},
+    {"switch_stack_lost", Exact::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
     {"stack_unknown", Exact::kYes},

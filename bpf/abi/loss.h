@@ -36,7 +36,9 @@ enum profd_loss {
 	PROFD_LOSS_LONG_WAIT = 26, /* long wait that was not told of by itself */
 	PROFD_LOSS_DURATION = 27, /* wait that is not in the histogram of its thread */
 	PROFD_LOSS_OBJECT = 28, /* wait whose object was not described: too many new ones */
-	PROFD_LOSS_COUNT = 29,
+	PROFD_LOSS_LOCK_WAIT = 29, /* wait for a lock that is not counted by its length and end */
+	PROFD_LOSS_SWITCH = 30, /* context switches that a sample stood for which was not counted */
+	PROFD_LOSS_COUNT = 31,
 };
 
 #endif /* PROFD_BPF_ABI_LOSS_H_ */

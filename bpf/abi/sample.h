@@ -20,7 +20,8 @@ enum profd_kind {
 	PROFD_KIND_DISK_BYTES = 11, /* the same; weights are bytes */
 	PROFD_KIND_WAKER = 12, /* waits by who ended them; weights are ns */
 	PROFD_KIND_SYNC = 13, /* file syncs; weights are ns */
-	PROFD_KIND_COUNT = 14,
+	PROFD_KIND_SWITCH = 14, /* context switches; weights are switches */
+	PROFD_KIND_COUNT = 15,
 	/* Not shown by itself: waits that ended, see PROFD_ENDED. */
 	PROFD_KIND_ENDED = 32,
 };
@@ -32,16 +33,17 @@ struct profd_sample_key {
 	profd_u64 stack; /* hash of a stack record */
 	profd_u64 arg0; /* first argument of the syscall if it names what is waited for (a file
 			 * descriptor, a futex), else 0; for mapping calls the m of "one in m is
-			 * counted"; for wakers the hash of the waiter's stack */
+			 * counted", for switches too; for wakers the hash of the waiter's
+			 * stack */
 	profd_s32 sysno; /* -1 = not in a syscall */
-	profd_u8 reason; /* enum profd_reason; waits only */
+	profd_u8 reason; /* enum profd_reason; waits and switches only */
 	profd_u8 kind; /* enum profd_kind */
 	profd_u8 pad[2];
 };
 
 struct profd_sample_value {
-	profd_u64 weight; /* ns: sum of the tick intervals in force; or bytes that the events
-			     stand for */
+	profd_u64 weight; /* ns: sum of the tick intervals in force; or bytes or switches that the
+			     events stand for */
 	profd_u64 count; /* number of ticks or events */
 };
 

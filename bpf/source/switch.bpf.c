@@ -29,6 +29,20 @@ struct {
 
 profd_u64 distance_seen_at;
 
+/* The program that takes stacks of switches, where the kernel took it. It goes on after the
+ * ledger's, as a second one at each switch would cost as much as the ledger.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} after_switch SEC(".maps");
+
+/* It goes on after one switch in so many, at random: 2 to this power. Set by the daemon. */
+profd_u32 switch_stack_shift;
+profd_u32 switch_stacks_wanted;
+
 /* Learns the distance anew. A CPU that stood still between the readings of the two clocks, as a
  * virtual one may, makes it look larger than it is, never smaller.
  */
@@ -75,6 +89,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct profd_thread *thread;
 	struct ended_wait ended;
 	u64 arg0, now, begin = 0;
+	bool has_stack;
 	s32 sysno;
 
 	if (!has_scheduler_clock() || !prev->bpf_storage)
@@ -100,7 +115,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		tell_long_wait(prev, thread, &ended);
 	if (prev_state & TASK_DEAD)
 		close_account(prev, thread, CLOSING_SWITCH);
+	has_stack = switch_stacks_wanted &&
+		    !(bpf_get_prandom_u32() & ((1U << (switch_stack_shift & 31)) - 1));
 	if (begin)
 		add_cost(begin);
+	if (has_stack)
+		bpf_tail_call(ctx, &after_switch, 0);
 	return 0;
 }

@@ -96,6 +96,7 @@ int drain(struct bpf_iter__task *ctx)
 	u32 zero = 0;
 	u8 phase, reason;
 	u32 target;
+	bool known;
 
 	if (!task || task->flags & PF_KTHREAD)
 		return 0;
@@ -126,11 +127,17 @@ int drain(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	/* Too many new ones: those that end soon are folded. */
-	if (!is_known(thread) && bpf_ktime_get_ns() - thread->begin < PROFD_YOUNG_NS &&
+	known = is_known(thread);
+	if (!known && bpf_ktime_get_ns() - thread->begin < PROFD_YOUNG_NS &&
 	    !spend_news(&births_paid))
 		return 0;
 	/* Before it is read. One whose account was folded meanwhile is none of this drain's. */
 	if (!make_known(thread))
+		return 0;
+	/* Its exit had begun before the daemon knew it, and may not have been reported. Its last
+	 * account has all of it, but may come late: till then it would seem to have vanished.
+	 */
+	if (!known && *(volatile u64 *)&thread->exit_at)
 		return 0;
 	if (thread->ledger.armed != switch_epoch) {
 		/* The layer came on, or went: the ledger goes on from here, or stands still. */

@@ -37,6 +37,10 @@ extern void bpf_task_release(struct task_struct *task) __ksym;
 /* The instant this tick was meant for, ns. What began later, the tick may have caused itself. */
 profd_u64 tick_instant_ns;
 
+/* When the tick's thread woke up. Its total delay in run queues as of the last tick. Both in ns. */
+profd_u64 tick_woken_ns;
+profd_u64 tick_queued_ns;
+
 /* One tick runs at a time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -93,6 +97,35 @@ static __always_inline void find_begin(struct profd_thread *thread, struct profd
 		found->followed |= PROFD_FOLLOWED_LATE;
 }
 
+/* Computes when the tick's thread woke up: before it got its CPU, by the delay in the run queue. */
+static __always_inline void begin_tick(void)
+{
+	struct task_struct *self = bpf_get_current_task_btf();
+	u64 queued = self->sched_info.run_delay - tick_queued_ns;
+	u64 woken = self->sched_info.last_arrival + clock_distance - queued;
+
+	tick_woken_ns = (s64)(woken - tick_instant_ns) > 0 ? woken : tick_instant_ns;
+}
+
+static __always_inline void end_tick(void)
+{
+	tick_queued_ns = bpf_get_current_task_btf()->sched_info.run_delay;
+}
+
+/* Whether the thread was running on this CPU when the tick's thread woke up, and then blocked. The
+ * kernel lets a thread finish its system call before another one gets the CPU. Such ticks would
+ * see the begin of waits too often.
+ */
+static __always_inline bool gave_way(struct task_struct *task, struct profd_thread *thread)
+{
+	struct task_struct *self = bpf_get_current_task_btf();
+
+	return has_scheduler_clock() && thread->ledger.phase == PROFD_PHASE_BLOCKED &&
+	       task->se.cfs_rq->rq == self->se.cfs_rq->rq &&
+	       (s64)(thread->ledger.since + clock_distance - tick_woken_ns) >= 0 &&
+	       (s64)(task->sched_info.last_arrival + clock_distance - tick_woken_ns) <= 0;
+}
+
 /* Replaces the argument of the system call by what it means, if that is known, and if the thread is
  * still in the wait.
  */
@@ -138,7 +171,7 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (!look_at(&sampling))
 		return PROFD_VISIT_RUNNING;
 	/* Preempted by the daemon as it woke for this tick: at the instant it was running. */
-	if (is_queued_since(thread, tick_instant_ns))
+	if (is_queued_since(thread, tick_instant_ns) || gave_way(task, thread))
 		return PROFD_VISIT_RUNNING;
 	stats->off_cpu++;
 	find_begin(thread, found);
@@ -193,8 +226,12 @@ int tick(struct bpf_iter__task *ctx)
 	struct profd_visit *found;
 	u32 zero = 0;
 
-	if (!task)
+	if (!ctx->meta->seq_num)
+		begin_tick();
+	if (!task) {
+		end_tick();
 		return 0;
+	}
 	thread = thread_of(task);
 	if (!thread || !thread->thread_id || !is_known(thread))
 		return 0;
@@ -250,7 +287,9 @@ int tick_list(void *ctx)
 
 	if (count > PROFD_MAX_VISITS)
 		count = PROFD_MAX_VISITS;
+	begin_tick();
 	bpf_loop(count, visit_listed, NULL, 0);
+	end_tick();
 	ring_held = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
 	return 0;
 }

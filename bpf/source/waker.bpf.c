@@ -7,26 +7,15 @@
 #include <bpf/bpf_tracing.h>
 #include "abi.h"
 #include "aggregate.bpf.h"
-#include "current_walk.bpf.h"
 #include "interrupts.bpf.h"
-#include "kernel_frames.bpf.h"
 #include "loss.bpf.h"
+#include "scheduler_walk.bpf.h"
 #include "target.bpf.h"
 #include "unwind.bpf.h"
 #include "wait_end.bpf.h"
 #include "waits.bpf.h"
 
 #define MAX_WAKER_FRAMES (PROFD_MAX_KERNEL_FRAMES - PROFD_WAKER_NAME_FRAMES)
-
-/* Memory of these walks, one per CPU: nothing interrupts them, and they may interrupt any other
- * walk. Sized by the daemon.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct walk);
-} waker_scratch SEC(".maps");
 
 /* The waker of one wait in so many is counted, at random. */
 profd_u32 waker_one_in;
@@ -80,17 +69,6 @@ static __always_inline u32 frames_of_waker(struct walk *walk, struct task_struct
 	return too_deep ? 0 : count;
 }
 
-/* Neither static nor inlined: the verifier follows it once. */
-__noinline int walk_waker(u32 cpu)
-{
-	struct walker walker = {.task = bpf_get_current_task_btf()};
-
-	walker.walk = bpf_map_lookup_elem(&waker_scratch, &cpu);
-	if (walker.walk)
-		walk_user_part(&walker);
-	return 0;
-}
-
 /* Walks the stack of the current thread, or that of the interrupt, and sends it. Returns its hash.
  * The user's frames are walked of targets only. `end`: how the wait ended, if it is asked for.
  */
@@ -114,14 +92,12 @@ static __always_inline u64 take_waker_stack(void *ctx, struct task_struct *waker
 		bpf_probe_read_kernel_str(names + 2, PROFD_COMM_LEN, &waker->comm);
 	}
 	count += PROFD_WAKER_NAME_FRAMES;
-	begin_after_kernel(walk, count);
-	walk->in_interrupt = 1;
-	walk->hurried = 1;
+	begin_in_scheduler(walk, count);
 	/* Of others the kernel's frames are the whole stack. */
 	walk->result = PROFD_WALK_COMPLETE;
 	thread = thread_of(waker);
 	if (!interrupt && thread && thread->thread_id)
-		walk_waker(cpu);
+		walk_in_scheduler(cpu);
 	return send_walk(walk, count);
 }
 
@@ -145,25 +121,36 @@ static __always_inline bool count_ended(struct profd_sample_key *key, struct pro
 				   (waits * waits + PROFD_ENDED_ONE / 2) / PROFD_ENDED_ONE);
 }
 
-/* Counts a wait that ends now. False: it is lost. */
-static __always_inline bool count_waker(void *ctx, struct task_struct *waker,
+static __always_inline void lose_waker(u64 weight)
+{
+	lose(PROFD_LOSS_WAKER_LOST, 1);
+	lose(PROFD_LOSS_WAKER_LOST_NS, weight);
+}
+
+/* Counts who ends a wait now. Of a wait for a lock it also counts how long it took and how it
+ * ended: each may find room without the other one.
+ */
+static __always_inline void count_waker(void *ctx, struct task_struct *waker,
 					struct profd_thread *waiter, u32 cpu, u64 weight, u64 now)
 {
 	struct profd_sample_key key = {.sysno = -1, .kind = PROFD_KIND_WAKER};
-	struct walk *walk = bpf_map_lookup_elem(&waker_scratch, &cpu);
+	struct walk *walk = bpf_map_lookup_elem(&scheduler_scratch, &cpu);
 	u32 end = waiter->wait_reason == PROFD_REASON_LOCK;
 	u64 ns = end ? wait_until(waiter, now) : 0;
 
-	if (!walk)
-		return false;
+	if (!walk) {
+		lose_waker(weight);
+		return;
+	}
 	key.thread_id = waiter->thread_id;
 	key.arg0 = waiter->tick_stack;
 	key.reason = waiter->wait_reason;
 	key.stack = take_waker_stack(ctx, waker, walk, cpu, &end);
 	waiter->wait_waker = key.stack;
 	if (!count_wait_in_epoch(&key, weight, waiter->wait_ticks))
-		return false;
-	return !ns || count_ended(&key, waiter, weight, ns, end);
+		lose_waker(weight);
+	if (ns && !count_ended(&key, waiter, weight, ns, end))
+		lose(PROFD_LOSS_LOCK_WAIT, 1);
 }
 
 SEC("tp_btf/sched_waking")
@@ -198,10 +185,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	counting = &waker_counting[cpu & (PROFD_MAX_CPUS - 1)];
 	/* A full barrier: the daemon sees it before the epoch is read. */
 	__sync_val_compare_and_swap(counting, 0, 1);
-	if (!count_waker(ctx, waker, thread, cpu, weight, began)) {
-		lose(PROFD_LOSS_WAKER_LOST, 1);
-		lose(PROFD_LOSS_WAKER_LOST_NS, weight);
-	}
+	count_waker(ctx, waker, thread, cpu, weight, began);
 	barrier();
 	*(volatile u32 *)counting = 0;
 	cost->walks++;

@@ -12,6 +12,8 @@ std::string FormatValue(int64_t value, Unit unit) {
       return FormatDuration(value);
     case Unit::kBytes:
       return FormatBytes(static_cast<uint64_t>(std::max<int64_t>(value, 0)));
+    case Unit::kCount:
+      return FormatCount(static_cast<uint64_t>(std::max<int64_t>(value, 0)));
   }
   return "";
 }

@@ -14,7 +14,7 @@ using profd::FindSampleType;
 using profd::SampleTypeInfo;
 using profd::Unit;
 
-// "1.23 s" or "12.3 MiB". Bytes are never negative.
+// "1.23 s", "12.3 MiB" or "12,345". Bytes and numbers are never negative.
 std::string FormatValue(int64_t value, Unit unit);
 // "+12.3 MiB", "-4.00 KiB".
 std::string FormatGrowth(int64_t bytes);

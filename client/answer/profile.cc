@@ -48,6 +48,7 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
   const bool first = profiles_.empty();
   const int locations = message_->locations_size();
   message_->MergeFrom(part);
+  message_->clear_findings();  // of a saved answer: they are found anew
   if (first) {
     RETURN_IF_ERROR(CheckTypes());
   } else if (part.sample_types_size() > 0) {

@@ -94,17 +94,19 @@ void ReadReasons(const Typed& typed, profd::v1::FetchRequest& request) {
 }
 
 absl::Status ReadKinds(const Typed& typed, profd::v1::FetchRequest& request) {
-  bool waits = false;
+  bool reasons = false, waits = false;
   for (const std::string& name : typed.kinds) {
-    waits = waits || FindSampleType(name)->HasReasons();
+    const SampleTypeInfo& kind = *FindSampleType(name);
+    reasons = reasons || kind.HasReasons();
+    waits = waits || kind.IsOfWaits();
     const auto& have = request.sample_types();
     if (std::find(have.begin(), have.end(), name) == have.end()) request.add_sample_types(name);
   }
-  if (!waits) {
-    const std::string drop = "; remove it, or --kind " + typed.kinds.front();
-    if (!typed.reasons.empty()) return Wrong("--reason", "only waits have reasons" + drop);
-    if (typed.idle) return Wrong("--idle", "only waits can be idle" + drop);
+  const auto drop = [&] { return "; remove it, or --kind " + typed.kinds.front(); };
+  if (!reasons && !typed.reasons.empty()) {
+    return Wrong("--reason", "only waits have reasons" + drop());
   }
+  if (!waits && typed.idle) return Wrong("--idle", "only waits can be idle" + drop());
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 #include "client/commands/fetch.h"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "client/io/output.h"
 #include "client/io/progress.h"
 #include "client/render/caption.h"
+#include "client/render/findings.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/gaps.h"
@@ -58,7 +60,7 @@ absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>
     case Format::kFolded:
       return RenderFolded(views.front());
     case Format::kJson:
-      return RenderJson(answer.message());
+      return RenderJson(WithFindings(answer, views));
     case Format::kPprof:
       return RenderPprof(views);
     case Format::kSpeedscope:
@@ -94,7 +96,9 @@ absl::Status PrintNextSteps(const FetchOptions& options, const View& view, std::
   const std::vector<std::string> steps = NextSteps(
       view, {.server = server,
              .targets = {options.request.targets().begin(), options.request.targets().end()},
-             .thread = options.request.thread_regex()});
+             .thread = options.request.thread_regex(),
+             .by_object = options.group_by &&
+                          std::ranges::count(*options.group_by, profd::v1::GROUP_KEY_OBJECT) > 0});
   std::string text = steps.empty() ? "" : "\nNext\n";
   for (const std::string& step : steps) absl::StrAppend(&text, "  ", step, "\n");
   return Print(text, out);

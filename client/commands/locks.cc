@@ -5,6 +5,7 @@
 #include "client/answer/profile.h"
 #include "client/answer/view.h"
 #include "client/commands/fetch.h"
+#include "client/render/findings.h"
 #include "client/render/json.h"
 #include "daemon/base/status.h"
 
@@ -17,14 +18,14 @@ absl::Status PrintLocks(const LocksOptions& options, std::ostream& out) {
   options.frames.SetRequest(&request);
   ASSIGN_OR_RETURN(Answer answer, ReceiveAnswer(options.server, request));
   ASSIGN_OR_RETURN(answer, WithChosenFrames(options.frames, std::move(answer)));
+  const View view = MakeView(answer.profiles.front(), options.show_idle);
   if (options.json) {
-    profd::v1::Profile message = answer.message();
+    profd::v1::Profile message = WithFindings(answer, {view});
     SortLocks(options.order, &message);
     ASSIGN_OR_RETURN(const std::string json, RenderJson(message));
     out << json;
     return absl::OkStatus();
   }
-  const View view = MakeView(answer.profiles.front(), options.show_idle);
   out << RenderLocks(view, options.order, options.colour);
   return absl::OkStatus();
 }

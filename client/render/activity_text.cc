@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "client/render/caption.h"
 #include "client/render/gaps.h"
+#include "client/text/text.h"
 
 namespace profctl {
 
@@ -47,6 +48,14 @@ std::vector<std::string> ActivityNotes(const Profile& wakers, const Profile& cpu
     notes.push_back(absl::StrCat("lost ", absl::StripSuffix(lost, ".")));
   }
   return notes;
+}
+
+std::string PartLabel(double time_ns, double error_ns, double whole_ns, size_t indent) {
+  std::string label = absl::StrCat(PadLeft(FormatShare(time_ns, whole_ns), 8), "  ",
+                                   PadLeft(FormatDuration(WholeNs(time_ns)), 7), " ± ",
+                                   PadRight(FormatDuration(WholeNs(error_ns)), 9));
+  label.append(2 * indent + 1, ' ');
+  return label;
 }
 
 int64_t WholeNs(double time_ns) { return std::llround(std::clamp(time_ns, 0.0, 9e18)); }

@@ -2,6 +2,7 @@
 #ifndef PROFD_CLIENT_RENDER_ACTIVITY_TEXT_H_
 #define PROFD_CLIENT_RENDER_ACTIVITY_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,12 @@ std::string InterruptText(const std::string& name);
 
 // What is missing of both layers and what was lost; sentences without a full stop.
 std::vector<std::string> ActivityNotes(const Profile& wakers, const Profile& cpu);
+
+// Of the waits: smaller parts have no line of their own.
+inline constexpr double kLeastPart = 0.01;
+
+// The start of the line of a part of `whole_ns`: "   57.7%   30.0 s ± 413 ms    ".
+std::string PartLabel(double time_ns, double error_ns, double whole_ns, size_t indent = 0);
 
 // A time as JSON has it; never negative.
 int64_t WholeNs(double time_ns);

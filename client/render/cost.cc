@@ -81,6 +81,7 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
   const auto cpu = static_cast<double>(cost.cpu_in_path_ns());
   const auto disk = static_cast<double>(cost.disk_in_path_ns());
   const auto wakers = static_cast<double>(cost.waker_in_path_ns());
+  const auto stacks = static_cast<double>(cost.switch_stack_in_path_ns());
   const auto bursts = static_cast<double>(cost.burst_in_path_ns());
   const auto total = static_cast<double>(cost.in_path_ns());
   std::string text = absl::StrCat(
@@ -89,7 +90,7 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
   if (cost.switches() > 0) {
     // The parts are read separately and may slightly exceed the total.
     const double rest =
-        std::max(total - heap - faults - mappings - cpu - disk - wakers - bursts, 0.0);
+        std::max(total - heap - faults - mappings - cpu - disk - wakers - stacks - bursts, 0.0);
     text += DescribeSwitches(rest, cost.switches(), layer);
   }
   const auto add = [&](std::string_view what, double ns, uint64_t count, std::string_view unit) {
@@ -104,6 +105,7 @@ std::string DescribePathCost(const profd::v1::Cost& cost, int64_t duration_ns, S
   add("on-CPU samples", cpu, cost.cpu_samples(), "samples");
   add("disk requests and file syncs", disk, cost.disk_requests(), "requests and calls");
   add("wake-ups", wakers, cost.wakes(), "wake-ups");
+  add("stacks of switches", stacks, cost.switch_stacks(), "stacks");
   add("bursts of malloc", bursts, cost.burst_calls(), "calls");
   return text;
 }

@@ -70,6 +70,9 @@ std::string ShownPart(const View& view) {
     case Unit::kBytes:
       return absl::StrCat(std::string(profile.kind->done), ": ",
                           DescribeBytes(profile, view.shown_value));
+    case Unit::kCount:
+      return absl::StrCat("shown: ", FormatValue(view.shown_value, profile.unit), " ",
+                          std::string(profile.kind->done));
   }
   return "";
 }
@@ -119,6 +122,10 @@ std::vector<std::string> EmptyMessage(const View& view) {
                          view.profile->kind->IsOfCalls() ? "shows whether calls are watched"
                                                          : "lists the allocators that are watched",
                          "; or use a longer --since.")};
+  }
+  if (view.profile->unit == Unit::kCount) {
+    return {"No thread left its CPU in this window.",
+            "Use a longer --since, or a wider --target, --thread or --reason."};
   }
   if (!view.profile->kind->HasReasons()) {
     return {"No thread ran in this window.",
@@ -211,8 +218,9 @@ std::string ExplainNode(const FlameNode& node, Unit unit) {
     }
     case NodeKind::kSynthetic:
       if (node.name == "[unsampled]") {
-        return unit == Unit::kBytes ? "bytes that no sample explains"
-                                    : "exact time that no tick hit";
+        return std::string(unit == Unit::kBytes   ? "bytes that no sample explains"
+                           : unit == Unit::kCount ? "switches of threads without a sample"
+                                                  : "exact time that no tick hit");
       }
       return "the rest of the stack is unknown";
     case NodeKind::kKernel:

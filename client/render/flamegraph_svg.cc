@@ -222,6 +222,8 @@ std::string_view ScriptOf(Unit unit, bool per_second) {
       return per_second ? kFlameGraphScriptNsPerSecond : kFlameGraphScriptNs;
     case Unit::kBytes:
       return per_second ? kFlameGraphScriptBytesPerSecond : kFlameGraphScriptBytes;
+    case Unit::kCount:
+      return per_second ? kFlameGraphScriptCountPerSecond : kFlameGraphScriptCount;
   }
   return "";
 }

@@ -119,6 +119,7 @@ std::vector<std::string> DescribeCountedGaps(const Profile& profile) {
 
 std::string_view WhatIsSampled(profd::Kind kind) {
   if (kind == profd::Kind::kCpu) return "running code was";
+  if (kind == profd::Kind::kSwitch) return "context switches were";
   return kind == profd::Kind::kWaker ? "wakers were" : "running code or waits were";
 }
 
@@ -144,7 +145,7 @@ std::vector<std::string> DescribeGaps(const Profile& profile) {
         window.IsOff(profile.type.watched_ns()) ? "" : FormatDuration(profile.type.watched_ns()),
         ": 'profctl status' says why"));
   }
-  if (kind == profd::Kind::kCpu) return gaps;
+  if (kind == profd::Kind::kCpu || kind == profd::Kind::kSwitch) return gaps;
   if (window.HasGap(header.switch_ns())) {
     gaps.push_back(absl::StrCat("the switch layer", window.Tell("was", "off", header.switch_ns()),
                                 ": ", DescribeReasons(profile)));

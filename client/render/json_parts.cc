@@ -54,6 +54,10 @@ ordered_json ToJson(const profd::v1::Cost& cost) {
     json["waker_in_path_ns"] = cost.waker_in_path_ns();
     json["wakes"] = cost.wakes();
   }
+  if (cost.switch_stacks() > 0) {
+    json["switch_stack_in_path_ns"] = cost.switch_stack_in_path_ns();
+    json["switch_stacks"] = cost.switch_stacks();
+  }
   if (cost.burst_calls() > 0) {
     json["burst_in_path_ns"] = cost.burst_in_path_ns();
     json["burst_calls"] = cost.burst_calls();

@@ -37,6 +37,19 @@ bool IsForOthers(Reason reason) {
          reason == profd::v1::REASON_CHILD;
 }
 
+bool IsForFiles(Reason reason) {
+  return reason == profd::v1::REASON_DISK || reason == profd::v1::REASON_FSYNC;
+}
+
+bool IsForMemory(Reason reason) {
+  return reason == profd::v1::REASON_FAULT || reason == profd::v1::REASON_RECLAIM;
+}
+
+// The same reasons also stand for waits for the next work, which are idle.
+bool IsForPeers(Reason reason) {
+  return reason == profd::v1::REASON_NET || reason == profd::v1::REASON_POLL;
+}
+
 // Text as one word of a shell.
 std::string Quoted(const std::string& text) {
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -50,7 +63,10 @@ class Steps {
  public:
   Steps(const View& view, const AskedFor& asked)
       : view_(view), profile_(*view.profile), asked_(asked) {
-    for (const Sample* sample : view.shown) shown_[sample->reason].Add(*sample);
+    for (const Sample* sample : view.shown) {
+      shown_[sample->reason].Add(*sample);
+      if (sample->idle.empty() && IsForPeers(sample->reason)) peers_.Add(*sample);
+    }
     for (const Sample& sample : profile_.samples) {
       if (!sample.idle.empty()) idle_.insert(sample.reason);
     }
@@ -69,16 +85,28 @@ class Steps {
       Add("memory", false, "what the memory is made of, and whether it grows");
       return std::move(lines_);
     }
+    if (profile_.unit == Unit::kCount) {
+      Add("fetch", true, "how long threads wait there");
+      return std::move(lines_);
+    }
     const bool locks = Stands(profd::v1::REASON_LOCK);
     if (locks && profile_.kind->kind != profd::Kind::kLocks) {
       Add("locks", true, "which locks, and who released them");
     }
     if (IsOneWaitLong()) Add("worst", true, "the longest single waits, and who ended them");
-    if (WaitsForOthers() || IsOneBusy()) {
+    if (WaitsFor(IsForOthers) || IsOneBusy()) {
       Add("bottlenecks", true, "what limits the throughput");
     }
+    if (IsLarge(peers_) && !asked_.by_object) {
+      Add("fetch --by object", true, "which connections the waits are for");
+    }
+    if (WaitsFor(IsForFiles)) Add("fetch --kind disk", true, "which disk requests, and by whom");
     if (IsQueued()) Add("threads --sort runq", true, "which threads had no CPU");
-    if (Grows()) Add("memory", false, "what grew");
+    if (Grows()) {
+      Add("memory", false, "what grew");
+    } else if (WaitsFor(IsForMemory)) {
+      Add("memory", false, "whether memory is short");
+    }
     return std::move(lines_);
   }
 
@@ -110,10 +138,10 @@ class Steps {
            static_cast<double>(estimate.value) - kCertain * estimate.Error() >=
                kLeastShare * static_cast<double>(view_.shown_value);
   }
-  bool WaitsForOthers() const {
+  bool WaitsFor(bool (*is_one)(Reason)) const {
     Estimate sum;
     for (const auto& [reason, estimate] : shown_) {
-      if (!IsForOthers(reason)) continue;
+      if (!is_one(reason)) continue;
       sum.value += estimate.value;
       sum.variance += estimate.variance;
     }
@@ -148,6 +176,7 @@ class Steps {
   const AskedFor& asked_;
   std::map<Reason, Estimate> shown_;
   std::set<Reason> idle_;  // that have idle waits
+  Estimate peers_;         // waits for somebody to send, without idle ones
   ReasonDurations durations_;
   int64_t on_cpu_ns_ = 0, queued_ns_ = 0, busiest_ns_ = 0;
   std::vector<std::string> lines_;

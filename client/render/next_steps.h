@@ -11,9 +11,10 @@ namespace profctl {
 
 // Of what the command asked for that led to the view.
 struct AskedFor {
-  std::string server;                // empty: the default
-  std::vector<std::string> targets;  // empty: all
-  std::string thread;                // empty: all
+  std::string server{};                // empty: the default
+  std::vector<std::string> targets{};  // empty: all
+  std::string thread{};                // empty: all
+  bool by_object = false;              // the samples are grouped by what the waits are for
 };
 
 inline constexpr size_t kMostNextSteps = 2;

@@ -14,7 +14,7 @@ namespace {
 using profd::v1::Occupant;
 
 constexpr int kMostRows = 20;
-constexpr int kMostNamed = 3;
+constexpr size_t kMostNamed = 3;
 constexpr double kCertain = 2;  // standard errors
 
 // Of all threads; what the shares are of.
@@ -64,15 +64,26 @@ std::string DescribeOccupant(const Occupant& occupant) {
   }
 }
 
-std::string DescribeOccupants(const Profile& profile, double least) {
+std::vector<Occupant> LargestOccupants(const Profile& profile, double least) {
   const double whole = RunQueueNs(profile);
-  std::string ran, rest;
-  int named = 0;
+  std::vector<Occupant> largest;
   for (const Occupant& occupant : profile.message->occupants()) {
     const double certain = static_cast<double>(occupant.time_ns()) -
                            kCertain * static_cast<double>(occupant.error_ns());
-    if (whole <= 0 || certain < least * whole || named == kMostNamed) continue;
-    const std::string share = Share(occupant, whole);
+    const bool known = profd::v1::OccupantKind_IsValid(occupant.kind()) &&
+                       occupant.kind() != profd::v1::OCCUPANT_KIND_UNSPECIFIED;
+    if (whole <= 0 || certain < least * whole || !known) continue;
+    if (largest.size() == kMostNamed) break;
+    largest.push_back(occupant);
+  }
+  return largest;
+}
+
+std::string DescribeOccupants(const google::protobuf::RepeatedPtrField<Occupant>& occupants,
+                              int64_t run_queue_ns) {
+  std::string ran, rest;
+  for (const Occupant& occupant : occupants) {
+    const std::string share = Share(occupant, static_cast<double>(run_queue_ns));
     switch (occupant.kind()) {
       case profd::v1::OCCUPANT_KIND_PROCESS:
       case profd::v1::OCCUPANT_KIND_KERNEL:
@@ -91,9 +102,8 @@ std::string DescribeOccupants(const Profile& profile, double least) {
         absl::StrAppend(&rest, " Their CPUs were idle, about to run them, for ", share, " of it.");
         break;
       default:
-        continue;
+        break;
     }
-    ++named;
   }
   return absl::StrCat(ran, ran.empty() ? "" : ".", rest);
 }

@@ -191,7 +191,7 @@ std::span<const Shade> ShadesOf(ColourScheme scheme, Unit unit) {
 
 const Shade& ShadeOf(const FlameNode& node, ColourScheme scheme, Unit unit) {
   const std::span<const Shade> shades = ShadesOf(scheme, unit);
-  const bool by_state = scheme == ColourScheme::kState && unit == Unit::kNanoseconds;
+  const bool by_state = scheme == ColourScheme::kState && unit != Unit::kBytes;
   const bool has_state = node.kind != NodeKind::kBase && node.kind != NodeKind::kSynthetic;
   const char letter = by_state && has_state ? LetterOf(node.state) : LetterOf(node.kind);
   for (const Shade& shade : shades) {

@@ -1,5 +1,6 @@
 #include "client/render/quality.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -70,6 +71,23 @@ void AppendRunningTrust(const Profile& profile, std::string& text) {
   }
 }
 
+// The sample of context switches.
+void AppendSwitchTrust(const Profile& profile, std::string& text) {
+  AppendWatched(profile, text);
+  const uint64_t count = profile.type.count();
+  std::string samples = FormatCount(count);
+  if (count > 0) {
+    absl::StrAppend(&samples, ", one per ",
+                    FormatValue(std::max<int64_t>(profile.type.period(), 1), profile.unit),
+                    profile.type.period() > 1 ? " switches on average" : " switch");
+  }
+  AppendField("samples", samples, text);
+  if (count > 0) {
+    AppendField("complete stacks",
+                FormatShare(profile.type.complete_share(), 1) + " of the switches", text);
+  }
+}
+
 // Disk requests and file syncs.
 void AppendCountedTrust(const Profile& profile, std::string& text) {
   AppendWatched(profile, text);
@@ -127,6 +145,9 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
       } else {
         AppendRunningTrust(profile, text);
       }
+      break;
+    case Unit::kCount:
+      AppendSwitchTrust(profile, text);
       break;
     case Unit::kBytes:
       if (profile.kind->IsCounted()) {

@@ -73,7 +73,8 @@ ordered_json ProfileJson(const View& view, Frames* frames) {
   return {
       {"type", "sampled"},
       {"name", absl::StrCat(std::string(profile.kind->title), ": ", DescribeProcesses(profile))},
-      {"unit", profile.type.unit()},
+      // Its format has no unit of numbers.
+      {"unit", profile.unit == Unit::kCount ? "none" : profile.type.unit()},
       {"startValue", 0},
       {"endValue", view.shown_value},
       {"samples", std::move(samples)},

@@ -33,7 +33,9 @@ struct WideStack {
 std::string StacksHeading(const View& view) {
   const Unit unit = view.profile->unit;
   std::string what;
-  if (view.profile->kind->HasReasons()) {
+  if (unit == Unit::kCount) {
+    what = absl::StrCat(" ", std::string(view.profile->kind->done));
+  } else if (view.profile->kind->HasReasons()) {
     what = view.idle_shown ? " with idle waits" : " without idle waits";
   }
   return absl::StrCat("Widest stacks (", FormatValue(view.shown_value, unit), what,
@@ -48,6 +50,7 @@ std::string WhyNoStacks(const View& view) {
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
   if (kind.unit == Unit::kBytes) return "no allocation event in this window";
+  if (kind.unit == Unit::kCount) return "no thread left its CPU in this window";
   if (!kind.HasReasons()) return "no thread ran in this window";
   return view.idle_ns > 0 ? "every wait in this window was idle; --idle shows them"
                           : "no waits in this window";
@@ -61,6 +64,7 @@ const char* WhyUnsampled(const SampleTypeInfo& kind, bool ran) {
   if (ran) return "threads that ran too little to be sampled";
   if (kind.level)
     return "touched while page faults were not watched; could belong to any of these stacks";
+  if (kind.unit == Unit::kCount) return "threads with too few switches to be sampled";
   return kind.unit == Unit::kBytes ? "too few bytes to reach an allocation event"
                                    : "waits too short and too few for a tick to hit";
 }

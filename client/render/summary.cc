@@ -14,6 +14,7 @@
 #include "client/answer/wait_durations.h"
 #include "client/render/caption.h"
 #include "client/render/disk.h"
+#include "client/render/finding_text.h"
 #include "client/render/findings.h"
 #include "client/render/gaps.h"
 #include "client/render/group_rows.h"
@@ -306,10 +307,12 @@ void AppendProcesses(const Profile& profile, std::string& text) {
 }
 
 void AppendFindings(const View& view, bool colour, std::string& text) {
-  const std::vector<std::string> findings = Findings(view);
+  const std::vector<profd::v1::Finding> findings = Findings(view);
   if (findings.empty()) return;
   text += Heading("What stands out", colour);
-  for (const std::string& finding : findings) text += WrapAfter("  - ", finding, PageColumns());
+  for (const profd::v1::Finding& finding : findings) {
+    text += WrapAfter("  - ", DescribeFinding(finding, NameWidth::kFitting), PageColumns());
+  }
   text += "\n";
 }
 
@@ -375,8 +378,9 @@ std::string RenderSummary(const View& view, bool colour) {
     } else {
       absl::StrAppend(&text, "No ", std::string(profile.kind->events), " were recorded.\n");
     }
-  } else if (!profile.kind->HasReasons()) {
+  } else if (!profile.kind->IsOfWaits()) {
     AppendThreads(view, colour, text);
+    if (profile.kind->HasReasons()) AppendReasons(profile, colour, text);
     AppendStacks(view, colour, text);
     AppendFunctions(view, colour, text);
   } else {

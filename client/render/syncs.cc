@@ -13,7 +13,6 @@ namespace profctl {
 namespace {
 
 constexpr int kMostSyncs = 10;
-constexpr double kLeastJoined = 0.2;  // of the calls, for a sentence to tell
 
 std::string JoinedShare(const profd::v1::FileSync& sync) {
   return FormatShare(static_cast<double>(sync.joined()), static_cast<double>(sync.calls()));
@@ -62,29 +61,15 @@ void AppendSyncs(const Profile& profile, bool colour, std::string& text) {
   }
 }
 
-std::string DescribeLongestSync(const Profile& profile, double least_ns) {
+const profd::v1::FileSync* LongestSync(const Profile& profile, double least_ns) {
   const auto& syncs = profile.message->syncs();
   const auto longest =
       std::max_element(syncs.begin(), syncs.end(),
                        [](const auto& a, const auto& b) { return a.total_ns() < b.total_ns(); });
-  if (longest == syncs.end() || static_cast<double>(longest->total_ns()) < least_ns) return {};
-  std::string text =
-      absl::StrCat(CleanName(longest->call()), " of ", FittingName(CleanName(longest->file())),
-                   " took ", FormatDuration(longest->total_ns()), " in ",
-                   FormatCount(longest->calls()), longest->calls() == 1 ? " call" : " calls",
-                   ", p99 below ", FormatDuration(longest->p99_ns()));
-  if (longest->stack() != 0) {
-    const bool mostly = 2 * (longest->total_ns() - longest->stack_ns()) > longest->total_ns();
-    absl::StrAppend(&text, ", ", mostly ? "most of all " : "", "from ",
-                    FittingName(Askers(profile)[longest->stack()]));
+  if (longest == syncs.end() || static_cast<double>(longest->total_ns()) < least_ns) {
+    return nullptr;
   }
-  text += ".";
-  if (static_cast<double>(longest->joined()) >=
-      kLeastJoined * static_cast<double>(longest->calls())) {
-    absl::StrAppend(&text, " ", JoinedShare(*longest),
-                    " of the calls began while another thread synced it.");
-  }
-  return text;
+  return &*longest;
 }
 
 }  // namespace profctl

@@ -11,8 +11,9 @@ namespace profctl {
 // A table of files and the calls that sync them. Nothing if there were none.
 void AppendSyncs(const Profile& profile, bool colour, std::string& text);
 
-// A sentence about the file that took the longest to sync; empty if that was less than `least_ns`.
-std::string DescribeLongestSync(const Profile& profile, double least_ns);
+// The file that took the longest to sync; null if that was less than `least_ns`. Of the profile's
+// message.
+const profd::v1::FileSync* LongestSync(const Profile& profile, double least_ns);
 
 }  // namespace profctl
 

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/analysis/scheduling_delay.h"
 #include "client/render/activity_text.h"
 #include "client/render/caption.h"
 #include "client/render/json_parts.h"
+#include "client/render/scheduling_delay.h"
 #include "client/render/table.h"
 #include "client/text/text.h"
 #include "nlohmann/json.hpp"
@@ -18,7 +20,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kLeastShown = 0.01;  // of the waits
 constexpr size_t kMostEnds = 10;
 constexpr size_t kMostCycles = 3;
 
@@ -86,15 +87,12 @@ class Lines {
 
  private:
   bool IsShown(const Link& link) const {
-    return link.kind != LinkKind::kSmall && link.time_ns >= kLeastShown * chains_.waits_ns;
+    return link.kind != LinkKind::kSmall && link.time_ns >= kLeastPart * chains_.waits_ns;
   }
 
   void AddLine(double time_ns, double variance, size_t indent, const std::string& text) {
-    std::string label = absl::StrCat(PadLeft(FormatShare(time_ns, chains_.waits_ns), 8), "  ",
-                                     PadLeft(FormatDuration(WholeNs(time_ns)), 7), " ± ",
-                                     PadRight(FormatDuration(WholeNs(std::sqrt(variance))), 9));
-    label.append(2 * indent + 1, ' ');
-    text_ += WrapAfter(label, text, PageColumns());
+    text_ += WrapAfter(PartLabel(time_ns, std::sqrt(variance), chains_.waits_ns, indent), text,
+                       PageColumns());
   }
 
   void Add(const std::vector<Link>& links, size_t indent) {
@@ -112,7 +110,7 @@ class Lines {
       AddLine(link.time_ns, link.variance, indent, line);
       if (only == nullptr) Add(link.next, indent + 1);
     }
-    if (rest >= kLeastShown * chains_.waits_ns) {
+    if (rest >= kLeastPart * chains_.waits_ns) {
       AddLine(rest, rest_variance, indent, "smaller parts");
     }
   }
@@ -122,7 +120,7 @@ class Lines {
     if (link.kind != LinkKind::kWait || link.next.empty()) return nullptr;
     const Link& first = link.next.front();
     if (!first.next.empty() || !IsShown(first)) return nullptr;
-    return link.time_ns - first.time_ns < kLeastShown * chains_.waits_ns ? &first : nullptr;
+    return link.time_ns - first.time_ns < kLeastPart * chains_.waits_ns ? &first : nullptr;
   }
 
   const Chains& chains_;
@@ -157,7 +155,7 @@ std::string CyclesText(const Chains& chains, const GroupTexts& names) {
   std::string text;
   size_t told = 0;
   for (const Cycle& cycle : chains.cycles) {
-    if (told == kMostCycles || cycle.time_ns < kLeastShown * chains.waits_ns) break;
+    if (told == kMostCycles || cycle.time_ns < kLeastPart * chains.waits_ns) break;
     told++;
     text += Wrap(absl::StrCat("Cycle: ", names.Of(cycle.waker), " also waits for ",
                               names.Of(cycle.waiter), " (", FormatDuration(WholeNs(cycle.time_ns)),
@@ -185,19 +183,20 @@ std::string GroupText(const WhyReport& report, const Chains& chains, bool colour
                PageColumns(), "  ");
   if (chains.links.empty()) return text;
   text += Wrap(absl::StrCat("Mostly it ", MainChain(chains, names), "."), PageColumns(), "  ");
+  const SchedulingDelay delay = FindSchedulingDelay(chains);
+  const std::string lead = SchedulingDelayLead(delay, chains);
+  if (!lead.empty()) text += Wrap(lead, PageColumns(), "  ");
   absl::StrAppend(&text, "\n",
                   Heading("Chains (shares of these waits; ± one standard error)", colour),
                   Lines(chains, names).Text(), CyclesText(chains, names));
   absl::StrAppend(&text, "\n", Heading("What these chains end with", colour));
   for (size_t i = 0; i < std::min(chains.ends.size(), kMostEnds); i++) {
     const ChainEnd& end = chains.ends[i];
-    if (end.end.time_ns < kLeastShown * chains.waits_ns) break;
-    text += WrapAfter(absl::StrCat(PadLeft(FormatShare(end.end.time_ns, chains.waits_ns), 8), "  ",
-                                   PadLeft(FormatDuration(WholeNs(end.end.time_ns)), 7), " ± ",
-                                   PadRight(FormatDuration(WholeNs(end.error_ns)), 9), " "),
+    if (end.end.time_ns < kLeastPart * chains.waits_ns) break;
+    text += WrapAfter(PartLabel(end.end.time_ns, end.error_ns, chains.waits_ns),
                       EndText(end, names), PageColumns());
   }
-  return text;
+  return text + SchedulingDelayText(delay, chains, names, colour);
 }
 
 // GroupTexts of a group, or none.
@@ -256,7 +255,8 @@ ordered_json ChainsJson(const WhyReport& report, const Chains& chains) {
           {"error_ns", WholeNs(std::sqrt(chains.variance))},
           {"next", LinksJson(report, chains.links)},
           {"ends", std::move(ends)},
-          {"cycles", std::move(cycles)}};
+          {"cycles", std::move(cycles)},
+          {"scheduling_delay", SchedulingDelayJson(FindSchedulingDelay(chains), report.activity)}};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "daemon/service/idle.h"
 #include "daemon/service/lock_kind.h"
 #include "daemon/service/named_frame.h"
+#include "daemon/service/object_turn.h"
 #include "daemon/service/rule_frames.h"
 #include "daemon/service/waker_frames.h"
 
@@ -149,7 +150,7 @@ class Judge {
       const profd::v1::Thread& thread = message_->threads(static_cast<int>(sample.threads(0)));
       const profd::v1::Process& process = message_->processes(static_cast<int>(thread.process()));
       const std::string idle(
-          profd::IdleOfWait(*wait, verdict->idle, process.name(), thread.name()));
+          profd::IdleOfWait(*wait, verdict->idle, process.name(), thread.name(), TurnOf(sample)));
       const bool was = SetText(kIdleKey, idle, sample);
       SetMeaning(*verdict, *wait, idle, sample);
       if (was == !idle.empty() || offcpu == types.end()) continue;
@@ -165,14 +166,17 @@ class Judge {
     bool woken = false;  // it begins with the stack of a waker
   };
 
+  // Whose turn it was, as the daemon saw it.
+  profd::ObjectTurn TurnOf(const profd::v1::Sample& sample) const {
+    const profd::v1::Attribute* turn = Find(profd::kTurnKey, sample);
+    return turn != nullptr ? profd::TurnOfName(Text(*message_, turn->text()))
+                           : profd::ObjectTurn::kUnknown;
+  }
+
   // What else the daemon says of waits by their stacks.
   void SetMeaning(const Verdict& verdict, profd::Reason wait, const std::string& idle,
                   profd::v1::Sample& sample) {
-    const bool of_lock = std::any_of(
-        sample.attributes().begin(), sample.attributes().end(), [&](uint32_t attribute) {
-          return KeyOf(message_->attributes(static_cast<int>(attribute))) == kLockKey;
-        });
-    if (verdict.woken || of_lock) return;
+    if (verdict.woken || Find(kLockKey, sample) != nullptr) return;
     SetText(kTaskKey, idle.empty() ? std::string(verdict.idle.task) : "", sample);
     if (wait == profd::Reason::kLock) {
       SetText(kLockKindKey, std::string(verdict.lock_kind), sample);
@@ -181,6 +185,15 @@ class Judge {
 
   const std::string& KeyOf(const profd::v1::Attribute& attribute) const {
     return Text(*message_, attribute.key());
+  }
+
+  // The attribute of this key; null if the sample has none.
+  const profd::v1::Attribute* Find(std::string_view key, const profd::v1::Sample& sample) const {
+    for (const uint32_t index : sample.attributes()) {
+      const profd::v1::Attribute& attribute = message_->attributes(static_cast<int>(index));
+      if (KeyOf(attribute) == key) return &attribute;
+    }
+    return nullptr;
   }
 
   // Sets an attribute, or removes it if `text` is empty. Returns whether the sample had it before.

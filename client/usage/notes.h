@@ -135,6 +135,9 @@ something other than a thread: a disk, the network, a timer, a CPU, code that ru
 Starts with the group of threads that waits most; idle waits do not count there.
 Threads whose names differ only in a trailing number are one group.
 
+Scheduling delay is time without a CPU: of these threads, and inherited from those that they wait
+for, by the number of wakers in between. 'profctl fetch --kind runqueue' shows who had the CPU.
+
 It is an estimate, from sampled pairs of waiter and waker. It assumes that a waker does the
 same while others wait for it as in the rest of the window. --reason selects the first waits of the chains.
 

@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/priority.h"
 #include "daemon/base/start_thread.h"
+#include "daemon/collect/sampler_priority.h"
 #include "daemon/source/look.h"
 #include "spdlog/spdlog.h"
 
@@ -31,17 +32,19 @@ absl::StatusOr<std::unique_ptr<Collector>> Collector::Create(EngineOptions optio
                                                              MemoryWatch* memory, CpuUse* cpu_use) {
   std::unique_ptr<Collector> collector(new Collector());
   const SourceOptions& sources = options.sources;
-  ASSIGN_OR_RETURN(collector->kernel_,
-                   Kernel::Create({.switch_layer = sources.per_switch,
-                                   .heap_layer = sources.heap,
-                                   .fault_layer = sources.faults,
-                                   .map_layer = sources.mappings,
-                                   .malloc_layer = sources.bursts.interval_ns > 0,
-                                   .cpu_layer = sources.cpu.interval_ns > 0,
-                                   .disk_layer = sources.disk,
-                                   .waker_layer = sources.wakers && sources.tick,
-                                   .default_target = options.selectors.empty() ? kEveryProcess : 0,
-                                   .limits = sources.limits}));
+  ASSIGN_OR_RETURN(
+      collector->kernel_,
+      Kernel::Create({.switch_layer = sources.per_switch,
+                      .heap_layer = sources.heap,
+                      .fault_layer = sources.faults,
+                      .map_layer = sources.mappings,
+                      .malloc_layer = sources.bursts.interval_ns > 0,
+                      .cpu_layer = sources.cpu.interval_ns > 0,
+                      .disk_layer = sources.disk,
+                      .waker_layer = sources.wakers && sources.tick,
+                      .switch_stack_layer = sources.switch_stacks && sources.per_switch,
+                      .default_target = options.selectors.empty() ? kEveryProcess : 0,
+                      .limits = sources.limits}));
   options.seed = std::random_device{}();
   collector->engine_ =
       std::make_unique<Engine>(std::move(options), EngineParts{.kernel = collector->kernel_.get(),
@@ -108,9 +111,11 @@ void Collector::Publish() {
 
 void Collector::Sample(Sampler* sampler) {
   pthread_setname_np(pthread_self(), "sampler");
-  RaisePriority(kSamplerNice, "ticks");
+  SamplerPriority priority;
+  priority.Begin();
   while (!stopping_) {
     if (sampler->Tick()) wakeup_.Wake();
+    priority.Adapt(sampler->tick_cpu_ns(), sampler->interval_ns());
     sampler->Sleep();
   }
 }

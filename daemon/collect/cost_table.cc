@@ -25,6 +25,7 @@ constexpr Field kFields[] = {
     {"cpu", &CollectorCost::cpu_in_path_ns, &CollectorCost::cpu_samples},
     {"disk", &CollectorCost::disk_in_path_ns, &CollectorCost::disk_requests},
     {"waker", &CollectorCost::waker_in_path_ns, &CollectorCost::wakes},
+    {"switch_stack", &CollectorCost::switch_stack_in_path_ns, &CollectorCost::switch_stacks},
     {"malloc", &CollectorCost::burst_in_path_ns, &CollectorCost::burst_calls},
 };
 

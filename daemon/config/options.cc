@@ -81,9 +81,8 @@ void Define(CLI::App& app, Typed& typed) {
          "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
          "of load, up to a minute's worth. Above the limit, the most expensive source takes "
          "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
-         "malloc bursts, stacks of running code, disk requests, wakers and the switch layer are "
-         "switched off, in this order, until the overhead "
-         "fits again")
+         "malloc bursts, stacks of running code, disk requests, wakers, stacks of context switches "
+         "and the switch layer are switched off, in this order, until the overhead fits again")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
   // Before 0.1 there was a second budget for the daemon.
@@ -94,10 +93,11 @@ void Define(CLI::App& app, Typed& typed) {
          "reason, in the target's path), tick (stacks of waits), heap (allocations by stack), "
          "faults (resident memory by stack), mappings (address space by stack), bursts "
          "(glibc's malloc by stack), cpu (stacks of running code), disk (disk requests and file "
-         "syncs by stack), wakers (who ended waits); repeatable")
+         "syncs by stack), wakers (who ended waits), switch-stacks (stacks of context switches); "
+         "repeatable")
       ->type_name("LAYER")
       ->check(CLI::IsMember({"books", "switch", "tick", "heap", "faults", "mappings", "bursts",
-                             "cpu", "disk", "wakers"}))
+                             "cpu", "disk", "wakers", "switch-stacks"}))
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--malloc-burst", typed.malloc_burst,
@@ -248,6 +248,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
     if (layer == "cpu") options.cpu_interval_ns = 0;
     if (layer == "disk") options.disk = false;
     if (layer == "wakers") options.wakers = false;
+    if (layer == "switch-stacks") options.switch_stacks = false;
   }
   return parsed;
 }

@@ -30,6 +30,7 @@ struct Options {
   bool disk = true;
   bool mappings = true;
   bool wakers = true;
+  bool switch_stacks = true;
   // CPU time between two samples of running code; 0: none are taken.
   int64_t cpu_interval_ns = 1'000'000'000 / 99;
   // How long and how often all calls to glibc's malloc are traced. Interval 0: never.

@@ -113,10 +113,8 @@ absl::Status BpfKernel::SetCpuClock(uint32_t cpu, int64_t period_ns) {
 }
 
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainCpuCounters() {
-  const int maps[2] = {bpf_map__fd(skeleton_->maps.cpu_even), bpf_map__fd(skeleton_->maps.cpu_odd)};
-  const auto before = ChangeEpoch(skeleton_->bss->cpu_epoch, skeleton_->bss->cpu_walking);
-  if (!before) return std::vector<CounterEntry>();
-  return EmptyCounters(maps[*before]);
+  profd_bpf* s = skeleton_.get();
+  return DrainEpoch(s->maps.cpu_even, s->maps.cpu_odd, s->bss->cpu_epoch, s->bss->cpu_walking);
 }
 
 profd_cpu_cost BpfKernel::CpuCost() const {

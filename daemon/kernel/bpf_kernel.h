@@ -96,6 +96,10 @@ class BpfKernel final : public Kernel {
   bool wakers_on() const override { return waker_link_ != nullptr; }
   absl::StatusOr<std::vector<CounterEntry>> DrainWakerCounters() override;
   profd_waker_cost WakerCost() const override;
+  absl::Status SetSwitchStacks(uint32_t one_in) override;
+  bool switch_stacks_on() const override;
+  absl::StatusOr<std::vector<CounterEntry>> DrainSwitchStacks() override;
+  profd_switch_stack_cost SwitchStackCost() const override;
   absl::Status Look(const RecordSink& sink) override ABSL_LOCKS_EXCLUDED(look_mutex_);
 
   absl::Status DrainHeap(const RecordSink& sink, bool all) override;

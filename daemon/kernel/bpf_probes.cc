@@ -23,13 +23,11 @@ absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
 }
 
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainHeapCounters() {
-  const int maps[2] = {bpf_map__fd(skeleton_->maps.heap_even),
-                       bpf_map__fd(skeleton_->maps.heap_odd)};
+  profd_bpf* s = skeleton_.get();
   // A program counts while it has memory for a walk.
-  const uint32_t walks = bpf_map__max_entries(skeleton_->maps.own_scratch);
-  const auto before = ChangeEpoch(skeleton_->bss->heap_epoch, {skeleton_->bss->own_walking, walks});
-  if (!before) return std::vector<CounterEntry>();
-  return EmptyCounters(maps[*before]);
+  const uint32_t walks = bpf_map__max_entries(s->maps.own_scratch);
+  return DrainEpoch(s->maps.heap_even, s->maps.heap_odd, s->bss->heap_epoch,
+                    {s->bss->own_walking, walks});
 }
 
 void BpfKernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }

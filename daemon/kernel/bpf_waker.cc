@@ -28,11 +28,9 @@ absl::Status BpfKernel::SetWakers(uint32_t one_in) {
 }
 
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainWakerCounters() {
-  const int maps[2] = {bpf_map__fd(skeleton_->maps.waker_even),
-                       bpf_map__fd(skeleton_->maps.waker_odd)};
-  const auto before = ChangeEpoch(skeleton_->bss->waker_epoch, skeleton_->bss->waker_counting);
-  if (!before) return std::vector<CounterEntry>();
-  return EmptyCounters(maps[*before]);
+  profd_bpf* s = skeleton_.get();
+  return DrainEpoch(s->maps.waker_even, s->maps.waker_odd, s->bss->waker_epoch,
+                    s->bss->waker_counting);
 }
 
 profd_waker_cost BpfKernel::WakerCost() const {

@@ -1,7 +1,11 @@
 #include "daemon/kernel/epoch.h"
 
+#include <bpf/libbpf.h>
+
 #include <atomic>
 #include <ctime>
+
+#include "daemon/kernel/tables.h"
 
 namespace profd {
 namespace {
@@ -25,6 +29,14 @@ std::optional<uint32_t> ChangeEpoch(uint32_t& live, std::span<const uint32_t> co
     }
   }
   return before;
+}
+
+absl::StatusOr<std::vector<CounterEntry>> DrainEpoch(const bpf_map* even, const bpf_map* odd,
+                                                     uint32_t& live,
+                                                     std::span<const uint32_t> counting) {
+  const std::optional<uint32_t> before = ChangeEpoch(live, counting);
+  if (!before) return std::vector<CounterEntry>();
+  return EmptyCounters(bpf_map__fd(*before == 0 ? even : odd));
 }
 
 }  // namespace profd

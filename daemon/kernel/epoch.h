@@ -5,6 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
+
+#include "daemon/base/status.h"
+#include "daemon/kernel/kernel.h"
+
+struct bpf_map;
 
 namespace profd {
 
@@ -12,6 +18,12 @@ namespace profd {
 // run may still be in this one, so it waits until none of `counting` is set. Returns the epoch that
 // was live; none if a program does not end within some ms.
 std::optional<uint32_t> ChangeEpoch(uint32_t& live, std::span<const uint32_t> counting);
+
+// Changes the epoch, and empties the table of counters that was live. Nothing if a program does not
+// end within some ms: what it counted comes with a later call.
+absl::StatusOr<std::vector<CounterEntry>> DrainEpoch(const bpf_map* even, const bpf_map* odd,
+                                                     uint32_t& live,
+                                                     std::span<const uint32_t> counting);
 
 }  // namespace profd
 

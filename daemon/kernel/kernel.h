@@ -30,6 +30,7 @@ struct KernelOptions {
   bool cpu_layer = true;
   bool disk_layer = true;
   bool waker_layer = true;
+  bool switch_stack_layer = true;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
   Limits limits = {};
@@ -48,9 +49,10 @@ enum class KernelLayer {
   kDisk,
   kSync,
   kWaker,
+  kSwitchStack,
   kLook
 };
-inline constexpr size_t kKernelLayers = 12;
+inline constexpr size_t kKernelLayers = 13;
 // By layer, why the kernel did not take its programs; empty where it did, or was not asked to.
 using LayerRefusals = std::array<std::string, kKernelLayers>;
 
@@ -232,6 +234,22 @@ class WakerKernel {
   virtual profd_waker_cost WakerCost() const = 0;  // totals since start
 };
 
+// Counts one context switch in many with its stack, while the program of the ledger runs.
+class SwitchStackKernel {
+ public:
+  virtual ~SwitchStackKernel() = default;
+  // One switch that the ledger enters in `one_in`, a power of two, is counted, at random, with that
+  // weight; 0: none. After PROFD_SWITCH_STACKS of them a CPU counts fewer, with their weight, until
+  // the next drain.
+  virtual absl::Status SetSwitchStacks(uint32_t one_in) = 0;
+  // Both this and the ledger are on.
+  virtual bool switch_stacks_on() const = 0;
+  // Changes the epoch of the counters and empties the one that was live. When a CPU is stuck in the
+  // middle of counting, what was counted comes with a later call.
+  virtual absl::StatusOr<std::vector<CounterEntry>> DrainSwitchStacks() = 0;
+  virtual profd_switch_stack_cost SwitchStackCost() const = 0;  // totals since start
+};
+
 // Looks at what all threads of the targets do now.
 class LookKernel {
  public:
@@ -336,6 +354,7 @@ class Kernel : public TickKernel,
                public CpuKernel,
                public DiskKernel,
                public WakerKernel,
+               public SwitchStackKernel,
                public LookKernel,
                public ProbeKernel,
                public ModuleKernel {

@@ -17,6 +17,8 @@ constexpr std::string_view kTimeout = " hrtimer_wakeup";
 // Compilers make a part of one or the other of what calls it.
 constexpr std::string_view kSignal = " complete_signal";
 constexpr std::string_view kInSignal = " signal_wake_up_state";
+constexpr std::string_view kSchedulerBegin = " __sched_text_start";
+constexpr std::string_view kSchedulerEnd = " __sched_text_end";
 // A longer function is none of them.
 constexpr uint64_t kLongestFunction = 1 << 14;
 
@@ -57,16 +59,18 @@ class FunctionSearch {
 }  // namespace
 
 KernelCode FindKernelCode(std::istream& symbols) {
-  CodeRange entries;
+  CodeRange entries, scheduler;
   uint64_t exception = 0;
   FunctionSearch timeout(kTimeout), signal(kSignal), in_signal(kInSignal);
   std::string line;
   while ((exception == 0 || entries.begin == 0 || entries.end == 0 || !timeout.done() ||
-          !signal.done()) &&
+          !signal.done() || scheduler.begin == 0 || scheduler.end == 0) &&
          std::getline(symbols, line)) {
     ReadAddress(line, kException, &exception);
     ReadAddress(line, kFirstInterrupt, &entries.begin);
     ReadAddress(line, kEntriesEnd, &entries.end);
+    ReadAddress(line, kSchedulerBegin, &scheduler.begin);
+    ReadAddress(line, kSchedulerEnd, &scheduler.end);
     timeout.Read(line);
     signal.Read(line);
     in_signal.Read(line);
@@ -74,7 +78,8 @@ KernelCode FindKernelCode(std::istream& symbols) {
   const bool ordered = exception != 0 && exception < entries.begin && entries.begin < entries.end;
   return {.interrupts = ordered ? entries : CodeRange(),
           .timeout = timeout.Found(),
-          .signal = signal.done() ? signal.Found() : in_signal.Found()};
+          .signal = signal.done() ? signal.Found() : in_signal.Found(),
+          .scheduler = scheduler.begin < scheduler.end ? scheduler : CodeRange()};
 }
 
 }  // namespace profd

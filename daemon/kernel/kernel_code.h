@@ -16,6 +16,8 @@ struct KernelCode {
   CodeRange interrupts;  // by which interrupts enter the kernel; exceptions enter by code before it
   CodeRange timeout;     // the function that ends a wait at its deadline
   CodeRange signal;      // the function that ends a wait for a signal
+  CodeRange scheduler;   // the functions that give up a CPU, which the kernel leaves out of its own
+                         // stacks of tasks
 };
 
 // Finds it in a list of symbols as in /proc/kallsyms.

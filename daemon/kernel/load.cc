@@ -70,15 +70,24 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
     uint64_t entries;
   };
   for (const Size& size :
-       {Size{s->maps.known_stacks, limits.known_stacks}, Size{s->maps.events, limits.ring},
-        Size{s->maps.heap_even, limits.heap_counters}, Size{s->maps.heap_odd, limits.heap_counters},
-        Size{s->maps.cpu_even, limits.counters}, Size{s->maps.cpu_odd, limits.counters},
-        Size{s->maps.disk_even, limits.counters}, Size{s->maps.disk_odd, limits.counters},
-        Size{s->maps.disk_requests, limits.counters}, Size{s->maps.open_syncs, limits.counters},
-        Size{s->maps.synced_files, limits.counters}, Size{s->maps.waker_even, limits.counters},
+       {Size{s->maps.known_stacks, limits.known_stacks},
+        Size{s->maps.events, limits.ring},
+        Size{s->maps.heap_even, limits.heap_counters},
+        Size{s->maps.heap_odd, limits.heap_counters},
+        Size{s->maps.cpu_even, limits.counters},
+        Size{s->maps.cpu_odd, limits.counters},
+        Size{s->maps.disk_even, limits.counters},
+        Size{s->maps.disk_odd, limits.counters},
+        Size{s->maps.disk_requests, limits.counters},
+        Size{s->maps.open_syncs, limits.counters},
+        Size{s->maps.synced_files, limits.counters},
+        Size{s->maps.waker_even, limits.counters},
         Size{s->maps.waker_odd, limits.counters},
+        Size{s->maps.switch_stack_even, limits.counters},
+        Size{s->maps.switch_stack_odd, limits.counters},
         Size{s->maps.malloc_counts, options.malloc_layer ? limits.malloc_stacks : 1},
-        Size{s->maps.last_records, limits.exits}, Size{s->maps.modules, limits.modules},
+        Size{s->maps.last_records, limits.exits},
+        Size{s->maps.modules, limits.modules},
         Size{s->maps.rule_tables, limits.modules},
         Size{s->maps.malloc_threads, options.malloc_layer ? limits.malloc_threads : 1}}) {
     bpf_map__set_max_entries(size.map, static_cast<uint32_t>(size.entries));
@@ -162,6 +171,7 @@ std::vector<LayerProgram> LayerPrograms(const profd_bpf* s) {
           {s->progs.on_ext4_sync, KernelLayer::kSync},
           {s->progs.on_ext4_sync_end, KernelLayer::kSync},
           {s->progs.on_waking, KernelLayer::kWaker},
+          {s->progs.on_switch_stack, KernelLayer::kSwitchStack},
           {s->progs.look, KernelLayer::kLook}};
 }
 
@@ -188,6 +198,8 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
       return options.disk_layer && refusals[static_cast<size_t>(KernelLayer::kDisk)].empty();
     case KernelLayer::kWaker:
       return options.waker_layer;
+    case KernelLayer::kSwitchStack:
+      return options.switch_stack_layer;
     case KernelLayer::kLook:
       return true;
   }
@@ -206,6 +218,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   s->rodata->timeout_end = code.timeout.end;
   s->rodata->signal_begin = code.signal.begin;
   s->rodata->signal_end = code.signal.end;
+  s->rodata->scheduler_begin = code.scheduler.begin;
+  s->rodata->scheduler_end = code.scheduler.end;
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
   for (const auto& [program, layer] : LayerPrograms(s)) {
     bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
@@ -238,8 +252,10 @@ void SizeMaps(const KernelOptions& options, uint32_t cpus, profd_bpf* s) {
     bpf_map__set_max_entries(by_cpu,
                              options.cpu_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
   }
-  bpf_map__set_max_entries(s->maps.waker_scratch,
-                           options.waker_layer ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS) : 1);
+  bpf_map__set_max_entries(s->maps.scheduler_scratch,
+                           options.waker_layer || options.switch_stack_layer
+                               ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS)
+                               : 1);
   const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
                                                         options.map_layer || options.malloc_layer ||
@@ -276,10 +292,10 @@ std::optional<KernelLayer> LayerOf(const std::string& name) {
 
 absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
   KernelCode code;
-  if (options.waker_layer) {
+  if (options.waker_layer || options.switch_stack_layer) {
     std::ifstream symbols("/proc/kallsyms");
     code = FindKernelCode(symbols);
-    if (code.interrupts.end == 0) {
+    if (options.waker_layer && code.interrupts.end == 0) {
       (*refusals)[static_cast<size_t>(KernelLayer::kWaker)] =
           "cannot tell interrupts: /proc/kallsyms shows no addresses; needs CAP_SYSLOG and "
           "kernel.kptr_restrict below 2";

@@ -45,6 +45,9 @@ void AddCost(const CollectorCost& cost, CollectorCost* sum) {
   sum->disk_requests = WrappingAdd(sum->disk_requests, cost.disk_requests);
   sum->waker_in_path_ns = WrappingAdd(sum->waker_in_path_ns, cost.waker_in_path_ns);
   sum->wakes = WrappingAdd(sum->wakes, cost.wakes);
+  sum->switch_stack_in_path_ns =
+      WrappingAdd(sum->switch_stack_in_path_ns, cost.switch_stack_in_path_ns);
+  sum->switch_stacks = WrappingAdd(sum->switch_stacks, cost.switch_stacks);
   sum->memory_cpu_ns = WrappingAdd(sum->memory_cpu_ns, cost.memory_cpu_ns);
   sum->burst_in_path_ns = WrappingAdd(sum->burst_in_path_ns, cost.burst_in_path_ns);
   sum->burst_calls = WrappingAdd(sum->burst_calls, cost.burst_calls);
@@ -71,6 +74,8 @@ CollectorCost CostSince(const CollectorCost& after, const CollectorCost& before)
           .disk_requests = after.disk_requests - before.disk_requests,
           .waker_in_path_ns = after.waker_in_path_ns - before.waker_in_path_ns,
           .wakes = after.wakes - before.wakes,
+          .switch_stack_in_path_ns = after.switch_stack_in_path_ns - before.switch_stack_in_path_ns,
+          .switch_stacks = after.switch_stacks - before.switch_stacks,
           .memory_cpu_ns = after.memory_cpu_ns - before.memory_cpu_ns,
           .burst_in_path_ns = after.burst_in_path_ns - before.burst_in_path_ns,
           .burst_calls = after.burst_calls - before.burst_calls,

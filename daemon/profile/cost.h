@@ -21,25 +21,27 @@ struct CollectorCost {
   int64_t daemon_cpu_ns = 0;  // all of the process, what follows included
   int64_t tick_cpu_ns = 0;
   int64_t drain_cpu_ns = 0;
-  int64_t rules_cpu_ns = 0;      // compiling unwind rules
-  int64_t answers_cpu_ns = 0;    // merging, naming and sending what clients asked for
-  int64_t in_path_ns = 0;        // in the path of the targets; estimated from timed runs
-  int64_t switches = 0;          // of targets
-  int64_t heap_in_path_ns = 0;   // part of in_path_ns
-  int64_t heap_events = 0;       // that allocators paused for
-  int64_t fault_in_path_ns = 0;  // part of in_path_ns
-  int64_t faults = 0;            // page faults of targets
-  int64_t map_in_path_ns = 0;    // part of in_path_ns
-  int64_t map_calls = 0;         // by which targets changed their address spaces
-  int64_t cpu_in_path_ns = 0;    // part of in_path_ns
-  int64_t cpu_samples = 0;       // of threads that ran
-  int64_t disk_in_path_ns = 0;   // part of in_path_ns
-  int64_t disk_requests = 0;     // of targets
-  int64_t waker_in_path_ns = 0;  // part of in_path_ns
-  int64_t wakes = 0;             // of targets
-  int64_t memory_cpu_ns = 0;     // reading what processes hold of memory
-  int64_t burst_in_path_ns = 0;  // part of in_path_ns: bursts of tracing of malloc
-  int64_t burst_calls = 0;       // of malloc and the like that ran into a probe
+  int64_t rules_cpu_ns = 0;             // compiling unwind rules
+  int64_t answers_cpu_ns = 0;           // merging, naming and sending what clients asked for
+  int64_t in_path_ns = 0;               // in the path of the targets; estimated from timed runs
+  int64_t switches = 0;                 // of targets
+  int64_t heap_in_path_ns = 0;          // part of in_path_ns
+  int64_t heap_events = 0;              // that allocators paused for
+  int64_t fault_in_path_ns = 0;         // part of in_path_ns
+  int64_t faults = 0;                   // page faults of targets
+  int64_t map_in_path_ns = 0;           // part of in_path_ns
+  int64_t map_calls = 0;                // by which targets changed their address spaces
+  int64_t cpu_in_path_ns = 0;           // part of in_path_ns
+  int64_t cpu_samples = 0;              // of threads that ran
+  int64_t disk_in_path_ns = 0;          // part of in_path_ns
+  int64_t disk_requests = 0;            // of targets
+  int64_t waker_in_path_ns = 0;         // part of in_path_ns
+  int64_t wakes = 0;                    // of targets
+  int64_t switch_stack_in_path_ns = 0;  // part of in_path_ns
+  int64_t switch_stacks = 0;            // of context switches
+  int64_t memory_cpu_ns = 0;            // reading what processes hold of memory
+  int64_t burst_in_path_ns = 0;         // part of in_path_ns: bursts of tracing of malloc
+  int64_t burst_calls = 0;              // of malloc and the like that ran into a probe
   std::vector<TargetCost> targets;
 };
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/base/wrapping.h"
@@ -90,6 +92,30 @@ EstimatedSample AsCounted(const Sample& s) {
   out.weight = s.weight;
   out.ticks = s.ticks;
   return out;
+}
+
+// Samples of which each event was counted are worth so many.
+constexpr double kAllOfThem = 1e15;
+
+struct BySwitch {
+  bool operator()(const SampleKey& a, const SampleKey& b) const {
+    return std::tie(a.stack, a.reason) < std::tie(b.stack, b.reason);
+  }
+};
+
+// A ledger of numbers of switches in place of times. Those that only the kernel's books have are as
+// time of unknown reason.
+LedgerDelta AsSwitches(const LedgerDelta& ledger) {
+  LedgerDelta numbers;
+  int64_t seen = 0;
+  for (size_t r = 0; r < kReasonCount; r++) {
+    numbers.off_ns[r] = std::max<int64_t>(ledger.waits[r], 0);
+    if (r != kRunQueueIndex) seen = WrappingAdd(seen, numbers.off_ns[r]);
+  }
+  numbers.unattributed_ns = std::max<int64_t>(WrappingSubtract(ledger.voluntary_switches, seen), 0);
+  numbers.off_ns[kRunQueueIndex] =
+      std::max(numbers.off_ns[kRunQueueIndex], ledger.involuntary_switches);
+  return numbers;
 }
 
 }  // namespace
@@ -218,6 +244,42 @@ std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta&
     out.error = basis.ledger ? Rounded(static_cast<double>(total) *
                                        ShareError(w / effective.sum(), effective.value()))
                              : Rounded(w / std::sqrt(ticks));
+  }
+  return result;
+}
+
+std::vector<EstimatedSample> EstimateSwitches(ThreadId thread, const LedgerDelta& ledger,
+                                              std::span<const Sample> samples) {
+  // What was drawn with several weights, as samples of equal weight that would be worth as much.
+  struct Drawn {
+    int64_t weight = 0, count = 0;
+    double variance = 0;
+  };
+  std::map<SampleKey, Drawn, BySwitch> drawn;
+  for (const Sample& s : samples) {
+    SampleKey key = s.key;
+    const auto one_in = static_cast<double>(std::max<uint64_t>(key.argument, 1));
+    key.argument = 0;
+    Drawn& sum = drawn[key];
+    sum.weight = WrappingAdd(sum.weight, std::max<int64_t>(s.weight, 0));
+    sum.count = WrappingAdd(sum.count, s.ticks);
+    sum.variance += static_cast<double>(std::max<int64_t>(s.weight, 0)) * (one_in - 1);
+  }
+  std::vector<Sample> equal;
+  for (const auto& [key, sum] : drawn) {
+    const auto weight = static_cast<double>(sum.weight);
+    const double worth = sum.variance > 0 ? weight * weight / sum.variance : kAllOfThem;
+    equal.push_back(
+        {.key = key, .weight = sum.weight, .ticks = std::max<int64_t>(Rounded(worth), 1)});
+  }
+  const EstimatedThread estimated =
+      EstimateThread(thread, AsSwitches(ledger), equal, {.ledger = true, .ticks = 0});
+  std::vector<EstimatedSample> result;
+  for (EstimatedSample out : estimated.samples) {
+    out.key.kind = Kind::kSwitch;
+    const auto it = drawn.find(out.key);
+    out.ticks = it == drawn.end() ? 0 : it->second.count;
+    result.push_back(out);
   }
   return result;
 }

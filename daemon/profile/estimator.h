@@ -67,6 +67,14 @@ std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta&
                                              std::span<const Sample> samples,
                                              const EstimateBasis& basis);
 
+// Divides the context switches of a thread among the stacks of its samples, all of the kind
+// kSwitch, each with the number of switches that it stands for as its argument. Of each reason the
+// amounts sum to the ledger's number; where it did not see all, the rest of the kernel's own number
+// is divided, too. One sample a stack and reason, without the argument. No error where all were
+// counted.
+std::vector<EstimatedSample> EstimateSwitches(ThreadId thread, const LedgerDelta& ledger,
+                                              std::span<const Sample> samples);
+
 // All that a thread did: what it waited for, and what it ran. The amounts sum to the wall time of
 // the ledger, where there is one.
 std::vector<EstimatedSample> JoinStates(const EstimatedThread& waits,

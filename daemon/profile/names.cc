@@ -156,6 +156,14 @@ const LossDescription& DescribeLoss(size_t loss) {
       {"object_lost",
        "Waits whose object is shown as [other objects]: too many new ones at once, or the ring was "
        "full. Times are complete. If there are many, watch fewer targets."},
+      {"lock_wait_lost",
+       "Waits for locks that profctl locks does not count: their counter table was full, or the "
+       "kernel had no memory at hand for a new counter. Times are complete. If there are many, "
+       "watch fewer targets, or raise --limit counters."},
+      {"switch_stack_lost",
+       "Context switches that --kind switches attributes to other stacks: their counter table was "
+       "full, or the kernel had no memory at hand for a new counter. Their number is complete. If "
+       "there are many, watch fewer targets, or raise --limit counters."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

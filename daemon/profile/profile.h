@@ -52,6 +52,7 @@ enum class Kind : uint8_t {
   kDiskBytes = PROFD_KIND_DISK_BYTES,  // bytes of disk requests
   kWaker = PROFD_KIND_WAKER,           // waits by who ended them, ns
   kSync = PROFD_KIND_SYNC,             // time that file syncs took, ns
+  kSwitch = PROFD_KIND_SWITCH,         // context switches; the argument is the weight of one
   // No sample is of these.
   kWall = PROFD_KIND_COUNT,          // kWait and kCpu together
   kLocks = PROFD_KIND_COUNT + 1,     // waits for locks
@@ -64,6 +65,9 @@ enum class Kind : uint8_t {
 };
 inline constexpr size_t kKindCount = PROFD_KIND_COUNT + 3;  // with a sample type
 inline constexpr size_t kStoredKindCount = kKindCount + 2;
+
+// A stored sample of such a kind says for what a thread waited, or was about to wait.
+inline constexpr bool HasReason(Kind kind) { return kind == Kind::kWait || kind == Kind::kSwitch; }
 
 // Of such a kind a sample's weight and ticks are neither time nor ticks.
 inline constexpr bool IsHistogram(Kind kind) {
@@ -310,6 +314,7 @@ struct ProfileDelta {
   bool cpu_on = false;
   bool disk_on = false;
   bool wakers_on = false;
+  bool switch_stacks_on = false;
   bool bursts_on = false;
   int64_t bursts = 0;            // that the samples hold; one at most
   int64_t burst_ns = 0;          // their length

@@ -47,6 +47,9 @@ constexpr std::array<SampleTypeInfo, kKindCount> kTypes = {{
     {Kind::kSync, "fsync", Unit::kNanoseconds, false, ErrorFormula::kExact, Layer::kDisk, "calls",
      "Time of file syncs", "synced", "file syncs",
      "time that fsync, fdatasync, msync and the like took, by file"},
+    {Kind::kSwitch, "switches", Unit::kCount, false, ErrorFormula::kCountShare,
+     Layer::kSwitchStacks, "samples", "Context switches", "switches", "context switches",
+     "context switches, by where threads left their CPU, and why"},
     {Kind::kWall, "wall", Unit::kNanoseconds, false, ErrorFormula::kLedgerShare, Layer::kTickAndCpu,
      "samples", "Wall-clock time", "of wall time", "samples",
      "all time of threads: on a CPU, on the run queue, waiting"},
@@ -82,6 +85,16 @@ const SampleTypeInfo* FindSampleType(std::string_view name) {
   return it == kTypes.end() ? nullptr : &*it;
 }
 
-std::string_view UnitName(Unit unit) { return unit == Unit::kBytes ? "bytes" : "nanoseconds"; }
+std::string_view UnitName(Unit unit) {
+  switch (unit) {
+    case Unit::kNanoseconds:
+      return "nanoseconds";
+    case Unit::kBytes:
+      return "bytes";
+    case Unit::kCount:
+      return "count";
+  }
+  return "";
+}
 
 }  // namespace profd

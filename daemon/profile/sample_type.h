@@ -10,11 +10,12 @@
 
 namespace profd {
 
-enum class Unit { kNanoseconds, kBytes };
+enum class Unit { kNanoseconds, kBytes, kCount };
 
 // As in docs/sampling.md.
 enum class ErrorFormula {
   kLedgerShare,     // a share, by ticks, of an exact time
+  kCountShare,      // a share, by events of which one in n was counted, of an exact number
   kAllocatorShare,  // a share, by events, of an allocator's exact total; or bursts of tracing
   kPoisson,         // independent samples of objects or pages
   kBinomial,        // calls, of which one in n was counted
@@ -30,7 +31,8 @@ enum class Layer {
   kCpu,
   kDisk,
   kTickAndCpu,
-  kTickAndWakers
+  kTickAndWakers,
+  kSwitchStacks
 };
 
 struct SampleTypeInfo {
@@ -54,11 +56,13 @@ struct SampleTypeInfo {
   constexpr bool IsOfSyncs() const { return kind == Kind::kSync; }
   // Of disk requests.
   constexpr bool IsOfDisk() const { return IsDisk(kind); }
-  // Samples say what a thread waited for, or that it ran.
-  constexpr bool HasReasons() const {
+  // Time of waits, among others.
+  constexpr bool IsOfWaits() const {
     return kind == Kind::kWait || kind == Kind::kWall || kind == Kind::kWaker ||
            kind == Kind::kLocks || kind == Kind::kRunQueue;
   }
+  // Samples say what a thread waited for, that it ran, or why it left its CPU.
+  constexpr bool HasReasons() const { return IsOfWaits() || kind == Kind::kSwitch; }
   // The reason is the last frame of a flame graph. After a waker it would be out of place.
   constexpr bool EndsInReason() const { return HasReasons() && kind != Kind::kWaker; }
   // A stored sample of that kind is one of this type.
@@ -80,7 +84,7 @@ std::span<const SampleTypeInfo> AllSampleTypes();
 const SampleTypeInfo& DescribeSampleType(Kind kind);
 // Null: there is none of that name.
 const SampleTypeInfo* FindSampleType(std::string_view name);
-// "nanoseconds", "bytes".
+// "nanoseconds", "bytes", "count".
 std::string_view UnitName(Unit unit);
 
 }  // namespace profd

@@ -21,6 +21,7 @@
 #include "daemon/service/longest.h"
 #include "daemon/service/memory_answer.h"
 #include "daemon/service/messages.h"
+#include "daemon/service/name_ends.h"
 #include "daemon/service/name_shares.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/object_text.h"
@@ -47,6 +48,8 @@ v1::ErrorFormula ToProto(ErrorFormula formula) {
       return v1::ERROR_FORMULA_BINOMIAL;
     case ErrorFormula::kExact:
       return v1::ERROR_FORMULA_EXACT;
+    case ErrorFormula::kCountShare:
+      return v1::ERROR_FORMULA_COUNT_SHARE;
   }
   return v1::ERROR_FORMULA_UNSPECIFIED;
 }
@@ -72,6 +75,8 @@ int64_t WatchedNs(const MergedProfile& profile, const SampleTypeInfo& type) {
       return std::min(profile.tick_ns, profile.cpu_ns);
     case Layer::kTickAndWakers:
       return std::min(profile.tick_ns, profile.wakers_ns);
+    case Layer::kSwitchStacks:
+      return profile.switch_stacks_ns;
   }
   return 0;
 }
@@ -210,6 +215,7 @@ class Sender {
     } else {
       AddStacks();
     }
+    NameOtherEnds(plan_, profile_, sources_.ends, &objects_);
     SendHead();
     stacks_.Name(sources_.names, plan_.lines);
     Tables tables(&parts_);

@@ -8,6 +8,7 @@
 
 #include "daemon/memory/memory_timeline.h"
 #include "daemon/service/frame_names.h"
+#include "daemon/service/other_ends.h"
 #include "daemon/service/part_writer.h"
 #include "daemon/service/request.h"
 #include "daemon/store/store.h"
@@ -33,6 +34,7 @@ struct AnswerSources {
   const std::vector<ProcessHistory>& processes;
   int64_t wall_offset_ns = 0;
   FrameNames* names = nullptr;
+  OtherEnds::Sources ends;
 };
 
 // Sends all parts in the order that the API promises. `window`: which of the request's windows.

@@ -30,6 +30,7 @@ int64_t UnsampledOf(const SampleTypeInfo& type, const MergedThread& thread) {
       return bytes;
     }
     case ErrorFormula::kLedgerShare:
+    case ErrorFormula::kCountShare:
     case ErrorFormula::kBinomial:
     case ErrorFormula::kExact:
       break;
@@ -113,6 +114,8 @@ std::vector<EstimatedSample> Estimates::Of(const MergedThread& thread,
   switch (type.formula) {
     case ErrorFormula::kLedgerShare:
       break;
+    case ErrorFormula::kCountShare:
+      return EstimateSwitches(thread.info.id, thread.ledger, samples);
     case ErrorFormula::kAllocatorShare: {
       const HeapDelta& heap = HeapOf(thread.ledger, type.kind);
       const auto bursts = std::stable_partition(

@@ -9,7 +9,7 @@
 
 #include "daemon/profile/profile.h"
 #include "daemon/service/frame_text.h"
-#include "daemon/service/object_text.h"
+#include "daemon/service/object_turn.h"
 
 namespace profd {
 
@@ -73,9 +73,9 @@ std::string_view IdleOfThread(std::string_view process, std::string_view thread)
 std::string_view IdleKind(Reason reason, std::string_view of_stack);
 
 // The kind of idleness of a thread's wait, by its reason, its stack, its thread and its object;
-// empty when it is not idle.
+// empty when it is not idle. The one rule for all answers, and for profctl when names come later.
 std::string_view IdleOfWait(Reason reason, const StackIdleness& of_stack, std::string_view process,
-                            std::string_view thread, ObjectTurn turn = ObjectTurn::kUnknown);
+                            std::string_view thread, ObjectTurn turn);
 
 }  // namespace profd
 

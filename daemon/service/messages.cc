@@ -118,6 +118,8 @@ void FillCost(const CollectorCost& cost, v1::Cost* out) {
   out->set_disk_requests(Count(cost.disk_requests));
   out->set_waker_in_path_ns(cost.waker_in_path_ns);
   out->set_wakes(Count(cost.wakes));
+  out->set_switch_stack_in_path_ns(cost.switch_stack_in_path_ns);
+  out->set_switch_stacks(Count(cost.switch_stacks));
   out->set_memory_cpu_ns(cost.memory_cpu_ns);
   out->set_burst_in_path_ns(cost.burst_in_path_ns);
   out->set_burst_calls(Count(cost.burst_calls));

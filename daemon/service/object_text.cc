@@ -8,6 +8,8 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -73,6 +75,25 @@ std::string AddressText(const profd_object& object, const uint8_t (&bytes)[16], 
   return six ? absl::StrCat("[", text, "]:", port) : absl::StrCat(text, ":", port);
 }
 
+InetAddress ToInetAddress(const profd_object& object, const uint8_t (&bytes)[16]) {
+  if (object.family != AF_INET6) return MapIpv4(bytes);
+  InetAddress address;
+  std::copy(std::begin(bytes), std::end(bytes), address.begin());
+  return address;
+}
+
+// Where the other end is on this host. Who connects to an address of the own host has the same
+// address, or is on the loopback.
+std::optional<NearEnd> LocalConnection(const profd_object& object) {
+  const TcpEnds ends = {.local = ToInetAddress(object, object.local),
+                        .peer = ToInetAddress(object, object.peer),
+                        .local_port = object.local_port,
+                        .peer_port = object.peer_port};
+  const bool local = ends.local == ends.peer || (IsLoopback(ends.local) && IsLoopback(ends.peer));
+  if (!local || IsAnyAddress(ends.peer)) return std::nullopt;
+  return NearEnd{.connection = ends};
+}
+
 WaitObject InetObject(const profd_object& object) {
   const bool tcp = object.protocol == IPPROTO_TCP && object.type == SOCK_STREAM;
   const bool client = (object.flags & PROFD_OBJECT_CLIENT) != 0;
@@ -92,6 +113,8 @@ WaitObject InetObject(const profd_object& object) {
   } else {
     // Of a connection that was accepted only the local port is there.
     out.text = absl::StrCat(protocol, " ", local, object.peer_port != 0 ? " -> " : " <- ", peer);
+    const std::optional<NearEnd> end = tcp ? LocalConnection(object) : std::nullopt;
+    if (end) out.near = {.end = *end, .at = out.text.size()};
   }
   out.text = WithAction(object, std::move(out.text));
   const bool reads = object.action == PROFD_ACTION_READ || object.action == PROFD_ACTION_POLL;
@@ -117,6 +140,19 @@ WaitObject UnixObject(const profd_object& object, std::string_view address) {
     if (!peer.empty()) absl::StrAppend(&out.text, client ? " -> " : " <- ", peer);
     // Who polls nothing but one connection that it made waits for an answer.
     if (client && object.action == PROFD_ACTION_POLL) out.turn = ObjectTurn::kOfPeer;
+  }
+  out.text = WithAction(object, std::move(out.text));
+  return out;
+}
+
+WaitObject PipeObject(const profd_object& object) {
+  WaitObject out;
+  out.text = absl::StrCat("pipe ", object.inode);
+  if (object.inode != 0) {
+    out.near = {.end = {.pipe = object.inode,
+                        .reads = object.action == PROFD_ACTION_READ,
+                        .writes = object.action == PROFD_ACTION_WRITE},
+                .at = out.text.size()};
   }
   out.text = WithAction(object, std::move(out.text));
   return out;
@@ -225,7 +261,7 @@ WaitObject DescribeObject(const StackTrace& description) {
     case PROFD_OBJECT_ANONYMOUS:
       return AnonymousObject(object);
     case PROFD_OBJECT_PIPE:
-      return {.text = WithAction(object, absl::StrCat("pipe ", object.inode))};
+      return PipeObject(object);
     case PROFD_OBJECT_INET:
       return InetObject(object);
     case PROFD_OBJECT_UNIX:
@@ -254,6 +290,12 @@ WaitObject DescribeObject(const StackTrace& description) {
   return {};
 }
 
+std::string WithOtherEnd(const WaitObject& object, std::string_view phrase) {
+  std::string text = object.text;
+  if (object.near && object.near->at <= text.size()) text.insert(object.near->at, phrase);
+  return text;
+}
+
 WaitObjects::WaitObjects(std::span<const std::shared_ptr<const StackTrace>> known) {
   for (const auto& stack : known) {
     if ((static_cast<uint64_t>(stack->id) & PROFD_OBJECT_BIT) != 0) {
@@ -269,6 +311,13 @@ const WaitObject& WaitObjects::Find(StackId object) {
   const auto known = known_.find(object);
   if (known != known_.end()) it->second = DescribeObject(*known->second);
   return it->second;
+}
+
+void WaitObjects::SetOtherEnd(StackId object, std::string_view phrase) {
+  Find(object);
+  WaitObject& described = described_[object];
+  described.text = WithOtherEnd(described, phrase);
+  described.near.reset();
 }
 
 std::string WaitObjects::TextOf(const SampleKey& wait) {

@@ -2,25 +2,19 @@
 #ifndef PROFD_DAEMON_SERVICE_OBJECT_TEXT_H_
 #define PROFD_DAEMON_SERVICE_OBJECT_TEXT_H_
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/container/flat_hash_map.h"
 #include "daemon/profile/profile.h"
+#include "daemon/service/object_turn.h"
+#include "daemon/service/other_ends.h"
 
 namespace profd {
-
-// Whose turn it is, as far as an object tells (docs/profctl.md, "What a wait is for").
-enum class ObjectTurn {
-  kUnknown,    // the reason and the stack decide whether the wait is idle
-  kOfPeer,     // a request is in flight: no idle wait
-  kListens,    // for somebody to connect
-  kNoRequest,  // all that the peer asked for was answered
-  kTimer,
-  kEvents,    // for whatever may happen
-  kTerminal,  // for somebody to type
-};
 
 // Who had the CPU that a thread waited for.
 struct CpuHolder {
@@ -41,7 +35,16 @@ struct WaitObject {
   std::string text;  // "tcp 10.0.0.1 -> 10.0.0.2:5432, reading, request in flight"
   ObjectTurn turn = ObjectTurn::kUnknown;
   CpuHolder holder{};  // of waits for a CPU
+  // Of what has another end on this host, which OtherEnds may find: where the text may say so.
+  struct Near {
+    NearEnd end;
+    size_t at = 0;
+  };
+  std::optional<Near> near{};
 };
+
+// The text, with what OtherEnds says of its other end.
+std::string WithOtherEnd(const WaitObject& object, std::string_view phrase);
 
 // `description`: any bytes give a text, or an empty one.
 WaitObject DescribeObject(const StackTrace& description);
@@ -56,6 +59,9 @@ class WaitObjects {
   const std::string& TextOf(StackId object) { return Find(object).text; }
   ObjectTurn TurnOf(StackId object) { return Find(object).turn; }
   const CpuHolder& HolderOf(StackId object) { return Find(object).holder; }
+  const WaitObject& Of(StackId object) { return Find(object); }
+  // From now on the text of the object says who has its other end.
+  void SetOtherEnd(StackId object, std::string_view phrase);
   // Of a wait: the same, else the argument of the system call in hexadecimal. Empty: it has none.
   std::string TextOf(const SampleKey& wait);
 

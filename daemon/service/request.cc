@@ -85,10 +85,10 @@ absl::Status ParseReasons(const v1::FetchRequest& request, FetchPlan* plan) {
     plan->reasons.fill(true);
     return absl::OkStatus();
   }
-  if (!plan->AsksWaits()) {
+  if (!plan->AsksReasons()) {
     return absl::InvalidArgumentError(
         "only waits have reasons: ask for the sample type \"offcpu\", \"wakers\", \"locks\", "
-        "\"runqueue\" or \"wall\"");
+        "\"runqueue\", \"switches\" or \"wall\"");
   }
   if (request.reasons_size() > v1::Reason_MAX) {
     return absl::InvalidArgumentError(
@@ -152,7 +152,7 @@ bool FetchPlan::Shows(const SampleTypeInfo& type, const SampleKey& key) const {
   if (!woken && !type.Covers(key.kind)) return false;
   if (type.kind == Kind::kLocks && key.reason != Reason::kLock) return false;
   if (type.kind == Kind::kRunQueue && key.reason != Reason::kRunQueue) return false;
-  if (woken || key.kind == Kind::kWait) return reasons[static_cast<size_t>(key.reason)];
+  if (woken || HasReason(key.kind)) return reasons[static_cast<size_t>(key.reason)];
   return type.kind != Kind::kWall || running;
 }
 

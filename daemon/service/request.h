@@ -2,6 +2,7 @@
 #ifndef PROFD_DAEMON_SERVICE_REQUEST_H_
 #define PROFD_DAEMON_SERVICE_REQUEST_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -45,11 +46,9 @@ struct FetchPlan : RequestScope {
   LineWish lines = LineWish::kNone;
 
   bool Asks(Kind kind) const;
-  // A type with waits.
-  bool AsksWaits() const {
-    return Asks(Kind::kWait) || Asks(Kind::kWall) || Asks(Kind::kWaker) || Asks(Kind::kLocks) ||
-           Asks(Kind::kRunQueue);
-  }
+  // A type with waits, and one with reasons.
+  bool AsksWaits() const { return std::ranges::any_of(types, &SampleTypeInfo::IsOfWaits); }
+  bool AsksReasons() const { return std::ranges::any_of(types, &SampleTypeInfo::HasReasons); }
   // A type of disk requests.
   bool AsksDisk() const {
     return Asks(Kind::kDisk) || Asks(Kind::kDiskQueue) || Asks(Kind::kDiskBytes);

@@ -33,16 +33,20 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
                   ? context_.stacks.NumberOfWoken(WaiterOf(sample.key), process_, sample.key.stack)
                   : context_.stacks.NumberOf(sample.key.stack, process_);
   const bool waits = woken || sample.key.kind == Kind::kWait;
+  const bool has_reason = woken || HasReason(sample.key.kind);
   const bool ran = type.kind == Kind::kWall && !waits;
   std::string object;
+  if (has_reason) key.reason = ToProto(sample.key.reason);
   if (waits) {
-    key.reason = ToProto(sample.key.reason);
     if (!meaning.idle.empty()) {
       key.attributes.push_back(tables_->TextAttribute("idle", meaning.idle));
     }
     if (KeepsObjects() && sample.key.syscall >= 0) {
       key.attributes.push_back(tables_->NumberAttribute("syscall", sample.key.syscall));
     }
+    // Without the objects themselves, too: profctl judges the wait anew when it knows more names.
+    const std::string_view turn = TurnName(context_.objects->TurnOf(ObjectOf(sample.key)));
+    if (!turn.empty()) key.attributes.push_back(tables_->TextAttribute(kTurnKey, turn));
     // Who waits for a CPU need not be in a system call.
     const bool queues = sample.key.reason == Reason::kRunQueue;
     if ((KeepsObjects() && (queues || sample.key.syscall >= 0)) || type.kind == Kind::kRunQueue) {
@@ -76,7 +80,7 @@ SampleSink::Key SampleSink::KeyOf(const SampleTypeInfo& type, const EstimatedSam
     key.group = tables_->Group(context_.grouping.Labels({.thread = thread_,
                                                          .stack = key.stack,
                                                          .reason = sample.key.reason,
-                                                         .waits = waits,
+                                                         .waits = has_reason,
                                                          .ran = ran,
                                                          .object = object}));
   }

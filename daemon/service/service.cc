@@ -149,7 +149,8 @@ absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestS
                                 .memory = memory,
                                 .processes = processes,
                                 .wall_offset_ns = wall_offset,
-                                .names = &names_},
+                                .names = &names_,
+                                .ends = {.proc = sources_.proc, .allowance = &searches_}},
                                window, send);
   const bool large = IsLarge(profile);
   profile = {};
@@ -252,7 +253,7 @@ absl::Status ProfilerService::AnswerStacks(const v1::GetStacksRequest& request,
                                 .look = look,
                                 .wall_offset_ns = WallOffsetNs(),
                                 .names = &names_,
-                                .proc = sources_.proc,
+                                .ends = {.proc = sources_.proc, .allowance = &searches_},
                                 .lines = ReadLineWish(request)},
                                send);
   return sent ? absl::OkStatus() : absl::CancelledError("the client went away");

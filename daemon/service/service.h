@@ -16,6 +16,7 @@
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/request.h"
+#include "daemon/service/search_allowance.h"
 #include "daemon/service/sources.h"
 #include "daemon/service/worker_pool.h"
 #include "daemon/store/store.h"
@@ -92,6 +93,7 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   const ServiceSources sources_;
   const HostInfo host_;
   FrameNames names_;
+  SearchAllowance searches_;
   FetchSlots slots_;
   WorkerPool status_pool_;  // status must not wait for a fetch
   WorkerPool pool_;         // last: their jobs use all of the above

@@ -10,6 +10,7 @@
 #include "daemon/profile/sample_type.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/messages.h"
+#include "daemon/service/name_ends.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/object_text.h"
 #include "daemon/service/tables.h"
@@ -27,7 +28,8 @@ class StacksSender {
         parts_(send, 0),
         stacks_(sources.look.stacks),
         objects_(sources.look.stacks),
-        files_(sources.proc),
+        looked_objects_(sources.look, sources.ends, &objects_),
+        files_(sources.ends.proc),
         boot_to_wall_ns_(WallNs() - BootNs()) {}
 
   bool Send() {
@@ -113,7 +115,7 @@ class StacksSender {
     if (looked.syscall >= 0) {
       out->add_attributes(tables->NumberAttribute("syscall", looked.syscall));
     }
-    const std::string& described = objects_.TextOf(looked.described);
+    const std::string described = looked_objects_.TextOf(looked);
     // Who has the CPU. A thread that was woken waits for nothing else any more.
     if (queues) add_text("object", described);
     if (queues || looked.syscall < 0) return;
@@ -129,6 +131,7 @@ class StacksSender {
   PartWriter parts_;
   NamedStacks stacks_;
   WaitObjects objects_;
+  const LookedObjects looked_objects_;
   OpenFiles files_;
   const int64_t boot_to_wall_ns_;
   std::map<std::pair<ProcessId, std::string>, uint32_t> processes_;

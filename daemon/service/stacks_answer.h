@@ -8,6 +8,7 @@
 #include "daemon/profile/look.h"
 #include "daemon/service/answer.h"
 #include "daemon/service/frame_names.h"
+#include "daemon/service/other_ends.h"
 #include "daemon/service/part_writer.h"
 
 namespace profd {
@@ -18,7 +19,7 @@ struct StacksSources {
   const Look& look;
   int64_t wall_offset_ns = 0;
   FrameNames* names = nullptr;
-  std::string proc = "/proc";
+  OtherEnds::Sources ends;  // of which `proc` is used for files, too
   LineWish lines = LineWish::kNone;
 };
 

@@ -119,6 +119,7 @@ bool Sampler::Tick() {
   next_ns_ = schedule_.next_ns();
   // All that this thread does is the tick's: what it took to wake up, too.
   const int64_t cpu_ns = clock_->ThreadCpuNs();
+  tick_cpu_ns_ = cpu_ns - std::exchange(cpu_ns_, cpu_ns);
   int64_t failed = 0;
   {
     const absl::MutexLock lock(&mutex_);

@@ -50,6 +50,10 @@ class Sampler {
   void Sleep() { wakeup_.SleepUntil(next_ns_); }
   // Does what is due. Returns true when the ring should be read soon.
   bool Tick();
+  // The CPU time of the last tick, and of waking up for it.
+  int64_t tick_cpu_ns() const { return tick_cpu_ns_; }
+  // In force.
+  int64_t interval_ns() const { return schedule_.interval_ns(); }
 
   // For other threads. Ends the present Sleep, or the next one.
   void Wake() { wakeup_.Wake(); }
@@ -120,6 +124,8 @@ class Sampler {
   std::vector<profd_visit> found_;  // by the tick that visits everybody
   WaitTraces traces_;               // the same
   int64_t next_ns_ = INT64_MAX;
+  int64_t cpu_ns_ = 0;  // up to the last tick
+  int64_t tick_cpu_ns_ = 0;
 
   // The mailbox.
   mutable absl::Mutex mutex_;

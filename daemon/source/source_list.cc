@@ -13,6 +13,7 @@
 #include "daemon/source/memory.h"
 #include "daemon/source/off.h"
 #include "daemon/source/switch.h"
+#include "daemon/source/switch_stack.h"
 #include "daemon/source/told.h"
 #include "daemon/source/waker.h"
 
@@ -57,6 +58,8 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
   const std::string no_mappings = why_off(options.mappings, KernelLayer::kMap);
   const std::string no_bursts = why_off(options.bursts.interval_ns > 0, KernelLayer::kMalloc);
   const std::string no_wakers = why_off(options.wakers && options.tick, KernelLayer::kWaker);
+  const std::string no_switch_stacks =
+      why_off(options.switch_stacks && options.per_switch, KernelLayer::kSwitchStack);
   const std::string no_cpu = why_off(options.cpu.interval_ns > 0, KernelLayer::kCpu);
   const std::string no_disk = why_off(options.disk, KernelLayer::kDisk);
 
@@ -117,6 +120,11 @@ SourceList MakeSources(const SourceOptions& options, const SourceContext& contex
     make.Add<WakerSource>(context, list.threads, switches);
   } else {
     make.AddOff("wakers", no_wakers);
+  }
+  if (no_switch_stacks.empty()) {
+    make.Add<SwitchStackSource>(context, list.threads);
+  } else {
+    make.AddOff("switch-stacks", no_switch_stacks);
   }
   make.Add<MemorySource>(context);
   return list;

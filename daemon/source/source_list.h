@@ -27,6 +27,7 @@ struct SourceOptions {
   bool faults = true;
   bool mappings = true;
   bool wakers = true;
+  bool switch_stacks = true;
   CpuPlan cpu;
   bool disk = true;
   BurstPlan bursts = {.length_ns = 20'000'000, .interval_ns = 5'000'000'000};

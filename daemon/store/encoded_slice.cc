@@ -8,10 +8,7 @@
 namespace profd {
 
 SiteTraits TraitsOf(const Site& site) {
-  return {.durations = site.kind == Kind::kDuration,
-          .histogram = IsHistogram(site.kind),
-          .of_bursts = IsFromBursts(KeyOf({}, site)),
-          .level = IsLevel(site.kind)};
+  return {.kind = site.kind, .of_bursts = IsFromBursts(KeyOf({}, site))};
 }
 
 // Counts what can be counted, and reads only what tells how much there is of the rest.
@@ -130,7 +127,8 @@ void RowDecoder::TakeSamples(RowView* row) {
     const SiteTraits traits = slice_->sites[site];
     sample.site = static_cast<uint32_t>(site++);
     sample.ticks = FromZigzag(number >> 1);
-    const uint64_t usual = traits.histogram ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
+    const uint64_t usual =
+        IsHistogram(traits.kind) ? 0 : static_cast<uint64_t>(sample.ticks) * interval;
     sample.weight = WrappingAdd(static_cast<int64_t>(usual), rest);
     if (traits.of_bursts && has_squares) {
       double square = 0;

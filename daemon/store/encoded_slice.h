@@ -25,10 +25,8 @@ struct RowView {
 
 // What of a site is to be known for each of its samples.
 struct SiteTraits {
-  bool durations = false;  // its kind is Kind::kDuration
-  bool histogram = false;  // as of IsHistogram
+  Kind kind = Kind::kWait;
   bool of_bursts = false;
-  bool level = false;
 };
 SiteTraits TraitsOf(const Site& site);
 

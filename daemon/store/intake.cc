@@ -143,8 +143,7 @@ class Intake::Builder {
     const size_t before = slice->samples.size();
     for (const SiteSample& sample : *samples) {
       if (slice->samples.size() > before && slice->samples.back().site == sample.site) {
-        const bool durations = segment_.sites[sample.site].kind == Kind::kDuration;
-        AddAmount(sample, durations, &slice->samples.back());
+        AddAmount(sample, segment_.sites[sample.site].kind, &slice->samples.back());
       } else {
         slice->samples.push_back(sample);
       }

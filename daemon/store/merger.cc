@@ -197,7 +197,7 @@ void Merger::AddChanges(SliceCursor* slice, const SliceSum::Mapping& mapping, in
   while (slice->thread() != SliceCursor::kEnd) {
     const RowView& row = slice->Take();
     for (const SiteSample& sample : row.samples) {
-      if (!mapping.traits[sample.site].level) continue;
+      if (!IsLevel(mapping.traits[sample.site].kind)) continue;
       Amount& level = levels_[{mapping.threads[row.thread], mapping.sites[sample.site]}];
       level.weight = sign > 0 ? WrappingAdd(level.weight, sample.weight)
                               : WrappingSubtract(level.weight, sample.weight);
@@ -249,7 +249,7 @@ std::vector<MergedSamples::Extra> Merger::TakeExtras(SliceSum::Thread* thread) {
   std::vector<MergedSamples::Extra> extras;
   for (SiteTable::Cursor sample(thread->samples); sample.Next();) {
     const SiteTraits traits = TraitsOf(catalog_.sites()[sample.site()]);
-    const bool level = with_levels_ && traits.level;
+    const bool level = with_levels_ && IsLevel(traits.kind);
     if (!level && !traits.of_bursts) continue;
     MergedSamples::Extra& extra = extras.emplace_back();
     extra.site = sample.site();
@@ -274,6 +274,7 @@ MergedProfile Merger::Finish() && {
   profile_.cpu_ns = header.cpu_ns;
   profile_.disk_ns = header.disk_ns;
   profile_.wakers_ns = header.wakers_ns;
+  profile_.switch_stacks_ns = header.switch_stacks_ns;
   profile_.bursts_on_ns = header.bursts_on_ns;
   profile_.bursts = header.bursts;
   profile_.burst_ns = header.burst_ns;

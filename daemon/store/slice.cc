@@ -7,12 +7,25 @@ namespace {
 
 // The numbers of a header that are sums.
 constexpr int64_t SliceHeader::* kSums[] = {
-    &SliceHeader::books_ns,       &SliceHeader::switch_ns,     &SliceHeader::tick_ns,
-    &SliceHeader::heap_ns,        &SliceHeader::faults_ns,     &SliceHeader::mappings_ns,
-    &SliceHeader::cpu_ns,         &SliceHeader::bursts_on_ns,  &SliceHeader::bursts,
-    &SliceHeader::burst_ns,       &SliceHeader::burst_span_ns, &SliceHeader::ticks_missed,
-    &SliceHeader::walks,          &SliceHeader::torn_walks,    &SliceHeader::lost_weight_ns,
-    &SliceHeader::folded_threads, &SliceHeader::disk_ns,       &SliceHeader::wakers_ns,
+    &SliceHeader::books_ns,
+    &SliceHeader::switch_ns,
+    &SliceHeader::tick_ns,
+    &SliceHeader::heap_ns,
+    &SliceHeader::faults_ns,
+    &SliceHeader::mappings_ns,
+    &SliceHeader::cpu_ns,
+    &SliceHeader::bursts_on_ns,
+    &SliceHeader::bursts,
+    &SliceHeader::burst_ns,
+    &SliceHeader::burst_span_ns,
+    &SliceHeader::ticks_missed,
+    &SliceHeader::walks,
+    &SliceHeader::torn_walks,
+    &SliceHeader::lost_weight_ns,
+    &SliceHeader::folded_threads,
+    &SliceHeader::disk_ns,
+    &SliceHeader::wakers_ns,
+    &SliceHeader::switch_stacks_ns,
 };
 
 }  // namespace
@@ -30,6 +43,7 @@ SliceHeader HeaderOf(const ProfileDelta& d) {
           .cpu_ns = part(d.cpu_on),
           .disk_ns = part(d.disk_on),
           .wakers_ns = part(d.wakers_on),
+          .switch_stacks_ns = part(d.switch_stacks_on),
           .bursts_on_ns = part(d.bursts_on),
           .bursts = d.bursts,
           .burst_ns = d.burst_ns,

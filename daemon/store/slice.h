@@ -43,10 +43,10 @@ struct SiteSample : Amount {
   uint32_t site = 0;
 };
 
-// Adds to an amount of the same site, which is one of Kind::kDuration if `durations`.
-inline void AddAmount(const Amount& sample, bool durations, Amount* sum) {
-  sum->weight =
-      durations ? std::max(sum->weight, sample.weight) : WrappingAdd(sum->weight, sample.weight);
+// Adds to an amount of the same site, which is of this kind.
+inline void AddAmount(const Amount& sample, Kind kind, Amount* sum) {
+  sum->weight = kind == Kind::kDuration ? std::max(sum->weight, sample.weight)
+                                        : WrappingAdd(sum->weight, sample.weight);
   sum->ticks = WrappingAdd(sum->ticks, sample.ticks);
 }
 
@@ -69,7 +69,7 @@ struct SliceHeader {
   Window span;  // monotonic
   // Part of it in which each layer was on.
   int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0, faults_ns = 0, mappings_ns = 0;
-  int64_t cpu_ns = 0, disk_ns = 0, wakers_ns = 0, bursts_on_ns = 0;
+  int64_t cpu_ns = 0, disk_ns = 0, wakers_ns = 0, switch_stacks_ns = 0, bursts_on_ns = 0;
   int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;
   int64_t tick_interval_ns = 0;  // mean, weighted by ticks
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;

@@ -47,7 +47,7 @@ void SliceSum::AddNumbers(const RowView& row, size_t place) {
 
 void SliceSum::AddTo(size_t place, const SiteSample& sample, const Mapping& mapping) {
   Amount& sum = threads_[place].samples.At(mapping.sites[sample.site]);
-  AddAmount(sample, mapping.traits[sample.site].durations, &sum);
+  AddAmount(sample, mapping.traits[sample.site].kind, &sum);
 }
 
 void SliceSum::CountFolded(uint8_t what, size_t place) {
@@ -83,14 +83,16 @@ void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping
   if (!mapping.any_special) {
     counts = counts || !row.samples.empty();
     for (const SiteSample& sample : row.samples) {
-      AddAmount(sample, false, &table.At(mapping.sites[sample.site]));
+      // Stands for every kind whose amounts add up.
+      AddAmount(sample, Kind::kWait, &table.At(mapping.sites[sample.site]));
     }
   } else {
     const double* square = row.squares.data();
     for (const SiteSample& sample : row.samples) {
       const SiteTraits traits = mapping.traits[sample.site];
-      counts = counts || !traits.level;
-      const bool stays = traits.level && !mapping.level_threads.empty();
+      const bool level = IsLevel(traits.kind);
+      counts = counts || !level;
+      const bool stays = level && !mapping.level_threads.empty();
       AddTo(stays ? PlaceOf(mapping.level_threads[row.thread]) : place, sample, mapping);
       if (traits.of_bursts) {
         const auto weight = static_cast<double>(sample.weight);
@@ -131,7 +133,7 @@ SliceSum::Mapping MappingOf(std::span<const Site> sites) {
   mapping.traits.reserve(sites.size());
   for (const Site& site : sites) {
     const SiteTraits traits = mapping.traits.emplace_back(TraitsOf(site));
-    mapping.any_special |= traits.of_bursts || traits.level || traits.durations;
+    mapping.any_special |= traits.of_bursts || IsLevel(site.kind) || site.kind == Kind::kDuration;
   }
   return mapping;
 }

@@ -42,7 +42,7 @@ class SliceSum {
     // clears it. Else empty.
     std::span<uint8_t> uncounted;
     std::vector<SiteTraits> traits;  // of the slice's sites
-    bool any_special = false;        // whether any has one
+    bool any_special = false;        // whether amounts of any do not just add up
   };
   // Slices of one segment, in time order. Thread by thread, so that the sums of a thread are
   // touched once and not once for each slice.

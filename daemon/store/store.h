@@ -39,7 +39,7 @@ struct MergedProfile {
   Window covered;  // exactly what the numbers stand for; empty when nothing overlaps
   // Part of `covered` in which each layer was on.
   int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0, faults_ns = 0;
-  int64_t mappings_ns = 0, cpu_ns = 0, disk_ns = 0, wakers_ns = 0;
+  int64_t mappings_ns = 0, cpu_ns = 0, disk_ns = 0, wakers_ns = 0, switch_stacks_ns = 0;
   int64_t bursts_on_ns = 0;  // the same of bursts: in which they were planned
   // Bursts of tracing in it, their length, and the time that they stand for.
   int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;

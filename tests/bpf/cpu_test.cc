@@ -22,7 +22,8 @@ constexpr KernelOptions kClock = {.switch_layer = false,
                                   .heap_layer = false,
                                   .fault_layer = false,
                                   .map_layer = false,
-                                  .malloc_layer = false};
+                                  .malloc_layer = false,
+                                  .switch_stack_layer = false};
 
 int64_t ThreadCpu() {
   timespec now{};

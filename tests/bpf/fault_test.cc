@@ -23,7 +23,7 @@ using ::testing::Not;
 class FaultKernelTest : public KernelTest {
  protected:
   static constexpr KernelOptions kFaults = {
-      .heap_layer = false, .map_layer = false, .malloc_layer = false};
+      .heap_layer = false, .map_layer = false, .malloc_layer = false, .switch_stack_layer = false};
   static constexpr uint64_t kPage = 4096;
   static constexpr uint64_t kPages = 4096;
 

@@ -21,7 +21,7 @@ namespace profd {
 class HeapKernelTest : public KernelTest {
  protected:
   static constexpr KernelOptions kHeap = {
-      .fault_layer = false, .map_layer = false, .malloc_layer = false};
+      .fault_layer = false, .map_layer = false, .malloc_layer = false, .switch_stack_layer = false};
   static constexpr WatchId kModule{7};
 
   static ProbePlace EventPlace() {

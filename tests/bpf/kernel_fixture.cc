@@ -156,6 +156,7 @@ void KernelTest::Drain(bool every_thread) {
     sum.unattributed_ns += ledger.delta.unattributed_ns;
     sum.books_on_cpu_ns += ledger.delta.books_on_cpu_ns;
     sum.voluntary_switches += ledger.delta.voluntary_switches;
+    sum.involuntary_switches += ledger.delta.involuntary_switches;
     for (size_t i = 0; i < kReasonCount; ++i) {
       sum.off_ns[i] += ledger.delta.off_ns[i];
       sum.waits[i] += ledger.delta.waits[i];

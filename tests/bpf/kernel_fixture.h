@@ -85,7 +85,8 @@ class KernelTest : public ::testing::Test {
                                           .malloc_layer = false,
                                           .cpu_layer = false,
                                           .disk_layer = false,
-                                          .waker_layer = false};
+                                          .waker_layer = false,
+                                          .switch_stack_layer = false};
 
   // The disk layer alone.
   static constexpr KernelOptions kDisk = {.switch_layer = false,
@@ -93,7 +94,8 @@ class KernelTest : public ::testing::Test {
                                           .fault_layer = false,
                                           .map_layer = false,
                                           .malloc_layer = false,
-                                          .cpu_layer = false};
+                                          .cpu_layer = false,
+                                          .switch_stack_layer = false};
 
   static KernelOptions WithSwitch(bool on) {
     KernelOptions options = kCore;

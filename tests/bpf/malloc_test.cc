@@ -37,7 +37,7 @@ struct MallocAccount {
 class MallocKernelTest : public KernelTest {
  protected:
   static constexpr KernelOptions kMalloc = {
-      .heap_layer = false, .fault_layer = false, .map_layer = false};
+      .heap_layer = false, .fault_layer = false, .map_layer = false, .switch_stack_layer = false};
 
   void Attach(int32_t pid) {
     const auto maps = ReadWholeFile("/proc/self/maps", 1 << 24);

@@ -10,10 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <ostream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/base/clock.h"
 #include "tests/bpf/kernel_fixture.h"
@@ -22,6 +27,7 @@ namespace profd {
 namespace {
 
 using ::testing::Contains;
+using ::testing::IsEmpty;
 
 int FirstCpu() {
   cpu_set_t allowed;
@@ -57,12 +63,57 @@ void Compute(Child& me, int cpu, const char* name) {
   while (forever) continue;
 }
 
+// The occupants that many ticks found. Printed in a line, whatever they are.
+class Seen {
+ public:
+  void Add(const profd_object& object) {
+    Process& process = processes_[object.number];
+    process.object = object;
+    ++process.times;
+  }
+  int Times(pid_t pid) const {
+    const auto process = processes_.find(static_cast<uint32_t>(pid));
+    return process == processes_.end() ? 0 : process->second.times;
+  }
+  // As the last tick found it; of kind 0 if none did.
+  profd_object Last(pid_t pid) const {
+    const auto process = processes_.find(static_cast<uint32_t>(pid));
+    return process == processes_.end() ? profd_object{} : process->second.object;
+  }
+
+  friend std::ostream& operator<<(std::ostream& out, const Seen& seen) {
+    constexpr size_t kMost = 8;
+    std::vector<Process> often;
+    for (const auto& [number, process] : seen.processes_) often.push_back(process);
+    std::sort(often.begin(), often.end(),
+              [](const Process& a, const Process& b) { return a.times > b.times; });
+    for (size_t i = 0; i < std::min(often.size(), kMost); ++i) {
+      const profd_object& object = often[i].object;
+      out << "kind " << int{object.kind} << " "
+          << std::string(object.name, strnlen(object.name, sizeof(object.name))) << " ("
+          << object.number << ") " << often[i].times << " times; ";
+    }
+    return out << "of " << often.size() << " occupants";
+  }
+
+ private:
+  struct Process {
+    profd_object object{};
+    int times = 0;
+  };
+  std::map<uint32_t, Process> processes_;  // by PID; 0: others, and ticks that found nobody
+};
+
 class OccupantKernelTest : public KernelTest {
  protected:
   // A tick at an instant at which this thread did not run.
   void TickAfterNap() {
     const int64_t instant = MonotonicNs() + kMillisecond / 2;
     Nap(kMillisecond);
+    TickAt(instant);
+  }
+
+  void TickAt(int64_t instant) {
     found_.clear();
     ASSERT_TRUE(kernel_
                     ->VisitAll(instant,
@@ -116,19 +167,82 @@ TEST_F(OccupantKernelTest, AProcessThatIsNotWatchedHasTheCpu) {
   hog.Wait();
   victim.Signal();
   victim.Wait();
-  int seen = 0;
+  Seen seen;
   EXPECT_TRUE(Eventually([&] {
     TickAfterNap();
-    const profd_object object = Occupant();
-    if (object.kind == PROFD_OBJECT_OCCUPANT && object.number == static_cast<uint32_t>(hog.pid())) {
-      EXPECT_STREQ(object.name, "hog");
-      EXPECT_EQ(object.flags & PROFD_OBJECT_KERNEL, 0);
-      ++seen;
-    }
-    EXPECT_NE(object.number, static_cast<uint32_t>(getpid())) << "it came after the instant";
-    EXPECT_NE(object.number, static_cast<uint32_t>(victim.pid()));
-    return seen >= 20;
-  }));
+    if (HasFatalFailure()) return true;
+    seen.Add(Occupant());
+    return seen.Times(hog.pid()) >= 20 || seen.Times(getpid()) > 0 || seen.Times(victim.pid()) > 0;
+  })) << seen;
+  EXPECT_EQ(seen.Times(getpid()), 0) << "it came after the instant: " << seen;
+  EXPECT_EQ(seen.Times(victim.pid()), 0) << seen;
+  const profd_object found = seen.Last(hog.pid());
+  EXPECT_STREQ(found.name, "hog");
+  EXPECT_EQ(found.flags & PROFD_OBJECT_KERNEL, 0);
+}
+
+// The calling thread is a real-time one for as long as this lives: no other has its CPU, unless it
+// sleeps. One of the same priority waits until then.
+class RealTime {
+ public:
+  RealTime() {
+    const sched_param priority{.sched_priority = 1};
+    EXPECT_EQ(sched_setscheduler(0, SCHED_FIFO, &priority), 0);
+  }
+  ~RealTime() {
+    const sched_param priority{};
+    sched_setscheduler(0, SCHED_OTHER, &priority);
+  }
+  RealTime(const RealTime&) = delete;
+  RealTime& operator=(const RealTime&) = delete;
+};
+
+// What a child does in turns: it works, and naps.
+constexpr int64_t kTurnOfWork = 3 * kMillisecond, kTurnOfNap = 10 * kMillisecond;
+struct Turn {
+  std::atomic<int64_t> begin_ns, end_ns;  // of the last work
+};
+
+void WorkInTurns(Turn& turn) {
+  while (true) {
+    turn.begin_ns = MonotonicNs();
+    while (MonotonicNs() < turn.begin_ns + kTurnOfWork) continue;
+    turn.end_ns = MonotonicNs();
+    Nap(kTurnOfNap);
+  }
+}
+
+// At the tick's instant the child works, and the tick has to wait until it naps.
+TEST_F(OccupantKernelTest, AThreadThatTheTickWaitedForIsNotSeenInItsNextWait) {
+  START_OR_SKIP(WithSwitch(true));
+  const int cpu = FirstCpu();
+  const OnCpu pinned(cpu);
+  const Shared<Turn> turn;
+  const Child child([&](Child& me) {
+    const OnCpu there(cpu);
+    const RealTime real_time;
+    me.Signal();
+    WorkInTurns(*turn);
+  });
+  child.Wait();
+  Mark(child);
+  const RealTime real_time;
+  int waited = 0, later = 0, tries = 0;
+  EXPECT_TRUE(Eventually([&] {
+    const int64_t nap = (1 + tries++ % 13) * kMillisecond;
+    const int64_t instant = MonotonicNs() + nap;
+    Nap(nap);
+    TickAt(instant);
+    const int64_t end = turn->end_ns;
+    const auto naps = [&] { return MonotonicNs() < end + kTurnOfNap / 2; };
+    if (instant < turn->begin_ns || instant > end - kTurnOfWork / 3 || !naps()) return false;
+    EXPECT_THAT(found_, IsEmpty()) << "it worked at that instant";
+    ++waited;
+    TickAt(MonotonicNs());
+    if (naps()) later += !found_.empty();
+    return waited >= 20 && later >= 10;
+  })) << waited
+      << " ticks that waited, " << later << " that did not";
 }
 
 TEST_F(OccupantKernelTest, StoppedTracedAndFrozenAreReasons) {

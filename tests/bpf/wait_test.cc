@@ -4,7 +4,10 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -194,6 +197,31 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
   EXPECT_EQ(waiter->sysno, SYS_pause);
   EXPECT_TRUE(std::any_of(stacks_.begin(), stacks_.end(), [&](const StackTrace& stack) {
     return stack.id == StackId{waiter->stack};
+  }));
+}
+
+// Until the child runs another program, or ends, its parent waits.
+TEST_F(KernelTest, WhoWaitsForAVforkWaitsForAChild) {
+  const Child child([](Child& me) {
+    me.Wait();
+    if (vfork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      pause();
+      _exit(0);
+    }
+    _exit(0);
+  });
+  START_OR_SKIP();
+  Mark(child);
+  Drain(true);
+  child.Signal();
+  EXPECT_TRUE(Eventually([&] {
+    found_.clear();
+    Tick();
+    Poll();
+    return std::any_of(found_.begin(), found_.end(), [](const profd_visit& visit) {
+      return visit.reason == PROFD_REASON_CHILD && visit.sysno == SYS_vfork;
+    });
   }));
 }
 

@@ -28,7 +28,8 @@ constexpr KernelOptions kWakers = {.heap_layer = false,
                                    .fault_layer = false,
                                    .map_layer = false,
                                    .malloc_layer = false,
-                                   .cpu_layer = false};
+                                   .cpu_layer = false,
+                                   .switch_stack_layer = false};
 constexpr int64_t kTickWeight = 10 * kMillisecond;
 
 std::string NameIn(const StackTrace& waker, size_t frame) {
@@ -258,6 +259,29 @@ TEST_F(WakerKernelTest, WaitsForLocksThatAreGivenUpOnEndAtTheirDeadline) {
   const auto [key, value] = Ended(taker, [&] { Found(taker); });
   EXPECT_EQ(PROFD_ENDED_END(key.sysno), uint32_t{PROFD_END_TIMEOUT});
   EXPECT_GE(PROFD_ENDED_BUCKET(key.sysno), profd_duration_bucket(kDeadline * 9 / 10));
+}
+
+// A row for who ended a wait takes the only place, so that there is none for how it ended.
+TEST_F(WakerKernelTest, WhatFindsNoRoomIsWhatIsLost) {
+  const Child child(GiveUp);
+  KernelOptions options = kWakers;
+  options.limits.counters = 1;
+  START_OR_SKIP(options);
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  const uint64_t taker = IdOf("taker");
+  // Of the first wait, the begin is not known.
+  EXPECT_TRUE(Eventually([&] {
+    Wakers();
+    const uint64_t before = kernel_->WakerCost().walks;
+    Found(taker);
+    EXPECT_TRUE(Eventually([&] { return kernel_->WakerCost().walks > before; }));
+    return Loss(PROFD_LOSS_LOCK_WAIT) > 0;
+  }));
+  EXPECT_EQ(Loss(PROFD_LOSS_WAKER_LOST), 0U);
+  EXPECT_EQ(Loss(PROFD_LOSS_WAKER_LOST_NS), 0U);
+  const std::vector<CounterEntry> wakers = Wakers();
+  ASSERT_EQ(wakers.size(), 1U);
+  EXPECT_EQ(wakers[0].first.kind, PROFD_KIND_WAKER);
 }
 
 // The cost is that of waits that a tick has seen.

@@ -9,6 +9,7 @@
 
 #include "client/answer/profile.h"
 #include "client/answer/view.h"
+#include "client/render/findings.h"
 #include "client/render/flamegraph_svg.h"
 #include "client/render/folded.h"
 #include "client/render/json.h"
@@ -44,7 +45,7 @@ void WriteAll(const Answer& answer) {
   (void)profctl::RenderPprof(views);
   Require(!profctl::RenderSpeedscope(views).empty());
   // What was written as JSON is read again.
-  const auto json = profctl::RenderJson(answer.message());
+  const auto json = profctl::RenderJson(profctl::WithFindings(answer, views));
   if (!json.ok()) return;
   profd::v1::Profile message;
   Require(profctl::ParseJson(*json, &message).ok());

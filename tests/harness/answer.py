@@ -10,6 +10,12 @@ INTEGER = re.compile(r"-?\d+")
 # Fields that are text, whatever they look like.
 TEXTS = {"strings", "name", "group", "owner"}
 
+# By unit of the sample type: as expressions say it, and the fields of a sample with its value, error, weight and count.
+UNITS = {"nanoseconds": "ns", "bytes": "bytes", "count": "count"}
+FIELDS = {"ns": ("time_ns", "error_ns", "weight_ns", "ticks"),
+          "bytes": ("bytes", "error_bytes", "weight_bytes", "events"),
+          "count": ("number", "error", "weight", "counted")}
+
 
 def numbers(value, key=""):
     """The same with integers of 64 bits, which protobuf writes as strings, as numbers."""
@@ -25,7 +31,7 @@ def numbers(value, key=""):
 def enum(value):
     """"lock" of "REASON_LOCK", "kernel" of "FRAME_KIND_KERNEL"; "" where it is not set."""
     word = value
-    for prefix in ("REASON_", "FRAME_KIND_", "NAME_SOURCE_"):
+    for prefix in ("REASON_", "FRAME_KIND_", "NAME_SOURCE_", "FINDING_RULE_"):
         word = word.removeprefix(prefix)
     word = word.lower()
     return "" if word == "unspecified" else word
@@ -39,7 +45,7 @@ def read(message, kind=None):
     names = [sample_type["name"] for sample_type in message["sample_types"]]
     index = names.index(kind) if kind else 0
     sample_type = message["sample_types"][index]
-    unit = "bytes" if sample_type["unit"] == "bytes" else "ns"
+    unit = UNITS[sample_type["unit"]]
 
     def line_of(line):
         """A function that was inlined at a place."""
@@ -80,12 +86,9 @@ def read(message, kind=None):
         weight, count = sample["weights"][index], sample["counts"][index]
         if len(names) > 1 and not (value or weight or count):
             continue
-        if unit == "bytes":
-            found |= {"bytes": value, "error_bytes": error, "weight_bytes": weight, "events": count}
-            if sample["growth"]:
-                found["growth_bytes"] = sample["growth"][index]
-        else:
-            found |= {"time_ns": value, "error_ns": error, "weight_ns": weight, "ticks": count}
+        found |= dict(zip(FIELDS[unit], (value, error, weight, count)))
+        if unit == "bytes" and sample["growth"]:
+            found["growth_bytes"] = sample["growth"][index]
         samples.append(found)
 
     longest = message.get("longest")
@@ -98,6 +101,7 @@ def read(message, kind=None):
                                                 "burst_ns", "bursts_on_ns")}
     layers[{"rss": "faults_ns", "alloc": "heap_ns", "free": "heap_ns", "inuse": "heap_ns",
             "offcpu": "tick_ns", "locks": "tick_ns", "runqueue": "tick_ns", "cpu": "cpu_ns", "wall": "wall_ns", "wakers": "wakers_ns",
+            "switches": "switch_stacks_ns",
             "disk": "disk_ns", "disk-queue": "disk_ns",
             "disk-bytes": "disk_ns", "fsync": "disk_ns"}.get(sample_type["name"], "mappings_ns")] = sample_type["watched_ns"]
     trailer = {name: coverage[name] for name in ("ticks", "ticks_missed", "tick_interval_ns", "walks",
@@ -115,7 +119,9 @@ def read(message, kind=None):
                           if share["sample_type"] == index}}
     return {"kind": sample_type["name"], "unit": unit,
             "header": coverage | {"layers": layers}, "processes": message["processes"], "threads": threads, "frames": frames,
-            "stacks": stacks, "samples": samples, "longest": longest, "trailer": trailer}
+            "stacks": stacks, "samples": samples, "longest": longest, "trailer": trailer,
+            "findings": [finding | {"rule": enum(finding["rule"]), "reason": enum(finding["reason"])}
+                         for finding in message.get("findings", [])]}
 
 
 def long_wait(wait, threads, frames, stacks, strings, attributes):
@@ -175,8 +181,7 @@ class Answer:
         stacks = [Stack([json["frames"][index] for index in stack["frames"]], stack["complete"])
                   for stack in json["stacks"]]
         unit = self.unit = json["unit"]
-        value = "bytes" if unit == "bytes" else "time_ns"
-        error = "error_bytes" if unit == "bytes" else "error_ns"
+        value, error, *_ = FIELDS[unit]
         self.samples = [
             Sample(self.threads[sample["thread"]],
                    None if sample["stack"] is None else stacks[sample["stack"]],

@@ -121,20 +121,9 @@ class Running:
         return code
 
 
-def findings(summary):
-    """The sentences of "What stands out", each as one line."""
-    found = re.search(r"^What stands out\n((?:  .*\n)+)", summary, re.MULTILINE)
-    parts = re.split(r"^  - ", found[1], flags=re.MULTILINE)[1:] if found else []
-    return [" ".join(part.split()) for part in parts]
-
-
-def output_options(query, beside):
-    """A fetch prints its summary if its data goes to a file: `beside`."""
-    if query.command.split()[0] not in ("fetch", "symbolize"):
-        return ["--format", query.format]
-    if query.format == "summary":
-        return ["--format", "json", "-o", beside]
-    return ["--format", query.format, "-o", "-"]
+def output_options(query):
+    to_stdout = ["-o", "-"] if query.command.split()[0] in ("fetch", "symbolize") else []
+    return ["--format", query.format, *to_stdout]
 
 
 class Execution:
@@ -329,23 +318,17 @@ class Execution:
 
     def verdict(self, query):
         arguments = self.arguments(query)
-        beside = self.place.word("{folder}/answer.json")
         as_text = query.stdout is not None or query.exit != 0
         if not as_text:
-            arguments += output_options(query, beside)
+            arguments += output_options(query)
         code, out, err = self.daemon.profctl(*arguments)
         failures = checks.check_text(f"profctl {' '.join(arguments)}", query, code, out, err,
                                      self.daemon.address)
         if code != query.exit or as_text:
             return failures
-        if query.format not in ("json", "summary"):
+        if query.format != "json":
             return failures + self.expectations(query, {"lines": out.splitlines()}, None)
-        summary = None
-        if query.format == "summary":
-            summary, out = out, Path(beside).read_text()
         said = readable(json.loads(out))
-        if summary is not None:
-            said |= {"lines": summary.splitlines(), "findings": findings(summary)}
         if query.name:
             self.told[query.name] = said
             Path(self.place.word(f"{{folder}}/{query.name}.json")).write_text(out)

@@ -16,13 +16,14 @@ FOLDER = Path(__file__).resolve().parent.parent / "scenarios"
 KNOWN = FOLDER / "known_failures.toml"
 
 # What `profd --disable` knows, and `tests/scenarios` may need.
-SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu", "disk", "wakers")
+SOURCES = ("books", "switch", "tick", "heap", "faults", "mappings", "bursts", "cpu", "disk", "wakers",
+           "switch-stacks")
 KIND_SOURCES = {"offcpu": {"tick"}, "alloc": {"heap"}, "free": {"heap"}, "inuse": {"heap"},
                 "rss": {"faults"}, "mapped": {"mappings"}, "unmapped": {"mappings"},
                 "returned": {"mappings"}, "cpu": {"cpu"}, "wall": {"tick", "cpu"},
                 "disk": {"disk"}, "disk-queue": {"disk"}, "disk-bytes": {"disk"}, "fsync": {"disk"},
                 "wakers": {"tick", "wakers"}, "locks": {"tick"},
-                "runqueue": {"tick"}}
+                "runqueue": {"tick"}, "switches": {"switch", "switch-stacks"}}
 # What profd tells apart of waits, as `profctl fetch --help` lists it.
 REASONS = ("runqueue", "reclaim", "fault", "fsync", "lock", "disk", "poll", "net", "sleep", "pipe",
            "child", "signal", "other", "stopped", "traced", "frozen")
@@ -120,9 +121,7 @@ class Query:
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end
     eventually: float = 0    # asked again until all holds, for so many seconds
-    # Another one: expressions have the text's `answer.lines`. "summary" is JSON and what a fetch prints beside it;
-    # `answer.findings` are the sentences of "What stands out".
-    format: str = "json"
+    format: str = "json"     # of another one, expressions have the text's `answer.lines`
     exit: int = 0
     stdout: str | None = None  # whole text; without it the answer is JSON
     stderr: str | None = None

@@ -28,6 +28,10 @@ IDENTITY_SHARE = 0.001
 IDENTITY_FLOOR_NS = 1_000
 # A thread's time before and after it measures itself, besides what it waited for a CPU.
 UNMEASURED_NS = 50_000_000
+# If the kernel does not trust the TSC, the scheduler has a clock for each CPU, which follows that CPU's ticks. Two of
+# these clocks may be two ticks apart. When a thread changes its CPU, profd then reports that much too much of one
+# time and too little of another. Debian's kernels tick every 4 ms.
+CLOCKS_APART_NS = 8_000_000
 EVENT_BYTES = 65_536 + 20_480
 # The kernel counts a process's pages by CPU and adds them up when a CPU has 64: two readings of one
 # state may differ by that.

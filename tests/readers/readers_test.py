@@ -148,9 +148,10 @@ def pprof_reads(server):
     assert FUNCTION in call(pprof, "-peek", FUNCTION.replace("::", ".*"), path)
     lock = call(pprof, "-top", "-tagfocus=reason=lock", path)
     assert FUNCTION in lock, lock
-    everything = server.write("all.pb.gz", "--kind", "offcpu,mapped,rss")
+    everything = server.write("all.pb.gz", "--kind", "offcpu,mapped,rss,switches")
     types = call(pprof, "-raw", everything).split("Samples:\n")[1].splitlines()[0]
-    for wanted in ("offcpu/nanoseconds", "mapped/bytes", "rss/bytes", "rss_growth/bytes", "rss_pages/count"):
+    for wanted in ("offcpu/nanoseconds", "mapped/bytes", "rss/bytes", "rss_growth/bytes", "rss_pages/count",
+                   "switches/count"):
         assert wanted in types, types
 
     with socket.socket() as free:
@@ -235,7 +236,7 @@ def sums_of_answer(answer, index):
         places = [answer["locations"][at] for at in reversed(answer["stacks"][sample["stack"]]["locations"])]
         stack = [strings[answer["functions"][line["function"]]["name"]]
                  for place in places for line in reversed(place["lines"])] or ["[unsampled]"]
-        if answer["sample_types"][index]["name"] == "offcpu":
+        if answer["sample_types"][index]["name"] in ("offcpu", "switches"):
             stack.append(f"[{enum(sample['reason'])}]")
         sums[tuple(stack)] = sums.get(tuple(stack), 0) + sample["values"][index]
     return sums
@@ -245,7 +246,7 @@ def speedscope_reads(server):
     import jsonschema  # pylint: disable=import-outside-toplevel
     application = speedscope_package()
     schema = json.loads((application / "file-format-schema.json").read_text())
-    kinds = ["--kind", "offcpu,mapped"]
+    kinds = ["--kind", "offcpu,mapped,switches"]
     text = server.write("profile.speedscope.json", *kinds).read_text()
     file = json.loads(text)
     jsonschema.validate(file, schema)
@@ -258,7 +259,7 @@ def speedscope_reads(server):
 
     exported, rows = imported(application, text, server.folder)
     answer = numbers(json.loads(server.fetch(*kinds, "--format", "json", "-o", "-")))
-    assert [profile["unit"] for profile in exported["profiles"]] == ["nanoseconds", "bytes"], exported["profiles"]
+    assert [profile["unit"] for profile in exported["profiles"]] == ["nanoseconds", "bytes", "none"], exported["profiles"]
     for index, profile in enumerate(exported["profiles"]):
         # Process and thread are the first two frames.
         found = {}

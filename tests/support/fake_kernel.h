@@ -60,7 +60,7 @@ class FakeKernel final : public Kernel {
     absl::Status status;
   };
   Failure drain_threads, visit, set_faults, announce_mappings, set_cpu_clock, set_disk, set_wakers,
-      look;
+      set_switch_stacks, look;
   // The clocks of CPUs.
   std::vector<uint32_t> online_cpus = {0, 1};
   std::map<uint32_t, int64_t> cpu_periods;
@@ -74,6 +74,10 @@ class FakeKernel final : public Kernel {
   uint32_t waker_one_in = 0;
   std::vector<CounterEntry> waker_counters;
   profd_waker_cost waker_cost{};
+  // The program at context switches that counts stacks.
+  uint32_t switch_stack_one_in = 0;
+  std::vector<CounterEntry> switch_stacks;
+  profd_switch_stack_cost switch_stack_cost{};
   LayerRefusals refusals;
   // The processes of the last AnnounceMappings.
   std::vector<int32_t> looked_at;
@@ -149,8 +153,11 @@ class FakeKernel final : public Kernel {
   std::vector<ProgramMisses> Misses() const override { return {}; }
   uint64_t MapBytes(uint64_t, uint64_t) const override { return 0; }
 
-  absl::Status SetSwitchLayer(bool) override { return absl::OkStatus(); }
-  bool switch_on() const override { return false; }
+  absl::Status SetSwitchLayer(bool on) override {
+    switch_on_ = on;
+    return absl::OkStatus();
+  }
+  bool switch_on() const override { return switch_on_; }
   bool has_switch_layer() const override { return false; }
   profd_switch_cost SwitchCost() const override { return {}; }
   absl::Status SetFaults(uint32_t one_in) override {
@@ -206,6 +213,19 @@ class FakeKernel final : public Kernel {
     return std::exchange(waker_counters, {});
   }
   profd_waker_cost WakerCost() const override { return waker_cost; }
+
+  absl::Status SetSwitchStacks(uint32_t one_in) override {
+    if (one_in != 0) {
+      if (absl::Status status = Fail(set_switch_stacks); !status.ok()) return status;
+    }
+    switch_stack_one_in = one_in;
+    return absl::OkStatus();
+  }
+  bool switch_stacks_on() const override { return switch_stack_one_in != 0 && switch_on(); }
+  absl::StatusOr<std::vector<CounterEntry>> DrainSwitchStacks() override {
+    return std::exchange(switch_stacks, {});
+  }
+  profd_switch_stack_cost SwitchStackCost() const override { return switch_stack_cost; }
 
   // What a look finds: every thread sleeps in a futex, but those in `running`, and has a stack of
   // its own, but those that are `torn`.
@@ -296,6 +316,7 @@ class FakeKernel final : public Kernel {
   FakeModuleTable modules;
 
  private:
+  bool switch_on_ = false;
   struct Thread {
     int32_t pid = 0;
     int64_t begin_ns = 0;

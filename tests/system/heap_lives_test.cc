@@ -164,7 +164,7 @@ class HeapLives : public HeapTest {
     daemon_->process().Signal(signal);
     EXPECT_EQ(daemon_->process().Wait(kLongestStop), signal == SIGTERM ? 0 : 128 + signal);
     std::vector<uint32_t> left;
-    EXPECT_TRUE(Eventually(seconds(10),
+    EXPECT_TRUE(Eventually(kPatience,
                            [&] {
                              left.clear();
                              std::ranges::set_intersection(SystemLinks(), held,
@@ -256,7 +256,7 @@ TEST_F(HeapLives, FilesThatWereWrittenAreReadAgain) {
   {
     // Whoever reads /proc of a process that ends keeps its program from being written for a moment.
     UniqueFd written;
-    ASSERT_TRUE(Eventually(seconds(10), [&] {
+    ASSERT_TRUE(Eventually(kPatience, [&] {
       written.reset(open(file.c_str(), O_RDWR | O_CLOEXEC));
       return written.get() >= 0 || errno != ETXTBSY;
     }));
@@ -331,7 +331,7 @@ TEST_F(HeapLives, ExecsOtherPrograms) {
   ASSERT_EQ(target->ready_pid(), pid);
   ExpectUnprobed(pid);
   // It runs neither of the two allocators any more.
-  EXPECT_TRUE(Eventually(seconds(10), [&] {
+  EXPECT_TRUE(Eventually(kPatience, [&] {
     const auto status = daemon_->Status();
     return status.ok() && status->allocators().empty();
   }));
@@ -389,11 +389,11 @@ TEST_F(HeapLives, WhatOnlyLooksLikeAnEventIsLeft) {
   target->Go();
   ASSERT_TRUE(target->AwaitReady());
   v1::AllocatorStatus after;
-  EXPECT_TRUE(Eventually(seconds(10), [&] {
+  EXPECT_TRUE(Eventually(kPatience, [&] {
     after = AwaitWatched(pid);
     return after.wrong_places() == kDecoys;
   })) << after.DebugString();
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return PatchesOf(pid).size() == patches - kDecoys; }))
+  EXPECT_TRUE(Eventually(kPatience, [&] { return PatchesOf(pid).size() == patches - kDecoys; }))
       << PatchesOf(pid).size() << " of " << patches;
   target->Go();
   const nlohmann::json account = target->Account();

@@ -78,7 +78,7 @@ class LiveHeapTest : public testing::Test {
   }
   v1::AllocatorStatus AwaitCounted(int pid) {
     v1::AllocatorStatus allocator;
-    EXPECT_TRUE(Eventually(seconds(20), [&] {
+    EXPECT_TRUE(Eventually(kPatience, [&] {
       allocator = Allocator(pid);
       return allocator.live_since_ns() != 0;
     })) << allocator.DebugString();

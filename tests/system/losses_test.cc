@@ -37,9 +37,6 @@ namespace {
 using Stream = Subprocess::Stream;
 using nlohmann::json;
 
-// How long to wait for what comes within a second on a quiet machine.
-constexpr seconds kPatience(180);
-
 // Of every program that switches often, on every machine: they lose no time (docs/losses.md).
 const std::set<std::string> kAlways = {"torn_walk", "switch_unseen", "mapping_busy",
                                        "disk_request_lost"};
@@ -94,10 +91,11 @@ class LossesTest : public testing::Test {
         << target_->Output(Stream::kStderr);
   }
 
-  // The layer of wakers loses one now and then, whatever else a test is about: when the kernel has
-  // no memory at hand for a new counter.
-  void StartDaemon(std::vector<std::string> options, bool wakers = false) {
+  // The layers whose programs run in the scheduler lose one now and then, whatever else a test is
+  // about: when the kernel has no memory at hand for a new counter.
+  void StartDaemon(std::vector<std::string> options, bool wakers = false, bool switches = false) {
     if (!wakers) options.insert(options.end(), {"--disable", "wakers"});
+    if (!switches) options.insert(options.end(), {"--disable", "switch-stacks"});
     auto daemon =
         Daemon::Start({.targets = {std::to_string(target_->pid())}, .arguments = options});
     ASSERT_TRUE(daemon.ok()) << daemon.status();
@@ -196,8 +194,10 @@ TEST_P(Ways, IsCountedAndSaid) {
   std::vector<std::string> argv = way.target;
   const bool strains = argv[0] == "strain";
   ASSERT_NO_FATAL_FAILURE(StartTarget(argv));
-  const bool wakers = std::ranges::count(way.expected, "waker_lost") > 0;
-  ASSERT_NO_FATAL_FAILURE(StartDaemon(way.options, wakers));
+  const bool wakers = std::ranges::count(way.expected, "waker_lost") > 0 ||
+                      std::ranges::count(way.expected, "lock_wait_lost") > 0;
+  const bool switches = std::ranges::count(way.expected, "switch_stack_lost") > 0;
+  ASSERT_NO_FATAL_FAILURE(StartDaemon(way.options, wakers, switches));
   if (strains) {
     ASSERT_NO_FATAL_FAILURE(Begin());
   }
@@ -267,6 +267,17 @@ INSTANTIATE_TEST_SUITE_P(
             {"strain", "sleepers", "64"},
             {"--limit", "counters=1"},
             {"waker_lost"},
+            {"counters_full", "cpu_sample_lost"}},
+        // The waits of a lock differ in their lengths, and their wakers do not.
+        Way{"LockWaits",
+            {"strain", "herd", "32", "100"},
+            {"--limit", "counters=1"},
+            {"lock_wait_lost"},
+            {"waker_lost", "counters_full", "cpu_sample_lost", "long_wait_lost"}},
+        Way{"SwitchStacks",
+            {"strain", "sleepers", "64"},
+            {"--limit", "counters=1"},
+            {"switch_stack_lost"},
             {"counters_full", "cpu_sample_lost"}},
         // More waits than may be told at once.
         Way{"LongWaits", {"strain", "herd", "1500", "200"}, {}, {"long_wait_lost"}},

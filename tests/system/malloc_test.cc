@@ -134,7 +134,7 @@ class BurstsTest : public testing::Test {
 
   v1::AllocatorStatus AwaitBursts(int pid) {
     v1::AllocatorStatus found;
-    EXPECT_TRUE(Eventually(seconds(20), [&] {
+    EXPECT_TRUE(Eventually(kPatience, [&] {
       const auto status = daemon_->Status();
       if (!status.ok()) return false;
       for (const v1::AllocatorStatus& allocator : status->allocators()) {
@@ -181,7 +181,7 @@ class MallocTest : public BurstsTest {
 // A window in which no burst was says so, instead of nothing having been allocated.
 TEST_F(MallocTest, WindowWithoutABurstSaysSo) {
   ASSERT_NO_FATAL_FAILURE(StartDaemon({"--malloc-burst", "10ms/3600s"}));
-  ASSERT_TRUE(Eventually(seconds(20), [&] {
+  ASSERT_TRUE(Eventually(kPatience, [&] {
     const auto status = daemon_->Status();
     return status.ok() && !status->allocators().empty();
   }));
@@ -201,7 +201,7 @@ TEST_F(MallocTest, ProbesComeAndGo) {
   AwaitBursts(target_->pid());
   int most = 0;
   bool gone = false;
-  ASSERT_TRUE(Eventually(seconds(20), [&] {
+  ASSERT_TRUE(Eventually(kPatience, [&] {
     const int probes = CountProbes(target_->pid());
     gone = gone || (most > 0 && probes == 0);
     most = std::max(most, probes);
@@ -210,10 +210,10 @@ TEST_F(MallocTest, ProbesComeAndGo) {
   }));
   EXPECT_GE(most, 4) << "malloc, calloc, realloc and free";
   // In the middle of one.
-  ASSERT_TRUE(Eventually(seconds(20), [&] { return CountProbes(target_->pid()) > 0; }));
+  ASSERT_TRUE(Eventually(kPatience, [&] { return CountProbes(target_->pid()) > 0; }));
   daemon_->process().Signal(SIGKILL);
   daemon_->process().Wait(kLongestStop);
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return CountProbes(target_->pid()) == 0; }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return CountProbes(target_->pid()) == 0; }));
   EXPECT_FALSE(target_->Read().empty()) << "the target did not survive";
 }
 
@@ -223,11 +223,11 @@ TEST_F(MallocTest, FollowsForkAndExec) {
   const int child = target_->Fork();
   ASSERT_GT(child, 0);
   EXPECT_THAT(AwaitBursts(child).pids(), Contains(target_->pid()));
-  ASSERT_TRUE(Eventually(seconds(20), [&] {
+  ASSERT_TRUE(Eventually(kPatience, [&] {
     return TotalBytes(Fetch("alloc", WallNs() - 5'000'000'000, 0, child)) > 0;
   }));
   kill(child, SIGKILL);
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
+  EXPECT_TRUE(Eventually(kPatience, [&] {
     const auto status = daemon_->Status();
     if (!status.ok() || status->allocators_size() != 1) return false;
     return status->allocators(0).pids_size() == 1;
@@ -235,7 +235,7 @@ TEST_F(MallocTest, FollowsForkAndExec) {
   target_->process().Write("exec\n");
   ASSERT_TRUE(target_->process().LineWith(Stream::kStdout, "ready", seconds(10)).has_value());
   const int64_t begin = WallNs();
-  EXPECT_TRUE(Eventually(seconds(20),
+  EXPECT_TRUE(Eventually(kPatience,
                          [&] { return TotalBytes(Fetch("alloc", begin, 0, target_->pid())) > 0; }));
 }
 
@@ -249,7 +249,7 @@ TEST(UnknownAllocatorTest, IsSaid) {
   auto daemon = Daemon::Start(
       {.targets = {std::to_string((*unknown)->pid()), std::to_string((*known)->pid())}});
   ASSERT_TRUE(daemon.ok()) << daemon.status();
-  EXPECT_TRUE(Eventually(seconds(30), [&] {
+  EXPECT_TRUE(Eventually(kPatience, [&] {
     const auto status = (*daemon)->Status();
     return status.ok() && status->unknown_allocators_size() == 1 &&
            status->unknown_allocators(0).pid() == (*unknown)->pid();

@@ -85,7 +85,7 @@ class MappingsTest : public testing::Test {
   }
   // Until probes stand in all processes.
   void AwaitProbes() {
-    EXPECT_TRUE(Eventually(seconds(20), [&] { return Layer().on() && Layer().note().empty(); }))
+    EXPECT_TRUE(Eventually(kPatience, [&] { return Layer().on() && Layer().note().empty(); }))
         << Layer().DebugString();
   }
   // Lets a target go on, up to the line that says so; gives the number in it.
@@ -121,7 +121,7 @@ TEST_F(MappingsTest, NobodyElseIsProbed) {
   EXPECT_THAT(Fetch(target->pid(), "mapped").samples, IsEmpty());
   daemon_->process().Signal(SIGKILL);
   EXPECT_TRUE(daemon_->process().Wait(seconds(15)).has_value());
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return PatchedBytes(target->pid()) == 0; }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return PatchedBytes(target->pid()) == 0; }));
   Go(*target, "mapped");
   Go(*target, "unmapped");
 }
@@ -130,10 +130,10 @@ TEST_F(MappingsTest, ProcessesThatComeLater) {
   const auto first = StartTarget();
   ASSERT_NE(first, nullptr);
   ASSERT_NO_FATAL_FAILURE(StartDaemon({"^waiter$"}));
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(first->pid()) == 5; }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return PatchedBytes(first->pid()) == 5; }));
   const auto second = StartTarget();
   ASSERT_NE(second, nullptr);
-  EXPECT_TRUE(Eventually(seconds(20), [&] { return PatchedBytes(second->pid()) == 5; }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return PatchedBytes(second->pid()) == 5; }));
   Go(*second, "mapped");
   int64_t mapped = 0;
   for (const Sample& sample : Fetch(second->pid(), "mapped").samples) {

@@ -99,7 +99,7 @@ class ToldTest : public HeapTest {
   }
   v1::AllocatorStatus AwaitTold(int pid) {
     v1::AllocatorStatus found;
-    EXPECT_TRUE(Eventually(seconds(20), [&] {
+    EXPECT_TRUE(Eventually(kPatience, [&] {
       found = Find(pid, "otel_memory");
       return found.watched() && found.live_since_ns() != 0;
     })) << found.DebugString();
@@ -132,7 +132,7 @@ TEST_F(ToldTest, KilledItLeavesNothing) {
     daemon_->process().Signal(signal);
     EXPECT_EQ(daemon_->process().Wait(kLongestStop), signal == SIGTERM ? 0 : 128 + signal);
     // Links are closed when nothing of the process is left.
-    EXPECT_TRUE(Eventually(seconds(10), [&] { return Semaphore(*target) == 0; }));
+    EXPECT_TRUE(Eventually(kPatience, [&] { return Semaphore(*target) == 0; }));
     EXPECT_EQ(PatchedBytes(target->pid()), 0);
     EXPECT_EQ(Do(*target, "a")["SiteSmall"], 0) << "it runs on, and samples nothing";
   }
@@ -147,11 +147,11 @@ TEST_F(ToldTest, CountedAnewAfterAPause) {
   Do(*target, "a");
   EXPECT_GT(Now(target->pid()).live_bytes(), 0);
   daemon_->process().Signal(SIGUSR1);
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return daemon_->Status()->paused(); }));
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return Semaphore(*target) == 0; }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return daemon_->Status()->paused(); }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return Semaphore(*target) == 0; }));
   daemon_->process().Signal(SIGUSR2);
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return !daemon_->Status()->paused(); }));
-  EXPECT_TRUE(Eventually(seconds(10), [&] { return Semaphore(*target) == 4; }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return !daemon_->Status()->paused(); }));
+  EXPECT_TRUE(Eventually(kPatience, [&] { return Semaphore(*target) == 4; }));
   v1::AllocatorStatus again = AwaitTold(target->pid());
   EXPECT_GT(again.live_since_ns(), since);
   EXPECT_EQ(again.live_bytes(), 0);

@@ -22,17 +22,9 @@ struct Rounds {
   int64_t middle_cpu = 0, back_cpu = 0;
 };
 
-KEEP_FRAME void Use(int64_t ns) {
-  const int64_t end = ThreadCpu() + ns;
-  volatile uint64_t sink = 0;
-  while (ThreadCpu() < end) {
-    for (int i = 0; i < 1000; ++i) sink = sink + static_cast<uint64_t>(i);
-  }
-}
-
 KEEP_FRAME void Grind(Rounds* rounds) {
   const int64_t begin = Now();
-  Use(kGrindNs);
+  UseCpu(kGrindNs);
   rounds->grind += Now() - begin;
 }
 
@@ -68,7 +60,7 @@ KEEP_FRAME void TakeTurn(Rounds* rounds) {
 
 KEEP_FRAME void Chew(Rounds* rounds) {
   const int64_t begin = Now();
-  Use(kChewNs);
+  UseCpu(kChewNs);
   rounds->chew += Now() - begin;
 }
 

@@ -26,7 +26,7 @@ struct Scenario {
 };
 
 constexpr Scenario kScenarios[] = {
-    {"naps", Naps},
+    {"naps", Naps},  // the comment keeps one on a line
     {"two-paths", TwoPaths},
     {"migrate", Migrate},
     {"mutex", Mutex},
@@ -56,15 +56,18 @@ constexpr Scenario kScenarios[] = {
     {"wakers", Wakers},
     {"phases", Phases},
     {"chain", Chain},
+    {"delays", Delays},
     {"inlined", Inlined},
     {"stalls", Stalls},
     {"locks", Locks},
     {"now", LookAtMe},
     {"stages", Stages},
     {"objects", Objects},
+    {"ends", Ends},  // of pipes and connections
     {"crowd", Crowd},
     {"sync", Sync},
     {"queue", Queue},
+    {"leave", Leave},
     {"held", Held},
     {"kernel-locks", KernelLocks},
 };

@@ -39,6 +39,12 @@ int64_t ReadDelay(int schedstat) {
   return strtoll(second, nullptr, 10);
 }
 
+int OpenSchedstat() {
+  const int schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  Check(schedstat >= 0, "schedstat");
+  return schedstat;
+}
+
 pthread_mutex_t reports_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::string* const reports = new std::string;
 
@@ -46,6 +52,21 @@ std::string* const reports = new std::string;
 
 int64_t Now() { return Read(CLOCK_MONOTONIC); }
 int64_t ThreadCpu() { return Read(CLOCK_THREAD_CPUTIME_ID); }
+
+int64_t ThreadDelay() {
+  const int schedstat = OpenSchedstat();
+  const int64_t delay = ReadDelay(schedstat);
+  close(schedstat);
+  return delay;
+}
+
+KEEP_FRAME void UseCpu(int64_t ns) {
+  const int64_t end = ThreadCpu() + ns;
+  volatile uint64_t sink = 0;
+  while (ThreadCpu() < end) {
+    for (int i = 0; i < 1000; ++i) sink = sink + static_cast<uint64_t>(i);
+  }
+}
 
 Meter::Meter(const char* name) : name_(name), tid_(static_cast<int>(syscall(SYS_gettid))) {
   ReadBoth(&begin_, &cpu_begin_);
@@ -57,10 +78,7 @@ Meter::~Meter() {
   if (schedstat_ >= 0) close(schedstat_);
 }
 
-void Meter::CountDelay() {
-  schedstat_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-  Check(schedstat_ >= 0, "schedstat");
-}
+void Meter::CountDelay() { schedstat_ = OpenSchedstat(); }
 
 void Meter::Begin() {
   if (schedstat_ >= 0) delay_begin_ = ReadDelay(schedstat_);

@@ -16,6 +16,10 @@ namespace waiter {
 int64_t Now();
 // CPU time of the calling thread, ns.
 int64_t ThreadCpu();
+// How long it could run but had no CPU, by the kernel's account, ns.
+int64_t ThreadDelay();
+// Computes until it has used so much more CPU time.
+void UseCpu(int64_t ns);
 
 // Lives on the stack of the thread it measures, for as long as that thread runs its body. Its
 // account is part of the report once it is destroyed.

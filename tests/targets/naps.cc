@@ -1,5 +1,8 @@
 #include <sched.h>
+#include <sys/resource.h>
 
+#include <cstdio>
+#include <ctime>
 #include <random>
 
 #include "tests/targets/meter.h"
@@ -90,6 +93,51 @@ KEEP_FRAME void* Thread(void* argument) {
 void Migrate(const Arguments& arguments) {
   int64_t count = arguments.Number(0, 400);
   Join(Start(migrate::Thread, &count));
+}
+
+namespace leave {
+
+struct Left {
+  int64_t rounds;
+  int64_t often = 0, seldom = 0;  // times that the thread gave up its CPU
+};
+
+int64_t GivenUp() {
+  rusage usage{};
+  Check(getrusage(RUSAGE_THREAD, &usage) == 0, "getrusage");
+  return usage.ru_nvcsw;
+}
+
+// Each returns how often the thread gave up its CPU in there.
+KEEP_FRAME int64_t Nap(int times) {
+  const timespec nap = {.tv_sec = 0, .tv_nsec = 300'000};
+  const int64_t before = GivenUp();
+  for (int i = 0; i < times; ++i) clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, nullptr);
+  return GivenUp() - before;
+}
+
+KEEP_FRAME int64_t NapOften() { return Nap(9); }
+KEEP_FRAME int64_t NapSeldom() { return Nap(3); }
+
+KEEP_FRAME void* Thread(void* argument) {
+  Left& left = *static_cast<Left*>(argument);
+  Meter meter("leaver");
+  for (int64_t i = 0; i < left.rounds; ++i) {
+    left.often += NapOften();
+    left.seldom += NapSeldom();
+  }
+  return nullptr;
+}
+
+}  // namespace leave
+
+void Leave(const Arguments& arguments) {
+  leave::Left left{arguments.Number(0, 500)};
+  Join(Start(leave::Thread, &left));
+  char where[100];
+  snprintf(where, sizeof(where), "left {\"often\": %lld, \"seldom\": %lld}",
+           static_cast<long long>(left.often), static_cast<long long>(left.seldom));
+  Stop(where);
 }
 
 }  // namespace waiter

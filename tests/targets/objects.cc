@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/targets/loopback.h"
 #include "tests/targets/meter.h"
 #include "tests/targets/scenarios.h"
 
@@ -49,25 +50,8 @@ void Send(int fd) {
   Check(write(fd, &word, sizeof(word)) == sizeof(word), "write");
 }
 
-int ListenOnLoopback(uint16_t* port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  Check(bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 && listen(fd, 8) == 0, "listen");
-  Check(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0, "getsockname");
-  *port = ntohs(address.sin_port);
-  return fd;
-}
-
 int ConnectTo(uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  Check(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0, "connect");
+  const int fd = ConnectToLoopback(port);
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   return fd;

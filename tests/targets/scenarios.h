@@ -26,6 +26,9 @@ void Stop(const char* where);
 void Naps(const Arguments& arguments);      // US COUNT
 void TwoPaths(const Arguments& arguments);  // MILLISECONDS SEED
 void Migrate(const Arguments& arguments);   // COUNT: another CPU before each nap of 5 ms
+// COUNT: so many rounds of nine naps in one function and three in another. Says "left" and how
+// often each gave up its CPU.
+void Leave(const Arguments& arguments);
 
 // phases.cc
 // ROUNDS: says where it stands at begin and end of each phase, in which one thread differs.
@@ -59,6 +62,10 @@ void KernelLocks(const Arguments& arguments);
 // round "back" computes and naps with the mutex, then "middle" computes. Says "chained" and how
 // long each of these parts took, ns.
 void Chain(const Arguments& arguments);
+// delays.cc COUNT: "asker" waits for "clerk", and that one for "expert"; the latter two compute,
+// each on a CPU that another thread wants, too. Says "delayed", how long the asker was off CPU, and
+// how long each of the three could run but had no CPU, ns.
+void Delays(const Arguments& arguments);
 // stages.cc ITEMS: a pipeline of three stages, whose peers nap 4, 10 and 4 ms for each item; before
 // that the same without the nap of the second one. Says "removed", then "limited", and how long so
 // many items took, ns.
@@ -66,6 +73,9 @@ void Stages(const Arguments& arguments);
 // objects.cc COUNT: threads wait for sockets, pipes, descriptors of other kinds and children, 20 ms
 // each. Says "waited", and what they waited for.
 void Objects(const Arguments& arguments);
+// ends.cc: threads wait for pipes and connections of which other processes have the other end; one
+// of those shares both ends. Says "ends", and who has them.
+void Ends(const Arguments& arguments);
 // stalls.cc COUNT: so many waits of 5 ms, then one of 300 ms; again with 200 and with 600 ms. A
 // thread reads a pipe that nobody writes.
 void Stalls(const Arguments& arguments);

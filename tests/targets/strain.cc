@@ -6,7 +6,7 @@
 //   births N MS       N threads at a time that live for MS milliseconds, over and over
 //   herd N MS         N threads that wait for one futex, and are all woken every MS milliseconds
 //   children N        N processes that only wait
-//   switches          two pairs of threads that wake each other as fast as they can
+//   switches          two pairs of threads that wake each other, with a short pause every 500 times
 //   touch             two threads that touch fresh memory
 //   disk              two threads that read past the page cache
 //   maps              two threads that map and unmap memory, and one that naps below them
@@ -149,10 +149,16 @@ struct Pair {
   int to[2], back[2];
 };
 
+// Pauses now and then. Linux 6.18 can starve all else on a CPU, for minutes, while a pair of
+// threads in a group of tasks never leaves it to others.
 void* Ping(void* argument) {
+  constexpr int kRounds = 500;
+  constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 500'000};
   const Pair& pair = *static_cast<Pair*>(argument);
   ++begun;
+  int round = 0;
   for (char c = 0; write(pair.to[1], &c, 1) == 1 && read(pair.back[0], &c, 1) == 1;) {
+    if (++round % kRounds == 0) nanosleep(&kPause, nullptr);
   }
   return nullptr;
 }

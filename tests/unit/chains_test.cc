@@ -259,21 +259,9 @@ TEST(ChainsTest, ErrorsAreCarriedThrough) {
 // Whatever the groups do, every sum holds.
 TEST(ChainsTest, RandomProgramsAddUp) {
   std::mt19937 random(11);
-  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
   for (int i = 0; i < 100; i++) {
-    Program program;
-    const uint32_t groups = 1 + below(6);
-    for (uint32_t g = 0; g < groups; g++) program.Add("g" + std::to_string(g), 1 + below(3));
-    for (uint32_t s = below(40); s > 0; s--) {
-      const std::string function = "f" + std::to_string(below(5));
-      const double seconds = below(1000) / 100.0;
-      Waker waker = below(3) == 0 ? ByInterrupt("[timer]") : By(below(groups), function);
-      State& state = below(3) == 0 ? program.Run(below(groups), function, seconds)
-                                   : program.Do(below(groups), static_cast<Reason>(2 + below(11)),
-                                                function, seconds, std::move(waker));
-      state.idle = state.for_work = state.reason == profd::v1::REASON_POLL;
-      if (below(2) == 0) state.stack = program.Inside("f" + std::to_string(below(5)));
-    }
+    const Program program = DrawProgram(random);
+    const auto groups = static_cast<uint32_t>(program.activity().groups.size());
     for (uint32_t g = 0; g < groups; g++) ExpectAddsUp(Follow(program, g));
   }
 }
@@ -293,8 +281,8 @@ std::vector<FrameSpec> Woken(std::vector<FrameSpec> waker, const std::vector<Fra
   return waker;
 }
 
-// Two workers wait for a lock that one thread holds for an fsync and for computing; one is woken by
-// a program that is not watched, too.
+// Two workers wait for a lock that one thread holds for an fsync, for computing and for want of a
+// CPU; they are woken by a program that is not watched, too.
 AnswerWriter LockedAnswer() {
   constexpr int64_t kSecond = 1'000'000'000, kMs = 1'000'000;
   AnswerWriter answer;
@@ -330,10 +318,14 @@ AnswerWriter LockedAnswer() {
                          {Kernel("ext4_sync_file"), App("db::commit"), App("storage::flush"),
                           App("persistence::run")}),
                    18 * kSecond, 200 * kMs);
+  answer.AddSample(persistence, profd::v1::REASON_RUNQUEUE,
+                   Woken({Made("[runqueue]")},
+                         {App("compress"), App("storage::flush"), App("persistence::run")}),
+                   6 * kSecond, 100 * kMs);
   answer.AddSample(persistence, profd::v1::REASON_POLL,
                    Woken({Made("reth/worker-1"), App("worker::run"), Kernel("eventfd_write")},
                          {Kernel("ep_poll"), App("persistence::run")}),
-                   36 * kSecond, 200 * kMs);
+                   30 * kSecond, 200 * kMs);
   return answer;
 }
 
@@ -417,7 +409,22 @@ TEST(WhyTest, JsonHasTheWholeTree) {
   EXPECT_EQ(chain["ends"][0]["kind"], "interrupt");
   EXPECT_EQ(chain["ends"][0]["wait"]["function"], "db::commit");
   EXPECT_EQ(chain["cycles"][0]["waits_for_thread"], "worker");
-  EXPECT_EQ(chain["ends"][0]["time_ns"], 30'000'000'000);
+  EXPECT_EQ(chain["ends"][0]["time_ns"], 24'000'000'000);
+  const auto& delay = chain["scheduling_delay"];
+  EXPECT_EQ(delay["time_ns"], 14'000'000'000);
+  EXPECT_EQ(delay["own_ns"], 6'000'000'000);
+  EXPECT_EQ(delay["own_error_ns"], 70'710'678);
+  ASSERT_THAT(delay["inherited"], SizeIs(1));
+  EXPECT_EQ(delay["inherited"][0]["wakers"], 1);
+  EXPECT_EQ(delay["inherited"][0]["time_ns"], 8'000'000'000);
+  ASSERT_THAT(delay["queued"], SizeIs(1));
+  EXPECT_EQ(delay["queued"][0]["process"], "reth");
+  EXPECT_EQ(delay["queued"][0]["thread"], "persistence");
+  EXPECT_EQ(delay["queued"][0]["wakers"], 1);
+  EXPECT_EQ(delay["queued"][0]["time_ns"], 8'000'000'000);
+  EXPECT_EQ(delay["queued"][0]["error_ns"], delay["inherited"][0]["error_ns"]);
+  EXPECT_EQ(delay["unresolved_ns"], 6'000'000'000);
+  EXPECT_EQ(delay["rest_ns"], 32'000'000'000);
 }
 
 TEST(WhyTest, NobodyWaits) {

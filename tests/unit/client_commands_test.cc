@@ -231,7 +231,7 @@ TEST_F(CommandsTest, DataGoesToStdoutAndRemarksToStderr) {
   EXPECT_EQ(folded.err, remarks);
   const Outcome json = Do({"fetch", "--format", "json", "-o", "-"});
   ASSERT_EQ(json.code, 0) << json.err;
-  EXPECT_EQ(json.out, *RenderJson(ServerAnswer().Message({})));
+  EXPECT_EQ(json.out, WrittenJson(ServerAnswer()));
   EXPECT_EQ(json.err, kServerLoss) << "nothing is folded away";
   const Outcome svg = Do({"fetch", "-o", "-"});
   EXPECT_EQ(svg.out, FlameGraph(ServerAnswer()));
@@ -251,7 +251,7 @@ TEST_F(CommandsTest, FormatFollowsTheFile) {
   const Profile profile = ServerAnswer().Build();
   const Profile ungrouped = ServerAnswer().Build({});
   const std::vector<View> views = {MakeView(profile, false)};
-  const std::string json = *RenderJson(ServerAnswer().Message({}));
+  const std::string json = WrittenJson(ServerAnswer());
   const std::vector<std::array<std::string, 3>> files = {
       {"a.svg", "Flame graph: a.svg (open it in a browser)\n", FlameGraph(ServerAnswer())},
       {"a.folded", "Folded stacks: a.folded\n", Folded(ServerAnswer())},
@@ -278,7 +278,7 @@ TEST_F(CommandsTest, FilesAppearWholeOrNotAtAll) {
   fs::create_symlink("old.json", "link.json");
   ASSERT_EQ(Do({"fetch", "-o", "link.json"}).code, 0);
   EXPECT_TRUE(fs::is_symlink("link.json"));
-  EXPECT_EQ(Content("old.json"), *RenderJson(ServerAnswer().Message({})));
+  EXPECT_EQ(Content("old.json"), WrittenJson(ServerAnswer()));
   // The summary is not lost with the file.
   for (const auto& [arguments, error] :
        std::vector<std::pair<std::vector<std::string>, std::string>>{
@@ -672,6 +672,7 @@ TEST_F(CommandsTest, LocksAreAPageOrAnObject) {
   EXPECT_EQ(json.code, 0) << json.err;
   EXPECT_THAT(json.out, ::testing::HasSubstr("\"locks\":[]"));
   EXPECT_EQ(daemon_.asked.group_by_size(), 0) << "complete";
+  EXPECT_EQ(json.out, Do({"fetch", "--kind", "locks", "--format", "json"}).out);
   EXPECT_EQ(Do({"locks", "--sort", "name"}).code, 2);
   EXPECT_EQ(Do({"locks", "--thread", "("}).code, 2);
 }

@@ -77,8 +77,11 @@ TEST(KindTest, NamesAndUnits) {
     EXPECT_EQ(FindSampleType(info.name), &info);
     EXPECT_EQ(&profd::DescribeSampleType(info.kind), &info);
     const bool disk_time = info.IsOfDisk() && info.kind != profd::Kind::kDiskBytes;
-    EXPECT_EQ(info.unit == Unit::kNanoseconds,
-              info.HasReasons() || info.kind == profd::Kind::kCpu || disk_time || info.IsOfSyncs());
+    const bool switches = info.kind == profd::Kind::kSwitch;
+    EXPECT_EQ(info.unit == Unit::kNanoseconds, (info.HasReasons() && !switches) ||
+                                                   info.kind == profd::Kind::kCpu || disk_time ||
+                                                   info.IsOfSyncs());
+    EXPECT_EQ(info.unit == Unit::kCount, switches);
   }
   EXPECT_EQ(FindSampleType("heap"), nullptr);
   EXPECT_EQ(FindSampleType(""), nullptr);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "client/render/disk.h"
-#include "client/render/syncs.h"
 #include "daemon/collect/cost_table.h"
 #include "daemon/profile/estimator.h"
 #include "daemon/profile/identity.h"
@@ -439,34 +438,6 @@ TEST(DiskTableTest, TellsEachDeviceAndOperation) {
   text.clear();
   profctl::AppendDisks(profile, false, text);
   EXPECT_EQ(text, "");
-}
-
-TEST(SyncTableTest, TellsEachFileAndCall) {
-  auto message = std::make_shared<v1::Profile>();
-  for (int i = 0; i < 12; ++i) {
-    v1::FileSync* sync = message->add_syncs();
-    sync->set_file("/data/wal");
-    sync->set_call("fdatasync");
-    sync->set_calls(4);
-    sync->set_joined(1);
-    sync->set_failed(i == 0 ? 2 : 0);
-    sync->set_total_ns(8'000'000);
-    sync->set_p99_ns(2'097'152);
-    sync->set_stack(1);
-  }
-  message->set_syncs_left_out(1);
-  profctl::Profile profile;
-  profile.message = message;
-  profile.frames.resize(1);
-  profile.frames[0].function = "storage::Commit";
-  profile.stacks = {{}, {.frames = {0}, .complete = true, .origin = 0}};
-  std::string text;
-  profctl::AppendSyncs(profile, false, text);
-  for (const char* part :
-       {"/data/wal", "fdatasync", "8.00 ms", "2.10 ms", "25.0%", "storage::Commit",
-        "and 9 more calls, 16.0 ms", "2 calls returned an error"}) {
-    EXPECT_THAT(text, HasSubstr(part));
-  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #define PROFD_TESTS_UNIT_FIXTURE_ACTIVITY_H_
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <utility>
 
@@ -69,6 +70,26 @@ inline Waker ByInterrupt(const std::string& name) {
   return {.kind = WakerKind::kInterrupt, .name = name};
 }
 inline Waker ByNobody() { return {.kind = WakerKind::kUnknown}; }
+
+// A few groups that do anything.
+inline Program DrawProgram(std::mt19937& random) {
+  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  Program program;
+  const uint32_t groups = 1 + below(6);
+  for (uint32_t g = 0; g < groups; g++) program.Add("g" + std::to_string(g), 1 + below(3));
+  for (uint32_t s = below(40); s > 0; s--) {
+    const std::string function = "f" + std::to_string(below(5));
+    const double seconds = below(1000) / 100.0;
+    Waker waker = below(3) == 0 ? ByInterrupt("[timer]") : By(below(groups), function);
+    State& state = below(3) == 0 ? program.Run(below(groups), function, seconds)
+                                 : program.Do(below(groups), static_cast<Reason>(1 + below(12)),
+                                              function, seconds, std::move(waker));
+    if (state.reason == profd::v1::REASON_RUNQUEUE) state.waker = {};
+    state.idle = state.for_work = state.reason == profd::v1::REASON_POLL;
+    if (below(2) == 0) state.stack = program.Inside("f" + std::to_string(below(5)));
+  }
+  return program;
+}
 
 }  // namespace profctl
 

@@ -5,6 +5,9 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "client/answer/view.h"
+#include "client/render/findings.h"
+#include "client/render/json.h"
 #include "daemon/service/grouping.h"
 #include "daemon/service/idle.h"
 #include "daemon/service/origin.h"
@@ -398,6 +401,14 @@ Profile AnswerWriter::Build(const std::vector<profd::v1::GroupKey>& keys) const 
   absl::StatusOr<Answer> answer = builder.Finish();
   EXPECT_TRUE(answer.ok()) << answer.status();
   return std::move(answer->profiles.front());
+}
+
+std::string WrittenJson(const AnswerWriter& answer) {
+  const Answer one = {.profiles = {answer.Build({})}};
+  const absl::StatusOr<std::string> json =
+      RenderJson(WithFindings(one, {MakeView(one.profiles[0], false)}));
+  EXPECT_TRUE(json.ok()) << json.status();
+  return *json;
 }
 
 AnswerWriter ServerAnswer() {

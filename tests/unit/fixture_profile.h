@@ -75,6 +75,9 @@ class AnswerWriter {
   std::vector<std::string_view> idle_ = {""};  // by stack
 };
 
+// What `profctl fetch --format json` writes of the answer.
+std::string WrittenJson(const AnswerWriter& answer);
+
 // A node-like program: locks, disk, run queue, idle workers, a broken stack, a hostile name.
 AnswerWriter ServerAnswer();
 // Nothing but idle waits.

@@ -244,7 +244,8 @@ TEST(IdleOfThreadTest, BackgroundThreadsAreKnownByName) {
 TEST(IdleOfWaitTest, AWaitIsJudgedByReasonStackAndThread) {
   const auto idle = [](profd::Reason reason, std::string_view stack, bool contended,
                        std::string_view task = "") {
-    return profd::IdleOfWait(reason, {stack, contended, task}, "redis-server", "bio_aof");
+    return profd::IdleOfWait(reason, {stack, contended, task}, "redis-server", "bio_aof",
+                             profd::ObjectTurn::kUnknown);
   };
   EXPECT_EQ(idle(profd::Reason::kPoll, "", false), "waiting for work (poll)");
   EXPECT_EQ(idle(profd::Reason::kLock, "tokio worker", false), "tokio worker");

@@ -210,6 +210,34 @@ TEST_F(LateNamesTest, TheKindOfALockFollows) {
   EXPECT_EQ(after.samples[0].idle, "");
 }
 
+// A client polls a connection with a request in flight, and a server reads one without a request.
+TEST_F(LateNamesTest, TheTurnOfAnObjectStillDecides) {
+  Build();
+  const auto judged = [&](profd::v1::Reason reason, const std::string& idle,
+                          const std::string& turn) {
+    profd::v1::Profile message = Message();
+    message.mutable_samples(0)->set_reason(reason);
+    message.mutable_threads(0)->mutable_off(0)->set_reason(reason);
+    for (const auto& [key, text] : {std::pair("idle", idle), std::pair("turn", turn)}) {
+      if (text.empty()) continue;
+      message.add_strings(key);
+      message.add_strings(text);
+      profd::v1::Attribute* attribute = message.add_attributes();
+      attribute->set_key(static_cast<uint32_t>(message.strings_size() - 2));
+      attribute->set_text(static_cast<uint32_t>(message.strings_size() - 1));
+      message.mutable_samples(0)->add_attributes(
+          static_cast<uint32_t>(message.attributes_size() - 1));
+    }
+    const Profile after = Named(message, {.files = {full_}, .directories = {}});
+    EXPECT_THAT(Functions(after), ElementsAre("futex_wait", "hidden_one"));
+    return after.samples[0].idle;
+  };
+  EXPECT_EQ(judged(profd::v1::REASON_POLL, "", "peer"), "");
+  EXPECT_EQ(judged(profd::v1::REASON_NET, "connection without a request", "no request"),
+            "connection without a request");
+  EXPECT_EQ(judged(profd::v1::REASON_POLL, "", ""), "waiting for work (poll)");
+}
+
 TEST_F(LateNamesTest, ALockOfAFunctionIsRenamed) {
   Build();
   profd::v1::Profile message = Message();

@@ -66,7 +66,8 @@ std::vector<uint64_t> SomeAddresses(const std::string& name, size_t count) {
 
 // What llvm-symbolizer says; without what it takes from symbols where there is no debug info.
 std::vector<LineChain> Reference(const std::string& name, const std::vector<uint64_t>& addresses) {
-  const std::string list = testing::TempDir() + "lines_addresses";
+  // Other forms are read at the same time.
+  const std::string list = absl::StrCat(testing::TempDir(), "lines_addresses-", getpid());
   {
     std::ofstream out(list);
     for (const uint64_t address : addresses) out << "0x" << std::hex << address << "\n";

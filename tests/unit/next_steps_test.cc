@@ -19,7 +19,8 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 constexpr auto kLock = profd::v1::REASON_LOCK;
-constexpr auto kDisk = profd::v1::REASON_DISK;
+constexpr auto kNet = profd::v1::REASON_NET;
+constexpr auto kSignal = profd::v1::REASON_SIGNAL;
 constexpr auto kPipe = profd::v1::REASON_PIPE;
 constexpr auto kRunQueue = profd::v1::REASON_RUNQUEUE;
 constexpr int64_t kWindow = 1'000'000;
@@ -40,13 +41,14 @@ std::vector<std::string> StepsOf(const AnswerWriter& answer, const AskedFor& ask
   return NextSteps(MakeView(profile, false), asked);
 }
 
-// One thread that waited for one thing and, for the rest of 1000, for the disk.
-std::vector<std::string> Waits(profd::v1::Reason reason, int64_t value, int64_t error) {
+// One thread that waited for one thing and, for the rest of 1000, for something without a rule.
+std::vector<std::string> Waits(profd::v1::Reason reason, int64_t value, int64_t error,
+                               const AskedFor& asked = {}) {
   AnswerWriter answer = AnswerOf();
   const uint32_t thread = answer.AddThread(1, 1, "a", "one", kWindow, 0);
   answer.AddSample(thread, reason, In("Hot"), value, error);
-  answer.AddSample(thread, kDisk, In("Other"), 1000 - value, 0);
-  return StepsOf(answer);
+  answer.AddSample(thread, kSignal, In("Other"), 1000 - value, 0);
+  return StepsOf(answer, asked);
 }
 
 TEST(NextStepsTest, ContentionFromAFifthOn) {
@@ -61,11 +63,44 @@ TEST(NextStepsTest, WaitsForOthersAndBusyThreadsLimitThroughput) {
   EXPECT_THAT(Waits(kPipe, 199, 0), IsEmpty());
   const auto busy = [](int64_t on_cpu) {
     AnswerWriter answer = AnswerOf();
-    answer.AddSample(answer.AddThread(1, 1, "a", "one", kWindow, on_cpu), kDisk, In("f"), 10, 0);
+    answer.AddSample(answer.AddThread(1, 1, "a", "one", kWindow, on_cpu), kSignal, In("f"), 10, 0);
     return StepsOf(answer);
   };
   EXPECT_THAT(busy(900'000), ElementsAre(StartsWith("profctl bottlenecks ")));
   EXPECT_THAT(busy(899'999), IsEmpty());
+}
+
+TEST(NextStepsTest, WaitsForPeersLeadToTheirConnections) {
+  EXPECT_THAT(Waits(kNet, 200, 0), ElementsAre(StartsWith("profctl fetch --by object --from ")));
+  EXPECT_THAT(Waits(kNet, 199, 0), IsEmpty());
+  EXPECT_THAT(Waits(kNet, 400, 101), IsEmpty()) << "not certain";
+  EXPECT_THAT(Waits(kNet, 1000, 0, {.by_object = true}), IsEmpty()) << "they are there already";
+  // Polls of a client that waits for a reply count, those for the next work do not.
+  const auto polls = [](bool idle) {
+    AnswerWriter answer = AnswerOf();
+    answer.AddSample(answer.AddThread(1, 1, "a", "one", kWindow, 0), profd::v1::REASON_POLL,
+                     In("f"), 1000, 0);
+    if (!idle) answer.message().mutable_samples(0)->clear_attributes();
+    const Profile profile = answer.Build();
+    return NextSteps(MakeView(profile, true), {});
+  };
+  EXPECT_THAT(polls(false), ElementsAre(StartsWith("profctl fetch --by object ")));
+  EXPECT_THAT(polls(true), IsEmpty());
+}
+
+TEST(NextStepsTest, WaitsForFilesLeadToDiskRequests) {
+  for (const auto reason : {profd::v1::REASON_DISK, profd::v1::REASON_FSYNC}) {
+    EXPECT_THAT(Waits(reason, 200, 0),
+                ElementsAre(StartsWith("profctl fetch --kind disk --from ")));
+    EXPECT_THAT(Waits(reason, 199, 0), IsEmpty());
+  }
+}
+
+TEST(NextStepsTest, WaitsForMemoryLeadToMemory) {
+  for (const auto reason : {profd::v1::REASON_FAULT, profd::v1::REASON_RECLAIM}) {
+    EXPECT_THAT(Waits(reason, 200, 0), ElementsAre(StartsWith("profctl memory --from ")));
+    EXPECT_THAT(Waits(reason, 199, 0), IsEmpty());
+  }
 }
 
 TEST(NextStepsTest, AWaitOfATenthOfTheWindow) {
@@ -82,8 +117,8 @@ TEST(NextStepsTest, AWaitOfATenthOfTheWindow) {
     }
     return StepsOf(answer);
   };
-  EXPECT_THAT(longest(kDisk, 100'000), ElementsAre(StartsWith("profctl worst ")));
-  EXPECT_THAT(longest(kDisk, 99'999), IsEmpty());
+  EXPECT_THAT(longest(kSignal, 100'000), ElementsAre(StartsWith("profctl worst ")));
+  EXPECT_THAT(longest(kSignal, 99'999), IsEmpty());
   EXPECT_THAT(longest(profd::v1::REASON_SLEEP, 900'000), IsEmpty()) << "that is idle";
 }
 
@@ -100,7 +135,7 @@ TEST(NextStepsTest, DelayFromATenthOfTheRunnableTimeOn) {
 TEST(NextStepsTest, GrowthFromATenthOfTheResidentMemoryOn) {
   const auto of = [](int64_t growth) {
     AnswerWriter answer = AnswerOf();
-    answer.AddSample(answer.AddThread(1, 1, "a", "one", kWindow, 0), kDisk, In("f"), 10, 0);
+    answer.AddSample(answer.AddThread(1, 1, "a", "one", kWindow, 0), kSignal, In("f"), 10, 0);
     answer.message().mutable_memory()->set_rss_bytes(1000);
     answer.message().mutable_memory()->set_rss_growth_bytes(growth);
     return StepsOf(answer);

@@ -209,6 +209,16 @@ TEST(WaitObjectsTest, WhoseTurnItIsDecidesWhatIsIdle) {
   EXPECT_EQ(idle(Reason::kRunQueue, ObjectTurn::kListens), "") << "it has been woken";
 }
 
+TEST(ObjectTurnTest, AnAnswerSaysWhoseTurnItIs) {
+  constexpr int kLast = static_cast<int>(ObjectTurn::kTerminal);
+  for (int i = 0; i <= kLast; ++i) {
+    const auto turn = static_cast<ObjectTurn>(i);
+    EXPECT_EQ(TurnOfName(TurnName(turn)), turn);
+  }
+  EXPECT_EQ(TurnName(ObjectTurn::kUnknown), "");
+  EXPECT_EQ(TurnOfName("of a later version"), ObjectTurn::kUnknown);
+}
+
 TEST(ObjectTextTest, WhoHadACpu) {
   const auto of = [](profd_object_kind kind, const char* name, uint32_t number, uint32_t flags,
                      std::string_view text) {

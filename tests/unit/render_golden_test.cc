@@ -91,7 +91,7 @@ nlohmann::json Json(const AnswerWriter& answer) {
 }
 
 TEST(JsonTest, MatchesGoldenAndIsComplete) {
-  ExpectGolden(*RenderJson(ServerAnswer().Message({})), "server.json");
+  ExpectGolden(WrittenJson(ServerAnswer()), "server.json");
   const auto json = Json(ServerAnswer());
   EXPECT_EQ(json["samples"].size(), ServerAnswer().Message({}).samples_size());
   for (const auto& sample : json["samples"]) {
@@ -140,7 +140,7 @@ TEST(JsonTest, LevelsHaveWhatTheyGrewBy) {
 }
 
 TEST(JsonTest, BytesAddUp) {
-  ExpectGolden(*RenderJson(AllocAnswer().Message({})), "alloc.json");
+  ExpectGolden(WrittenJson(AllocAnswer()), "alloc.json");
   const auto json = Json(AllocAnswer());
   int64_t sum = 0, total = 0;
   for (const auto& sample : json["samples"]) sum += Number(sample["values"][0]);
@@ -194,6 +194,23 @@ TEST(SummaryTest, HowLongWaitsWereIsInColumns) {
 }
 
 // The sums that alloc.summary shows, by hand.
+TEST(SummaryTest, WaitsAndSyncsHaveATableOfFiles) {
+  for (const profd::Kind kind : {profd::Kind::kWait, profd::Kind::kSync}) {
+    AnswerWriter answer(kind);
+    const uint32_t thread = answer.AddThread(1, 1, "a", "one", 1000, 0);
+    answer.AddSample(thread, profd::v1::REASON_FSYNC,
+                     {{"Commit", "a", profd::v1::FRAME_KIND_APPLICATION}}, 400, 0);
+    profd::v1::FileSync* sync = answer.message().add_syncs();
+    sync->set_file("/data/wal");
+    sync->set_call("fdatasync");
+    sync->set_calls(2);
+    sync->set_total_ns(400);
+    const Profile profile = answer.Build();
+    EXPECT_THAT(RenderSummary(MakeView(profile, false), false),
+                AllOf(HasSubstr("File syncs"), HasSubstr("fdatasync  /data/wal")));
+  }
+}
+
 TEST(SummaryTest, MemoryIsTheSumOfItsSamples) {
   const Profile profile = AllocAnswer().Build();
   int64_t sum = 0;

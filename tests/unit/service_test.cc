@@ -932,6 +932,99 @@ TEST_F(ServiceTest, WaitsForACpuSayWhoHadIt) {
   EXPECT_EQ(stopped.samples[0].value, kSecond / 2);
 }
 
+// Also where samples are grouped by something else: profctl needs it to judge the wait anew.
+TEST_F(ServiceTest, WaitsSayWhoseTurnItIs) {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.switch_on = d.tick_on = true;
+  d.tick_interval_ns = kTick;
+  d.ticks = 100;
+  d.threads = {{ThreadId{1}, 11, 11, 0, "client", "client", false}};
+  profd_object object{};
+  object.kind = PROFD_OBJECT_EPOLL;
+  object.flags = PROFD_OBJECT_IN_FLIGHT;
+  constexpr StackId kSet{PROFD_OBJECT_BIT | 3}, kPolls{101};
+  StackTrace words;
+  words.id = kSet;
+  words.kernel_frames = PROFD_OBJECT_WORDS;
+  words.frames.resize(PROFD_OBJECT_WORDS);
+  std::memcpy(words.frames.data(), &object, sizeof(object));
+  d.stacks = {{kPolls, kWalkComplete, 1, {kKernelBase + 0x2000}}, words};
+  LedgerDelta ledger;
+  ledger.wall_ns = kSecond;
+  ledger.off_ns[static_cast<size_t>(Reason::kPoll)] = kSecond;
+  d.ledgers = {{ThreadId{1}, ledger}};
+  d.samples = {
+      {{ThreadId{1}, kPolls, static_cast<uint64_t>(kSet), 232, Reason::kPoll}, 100 * kTick, 100}};
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  StartOnSocket();
+  for (const v1::GroupKey by : {v1::GROUP_KEY_THREAD_NAME, v1::GROUP_KEY_OBJECT}) {
+    v1::FetchRequest request = Since(60);
+    request.add_group_by(by);
+    const FetchResult r = Fetch(request);
+    ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+    ASSERT_EQ(r.message.samples_size(), 1);
+    std::map<std::string, std::string> said;
+    for (const uint32_t index : r.message.samples(0).attributes()) {
+      const v1::Attribute& attribute = r.message.attributes(static_cast<int>(index));
+      said[r.message.strings(static_cast<int>(attribute.key()))] =
+          r.message.strings(static_cast<int>(attribute.text()));
+    }
+    EXPECT_EQ(said["turn"], "peer");
+    EXPECT_FALSE(said.contains("idle"));
+  }
+}
+
+// Two readers and two writers of a pipe: the object stays one group.
+TEST_F(ServiceTest, AnObjectSaysWhoHasItsOtherEnd) {
+  ProfileDelta d;
+  d.end_ns = MonotonicNs();
+  d.begin_ns = d.end_ns - kSecond;
+  d.switch_on = d.tick_on = true;
+  d.tick_interval_ns = kTick;
+  d.ticks = 100;
+  d.threads = {{ThreadId{1}, 11, 11, 0, "client", "client", false},
+               {ThreadId{2}, 12, 12, 0, "client", "client", false}};
+  profd_object object{};
+  object.kind = PROFD_OBJECT_PIPE;
+  object.action = PROFD_ACTION_READ;
+  object.inode = 4711;
+  constexpr StackId kPipe{PROFD_OBJECT_BIT | 3}, kReads{101};
+  StackTrace words;
+  words.id = kPipe;
+  words.kernel_frames = PROFD_OBJECT_WORDS;
+  words.frames.resize(PROFD_OBJECT_WORDS);
+  std::memcpy(words.frames.data(), &object, sizeof(object));
+  d.stacks = {{kReads, kWalkComplete, 1, {kKernelBase + 0x2000}}, words};
+  LedgerDelta ledger;
+  ledger.wall_ns = kSecond;
+  ledger.off_ns[static_cast<size_t>(Reason::kPipe)] = kSecond;
+  d.ledgers = {{ThreadId{1}, ledger}, {ThreadId{2}, ledger}};
+  for (const ThreadId thread : {ThreadId{1}, ThreadId{2}}) {
+    d.samples.push_back(
+        {{thread, kReads, static_cast<uint64_t>(kPipe), 0, Reason::kPipe}, 100 * kTick, 100});
+  }
+  ASSERT_TRUE(store_.Append(std::move(d)).ok());
+  for (const int pid : {11, 12, 20, 21}) {
+    proc_->Set(pid, {.name = pid < 20 ? "client" : "make"});
+    const std::string directory = proc_->path() + "/" + std::to_string(pid) + "/fd";
+    std::filesystem::create_directories(directory);
+    std::filesystem::create_symlink("pipe:[4711]", directory + "/1");
+    proc_->Write(std::to_string(pid) + "/fdinfo/1", pid < 20 ? "flags:\t00\n" : "flags:\t01\n");
+  }
+  StartOnSocket();
+  v1::FetchRequest request = Since(60);
+  request.add_group_by(v1::GROUP_KEY_OBJECT);
+  const FetchResult r = Fetch(request);
+  ASSERT_TRUE(r.status.ok()) << r.status.error_message();
+  ASSERT_EQ(r.message.samples_size(), 1);
+  ASSERT_EQ(r.message.groups_size(), 2);
+  const std::string& group = r.message.strings(static_cast<int>(r.message.groups(1).labels(0)));
+  EXPECT_THAT(group, AnyOf("pipe 4711 from make (20) and 1 more, reading",
+                           "pipe 4711 from make (21) and 1 more, reading"));
+}
+
 TEST_F(ServiceTest, ABaselineIsASecondProfile) {
   FillStore();
   StartOnSocket();

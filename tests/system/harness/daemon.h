@@ -15,6 +15,8 @@ namespace profd::e2e {
 // The kernel lets go of a probe after a grace period, which takes seconds where CPUs are
 // overloaded.
 constexpr milliseconds kLongestStop = seconds(240);
+// For what comes within seconds on a quiet machine.
+constexpr seconds kPatience(180);
 
 class Daemon {
  public:

@@ -1,0 +1,57 @@
+#include "daemon/collect/sampler_priority.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/base/priority.h"
+#include "spdlog/spdlog.h"
+
+namespace profd {
+namespace {
+
+// A longer tick would be noticed by the thread whose CPU it takes.
+constexpr int64_t kLongestNs = 1'000'000;
+// So would be more than this part of a CPU.
+constexpr int64_t kLargestPart = 10;
+// For a thread of normal priority. By default the kernel may let it wake up 50 us late, together
+// with timers of others.
+constexpr unsigned long kTimerSlackNs = 1;
+// The lowest real-time priority: any other real-time thread comes first.
+constexpr int kRealTimePriority = 1;
+
+}  // namespace
+
+bool SamplerPriority::IsShort(int64_t cpu_ns, int64_t interval_ns, bool was_short) {
+  const int64_t longest = std::min(kLongestNs, interval_ns / kLargestPart);
+  return cpu_ns <= (was_short ? longest : longest / 2);
+}
+
+void SamplerPriority::Begin() {
+  RaisePriority(kSamplerNice, "ticks");
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
+  SetRealTime(true);
+}
+
+void SamplerPriority::Adapt(int64_t cpu_ns, int64_t interval_ns) {
+  const bool real_time = IsShort(cpu_ns, interval_ns, real_time_);
+  if (real_time != real_time_) SetRealTime(real_time);
+}
+
+// The nice value stays: it is in force again with the normal policy.
+void SamplerPriority::SetRealTime(bool on) {
+  if (!permitted_) return;
+  const sched_param priority = {.sched_priority = on ? kRealTimePriority : 0};
+  if (sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &priority) == 0) {
+    real_time_ = on;
+    return;
+  }
+  permitted_ = false;
+  spdlog::info("ticks may come late on a busy machine: no real-time priority ({})",
+               std::strerror(errno));
+}
+
+}  // namespace profd

@@ -1,0 +1,62 @@
+#include "daemon/collect/sampler_priority.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <functional>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace profd {
+namespace {
+
+constexpr int64_t kMicrosecond = 1'000;
+constexpr int64_t kInterval = 10'000'000;
+
+TEST(SamplerPriorityTest, LongTicksTakeNobodysCpu) {
+  EXPECT_TRUE(SamplerPriority::IsShort(1'000 * kMicrosecond, kInterval, true));
+  EXPECT_FALSE(SamplerPriority::IsShort(1'001 * kMicrosecond, kInterval, true));
+  // Where intervals are long, ticks are no longer for that.
+  EXPECT_FALSE(SamplerPriority::IsShort(1'001 * kMicrosecond, 100 * kInterval, true));
+}
+
+TEST(SamplerPriorityTest, FrequentTicksTakeATenthOfACpuAtMost) {
+  EXPECT_TRUE(SamplerPriority::IsShort(100 * kMicrosecond, kInterval / 10, true));
+  EXPECT_FALSE(SamplerPriority::IsShort(101 * kMicrosecond, kInterval / 10, true));
+}
+
+TEST(SamplerPriorityTest, AThreadAtTheLimitDoesNotChangeItsPolicyAtEachTick) {
+  EXPECT_FALSE(SamplerPriority::IsShort(999 * kMicrosecond, kInterval, false));
+  EXPECT_FALSE(SamplerPriority::IsShort(501 * kMicrosecond, kInterval, false));
+  EXPECT_TRUE(SamplerPriority::IsShort(500 * kMicrosecond, kInterval, false));
+}
+
+void InAThread(const std::function<void()>& body) { std::thread(body).join(); }
+
+bool MayBeRealTime() {
+  bool may = false;
+  InAThread([&] {
+    const sched_param priority = {.sched_priority = 1};
+    may = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+  });
+  return may;
+}
+
+TEST(SamplerPriorityTest, TheThreadIsRealTimeWhileTicksAreShort) {
+  const int short_policy = MayBeRealTime() ? SCHED_FIFO : SCHED_OTHER;
+  InAThread([&] {
+    SamplerPriority priority;
+    priority.Begin();
+    const int nice = getpriority(PRIO_PROCESS, 0);
+    EXPECT_EQ(sched_getscheduler(0), short_policy);
+    priority.Adapt(2'000 * kMicrosecond, kInterval);
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+    EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
+    priority.Adapt(100 * kMicrosecond, kInterval);
+    EXPECT_EQ(sched_getscheduler(0), short_policy);
+  });
+}
+
+}  // namespace
+}  // namespace profd
