@@ -23,8 +23,6 @@
 namespace profd {
 namespace {
 
-constexpr int kLaunchPatienceMs = 2000;
-
 absl::Status MakePair(UniqueFd* one, UniqueFd* other) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -82,6 +80,12 @@ int64_t CpuNs(const rusage& use) {
 LineWorker::LineWorker(LineWorker&& other) noexcept
     : socket_(std::move(other.socket_)), pid_(std::exchange(other.pid_, 0)) {}
 
+LineWorker& LineWorker::operator=(LineWorker&& other) noexcept {
+  std::swap(socket_, other.socket_);
+  std::swap(pid_, other.pid_);
+  return *this;
+}
+
 int64_t LineWorker::Stop() {
   socket_.reset();
   if (pid_ <= 0) return 0;
@@ -109,7 +113,9 @@ absl::StatusOr<LineLauncher> LineLauncher::Start(const WorkerLimits& limits) {
 }
 
 LineLauncher::LineLauncher(LineLauncher&& other) noexcept
-    : socket_(std::move(other.socket_)), pid_(std::exchange(other.pid_, 0)) {}
+    : socket_(std::move(other.socket_)),
+      pid_(std::exchange(other.pid_, 0)),
+      ordered_(std::move(other.ordered_)) {}
 
 LineLauncher::~LineLauncher() {
   socket_.reset();
@@ -119,25 +125,28 @@ LineLauncher::~LineLauncher() {
   }
 }
 
-absl::StatusOr<LineWorker> LineLauncher::Launch() {
-  UniqueFd ours;
-  UniqueFd theirs;
-  RETURN_IF_ERROR(MakePair(&ours, &theirs));
+absl::StatusOr<std::optional<LineWorker>> LineLauncher::Launch(std::chrono::milliseconds patience) {
   const absl::Status gone = absl::UnavailableError("the process that starts readers has ended");
-  const uint8_t order = 1;
-  if (!SendWithDescriptor(socket_.get(), {&order, 1}, theirs.get())) return gone;
+  if (!ordered_.ok()) {
+    UniqueFd ours;
+    UniqueFd theirs;
+    RETURN_IF_ERROR(MakePair(&ours, &theirs));
+    const uint8_t order = 1;
+    if (!SendWithDescriptor(socket_.get(), {&order, 1}, theirs.get())) return gone;
+    ordered_ = std::move(ours);
+  }
   pollfd poll_for = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
+  const int ready = poll(&poll_for, 1, static_cast<int>(patience.count()));
+  if (ready == 0 || (ready < 0 && errno == EINTR)) return std::nullopt;
+  UniqueFd socket = std::move(ordered_);
   uint8_t reply[sizeof(int32_t)];
-  if (poll(&poll_for, 1, kLaunchPatienceMs) != 1 ||
-      ReceiveWithDescriptor(socket_.get(), reply, nullptr) != sizeof(reply)) {
-    // A reply that came later would be taken for that to the next order.
-    socket_.reset();
+  if (ready < 0 || ReceiveWithDescriptor(socket_.get(), reply, nullptr) != sizeof(reply)) {
     return gone;
   }
   int32_t pid = 0;
   std::memcpy(&pid, reply, sizeof(pid));
   if (pid <= 0) return absl::UnavailableError("no process can be started to read debug info");
-  return LineWorker(std::move(ours), pid);
+  return LineWorker(std::move(socket), pid);
 }
 
 }  // namespace profd

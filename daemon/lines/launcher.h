@@ -4,6 +4,9 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <optional>
+
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
 #include "daemon/lines/sandbox.h"
@@ -15,7 +18,7 @@ class LineWorker {
  public:
   LineWorker(UniqueFd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
   LineWorker(LineWorker&& other) noexcept;
-  LineWorker& operator=(LineWorker&&) = delete;
+  LineWorker& operator=(LineWorker&& other) noexcept;
   ~LineWorker() { Stop(); }
 
   int socket() const { return socket_.get(); }
@@ -38,8 +41,9 @@ class LineLauncher {
   LineLauncher& operator=(LineLauncher&&) = delete;
   ~LineLauncher();
 
-  // Unavailable if the launcher has ended: it cannot be started again.
-  absl::StatusOr<LineWorker> Launch();
+  // Waits up to `patience` for a worker. Nothing: it is on its way, call again. Unavailable if the
+  // launcher has ended: it cannot be started again.
+  absl::StatusOr<std::optional<LineWorker>> Launch(std::chrono::milliseconds patience);
   pid_t pid() const { return pid_; }
 
  private:
@@ -47,6 +51,7 @@ class LineLauncher {
 
   UniqueFd socket_;
   pid_t pid_;
+  UniqueFd ordered_;  // our end of the socket of a worker that is on its way
 };
 
 }  // namespace profd

@@ -234,13 +234,21 @@ bool LineReader::IsStopping() const {
 
 bool LineReader::EnsureWorker() {
   if (worker_) return true;
-  absl::StatusOr<LineWorker> started = launcher_->Launch();
+  const int64_t deadline = MonotonicNs() + ToNs(options_.start);
+  absl::StatusOr<std::optional<LineWorker>> started;
+  do {
+    started = launcher_->Launch(std::chrono::milliseconds(kLookMs));
+  } while (started.ok() && !*started && MonotonicNs() < deadline && !IsStopping());
   absl::MutexLock lock(&mutex_);
   if (!started.ok()) {
     status_.note = absl::StrCat(started.status().message(), "; restart profd");
     return false;
   }
-  worker_.emplace(*std::move(started));
+  if (!*started) {
+    status_.note = "the reader of debug info has not started yet; ask again";
+    return false;
+  }
+  worker_.emplace(**std::move(started));
   worker_pid_ = worker_->pid();
   status_.note.clear();
   return true;

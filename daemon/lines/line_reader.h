@@ -51,6 +51,7 @@ struct LineReaderStatus {
 
 struct LineReaderOptions {
   std::chrono::milliseconds patience{30'000};    // with one request
+  std::chrono::milliseconds start{30'000};       // until a worker is there
   std::chrono::milliseconds idle{10'000};        // after which the worker is stopped
   std::chrono::milliseconds first_rest{10'000};  // for a file that harmed it; doubles each time
   size_t cache_bytes = 8 << 20;

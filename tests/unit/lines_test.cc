@@ -374,6 +374,23 @@ TEST_F(LineReaderTest, SaysWhenItCannotStartAnother) {
   EXPECT_THAT(reader_->Status().note, testing::HasSubstr("restart profd"));
 }
 
+TEST_F(LineReaderTest, TakesAWorkerThatComesLate) {
+  Start({.start = std::chrono::milliseconds(1)});
+  ASSERT_EQ(kill(launcher_, SIGSTOP), 0);
+  LineQuery query = Query("lines_dwarf4", 1);
+  EXPECT_THAT(Ask(query), Each(LineQuery::State::kFailed));
+  EXPECT_THAT(reader_->Status().note, testing::HasSubstr("has not started yet"));
+  ASSERT_EQ(kill(launcher_, SIGCONT), 0);
+  // Each order is for another file, as one that failed rests. The worker that was late is the only
+  // one.
+  for (uint64_t file = 2; Ask(query)[0] != LineQuery::State::kKnown && file < 600; ++file) {
+    query.file = file;
+  }
+  EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
+  EXPECT_EQ(reader_->Status().note, "");
+  EXPECT_EQ(Readers().size(), 2u) << "the launcher and one worker";
+}
+
 TEST_F(LineReaderTest, ReplacesAWorkerThatDoesNotAnswer) {
   Start({.patience = std::chrono::milliseconds(2000)});
   LineQuery query = Query("lines_dwarf4", 1);
