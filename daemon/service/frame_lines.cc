@@ -1,4 +1,4 @@
-// FrameNames::AddLines: what debug info says of frames.
+// FrameNames::OrderLines and AddLines: what debug info says of frames.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
+#include "daemon/base/clock.h"
 #include "daemon/lines/line_reader.h"
 #include "daemon/service/frame_names.h"
 #include "daemon/service/text.h"
@@ -62,26 +63,19 @@ std::shared_ptr<const UniqueFd> FrameNames::DebugInfoOf(uint64_t key, ModuleFile
   return std::make_shared<UniqueFd>(std::move(debug->fd));
 }
 
-LineCounts FrameNames::AddLines(std::span<const FrameAddress> addresses, LineWish wish,
-                                std::vector<NamedFrame>* frames) {
-  LineCounts counts;
-  if (wish == LineWish::kNone) return counts;
+LineOrder FrameNames::OrderLines(std::span<const FrameAddress> addresses, LineWish wish) {
+  LineOrder order;
+  order.deadline_ns = MonotonicNs() + std::chrono::nanoseconds(kLinePatience).count();
+  if (wish == LineWish::kNone) return order;
   std::map<ModuleId, std::vector<size_t>> by_module;
   for (size_t i = 0; i < std::min(addresses.size(), kMostFrames); ++i) {
     if (IsInFile(addresses[i].frame)) by_module[ModuleOf(addresses[i].frame)].push_back(i);
   }
-  if (lines_ == nullptr) {
-    for (const auto& [id, which] : by_module) counts.missing += which.size();
-    return counts;
-  }
-
-  struct Asked {
-    std::string path;
-    std::vector<size_t> frames;  // one for each address of the query
-  };
-  std::vector<Asked> asked;
-  std::vector<LineQuery> queries;
   for (const auto& [id, which] : by_module) {
+    if (lines_ == nullptr) {
+      order.missing += which.size();
+      continue;
+    }
     std::optional<ModuleFile> module = modules_->Find(id);
     const absl::StatusOr<symbolize::ElfFile> elf =
         module ? symbolize::ElfFile::Open(module->fd.get()) : absl::NotFoundError("no module");
@@ -90,27 +84,37 @@ LineCounts FrameNames::AddLines(std::span<const FrameAddress> addresses, LineWis
     LineQuery query;
     if (same) query.contents = DebugInfoOf(KeyOf(id, module->identity), *module, *elf, &query.file);
     if (query.contents == nullptr) {
-      counts.missing += which.size();
+      order.missing += which.size();
       continue;
     }
-    Asked& ask = asked.emplace_back();
-    ask.path = module->identity.path;
+    LineOrder::Asked& asked = order.asked.emplace_back();
+    asked.path = module->identity.path;
     for (const size_t i : which) {
       const std::optional<uint64_t> address = elf->VaddrOfOffset(TargetOf(addresses[i]));
       if (!address) {
-        ++counts.missing;
+        ++order.missing;
         continue;
       }
       query.addresses.push_back(*address);
-      ask.frames.push_back(i);
+      asked.frames.push_back(i);
     }
-    queries.push_back(std::move(query));
+    order.queries.push_back(std::move(query));
   }
-  lines_->Find(queries, kLinePatience);
+  // Places the order, and does not wait.
+  if (!order.queries.empty()) lines_->Find(order.queries, std::chrono::milliseconds(0));
+  return order;
+}
 
-  for (size_t q = 0; q < queries.size(); ++q) {
-    for (size_t i = 0; i < asked[q].frames.size(); ++i) {
-      switch (queries[q].states[i]) {
+LineCounts FrameNames::AddLines(LineOrder order, LineWish wish, std::vector<NamedFrame>* frames) {
+  LineCounts counts{.missing = order.missing};
+  if (order.queries.empty()) return counts;
+  const int64_t left_ns = std::max<int64_t>(order.deadline_ns - MonotonicNs(), 0);
+  lines_->Find(order.queries, std::chrono::milliseconds(left_ns / 1'000'000));
+  for (size_t q = 0; q < order.queries.size(); ++q) {
+    const LineQuery& query = order.queries[q];
+    const LineOrder::Asked& asked = order.asked[q];
+    for (size_t i = 0; i < asked.frames.size(); ++i) {
+      switch (query.states[i]) {
         case LineQuery::State::kPending:
           ++counts.pending;
           continue;
@@ -120,9 +124,9 @@ LineCounts FrameNames::AddLines(std::span<const FrameAddress> addresses, LineWis
         case LineQuery::State::kKnown:
           break;
       }
-      const LineChain& chain = queries[q].chains[i];
+      const LineChain& chain = query.chains[i];
       ++(chain.empty() ? counts.missing : counts.known);
-      if (!chain.empty()) SetLines(chain, wish, asked[q].path, &(*frames)[asked[q].frames[i]]);
+      if (!chain.empty()) SetLines(chain, wish, asked.path, &(*frames)[asked.frames[i]]);
     }
   }
   return counts;

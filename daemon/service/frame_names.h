@@ -54,6 +54,18 @@ struct LineCounts {
   uint64_t missing = 0;
 };
 
+// Lines of frames, on their way from debug info.
+struct LineOrder {
+  struct Asked {
+    std::string path;            // of the module
+    std::vector<size_t> frames;  // indexes of the addresses, one for each of the query
+  };
+  std::vector<LineQuery> queries;
+  std::vector<Asked> asked;  // one for each query
+  uint64_t missing = 0;      // frames in files without debug info
+  int64_t deadline_ns = 0;   // CLOCK_MONOTONIC: until when an answer waits for them
+};
+
 // Thread-safe. Symbol tables are read by one caller at a time, to bound memory.
 class FrameNames {
  public:
@@ -65,9 +77,12 @@ class FrameNames {
 
   // One result for each address. Text is valid UTF-8.
   std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds lines to the names of frames, and what was inlined. Waits a fifth of a second at most.
-  LineCounts AddLines(std::span<const FrameAddress> addresses, LineWish wish,
-                      std::vector<NamedFrame>* frames) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Asks for lines, which another process reads meanwhile.
+  LineOrder OrderLines(std::span<const FrameAddress> addresses, LineWish wish)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds them to the frames of these addresses, and what was inlined. Waits until a fifth of a
+  // second after the order at most.
+  LineCounts AddLines(LineOrder order, LineWish wish, std::vector<NamedFrame>* frames);
 
  private:
   void NameKernel(std::span<const FrameAddress> addresses, std::span<const size_t> which,

@@ -91,8 +91,10 @@ void NamedStacks::NameFrames(FrameNames* names, LineWish lines) {
   };
   for (const Key& key : added_) add(Trace(key.id), 0, key.process);
   for (const auto& [waiter, waker] : woken_) add(Trace(waker), PROFD_WAKER_NAME_FRAMES, {});
+  // Debug info is read while symbol tables are.
+  LineOrder order = names->OrderLines(addresses, lines);
   frames_ = names->Name(addresses);
-  line_counts_ = names->AddLines(addresses, lines, &frames_);
+  line_counts_ = names->AddLines(std::move(order), lines, &frames_);
 }
 
 uint32_t NamedStacks::FrameOf(const StackTrace& trace, size_t frame,

@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-from profdbench import lines, plot, report  # after the path is set
+from profdbench import lines, parts, plot, report  # after the path is set
 
 DOCS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs")
 RESULTS = os.path.join(DOCS, "performance", "results.jsonl")
@@ -85,6 +85,17 @@ def names(what, **changes):
             "mib": 147, "turns": 5, **found, **changes}
 
 
+def part(name, load, **numbers):
+    return {"kind": "part", "part": name, "load": load, **WHERE, "protocol": "parts", **numbers}
+
+
+def sampled(**changes):
+    return {"turns": 5, "seconds": 5, "tick_ms": 10, "ticks_per_s": 100, "samples_per_s": 800,
+            "walks_per_s": 600, "threads": 10, "cpu_us_per_s": 6000, "tick_us_per_s": 5000, "bare_us": 20,
+            "sample_us": [3.9, 3.8, 4.0], "tick_sample_us": [3.75, 3.7, 3.8],
+            "beyond_us": [9, 8, 10], **changes}
+
+
 def page(*rows):
     return report.render(list(rows))[0]
 
@@ -146,6 +157,30 @@ class Headline(Golden):
         self.expect("names", page(names("answer"), names("lookups")))
         self.expect("names-missed", short(names("answer", first_most_s=0.31), names("lookups", ratio=9)),
                     short(names("answer", rss_mib=65)))
+
+
+class Parts(Golden):
+    rows = (part("sample", "pgbench", **sampled()), part("resting", "100 threads", **sampled()),
+            part("rules", "librustc_driver", turns=5, mib=146, rows=1_400_000, functions=120_000,
+                 cpu_s=[0.19, 0.18, 0.2], bytes_per_row=4.5),
+            part("start", "200 processes", turns=5, start_s=[0.4, 0.3, 0.5], start_most_s=0.49,
+                 cpu_s=[0.5, 0.4, 0.6]))
+
+    def test_single_parts(self):
+        self.expect("parts", page(*self.rows))
+
+    def test_each_aim_can_be_missed(self):
+        sample, resting, rules, start = self.rows
+        self.expect("parts-missed",
+                    short(sample | {"sample_us": [4.2, 4.1, 4.3]}, resting | {"beyond_us": [11, 10.1, 12]},
+                          rules | {"bytes_per_row": 5.1}, start | {"start_s": [0.6, 0.51, 0.7]}),
+                    short(sample | {"sample_us": [4.0, 3.9, 4.1]}, rules | {"cpu_s": [0.3, 0.21, 0.4]},
+                          start | {"start_s": [0.3]}))
+
+    def test_a_sample_costs_what_a_bare_wake_up_does_not(self):
+        # (6000 - 100 * 20) / 800 and (5000 - 2000) / 800; 5000 / 100 - 20
+        self.assertEqual(parts.per_sample(sampled()), (5.0, 3.75))
+        self.assertEqual(parts.per_tick(sampled()), 30)
 
 
 class Whole(Golden):

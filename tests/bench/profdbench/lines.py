@@ -21,6 +21,7 @@ KEYS = {
     "store": ("store",),
     "accuracy": ("case", "load", "site"),
     "names": ("what", "library"),
+    "part": ("part", "load"),
 }
 
 

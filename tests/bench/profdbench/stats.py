@@ -74,6 +74,23 @@ def estimate(logs):
     return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
+def mean(values):
+    """The Estimate of the mean of independent values."""
+    centre = statistics.fmean(values)
+    if len(values) < 2:
+        return Estimate(centre)
+    half = t95(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(centre, centre - half, centre + half)
+
+
+def cost_verdict(cost, aim):
+    """"met" where the whole interval of an Estimate is at or below the aim, "missed" where all of it is
+    above, else "not shown"."""
+    if cost.low is None:
+        return "not shown"
+    return "met" if cost.high <= aim else "missed" if cost.low > aim else "not shown"
+
+
 def verdict(ratio, aim, pairs):
     """("met" | "not shown" | "missed", pairs that are lacking or None) of an Estimate.
 
