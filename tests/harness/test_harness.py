@@ -48,7 +48,7 @@ def answer_json():
                      "weight_ns": 990 * MS, "ticks": 99},
                     {"thread": 0, "reason": "sleep", "stack": 1, "time_ns": 9 * MS, "error_ns": 9 * MS,
                      "weight_ns": 9 * MS, "ticks": 1}],
-        "trailer": {"losses": []},
+        "trailer": {"losses": [], "tick_interval_ns": 10 * MS},
     }
 
 
@@ -99,6 +99,16 @@ class Checks(unittest.TestCase):
             sample["reason"] = "poll"
         self.assert_fails("sleep by its own clock")
         self.assert_fails("no stacks of sleep")
+
+    def test_waits_that_no_tick_need_have_met(self):
+        for sample in self.json["samples"]:
+            sample["stack"] = None
+        self.assert_fails("no stacks of sleep")
+        # A second of sleep: seven ticks meet it once in 1,000 runs not at all.
+        self.json["trailer"]["tick_interval_ns"] = 140 * MS
+        self.assert_fails("no stacks of sleep")
+        self.json["trailer"]["tick_interval_ns"] = 150 * MS
+        self.assertFalse(any("no stacks" in failure for failure in self.failures()))
 
     def test_a_stack_that_misses_a_frame(self):
         del self.json["stacks"][0]["frames"][2]
