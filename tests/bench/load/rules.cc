@@ -1,4 +1,6 @@
 // What it costs to read the unwind rules of a file, and how much memory they take in the kernel.
+#include "daemon/unwind/rules.h"
+
 #include <sys/mman.h>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +13,6 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/unwind/rule_table.h"
-#include "daemon/unwind/rules.h"
 
 namespace {
 

@@ -1,11 +1,10 @@
 // What a bare wake-up costs: a thread that sleeps until random instants, one in each interval, as
 // profd's tick does, and does nothing else.
-#include <ctime>
-
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <random>
 
 namespace {
