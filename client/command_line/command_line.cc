@@ -140,8 +140,8 @@ void AddReasons(CLI::App* command, const char* about, Typed& typed) {
 void AddStacks(CLI::App* command, Typed& typed) {
   command->add_option("--thread", typed.thread, "Only threads whose name matches")
       ->type_name("REGEX");
-  AddReasons(command, "Only waits for these reasons (offcpu)", typed);
-  command->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+  AddReasons(command, "Only waits for these reasons", typed);
+  command->add_flag("--idle", typed.idle, "Show idle waits too");
 }
 
 void AddDebugFiles(CLI::App* command, Typed& typed) {
@@ -185,9 +185,11 @@ void AddFrames(CLI::App* command, bool lines, Typed& typed) {
 void AddFramesAndOutput(CLI::App* command, Typed& typed) {
   AddFrames(command, true, typed);
   command->add_option("-o,--output", typed.output, "File to write; - is stdout")->type_name("FILE");
-  command->add_option("--format", typed.format, "Output format (default: from the file name)")
+  command
+      ->add_option("--format", typed.format,
+                   "Output format; text is the summary alone (default: from the file name)")
       ->type_name("FORMAT")
-      ->check(OneOf({"svg", "folded", "json", "pprof", "speedscope"}, "a format"));
+      ->check(OneOf({"svg", "text", "folded", "json", "pprof", "speedscope"}, "a format"));
 }
 
 void AddFetch(CLI::App& app, Typed& typed) {
@@ -218,7 +220,7 @@ void AddSymbolize(CLI::App& app, Typed& typed) {
       ->required();
   AddDebugFiles(symbolize, typed);
   AddDebuginfod(symbolize, typed)->envname("DEBUGINFOD_URLS")->delimiter(' ');
-  symbolize->add_flag("--idle", typed.idle, "Show idle waits too (offcpu)");
+  symbolize->add_flag("--idle", typed.idle, "Show idle waits too");
   AddFramesAndOutput(symbolize, typed);
   AddFlameGraph(symbolize, true, typed);
 }

@@ -19,10 +19,10 @@ std::span<const GroupByInfo> AllGroupBys() {
        "names of process and thread, without trailing numbers"},
       {"thread", {GROUP_KEY_PROCESS, GROUP_KEY_THREAD}, "each process and thread"},
       {"process", {GROUP_KEY_PROCESS}, "each process"},
-      {"reason", {GROUP_KEY_REASON}, "what threads waited for (offcpu)"},
+      {"reason", {GROUP_KEY_REASON}, "what threads waited for"},
       {"object",
        {GROUP_KEY_OBJECT},
-       "the lock, file descriptor or other object waited for (offcpu)"},
+       "the lock, file descriptor or other object waited for"},
       {"module", {GROUP_KEY_MODULE}, "the file of the program's innermost function"},
       {"function", {GROUP_KEY_FUNCTION}, "the program's innermost function"},
   };

@@ -52,11 +52,22 @@ std::string DescribeFilter(const profd::v1::FetchRequest& request) {
   return text;
 }
 
+// The summary of each sample type.
+std::string RenderText(const std::vector<View>& views, bool colour) {
+  std::string text;
+  for (const View& view : views) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", RenderSummary(view, colour));
+  }
+  return text;
+}
+
 absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
                                    Format format, const FlameGraphOptions& graph) {
   switch (format) {
     case Format::kSvg:
       return RenderFlameGraph(views.front(), graph);
+    case Format::kText:
+      return RenderText(views, false);
     case Format::kFolded:
       return RenderFolded(views.front());
     case Format::kJson:
@@ -111,9 +122,15 @@ absl::Status WriteGraphs(const std::vector<View>& views, const std::vector<std::
   for (size_t i = 0; i < views.size(); ++i) {
     RETURN_IF_ERROR(
         Print(absl::StrCat(i > 0 ? "\n" : "", RenderSummary(views[i], options.colour)), out));
-    ASSIGN_OR_RETURN(const std::string path,
-                     WriteNewFile(FileStem(*views[i].profile), ".svg", graphs[i]));
-    RETURN_IF_ERROR(Print(absl::StrCat("\n", Written(Format::kSvg, path), "\n"), out));
+    const absl::StatusOr<std::string> path =
+        WriteNewFile(FileStem(*views[i].profile), ".svg", graphs[i]);
+    if (!path.ok()) {
+      return absl::Status(path.status().code(),
+                          absl::StrCat(path.status().message(),
+                                       "; choose another place with -o "
+                                       "FILE, or leave the graph out with --format text"));
+    }
+    RETURN_IF_ERROR(Print(absl::StrCat("\n", Written(Format::kSvg, *path), "\n"), out));
   }
   return PrintNextSteps(options, views.front(), out);
 }
@@ -143,6 +160,8 @@ std::string Written(Format format, const std::string& path) {
   switch (format) {
     case Format::kSvg:
       return absl::StrCat("Flame graph: ", path, " (open it in a browser)");
+    case Format::kText:
+      return "Summary: " + path;
     case Format::kFolded:
       return "Folded stacks: " + path;
     case Format::kJson:
@@ -157,6 +176,7 @@ std::string Written(Format format, const std::string& path) {
 
 std::optional<Format> ParseFormat(std::string_view name) {
   if (name == "svg") return Format::kSvg;
+  if (name == "text") return Format::kText;
   if (name == "folded") return Format::kFolded;
   if (name == "json") return Format::kJson;
   if (name == "pprof") return Format::kPprof;
@@ -166,6 +186,7 @@ std::optional<Format> ParseFormat(std::string_view name) {
 
 std::optional<Format> FormatOfFile(std::string_view path) {
   if (path.ends_with(".svg")) return Format::kSvg;
+  if (path.ends_with(".txt")) return Format::kText;
   if (path.ends_with(".folded")) return Format::kFolded;
   if (path.ends_with(".speedscope.json")) return Format::kSpeedscope;
   if (path.ends_with(".json")) return Format::kJson;
@@ -235,18 +256,25 @@ absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* 
     note();
     return WriteGraphs(views, graphs, options, out);
   }
+  const bool to_stdout = options.output == "-" || options.output.empty();
+  if (format == Format::kText && to_stdout) {
+    progress->Finish();
+    note();
+    RETURN_IF_ERROR(Print(RenderText(views, options.colour), out));
+    return PrintNextSteps(options, views.front(), out);
+  }
   ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format, options.graph));
   progress->Finish();
   note();
 
-  if (options.output == "-" || options.output.empty()) {
+  if (to_stdout) {
     RETURN_IF_ERROR(Print(content, out));
     Remark(views, format, err);
     return absl::OkStatus();
   }
   // The summary comes first, so that it is there even if the file cannot be written.
-  for (const View& view : views) {
-    RETURN_IF_ERROR(Print(RenderSummary(view, options.colour) + "\n", out));
+  if (format != Format::kText) {
+    RETURN_IF_ERROR(Print(RenderText(views, options.colour) + "\n", out));
   }
   RETURN_IF_ERROR(WriteFile(options.output, content));
   RETURN_IF_ERROR(Print(absl::StrCat(Written(format, CleanName(options.output)), "\n"), out));

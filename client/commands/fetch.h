@@ -20,11 +20,11 @@
 
 namespace profctl {
 
-enum class Format { kSvg, kFolded, kJson, kPprof, kSpeedscope };
+enum class Format { kSvg, kText, kFolded, kJson, kPprof, kSpeedscope };
 
-// "svg", "folded", "json", "pprof", "speedscope".
+// "svg", "text", "folded", "json", "pprof", "speedscope".
 std::optional<Format> ParseFormat(std::string_view name);
-// By the ending of a file's name: .svg, .folded, .json, .pb.gz, .speedscope.json.
+// By the ending of a file's name: .svg, .txt, .folded, .json, .pb.gz, .speedscope.json.
 std::optional<Format> FormatOfFile(std::string_view path);
 
 struct FetchOptions {

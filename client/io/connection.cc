@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kUnixScheme = "unix://";
 constexpr int kMaxMessageBytes = 256 << 20;
 constexpr char kStart[] =
-    "start it with 'sudo profd --target PID|NAME', or set its address with --server or "
+    "start it with 'sudo profd --target PID|REGEX', or set its address with --server or "
     "PROFCTL_SERVER";
 
 // gRPC only says that it cannot connect. The kernel says why.

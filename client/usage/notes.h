@@ -18,6 +18,7 @@ inline constexpr char kNotes[] =
   profctl fetch                          flame graph and summary of the last minute
   profctl fetch --since 5min --thread '^tokio' --reason lock,disk
   profctl fetch --from 14:00 --to 14:05
+  profctl fetch --format text            the summary alone, as in a script or a container
   profctl fetch --format folded --idle | sort -t' ' -k2 -n | tail
   profctl fetch --kind alloc             who allocated memory in the last minute
   profctl fetch --kind rss               who touched the memory that is resident now
@@ -29,7 +30,7 @@ inline constexpr char kNotes[] =
   profctl why --thread '^rpc'            what these threads wait for, and what that waits for
   profctl bottlenecks --target reth      what limits throughput, and by how much at most
   profctl worst --since 10min            the longest single waits
-  profctl locks --since 10min            the most contended locks and who holds them up
+  profctl locks --since 10min            the most contended locks and who released them
   profctl memory --since 10min           what memory consists of, and whether it grows
   profctl stacks --target postgres       what every thread does now
   profctl threads --since 10s            a row for each thread: CPU, run queue, waits, rates

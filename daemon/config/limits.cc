@@ -34,7 +34,9 @@ constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
 
 constexpr Limit kLimits[] = {
     {"counters", &Limits::counters, Unit::kEntries, 1, kMostEntries,
-     "waits by thread, reason and stack, between two drains"},
+     "waits, samples of running code, disk requests, wakers and switches by thread and stack, "
+     "between "
+     "two drains"},
     {"known-stacks", &Limits::known_stacks, Unit::kEntries, 1, kMostEntries,
      "stacks that profd has already received"},
     {"heap-counters", &Limits::heap_counters, Unit::kEntries, 1, kMostEntries,

@@ -60,15 +60,17 @@ void Define(CLI::App& app, Typed& typed) {
       "profctl.");
   app.footer(absl::StrCat("\nLimits:\n", DescribeLimits(), kFooter));
   app.set_version_flag("--version", std::string("profd ") + PROFD_VERSION);
-  app.add_option("--target", typed.options.targets,
-                 "PID, or regular expression for process names; repeatable. Default: every "
-                 "process in this PID namespace except profd")
+  app.add_option(
+         "--target", typed.options.targets,
+         "PID, or regular expression for names of processes and their programs' files; repeatable. "
+         "Default: every "
+         "process in this PID namespace except profd")
       ->type_name("PID|REGEX")
       ->allow_extra_args(false);
   app.add_option("--listen", typed.options.listen, "Where clients connect")
       ->type_name("unix:///PATH|HOST:PORT")
       ->capture_default_str();
-  app.add_option("--tick", typed.tick, "Mean sampling interval")
+  app.add_option("--tick", typed.tick, "Mean sampling interval, 1ms to 1s")
       ->type_name("DURATION")
       ->capture_default_str();
   app.add_option("--cpu-rate", typed.cpu_rate, "Samples of running code per second of CPU time")

@@ -83,7 +83,7 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Raise --limit ring if this lasts."},
       {"exit_ring_full",
        "Threads exited while the ring was full. Their time since the last drain is missing. "
-       "Watch fewer targets, or raise --limit ring."},
+       "Watch fewer targets, or raise --limit exits."},
       {"event_ring_full",
        "New threads, execs, modules or touched pages were not announced: the ring was full. "
        "Unwind rules for a new library may come late. Raise --limit ring if this lasts."},

@@ -4,18 +4,26 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "daemon/base/capability.h"
 #include "tests/support/machine.h"
+#include "tests/support/places.h"
 
 namespace profd {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAreArray;
 
 constexpr cap_value_t kAlways[] = {
     CAP_BPF,    CAP_PERFMON,         CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE,
@@ -55,6 +63,24 @@ TEST_F(PrivilegesTest, KeepsWhatFeaturesNeedAndNothingElse) {
     }
     EXPECT_THAT(MissingFeatures(false), IsEmpty());
   });
+}
+
+// The unit of the service gives it these and no others.
+TEST(ServiceTest, HasTheCapabilitiesThatFeaturesNeed) {
+  std::ifstream unit(test::InSource("deploy/systemd/profd.service.in"));
+  constexpr std::string_view kKey = "CapabilityBoundingSet=";
+  std::string line;
+  while (std::getline(unit, line) && !line.starts_with(kKey)) {
+  }
+  ASSERT_TRUE(line.starts_with(kKey));
+  std::vector<std::string> names;
+  for (const cap_value_t capability : kAlways) {
+    char* name = cap_to_name(capability);
+    names.push_back(absl::AsciiStrToUpper(name));
+    cap_free(name);
+  }
+  const std::vector<std::string> given = absl::StrSplit(line.substr(kKey.size()), ' ');
+  EXPECT_THAT(given, UnorderedElementsAreArray(names));
 }
 
 TEST_F(PrivilegesTest, AdminForProbesIsKeptInReserve) {

@@ -128,7 +128,7 @@ TEST(UsageTest, OptionsAreReadFromTheirDefinition) {
     return OptionUsage();
   };
   EXPECT_THAT(find("--format").choices,
-              ElementsAre("svg", "folded", "json", "pprof", "speedscope"));
+              ElementsAre("svg", "text", "folded", "json", "pprof", "speedscope"));
   EXPECT_EQ(find("--format").value, "FORMAT");
   EXPECT_THAT(find("--output").names, ElementsAre("-o", "--output"));
   EXPECT_THAT(find("--output").choices, IsEmpty());
