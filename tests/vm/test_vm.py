@@ -74,6 +74,7 @@ class Table(unittest.TestCase):
         self.assertEqual(self.wrong({"kernel": "6.1.0-2"}), 0)
         self.assertEqual(self.wrong({"outcome": "failed"}), 1)
         self.assertEqual(self.wrong({"losses": {"store_full": 1}}), 1)
+        self.assertEqual(self.wrong({"losses": {"wait_duration_lost": 1}}), 0)
         self.assertEqual(self.wrong({"kernel": "6.2.0-1"}), 1)
         self.assertEqual(self.wrong({}, {"setting": "linux-6.12", "kernel": "6.12.1"}), 1)
         self.assertEqual(self.wrong(), 1)
