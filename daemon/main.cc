@@ -153,6 +153,12 @@ int Main(int argc, char** argv) {
                                              .lines = &lines});
   if (!server.ok()) return Fail(server.status(), 1);
 
+  if (const size_t used = UsedSpareThreads(); used > 0) {
+    spdlog::warn(
+        "the kernel refused {} of profd's threads, and spare ones run in their place; raise the "
+        "limit on processes and threads (ulimit -u, pids.max)",
+        used);
+  }
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
   std::fprintf(stderr, "profd: ready\n");
   int received = 0;

@@ -22,6 +22,7 @@ namespace profd {
 #ifdef PROFD_SANITIZED
 
 absl::Status ReserveThreads(size_t /*count*/) { return absl::OkStatus(); }
+size_t UsedSpareThreads() { return 0; }
 
 #else
 
@@ -37,6 +38,7 @@ struct Spare {
 };
 
 std::mutex mutex;
+size_t reserved = 0;  // how many there should be
 // Never destroyed: libraries start threads until the end. Those that are taken stay with their
 // threads.
 std::vector<Spare*>& Spares() {
@@ -49,6 +51,27 @@ void* StandIn(void* argument) {
   pthread_setname_np(pthread_self(), "spare");
   while (sem_wait(&spare->begin) != 0) continue;  // interrupted
   return spare->routine(spare->argument);
+}
+
+using Create = int (*)(pthread_t*, const pthread_attr_t*, Routine, void*);
+
+// That of the C library.
+Create RealCreate() {
+  static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  return create;
+}
+
+// Starts the spare threads that are missing; returns the error of the first that is refused.
+int Replenish() {
+  const std::scoped_lock lock(mutex);
+  while (Spares().size() < reserved) {
+    auto spare = std::make_unique<Spare>();
+    sem_init(&spare->begin, 0, 0);
+    const int error = RealCreate()(&spare->thread, nullptr, StandIn, spare.get());
+    if (error != 0) return error;
+    Spares().push_back(spare.release());
+  }
+  return 0;
 }
 
 // Whether a spare thread runs the routine.
@@ -74,15 +97,17 @@ bool UseSpare(pthread_t* thread, const pthread_attr_t* attributes, Routine routi
 }  // namespace
 
 absl::Status ReserveThreads(size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    auto spare = std::make_unique<Spare>();
-    sem_init(&spare->begin, 0, 0);
-    const int error = pthread_create(&spare->thread, nullptr, StandIn, spare.get());
-    if (error != 0) return ErrnoStatus("create a spare thread", error);
+  {
     const std::scoped_lock lock(mutex);
-    Spares().push_back(spare.release());
+    reserved = count;
   }
-  return absl::OkStatus();
+  const int error = Replenish();
+  return error == 0 ? absl::OkStatus() : ErrnoStatus("create a spare thread", error);
+}
+
+size_t UsedSpareThreads() {
+  const std::scoped_lock lock(mutex);
+  return reserved - Spares().size();
 }
 
 #endif  // PROFD_SANITIZED
@@ -94,9 +119,8 @@ absl::Status ReserveThreads(size_t count) {
 // In place of the C library's, for all libraries of the process.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*routine)(void*), void* argument) noexcept {
-  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-  static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
-  const int error = create(thread, attributes, routine, argument);
+  const int error = profd::RealCreate()(thread, attributes, routine, argument);
+  if (error == 0) profd::Replenish();
   if (error != EAGAIN) return error;
   return profd::UseSpare(thread, attributes, routine, argument) ? 0 : error;
 }

@@ -10,9 +10,13 @@ namespace profd {
 
 // Starts `count` threads that wait. From now on, if the kernel refuses a thread (EAGAIN) to any
 // code of this process, libraries included, one of them runs in its place, and pthread_create
-// succeeds. When it has ended, the kernel has room for one more. Unavailable: the kernel refuses
-// even these. Does nothing in builds for sanitizers, which replace pthread_create themselves.
+// succeeds. As soon as the kernel grants a thread again, those that are missing are started.
+// Unavailable: the kernel refuses even these. Does nothing in builds for sanitizers, which replace
+// pthread_create themselves.
 absl::Status ReserveThreads(size_t count);
+
+// How many threads of those that were reserved run in another's place.
+size_t UsedSpareThreads();
 
 }  // namespace profd
 

@@ -17,6 +17,10 @@ namespace {
 constexpr int64_t kLongestNs = 1'000'000;
 // So would be more than this part of a CPU.
 constexpr int64_t kLargestPart = 10;
+// The first ticks of new threads walk all of their stacks and are long. A real-time priority comes
+// after so many short ticks in a row, and after so long.
+constexpr int kShortTicks = 10;
+constexpr int64_t kShortNs = 1'000'000'000;
 // For a thread of normal priority. By default the kernel may let it wake up 50 us late, together
 // with timers of others.
 constexpr unsigned long kTimerSlackNs = 1;
@@ -33,19 +37,26 @@ bool SamplerPriority::IsShort(int64_t cpu_ns, int64_t interval_ns, bool was_shor
 void SamplerPriority::Begin() {
   RaisePriority(kSamplerNice, "ticks");
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
-  SetRealTime(true);
 }
 
 void SamplerPriority::Adapt(int64_t cpu_ns, int64_t interval_ns) {
-  const bool real_time = IsShort(cpu_ns, interval_ns, real_time_);
-  if (real_time != real_time_) SetRealTime(real_time);
+  if (!IsShort(cpu_ns, interval_ns, real_time_)) {
+    short_ticks_ = 0;
+    short_ns_ = 0;
+    if (real_time_) SetRealTime(false);
+  } else if (!real_time_) {
+    ++short_ticks_;
+    short_ns_ += interval_ns;
+    if (short_ticks_ >= kShortTicks && short_ns_ >= kShortNs) SetRealTime(true);
+  }
 }
 
 // The nice value stays: it is in force again with the normal policy.
 void SamplerPriority::SetRealTime(bool on) {
   if (!permitted_) return;
   const sched_param priority = {.sched_priority = on ? kRealTimePriority : 0};
-  if (sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &priority) == 0) {
+  const int policy = on ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER;
+  if (sched_setscheduler(0, policy, &priority) == 0) {
     real_time_ = on;
     return;
   }

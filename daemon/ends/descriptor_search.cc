@@ -40,6 +40,9 @@ int ParseFlags(absl::string_view text) {
   return O_PATH;
 }
 
+// Of a process; whatever else keeps us from reading it, it may have what is looked for.
+bool IsGone(int error) { return error == ENOENT || error == ESRCH; }
+
 }  // namespace
 
 std::optional<NamelessFile> ParseNamelessFile(std::string_view link) {
@@ -55,7 +58,7 @@ std::optional<NamelessFile> ParseNamelessFile(std::string_view link) {
 }
 
 std::vector<int32_t> DescriptorSearch::Order(const std::set<int32_t>& first,
-                                             const std::set<int32_t>& preferred) const {
+                                             const std::set<int32_t>& preferred) {
   const auto distance = [&](int32_t pid) {
     const auto above = first.lower_bound(pid);
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -65,7 +68,8 @@ std::vector<int32_t> DescriptorSearch::Order(const std::set<int32_t>& first,
   };
   std::vector<std::tuple<bool, int64_t, int32_t>> others;
   const std::unique_ptr<DIR, CloseDirectory> all(opendir(proc_.c_str()));
-  while (const dirent* entry = all ? readdir(all.get()) : nullptr) {
+  denied_ = denied_ || !all;
+  while (const dirent* entry = all && budget_->Left() ? readdir(all.get()) : nullptr) {
     int32_t pid = 0;
     if (!absl::SimpleAtoi(entry->d_name, &pid) || first.contains(pid)) continue;
     others.emplace_back(!preferred.contains(pid), distance(pid), pid);
@@ -80,14 +84,20 @@ std::optional<DescriptorSearch::Process> DescriptorSearch::Open(int32_t pid) {
   Process process{.pid = pid, .directory = {}, .descriptors = {}};
   const std::string path = absl::StrCat(proc_, "/", pid);
   process.directory.reset(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!process.directory.ok()) return std::nullopt;
+  if (!process.directory.ok()) {
+    denied_ = denied_ || !IsGone(errno);
+    return std::nullopt;
+  }
   UniqueFd fds(openat(process.directory.get(), "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fds.ok()) {
-    denied_ = denied_ || errno == EACCES;
+    denied_ = denied_ || !IsGone(errno);
     return std::nullopt;
   }
   process.descriptors.reset(fdopendir(fds.get()));
-  if (!process.descriptors) return std::nullopt;
+  if (!process.descriptors) {
+    denied_ = true;
+    return std::nullopt;
+  }
   fds.release();
   return process;
 }
@@ -145,6 +155,7 @@ bool DescriptorSearch::Read(Process* process, size_t most) {
 
 bool DescriptorSearch::Run(const std::set<int32_t>& first, const std::set<int32_t>& preferred) {
   if (wanted_.empty()) return true;
+  if (!budget_->LeftNow()) return false;
   std::vector<Process> unfinished;
   bool complete = true;
   for (const int32_t pid : Order(first, preferred)) {

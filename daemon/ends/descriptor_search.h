@@ -71,8 +71,7 @@ class DescriptorSearch {
     bool goes_on = false;                // it was read in part before
   };
 
-  std::vector<int32_t> Order(const std::set<int32_t>& first,
-                             const std::set<int32_t>& preferred) const;
+  std::vector<int32_t> Order(const std::set<int32_t>& first, const std::set<int32_t>& preferred);
   std::optional<Process> Open(int32_t pid);
   // Whether the end was reached, after `most` descriptors at most.
   bool Read(Process* process, size_t most);

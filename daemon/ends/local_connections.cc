@@ -2,7 +2,9 @@
 
 #include <netinet/tcp.h>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace profd {
 namespace {
@@ -51,14 +53,19 @@ void LocalConnections::Add(const TcpSocket& socket) {
 }
 
 bool LocalConnections::Read(const std::string& proc, int32_t pid, TimeBudget* budget) {
-  for (const char* file : {"tcp", "tcp6"}) {
+  for (const absl::string_view file : {"tcp", "tcp6"}) {
+    if (!budget->LeftNow()) {
+      complete_ = false;
+      break;
+    }
     const absl::StatusOr<bool> whole = ReadTcpTable(
         absl::StrCat(proc, "/", pid, "/net/", file), [&] { return !full_ && budget->Left(); },
         [&](const TcpSocket& socket) {
           if (!full_) Add(socket);
         });
     // A kernel without IPv6 has no second one.
-    if (whole.ok() && !*whole) complete_ = false;
+    const bool absent = absl::IsNotFound(whole.status()) && file == "tcp6";
+    if (!absent && (!whole.ok() || !*whole)) complete_ = false;
   }
   complete_ = complete_ && !full_;
   return complete_;

@@ -31,6 +31,8 @@ struct KernelOptions {
   bool disk_layer = true;
   bool waker_layer = true;
   bool switch_stack_layer = true;
+  // VisitAll() also works where threads are visited by list; for tests.
+  bool visits_all = false;
   // Every process of our PID namespace belongs to this target; 0: only those that are marked.
   uint32_t default_target = 0;
   Limits limits = {};
@@ -118,7 +120,8 @@ class TickKernel {
   // Visits the first `count` threads of the table. `instant_ns` is when the tick was due
   // (monotonic). Needs ticks_by_list().
   virtual absl::Status Visit(size_t count, int64_t instant_ns) = 0;
-  // Visits every target thread. `sink` gets the samples (struct profd_visit).
+  // Visits every target thread. `sink` gets the samples (struct profd_visit). Where there are ticks
+  // by list it needs KernelOptions::visits_all.
   virtual absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) = 0;
   // What a visit with a stride of 1 weighs from now on, ns.
   virtual void SetTickWeight(int64_t /*ns*/) {}

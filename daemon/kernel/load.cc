@@ -221,6 +221,8 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   s->rodata->scheduler_begin = code.scheduler.begin;
   s->rodata->scheduler_end = code.scheduler.end;
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
+  // The verifier takes longest for these two.
+  bpf_program__set_autoload(s->progs.tick, !tick_by_list || options.visits_all);
   for (const auto& [program, layer] : LayerPrograms(s)) {
     bpf_program__set_autoload(program, IsWanted(options, refusals, layer));
   }

@@ -39,21 +39,35 @@ std::vector<int64_t> Apportion(int64_t total, std::span<const int64_t> weights) 
   return parts;
 }
 
-// Ticks of equal weight that would be worth as much: (sum w)^2 / sum w^2, where the ticks of one
-// stack are taken as equal.
-class EffectiveTicks {
+// The weights of samples among which something is divided. Those of one stack are taken as equal.
+class SampleWeights {
  public:
   void Add(const Sample& s) {
     const auto weight = static_cast<double>(std::max<int64_t>(s.weight, 0));
     const auto ticks = static_cast<double>(std::max<int64_t>(s.ticks, 1));
     sum_ += weight;
-    squares_ += weight * weight / ticks;
+    variance_ += weight * weight / ticks;
   }
   double sum() const { return sum_; }
-  double value() const { return squares_ > 0 ? sum_ * sum_ / squares_ : 0; }
+  // How many samples of equal weight would be worth as much.
+  double value() const { return variance_ > 0 ? sum_ * sum_ / variance_ : 0; }
+  // Standard error of the share of one that was added, by the number of samples of equal weight
+  // that would have its variance (docs/sampling.md): its stack may occur only while weights are
+  // large.
+  double ErrorOf(const Sample& s) const {
+    if (!(sum_ > 0)) return ShareError(0, 0);
+    const double weight = static_cast<double>(std::max<int64_t>(s.weight, 0));
+    const double own = weight * weight / static_cast<double>(std::max<int64_t>(s.ticks, 1));
+    const double p = weight / sum_;
+    const double others = std::max(variance_ - own, 0.0);
+    const double variance = (1 - p) * (1 - p) * own + p * p * others;
+    const bool alone = p >= 1 || variance <= 0;
+    const double n = alone ? value() : p * (1 - p) * sum_ * sum_ / variance;
+    return ShareError(p, n);
+  }
 
  private:
-  double sum_ = 0, squares_ = 0;
+  double sum_ = 0, variance_ = 0;
 };
 
 size_t ReasonIndex(Reason reason) {
@@ -142,8 +156,8 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
   EstimatedThread result;
   result.ledger = ledger;
   std::array<int64_t, kReasonCount> weight{};
-  std::array<EffectiveTicks, kReasonCount> effective;
-  EffectiveTicks blocked;
+  std::array<SampleWeights, kReasonCount> effective;
+  SampleWeights blocked;
   std::vector<size_t> order(samples.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -152,7 +166,7 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
   for (const Sample& s : samples) {
     const size_t r = ReasonIndex(s.key.reason);
     weight[r] += std::max<int64_t>(s.weight, 0);
-    result.ticks[r] += s.ticks;
+    result.ticks[r] = WrappingAdd(result.ticks[r], s.ticks);
     effective[r].Add(s);
     if (r != kRunQueueIndex) blocked.Add(s);
   }
@@ -200,12 +214,11 @@ EstimatedThread EstimateThread(ThreadId thread, const LedgerDelta& ledger,
       if (weight[r] == 0) continue;
       // The exact part of the total and the divided part come from the same ticks: their errors
       // may go together, so they are added.
-      const auto w = static_cast<double>(weights[i]);
       const auto divided = static_cast<double>(std::clamp<int64_t>(estimated[r], 0, total));
       const double exact = static_cast<double>(total) - divided;
-      double error = exact * ShareError(w / effective[r].sum(), effective[r].value());
+      double error = exact * effective[r].ErrorOf(s);
       if (divided > 0) {
-        error += static_cast<double>(unattributed) * ShareError(w / blocked.sum(), blocked.value());
+        error += static_cast<double>(unattributed) * blocked.ErrorOf(s);
       }
       out.error = Rounded(error);
     }
@@ -218,7 +231,7 @@ std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta&
                                              const EstimateBasis& basis) {
   std::vector<EstimatedSample> result;
   std::vector<int64_t> weights;
-  EffectiveTicks effective;
+  SampleWeights effective;
   for (const Sample& s : samples) {
     weights.push_back(std::max<int64_t>(s.weight, 0));
     effective.Add(s);
@@ -241,8 +254,7 @@ std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta&
     if (weights[i] == 0) continue;
     const auto w = static_cast<double>(weights[i]);
     const auto ticks = static_cast<double>(std::max<int64_t>(samples[i].ticks, 1));
-    out.error = basis.ledger ? Rounded(static_cast<double>(total) *
-                                       ShareError(w / effective.sum(), effective.value()))
+    out.error = basis.ledger ? Rounded(static_cast<double>(total) * effective.ErrorOf(samples[i]))
                              : Rounded(w / std::sqrt(ticks));
   }
   return result;
@@ -250,7 +262,7 @@ std::vector<EstimatedSample> EstimateRunning(ThreadId thread, const LedgerDelta&
 
 std::vector<EstimatedSample> EstimateSwitches(ThreadId thread, const LedgerDelta& ledger,
                                               std::span<const Sample> samples) {
-  // What was drawn with several weights, as samples of equal weight that would be worth as much.
+  // What was drawn with several weights, as samples of equal weight and the same variance.
   struct Drawn {
     int64_t weight = 0, count = 0;
     double variance = 0;
@@ -317,7 +329,7 @@ std::vector<EstimatedSample> EstimateHeap(ThreadId thread, Kind kind, const Heap
   // By whether they are large.
   std::array<std::vector<int64_t>, 2> weights;
   std::array<double, 2> sums{};
-  EffectiveTicks effective;
+  SampleWeights effective;
   for (const Sample& s : samples) {
     const int64_t weight = std::max<int64_t>(s.weight, 0);
     const bool large = IsLarge(s.key);

@@ -33,7 +33,8 @@ class SearchAllowance {
   }
   void Took(int64_t cpu_ns) ABSL_LOCKS_EXCLUDED(mutex_) {
     absl::MutexLock lock(&mutex_);
-    saved_ns_ -= cpu_ns;
+    // One that took too long does not silence later ones for long.
+    saved_ns_ = std::max(saved_ns_ - cpu_ns, -kMostNs);
   }
 
  private:

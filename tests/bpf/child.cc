@@ -51,7 +51,7 @@ void Child::Wait() const {
 
 void Child::AwaitSleep() const {
   const std::string path = "/proc/" + std::to_string(pid_) + "/stat";
-  for (int attempt = 0; attempt < 10'000; ++attempt) {
+  for (int attempt = 0; attempt < 60'000; ++attempt) {
     std::ifstream stat(path);
     std::string line;
     std::getline(stat, line);

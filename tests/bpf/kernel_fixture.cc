@@ -100,7 +100,9 @@ void ExpectBeginsWith(const StackTrace& stack, const void* function, const void*
 
 void KernelTest::Start(const KernelOptions& options) {
   REQUIRE_FACT("capabilities");
-  auto kernel = Kernel::Create(options);
+  KernelOptions all = options;
+  all.visits_all = true;
+  auto kernel = Kernel::Create(all);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   kernel_ = *std::move(kernel);
   accounts_ = std::make_unique<Accounts>();

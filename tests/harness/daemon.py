@@ -17,6 +17,7 @@ SLOWNESS = float(os.environ.get("PROFD_TEST_SLOWNESS", "1"))
 READY_SECONDS = 120 * SLOWNESS
 # The kernel lets go of a probe after a grace period, which takes seconds where CPUs are overloaded.
 STOP_SECONDS = 240 * SLOWNESS
+LEAST_PATIENCE_SECONDS = 60
 POLL_SECONDS = 0.1
 
 
@@ -106,7 +107,9 @@ class Daemon:
 def eventually(seconds, attempt, pause=POLL_SECONDS):
     """Calls `attempt` until it gives something true, which is returned; the last thing otherwise.
 
-    Waits as long as an attempt took, at least: attempts take half of a slow CPU at most."""
+    Once if `seconds` is 0; else for a minute at least: a busy machine may starve us for many seconds. Waits as long as an attempt took, at least: attempts take half of a slow CPU at most."""
+    if seconds:
+        seconds = max(seconds, LEAST_PATIENCE_SECONDS)
     deadline = time.monotonic() + seconds * SLOWNESS
     while True:
         began = time.monotonic()

@@ -123,7 +123,7 @@ class MixedRedis {
   std::string Ask(const std::vector<std::string>& words) {
     std::vector<std::string> argv = {"redis-cli", "-s", socket_};
     argv.insert(argv.end(), words.begin(), words.end());
-    const auto said = RunToEnd({.argv = argv}, seconds(20));
+    const auto said = RunToEnd({.argv = argv}, seconds(60));
     return said.ok() ? said->out : "";
   }
 

@@ -102,7 +102,7 @@ void KnownArithmetic::Check(const std::string& binary, const std::string& found_
 }
 
 void Execute(const std::vector<std::string>& argv) {
-  const auto done = RunToEnd({.argv = argv}, seconds(20));
+  const auto done = RunToEnd({.argv = argv}, seconds(60));
   ASSERT_TRUE(done.ok()) << done.status();
   ASSERT_EQ(done->code, 0) << done->err;
 }
@@ -188,7 +188,7 @@ TEST_F(HeapTest, TargetOutlivesAKilledProfd) {
   EXPECT_NEAR(static_cast<double>(TotalBytes(freed)), usable, 2 * kInterval);
   EXPECT_EQ(daemon_->Stop(), 0);
   target->process().CloseStdin();
-  EXPECT_EQ(target->process().Wait(seconds(10)), 0);
+  EXPECT_EQ(target->process().Wait(seconds(60)), 0);
 }
 
 // The governor: with a budget far too small stacks are taken of few events, or none; totals stay.
@@ -320,7 +320,7 @@ std::unique_ptr<Subprocess> StartRedis(const std::string& socket) {
   EXPECT_TRUE(server.ok()) << server.status();
   if (!server.ok()) return nullptr;
   const bool listens =
-      (*server)->LineWith(Stream::kStdout, "accept connections", seconds(20)).has_value();
+      (*server)->LineWith(Stream::kStdout, "accept connections", seconds(60)).has_value();
   EXPECT_TRUE(listens);
   return listens ? *std::move(server) : nullptr;
 }
@@ -414,7 +414,7 @@ class Compiles : public HeapTest {
  protected:
   // The rustc behind the command of that name, which may be rustup's.
   static std::string Sysroot() {
-    const auto said = RunToEnd({.argv = {"rustc", "--print", "sysroot"}}, seconds(20));
+    const auto said = RunToEnd({.argv = {"rustc", "--print", "sysroot"}}, seconds(60));
     EXPECT_TRUE(said.ok()) << said.status();
     return said.ok() ? std::string(absl::StripSuffix(said->out, "\n")) : "";
   }

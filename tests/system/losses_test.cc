@@ -204,7 +204,7 @@ TEST_P(Ways, IsCountedAndSaid) {
   AwaitLosses(way.expected, [&] {
     for (const std::string& line : way.lines) {
       target_->Write(line + "\n");
-      target_->NextLine(Stream::kStdout, seconds(10));
+      target_->NextLine(Stream::kStdout, seconds(60));
     }
   });
   ExpectNothingElse(way.expected, way.allowed);

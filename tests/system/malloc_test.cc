@@ -101,7 +101,7 @@ class Churning {
   // Bytes by place, so far.
   std::map<std::string, double> Read() {
     process_->Write("read\n");
-    const auto line = process_->LineWith(Stream::kStdout, "{", seconds(10));
+    const auto line = process_->LineWith(Stream::kStdout, "{", seconds(60));
     EXPECT_TRUE(line.has_value());
     if (!line) return {};
     return nlohmann::json::parse(*line).get<std::map<std::string, double>>();
@@ -109,7 +109,7 @@ class Churning {
   // A child that does the same; its PID.
   int Fork() {
     process_->Write("fork\n");
-    const auto line = process_->LineWith(Stream::kStdout, "child", seconds(10));
+    const auto line = process_->LineWith(Stream::kStdout, "child", seconds(60));
     EXPECT_TRUE(line.has_value());
     int pid = 0;
     EXPECT_TRUE(line && absl::SimpleAtoi(absl::StripPrefix(*line, "child "), &pid));
@@ -233,7 +233,7 @@ TEST_F(MallocTest, FollowsForkAndExec) {
     return status->allocators(0).pids_size() == 1;
   }));
   target_->process().Write("exec\n");
-  ASSERT_TRUE(target_->process().LineWith(Stream::kStdout, "ready", seconds(10)).has_value());
+  ASSERT_TRUE(target_->process().LineWith(Stream::kStdout, "ready", seconds(60)).has_value());
   const int64_t begin = WallNs();
   EXPECT_TRUE(Eventually(kPatience,
                          [&] { return TotalBytes(Fetch("alloc", begin, 0, target_->pid())) > 0; }));

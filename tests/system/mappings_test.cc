@@ -120,7 +120,7 @@ TEST_F(MappingsTest, NobodyElseIsProbed) {
   Go(*other, "mapped");
   EXPECT_THAT(Fetch(target->pid(), "mapped").samples, IsEmpty());
   daemon_->process().Signal(SIGKILL);
-  EXPECT_TRUE(daemon_->process().Wait(seconds(15)).has_value());
+  EXPECT_TRUE(daemon_->process().Wait(seconds(60)).has_value());
   EXPECT_TRUE(Eventually(kPatience, [&] { return PatchedBytes(target->pid()) == 0; }));
   Go(*target, "mapped");
   Go(*target, "unmapped");

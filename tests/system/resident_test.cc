@@ -79,7 +79,7 @@ TEST_F(ResidentTest, HugePagesWeighAsMuchAsTheyAre) {
   if (huge_kib * 1024 < 1'900 * kMib) GTEST_SKIP() << "the kernel had no huge pages to give";
   int64_t total = 0;
   // 1,024 huge pages, of which some 60 are in the sample. It takes several drains to see them all.
-  EXPECT_TRUE(Eventually(seconds(15), [&] {
+  EXPECT_TRUE(Eventually(seconds(60), [&] {
     total = Total(Fetch());
     return static_cast<bool>(Near(total, 2'048 * kMib, 0.6));
   })) << total;
@@ -91,7 +91,7 @@ TEST_F(ResidentTest, GovernorGivesItUp) {
       Start({"touch", "2048", "1024"}, {"--budget", "0.0005cpu", "--disable", "heap,switch"}));
   v1::GovernedSource source;
   absl::StatusOr<v1::GetStatusResponse> status;
-  EXPECT_TRUE(Eventually(seconds(5), [&] {
+  EXPECT_TRUE(Eventually(seconds(60), [&] {
     status = daemon_->Status();
     if (!status.ok()) return false;
     for (const v1::GovernedSource& s : status->governor().sources()) {

@@ -308,7 +308,21 @@ TEST_F(CommandsTest, ADirectoryThatCannotBeWrittenLosesTheFileAlone) {
   ASSERT_EQ(seteuid(0), 0);
   EXPECT_EQ(outcome.out, Summary(ServerAnswer()));
   outcome.out.clear();
-  ExpectFailure(outcome, "cannot write profd-reth-4242-20260131T130600Z.svg: Permission denied");
+  ExpectFailure(outcome,
+                "cannot write profd-reth-4242-20260131T130600Z.svg: Permission denied; choose "
+                "another place with -o FILE, or leave the graph out with --format text");
+}
+
+TEST_F(CommandsTest, TheSummaryAlone) {
+  const Outcome printed = Do({"fetch", "--format", "text"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(printed.out, Summary(ServerAnswer()));
+  EXPECT_EQ(printed.err, "");
+  const std::string path = (directory_ / "summary.txt").string();
+  const Outcome written = Do({"fetch", "-o", path});
+  EXPECT_EQ(written.out, "Summary: " + path + "\n") << written.err;
+  std::ifstream file(path);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), printed.out);
 }
 
 TEST_F(CommandsTest, StacksAndThreadsAskForWhatIsGiven) {
@@ -508,7 +522,7 @@ TEST_F(CommandsTest, HelpHasEveryValue) {
 
 TEST_F(CommandsTest, SaysWhyTheDaemonCannotBeReached) {
   const std::string start =
-      "; start it with 'sudo profd --target PID|NAME', or set its address with --server or "
+      "; start it with 'sudo profd --target PID|REGEX', or set its address with --server or "
       "PROFCTL_SERVER";
   const std::string nobody = "unix://" + (directory_ / "nobody.sock").string();
   for (const char* command : {"fetch", "status", "memory"}) {

@@ -360,6 +360,8 @@ TEST_F(OtherEndsTest, NoAnswerTakesLong) {
   EXPECT_EQ(phrase(PipeEnd(4711), 300'000), " from make (9000) and maybe more");
   EXPECT_EQ(phrase(PipeEnd(4711), 100'000), " from [not found in time]");
   EXPECT_EQ(phrase(PipeEnd(4712), 100'000), " from [not found in time]");
+  EXPECT_EQ(phrase(Client(), 100'000), " of [not found in time]") << "no table can be read";
+  WriteTable(5, "");
   EXPECT_EQ(phrase(Client(), 100'000), "") << "there is no connection";
   AddSocket(5, 3, 100);
   WriteTable(5, Row(40000, kServerPort, 100) + Row(kServerPort, 40000, 200));

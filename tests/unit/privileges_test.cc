@@ -66,7 +66,7 @@ TEST_F(PrivilegesTest, KeepsWhatFeaturesNeedAndNothingElse) {
 }
 
 // The unit of the service gives it these and no others.
-TEST(ServiceTest, HasTheCapabilitiesThatFeaturesNeed) {
+TEST(ServiceUnitTest, HasTheCapabilitiesThatFeaturesNeed) {
   std::ifstream unit(test::InSource("deploy/systemd/profd.service.in"));
   constexpr std::string_view kKey = "CapabilityBoundingSet=";
   std::string line;

@@ -43,17 +43,26 @@ bool MayBeRealTime() {
   return may;
 }
 
-TEST(SamplerPriorityTest, TheThreadIsRealTimeWhileTicksAreShort) {
-  const int short_policy = MayBeRealTime() ? SCHED_FIFO : SCHED_OTHER;
+TEST(SamplerPriorityTest, TheThreadIsRealTimeAfterARowOfShortTicks) {
+  const int short_policy = MayBeRealTime() ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER;
   InAThread([&] {
     SamplerPriority priority;
     priority.Begin();
     const int nice = getpriority(PRIO_PROCESS, 0);
+    const auto short_ticks = [&](int count, int64_t interval) {
+      for (int i = 0; i < count; ++i) priority.Adapt(100 * kMicrosecond, interval);
+    };
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+    short_ticks(99, kInterval);
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << "less than a second";
+    short_ticks(1, kInterval);
     EXPECT_EQ(sched_getscheduler(0), short_policy);
     priority.Adapt(2'000 * kMicrosecond, kInterval);
     EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
     EXPECT_EQ(getpriority(PRIO_PROCESS, 0), nice);
-    priority.Adapt(100 * kMicrosecond, kInterval);
+    short_ticks(9, 100 * kInterval);
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER) << "few ticks";
+    short_ticks(1, 100 * kInterval);
     EXPECT_EQ(sched_getscheduler(0), short_policy);
   });
 }

@@ -241,5 +241,41 @@ TEST(EstimateSwitchesTest, StatedErrorsAreThoseOfDrawnSwitches) {
   EXPECT_GT(held, 0.92 * kTries);
 }
 
+// A quiet time in which every switch is counted, all from one stack, then a busy one in which few
+// are and half of them come from another.
+TEST(EstimateSwitchesTest, StatedErrorsHoldWhereStacksOccurWithDifferentWeights) {
+  constexpr int kTries = 1'000;
+  constexpr int kQuiet = 6'000, kBusy = 12'000;
+  constexpr uint64_t kOneIn = 64;
+  const std::map<StackId, int> truth = {{kQueue, kQuiet + kBusy / 2}, {kRead, kBusy / 2}};
+  std::mt19937_64 random(11);
+  std::map<StackId, double> squares, stated;
+  std::map<StackId, int> held;
+  for (int i = 0; i < kTries; i++) {
+    std::map<StackId, int64_t> drawn;
+    for (int k = 0; k < kBusy; k++) {
+      if (random() % kOneIn == 0) drawn[k % 2 == 0 ? kRead : kQueue]++;
+    }
+    const std::vector<EstimatedSample> estimates =
+        EstimateSwitches(kThread, Ledger(kQuiet + kBusy, 0, 0),
+                         std::vector<Sample>{Switches(kQueue, Reason::kLock, kQuiet, 1),
+                                             Switches(kQueue, Reason::kLock, drawn[kQueue], kOneIn),
+                                             Switches(kRead, Reason::kLock, drawn[kRead], kOneIn)});
+    for (const auto& [stack, switches] : truth) {
+      const EstimatedSample& s = Of(estimates, stack);
+      const double apart = static_cast<double>(s.amount) - switches;
+      const auto error = static_cast<double>(s.error);
+      squares[stack] += apart * apart;
+      stated[stack] += error * error;
+      held[stack] += std::abs(apart) <= kNormal95 * error ? 1 : 0;
+    }
+  }
+  for (const auto& [stack, switches] : truth) {
+    const double deviation = std::sqrt(squares[stack] / kTries);
+    EXPECT_NEAR(std::sqrt(stated[stack] / kTries), deviation, 0.15 * deviation);
+    EXPECT_GT(held[stack], 0.92 * kTries);
+  }
+}
+
 }  // namespace
 }  // namespace profd

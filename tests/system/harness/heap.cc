@@ -46,7 +46,7 @@ std::unique_ptr<Allocating> Allocating::Start(const std::string& binary,
 }
 
 bool Allocating::AwaitReady() {
-  const auto line = process_->LineWith(Stream::kStdout, "ready", seconds(30));
+  const auto line = process_->LineWith(Stream::kStdout, "ready", seconds(60));
   return line && absl::SimpleAtoi(absl::StripPrefix(*line, "ready "), &ready_pid_);
 }
 
@@ -81,7 +81,7 @@ void HeapTest::StartDaemon(const std::string& selector, std::vector<std::string>
 
 v1::AllocatorStatus HeapTest::AwaitWatched(int pid, const std::string& module) {
   v1::AllocatorStatus found;
-  EXPECT_TRUE(Eventually(seconds(20), [&] {
+  EXPECT_TRUE(Eventually(seconds(60), [&] {
     const auto status = daemon_->Status();
     if (!status.ok()) return false;
     for (const v1::AllocatorStatus& allocator : status->allocators()) {

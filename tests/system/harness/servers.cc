@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Postgres>> Postgres::Start() {
   }
   std::unique_ptr<Postgres> postgres(new Postgres);
   const std::string& directory = postgres->directory_.path();
-  RETURN_IF_ERROR(MustSucceed({{"chown", "postgres", directory}}, seconds(10)));
+  RETURN_IF_ERROR(MustSucceed({{"chown", "postgres", directory}}, seconds(60)));
   RETURN_IF_ERROR(MustSucceed(
       postgres->AsPostgres({initdb, "--no-sync", "-A", "trust", "-D", directory + "/data"}),
       seconds(120)));
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Postgres>> Postgres::Start() {
                                           {server, "-D", directory + "/data", "-k", directory, "-c",
                                            "listen_addresses=", "-c", "logging_collector=off"})));
   const bool ready = Eventually(seconds(60), [&] {
-    return MustSucceed(postgres->AsPostgres({isready, "-q"}), seconds(10)).ok();
+    return MustSucceed(postgres->AsPostgres({isready, "-q"}), seconds(60)).ok();
   });
   if (!ready) {
     return absl::UnavailableError(absl::StrCat(
@@ -107,7 +107,7 @@ absl::StatusOr<std::unique_ptr<Redis>> Redis::Start() {
       Subprocess::Start({{server, "--port", "0", "--unixsocket", directory + "/redis.sock", "--dir",
                           directory, "--save", "", "--appendonly", "no"}}));
   const bool ready = Eventually(seconds(30), [&] {
-    const auto pong = RunToEnd({{client, "-s", directory + "/redis.sock", "ping"}}, seconds(10));
+    const auto pong = RunToEnd({{client, "-s", directory + "/redis.sock", "ping"}}, seconds(60));
     return pong.ok() && pong->code == 0 && absl::StartsWith(pong->out, "PONG");
   });
   if (!ready) {

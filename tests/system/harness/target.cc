@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Target>> Target::Start(const std::vector<std::str
   Command command{{test::InBuild("waiter")}};
   command.argv.insert(command.argv.end(), scenario.begin(), scenario.end());
   ASSIGN_OR_RETURN(target->process_, Subprocess::Start(command));
-  if (!target->process_->LineWith(Subprocess::Stream::kStdout, "ready", seconds(10))) {
+  if (!target->process_->LineWith(Subprocess::Stream::kStdout, "ready", seconds(60))) {
     return absl::UnavailableError(absl::StrCat(
         "waiter did not start: ", target->process_->Output(Subprocess::Stream::kStderr)));
   }
