@@ -20,9 +20,7 @@ std::span<const GroupByInfo> AllGroupBys() {
       {"thread", {GROUP_KEY_PROCESS, GROUP_KEY_THREAD}, "each process and thread"},
       {"process", {GROUP_KEY_PROCESS}, "each process"},
       {"reason", {GROUP_KEY_REASON}, "what threads waited for"},
-      {"object",
-       {GROUP_KEY_OBJECT},
-       "the lock, file descriptor or other object waited for"},
+      {"object", {GROUP_KEY_OBJECT}, "the lock, file descriptor or other object waited for"},
       {"module", {GROUP_KEY_MODULE}, "the file of the program's innermost function"},
       {"function", {GROUP_KEY_FUNCTION}, "the program's innermost function"},
   };
