@@ -188,7 +188,7 @@ std::string OtherEnds::Names(const Answer& answer) const {
   const std::string first =
       absl::StrCat(CleanText(holders.front()->name, kMaxNameText), " (", holders.front()->pid, ")");
   // Whom we may not read may be the one who is meant.
-  if (!complete_ || search_->denied()) return absl::StrCat(first, " and maybe more");
+  if (!complete_ || (alone && search_->denied())) return absl::StrCat(first, " and maybe more");
   return holders.size() == 1 ? first : absl::StrCat(first, " and ", holders.size() - 1, " more");
 }
 
