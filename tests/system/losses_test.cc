@@ -225,7 +225,8 @@ INSTANTIATE_TEST_SUITE_P(
         Way{"KnownStacks",
             {"strain", "sleepers", "64"},
             {"--limit", "known-stacks=8"},
-            {"known_stacks_full"}},
+            {"known_stacks_full"},
+            {"object_lost"}},
         // Only threads that profd knew can be lost, so the storm lasts until many were read.
         Way{"Exits",
             {"strain", "births", "100", "50"},
