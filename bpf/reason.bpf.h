@@ -111,6 +111,9 @@ static const u8 syscall_class[SYSCALL_CLASSES] = {
 	[128] = PROFD_REASON_SIGNAL,
 };
 
+#define SYS_CLONE 56
+#define CLONE_VFORK 0x4000
+
 /* Reason of a read or write that is not in I/O wait. */
 static __always_inline u8 stream_reason(struct task_struct *task, u64 fd)
 {
@@ -161,6 +164,9 @@ static __always_inline u8 blocked_reason(struct task_struct *task, struct pt_reg
 		if (class & NAMES_OBJECT)
 			*object = regs->di;
 		class &= ~NAMES_OBJECT;
+		/* Else it waits for the memory map, say. The flags of clone3 are in user memory. */
+		if (number == SYS_CLONE && !(regs->di & CLONE_VFORK))
+			class = PROFD_REASON_OTHER;
 	}
 	if (state & TASK_STOPPED)
 		return PROFD_REASON_STOPPED;
