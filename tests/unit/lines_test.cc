@@ -392,7 +392,7 @@ TEST_F(LineReaderTest, TakesAWorkerThatComesLate) {
 }
 
 TEST_F(LineReaderTest, ReplacesAWorkerThatDoesNotAnswer) {
-  Start({.patience = std::chrono::milliseconds(2000)});
+  Start({.patience = std::chrono::milliseconds(6000)});
   LineQuery query = Query("lines_dwarf4", 1);
   Ask(query);
   const pid_t worker = Worker();
