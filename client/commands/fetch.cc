@@ -62,12 +62,12 @@ std::string RenderText(const std::vector<View>& views, bool colour) {
 }
 
 absl::StatusOr<std::string> Render(const Answer& answer, const std::vector<View>& views,
-                                   Format format, const FlameGraphOptions& graph) {
+                                   Format format, const FlameGraphOptions& graph, bool colour) {
   switch (format) {
     case Format::kSvg:
       return RenderFlameGraph(views.front(), graph);
     case Format::kText:
-      return RenderText(views, false);
+      return RenderText(views, colour);
     case Format::kFolded:
       return RenderFolded(views.front());
     case Format::kJson:
@@ -257,18 +257,15 @@ absl::Status WriteAnswer(const FetchOptions& options, Answer answer, LateNames* 
     return WriteGraphs(views, graphs, options, out);
   }
   const bool to_stdout = options.output == "-" || options.output.empty();
-  if (format == Format::kText && to_stdout) {
-    progress->Finish();
-    note();
-    RETURN_IF_ERROR(Print(RenderText(views, options.colour), out));
-    return PrintNextSteps(options, views.front(), out);
-  }
-  ASSIGN_OR_RETURN(const std::string content, Render(answer, views, format, options.graph));
+  ASSIGN_OR_RETURN(const std::string content,
+                   Render(answer, views, format, options.graph, to_stdout && options.colour));
   progress->Finish();
   note();
 
   if (to_stdout) {
     RETURN_IF_ERROR(Print(content, out));
+    // The summary has all remarks.
+    if (format == Format::kText) return PrintNextSteps(options, views.front(), out);
     Remark(views, format, err);
     return absl::OkStatus();
   }

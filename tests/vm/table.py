@@ -4,7 +4,8 @@
 RESULTS are files of JSON lines that `python3 -m tests.harness --results` and `tests/vm/run --results`
 wrote. With --check, every kernel of the page's table must have run (guests that were asked for), every
 guest that ran must be in the table, none of its scenarios may have failed, and nothing may have been
-lost that the table does not name, but for harmless losses: those depend on how busy the machine was. A machine whose own kernel is not in the table is left out.
+lost that the table does not name, but for harmless losses: those depend on how busy the machine was.
+A machine whose own kernel is not in the table is left out.
 """
 
 import argparse
