@@ -335,6 +335,7 @@ TEST_F(HeapTest, RedisIsCoveredWhole) {
   const int pid = server->pid();
   ASSERT_NO_FATAL_FAILURE(StartDaemon(std::to_string(pid)));
   EXPECT_THAT(AwaitWatched(pid).module(), HasSubstr("libjemalloc"));
+  ASSERT_TRUE(daemon_->AwaitTarget(pid).has_value());
   const auto load = RunToEnd({.argv = {"redis-benchmark", "-s", socket, "-t", "set", "-n", "300000",
                                        "-d", "512", "-r", "100000", "-P", "16", "-q"}},
                              seconds(60));
@@ -364,6 +365,8 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   ASSERT_NO_FATAL_FAILURE(
       StartDaemon(std::to_string(pid), {"--budget", "1%", "--disable", "switch,faults"}));
   AwaitWatched(pid);
+  // On a busy machine the rules of its modules may come later than the first slices.
+  ASSERT_TRUE(daemon_->AwaitTarget(pid).has_value());
   auto load = Subprocess::Start({.argv = {"redis-benchmark", "-s", socket, "-t", "set", "-l", "-d",
                                           "2048", "-r", "10000", "-P", "16", "-q"}});
   ASSERT_TRUE(load.ok()) << load.status();
@@ -398,7 +401,7 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   EXPECT_GT(heap.events(), 20U);
   EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
   EXPECT_LT(heap.weight_bytes(), heap.bytes() / 2) << "it was not in slices";
-  EXPECT_GE(WholeShare(*answer), 0.99);
+  EXPECT_GE(WholeShare(*answer), 0.99) << heap.DebugString() << Incomplete(*answer);
   const v1::Cost& cost = answer->cost();
   EXPECT_LT(static_cast<double>(cost.heap_in_path_ns()),
             2 * kBudget * static_cast<double>(cost.duration_ns()));
