@@ -15,7 +15,7 @@
 namespace profd::test {
 
 struct Frame {
-  std::string function, module, build_id;
+  std::string function, module, build_id, headers_id;
   uint64_t address = 0;
   v1::FrameKind kind = v1::FRAME_KIND_UNSPECIFIED;
   v1::NameSource found_by = v1::NAME_SOURCE_UNSPECIFIED;
@@ -82,6 +82,7 @@ class Answer {
         found.push_back({.function = Text(function.name()),
                          .module = Text(mapping.file()),
                          .build_id = Text(mapping.build_id()),
+                         .headers_id = Text(mapping.headers_id()),
                          .address = location.address(),
                          .kind = function.kind(),
                          .found_by = function.found_by()});
@@ -115,7 +116,10 @@ class Answer {
     };
     const int strings = message.strings_size();
     for (const v1::Mapping& mapping : part.mappings()) {
-      if (!Has(mapping.file(), strings) || !Has(mapping.build_id(), strings)) return bad(mapping);
+      if (!Has(mapping.file(), strings) || !Has(mapping.build_id(), strings) ||
+          !Has(mapping.headers_id(), strings)) {
+        return bad(mapping);
+      }
     }
     for (const v1::Function& function : part.functions()) {
       if (!Has(function.name(), strings) || Text(function.name()).empty()) return bad(function);

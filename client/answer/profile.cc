@@ -139,7 +139,9 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
     const profd::v1::Mapping& mapping = message_->mappings(static_cast<int>(location.mapping()));
     const std::string* file = Text(mapping.file());
     const std::string* build_id = Text(mapping.build_id());
-    if (file == nullptr || build_id == nullptr) return Damaged("a mapping has an unknown name");
+    if (file == nullptr || build_id == nullptr || Text(mapping.headers_id()) == nullptr) {
+      return Damaged("a mapping has an unknown name");
+    }
     if (location.lines().empty()) return Damaged("a location has no function");
     for (const profd::v1::Line& line : location.lines()) {
       if (line.function() >= static_cast<uint32_t>(message_->functions_size())) {

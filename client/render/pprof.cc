@@ -107,7 +107,8 @@ class Writer {
       pprof::Mapping* out = out_.add_mapping();
       out->set_id(static_cast<uint64_t>(index));
       out->set_filename(Text(mapping.file()));
-      out->set_build_id(Text(mapping.build_id()));
+      // pprof wants any text that identifies the file.
+      out->set_build_id(Text(mapping.build_id() != 0 ? mapping.build_id() : mapping.headers_id()));
       out->set_has_functions(true);
     }
     for (int i = 0; i < message_.functions_size(); i++) {

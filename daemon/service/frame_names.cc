@@ -23,6 +23,7 @@ constexpr size_t kMaxOtherName = 512;
 // In no file, and in no perf map.
 constexpr char kNoName[] = "[unmapped code]";
 constexpr char kGeneratedModule[] = "[jit]";
+constexpr char kKernelName[] = "[kernel]";
 // What one answer reads of perf maps: less than a second's work.
 constexpr uint64_t kMaxPerfMapBytes = 256 << 20;
 // What one answer reads of code to identify it: some 0.3 s of work, once for each module.
@@ -58,12 +59,13 @@ uint64_t KeyOf(ModuleId id, const ModuleIdentity& identity) {
   return absl::HashOf(std::string_view(identity.build_id), std::string_view(identity.path), id);
 }
 
-FrameNames::FrameNames(const ModuleSource* modules, std::string kallsyms,
+FrameNames::FrameNames(const ModuleSource* modules, symbolize::KernelFiles kernel_files,
                        std::vector<std::string> debug_directories, std::string proc,
                        LineReader* lines)
     : modules_(modules),
       lines_(lines),
-      kallsyms_(std::move(kallsyms)),
+      kernel_files_(std::move(kernel_files)),
+      kernel_(kernel_files_),
       debug_files_(debug_directories),
       line_files_(std::move(debug_directories), SystemClock(), "/", DebugNeed::kDebugInfo),
       perf_maps_(std::move(proc)) {}
@@ -100,8 +102,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
   std::vector<uint64_t> targets;
   for (size_t i : which) {
     NamedFrame& frame = (*out)[i];
-    frame.module = "[kernel]";
-    frame.offset = addresses[i].frame;
+    frame.module = kKernelName;
     frame.kind = FrameKind::kKernel;
     frame.found_by = NameSource::kKallsyms;
     const uint64_t target = TargetOf(addresses[i]);
@@ -112,20 +113,35 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
       targets.push_back(target);
     }
   }
-  if (missing.empty()) return;
-  absl::StatusOr<std::vector<Symbol>> symbols = SymbolizeKernel(targets, kallsyms_);
-  if (!symbols.ok() && !kernel_warned_) {
+  if (!missing.empty()) NameNewInKernel(addresses, missing, targets, out);
+  for (const size_t i : which) {
+    NamedFrame& frame = (*out)[i];
+    std::optional<symbolize::KernelPlace> place = kernel_.Find(TargetOf(addresses[i]));
+    if (!place) continue;
+    frame.module = CleanText(place->module);
+    frame.build_id = std::move(place->build_id);
+    frame.offset = place->offset + (addresses[i].frame - TargetOf(addresses[i]));
+  }
+}
+
+void FrameNames::NameNewInKernel(std::span<const FrameAddress> addresses,
+                                 std::span<const size_t> missing, std::span<const uint64_t> targets,
+                                 std::vector<NamedFrame>* out) {
+  const absl::StatusOr<KernelSymbols> found = SymbolizeKernel(targets, kernel_files_.symbols);
+  if (found.ok()) {
+    kernel_.Update(found->text_begin, found->text_end);
+  } else if (!kernel_warned_) {
     kernel_warned_ = true;
-    spdlog::warn("kernel functions have no names: {}", symbols.status().ToString());
+    spdlog::warn("kernel functions have no names: {}", found.status().ToString());
   }
   for (size_t k = 0; k < missing.size(); k++) {
     std::string& function = (*out)[missing[k]].function;
-    if (!symbols.ok() || k >= symbols->size()) {
-      function = absl::StrCat("[kernel]+", Hex(addresses[missing[k]].frame));
+    if (!found.ok() || k >= found->symbols.size()) {
+      function = absl::StrCat(kKernelName, "+", Hex(addresses[missing[k]].frame));
       (*out)[missing[k]].found_by = NameSource::kNone;
       continue;
     }
-    function = CleanText((*symbols)[k].function, kMaxName);
+    function = CleanText(found->symbols[k].function, kMaxName);
     cache_.Put({kKernel, 0, targets[k]}, {function, FrameKind::kKernel, NameSource::kKallsyms});
   }
 }
@@ -204,6 +220,7 @@ void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses
     NamedFrame& frame = (*out)[i];
     frame.module = module;
     frame.build_id = build_id;
+    frame.headers_id = file->identity.headers_id;
     frame.offset = PlaceOf(addresses[i].frame);
     const uint64_t target = TargetOf(addresses[i]);
     if (const Symbol* known = cache_.Get({id, identity, target}); known != nullptr) {

@@ -19,6 +19,7 @@
 #include "daemon/service/symbol_cache.h"
 #include "daemon/symbolize/debug_files.h"
 #include "daemon/symbolize/infer/crate_maps.h"
+#include "daemon/symbolize/kernel_image.h"
 #include "daemon/symbolize/module_codes.h"
 #include "daemon/symbolize/perf_maps.h"
 
@@ -71,7 +72,7 @@ class FrameNames {
  public:
   // `modules` and `lines` must outlive this. `lines` may be null: then no line is known.
   // `debug_directories`: more places for debug files.
-  explicit FrameNames(const ModuleSource* modules, std::string kallsyms = "/proc/kallsyms",
+  explicit FrameNames(const ModuleSource* modules, symbolize::KernelFiles kernel_files = {},
                       std::vector<std::string> debug_directories = {}, std::string proc = "/proc",
                       LineReader* lines = nullptr);
 
@@ -87,6 +88,11 @@ class FrameNames {
  private:
   void NameKernel(std::span<const FrameAddress> addresses, std::span<const size_t> which,
                   std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Of the kernel's, those with these indexes, which are not in the cache. `targets` has one for
+  // each.
+  void NameNewInKernel(std::span<const FrameAddress> addresses, std::span<const size_t> missing,
+                       std::span<const uint64_t> targets, std::vector<NamedFrame>* out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frames in no file, from the perf maps of their processes.
   void NameGenerated(std::span<const FrameAddress> addresses, std::span<const size_t> which,
                      std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -107,8 +113,9 @@ class FrameNames {
 
   const ModuleSource* const modules_;
   LineReader* const lines_;
-  const std::string kallsyms_;
+  const symbolize::KernelFiles kernel_files_;
   absl::Mutex mutex_;
+  symbolize::KernelImage kernel_ ABSL_GUARDED_BY(mutex_);
   SymbolCache cache_ ABSL_GUARDED_BY(mutex_);
   DebugFiles debug_files_ ABSL_GUARDED_BY(mutex_);
   DebugFiles line_files_ ABSL_GUARDED_BY(mutex_);

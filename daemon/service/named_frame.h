@@ -22,10 +22,15 @@ struct InlinedFunction {
 
 struct NamedFrame {
   std::string function;
-  std::string module;  // base name, "[kernel]", "[jit]" or empty
+  // Base name of the file, "[kernel]", the name of a kernel module as in "[ext4]", "[jit]", or
+  // empty.
+  std::string module;
   std::string build_id;
-  uint64_t offset = 0;  // as stored; kernel: the address
-  bool exact = false;   // the instruction itself, not a return address
+  std::string headers_id = {};  // of a file without a build-id
+  // In the file, the kernel's image or its module. In no file: the address; 0 if it is the
+  // kernel's.
+  uint64_t offset = 0;
+  bool exact = false;  // the instruction itself, not a return address
   FrameKind kind = FrameKind::kApplication;
   NameSource found_by = NameSource::kNone;
   std::shared_ptr<const NameDetails> details = {};  // null: nothing

@@ -68,7 +68,7 @@ void FetchSlots::Leave(grpc::ServerContextBase* context) {
 ProfilerService::ProfilerService(ServiceSources sources)
     : sources_(std::move(sources)),
       host_(ThisHost()),
-      names_(sources_.modules, sources_.kallsyms, sources_.debug_directories, "/proc",
+      names_(sources_.modules, sources_.kernel_files, sources_.debug_directories, "/proc",
              sources_.lines),
       slots_(kMaxFetches, kFetchPatienceNs),
       status_pool_(1, kMaxStatusQueue),

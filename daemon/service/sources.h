@@ -10,6 +10,7 @@
 #include "daemon/lines/line_reader.h"
 #include "daemon/memory/memory_watch.h"
 #include "daemon/store/store.h"
+#include "daemon/symbolize/kernel_image.h"
 #include "daemon/symbolize/module_source.h"
 
 namespace profd {
@@ -21,7 +22,7 @@ struct ServiceSources {
   const ModuleSource* modules = nullptr;
   MemoryWatch* memory = nullptr;
   CpuUse* cpu_use = nullptr;  // where answers report what they took
-  std::string kallsyms = "/proc/kallsyms";
+  symbolize::KernelFiles kernel_files{};
   std::vector<std::string> debug_directories;  // more places for debug files
   LineReader* lines = nullptr;                 // null: no lines
   std::string proc = "/proc";

@@ -29,7 +29,7 @@ Tables::Tables(PartWriter* parts) : parts_(parts) {
   part.add_strings();
   strings_.emplace("", 0);
   part.add_mappings();
-  mappings_.emplace(std::tuple(0, 0, 0), 0);
+  mappings_.emplace(std::tuple(0, 0, 0, 0), 0);
   part.add_stacks();
   part.add_groups();
 }
@@ -87,13 +87,14 @@ uint32_t Tables::Group(const std::vector<std::string>& labels) {
 
 uint32_t Tables::Mapping(const NamedFrame& frame) {
   const std::tuple key(String(frame.module), String(frame.build_id),
-                       String(frame.code ? frame.code->id : ""));
+                       String(frame.code ? frame.code->id : ""), String(frame.headers_id));
   const auto [it, fresh] = mappings_.try_emplace(key, static_cast<uint32_t>(mappings_.size()));
   if (fresh) {
     v1::Mapping* mapping = parts_->part().add_mappings();
     mapping->set_file(std::get<0>(key));
     mapping->set_build_id(std::get<1>(key));
     mapping->set_code_id(std::get<2>(key));
+    mapping->set_headers_id(std::get<3>(key));
     if (frame.code) {
       for (const symbolize::Segment& segment : frame.code->segments) {
         v1::CodeSegment* code = mapping->add_code();

@@ -39,8 +39,8 @@ class Tables {
 
   PartWriter* const parts_;
   absl::node_hash_map<std::string, uint32_t> strings_;
-  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t>
-      mappings_;  // file, build-id, code
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>, uint32_t>
+      mappings_;  // file, build-id, code, headers
   struct FunctionKey {
     uint32_t name;
     uint32_t file;

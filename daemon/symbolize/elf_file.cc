@@ -1,13 +1,15 @@
 #include "daemon/symbolize/elf_file.h"
 
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "daemon/base/fd.h"
+#include "daemon/symbolize/build_id.h"
 
 namespace profd::symbolize {
 namespace {
@@ -17,12 +19,10 @@ constexpr uint64_t kMaxSections = 1 << 16;
 constexpr uint64_t kMaxSegments = 4096;
 // More than any linker makes; bounds the search for each address.
 constexpr size_t kMaxCodeSegments = 64;
-constexpr int kMaxNotes = 1024;
-constexpr uint64_t kMaxBuildIdBytes = 64;
 constexpr uint64_t kPageSize = 4096;
 constexpr size_t kPieceBytes = 256 << 10;
 
-uint64_t AlignUp(uint64_t value, uint64_t align) { return (value + align - 1) & ~(align - 1); }
+constexpr uint64_t PageUp(uint64_t value) { return (value + kPageSize - 1) & ~(kPageSize - 1); }
 
 }  // namespace
 
@@ -138,7 +138,7 @@ std::optional<uint64_t> ElfFile::VaddrOfOffset(uint64_t offset) const {
       const uint64_t lead = segment.offset % kPageSize;
       const uint64_t from_page = offset - (segment.offset - lead);
       if (segment.file_size <= size_ && offset >= segment.offset - lead &&
-          from_page < AlignUp(lead + segment.file_size, kPageSize)) {
+          from_page < PageUp(lead + segment.file_size)) {
         executable_page = vaddr;
       }
     }
@@ -170,29 +170,33 @@ std::string ElfFile::BuildId() const {
 }
 
 std::string ElfFile::BuildIdFromNotes(uint64_t offset, uint64_t size, uint64_t align) const {
-  align = align == 8 ? 8 : 4;
   if (offset > size_) return "";
-  const uint64_t end = offset + std::min(size, size_ - offset);
-  uint64_t at = offset;
-  for (int i = 0; i < kMaxNotes && end - at >= sizeof(Elf64_Nhdr); ++i) {
-    Elf64_Nhdr note;
-    if (!Read(at, &note, sizeof(note)).ok()) return "";
-    const uint64_t name_at = at + sizeof(note);
-    // None of these sums can overflow: both lengths have 32 bits, and the file size is an off_t.
-    const uint64_t desc_at = at + AlignUp(sizeof(note) + note.n_namesz, align);
-    const uint64_t next = at + AlignUp(desc_at - at + note.n_descsz, align);
-    char name[4];
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(name) && note.n_descsz > 0 &&
-        note.n_descsz <= kMaxBuildIdBytes && desc_at + note.n_descsz <= end &&
-        Read(name_at, name, sizeof(name)).ok() && std::memcmp(name, "GNU", sizeof(name)) == 0) {
-      std::string id(note.n_descsz, '\0');
-      if (!Read(desc_at, id.data(), id.size()).ok()) return "";
-      return absl::BytesToHexString(id);
-    }
-    if (next > end) return "";
-    at = next;
+  const auto read = [this](uint64_t at, void* out, size_t wanted) {
+    return Read(at, out, wanted).ok();
+  };
+  return symbolize::BuildIdFromNotes(read, offset, offset + std::min(size, size_ - offset), align);
+}
+
+std::string ElfFile::HeadersId() const {
+  Elf64_Ehdr header;
+  if (!Read(0, &header, sizeof(header)).ok()) return "";
+  uLong checksum = crc32(0, nullptr, 0);
+  const auto add = [&](std::string_view bytes) {
+    checksum = crc32(checksum, reinterpret_cast<const Bytef*>(bytes.data()),
+                     static_cast<uInt>(bytes.size()));
+    return true;
+  };
+  const auto add_table = [&](uint64_t offset, uint64_t entries, uint64_t entry_size) {
+    const auto visit = [&](uint64_t /*at*/, std::string_view bytes) { return add(bytes); };
+    return ReadPieces({.offset = offset, .size = entries * entry_size}, 0, visit).ok();
+  };
+  add({reinterpret_cast<const char*>(&header), sizeof(header)});
+  // As far as the file goes.
+  if (!add_table(header.e_phoff, header.e_phnum, sizeof(Elf64_Phdr)) ||
+      !add_table(header.e_shoff, header.e_shnum, sizeof(Elf64_Shdr))) {
+    return "";
   }
-  return "";
+  return absl::StrCat(absl::Hex(size_), ".", absl::Hex(checksum, absl::kZeroPad8));
 }
 
 absl::Status ElfFile::Read(uint64_t offset, void* out, size_t size) const {

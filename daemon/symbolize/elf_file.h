@@ -76,6 +76,10 @@ class ElfFile {
 
   // The GNU build-id as hex; "" when there is none.
   std::string BuildId() const;
+  // Tells files without a build-id apart: their size, and a checksum (CRC-32) of their headers,
+  // hex.
+  // "" if they cannot be read.
+  std::string HeadersId() const;
 
   // Reads exactly `size` bytes at `offset`. OutOfRange if the file is too short.
   absl::Status Read(uint64_t offset, void* out, size_t size) const;

@@ -72,6 +72,8 @@ class Lookup {
   void Add(const Line& line) {
     any_ = true;
     visible_ |= line.address != 0;
+    if (line.name == "_text") text_begin_ = line.address;
+    if (line.name == "_etext") text_end_ = line.address;
     // Stored at the first address that it can name; Names() carries it on.
     const auto at = std::lower_bound(wanted_.begin(), wanted_.end(), line.address);
     if (at == wanted_.end()) return;
@@ -84,6 +86,8 @@ class Lookup {
   }
 
   bool Hidden() const { return any_ && !visible_; }
+  uint64_t text_begin() const { return text_begin_; }
+  uint64_t text_end() const { return text_end_; }
 
   // One name per wanted address; "" if unknown.
   std::vector<std::string> Names() {
@@ -100,6 +104,7 @@ class Lookup {
  private:
   std::vector<uint64_t> wanted_;  // ascending, each once
   std::vector<Slot> slots_;
+  uint64_t text_begin_ = 0, text_end_ = 0;
   bool any_ = false;
   bool visible_ = false;
 };
@@ -138,9 +143,9 @@ absl::Status ReadLines(int fd, const std::string& path, Lookup* lookup) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Symbol>> SymbolizeKernel(std::span<const uint64_t> addresses,
-                                                    const std::string& path) {
-  if (addresses.empty()) return std::vector<Symbol>();
+absl::StatusOr<KernelSymbols> SymbolizeKernel(std::span<const uint64_t> addresses,
+                                              const std::string& path) {
+  if (addresses.empty()) return KernelSymbols();
   std::vector<uint64_t> wanted(addresses.begin(), addresses.end());
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -156,15 +161,19 @@ absl::StatusOr<std::vector<Symbol>> SymbolizeKernel(std::span<const uint64_t> ad
   }
   const std::vector<std::string> names = lookup.Names();
 
-  std::vector<Symbol> symbols;
-  symbols.reserve(addresses.size());
+  KernelSymbols result = {
+      .symbols = {}, .text_begin = lookup.text_begin(), .text_end = lookup.text_end()};
+  result.symbols.reserve(addresses.size());
   for (const uint64_t address : addresses) {
     const auto at = std::lower_bound(wanted.begin(), wanted.end(), address) - wanted.begin();
     const std::string& name = names[static_cast<size_t>(at)];
-    symbols.push_back({.function = name.empty() ? symbolize::ModuleOffset("kernel", address) : name,
-                       .kind = FrameKind::kKernel});
+    const bool in_text = result.text_begin <= address && address < result.text_end;
+    const uint64_t place = in_text ? address - result.text_begin : address;
+    result.symbols.push_back(
+        {.function = name.empty() ? symbolize::ModuleOffset("kernel", place) : name,
+         .kind = FrameKind::kKernel});
   }
-  return symbols;
+  return result;
 }
 
 }  // namespace profd

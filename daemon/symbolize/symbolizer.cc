@@ -102,9 +102,11 @@ std::shared_ptr<const NameDetails> DetailsOf(const symbolize::FoundName& name) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadBuildId(int fd) {
+absl::StatusOr<ModuleIdentity> ReadIdentity(int fd, std::string path) {
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));
-  return elf.BuildId();
+  ModuleIdentity identity = {.path = std::move(path), .build_id = elf.BuildId()};
+  if (identity.build_id.empty()) identity.headers_id = elf.HeadersId();
+  return identity;
 }
 
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,

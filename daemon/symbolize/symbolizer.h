@@ -36,12 +36,13 @@ struct Symbol {
 
 // Identity of a module's file.
 struct ModuleIdentity {
-  std::string path;      // as the target saw it; may be gone by now
-  std::string build_id;  // hex; empty when the file has none
+  std::string path;             // as the target saw it; may be gone by now
+  std::string build_id;         // hex; empty when the file has none
+  std::string headers_id = {};  // of a file without a build-id, see ElfFile::HeadersId
 };
 
-// Reads the GNU build-id of an ELF file as hex; "" when it has none. Hostile input.
-absl::StatusOr<std::string> ReadBuildId(int fd);
+// What tells an ELF file of this path apart from others. Hostile input.
+absl::StatusOr<ModuleIdentity> ReadIdentity(int fd, std::string path);
 
 // Names for file offsets of one module, in any order, one result each: by symbol (.symtab and
 // .dynsym; without .symtab those of `debug` or .gnu_debugdata), else by entry of the PLT, else by
@@ -52,10 +53,16 @@ std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
                                     std::span<const uint64_t> offsets,
                                     const symbolize::DebugFile* debug = nullptr);
 
+struct KernelSymbols {
+  std::vector<Symbol> symbols;  // one for each address
+  // Where the code of the kernel's image lies; 0: not known.
+  uint64_t text_begin = 0, text_end = 0;
+};
+
 // Names for kernel addresses, from /proc/kallsyms (or `path`); the table is not kept.
 // PermissionDenied if the addresses are hidden (CAP_SYSLOG or kptr_restrict).
-absl::StatusOr<std::vector<Symbol>> SymbolizeKernel(std::span<const uint64_t> addresses,
-                                                    const std::string& path = "/proc/kallsyms");
+absl::StatusOr<KernelSymbols> SymbolizeKernel(std::span<const uint64_t> addresses,
+                                              const std::string& path = "/proc/kallsyms");
 
 // C++ (Itanium), Rust legacy and v0 names, without hash suffixes. Marks of a compiler's copies and
 // parts at the end (".cold", ".isra.0", ".llvm.123") are removed; anything else is unchanged.

@@ -130,9 +130,9 @@ absl::StatusOr<Module> Modules::Load(const profd_module_record& record,
   module.fd = std::move(mapped->fd);
   if (!IsVdso(record.key)) module.root = roots_.Of(record.pid);
   module.version = VersionOf(module.fd.get());
-  module.state.identity.path = std::move(mapped->path);
-  if (auto build_id = ReadBuildId(module.fd.get()); build_id.ok()) {
-    module.state.identity.build_id = *std::move(build_id);
+  module.state.identity.path = mapped->path;
+  if (auto identity = ReadIdentity(module.fd.get(), std::move(mapped->path)); identity.ok()) {
+    module.state.identity = *std::move(identity);
   }
   auto file = GuardedFile::Map(module.fd.get());
   if (!file.ok()) return refuse(file.status().message());

@@ -29,8 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(fd.ok());
   Require(write(fd.get(), data, size) == static_cast<ssize_t>(size));
 
-  const auto build_id = profd::ReadBuildId(fd.get());
-  if (build_id.ok()) Require(build_id->size() % 2 == 0);
+  const auto found = profd::ReadIdentity(fd.get(), "module.so");
+  if (found.ok()) {
+    Require(found->build_id.size() % 2 == 0);
+    Require(found->build_id.empty() || found->headers_id.empty());
+  }
 
   profd::ModuleIdentity identity;
   identity.path = "/usr/lib/module.so";

@@ -35,7 +35,7 @@ class DebugFilesTest : public ::testing::Test {
     Shell("objcopy --only-keep-debug '" + full_ + "' '" + debug_ + "'");
     Strip(full_, "--add-gnu-debuglink='" + debug_ + "'");
     hidden_ = FunctionIn(full_, "hidden_one").address;
-    build_id_ = *ReadBuildId(OpenReadOnly(full_)->get());
+    build_id_ = ReadIdentity(OpenReadOnly(full_)->get(), full_)->build_id;
   }
 
   void Strip(const std::string& from, const std::string& more) {

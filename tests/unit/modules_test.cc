@@ -117,7 +117,7 @@ class ModulesTest : public testing::Test {
   std::string NameOf(ModuleId id) {
     const FrameAddress address = {.frame = PROFD_FRAME(static_cast<uint32_t>(id), kCodeOffset),
                                   .exact = true};
-    return FrameNames(&*modules_, "/nonexistent").Name({&address, 1}).at(0).function;
+    return FrameNames(&*modules_, {.symbols = "/nonexistent"}).Name({&address, 1}).at(0).function;
   }
 
   std::string PathOf(int number) const { return absl::StrCat(directory_.path(), "/p", number); }

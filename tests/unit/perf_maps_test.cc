@@ -188,7 +188,7 @@ TEST_F(PerfMapsTest, ProcessesDoNotShareNames) {
       StackTrace{.id = StackId{1}, .kernel_frames = 0, .frames = {kJitCode, kJitCode + 0x10}});
   const ProcessId other = {.pid = kOther, .start_ns = kProcess.start_ns};
   const ProcessId third = {.pid = kThird, .start_ns = kProcess.start_ns};
-  FrameNames names(nullptr, "/nonexistent", {}, proc_->path());
+  FrameNames names(nullptr, {.symbols = "/nonexistent"}, {}, proc_->path());
   const auto functions = [&](const std::vector<ProcessId>& processes) {
     NamedStacks stacks(std::vector{stack});
     for (const ProcessId& process : processes) stacks.Add(stack->id, process);

@@ -24,6 +24,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "daemon/base/clock.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/listen.h"
@@ -144,9 +145,7 @@ class ServiceTest : public ::testing::Test {
     char name[] = "/tmp/profd-service-test-XXXXXX";
     ASSERT_NE(mkdtemp(name), nullptr);
     folder_ = name;
-    std::ofstream(folder_ + "/kallsyms") << "ffffffff81000000 T _text\n"
-                                            "ffffffff81001000 T schedule\n"
-                                            "ffffffff81002000 T futex_wait\n";
+    StartKernelAt(kKernelBase);
     socket_ = folder_ + "/run/profd.sock";
     proc_ = std::make_unique<FakeProc>(folder_ + "/proc");
     memory_ = std::make_unique<MemoryWatch>(&cpu_use_, MemoryWatchOptions{.proc = proc_->path()});
@@ -157,13 +156,34 @@ class ServiceTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
+  // As after a boot that put it there.
+  void StartKernelAt(uint64_t base) {
+    std::ofstream(folder_ + "/kallsyms")
+        << absl::StrFormat("%x T _text\n%x T schedule\n%x T futex_wait\n%x T _etext\n", base,
+                           base + 0x1000, base + 0x2000, base + 0x3000);
+    std::ofstream(folder_ + "/modules") << absl::StrFormat(
+        "ext4 4096 1 - Live 0x%x\nhidden 4096 0 - Live 0x0\nshort\n", base + 0x9000);
+    // A note of another kind, then the build-id.
+    std::ofstream(folder_ + "/notes")
+        << std::string("\4\0\0\0\2\0\0\0\1\0\0\0GNU\0xy\0\0", 20)
+        << std::string("\4\0\0\0\3\0\0\0\3\0\0\0GNU\0\xca\xfe\1\0", 20);
+    const std::string folder = folder_ + "/module/ext4/notes";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder + "/.note.gnu.build-id")
+        << std::string("\4\0\0\0\2\0\0\0\3\0\0\0GNU\0\xe4\xff\0\0", 20);
+    kernel_files_ = {.symbols = folder_ + "/kallsyms",
+                     .modules = folder_ + "/modules",
+                     .notes = folder_ + "/notes",
+                     .modules_folder = folder_ + "/module"};
+  }
+
   absl::StatusOr<std::unique_ptr<Server>> Start(const std::string& address) {
     return StartServer(address, {.store = &store_,
                                  .collector = &collector_,
                                  .modules = &modules_,
                                  .memory = memory_.get(),
                                  .cpu_use = &cpu_use_,
-                                 .kallsyms = folder_ + "/kallsyms",
+                                 .kernel_files = kernel_files_,
                                  .debug_directories = {},
                                  .proc = folder_ + "/proc"});
   }
@@ -327,6 +347,7 @@ class ServiceTest : public ::testing::Test {
   }
 
   std::string folder_, socket_;
+  symbolize::KernelFiles kernel_files_;
   MemoryStore store_;
   FakeCollector collector_;
   FakeModules modules_;
@@ -518,7 +539,8 @@ TEST_F(ServiceTest, AnswersAFetch) {
   const std::vector<test::Frame> frames = r.FramesOf(sample);
   EXPECT_EQ(frames[0].kind, v1::FRAME_KIND_KERNEL);
   EXPECT_EQ(frames[0].module, "[kernel]");
-  EXPECT_EQ(frames[0].address, kKernelBase + 0x1010);
+  EXPECT_EQ(frames[0].address, 0x1010U) << "the kernel is elsewhere after a reboot";
+  EXPECT_EQ(frames[0].build_id, "cafe01");
   EXPECT_EQ(frames[2].module, "server");
   EXPECT_EQ(frames[3].address, 0x1234u);
   EXPECT_EQ(frames[3].build_id, "abcd");
@@ -1727,6 +1749,38 @@ TEST_F(ServiceTest, SymbolsAreLookedUpOnce) {
   EXPECT_EQ(r.Functions(1)[0], "schedule") << "from the cache";
 }
 
+// Code of the kernel is known again after a reboot, wherever it lies then.
+TEST_F(ServiceTest, KernelFramesAreTheSameAfterAReboot) {
+  const FakeModules modules;
+  std::vector<std::vector<NamedFrame>> named;
+  for (const uint64_t base : {kKernelBase, kKernelBase + 0x2c000000}) {
+    StartKernelAt(base);
+    FrameNames names(&modules, kernel_files_);
+    const std::vector<FrameAddress> addresses = {{base + 0x1010, true},
+                                                 {base + 0x2000, false},
+                                                 {base + 0x9010, false},
+                                                 {base + 0xa000, true},
+                                                 {base + 0x2ff0, true}};
+    // The second time from the cache.
+    for (int i = 0; i < 2; ++i) named.push_back(names.Name(addresses));
+  }
+  for (const std::vector<NamedFrame>& boot : named) {
+    EXPECT_EQ(boot[0].module, "[kernel]");
+    EXPECT_EQ(boot[0].build_id, "cafe01");
+    EXPECT_EQ(boot[0].offset, 0x1010U);
+    EXPECT_EQ(boot[1].offset, 0x2000U) << "a return address stays as it is";
+    EXPECT_EQ(boot[1].function, "schedule");
+    EXPECT_EQ(boot[2].module, "[ext4]");
+    EXPECT_EQ(boot[2].build_id, "e4ff");
+    EXPECT_EQ(boot[2].offset, 0x10U);
+    // In no image.
+    EXPECT_EQ(boot[3].module, "[kernel]");
+    EXPECT_EQ(boot[3].build_id, "");
+    EXPECT_EQ(boot[3].offset, 0U);
+    EXPECT_EQ(boot[4].function, "futex_wait");
+  }
+}
+
 TEST_F(ServiceTest, KernelNamesMayBeMissing) {
   std::filesystem::remove(folder_ + "/kallsyms");
   FillStore();
@@ -1833,7 +1887,7 @@ TEST(ServiceTextTest, IsValidUtf8AndShort) {
 // Without gRPC, so that the thread sanitizer sees all of it.
 TEST(FrameNamesTest, SharedByThreads) {
   const FakeModules modules;
-  FrameNames names(&modules, "/nonexistent");
+  FrameNames names(&modules, {.symbols = "/nonexistent"});
   const uint64_t landmark = FileOffset(reinterpret_cast<const void*>(&profd_service_test_landmark));
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; t++) {

@@ -39,6 +39,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 constexpr uint64_t kTextOffset = 0x1000;
 constexpr uint64_t kTextAddress = 0x401000;
@@ -350,7 +351,7 @@ TEST(SymbolizeModuleTest, EveryTruncationAndManyBitFlips) {
     }
     EXPECT_EQ(Names(bad, {0, 0x18, 0x28}).size(), 3u);
     const UniqueFd fd = FileOf(bad);
-    (void)ReadBuildId(fd.get());
+    (void)ReadIdentity(fd.get(), "f");
   }
 }
 
@@ -554,12 +555,13 @@ TEST(SymbolizeModuleTest, Libc) {
   ASSERT_TRUE(place.has_value());
   const absl::StatusOr<UniqueFd> fd = OpenReadOnly(place->path);
   ASSERT_TRUE(fd.ok()) << fd.status();
-  const absl::StatusOr<std::string> build_id = ReadBuildId(fd->get());
-  ASSERT_TRUE(build_id.ok()) << build_id.status();
-  EXPECT_EQ(build_id->size(), 40u);
+  const absl::StatusOr<ModuleIdentity> identity =
+      ReadIdentity(fd->get(), "/lib/x86_64-linux-gnu/libc.so.6");
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(identity->build_id.size(), 40u);
+  EXPECT_EQ(identity->headers_id, "");
   const std::vector<uint64_t> offsets = {place->offset + 3};
-  const std::vector<Symbol> symbols =
-      SymbolizeModule(fd->get(), {"/lib/x86_64-linux-gnu/libc.so.6", *build_id}, offsets);
+  const std::vector<Symbol> symbols = SymbolizeModule(fd->get(), *identity, offsets);
   EXPECT_THAT(symbols[0].function, HasSubstr("pthread_cond_wait"));
   EXPECT_EQ(symbols[0].kind, FrameKind::kLibc);
 }
@@ -582,23 +584,49 @@ TEST(SymbolizeModuleTest, Vdso) {
   EXPECT_EQ(symbols[0].kind, FrameKind::kLibc);
 }
 
-TEST(ReadBuildIdTest, FindsTheNoteAmongOthers) {
+ModuleIdentity Identity(const std::string& bytes) {
+  const UniqueFd fd = FileOf(bytes);
+  const absl::StatusOr<ModuleIdentity> identity = ReadIdentity(fd.get(), "/a/file");
+  EXPECT_TRUE(identity.ok()) << identity.status();
+  return identity.ok() ? *identity : ModuleIdentity{};
+}
+
+TEST(IdentityTest, FindsTheBuildIdAmongOtherNotes) {
   const TestElf elf{.notes = Note(1, kGnu, "abi tag contents") +
                              Note(NT_GNU_BUILD_ID, std::string("Go\0\0", 4), "x") +
                              Note(NT_GNU_BUILD_ID, kGnu, "\x01\xfe")};
-  const UniqueFd fd = FileOf(elf.Bytes());
-  EXPECT_EQ(*ReadBuildId(fd.get()), "01fe");
+  const ModuleIdentity identity = Identity(elf.Bytes());
+  EXPECT_EQ(identity.path, "/a/file");
+  EXPECT_EQ(identity.build_id, "01fe");
+  EXPECT_EQ(identity.headers_id, "");
 }
 
-TEST(ReadBuildIdTest, AbsentOrBroken) {
-  EXPECT_EQ(*ReadBuildId(FileOf(TestElf{}.Bytes()).get()), "");
+TEST(IdentityTest, BuildIdAbsentOrBroken) {
+  EXPECT_EQ(Identity(TestElf{}.Bytes()).build_id, "");
   std::string lying = Note(NT_GNU_BUILD_ID, kGnu, "abcd");
   for (const uint32_t size : {0u, 5u, 1000u, UINT32_MAX}) {
     const TestElf elf{.notes = With(lying, offsetof(Elf64_Nhdr, n_descsz), size)};
-    EXPECT_EQ(*ReadBuildId(FileOf(elf.Bytes()).get()), "") << size;
+    EXPECT_EQ(Identity(elf.Bytes()).build_id, "") << size;
   }
-  EXPECT_FALSE(ReadBuildId(FileOf("no ELF file").get()).ok());
-  EXPECT_FALSE(ReadBuildId(-1).ok());
+  EXPECT_FALSE(ReadIdentity(FileOf("no ELF file").get(), "").ok());
+  EXPECT_FALSE(ReadIdentity(-1, "").ok());
+}
+
+// Size and headers tell files without a build-id apart; their contents do not.
+TEST(IdentityTest, HeadersOfAFileWithoutABuildId) {
+  const std::string bytes = TestElf{}.Bytes();
+  const std::string id = Identity(bytes).headers_id;
+  EXPECT_THAT(id, MatchesRegex(absl::StrCat(absl::Hex(bytes.size()), "\\.[0-9a-f]{8}")));
+  EXPECT_EQ(Identity(bytes).headers_id, id);
+  EXPECT_NE(Identity(bytes + "x").headers_id, id) << "another size";
+  EXPECT_NE(Identity(With(bytes, offsetof(Elf64_Ehdr, e_entry), uint64_t{77})).headers_id, id);
+  // Tables that begin beyond the end, or have more entries than there are bytes.
+  for (const size_t at : {offsetof(Elf64_Ehdr, e_phoff), offsetof(Elf64_Ehdr, e_shoff)}) {
+    EXPECT_NE(Identity(With(bytes, at, UINT64_MAX)).headers_id, id);
+  }
+  for (const size_t at : {offsetof(Elf64_Ehdr, e_phnum), offsetof(Elf64_Ehdr, e_shnum)}) {
+    EXPECT_NE(Identity(With(bytes, at, uint16_t{UINT16_MAX})).headers_id, id);
+  }
 }
 
 class DebugFileTest : public ::testing::Test {
@@ -667,6 +695,7 @@ TEST_F(KallsymsTest, NearestTextSymbolWithoutModule) {
       "ffffffff81000200 t __se_alias\n"
       "ffffffff81000200 W weak\n"
       "ffffffff81000300 D some_data\n"
+      "ffffffff81000320 T _etext\n"
       "ffffffffc0001000 t ext4_file_write\t[ext4]\n"
       "ffffffffc0000100 t bpf_prog_0123456789abcdef_tick\t[bpf]");
   const std::vector<uint64_t> addresses = {
@@ -675,10 +704,12 @@ TEST_F(KallsymsTest, NearestTextSymbolWithoutModule) {
   const auto symbols = SymbolizeKernel(addresses, path);
   ASSERT_TRUE(symbols.ok()) << symbols.status();
   EXPECT_THAT(
-      Functions(*symbols),
-      ElementsAre("ext4_file_write", "local_fn", "local_fn", "weak", "kernel+0xffffffff81000310",
+      Functions(symbols->symbols),
+      ElementsAre("ext4_file_write", "local_fn", "local_fn", "weak", "kernel+0x310",
                   "bpf_prog_0123456789abcdef_tick", "kernel+0xffffffffd0000000", "kernel+0x10"));
-  for (const Symbol& symbol : *symbols) EXPECT_EQ(symbol.kind, FrameKind::kKernel);
+  EXPECT_EQ(symbols->text_begin, 0xffffffff81000000);
+  EXPECT_EQ(symbols->text_end, 0xffffffff81000320);
+  for (const Symbol& symbol : symbols->symbols) EXPECT_EQ(symbol.kind, FrameKind::kKernel);
 }
 
 TEST_F(KallsymsTest, HiddenAddressesAreAnErrorThatSaysWhatToDo) {
@@ -699,15 +730,16 @@ TEST_F(KallsymsTest, BrokenLinesAreSkipped) {
   const std::vector<uint64_t> addresses = {0xffffffff81000008, 0xffffffff81000018};
   const auto symbols = SymbolizeKernel(addresses, Path(content));
   ASSERT_TRUE(symbols.ok()) << symbols.status();
-  EXPECT_THAT(Functions(*symbols), ElementsAre("kernel+0xffffffff81000008", "after_the_long_line"));
+  EXPECT_THAT(Functions(symbols->symbols),
+              ElementsAre("kernel+0xffffffff81000008", "after_the_long_line"));
 }
 
 TEST_F(KallsymsTest, EmptyAndMissing) {
   const std::vector<uint64_t> addresses = {1};
-  EXPECT_THAT(Functions(*SymbolizeKernel(addresses, Path(""))), ElementsAre("kernel+0x1"));
+  EXPECT_THAT(Functions(SymbolizeKernel(addresses, Path(""))->symbols), ElementsAre("kernel+0x1"));
   EXPECT_EQ(SymbolizeKernel(addresses, "/nonexistent/kallsyms").status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_TRUE(SymbolizeKernel({}, "/nonexistent/kallsyms")->empty());
+  EXPECT_TRUE(SymbolizeKernel({}, "/nonexistent/kallsyms")->symbols.empty());
 }
 
 TEST(KallsymsRealTest, NamesAreFoundWhereTheyWereRead) {
@@ -722,7 +754,7 @@ TEST(KallsymsRealTest, NamesAreFoundWhereTheyWereRead) {
   const std::vector<uint64_t> addresses = {address + 1};
   const auto symbols = SymbolizeKernel(addresses);
   ASSERT_TRUE(symbols.ok()) << symbols.status();
-  EXPECT_THAT(Functions(*symbols), ElementsAre("schedule"));
+  EXPECT_THAT(Functions(symbols->symbols), ElementsAre("schedule"));
 }
 
 // One module, whose open file is all that is left of it.
@@ -746,7 +778,7 @@ TEST(FrameNamesTest, NamesStayWhenTheFileIsOverwritten) {
                       .notes = Note(NT_GNU_BUILD_ID, kGnu, "\x12\x34\xac")};
   const UniqueFd file = FileOf(old.Bytes());
   const OneFile modules(file.get(), {"/opt/mod (deleted)", "1234ab"});
-  FrameNames names(&modules, "/nonexistent");
+  FrameNames names(&modules, {.symbols = "/nonexistent"});
   const auto name_of = [&](uint64_t from_text) {
     return names
         .Name(std::vector<FrameAddress>{

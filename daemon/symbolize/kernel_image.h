@@ -1,0 +1,49 @@
+// What code of the kernel is, whatever its address: a kernel lies at another one after each boot.
+#ifndef PROFD_DAEMON_SYMBOLIZE_KERNEL_IMAGE_H_
+#define PROFD_DAEMON_SYMBOLIZE_KERNEL_IMAGE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace profd::symbolize {
+
+struct KernelFiles {
+  std::string symbols = "/proc/kallsyms";
+  std::string modules = "/proc/modules";
+  std::string notes = "/sys/kernel/notes";
+  std::string modules_folder = "/sys/module";
+};
+
+struct KernelPlace {
+  std::string module;    // "[kernel]", or the name of a kernel module: "[ext4]"
+  std::string build_id;  // hex; empty: not known
+  uint64_t offset = 0;   // from the begin of its code
+};
+
+// Where the kernel and its modules lie. Not thread-safe.
+class KernelImage {
+ public:
+  explicit KernelImage(KernelFiles files = {});
+
+  // The image's code lies between these addresses (0: not known). Reads which modules there are.
+  void Update(uint64_t text_begin, uint64_t text_end);
+  // None: it is in neither, such as BPF programs and trampolines, or that is not known.
+  std::optional<KernelPlace> Find(uint64_t address);
+
+ private:
+  struct Part {
+    std::string module;
+    uint64_t begin = 0, end = 0;
+    std::optional<std::string> build_id;  // none: not read yet
+  };
+  void ReadModules();
+
+  const KernelFiles files_;
+  std::vector<Part> parts_;  // ascending
+};
+
+}  // namespace profd::symbolize
+
+#endif  // PROFD_DAEMON_SYMBOLIZE_KERNEL_IMAGE_H_
