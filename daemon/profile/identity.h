@@ -1,4 +1,4 @@
-// What a process is, beside its numbers for a while: PIDs are used again.
+// What processes and modules are, beside their numbers for a while: PIDs are used again.
 #ifndef PROFD_DAEMON_PROFILE_IDENTITY_H_
 #define PROFD_DAEMON_PROFILE_IDENTITY_H_
 
@@ -26,6 +26,13 @@ struct ProcessId {
 ProcessId ProcessIdOf(const ThreadInfo& info);
 // /proc has start times in steps of 10 ms.
 int64_t StartAsInProc(int64_t start_ns);
+
+// A module's file. With the build-id, else with the headers, it is the same file for ever.
+struct ModuleIdentity {
+  std::string path;             // as the target saw it; may be gone by now
+  std::string build_id;         // hex; empty when the file has none
+  std::string headers_id = {};  // of a file without a build-id: its size and a checksum of its headers
+};
 
 // The id of the container whose cgroup this is: the last 64 hex digits in a row, as Docker, Podman,
 // containerd and CRI-O put them into the path. Empty: none.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "daemon/base/clock.h"
 #include "daemon/service/estimates.h"
 #include "daemon/service/matching.h"
@@ -41,6 +42,20 @@ grpc::Status TooManyFetches() {
 }
 
 grpc::Status Stopping() { return {grpc::StatusCode::UNAVAILABLE, "profd is stopping"}; }
+
+// In words that do not depend on the client's time zone.
+absl::Status NothingRecorded(Window window, int64_t oldest_ns, int64_t now_ns) {
+  if (oldest_ns == 0) {
+    return absl::NotFoundError("nothing was recorded yet; try again in a few seconds");
+  }
+  const auto ago = [&](int64_t at_ns) {
+    const int64_t seconds = std::max<int64_t>(now_ns - at_ns, 0) / 1'000'000'000;
+    return absl::FormatDuration(absl::Seconds(seconds));
+  };
+  return absl::NotFoundError(absl::StrCat("nothing was recorded between ", ago(window.begin_ns),
+                                          " and ", ago(window.end_ns),
+                                          " ago; what profd has begins ", ago(oldest_ns), " ago"));
+}
 
 grpc::Status ToGrpc(const absl::Status& status) {
   // The canonical codes are the same numbers.
@@ -140,6 +155,10 @@ absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestS
   ASSIGN_OR_RETURN(MergedProfile profile,
                    Merge(scope, asked, plan.NeedsLevels(),
                          [&](const ThreadInfo& info) { return plan.MatchesThread(info); }));
+  const bool empty = profile.covered.end_ns <= profile.covered.begin_ns;
+  if (empty && profile.threads.empty()) {
+    return NothingRecorded(scope.window, sources_.store->OldestNs(), MonotonicNs());
+  }
   ScaleBursts(&profile);
   const std::vector<ProcessHistory> processes = Histories(scope, 1);
   const v1::MemoryLine memory = MemoryLineOf(processes, profile, plan.thread == nullptr);

@@ -10,6 +10,7 @@
 
 #include "daemon/base/fd.h"
 #include "daemon/base/status.h"
+#include "daemon/profile/identity.h"
 #include "daemon/symbolize/name_source.h"
 
 namespace profd {
@@ -32,13 +33,6 @@ struct Symbol {
   FrameKind kind = FrameKind::kApplication;
   NameSource source = NameSource::kNone;
   std::shared_ptr<const NameDetails> details = {};  // null: nothing, as of most
-};
-
-// Identity of a module's file.
-struct ModuleIdentity {
-  std::string path;             // as the target saw it; may be gone by now
-  std::string build_id;         // hex; empty when the file has none
-  std::string headers_id = {};  // of a file without a build-id, see ElfFile::HeadersId
 };
 
 // What tells an ELF file of this path apart from others. Hostile input.

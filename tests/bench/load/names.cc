@@ -29,19 +29,19 @@ class OneFile : public profd::ModuleSource {
   explicit OneFile(std::string path) : path_(std::move(path)) {
     absl::StatusOr<profd::UniqueFd> fd = profd::OpenReadOnly(path_);
     if (!fd.ok()) return;
-    build_id_ = profd::ReadBuildId(fd->get()).value_or("");
+    absl::StatusOr<profd::ModuleIdentity> identity = profd::ReadIdentity(fd->get(), path_);
+    if (identity.ok()) identity_ = *std::move(identity);
   }
 
   std::optional<profd::ModuleFile> Find(profd::ModuleId id) const override {
     absl::StatusOr<profd::UniqueFd> fd = profd::OpenReadOnly(path_);
     if (id != kModule || !fd.ok()) return std::nullopt;
-    return profd::ModuleFile{
-        .identity = {.path = path_, .build_id = build_id_}, .fd = *std::move(fd), .root = nullptr};
+    return profd::ModuleFile{.identity = identity_, .fd = *std::move(fd), .root = nullptr};
   }
 
  private:
   const std::string path_;
-  std::string build_id_;
+  profd::ModuleIdentity identity_;
 };
 
 double Seconds(Clock::time_point since) {
