@@ -24,6 +24,7 @@
 #include "daemon/memory/memory_watch.h"
 #include "daemon/service/listen.h"
 #include "daemon/store/memory_store.h"
+#include "daemon/symbolize/kernel_image.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -140,10 +141,14 @@ int Main(int argc, char** argv) {
   }
   LineReader lines(line_launcher.ok() ? std::optional(*std::move(line_launcher)) : std::nullopt,
                    &cpu_use.lines);
-  MemoryStore store({.max_bytes = options.limits.store});
+  MemoryStore store({.max_bytes = options.limits.store, .boot = symbolize::ReadBootIdentity()});
   MemoryWatch memory(&cpu_use, {.timeline_bytes = options.limits.timeline});
   auto collector = Collector::Create(std::move(collecting), &store, &memory, &cpu_use);
   if (!collector.ok()) return Fail(collector.status(), 1);
+  store.IdentifyModulesBy([modules = &(*collector)->modules()](ModuleId id) {
+    const std::optional<ModuleFile> file = modules->Find(id);
+    return file ? std::make_shared<const ModuleIdentity>(file->identity) : nullptr;
+  });
   auto server = StartServer(options.listen, {.store = &store,
                                              .collector = collector->get(),
                                              .modules = &(*collector)->modules(),

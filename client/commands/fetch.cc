@@ -95,8 +95,8 @@ void Remark(const std::vector<View>& views, Format format, std::ostream& err) {
   if (const std::string lines = DescribeLines(*views.front().profile); !lines.empty()) {
     err << "profctl: source lines: " << lines << "\n";
   }
-  for (const profd::v1::Loss& loss : views.front().profile->message->losses()) {
-    err << "profctl: lost " << DescribeLoss(loss) << "\n";
+  for (const std::string& loss : DescribeLosses(*views.front().profile->message)) {
+    err << "profctl: lost " << loss << "\n";
   }
 }
 

@@ -43,8 +43,7 @@ std::string InterruptText(const std::string& name) {
 std::vector<std::string> ActivityNotes(const Profile& wakers, const Profile& cpu) {
   std::vector<std::string> notes = DescribeGaps(wakers);
   for (std::string& note : DescribeGaps(cpu)) notes.push_back(std::move(note));
-  for (const profd::v1::Loss& loss : wakers.message->losses()) {
-    const std::string lost = DescribeLoss(loss);
+  for (const std::string& lost : DescribeLosses(*wakers.message)) {
     notes.push_back(absl::StrCat("lost ", absl::StripSuffix(lost, ".")));
   }
   return notes;

@@ -1,10 +1,19 @@
 #include "client/render/caption.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "client/text/text.h"
 #include "client/text/time_text.h"
 
 namespace profctl {
+namespace {
+
+constexpr double kUsualDiskLoss = 0.01;  // of the requests
+
+}  // namespace
 
 std::string DescribeWindow(const Profile& profile) {
   const profd::v1::Coverage& coverage = profile.coverage();
@@ -20,6 +29,32 @@ std::string DescribeWindowAndHost(const Profile& profile) {
 std::string DescribeLoss(const profd::v1::Loss& loss) {
   return absl::StrCat(FormatCount(loss.count()), " ", CleanName(loss.cause()), ": ",
                       CleanName(loss.help()));
+}
+
+bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost) {
+  static constexpr std::string_view kUsual[] = {"torn_walk",      "torn_ledger",
+                                                "switch_unseen",  "mapping_busy",
+                                                "long_wait_lost", "wait_duration_lost"};
+  if (loss.cause() == "disk_request_lost") {
+    return static_cast<double>(loss.count()) <=
+           kUsualDiskLoss * static_cast<double>(cost.disk_requests());
+  }
+  return std::find(std::begin(kUsual), std::end(kUsual), loss.cause()) != std::end(kUsual);
+}
+
+std::vector<std::string> DescribeLosses(const profd::v1::Profile& message) {
+  std::vector<std::string> lines;
+  std::string usual;
+  for (const profd::v1::Loss& loss : message.losses()) {
+    if (IsUsualLoss(loss, message.cost())) {
+      absl::StrAppend(&usual, usual.empty() ? "" : ", ", FormatCount(loss.count()), " ",
+                      CleanName(loss.cause()));
+    } else {
+      lines.push_back(DescribeLoss(loss));
+    }
+  }
+  if (!usual.empty()) lines.push_back(usual + " (usual, nothing to do)");
+  return lines;
 }
 
 }  // namespace profctl

@@ -3,6 +3,7 @@
 #define PROFD_CLIENT_RENDER_CAPTION_H_
 
 #include <string>
+#include <vector>
 
 #include "client/answer/profile.h"
 
@@ -16,6 +17,11 @@ std::string DescribeWindowAndHost(const Profile& profile);
 
 // "8 torn_walk: Stacks thrown away because ...".
 std::string DescribeLoss(const profd::v1::Loss& loss);
+
+// A loss that any busy machine has and that needs nothing (docs/losses.md).
+bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost);
+// A line for each loss of an answer, and one for all usual ones.
+std::vector<std::string> DescribeLosses(const profd::v1::Profile& message);
 
 }  // namespace profctl
 

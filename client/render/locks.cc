@@ -291,8 +291,8 @@ std::string RenderLocks(const View& view, LockOrder order, bool colour) {
     gap[0] = absl::ascii_toupper(static_cast<unsigned char>(gap[0]));
     text += Wrap(gap + ".", PageColumns(), "  ");
   }
-  for (const profd::v1::Loss& loss : profile.message->losses()) {
-    text += Wrap("Lost " + DescribeLoss(loss), PageColumns(), "  ");
+  for (const std::string& loss : DescribeLosses(*profile.message)) {
+    text += Wrap("Lost " + loss, PageColumns(), "  ");
   }
   text += "\n";
   const std::vector<const LockUse*> locks = ShownLocks(view, order);

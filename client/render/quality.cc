@@ -91,7 +91,13 @@ void AppendSwitchTrust(const Profile& profile, std::string& text) {
 // Disk requests and file syncs.
 void AppendCountedTrust(const Profile& profile, std::string& text) {
   AppendWatched(profile, text);
-  AppendField(profile.kind->count_unit, FormatCount(profile.type.count()) + ", all counted", text);
+  const bool off = profile.type.watched_ns() <= 0;
+  const bool gap = HasGap(profile, profile.type.watched_ns());
+  AppendField(profile.kind->count_unit,
+              off ? "none was counted"
+                  : absl::StrCat(FormatCount(profile.type.count()),
+                                 gap ? ", all of the time that was watched" : ", all counted"),
+              text);
   if (profile.type.count() > 0) {
     AppendField("complete stacks",
                 absl::StrCat(FormatShare(profile.type.complete_share(), 1), " of the ",
@@ -177,7 +183,9 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
     if (loss.weight_bytes() > 0) {
       absl::StrAppend(&line, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
     }
-    AppendField("losses", line, text);
+    const bool usual = IsUsualLoss(loss, cost);
+    AppendField("losses", line + (usual ? " (usual, nothing to do)" : ""), text);
+    if (usual) continue;
     text += Wrap(CleanName(loss.help()), PageColumns(), std::string(kQualityLabel + 6, ' '));
   }
 }

@@ -44,6 +44,7 @@ std::string StacksHeading(const View& view) {
 
 std::string WhyNoStacks(const View& view) {
   const SampleTypeInfo& kind = *view.profile->kind;
+  if (kind.IsCounted() && view.profile->type.watched_ns() <= 0) return "nothing was counted";
   if (kind.IsOfDisk()) return "no disk request was completed in this window";
   if (kind.IsOfSyncs()) return "no call that syncs a file returned in this window";
   if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));

@@ -20,11 +20,18 @@ using profd::v1::GetStatusResponse;
 
 constexpr int kMostPids = 8;
 constexpr size_t kMostModules = 10;
+constexpr size_t kLongestLayer = 24;
 
 void AppendLayers(const GetStatusResponse& status, std::string& text) {
+  size_t width = 0;
+  for (const profd::v1::LayerStatus& layer : status.layers()) {
+    width = std::max(width, layer.name().size());
+  }
+  width = std::min(width, kLongestLayer) + 2;
   for (const profd::v1::LayerStatus& layer : status.layers()) {
     const std::string state =
-        absl::StrCat("  ", PadRight(CleanName(layer.name()), 10), layer.on() ? "on" : "off");
+        absl::StrCat("  ", PadRight(ClipEnd(CleanName(layer.name()), kLongestLayer), width),
+                     layer.on() ? "on" : "off");
     if (layer.note().empty()) {
       text += state + "\n";
     } else {
@@ -197,8 +204,9 @@ double CostOf(const profd::v1::Governor& governor, bool in_path) {
 
 // Overhead in the targets or of profd, and below it that of each source.
 void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string& text) {
+  const double fixed = in_path ? 0 : governor.fixed_cost();
   absl::StrAppend(&text, in_path ? "  targets    " : "  profd      ",
-                  FormatFineShare(CostOf(governor, in_path), 1), "\n");
+                  FormatFineShare(CostOf(governor, in_path) + fixed, 1), "\n");
   for (const profd::v1::GovernedSource& source : governor.sources()) {
     if (source.in_path() != in_path) continue;
     std::string line = FormatFineShare(source.cost(), 1);

@@ -156,19 +156,25 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
     row.name = name;
     rows.push_back(row);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const ThreadRow& a, const ThreadRow& b) {
-    return std::make_pair(a.Busy(), a.wall_ns) > std::make_pair(b.Busy(), b.wall_ns);
-  });
+  // Of other kinds, answers do not say which waits are idle.
+  const bool by_cpu =
+      profile.kind->kind == profd::Kind::kCpu || profile.kind->kind == profd::Kind::kSwitch;
+  const auto rank = [&](const ThreadRow& row) {
+    return std::make_pair(by_cpu ? row.on_cpu_ns : row.Busy(), row.wall_ns);
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const ThreadRow& a, const ThreadRow& b) { return rank(a) > rank(b); });
 
-  text += Heading("Threads by non-idle waiting time (shares of wall time)", colour);
-  Table table({{"thread", Table::Align::kLeft},
-               {"n", Table::Align::kRight, 3},
-               {"wall", Table::Align::kRight, 1},
-               {"on-CPU", Table::Align::kRight},
-               {"run queue", Table::Align::kRight, 2},
-               {"blocked", Table::Align::kRight},
-               {"idle", Table::Align::kRight},
-               {"blocked by", Table::Align::kLeft, 4}});
+  text += Heading(absl::StrCat("Threads by ", by_cpu ? "time on a CPU" : "non-idle waiting time",
+                               " (shares of wall time)"),
+                  colour);
+  std::vector<Table::Column> columns = {
+      {"thread", Table::Align::kLeft},        {"n", Table::Align::kRight, 3},
+      {"wall", Table::Align::kRight, 1},      {"on-CPU", Table::Align::kRight},
+      {"run queue", Table::Align::kRight, 2}, {"blocked", Table::Align::kRight}};
+  if (!by_cpu) columns.push_back({"idle", Table::Align::kRight});
+  columns.push_back({"blocked by", Table::Align::kLeft, 4});
+  Table table(std::move(columns));
   uint32_t left_threads = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     const ThreadRow& row = rows[i];
@@ -178,9 +184,15 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
     }
     const auto wall = static_cast<double>(row.wall_ns);
     const auto share = [&](int64_t ns) { return FormatShare(static_cast<double>(ns), wall); };
-    table.Add({row.name, FormatCount(row.threads), FormatDuration(row.wall_ns),
-               share(row.on_cpu_ns), share(row.off[profd::v1::REASON_RUNQUEUE].time_ns),
-               share(Blocked(row.off)), share(row.idle_ns), TopReasons(row)});
+    std::vector<std::string> cells = {row.name,
+                                      FormatCount(row.threads),
+                                      FormatDuration(row.wall_ns),
+                                      share(row.on_cpu_ns),
+                                      share(row.off[profd::v1::REASON_RUNQUEUE].time_ns),
+                                      share(Blocked(row.off))};
+    if (!by_cpu) cells.push_back(share(row.idle_ns));
+    cells.push_back(TopReasons(row));
+    table.Add(std::move(cells));
   }
   text += table.Render();
   text += MoreGroups(rows.size(), left_threads);
@@ -194,6 +206,10 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
     AddThread(thread, totals);
     AddDurations(thread.ledger.off(), &durations);
   }
+  // Waits are counted only while the layer is on; times are complete without it.
+  const int64_t switch_ns = profile.coverage().switch_ns();
+  const bool counted = switch_ns > 0;
+  const bool counted_all = counted && !HasGap(profile, switch_ns);
   double all = 0;
   for (const Waiting& waiting : totals) all += static_cast<double>(waiting.time_ns);
   const bool measured = !durations.empty();
@@ -211,15 +227,18 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   Table table(std::move(columns));
   for (const Reason reason : ByTime(totals)) {
     const Waiting& waiting = totals[reason];
+    // In the run queue, waits that began with a wake-up are in the histogram only.
+    const bool run_queue = reason == profd::v1::REASON_RUNQUEUE;
+    const uint64_t count = run_queue ? DurationsOf(durations, reason).count() : waiting.waits;
     const std::string mean =
-        waiting.waits == 0
+        count == 0 || !counted_all
             ? "-"
             : FormatDuration(static_cast<int64_t>(static_cast<double>(waiting.time_ns) /
-                                                  static_cast<double>(waiting.waits)));
+                                                  static_cast<double>(count)));
     const ReasonInfo& info = DescribeReason(reason);
     std::vector<std::string> cells = {std::string(info.name), FormatDuration(waiting.time_ns),
                                       FormatShare(static_cast<double>(waiting.time_ns), all),
-                                      FormatCount(waiting.waits), mean};
+                                      counted && count > 0 ? FormatCount(count) : "-", mean};
     if (measured) {
       const profd::Durations& waits = DurationsOf(durations, reason);
       cells.insert(cells.end(),

@@ -109,9 +109,7 @@ std::string RenderWorst(const Profile& profile, std::span<const LongWait> waits,
     AppendField("source lines", lines, text);
   }
   for (const std::string& gap : DescribeGaps(profile)) AppendField("gap", gap, text);
-  for (const profd::v1::Loss& loss : profile.message->losses()) {
-    AppendField("lost", DescribeLoss(loss), text);
-  }
+  for (const std::string& loss : DescribeLosses(*profile.message)) AppendField("lost", loss, text);
   return text;
 }
 

@@ -60,7 +60,7 @@ have no width; the subtitle has their sum, and '--width-of max' draws them.
 
 Examples:
   profctl diff 10min..5min 5min..now     the last five minutes and the five before
-  profctl diff 10min..5min 5min -o diff.svg
+  profctl diff 10min..5min 5min..now -o diff.svg
   profctl diff good.json 5min            a file against now
   profctl diff --kind alloc --fail-over 10% before.json after.json
 )";

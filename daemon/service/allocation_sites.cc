@@ -37,7 +37,7 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
     if (process->allocated_bytes() > 0) wanted.emplace(listed[i], process);
   }
   if (wanted.empty()) return;
-  NamedStacks stacks(profile.stacks);
+  NamedStacks stacks(profile.stacks, &profile.modules);
   for (const MergedThread& thread : profile.threads) {
     if (!wanted.contains(ids.Of(thread.info))) continue;
     for (const Sample& sample : thread.samples) {

@@ -205,7 +205,7 @@ class Sender {
         sources_(sources),
         profile_(sources.profile),
         parts_(send, window),
-        stacks_(sources.profile.stacks),
+        stacks_(sources.profile.stacks, &sources.profile.modules),
         objects_(sources.profile.stacks),
         longest_(plan, sources.profile) {}
 

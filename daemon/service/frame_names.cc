@@ -70,7 +70,8 @@ FrameNames::FrameNames(const ModuleSource* modules, symbolize::KernelFiles kerne
       line_files_(std::move(debug_directories), SystemClock(), "/", DebugNeed::kDebugInfo),
       perf_maps_(std::move(proc)) {}
 
-std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses) {
+std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses,
+                                         const ModuleIdentities& recorded) {
   std::vector<NamedFrame> out(addresses.size());
   std::vector<size_t> order(addresses.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -88,7 +89,7 @@ std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses
     } else if (id == kNoModule) {
       NameGenerated(addresses, which, &out);
     } else {
-      NameModule(id, addresses, which, &code_bytes_left, &out);
+      NameModule(id, recorded, addresses, which, &code_bytes_left, &out);
     }
     begin = end;
   }
@@ -197,15 +198,21 @@ void FrameNames::NameByPerfMap(const ProcessId& process, std::span<const FrameAd
   }
 }
 
-void FrameNames::NameModule(ModuleId id, std::span<const FrameAddress> addresses,
-                            std::span<const size_t> which, uint64_t* code_bytes_left,
-                            std::vector<NamedFrame>* out) {
+void FrameNames::NameModule(ModuleId id, const ModuleIdentities& recorded,
+                            std::span<const FrameAddress> addresses, std::span<const size_t> which,
+                            uint64_t* code_bytes_left, std::vector<NamedFrame>* out) {
   const std::optional<ModuleFile> file = modules_->Find(id);
   if (!file.has_value()) {
+    const auto identity = recorded.find(id);
     for (size_t i : which) {
       NamedFrame& frame = (*out)[i];
       frame.offset = PlaceOf(addresses[i].frame);
       frame.function = "[unknown module]";
+      if (identity == recorded.end()) continue;
+      frame.module = CleanText(BaseName(identity->second->path));
+      frame.build_id = CleanText(identity->second->build_id, 128);
+      frame.headers_id = CleanText(identity->second->headers_id, 128);
+      frame.function = absl::StrCat(frame.module, "+", Hex(frame.offset));
     }
     return;
   }

@@ -76,8 +76,10 @@ class FrameNames {
                       std::vector<std::string> debug_directories = {}, std::string proc = "/proc",
                       LineReader* lines = nullptr);
 
-  // One result for each address. Text is valid UTF-8.
-  std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses) ABSL_LOCKS_EXCLUDED(mutex_);
+  // One result for each address. Text is valid UTF-8. `recorded`: what is known of modules that
+  // profd has forgotten.
+  std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses,
+                               const ModuleIdentities& recorded = {}) ABSL_LOCKS_EXCLUDED(mutex_);
   // Asks for lines, which another process reads meanwhile.
   LineOrder OrderLines(std::span<const FrameAddress> addresses, LineWish wish)
       ABSL_LOCKS_EXCLUDED(mutex_);
@@ -101,9 +103,10 @@ class FrameNames {
                      std::span<const size_t> which, uint64_t* bytes_left,
                      std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // `*code_bytes_left`: how much of modules' code may still be read for this answer.
-  void NameModule(ModuleId id, std::span<const FrameAddress> addresses,
-                  std::span<const size_t> which, uint64_t* code_bytes_left,
-                  std::vector<NamedFrame>* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NameModule(ModuleId id, const ModuleIdentities& recorded,
+                  std::span<const FrameAddress> addresses, std::span<const size_t> which,
+                  uint64_t* code_bytes_left, std::vector<NamedFrame>* out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The file with the debug info of a module, which may be its own; null if there is none. `number`
   // identifies its contents.

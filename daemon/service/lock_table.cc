@@ -252,7 +252,7 @@ void LockTable::AddReleasers(const MergedThread& thread, uint32_t process,
 
 LockTable::ReleaserNames LockTable::NameReleasers(
     const std::vector<const std::pair<const Key, Use>*>& uses) const {
-  NamedStacks stacks(profile_.stacks);
+  NamedStacks stacks(profile_.stacks, &profile_.modules);
   for (const auto* entry : uses) {
     const Use& use = entry->second;
     for (const auto& [waker, of] : use.releasers) {

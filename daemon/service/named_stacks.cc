@@ -20,7 +20,9 @@ bool IsExact(const StackTrace& stack, size_t frame) {
 
 }  // namespace
 
-NamedStacks::NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known) {
+NamedStacks::NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known,
+                         const ModuleIdentities* modules)
+    : modules_(modules) {
   known_.reserve(known.size());
   for (const auto& stack : known) {
     const bool generated = std::any_of(stack->frames.begin(), stack->frames.end(), IsInNoFile);
@@ -93,7 +95,7 @@ void NamedStacks::NameFrames(FrameNames* names, LineWish lines) {
   for (const auto& [waiter, waker] : woken_) add(Trace(waker), PROFD_WAKER_NAME_FRAMES, {});
   // Debug info is read while symbol tables are.
   LineOrder order = names->OrderLines(addresses, lines);
-  frames_ = names->Name(addresses);
+  frames_ = modules_ == nullptr ? names->Name(addresses) : names->Name(addresses, *modules_);
   line_counts_ = names->AddLines(std::move(order), lines, &frames_);
 }
 

@@ -36,8 +36,9 @@ struct NamedStack {
 
 class NamedStacks {
  public:
-  // `known` must outlive this.
-  explicit NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known);
+  // `known` and `modules` must outlive this. `modules`: those that were recorded with the stacks.
+  explicit NamedStacks(std::span<const std::shared_ptr<const StackTrace>> known,
+                       const ModuleIdentities* modules = nullptr);
 
   // The number of a stack of a process; 0 for StackId 0. A stack that is not known gets an entry of
   // its own. Processes share numbers, except for stacks with code that is in no file.
@@ -99,6 +100,7 @@ class NamedStacks {
   void AppendWaker(StackId waker, NamedStack* stack);
   Key KeyOf(StackId id, const ProcessId& process) const;
 
+  const ModuleIdentities* const modules_;
   absl::flat_hash_map<StackId, Known> known_;
   absl::flat_hash_map<Key, uint32_t> numbers_;
   std::vector<Key> added_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
+
 namespace profd {
 namespace {
 
@@ -27,6 +29,23 @@ bool IsPlumbing(std::string_view function) {
   return BeginsWithAny(function, kPrefixes);
 }
 
+// What programs and runtimes call in place of malloc, and call malloc in: zmalloc, xrealloc,
+// _PyObject_Malloc, palloc0. Names of C functions only: a method may be about an allocator.
+bool IsAllocatorWrapper(std::string_view function) {
+  static constexpr std::string_view kNames[] = {"malloc", "calloc", "realloc"};
+  static constexpr std::string_view kPrefixes[] = {
+      "palloc",           "MemoryContextAlloc", "AllocSetAlloc",    "PyMem_",
+      "_PyMem_",          "PyObject_Malloc",    "PyObject_Calloc",  "PyObject_Realloc",
+      "_PyObject_Malloc", "_PyObject_Calloc",   "_PyObject_Realloc"};
+  const bool plain = std::all_of(function.begin(), function.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+  });
+  if (!plain) return false;
+  return BeginsWithAny(function, kPrefixes) ||
+         std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view name) { return function.find(name) != function.npos; });
+}
+
 bool IsAllocator(const FrameText& frame) {
   static constexpr std::string_view kModules[] = {"libjemalloc.", "libmimalloc.", "libtcmalloc"};
   static constexpr std::string_view kPrefixes[] = {
@@ -41,7 +60,8 @@ bool IsAllocator(const FrameText& frame) {
       "large_malloc", "te_event_trigger"};
   return BeginsWithAny(frame.module, kModules) || BeginsWithAny(frame.function, kPrefixes) ||
          std::find(std::begin(kFunctions), std::end(kFunctions), frame.function) !=
-             std::end(kFunctions);
+             std::end(kFunctions) ||
+         IsAllocatorWrapper(frame.function);
 }
 
 int RankOf(const FrameText& frame) {

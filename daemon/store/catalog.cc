@@ -9,6 +9,7 @@ Catalog::Numbers Catalog::Add(const Segment& dictionaries) {
   numbers.sites.reserve(dictionaries.sites.size());
   for (const Site& site : dictionaries.sites) numbers.sites.push_back(SiteNumber(site));
   for (const auto& stack : dictionaries.stacks) AddStack(stack);
+  modules_.insert(dictionaries.modules.begin(), dictionaries.modules.end());
   return numbers;
 }
 

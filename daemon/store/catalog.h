@@ -34,6 +34,7 @@ class Catalog {
   const std::vector<Site>& sites() const { return sites_; }
   std::shared_ptr<const StackTrace> Stack(StackId id) const;
   size_t stacks() const { return stacks_.size(); }
+  const ModuleIdentities& modules() const { return modules_; }
   // For segments that are read next: their stacks need not be made again. Must not outlive this.
   KnownStacks Known() const {
     return [this](StackId id) { return Stack(id); };
@@ -45,6 +46,7 @@ class Catalog {
   absl::flat_hash_map<ThreadId, uint32_t> thread_numbers_;
   absl::flat_hash_map<Site, uint32_t> site_numbers_;
   absl::flat_hash_map<StackId, std::shared_ptr<const StackTrace>> stacks_;
+  ModuleIdentities modules_;
 };
 
 }  // namespace profd

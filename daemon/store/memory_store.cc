@@ -33,10 +33,18 @@ struct MemoryStore::Picks {
 };
 
 MemoryStore::MemoryStore(MemoryStoreOptions options)
-    : options_(options), published_(std::make_shared<const Shelf>()) {
+    : options_(std::move(options)),
+      boot_(std::make_shared<const BootIdentity>(options_.boot)),
+      published_(std::make_shared<const Shelf>()) {
   absl::MutexLock lock(&writing_);
   shelf_.levels = std::make_shared<const Levels>();
   Publish();
+}
+
+void MemoryStore::IdentifyModulesBy(
+    std::function<std::shared_ptr<const ModuleIdentity>(ModuleId)> identify) {
+  absl::MutexLock lock(&writing_);
+  identify_ = std::move(identify);
 }
 
 absl::Status MemoryStore::Append(ProfileDelta delta) {
@@ -77,7 +85,9 @@ void MemoryStore::Seal() {
   const RollupOptions options = {
       .max_exited = kMaxExitedThreads,
       .of_drains = true,
-      .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS { return intake_.Thread(id); }};
+      .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS { return intake_.Thread(id); },
+      .identify = identify_,
+      .boot = boot_};
   shelf_.sealed.push_back(SealedSegment(RollUp(shelf_.open, options), 0));
   sealed_bytes_ += shelf_.sealed.back()->bytes;
   shelf_.open.clear();
@@ -91,13 +101,13 @@ bool MemoryStore::RollUpOnce() {
   const auto end = shelf_.sealed.begin() + static_cast<std::ptrdiff_t>(step->end);
   const std::vector<SegmentPtr> segments(begin, end);
   for (const SegmentPtr& segment : segments) sealed_bytes_ -= segment->bytes;
-  const Segment rolled =
-      RollUp(segments, {.slice_ns = kAgingLevels[step->level].slice_ns,
-                        // All of them for want of room.
-                        .max_exited = haste_ > 0 ? 0 : kMaxExitedThreads,
-                        .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-                          return intake_.Thread(id);
-                        }});
+  const Segment rolled = RollUp(
+      segments,
+      {.slice_ns = kAgingLevels[step->level].slice_ns,
+       // All of them for want of room.
+       .max_exited = haste_ > 0 ? 0 : kMaxExitedThreads,
+       .latest = [this](ThreadId id) ABSL_NO_THREAD_SAFETY_ANALYSIS { return intake_.Thread(id); },
+       .boot = boot_});
   shelf_.sums.OnRollup(segments.front()->begin_ns(), segments.back()->end_ns(),
                        kAgingLevels[step->level].slice_ns);
   const auto place = shelf_.sealed.erase(begin, end);

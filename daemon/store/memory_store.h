@@ -27,6 +27,8 @@ struct MemoryStoreOptions {
   int64_t grace_ns = 300ll * 1'000'000'000;
   // The share of `max_bytes` that sums for long windows may take.
   double sum_share = 0.15;
+  // Kept with each segment.
+  BootIdentity boot{};
 };
 
 // Keeps immutable segments of about 10 s. The one that is being filled is raw: one segment for each
@@ -38,6 +40,11 @@ struct MemoryStoreOptions {
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(MemoryStoreOptions options = {});
+
+  // Who knows what a module is, or gives null: it is kept with each segment that names it. Segments
+  // that are sealed before this call lack it.
+  void IdentifyModulesBy(std::function<std::shared_ptr<const ModuleIdentity>(ModuleId)> identify)
+      ABSL_LOCKS_EXCLUDED(writing_);
 
   // Errors: InvalidArgument for a delta that ends before it begins or before the one before.
   absl::Status Append(ProfileDelta delta) override ABSL_LOCKS_EXCLUDED(writing_, mutex_);
@@ -83,7 +90,10 @@ class MemoryStore final : public Store {
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(writing_) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MemoryStoreOptions options_;
+  const std::shared_ptr<const BootIdentity> boot_;
   absl::Mutex writing_;  // held by the writer while it works; readers never wait for it
+  std::function<std::shared_ptr<const ModuleIdentity>(ModuleId)> identify_
+      ABSL_GUARDED_BY(writing_);
   Intake intake_ ABSL_GUARDED_BY(writing_);
   Shelf shelf_ ABSL_GUARDED_BY(writing_);
   size_t sealed_bytes_ ABSL_GUARDED_BY(writing_) = 0;

@@ -326,6 +326,7 @@ MergedProfile Merger::Finish() && {
   }
   FinishWaits(name_stack);
   profile_.losses[static_cast<size_t>(Loss::kStackUnknown)] += unknown;
+  profile_.modules = catalog_.modules();
   return std::move(profile_);
 }
 

@@ -207,6 +207,22 @@ class Rollup {
     }
   }
 
+  void AddIdentities(Segment* segment) {
+    absl::flat_hash_set<ModuleId> named;
+    for (const auto& stack : segment->stacks) AddModules(*stack, &named);
+    for (const ModuleId id : named) {
+      const auto known = catalog_.modules().find(id);
+      std::shared_ptr<const ModuleIdentity> identity;
+      if (known != catalog_.modules().end()) {
+        identity = known->second;
+      } else if (options_.identify) {
+        identity = options_.identify(id);
+      }
+      if (identity != nullptr) segment->modules.emplace(id, std::move(identity));
+    }
+    segment->boot = options_.boot;
+  }
+
   Segment Write() {
     Segment segment;
     for (SliceSum& sum : sums_) {
@@ -215,6 +231,7 @@ class Rollup {
     }
     NumberSites(&segment);
     NumberThreads(&segment);
+    AddIdentities(&segment);
     for (SliceSum& sum : sums_) {
       WriteSlice(&sum, &segment.slices.emplace_back());
       sum = {};

@@ -28,6 +28,10 @@ struct RollupOptions {
   bool of_drains = false;
   // The newest that is known of a thread, or null. May be empty.
   std::function<std::shared_ptr<const ThreadInfo>(ThreadId)> latest{};
+  // What a module is, or null. Of those that segments name it is known already. May be empty.
+  std::function<std::shared_ptr<const ModuleIdentity>(ModuleId)> identify{};
+  // Of the segment; null: not known.
+  std::shared_ptr<const BootIdentity> boot{};
   // How many long waits each slice keeps.
   LongWaitLimits long_waits = kLongWaitsOfSlice;
 };

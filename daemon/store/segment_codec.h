@@ -59,6 +59,7 @@ class SegmentReader {
   absl::Status ReadDictionaries(const store::Segment& message, const KnownStacks& known);
   absl::Status ReadStacks(const store::Segment& message, const KnownStacks& known);
   absl::Status ReadSites(const store::Segment& message);
+  absl::Status ReadIdentities(const store::Segment& message);
   absl::Status ReadHeader(const store::SliceHeader& from, SliceHeader* header) const;
   absl::Status ReadWaits(const store::Slice& from, EncodedSlice* slice) const;
 

@@ -114,7 +114,8 @@ absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
                    .process_start_ns = thread.process_start_ns()}));
   }
   RETURN_IF_ERROR(ReadStacks(message, known));
-  return ReadSites(message);
+  RETURN_IF_ERROR(ReadSites(message));
+  return ReadIdentities(message);
 }
 
 absl::Status SegmentReader::ReadStacks(const store::Segment& message, const KnownStacks& known) {
@@ -183,6 +184,31 @@ absl::Status SegmentReader::ReadSites(const store::Segment& message) {
   }
   traits_.reserve(dictionaries_.sites.size());
   for (const Site& site : dictionaries_.sites) traits_.push_back(TraitsOf(site));
+  return absl::OkStatus();
+}
+
+absl::Status SegmentReader::ReadIdentities(const store::Segment& message) {
+  const auto& strings = message.strings();
+  const auto known = [&](uint32_t string) {
+    return string < static_cast<uint32_t>(strings.size());
+  };
+  for (const store::Module& module : message.modules()) {
+    if (!known(module.path()) || !known(module.build_id()) || !known(module.headers_id())) {
+      return Damaged("module");
+    }
+    dictionaries_.modules.emplace(
+        ModuleId{module.id()}, std::make_shared<const ModuleIdentity>(ModuleIdentity{
+                                   .path = strings[static_cast<int>(module.path())],
+                                   .build_id = strings[static_cast<int>(module.build_id())],
+                                   .headers_id = strings[static_cast<int>(module.headers_id())]}));
+  }
+  if (!message.has_boot()) return absl::OkStatus();
+  const store::Boot& boot = message.boot();
+  if (!known(boot.id()) || !known(boot.kernel_build_id())) return Damaged("boot");
+  dictionaries_.boot = std::make_shared<const BootIdentity>(
+      BootIdentity{.boot_id = strings[static_cast<int>(boot.id())],
+                   .kernel_build_id = strings[static_cast<int>(boot.kernel_build_id())],
+                   .kernel_text = boot.kernel_text()});
   return absl::OkStatus();
 }
 

@@ -28,6 +28,7 @@ class Writer {
     for (const auto& thread : segment_.threads) PutThread(*thread);
     PutStacks();
     PutSites();
+    PutIdentities();
     std::string slices;
     for (const Slice& slice : segment_.slices) PutSlice(slice, &slices);
     // With the names of losses, which slices have.
@@ -88,6 +89,21 @@ class Writer {
       out_.add_site_reason(static_cast<uint32_t>(site.reason));
       out_.add_site_kind(static_cast<uint32_t>(site.kind));
     }
+  }
+
+  void PutIdentities() {
+    for (const auto& [id, identity] : segment_.modules) {
+      store::Module* module = out_.add_modules();
+      module->set_id(static_cast<uint32_t>(id));
+      module->set_path(StringOf(identity->path));
+      module->set_build_id(StringOf(identity->build_id));
+      module->set_headers_id(StringOf(identity->headers_id));
+    }
+    if (segment_.boot == nullptr) return;
+    store::Boot* boot = out_.mutable_boot();
+    boot->set_id(StringOf(segment_.boot->boot_id));
+    boot->set_kernel_build_id(StringOf(segment_.boot->kernel_build_id));
+    boot->set_kernel_text(segment_.boot->kernel_text);
   }
 
   void PutHeader(const SliceHeader& h, store::SliceHeader* out) {

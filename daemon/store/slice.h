@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/profile/identity.h"
 #include "daemon/profile/profile.h"
 #include "daemon/store/window.h"
 
@@ -126,6 +127,8 @@ struct Segment {
   std::vector<Site> sites;
   std::vector<std::shared_ptr<const StackTrace>> stacks;  // in any order
   std::vector<Slice> slices;
+  ModuleIdentities modules;  // that frames of the stacks name; none in a segment that is open
+  std::shared_ptr<const BootIdentity> boot;  // null: not known
 
   size_t Bytes() const;  // without what others share: infos of threads, frames of stacks
 };

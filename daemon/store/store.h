@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "daemon/base/status.h"
+#include "daemon/profile/identity.h"
 #include "daemon/profile/profile.h"
 #include "daemon/store/merged_samples.h"
 #include "daemon/store/window.h"
@@ -57,6 +58,8 @@ struct MergedProfile {
   std::vector<MergedWait> long_waits;  // the longest first
   // Every stack that a sample or a long wait names and that is known; shared with the store.
   std::vector<std::shared_ptr<const StackTrace>> stacks;
+  // What the store knows of modules that frames name, those of the last seconds excepted.
+  ModuleIdentities modules;
 };
 
 // Thread-safe: one writer, any number of readers.

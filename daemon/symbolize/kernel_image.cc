@@ -71,4 +71,19 @@ std::optional<KernelPlace> KernelImage::Find(uint64_t address) {
   return KernelPlace{part.module, *part.build_id, address - part.begin};
 }
 
+BootIdentity ReadBootIdentity(const KernelFiles& files) {
+  BootIdentity boot;
+  std::ifstream id(files.boot_id);
+  std::getline(id, boot.boot_id);
+  boot.kernel_build_id = BuildIdOfNotesFile(files.notes);
+  // "ffffffff81000000 T _text", among the first lines: they are in order.
+  std::ifstream symbols(files.symbols);
+  for (std::string line; std::getline(symbols, line);) {
+    if (!line.ends_with(" T _text")) continue;
+    boot.kernel_text = Number(line.substr(0, line.find(' ')), 16).value_or(0);
+    break;
+  }
+  return boot;
+}
+
 }  // namespace profd::symbolize

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/profile/identity.h"
+
 namespace profd::symbolize {
 
 struct KernelFiles {
@@ -14,6 +16,7 @@ struct KernelFiles {
   std::string modules = "/proc/modules";
   std::string notes = "/sys/kernel/notes";
   std::string modules_folder = "/sys/module";
+  std::string boot_id = "/proc/sys/kernel/random/boot_id";
 };
 
 struct KernelPlace {
@@ -43,6 +46,9 @@ class KernelImage {
   const KernelFiles files_;
   std::vector<Part> parts_;  // ascending
 };
+
+// Of the boot that runs. What cannot be read is empty.
+BootIdentity ReadBootIdentity(const KernelFiles& files = {});
 
 }  // namespace profd::symbolize
 

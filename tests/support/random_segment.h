@@ -130,6 +130,20 @@ inline Segment RandomSegment(std::mt19937_64* random) {
                    .start_ns = RandomNumber(random),
                    .process_start_ns = RandomNumber(random)}));
   }
+  for (uint64_t n = (*random)() % 4; n > 0; n--) {
+    segment.modules.emplace(
+        ModuleId{static_cast<uint32_t>((*random)())},
+        std::make_shared<const ModuleIdentity>(
+            ModuleIdentity{.path = std::string((*random)() % 16, static_cast<char>((*random)())),
+                           .build_id = std::string((*random)() % 4, 'b'),
+                           .headers_id = std::string((*random)() % 4, 'h')}));
+  }
+  if ((*random)() % 2 == 0) {
+    segment.boot = std::make_shared<const BootIdentity>(
+        BootIdentity{.boot_id = std::string((*random)() % 16, 'i'),
+                     .kernel_build_id = std::string((*random)() % 16, 'k'),
+                     .kernel_text = (*random)()});
+  }
   std::vector<StackId> stacks;
   for (uint64_t n = (*random)() % 10; n > 0; n--) {
     StackTrace stack;

@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <limits>
 #include <map>
+#include <memory>
 #include <random>
+#include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 
 namespace profd {
@@ -352,6 +355,39 @@ TEST(MemoryStoreTest, TellsWhichModulesItNames) {
   EXPECT_TRUE(named.contains(ModuleId{77})) << "a level outlives the segment";
   EXPECT_FALSE(named.contains(ModuleId{1})) << "too old";
   EXPECT_FALSE(named.contains(ModuleId{}));
+}
+
+// What a module is stays with the segments that name it, also when nobody else knows it any more.
+TEST(MemoryStoreTest, KeepsTheIdentitiesOfModules) {
+  MemoryStore store({.boot = {.boot_id = "b", .kernel_build_id = "cafe", .kernel_text = 1}});
+  std::set<uint32_t> asked;
+  bool forgotten = false;
+  store.IdentifyModulesBy([&](ModuleId id) -> std::shared_ptr<const ModuleIdentity> {
+    const auto number = static_cast<uint32_t>(id);
+    asked.insert(number);
+    if (forgotten || number == 9) return nullptr;
+    return std::make_shared<const ModuleIdentity>(
+        ModuleIdentity{.path = absl::StrCat("/lib/", number), .build_id = "ab"});
+  });
+  for (int64_t second = 0; second <= 3000; ++second) {
+    if (second == 20) forgotten = true;
+    ProfileDelta delta = IdleSecond(second, 1, 5);
+    if (second == 0) {
+      delta.stacks.push_back({.id = StackId{5},
+                              .kernel_frames = 1,
+                              .frames = {0xffffffff81000000, PROFD_FRAME(7, 0x10),
+                                         PROFD_FRAME(9, 0x10), 0x7fff00001000}});
+    }
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    if (second != 30 && second != 3000) continue;
+    // Sealed, then rolled up.
+    const auto merged = store.Merge({0, 15 * kSecond}, nullptr);
+    ASSERT_TRUE(merged.ok());
+    ASSERT_EQ(merged->modules.size(), 1U);
+    EXPECT_EQ(merged->modules.at(ModuleId{7})->path, "/lib/7");
+    EXPECT_EQ(merged->modules.at(ModuleId{7})->build_id, "ab");
+  }
+  EXPECT_EQ(asked, (std::set<uint32_t>{7, 9}));
 }
 
 TEST(MemoryStoreTest, EmptyStore) {

@@ -90,6 +90,12 @@ TEST(SegmentCodecTest, GivesBackWhatWentIn) {
     for (const auto& stack : segment.stacks) stacks[stack->id] = stack->frames;
     ASSERT_EQ(dictionaries.stacks.size(), stacks.size());
     for (const auto& stack : dictionaries.stacks) EXPECT_EQ(stacks[stack->id], stack->frames);
+    ASSERT_EQ(dictionaries.modules.size(), segment.modules.size());
+    for (const auto& [id, identity] : segment.modules) {
+      EXPECT_EQ(*dictionaries.modules.at(id), *identity);
+    }
+    ASSERT_EQ(dictionaries.boot == nullptr, segment.boot == nullptr);
+    if (segment.boot != nullptr) EXPECT_EQ(*dictionaries.boot, *segment.boot);
     ASSERT_EQ(reader->slices(), segment.slices.size());
     for (size_t i = 0; i < segment.slices.size(); i++) {
       auto slice = reader->Read(i);

@@ -50,6 +50,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -1779,6 +1780,43 @@ TEST_F(ServiceTest, KernelFramesAreTheSameAfterAReboot) {
     EXPECT_EQ(boot[3].offset, 0U);
     EXPECT_EQ(boot[4].function, "futex_wait");
   }
+}
+
+// profd has forgotten the module; the recording has not.
+TEST_F(ServiceTest, ForgottenModulesAreNamedByTheRecording) {
+  const FakeModules modules;
+  FrameNames names(&modules);
+  const std::vector<FrameAddress> addresses = {{UserFrame(ModuleId{4711}, 0x1234), true},
+                                               {UserFrame(ModuleId{4712}, 0x1234), true}};
+  const ModuleIdentities recorded = {
+      {ModuleId{4711}, std::make_shared<const ModuleIdentity>(ModuleIdentity{
+                           .path = "/opt/old/lib\xff.so", .build_id = "ab", .headers_id = "h"})}};
+  const std::vector<NamedFrame> named = names.Name(addresses, recorded);
+  EXPECT_EQ(named[0].function, "lib?.so+0x1234");
+  EXPECT_EQ(named[0].module, "lib?.so");
+  EXPECT_EQ(named[0].build_id, "ab");
+  EXPECT_EQ(named[0].headers_id, "h");
+  EXPECT_EQ(named[0].offset, 0x1234U);
+  EXPECT_EQ(named[0].found_by, NameSource::kNone);
+  EXPECT_EQ(named[1].function, "[unknown module]");
+}
+
+// Before profd began, nothing is known: that is no answer of "no waits".
+TEST_F(ServiceTest, AWindowWithoutAnyRecordIsAnError) {
+  StartOnSocket();
+  FetchResult r = Fetch(Since(60));
+  EXPECT_EQ(r.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(r.status.error_message(), "nothing was recorded yet; try again in a few seconds");
+  FillStore();
+  v1::FetchRequest early;
+  early.mutable_window()->set_begin_ns(WallNs() - 600 * kSecond);
+  early.mutable_window()->set_end_ns(WallNs() - 300 * kSecond);
+  r = Fetch(early);
+  EXPECT_EQ(r.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(r.status.error_message(),
+              MatchesRegex("nothing was recorded between (10m|9m59s) and (5m|4m59s) ago; what "
+                           "profd has begins [0-9]+s ago"));
+  EXPECT_TRUE(Fetch(Since(60)).status.ok());
 }
 
 TEST_F(ServiceTest, KernelNamesMayBeMissing) {
