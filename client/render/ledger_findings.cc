@@ -56,12 +56,6 @@ void AddThread(const Thread& thread, int64_t time_ns, Finding* finding) {
   added->set_wall_ns(thread.ledger.wall_ns());
 }
 
-bool HasSeveralProcesses(const Profile& profile) {
-  return std::any_of(profile.threads.begin(), profile.threads.end(), [&](const Thread& thread) {
-    return thread.pid != profile.threads.front().pid;
-  });
-}
-
 // The group that had most of the CPU time, unless none had half of it.
 void SetCpuGroup(const Profile& profile, int64_t on_cpu_ns, Finding* finding) {
   const std::vector<std::string> names = ThreadGroupNames(profile);
@@ -76,9 +70,8 @@ void SetCpuGroup(const Profile& profile, int64_t on_cpu_ns, Finding* finding) {
       [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
   const auto [time_ns, threads] = most->second;
   const double share = static_cast<double>(time_ns) / static_cast<double>(on_cpu_ns);
-  // Of a single process it would say no more than that it ran. Of no time at all it is not a
-  // number.
-  if (groups.size() < 2 || !HasSeveralProcesses(profile) || !(share >= kMostOfCpu)) return;
+  // Of no time at all it is not a number.
+  if (groups.size() < 2 || !(share >= kMostOfCpu)) return;
   finding->set_cpu_group(most->first);
   finding->set_cpu_threads(static_cast<uint32_t>(threads));
   finding->set_cpu_share(share);

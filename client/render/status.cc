@@ -27,7 +27,7 @@ void AppendLayers(const GetStatusResponse& status, std::string& text) {
   for (const profd::v1::LayerStatus& layer : status.layers()) {
     width = std::max(width, layer.name().size());
   }
-  width = std::min(width, kLongestLayer) + 2;
+  width = std::clamp<size_t>(width, 8, kLongestLayer) + 2;
   for (const profd::v1::LayerStatus& layer : status.layers()) {
     const std::string state =
         absl::StrCat("  ", PadRight(ClipEnd(CleanName(layer.name()), kLongestLayer), width),

@@ -134,9 +134,7 @@ std::string Folded(const AnswerWriter& answer, bool idle = false) {
 }
 
 // What ServerAnswer lost.
-constexpr char kServerLoss[] =
-    "profctl: lost 4 torn_walk: Stacks thrown away because the thread ran during the walk; their "
-    "time is shown as [torn walk].\n";
+constexpr char kServerLoss[] = "profctl: lost 4 torn_walk (usual, nothing to do)\n";
 
 class CommandsTest : public ::testing::Test {
  protected:
