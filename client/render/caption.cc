@@ -53,7 +53,7 @@ std::vector<std::string> DescribeLosses(const profd::v1::Profile& message) {
       lines.push_back(DescribeLoss(loss));
     }
   }
-  if (!usual.empty()) lines.push_back(usual + " (usual, nothing to do)");
+  if (!usual.empty()) lines.push_back(usual + kUsualNote);
   return lines;
 }
 

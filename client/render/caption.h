@@ -20,6 +20,7 @@ std::string DescribeLoss(const profd::v1::Loss& loss);
 
 // A loss that any busy machine has and that needs nothing (docs/losses.md).
 bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost);
+inline constexpr char kUsualNote[] = " (usual, nothing to do)";
 // A line for each loss of an answer, and one for all usual ones.
 std::vector<std::string> DescribeLosses(const profd::v1::Profile& message);
 

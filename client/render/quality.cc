@@ -184,7 +184,7 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
       absl::StrAppend(&line, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
     }
     const bool usual = IsUsualLoss(loss, cost);
-    AppendField("losses", line + (usual ? " (usual, nothing to do)" : ""), text);
+    AppendField("losses", line + (usual ? kUsualNote : ""), text);
     if (usual) continue;
     text += Wrap(CleanName(loss.help()), PageColumns(), std::string(kQualityLabel + 6, ' '));
   }

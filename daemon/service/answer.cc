@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <utility>
@@ -32,6 +31,7 @@
 #include "daemon/service/tables.h"
 #include "daemon/service/text.h"
 #include "daemon/service/thread_totals.h"
+#include "daemon/symbolize/kernel_image.h"
 
 namespace profd {
 namespace {
@@ -391,9 +391,7 @@ HostInfo ThisHost() {
     host.hostname = CleanText(names.nodename, kMaxNameText);
     host.kernel_release = CleanText(names.release, kMaxNameText);
   }
-  std::ifstream boot_id("/proc/sys/kernel/random/boot_id");
-  std::getline(boot_id, host.boot_id);
-  host.boot_id = CleanText(host.boot_id, kMaxNameText);
+  host.boot_id = CleanText(symbolize::ReadBootId(), kMaxNameText);
   return host;
 }
 

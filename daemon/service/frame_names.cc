@@ -23,7 +23,6 @@ constexpr size_t kMaxOtherName = 512;
 // In no file, and in no perf map.
 constexpr char kNoName[] = "[unmapped code]";
 constexpr char kGeneratedModule[] = "[jit]";
-constexpr char kKernelName[] = "[kernel]";
 // What one answer reads of perf maps: less than a second's work.
 constexpr uint64_t kMaxPerfMapBytes = 256 << 20;
 // What one answer reads of code to identify it: some 0.3 s of work, once for each module.
@@ -64,8 +63,7 @@ FrameNames::FrameNames(const ModuleSource* modules, symbolize::KernelFiles kerne
                        LineReader* lines)
     : modules_(modules),
       lines_(lines),
-      kernel_files_(std::move(kernel_files)),
-      kernel_(kernel_files_),
+      kernel_(std::move(kernel_files)),
       debug_files_(debug_directories),
       line_files_(std::move(debug_directories), SystemClock(), "/", DebugNeed::kDebugInfo),
       perf_maps_(std::move(proc)) {}
@@ -103,7 +101,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
   std::vector<uint64_t> targets;
   for (size_t i : which) {
     NamedFrame& frame = (*out)[i];
-    frame.module = kKernelName;
+    frame.module = symbolize::kKernelName;
     frame.kind = FrameKind::kKernel;
     frame.found_by = NameSource::kKallsyms;
     const uint64_t target = TargetOf(addresses[i]);
@@ -128,7 +126,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
 void FrameNames::NameNewInKernel(std::span<const FrameAddress> addresses,
                                  std::span<const size_t> missing, std::span<const uint64_t> targets,
                                  std::vector<NamedFrame>* out) {
-  const absl::StatusOr<KernelSymbols> found = SymbolizeKernel(targets, kernel_files_.symbols);
+  const absl::StatusOr<KernelSymbols> found = SymbolizeKernel(targets, kernel_.files().symbols);
   if (found.ok()) {
     kernel_.Update(found->text_begin, found->text_end);
   } else if (!kernel_warned_) {
@@ -138,7 +136,7 @@ void FrameNames::NameNewInKernel(std::span<const FrameAddress> addresses,
   for (size_t k = 0; k < missing.size(); k++) {
     std::string& function = (*out)[missing[k]].function;
     if (!found.ok() || k >= found->symbols.size()) {
-      function = absl::StrCat(kKernelName, "+", Hex(addresses[missing[k]].frame));
+      function = absl::StrCat(symbolize::kKernelName, "+", Hex(addresses[missing[k]].frame));
       (*out)[missing[k]].found_by = NameSource::kNone;
       continue;
     }

@@ -116,7 +116,6 @@ class FrameNames {
 
   const ModuleSource* const modules_;
   LineReader* const lines_;
-  const symbolize::KernelFiles kernel_files_;
   absl::Mutex mutex_;
   symbolize::KernelImage kernel_ ABSL_GUARDED_BY(mutex_);
   SymbolCache cache_ ABSL_GUARDED_BY(mutex_);

@@ -14,8 +14,6 @@
 namespace profd::symbolize {
 namespace {
 
-constexpr char kImage[] = "[kernel]";
-
 std::optional<uint64_t> Number(absl::string_view text, int base) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -30,7 +28,7 @@ KernelImage::KernelImage(KernelFiles files) : files_(std::move(files)) {}
 void KernelImage::Update(uint64_t text_begin, uint64_t text_end) {
   parts_.clear();
   if (text_begin != 0 && text_begin < text_end) {
-    parts_.push_back({.module = kImage, .begin = text_begin, .end = text_end, .build_id = {}});
+    parts_.push_back({.module = kKernelName, .begin = text_begin, .end = text_end, .build_id = {}});
   }
   ReadModules();
   std::sort(parts_.begin(), parts_.end(),
@@ -63,18 +61,23 @@ std::optional<KernelPlace> KernelImage::Find(uint64_t address) {
   if (address >= part.end) return std::nullopt;
   if (!part.build_id) {
     const std::string name = part.module.substr(1, part.module.size() - 2);
-    part.build_id =
-        BuildIdOfNotesFile(part.module == kImage ? files_.notes
-                                                 : absl::StrCat(files_.modules_folder, "/", name,
-                                                                "/notes/.note.gnu.build-id"));
+    part.build_id = BuildIdOfNotesFile(
+        part.module == kKernelName
+            ? files_.notes
+            : absl::StrCat(files_.modules_folder, "/", name, "/notes/.note.gnu.build-id"));
   }
   return KernelPlace{part.module, *part.build_id, address - part.begin};
 }
 
+std::string ReadBootId(const KernelFiles& files) {
+  std::string id;
+  std::ifstream file(files.boot_id);
+  std::getline(file, id);
+  return id;
+}
+
 BootIdentity ReadBootIdentity(const KernelFiles& files) {
-  BootIdentity boot;
-  std::ifstream id(files.boot_id);
-  std::getline(id, boot.boot_id);
+  BootIdentity boot = {.boot_id = ReadBootId(files), .kernel_build_id = {}};
   boot.kernel_build_id = BuildIdOfNotesFile(files.notes);
   // "ffffffff81000000 T _text", among the first lines: they are in order.
   std::ifstream symbols(files.symbols);

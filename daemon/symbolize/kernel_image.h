@@ -11,6 +11,9 @@
 
 namespace profd::symbolize {
 
+// The file of frames in the kernel's image, and of those that are in no file.
+inline constexpr char kKernelName[] = "[kernel]";
+
 struct KernelFiles {
   std::string symbols = "/proc/kallsyms";
   std::string modules = "/proc/modules";
@@ -22,13 +25,14 @@ struct KernelFiles {
 struct KernelPlace {
   std::string module;    // "[kernel]", or the name of a kernel module: "[ext4]"
   std::string build_id;  // hex; empty: not known
-  uint64_t offset = 0;   // from the begin of its code
+  uint64_t offset = 0;   // from the start of its code
 };
 
 // Where the kernel and its modules lie. Not thread-safe.
 class KernelImage {
  public:
   explicit KernelImage(KernelFiles files = {});
+  const KernelFiles& files() const { return files_; }
 
   // The image's code lies between these addresses (0: not known). Reads which modules there are.
   void Update(uint64_t text_begin, uint64_t text_end);
@@ -47,7 +51,9 @@ class KernelImage {
   std::vector<Part> parts_;  // ascending
 };
 
-// Of the boot that runs. What cannot be read is empty.
+// Of the boot that runs; empty if it cannot be read.
+std::string ReadBootId(const KernelFiles& files = {});
+// The same with the kernel's build-id and address.
 BootIdentity ReadBootIdentity(const KernelFiles& files = {});
 
 }  // namespace profd::symbolize
