@@ -229,11 +229,8 @@ class ThreadCheck:
         if expected.only and "switch" not in self.setting.off and self.thread["estimated_ns"] == 0:
             rest = {entry["reason"]: entry["time_ns"] for entry in self.thread["off"]
                     if entry["reason"] not in (expected.reason, "runqueue") and entry["time_ns"]}
-            # A thread may wait for the lock of its memory map, which an emulated CPU holds for long, and for its code,
-            # before it measures itself.
-            most = tolerance.UNMEASURED_NS if self.setting.inside in GUESTS else 0
             self.between(f"off-CPU for another reason than {expected.reason}: {', '.join(rest)}", 0,
-                         sum(rest.values()), most)
+                         sum(rest.values()), self.unmeasured())
         if "tick" not in self.setting.off and (expected.stacks or expected.through or expected.ends):
             self.stacks()
         if "tick" not in self.setting.off and expected.paths:
@@ -242,6 +239,16 @@ class ThreadCheck:
 
     def fail(self, text):
         self.failures.append(Failure(f"{self.what}: {text}"))
+
+    def unmeasured(self):
+        """The longest that it can have waited besides the waits it measured: for the lock of its memory map, say, or for
+        its code. By its own clock it was off the CPU for that long between its waits, or before and after its measure."""
+        life = self.own["end_ns"] - self.own["begin_ns"]
+        between_waits = (life - self.own["cpu_ns"]) - (self.own["wait_wall_ns"] - self.own["wait_cpu_ns"])
+        outside = 0 if self.expected.blocked else min(self.thread["wall_ns"] - life, tolerance.UNMEASURED_NS)
+        # An emulated CPU may stand still for long while it holds the lock.
+        least = tolerance.UNMEASURED_NS if self.setting.inside in GUESTS else 0
+        return max(least, max(between_waits, 0) + max(outside, 0))
 
     def between(self, what, low, value, high, *, error=0.0):
         """`error` is that of the ledger, where it is an estimate."""

@@ -144,6 +144,16 @@ class Checks(unittest.TestCase):
         self.json["threads"][0]["off"].append({"reason": "lock", "time_ns": 50 * MS, "waits": 1} | NOTHING_MEASURED)
         self.assert_fails("off-CPU for another reason than sleep")
 
+    def test_another_reason_for_no_longer_than_it_was_off_between_its_waits(self):
+        self.expected.only = True
+        own, ledger = self.report["threads"][0], self.json["threads"][0]
+        own["end_ns"] += 50 * MS
+        ledger["wall_ns"] += 50 * MS
+        ledger["off"].append({"reason": "other", "time_ns": 50 * MS, "waits": 1} | NOTHING_MEASURED)
+        self.assertFalse(any("another reason" in failure for failure in self.failures()))
+        own["cpu_ns"] += 20 * MS
+        self.assert_fails("off-CPU for another reason than sleep: other: 50.00 ms, should be 0.00 to 30.00 ms")
+
     def test_an_estimate_without_need(self):
         self.json["threads"][0]["estimated_ns"] = 999 * MS
         self.assertEqual(self.failures(), [])
