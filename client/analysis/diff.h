@@ -9,6 +9,7 @@
 
 #include "client/answer/view.h"
 #include "client/render/flame_tree.h"
+#include "client/render/stacks.h"
 
 namespace profctl {
 
@@ -41,7 +42,7 @@ struct DiffRow {
   std::string group;
   std::string reason;               // empty if it is not a wait
   std::vector<std::string> frames;  // clean, innermost first; empty: [unsampled]
-  std::vector<std::string> shown;   // the most telling of them
+  std::vector<TellingFrame> shown;  // the most telling of them
   std::vector<BaseLabel> labels;    // of the group
   // One of its samples, from A if it is there. Not owned.
   const Profile* profile = nullptr;

@@ -61,6 +61,9 @@ absl::Status ReadWindow(const Typed& typed, profd::v1::Window& request) {
     const absl::StatusOr<int64_t> to = ParseTime(typed.to, context);
     if (!to.ok()) return Wrong("--to", std::string(to.status().message()));
     if (*to <= request.begin_ns()) return Wrong("--to", "must be after --from");
+    if (*to > context.now_ns) {
+      return Wrong("--to", "is in the future; leave it out for a window up to now");
+    }
     request.set_end_ns(*to);
   }
   return absl::OkStatus();

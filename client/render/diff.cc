@@ -86,9 +86,7 @@ std::string RenderDiffText(const Profile& a, const Profile& b, const Diff& diff,
     if (!row.group.empty()) absl::StrAppend(&line, "  in ", row.group);
     text += Line(absl::StrCat("  ", i + 1, ". "), line);
     if (row.frames.empty()) text += "       [unsampled]\n";
-    for (const std::string& frame : row.shown) {
-      text += "       " + Shorten(frame, LineColumns() - 7) + "\n";
-    }
+    for (const TellingFrame& frame : row.shown) text += FrameLine(frame, kFrameMargin);
   }
   if (changed > most) {
     absl::StrAppend(&text, "  and ", FormatCount(changed - most), " more changed stacks\n");

@@ -47,6 +47,10 @@ std::string WhyNoStacks(const View& view) {
   if (kind.IsCounted() && view.profile->type.watched_ns() <= 0) return "nothing was counted";
   if (kind.IsOfDisk()) return "no disk request was completed in this window";
   if (kind.IsOfSyncs()) return "no call that syncs a file returned in this window";
+  if (kind.kind == profd::Kind::kInuse) {
+    return "no object is known to be in use: jemalloc reports objects if the process was started "
+           "with MALLOC_CONF=prof:true; profctl status has the details";
+  }
   if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
@@ -107,7 +111,7 @@ std::vector<std::string> Askers(const Profile& profile) {
 }
 
 // The innermost frames of the most telling kinds, and always the entry into libc or the kernel.
-std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack) {
+std::vector<TellingFrame> TellingFrames(const Profile& profile, const Stack& stack) {
   std::vector<size_t> order(stack.frames.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto rank = [&](size_t i) {
@@ -126,31 +130,38 @@ std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stac
     if (innermost > 0 && rank(innermost - 1) == 2) order.back() = innermost - 1;
   }
   std::sort(order.begin(), order.end());
-  std::vector<std::string> names;
+  std::vector<TellingFrame> telling;
+  size_t next = 0;  // after the last one that is shown
   for (const size_t i : order) {
     const Frame& frame = profile.frames[stack.frames[i]];
-    if (rank(i) == kPassedByAll && (!names.empty() || without_allocator)) continue;
+    if (rank(i) == kPassedByAll && (!telling.empty() || without_allocator)) continue;
     std::string name = CleanName(frame.function);
     if (frame.kind == profd::v1::FRAME_KIND_KERNEL) name += " (kernel)";
-    names.push_back(std::move(name));
+    telling.push_back({.name = std::move(name), .after_gap = !telling.empty() && i > next});
+    next = i + 1;
   }
-  return names;
+  return telling;
+}
+
+std::string FrameLine(const TellingFrame& frame, size_t margin) {
+  return absl::StrCat(std::string(margin - 2, ' '), frame.after_gap ? "… " : "  ",
+                      Shorten(frame.name, LineColumns() - margin), "\n");
 }
 
 void AppendStacks(const View& view, bool colour, std::string& text) {
   const Profile& profile = *view.profile;
   const std::vector<std::string> group_names = GroupNames(profile);
   // Stacks of which the same frames are shown are one stack to a reader.
-  std::vector<std::optional<std::vector<std::string>>> telling(profile.stacks.size());
+  std::vector<std::optional<std::vector<TellingFrame>>> telling(profile.stacks.size());
   using Key = std::tuple<std::string, Reason, std::string, bool, std::vector<std::string>>;
   std::map<Key, WideStack> stacks;
   for (const Sample* sample : view.shown) {
     const bool sampled = sample->stack != kUnsampled;
     std::vector<std::string> frames;
     if (sampled) {
-      std::optional<std::vector<std::string>>& known = telling[sample->stack];
+      std::optional<std::vector<TellingFrame>>& known = telling[sample->stack];
       if (!known) known = TellingFrames(profile, profile.stacks[sample->stack]);
-      frames = *known;
+      for (const TellingFrame& frame : *known) frames.push_back(frame.name);
     }
     const std::string& group = group_names[sample->group];
     WideStack& stack = stacks[Key(group, sample->reason, sample->lock, sampled, std::move(frames))];
@@ -189,8 +200,8 @@ void AppendStacks(const View& view, bool colour, std::string& text) {
           Line("       [unsampled]: ", WhyUnsampled(*profile.kind, Ran(profile, *stack.example)));
       continue;
     }
-    for (const std::string& name : *telling[stack.example->stack]) {
-      text += "       " + Shorten(name, LineColumns() - 7) + "\n";
+    for (const TellingFrame& frame : *telling[stack.example->stack]) {
+      text += FrameLine(frame, kFrameMargin);
     }
   }
 }

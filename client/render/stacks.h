@@ -15,8 +15,19 @@ int FrameRank(const Frame& frame, Unit unit);
 // By stack, the innermost function of the program in it.
 std::vector<std::string> Askers(const Profile& profile);
 
-// The most telling frames of a stack: up to six, clean, innermost first.
-std::vector<std::string> TellingFrames(const Profile& profile, const Stack& stack);
+struct TellingFrame {
+  std::string name;      // clean
+  bool after_gap = false;  // frames between the one before and this one are not among them
+};
+
+// The most telling frames of a stack: up to six, innermost first.
+std::vector<TellingFrame> TellingFrames(const Profile& profile, const Stack& stack);
+
+// Under a numbered line.
+inline constexpr size_t kFrameMargin = 7;
+
+// A line for it, `margin` columns in. A gap is marked in the margin.
+std::string FrameLine(const TellingFrame& frame, size_t margin);
 
 // The widest stacks under a heading, each with the frames that tell most.
 void AppendStacks(const View& view, bool colour, std::string& text);

@@ -21,6 +21,8 @@ using profd::v1::GetStatusResponse;
 constexpr int kMostPids = 8;
 constexpr size_t kMostModules = 10;
 constexpr size_t kLongestLayer = 24;
+// Detail returns when it fits in this share of the budget (docs/governor.md).
+constexpr double kRoomy = 0.7;
 
 void AppendLayers(const GetStatusResponse& status, std::string& text) {
   size_t width = 0;
@@ -223,6 +225,32 @@ void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string&
   }
 }
 
+// What --budget would have to be for full detail: "2.4%" or "0.031cpu"; rounded up.
+std::string RoomyBudget(const profd::v1::Governor& governor, double whole) {
+  const double times = whole / (kRoomy * governor.budget());
+  if (governor.of_targets()) {
+    const double percent = std::ceil(1000 * times * governor.share()) / 10;
+    return percent > 100 ? "off" : absl::StrFormat("%.1f%%", percent);
+  }
+  const double cpus = std::ceil(1000 * times * governor.budget()) / 1000;
+  return cpus > 1 ? "off" : absl::StrFormat("%.3fcpu", cpus);
+}
+
+// If something is given up: what it would take to give up nothing.
+void AppendRoomyBudget(const profd::v1::Governor& governor, std::string& text) {
+  double whole = governor.fixed_cost();
+  bool given_up = false;
+  for (const profd::v1::GovernedSource& source : governor.sources()) {
+    whole += source.level() == 0 ? source.cost() : source.whole_cost();
+    given_up = given_up || source.level() != 0;
+  }
+  if (!given_up || !(governor.budget() > 0) || !std::isfinite(governor.budget())) return;
+  text += Line("  ", absl::StrCat("full detail of every source would cost ",
+                                  FormatFineShare(whole, 1),
+                                  " of one CPU at this load; --budget ",
+                                  RoomyBudget(governor, whole), " has room for it"));
+}
+
 void AppendBudget(const GetStatusResponse& status, bool colour, std::string& text) {
   if (!status.has_governor()) return;
   const profd::v1::Governor& governor = status.governor();
@@ -249,6 +277,7 @@ void AppendBudget(const GetStatusResponse& status, bool colour, std::string& tex
   AppendPayer(governor, false, text);
   text += Line("    other     ", FormatFineShare(governor.fixed_cost(), 1) +
                                      ", one-minute mean: queries, unwind rules, memory timeline");
+  AppendRoomyBudget(governor, text);
   if (governor.changes() == 0) {
     text += "  full detail since start\n";
   } else {

@@ -66,9 +66,8 @@ void AppendWait(const Profile& profile, size_t number, const LongWait& wait, std
   if (wait.stack == kUnsampled) {
     text += Line(absl::StrCat(std::string(kIndent), "[no stack]: "), "no tick saw this wait");
   } else {
-    for (const std::string& name : TellingFrames(profile, profile.stacks[wait.stack])) {
-      text += absl::StrCat(std::string(kIndent), "  ",
-                           Shorten(name, LineColumns() - kIndent.size() - 2), "\n");
+    for (const TellingFrame& frame : TellingFrames(profile, profile.stacks[wait.stack])) {
+      text += FrameLine(frame, kIndent.size() + 2);
     }
   }
   if (wait.wait.similar() > 0) {

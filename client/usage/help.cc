@@ -26,6 +26,15 @@ std::string Beside(const std::string& left, std::string_view right, size_t inden
   return PadRight(left, indent) + wrapped.substr(indent);
 }
 
+// A line of a table or an example, "  left   right"; only a table has texts that are too long.
+std::string Row(const std::string& line, size_t columns) {
+  const size_t left = line.find_first_not_of(' ');
+  const size_t gap = line.find("  ", left);
+  if (DisplayWidth(line) <= columns || gap == line.npos) return absl::StrCat(line, "\n");
+  const size_t right = line.find_first_not_of(' ', gap);
+  return Beside(line.substr(0, gap), line.substr(right), right, columns);
+}
+
 }  // namespace
 
 std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positional) const {
@@ -52,7 +61,7 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
   return Wrap(app->get_description(), columns_, "") + "\n";
 }
 
-// Paragraphs are wrapped; indented lines are tables and examples, and stay.
+// Paragraphs and the right sides of rows are wrapped.
 std::string HelpFormatter::make_footer(const CLI::App* app) const {
   std::string text;
   std::string paragraph;
@@ -63,7 +72,7 @@ std::string HelpFormatter::make_footer(const CLI::App* app) const {
   for (const absl::string_view line : absl::StrSplit(app->get_footer(), '\n')) {
     if (line.empty() || line[0] == ' ' || line.back() == ':') {
       flush();
-      absl::StrAppend(&text, line, "\n");
+      text += Row(std::string(line), columns_);
     } else {
       absl::StrAppend(&paragraph, line, " ");
     }

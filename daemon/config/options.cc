@@ -2,12 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "client/io/terminal.h"
+#include "client/text/text.h"
+#include "client/usage/help.h"
 #include "daemon/config/limits.h"
 
 namespace profd {
@@ -55,6 +59,8 @@ struct Typed {
 
 void Define(CLI::App& app, Typed& typed) {
   app.name("profd");
+  app.formatter(std::make_shared<profctl::HelpFormatter>(
+      profctl::DetectTerminal().columns.value_or(profctl::kPageColumns)));
   app.description(
       "Always-on profiler of what processes wait for and what they allocate. Query it with "
       "profctl.");
@@ -73,9 +79,9 @@ void Define(CLI::App& app, Typed& typed) {
   app.add_option("--tick", typed.tick, "Mean sampling interval, 1ms to 1s")
       ->type_name("DURATION")
       ->capture_default_str();
-  app.add_option("--cpu-rate", typed.cpu_rate, "Samples of running code per second of CPU time")
+  app.add_option("--cpu-rate", typed.cpu_rate, "Samples of running code per second of CPU time, 1 to 1000")
       ->type_name("HZ")
-      ->check(CLI::Range(1, kMostCpuRate))
+      ->check(CLI::Range(1, kMostCpuRate).description(""))
       ->capture_default_str();
   app.add_option(
          "--budget", typed.budget,
@@ -111,7 +117,7 @@ void Define(CLI::App& app, Typed& typed) {
                  "Look here for debug files and unstripped copies, too, if a file has no symbols; "
                  "repeatable")
       ->type_name("DIR")
-      ->check(CLI::ExistingDirectory)
+      ->check(CLI::Validator(CLI::ExistingDirectory).description(""))
       ->allow_extra_args(false);
   app.add_option("--limit", typed.limits,
                  "Bound on what profd keeps, see Limits below. What does not fit is counted as a "

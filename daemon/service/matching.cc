@@ -44,6 +44,23 @@ bool Matching::Matches(const ThreadInfo& info) {
   return false;
 }
 
+bool Matching::MatchesThread(const ThreadInfo& info) {
+  if (!Matches(info)) return false;
+  if (scope_.MatchesThread(info)) {
+    thread_matched_ = true;
+    return true;
+  }
+  if (threads_.size() <= kMaxNamesInError) threads_.insert(CleanText(info.name, 64));
+  return false;
+}
+
+absl::Status Matching::ThreadOutcome(const std::string& regex, std::string_view when) const {
+  if (thread_matched_ || threads_.empty()) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("no thread matches \"", CleanText(regex, 100),
+                                          "\"; threads profiled ", std::string(when), ": ",
+                                          ListOf(threads_), ". Ask for one of them"));
+}
+
 absl::Status Matching::Outcome(const google::protobuf::RepeatedPtrField<std::string>& asked,
                                std::string_view when, const NameOf& name_of) const {
   if (matched_ || scope_.targets.empty()) return absl::OkStatus();

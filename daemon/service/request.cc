@@ -28,14 +28,14 @@ absl::Status ParseWindow(const v1::Window& window, int64_t now_ns, int64_t wall_
   scope->window.end_ns = scope->to_now ? now_ns : window.end_ns() - wall_offset_ns;
   if (window.begin_ns() != 0) {
     scope->window.begin_ns = window.begin_ns() - wall_offset_ns;
-    if (scope->window.begin_ns > now_ns) {
-      return absl::InvalidArgumentError(
-          "the window begins in the future; begin_ns and end_ns are "
-          "nanoseconds since the Unix epoch");
-    }
   } else {
     const int64_t since = window.since_ns() == 0 ? kDefaultSinceNs : window.since_ns();
     scope->window.begin_ns = scope->window.end_ns - std::min(since, kMaxSinceNs);
+  }
+  if (scope->window.begin_ns > now_ns) {
+    return absl::InvalidArgumentError(
+        "the window begins in the future; begin_ns and end_ns are "
+        "nanoseconds since the Unix epoch");
   }
   if (scope->window.begin_ns >= scope->window.end_ns) {
     return absl::InvalidArgumentError("the window ends before it begins");
@@ -166,14 +166,15 @@ absl::StatusOr<FetchPlan> ParseFetch(const v1::FetchRequest& request, int64_t no
   FetchPlan plan;
   RETURN_IF_ERROR(ParseWindow(request.window(), now_ns, wall_offset_ns, &plan));
   RETURN_IF_ERROR(ParseTargets(request.targets(), &plan));
+  if (!request.thread_regex().empty()) {
+    ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
+  }
   if (request.has_baseline()) {
     RequestScope baseline;
     RETURN_IF_ERROR(ParseWindow(request.baseline(), now_ns, wall_offset_ns, &baseline));
     baseline.targets = plan.targets;
+    baseline.thread = plan.thread;
     plan.baseline = std::move(baseline);
-  }
-  if (!request.thread_regex().empty()) {
-    ASSIGN_OR_RETURN(plan.thread, CompileFilter("thread_regex", request.thread_regex()));
   }
   RETURN_IF_ERROR(ParseTypes(request, &plan));
   RETURN_IF_ERROR(ParseReasons(request, &plan));

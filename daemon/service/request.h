@@ -42,7 +42,7 @@ struct FetchPlan : RequestScope {
     bool idle = false;
   };
   std::optional<Longest> longest;        // the longest waits instead of samples
-  std::optional<RequestScope> baseline;  // the second window, of the same processes
+  std::optional<RequestScope> baseline;  // the second window, of the same processes and threads
   LineWish lines = LineWish::kNone;
 
   bool Asks(Kind kind) const;

@@ -144,17 +144,20 @@ absl::Status ProfilerService::Answer(const v1::FetchRequest& request, const Send
     RefreshMemory(plan);
     plan.window.end_ns = MonotonicNs();
   }
-  RETURN_IF_ERROR(AnswerWindow(plan, plan, 0, request.targets(), wall_offset, send));
-  if (!plan.baseline) return absl::OkStatus();
-  return AnswerWindow(plan, *plan.baseline, 1, request.targets(), wall_offset, send);
+  if (!plan.baseline) {
+    const Asked asked = {.targets = request.targets(), .thread = request.thread_regex()};
+    return AnswerWindow(plan, plan, 0, asked, wall_offset, send);
+  }
+  // A thread may be there in one window alone: that is a difference.
+  const Asked asked = {.targets = request.targets()};
+  RETURN_IF_ERROR(AnswerWindow(plan, plan, 0, asked, wall_offset, send));
+  return AnswerWindow(plan, *plan.baseline, 1, asked, wall_offset, send);
 }
 
 absl::Status ProfilerService::AnswerWindow(const FetchPlan& plan, const RequestScope& scope,
-                                           uint32_t window, const Texts& asked, int64_t wall_offset,
+                                           uint32_t window, const Asked& asked, int64_t wall_offset,
                                            const SendPart& send) {
-  ASSIGN_OR_RETURN(MergedProfile profile,
-                   Merge(scope, asked, plan.NeedsLevels(),
-                         [&](const ThreadInfo& info) { return plan.MatchesThread(info); }));
+  ASSIGN_OR_RETURN(MergedProfile profile, Merge(scope, asked, plan.NeedsLevels()));
   const bool empty = profile.covered.end_ns <= profile.covered.begin_ns;
   if (empty && profile.threads.empty()) {
     return NothingRecorded(scope.window, sources_.store->OldestNs(), MonotonicNs());
@@ -222,8 +225,7 @@ absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
     scope.window.end_ns = MonotonicNs();
   }
   std::vector<ProcessHistory> histories = Histories(scope, scope.max_points);
-  absl::StatusOr<MergedProfile> profile =
-      Merge(scope, request.targets(), true, [](const ThreadInfo&) { return true; });
+  absl::StatusOr<MergedProfile> profile = Merge(scope, {.targets = request.targets()}, true);
   // What the timeline knows is an answer without a profile, too.
   if (absl::IsNotFound(profile.status()) && !histories.empty()) profile = MergedProfile();
   RETURN_IF_ERROR(profile.status());
@@ -239,17 +241,14 @@ absl::Status ProfilerService::AnswerMemory(const v1::GetMemoryRequest& request,
   return absl::OkStatus();
 }
 
-absl::StatusOr<MergedProfile> ProfilerService::Merge(
-    const RequestScope& scope, const Texts& asked, bool levels,
-    const std::function<bool(const ThreadInfo&)>& keep) const {
+absl::StatusOr<MergedProfile> ProfilerService::Merge(const RequestScope& scope, const Asked& asked,
+                                                     bool levels) const {
   Matching matching(scope);
-  const auto keep_matched = [&](const ThreadInfo& info) {
-    return matching.Matches(info) && keep(info);
-  };
+  const auto keep_matched = [&](const ThreadInfo& info) { return matching.MatchesThread(info); };
   ASSIGN_OR_RETURN(MergedProfile profile,
                    levels ? sources_.store->MergeLevels(scope.window, keep_matched)
                           : sources_.store->Merge(scope.window, keep_matched));
-  RETURN_IF_ERROR(matching.Outcome(asked, "in this window", [&](int32_t pid) {
+  RETURN_IF_ERROR(matching.Outcome(asked.targets, "in this window", [&](int32_t pid) {
     const std::vector<ProcessHistory> known = sources_.memory->timeline().Select(
         {.begin_ns = scope.window.begin_ns,
          .end_ns = scope.window.end_ns,
@@ -257,6 +256,9 @@ absl::StatusOr<MergedProfile> ProfilerService::Merge(
          .matches = [pid](const WatchedProcess& process) { return process.pid == pid; }});
     return known.empty() ? std::string() : known.back().process.name;
   }));
+  if (!asked.thread.empty()) {
+    RETURN_IF_ERROR(matching.ThreadOutcome(asked.thread, "in this window"));
+  }
   return profile;
 }
 
@@ -265,9 +267,10 @@ absl::Status ProfilerService::AnswerStacks(const v1::GetStacksRequest& request,
   ASSIGN_OR_RETURN(const RequestScope plan, ParseStacks(request));
   Matching matching(plan);
   ASSIGN_OR_RETURN(const Look look, sources_.collector->TakeLook([&](const ThreadInfo& info) {
-    return matching.Matches(info) && plan.MatchesThread(info);
+    return matching.MatchesThread(info);
   }));
   RETURN_IF_ERROR(matching.Outcome(request.targets(), "now"));
+  RETURN_IF_ERROR(matching.ThreadOutcome(request.thread_regex(), "now"));
   const bool sent = SendStacks({.host = host_,
                                 .look = look,
                                 .wall_offset_ns = WallOffsetNs(),

@@ -63,7 +63,11 @@ class ProfilerService final : public v1::Profiler::CallbackService {
                                                    const v1::GetStacksRequest* request) override;
 
  private:
-  using Texts = google::protobuf::RepeatedPtrField<std::string>;
+  // What a client asked for, as it wrote it; for errors.
+  struct Asked {
+    const google::protobuf::RepeatedPtrField<std::string>& targets;
+    std::string thread = {};  // empty: any number of threads is an answer, even none
+  };
 
   // Answers on a thread of the pool if there is a place among the fetches, and finishes the call
   // either way, with what `answer` returns or why it was not asked.
@@ -73,7 +77,7 @@ class ProfilerService final : public v1::Profiler::CallbackService {
   absl::Status Answer(const v1::FetchRequest& request, const SendPart& send);
   // `window`: which of the request's windows `scope` is.
   absl::Status AnswerWindow(const FetchPlan& plan, const RequestScope& scope, uint32_t window,
-                            const Texts& asked, int64_t wall_offset, const SendPart& send);
+                            const Asked& asked, int64_t wall_offset, const SendPart& send);
   // Has the store reach up to there, or as far as it gets in time.
   absl::Status Drain(int64_t window_end_ns) const;
   absl::Status AnswerStacks(const v1::GetStacksRequest& request, const SendPart& send);
@@ -82,10 +86,10 @@ class ProfilerService final : public v1::Profiler::CallbackService {
       grpc::CallbackServerContext* context,
       const std::function<absl::Status(const SendPart&)>& answer);
   absl::Status AnswerMemory(const v1::GetMemoryRequest& request, v1::GetMemoryResponse* response);
-  // The window of the processes in `scope`, with the threads that `keep` keeps; with `levels`, what
-  // there was at its end, too. NotFound when no process matches what was `asked` for.
-  absl::StatusOr<MergedProfile> Merge(const RequestScope& scope, const Texts& asked, bool levels,
-                                      const std::function<bool(const ThreadInfo&)>& keep) const;
+  // The window of the threads in `scope`; with `levels`, what there was at its end, too. NotFound
+  // when no process or no thread matches what was `asked` for.
+  absl::StatusOr<MergedProfile> Merge(const RequestScope& scope, const Asked& asked,
+                                      bool levels) const;
   std::vector<ProcessHistory> Histories(const RequestScope& scope, size_t max_points) const;
   // Has the memory of the processes in `scope` read now.
   void RefreshMemory(const RequestScope& scope) const;

@@ -37,12 +37,19 @@ std::string SerializeSegment(const Segment& segment);
 // Gives a stack that is in memory already, or null.
 using KnownStacks = std::function<std::shared_ptr<const StackTrace>(StackId)>;
 
-// Reads a segment slice by slice. Any bytes give slices or an error, never undefined behaviour.
+// Whose bytes a reader gets.
+enum class Sealed : uint8_t {
+  kByAnyone,  // any bytes give slices or an error, never undefined behaviour
+  kHere,      // this process made the blob: if its checksum is right, rows are not checked again
+};
+
+// Reads a segment slice by slice.
 class SegmentReader {
  public:
   // Errors: DataLoss.
   static absl::StatusOr<SegmentReader> Open(std::string_view blob,
-                                            const KnownStacks& known = nullptr);
+                                            const KnownStacks& known = nullptr,
+                                            Sealed sealed = Sealed::kByAnyone);
   // The same of a message that is not packed, which must outlive the reader.
   static absl::StatusOr<SegmentReader> Parse(std::string_view message,
                                              const KnownStacks& known = nullptr);
@@ -66,6 +73,7 @@ class SegmentReader {
   std::unique_ptr<const std::string> content_;  // what the slices lie in; null: the caller has it
   std::vector<std::string_view> slices_;
   Segment dictionaries_;
+  Sealed sealed_ = Sealed::kByAnyone;
   std::vector<StackId> stack_ids_;
   std::vector<SiteTraits> traits_;      // of the sites
   std::vector<size_t> loss_of_string_;  // kLossCount: it names none

@@ -49,7 +49,7 @@ absl::StatusOr<StoredSegmentReader> StoredSegmentReader::Open(const StoredSegmen
                                                               const KnownStacks& known) {
   StoredSegmentReader reader(segment);
   if (!segment.raw.slices.empty()) return reader;
-  ASSIGN_OR_RETURN(reader.reader_, SegmentReader::Open(segment.blob, known));
+  ASSIGN_OR_RETURN(reader.reader_, SegmentReader::Open(segment.blob, known, Sealed::kHere));
   if (reader.reader_->slices() != segment.spans.size()) {
     return absl::DataLossError("stored segment: other slices than were stored");
   }

@@ -90,6 +90,14 @@ def claims_in_tests():
     ]
 
 
+def usual_losses():
+    """Those that docs/losses.md calls usual, and those that profctl does."""
+    page, path = "docs/losses.md", "client/render/caption.cc"
+    said = re.findall("`([a-z_]+)`", between(read(page), "**Usual losses**", "\n- ", page))
+    body = between(read(path), "bool IsUsualLoss(", "\n}\n", path)
+    return sorted(said), sorted(re.findall('"([a-z_]+)"', body))
+
+
 def differences(what, expected, actual):
     """Messages on two lists that should be the same, also in their order."""
     messages = [f"{what}: {name} is missing" for name in expected if name not in actual]
@@ -112,6 +120,8 @@ def check_losses():
         tested = dict(claims).get(name)
         if tested is not None and tested != claim:
             messages.append(f'{page}: {name} is said to be exact "{claim}", in tests "{tested}"')
+    said, shown = usual_losses()
+    messages += differences(f"{page}, usual losses", shown, said)
     messages += differences(
         f"{page}, endings",
         endings_in_code(),
@@ -145,13 +155,13 @@ def check_options(build):
     ).stdout
     rows = table(read(page), "| option |", page)
     documented = [re.findall(r"--[a-z-]+", row[0])[0] for row in rows]
-    real = re.findall(r"^  (?:-\w,)?(--[a-z-]+)", help_text, re.MULTILINE)
+    real = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", help_text, re.MULTILINE)
     real = [option for option in real if option not in ("--help", "--version")]
     messages = differences(page, sorted(real), sorted(documented))
     limits = re.findall(
-        r"^  ([a-z-]+) .*default (\w+)$",
+        r"^  ([a-z-]+) .*?default (\w+)$",
         between(help_text, "Limits:\n", "\n\n", "profd --help"),
-        re.MULTILINE,
+        re.MULTILINE | re.DOTALL,
     )
     if not limits:
         raise Failed("profd --help names no limits")

@@ -307,8 +307,8 @@ TEST(FindingsTest, WhoHadTheCpusIsToldFromHalfOfTheirTimeOn) {
     return FindingsOf(answer);
   };
   EXPECT_THAT(of(200'000, 200'000),
-              ElementsAre(HasSubstr("50.0% of the time on a CPU went to hog")));
-  EXPECT_THAT(of(200'000, 100'000), ElementsAre(HasSubstr("66.7% of the time on a CPU")));
+              ElementsAre(HasSubstr("50.0% of the targets' CPU time went to hog")));
+  EXPECT_THAT(of(200'000, 100'000), ElementsAre(HasSubstr("66.7% of the targets' CPU time")));
 
   AnswerWriter three = AnswerOf(profd::Kind::kWait);
   for (int i = 0; i < 3; ++i) {

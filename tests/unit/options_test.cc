@@ -252,6 +252,7 @@ TEST(OptionsTest, OldOptionSaysWhatToWrite) {
 }
 
 TEST(OptionsTest, HelpAndVersionAreAnswers) {
+  setenv("COLUMNS", "100", 1);
   const Outcome help = Parse({"--help"});
   EXPECT_EQ(help.parsed.exit_code, 0);
   EXPECT_THAT(help.err, IsEmpty());

@@ -131,7 +131,8 @@ TEST_F(PrivilegesTest, NamesWhatIsMissing) {
     for (const bool admin_for_probes : {false, true}) {
       EXPECT_THAT(MissingFeatures(admin_for_probes),
                   ElementsAre("kernel programs cannot be attached: give it CAP_PERFMON",
-                              "kernel functions have no names: give it CAP_SYSLOG"));
+                              "kernel functions have no names, and nobody knows who ended waits "
+                              "(layer wakers): give it CAP_SYSLOG"));
     }
   });
 }

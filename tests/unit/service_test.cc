@@ -427,6 +427,9 @@ TEST_F(ServiceTest, ALookIsOfTheThreadsThatAreAskedFor) {
   ASSERT_TRUE(GetStacks(request, &answer).ok());
   ASSERT_THAT(answer.threads(), SizeIs(1));
   EXPECT_EQ(answer.threads(0).name(), "hog");
+  request.set_thread_regex("^redis");
+  EXPECT_EQ(GetStacks(request, &answer).error_message(),
+            "no thread matches \"^redis\"; threads profiled now: hog, postgres, writer?. Ask for one of them");
   request.set_targets(0, "nobody");
   EXPECT_EQ(GetStacks(request, &answer).error_code(), grpc::StatusCode::NOT_FOUND);
   request.set_targets(0, "(");
@@ -643,9 +646,16 @@ TEST_F(ServiceTest, FiltersByTargetThreadAndReason) {
   request = Since(60);
   request.set_thread_regex("no such thread");
   r = Fetch(request);
-  EXPECT_TRUE(r.status.ok());
-  EXPECT_THAT(r.threads, IsEmpty());
-  EXPECT_TRUE(r.message.complete());
+  EXPECT_EQ(r.status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(r.status.error_message(),
+            "no thread matches \"no such thread\"; threads profiled in this window: postgres, "
+            "redis-server, writer?. Ask for one of them");
+  // In a difference it is an answer: it may be there in one window alone.
+  request.mutable_baseline()->set_since_ns(60 * kSecond);
+  grpc::ClientContext context;
+  auto reader = stub_->Fetch(&context, request);
+  for (v1::Profile part; reader->Read(&part);) EXPECT_EQ(part.threads_size(), 0);
+  EXPECT_TRUE(reader->Finish().ok());
 }
 
 // A second in which threads 2 and 3, of postgres, and thread 1, of redis, allocated.
@@ -1556,7 +1566,7 @@ TEST_F(ServiceTest, HostileRequestsAreRefused) {
   EXPECT_TRUE(Fetch(wide).status.ok());
   // It begins in the future, as far as that can be expressed.
   wide.mutable_window()->set_end_ns(kMax);
-  EXPECT_EQ(Fetch(wide).status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Fetch(wide).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   v1::FetchRequest early;
   early.mutable_window()->set_end_ns(1);
   early.mutable_window()->set_since_ns(kMax);

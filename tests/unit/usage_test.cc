@@ -162,6 +162,20 @@ TEST(UsageTest, HelpFitsTheTerminal) {
   }
 }
 
+TEST(UsageTest, TablesOfTheDaemonsHelpAreWrapped) {
+  profd::WithCommandLine([](const CLI::App& app) {
+    const std::string help = app.help();
+    for (const absl::string_view line : absl::StrSplit(help, '\n')) {
+      EXPECT_LE(DisplayWidth({line.data(), line.size()}), 120u) << line;
+    }
+    const std::string table = HelpFormatter(60).make_footer(&app);
+    EXPECT_THAT(table, HasSubstr("\n  rules           unwind rules; 0 to 16G, default 48M\n"));
+    EXPECT_THAT(table, HasSubstr("\n  malloc-stacks   calls to glibc's malloc by thread and\n"
+                                 "                  stack, in a burst; 1 to 1048576, default\n"
+                                 "                  8192\n"));
+  });
+}
+
 TEST(UsageTest, ColumnsFollowTheTerminal) {
   EXPECT_EQ(ChooseColumns(nullptr, {}), std::nullopt) << "not a terminal";
   EXPECT_EQ(ChooseColumns("x", {}), std::nullopt);
