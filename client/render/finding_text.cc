@@ -230,8 +230,8 @@ class Writer {
     }
     if (finding_.cpu_group().empty()) return "";
     const uint32_t threads = finding_.cpu_threads();
-    return absl::StrCat(" ", FormatShare(finding_.cpu_share(), 1), " of the targets' CPU time went to ",
-                        Name(finding_.cpu_group()),
+    return absl::StrCat(" ", FormatShare(finding_.cpu_share(), 1),
+                        " of the targets' CPU time went to ", Name(finding_.cpu_group()),
                         threads > 1 ? absl::StrCat(" (", FormatCount(threads), " threads)") : "",
                         ".");
   }

@@ -16,7 +16,7 @@ int FrameRank(const Frame& frame, Unit unit);
 std::vector<std::string> Askers(const Profile& profile);
 
 struct TellingFrame {
-  std::string name;      // clean
+  std::string name;        // clean
   bool after_gap = false;  // frames between the one before and this one are not among them
 };
 

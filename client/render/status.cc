@@ -246,8 +246,7 @@ void AppendRoomyBudget(const profd::v1::Governor& governor, std::string& text) {
   }
   if (!given_up || !(governor.budget() > 0) || !std::isfinite(governor.budget())) return;
   text += Line("  ", absl::StrCat("full detail of every source would cost ",
-                                  FormatFineShare(whole, 1),
-                                  " of one CPU at this load; --budget ",
+                                  FormatFineShare(whole, 1), " of one CPU at this load; --budget ",
                                   RoomyBudget(governor, whole), " has room for it"));
 }
 

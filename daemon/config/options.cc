@@ -79,7 +79,8 @@ void Define(CLI::App& app, Typed& typed) {
   app.add_option("--tick", typed.tick, "Mean sampling interval, 1ms to 1s")
       ->type_name("DURATION")
       ->capture_default_str();
-  app.add_option("--cpu-rate", typed.cpu_rate, "Samples of running code per second of CPU time, 1 to 1000")
+  app.add_option("--cpu-rate", typed.cpu_rate,
+                 "Samples of running code per second of CPU time, 1 to 1000")
       ->type_name("HZ")
       ->check(CLI::Range(1, kMostCpuRate).description(""))
       ->capture_default_str();

@@ -20,10 +20,10 @@
 namespace profd {
 
 struct StoredSegment {
-  int level = 0;              // how often it was rolled up
-  std::vector<Window> spans;  // of its slices, in time order; never empty
-  Segment raw;                // only where the blob is empty
-  std::string blob;           // of this process
+  int level = 0;                  // how often it was rolled up
+  std::vector<Window> spans;      // of its slices, in time order; never empty
+  Segment raw;                    // only where the blob is empty
+  std::string blob;               // of this process
   std::vector<ModuleId> modules;  // that its stacks name; empty where it is raw
   size_t bytes = 0;               // that it takes
 

@@ -429,7 +429,8 @@ TEST_F(ServiceTest, ALookIsOfTheThreadsThatAreAskedFor) {
   EXPECT_EQ(answer.threads(0).name(), "hog");
   request.set_thread_regex("^redis");
   EXPECT_EQ(GetStacks(request, &answer).error_message(),
-            "no thread matches \"^redis\"; threads profiled now: hog, postgres, writer?. Ask for one of them");
+            "no thread matches \"^redis\"; threads profiled now: hog, postgres, writer?. Ask for "
+            "one of them");
   request.set_targets(0, "nobody");
   EXPECT_EQ(GetStacks(request, &answer).error_code(), grpc::StatusCode::NOT_FOUND);
   request.set_targets(0, "(");
