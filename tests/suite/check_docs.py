@@ -159,7 +159,7 @@ def check_options(build):
     real = [option for option in real if option not in ("--help", "--version")]
     messages = differences(page, sorted(real), sorted(documented))
     limits = re.findall(
-        r"^  ([a-z-]+) .*?default (\w+)$",
+        r"^  ([a-z-]+) .*?default\s+(\w+)$",
         between(help_text, "Limits:\n", "\n\n", "profd --help"),
         re.MULTILINE | re.DOTALL,
     )
