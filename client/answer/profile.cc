@@ -46,6 +46,8 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
   if (part.window() != window_) return Damaged("a window that was not asked for");
   if (message_->complete()) return Damaged("parts after the last one");
   const bool first = profiles_.empty();
+  const int mappings = message_->mappings_size();
+  const int functions = message_->functions_size();
   const int locations = message_->locations_size();
   message_->MergeFrom(part);
   message_->clear_findings();  // of a saved answer: they are found anew
@@ -54,6 +56,7 @@ absl::Status ProfileBuilder::Add(const profd::v1::Profile& part) {
   } else if (part.sample_types_size() > 0) {
     return Damaged("sample types after the first part");
   }
+  RETURN_IF_ERROR(CheckNames(mappings, functions));
   RETURN_IF_ERROR(AddFrames(locations));
   for (const profd::v1::Stack& stack : part.stacks()) RETURN_IF_ERROR(AddStack(stack));
   for (const profd::v1::Thread& thread : part.threads()) RETURN_IF_ERROR(AddThread(thread));
@@ -130,6 +133,25 @@ absl::Status ProfileBuilder::CheckTypes() {
   return absl::OkStatus();
 }
 
+absl::Status ProfileBuilder::CheckNames(int first_mapping, int first_function) const {
+  const auto known = [&](uint32_t index) { return Text(index) != nullptr; };
+  for (int i = first_mapping; i < message_->mappings_size(); i++) {
+    const profd::v1::Mapping& mapping = message_->mappings(i);
+    if (!known(mapping.file()) || !known(mapping.build_id()) || !known(mapping.headers_id())) {
+      return Damaged("a mapping has an unknown name");
+    }
+  }
+  for (int i = first_function; i < message_->functions_size(); i++) {
+    const profd::v1::Function& function = message_->functions(i);
+    const auto& others = function.other_names();
+    if (!known(function.name()) || !known(function.file()) || !known(function.suffix()) ||
+        !std::all_of(others.begin(), others.end(), known)) {
+      return Damaged("a function has an unknown name");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProfileBuilder::AddFrames(int first_location) {
   for (int i = first_location; i < message_->locations_size(); i++) {
     const profd::v1::Location& location = message_->locations(i);
@@ -137,34 +159,19 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
       return Damaged("a location refers to an unknown mapping");
     }
     const profd::v1::Mapping& mapping = message_->mappings(static_cast<int>(location.mapping()));
-    const std::string* file = Text(mapping.file());
-    const std::string* build_id = Text(mapping.build_id());
-    if (file == nullptr || build_id == nullptr || Text(mapping.headers_id()) == nullptr) {
-      return Damaged("a mapping has an unknown name");
-    }
     if (location.lines().empty()) return Damaged("a location has no function");
     for (const profd::v1::Line& line : location.lines()) {
       if (line.function() >= static_cast<uint32_t>(message_->functions_size())) {
         return Damaged("a location refers to an unknown function");
       }
       const profd::v1::Function& function = message_->functions(static_cast<int>(line.function()));
-      const std::string* name = Text(function.name());
-      const std::string* source = Text(function.file());
-      const std::string* suffix = Text(function.suffix());
-      if (name == nullptr || source == nullptr || suffix == nullptr) {
-        return Damaged("a function has an unknown name");
-      }
       std::vector<std::string> others;
-      for (const uint32_t other : function.other_names()) {
-        const std::string* text = Text(other);
-        if (text == nullptr) return Damaged("a function has an unknown name");
-        others.push_back(*text);
-      }
-      shared_.frames.push_back({.function = *name,
-                                .module = *file,
-                                .build_id = *build_id,
+      for (const uint32_t other : function.other_names()) others.push_back(*Text(other));
+      shared_.frames.push_back({.function = *Text(function.name()),
+                                .module = *Text(mapping.file()),
+                                .build_id = *Text(mapping.build_id()),
                                 .address = location.address(),
-                                .file = *source,
+                                .file = *Text(function.file()),
                                 .line = std::max<int64_t>(line.line(), 0),
                                 .inlined = &line != &*location.lines().rbegin(),
                                 .kind = function.kind(),
@@ -172,7 +179,7 @@ absl::Status ProfileBuilder::AddFrames(int first_location) {
                                 .found_by = function.found_by(),
                                 .other_names = std::move(others),
                                 .more_names = function.more_names(),
-                                .suffix = *suffix});
+                                .suffix = *Text(function.suffix())});
     }
     first_frames_.push_back(static_cast<uint32_t>(shared_.frames.size()));
   }

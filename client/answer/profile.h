@@ -132,6 +132,8 @@ class ProfileBuilder {
 
  private:
   absl::Status CheckTypes();
+  // What tables name is there, whether a location refers to it or not: writers write all of them.
+  absl::Status CheckNames(int first_mapping, int first_function) const;
   absl::Status AddFrames(int first_location);
   absl::Status AddStack(const profd::v1::Stack& sent);
   absl::Status AddThread(const profd::v1::Thread& sent);

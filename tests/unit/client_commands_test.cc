@@ -587,6 +587,18 @@ TEST_F(CommandsTest, DamagedAnswersAreRefused) {
   daemon_.raw = ServerAnswer().Parts();
   daemon_.raw->erase(daemon_.raw->begin() + 1);
   ExpectFailure(Do({"fetch"}), Damaged("a sample refers to an unknown stack"));
+  // Names are there even if nothing refers to what they name: pprof's tables have all of it.
+  constexpr uint32_t kNoString = 1'000'000;
+  daemon_.raw = ServerAnswer().Parts();
+  daemon_.raw->front().add_mappings()->set_headers_id(kNoString);
+  ExpectFailure(Do({"fetch", "--format", "pprof", "-o", "x.pb.gz"}),
+                Damaged("a mapping has an unknown name"));
+  for (const auto set : {&profd::v1::Function::set_name, &profd::v1::Function::set_file,
+                         &profd::v1::Function::set_suffix, &profd::v1::Function::add_other_names}) {
+    daemon_.raw = ServerAnswer().Parts();
+    (daemon_.raw->front().add_functions()->*set)(kNoString);
+    ExpectFailure(Do({"fetch"}), Damaged("a function has an unknown name"));
+  }
   EXPECT_THAT(Files(), IsEmpty());
 }
 
