@@ -24,12 +24,16 @@ constexpr size_t kLongestLayer = 24;
 // Detail returns when it fits in this share of the budget (docs/governor.md).
 constexpr double kRoomy = 0.7;
 
+// Columns for the names of layers or sources and the gap after them.
+template <typename Named>
+size_t NameColumns(const Named& named) {
+  size_t width = 8;
+  for (const auto& each : named) width = std::max(width, each.name().size());
+  return std::min(width, kLongestLayer) + 2;
+}
+
 void AppendLayers(const GetStatusResponse& status, std::string& text) {
-  size_t width = 0;
-  for (const profd::v1::LayerStatus& layer : status.layers()) {
-    width = std::max(width, layer.name().size());
-  }
-  width = std::clamp<size_t>(width, 8, kLongestLayer) + 2;
+  const size_t width = NameColumns(status.layers());
   for (const profd::v1::LayerStatus& layer : status.layers()) {
     const std::string state =
         absl::StrCat("  ", PadRight(ClipEnd(CleanName(layer.name()), kLongestLayer), width),
@@ -220,7 +224,8 @@ void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string&
                       "); given up: ", CleanName(source.given_up()));
     }
     text +=
-        WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), 16), 8), "  "),
+        WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), kLongestLayer),
+                                                NameColumns(governor.sources()))),
                   line, PageColumns());
   }
 }
@@ -274,8 +279,9 @@ void AppendBudget(const GetStatusResponse& status, bool colour, std::string& tex
   text += WrapAfter("  total      ", line, PageColumns());
   AppendPayer(governor, true, text);
   AppendPayer(governor, false, text);
-  text += Line("    other     ", FormatFineShare(governor.fixed_cost(), 1) +
-                                     ", one-minute mean: queries, unwind rules, memory timeline");
+  text += Line(absl::StrCat("    ", PadRight("other", NameColumns(governor.sources()))),
+               FormatFineShare(governor.fixed_cost(), 1) +
+                   ", one-minute mean: queries, unwind rules, memory timeline");
   AppendRoomyBudget(governor, text);
   if (governor.changes() == 0) {
     text += "  full detail since start\n";
