@@ -17,6 +17,7 @@
 #include "client/text/text.h"
 #include "client/usage/completion.h"
 #include "client/usage/help.h"
+#include "client/usage/unexpected.h"
 #include "client/usage/usage.h"
 
 namespace profctl {
@@ -51,6 +52,8 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   DefineCommandLine(app, typed);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    return Report(absl::InvalidArgumentError(DescribeUnexpected(app)), kExitUsage, err);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error, out, err);

@@ -64,8 +64,10 @@ absl::Status ProbeSocket(const std::string& address, const std::string& path) {
 }  // namespace
 
 absl::Status CheckAddress(std::string_view address) {
-  const absl::Status bad = absl::InvalidArgumentError(absl::StrCat(
-      "'", CleanName(address), "' is not a valid address; use unix:///PATH or HOST:PORT"));
+  const absl::Status bad = absl::InvalidArgumentError(
+      absl::StrCat("'", CleanName(address), "' is not a valid address; use ",
+                   address.starts_with('/') ? absl::StrCat("unix://", CleanName(address))
+                                            : std::string("unix:///PATH or HOST:PORT")));
   if (address.starts_with(kUnixScheme)) {
     const std::string_view path = address.substr(kUnixScheme.size());
     return path.size() > 1 && path[0] == '/' ? absl::OkStatus() : bad;

@@ -12,6 +12,7 @@
 #include "client/io/terminal.h"
 #include "client/text/text.h"
 #include "client/usage/help.h"
+#include "client/usage/unexpected.h"
 #include "daemon/config/limits.h"
 
 namespace profd {
@@ -203,6 +204,9 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   Define(app, typed);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    parsed.exit_code = UsageError(profctl::DescribeUnexpected(app));
+    return parsed;
   } catch (const CLI::ParseError& error) {
     // CLI11 reports --help and --version as errors with code 0.
     parsed.exit_code = error.get_exit_code() == 0 ? app.exit(error) : UsageError(error.what());

@@ -414,6 +414,10 @@ TEST_F(CommandsTest, WrongCommandLines) {
       {"completion", "csh"},
       {"fetch", "-o", "a.png"},
       {"dance"},
+      {"fetsh"},
+      {"fetch", "--sinse", "5s"},
+      {"fetch", "--sinse=5s"},
+      {"fetch", "redis"},
       {"fetch", "--bogus"},
       {"fetch", "--since"},
       {"fetch", "--since", "60"},
@@ -487,6 +491,8 @@ TEST_F(CommandsTest, WrongCommandLines) {
     ExpectUsageError(RunAt(address, {"status"}),
                      "'" + address + "' is not a valid address; use unix:///PATH or HOST:PORT");
   }
+  ExpectUsageError(RunAt("/run/x.sock", {"status"}),
+                   "'/run/x.sock' is not a valid address; use unix:///run/x.sock");
 }
 
 TEST_F(CommandsTest, HelpMatchesGolden) {

@@ -1,0 +1,17 @@
+// What to say of arguments that nobody asked for.
+#ifndef PROFD_CLIENT_USAGE_UNEXPECTED_H_
+#define PROFD_CLIENT_USAGE_UNEXPECTED_H_
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+
+namespace profctl {
+
+// After `app` threw CLI::ExtrasError: names the first argument that no option or command takes, and
+// the option that may be meant. In one line, without a full stop.
+std::string DescribeUnexpected(const CLI::App& app);
+
+}  // namespace profctl
+
+#endif  // PROFD_CLIENT_USAGE_UNEXPECTED_H_
