@@ -199,6 +199,14 @@ void AppendThreads(const View& view, bool colour, std::string& text) {
   AppendIdentity(profile, text);
 }
 
+// Waits that are not over add to the time, and maybe not to the number: what they make longer than
+// the longest that is over is the mean of nothing.
+std::string FormatMean(int64_t time_ns, uint64_t waits, const profd::Durations& over) {
+  if (waits == 0) return "-";
+  const auto mean = static_cast<int64_t>(static_cast<double>(time_ns) / static_cast<double>(waits));
+  return over.count() > 0 && mean > over.Longest() ? "-" : FormatDuration(mean);
+}
+
 void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   ReasonTotals totals{};
   ReasonDurations durations;
@@ -227,20 +235,16 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
   Table table(std::move(columns));
   for (const Reason reason : ByTime(totals)) {
     const Waiting& waiting = totals[reason];
+    const profd::Durations& waits = DurationsOf(durations, reason);
     // In the run queue, waits that began with a wake-up are in the histogram only.
     const bool run_queue = reason == profd::v1::REASON_RUNQUEUE;
-    const uint64_t count = run_queue ? DurationsOf(durations, reason).count() : waiting.waits;
-    const std::string mean =
-        count == 0 || !counted_all
-            ? "-"
-            : FormatDuration(static_cast<int64_t>(static_cast<double>(waiting.time_ns) /
-                                                  static_cast<double>(count)));
+    const uint64_t count = run_queue ? waits.count() : waiting.waits;
+    const std::string mean = counted_all ? FormatMean(waiting.time_ns, count, waits) : "-";
     const ReasonInfo& info = DescribeReason(reason);
     std::vector<std::string> cells = {std::string(info.name), FormatDuration(waiting.time_ns),
                                       FormatShare(static_cast<double>(waiting.time_ns), all),
                                       counted && count > 0 ? FormatCount(count) : "-", mean};
     if (measured) {
-      const profd::Durations& waits = DurationsOf(durations, reason);
       cells.insert(cells.end(),
                    {FormatQuantile(waits, 0.5), FormatQuantile(waits, 0.99), FormatLongest(waits)});
     }
