@@ -194,8 +194,9 @@ TEST(SummaryTest, HowLongWaitsWereIsInColumns) {
   // Two waits are not over, and took longer than any that is: the time of both over one is no mean.
   for (auto& thread : *writer.message().mutable_threads()) thread.mutable_off(0)->set_waits(1);
   const Profile unfinished = writer.Build();
-  EXPECT_THAT(RenderSummary(MakeView(unfinished, false), false),
-              HasSubstr("  lock     300 us  17.6%      2          -  1.23 us  4.50 us  5.00 us  a"));
+  EXPECT_THAT(
+      RenderSummary(MakeView(unfinished, false), false),
+      HasSubstr("  lock     300 us  17.6%      2          -  1.23 us  4.50 us  5.00 us  a"));
 }
 
 // The sums that alloc.summary shows, by hand.
