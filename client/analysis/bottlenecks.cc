@@ -84,6 +84,11 @@ Gain GainOf(const std::vector<Need>& demands, uint32_t group, const SampledTime&
   return gain;
 }
 
+// Ended by an interrupt, or nobody saw by whom.
+bool EndsByItself(const Waker& waker) {
+  return waker.kind == WakerKind::kUnknown || waker.kind == WakerKind::kInterrupt;
+}
+
 // The places of a knot's group: equal ones added up.
 std::vector<Bottleneck> PlacesOf(const Activity& activity, const WaitGraph& graph, const Knot& knot,
                                  uint32_t group) {
@@ -99,9 +104,15 @@ std::vector<Bottleneck> PlacesOf(const Activity& activity, const WaitGraph& grap
       continue;
     }
     const std::string function = role == Role::kQueue ? std::string() : state.function;
-    Bottleneck& place = places[Key(role, state.reason, function, waker.kind, waker.group,
-                                   waker.name, waker.function)];
-    if (place.time.ns == 0) {
+    // A sleep is one wait, and so is a wait for the disk, whether somebody saw who ended it or not.
+    const bool same = role != Role::kThread && EndsByItself(waker);
+    const Waker key = same ? Waker() : waker;
+    Bottleneck& place =
+        places[Key(role, state.reason, function, key.kind, key.group, key.name, key.function)];
+    const bool first = place.time.ns == 0;
+    const bool better = same && place.what.waker.kind == WakerKind::kUnknown;
+    if (first || better) place.what.waker = waker;
+    if (first) {
       place.what = state;
       place.what.function = function;
       place.what.threads.clear();

@@ -25,7 +25,10 @@ const profd::Durations& DurationsOf(const ReasonDurations& durations, Reason rea
 }
 
 std::string FormatQuantile(const profd::Durations& durations, double part) {
-  return durations.count() == 0 ? "-" : FormatDuration(durations.Quantile(part));
+  if (durations.count() == 0) return "-";
+  const int64_t ns = durations.Quantile(part);
+  // The first bucket holds all that is shorter.
+  return absl::StrCat(ns <= profd::DurationBucketBegin(1) ? "<" : "", FormatDuration(ns));
 }
 
 std::string FormatLongest(const profd::Durations& durations) {

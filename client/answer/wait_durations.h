@@ -19,7 +19,7 @@ void AddDurations(const google::protobuf::RepeatedPtrField<profd::v1::ReasonTota
 // None: an empty one.
 const profd::Durations& DurationsOf(const ReasonDurations& durations, Reason reason);
 
-// "1.24 ms"; "-" if the duration of no wait is known.
+// "1.24 ms"; "<1.02 us" if it is in the first bucket; "-" if the duration of no wait is known.
 std::string FormatQuantile(const profd::Durations& durations, double part);
 // The same of the longest: "<1.57 ms" if that is the end of its bucket.
 std::string FormatLongest(const profd::Durations& durations);

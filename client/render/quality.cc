@@ -177,17 +177,21 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
               DescribePathCost(cost, duration_ns, SwitchLayerOf(profile, header.switch_ns())),
               text);
   if (profile.message->losses().empty()) AppendField("losses", "none", text);
+  std::string usual;
   for (const profd::v1::Loss& loss : profile.message->losses()) {
     std::string line = absl::StrCat(FormatCount(loss.count()), " ", CleanName(loss.cause()));
     if (loss.weight_ns() > 0) absl::StrAppend(&line, ", ", FormatDuration(loss.weight_ns()));
     if (loss.weight_bytes() > 0) {
       absl::StrAppend(&line, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
     }
-    const bool usual = IsUsualLoss(loss, cost);
-    AppendField("losses", line + (usual ? kUsualNote : ""), text);
-    if (usual) continue;
+    if (IsUsualLoss(loss, cost)) {
+      absl::StrAppend(&usual, usual.empty() ? "" : "; ", line);
+      continue;
+    }
+    AppendField("losses", line, text);
     text += Wrap(CleanName(loss.help()), PageColumns(), std::string(kQualityLabel + 6, ' '));
   }
+  if (!usual.empty()) AppendField("losses", usual + kUsualNote, text);
 }
 
 }  // namespace profctl

@@ -51,7 +51,7 @@ std::string WhyNoStacks(const View& view) {
     return "no object is known to be in use: jemalloc reports objects if the process was started "
            "with MALLOC_CONF=prof:true; profctl status has the details";
   }
-  if (kind.level) return absl::StrCat("no memory is known to be ", std::string(kind.done));
+  if (kind.level) return "no memory was touched for the first time since profd began to watch";
   if (kind.IsOfCalls())
     return absl::StrCat("nothing was ", std::string(kind.done), " in this window");
   if (kind.unit == Unit::kBytes) return "no allocation event in this window";

@@ -178,6 +178,21 @@ TEST(BottlenecksTest, ASingleThreadOnTheDisk) {
   EXPECT_EQ(report.knots[0].bottlenecks[0].what.function, "W");
 }
 
+// Whoever saw half of them end: without these waits, all of them are gone.
+TEST(BottlenecksTest, AWaitForTheDiskIsOneWhoeverSawItEnd) {
+  Program program;
+  const uint32_t only = program.Add("only");
+  program.Run(only, "Parse", 10);
+  program.Wait(only, profd::v1::REASON_FSYNC, 8, ByNobody());
+  program.Wait(only, profd::v1::REASON_FSYNC, 12, ByInterrupt("[block]"));
+  const BottleneckReport report = Find(program);
+  ASSERT_THAT(report.knots.at(0).bottlenecks, SizeIs(2));
+  const Bottleneck& wait = report.knots[0].bottlenecks[0];
+  EXPECT_NEAR(wait.gain.at_most.value(), 3, 1e-9);
+  EXPECT_NEAR(wait.time.ns, 20 * kS, 100);
+  EXPECT_EQ(wait.what.waker, ByInterrupt("[block]"));
+}
+
 TEST(BottlenecksTest, OnTheCpuAlone) {
   Program program;
   const uint32_t only = program.Add("only", 2);
