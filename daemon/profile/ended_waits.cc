@@ -10,6 +10,9 @@ namespace {
 
 constexpr double kOne = PROFD_ENDED_ONE;
 constexpr double kMostCounted = 1e16;  // of a bucket: sums are no overflow
+// Waits stand for more than this many times what they would if all were taken: not all were. It is
+// at least 2 then; the width of buckets makes it no more than 1.25 otherwise.
+constexpr double kChosen = 1.5;
 
 // The duration that the waits of a bucket are taken to have, ns.
 double DurationOf(uint32_t bucket) {
@@ -27,11 +30,15 @@ void AddRows(std::span<const EndedRow* const> rows, const EndedThread& thread, P
   if (waits <= 0 || thread.time_ns <= 0) return;
   const double rate = waits / thread.time_ns;
   double variance = rate * rate * thread.time_variance;
+  double of_choice = 0;
   for (const EndedRow* row : rows) {
-    if (counts(*row)) variance += row->variance * (1 - 2 * rate * DurationOf(row->bucket));
+    if (!counts(*row)) continue;
+    const double of_ticks = row->variance - row->of_choice;
+    variance += of_ticks * (1 - 2 * rate * DurationOf(row->bucket));
+    of_choice += row->of_choice;
   }
   sum->value += waits;
-  sum->variance += std::max(variance, 0.0);
+  sum->variance += std::max(variance, 0.0) + of_choice;
 }
 
 }  // namespace
@@ -39,14 +46,19 @@ void AddRows(std::span<const EndedRow* const> rows, const EndedThread& thread, P
 EndedThread EstimateEnded(const EstimatedThread& waits, std::span<const Sample> samples,
                           int64_t tick_interval_ns) {
   EndedThread thread;
-  double weight = 0;
+  double weight = 0, ticks = 0;
   for (const EstimatedSample& s : waits.samples) {
     if (s.key.reason != Reason::kLock) continue;
     thread.time_ns += static_cast<double>(s.amount);
     weight += static_cast<double>(s.weight);
+    ticks += static_cast<double>(s.ticks);
   }
   if (thread.time_ns <= 0 || weight <= 0) return {};
   const double scale = thread.time_ns / weight;
+  // What a tick stands for, on average: more than the interval where it visits one thread in
+  // several.
+  const double of_tick = ticks > 0 ? weight / ticks : static_cast<double>(tick_interval_ns);
+  double all_squares = 0, expected_squares = 0;
   for (const Sample& s : samples) {
     if (s.key.kind != Kind::kEnded || s.key.reason != Reason::kLock || s.weight <= 0) continue;
     EndedRow& row = thread.rows.emplace_back();
@@ -58,11 +70,22 @@ EndedThread EstimateEnded(const EstimatedThread& waits, std::span<const Sample> 
     const double number = static_cast<double>(s.weight) / kOne;
     const double squares = static_cast<double>(s.ticks) / kOne;
     const double duration = DurationOf(row.bucket);
-    const double ticks = static_cast<double>(tick_interval_ns) / duration;
-    const double least = number * std::min(ticks * ticks, 1.0) / 3;
+    const double interval = static_cast<double>(tick_interval_ns) / duration;
+    const double least = number * std::min(interval * interval, 1.0) / 3;
     row.waits = scale * number;
     row.variance = scale * scale * std::max(squares - number, least);
-    thread.time_variance += row.variance * duration * duration;
+    // The same if all waits were taken: a wait that a tick sees stands for so many.
+    const double most = of_tick / duration;
+    const double of_ticks = std::max(most - 1, std::min(most * most, 1.0) / 3);
+    row.of_choice = std::max(row.variance - scale * scale * number * of_ticks, 0.0);
+    all_squares += squares;
+    expected_squares += number * std::max(most, 1.0);
+  }
+  const bool chosen = all_squares > kChosen * expected_squares;
+  for (EndedRow& row : thread.rows) {
+    if (!chosen) row.of_choice = 0;
+    const double duration = DurationOf(row.bucket);
+    thread.time_variance += (row.variance - row.of_choice) * duration * duration;
   }
   return thread;
 }

@@ -20,12 +20,14 @@ struct EndedRow {
   uint32_t end = 0;  // enum profd_wait_end
   double waits = 0;  // that they stand for
   double variance = 0;
+  // Part of it, as only one wait in several was taken: the weight of all ticks does not share it.
+  double of_choice = 0;
 };
 
 // Of one thread.
 struct EndedThread {
   double time_ns = 0;  // of all waits for the reason
-  // Of all rows: variance, times the square of the duration.
+  // Of all rows: the rest of the variance, times the square of the duration.
   double time_variance = 0;
   std::vector<EndedRow> rows;
 };

@@ -226,5 +226,41 @@ TEST(EndedWaitsTest, NumbersAreUnbiasedAndTheirErrorsHold) {
   }
 }
 
+// All waits take as long, so that the exact time takes back all that ticks saw too often. It cannot
+// take back which waits were taken, if only some are.
+TEST(EndedWaitsTest, TakingOneWaitInSeveralIsPartOfTheError) {
+  std::mt19937_64 random(7);
+  constexpr int kWaits = 160, kTries = 400;
+  for (const uint32_t one_in : {1U, 4U, 16U}) {
+    int within = 0;
+    double squares = 0, variance = 0;
+    for (int i = 0; i < kTries; i++) {
+      Waits waits;
+      for (int wait = 0; wait < kWaits; wait++) {
+        if (random() % one_in == 0) waits.End(20 * kMs, 2 * kTick * one_in);
+      }
+      EstimatedThread all;
+      all.samples = {{.key = {.thread = kThread, .reason = Reason::kLock},
+                      .amount = kWaits * 20 * kMs,
+                      .weight = kWaits * 2 * kTick,
+                      .ticks = kWaits * 2}};
+      const WaitEstimate estimate = CountOf(waits.EstimateOf(all)).waits();
+      const double off = estimate.value - kWaits;
+      squares += off * off;
+      variance += estimate.variance;
+      within += std::abs(off) <= kNormal95 * estimate.Error() ? 1 : 0;
+    }
+    if (one_in == 1) {
+      EXPECT_EQ(within, kTries);
+      EXPECT_LT(std::sqrt(variance / kTries), 1.5);
+      continue;
+    }
+    // Of 160 waits each counts or not: 160 (n - 1) is the variance of their number.
+    EXPECT_NEAR(squares / kTries, kWaits * (one_in - 1), 0.3 * kWaits * (one_in - 1)) << one_in;
+    EXPECT_NEAR(variance / kTries, kWaits * (one_in - 1), 0.1 * kWaits * (one_in - 1)) << one_in;
+    EXPECT_GT(within, (one_in == 4 ? 0.92 : 0.88) * kTries) << one_in;
+  }
+}
+
 }  // namespace
 }  // namespace profd
