@@ -212,9 +212,15 @@ TEST_F(HeapTest, TotalsStayExactWhenStacksAreGivenUp) {
   }
   EXPECT_TRUE(given_up);
   ASSERT_TRUE(target->AwaitReady());
-  const Answer answer = Fetch(target->pid(), "alloc");
+  // Drains are rare with such a budget, and one may find the thread between two slices.
+  constexpr double kAllocated = 3'000'000.0 * 1024;
+  Answer answer = Fetch(target->pid(), "alloc");
+  Eventually(kPatience, [&] {
+    answer = Fetch(target->pid(), "alloc");
+    return static_cast<double>(answer.type().total().bytes()) > kAllocated - kInterval;
+  });
   ExpectAddsUp(answer);
-  EXPECT_NEAR(static_cast<double>(answer.type().total().bytes()), 3'000'000.0 * 1024, kInterval);
+  EXPECT_NEAR(static_cast<double>(answer.type().total().bytes()), kAllocated, kInterval);
 }
 
 // A thread that lives while no probe stands is counted whole, from its data as it ends.
@@ -357,6 +363,7 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   if (FindProgram("redis-server").empty() || FindProgram("redis-benchmark").empty())
     GTEST_SKIP() << "no redis";
   constexpr double kBudget = 0.01;
+  constexpr double kWhole = 0.99;
   TemporaryDirectory directory;
   const std::string socket = directory.path() + "/redis";
   const std::unique_ptr<Subprocess> server = StartRedis(socket);
@@ -384,11 +391,12 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   v1::FetchRequest request;
   request.add_sample_types("alloc");
   request.mutable_window()->set_begin_ns(begin);
-  // At the highest levels slices are rare.
+  // At the highest levels slices are rare. A drain may count events whose stacks come with the next
+  // one, so that the very first of them have none for a moment.
   auto answer = daemon_->Fetch(request);
   Eventually(kPatience, [&] {
     answer = daemon_->Fetch(request);
-    return !answer.ok() || answer->type().total().events() > 20;
+    return !answer.ok() || (answer->type().total().events() > 20 && WholeShare(*answer) >= kWhole);
   });
   ASSERT_TRUE(answer.ok()) << answer.status();
   const auto status = daemon_->Status();
@@ -401,7 +409,7 @@ TEST_F(HeapTest, StacksAreTakenInSlicesOfTheTime) {
   EXPECT_GT(heap.events(), 20U);
   EXPECT_GE(Coverage(heap), 0.98) << heap.DebugString();
   EXPECT_LT(heap.weight_bytes(), heap.bytes() / 2) << "it was not in slices";
-  EXPECT_GE(WholeShare(*answer), 0.99) << heap.DebugString() << Incomplete(*answer);
+  EXPECT_GE(WholeShare(*answer), kWhole) << heap.DebugString() << Incomplete(*answer);
   const v1::Cost& cost = answer->cost();
   EXPECT_LT(static_cast<double>(cost.heap_in_path_ns()),
             2 * kBudget * static_cast<double>(cost.duration_ns()));
