@@ -105,18 +105,16 @@ std::vector<Bottleneck> PlacesOf(const Activity& activity, const WaitGraph& grap
     }
     const std::string function = role == Role::kQueue ? std::string() : state.function;
     // A sleep is one wait, and so is a wait for the disk, whether somebody saw who ended it or not.
-    const bool same = role != Role::kThread && EndsByItself(waker);
-    const Waker key = same ? Waker() : waker;
+    const Waker key = EndsByItself(waker) ? Waker() : waker;
     Bottleneck& place =
         places[Key(role, state.reason, function, key.kind, key.group, key.name, key.function)];
-    const bool first = place.time.ns == 0;
-    const bool better = same && place.what.waker.kind == WakerKind::kUnknown;
-    if (first || better) place.what.waker = waker;
-    if (first) {
+    if (place.time.ns == 0) {
       place.what = state;
       place.what.function = function;
       place.what.threads.clear();
       place.what.ticks = 0;
+    } else if (place.what.waker.kind == WakerKind::kUnknown) {
+      place.what.waker = waker;
     }
     const double counts = role == Role::kTimer ? node.awaited : 1;
     place.role = role;

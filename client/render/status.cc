@@ -12,6 +12,7 @@
 #include "client/render/heap.h"
 #include "client/render/table.h"
 #include "client/text/text.h"
+#include "daemon/govern/budget.h"
 
 namespace profctl {
 namespace {
@@ -21,8 +22,6 @@ using profd::v1::GetStatusResponse;
 constexpr int kMostPids = 8;
 constexpr size_t kMostModules = 10;
 constexpr size_t kLongestLayer = 24;
-// Detail returns when it fits in this share of the budget (docs/governor.md).
-constexpr double kRoomy = 0.7;
 
 // Columns for the names of layers or sources and the gap after them.
 template <typename Named>
@@ -211,6 +210,7 @@ double CostOf(const profd::v1::Governor& governor, bool in_path) {
 // Overhead in the targets or of profd, and below it that of each source.
 void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string& text) {
   const double fixed = in_path ? 0 : governor.fixed_cost();
+  const size_t width = NameColumns(governor.sources());
   absl::StrAppend(&text, in_path ? "  targets    " : "  profd      ",
                   FormatFineShare(CostOf(governor, in_path) + fixed, 1), "\n");
   for (const profd::v1::GovernedSource& source : governor.sources()) {
@@ -223,16 +223,14 @@ void AppendPayer(const profd::v1::Governor& governor, bool in_path, std::string&
                       FormatFineShare(source.whole_cost(), 1),
                       "); given up: ", CleanName(source.given_up()));
     }
-    text +=
-        WrapAfter(absl::StrCat("    ", PadRight(ClipEnd(CleanName(source.name()), kLongestLayer),
-                                                NameColumns(governor.sources()))),
-                  line, PageColumns());
+    const std::string name = ClipEnd(CleanName(source.name()), kLongestLayer);
+    text += WrapAfter(absl::StrCat("    ", PadRight(name, width)), line, PageColumns());
   }
 }
 
 // What --budget would have to be for full detail: "2.4%" or "0.031cpu"; rounded up.
 std::string RoomyBudget(const profd::v1::Governor& governor, double whole) {
-  const double times = whole / (kRoomy * governor.budget());
+  const double times = whole / (profd::kComfort * governor.budget());
   if (governor.of_targets()) {
     const double percent = std::ceil(1000 * times * governor.share()) / 10;
     return percent > 100 ? "off" : absl::StrFormat("%.1f%%", percent);

@@ -25,8 +25,7 @@ constexpr Need kNeeds[] = {
      "modules and resident pages of other users' processes cannot be read"},
     {CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE",
      "modules that were deleted or replaced cannot be read"},
-    {CAP_SYSLOG, "CAP_SYSLOG",
-     "kernel functions have no names, and nobody knows who ended waits (layer wakers)"},
+    {CAP_SYSLOG, "CAP_SYSLOG", "kernel functions have no names, and the layer wakers is off"},
     {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "modules that are not world-readable are skipped"},
     {CAP_SYS_NICE, "CAP_SYS_NICE", "ticks may be late on a busy machine"},
 };

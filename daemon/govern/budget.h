@@ -10,6 +10,9 @@ namespace profd {
 
 inline constexpr double kNoBudget = std::numeric_limits<double>::infinity();
 
+// Detail returns if it would cost at most this share of the budget.
+inline constexpr double kComfort = 0.7;
+
 // As configured.
 struct Budget {
   double share = 0.01;     // kNoBudget: no limit

@@ -8,10 +8,8 @@ namespace {
 
 // A source is switched off first only if it saves at least this share of the excess.
 constexpr double kWorthwhile = 0.1;
-// Shares of the budget: the predicted cost after throttling, and the most that the predicted cost
-// may be to restore detail.
+// The predicted cost after throttling, as a share of the budget.
 constexpr double kAim = 0.9;
-constexpr double kComfort = 0.7;
 // How long a lower level must have fitted within kComfort. A little less than ten steps of one
 // second.
 constexpr double kCalmSeconds = 9.5;

@@ -10,8 +10,9 @@ namespace {
 
 constexpr double kOne = PROFD_ENDED_ONE;
 constexpr double kMostCounted = 1e16;  // of a bucket: sums are no overflow
-// Waits stand for more than this many times what they would if all were taken: not all were. It is
-// at least 2 then; the width of buckets makes it no more than 1.25 otherwise.
+// Only some waits were taken if those that were stand for this many times more than they would if
+// all were. The true factor is then 2 or more. Otherwise the width of buckets alone makes it 1.25
+// at most.
 constexpr double kChosen = 1.5;
 
 // The duration that the waits of a bucket are taken to have, ns.

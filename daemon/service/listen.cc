@@ -117,7 +117,7 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
     }
     return address;
   }
-  if (absl::StartsWith(text, "/")) return BadAddress(text, "a path alone is no address");
+  if (absl::StartsWith(text, "/")) return BadAddress(text, "this is a path, not an address");
   const size_t colon = text.rfind(':');
   int port = 0;
   if (colon == std::string::npos || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port < 0 ||

@@ -129,10 +129,11 @@ TEST_F(PrivilegesTest, NamesWhatIsMissing) {
   // CAP_SYS_ADMIN stands in for neither: it goes, or is in reserve.
   On({CAP_PERFMON, CAP_SYSLOG}, [] {
     for (const bool admin_for_probes : {false, true}) {
-      EXPECT_THAT(MissingFeatures(admin_for_probes),
-                  ElementsAre("kernel programs cannot be attached: give it CAP_PERFMON",
-                              "kernel functions have no names, and nobody knows who ended waits "
-                              "(layer wakers): give it CAP_SYSLOG"));
+      EXPECT_THAT(
+          MissingFeatures(admin_for_probes),
+          ElementsAre("kernel programs cannot be attached: give it CAP_PERFMON",
+                      "kernel functions have no names, and the layer wakers is off: give it "
+                      "CAP_SYSLOG"));
     }
   });
 }
