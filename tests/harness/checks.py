@@ -1,6 +1,7 @@
 """Expectations of a scenario against an answer and what the targets measured of themselves."""
 
 import ast
+import copy
 import math
 import re
 from dataclasses import replace
@@ -442,19 +443,36 @@ def check_value(expected, names):
     except Exception as error:  # pylint: disable=broad-except
         return [Failure(f"{expected.that}: {error}")]
     if not holds:
-        return [Failure(f"not so: {expected.that}{operands(expected.that, names)}")]
+        return [Failure(f"not so: {expected.that}{operands(expected.that, names)}",
+                        statistical=expected.false_alarm > 0)]
     return [Failure(f"looks at nothing: {loops}")
             for loops in looks_at_nothing(expected.that, lambda expression: evaluate(expression, names))]
 
 
 def operands(expression, names):
     """What the sides of the comparisons in it were, for its message."""
-    sides = [side for part in ast.walk(ast.parse(expression, mode="eval")) if isinstance(part, ast.Compare)
-             for side in (part.left, *part.comparators) if not isinstance(side, ast.Constant)]
-    said = []
-    for side in dict.fromkeys(ast.unparse(side) for side in sides):
+    def value(text):
         try:
-            said.append(f"{side} is {evaluate(side, names)!r:.300}")
+            return evaluate(text, names)
         except Exception:  # pylint: disable=broad-except
-            pass  # it has a name of a comprehension
+            return None  # it has a name of a comprehension
+    tree = ast.parse(expression, mode="eval")
+    said = [f"{side} is {found!r:.300}" for side in sides(tree)
+            for found in [value(side)] if found is not None]
+    # Of `all(... for ...)` also the elements that do not hold, three at most.
+    for part in ast.walk(tree):
+        if isinstance(part, ast.GeneratorExp) and isinstance(part.elt, (ast.Compare, ast.BoolOp)):
+            wrong = copy.deepcopy(part)
+            wrong.generators[-1].ifs.append(ast.UnaryOp(ast.Not(), part.elt))
+            for side in sides(part.elt):
+                wrong.elt = ast.parse(side, mode="eval").body
+                found = value(ast.unparse(ast.ListComp(wrong.elt, wrong.generators)))
+                if found:
+                    said.append(f"where not, {side} is {found[:3]!r:.300}")
     return "".join(f"; {each}" for each in said)
+
+
+def sides(tree):
+    """The sides of the comparisons in a syntax tree, as text, without constants, each once."""
+    return dict.fromkeys(ast.unparse(side) for part in ast.walk(tree) if isinstance(part, ast.Compare)
+                         for side in (part.left, *part.comparators) if not isinstance(side, ast.Constant))

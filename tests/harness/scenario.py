@@ -32,6 +32,9 @@ TYPES = {str: "a text", int: "a whole number", float: "a number", bool: "true or
          list: "a list", dict: "a table", str | None: "a text", float | None: "a number",
          bool | None: "true or false"}
 
+# Of an expectation that compares estimates. It fails if two runs of three do: once in 3,300 then.
+MOST_FALSE_ALARMS = 0.01
+
 
 class BadScenario(Exception):
     """A scenario file says what it may not; the text names the file and the key."""
@@ -102,6 +105,7 @@ class Value:
     that: str
     needs: list = field(default_factory=list)  # sources without which it says nothing
     target: str = ""
+    false_alarm: float = 0   # it compares estimates: how often it fails although profd is right, at most
 
 
 @dataclass
@@ -261,6 +265,10 @@ def _check(where, scenario):
             if item.within in ("estimate", "calibrated") and item.precision is None:
                 raise BadScenario(f"{at}.bytes: an estimate needs 'precision', the largest share of "
                                   f"the truth that its stated error may be")
+        for value in query.value:
+            if not 0 <= value.false_alarm <= MOST_FALSE_ALARMS:
+                raise BadScenario(f"{at}.value.false_alarm: {value.false_alarm} is not a share of runs of at most "
+                                  f"{MOST_FALSE_ALARMS}")
         for item in query.thread + query.bytes + query.value:
             if item.target and item.target not in names:
                 raise BadScenario(f"{at}: no target is named '{item.target}'; there are "

@@ -228,7 +228,17 @@ class Messages(unittest.TestCase):
         self.assertEqual(said("'b, in c' in answer.findings[0] and answer.n < 2"),
                          ["not so: 'b, in c' in answer.findings[0] and answer.n < 2; answer.findings[0] is 'a'; answer.n is 3"])
         self.assertEqual(said("any(x == 'b' for x in answer.findings)"),
-                         ["not so: any(x == 'b' for x in answer.findings)"])
+                         ["not so: any(x == 'b' for x in answer.findings); where not, x is ['a']"])
+        self.assertEqual(said("all(n * answer.n < 6 for n in [1, 2, 3] for x in answer.findings)"),
+                         ["not so: all(n * answer.n < 6 for n in [1, 2, 3] for x in answer.findings); "
+                          "where not, n * answer.n is [6, 9]"])
+
+    def test_what_compares_estimates_is_tried_again(self):
+        def statistical(**keys):
+            return [failure.statistical for failure in checks.check_value(scenario.Value(that="answer.n == 4", **keys),
+                                                                          {"answer": checks.wrap({"n": 3})})]
+        self.assertEqual(statistical(), [False])
+        self.assertEqual(statistical(false_alarm=0.001), [True])
 
 
 class Vacuous(unittest.TestCase):
@@ -309,6 +319,8 @@ class Files(unittest.TestCase):
         self.assert_refused('watch = "heaps"\n' + good, ": watch: 'heaps' is none of " + ", ".join(scenario.WATCHES))
         self.assert_refused(head + '[query]\n', ": query is one block of several: write [[query]]")
         self.assert_refused(head + '[[query]]\ntarget = "x"\nstdout = ""\n', ".query[0]: no target is named 'x'; there are waiter")
+        self.assert_refused(head + '[[query]]\n[[query.value]]\nthat = "True"\nfalse_alarm = 0.5\n', ".query[0].value.false_alarm: 0.5 is not a share "
+                            "of runs of at most 0.01")
         self.assert_refused(head + '[[query]]\nstdout = ""\n[[query.value]]\nthat = "True"\n', ".query[0]: with 'exit' or 'stdout' the answer is text; thread, bytes and value belong in a "
                             "query of their own")
 
