@@ -46,6 +46,7 @@ inline constexpr LossClaim kLossClaims[] = {
     {"object_lost", Exact::kYes},
     {"lock_wait_lost", Exact::kYes},
     {"switch_stack_lost", Exact::kYes},
+    {"heap_total_late", Exact::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
     {"stack_unknown", Exact::kYes},

@@ -49,7 +49,7 @@ struct profd_heap_record {
 	profd_u32 none_ended; /* no thread of its process has exited so far */
 	profd_u32 unread; /* the thread may have allocated or freed more than the counters show */
 	profd_s32 pid; /* of its process, in the daemon's PID namespace; 0: not visible there */
-	profd_u32 pad;
+	profd_u32 late; /* some totals are those of the last event: the memory map was locked */
 	struct profd_heap heap;
 };
 

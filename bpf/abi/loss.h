@@ -38,7 +38,8 @@ enum profd_loss {
 	PROFD_LOSS_OBJECT = 28, /* wait whose object was not described: too many new ones */
 	PROFD_LOSS_LOCK_WAIT = 29, /* wait for a lock that is not counted by its length and end */
 	PROFD_LOSS_SWITCH = 30, /* context switches that a sample stood for which was not counted */
-	PROFD_LOSS_COUNT = 31,
+	PROFD_LOSS_HEAP_LATE = 31, /* heap totals of a thread that a drain could not read */
+	PROFD_LOSS_COUNT = 32,
 };
 
 #endif /* PROFD_BPF_ABI_LOSS_H_ */

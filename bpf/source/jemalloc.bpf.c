@@ -179,7 +179,7 @@ static __always_inline void begin_record(struct profd_heap_record *record, struc
 	record->thread_id = thread->thread_id;
 	record->none_ended = !untrusted(task)->signal->sum_sched_runtime;
 	record->pid = visible_pid(untrusted(task)->group_leader);
-	record->pad = 0;
+	record->late = 0;
 	if (heap)
 		record->heap = *heap;
 	else
@@ -206,16 +206,16 @@ static __always_inline void read_own(struct profd_heap_counter *counter)
 		counter->total = total;
 }
 
-/* False when it could not be read. */
+/* False when it could not be read. Sets `busy` if that may be different in a moment. */
 static __always_inline bool read_outside(struct task_struct *task,
-					 struct profd_heap_counter *counter)
+					 struct profd_heap_counter *counter, u8 *busy)
 {
 	struct memory_mapping mapping = {};
 	u64 total;
 
 	if (!counter->address)
 		return true;
-	if (!is_readable(task, counter->current, NULL, &mapping) ||
+	if (!is_readable(task, counter->current, busy, &mapping) ||
 	    bpf_copy_from_user_task(&total, sizeof(total), (void *)counter->current, task, 0))
 		return false;
 	counter->total = total;
@@ -223,12 +223,13 @@ static __always_inline bool read_outside(struct task_struct *task,
 }
 
 /* What a thread that sleeps has allocated and freed without an event that was seen. False when that
- * is not known.
+ * is not known; sets `busy` if it may be known in a moment.
  */
 static __always_inline bool look_at_thread_data(struct task_struct *task,
 						struct profd_thread *thread,
 						struct heap_thread *heap_thread,
-						const struct thread_data_place *place)
+						const struct thread_data_place *place,
+						u8 *busy)
 {
 	u64 address = task->thread.fsbase + place->offset;
 	struct memory_mapping mapping = {};
@@ -238,7 +239,7 @@ static __always_inline bool look_at_thread_data(struct task_struct *task,
 		return false;
 	if (has_both(&heap_thread->heap))
 		return true;
-	if (!is_readable(task, address, NULL, &mapping) ||
+	if (!is_readable(task, address, busy, &mapping) ||
 	    bpf_copy_from_user_task(&data, sizeof(data), (void *)address, task, 0))
 		return false;
 	/* One that runs may be about to enter them itself. */
@@ -257,6 +258,7 @@ int drain_heap(struct bpf_iter__task *ctx)
 	struct profd_thread *thread;
 	bool known, whole, read;
 	u32 zero = 0;
+	u8 busy = 0;
 
 	if (!task || task->exit_state)
 		return 0;
@@ -270,14 +272,15 @@ int drain_heap(struct bpf_iter__task *ctx)
 	if (!heap_thread || !record || still_rests(&heap_thread->rest, task, thread))
 		return 0;
 	begin_rest(&heap_thread->rest, task, thread);
-	read = known && look_at_thread_data(task, thread, heap_thread, &place);
+	read = known && look_at_thread_data(task, thread, heap_thread, &place, &busy);
 	begin_record(record, task, thread, &heap_thread->heap);
 	record->exiting = 0;
 	record->unread = !read;
-	whole = read_outside(task, &record->heap.counters[0]);
-	whole &= read_outside(task, &record->heap.counters[1]);
-	whole &= read_outside(task, &record->heap.counters[2]);
-	whole &= read_outside(task, &record->heap.counters[3]);
+	whole = read_outside(task, &record->heap.counters[0], &busy);
+	whole &= read_outside(task, &record->heap.counters[1], &busy);
+	whole &= read_outside(task, &record->heap.counters[2], &busy);
+	whole &= read_outside(task, &record->heap.counters[3], &busy);
+	record->late = busy;
 	/* Where there is no room for it the kernel comes here again. */
 	if (!bpf_seq_write(ctx->meta->seq, record, sizeof(*record)))
 		heap_thread->rest.known = whole && slept_since(&heap_thread->rest, task, thread);

@@ -32,9 +32,9 @@ std::string DescribeLoss(const profd::v1::Loss& loss) {
 }
 
 bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost) {
-  static constexpr std::string_view kUsual[] = {"torn_walk",      "torn_ledger",
-                                                "switch_unseen",  "mapping_busy",
-                                                "long_wait_lost", "wait_duration_lost"};
+  static constexpr std::string_view kUsual[] = {
+      "torn_walk",      "torn_ledger",        "switch_unseen",  "mapping_busy",
+      "long_wait_lost", "wait_duration_lost", "heap_total_late"};
   if (loss.cause() == "disk_request_lost") {
     return static_cast<double>(loss.count()) <=
            kUsualDiskLoss * static_cast<double>(cost.disk_requests());

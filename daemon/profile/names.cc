@@ -164,6 +164,9 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Context switches that --kind switches attributes to other stacks: their counter table was "
        "full, or the kernel had no memory at hand for a new counter. Their number is complete. If "
        "there are many, watch fewer targets, or raise --limit counters."},
+      {"heap_total_late",
+       "Heap totals of threads that could not be read because their process was changing its "
+       "mappings. Those of the last event are shown; the next drain corrects them."},
       {"recursion_misses",
        "The kernel skipped runs of a program. Context switches may be missing. Look for other "
        "tracers."},

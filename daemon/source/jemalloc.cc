@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "daemon/source/probe_cost.h"
 #include "daemon/source/record.h"
 
@@ -15,6 +17,10 @@ constexpr double kCovered = 0.98;
 constexpr double kCoverageMatters = 1 << 20;
 // How often, in drains, to look for threads whose exit was lost.
 constexpr uint64_t kForgetDrains = 64;
+// Before each further attempt to read totals while their process changes its mappings. Most changes
+// take less than a millisecond, but whoever makes them may have to wait for a CPU.
+constexpr absl::Duration kPauses[] = {absl::Milliseconds(1), absl::Milliseconds(3),
+                                      absl::Milliseconds(8)};
 
 // Whether some events of an allocator run in code that was not found.
 bool IsShort(const AllocatorTotals& totals) {
@@ -63,6 +69,7 @@ std::vector<uint32_t> JemallocSource::records() const { return {PROFD_RECORD_HEA
 // Bytes that the process reports itself are not counted from the allocator's counters as well.
 absl::Status JemallocSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t> bytes) {
   ASSIGN_OR_RETURN(const auto record, DecodeRecord<profd_heap_record>(bytes));
+  late_ += record.late != 0 ? 1 : 0;
   accounts_.Apply(record, !modules_->probes()->HasTold(record.pid));
   growth_[record.pid].all_known |= record.none_ended != 0;
   return absl::OkStatus();
@@ -71,8 +78,17 @@ absl::Status JemallocSource::OnRecord(uint32_t /*type*/, std::span<const uint8_t
 absl::Status JemallocSource::Read() {
   // There are no events before the first probe is attached.
   if (modules_->found().allocators == 0 && accounts_.events() == 0) return absl::OkStatus();
-  const absl::Status status = context_.kernel->DrainHeap(
-      [this](std::span<const uint8_t> bytes) { context_.ring->Dispatch(bytes); }, read_whole_);
+  const auto pass = [this](bool whole) {
+    late_ = 0;
+    return context_.kernel->DrainHeap(
+        [this](std::span<const uint8_t> bytes) { context_.ring->Dispatch(bytes); }, whole);
+  };
+  absl::Status status = pass(read_whole_);
+  for (const absl::Duration pause : kPauses) {
+    if (!status.ok() || late_ == 0) break;
+    absl::SleepFor(pause);
+    status = pass(/*whole=*/false);
+  }
   read_whole_ = !status.ok();
   return status;
 }
@@ -81,7 +97,9 @@ absl::Status JemallocSource::Drain(ProfileDelta& delta) {
   const TargetProbes& probes = *modules_->probes();
   delta.heap_on = !detached_ && probes.watching() &&
                   (knob_.ToldAt(knob_.level()) || probes.ToldSources().empty());
+  late_ = 0;
   const absl::Status status = Read();
+  delta.losses[PROFD_LOSS_HEAP_LATE] += late_;
   const size_t begin = delta.ledgers.size();
   accounts_.Finish(delta);
   if (++drains_ % kForgetDrains == 0) {

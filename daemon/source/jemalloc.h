@@ -50,6 +50,7 @@ class JemallocSource final : public Source {
     int64_t bytes = 0;
     int64_t told = 0;
   };
+  // Reads the totals of threads, again where the memory map was locked.
   absl::Status Read();
   // Reports the bytes allocated per process to the memory watch, from the ledgers from `begin` on.
   void SumGrowth(const ProfileDelta& delta, size_t begin);
@@ -66,6 +67,7 @@ class JemallocSource final : public Source {
   std::map<int32_t, HeapGrowth> growth_;  // by PID, since the last drain
   uint64_t drains_ = 0;
   bool read_whole_ = true;
+  uint64_t late_ = 0;  // threads with totals that the last pass could not read
   bool detached_ = false;
   Counts learned_;
 };

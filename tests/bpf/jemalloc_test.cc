@@ -84,6 +84,45 @@ TEST_F(HeapKernelTest, EventsAreWeighedAndTotalsAreExact) {
   EXPECT_THAT(DrainHeap(), SizeIs(1));
 }
 
+// A total that could not be read, because the process was changing its mappings, says so.
+TEST_F(HeapKernelTest, TotalsBehindALockedMemoryMapAreLate) {
+  START_OR_SKIP(kHeap);
+  const Child child([](Child& me) {
+    static FakeAllocator& allocator = *new FakeAllocator();
+    // Changing the protection of many pages takes long, under the lock.
+    constexpr size_t kBytes = size_t{512} << 20;
+    void* pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    std::thread changes([&] {
+      while (true) {
+        mprotect(pages, kBytes, PROT_READ);
+        mprotect(pages, kBytes, PROT_READ | PROT_WRITE);
+        usleep(10'000);
+      }
+    });
+    me.Wait();
+    allocator.Allocate(70'000);
+    allocator.allocated += 123;
+    me.Signal();
+    WaitForever();
+  });
+  Mark(child);
+  ASSERT_NO_FATAL_FAILURE(Attach(child.pid()));
+  child.Signal();
+  child.Wait();
+  child.AwaitSleep();
+  int late = 0, read = 0;
+  for (int i = 0; i < 10'000 && (late == 0 || read == 0); ++i) {
+    for (const profd_heap_record& record : DrainHeap()) {
+      if (record.heap.counters[0].address == 0) continue;
+      EXPECT_EQ(record.heap.counters[0].total, record.late != 0 ? 70'000U : 70'123U);
+      (record.late != 0 ? late : read)++;
+    }
+  }
+  EXPECT_GT(late, 0);
+  EXPECT_GT(read, 0);
+}
+
 // The caller of the function that the probe stands on is there without any rule, as is the
 // function.
 TEST_F(HeapKernelTest, StackBeginsWithTheFunctionAndItsCaller) {

@@ -15,7 +15,7 @@ from .vacuous import looks_at_nothing
 # Losses that an undisturbed run has as well; docs/losses.md says why they do no harm.
 # A long wait that is lost is in every total; `profctl worst` does not list it.
 HARMLESS_LOSSES = {"torn_walk", "torn_ledger", "switch_unseen", "mapping_busy", "disk_request_lost",
-                   "long_wait_lost", "wait_duration_lost"}
+                   "long_wait_lost", "wait_duration_lost", "heap_total_late"}
 # Walks that met a thread in motion say so and keep their weight. How many do depends on the
 # machine; that most do not is what makes a profile.
 RACED = {"[torn walk]", "[memory map busy]"}

@@ -39,7 +39,7 @@ using nlohmann::json;
 
 // Of every program that switches often, on every machine: they lose no time (docs/losses.md).
 const std::set<std::string> kAlways = {"torn_walk", "switch_unseen", "mapping_busy",
-                                       "disk_request_lost"};
+                                       "disk_request_lost", "heap_total_late"};
 
 struct Lost {
   uint64_t count = 0;
@@ -371,6 +371,33 @@ TEST_F(LossesTest, HeapCounters) {
   ExpectEnds();
   Observe("loss", "heap_counters_full", lost.count);
   Observe("loss", "heap_counters_full_bytes", static_cast<uint64_t>(lost.weight_bytes));
+}
+
+// Its memory map is locked nearly all the time.
+TEST_F(LossesTest, HeapTotals) {
+  auto target = Allocating::Start(AllocBinary("alloc_jemalloc"), {"n=1000", "protect=256"});
+  ASSERT_NE(target, nullptr);
+  const std::vector<std::string> processes = {std::to_string(target->pid())};
+  auto daemon = Daemon::Start({.targets = processes, .arguments = {}});
+  ASSERT_TRUE(daemon.ok()) << daemon.status();
+  daemon_ = *std::move(daemon);
+  ASSERT_TRUE(Eventually(kPatience, [&] {
+    const auto status = daemon_->Status();
+    return status.ok() && std::any_of(status->allocators().begin(), status->allocators().end(),
+                                      [](const v1::AllocatorStatus& a) { return a.watched(); });
+  }));
+  target->Run();
+  Losses losses;
+  EXPECT_TRUE(Eventually(kPatience, [&] {
+    losses = Parse(Ask({"fetch", "--kind", "alloc", "--since", "1h", "--format", "json", "-o", "-"})
+                       .at("losses"));
+    return losses.contains("heap_total_late");
+  })) << Names(losses);
+  const uint64_t late = losses["heap_total_late"].count;
+  EXPECT_GT(late, 0U);
+  for (const auto& [name, other] : losses) EXPECT_TRUE(kAlways.contains(name)) << Names(losses);
+  ExpectEnds();
+  Observe("loss", "heap_total_late", late);
 }
 
 // Threads that were interrupted in their walks keep the memory of these until they run again: they

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/base/fd.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/places.h"
 #include "tests/system/harness/checks.h"
 #include "tests/system/harness/daemon.h"
 #include "tests/system/harness/heap.h"
@@ -59,10 +61,15 @@ size_t PatchedBytes(int pid) {
 
 class MappingsTest : public testing::Test {
  protected:
-  void SetUp() override { SKIP_UNLESS_ROOT(); }
+  void SetUp() override {
+    SKIP_UNLESS_ROOT();
+    // A name of its own: other tests' daemons put their probes into every "waiter".
+    std::filesystem::copy_file(test::InBuild("waiter"), program());
+  }
+  std::string program() const { return absl::StrCat(directory_.path(), "/mapper"); }
 
-  static std::unique_ptr<Target> StartTarget() {
-    auto target = Target::Start({"maps", std::to_string(kCount)});
+  std::unique_ptr<Target> StartTarget() {
+    auto target = Target::Start({"maps", std::to_string(kCount)}, program());
     EXPECT_TRUE(target.ok()) << target.status();
     return target.ok() ? *std::move(target) : nullptr;
   }
@@ -105,6 +112,7 @@ class MappingsTest : public testing::Test {
     return answer.ok() ? *std::move(answer) : Answer{};
   }
 
+  TemporaryDirectory directory_;
   std::unique_ptr<Daemon> daemon_;
 };
 
@@ -129,7 +137,7 @@ TEST_F(MappingsTest, NobodyElseIsProbed) {
 TEST_F(MappingsTest, ProcessesThatComeLater) {
   const auto first = StartTarget();
   ASSERT_NE(first, nullptr);
-  ASSERT_NO_FATAL_FAILURE(StartDaemon({"^waiter$"}));
+  ASSERT_NO_FATAL_FAILURE(StartDaemon({"^mapper$"}));
   EXPECT_TRUE(Eventually(kPatience, [&] { return PatchedBytes(first->pid()) == 5; }));
   const auto second = StartTarget();
   ASSERT_NE(second, nullptr);

@@ -19,6 +19,9 @@
 //                 ...
 //   by=self       who frees them: `self`, the `next` thread, or `main`
 //   rate=0        MiB that all threads together allocate in a second; 0: as fast as they can
+//   protect=0     MiB of which one more thread changes the protection without pause, once both
+//   phases are
+//                 over: the memory map is locked nearly all the time
 //   dump=PATH     jemalloc's own heap profile: to PATH.0 before the first phase, to PATH.1 after
 //                 the second
 //
@@ -134,6 +137,7 @@ struct Options {
   uint64_t second = 0;
   uint64_t free = 0;
   uint64_t rate = 0;
+  uint64_t protect = 0;
   enum class By { kSelf, kNext, kMain } by = By::kSelf;
   const char* dump = nullptr;
   const char* open = nullptr;
@@ -582,6 +586,17 @@ void Obey() {
   }
 }
 
+void* ChangeProtection(void* /*argument*/) {
+  const size_t bytes = options.protect << 20;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  Check(memory != MAP_FAILED, "mmap");
+  while (true) {
+    Check(mprotect(memory, bytes, PROT_READ) == 0, "mprotect");
+    Check(mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0, "mprotect");
+  }
+}
+
 bool Parse(const char* argument) {
   const char* equals = strchr(argument, '=');
   if (equals == nullptr) return false;
@@ -611,11 +626,19 @@ bool Parse(const char* argument) {
   const struct {
     const char* name;
     uint64_t* value;
-  } kNumbers[] = {
-      {"n", &options.n},           {"size", &options.size},       {"threads", &options.threads},
-      {"sites", &options.sites},   {"skew", &options.skew},       {"step", &options.step},
-      {"calloc", &options.calloc}, {"aligned", &options.aligned}, {"realloc", &options.realloc},
-      {"second", &options.second}, {"free", &options.free},       {"rate", &options.rate}};
+  } kNumbers[] = {{"n", &options.n},
+                  {"size", &options.size},
+                  {"threads", &options.threads},
+                  {"sites", &options.sites},
+                  {"skew", &options.skew},
+                  {"step", &options.step},
+                  {"calloc", &options.calloc},
+                  {"aligned", &options.aligned},
+                  {"realloc", &options.realloc},
+                  {"second", &options.second},
+                  {"free", &options.free},
+                  {"rate", &options.rate},
+                  {"protect", &options.protect}};
   for (const auto& number : kNumbers) {
     if (!named(number.name)) continue;
     char* end = nullptr;
@@ -629,7 +652,7 @@ bool Valid() {
   return options.n <= uint64_t{1} << 32 && options.size >= 1 && options.size <= uint64_t{1} << 40 &&
          options.threads >= 1 && options.threads <= kMaxThreads && options.sites >= 1 &&
          options.sites <= kMaxSites && options.skew <= 1 && options.step >= 1 &&
-         options.step <= 64 && options.free <= 100 &&
+         options.step <= 64 && options.free <= 100 && options.protect <= 1024 &&
          options.calloc + options.aligned + options.realloc + options.second <= 100 &&
          (options.second == 0 || second.malloc != nullptr || options.open != nullptr);
 }
@@ -677,6 +700,10 @@ int main(int argc, char** argv) {
   main_worker.after = ReadCounters();
   Dump(1);
   PrintReport();
+  if (options.protect != 0) {
+    pthread_t thread;
+    Check(pthread_create(&thread, nullptr, ChangeProtection, nullptr) == 0, "pthread_create");
+  }
   Obey();
   _exit(0);
 }

@@ -20,6 +20,7 @@ struct Rounds {
   int64_t waits = 0, chew = 0, grind = 0, nap = 0;
   // CPU time of the threads, ns.
   int64_t middle_cpu = 0, back_cpu = 0;
+  int64_t off_cpu = 0;  // time of the first that was none, ns
 };
 
 KEEP_FRAME void Grind(Rounds* rounds) {
@@ -89,10 +90,12 @@ KEEP_FRAME void AwaitResult(Rounds* rounds) {
 KEEP_FRAME void* Front(void* argument) {
   auto* rounds = static_cast<Rounds*>(argument);
   Meter meter("front");
+  const int64_t begin = Now();
   for (int64_t i = 0; i < rounds->count; ++i) {
     AwaitResult(rounds);
     sem_post(&rounds->next);
   }
+  rounds->off_cpu = Now() - begin - ThreadCpu();
   return nullptr;
 }
 
@@ -113,10 +116,11 @@ void Chain(const Arguments& arguments) {
   char where[300];
   snprintf(where, sizeof(where),
            "chained {\"waits\": %lld, \"chew\": %lld, \"grind\": %lld, \"nap\": %lld, "
-           "\"middle_cpu\": %lld, \"back_cpu\": %lld}",
+           "\"middle_cpu\": %lld, \"back_cpu\": %lld, \"off_cpu\": %lld}",
            static_cast<long long>(rounds.waits), static_cast<long long>(rounds.chew),
            static_cast<long long>(rounds.grind), static_cast<long long>(rounds.nap),
-           static_cast<long long>(rounds.middle_cpu), static_cast<long long>(rounds.back_cpu));
+           static_cast<long long>(rounds.middle_cpu), static_cast<long long>(rounds.back_cpu),
+           static_cast<long long>(rounds.off_cpu));
   Stop(where);
 }
 

@@ -44,10 +44,11 @@ absl::StatusOr<Report> ParseReport(const std::string& line) {
   return report;
 }
 
-absl::StatusOr<std::unique_ptr<Target>> Target::Start(const std::vector<std::string>& scenario) {
+absl::StatusOr<std::unique_ptr<Target>> Target::Start(const std::vector<std::string>& scenario,
+                                                      const std::string& program) {
   std::unique_ptr<Target> target(new Target);
   target->started_wall_ns_ = WallNs();
-  Command command{{test::InBuild("waiter")}};
+  Command command{{program.empty() ? test::InBuild("waiter") : program}};
   command.argv.insert(command.argv.end(), scenario.begin(), scenario.end());
   ASSIGN_OR_RETURN(target->process_, Subprocess::Start(command));
   if (!target->process_->LineWith(Subprocess::Stream::kStdout, "ready", seconds(60))) {

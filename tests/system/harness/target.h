@@ -46,7 +46,9 @@ absl::StatusOr<Report> ParseReport(const std::string& line);
 class Target {
  public:
   // Returns once the program is ready and waits for Go(), blocked in a read of its stdin.
-  static absl::StatusOr<std::unique_ptr<Target>> Start(const std::vector<std::string>& scenario);
+  // `program` is another copy of it, if any.
+  static absl::StatusOr<std::unique_ptr<Target>> Start(const std::vector<std::string>& scenario,
+                                                       const std::string& program = "");
 
   int pid() const { return process_->pid(); }
   int64_t started_wall_ns() const { return started_wall_ns_; }
