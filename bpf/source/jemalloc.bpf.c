@@ -228,8 +228,7 @@ static __always_inline bool read_outside(struct task_struct *task,
 static __always_inline bool look_at_thread_data(struct task_struct *task,
 						struct profd_thread *thread,
 						struct heap_thread *heap_thread,
-						const struct thread_data_place *place,
-						u8 *busy)
+						const struct thread_data_place *place, u8 *busy)
 {
 	u64 address = task->thread.fsbase + place->offset;
 	struct memory_mapping mapping = {};
