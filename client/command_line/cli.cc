@@ -54,6 +54,9 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError&) {
     return Report(absl::InvalidArgumentError(DescribeUnexpected(app)), kExitUsage, err);
+  } catch (const CLI::RequiredError&) {
+    err << "profctl: " << DescribeMissing(app) << std::endl;
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {
       app.exit(error, out, err);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/text/text.h"
@@ -26,9 +27,17 @@ std::string DescribeWindowAndHost(const Profile& profile) {
                       CleanName(profile.message->host().hostname()));
 }
 
+std::string NameLoss(const profd::v1::Loss& loss) {
+  std::string text = absl::StrCat(FormatCount(loss.count()), " ", CleanName(loss.cause()));
+  if (loss.weight_ns() > 0) absl::StrAppend(&text, ", ", FormatDuration(loss.weight_ns()));
+  if (loss.weight_bytes() > 0) {
+    absl::StrAppend(&text, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
+  }
+  return text;
+}
+
 std::string DescribeLoss(const profd::v1::Loss& loss) {
-  return absl::StrCat(FormatCount(loss.count()), " ", CleanName(loss.cause()), ": ",
-                      CleanName(loss.help()));
+  return absl::StrCat(NameLoss(loss), ": ", CleanName(loss.help()));
 }
 
 bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost) {
@@ -42,18 +51,23 @@ bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost) {
   return std::find(std::begin(kUsual), std::end(kUsual), loss.cause()) != std::end(kUsual);
 }
 
-std::vector<std::string> DescribeLosses(const profd::v1::Profile& message) {
-  std::vector<std::string> lines;
+std::string DescribeUsualLosses(const profd::v1::Profile& message) {
   std::string usual;
   for (const profd::v1::Loss& loss : message.losses()) {
-    if (IsUsualLoss(loss, message.cost())) {
-      absl::StrAppend(&usual, usual.empty() ? "" : ", ", FormatCount(loss.count()), " ",
-                      CleanName(loss.cause()));
-    } else {
-      lines.push_back(DescribeLoss(loss));
-    }
+    if (!IsUsualLoss(loss, message.cost())) continue;
+    absl::StrAppend(&usual, usual.empty() ? "" : "; ", NameLoss(loss));
   }
-  if (!usual.empty()) lines.push_back(usual + kUsualNote);
+  return usual.empty() ? "" : usual + " (usual, nothing to do)";
+}
+
+std::vector<std::string> DescribeLosses(const profd::v1::Profile& message) {
+  std::vector<std::string> lines;
+  for (const profd::v1::Loss& loss : message.losses()) {
+    if (!IsUsualLoss(loss, message.cost())) lines.push_back(DescribeLoss(loss));
+  }
+  if (std::string usual = DescribeUsualLosses(message); !usual.empty()) {
+    lines.push_back(std::move(usual));
+  }
   return lines;
 }
 

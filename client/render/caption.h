@@ -15,12 +15,18 @@ std::string DescribeWindow(const Profile& profile);
 // The same with the host: "... on node-7".
 std::string DescribeWindowAndHost(const Profile& profile);
 
-// "8 torn_walk: Stacks thrown away because ...".
+// "3 counters_full, 30 ms": how much was lost.
+std::string NameLoss(const profd::v1::Loss& loss);
+
+// "3 counters_full, 30 ms: Samples were dropped ...".
 std::string DescribeLoss(const profd::v1::Loss& loss);
 
 // A loss that any busy machine has and that needs nothing (docs/losses.md).
 bool IsUsualLoss(const profd::v1::Loss& loss, const profd::v1::Cost& cost);
-inline constexpr char kUsualNote[] = " (usual, nothing to do)";
+
+// "8 torn_walk; 2 mapping_busy (usual, nothing to do)"; empty if there is none.
+std::string DescribeUsualLosses(const profd::v1::Profile& message);
+
 // A line for each loss of an answer, and one for all usual ones.
 std::vector<std::string> DescribeLosses(const profd::v1::Profile& message);
 

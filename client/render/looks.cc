@@ -72,11 +72,12 @@ class Page {
     for (const ThreadLook& look : looks_.threads) {
       ++(look.Runs() ? running : look.Queues() ? queued : look.idle.empty() ? waiting : idle);
     }
-    text_ += Wrap(absl::StrCat(CountThreads(totals.threads()), ": ", FormatCount(running),
-                               " on a CPU, ", FormatCount(queued), " waiting for a CPU, ",
-                               FormatCount(waiting), " waiting, ", FormatCount(idle),
-                               " idle. Looked at in ", FormatDuration(totals.duration_ns()), "."),
-                  PageColumns(), "  ");
+    text_ +=
+        Wrap(absl::StrCat(CountThreads(totals.threads()), ": ", FormatCount(running), " on a CPU, ",
+                          FormatCount(queued), " waiting for a CPU, ", FormatCount(waiting),
+                          " waiting, ", FormatCount(idle), " idle. The snapshot took ",
+                          FormatDuration(totals.duration_ns()), "."),
+             PageColumns(), "  ");
     if (totals.torn() > 0) {
       text_ += Wrap(absl::StrCat("Lost: the stacks of ", CountThreads(totals.torn()),
                                  " that ran while they were read."),

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/answer/name_source.h"
 #include "client/answer/source_lines.h"
+#include "client/render/caption.h"
 #include "client/render/cost.h"
 #include "client/render/gaps.h"
 #include "client/render/heap.h"
@@ -177,21 +178,13 @@ void AppendQuality(const Profile& profile, bool colour, std::string& text) {
               DescribePathCost(cost, duration_ns, SwitchLayerOf(profile, header.switch_ns())),
               text);
   if (profile.message->losses().empty()) AppendField("losses", "none", text);
-  std::string usual;
   for (const profd::v1::Loss& loss : profile.message->losses()) {
-    std::string line = absl::StrCat(FormatCount(loss.count()), " ", CleanName(loss.cause()));
-    if (loss.weight_ns() > 0) absl::StrAppend(&line, ", ", FormatDuration(loss.weight_ns()));
-    if (loss.weight_bytes() > 0) {
-      absl::StrAppend(&line, ", ", FormatBytes(static_cast<uint64_t>(loss.weight_bytes())));
-    }
-    if (IsUsualLoss(loss, cost)) {
-      absl::StrAppend(&usual, usual.empty() ? "" : "; ", line);
-      continue;
-    }
-    AppendField("losses", line, text);
+    if (IsUsualLoss(loss, cost)) continue;
+    AppendField("losses", NameLoss(loss), text);
     text += Wrap(CleanName(loss.help()), PageColumns(), std::string(kQualityLabel + 6, ' '));
   }
-  if (!usual.empty()) AppendField("losses", usual + kUsualNote, text);
+  const std::string usual = DescribeUsualLosses(*profile.message);
+  if (!usual.empty()) AppendField("losses", usual, text);
 }
 
 }  // namespace profctl

@@ -259,9 +259,10 @@ void AppendReasons(const Profile& profile, bool colour, std::string& text) {
 
 void AppendIdle(const View& view, bool colour, std::string& text) {
   const bool locks = view.profile->kind->kind == profd::Kind::kLocks;
-  text += "\n" + Heading(absl::StrCat(locks ? "Waits that are not contention" : "Idle waits",
-                                      view.idle_shown ? " (shown)" : " (folded away)"),
-                         colour);
+  text += "\n" +
+          Heading(absl::StrCat(locks ? "Waits that are not contention" : "Idle waits",
+                               view.idle_shown ? " (shown)" : " (folded away; --idle shows them)"),
+                  colour);
   if (view.idle.empty()) {
     text += "  none\n";
     return;

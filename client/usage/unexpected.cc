@@ -83,4 +83,15 @@ std::string DescribeUnexpected(const CLI::App& app) {
       nearest.empty() ? absl::StrCat("; use one of ", absl::StrJoin(names, ", ")) : Guess(nearest));
 }
 
+std::string DescribeMissing(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  std::vector<std::string> missing;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_required() && option->empty()) missing.push_back(option->get_name());
+  }
+  return absl::StrCat(command.get_name(), " needs ", absl::StrJoin(missing, " and "),
+                      "; see profctl ", command.get_name(), " --help");
+}
+
 }  // namespace profctl

@@ -134,7 +134,7 @@ std::string Folded(const AnswerWriter& answer, bool idle = false) {
 }
 
 // What ServerAnswer lost.
-constexpr char kServerLoss[] = "profctl: lost 4 torn_walk (usual, nothing to do)\n";
+constexpr char kServerLoss[] = "profctl: lost 4 torn_walk, 40.0 ms (usual, nothing to do)\n";
 
 class CommandsTest : public ::testing::Test {
  protected:
