@@ -154,6 +154,7 @@ int Main(int argc, char** argv) {
                                              .modules = &(*collector)->modules(),
                                              .memory = &memory,
                                              .cpu_use = &cpu_use,
+                                             .kernel_files = {.lasting = (*collector)->OwnCode()},
                                              .debug_directories = options.debug_directories,
                                              .lines = &lines});
   if (!server.ok()) return Fail(server.status(), 1);
@@ -166,6 +167,7 @@ int Main(int argc, char** argv) {
   }
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
   std::fprintf(stderr, "profd: ready\n");
+  (*server)->Prepare();
   int received = 0;
   while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
     const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "daemon/base/code_range.h"
 #include "daemon/base/wakeup.h"
 #include "daemon/collect/control.h"
 #include "daemon/collect/drain_requests.h"
@@ -32,6 +34,7 @@ class Collector final : public CollectorControl {
   CollectorState State() const override ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<Look> TakeLook(absl::FunctionRef<bool(const ThreadInfo&)> keep) override;
   const Modules& modules() const { return engine_->modules(); }
+  std::vector<CodeRange> OwnCode() const { return kernel_->OwnCode(); }
 
  private:
   Collector() = default;

@@ -69,6 +69,7 @@ class BpfKernel final : public Kernel {
   absl::Status TrimKnownStacks(bool all) override;
   std::vector<uint64_t> Losses() const override;
   std::vector<ProgramMisses> Misses() const override;
+  std::vector<CodeRange> OwnCode() const override;
   uint64_t MapBytes(uint64_t threads, uint64_t heap_threads) const override;
 
   absl::Status SetSwitchLayer(bool on) override;

@@ -2,6 +2,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -111,6 +112,31 @@ std::vector<ProgramMisses> BpfKernel::Misses() const {
     misses.push_back({bpf_program__name(program), info.recursion_misses});
   }
   return misses;
+}
+
+std::vector<CodeRange> BpfKernel::OwnCode() const {
+  std::vector<CodeRange> ranges;
+  bpf_program* program = nullptr;
+  while ((program = bpf_object__next_program(skeleton_->obj, program)) != nullptr) {
+    const int fd = bpf_program__fd(program);
+    bpf_prog_info info{};
+    uint32_t size = sizeof(info);
+    if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size) != 0) continue;
+    // A program and its functions, each of which lies elsewhere.
+    std::vector<uint64_t> begins(info.nr_jited_ksyms);
+    std::vector<uint32_t> lengths(info.nr_jited_func_lens);
+    info = {};
+    info.nr_jited_ksyms = static_cast<uint32_t>(begins.size());
+    info.jited_ksyms = reinterpret_cast<uint64_t>(begins.data());
+    info.nr_jited_func_lens = static_cast<uint32_t>(lengths.size());
+    info.jited_func_lens = reinterpret_cast<uint64_t>(lengths.data());
+    size = sizeof(info);
+    if (bpf_obj_get_info_by_fd(fd, &info, &size) != 0) continue;
+    for (size_t i = 0; i < std::min(begins.size(), lengths.size()); ++i) {
+      if (begins[i] != 0) ranges.push_back({begins[i], begins[i] + lengths[i]});
+    }
+  }
+  return ranges;
 }
 
 uint64_t BpfKernel::MapBytes(uint64_t threads, uint64_t heap_threads) const {

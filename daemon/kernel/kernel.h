@@ -14,6 +14,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
+#include "daemon/base/code_range.h"
 #include "daemon/base/limits.h"
 #include "daemon/base/status.h"
 #include "daemon/kernel/probe.h"
@@ -161,6 +162,8 @@ class DrainKernel {
   // Totals since start.
   virtual std::vector<uint64_t> Losses() const = 0;  // indexed by enum profd_loss
   virtual std::vector<ProgramMisses> Misses() const = 0;
+  // Where the machine code of our programs lies, while this lives. Empty if the kernel hides it.
+  virtual std::vector<CodeRange> OwnCode() const = 0;
   // Thread-safe. Bytes the kernel charges for our maps, rule tables included. It does not report
   // what is stored with threads; that is estimated from `threads`, of which `heap_threads` have
   // allocated.

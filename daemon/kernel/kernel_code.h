@@ -5,12 +5,9 @@
 #include <cstdint>
 #include <istream>
 
-namespace profd {
+#include "daemon/base/code_range.h"
 
-// Kernel addresses, [begin, end). Both 0: not known.
-struct CodeRange {
-  uint64_t begin = 0, end = 0;
-};
+namespace profd {
 
 struct KernelCode {
   CodeRange interrupts;  // by which interrupts enter the kernel; exceptions enter by code before it

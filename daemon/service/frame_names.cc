@@ -64,9 +64,16 @@ FrameNames::FrameNames(const ModuleSource* modules, symbolize::KernelFiles kerne
     : modules_(modules),
       lines_(lines),
       kernel_(std::move(kernel_files)),
+      kernel_symbols_(kernel_.files().symbols, kernel_.files().lasting),
       debug_files_(debug_directories),
       line_files_(std::move(debug_directories), SystemClock(), "/", DebugNeed::kDebugInfo),
       perf_maps_(std::move(proc)) {}
+
+void FrameNames::Prepare() {
+  absl::MutexLock lock(&mutex_);
+  // An answer with frames of the kernel tells an error.
+  kernel_symbols_.Read().IgnoreError();
+}
 
 std::vector<NamedFrame> FrameNames::Name(std::span<const FrameAddress> addresses,
                                          const ModuleIdentities& recorded) {
@@ -126,7 +133,7 @@ void FrameNames::NameKernel(std::span<const FrameAddress> addresses, std::span<c
 void FrameNames::NameNewInKernel(std::span<const FrameAddress> addresses,
                                  std::span<const size_t> missing, std::span<const uint64_t> targets,
                                  std::vector<NamedFrame>* out) {
-  const absl::StatusOr<KernelSymbols> found = SymbolizeKernel(targets, kernel_.files().symbols);
+  const absl::StatusOr<KernelSymbols> found = kernel_symbols_.Find(targets);
   if (found.ok()) {
     kernel_.Update(found->text_begin, found->text_end);
   } else if (!kernel_warned_) {

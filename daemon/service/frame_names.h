@@ -20,6 +20,7 @@
 #include "daemon/symbolize/debug_files.h"
 #include "daemon/symbolize/infer/crate_maps.h"
 #include "daemon/symbolize/kernel_image.h"
+#include "daemon/symbolize/kernel_symbols.h"
 #include "daemon/symbolize/module_codes.h"
 #include "daemon/symbolize/perf_maps.h"
 
@@ -76,6 +77,8 @@ class FrameNames {
                       std::vector<std::string> debug_directories = {}, std::string proc = "/proc",
                       LineReader* lines = nullptr);
 
+  // Reads ahead what the first answer needs: the kernel's functions.
+  void Prepare() ABSL_LOCKS_EXCLUDED(mutex_);
   // One result for each address. Text is valid UTF-8. `recorded`: what is known of modules that
   // profd has forgotten.
   std::vector<NamedFrame> Name(std::span<const FrameAddress> addresses,
@@ -118,6 +121,7 @@ class FrameNames {
   LineReader* const lines_;
   absl::Mutex mutex_;
   symbolize::KernelImage kernel_ ABSL_GUARDED_BY(mutex_);
+  KernelSymbolTable kernel_symbols_ ABSL_GUARDED_BY(mutex_);
   SymbolCache cache_ ABSL_GUARDED_BY(mutex_);
   DebugFiles debug_files_ ABSL_GUARDED_BY(mutex_);
   DebugFiles line_files_ ABSL_GUARDED_BY(mutex_);

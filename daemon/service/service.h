@@ -50,6 +50,8 @@ class FetchSlots {
 class ProfilerService final : public v1::Profiler::CallbackService {
  public:
   explicit ProfilerService(ServiceSources sources);
+  // Reads ahead what the first answer needs. Takes some 0.1 s.
+  void Prepare() { names_.Prepare(); }
 
   grpc::ServerWriteReactor<v1::Profile>* Fetch(grpc::CallbackServerContext* context,
                                                const v1::FetchRequest* request) override;

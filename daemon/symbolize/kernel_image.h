@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/code_range.h"
 #include "daemon/profile/identity.h"
 
 namespace profd::symbolize {
@@ -20,6 +21,8 @@ struct KernelFiles {
   std::string notes = "/sys/kernel/notes";
   std::string modules_folder = "/sys/module";
   std::string boot_id = "/proc/sys/kernel/random/boot_id";
+  // Code outside of the image that stays as long as this process: its own programs.
+  std::vector<CodeRange> lasting{};
 };
 
 struct KernelPlace {

@@ -1,4 +1,4 @@
-// Names frames: ELF symbols of modules, kallsyms, demangling, and the origin of the code.
+// Names frames: ELF symbols of modules, demangling, and the origin of the code.
 #ifndef PROFD_DAEMON_SYMBOLIZE_SYMBOLIZER_H_
 #define PROFD_DAEMON_SYMBOLIZE_SYMBOLIZER_H_
 
@@ -46,17 +46,6 @@ absl::StatusOr<ModuleIdentity> ReadIdentity(int fd, std::string path);
 std::vector<Symbol> SymbolizeModule(int fd, const ModuleIdentity& identity,
                                     std::span<const uint64_t> offsets,
                                     const symbolize::DebugFile* debug = nullptr);
-
-struct KernelSymbols {
-  std::vector<Symbol> symbols;  // one for each address
-  // Where the code of the kernel's image lies; 0: not known.
-  uint64_t text_begin = 0, text_end = 0;
-};
-
-// Names for kernel addresses, from /proc/kallsyms (or `path`); the table is not kept.
-// PermissionDenied if the addresses are hidden (CAP_SYSLOG or kptr_restrict).
-absl::StatusOr<KernelSymbols> SymbolizeKernel(std::span<const uint64_t> addresses,
-                                              const std::string& path = "/proc/kallsyms");
 
 // C++ (Itanium), Rust legacy and v0 names, without hash suffixes. Marks of a compiler's copies and
 // parts at the end (".cold", ".isra.0", ".llvm.123") are removed; anything else is unchanged.

@@ -151,6 +151,7 @@ class FakeKernel final : public Kernel {
   absl::Status TrimKnownStacks(bool) override { return absl::OkStatus(); }
   std::vector<uint64_t> Losses() const override { return losses_; }
   std::vector<ProgramMisses> Misses() const override { return {}; }
+  std::vector<CodeRange> OwnCode() const override { return {}; }
   uint64_t MapBytes(uint64_t, uint64_t) const override { return 0; }
 
   absl::Status SetSwitchLayer(bool on) override {

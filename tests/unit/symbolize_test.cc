@@ -22,6 +22,7 @@
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
 #include "daemon/symbolize/elf_symbols.h"
+#include "daemon/symbolize/kernel_symbols.h"
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/symbolize/vdso.h"
 #include "gmock/gmock.h"
@@ -701,7 +702,7 @@ TEST_F(KallsymsTest, NearestTextSymbolWithoutModule) {
   const std::vector<uint64_t> addresses = {
       0xffffffffc0001004, 0xffffffff81000100, 0xffffffff810001ff, 0xffffffff81000250,
       0xffffffff81000310, 0xffffffffc0000104, 0xffffffffd0000000, 0x10};
-  const auto symbols = SymbolizeKernel(addresses, path);
+  const auto symbols = KernelSymbolTable(path).Find(addresses);
   ASSERT_TRUE(symbols.ok()) << symbols.status();
   EXPECT_THAT(
       Functions(symbols->symbols),
@@ -712,10 +713,47 @@ TEST_F(KallsymsTest, NearestTextSymbolWithoutModule) {
   for (const Symbol& symbol : symbols->symbols) EXPECT_EQ(symbol.kind, FrameKind::kKernel);
 }
 
+// The image's functions are kept. Modules may be loaded later, so they are read when asked for.
+TEST_F(KallsymsTest, OnlyTheImageIsKept) {
+  const std::string image =
+      "ffffffff81000000 T _text\n"
+      "ffffffff81000100 t local_fn\n"
+      "ffffffff81000100 T global_fn\n"
+      "ffffffff81000200 D some_data\n"
+      "ffffffff81000300 T _etext\n"
+      "ffffffff81000300 T after_the_end\n";
+  const std::string path = testing::TempDir() + "/kallsyms." + std::to_string(getpid());
+  const auto write = [&](const std::string& content) { std::ofstream(path) << content; };
+  write(image +
+        "ffffffffd0000100 t bpf_prog_00_own\t[bpf]\n"
+        "ffffffffd0000200 t bpf_prog_01_other\t[bpf]\n");
+  KernelSymbolTable table(path, {{0xffffffffd0000100, 0xffffffffd0000180}});
+  ASSERT_TRUE(table.Read().ok());
+  const auto find = [&](uint64_t address) {
+    const auto found = table.Find(std::vector<uint64_t>{address});
+    return found.ok() ? found->symbols[0].function : found.status().ToString();
+  };
+  write("");
+  EXPECT_EQ(find(0xffffffff81000001), "_text");
+  EXPECT_EQ(find(0xffffffff810001ff), "global_fn");
+  EXPECT_EQ(find(0xffffffff81000210), "kernel+0x210");
+  EXPECT_EQ(find(0xffffffffc0001004), "kernel+0xffffffffc0001004");
+  EXPECT_EQ(find(0xffffffffd0000100), "bpf_prog_00_own") << "it lasts";
+  EXPECT_EQ(find(0xffffffffd000017f), "bpf_prog_00_own");
+  EXPECT_EQ(find(0xffffffffd0000180), "kernel+0xffffffffd0000180");
+  EXPECT_EQ(find(0xffffffffd0000204), "kernel+0xffffffffd0000204") << "anybody's may go";
+  write(image + "ffffffffc0001000 t ext4_file_write\t[ext4]\n");
+  EXPECT_EQ(find(0xffffffffc0001004), "ext4_file_write");
+  EXPECT_EQ(find(0xffffffff81000304), "after_the_end");
+  std::remove(path.c_str());
+  EXPECT_EQ(find(0xffffffff810001ff), "global_fn");
+  EXPECT_TRUE(table.Read().ok());
+}
+
 TEST_F(KallsymsTest, HiddenAddressesAreAnErrorThatSaysWhatToDo) {
   const std::string path = Path("0000000000000000 T _text\n0000000000000000 T start\n");
   const std::vector<uint64_t> addresses = {0xffffffff81000100};
-  const auto symbols = SymbolizeKernel(addresses, path);
+  const auto symbols = KernelSymbolTable(path).Find(addresses);
   EXPECT_EQ(symbols.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(symbols.status().message(),
             "kernel names are hidden: " + path +
@@ -728,7 +766,7 @@ TEST_F(KallsymsTest, BrokenLinesAreSkipped) {
   content += "ffffffff81000010 T after_the_long_line\n";
   content += std::string("ffffffff8100001\0 T nul\n", 23);
   const std::vector<uint64_t> addresses = {0xffffffff81000008, 0xffffffff81000018};
-  const auto symbols = SymbolizeKernel(addresses, Path(content));
+  const auto symbols = KernelSymbolTable(Path(content)).Find(addresses);
   ASSERT_TRUE(symbols.ok()) << symbols.status();
   EXPECT_THAT(Functions(symbols->symbols),
               ElementsAre("kernel+0xffffffff81000008", "after_the_long_line"));
@@ -736,10 +774,11 @@ TEST_F(KallsymsTest, BrokenLinesAreSkipped) {
 
 TEST_F(KallsymsTest, EmptyAndMissing) {
   const std::vector<uint64_t> addresses = {1};
-  EXPECT_THAT(Functions(SymbolizeKernel(addresses, Path(""))->symbols), ElementsAre("kernel+0x1"));
-  EXPECT_EQ(SymbolizeKernel(addresses, "/nonexistent/kallsyms").status().code(),
+  EXPECT_THAT(Functions(KernelSymbolTable(Path("")).Find(addresses)->symbols),
+              ElementsAre("kernel+0x1"));
+  EXPECT_EQ(KernelSymbolTable("/nonexistent/kallsyms").Find(addresses).status().code(),
             absl::StatusCode::kNotFound);
-  EXPECT_TRUE(SymbolizeKernel({}, "/nonexistent/kallsyms")->symbols.empty());
+  EXPECT_TRUE(KernelSymbolTable("/nonexistent/kallsyms").Find({})->symbols.empty());
 }
 
 TEST(KallsymsRealTest, NamesAreFoundWhereTheyWereRead) {
@@ -752,7 +791,7 @@ TEST(KallsymsRealTest, NamesAreFoundWhereTheyWereRead) {
   }
   ASSERT_NE(address, 0U);
   const std::vector<uint64_t> addresses = {address + 1};
-  const auto symbols = SymbolizeKernel(addresses);
+  const auto symbols = KernelSymbolTable().Find(addresses);
   ASSERT_TRUE(symbols.ok()) << symbols.status();
   EXPECT_THAT(Functions(symbols->symbols), ElementsAre("schedule"));
 }
