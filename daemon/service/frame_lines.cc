@@ -17,7 +17,7 @@ namespace profd {
 namespace {
 
 // How long an answer waits for what was not read before.
-constexpr std::chrono::milliseconds kLinePatience(200);
+constexpr std::chrono::milliseconds kLinePatience(100);
 // Frames of an answer that get lines: it is kept in memory as a whole.
 constexpr size_t kMostFrames = 32 << 10;
 constexpr size_t kMaxFunction = 1024;

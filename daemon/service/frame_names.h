@@ -86,7 +86,7 @@ class FrameNames {
   // Asks for lines, which another process reads meanwhile.
   LineOrder OrderLines(std::span<const FrameAddress> addresses, LineWish wish)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds them to the frames of these addresses, and what was inlined. Waits until a fifth of a
+  // Adds them to the frames of these addresses, and what was inlined. Waits until a tenth of a
   // second after the order at most.
   LineCounts AddLines(LineOrder order, LineWish wish, std::vector<NamedFrame>* frames);
 

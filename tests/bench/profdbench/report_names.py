@@ -38,7 +38,7 @@ def section(lines):
         text += ["profd with its default flags watches compilations for 10 s. Then `profctl fetch "
                  "--kind cpu` is timed as a user sees it. The first one names all frames: those in "
                  "rustc's library, in LLVM (190 MiB), libc and the kernel. The compiler uses the CPUs "
-                 "meanwhile, and an answer may wait 0.2 s for inlined functions. Peak RSS is of the "
+                 "meanwhile, and an answer may wait 0.1 s for inlined functions. Peak RSS is of the "
                  "daemon, after four answers. Each turn has a new daemon.", "",
                  *table(["library", "MiB", "turns", "frames", "first answer, s", "slowest", "again, s",
                          "peak RSS, MiB"],
