@@ -240,6 +240,7 @@ struct task_struct {
 	unsigned long jobctl;
 	bool throttled; /* by a CPU quota, itself: since 6.18 */
 	int pid;
+	int tgid; /* its process */
 	struct list_head children;
 	struct list_head sibling; /* in its parent's children */
 	struct hlist_node pid_links[4]; /* in its pid's tasks */

@@ -334,10 +334,11 @@ static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 
 		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_from_entry, walker, 0);
 }
 
-/* Walks from the given registers. Frames are appended to walk->record after walk->frames;
- * walk->result says how it ended.
+/* Walks from the given registers, `most` frames. Frames are appended to walk->record after
+ * walk->frames; walk->result says how it ended.
  */
-static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64 sp, u64 fp)
+static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64 sp, u64 fp,
+					      u32 most)
 {
 	struct walk *walk = walker->walk;
 
@@ -348,7 +349,7 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 	 */
 	fill_window(walker, walk->bottom);
 	if (!walk->torn)
-		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_outside, walker, 0);
+		bpf_loop(most, walk_frame_outside, walker, 0);
 }
 
 #endif /* PROFD_BPF_UNWIND_BPF_H_ */

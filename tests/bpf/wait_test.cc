@@ -4,6 +4,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -96,6 +97,60 @@ TEST_F(KernelTest, ArgumentsThatNameNothingAreLeftOut) {
   }));
   EXPECT_THAT(arguments[SYS_nanosleep], ElementsAre(0U));
   EXPECT_THAT(arguments[SYS_poll], ElementsAre(0U));
+}
+
+// A thread that was born and had no CPU yet: its stack holds no return address.
+TEST_F(KernelTest, ThreadsThatNeverRanHaveWholeStacks) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    cpu_set_t cpus;
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) _exit(1);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &cpus)) ++cpu;
+    CPU_ZERO(&cpus);
+    CPU_SET(cpu, &cpus);
+    if (sched_setaffinity(0, sizeof(cpus), &cpus) != 0) _exit(1);
+    me.Signal();
+    me.Wait();
+    // Nobody else has this CPU while it is a real-time thread's. The kernel allows that for 0.95 s
+    // in each second.
+    const sched_param realtime{.sched_priority = 1};
+    if (sched_setscheduler(0, SCHED_FIFO, &realtime) != 0) _exit(1);
+    pthread_attr_t normal;
+    const sched_param none{};
+    pthread_attr_init(&normal);
+    pthread_attr_setinheritsched(&normal, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(&normal, SCHED_OTHER);
+    pthread_attr_setschedparam(&normal, &none);
+    pthread_t thread;
+    const auto end = [](void*) -> void* { return nullptr; };
+    if (pthread_create(&thread, &normal, end, nullptr) != 0) _exit(1);
+    me.Signal();
+    for (const int64_t until = MonotonicNs() + 600 * kMillisecond; MonotonicNs() < until;) {
+    }
+    WaitForever();
+  });
+  child.Wait();
+  Mark(child);
+  child.Signal();
+  child.Wait();
+  int whole = 0;
+  for (int i = 0; i < 20; ++i) {
+    found_.clear();
+    Tick();
+    Poll();
+    for (const profd_visit& visit : found_) {
+      if (visit.reason != PROFD_REASON_RUNQUEUE) continue;
+      for (const StackTrace& stack : stacks_) {
+        if (stack.id != StackId{visit.stack}) continue;
+        EXPECT_EQ(stack.walk, kWalkComplete) << static_cast<int>(stack.walk);
+        EXPECT_EQ(stack.frames.size(), stack.kernel_frames + 1) << "clone";
+        whole += stack.walk == kWalkComplete ? 1 : 0;
+      }
+    }
+    Nap(kMillisecond);
+  }
+  EXPECT_GT(whole, 0);
 }
 
 TEST_F(KernelTest, StacksAreSentOnceUntilTrimmed) {
