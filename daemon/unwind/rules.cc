@@ -25,7 +25,8 @@ constexpr uint32_t kUnsupportedRule = PROFD_RULE_PACK(PROFD_RULE_UNSUPPORTED, 0,
 // In a function that has not pushed anything yet.
 constexpr uint32_t kEntryRule = PROFD_RULE_PACK(PROFD_RULE_RSP, 1, 0);
 
-constexpr int64_t kPltEntrySize = 16;
+constexpr uint32_t kPltEntrySize = 16;
+constexpr uint32_t kPltHeaderPush = 6;  // bytes of the header's first instruction
 constexpr int64_t kPltThreshold = 11;
 // Limit for PLTs compiled entry by entry, per file: 256 Ki entries.
 constexpr uint64_t kMaxPltBytes = 4 << 20;
@@ -56,6 +57,7 @@ struct IndexEntry {
 static_assert(sizeof(IndexEntry) == 16);
 constexpr uint64_t kSourceRoot = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kSourceSignal = kSourceRoot - 1;
+constexpr uint64_t kSourcePlt = kSourceRoot - 2;
 constexpr uint64_t kInDebugFrame = uint64_t{1} << 62;
 // With the index of a function in Go's table.
 constexpr uint64_t kInGoTable = uint64_t{1} << 61;
@@ -170,6 +172,8 @@ class Compiler {
   void AddRoots();
   void AddCode(uint64_t begin, uint64_t size, uint64_t source);
   bool IsSignalReturn(uint64_t offset) const;
+  void AddPlt();
+  bool HasCode(uint64_t offset, std::span<const uint8_t> code) const;
   void CompileAll();
   bool CompileOne(const IndexEntry& entry, uint32_t begin);
   bool CompileGo(const IndexEntry& entry, uint32_t begin);
@@ -250,6 +254,7 @@ void Compiler::AddRoots() {
     }
     AddCode(*entry, 0, kSourceRoot);
   }
+  AddPlt();
   // Only a file without libraries (a static program, a dynamic linker, musl) starts threads in
   // undescribed code of its own. Other files need no symbols.
   if (!image_.needs_libraries()) {
@@ -289,12 +294,38 @@ void Compiler::AddCode(uint64_t begin, uint64_t size, uint64_t source) {
 bool Compiler::IsSignalReturn(uint64_t offset) const {
   constexpr std::array<uint8_t, 9> kMovRax = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
   constexpr std::array<uint8_t, 7> kMovEax = {0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05};
+  return HasCode(offset, kMovRax) || HasCode(offset, kMovEax);
+}
+
+bool Compiler::HasCode(uint64_t offset, std::span<const uint8_t> code) const {
   const std::span<const uint8_t> file = image_.file();
-  const auto starts_with = [&](std::span<const uint8_t> code) {
-    return offset <= file.size() && code.size() <= file.size() - offset &&
-           std::memcmp(file.data() + offset, code.data(), code.size()) == 0;
-  };
-  return starts_with(kMovRax) || starts_with(kMovEax);
+  return offset <= file.size() && code.size() <= file.size() - offset &&
+         std::memcmp(file.data() + offset, code.data(), code.size()) == 0;
+}
+
+// LLVM's linker does not describe the PLT. Its code does: a header that pushes a word and jumps,
+// and entries that jump, or push a word and jump to the header (x86-64 psABI, "Procedure Linkage
+// Table").
+void Compiler::AddPlt() {
+  constexpr std::array<uint8_t, 2> kPushMemory = {0xff, 0x35}, kJumpMemory = {0xff, 0x25};
+  constexpr std::array<uint8_t, 1> kPush = {0x68}, kJump = {0xe9};
+  const std::optional<Elf64_Shdr> section = image_.FindSection(".plt");
+  if (!section || section->sh_addr % kPltEntrySize != 0 || section->sh_size < 2 * kPltEntrySize ||
+      section->sh_size % kPltEntrySize != 0) {
+    return;
+  }
+  const std::optional<uint64_t> begin = image_.CodeOffset(section->sh_addr, section->sh_size);
+  if (!begin || *begin % kPltEntrySize != 0 || !HasCode(*begin, kPushMemory) ||
+      !HasCode(*begin + kPltHeaderPush, kJumpMemory)) {
+    return;
+  }
+  for (uint64_t at = *begin + kPltEntrySize; at < *begin + section->sh_size; at += kPltEntrySize) {
+    if (!HasCode(at, kJumpMemory) || !HasCode(at + 6, kPush) ||
+        !HasCode(at + kPltThreshold, kJump)) {
+      return;
+    }
+  }
+  AddCode(*begin, section->sh_size, kSourcePlt);
 }
 
 void Compiler::CompileAll() {
@@ -325,6 +356,13 @@ bool Compiler::CompileOne(const IndexEntry& entry, uint32_t begin) {
   const bool root = entry.source == kSourceRoot || entry.begin == program_entry_;
   if (root || entry.source == kSourceSignal) {
     Append(begin, root ? kEndRule : kSignalRule);
+    return true;
+  }
+  if (entry.source == kSourcePlt) {
+    // An entry has pushed a word already when it comes to the header.
+    Append(begin, PROFD_RULE_PACK(PROFD_RULE_RSP, 2, 0));
+    Append(begin + kPltHeaderPush, PROFD_RULE_PACK(PROFD_RULE_RSP, 3, 0));
+    Append(begin + kPltEntrySize, PROFD_RULE_PACK(PROFD_RULE_PLT, 0, 0));
     return true;
   }
   if ((entry.source & kInGoTable) != 0) return CompileGo(entry, begin);

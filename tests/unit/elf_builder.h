@@ -137,6 +137,7 @@ struct ElfOptions {
   std::vector<Symbol> dynamic_symbols{};  // without any there is no such table
   Bytes code{};                           // at kText
   Bytes go_table{};                       // in .gopclntab; without any there is no such section
+  uint64_t plt = 0, plt_size = 0;         // address and size of .plt; without any there is none
 };
 
 inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
@@ -200,6 +201,10 @@ inline Bytes BuildElf(const Bytes& frames, const ElfOptions& options = {}) {
     };
     add_section(".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, kText, kTextOffset, kTextSize);
     add_section(".eh_frame", SHT_PROGBITS, SHF_ALLOC, kFrameAddress, kFrameOffset, frames.size());
+    if (options.plt_size != 0) {
+      add_section(".plt", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, options.plt,
+                  options.plt - kText + kTextOffset, options.plt_size);
+    }
     if (!options.go_table.empty()) {
       add_section(".gopclntab", SHT_PROGBITS, SHF_ALLOC, 0, file.size(), options.go_table.size());
       Put(file, options.go_table);

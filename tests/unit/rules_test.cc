@@ -426,6 +426,45 @@ TEST(RulesTest, ThreadStartsWithoutDescriptionAreRoots) {
                   Pair(0x200, Rsp(8)), Pair(0x210, kNone), Pair(0x300, kEnd), Pair(0x305, kNone)));
 }
 
+// As LLVM's linker writes it.
+TEST(RulesTest, PltWithoutDescriptionIsKnownByItsCode) {
+  constexpr uint64_t kPlt = 0x40;
+  const Bytes header = {0xff, 0x35, 2, 0, 0, 0, 0xff, 0x25, 4, 0, 0, 0, 0x0f, 0x1f, 0x40, 0};
+  const Bytes entry = {0xff, 0x25, 2, 0, 0, 0, 0x68, 1, 0, 0, 0, 0xe9, 0xd0, 0xff, 0xff, 0xff};
+  FrameBuilder frames;
+  const uint32_t common = frames.AddCommon();
+  frames.AddFunction(common, kText, 16, {});
+  ElfOptions options{.plt = kText + kPlt, .plt_size = 48};
+  options.code = Join({Bytes(kPlt), header, entry, entry});
+  const Rows known = {{0, Rsp(8)},
+                      {16, kNone},
+                      {kPlt, Rsp(16)},
+                      {kPlt + 6, Rsp(24)},
+                      {kPlt + 16, PROFD_RULE_PACK(PROFD_RULE_PLT, 0, 0)},
+                      {kPlt + 48, kNone}};
+  EXPECT_EQ(RowsOf(Compile(frames, options)), known);
+
+  const Rows nothing = {{0, Rsp(8)}, {16, kNone}};
+  for (const size_t byte : {0, 1, 6, 7, 16, 17, 22, 27, 32, 38, 43}) {
+    SCOPED_TRACE(byte);
+    ElfOptions other = options;
+    other.code[kPlt + byte] ^= 1;
+    EXPECT_EQ(RowsOf(Compile(frames, other)), nothing);
+  }
+  for (const uint64_t size : {8, 16, 40, 56, 1 << 30}) {
+    ElfOptions other = options;
+    other.plt_size = size;
+    EXPECT_EQ(RowsOf(Compile(frames, other)), nothing) << size;
+  }
+  ElfOptions other = options;
+  other.plt += 8;
+  EXPECT_EQ(RowsOf(Compile(frames, other)), nothing);
+
+  // What is described stays as it is.
+  frames.AddFunction(common, kText + kPlt, 48, DefCfa(7, 32));
+  EXPECT_EQ(FindRule(Compile(frames, options), kTextOffset + kPlt), Rsp(32));
+}
+
 TEST(RulesTest, SignalReturnWithoutDescriptionIsKnownByItsCode) {
   FrameBuilder frames;
   const uint32_t common = frames.AddCommon();
