@@ -34,6 +34,7 @@ INSTALL_SECONDS = 900
 PPROF_SECONDS = 60
 BROWSER_SECONDS = 60
 FUNCTION = "mutex::Acquire"
+ROUNDED = 10  # units by which a stack may differ between two answers for one window
 # The part of gRPC's health checking protocol that is asked for.
 HEALTH = """syntax = "proto3";
 package grpc.health.v1;
@@ -266,7 +267,13 @@ def speedscope_reads(server):
         for stack, value in sums_of_export(profile, exported["shared"]["frames"]).items():
             found[stack[2:]] = found.get(stack[2:], 0) + value
         expected = sums_of_answer(answer, index)
-        assert found and found == expected, (profile["name"], found, expected)
+        assert found and found.keys() == expected.keys(), (profile["name"], found, expected)
+        # The file is another answer for the same window. What is shared out among stacks is rounded to whole
+        # numbers, in the order of the rows, which may be another one.
+        wrong = {stack: (value, expected[stack]) for stack, value in found.items()
+                 if abs(value - expected[stack]) > ROUNDED}
+        assert not wrong, (profile["name"], wrong)
+        assert abs(sum(found.values()) - sum(expected.values())) <= ROUNDED, (profile["name"], found, expected)
     # What a person sees: time of the function that waits, with what it calls.
     within = sum(value for stack, value in sums_of_answer(answer, 0).items() if any(FUNCTION in name for name in stack))
     shown = re.match(r"([\d.]+)(ns|µs|ms|s) ", rows[0])
