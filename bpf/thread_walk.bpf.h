@@ -62,8 +62,8 @@ static __always_inline bool walk_thread(struct sampling *sampling)
 	struct profd_stack_record *record = &walk->record;
 	struct walker walker = {.task = task, .walk = walk};
 	u32 kernel_frames = read_kernel_stack(sampling, regs);
-	/* Has it never run, it is in the call that made it, whose return address is not on its own
-	 * stack. A process has a copy of its parent's stack.
+	/* A thread that has never run is still in the call that made it, and its stack holds no
+	 * return address yet. A new process has a copy of its parent's stack.
 	 */
 	bool born = !sampling->switches && task->pid != task->tgid;
 

@@ -53,7 +53,7 @@ bool ParseLine(std::string_view text, Line* line) {
 
 bool IsText(char type) { return type == 't' || type == 'T' || type == 'w' || type == 'W'; }
 
-// A symbol of those at one address that has names so far.
+// The best symbol so far for a wanted address.
 struct Slot {
   uint64_t address = 0;  // of the last symbol at or before the wanted address
   char type = 0;         // 0: none

@@ -102,6 +102,19 @@ class LossesTest : public testing::Test {
     daemon_ = *std::move(daemon);
   }
 
+  // With all layers; until the allocator of that process is watched.
+  void WatchHeap(int pid, std::vector<std::string> options) {
+    auto daemon =
+        Daemon::Start({.targets = {std::to_string(pid)}, .arguments = std::move(options)});
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    daemon_ = *std::move(daemon);
+    ASSERT_TRUE(Eventually(kPatience, [&] {
+      const auto status = daemon_->Status();
+      return status.ok() && std::any_of(status->allocators().begin(), status->allocators().end(),
+                                        [](const v1::AllocatorStatus& a) { return a.watched(); });
+    }));
+  }
+
   // Lets `strain` begin.
   void Begin() {
     ASSERT_TRUE(target_->Write("go\n"));
@@ -340,15 +353,7 @@ TEST_F(LossesTest, HeapCounters) {
   auto target = Allocating::Start(AllocBinary("alloc_jemalloc"),
                                   {"n=200000", "size=2000", "threads=4", "sites=3"});
   ASSERT_NE(target, nullptr);
-  auto daemon = Daemon::Start(
-      {.targets = {std::to_string(target->pid())}, .arguments = {"--limit", "heap-counters=1"}});
-  ASSERT_TRUE(daemon.ok()) << daemon.status();
-  daemon_ = *std::move(daemon);
-  ASSERT_TRUE(Eventually(kPatience, [&] {
-    const auto status = daemon_->Status();
-    return status.ok() && std::any_of(status->allocators().begin(), status->allocators().end(),
-                                      [](const v1::AllocatorStatus& a) { return a.watched(); });
-  }));
+  ASSERT_NO_FATAL_FAILURE(WatchHeap(target->pid(), {"--limit", "heap-counters=1"}));
   target->Run();
   const json answer =
       Ask({"fetch", "--kind", "alloc", "--since", "1h", "--format", "json", "-o", "-"});
@@ -377,15 +382,7 @@ TEST_F(LossesTest, HeapCounters) {
 TEST_F(LossesTest, HeapTotals) {
   auto target = Allocating::Start(AllocBinary("alloc_jemalloc"), {"n=1000", "protect=256"});
   ASSERT_NE(target, nullptr);
-  const std::vector<std::string> processes = {std::to_string(target->pid())};
-  auto daemon = Daemon::Start({.targets = processes, .arguments = {}});
-  ASSERT_TRUE(daemon.ok()) << daemon.status();
-  daemon_ = *std::move(daemon);
-  ASSERT_TRUE(Eventually(kPatience, [&] {
-    const auto status = daemon_->Status();
-    return status.ok() && std::any_of(status->allocators().begin(), status->allocators().end(),
-                                      [](const v1::AllocatorStatus& a) { return a.watched(); });
-  }));
+  ASSERT_NO_FATAL_FAILURE(WatchHeap(target->pid(), {}));
   target->Run();
   Losses losses;
   EXPECT_TRUE(Eventually(kPatience, [&] {
