@@ -3,6 +3,8 @@
 #include <dirent.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -151,6 +153,13 @@ DebugSource* DebugSources::FindInDirectories(const std::string& build_id,
     if (*candidate.code_id == code_id) return open(candidate);
   }
   return nullptr;
+}
+
+std::shared_ptr<const profd::CompanionFiles> DebugSources::CompanionsOf(
+    const DebugSource& source) const {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(source.path, error);
+  return std::make_shared<profd::CompanionFiles>(nullptr, "/", directories_, path.string());
 }
 
 std::vector<const DebugSource*> DebugSources::Unused() const {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/symbolize/debuginfod.h"
 #include "daemon/base/fd.h"
+#include "daemon/lines/companion_files.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profctl {
@@ -43,6 +44,9 @@ class DebugSources {
   // `ask_servers`, the servers. Null if there is none. Either id may be empty. Valid as long as
   // this.
   DebugSource* Find(const std::string& build_id, const std::string& code_id, bool ask_servers);
+
+  // Opens what the debug info of a file refers to.
+  std::shared_ptr<const profd::CompanionFiles> CompanionsOf(const DebugSource& source) const;
 
   // Named files that Find never returned.
   std::vector<const DebugSource*> Unused() const;

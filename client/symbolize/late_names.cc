@@ -67,7 +67,10 @@ class Renamer {
     }
   }
 
-  void NameMapping(uint32_t mapping, const DebugSource& source, profd::LineReader* lines) {
+  // `companions`: what the debug info of `source` refers to.
+  void NameMapping(uint32_t mapping, const DebugSource& source,
+                   std::shared_ptr<const profd::CompanionFiles> companions,
+                   profd::LineReader* lines) {
     std::vector<uint32_t> named;      // locations
     std::vector<uint64_t> addresses;  // of these, in the order of `named`
     for (const uint32_t location : by_mapping_[mapping]) {
@@ -80,7 +83,7 @@ class Renamer {
     if (named.empty()) return;
     NameBySymbols(named, addresses, source);
     if (lines != nullptr && profd::symbolize::HasDebugInfo(source.elf)) {
-      AddLines(named, addresses, source, lines);
+      AddLines(named, addresses, source, std::move(companions), lines);
     }
   }
 
@@ -199,11 +202,13 @@ class Renamer {
   }
 
   void AddLines(const std::vector<uint32_t>& locations, const std::vector<uint64_t>& addresses,
-                const DebugSource& source, profd::LineReader* lines) {
+                const DebugSource& source, std::shared_ptr<const profd::CompanionFiles> companions,
+                profd::LineReader* lines) {
     const std::vector<bool> of_wakers = LocationsOfWakers(*message_);
     LineQuery query;
     query.file = reinterpret_cast<uintptr_t>(&source);
     query.contents = source.fd;
+    query.companions = std::move(companions);
     query.addresses = addresses;
     lines->Find({&query, 1}, kLinePatience);
     profd::v1::SourceLines* counts = message_->mutable_source_lines();
@@ -299,7 +304,8 @@ void LateNames::Name(profd::v1::Profile* message, std::vector<std::string>* note
     // What is merely without lines is not worth a download.
     const DebugSource* source = sources_.Find(build_id, code_id, unnamed);
     if (source == nullptr) continue;
-    renamer.NameMapping(static_cast<uint32_t>(i), *source, lines_ ? &*lines_ : nullptr);
+    renamer.NameMapping(static_cast<uint32_t>(i), *source, sources_.CompanionsOf(*source),
+                        lines_ ? &*lines_ : nullptr);
   }
   JudgeAnew(renamer.changed(), renamer.renamed(), message);
   for (const DebugSource* source : sources_.Unused()) {

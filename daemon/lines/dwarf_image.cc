@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/lines/protocol.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
 
@@ -140,10 +142,51 @@ absl::StatusOr<std::string> Decompress(const ElfFile& elf, const Section& names)
   return image.Finish();
 }
 
+// .gnu_debugaltlink: a file name, and the build-id of the file.
+struct OtherFile {
+  std::string name;      // "": there is none
+  std::string build_id;  // hex
+};
+
+OtherFile ReadOtherFile(const ElfFile& elf) {
+  OtherFile other;
+  const Section* section = elf.FindSectionByName(".gnu_debugaltlink");
+  if (section == nullptr || section->type == SHT_NOBITS ||
+      section->size > UINT64_MAX - section->offset) {
+    return other;
+  }
+  const uint64_t end = section->offset + section->size;
+  std::string name = elf.ReadString(section->offset, end, kMaxFileName);
+  const uint64_t id_at = section->offset + name.size() + 1;
+  if (name.empty() || id_at >= end || end - id_at > kMaxBuildId / 2) return other;
+  std::string build_id(end - id_at, '\0');
+  if (!elf.Read(id_at, build_id.data(), build_id.size()).ok()) return other;
+  other.name = std::move(name);
+  other.build_id = absl::BytesToHexString(build_id);
+  return other;
+}
+
 }  // namespace
 
-absl::StatusOr<DwarfImage> DwarfImage::Open(int fd) {
+absl::StatusOr<DwarfImage> DwarfImage::Open(int fd, OpenOther open_other) {
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));
+  ASSIGN_OR_RETURN(DwarfImage image, OpenAlone(fd, elf));
+  const OtherFile other = ReadOtherFile(elf);
+  if (other.name.empty()) return image;
+  UniqueFd other_fd = open_other(other.name, other.build_id);
+  const absl::StatusOr<ElfFile> other_elf =
+      other_fd.ok() ? ElfFile::Open(other_fd.get()) : absl::NotFoundError("no file");
+  if (!other_elf.ok()) return image;
+  // Without it, what is in the file itself is known all the same.
+  if (absl::StatusOr<DwarfImage> opened = OpenAlone(other_fd.get(), *other_elf); opened.ok()) {
+    image.other_fd_ = std::move(other_fd);
+    image.other_ = std::make_unique<DwarfImage>(*std::move(opened));
+    dwarf_setalt(image.dwarf(), image.other_->dwarf());
+  }
+  return image;
+}
+
+absl::StatusOr<DwarfImage> DwarfImage::OpenAlone(int fd, const ElfFile& elf) {
   if (!symbolize::HasDebugInfo(elf)) return absl::NotFoundError("no debug info");
   DwarfImage image;
   const Section* names = FindNames(elf);

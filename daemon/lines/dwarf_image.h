@@ -9,7 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "daemon/base/fd.h"
 #include "daemon/base/status.h"
+#include "daemon/symbolize/elf_file.h"
 
 namespace profd {
 
@@ -17,9 +20,15 @@ namespace profd {
 // are decompressed here, into an ELF file in memory.
 class DwarfImage {
  public:
-  // The file behind `fd`, which must stay open. Errors: NotFound without debug info,
+  // Opens a supplementary file, by the name in .gnu_debugaltlink and its build-id (hex). Not ok()
+  // if there is none.
+  using OpenOther =
+      absl::FunctionRef<UniqueFd(const std::string& name, const std::string& build_id)>;
+
+  // The file behind `fd`, which must stay open. If it refers to a supplementary file (dwz), names
+  // there are found if `open_other` gives it. Errors: NotFound without debug info,
   // ResourceExhausted if it is too large, DataLoss if it is damaged.
-  static absl::StatusOr<DwarfImage> Open(int fd);
+  static absl::StatusOr<DwarfImage> Open(int fd, OpenOther open_other);
 
   Dwarf* dwarf() const { return dwarf_.get(); }
 
@@ -32,8 +41,11 @@ class DwarfImage {
   };
 
   DwarfImage() = default;
+  static absl::StatusOr<DwarfImage> OpenAlone(int fd, const symbolize::ElfFile& elf);
 
   // In the order of their use: the last one dies first.
+  UniqueFd other_fd_;
+  std::unique_ptr<DwarfImage> other_;  // the supplementary file
   std::unique_ptr<std::string> bytes_;
   std::unique_ptr<Elf, ElfDeleter> elf_;
   std::unique_ptr<Dwarf, DwarfDeleter> dwarf_;

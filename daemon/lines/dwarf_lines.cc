@@ -129,8 +129,9 @@ void SetCallSite(Dwarf_Die* unit, Dwarf_Die* inlined, SourceLine* out) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DwarfLines>> DwarfLines::Open(int fd) {
-  ASSIGN_OR_RETURN(DwarfImage image, DwarfImage::Open(fd));
+absl::StatusOr<std::unique_ptr<DwarfLines>> DwarfLines::Open(int fd,
+                                                             DwarfImage::OpenOther open_other) {
+  ASSIGN_OR_RETURN(DwarfImage image, DwarfImage::Open(fd, open_other));
   std::unique_ptr<DwarfLines> lines(new DwarfLines(std::move(image)));
   lines->ReadUnits();
   return lines;
@@ -203,14 +204,23 @@ void DwarfLines::AddFunctions(Dwarf_Die* parent, bool in_types, int depth, Range
   } while (out->size() < kMostRanges && dwarf_siblingof(&die, &die) == 0);
 }
 
-const DwarfLines::Ranges& DwarfLines::FunctionsOf(Dwarf_Off unit) {
-  const auto [it, fresh] = functions_.try_emplace(unit);
+DwarfLines::Unit* DwarfLines::FindUnit(Dwarf_Off offset) {
+  const auto [it, fresh] = read_units_.try_emplace(offset);
+  Unit& unit = it->second;
+  if (!fresh) return unit.die.addr == nullptr ? nullptr : &unit;
   Dwarf_Die die;
-  if (!fresh || dwarf_offdie(image_.dwarf(), unit, &die) == nullptr) return it->second;
-  AddFunctions(&die, dwarf_srclang(&die) == kLangRust, 0, &it->second);
-  std::sort(it->second.begin(), it->second.end(),
+  if (dwarf_offdie(image_.dwarf(), offset, &die) == nullptr) return nullptr;
+  unit.die = die;
+  Dwarf_Die split{};
+  uint8_t type = 0;
+  if (dwarf_cu_info(die.cu, nullptr, &type, nullptr, &split, nullptr, nullptr, nullptr) == 0 &&
+      type == DW_UT_skeleton && split.addr != nullptr) {
+    unit.die = split;
+  }
+  AddFunctions(&unit.die, dwarf_srclang(&unit.die) == kLangRust, 0, &unit.functions);
+  std::sort(unit.functions.begin(), unit.functions.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  return it->second;
+  return &unit;
 }
 
 void DwarfLines::AddInlined(Dwarf_Die function, uint64_t address, std::vector<Dwarf_Die>* out) {
@@ -235,32 +245,32 @@ void DwarfLines::AddInlined(Dwarf_Die function, uint64_t address, std::vector<Dw
 const std::string& DwarfLines::NameOf(Dwarf_Die* function) {
   if (names_.size() >= kMostNames) names_.clear();
   Dwarf_Die declaration = Declaration(*function);
-  const auto [it, fresh] = names_.try_emplace(dwarf_dieoffset(&declaration));
+  const auto [it, fresh] = names_.try_emplace(declaration.addr);
   if (fresh) it->second = Text(ReadName(function).c_str(), kMaxFunctionText);
   return it->second;
 }
 
 LineChain DwarfLines::Find(uint64_t address) {
   LineChain chain;
-  const Range* unit = FindRange(units_, address);
-  Dwarf_Die unit_die;
-  if (unit == nullptr || dwarf_offdie(image_.dwarf(), unit->die, &unit_die) == nullptr) {
-    return chain;
-  }
+  const Range* found = FindRange(units_, address);
+  Dwarf_Die own;
+  if (found == nullptr || dwarf_offdie(image_.dwarf(), found->die, &own) == nullptr) return chain;
+  Unit* const unit = FindUnit(found->die);
   std::vector<Dwarf_Die> functions;  // outermost first
-  if (const Range* range = FindRange(FunctionsOf(unit->die), address)) {
+  if (const Range* range = unit == nullptr ? nullptr : FindRange(unit->functions, address)) {
     Dwarf_Die function;
-    if (dwarf_offdie(image_.dwarf(), range->die, &function) != nullptr) {
+    if (dwarf_offdie(dwarf_cu_getdwarf(unit->die.cu), range->die, &function) != nullptr) {
       functions.push_back(function);
       AddInlined(function, address, &functions);
     }
   }
   chain.resize(std::max<size_t>(functions.size(), 1));
-  SetPosition(&unit_die, address, &chain.front());
+  // The line table is in the file itself, also of split DWARF.
+  SetPosition(&own, address, &chain.front());
   for (size_t i = 0; i < functions.size(); ++i) {
     const size_t place = functions.size() - 1 - i;
     chain[place].function = NameOf(&functions[i]);
-    if (i > 0) SetCallSite(&unit_die, &functions[i], &chain[place + 1]);
+    if (i > 0) SetCallSite(&unit->die, &functions[i], &chain[place + 1]);
   }
   if (chain.size() > kMaxChain) {
     chain.erase(chain.begin(), chain.end() - static_cast<std::ptrdiff_t>(kMaxChain));

@@ -15,12 +15,13 @@
 
 namespace profd {
 
-// The debug info of one file, with indexes of what was looked up. libdw does not survive every
-// damaged file: to be used where a crash harms nobody (the worker).
+// The debug info of one file, with indexes of what was looked up. The functions of split DWARF are
+// in .dwo files, which libdw opens. libdw does not survive every damaged file: to be used where a
+// crash harms nobody (the worker).
 class DwarfLines {
  public:
-  // Errors: as DwarfImage::Open.
-  static absl::StatusOr<std::unique_ptr<DwarfLines>> Open(int fd);
+  // `open_other`, errors: as DwarfImage::Open.
+  static absl::StatusOr<std::unique_ptr<DwarfLines>> Open(int fd, DwarfImage::OpenOther open_other);
 
   // The code at a virtual address.
   LineChain Find(uint64_t address);
@@ -33,6 +34,10 @@ class DwarfLines {
     bool Contains(uint64_t address) const { return address >= begin && address < end; }
   };
   using Ranges = std::vector<Range>;  // by begin
+  struct Unit {
+    Dwarf_Die die{};   // in the .dwo file, if there is one
+    Ranges functions;  // offsets in the same file
+  };
 
   explicit DwarfLines(DwarfImage image) : image_(std::move(image)) {}
 
@@ -40,8 +45,8 @@ class DwarfLines {
   static void AddRanges(Dwarf_Die* die, Ranges* out);
   // The narrowest one around `address`; null if there is none.
   static const Range* FindRange(const Ranges& ranges, uint64_t address);
-  // Functions of a unit. Valid until the next call.
-  const Ranges& FunctionsOf(Dwarf_Off unit);
+  // The functions of a compilation unit; null if it cannot be read. Valid until the next call.
+  Unit* FindUnit(Dwarf_Off offset);
   static void AddFunctions(Dwarf_Die* parent, bool in_types, int depth, Ranges* out);
   // Appends the functions that are inlined at `address` into `function`, outermost first.
   static void AddInlined(Dwarf_Die function, uint64_t address, std::vector<Dwarf_Die>* out);
@@ -49,8 +54,8 @@ class DwarfLines {
 
   DwarfImage image_;
   Ranges units_;
-  std::map<Dwarf_Off, Ranges> functions_;              // by unit
-  absl::flat_hash_map<Dwarf_Off, std::string> names_;  // by function
+  std::map<Dwarf_Off, Unit> read_units_;                 // by offset in the file itself
+  absl::flat_hash_map<const void*, std::string> names_;  // by the address of the function's entry
 };
 
 }  // namespace profd

@@ -119,7 +119,10 @@ void LineReader::Order(const LineQuery& query, const std::vector<uint64_t>& addr
   Job job;
   const auto add = [&] {
     if (!job.addresses.empty()) jobs_.push_back(job);
-    job = {.file = query.file, .contents = query.contents, .addresses = {}};
+    job = {.file = query.file,
+           .contents = query.contents,
+           .companions = query.companions,
+           .addresses = {}};
   };
   add();
   for (const uint64_t address : addresses) {
@@ -177,6 +180,7 @@ LineReader::Outcome LineReader::Read(const Job& job) {
 LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
   const int64_t deadline = MonotonicNs() + ToNs(options_.patience);
   std::vector<uint8_t> buffer(kMaxLineMessage);
+  int questions = 0;
   for (;;) {
     const int64_t left_ms = std::max<int64_t>((deadline - MonotonicNs()) / 1'000'000, 0);
     pollfd poll_for = {.fd = worker_->socket(), .events = POLLIN, .revents = 0};
@@ -188,8 +192,14 @@ LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
     }
     const ssize_t size = ReceiveWithDescriptor(worker_->socket(), buffer, nullptr);
     if (size <= 0) return Outcome::kLost;
-    const std::optional<LineAnswer> answer =
-        DecodeLineAnswer(std::span<const uint8_t>(buffer.data(), static_cast<size_t>(size)));
+    const std::span<const uint8_t> message(buffer.data(), static_cast<size_t>(size));
+    if (const std::optional<FileQuestion> question = DecodeFileQuestion(message)) {
+      if (question->id != id || ++questions > kMaxFileQuestions || !Reply(*question, job)) {
+        return Outcome::kLost;
+      }
+      continue;
+    }
+    const std::optional<LineAnswer> answer = DecodeLineAnswer(message);
     if (!answer || answer->id != id) return Outcome::kLost;
     if (answer->unusable) return Outcome::kUnusable;
     absl::MutexLock lock(&mutex_);
@@ -202,6 +212,12 @@ LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
     answered_.SignalAll();
     if (answer->last) return Outcome::kAnswered;
   }
+}
+
+bool LineReader::Reply(const FileQuestion& question, const Job& job) {
+  const UniqueFd fd = job.companions ? job.companions->Open(question) : UniqueFd();
+  const uint8_t reply = 1;
+  return SendWithDescriptor(worker_->socket(), {&reply, 1}, fd.get());
 }
 
 void LineReader::Finish(const Job& job, Outcome outcome) {

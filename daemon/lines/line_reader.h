@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/fd.h"
+#include "daemon/lines/companion_files.h"
 #include "daemon/lines/launcher.h"
 #include "daemon/lines/line_cache.h"
 #include "daemon/lines/protocol.h"
@@ -29,7 +30,9 @@ namespace profd {
 struct LineQuery {
   uint64_t file = 0;                         // equal numbers: the same contents
   std::shared_ptr<const UniqueFd> contents;  // a file with debug info
-  std::vector<uint64_t> addresses;           // virtual
+  // Opens what its debug info refers to. May be null: then nothing.
+  std::shared_ptr<const CompanionFiles> companions;
+  std::vector<uint64_t> addresses;  // virtual
   // Filled by LineReader::Find, one for each address.
   enum class State : uint8_t {
     kKnown,
@@ -77,6 +80,7 @@ class LineReader {
   struct Job {
     uint64_t file = 0;
     std::shared_ptr<const UniqueFd> contents;
+    std::shared_ptr<const CompanionFiles> companions;
     std::vector<uint64_t> addresses;  // at most kMaxLineAddresses
   };
   struct Rest {
@@ -93,6 +97,8 @@ class LineReader {
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
   Outcome Read(const Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
   Outcome Receive(uint64_t id, const Job& job) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Gives the worker a file that it asks for. False if it cannot be reached.
+  bool Reply(const FileQuestion& question, const Job& job);
   bool IsStopping() const ABSL_LOCKS_EXCLUDED(mutex_);
   bool EnsureWorker() ABSL_LOCKS_EXCLUDED(mutex_);
   void StopWorker() ABSL_LOCKS_EXCLUDED(mutex_);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr uint32_t kRequestMagic = 0x5145'4e4c;
 constexpr uint32_t kAnswerMagic = 0x5341'4e4c;
+constexpr uint32_t kQuestionMagic = 0x5546'4e4c;
 constexpr uint32_t kLast = 1;
 constexpr uint32_t kUnusable = 2;
 
@@ -27,6 +28,14 @@ struct AnswerHeader {
   uint64_t id;
   uint32_t flags;
   uint32_t zero;
+};
+
+struct QuestionHeader {
+  uint32_t magic;
+  uint16_t kind;
+  uint16_t name_size;
+  uint64_t id;
+  uint64_t build_id_size;
 };
 
 struct LineHeader {
@@ -87,6 +96,47 @@ std::optional<LineRequest> DecodeLineRequest(std::span<const uint8_t> bytes) {
   LineRequest request{.id = header.id, .file = header.file, .addresses = {}};
   for (uint32_t i = 0; i < header.count; ++i) request.addresses.push_back(reader.Read<uint64_t>());
   return request;
+}
+
+std::vector<uint8_t> EncodeFileQuestion(const FileQuestion& question) {
+  const std::string_view name = Cut(question.name, kMaxFileName);
+  const std::string_view build_id = Cut(question.build_id, kMaxBuildId);
+  std::vector<uint8_t> bytes;
+  Append(bytes, QuestionHeader{.magic = kQuestionMagic,
+                               .kind = static_cast<uint16_t>(question.kind),
+                               .name_size = static_cast<uint16_t>(name.size()),
+                               .id = question.id,
+                               .build_id_size = build_id.size()});
+  bytes.insert(bytes.end(), name.begin(), name.end());
+  bytes.insert(bytes.end(), build_id.begin(), build_id.end());
+  return bytes;
+}
+
+std::optional<FileQuestion> DecodeFileQuestion(std::span<const uint8_t> bytes) {
+  ByteReader reader(bytes);
+  const auto header = reader.Read<QuestionHeader>();
+  if (!reader.ok() || header.magic != kQuestionMagic || header.name_size > kMaxFileName ||
+      header.build_id_size > kMaxBuildId ||
+      reader.remaining() != header.name_size + header.build_id_size) {
+    return std::nullopt;
+  }
+  FileQuestion question{.id = header.id, .kind = {}, .name = {}, .build_id = {}};
+  switch (header.kind) {
+    case static_cast<uint16_t>(FileQuestion::Kind::kSplit):
+    case static_cast<uint16_t>(FileQuestion::Kind::kSupplementary):
+      question.kind = static_cast<FileQuestion::Kind>(header.kind);
+      break;
+    default:
+      return std::nullopt;
+  }
+  question.name = ReadText(reader, header.name_size);
+  question.build_id = ReadText(reader, header.build_id_size);
+  // They are to be paths, and end where they end.
+  if (question.name.find('\0') != std::string::npos) return std::nullopt;
+  if (question.build_id.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return std::nullopt;
+  }
+  return question;
 }
 
 void LineAnswerWriter::Clear() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,27 @@ struct LineAnswer {
 std::vector<uint8_t> EncodeLineRequest(const LineRequest& request);
 // None if the bytes are not a request.
 std::optional<LineRequest> DecodeLineRequest(std::span<const uint8_t> bytes);
+
+// Some debug info is in other files. The worker asks for one while it works on a request, and gets
+// a message of one byte with a descriptor, or without one.
+struct FileQuestion {
+  enum class Kind : uint8_t {
+    kSplit = 1,          // a .dwo file, which the compiler wrote beside an object file
+    kSupplementary = 2,  // what dwz took out of several debug files
+  };
+  uint64_t id = 0;  // of the request
+  Kind kind = Kind::kSplit;
+  std::string name;      // as the debug info has it
+  std::string build_id;  // hex; empty for kSplit
+};
+// A request asks for so many at most.
+inline constexpr int kMaxFileQuestions = 1024;
+inline constexpr size_t kMaxFileName = 4096;
+inline constexpr size_t kMaxBuildId = 128;
+
+std::vector<uint8_t> EncodeFileQuestion(const FileQuestion& question);
+// None if the bytes are not a question within these bounds.
+std::optional<FileQuestion> DecodeFileQuestion(std::span<const uint8_t> bytes);
 
 // Appends chains to an answer until the message is full.
 class LineAnswerWriter {

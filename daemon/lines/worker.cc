@@ -14,6 +14,7 @@
 #include "daemon/base/fd.h"
 #include "daemon/lines/descriptor_message.h"
 #include "daemon/lines/dwarf_lines.h"
+#include "daemon/lines/file_asker.h"
 #include "daemon/lines/protocol.h"
 
 namespace profd {
@@ -33,7 +34,7 @@ class Files {
   explicit Files(uint64_t most_bytes) : most_bytes_(most_bytes) {}
 
   // Null if the file has no debug info that can be used.
-  DwarfLines* Find(uint64_t number, UniqueFd fd) {
+  DwarfLines* Find(uint64_t number, UniqueFd fd, FileAsker& asker) {
     for (auto it = files_.begin(); it != files_.end(); ++it) {
       if (it->number != number) continue;
       files_.splice(files_.begin(), files_, it);
@@ -43,7 +44,10 @@ class Files {
     OpenFile& file = files_.emplace_front();
     file.number = number;
     file.fd = std::move(fd);
-    absl::StatusOr<std::unique_ptr<DwarfLines>> lines = DwarfLines::Open(file.fd.get());
+    absl::StatusOr<std::unique_ptr<DwarfLines>> lines = DwarfLines::Open(
+        file.fd.get(), [&asker](const std::string& name, const std::string& build_id) {
+          return asker.Ask(FileQuestion::Kind::kSupplementary, name, build_id);
+        });
     if (lines.ok()) file.lines = *std::move(lines);
     return file.lines.get();
   }
@@ -82,6 +86,8 @@ bool Answer(int socket, const LineRequest& request, DwarfLines* lines) {
 }  // namespace
 
 void ServeLines(int socket, const WorkerLimits& limits) {
+  FileAsker asker(socket);
+  if (!FileAsker::AnswerTraps(&asker).ok() || !EnterSandbox(limits).ok()) return;
   Files files(limits.data_bytes);
   std::array<uint8_t, 4096> buffer;
   for (;;) {
@@ -92,7 +98,8 @@ void ServeLines(int socket, const WorkerLimits& limits) {
         DecodeLineRequest(std::span<const uint8_t>(buffer.data(), static_cast<size_t>(size)));
     if (!request) return;
     AllowCpu(limits.cpu_seconds);
-    if (!Answer(socket, *request, files.Find(request->file, std::move(fd)))) return;
+    asker.Begin(request->id);
+    if (!Answer(socket, *request, files.Find(request->file, std::move(fd), asker))) return;
     files.Trim();
     AllowCpu(0);
   }

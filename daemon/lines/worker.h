@@ -6,8 +6,8 @@
 
 namespace profd {
 
-// Answers the requests on `socket` until it is closed. A request that takes longer than
-// `limits.cpu_seconds` of CPU time ends the process.
+// Enters the sandbox, then answers the requests on `socket` until it is closed. A request that
+// takes longer than `limits.cpu_seconds` of CPU time ends the process.
 void ServeLines(int socket, const WorkerLimits& limits);
 
 }  // namespace profd

@@ -87,6 +87,8 @@ LineOrder FrameNames::OrderLines(std::span<const FrameAddress> addresses, LineWi
       order.missing += which.size();
       continue;
     }
+    query.companions = std::make_shared<CompanionFiles>(module->root, "/", debug_directories_,
+                                                        module->identity.path);
     LineOrder::Asked& asked = order.asked.emplace_back();
     asked.path = module->identity.path;
     for (const size_t i : which) {

@@ -63,6 +63,7 @@ FrameNames::FrameNames(const ModuleSource* modules, symbolize::KernelFiles kerne
                        LineReader* lines)
     : modules_(modules),
       lines_(lines),
+      debug_directories_(debug_directories),
       kernel_(std::move(kernel_files)),
       kernel_symbols_(kernel_.files().symbols, kernel_.files().lasting),
       debug_files_(debug_directories),

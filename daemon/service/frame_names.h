@@ -119,6 +119,7 @@ class FrameNames {
 
   const ModuleSource* const modules_;
   LineReader* const lines_;
+  const std::vector<std::string> debug_directories_;
   absl::Mutex mutex_;
   symbolize::KernelImage kernel_ ABSL_GUARDED_BY(mutex_);
   KernelSymbolTable kernel_symbols_ ABSL_GUARDED_BY(mutex_);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/symbolize/debug_search.h"
 
 namespace profd::symbolize {
 namespace {
@@ -31,8 +32,7 @@ bool HasDebugInfo(const ElfFile& elf) {
 std::optional<DebugFile> OpenDebugFile(const ElfFile& elf, const std::string& build_id,
                                        const std::string& path, const std::string& root) {
   if (build_id.size() < 4) return std::nullopt;
-  std::vector<std::string> candidates = {
-      absl::StrCat(root, "/.build-id/", build_id.substr(0, 2), "/", build_id.substr(2), ".debug")};
+  std::vector<std::string> candidates = {root + BuildIdPath(build_id)};
   const std::string linked = LinkedName(elf);
   // `path` comes from the target and must not lead out of the directory of debug files.
   if (!linked.empty() && path.starts_with("/") && path.find("/../") == std::string::npos) {

@@ -21,7 +21,6 @@
 namespace profd::symbolize {
 namespace {
 
-constexpr std::string_view kDebugRoot = "/usr/lib/debug";
 // Debug files of browsers have 2 GB.
 constexpr uint64_t kMaxFileBytes = uint64_t{8} << 30;
 // What is read to compare a file: a second's work.
@@ -56,24 +55,6 @@ DebugLink ReadLink(const ElfFile& elf) {
     link.checksum = checksum;
   }
   return link;
-}
-
-// A file of the machine, or of the target's root if `root` is one. Opened for reading only after it
-// is known to be a regular file of a sensible size: opening a device may do something.
-UniqueFd OpenRegular(int root, const std::string& path) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const UniqueFd place(
-      root >= 0 ? static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how)))
-                : open(path.c_str(), O_PATH | O_CLOEXEC));
-  struct stat st;
-  if (!place.ok() || fstat(place.get(), &st) != 0 || !S_ISREG(st.st_mode) ||
-      static_cast<uint64_t>(st.st_size) > kMaxFileBytes) {
-    return UniqueFd();
-  }
-  absl::StatusOr<UniqueFd> fd = OpenReadOnly(absl::StrCat("/proc/self/fd/", place.get()));
-  return fd.ok() ? *std::move(fd) : UniqueFd();
 }
 
 // The CRC-32 of a whole file.
@@ -122,10 +103,7 @@ class Search {
  public:
   Search(const ElfFile& elf, const std::string& path)
       : elf_(elf), build_id_(elf.BuildId()), link_(ReadLink(elf)) {
-    if (build_id_.size() > 2) {
-      by_id_ =
-          absl::StrCat("/.build-id/", build_id_.substr(0, 2), "/", build_id_.substr(2), ".debug");
-    }
+    if (build_id_.size() > 2) by_id_ = BuildIdPath(build_id_);
     // `path` comes from the target, too.
     const bool plain = path.starts_with("/") && path.find("/../") == std::string::npos;
     if (plain) folder_ = path.substr(0, path.rfind('/') + 1);
@@ -169,7 +147,7 @@ class Search {
   }
 
   std::optional<DebugFile> Try(int root, const std::string& path, std::string_view name) {
-    UniqueFd fd = OpenRegular(root, path);
+    UniqueFd fd = OpenRegularFile(root, path);
     if (!fd.ok()) return std::nullopt;
     absl::StatusOr<ElfFile> candidate = ElfFile::Open(fd.get());
     if (!candidate.ok() || candidate->machine() != elf_.machine() ||
@@ -193,6 +171,26 @@ class Search {
 };
 
 }  // namespace
+
+std::string BuildIdPath(const std::string& build_id) {
+  return absl::StrCat("/.build-id/", build_id.substr(0, 2), "/", build_id.substr(2), ".debug");
+}
+
+UniqueFd OpenRegularFile(int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  const UniqueFd place(
+      root >= 0 ? static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof(how)))
+                : open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat st;
+  if (!place.ok() || fstat(place.get(), &st) != 0 || !S_ISREG(st.st_mode) ||
+      static_cast<uint64_t>(st.st_size) > kMaxFileBytes) {
+    return UniqueFd();
+  }
+  absl::StatusOr<UniqueFd> fd = OpenReadOnly(absl::StrCat("/proc/self/fd/", place.get()));
+  return fd.ok() ? *std::move(fd) : UniqueFd();
+}
 
 std::optional<DebugFile> SearchDebugFile(const ElfFile& elf, const std::string& path,
                                          const DebugPlaces& places) {

@@ -4,12 +4,25 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "daemon/base/fd.h"
 #include "daemon/symbolize/debug_file.h"
 #include "daemon/symbolize/elf_file.h"
 
 namespace profd::symbolize {
+
+inline constexpr std::string_view kDebugRoot = "/usr/lib/debug";
+
+// "/.build-id/ab/cdef.debug": where a directory of debug files has the one with this build-id (hex,
+// more than two digits).
+std::string BuildIdPath(const std::string& build_id);
+
+// Opens a file of this machine, or below the directory `root` unless that is negative: then no
+// symbolic link leads out of it. Not ok() unless it is a regular file of a sensible size. Nothing
+// else is opened: opening a device may do something.
+UniqueFd OpenRegularFile(int root, const std::string& path);
 
 struct DebugPlaces {
   int target_root = -1;        // the root directory of the target, an open directory; -1: not known

@@ -7,6 +7,7 @@
 
 #include "daemon/lines/protocol.h"
 
+using profd::DecodeFileQuestion;
 using profd::DecodeLineAnswer;
 using profd::DecodeLineRequest;
 
@@ -24,6 +25,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(request->addresses.size() <= profd::kMaxLineAddresses);
     const auto again = DecodeLineRequest(EncodeLineRequest(*request));
     Require(again && again->addresses == request->addresses);
+  }
+  if (const auto question = DecodeFileQuestion(bytes)) {
+    Require(question->name.size() <= profd::kMaxFileName);
+    Require(question->build_id.size() <= profd::kMaxBuildId);
+    const auto again = DecodeFileQuestion(EncodeFileQuestion(*question));
+    Require(again && again->name == question->name && again->build_id == question->build_id);
   }
   const auto answer = DecodeLineAnswer(bytes);
   if (!answer) return 0;

@@ -104,6 +104,11 @@ std::vector<LineChain> Reference(const std::string& name, const std::vector<uint
   return chains;
 }
 
+// A supplementary file, by its path alone.
+UniqueFd OpenOther(const std::string& name, const std::string& /*build_id*/) {
+  return UniqueFd(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
 // Both name a function by its linkage name where it has one. Else llvm leaves out the namespaces.
 bool SameFunction(const std::string& ours, const std::string& reference) {
   return ours == reference || ours.ends_with("::" + reference);
@@ -130,7 +135,8 @@ bool SameChain(const LineChain& ours, const LineChain& reference) {
 
 struct Form {
   std::string program;
-  std::string contents;  // the file with the debug info; empty: the program
+  std::string contents = "";   // the file with the debug info; empty: the program
+  std::string reference = "";  // what llvm-symbolizer reads; empty: the same
 };
 
 void PrintTo(const Form& form, std::ostream* out) { *out << form.program; }
@@ -141,10 +147,11 @@ TEST_P(LineFormsTest, AgreeWithLlvmSymbolizer) {
   const std::string contents =
       GetParam().contents.empty() ? GetParam().program : GetParam().contents;
   const std::vector<uint64_t> addresses = SomeAddresses(GetParam().program, 600);
-  const std::vector<LineChain> reference = Reference(contents, addresses);
+  const std::vector<LineChain> reference =
+      Reference(GetParam().reference.empty() ? contents : GetParam().reference, addresses);
   ASSERT_THAT(reference, SizeIs(addresses.size()));
   const UniqueFd fd = Open(contents);
-  const auto lines = DwarfLines::Open(fd.get());
+  const auto lines = DwarfLines::Open(fd.get(), OpenOther);
   ASSERT_TRUE(lines.ok()) << lines.status();
   size_t inlined = 0;
   size_t known = 0;
@@ -161,18 +168,22 @@ TEST_P(LineFormsTest, AgreeWithLlvmSymbolizer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, LineFormsTest,
-                         testing::Values(Form{"lines_dwarf4", ""}, Form{"lines_dwarf5", ""},
-                                         Form{"lines_minimal", ""}, Form{"lines_zlib", ""},
-                                         Form{"lines_zstd", ""}, Form{"lines_clang4", ""},
-                                         Form{"lines_clang5", ""}, Form{"lines_table", ""},
-                                         Form{"lines_split", "lines_split.debug"}),
+                         testing::Values(Form{"lines_dwarf4"}, Form{"lines_dwarf5"},
+                                         Form{"lines_minimal"}, Form{"lines_zlib"},
+                                         Form{"lines_zstd"}, Form{"lines_clang4"},
+                                         Form{"lines_clang5"}, Form{"lines_table"},
+                                         Form{"lines_split", "lines_split.debug"},
+                                         Form{"lines_dwo4"}, Form{"lines_dwo5"},
+                                         Form{"lines_dwo_clang"},
+                                         // llvm-symbolizer does not read what dwz made.
+                                         Form{"lines_dwz", "", "lines_dwarf5"}),
                          [](const auto& form) { return form.param.program; });
 
 TEST(LinesTest, FilesWithoutDebugInfoAreRefused) {
   const UniqueFd stripped = Open("lines_split");
-  EXPECT_TRUE(absl::IsNotFound(DwarfLines::Open(stripped.get()).status()));
+  EXPECT_TRUE(absl::IsNotFound(DwarfLines::Open(stripped.get(), OpenOther).status()));
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  EXPECT_FALSE(DwarfLines::Open(null.get()).ok());
+  EXPECT_FALSE(DwarfLines::Open(null.get(), OpenOther).ok());
 }
 
 TEST(LinesTest, TheDebugFileOfAFileWithSymbolsIsFoundForItsLines) {
@@ -225,6 +236,39 @@ TEST(LineProtocolTest, TheLongestChainFitsIntoAMessage) {
   const auto answer = DecodeLineAnswer(bytes);
   ASSERT_TRUE(answer);
   EXPECT_THAT(answer->chains[0].second, SizeIs(kMaxChain));
+}
+
+TEST(LineProtocolTest, QuestionsSurviveTheWay) {
+  const FileQuestion question = {.id = 7,
+                                 .kind = FileQuestion::Kind::kSupplementary,
+                                 .name = "/usr/lib/debug/.dwz/common.debug",
+                                 .build_id = "0123456789abcdef"};
+  const auto decoded = DecodeFileQuestion(EncodeFileQuestion(question));
+  ASSERT_TRUE(decoded);
+  EXPECT_EQ(decoded->id, question.id);
+  EXPECT_EQ(decoded->kind, question.kind);
+  EXPECT_EQ(decoded->name, question.name);
+  EXPECT_EQ(decoded->build_id, question.build_id);
+}
+
+TEST(LineProtocolTest, DamagedQuestionsAreRefused) {
+  const FileQuestion sound = {
+      .id = 1, .kind = FileQuestion::Kind::kSplit, .name = "a.dwo", .build_id = ""};
+  std::vector<uint8_t> bytes = EncodeFileQuestion(sound);
+  bytes.push_back(0);
+  EXPECT_FALSE(DecodeFileQuestion(bytes));
+  bytes.resize(bytes.size() - 2);
+  EXPECT_FALSE(DecodeFileQuestion(bytes));
+  FileQuestion damaged = sound;
+  damaged.kind = static_cast<FileQuestion::Kind>(3);
+  EXPECT_FALSE(DecodeFileQuestion(EncodeFileQuestion(damaged)));
+  damaged = sound;
+  damaged.name = std::string("a\0.dwo", 6);
+  EXPECT_FALSE(DecodeFileQuestion(EncodeFileQuestion(damaged)));
+  damaged = sound;
+  damaged.build_id = "../../etc";
+  EXPECT_FALSE(DecodeFileQuestion(EncodeFileQuestion(damaged)));
+  EXPECT_FALSE(DecodeFileQuestion({}));
 }
 
 TEST(LineProtocolTest, DamagedMessagesAreRefused) {
@@ -319,7 +363,7 @@ TEST_F(LineReaderTest, SaysWhatTheFileSays) {
   Start();
   LineQuery query = Query("lines_dwarf5", 1, 600);
   EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
-  const auto lines = DwarfLines::Open(query.contents->get());
+  const auto lines = DwarfLines::Open(query.contents->get(), OpenOther);
   ASSERT_TRUE(lines.ok());
   for (size_t i = 0; i < query.addresses.size(); ++i) {
     EXPECT_EQ(query.chains[i], (*lines)->Find(query.addresses[i]));
@@ -433,6 +477,7 @@ TEST_F(LineReaderTest, LeavesAFileAloneThatIsNone) {
   const UniqueFd writer(ends[1]);
   LineQuery query = {.file = 3,
                      .contents = std::make_shared<UniqueFd>(ends[0]),
+                     .companions = nullptr,
                      .addresses = {0x1000},
                      .states = {},
                      .chains = {}};

@@ -1,0 +1,95 @@
+#include "daemon/lines/companion_files.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/symbolize/debug_search.h"
+#include "daemon/symbolize/elf_file.h"
+
+namespace profd {
+namespace {
+
+constexpr std::string_view kSplitSuffix = ".dwo";
+// Where distributions keep supplementary files: /usr/lib/debug/.dwz/NAME.
+constexpr std::string_view kSupplementaryFolder = "/.dwz/";
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// `name`, seen from `folder`.
+std::string Absolute(const std::string& folder, const std::string& name) {
+  return name.starts_with("/") ? name : folder + name;
+}
+
+UniqueFd OpenWithBuildId(int root, const std::string& path, const std::string& build_id) {
+  UniqueFd fd = symbolize::OpenRegularFile(root, path);
+  if (!fd.ok() || build_id.empty()) return fd;
+  const absl::StatusOr<symbolize::ElfFile> elf = symbolize::ElfFile::Open(fd.get());
+  return elf.ok() && elf->BuildId() == build_id ? std::move(fd) : UniqueFd();
+}
+
+}  // namespace
+
+CompanionFiles::CompanionFiles(std::shared_ptr<const UniqueFd> root, std::string own_root,
+                               std::vector<std::string> directories, std::string module_path)
+    : root_(std::move(root)),
+      own_root_(own_root == "/" ? "" : std::move(own_root)),
+      directories_(std::move(directories)),
+      folder_(module_path.substr(0, module_path.rfind('/') + 1)) {
+  if (!folder_.starts_with("/")) folder_ = "/";
+}
+
+UniqueFd CompanionFiles::Open(const FileQuestion& question) const {
+  if (question.name.empty()) return UniqueFd();
+  switch (question.kind) {
+    case FileQuestion::Kind::kSplit:
+      return OpenSplit(question.name);
+    case FileQuestion::Kind::kSupplementary:
+      return OpenSupplementary(question.name, question.build_id);
+  }
+  return UniqueFd();
+}
+
+UniqueFd CompanionFiles::OpenSplit(const std::string& name) const {
+  if (!name.ends_with(kSplitSuffix)) return UniqueFd();
+  UniqueFd fd = OpenFirst({Absolute(folder_, name)}, "");
+  for (size_t i = 0; i < directories_.size() && !fd.ok(); ++i) {
+    fd = symbolize::OpenRegularFile(-1, absl::StrCat(directories_[i], "/", name));
+    if (!fd.ok()) {
+      fd = symbolize::OpenRegularFile(-1, absl::StrCat(directories_[i], "/", BaseName(name)));
+    }
+  }
+  return fd;
+}
+
+UniqueFd CompanionFiles::OpenSupplementary(const std::string& name,
+                                           const std::string& build_id) const {
+  if (build_id.size() <= 2) return UniqueFd();
+  const std::string by_id = symbolize::BuildIdPath(build_id);
+  // A relative name is relative to the debug file, which may be anywhere.
+  const size_t at = name.rfind(kSupplementaryFolder);
+  const std::string in_folder =
+      at == std::string::npos ? absl::StrCat("/", BaseName(name)) : name.substr(at);
+  const std::string debug_root(symbolize::kDebugRoot);
+  UniqueFd fd =
+      OpenFirst({debug_root + by_id, Absolute(folder_, name), debug_root + in_folder}, build_id);
+  for (size_t i = 0; i < directories_.size() && !fd.ok(); ++i) {
+    for (const std::string& path : {by_id, in_folder, absl::StrCat("/", BaseName(name))}) {
+      fd = OpenWithBuildId(-1, directories_[i] + path, build_id);
+      if (fd.ok()) break;
+    }
+  }
+  return fd;
+}
+
+UniqueFd CompanionFiles::OpenFirst(const std::vector<std::string>& paths,
+                                   const std::string& build_id) const {
+  for (const std::string& path : paths) {
+    UniqueFd fd = root_ ? OpenWithBuildId(root_->get(), path, build_id) : UniqueFd();
+    if (!fd.ok()) fd = OpenWithBuildId(-1, own_root_ + path, build_id);
+    if (fd.ok()) return fd;
+  }
+  return UniqueFd();
+}
+
+}  // namespace profd
