@@ -179,6 +179,11 @@ def fuzz(context):
                                 f"-artifact_prefix={findings}/", work, seeds], check=False,
                                timeout=FUZZ_SECONDS + 300)
         outcomes.append(outcome.Outcome(f"fuzz {seeds.name}", "passed" if code == 0 else "failed", context.tail()))
+    # DWARF is read by a library, in a process that may die of it.
+    code = context.command(["build/asan/unit_tests", "--gtest_filter=LineReaderTest.SurvivesDamagedFiles"],
+                           environment={"PROFD_DAMAGE_SECONDS": str(FUZZ_SECONDS)}, check=False,
+                           timeout=FUZZ_SECONDS + 300)
+    outcomes.append(outcome.Outcome("fuzz DWARF", "passed" if code == 0 else "failed", context.tail()))
     return outcomes
 
 
@@ -275,7 +280,8 @@ def jobs():
             "TSAN_OPTIONS": "suppressions=tests/tsan.supp"}, arguments=[f"--gtest_filter=-{ONE_THREAD}"]), after=("tsan-build",), cpus=1,
             nice=CAN_WAIT, about="tests that use threads, under the thread sanitizer"),
         Job("fuzz-build", build("fuzz", "tests_fuzz"), cpus=2, long=True, follows=("tidy",), about="the fuzzers"),
-        Job("fuzz", fuzz, after=("fuzz-build",), cpus=1, long=True, about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
+        Job("fuzz", fuzz, after=("fuzz-build", "asan-build"), cpus=1, long=True,
+            about=f"each fuzzer for {FUZZ_SECONDS // 60} minutes"),
         Job("calibration", gtest("system", "build/tests/calibration_test"), after=("system-build",), follows=("system",),
             cpus=0.5, long=True, about="stated intervals against the truth, in 100 windows"),
         Job("storms", script("storms", "python3", "-m", "tests.endurance.storm", "fork", "pthread", "shellscript",

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -24,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/own_process.h"
+#include "daemon/lines/companion_files.h"
 #include "daemon/lines/dwarf_lines.h"
 #include "daemon/lines/line_cache.h"
 #include "daemon/lines/line_reader.h"
@@ -510,15 +512,29 @@ std::shared_ptr<const UniqueFd> Damaged(const std::string& name, std::mt19937_64
   return std::make_shared<UniqueFd>(copy);
 }
 
+// Forty files; with PROFD_DAMAGE_SECONDS others at each run, for so long.
 TEST_F(LineReaderTest, SurvivesDamagedFiles) {
   Start();
-  std::mt19937_64 random(11);
-  for (uint64_t round = 0; round < 40; ++round) {
-    const std::string name = round % 2 == 0 ? "lines_dwarf5" : "lines_clang4";
+  const char* const text = getenv("PROFD_DAMAGE_SECONDS");
+  const int64_t seconds = text == nullptr ? 0 : std::atoll(text);
+  const uint64_t seed = seconds == 0 ? 11 : std::random_device()();
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  std::mt19937_64 random(seed);
+  const std::array<std::string, 6> programs = {"lines_dwarf5", "lines_clang4",    "lines_dwo5",
+                                               "lines_dwz",    "lines_dwo_clang", "lines_dwarf4"};
+  const auto companions = std::make_shared<const CompanionFiles>(
+      nullptr, "/", std::vector<std::string>(), test::InBuild("program"));
+  const int64_t end_ns = MonotonicNs() + seconds * 1'000'000'000;
+  uint64_t round = 0;
+  for (; round < 40 || MonotonicNs() < end_ns; ++round) {
+    const std::string& name = programs[round % programs.size()];
     LineQuery query = Query(name, 100 + round, 100);
     query.contents = Damaged(name, random);
+    query.companions = companions;
     EXPECT_THAT(Ask(query), Each(AnyOf(LineQuery::State::kKnown, LineQuery::State::kFailed)));
   }
+  RecordProperty("files", std::to_string(round));
+  RecordProperty("workers_lost", std::to_string(reader_->Status().failures));
   LineQuery sound = Query("lines_dwarf5", 2);
   EXPECT_THAT(Ask(sound), Each(LineQuery::State::kKnown));
 }
