@@ -22,8 +22,7 @@ absl::Status PrintLocks(const LocksOptions& options, std::ostream& out) {
   if (options.json) {
     profd::v1::Profile message = WithFindings(answer, {view});
     SortLocks(options.order, &message);
-    ASSIGN_OR_RETURN(const std::string json, RenderJson(message));
-    out << json;
+    out << RenderJson(message);
     return absl::OkStatus();
   }
   out << RenderLocks(view, options.order, options.colour);

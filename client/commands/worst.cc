@@ -19,8 +19,7 @@ absl::Status PrintWorst(const WorstOptions& options, std::ostream& out) {
   const Profile& profile = answer.profiles.front();
   ASSIGN_OR_RETURN(const std::vector<LongWait> waits, ReadLongest(profile));
   if (options.json) {
-    ASSIGN_OR_RETURN(const std::string json, RenderJson(answer.message()));
-    out << json;
+    out << RenderJson(answer.message());
   } else {
     out << RenderWorst(profile, waits, options.colour);
   }

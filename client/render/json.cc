@@ -1,22 +1,16 @@
 #include "client/render/json.h"
 
 #include "absl/strings/str_cat.h"
+#include "client/render/json_message.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace profctl {
 
-absl::StatusOr<std::string> RenderJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
+std::string RenderJson(const google::protobuf::Message& message) {
   std::string json;
-  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok()) {
-    return absl::DataLossError(
-        absl::StrCat("the answer cannot be written as JSON: ", status.message().ToString(),
-                     "; check that profd and profctl have the same version"));
-  }
-  return json + "\n";
+  AppendJson(message, &json);
+  json.push_back('\n');
+  return json;
 }
 
 absl::Status ParseJson(const std::string& text, google::protobuf::Message* message) {

@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
 namespace profctl {
 
 // One line with a newline. The mapping makes 64-bit fields strings. Includes fields that are 0.
-absl::StatusOr<std::string> RenderJson(const google::protobuf::Message& message);
+std::string RenderJson(const google::protobuf::Message& message);
 
 // Reads what RenderJson wrote. DataLoss for anything else.
 absl::Status ParseJson(const std::string& text, google::protobuf::Message* message);

@@ -45,10 +45,9 @@ void WriteAll(const Answer& answer) {
   (void)profctl::RenderPprof(views);
   Require(!profctl::RenderSpeedscope(views).empty());
   // What was written as JSON is read again.
-  const auto json = profctl::RenderJson(profctl::WithFindings(answer, views));
-  if (!json.ok()) return;
+  const std::string json = profctl::RenderJson(profctl::WithFindings(answer, views));
   profd::v1::Profile message;
-  Require(profctl::ParseJson(*json, &message).ok());
+  Require(profctl::ParseJson(json, &message).ok());
 }
 
 void ReadSaved(std::string_view input) {

@@ -304,7 +304,7 @@ TEST_F(LateNamesTest, FromADebuginfodServer) {
 TEST_F(LateNamesTest, AnAnswerSurvivesBeingSaved) {
   Build();
   const std::string saved = directory_.path() + "/saved.json";
-  std::ofstream(saved) << *RenderJson(Message());
+  std::ofstream(saved) << RenderJson(Message());
   const absl::StatusOr<Answer> answer = ReadSavedAnswer(saved);
   ASSERT_TRUE(answer.ok()) << answer.status();
   profd::v1::Profile message = answer->message();
