@@ -16,8 +16,11 @@
 namespace profd {
 namespace {
 
-// How long an answer waits for what was not read before.
+// How long an answer waits for what was not read before; and if that is less than one frame in
+// kMany, as of a program without debug info above a libc that has some.
 constexpr std::chrono::milliseconds kLinePatience(100);
+constexpr std::chrono::milliseconds kFewLinesPatience(20);
+constexpr size_t kMany = 20;
 // Frames of an answer that get lines: it is kept in memory as a whole.
 constexpr size_t kMostFrames = 32 << 10;
 constexpr size_t kMaxFunction = 1024;
@@ -65,8 +68,8 @@ std::shared_ptr<const UniqueFd> FrameNames::DebugInfoOf(uint64_t key, ModuleFile
 
 LineOrder FrameNames::OrderLines(std::span<const FrameAddress> addresses, LineWish wish) {
   LineOrder order;
-  order.deadline_ns = MonotonicNs() + std::chrono::nanoseconds(kLinePatience).count();
   if (wish == LineWish::kNone) return order;
+  const int64_t begin_ns = MonotonicNs();
   std::map<ModuleId, std::vector<size_t>> by_module;
   for (size_t i = 0; i < std::min(addresses.size(), kMostFrames); ++i) {
     if (IsInFile(addresses[i].frame)) by_module[ModuleOf(addresses[i].frame)].push_back(i);
@@ -102,6 +105,11 @@ LineOrder FrameNames::OrderLines(std::span<const FrameAddress> addresses, LineWi
     }
     order.queries.push_back(std::move(query));
   }
+  size_t asked = 0;
+  for (const LineOrder::Asked& of_module : order.asked) asked += of_module.frames.size();
+  const bool many = asked * kMany >= addresses.size();
+  order.deadline_ns =
+      begin_ns + std::chrono::nanoseconds(many ? kLinePatience : kFewLinesPatience).count();
   // Places the order, and does not wait.
   if (!order.queries.empty()) lines_->Find(order.queries, std::chrono::milliseconds(0));
   return order;

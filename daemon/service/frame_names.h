@@ -86,8 +86,8 @@ class FrameNames {
   // Asks for lines, which another process reads meanwhile.
   LineOrder OrderLines(std::span<const FrameAddress> addresses, LineWish wish)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Adds them to the frames of these addresses, and what was inlined. Waits until a tenth of a
-  // second after the order at most.
+  // Adds them to the frames of these addresses, and what was inlined. Waits until the
+  // deadline of the order, a tenth of a second at most.
   LineCounts AddLines(LineOrder order, LineWish wish, std::vector<NamedFrame>* frames);
 
  private:
