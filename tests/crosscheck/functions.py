@@ -30,7 +30,7 @@ def demangled(names):
 
 def plain(name):
     """Without what differs between ways to write the same name: arguments, spaces, a hash, a version, what a compiler adds."""
-    name = re.sub(r"::h[0-9a-f]{16}$|@.*$|\.(isra|constprop|part|cold|llvm)\b.*$|\s+", "", name)
+    name = re.sub(r"::h[0-9a-f]{16}$|@.*$|\.(isra|constprop|part|cold|llvm)\b.*$|(?<=\w)\[[0-9a-f]{6,16}\]|\s+", "", name)
     return re.sub(r"(?<=[^:(])\((?!anonymous).*$", "", name)
 
 

@@ -252,9 +252,10 @@ def jobs():
         Job("crosscheck", together(*(script(f"crosscheck {name}", "python3", f"tests/crosscheck/{name}_test.py", "build/tests")
                                      for name in CROSSCHECKS)), after=("build",),
             follows=("system",), cpus=1, long=True, about="the same run beside fio, perf and strace"),
-        Job("names", script("names", "python3", "tests/crosscheck/names_test.py", "build/tests"), after=("build",),
+        Job("names", together(*(script(name, "python3", f"tests/crosscheck/{name}_test.py", "build/tests")
+                                for name in ("names", "walks"))), after=("build",),
             follows=("crosscheck",), cpus=2, long=True,
-            about="frames without a function in profiles of real servers and compilers"),
+            about="frames of real servers and compilers: those without a function, and each beside eu-stack"),
         Job("lto-build", build("tests", "standin_lto", "bench_infer"), after=("bench-build",), cpus=2, long=True,
             about="the stand-in with link-time optimisation"),
         Job("standin", script("standin", "python3", "tests/crosscheck/standin_test.py", "build/tests"),
