@@ -51,7 +51,11 @@ std::pair<char32_t, size_t> CharacterAt(std::string_view text, size_t at) {
   const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
   if (first < 0xc0 || text.size() - at < size) return {first, 1};
   char32_t c = first & (0x7f >> size);
-  for (size_t i = 1; i < size; ++i) c = c << 6 | (static_cast<unsigned char>(text[at + i]) & 0x3f);
+  for (size_t i = 1; i < size; ++i) {
+    const auto byte = static_cast<unsigned char>(text[at + i]);
+    if ((byte & 0xc0) != 0x80) return {first, 1};
+    c = c << 6 | (byte & 0x3f);
+  }
   return {c, size};
 }
 
@@ -93,7 +97,8 @@ void AppendSpecial(unsigned char byte, std::string* out) {
   }
 }
 
-// Of one byte. "<" and ">" are, so that the text may stand in a page.
+// Whether a character of one byte is escaped. "<" and ">" are, so that the text may stand in an
+// HTML page.
 bool IsSpecial(unsigned char byte) {
   return byte < 0x20 || byte == '"' || byte == '\\' || byte == '<' || byte == '>' || byte == 0x7f;
 }
@@ -131,7 +136,7 @@ void AppendWide(T value, std::string* out) {
   out->push_back('"');
 }
 
-// With so many digits that it is read as the same number: 15, else 17.
+// With 15 digits, or with 17 if fewer would be read as another number.
 void AppendDouble(double value, std::string* out) {
   if (std::isnan(value)) {
     out->append("\"NaN\"");
@@ -190,6 +195,7 @@ void AppendValue(const Message& message, const FieldDescriptor& field, int at, s
           out);
       break;
     case FieldDescriptor::CPPTYPE_FLOAT:
+      // profd's messages have none.
       AppendDouble(static_cast<double>(many ? values.GetRepeatedFloat(message, &field, at)
                                             : values.GetFloat(message, &field)),
                    out);

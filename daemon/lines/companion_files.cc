@@ -21,11 +21,17 @@ std::string Absolute(const std::string& folder, const std::string& name) {
   return name.starts_with("/") ? name : folder + name;
 }
 
-UniqueFd OpenWithBuildId(int root, const std::string& path, const std::string& build_id) {
+// A name may lead to any file, also to another process's memory in /proc: what is in it decides.
+bool IsSplitDwarf(const symbolize::ElfFile& elf) {
+  return elf.FindSectionByName(".debug_info.dwo") != nullptr ||
+         elf.FindSectionByName(".zdebug_info.dwo") != nullptr;
+}
+
+UniqueFd OpenIf(int root, const std::string& path, CompanionFiles::IsWanted is_wanted) {
   UniqueFd fd = symbolize::OpenRegularFile(root, path);
-  if (!fd.ok() || build_id.empty()) return fd;
+  if (!fd.ok()) return fd;
   const absl::StatusOr<symbolize::ElfFile> elf = symbolize::ElfFile::Open(fd.get());
-  return elf.ok() && elf->BuildId() == build_id ? std::move(fd) : UniqueFd();
+  return elf.ok() && is_wanted(*elf) ? std::move(fd) : UniqueFd();
 }
 
 }  // namespace
@@ -51,12 +57,13 @@ UniqueFd CompanionFiles::Open(const FileQuestion& question) const {
 }
 
 UniqueFd CompanionFiles::OpenSplit(const std::string& name) const {
-  if (!name.ends_with(kSplitSuffix)) return UniqueFd();
-  UniqueFd fd = OpenFirst({Absolute(folder_, name)}, "");
+  // libdw asks for absolute paths only.
+  if (!name.starts_with("/") || !name.ends_with(kSplitSuffix)) return UniqueFd();
+  UniqueFd fd = OpenFirst({name}, IsSplitDwarf);
   for (size_t i = 0; i < directories_.size() && !fd.ok(); ++i) {
-    fd = symbolize::OpenRegularFile(-1, absl::StrCat(directories_[i], "/", name));
-    if (!fd.ok()) {
-      fd = symbolize::OpenRegularFile(-1, absl::StrCat(directories_[i], "/", BaseName(name)));
+    for (const std::string& path : {name, "/" + BaseName(name)}) {
+      fd = OpenIf(-1, directories_[i] + path, IsSplitDwarf);
+      if (fd.ok()) break;
     }
   }
   return fd;
@@ -71,11 +78,12 @@ UniqueFd CompanionFiles::OpenSupplementary(const std::string& name,
   const std::string in_folder =
       at == std::string::npos ? absl::StrCat("/", BaseName(name)) : name.substr(at);
   const std::string debug_root(symbolize::kDebugRoot);
+  const auto is_wanted = [&](const symbolize::ElfFile& elf) { return elf.BuildId() == build_id; };
   UniqueFd fd =
-      OpenFirst({debug_root + by_id, Absolute(folder_, name), debug_root + in_folder}, build_id);
+      OpenFirst({debug_root + by_id, Absolute(folder_, name), debug_root + in_folder}, is_wanted);
   for (size_t i = 0; i < directories_.size() && !fd.ok(); ++i) {
     for (const std::string& path : {by_id, in_folder, absl::StrCat("/", BaseName(name))}) {
-      fd = OpenWithBuildId(-1, directories_[i] + path, build_id);
+      fd = OpenIf(-1, directories_[i] + path, is_wanted);
       if (fd.ok()) break;
     }
   }
@@ -83,10 +91,10 @@ UniqueFd CompanionFiles::OpenSupplementary(const std::string& name,
 }
 
 UniqueFd CompanionFiles::OpenFirst(const std::vector<std::string>& paths,
-                                   const std::string& build_id) const {
+                                   IsWanted is_wanted) const {
   for (const std::string& path : paths) {
-    UniqueFd fd = root_ ? OpenWithBuildId(root_->get(), path, build_id) : UniqueFd();
-    if (!fd.ok()) fd = OpenWithBuildId(-1, own_root_ + path, build_id);
+    UniqueFd fd = root_ ? OpenIf(root_->get(), path, is_wanted) : UniqueFd();
+    if (!fd.ok()) fd = OpenIf(-1, own_root_ + path, is_wanted);
     if (fd.ok()) return fd;
   }
   return UniqueFd();

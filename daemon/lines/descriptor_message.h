@@ -16,8 +16,9 @@
 namespace profd {
 
 // Sends `bytes`, and `fd` unless it is negative. False if the other end is gone, or does not take
-// it.
-inline bool SendWithDescriptor(int socket, std::span<const uint8_t> bytes, int fd) {
+// it; without `wait`, also if the socket is full.
+inline bool SendWithDescriptor(int socket, std::span<const uint8_t> bytes, int fd,
+                               bool wait = true) {
   iovec data = {.iov_base = const_cast<uint8_t*>(bytes.data()), .iov_len = bytes.size()};  // NOLINT
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -34,7 +35,7 @@ inline bool SendWithDescriptor(int socket, std::span<const uint8_t> bytes, int f
   }
   ssize_t sent = -1;
   do {
-    sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    sent = sendmsg(socket, &message, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
   } while (sent < 0 && errno == EINTR);
   return sent == static_cast<ssize_t>(bytes.size());
 }

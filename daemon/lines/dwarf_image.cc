@@ -115,7 +115,7 @@ absl::Status AddDecompressed(const ElfFile& elf, const Section& section, const s
 }
 
 // The debug sections of a file, of which some are compressed by zstd.
-absl::StatusOr<std::string> Decompress(const ElfFile& elf, const Section& names) {
+absl::StatusOr<std::string> Decompress(const ElfFile& elf, const Section& names, uint64_t most) {
   ImageBuilder image(elf.machine());
   uint64_t total = 0;
   for (const Section& section : elf.sections()) {
@@ -127,9 +127,9 @@ absl::StatusOr<std::string> Decompress(const ElfFile& elf, const Section& names)
       RETURN_IF_ERROR(elf.Read(section.offset, &header, sizeof(header)));
       size = header.ch_size;
     }
-    if (size > kMostDecompressed - total || section.size > kMostDecompressed) {
+    if (size > most - total || section.size > most) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("more than ", kMostDecompressed >> 20, " MiB of compressed debug info"));
+          absl::StrCat("more than ", most >> 20, " MiB of compressed debug info"));
     }
     total += size;
     if (IsZstd(elf, section)) {
@@ -143,50 +143,57 @@ absl::StatusOr<std::string> Decompress(const ElfFile& elf, const Section& names)
 }
 
 // .gnu_debugaltlink: a file name, and the build-id of the file.
-struct OtherFile {
+struct SupplementaryFile {
   std::string name;      // "": there is none
   std::string build_id;  // hex
 };
 
-OtherFile ReadOtherFile(const ElfFile& elf) {
-  OtherFile other;
+SupplementaryFile ReadSupplementaryFile(const ElfFile& elf) {
+  SupplementaryFile found;
   const Section* section = elf.FindSectionByName(".gnu_debugaltlink");
   if (section == nullptr || section->type == SHT_NOBITS ||
       section->size > UINT64_MAX - section->offset) {
-    return other;
+    return found;
   }
   const uint64_t end = section->offset + section->size;
   std::string name = elf.ReadString(section->offset, end, kMaxFileName);
   const uint64_t id_at = section->offset + name.size() + 1;
-  if (name.empty() || id_at >= end || end - id_at > kMaxBuildId / 2) return other;
+  if (name.empty() || id_at >= end || end - id_at > kMaxBuildId / 2) return found;
   std::string build_id(end - id_at, '\0');
-  if (!elf.Read(id_at, build_id.data(), build_id.size()).ok()) return other;
-  other.name = std::move(name);
-  other.build_id = absl::BytesToHexString(build_id);
-  return other;
+  if (!elf.Read(id_at, build_id.data(), build_id.size()).ok()) return found;
+  found.name = std::move(name);
+  found.build_id = absl::BytesToHexString(build_id);
+  return found;
 }
 
 }  // namespace
 
-absl::StatusOr<DwarfImage> DwarfImage::Open(int fd, OpenOther open_other) {
+absl::StatusOr<DwarfImage> DwarfImage::Open(int fd, OpenSupplementary open_supplementary) {
   ASSIGN_OR_RETURN(const ElfFile elf, ElfFile::Open(fd));
-  ASSIGN_OR_RETURN(DwarfImage image, OpenAlone(fd, elf));
-  const OtherFile other = ReadOtherFile(elf);
-  if (other.name.empty()) return image;
-  UniqueFd other_fd = open_other(other.name, other.build_id);
-  const absl::StatusOr<ElfFile> other_elf =
-      other_fd.ok() ? ElfFile::Open(other_fd.get()) : absl::NotFoundError("no file");
-  if (!other_elf.ok()) return image;
+  ASSIGN_OR_RETURN(DwarfImage image, OpenAlone(fd, elf, kMostDecompressed));
+  const SupplementaryFile wanted = ReadSupplementaryFile(elf);
+  if (wanted.name.empty()) return image;
+  UniqueFd supplementary_fd = open_supplementary(wanted.name, wanted.build_id);
+  const absl::StatusOr<ElfFile> supplementary_elf = supplementary_fd.ok()
+                                                        ? ElfFile::Open(supplementary_fd.get())
+                                                        : absl::NotFoundError("no file");
+  if (!supplementary_elf.ok()) return image;
+  // Both are in the memory of one worker.
+  const uint64_t used = image.bytes_ ? image.bytes_->size() : 0;
+  const uint64_t left = kMostDecompressed - std::min(kMostDecompressed, used);
   // Without it, what is in the file itself is known all the same.
-  if (absl::StatusOr<DwarfImage> opened = OpenAlone(other_fd.get(), *other_elf); opened.ok()) {
-    image.other_fd_ = std::move(other_fd);
-    image.other_ = std::make_unique<DwarfImage>(*std::move(opened));
-    dwarf_setalt(image.dwarf(), image.other_->dwarf());
+  if (absl::StatusOr<DwarfImage> opened =
+          OpenAlone(supplementary_fd.get(), *supplementary_elf, left);
+      opened.ok()) {
+    image.supplementary_fd_ = std::move(supplementary_fd);
+    image.supplementary_ = std::make_unique<DwarfImage>(*std::move(opened));
+    dwarf_setalt(image.dwarf(), image.supplementary_->dwarf());
   }
   return image;
 }
 
-absl::StatusOr<DwarfImage> DwarfImage::OpenAlone(int fd, const ElfFile& elf) {
+absl::StatusOr<DwarfImage> DwarfImage::OpenAlone(int fd, const ElfFile& elf,
+                                                 uint64_t most_decompressed) {
   if (!symbolize::HasDebugInfo(elf)) return absl::NotFoundError("no debug info");
   DwarfImage image;
   const Section* names = FindNames(elf);
@@ -195,7 +202,7 @@ absl::StatusOr<DwarfImage> DwarfImage::OpenAlone(int fd, const ElfFile& elf) {
                                       [&](const Section& section) { return IsZstd(elf, section); });
   elf_version(EV_CURRENT);
   if (zstd) {
-    ASSIGN_OR_RETURN(std::string bytes, Decompress(elf, *names));
+    ASSIGN_OR_RETURN(std::string bytes, Decompress(elf, *names, most_decompressed));
     image.bytes_ = std::make_unique<std::string>(std::move(bytes));
     image.elf_.reset(elf_memory(image.bytes_->data(), image.bytes_->size()));
   } else {

@@ -22,13 +22,13 @@ class DwarfImage {
  public:
   // Opens a supplementary file, by the name in .gnu_debugaltlink and its build-id (hex). Not ok()
   // if there is none.
-  using OpenOther =
+  using OpenSupplementary =
       absl::FunctionRef<UniqueFd(const std::string& name, const std::string& build_id)>;
 
   // The file behind `fd`, which must stay open. If it refers to a supplementary file (dwz), names
-  // there are found if `open_other` gives it. Errors: NotFound without debug info,
+  // there are found if `open_supplementary` gives it. Errors: NotFound without debug info,
   // ResourceExhausted if it is too large, DataLoss if it is damaged.
-  static absl::StatusOr<DwarfImage> Open(int fd, OpenOther open_other);
+  static absl::StatusOr<DwarfImage> Open(int fd, OpenSupplementary open_supplementary);
 
   Dwarf* dwarf() const { return dwarf_.get(); }
 
@@ -41,11 +41,12 @@ class DwarfImage {
   };
 
   DwarfImage() = default;
-  static absl::StatusOr<DwarfImage> OpenAlone(int fd, const symbolize::ElfFile& elf);
+  static absl::StatusOr<DwarfImage> OpenAlone(int fd, const symbolize::ElfFile& elf,
+                                              uint64_t most_decompressed);
 
   // In the order of their use: the last one dies first.
-  UniqueFd other_fd_;
-  std::unique_ptr<DwarfImage> other_;  // the supplementary file
+  UniqueFd supplementary_fd_;
+  std::unique_ptr<DwarfImage> supplementary_;  // the supplementary file
   std::unique_ptr<std::string> bytes_;
   std::unique_ptr<Elf, ElfDeleter> elf_;
   std::unique_ptr<Dwarf, DwarfDeleter> dwarf_;

@@ -129,9 +129,9 @@ void SetCallSite(Dwarf_Die* unit, Dwarf_Die* inlined, SourceLine* out) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DwarfLines>> DwarfLines::Open(int fd,
-                                                             DwarfImage::OpenOther open_other) {
-  ASSIGN_OR_RETURN(DwarfImage image, DwarfImage::Open(fd, open_other));
+absl::StatusOr<std::unique_ptr<DwarfLines>> DwarfLines::Open(
+    int fd, DwarfImage::OpenSupplementary open_supplementary) {
+  ASSIGN_OR_RETURN(DwarfImage image, DwarfImage::Open(fd, open_supplementary));
   std::unique_ptr<DwarfLines> lines(new DwarfLines(std::move(image)));
   lines->ReadUnits();
   return lines;

@@ -20,8 +20,9 @@ namespace profd {
 // crash harms nobody (the worker).
 class DwarfLines {
  public:
-  // `open_other`, errors: as DwarfImage::Open.
-  static absl::StatusOr<std::unique_ptr<DwarfLines>> Open(int fd, DwarfImage::OpenOther open_other);
+  // `open_supplementary`, errors: as DwarfImage::Open.
+  static absl::StatusOr<std::unique_ptr<DwarfLines>> Open(
+      int fd, DwarfImage::OpenSupplementary open_supplementary);
 
   // The code at a virtual address.
   LineChain Find(uint64_t address);
@@ -45,7 +46,7 @@ class DwarfLines {
   static void AddRanges(Dwarf_Die* die, Ranges* out);
   // The narrowest one around `address`; null if there is none.
   static const Range* FindRange(const Ranges& ranges, uint64_t address);
-  // The functions of a compilation unit; null if it cannot be read. Valid until the next call.
+  // A compilation unit and its functions; null if it cannot be read. Valid as long as this.
   Unit* FindUnit(Dwarf_Off offset);
   static void AddFunctions(Dwarf_Die* parent, bool in_types, int depth, Ranges* out);
   // Appends the functions that are inlined at `address` into `function`, outermost first.

@@ -54,7 +54,7 @@ UniqueFd FileAsker::Ask(FileQuestion::Kind kind, const std::string& name,
   uint8_t reply = 0;
   if (!SendWithDescriptor(socket_, EncodeFileQuestion(question), -1) ||
       ReceiveWithDescriptor(socket_, {&reply, 1}, &fd) <= 0) {
-    // profd does not want to know any more.
+    // profd has closed the socket.
     left_ = 0;
     fd.reset();
   }

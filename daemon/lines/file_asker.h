@@ -1,4 +1,4 @@
-// How a worker, which can open nothing, gets the other files that debug info is in.
+// How a worker, which can open nothing, gets the companion files of debug info.
 #ifndef PROFD_DAEMON_LINES_FILE_ASKER_H_
 #define PROFD_DAEMON_LINES_FILE_ASKER_H_
 

@@ -53,6 +53,13 @@ void LineCache::Put(uint64_t number, uint64_t address, const LineChain& chain) {
   while (bytes_ > max_bytes_) DropOldest();
 }
 
+void LineCache::Forget(uint64_t number) {
+  const auto known = files_.find(number);
+  if (known == files_.end()) return;
+  bytes_ -= known->second.bytes;
+  files_.erase(known);
+}
+
 void LineCache::DropOldest() {
   const auto oldest =
       std::min_element(files_.begin(), files_.end(),

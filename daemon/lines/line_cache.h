@@ -24,6 +24,7 @@ class LineCache {
   bool Get(uint64_t file, uint64_t address, LineChain* chain);
   bool Knows(uint64_t file, uint64_t address) const;
   void Put(uint64_t file, uint64_t address, const LineChain& chain);
+  void Forget(uint64_t file);
   size_t bytes() const { return bytes_; }
   size_t entries() const;
 

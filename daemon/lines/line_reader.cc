@@ -91,6 +91,7 @@ size_t LineReader::Look(std::span<LineQuery> queries) {
   const int64_t now = MonotonicNs();
   size_t on_order = 0;
   for (LineQuery& query : queries) {
+    LookForCompanions(query.file, now);
     const auto rest = resting_.find(query.file);
     const bool resting = !thread_ || (rest != resting_.end() && now < rest->second.until_ns);
     std::vector<uint64_t> missing;
@@ -138,6 +139,7 @@ void LineReader::Run() {
   for (;;) {
     Job job;
     bool idle = false;
+    bool reopen = false;
     {
       absl::MutexLock lock(&mutex_);
       while (jobs_.empty() && !stopping_ && !idle) {
@@ -148,13 +150,11 @@ void LineReader::Run() {
         idle = false;
         job = std::move(jobs_.front());
         jobs_.pop_front();
+        reopen = std::exchange(reopen_, false);
       }
     }
-    if (idle) {
-      // Whatever it has read goes with it.
-      StopWorker();
-      continue;
-    }
+    if (idle || reopen) StopWorker();  // whatever it has read goes with it
+    if (idle) continue;
     Finish(job, Read(job));
   }
   StopWorker();
@@ -165,8 +165,10 @@ LineReader::Outcome LineReader::Read(const Job& job) {
     const bool fresh = !worker_;
     if (!EnsureWorker()) return Outcome::kLost;
     const LineRequest request = {.id = ++requests_, .file = job.file, .addresses = job.addresses};
+    lacks_companion_ = false;
     Outcome outcome = Outcome::kLost;
-    if (SendWithDescriptor(worker_->socket(), EncodeLineRequest(request), job.contents->get())) {
+    if (SendWithDescriptor(worker_->socket(), EncodeLineRequest(request), job.contents->get(),
+                           false)) {
       outcome = Receive(request.id, job);
     }
     CountCpu();
@@ -183,13 +185,12 @@ LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
   int questions = 0;
   for (;;) {
     const int64_t left_ms = std::max<int64_t>((deadline - MonotonicNs()) / 1'000'000, 0);
+    // Also of one that never stops talking.
+    if (left_ms == 0 || IsStopping()) return Outcome::kLost;
     pollfd poll_for = {.fd = worker_->socket(), .events = POLLIN, .revents = 0};
     const int ready = poll(&poll_for, 1, static_cast<int>(std::min(left_ms, kLookMs)));
     if (ready < 0 && errno != EINTR) return Outcome::kLost;
-    if (ready != 1) {
-      if (left_ms == 0 || IsStopping()) return Outcome::kLost;
-      continue;
-    }
+    if (ready != 1) continue;
     const ssize_t size = ReceiveWithDescriptor(worker_->socket(), buffer, nullptr);
     if (size <= 0) return Outcome::kLost;
     const std::span<const uint8_t> message(buffer.data(), static_cast<size_t>(size));
@@ -216,8 +217,26 @@ LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
 
 bool LineReader::Reply(const FileQuestion& question, const Job& job) {
   const UniqueFd fd = job.companions ? job.companions->Open(question) : UniqueFd();
+  lacks_companion_ |= !fd.ok();
   const uint8_t reply = 1;
-  return SendWithDescriptor(worker_->socket(), {&reply, 1}, fd.get());
+  // A worker that was taken over may ask and never read.
+  return SendWithDescriptor(worker_->socket(), {&reply, 1}, fd.get(), false);
+}
+
+void LineReader::Postpone(uint64_t file, Rests& rests) {
+  if (!rests.contains(file) && rests.size() >= kMostResting) rests.erase(rests.begin());
+  Rest& rest = rests[file];
+  rest.length_ns = std::clamp(2 * rest.length_ns, ToNs(options_.first_rest), kLongestRestNs);
+  rest.until_ns = MonotonicNs() + rest.length_ns;
+}
+
+void LineReader::LookForCompanions(uint64_t file, int64_t now) {
+  const auto lacking = lacking_.find(file);
+  if (lacking == lacking_.end() || now < lacking->second.until_ns) return;
+  lacking->second.until_ns = INT64_MAX;  // until it is read again
+  cache_.Forget(file);
+  // libdw looks for a file only once.
+  reopen_ = true;
 }
 
 void LineReader::Finish(const Job& job, Outcome outcome) {
@@ -225,14 +244,13 @@ void LineReader::Finish(const Job& job, Outcome outcome) {
   for (const uint64_t address : job.addresses) pending_.erase({job.file, address});
   if (outcome == Outcome::kAnswered) {
     resting_.erase(job.file);
+    const auto lacking = lacking_.find(job.file);
+    if (lacks_companion_ && (lacking == lacking_.end() || lacking->second.until_ns == INT64_MAX)) {
+      Postpone(job.file, lacking_);
+    }
   } else {
     if (outcome == Outcome::kLost) ++status_.failures;
-    if (!resting_.contains(job.file) && resting_.size() >= kMostResting) {
-      resting_.erase(resting_.begin());
-    }
-    Rest& rest = resting_[job.file];
-    rest.length_ns = std::clamp(2 * rest.length_ns, ToNs(options_.first_rest), kLongestRestNs);
-    rest.until_ns = MonotonicNs() + rest.length_ns;
+    Postpone(job.file, resting_);
     // The other requests for the file would fare no better.
     std::erase_if(jobs_, [&](const Job& other) {
       if (other.file != job.file) return false;

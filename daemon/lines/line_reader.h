@@ -87,7 +87,8 @@ class LineReader {
     int64_t until_ns = 0;
     int64_t length_ns = 0;
   };
-  using Place = std::pair<uint64_t, uint64_t>;  // file, address
+  using Rests = absl::flat_hash_map<uint64_t, Rest>;  // by file
+  using Place = std::pair<uint64_t, uint64_t>;        // file, address
   enum class Outcome : uint8_t { kAnswered, kUnusable, kLost };
 
   // Answers from the cache and orders the rest; returns how much is on order.
@@ -104,6 +105,10 @@ class LineReader {
   void StopWorker() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountCpu() ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(const Job& job, Outcome outcome) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Until when a file is left alone: twice as long each time.
+  void Postpone(uint64_t file, Rests& rests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets a file that lacked a companion file, when it is time to look for that again.
+  void LookForCompanions(uint64_t file, int64_t now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const LineReaderOptions options_;
   std::atomic<int64_t>* const cpu_ns_;
@@ -111,7 +116,8 @@ class LineReader {
   std::optional<LineLauncher> launcher_;
   std::optional<LineWorker> worker_;
   uint64_t requests_ = 0;
-  int64_t ended_cpu_ns_ = 0;  // of workers that have ended
+  bool lacks_companion_ = false;  // in the last request
+  int64_t ended_cpu_ns_ = 0;      // of workers that have ended
 
   mutable absl::Mutex mutex_;
   absl::CondVar ordered_;
@@ -119,7 +125,10 @@ class LineReader {
   LineCache cache_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<Place> pending_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, Rest> resting_ ABSL_GUARDED_BY(mutex_);  // by file
+  Rests resting_ ABSL_GUARDED_BY(mutex_);  // files that did harm
+  // Files that lacked a companion file, which may be there later.
+  Rests lacking_ ABSL_GUARDED_BY(mutex_);
+  bool reopen_ ABSL_GUARDED_BY(mutex_) = false;  // all files, before the next request
   LineReaderStatus status_ ABSL_GUARDED_BY(mutex_);
   pid_t worker_pid_ ABSL_GUARDED_BY(mutex_) = 0;
   const pid_t launcher_pid_;

@@ -131,7 +131,7 @@ std::optional<FileQuestion> DecodeFileQuestion(std::span<const uint8_t> bytes) {
   }
   question.name = ReadText(reader, header.name_size);
   question.build_id = ReadText(reader, header.build_id_size);
-  // They are to be paths, and end where they end.
+  // The name becomes a path, which would end at a NUL.
   if (question.name.find('\0') != std::string::npos) return std::nullopt;
   if (question.build_id.find_first_not_of("0123456789abcdef") != std::string::npos) {
     return std::nullopt;

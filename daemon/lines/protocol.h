@@ -39,8 +39,8 @@ std::vector<uint8_t> EncodeLineRequest(const LineRequest& request);
 // None if the bytes are not a request.
 std::optional<LineRequest> DecodeLineRequest(std::span<const uint8_t> bytes);
 
-// Some debug info is in other files. The worker asks for one while it works on a request, and gets
-// a message of one byte with a descriptor, or without one.
+// Some debug info is in companion files. The worker asks for one while it works on a request, and
+// gets a message of one byte with a descriptor, or without one.
 struct FileQuestion {
   enum class Kind : uint8_t {
     kSplit = 1,          // a .dwo file, which the compiler wrote beside an object file

@@ -16,8 +16,9 @@
 namespace profd {
 namespace {
 
-// How long an answer waits for what was not read before; and if that is less than one frame in
-// kMany, as of a program without debug info above a libc that has some.
+// How long an answer waits for what was not read before. The second one is for answers in which
+// fewer than one frame in kMany has debug info, as of a stripped program above a libc that has
+// some.
 constexpr std::chrono::milliseconds kLinePatience(100);
 constexpr std::chrono::milliseconds kFewLinesPatience(20);
 constexpr size_t kMany = 20;

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,15 +71,21 @@ def tree(pid):
     pids = [pid]
     for each in pids:
         for task in Path(f"/proc/{each}/task").glob("*/children"):
-            pids += [int(child) for child in task.read_text().split()]
+            with suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                pids += [int(child) for child in task.read_text().split()]
     return pids
+
+
+def send(number, pids):
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def stop(pids):
     """Stops processes that may fork meanwhile; the PIDs of all."""
     while True:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        send(signal.SIGSTOP, pids)
         time.sleep(0.1)
         every = tree(pids[0])
         if set(every) <= set(pids):
@@ -171,8 +178,9 @@ def watch(place, title, start, functions):
             daemon = Daemon(place, ["--budget", "off"], [pid])
             try:
                 time.sleep(SETTLE_SECONDS)
-                pids = stop(tree(pid))
+                pids = tree(pid)
                 try:
+                    pids = stop(pids)
                     time.sleep(STOPPED_SECONDS)
                     answer = daemon.fetch("--kind", "offcpu", "--idle", "--no-inlines", "--since", "1s")
                     for each in pids:
@@ -184,8 +192,7 @@ def watch(place, title, start, functions):
                                 if len(stacks) > 1:
                                     result.failures.append(f"{title}, {thread['name']}: {len(stacks)} stacks of a stopped thread")
                 finally:
-                    for each in pids:
-                        os.kill(each, signal.SIGCONT)
+                    send(signal.SIGCONT, tree(pid))
             finally:
                 daemon.stop()
                 daemon.kill()

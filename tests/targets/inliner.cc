@@ -9,7 +9,7 @@
 
 namespace inliner {
 
-constexpr int kInnerLine = __LINE__ + 2;
+constexpr int kInnerLine = __LINE__ + 1;
 [[gnu::always_inline]] inline void Inner(const timespec& time) { nanosleep(&time, nullptr); }
 
 constexpr int kOuterLine = __LINE__ + 4;

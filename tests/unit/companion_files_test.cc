@@ -1,4 +1,4 @@
-// Where the other files of debug info are looked for, and what a hostile name can do.
+// Where companion files of debug info are looked for, and what a hostile name can do.
 #include "daemon/lines/companion_files.h"
 
 #include <fcntl.h>
@@ -31,12 +31,8 @@ class CompanionFilesTest : public ::testing::Test {
     fs::create_directories(fs::path(to).parent_path());
     fs::copy_file(from, to, fs::copy_options::overwrite_existing);
   }
-  static std::string Read(const UniqueFd& fd) {
-    if (!fd.ok()) return "none";
-    std::string text(64, '\0');
-    const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
-    text.resize(size < 0 ? 0 : static_cast<size_t>(size));
-    return text;
+  static std::string PathOf(const UniqueFd& fd) {
+    return fd.ok() ? fs::read_symlink(absl::StrCat("/proc/self/fd/", fd.get())).string() : "none";
   }
 
   CompanionFiles Files() const {
@@ -44,7 +40,7 @@ class CompanionFilesTest : public ::testing::Test {
                           own_, {more_}, "/opt/app/server");
   }
   std::string Split(const std::string& name) const {
-    return Read(
+    return PathOf(
         Files().Open({.id = 1, .kind = FileQuestion::Kind::kSplit, .name = name, .build_id = ""}));
   }
   bool HasSupplementary(const std::string& name) const {
@@ -61,6 +57,7 @@ class CompanionFilesTest : public ::testing::Test {
   const std::string own_ = directory_.path() + "/own";
   const std::string more_ = directory_.path() + "/more";
   const std::string common_ = InBuild("lines_dwz.common");
+  const std::string split_ = InBuild("lines_dwo5-lines.dwo");
   std::string build_id_;
 
   void SetUp() override {
@@ -75,23 +72,24 @@ class CompanionFilesTest : public ::testing::Test {
 
 TEST_F(CompanionFilesTest, SplitFilesLieWhereTheCompilerLeftThem) {
   EXPECT_EQ(Split("/src/a.dwo"), "none");
-  Write(more_ + "/a.dwo", "by name");
-  EXPECT_EQ(Split("/src/a.dwo"), "by name");
-  Write(more_ + "/src/a.dwo", "by path");
-  EXPECT_EQ(Split("/src/a.dwo"), "by path");
-  Write(own_ + "/src/a.dwo", "own");
-  EXPECT_EQ(Split("/src/a.dwo"), "own");
-  Write(target_ + "/src/a.dwo", "target's");
-  EXPECT_EQ(Split("/src/a.dwo"), "target's");
-  Write(target_ + "/opt/app/b.dwo", "beside the module");
-  EXPECT_EQ(Split("b.dwo"), "beside the module");
+  for (const std::string& place :
+       {more_ + "/a.dwo", more_ + "/src/a.dwo", own_ + "/src/a.dwo", target_ + "/src/a.dwo"}) {
+    Copy(split_, place);
+    EXPECT_EQ(Split("/src/a.dwo"), place);
+  }
 }
 
 TEST_F(CompanionFilesTest, NothingElseIsOpened) {
   Write(target_ + "/etc/shadow", "secret");
   EXPECT_EQ(Split("/etc/shadow"), "none");
-  Write(directory_.path() + "/outside.dwo", "outside");
-  EXPECT_EQ(Split("../../../../outside.dwo"), "none");
+  fs::create_symlink("etc/shadow", target_ + "/secret.dwo");
+  EXPECT_EQ(Split("/secret.dwo"), "none") << "not split DWARF";
+  Copy(InBuild("lines_dwarf5"), target_ + "/whole.dwo");
+  EXPECT_EQ(Split("/whole.dwo"), "none") << "not split DWARF";
+  fs::create_symlink("/proc/self/mem", own_ + "/memory.dwo");
+  EXPECT_EQ(Split("/memory.dwo"), "none");
+  Copy(split_, directory_.path() + "/outside.dwo");
+  EXPECT_EQ(Split("/../../../../outside.dwo"), "none");
   fs::create_symlink("../../outside.dwo", target_ + "/link.dwo");
   EXPECT_EQ(Split("/link.dwo"), "none");
   ASSERT_EQ(mkfifo((target_ + "/fifo.dwo").c_str(), 0600), 0);

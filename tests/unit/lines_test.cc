@@ -16,9 +16,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -36,6 +38,7 @@
 #include "daemon/symbolize/symbolizer.h"
 #include "daemon/target/procfs.h"
 #include "tests/support/places.h"
+#include "tests/unit/stripped_library.h"
 
 namespace profd {
 namespace {
@@ -107,7 +110,7 @@ std::vector<LineChain> Reference(const std::string& name, const std::vector<uint
 }
 
 // A supplementary file, by its path alone.
-UniqueFd OpenOther(const std::string& name, const std::string& /*build_id*/) {
+UniqueFd OpenSupplementary(const std::string& name, const std::string& /*build_id*/) {
   return UniqueFd(open(name.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
@@ -153,7 +156,7 @@ TEST_P(LineFormsTest, AgreeWithLlvmSymbolizer) {
       Reference(GetParam().reference.empty() ? contents : GetParam().reference, addresses);
   ASSERT_THAT(reference, SizeIs(addresses.size()));
   const UniqueFd fd = Open(contents);
-  const auto lines = DwarfLines::Open(fd.get(), OpenOther);
+  const auto lines = DwarfLines::Open(fd.get(), OpenSupplementary);
   ASSERT_TRUE(lines.ok()) << lines.status();
   size_t inlined = 0;
   size_t known = 0;
@@ -183,9 +186,9 @@ INSTANTIATE_TEST_SUITE_P(Forms, LineFormsTest,
 
 TEST(LinesTest, FilesWithoutDebugInfoAreRefused) {
   const UniqueFd stripped = Open("lines_split");
-  EXPECT_TRUE(absl::IsNotFound(DwarfLines::Open(stripped.get(), OpenOther).status()));
+  EXPECT_TRUE(absl::IsNotFound(DwarfLines::Open(stripped.get(), OpenSupplementary).status()));
   const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  EXPECT_FALSE(DwarfLines::Open(null.get(), OpenOther).ok());
+  EXPECT_FALSE(DwarfLines::Open(null.get(), OpenSupplementary).ok());
 }
 
 TEST(LinesTest, TheDebugFileOfAFileWithSymbolsIsFoundForItsLines) {
@@ -365,7 +368,7 @@ TEST_F(LineReaderTest, SaysWhatTheFileSays) {
   Start();
   LineQuery query = Query("lines_dwarf5", 1, 600);
   EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
-  const auto lines = DwarfLines::Open(query.contents->get(), OpenOther);
+  const auto lines = DwarfLines::Open(query.contents->get(), OpenSupplementary);
   ASSERT_TRUE(lines.ok());
   for (size_t i = 0; i < query.addresses.size(); ++i) {
     EXPECT_EQ(query.chains[i], (*lines)->Find(query.addresses[i]));
@@ -510,6 +513,42 @@ std::shared_ptr<const UniqueFd> Damaged(const std::string& name, std::mt19937_64
   const int copy = memfd_create("damaged", MFD_CLOEXEC);
   EXPECT_EQ(write(copy, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
   return std::make_shared<UniqueFd>(copy);
+}
+
+std::string Contents(const std::string& name) {
+  std::ifstream in(test::InBuild(name), std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+TEST_F(LineReaderTest, ACompanionFileMayComeLater) {
+  Start({.first_rest = std::chrono::milliseconds(50)});
+  LineQuery query = Query("lines_dwz", 1, 300);
+  const auto lines = DwarfLines::Open(query.contents->get(), OpenSupplementary);
+  ASSERT_TRUE(lines.ok());
+  std::vector<LineChain> expected;
+  for (const uint64_t address : query.addresses) expected.push_back((*lines)->Find(address));
+
+  // It names a file that is not there yet.
+  std::string program = Contents("lines_dwz");
+  const size_t at = program.find("/lines_dwz.common");
+  ASSERT_NE(at, std::string::npos);
+  program.replace(at, 17, "/lines_dwz.future");
+  const int copy = memfd_create("later", MFD_CLOEXEC);
+  ASSERT_EQ(write(copy, program.data(), program.size()), static_cast<ssize_t>(program.size()));
+  query.contents = std::make_shared<UniqueFd>(copy);
+  const test::TemporaryDirectory directory;
+  query.companions = std::make_shared<const CompanionFiles>(
+      nullptr, directory.path(), std::vector<std::string>{directory.path()}, "/opt/program");
+  EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
+  EXPECT_NE(query.chains, expected);
+
+  std::ofstream(directory.path() + "/lines_dwz.future", std::ios::binary)
+      << Contents("lines_dwz.common");
+  for (int tries = 0; tries < 300 && query.chains != expected; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
+  }
+  EXPECT_EQ(query.chains, expected);
 }
 
 // Forty files; with PROFD_DAMAGE_SECONDS others at each run, for so long.
