@@ -1,7 +1,6 @@
 #include "client/answer/name_source.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/text/text.h"
@@ -45,28 +44,37 @@ bool IsPlaceOnly(profd::v1::NameSource source) {
   return source == profd::v1::NAME_SOURCE_NONE || source == profd::v1::NAME_SOURCE_BOUNDS;
 }
 
-std::string DescribeNameShares(const Profile& profile) {
+std::vector<profd::v1::NameShare> NameSharesOf(const Profile& profile) {
   const auto& types = profile.message->sample_types();
-  std::vector<const profd::v1::NameShare*> shares;
-  double unnamed = 0;
+  std::vector<profd::v1::NameShare> shares;
   for (const profd::v1::NameShare& share : profile.message->name_shares()) {
     const bool mine =
         share.sample_type() < static_cast<uint32_t>(types.size()) &&
         types.Get(static_cast<int>(share.sample_type())).name() == profile.type.name();
-    if (!mine || !(share.share() > 0) || share.share() > 1) continue;
-    shares.push_back(&share);
-    if (IsPlaceOnly(share.source())) unnamed += share.share();
+    if (mine && share.share() > 0 && share.share() <= 1) shares.push_back(share);
   }
-  if (unnamed < kUnnamedShare) return "";
   std::stable_sort(shares.begin(), shares.end(),
-                   [](const auto* a, const auto* b) { return a->share() > b->share(); });
+                   [](const auto& a, const auto& b) { return a.share() > b.share(); });
+  return shares;
+}
+
+std::string NameSharesText(const std::vector<profd::v1::NameShare>& shares) {
   std::string text;
-  for (const profd::v1::NameShare* share : shares) {
-    const std::string_view source = NameSourceText(share->source());
-    absl::StrAppend(&text, text.empty() ? "" : ", ", FormatShare(share->share(), 1), " ",
+  for (const profd::v1::NameShare& share : shares) {
+    const std::string_view source = NameSourceText(share.source());
+    absl::StrAppend(&text, text.empty() ? "" : ", ", FormatShare(share.share(), 1), " ",
                     source.empty() ? "other" : std::string(source));
   }
   return text;
+}
+
+std::string DescribeNameShares(const Profile& profile) {
+  const std::vector<profd::v1::NameShare> shares = NameSharesOf(profile);
+  double unnamed = 0;
+  for (const profd::v1::NameShare& share : shares) {
+    if (IsPlaceOnly(share.source())) unnamed += share.share();
+  }
+  return unnamed < kUnnamedShare ? "" : NameSharesText(shares);
 }
 
 }  // namespace profctl

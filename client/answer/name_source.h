@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/answer/profile.h"
 
@@ -15,8 +16,11 @@ std::string_view NameSourceText(profd::v1::NameSource source);
 // The name is a place and no name.
 bool IsPlaceOnly(profd::v1::NameSource source);
 
-// "62.0% symbol table, 31.0% function bounds", the largest share first. Empty if nearly all
-// functions have names.
+// How the functions of a profile got their names, the largest share first.
+std::vector<profd::v1::NameShare> NameSharesOf(const Profile& profile);
+// "62.0% symbol table, 31.0% function bounds"
+std::string NameSharesText(const std::vector<profd::v1::NameShare>& shares);
+// The text for a profile. Empty if nearly all functions have names.
 std::string DescribeNameShares(const Profile& profile);
 
 }  // namespace profctl

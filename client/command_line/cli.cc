@@ -89,7 +89,8 @@ int Run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   };
   if (command == "status") {
     return print_page([&](std::ostream& page) {
-      return PrintStatus({typed.server, typed.page_format == "json", terminal.colour}, page);
+      return PrintStatus(
+          {typed.server, typed.page_format == "json", terminal.colour, typed.status_names}, page);
     });
   }
   const auto page_of = [&](const auto& options, const auto& print) {

@@ -427,6 +427,8 @@ void DefineCommandLine(CLI::App& app, Typed& typed) {
       app.add_subcommand("status", "Show what profd watches, what is missing, losses and overhead");
   status->footer(absl::StrCat(kStatusNotes, kExitStatus));
   AddTextOrJson(status, typed);
+  status->add_flag("--names", typed.status_names,
+                   "Add how functions of the last minute got their names");
   CLI::App* completion = app.add_subcommand("completion", "Print a completion script for a shell");
   completion->footer(kCompletionNotes);
   completion->add_option("SHELL", typed.shell, "The shell")

@@ -22,7 +22,7 @@ struct Typed {
   int top = 5;    // of bottlenecks
   std::string lock_sort = "time";
   std::vector<std::string> kinds = {"offcpu"}, targets, reasons, by;
-  bool idle = false, colour = false;
+  bool idle = false, colour = false, status_names = false;
   bool no_inlines = false, lines = false, short_names = false;
   std::vector<std::string> debug_files, debug_directories, debug_servers;
   std::string saved;  // of symbolize

@@ -13,6 +13,7 @@ struct StatusOptions {
   std::string server;
   bool json = false;
   bool colour = false;
+  bool names = false;  // add how functions got their names; this asks for a profile
 };
 
 // The error is one line.

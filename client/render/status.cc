@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/answer/kind.h"
+#include "client/answer/name_source.h"
 #include "client/render/cost.h"
 #include "client/render/heap.h"
 #include "client/render/table.h"
@@ -342,6 +343,16 @@ void AppendLineReader(const GetStatusResponse& status, std::string& text) {
   text += WrapAfter("  lines      ", line, PageColumns());
 }
 
+void AppendNames(const std::vector<KindNames>& names, bool colour, std::string& text) {
+  if (names.empty()) return;
+  text += "\n" + Heading("Names of functions in the last minute", colour);
+  for (const KindNames& kind : names) {
+    text += WrapAfter(absl::StrFormat("  %-10s ", kind.kind),
+                      kind.shares.empty() ? CleanName(kind.note) : NameSharesText(kind.shares),
+                      PageColumns());
+  }
+}
+
 void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
                 std::string& text) {
   const profd::v1::Cost& cost = status.cost();
@@ -365,7 +376,8 @@ void AppendCost(const GetStatusResponse& status, int64_t uptime_ns, bool colour,
 
 }  // namespace
 
-std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bool colour) {
+std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bool colour,
+                             const std::vector<KindNames>& names) {
   const int64_t uptime_ns =
       status.started_ns() > 0 ? std::max<int64_t>(now_ns - status.started_ns(), 0) : 0;
   std::string text = Heading(absl::StrCat("profd ", CleanName(status.daemon_version()),
@@ -398,6 +410,7 @@ std::string RenderStatusText(const GetStatusResponse& status, int64_t now_ns, bo
   }
   AppendAllocators(status, colour, text);
   AppendModules(status, colour, text);
+  AppendNames(names, colour, text);
   AppendLosses(status, colour, text);
 
   AppendCost(status, uptime_ns, colour, text);

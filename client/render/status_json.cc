@@ -1,4 +1,5 @@
 #include <utility>
+#include <vector>
 
 #include "client/render/json_parts.h"
 #include "client/render/status.h"
@@ -25,6 +26,20 @@ ordered_json GovernorJson(const profd::v1::Governor& governor) {
           {"sources", std::move(sources)}};
 }
 
+ordered_json NamesJson(const std::vector<KindNames>& names) {
+  ordered_json kinds = ordered_json::array();
+  for (const KindNames& kind : names) {
+    ordered_json shares = ordered_json::array();
+    for (const profd::v1::NameShare& share : kind.shares) {
+      shares.push_back({{"source", profd::v1::NameSource_Name(share.source())},
+                        {"share", share.share()},
+                        {"stacks", share.stacks()}});
+    }
+    kinds.push_back({{"kind", kind.kind}, {"shares", std::move(shares)}, {"note", kind.note}});
+  }
+  return kinds;
+}
+
 ordered_json AllocatorJson(const profd::v1::AllocatorStatus& allocator) {
   ordered_json pids = ordered_json::array();
   for (const int32_t pid : allocator.pids()) pids.push_back(pid);
@@ -49,7 +64,7 @@ ordered_json AllocatorJson(const profd::v1::AllocatorStatus& allocator) {
 
 }  // namespace
 
-std::string RenderStatusJson(const GetStatusResponse& status) {
+std::string RenderStatusJson(const GetStatusResponse& status, const std::vector<KindNames>& names) {
   ordered_json layers = ordered_json::array();
   for (const auto& layer : status.layers()) {
     layers.push_back({{"name", layer.name()}, {"on", layer.on()}, {"note", layer.note()}});
@@ -121,7 +136,8 @@ std::string RenderStatusJson(const GetStatusResponse& status) {
                    {"unknown_allocators", std::move(unknown)},
                    {"programs", std::move(programs)},
                    {"capabilities", std::move(capabilities)},
-                   {"governor", GovernorJson(status.governor())}});
+                   {"governor", GovernorJson(status.governor())},
+                   {"names", NamesJson(names)}});
 }
 
 }  // namespace profctl

@@ -209,6 +209,7 @@ inline constexpr char kStatusNotes[] =
     R"(Examples:
   profctl status                         a page to read
   profctl status --format json | jq .missing
+  profctl status --names                 also how functions got their names
 )";
 
 inline constexpr char kCompletionNotes[] =

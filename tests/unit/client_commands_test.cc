@@ -688,6 +688,16 @@ TEST_F(CommandsTest, StatusIsAPageOrAnObject) {
   EXPECT_EQ(json.out, RenderStatusJson(daemon_.status));
 }
 
+TEST_F(CommandsTest, StatusCanTellHowFunctionsGotTheirNames) {
+  daemon_.status = AllocatorsStatus();
+  daemon_.answer = ServerAnswer();
+  const Outcome names = Do({"status", "--names"});
+  ASSERT_EQ(names.code, 0) << names.err;
+  EXPECT_THAT(names.out, HasSubstr("Names of functions in the last minute\n  offcpu     "));
+  // The answer has no samples of the CPU.
+  EXPECT_THAT(names.out, HasSubstr("\n  cpu        "));
+}
+
 TEST_F(CommandsTest, LocksAreAPageOrAnObject) {
   daemon_.answer = AnswerWriter(profd::Kind::kLocks);
   daemon_.answer.AddThread(1, 2, "server", "worker", 100, 0);

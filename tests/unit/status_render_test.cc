@@ -120,6 +120,39 @@ TEST(StatusTextTest, HostileAllocatorsStayAPage) {
   EXPECT_EQ(page.find('\x1b'), std::string::npos);
 }
 
+std::vector<KindNames> SomeNames() {
+  profd::v1::NameShare symbols;
+  symbols.set_source(profd::v1::NAME_SOURCE_SYMBOLS);
+  symbols.set_share(0.75);
+  symbols.set_stacks(0.5);
+  profd::v1::NameShare bounds;
+  bounds.set_source(profd::v1::NAME_SOURCE_BOUNDS);
+  bounds.set_share(0.25);
+  return {{.kind = "offcpu", .shares = {symbols, bounds}, .note = ""},
+          {.kind = "cpu", .shares = {}, .note = "no stacks"}};
+}
+
+TEST(StatusTextTest, HowFunctionsGotTheirNames) {
+  const profd::v1::GetStatusResponse status;
+  const std::string text = RenderStatusText(status, kStartNs, false, SomeNames());
+  EXPECT_THAT(text, testing::HasSubstr("\nNames of functions in the last minute\n"
+                                       "  offcpu     75.0% symbol table, 25.0% function bounds\n"
+                                       "  cpu        no stacks\n"));
+  EXPECT_THAT(RenderStatusText(status, kStartNs, false),
+              testing::Not(testing::HasSubstr("Names of functions")));
+}
+
+TEST(StatusJsonTest, HowFunctionsGotTheirNames) {
+  const auto names = nlohmann::json::parse(RenderStatusJson({}, SomeNames()))["names"];
+  ASSERT_EQ(names.size(), 2u);
+  EXPECT_EQ(names[0]["kind"], "offcpu");
+  EXPECT_EQ(names[0]["shares"][0]["source"], "NAME_SOURCE_SYMBOLS");
+  EXPECT_EQ(names[0]["shares"][0]["share"], 0.75);
+  EXPECT_EQ(names[0]["shares"][0]["stacks"], 0.5);
+  EXPECT_EQ(names[1]["note"], "no stacks");
+  EXPECT_EQ(nlohmann::json::parse(RenderStatusJson({}))["names"].size(), 0u);
+}
+
 TEST(StatusJsonTest, HasWhatThePageHas) {
   const nlohmann::json json = Json(PlainStatus());
   EXPECT_EQ(json["format"], "profd-status");
