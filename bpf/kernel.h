@@ -231,6 +231,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu;
+	int on_rq;
 	int exit_state;
 	struct sched_entity se;
 	struct sched_info sched_info;
@@ -241,6 +242,7 @@ struct task_struct {
 	bool throttled; /* by a CPU quota, itself: since 6.18 */
 	int pid;
 	int tgid; /* its process */
+	int pagefault_disabled; /* reads of memory that is not there fail */
 	struct list_head children;
 	struct list_head sibling; /* in its parent's children */
 	struct hlist_node pid_links[4]; /* in its pid's tasks */

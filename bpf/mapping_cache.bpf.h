@@ -212,6 +212,25 @@ static __always_inline void cache_mapping(struct walker *walker, struct cached_m
 	bpf_map_update_elem(&shared_mappings, &walk->place, &walk->shared, BPF_ANY);
 }
 
+/* Continues with what walks have found before, if the mappings have not changed since. */
+static __always_inline bool recall_mapping(struct walk *walk, struct cached_mapping *entry,
+					   u64 address, u32 changes)
+{
+	walk->in_shared = 0;
+	walk->in_cache = is_cached(walk, entry, CACHED_CODE, address);
+	if (walk->in_cache && is_current(entry, changes)) {
+		use_mapping(walk, entry);
+		return true;
+	}
+	walk->in_shared = find_shared(walk, address);
+	if (walk->in_shared && is_current(&walk->shared.mapping, changes)) {
+		*entry = walk->shared.mapping;
+		use_mapping(walk, entry);
+		return true;
+	}
+	return false;
+}
+
 /* Finds the mapping of an address. False ends the walk; walk->result says why. */
 static __always_inline bool locate(struct walker *walker, u64 address)
 {
@@ -220,38 +239,31 @@ static __always_inline bool locate(struct walker *walker, u64 address)
 	u32 changes = changes_of(walker->task);
 	struct mapping mapping = {};
 	struct known_module module = {.state = PROFD_MODULE_NO_RULES};
-	bool local, shared;
 	long error;
 
 	if (address >= walk->map_start && address < walk->map_end)
 		return true;
-	local = is_cached(walk, entry, CACHED_CODE, address);
-	if (local && is_current(entry, changes)) {
-		use_mapping(walk, entry);
+	if (recall_mapping(walk, entry, address, changes))
 		return true;
-	}
-	shared = find_shared(walk, address);
-	if (shared && is_current(&walk->shared.mapping, changes)) {
-		*entry = walk->shared.mapping;
-		use_mapping(walk, entry);
-		return true;
-	}
+	/* The verifier follows the rest in every state that it can tell apart. */
+	barrier();
 	/* Where the kernel does not count changes, an interrupt saves its one question for a
 	 * mapping that nobody found yet. Otherwise the innermost one would use it up each time.
 	 */
-	if (walk->in_interrupt && changes == NO_COUNT && (local || shared) &&
+	if (walk->in_interrupt && changes == NO_COUNT && (walk->in_cache || walk->in_shared) &&
 	    bpf_get_prandom_u32() % TRUSTED_LOOKUPS)
 		error = -16;
 	else
 		error = bpf_find_vma(walker->task, address, on_vma, &mapping, 0);
+	barrier();
 	/* The map is locked. A cached entry may be older than the last change, but it is wrong
 	 * only if other code was mapped in its place.
 	 */
-	if (error == -16 /* EBUSY */ && local) {
+	if (error == -16 /* EBUSY */ && walk->in_cache) {
 		use_mapping(walk, entry);
 		return true;
 	}
-	if (error == -16 /* EBUSY */ && shared) {
+	if (error == -16 /* EBUSY */ && walk->in_shared) {
 		use_mapping(walk, &walk->shared.mapping);
 		return true;
 	}

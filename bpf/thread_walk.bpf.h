@@ -62,18 +62,17 @@ static __always_inline bool walk_thread(struct sampling *sampling)
 	struct profd_stack_record *record = &walk->record;
 	struct walker walker = {.task = task, .walk = walk};
 	u32 kernel_frames = read_kernel_stack(sampling, regs);
+
 	/* A thread that has never run is still in the call that made it, and its stack holds no
 	 * return address yet. A new process has a copy of its parent's stack.
 	 */
-	bool born = !sampling->switches && task->pid != task->tgid;
-
+	walk->never_ran = !sampling->switches && task->pid != task->tgid;
 	begin_after_kernel(walk, kernel_frames);
 	if (regs && !(task->flags & (PF_IO_WORKER | PF_USER_WORKER)))
-		walk_from_outside(&walker, user_pc(task, regs), regs->sp, regs->bp,
-				  born ? 1 : PROFD_MAX_USER_FRAMES);
+		walk_from_outside(&walker, user_pc(task, regs), regs->sp, regs->bp);
 	else
 		walk->torn = !still_waits(&walker);
-	if (born && walk->frames > kernel_frames)
+	if (walk->never_ran && walk->frames > kernel_frames)
 		walk->result = PROFD_WALK_COMPLETE;
 	if (walk->map_busy && walk->result != PROFD_WALK_COMPLETE)
 		walk->result = PROFD_WALK_MAP_BUSY;

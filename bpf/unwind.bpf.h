@@ -98,109 +98,112 @@ static __always_inline bool recall_rule(struct walk *walk, u64 offset, u32 *rule
 	return true;
 }
 
-/* Steps to the caller by the frame pointer, for code without rules. */
-static __always_inline bool step_by_frame_pointer(struct walker *walker, enum walk_from from)
+/* A frame that begins with `push rbp; mov rbp, rsp`. */
+#define FRAME_POINTER_CFA 16
+#define FRAME_POINTER_RBP (-16)
+
+/* Whether the frame pointer can be one: for code without rules nothing else says so. */
+static __always_inline bool is_frame_pointer(struct walk *walk)
 {
-	struct walk *walk = walker->walk;
 	u64 fp = walk->fp;
-	u64 caller_fp, pc;
 
-	if (fp < walk->sp || fp - walk->sp > MAX_FRAME_POINTER_STEP || fp & 7 ||
-	    !read_stack(walker, fp, &caller_fp, from) || !read_stack(walker, fp + 8, &pc, from)) {
-		walk->result = PROFD_WALK_NO_RULE;
-		return false;
-	}
-	walk->fp = caller_fp;
-	walk->sp = fp + 16;
-	walk->pc = pc;
-	walk->exact = 0;
-	if (walk->frame_pointers < 255)
-		walk->frame_pointers++;
-	return true;
+	return fp >= walk->sp && fp - walk->sp <= MAX_FRAME_POINTER_STEP && !(fp & 7);
 }
 
-static __always_inline bool step_over_signal(struct walker *walker, enum walk_from from)
-{
-	struct walk *walk = walker->walk;
-	u64 sp = walk->sp;
-	u64 pc, fp, next;
-
-	if (!read_stack(walker, sp + SIGNAL_RBP, &fp, from) ||
-	    !read_stack(walker, sp + SIGNAL_RSP, &next, from) ||
-	    !read_stack(walker, sp + SIGNAL_RIP, &pc, from)) {
-		walk->result = PROFD_WALK_UNREADABLE;
-		return false;
-	}
-	/* The interrupted stack may be a different one (sigaltstack), so it need not be above. */
-	walk->pc = pc;
-	walk->fp = fp;
-	walk->sp = next;
-	walk->bottom = next & ~7ULL;
-	walk->exact = 1;
-	return true;
-}
-
-/* From a function that runs its callees on another stack to its own caller. Nothing says which of
- * both stacks is above the other.
+/* Says in walk->step where the caller's registers are. False: nothing leads there; walk->result
+ * says why.
  */
-static __always_inline bool step_to_other_stack(struct walker *walker, enum walk_from from)
+static __always_inline bool find_step(struct walk *walk, u32 rule)
 {
-	struct walk *walk = walker->walk;
-	u64 fp = walk->fp;
-	u64 caller_fp, pc;
+	struct step *step = &walk->step;
+	u64 sp = walk->sp, fp = walk->fp, cfa = 0;
+	s64 fp_offset = PROFD_RULE_RBP_OFFSET(rule); /* of the caller's; 0: still in the register */
 
-	walk->bottom = fp & ~7ULL;
-	if (fp & 7 || !read_stack(walker, fp, &caller_fp, from) ||
-	    !read_stack(walker, fp + 8, &pc, from)) {
-		walk->result = PROFD_WALK_UNREADABLE;
-		return false;
-	}
-	walk->fp = caller_fp;
-	walk->sp = fp + 16;
-	walk->pc = pc;
-	walk->exact = 0;
-	return true;
-}
-
-static __always_inline bool step_by_rule(struct walker *walker, u32 rule, enum walk_from from)
-{
-	struct walk *walk = walker->walk;
-	u32 kind = PROFD_RULE_KIND(rule);
-	s64 offset = PROFD_RULE_CFA(rule);
-	s64 fp_offset = PROFD_RULE_RBP_OFFSET(rule);
-	u64 fp = walk->fp;
-	u64 cfa, pc;
-
-	if (kind == PROFD_RULE_RSP) {
-		cfa = walk->sp + offset;
-	} else if (kind == PROFD_RULE_RBP) {
-		cfa = walk->fp + offset;
-	} else if (kind == PROFD_RULE_PLT) {
-		cfa = walk->sp + 8 + ((walk->pc & 15) >= 11 ? 8 : 0);
-	} else if (kind == PROFD_RULE_DEREF_RBP) {
-		if (!read_stack(walker, walk->fp + offset, &cfa, from) ||
-		    !read_stack(walker, walk->fp, &fp, from)) {
-			walk->result = PROFD_WALK_UNREADABLE;
+	step->kind = PROFD_RULE_KIND(rule);
+	step->cfa_at = 0;
+	step->fp_at = 0;
+	switch (step->kind) {
+	case PROFD_RULE_RSP:
+		cfa = sp + PROFD_RULE_CFA(rule);
+		break;
+	case PROFD_RULE_RBP:
+		cfa = fp + PROFD_RULE_CFA(rule);
+		break;
+	case PROFD_RULE_PLT:
+		cfa = sp + 8 + ((walk->pc & 15) >= 11 ? 8 : 0);
+		break;
+	case PROFD_RULE_DEREF_RBP:
+		step->cfa_at = fp + PROFD_RULE_CFA(rule);
+		step->fp_at = fp;
+		break;
+	case PROFD_RULE_SIGNAL:
+		step->cfa_at = sp + SIGNAL_RSP;
+		step->fp_at = sp + SIGNAL_RBP;
+		break;
+	case PROFD_RULE_OTHER_STACK:
+		cfa = fp + FRAME_POINTER_CFA;
+		fp_offset = FRAME_POINTER_RBP;
+		walk->bottom = fp & ~7ULL;
+		break;
+	case PROFD_RULE_NONE:
+		walk->result = PROFD_WALK_NO_RULE;
+		if (!is_frame_pointer(walk))
 			return false;
-		}
-		fp_offset = 0;
-	} else {
+		cfa = fp + FRAME_POINTER_CFA;
+		fp_offset = FRAME_POINTER_RBP;
+		break;
+	default:
 		walk->result = PROFD_WALK_UNSUPPORTED;
 		return false;
 	}
-	if (cfa <= walk->sp) {
-		walk->result = PROFD_WALK_NO_PROGRESS;
+	step->cfa = cfa;
+	if (fp_offset && !step->cfa_at)
+		step->fp_at = cfa + fp_offset;
+	return true;
+}
+
+/* Steps to the caller. All kinds of rules come down to the same three reads, which are here once
+ * and know only what is in memory: the verifier follows a read in every state that it can tell
+ * apart. False ends the walk; walk->result says why.
+ */
+static __always_inline bool take_step(struct walker *walker, u32 rule, enum walk_from from)
+{
+	struct walk *walk = walker->walk;
+	struct step *step = &walk->step;
+
+	walk->result = PROFD_WALK_UNREADABLE;
+	if (!find_step(walk, rule))
 		return false;
-	}
-	if ((fp_offset && !read_stack(walker, cfa + fp_offset, &fp, from)) ||
-	    !read_stack(walker, cfa - 8, &pc, from)) {
-		walk->result = PROFD_WALK_UNREADABLE;
+	barrier();
+	if (step->cfa_at && !read_stack(walker, step->cfa_at, &step->cfa, from))
 		return false;
+	barrier();
+	if (step->kind == PROFD_RULE_SIGNAL) {
+		step->pc_at = walk->sp + SIGNAL_RIP;
+		walk->exact = 1;
+	} else {
+		/* Of two stacks either may be above the other. So may be that of a signal
+		 * (sigaltstack).
+		 */
+		if (step->cfa <= walk->sp && step->kind != PROFD_RULE_OTHER_STACK) {
+			walk->result = PROFD_WALK_NO_PROGRESS;
+			return false;
+		}
+		step->pc_at = step->cfa - 8;
+		walk->exact = 0;
 	}
-	walk->pc = pc;
-	walk->fp = fp;
-	walk->sp = cfa;
-	walk->exact = 0;
+	barrier();
+	if (step->fp_at && !read_stack(walker, step->fp_at, &walk->fp, from))
+		return false;
+	barrier();
+	if (!read_stack(walker, step->pc_at, &walk->pc, from))
+		return false;
+	if (step->kind == PROFD_RULE_SIGNAL)
+		walk->bottom = step->cfa & ~7ULL;
+	walk->sp = step->cfa;
+	walk->result = PROFD_WALK_TOO_DEEP;
+	if (step->kind == PROFD_RULE_NONE && walk->frame_pointers < 255)
+		walk->frame_pointers++;
 	return true;
 }
 
@@ -239,7 +242,7 @@ static __always_inline bool name_frame(struct walker *walker)
 static __always_inline long walk_frame(struct walker *walker, enum walk_from from, bool at_entry)
 {
 	struct walk *walk = walker->walk;
-	u32 rule, kind;
+	u32 rule;
 
 	if (!name_frame(walker))
 		return 1;
@@ -257,18 +260,11 @@ static __always_inline long walk_frame(struct walker *walker, enum walk_from fro
 		walk->result = PROFD_WALK_RULES_PENDING;
 		return 1;
 	}
-	kind = PROFD_RULE_KIND(rule);
-	if (kind == PROFD_RULE_END) {
+	if (PROFD_RULE_KIND(rule) == PROFD_RULE_END) {
 		walk->result = PROFD_WALK_COMPLETE;
 		return 1;
 	}
-	if (kind == PROFD_RULE_NONE)
-		return !step_by_frame_pointer(walker, from);
-	if (kind == PROFD_RULE_SIGNAL)
-		return !step_over_signal(walker, from);
-	if (kind == PROFD_RULE_OTHER_STACK)
-		return !step_to_other_stack(walker, from);
-	return !step_by_rule(walker, rule, from);
+	return !take_step(walker, rule, from);
 }
 
 static long walk_frame_own(u32 index, void *walker)
@@ -334,11 +330,10 @@ static __always_inline void walk_own(struct walker *walker, u64 pc, u64 sp, u64 
 		bpf_loop(PROFD_MAX_USER_FRAMES, walk_frame_from_entry, walker, 0);
 }
 
-/* Walks from the given registers, `most` frames. Frames are appended to walk->record after
- * walk->frames; walk->result says how it ended.
+/* Walks from the given registers; one frame of a thread that never ran. Frames are appended to
+ * walk->record after walk->frames; walk->result says how it ended.
  */
-static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64 sp, u64 fp,
-					      u32 most)
+static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64 sp, u64 fp)
 {
 	struct walk *walk = walker->walk;
 
@@ -349,7 +344,8 @@ static __always_inline void walk_from_outside(struct walker *walker, u64 pc, u64
 	 */
 	fill_window(walker, walk->bottom);
 	if (!walk->torn)
-		bpf_loop(most, walk_frame_outside, walker, 0);
+		bpf_loop(walk->never_ran ? 1 : PROFD_MAX_USER_FRAMES, walk_frame_outside, walker,
+			 0);
 }
 
 #endif /* PROFD_BPF_UNWIND_BPF_H_ */

@@ -35,6 +35,15 @@ struct shared_mapping {
 	u64 check; /* its memory may be given to another entry while it is read */
 };
 
+/* From a frame to its caller. */
+struct step {
+	u64 cfa; /* canonical frame address: the caller's stack pointer */
+	u64 cfa_at; /* where it is written; 0: it is known */
+	u64 fp_at; /* where the caller's frame pointer is; 0: still in the register */
+	u64 pc_at;
+	u64 kind; /* of the rule */
+};
+
 /* State of one walk, in a map value, so that the verifier need not track it. */
 struct walk {
 	u64 pc, sp, fp;
@@ -56,6 +65,11 @@ struct walk {
 	u8 hurried; /* do not retry if the map is locked */
 	u8 in_interrupt; /* the kernel tells one mapping only */
 	u8 at_entry; /* pc is a function's first instruction */
+	u8 in_cache; /* a mapping was found there, perhaps of before the last change */
+	u8 in_shared;
+	u8 never_ran; /* the thread: only its innermost frame is one */
+	u8 pad2[5];
+	struct step step;
 	struct mapping_place place; /* of `shared`; here, because little BPF stack is left */
 	struct shared_mapping shared; /* a copy */
 	struct profd_stack_record record;

@@ -1,9 +1,11 @@
 // profd: builds the components and waits for signals.
+#include <grpc/grpc.h>
 #include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,8 +60,8 @@ std::string Describe(const Options& options, const CollectorState& state) {
 }
 
 // If the kernel refuses gRPC a thread, its timers and connections stop, and its shutdown never
-// ends.
-constexpr unsigned kShutdownSeconds = 10;
+// ends. Where CPUs are overloaded it takes many seconds.
+constexpr unsigned kShutdownSeconds = 60;
 // gRPC starts a thread now and then, and seldom two at a time.
 constexpr size_t kSpareThreads = 8;
 
@@ -149,6 +151,9 @@ int Main(int argc, char** argv) {
     const std::optional<ModuleFile> file = modules->Find(id);
     return file ? std::make_shared<const ModuleIdentity>(file->identity) : nullptr;
   });
+  // One user more than there is, so that none is the last. Whoever is waits for the library's
+  // threads, one of which may sleep for 10 s after a connection was slow. main() ends them.
+  grpc_init();
   auto server = StartServer(options.listen, {.store = &store,
                                              .collector = collector->get(),
                                              .modules = &(*collector)->modules(),
@@ -185,14 +190,18 @@ int Main(int argc, char** argv) {
 }  // namespace profd
 
 int main(int argc, char** argv) {
+  int code = 1;
   try {
-    return profd::Main(argc, argv);
+    code = profd::Main(argc, argv);
   } catch (const std::system_error& error) {
     // profd starts all of its threads at startup.
     std::fprintf(stderr,
                  "profd: cannot start: %s; raise the limit on processes and threads "
                  "(ulimit -u, pids.max)\n",
                  error.what());
-    return 1;
   }
+  std::cout.flush();
+  std::fflush(nullptr);
+  // Without the destructors of globals: the RPC library's threads may still use them.
+  _exit(code);
 }

@@ -1,4 +1,5 @@
-// Every loss in the order of docs/losses.md, and whether the accounts of time hold all the same.
+// Every loss in the order of docs/losses.md, whether the accounts of time hold all the same, and
+// whether it is usual: then any test may see it.
 // tests/suite/check_docs.py compares it with the page, with the code and with what tests saw.
 #ifndef PROFD_TESTS_LOSSES_TABLE_H_
 #define PROFD_TESTS_LOSSES_TABLE_H_
@@ -9,9 +10,12 @@ namespace profd {
 
 enum class Exact { kYes, kNearly, kNo };
 
+enum class Usual { kNo, kYes };
+
 struct LossClaim {
   std::string_view name;
   Exact exact;
+  Usual usual = Usual::kNo;
 };
 
 inline constexpr LossClaim kLossClaims[] = {
@@ -21,9 +25,9 @@ inline constexpr LossClaim kLossClaims[] = {
     {"exit_ring_full", Exact::kNo},
     {"event_ring_full", Exact::kYes},
     {"thread_storage", Exact::kNo},
-    {"switch_unseen", Exact::kYes},
-    {"torn_walk", Exact::kYes},
-    {"torn_ledger", Exact::kYes},
+    {"switch_unseen", Exact::kYes, Usual::kYes},
+    {"torn_walk", Exact::kYes, Usual::kYes},
+    {"torn_ledger", Exact::kYes, Usual::kYes},
     {"known_stacks_full", Exact::kYes},
     {"modules_full", Exact::kYes},
     {"heap_counters_full", Exact::kYes},
@@ -34,19 +38,19 @@ inline constexpr LossClaim kLossClaims[] = {
     {"live_born", Exact::kYes},
     {"live_gone", Exact::kYes},
     {"mapping_lost", Exact::kNo},
-    {"mapping_busy", Exact::kNo},
+    {"mapping_busy", Exact::kNo, Usual::kYes},
     {"malloc_counters_full", Exact::kYes},
     {"cpu_sample_lost", Exact::kYes},
     {"cpu_sample_lost_ns", Exact::kYes},
-    {"disk_request_lost", Exact::kYes},
+    {"disk_request_lost", Exact::kYes, Usual::kYes},
     {"waker_lost", Exact::kYes},
     {"waker_lost_ns", Exact::kYes},
-    {"long_wait_lost", Exact::kYes},
-    {"wait_duration_lost", Exact::kYes},
+    {"long_wait_lost", Exact::kYes, Usual::kYes},
+    {"wait_duration_lost", Exact::kYes, Usual::kYes},
     {"object_lost", Exact::kYes},
     {"lock_wait_lost", Exact::kYes},
     {"switch_stack_lost", Exact::kYes},
-    {"heap_total_late", Exact::kYes},
+    {"heap_total_late", Exact::kYes, Usual::kYes},
     {"recursion_misses", Exact::kNearly},
     {"thread_vanished", Exact::kNo},
     {"stack_unknown", Exact::kYes},
@@ -58,6 +62,13 @@ inline constexpr LossClaim kLossClaims[] = {
     {"store_damaged", Exact::kYes},
     {"modules_forgotten", Exact::kYes},
 };
+
+constexpr bool IsUsualLoss(std::string_view name) {
+  for (const LossClaim& claim : kLossClaims) {
+    if (claim.name == name) return claim.usual == Usual::kYes;
+  }
+  return false;
+}
 
 }  // namespace profd
 

@@ -116,7 +116,11 @@ struct profd_thread {
 	 */
 	profd_u64 tick_arg0;
 	profd_s32 tick_sysno;
-	profd_u32 pad4;
+	/* 1: ticks find the thread where it was without a visit, from these sums of ticks on. */
+	profd_u32 quiet;
+	profd_u64 quiet_ns;
+	profd_u32 quiet_ticks;
+	profd_u32 slot; /* of `woken`, 0: none */
 	profd_u64 wait_waker;
 	struct profd_disk_end disk_ends[PROFD_DISK_ENDS];
 	/* Waits that are over. */

@@ -26,9 +26,17 @@ struct profd_visit {
 	profd_u8 known; /* written by the daemon: it keeps the last sample */
 	profd_u8 followed; /* by the per-switch program: PROFD_FOLLOWED, PROFD_FOLLOWED_LATE */
 	profd_u32 stride; /* written by the daemon: ticks that the visit stands for */
+	profd_u32 slot; /* written by the daemon: of `woken`; 0: none */
+	profd_u32 quiet; /* written by the daemon: if it is asleep still, it becomes quiet; 0
+			    afterwards: it does not */
 	profd_u64 since; /* when the wait began, where that is known exactly; else 0 */
 };
 #define PROFD_MAX_VISITS 4096
+
+/* A quiet thread sleeps, and each wake-up is noted: ticks know that it is where it was without a
+ * visit. So many threads can be; a power of two.
+ */
+#define PROFD_SLOTS 32768
 
 /* The per-switch program sees the end of the thread's waits; it has not seen the begin of this one.
  */
@@ -55,7 +63,7 @@ struct profd_tick_stats {
 	profd_u64 frame_pointer_frames;
 };
 
-PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 48, "visit size");
+PROFD_STATIC_ASSERT(sizeof(struct profd_visit) == 56, "visit size");
 PROFD_STATIC_ASSERT(sizeof(struct profd_born) == 24, "born size");
 
 #endif /* PROFD_BPF_ABI_WAIT_H_ */

@@ -55,11 +55,14 @@ __noinline u64 stack_at_fault(u64 address)
 	}
 	/* Of files and devices there are other accounts. The kernel may be asked for one mapping
 	 * only at a page fault, and says that the map is busy from then on: the rest is what was
-	 * asked for at others.
+	 * asked for at others. Where the target has locked its map nobody can tell: the page is
+	 * told, and the daemon finds out.
 	 */
 	walker.walk->hurried = 1;
+	walker.walk->map_busy = 0;
 	name_space(walker.walk, task);
-	if (is_readable_memory(&walker, address) || grows_stack(user, address))
+	if (is_readable_memory(&walker, address) || grows_stack(user, address) ||
+	    walker.walk->map_busy)
 		stack = walk_and_send(&walker, user_pc(task, user), user->sp, user->bp, false);
 	drop_walk(slot);
 	return stack;
@@ -132,10 +135,13 @@ int BPF_PROG(on_user_fault, unsigned long address)
 	return 0;
 }
 
-/* In system calls that touch a process's memory; and our own reads of memory that is not there. */
+/* In system calls that touch a process's memory. Not where the kernel, or a program like ours, only
+ * tries to read: nothing is touched then.
+ */
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(on_kernel_fault, unsigned long address)
 {
-	handle_fault(address);
+	if (!bpf_get_current_task_btf()->pagefault_disabled)
+		handle_fault(address);
 	return 0;
 }

@@ -156,11 +156,17 @@ static __always_inline u32 visit(struct task_struct *task, struct profd_thread *
 	if (!walk || !stats)
 		return PROFD_VISIT_NONE;
 	stats->tasks++;
+	note_quiet(thread);
 	found->followed = ledger_goes_on(thread) ? PROFD_FOLLOWED : 0;
 	if (found->known && slept_since_walk(task, thread)) {
 		stats->off_cpu++;
 		stats->repeats++;
 		note_wait(thread, thread->wait_reason, tick_weight_ns * found->stride);
+		/* On its way into the wait it may find that it need not. */
+		if (task->on_rq)
+			found->quiet = 0;
+		if (found->quiet)
+			begin_quiet(thread);
 		return PROFD_VISIT_STILL;
 	}
 	sampling.task = task;
@@ -241,6 +247,7 @@ int tick(struct bpf_iter__task *ctx)
 	found->thread_id = thread->thread_id;
 	found->kernel_tid = task->pid;
 	found->known = 0;
+	found->quiet = 0;
 	found->stride = 1;
 	found->outcome = visit(task, thread, found);
 	if (found->outcome == PROFD_VISIT_SAME || found->outcome == PROFD_VISIT_NEW)
@@ -266,8 +273,10 @@ __noinline int visit_entry(u32 index)
 		return 0;
 	/* The number may be another thread's by now. */
 	thread = thread_of(task);
-	if (thread && thread->thread_id == entry->thread_id && !task->exit_state)
+	if (thread && thread->thread_id == entry->thread_id && !task->exit_state) {
+		thread->slot = entry->slot;
 		entry->outcome = visit(task, thread, entry);
+	}
 	bpf_task_release(task);
 #endif
 	return 0;

@@ -173,6 +173,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!thread || !cost)
 		return 0;
 	cost->wakes++;
+	mark_woken(thread);
 	weight = take_wait(thread, task);
 	if (!weight || !is_counted(&weight)) {
 		if (began) {
@@ -186,6 +187,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	/* A full barrier: the daemon sees it before the epoch is read. */
 	__sync_val_compare_and_swap(counting, 0, 1);
 	count_waker(ctx, waker, thread, cpu, weight, began);
+	/* The walk took some time, in which a tick may have cleared the mark. */
+	mark_woken(thread);
 	barrier();
 	*(volatile u32 *)counting = 0;
 	cost->walks++;

@@ -54,6 +54,8 @@ class BpfKernel final : public Kernel {
 
   bool ticks_by_list() const override { return visit_table_ != nullptr; }
   std::span<profd_visit> VisitTable() override;
+  WokenMarks Woken() override;
+  void SetTickSums(const TickSum& before, const TickSum& now) override;
   absl::Status Visit(size_t count, int64_t instant_ns) override;
   absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) override;
   void SetTickWeight(int64_t ns) override;
@@ -167,6 +169,8 @@ class BpfKernel final : public Kernel {
   std::vector<UniqueLink> links_;
   UniqueLink switch_link_;
   UniqueLink waker_link_;
+  uint32_t waker_turns_ = 0;              // how often it was attached
+  std::atomic<uint32_t> woken_turn_ = 0;  // WokenMarks::turn, for the sampler's thread
   bool has_switch_layer_ = false;
   uint32_t switch_epoch_ = 0;
   UniqueSharedTable<profd_visit> visit_table_;  // null: ticks are not by list

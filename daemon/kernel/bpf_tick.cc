@@ -45,6 +45,18 @@ void BpfKernel::SetTickWeight(int64_t ns) {
   skeleton_->bss->tick_weight_ns = static_cast<uint64_t>(ns);
 }
 
+WokenMarks BpfKernel::Woken() {
+  return {.marks = skeleton_->bss->woken, .turn = woken_turn_.load(std::memory_order_acquire)};
+}
+
+void BpfKernel::SetTickSums(const TickSum& before, const TickSum& now) {
+  profd_bpf::profd_bpf__bss* bss = skeleton_->bss;
+  bss->quiet_sum_ns_before = before.ns;
+  bss->quiet_sum_ticks_before = before.ticks;
+  std::atomic_ref(bss->quiet_sum_ns).store(now.ns, std::memory_order_relaxed);
+  std::atomic_ref(bss->quiet_sum_ticks).store(now.ticks, std::memory_order_relaxed);
+}
+
 void BpfKernel::TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) {
   const uint64_t last = Acquire(skeleton_->bss->births_listed);
   if (last - born_taken_ > PROFD_MAX_BORN) born_taken_ = last - PROFD_MAX_BORN;

@@ -16,6 +16,7 @@
 namespace profd {
 absl::Status BpfKernel::SetWakers(uint32_t one_in) {
   if (one_in == 0) {
+    woken_turn_.store(0, std::memory_order_release);
     waker_link_.reset();
     return absl::OkStatus();
   }
@@ -24,6 +25,7 @@ absl::Status BpfKernel::SetWakers(uint32_t one_in) {
   UniqueLink link(bpf_program__attach(skeleton_->progs.on_waking));
   if (!link) return LoadError("attach on_waking", errno);
   waker_link_ = std::move(link);
+  woken_turn_.store(++waker_turns_, std::memory_order_release);
   return absl::OkStatus();
 }
 

@@ -10,9 +10,15 @@
 namespace profd {
 namespace {
 
-// For all programs together.
-constexpr int kNaps = 100;
-constexpr long kNapNs = 50'000;
+// How long it waits for all programs together. They take some µs, but a virtual machine's CPU may
+// stand still in the middle of one.
+constexpr int kShortNaps = 100;
+constexpr int kNaps = kShortNaps + 100;
+
+void Nap(int number) {
+  const timespec nap{.tv_sec = 0, .tv_nsec = number <= kShortNaps ? 50'000 : 1'000'000};
+  nanosleep(&nap, nullptr);
+}
 
 }  // namespace
 
@@ -24,8 +30,7 @@ std::optional<uint32_t> ChangeEpoch(uint32_t& live, std::span<const uint32_t> co
     const auto& busy = *static_cast<const volatile uint32_t*>(&one);
     while (busy != 0) {
       if (++naps > kNaps) return std::nullopt;
-      const timespec nap{.tv_sec = 0, .tv_nsec = kNapNs};
-      nanosleep(&nap, nullptr);
+      Nap(naps);
     }
   }
   return before;

@@ -110,6 +110,21 @@ bool HasMultiProbes();
 
 using RecordSink = std::function<void(std::span<const uint8_t>)>;
 
+// Whether threads were woken.
+struct WokenMarks {
+  // By slot (struct profd_visit), 1 when the thread of that slot was woken. Shared with programs; a
+  // multiple of 8 bytes.
+  std::span<uint8_t> marks;
+  // How often they began to be kept; 0: they are not kept now.
+  uint32_t turn = 0;
+};
+
+// The weight of ticks, ns, and their number.
+struct TickSum {
+  uint64_t ns = 0;
+  uint32_t ticks = 0;
+};
+
 // The tick, for the sampler's thread; it runs beside all the rest.
 class TickKernel {
  public:
@@ -126,6 +141,10 @@ class TickKernel {
   virtual absl::Status VisitAll(int64_t instant_ns, const RecordSink& sink) = 0;
   // What a visit with a stride of 1 weighs from now on, ns.
   virtual void SetTickWeight(int64_t /*ns*/) {}
+  virtual WokenMarks Woken() { return {}; }
+  // All ticks before the present one, and with it: how often quiet threads were found in their wait
+  // is told by the difference (struct profd_visit).
+  virtual void SetTickSums(const TickSum& /*before*/, const TickSum& /*now*/) {}
   // Hands over the threads that were born since the last call; where these are more than
   // PROFD_MAX_BORN, the last of them.
   virtual void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) = 0;

@@ -65,6 +65,8 @@ UniqueSkeleton Open(bool plain) {
 
 void SetLimits(const KernelOptions& options, profd_bpf* s) {
   const Limits& limits = options.limits;
+  // Of what is under way at one instant there is less than what is counted between two drains.
+  const uint64_t under_way = std::max<uint64_t>(limits.counters / 4, 1);
   struct Size {
     bpf_map* map;
     uint64_t entries;
@@ -78,9 +80,9 @@ void SetLimits(const KernelOptions& options, profd_bpf* s) {
         Size{s->maps.cpu_odd, limits.counters},
         Size{s->maps.disk_even, limits.counters},
         Size{s->maps.disk_odd, limits.counters},
-        Size{s->maps.disk_requests, limits.counters},
-        Size{s->maps.open_syncs, limits.counters},
-        Size{s->maps.synced_files, limits.counters},
+        Size{s->maps.disk_requests, under_way},
+        Size{s->maps.open_syncs, under_way},
+        Size{s->maps.synced_files, under_way},
         Size{s->maps.waker_even, limits.counters},
         Size{s->maps.waker_odd, limits.counters},
         Size{s->maps.switch_stack_even, limits.counters},

@@ -43,13 +43,17 @@ absl::StatusOr<std::vector<std::pair<Key, Value>>> EmptyTable(int table) {
     const int error = bpf_map_lookup_and_delete_batch(table, first ? nullptr : &cursor, &cursor,
                                                       keys.data(), values.data(), &count, nullptr);
     const int reason = errno;
-    if (error != 0 && reason != ENOENT) {
+    const bool failed = error != 0 && reason != ENOENT;
+    // It may fail after some entries, which are out of the map then. A call that is refused leaves
+    // the number as it was.
+    if (failed && count == kBatch) count = 0;
+    for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
+    if (failed) {
       // What is still in the map comes with the next drain of this epoch.
       if (entries.empty()) return ErrnoStatus("drain the counters", reason);
       spdlog::warn("counters drained in part: {}", std::strerror(reason));
       return entries;
     }
-    for (uint32_t i = 0; i < count; ++i) entries.emplace_back(keys[i], values[i]);
     if (error != 0) return entries;
     first = false;
   }

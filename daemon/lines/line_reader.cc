@@ -233,6 +233,10 @@ void LineReader::Postpone(uint64_t file, Rests& rests) {
 void LineReader::LookForCompanions(uint64_t file, int64_t now) {
   const auto lacking = lacking_.find(file);
   if (lacking == lacking_.end() || now < lacking->second.until_ns) return;
+  // What is being read now is read without them, and would come after it was forgotten.
+  for (const auto& [pending, address] : pending_) {
+    if (pending == file) return;
+  }
   lacking->second.until_ns = INT64_MAX;  // until it is read again
   cache_.Forget(file);
   // libdw looks for a file only once.

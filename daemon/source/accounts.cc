@@ -1,11 +1,13 @@
 #include "daemon/source/accounts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "daemon/source/record.h"
 
 namespace profd {
@@ -106,18 +108,17 @@ LedgerDelta ExactTotals(const profd_thread_record& record) {
   return totals;
 }
 
-LedgerDelta BookTotals(const profd_thread_record& record, const profd_books& base) {
-  const profd_books& books = record.books;
+LedgerDelta BookTotals(const profd_books& books, int64_t wall_ns) {
   LedgerDelta totals;
-  totals.wall_ns = Since(record.now, record.begin);
-  totals.books_on_cpu_ns = Since(books.exec_runtime, base.exec_runtime);
-  totals.books_runqueue_ns = Since(books.run_delay, base.run_delay);
-  totals.voluntary_switches = Since(books.nvcsw, base.nvcsw);
-  totals.involuntary_switches = Since(books.nivcsw, base.nivcsw);
-  totals.minor_faults = Since(books.min_flt, base.min_flt);
-  totals.major_faults = Since(books.maj_flt, base.maj_flt);
-  totals.read_bytes = Since(books.read_bytes, base.read_bytes);
-  totals.write_bytes = Since(books.write_bytes, base.write_bytes);
+  totals.wall_ns = wall_ns;
+  totals.books_on_cpu_ns = static_cast<int64_t>(books.exec_runtime);
+  totals.books_runqueue_ns = static_cast<int64_t>(books.run_delay);
+  totals.voluntary_switches = static_cast<int64_t>(books.nvcsw);
+  totals.involuntary_switches = static_cast<int64_t>(books.nivcsw);
+  totals.minor_faults = static_cast<int64_t>(books.min_flt);
+  totals.major_faults = static_cast<int64_t>(books.maj_flt);
+  totals.read_bytes = static_cast<int64_t>(books.read_bytes);
+  totals.write_bytes = static_cast<int64_t>(books.write_bytes);
   totals.on_cpu_ns = totals.books_on_cpu_ns;
   totals.off_ns[kRunQueueIndex] = totals.books_runqueue_ns;
   totals.unattributed_ns = totals.wall_ns - totals.on_cpu_ns - totals.books_runqueue_ns;
@@ -168,10 +169,11 @@ void Accounts::Apply(const profd_thread_record& record) {
   if (fresh) {
     thread.info.id = id;
     // A thread seen from its creation on began with empty books; any other is watched from here.
-    if (record.born == 0) {
-      thread.base = record.books;
-      thread.base.exec_runtime = record.begin_exec;
-      thread.base.run_delay = record.begin_delay;
+    if (record.born == 0 && books_) {
+      profd_books opened = record.books;
+      opened.exec_runtime = record.begin_exec;
+      opened.run_delay = record.begin_delay;
+      thread.books = NarrowBooks(BookTotals(opened, 0));
     }
   }
   if (thread.dead) return;
@@ -196,17 +198,14 @@ void Accounts::Apply(const profd_thread_record& record) {
   LedgerDelta exact = ExactTotals(record);
   LedgerDelta books;
   if (books_) {
-    books = BookTotals(record, thread.base);
+    books = BookTotals(record.books, Since(record.now, record.begin));
   } else {
     books.wall_ns = exact.wall_ns;
   }
   const LedgerDelta step = Step(thread, record, exact, books);
   Add(step, &Pending(thread));
-  thread.exact = {.wall_ns = exact.wall_ns,
-                  .on_cpu_ns = exact.on_cpu_ns,
-                  .off_ns = exact.off_ns,
-                  .waits = exact.waits};
-  thread.books = Narrow(books);
+  thread.exact = NarrowLedger(exact);
+  thread.books = NarrowBooks(books);
   thread.armed_at = record.armed_at;
   Identify(thread, record);
 }
@@ -260,8 +259,17 @@ RestingThread Accounts::Rest(ThreadId id, Thread& thread) const {
 }
 
 void Accounts::SettleRest(Thread& thread) const {
-  thread.exact.wall_ns += thread.rested_clock;
-  thread.exact.off_ns[static_cast<size_t>(thread.reason)] += thread.rested_clock;
+  if (thread.rested == 0 && thread.rested_clock == 0) return;
+  LedgerNumbers& exact = thread.exact;
+  exact.wall_ns += thread.rested_clock;
+  const auto reason = static_cast<size_t>(thread.reason);
+  auto total = absl::c_find_if(exact.reasons,
+                               [&](const ReasonTotal& each) { return each.reason == reason; });
+  if (total == exact.reasons.end()) {
+    exact.reasons.push_back({.reason = reason});
+    total = std::prev(exact.reasons.end());
+  }
+  total->off_ns += thread.rested_clock;
   thread.books.wall_ns += books_ ? thread.rested : thread.rested_clock;
   if (books_) thread.books.unattributed_ns += thread.rested;
   thread.rested = thread.rested_clock = 0;
@@ -275,7 +283,16 @@ LedgerDelta& Accounts::Pending(Thread& thread) {
   return pending_[thread.pending].delta;
 }
 
-Accounts::BookNumbers Accounts::Narrow(const LedgerDelta& books) {
+Accounts::LedgerNumbers Accounts::NarrowLedger(const LedgerDelta& exact) {
+  LedgerNumbers numbers = {.wall_ns = exact.wall_ns, .on_cpu_ns = exact.on_cpu_ns, .reasons = {}};
+  for (size_t i = 0; i < kReasonCount; ++i) {
+    if (exact.off_ns[i] == 0 && exact.waits[i] == 0) continue;
+    numbers.reasons.push_back({.off_ns = exact.off_ns[i], .waits = exact.waits[i], .reason = i});
+  }
+  return numbers;
+}
+
+Accounts::BookNumbers Accounts::NarrowBooks(const LedgerDelta& books) {
   return {.wall_ns = books.wall_ns,
           .on_cpu_ns = books.books_on_cpu_ns,
           .runqueue_ns = books.books_runqueue_ns,
@@ -323,9 +340,11 @@ LedgerDelta Accounts::Step(Thread& thread, const profd_thread_record& record,
   }
   step.wall_ns = exact.wall_ns - thread.exact.wall_ns;
   step.on_cpu_ns = exact.on_cpu_ns - thread.exact.on_cpu_ns;
-  for (size_t i = 0; i < kReasonCount; ++i) {
-    step.off_ns[i] = exact.off_ns[i] - thread.exact.off_ns[i];
-    step.waits[i] = exact.waits[i] - thread.exact.waits[i];
+  step.off_ns = exact.off_ns;
+  step.waits = exact.waits;
+  for (const ReasonTotal& before : thread.exact.reasons) {
+    step.off_ns[before.reason] -= before.off_ns;
+    step.waits[before.reason] -= before.waits;
   }
   step.unattributed_ns = 0;
   CountUnseen(thread, step);

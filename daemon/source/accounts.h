@@ -2,13 +2,13 @@
 #ifndef PROFD_DAEMON_SOURCE_ACCOUNTS_H_
 #define PROFD_DAEMON_SOURCE_ACCOUNTS_H_
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/container/node_hash_map.h"
 #include "bpf/abi.h"
 #include "daemon/kernel/kernel.h"
@@ -66,12 +66,16 @@ class Accounts {
 
  private:
   // What the ledger and the books say of a LedgerDelta, and no more: there may be tens of thousands
-  // of threads.
+  // of threads, and each waits for few reasons.
+  struct ReasonTotal {
+    int64_t off_ns = 0;
+    int64_t waits = 0;
+    size_t reason = 0;
+  };
   struct LedgerNumbers {
     int64_t wall_ns = 0;
     int64_t on_cpu_ns = 0;
-    std::array<int64_t, kReasonCount> off_ns{};
-    std::array<int64_t, kReasonCount> waits{};
+    absl::InlinedVector<ReasonTotal, 2> reasons;
   };
   struct BookNumbers {
     int64_t wall_ns = 0;
@@ -104,8 +108,8 @@ class Accounts {
     // And how much of it since the last record.
     int64_t rested = 0, rested_clock = 0;
     ThreadInfo info;
-    LedgerNumbers exact;  // of the last record
-    BookNumbers books;
+    LedgerNumbers exact;          // of the last record
+    BookNumbers books;            // of it, or as the account was opened
     uint32_t pending = kNothing;  // index into pending_
     WaitDurations durations;
     uint64_t armed_at = 0;  // as of the last record; 0: the ledger stood still
@@ -114,7 +118,6 @@ class Accounts {
     // What the last step told by the ledger and the books will only tell later, ns.
     int64_t ahead_on_cpu = 0;
     int64_t ahead_queued = 0;
-    profd_books base{};  // the kernel's books when the account was opened
 
     bool vanished() const;
   };
@@ -130,7 +133,8 @@ class Accounts {
                     std::map<uint32_t, TargetActivity>& activity);
   // What is pending of a thread; made if need be.
   LedgerDelta& Pending(Thread& thread);
-  static BookNumbers Narrow(const LedgerDelta& books);
+  static LedgerNumbers NarrowLedger(const LedgerDelta& exact);
+  static BookNumbers NarrowBooks(const LedgerDelta& books);
   static LedgerDelta Grown(const LedgerDelta& books, const BookNumbers& before);
   // The step since the last record, by the ledger or by the books.
   LedgerDelta Step(Thread& thread, const profd_thread_record& record, const LedgerDelta& exact,
@@ -171,9 +175,10 @@ class Accounts {
 // only differences of records since record.armed_at mean anything.
 LedgerDelta ExactTotals(const profd_thread_record& record);
 
-// The same by the kernel's books alone: blocked time is of unknown reason. `base` are the books
-// when the account was opened.
-LedgerDelta BookTotals(const profd_thread_record& record, const profd_books& base);
+// The same by the kernel's books alone, from the thread's creation on, but for the wall clock,
+// which counts from when the account was opened. Blocked time, of unknown reason, means something
+// as a difference only.
+LedgerDelta BookTotals(const profd_books& books, int64_t wall_ns);
 
 }  // namespace profd
 

@@ -33,6 +33,7 @@ constexpr absl::Duration kInService = absl::Milliseconds(100);
 constexpr uint64_t kSpan = 512;
 // /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst of the kernel).
 constexpr uint64_t kPresent = uint64_t{1} << 63;
+constexpr uint64_t kOfFile = uint64_t{1} << 61;  // or shared memory
 
 // PAGEMAP_SCAN, since Linux 6.7; older headers do not have it.
 struct PageRegion {
@@ -272,7 +273,8 @@ void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
     for (size_t i = first; i <= last; ++i) {
       const uint64_t at = pages[i].address / kPageBytes - begin;
       looked = std::max(looked, pages[i].serial);
-      if (at >= read || (states[at] & kPresent) == 0) {
+      // A page of a file was told because the kernel side could not tell at that instant.
+      if (at >= read || (states[at] & kPresent) == 0 || (states[at] & kOfFile) != 0) {
         seen.gone.push_back(pages[i]);
       } else if (pages[i].serial > process.looked) {
         const uint64_t categories = CategoriesOf(pagemap.get(), pages[i].address);

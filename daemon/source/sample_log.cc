@@ -9,6 +9,11 @@ namespace {
 // So much is to be gained by merging, else it is not done again until the log was emptied.
 constexpr size_t kLeastGain = 8;  // a part of so many
 
+void AddTo(CounterEntry& entry, const profd_sample_value& value) {
+  entry.second.weight += value.weight;
+  entry.second.count += value.count;
+}
+
 int Compare(const profd_sample_key& a, const profd_sample_key& b) {
   return std::memcmp(&a, &b, sizeof(a));
 }
@@ -23,8 +28,7 @@ void MergeEntries(std::vector<CounterEntry>& entries) {
   size_t last = 0;
   for (size_t i = 1; i < entries.size(); ++i) {
     if (Compare(entries[last].first, entries[i].first) == 0) {
-      entries[last].second.weight += entries[i].second.weight;
-      entries[last].second.count += entries[i].second.count;
+      AddTo(entries[last], entries[i].second);
     } else {
       entries[++last] = entries[i];
     }
@@ -41,36 +45,36 @@ bool SampleLog::MakeRoom() {
   return entries_.size() < limit_;
 }
 
-bool SampleLog::AddToSorted(const profd_sample_key& key, uint64_t weight, SamplePlace& place) {
+bool SampleLog::AddToSorted(const profd_sample_key& key, const profd_sample_value& value,
+                            SamplePlace& place) {
   const auto end = entries_.begin() + static_cast<ptrdiff_t>(sorted_);
   const auto it = std::lower_bound(entries_.begin(), end, key,
                                    [](const CounterEntry& entry, const profd_sample_key& k) {
                                      return Compare(entry.first, k) < 0;
                                    });
   if (it == end || Compare(it->first, key) != 0) return false;
-  it->second.weight += weight;
-  ++it->second.count;
+  AddTo(*it, value);
   place = {.round = round_, .index = static_cast<uint32_t>(it - entries_.begin())};
   return true;
 }
 
-bool SampleLog::Add(const profd_sample_key& key, uint64_t weight, SamplePlace& place) {
+bool SampleLog::Add(const profd_sample_key& key, const profd_sample_value& value,
+                    SamplePlace& place) {
   if (place.round == round_) {
     CounterEntry& entry = entries_[place.index];
     if (Compare(entry.first, key) == 0) {
-      entry.second.weight += weight;
-      ++entry.second.count;
+      AddTo(entry, value);
       return true;
     }
   }
-  if (AddToSorted(key, weight, place)) return true;
+  if (AddToSorted(key, value, place)) return true;
   if (entries_.size() >= limit_) {
     const bool room = MakeRoom();
-    if (AddToSorted(key, weight, place)) return true;
+    if (AddToSorted(key, value, place)) return true;
     if (!room) return false;
   }
   place = {.round = round_, .index = static_cast<uint32_t>(entries_.size())};
-  entries_.push_back({key, {.weight = weight, .count = 1}});
+  entries_.emplace_back(key, value);
   return true;
 }
 

@@ -24,9 +24,9 @@ class SampleLog {
   // Of `limit` entries, 1 or more.
   explicit SampleLog(size_t limit) : limit_(limit) { entries_.reserve(limit); }
 
-  // `place`: of the thread of `key`, kept by the caller. False: there is no room, the sample is
-  // lost.
-  bool Add(const profd_sample_key& key, uint64_t weight, SamplePlace& place);
+  // `value`: of samples of one key. `place`: of the thread of `key`, kept by the caller. False:
+  // there is no room, the samples are lost.
+  bool Add(const profd_sample_key& key, const profd_sample_value& value, SamplePlace& place);
   // Gives what was found, and takes a vector to go on with. Several entries may have one key.
   void Swap(std::vector<CounterEntry>& entries);
   size_t size() const { return entries_.size(); }
@@ -35,7 +35,8 @@ class SampleLog {
  private:
   // Merges entries. False: there is no room all the same.
   bool MakeRoom();
-  bool AddToSorted(const profd_sample_key& key, uint64_t weight, SamplePlace& place);
+  bool AddToSorted(const profd_sample_key& key, const profd_sample_value& value,
+                   SamplePlace& place);
 
   const size_t limit_;
   std::vector<CounterEntry> entries_;

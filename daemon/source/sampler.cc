@@ -29,6 +29,11 @@ bool IsSample(const profd_visit& visit) {
          visit.outcome == PROFD_VISIT_STILL;
 }
 
+// One visit that stands for so many ticks.
+profd_sample_value Weight(int64_t weight_ns, uint32_t stride) {
+  return {.weight = static_cast<uint64_t>(weight_ns) * stride, .count = 1};
+}
+
 }  // namespace
 
 Sampler::Sampler(TickKernel* kernel, const Clock* clock, const Options& options)
@@ -101,9 +106,9 @@ bool Sampler::TakeOrders() {
     if (begins) schedule_.Resume(taken_.begin_ns);
     known_.swap(to_learn_);
     counts_.interval_ns = schedule_.interval_ns();
+    visits_.SetLongestStride(taken_.stride);
+    for (const Known& thread : known_) visits_.Add(thread.id, thread.kernel_tid);
   }
-  visits_.SetLongestStride(taken_.stride);
-  for (const Known& thread : known_) visits_.Add(thread.id, thread.kernel_tid);
   known_.clear();
   next_ns_ = taken_.on ? schedule_.next_ns() : INT64_MAX;
   return taken_.on && clock_->MonotonicNs() >= next_ns_;
@@ -139,22 +144,51 @@ bool Sampler::CountTick(const absl::Status& status) {
   return status.ok();
 }
 
+void Sampler::CountRest(const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept) {
+  waits_.Visited(visit, asked_ns_, answered_ns_, &kept.trace);
+  Count(visit, {.weight = ticks.ns, .count = ticks.ticks}, kept.place);
+}
+
+size_t Sampler::BeginTick(std::span<profd_visit> table, int64_t weight_ns, bool& watches) {
+  const absl::MutexLock lock(&mutex_);
+  kernel_->TakeBorn([this](const profd_born& born) {
+    mutex_.AssertHeld();
+    visits_.Add(ThreadId{born.thread_id}, born.kernel_tid);
+  });
+  visits_.Begin(kernel_->Woken(), weight_ns,
+                [this](const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept) {
+                  mutex_.AssertHeld();
+                  CountRest(visit, ticks, kept);
+                });
+  const TickSum& before = visits_.ticks();
+  kernel_->SetTickSums(
+      before, {.ns = before.ns + static_cast<uint64_t>(weight_ns), .ticks = before.ticks + 1});
+  watches = visits_.size() != 0;
+  return visits_.Next(table);
+}
+
 absl::Status Sampler::VisitListed(int64_t weight_ns) {
-  kernel_->TakeBorn(
-      [this](const profd_born& born) { visits_.Add(ThreadId{born.thread_id}, born.kernel_tid); });
   const std::span<profd_visit> table = kernel_->VisitTable();
-  visits_.Begin();
   absl::Status status;
-  bool first = true, counts = false;
-  while (true) {
-    const size_t count = visits_.Next(table);
-    if (count == 0 && !first) break;
+  bool first = true, counts = false, watches = false;
+  size_t count = BeginTick(table, weight_ns, watches);
+  do {
     const int64_t begin_ns = clock_->MonotonicNs();
-    if (count != 0) status = kernel_->Visit(count, schedule_.next_ns());
+    // Also if nobody is visited: the kernel keeps how long this thread waited for its CPU.
+    if (watches) status = kernel_->Visit(count, schedule_.next_ns());
     const int64_t end_ns = clock_->MonotonicNs();
     const absl::MutexLock lock(&mutex_);
     waits_.SetRepeat(RepeatOf(visits_.size()));
-    if (std::exchange(first, false)) counts = CountTick(status);
+    if (std::exchange(first, false)) {
+      counts = CountTick(status);
+      if (counts) {
+        visits_.CountTick(weight_ns);
+        asked_ns_ = begin_ns;
+        answered_ns_ = end_ns;
+      } else {
+        kernel_->SetTickSums(visits_.ticks(), visits_.ticks());
+      }
+    }
     counts &= orders_.turn == taken_.turn;
     visits_.Learn(table.first(count),
                   [&](const profd_visit& visit, uint32_t stride, Visits::Kept& kept) {
@@ -162,10 +196,11 @@ absl::Status Sampler::VisitListed(int64_t weight_ns) {
                     if (!counts) return;
                     waits_.Visited(visit, begin_ns, end_ns, &kept.trace);
                     if (!IsSample(visit)) return;
-                    Count(visit, static_cast<uint64_t>(weight_ns) * stride, kept.place);
+                    Count(visit, Weight(weight_ns, stride), kept.place);
                   });
-  }
-  visits_.End();
+    count = visits_.Next(table);
+    if (count == 0) visits_.End();
+  } while (count != 0);
   return status;
 }
 
@@ -187,13 +222,13 @@ absl::Status Sampler::VisitAll(int64_t weight_ns) {
   for (const profd_visit& visit : found_) {
     SamplePlace nowhere;
     waits_.Visited(visit, begin_ns, end_ns, traces_.Of(visit.thread_id));
-    if (IsSample(visit)) Count(visit, static_cast<uint64_t>(weight_ns), nowhere);
+    if (IsSample(visit)) Count(visit, Weight(weight_ns, 1), nowhere);
   }
   traces_.End(end_ns, &waits_);
   return status;
 }
 
-void Sampler::Count(const profd_visit& visit, uint64_t weight_ns, SamplePlace& place) {
+void Sampler::Count(const profd_visit& visit, const profd_sample_value& value, SamplePlace& place) {
   const profd_sample_key key = {.thread_id = visit.thread_id,
                                 .stack = visit.stack,
                                 .arg0 = visit.arg0,
@@ -201,13 +236,17 @@ void Sampler::Count(const profd_visit& visit, uint64_t weight_ns, SamplePlace& p
                                 .reason = visit.reason,
                                 .kind = PROFD_KIND_WAIT,
                                 .pad = {}};
-  if (log_.Add(key, weight_ns, place)) return;
-  ++counts_.lost;
-  counts_.lost_ns += static_cast<int64_t>(weight_ns);
+  if (log_.Add(key, value, place)) return;
+  counts_.lost += static_cast<int64_t>(value.count);
+  counts_.lost_ns += static_cast<int64_t>(value.weight);
 }
 
 Sampler::Counts Sampler::Take(std::vector<CounterEntry>& samples) {
   const absl::MutexLock lock(&mutex_);
+  visits_.Settle([this](const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept) {
+    mutex_.AssertHeld();
+    CountRest(visit, ticks, kept);
+  });
   log_.Swap(samples);
   return counts_;
 }
@@ -215,6 +254,11 @@ Sampler::Counts Sampler::Take(std::vector<CounterEntry>& samples) {
 Sampler::Counts Sampler::counts() const {
   const absl::MutexLock lock(&mutex_);
   return counts_;
+}
+
+size_t Sampler::quiet() const {
+  const absl::MutexLock lock(&mutex_);
+  return visits_.quiet();
 }
 
 bool Sampler::IsFilling() const {

@@ -1,14 +1,15 @@
 // The sampler: visits threads at random instants, on a thread of its own.
 //
 //      drainer ── orders, known threads ─►┐         ┌─ a tick: born threads, visits ──┐
-//                                         ├ mailbox ┤  (no lock, kernel and own state) │
+//                                         ├ mailbox ┤  (no lock while the kernel works)│
 //      drainer ◄─ samples, counts ────────┘         └─ what it found ─────────────────┘
 //
-// The mailbox is locked for as long as it takes to swap a vector or to add up samples, never while
-// the kernel is asked for something. A tick is told from before its first visit to its last whether
-// it still counts: samples enter the mailbox all at once, after the kernel has returned. So a drain
-// takes a tick as a whole or not at all; it need not wait for one that is in flight, whose samples
-// come with the next drain, and nothing is lost or counted twice. After a Pause a tick in flight
+// The mailbox is locked for as long as it takes to swap a vector, to choose whom to visit or to add
+// up samples, never while the kernel is asked for something. A tick is told from before its first
+// visit to its last whether it still counts: samples enter the mailbox all at once, after the
+// kernel has returned. So a drain takes a tick as a whole or not at all; it need not wait for one
+// that is in flight, whose samples come with the next drain, and nothing is lost or counted twice.
+// A quiet thread is counted as it is woken, and by each drain. After a Pause a tick in flight
 // counts no more. (More than PROFD_MAX_VISITS threads due in one tick are visited in several turns,
 // each of which counts by itself.)
 #ifndef PROFD_DAEMON_SOURCE_SAMPLER_H_
@@ -84,13 +85,16 @@ class Sampler {
     int64_t cpu_ns = 0;       // of the sampler's thread, as of the last tick
     int64_t interval_ns = 0;  // in force
   };
-  // Gives the samples since the last call; several may be of one key.
+  // Gives the samples since the last call; several may be of one key. Also tells long waits of
+  // quiet threads.
   Counts Take(std::vector<CounterEntry>& samples);
   Counts counts() const;
   // From which duration on waits are told.
   void SetLongWaits(const LongWaitLeast& least);
   // Appends the long waits since the last call, and returns how many were lost.
   uint64_t TakeLongWaits(std::vector<LongWait>& waits);
+  // Threads that are not visited until they are woken.
+  size_t quiet() const;
   // The samples that wait to be taken fill a large part of their room.
   bool IsFilling() const;
 
@@ -109,7 +113,13 @@ class Sampler {
   absl::Status VisitAll(int64_t weight_ns);
   // Of a tick that ended this way. False: it is none, its samples count for nothing.
   bool CountTick(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Count(const profd_visit& visit, uint64_t weight_ns, SamplePlace& place)
+  // Of a tick by list. Returns how many threads are to be visited first. `watches`: set if there
+  // are any threads.
+  size_t BeginTick(std::span<profd_visit> table, int64_t weight_ns, bool& watches);
+  // A thread that ticks found in its wait without a visit.
+  void CountRest(const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Count(const profd_visit& visit, const profd_sample_value& value, SamplePlace& place)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   TickKernel* const kernel_;
@@ -119,7 +129,6 @@ class Sampler {
   // The sampler's thread alone.
   Orders taken_;
   TickSchedule schedule_;
-  Visits visits_;
   std::vector<Known> known_;
   std::vector<profd_visit> found_;  // by the tick that visits everybody
   WaitTraces traces_;               // the same
@@ -131,6 +140,10 @@ class Sampler {
   mutable absl::Mutex mutex_;
   Orders orders_ ABSL_GUARDED_BY(mutex_);
   std::vector<Known> to_learn_ ABSL_GUARDED_BY(mutex_);
+  Visits visits_ ABSL_GUARDED_BY(mutex_);
+  // Of the last tick that counts: when the kernel was asked, and when it had answered.
+  int64_t asked_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t answered_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   SampleLog log_ ABSL_GUARDED_BY(mutex_);
   WaitLog waits_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);

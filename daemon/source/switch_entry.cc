@@ -16,7 +16,7 @@
 namespace profd {
 namespace {
 
-constexpr int kRounds = 96;
+constexpr int kRounds = 32;
 constexpr int kTrips = 25;
 // If other threads want the same CPU, a trip may take milliseconds, and few rounds must suffice.
 constexpr int kLeastRounds = 2;

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
+#include "daemon/kernel/kernel.h"
 #include "daemon/profile/profile.h"
 #include "daemon/source/sample_log.h"
 #include "daemon/source/wait_trace.h"
@@ -18,37 +19,55 @@ namespace profd {
 
 // A thread is visited once in each block of `stride` ticks, at a tick of the block that is chosen
 // at random before it begins; the visit weighs as much as the block. A thread that is found in the
-// same wait again gets longer blocks, any other is visited at every tick. Not thread-safe.
+// same wait again gets longer blocks, any other is visited at every tick.
+//
+// Where wake-ups are noted a thread becomes quiet: two visits found it asleep in one wait, and
+// nobody woke it from before the first one on. Until it is woken every tick counts for that wait
+// without a visit. Not thread-safe.
 class Visits {
  public:
   explicit Visits(uint64_t seed) : random_(seed) {}
 
-  // A thread to visit from the next tick on, or its new number in the initial PID namespace.
-  void Add(ThreadId id, int32_t kernel_tid);
-
-  // The next tick begins.
-  void Begin();
-  // Writes visits of this tick into `table`, as many as there is room for, and returns how many.
-  // Until it returns 0, whoever makes them writes what was found into the table, and calls Learn.
-  size_t Next(std::span<profd_visit> table);
-  // For how many ticks the visit that Next wrote at this place stands.
-  uint32_t StrideAt(size_t place) const { return threads_[due_[place]].stride; }
-  // Takes in what the visits that Next wrote found, and completes those of threads that are in the
-  // wait still in which they were before. `sampled` is called for each.
   // What is kept of a thread for who counts its samples.
   struct Kept {
     SamplePlace place;
     WaitTrace trace;
   };
   using Sampled = absl::FunctionRef<void(const profd_visit& visit, uint32_t stride, Kept& kept)>;
+  // So many ticks have found a thread in its wait without a visit, since it was called last for the
+  // thread.
+  using Rested =
+      absl::FunctionRef<void(const profd_visit& visit, const TickSum& ticks, Kept& kept)>;
+
+  // A thread to visit from the next tick on, or its new number in the initial PID namespace.
+  void Add(ThreadId id, int32_t kernel_tid);
+
+  // The next tick begins, `interval_ns` after the last one on average. Who was woken is quiet no
+  // more.
+  void Begin(const WokenMarks& woken, int64_t interval_ns, Rested rested);
+  // Writes visits of this tick into `table`, as many as there is room for, and returns how many.
+  // Until it returns 0, whoever makes them writes what was found into the table, and calls Learn.
+  size_t Next(std::span<profd_visit> table);
+  // For how many ticks the visit that Next wrote at this place stands.
+  uint32_t StrideAt(size_t place) const { return threads_[due_[place]].stride; }
+  // The tick counts, and weighs so much. Before the first Learn.
+  void CountTick(int64_t weight_ns);
+  // All ticks that count.
+  const TickSum& ticks() const { return ticks_; }
+  // Takes in what the visits that Next wrote found, and completes those of threads that are in the
+  // wait still in which they were before. `sampled` is called for each.
   void Learn(std::span<profd_visit> table, Sampled sampled);
   // The tick is over: threads that are gone are forgotten.
   void End();
+  // Calls `rested` for all quiet threads.
+  void Settle(Rested rested);
 
   // No block is longer than this many ticks, 1 or more.
   void SetLongestStride(uint32_t ticks) { longest_stride_ = ticks; }
-  size_t size() const { return threads_.size(); }
+  size_t size() const { return index_.size(); }
+  size_t quiet() const { return quiet_count_; }
   // Ticks for which a visit found a thread in the wait of the visit before, summed over threads.
+  // Without those that found a quiet thread there.
   int64_t idle_ticks() const { return idle_ticks_; }
 
  private:
@@ -58,6 +77,10 @@ class Visits {
     uint64_t block_end = 0;  // first tick after the present block
     int32_t kernel_tid = 0;
     uint32_t stride = 1;
+    // In which turn of the marks its mark was cleared, before a visit that found it asleep; 0:
+    // never. If the mark is still clear nobody has woken it since.
+    uint32_t cleared = 0;
+    TickSum counted;  // of a quiet thread: ticks that were told
     Kept kept;
     // Where it waited last. A thread on the run queue does not wait on.
     uint64_t stack = 0;
@@ -72,12 +95,25 @@ class Visits {
   static void Remember(Thread& thread, profd_visit& visit);
   // Chooses the tick of the block that begins where the present one ends.
   void BeginBlock(Thread& thread, uint32_t stride);
+  // Whether a visit that finds it asleep makes it quiet. If not, its mark is cleared.
+  bool WatchMark(size_t slot);
+  void BecomeQuiet(size_t slot);
+  // It is visited at the present tick.
+  void Rouse(size_t slot, Rested rested);
+  void SettleOne(Thread& thread, Rested rested) const;
 
-  std::vector<Thread> threads_;
-  absl::flat_hash_map<uint64_t, size_t> index_;  // of threads_, by id
-  std::vector<size_t> due_;                      // of threads_, in the order of the table
-  size_t next_ = 0;                              // of threads_, that Next has not seen
-  bool any_gone_ = false;
+  // Threads keep their places. The first one is nobody's, as slot 0 is none.
+  std::vector<Thread> threads_ = std::vector<Thread>(1);
+  std::vector<uint8_t> quiet_;                   // by place; 0 or 1, as marks are
+  std::vector<size_t> free_;                     // places
+  absl::flat_hash_map<uint64_t, size_t> index_;  // places, by id
+  std::vector<size_t> active_;                   // places of those that are not quiet
+  std::vector<size_t> due_;                      // places, in the order of the table
+  size_t next_ = 0;                              // of active_, that Next has not seen
+  size_t quiet_count_ = 0;
+  bool fewer_ = false;  // of active_: some are gone or quiet
+  WokenMarks woken_;
+  TickSum ticks_;
   uint64_t tick_ = 0;  // number of the present tick
   uint32_t longest_stride_ = 1;
   int64_t idle_ticks_ = 0;

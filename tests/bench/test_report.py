@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-from profdbench import lines, parts, plot, report  # after the path is set
+from profdbench import lines, own_time, parts, plot, report  # after the path is set
 
 DOCS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs")
 RESULTS = os.path.join(DOCS, "performance", "results.jsonl")
@@ -169,6 +169,30 @@ class Parts(Golden):
     def test_single_parts(self):
         self.expect("parts", page(*self.rows))
 
+    def test_what_profd_spends_its_time_on(self):
+        self.expect("self", page(part("self", "redis", seconds=50, cpu=0.0123, stages={
+            "drains": [0.4, 0.01], "ticks: kernel stacks": [0.25, 0.02], "the rest": [0.35, 0.03]})))
+
+    def test_stages_are_told_from_the_inside_out(self):
+        def stage(*functions):
+            return own_time.stage_of(functions)
+        walk, tick = "bpf_prog_0123abc_walk_frame_outside", ("bpf_prog_0123abc_visit_entry", "profd::BpfKernel::Visit", "profd::Sampler::Tick")
+        self.assertEqual(stage("get_user_pages", "bpf_copy_from_user_task", walk, *tick), "ticks: memory of user stacks")
+        self.assertEqual(stage("mtree_load", walk, *tick), "ticks: unwinding user stacks")
+        self.assertEqual(stage("find_pid", *tick), "ticks: finding and judging threads")
+        self.assertEqual(stage("profd::SampleLog::Add", "profd::Sampler::Tick"), "ticks: keeping what was found")
+        self.assertEqual(stage("bpf_copy_from_user_task", "bpf_prog_0123abc_describe_object", *tick), "ticks: what is waited on")
+        self.assertEqual(stage("bpf_copy_from_user_task", "profd::Engine::Drain"), "drains")
+        self.assertEqual(stage("walk_frame_outside_of_it"), own_time.REST)
+        self.assertEqual(stage(), own_time.REST)
+
+    def test_shares_of_stages(self):
+        profile = {"frames": [{"function": "profd::Engine::Drain"}], "stacks": [{"frames": [0]}],
+                   "samples": [{"stack": 0, "time_ns": 60, "error_ns": 3}, {"stack": 0, "time_ns": 20, "error_ns": 4},
+                               {"stack": None, "time_ns": 20, "error_ns": 0}]}
+        self.assertEqual(own_time.shares(profile), {"drains": (0.8, 0.05), own_time.REST: (0.2, 0)})
+        self.assertEqual(own_time.shares({"samples": []}), {})
+
     def test_each_aim_can_be_missed(self):
         sample, resting, rules, start = self.rows
         self.expect("parts-missed",
@@ -181,6 +205,22 @@ class Parts(Golden):
         # (6000 - 100 * 20) / 800 and (5000 - 2000) / 800; 5000 / 100 - 20
         self.assertEqual(parts.per_sample(sampled()), (5.0, 3.75))
         self.assertEqual(parts.per_tick(sampled()), 30)
+
+
+def storm(**changes):
+    return {"kind": "storm", "protocol": "storm", "stressor": "fork", "watch": "all", **WHERE, "workers": 4, "seconds": 8,
+            "rest_s": 60, "runs": 50, "survived": 50, "peak_mib": 96, "rest_mib": 64, "fetch_mib": 12.5, "lost_exits": 0,
+            **changes}
+
+
+class Storms(Golden):
+    def test_the_worst_run_counts(self):
+        self.expect("storms", page(storm(), storm(watch="storm", runs=1, survived=1, cpu_ratio=[0.991, 1.009])))
+
+    def test_each_aim_can_be_missed(self):
+        self.expect("storms-missed", short(storm(runs=49, survived=49)), short(storm(survived=49)),
+                    short(storm(peak_mib=97)), short(storm(rest_mib=65)), short(storm(cpu_ratio=[0.98, 1])),
+                    short(storm(cpu_ratio=[1, 1], lost_exits=1)))
 
 
 class Whole(Golden):

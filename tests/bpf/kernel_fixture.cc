@@ -205,6 +205,14 @@ void KernelTest::Publish(const profd_module_key& key, std::vector<profd_rule> ro
   ASSERT_TRUE(results.at(0).ok()) << results[0];
 }
 
+void KernelTest::PublishNoRules() {
+  Poll();
+  for (const profd_module_record& module : modules_) Publish(module.key, {});
+  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
+  Poll();
+  for (const profd_module_record& module : modules_) Publish(module.key, {});
+}
+
 const Account& KernelTest::Named(const std::string& name) {
   static const Account kNone;
   const Account* found = nullptr;

@@ -118,6 +118,8 @@ class KernelTest : public ::testing::Test {
   // Visits every thread, and adds what was found to `found_`.
   void Tick();
   void Publish(const profd_module_key& key, std::vector<profd_rule> rows);
+  // For all that targets run. Until the rules are there a wait is walked again and again.
+  void PublishNoRules();
   uint64_t Loss(profd_loss loss) const { return kernel_->Losses().at(loss); }
 
   // The account of the only thread of that name; fails the test when there is none.

@@ -223,16 +223,7 @@ TEST_F(KernelTest, ListedThreadsAreVisitedAndNoOthers) {
     }
     return PROFD_VISIT_NONE;
   };
-  // The rules of what it runs are not there yet, and until they are a wait is walked again.
-  Poll();
-  for (const profd_module_record& module : modules_) {
-    Publish(module.key, {});
-  }
-  ASSERT_TRUE(kernel_->AnnounceMappings().ok());
-  Poll();
-  for (const profd_module_record& module : modules_) {
-    Publish(module.key, {});
-  }
+  ASSERT_NO_FATAL_FAILURE(PublishNoRules());
   ASSERT_TRUE(Eventually([&] {
     std::copy(visits.begin(), visits.end(), kernel_->VisitTable().begin());
     EXPECT_TRUE(kernel_->Visit(visits.size(), MonotonicNs()).ok());

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/base/clock.h"
 #include "daemon/profile/durations.h"
 #include "daemon/source/record.h"
 #include "tests/bpf/kernel_fixture.h"
@@ -195,6 +196,92 @@ TEST_F(WakerKernelTest, TargetsAreNamedWithTheirStacksAndStrangersByTheKernelsPa
   EXPECT_TRUE(by_target);
   EXPECT_TRUE(by_stranger);
   EXPECT_EQ(Loss(PROFD_LOSS_WAKER_LOST), 0U);
+}
+
+// Ticks that passed over a quiet thread weigh as much as those that visited it, and it is marked as
+// soon as somebody wakes it.
+TEST_F(WakerKernelTest, QuietThreadsAreMarkedAndKeepTheirWeight) {
+  REQUIRE_FACT("kernel.6_10");
+  const Child child(Relay);
+  START_OR_SKIP(kWakers);
+  ASSERT_TRUE(kernel_->ticks_by_list());
+  ASSERT_NO_FATAL_FAILURE(Watch(child));
+  const auto reader = std::find_if(live_.begin(), live_.end(), [](const profd_thread_record& t) {
+    return CommToString(t.comm) == "reader";
+  });
+  ASSERT_NE(reader, live_.end());
+  ASSERT_NO_FATAL_FAILURE(PublishNoRules());
+  const WokenMarks woken = kernel_->Woken();
+  ASSERT_NE(woken.turn, 0U);
+  ASSERT_EQ(woken.marks.size(), size_t{PROFD_SLOTS});
+  constexpr uint32_t kSlot = 5;
+  profd_visit& entry = kernel_->VisitTable()[0];
+  TickSum sum;
+  const auto visit = [&](bool known, bool quiet) {
+    entry = {};
+    entry.thread_id = reader->thread_id;
+    entry.kernel_tid = reader->kernel_tid;
+    entry.known = known ? 1 : 0;
+    entry.stride = 1;
+    entry.slot = kSlot;
+    entry.quiet = quiet ? 1 : 0;
+    const TickSum now = {.ns = sum.ns + kTickWeight, .ticks = sum.ticks + 1};
+    kernel_->SetTickSums(sum, now);
+    sum = now;
+    EXPECT_TRUE(kernel_->Visit(1, MonotonicNs()).ok());
+    return uint32_t{entry.outcome};
+  };
+  const auto find_asleep = [&] {
+    EXPECT_TRUE(Eventually([&] {
+      return visit(false, false) == PROFD_VISIT_NEW && entry.reason == PROFD_REASON_PIPE;
+    }));
+  };
+  // Returns the number of visits. The first may be too early: the kernel may leave a thread that
+  // sleeps on the run queue for a while.
+  const auto become_quiet = [&] {
+    uint32_t visits = 0;
+    EXPECT_TRUE(Eventually([&] {
+      ++visits;
+      EXPECT_EQ(visit(true, true), uint32_t{PROFD_VISIT_STILL});
+      return entry.quiet != 0;
+    }));
+    return visits;
+  };
+  const auto pass_over = [&](uint32_t ticks) {
+    const TickSum now = {.ns = sum.ns + ticks * kTickWeight, .ticks = sum.ticks + ticks};
+    kernel_->SetTickSums(sum, now);
+    sum = now;
+  };
+  for (const bool looked_at_again : {false, true}) {
+    find_asleep();
+    child.Signal();
+    child.Wait();
+    find_asleep();
+    Wakers();
+    woken.marks[kSlot] = 0;
+    uint32_t ticks = 1;
+    ticks += become_quiet();
+    pass_over(40);
+    ticks += 40;
+    if (looked_at_again) {
+      ticks += become_quiet();
+      pass_over(2);
+      ticks += 2;
+    }
+    EXPECT_EQ(woken.marks[kSlot], 0);
+    child.Signal();
+    child.Wait();
+    EXPECT_EQ(woken.marks[kSlot], 1);
+    std::vector<CounterEntry> of_reader;
+    for (const CounterEntry& waker : Wakers()) {
+      if (waker.first.thread_id == reader->thread_id) of_reader.push_back(waker);
+    }
+    ASSERT_EQ(of_reader.size(), 1U);
+    EXPECT_EQ(of_reader[0].second.count, ticks);
+    EXPECT_EQ(of_reader[0].second.weight, ticks * kTickWeight);
+  }
+  ASSERT_TRUE(kernel_->SetWakers(0).ok());
+  EXPECT_EQ(kernel_->Woken().turn, 0U);
 }
 
 TEST_F(WakerKernelTest, TimerIsNobody) {

@@ -292,7 +292,7 @@ class Execution:
         for _ in range(query.repeat):
             if query.window:
                 self.windowed(query)
-            eventually(query.eventually, holds, 0.3)
+            eventually(query.eventually, holds, query.every)
             self.failures += failures
         for i, cases in self.cases.items():
             self.failures += tolerance.calibrated(query.kind, cases, query.bytes[i].precision)

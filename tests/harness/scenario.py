@@ -125,6 +125,7 @@ class Query:
     since: str = "attached"  # or start, or the name of a query: from its end on
     until: str = "now"       # or the name of a query: to its end
     eventually: float = 0    # asked again until all holds, for so many seconds
+    every: float = 0.3       # so many seconds after the answer: asking takes of profd's budget
     format: str = "json"     # of another one, expressions have the text's `answer.lines`
     exit: int = 0
     stdout: str | None = None  # whole text; without it the answer is JSON

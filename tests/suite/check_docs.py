@@ -16,6 +16,8 @@ import re
 import subprocess
 import sys
 
+from tests.harness.checks import HARMLESS_LOSSES
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -86,16 +88,22 @@ def claims_in_tests():
     path = "tests/losses_table.h"
     body = between(read(path), "kLossClaims[] = {", "};", path)
     return [
-        (name, claim.lower()) for name, claim in re.findall(r'\{"([a-z_]+)", Exact::k(\w+)\}', body)
+        (name, claim.lower()) for name, claim in re.findall(r'\{"([a-z_]+)", Exact::k(\w+)[,}]', body)
     ]
 
 
 def usual_losses():
-    """Those that docs/losses.md calls usual, and those that profctl does."""
-    page, path = "docs/losses.md", "client/render/caption.cc"
-    said = re.findall("`([a-z_]+)`", between(read(page), "**Usual losses**", "\n- ", page))
-    body = between(read(path), "bool IsUsualLoss(", "\n}\n", path)
-    return sorted(said), sorted(re.findall('"([a-z_]+)"', body))
+    """By where they are listed: what profctl calls usual, the page, and what tests may see."""
+    page, client, tests = "docs/losses.md", "client/render/caption.cc", "tests/losses_table.h"
+    body = between(read(client), "bool IsUsualLoss(", "\n}\n", client)
+    claims = between(read(tests), "kLossClaims[] = {", "};", tests)
+    lists = {
+        client: re.findall('"([a-z_]+)"', body),
+        page: re.findall("`([a-z_]+)`", between(read(page), "**Usual losses**", "\n- ", page)),
+        tests: re.findall(r'"([a-z_]+)", Exact::k\w+, Usual::kYes', claims),
+        "tests/harness/checks.py": HARMLESS_LOSSES,
+    }
+    return {where: sorted(names) for where, names in lists.items()}
 
 
 def differences(what, expected, actual):
@@ -120,8 +128,9 @@ def check_losses():
         tested = dict(claims).get(name)
         if tested is not None and tested != claim:
             messages.append(f'{page}: {name} is said to be exact "{claim}", in tests "{tested}"')
-    said, shown = usual_losses()
-    messages += differences(f"{page}, usual losses", shown, said)
+    (_, shown), *others = usual_losses().items()
+    for where, listed in others:
+        messages += differences(f"{where}, usual losses", shown, listed)
     messages += differences(
         f"{page}, endings",
         endings_in_code(),

@@ -21,7 +21,7 @@ GUESTS = (("guest-6.1", "6.1", False, "linux-6.1"), ("guest-6.12", "6.12", True,
 # In --all alone: servers without budgets and in a PID namespace, and heaptrack, which needs a minute of a CPU.
 LONG_SYSTEM_TESTS = "ServersTest.*/BudgetsOff:ServersTest.PostgresInAPidNamespace/*:HeapPeers.Heaptrack*"
 # Programs of tests/crosscheck.
-CROSSCHECKS = ("disk", "oncpu", "sched", "futex")
+CROSSCHECKS = ("disk", "oncpu", "sched", "futex", "pg_events")
 # These of the thread sanitizer's tests take half of its time, and have one thread. The job `unit` has them.
 ONE_THREAD = ":".join(f"MemoryStoreTest.{name}" for name in (
     "AFloodOfStacksStaysWithinTheLimit", "AnHourOfIdleThreads", "DropsByBytesAndSaysSo"))
@@ -251,7 +251,7 @@ def jobs():
             follows=("scenarios",), cpus=0.5, about="Go's pprof, speedscope and grpcurl on a real server's answers"),
         Job("crosscheck", together(*(script(f"crosscheck {name}", "python3", f"tests/crosscheck/{name}_test.py", "build/tests")
                                      for name in CROSSCHECKS)), after=("build",),
-            follows=("system",), cpus=1, long=True, about="the same run beside fio, perf and strace"),
+            follows=("system",), cpus=1, long=True, about="the same run beside fio, perf, strace and pg_stat_activity"),
         Job("names", together(*(script(name, "python3", f"tests/crosscheck/{name}_test.py", "build/tests")
                                 for name in ("names", "walks"))), after=("build",),
             follows=("crosscheck",), cpus=2, long=True,

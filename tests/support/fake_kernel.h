@@ -249,6 +249,8 @@ class FakeKernel final : public Kernel {
           .known = 0,
           .followed = 0,
           .stride = 0,
+          .slot = 0,
+          .quiet = 0,
           .since = 0};
       record.look.now = static_cast<uint64_t>(clock_->MonotonicNs());
       record.look.since = static_cast<uint64_t>(thread.begin_ns);

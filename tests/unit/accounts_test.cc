@@ -407,29 +407,17 @@ TEST(ExactTotalsTest, UnknownReasonIsOther) {
 }
 
 TEST(BookTotalsTest, TheBooksAddUp) {
-  profd_thread_record record = Blocked();
-  record.ledger = {};
-  record.books = {.exec_runtime = 5'100,
-                  .run_delay = 2'200,
-                  .last_arrival = 0,
-                  .last_queued = 0,
-                  .nvcsw = 9,
-                  .nivcsw = 8,
-                  .min_flt = 7,
-                  .maj_flt = 6,
-                  .read_bytes = 5,
-                  .write_bytes = 4};
-  const profd_books base = {.exec_runtime = 100,
-                            .run_delay = 200,
-                            .last_arrival = 0,
-                            .last_queued = 0,
-                            .nvcsw = 1,
-                            .nivcsw = 1,
-                            .min_flt = 1,
-                            .maj_flt = 1,
-                            .read_bytes = 1,
-                            .write_bytes = 1};
-  const LedgerDelta totals = BookTotals(record, base);
+  const profd_books books = {.exec_runtime = 5'000,
+                             .run_delay = 2'000,
+                             .last_arrival = 0,
+                             .last_queued = 0,
+                             .nvcsw = 8,
+                             .nivcsw = 7,
+                             .min_flt = 6,
+                             .maj_flt = 5,
+                             .read_bytes = 4,
+                             .write_bytes = 3};
+  const LedgerDelta totals = BookTotals(books, 31'000);
   EXPECT_EQ(totals.on_cpu_ns, 5'000);
   EXPECT_EQ(totals.books_on_cpu_ns, 5'000);
   EXPECT_EQ(totals.books_runqueue_ns, 2'000);
@@ -442,6 +430,50 @@ TEST(BookTotalsTest, TheBooksAddUp) {
   EXPECT_EQ(totals.major_faults, 5);
   EXPECT_EQ(totals.read_bytes, 4);
   EXPECT_EQ(totals.write_bytes, 3);
+}
+
+// Books that a thread had already are not of the account.
+TEST(AccountsTest, BooksCountFromWhereTheAccountWasOpened) {
+  for (const bool born : {false, true}) {
+    profd_thread_record record = Blocked();
+    record.armed_at = 0;
+    record.born = born ? 1 : 0;
+    record.begin_exec = 100;
+    record.begin_delay = 200;
+    record.books = {.exec_runtime = 5'100,
+                    .run_delay = 2'200,
+                    .last_arrival = 0,
+                    .last_queued = 0,
+                    .nvcsw = 9,
+                    .nivcsw = 8,
+                    .min_flt = 7,
+                    .maj_flt = 6,
+                    .read_bytes = 5,
+                    .write_bytes = 4};
+    Accounts accounts;
+    const auto read = [&] {
+      ProfileDelta delta;
+      accounts.BeginReading();
+      accounts.Apply(record);
+      accounts.EndReading({}, true);
+      accounts.Finish(delta);
+      return delta.ledgers.at(0).delta;
+    };
+    LedgerDelta step = read();
+    EXPECT_EQ(step.books_on_cpu_ns, born ? 5'100 : 5'000);
+    EXPECT_EQ(step.books_runqueue_ns, born ? 2'200 : 2'000);
+    EXPECT_EQ(step.voluntary_switches, born ? 9 : 0);
+    EXPECT_EQ(step.write_bytes, born ? 4 : 0);
+    EXPECT_EQ(Accounted(step), step.wall_ns);
+    record.now += 1'000;
+    record.books.exec_runtime += 300;
+    record.books.nvcsw += 2;
+    step = read();
+    EXPECT_EQ(step.wall_ns, 1'000);
+    EXPECT_EQ(step.books_on_cpu_ns, 300);
+    EXPECT_EQ(step.voluntary_switches, 2);
+    EXPECT_EQ(Accounted(step), step.wall_ns);
+  }
 }
 
 TEST(AccountsTest, WithoutTheSwitchLayerTheBooksCount) {

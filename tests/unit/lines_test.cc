@@ -521,8 +521,8 @@ std::string Contents(const std::string& name) {
 }
 
 TEST_F(LineReaderTest, ACompanionFileMayComeLater) {
-  Start({.first_rest = std::chrono::milliseconds(50)});
-  LineQuery query = Query("lines_dwz", 1, 300);
+  Start({.first_rest = std::chrono::milliseconds(1)});
+  LineQuery query = Query("lines_dwz", 1, 1'000);
   const auto lines = DwarfLines::Open(query.contents->get(), OpenSupplementary);
   ASSERT_TRUE(lines.ok());
   std::vector<LineChain> expected;
@@ -539,12 +539,26 @@ TEST_F(LineReaderTest, ACompanionFileMayComeLater) {
   const test::TemporaryDirectory directory;
   query.companions = std::make_shared<const CompanionFiles>(
       nullptr, directory.path(), std::vector<std::string>{directory.path()}, "/opt/program");
-  EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
+  {
+    // Somebody else asks all the time, for nothing: also while parts of the answer are there.
+    LineQuery nothing = query;
+    nothing.addresses.clear();
+    std::atomic<bool> stop = false;
+    const std::jthread other([&] {
+      while (!stop) {
+        Ask(nothing, std::chrono::milliseconds(0));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
+    stop = true;
+  }
   EXPECT_NE(query.chains, expected);
 
   std::ofstream(directory.path() + "/lines_dwz.future", std::ios::binary)
       << Contents("lines_dwz.common");
-  for (int tries = 0; tries < 300 && query.chains != expected; ++tries) {
+  // Twice as long after each time that it was not there.
+  for (int tries = 0; tries < 1'200 && query.chains != expected; ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
   }

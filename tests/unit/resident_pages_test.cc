@@ -84,6 +84,26 @@ TEST_F(ResidentPagesTest, GoesDownWhenPagesAreGivenBack) {
   EXPECT_EQ(resident_.note(), "");
 }
 
+// Of a file, as the kernel side tells them when it cannot tell.
+TEST_F(ResidentPagesTest, PagesOfFilesAreDropped) {
+  constexpr uint64_t kPages = 100;
+  Touch(kPages, 1);
+  const int file = memfd_create("profd-test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, kPages * kPage), 0);
+  auto* shared = static_cast<char*>(
+      mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  ASSERT_NE(shared, MAP_FAILED);
+  for (uint64_t i = 0; i < kPages; ++i) {
+    shared[i * kPage] = 1;
+    Tell(reinterpret_cast<uintptr_t>(shared) + i * kPage, 1);
+  }
+  EXPECT_EQ(Bytes(), 2 * kPages * kPage);
+  resident_.Look();
+  EXPECT_EQ(Bytes(), kPages * kPage);
+  munmap(shared, kPages * kPage);
+  close(file);
+}
+
 // A page that is given back and touched again between two looks is the same page of the sample, not
 // one more: however often it happens.
 TEST_F(ResidentPagesTest, TouchedAgainIsNotCountedTwice) {

@@ -42,7 +42,11 @@ class FakeTicks final : public TickKernel {
       profd_visit& visit = table_[i];
       visited.insert(visit.thread_id);
       visit.stack = visit.thread_id * 1'000 + place;
-      visit.outcome = places > 1 ? PROFD_VISIT_NEW : PROFD_VISIT_SAME;
+      visit.outcome = places > 1         ? PROFD_VISIT_NEW
+                      : visit.known != 0 ? PROFD_VISIT_STILL
+                                         : PROFD_VISIT_SAME;
+      visit.reason = PROFD_REASON_POLL;
+      slots[visit.thread_id] = visit.slot;
       place = (place + 1) % places;
     }
     return absl::OkStatus();
@@ -63,7 +67,16 @@ class FakeTicks final : public TickKernel {
   }
   bool RingHasNews() const override { return news; }
   profd_tick_stats TickStats() const override { return {}; }
+  WokenMarks Woken() override { return {.marks = marks, .turn = woken_turn}; }
+  void SetTickSums(const TickSum& before, const TickSum& now) override {
+    EXPECT_TRUE(before.ticks == now.ticks || before.ticks + 1 == now.ticks);
+    sum = now;
+  }
 
+  std::vector<uint8_t> marks = std::vector<uint8_t>(64);
+  uint32_t woken_turn = 0;
+  std::map<uint64_t, uint32_t> slots;
+  TickSum sum;
   bool by_list = true;
   bool news = false;
   absl::Status status;
@@ -264,6 +277,72 @@ TEST_F(SamplerTest, LongerStridesWeighMore) {
   EXPECT_LT(kernel_.visited.size(), 3U * 30);
   for (const uint64_t id : {1, 2, 3}) EXPECT_EQ(weights_[id], counts.ticks * kInterval);
   EXPECT_EQ(counts.idle_ticks, 3 * counts.ticks);
+}
+
+// Threads that sleep unwoken are counted without a visit, by whichever drain comes first.
+TEST_F(SamplerTest, QuietThreadsCountAtEveryTick) {
+  for (const uint64_t id : {1, 2, 3}) kernel_.Start(id);
+  kernel_.woken_turn = 1;
+  Make();
+  Ticks(10);
+  EXPECT_EQ(sampler_->quiet(), 3U);
+  EXPECT_EQ(kernel_.visited.size(), 6U);
+  for (int i = 0; i < 5; ++i) {
+    Ticks(10);
+    EXPECT_EQ(Take().ticks, 10 * (i + 2));
+    EXPECT_EQ(taken_, 3U);
+  }
+  EXPECT_EQ(kernel_.visited.size(), 6U);
+  EXPECT_EQ(samples_, 180);
+  for (const uint64_t id : {1, 2, 3}) EXPECT_EQ(weights_[id], 60 * kInterval);
+  EXPECT_EQ(kernel_.sum.ticks, 60U);
+  EXPECT_EQ(kernel_.sum.ns, uint64_t{60} * kInterval);
+  // One of them is woken.
+  kernel_.marks[kernel_.slots[2]] = 1;
+  kernel_.visited.clear();
+  Ticks(1);
+  EXPECT_EQ(kernel_.visited, std::multiset<uint64_t>{2});
+  Take();
+  for (const uint64_t id : {1, 2, 3}) EXPECT_EQ(weights_[id], 61 * kInterval);
+}
+
+TEST_F(SamplerTest, QuietThreadsDoNotCountAtTicksThatAreNone) {
+  for (const uint64_t id : {1, 2}) kernel_.Start(id);
+  kernel_.woken_turn = 1;
+  Make();
+  Ticks(5);
+  // The one that is visited, so that the kernel is asked.
+  kernel_.marks[kernel_.slots[1]] = 1;
+  kernel_.status = absl::ResourceExhaustedError("ENOMEM");
+  Ticks(3);
+  kernel_.status = absl::OkStatus();
+  EXPECT_EQ(Take().ticks, 5);
+  for (const uint64_t id : {1, 2}) EXPECT_EQ(weights_[id], 5 * kInterval) << id;
+  EXPECT_EQ(kernel_.sum.ticks, 5U) << "the kernel's sums have only those that count";
+  kernel_.meanwhile = [&] { sampler_->Pause(); };
+  Ticks(1);
+  EXPECT_EQ(Take().ticks, 5);
+  EXPECT_EQ(weights_[2], 5 * kInterval);
+  EXPECT_EQ(kernel_.sum.ticks, 5U);
+}
+
+// Waits that last are told of quiet threads, too.
+TEST_F(SamplerTest, LongWaitsOfQuietThreadsAreTold) {
+  kernel_.Start(1);
+  kernel_.woken_turn = 1;
+  Make();
+  LongWaitLeast least;
+  least.fill(kMs);
+  sampler_->SetLongWaits(least);
+  // Nobody is looked at again so soon.
+  Ticks(120);
+  EXPECT_EQ(kernel_.visited.size(), 2U);
+  Take();
+  std::vector<LongWait> waits;
+  EXPECT_EQ(sampler_->TakeLongWaits(waits), 0U);
+  ASSERT_FALSE(waits.empty());
+  EXPECT_TRUE(waits.back().lasts);
+  EXPECT_NEAR(static_cast<double>(waits.back().duration_ns), 119.0 * kInterval, 2.0 * kInterval);
 }
 
 // A thread that calls exec takes the number of its leader.

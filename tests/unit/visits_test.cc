@@ -34,7 +34,7 @@ class Ticks : public Visits {
   using Visits::Visits;
   // The visits of the next tick; the caller writes their outcomes.
   std::span<Visit> Next(int64_t interval) {
-    Begin();
+    Begin({}, interval, [](const profd_visit&, const TickSum&, Kept&) {});
     const size_t count = Visits::Next(table_);
     due_.clear();
     for (size_t i = 0; i < count; ++i) {
@@ -260,7 +260,7 @@ TEST(VisitsTest, FewAtATimeAreAllTheSame) {
   for (uint64_t tick = 0; tick < 10; ++tick) {
     std::multiset<uint64_t> visited, sampled;
     std::set<uint64_t> stay = alive;
-    visits.Begin();
+    visits.Begin({}, kInterval, [](const profd_visit&, const TickSum&, Visits::Kept&) {});
     while (const size_t count = visits.Next(table)) {
       for (size_t i = 0; i < count; ++i) {
         const uint64_t id = table[i].thread_id;
@@ -282,6 +282,216 @@ TEST(VisitsTest, FewAtATimeAreAllTheSame) {
     EXPECT_EQ(visits.size(), alive.size());
   }
   EXPECT_THAT(alive, IsEmpty());
+}
+
+// Where wake-ups are noted. Threads sleep, each in the wait of its own number, until they are
+// woken.
+class QuietTest : public ::testing::Test {
+ protected:
+  void Add(uint64_t id) {
+    visits_.Add(ThreadId{id}, static_cast<int32_t>(id));
+    ++waits_[id];
+  }
+  // The thread sleeps again at once, in another wait. Between the two the kernel may take its time.
+  void NoteWakeUp(uint64_t id) {
+    if (turn_ != 0 && slots_[id] != 0) marks_[slots_[id]] = 1;
+  }
+  void LeaveWait(uint64_t id) { ++waits_[id]; }
+  void WakeUp(uint64_t id) {
+    NoteWakeUp(id);
+    LeaveWait(id);
+  }
+  // Returns who was visited.
+  std::vector<uint64_t> Tick() {
+    std::vector<uint64_t> visited;
+    visits_.Begin({.marks = marks_, .turn = turn_}, interval_, Rested());
+    bool first = true;
+    while (const size_t count = visits_.Next(table_)) {
+      if (std::exchange(first, false)) visits_.CountTick(kInterval);
+      for (profd_visit& visit : std::span(table_).first(count)) {
+        visited.push_back(visit.thread_id);
+        slots_[visit.thread_id] = visit.slot;
+        const uint64_t wait = waits_[visit.thread_id];
+        const bool same = std::exchange(seen_[visit.thread_id], wait) == wait;
+        visit.stack = wait;
+        visit.reason = PROFD_REASON_POLL;
+        visit.outcome = !same              ? PROFD_VISIT_NEW
+                        : visit.known != 0 ? PROFD_VISIT_STILL
+                                           : PROFD_VISIT_SAME;
+      }
+      visits_.Learn(std::span(table_).first(count),
+                    [&](const profd_visit& visit, uint32_t stride, Visits::Kept&) {
+                      ticks_[{visit.thread_id, visit.stack}] += stride;
+                    });
+    }
+    if (first) visits_.CountTick(kInterval);
+    visits_.End();
+    std::sort(visited.begin(), visited.end());
+    return visited;
+  }
+  std::vector<uint64_t> Ticks(int n) {
+    std::vector<uint64_t> visited;
+    for (int i = 0; i < n; ++i) visited = Tick();
+    return visited;
+  }
+  void Settle() { visits_.Settle(Rested()); }
+
+  Visits visits_{1};
+  uint32_t turn_ = 1;
+  int64_t interval_ = kInterval;
+  // By thread and wait, how many ticks found it there.
+  std::map<std::pair<uint64_t, uint64_t>, int64_t> ticks_;
+  std::vector<uint8_t> marks_ = std::vector<uint8_t>(64, 1);
+
+ private:
+  std::function<void(const profd_visit&, const TickSum&, Visits::Kept&)> Rested() {
+    return [this](const profd_visit& visit, const TickSum& ticks, Visits::Kept&) {
+      EXPECT_EQ(visit.outcome, PROFD_VISIT_STILL);
+      EXPECT_EQ(visit.reason, PROFD_REASON_POLL);
+      EXPECT_EQ(ticks.ns, uint64_t{ticks.ticks} * kInterval);
+      ticks_[{visit.thread_id, visit.stack}] += ticks.ticks;
+    };
+  }
+
+  std::vector<profd_visit> table_ = std::vector<profd_visit>(5);
+  std::map<uint64_t, uint64_t> waits_, seen_;
+  std::map<uint64_t, uint32_t> slots_;
+};
+
+TEST_F(QuietTest, WhoSleepsUnwokenIsVisitedNoMore) {
+  for (const uint64_t id : {1, 2, 3}) Add(id);
+  EXPECT_THAT(Tick(), ElementsAre(1, 2, 3)) << "in a wait";
+  EXPECT_THAT(Tick(), ElementsAre(1, 2, 3)) << "in the same";
+  EXPECT_EQ(visits_.quiet(), 3U);
+  for (int i = 0; i < 108; ++i) EXPECT_THAT(Tick(), IsEmpty());
+  Settle();
+  for (const uint64_t id : {1, 2, 3}) {
+    const std::pair<uint64_t, uint64_t> wait{id, 1};
+    EXPECT_EQ(ticks_[wait], 110);
+  }
+}
+
+TEST_F(QuietTest, WhoIsWokenIsVisitedByTheNextTick) {
+  for (const uint64_t id : {1, 2, 3}) Add(id);
+  Ticks(50);
+  WakeUp(2);
+  EXPECT_THAT(Tick(), ElementsAre(2));
+  EXPECT_EQ((ticks_[{2, 1}]), 50) << "told at once";
+  EXPECT_THAT(Tick(), ElementsAre(2));
+  EXPECT_THAT(Tick(), IsEmpty());
+  Settle();
+  EXPECT_EQ((ticks_[{2, 2}]), 3);
+}
+
+// It may have been woken before it was looked at, and have gone to sleep after.
+TEST_F(QuietTest, WhoIsWokenBetweenTwoVisitsIsNotQuiet) {
+  Add(1);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(Tick(), ElementsAre(1));
+    WakeUp(1);
+  }
+  EXPECT_EQ(visits_.quiet(), 0U);
+}
+
+// A tick comes between the note and the wake-up: it clears the mark, and finds the thread asleep.
+TEST_F(QuietTest, WhoIsWokenWhileItIsVisitedIsVisitedOnceMore) {
+  Add(1);
+  Ticks(50);
+  NoteWakeUp(1);
+  EXPECT_THAT(Tick(), ElementsAre(1)) << "in its old wait";
+  EXPECT_EQ(visits_.quiet(), 0U);
+  LeaveWait(1);
+  EXPECT_THAT(Tick(), ElementsAre(1));
+  EXPECT_EQ((ticks_[{1, 1}]), 51);
+  EXPECT_EQ((ticks_[{1, 2}]), 1);
+}
+
+// Under pressure, too, and also if a long block has begun before wake-ups were noted.
+TEST_F(QuietTest, LongStridesDoNotKeepFromIt) {
+  for (uint64_t id = 1; id <= 20; ++id) Add(id);
+  visits_.SetLongestStride(16);
+  turn_ = 0;
+  Ticks(100);
+  turn_ = 2;
+  Ticks(3 * 16);
+  EXPECT_EQ(visits_.quiet(), 20U);
+  Ticks(12);
+  Settle();
+  for (uint64_t id = 1; id <= 20; ++id) EXPECT_EQ((ticks_[{id, 1}]), 160) << id;
+}
+
+TEST_F(QuietTest, NobodyIsWhileWakeUpsAreNotNoted) {
+  for (const uint64_t id : {1, 2}) Add(id);
+  Ticks(20);
+  turn_ = 0;
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(Tick(), ElementsAre(1, 2));
+  EXPECT_EQ((ticks_[{1, 1}]), 30);
+  // What was noted before says nothing about the time between.
+  turn_ = 2;
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(Tick(), ElementsAre(1, 2));
+  EXPECT_THAT(Tick(), IsEmpty());
+}
+
+// Off and on again between two ticks.
+TEST_F(QuietTest, AnotherTurnIsLikeTheFirst) {
+  Add(1);
+  Ticks(20);
+  turn_ = 2;
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(Tick(), ElementsAre(1));
+  EXPECT_THAT(Tick(), IsEmpty());
+}
+
+TEST_F(QuietTest, EverybodyIsLookedAtNowAndThen) {
+  for (uint64_t id = 1; id <= 20; ++id) Add(id);
+  Ticks(2);
+  std::map<uint64_t, int> looked_at;
+  for (int i = 0; i < 1'280; ++i) {
+    for (const uint64_t id : Tick()) ++looked_at[id];
+  }
+  for (uint64_t id = 1; id <= 20; ++id) EXPECT_EQ(looked_at[id], 10) << id;
+  EXPECT_EQ(visits_.quiet(), 20U);
+  // With a longer interval as often.
+  interval_ = 500 * kMs;
+  looked_at.clear();
+  for (int i = 0; i < 40; ++i) {
+    for (const uint64_t id : Tick()) ++looked_at[id];
+  }
+  for (uint64_t id = 1; id <= 20; ++id) EXPECT_EQ(looked_at[id], 10) << id;
+}
+
+// There is a mark for each of 63 threads.
+TEST_F(QuietTest, WhoHasNoMarkIsVisitedAlways) {
+  for (uint64_t id = 1; id <= 100; ++id) Add(id);
+  EXPECT_EQ(Ticks(3).size(), 100U - 63);
+  EXPECT_EQ(visits_.quiet(), 63U);
+}
+
+TEST_F(QuietTest, EveryTickCountsOnceInTheWaitThatItFound) {
+  std::mt19937_64 random(3);
+  constexpr int kTicks = 4'000;
+  constexpr uint64_t kThreads = 30;
+  std::map<std::pair<uint64_t, uint64_t>, int64_t> truth;
+  std::map<uint64_t, uint64_t> waits;
+  for (uint64_t id = 1; id <= kThreads; ++id) {
+    Add(id);
+    waits[id] = 1;
+  }
+  size_t visited = 0;
+  for (int tick = 0; tick < kTicks; ++tick) {
+    for (uint64_t id = 1; id <= kThreads; ++id) {
+      // From always to hardly ever.
+      if (random() % (1 + id * id) != 0) continue;
+      WakeUp(id);
+      ++waits[id];
+    }
+    if (random() % 500 == 0) turn_ = turn_ == 0 ? static_cast<uint32_t>(tick) + 2 : 0;
+    if (random() % 50 == 0) Settle();
+    visited += Tick().size();
+    for (uint64_t id = 1; id <= kThreads; ++id) ++truth[{id, waits[id]}];
+  }
+  Settle();
+  EXPECT_EQ(ticks_, truth);
+  EXPECT_LT(visited, kTicks * kThreads * 3 / 4) << "wake-ups are not noted half of the time";
 }
 
 TEST(VisitsTest, AllGoneAtOnce) {

@@ -22,6 +22,7 @@ KEYS = {
     "accuracy": ("case", "load", "site"),
     "names": ("what", "library"),
     "part": ("part", "load"),
+    "storm": ("watch", "stressor"),
 }
 
 

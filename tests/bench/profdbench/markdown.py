@@ -33,6 +33,11 @@ def ratio(numbers):
     return f"{numbers[0]:.3f} ({numbers[1]:.3f} to {numbers[2]:.3f})"
 
 
+def verdict(met):
+    """Of an aim that has no interval."""
+    return "met" if met else "**missed**"
+
+
 def cell(value):
     return str(value).replace("|", "\\|").replace("\n", " ")
 

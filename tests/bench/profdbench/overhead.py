@@ -39,6 +39,7 @@ from profdbench.process import Failed, Unavailable
 from profdbench.progress import Progress, duration, log
 from profdbench.tools import TOOLS
 from profdbench.workloads import WORKLOADS
+from profdbench.workloads.base import Workload
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 EPILOG = """examples:
@@ -52,7 +53,7 @@ wrong"""
 # The least ratio that the project wants to hold.
 AIMS = {("pgbench", "profd"): 0.99, ("pgbench", "profd-all"): 0.97,
         ("redis", "profd"): 0.99, ("rustc", "profd"): 0.99,
-        ("rustc-system", "profd"): 0.99}
+        ("rustc-system", "profd"): 0.99, ("fio", "profd"): 0.99, ("futex", "profd"): 0.99}
 RUNS_SHARE = 0.3  # of --pairs, where a slice is a whole run
 
 
@@ -323,6 +324,7 @@ def main(options):
     catch_signals()
     sink = Sink(options.results)
     warn_if_busy()
+    Workload.build = options.build
     names = options.workload or list(WORKLOADS)
     failed = 0
     try:

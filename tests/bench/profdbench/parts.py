@@ -6,6 +6,8 @@
   resting   a tick that finds only threads that rest, less a bare wake-up
   rules     reading the unwind rules of rustc's library, and what they take in the kernel
   start     until profd is ready, on a machine with 200 more processes, all of them targets
+  self      what the CPU time of profd consists of under the loads of `sample`: a second profd
+            watches it for ten spans
 
 A bare wake-up is a program that sleeps until random instants and does nothing else; it runs at the
 same time. Rows go to stdout as lines of JSON, and with --results FILE also into that file. Progress
@@ -21,7 +23,7 @@ import subprocess
 import tempfile
 import time
 
-from profdbench import lines, names, overhead, process, stats
+from profdbench import lines, names, overhead, own_time, process, stats
 from profdbench.process import Failed, Unavailable
 from profdbench.progress import log
 from profdbench.scale_point import MIB, Daemon, Load, fetch_json, spawn
@@ -31,6 +33,8 @@ INTERVAL_MS = 10
 SETTLE_SECONDS = 4
 IDLE_THREADS = 100
 PROCESSES = 200
+SELF_SPANS = 10
+SELF_RATE = "1000"
 ALL_ON = ["--budget", "off"]
 EPILOG = """examples:
   bench parts
@@ -197,13 +201,50 @@ def measure_start(options):
            "cpu_s": stats.mean(cpu).as_list()}
 
 
+def watch_self(options, directory, pid):
+    """A profile of the CPU time of a profd that watches a target."""
+    beside = os.path.join(directory, "beside")
+    os.makedirs(beside, exist_ok=True)
+    watched = Daemon(options.build, directory, pid, ALL_ON)
+    try:
+        watcher = Daemon(options.build, beside, watched.pid, [*ALL_ON, "--cpu-rate", SELF_RATE])
+        try:
+            time.sleep(SETTLE_SECONDS)
+            seconds = SELF_SPANS * options.seconds
+            time.sleep(seconds)
+            watched.check_alive()
+            return fetch_json(watcher, f"{seconds:g}s", "--kind", "cpu", "--no-inlines")
+        finally:
+            watcher.stop()
+    finally:
+        watched.stop()
+
+
+def measure_self(options):
+    with tempfile.TemporaryDirectory(prefix="profd-parts.", dir="/var/tmp") as directory:
+        os.chmod(directory, 0o711)
+        for name, start in loads(options.build, directory).items():
+            where = lines.here()
+            try:
+                with start() as pid:
+                    profile = watch_self(options, directory, pid)
+            except Unavailable as why:
+                log(f"parts: {name}: left out: {why}")
+                continue
+            seconds = (profile["header"]["end_ns"] - profile["header"]["begin_ns"]) / 1e9
+            cpu = sum(thread["on_cpu_ns"] for thread in profile["threads"]) / 1e9
+            log(f"parts: profd used {cpu / seconds:.2%} of a CPU under {name}")
+            yield {"part": "self", "load": name, **where, "seconds": seconds, "cpu": cpu / seconds,
+                   "stages": own_time.shares(profile)}
+
+
 MEASURES = {"sample": measure_sample, "resting": measure_resting, "rules": measure_rules,
-            "start": measure_start}
+            "start": measure_start, "self": measure_self}
 
 
 def add_arguments(subparsers):
     parser = subparsers.add_parser(
-        "parts", help="what single parts of profd cost: a sample, a tick, rules, the start",
+        "parts", help="what single parts of profd cost: a sample, a tick, rules, the start; and what it spends its time on",
         description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", action="append", choices=list(MEASURES), metavar="NAME",
                         help="only this one; may be repeated: " + ", ".join(MEASURES))

@@ -1,6 +1,6 @@
 """The part of the page on how fast functions get their names."""
 
-from profdbench.markdown import table
+from profdbench.markdown import table, verdict
 from profdbench.scale_point import LIMIT_MIB
 
 FIRST_S = 0.3  # of the first answer with names
@@ -11,20 +11,16 @@ def _rows(lines, what):
     return [line for line in lines if line["kind"] == "names" and line["what"] == what]
 
 
-def _verdict(met):
-    return "met" if met else "**missed**"
-
-
 def verdicts(lines):
     text = []
     for row in _rows(lines, "answer"):
         met = row["first_most_s"] <= FIRST_S and row["rss_mib"] <= LIMIT_MIB
         text.append(f"- First answer with names of {row['library']} ({row['mib']:.0f} MiB): "
                     f"{row['first_s']:.2f} s, {row['first_most_s']:.2f} s at most, with a peak RSS of "
-                    f"{row['rss_mib']:.1f} MiB (aims: {FIRST_S} s, {LIMIT_MIB} MiB): {_verdict(met)}.")
+                    f"{row['rss_mib']:.1f} MiB (aims: {FIRST_S} s, {LIMIT_MIB} MiB): {verdict(met)}.")
     for row in _rows(lines, "lookups"):
         text.append(f"- Repeated lookups in {row['library']}: {row['ratio']:.0f} times as fast as "
-                    f"{row['symbolizer']}, aim {FACTOR}: {_verdict(row['ratio'] >= FACTOR)}.")
+                    f"{row['symbolizer']}, aim {FACTOR}: {verdict(row['ratio'] >= FACTOR)}.")
     return text
 
 

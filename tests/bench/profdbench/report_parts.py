@@ -1,6 +1,6 @@
 """The part of the page on what single parts of profd cost."""
 
-from profdbench import stats
+from profdbench import own_time, stats
 from profdbench.markdown import table
 
 SAMPLE_US = 4  # of a thread, at a tick every 10 ms
@@ -49,8 +49,8 @@ def verdicts(lines):
 
 def section(lines):
     samples, resting = _rows(lines, "sample"), _rows(lines, "resting")
-    rules, starts = _rows(lines, "rules"), _rows(lines, "start")
-    if not samples and not resting and not rules and not starts:
+    rules, starts, own = _rows(lines, "rules"), _rows(lines, "start"), _rows(lines, "self")
+    if not samples and not resting and not rules and not starts and not own:
         return []
     text = ["## Parts", "", "```",
             "tests/bench/bench parts --results docs/performance/results.jsonl", "```", ""]
@@ -80,4 +80,14 @@ def section(lines):
                  *table(["beside", "turns", "ready after, s", "at most, s", "CPU, s"],
                         [[row["load"], row["turns"], _interval(row["start_s"], 2),
                           f"{row['start_most_s']:.2f}", _interval(row["cpu_s"], 2)] for row in starts])]
+    if own:
+        stages = [stage for stage, *_ in own_time.STAGES] + [own_time.REST]
+        text += ["What profd's CPU time consists of, by a second profd that watches the first (`profctl fetch --kind cpu`); "
+                 "± one standard error. Each stage is without those above it. Drains come once a second.", "",
+                 *table(["stage", *(f"{row['load']}: {row['cpu']:.2%} of a CPU" for row in own)],
+                        [[stage, *(_share(row["stages"].get(stage)) for row in own)] for stage in stages])]
     return text
+
+
+def _share(found):
+    return f"{100 * found[0]:.1f} % ± {100 * found[1]:.1f} %" if found else "-"

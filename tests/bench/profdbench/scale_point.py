@@ -144,8 +144,8 @@ def fetch_latency(daemon, window_s, fetches):
                                        "-o", "-")[0] for _ in range(fetches)])
 
 
-def fetch_json(daemon, window):
-    return read(json.loads(daemon.run_profctl("fetch", "--since", window, "--idle", "--format",
+def fetch_json(daemon, window, *arguments):
+    return read(json.loads(daemon.run_profctl("fetch", "--since", window, *(arguments or ["--idle"]), "--format",
                                               "json", "-o", "-")[1]))
 
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tests/losses_table.h"
 
 namespace profd::e2e {
 namespace {
@@ -156,15 +157,7 @@ void ExpectOnlyStacks(const Answer& answer, const Thread& thread, v1::Reason rea
 
 void ExpectNoLoss(const Answer& answer) {
   for (const v1::Loss& loss : answer.message.losses()) {
-    // Walks that raced with a wake-up keep their weight, and the time of a switch that the kernel
-    // did not report is recovered: neither loses anything.
-    if (loss.cause() == "torn_walk" || loss.cause() == "switch_unseen" ||
-        loss.cause() == "disk_request_lost") {
-      continue;
-    }
-    // What a mapping call took away while another thread changed the mappings is counted all the
-    // same.
-    if (loss.cause() == "mapping_busy") continue;
+    if (IsUsualLoss(loss.cause())) continue;
     ADD_FAILURE() << loss.DebugString();
   }
 }

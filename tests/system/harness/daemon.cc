@@ -4,19 +4,41 @@
 #include <signal.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "gtest/gtest.h"
 #include "tests/support/places.h"
 
 namespace profd::e2e {
 namespace {
 
 constexpr seconds kCallTimeout(60);
+// After this, a test that fails says what profd's threads were doing.
+constexpr seconds kPromptStop(5);
 
 void SetDeadline(grpc::ClientContext* context) {
   context->set_deadline(std::chrono::system_clock::now() + kCallTimeout);
+}
+
+// The name, the system call and the kernel's stack of each thread.
+std::string WhereThreadsAre(pid_t pid) {
+  std::string text;
+  std::error_code error;
+  for (const auto& task :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"), error)) {
+    for (const char* file : {"comm", "syscall", "stack"}) {
+      std::ostringstream read;
+      read << std::ifstream(task.path() / file).rdbuf();  // nothing, if the thread has ended
+      absl::StrAppend(&text, read.str());
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -99,7 +121,11 @@ std::optional<int64_t> Daemon::AwaitTarget(int pid, milliseconds timeout) const 
 
 std::optional<int> Daemon::Stop(milliseconds timeout) {
   process_->Signal(SIGTERM);
-  return process_->Wait(timeout);
+  if (const auto code = process_->Wait(kPromptStop)) return code;
+  const std::string threads = WhereThreadsAre(process_->pid());
+  const auto code = process_->Wait(timeout);
+  if (code != 0) ADD_FAILURE() << "profd was asked to end; then its threads were in\n" << threads;
+  return code;
 }
 
 absl::StatusOr<Finished> Profctl(const Daemon& daemon, const std::vector<std::string>& arguments,

@@ -14,6 +14,7 @@ class Workload:
     arrive late; collect() is called in a break, at least `late_seconds` after the last slice.
     """
 
+    build = ""  # folder of the benchmarks' own programs
     name = ""
     about = ""
     unit = ""
