@@ -170,16 +170,6 @@ class Accounts {
   uint64_t switches_unseen_ = 0;
 };
 
-// Totals of a thread from record.begin to record.now by the ledger of the per-switch layer: closed
-// cycles and the open one, so that on_cpu + sum(off) = wall. Where the ledger stood still meanwhile
-// only differences of records since record.armed_at mean anything.
-LedgerDelta ExactTotals(const profd_thread_record& record);
-
-// The same by the kernel's books alone, from the thread's creation on, but for the wall clock,
-// which counts from when the account was opened. Blocked time, of unknown reason, means something
-// as a difference only.
-LedgerDelta BookTotals(const profd_books& books, int64_t wall_ns);
-
 }  // namespace profd
 
 #endif  // PROFD_DAEMON_SOURCE_ACCOUNTS_H_

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/base/clock.h"
 #include "daemon/kernel/load.h"
+#include "daemon/source/thread_totals.h"
 #include "daemon/target/procfs.h"
 #include "tests/bpf/kernel_fixture.h"
 

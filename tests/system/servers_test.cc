@@ -27,8 +27,6 @@ namespace {
 constexpr double kBooksTolerance = 0.001;
 // schedstat of a running thread is as of its last scheduler tick, 10 ms ago at most.
 constexpr int64_t kTickNs = 10'000'000;
-// And of a queued thread it leaves out the present wait, which profd has up to the window's end.
-constexpr int64_t kQueuedNs = 100'000'000;
 
 // A window from `begin_ns` up to now of these processes alone (none: of all): the machine may run
 // other servers of that name.
@@ -73,7 +71,7 @@ void ExpectAgreesWithKernel(const Edge& begin, const Edge& end, size_t at_least)
         << "on-CPU";
     EXPECT_TRUE(Between(close->second.runqueue_ns - first->second.runqueue_ns,
                         OffNs(*thread, v1::REASON_RUNQUEUE),
-                        last.runqueue_ns - old->second.runqueue_ns + kQueuedNs + stolen))
+                        last.runqueue_ns - old->second.runqueue_ns + kTickNs + stolen))
         << "run queue; stolen " << stolen;
     EXPECT_TRUE(Near(thread->ledger.wall_ns(), length, kIdentityTolerance)) << "wall";
     if (!exact) continue;

@@ -4,11 +4,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 namespace waiter {
 namespace {
@@ -45,8 +47,13 @@ int OpenSchedstat() {
   return schedstat;
 }
 
-pthread_mutex_t reports_mutex = PTHREAD_MUTEX_INITIALIZER;
-std::string* const reports = new std::string;
+// The report of one thread, in a list that grows without a lock: nobody waits for this account of
+// waits.
+struct Report {
+  std::string text;
+  Report* next;
+};
+std::atomic<Report*> reports = nullptr;
 
 }  // namespace
 
@@ -122,10 +129,9 @@ void Meter::Publish() {
            name_.c_str(), tid_, static_cast<long long>(begin_), static_cast<long long>(end),
            static_cast<long long>(cpu), static_cast<long long>(wait_wall_),
            static_cast<long long>(wait_cpu_));
-  pthread_mutex_lock(&reports_mutex);
-  if (!reports->empty()) *reports += ',';
-  *reports += text + waits + "],\"delay_ns\":[" + delays + "]}";
-  pthread_mutex_unlock(&reports_mutex);
+  auto* report = new Report{text + waits + "],\"delay_ns\":[" + delays + "]}", reports.load()};
+  while (!reports.compare_exchange_weak(report->next, report)) {
+  }
 }
 
 pthread_t Start(void* (*body)(void*), void* argument) {
@@ -137,14 +143,16 @@ pthread_t Start(void* (*body)(void*), void* argument) {
 void Join(pthread_t thread) { Check(pthread_join(thread, nullptr) == 0, "pthread_join"); }
 
 void PrintReport() {
-  pthread_mutex_lock(&reports_mutex);
   char head[128];
   const int64_t offset = Read(CLOCK_REALTIME) - Now();
   snprintf(head, sizeof(head), "{\"pid\":%d,\"wall_offset_ns\":%lld,\"threads\":[", getpid(),
            static_cast<long long>(offset));
-  const std::string line = head + *reports + "]}\n";
-  reports->clear();
-  pthread_mutex_unlock(&reports_mutex);
+  std::string threads;  // the newest is the first in the list, and the last here
+  for (Report* report = reports.exchange(nullptr); report != nullptr;) {
+    threads = report->text + (threads.empty() ? "" : ",") + threads;
+    delete std::exchange(report, report->next);
+  }
+  const std::string line = head + threads + "]}\n";
   // A pipe takes more than PIPE_BUF bytes in pieces.
   for (size_t done = 0; done < line.size();) {
     const ssize_t n = write(STDOUT_FILENO, line.data() + done, line.size() - done);

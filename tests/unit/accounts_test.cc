@@ -9,6 +9,8 @@
 #include <numeric>
 #include <random>
 
+#include "daemon/source/thread_totals.h"
+
 namespace profd {
 namespace {
 
@@ -406,30 +408,34 @@ TEST(ExactTotalsTest, UnknownReasonIsOther) {
   }
 }
 
+// The books of a thread that has lived for a while: no two numbers are alike.
+profd_books SomeBooks() {
+  return {.exec_runtime = 5'100,
+          .run_delay = 2'200,
+          .last_arrival = 0,
+          .last_queued = 0,
+          .nvcsw = 9,
+          .nivcsw = 8,
+          .min_flt = 7,
+          .maj_flt = 6,
+          .read_bytes = 5,
+          .write_bytes = 4};
+}
+
 TEST(BookTotalsTest, TheBooksAddUp) {
-  const profd_books books = {.exec_runtime = 5'000,
-                             .run_delay = 2'000,
-                             .last_arrival = 0,
-                             .last_queued = 0,
-                             .nvcsw = 8,
-                             .nivcsw = 7,
-                             .min_flt = 6,
-                             .maj_flt = 5,
-                             .read_bytes = 4,
-                             .write_bytes = 3};
-  const LedgerDelta totals = BookTotals(books, 31'000);
-  EXPECT_EQ(totals.on_cpu_ns, 5'000);
-  EXPECT_EQ(totals.books_on_cpu_ns, 5'000);
-  EXPECT_EQ(totals.books_runqueue_ns, 2'000);
-  EXPECT_EQ(Off(totals, Reason::kRunQueue), 2'000);
+  const LedgerDelta totals = BookTotals(SomeBooks(), 31'300);
+  EXPECT_EQ(totals.on_cpu_ns, 5'100);
+  EXPECT_EQ(totals.books_on_cpu_ns, 5'100);
+  EXPECT_EQ(totals.books_runqueue_ns, 2'200);
+  EXPECT_EQ(Off(totals, Reason::kRunQueue), 2'200);
   EXPECT_EQ(totals.unattributed_ns, 24'000);
   EXPECT_EQ(Accounted(totals), totals.wall_ns);
-  EXPECT_EQ(totals.voluntary_switches, 8);
-  EXPECT_EQ(totals.involuntary_switches, 7);
-  EXPECT_EQ(totals.minor_faults, 6);
-  EXPECT_EQ(totals.major_faults, 5);
-  EXPECT_EQ(totals.read_bytes, 4);
-  EXPECT_EQ(totals.write_bytes, 3);
+  EXPECT_EQ(totals.voluntary_switches, 9);
+  EXPECT_EQ(totals.involuntary_switches, 8);
+  EXPECT_EQ(totals.minor_faults, 7);
+  EXPECT_EQ(totals.major_faults, 6);
+  EXPECT_EQ(totals.read_bytes, 5);
+  EXPECT_EQ(totals.write_bytes, 4);
 }
 
 // Books that a thread had already are not of the account.
@@ -440,16 +446,7 @@ TEST(AccountsTest, BooksCountFromWhereTheAccountWasOpened) {
     record.born = born ? 1 : 0;
     record.begin_exec = 100;
     record.begin_delay = 200;
-    record.books = {.exec_runtime = 5'100,
-                    .run_delay = 2'200,
-                    .last_arrival = 0,
-                    .last_queued = 0,
-                    .nvcsw = 9,
-                    .nivcsw = 8,
-                    .min_flt = 7,
-                    .maj_flt = 6,
-                    .read_bytes = 5,
-                    .write_bytes = 4};
+    record.books = SomeBooks();
     Accounts accounts;
     const auto read = [&] {
       ProfileDelta delta;

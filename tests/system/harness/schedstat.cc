@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -15,8 +17,10 @@
 namespace profd::e2e {
 namespace {
 
-// Longer than a runnable thread waits for its turn.
-constexpr milliseconds kCharged(100);
+// A runnable thread's turn comes within this time, or it is left out of the comparison.
+constexpr milliseconds kTurn(10'000);
+// A thread that runs is charged at scheduler ticks.
+constexpr milliseconds kTick(10);
 
 // Numeric names of a directory of /proc; empty when it is gone.
 std::vector<int> Numbers(const std::string& directory) {
@@ -30,17 +34,53 @@ std::vector<int> Numbers(const std::string& directory) {
   return found;
 }
 
+std::string TaskFile(int pid, int tid, const char* name) {
+  return absl::StrCat("/proc/", pid, "/task/", tid, "/", name);
+}
+
+absl::StatusOr<ThreadTimes> ReadTimes(int pid, int tid) {
+  std::ifstream file(TaskFile(pid, tid, "schedstat"));
+  ThreadTimes times;
+  if (!(file >> times.on_cpu_ns >> times.runqueue_ns)) return absl::NotFoundError("ended");
+  return times;
+}
+
+// Fields of a stat file from the state on; empty when it is gone.
+std::vector<std::string> StatFields(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line)) return {};
+  // The name in brackets may hold anything.
+  const size_t bracket = line.rfind(')');
+  if (bracket == std::string::npos) return {};
+  return absl::StrSplit(line.substr(bracket + 1), ' ', absl::SkipEmpty());
+}
+
+// The account once it holds all of the time in the queue before this call: the kernel charges that
+// when a thread gets its CPU. Until then it is runnable and uses no CPU time.
+absl::StatusOr<ThreadTimes> ReadCharged(int pid, int tid) {
+  const absl::StatusOr<ThreadTimes> first = ReadTimes(pid, tid);
+  if (!first.ok()) return first;
+  const auto until = std::chrono::steady_clock::now() + kTurn;
+  while (std::chrono::steady_clock::now() < until) {
+    const std::vector<std::string> stat = StatFields(TaskFile(pid, tid, "stat"));
+    const absl::StatusOr<ThreadTimes> times = ReadTimes(pid, tid);
+    if (!times.ok()) return times;
+    if (!stat.empty() && (stat[0] != "R" || times->on_cpu_ns != first->on_cpu_ns)) return times;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return absl::DeadlineExceededError("never got its CPU");
+}
+
 }  // namespace
 
-Schedstat ReadSchedstat(const std::vector<int>& pids) {
+Schedstat ReadSchedstat(const std::vector<int>& pids, bool charged) {
   Schedstat threads;
   for (const int pid : pids) {
-    const std::string tasks = absl::StrCat("/proc/", pid, "/task");
-    for (const int tid : Numbers(tasks)) {
-      std::ifstream file(absl::StrCat(tasks, "/", tid, "/schedstat"));
-      ThreadTimes times;
-      if (!(file >> times.on_cpu_ns >> times.runqueue_ns)) continue;
-      threads[tid] = times;
+    for (const int tid : Numbers(absl::StrCat("/proc/", pid, "/task"))) {
+      const absl::StatusOr<ThreadTimes> times =
+          charged ? ReadCharged(pid, tid) : ReadTimes(pid, tid);
+      if (times.ok()) threads[tid] = *times;
     }
   }
   return threads;
@@ -49,14 +89,8 @@ Schedstat ReadSchedstat(const std::vector<int>& pids) {
 std::vector<int> WithChildren(int pid) {
   std::vector<int> found = {pid};
   for (const int candidate : Numbers("/proc")) {
-    std::ifstream file(absl::StrCat("/proc/", candidate, "/stat"));
-    std::string line;
-    if (!std::getline(file, line)) continue;
-    // The name in brackets may hold anything; the parent is the second field behind it.
-    const size_t bracket = line.rfind(')');
-    if (bracket == std::string::npos) continue;
-    const std::vector<std::string> fields =
-        absl::StrSplit(line.substr(bracket + 1), ' ', absl::SkipEmpty());
+    // The parent follows the state.
+    const std::vector<std::string> fields = StatFields(absl::StrCat("/proc/", candidate, "/stat"));
     int parent;
     if (fields.size() > 1 && absl::SimpleAtoi(fields[1], &parent) && parent == pid) {
       found.push_back(candidate);
@@ -81,8 +115,8 @@ absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& requ
   edge.before = ReadSchedstat(pids);
   absl::StatusOr<Answer> answer = daemon.Fetch(request);
   if (!answer.ok()) return answer.status();
-  std::this_thread::sleep_for(kCharged);
-  edge.after = ReadSchedstat(pids);
+  std::this_thread::sleep_for(kTick);
+  edge.after = ReadSchedstat(pids, true);
   edge.wall_ns = answer->coverage().end_ns();
   edge.stolen_ns = StolenNs();
   edge.answer = *std::move(answer);

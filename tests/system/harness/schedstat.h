@@ -17,8 +17,9 @@ struct ThreadTimes {
 };
 using Schedstat = std::map<int, ThreadTimes>;  // by TID
 
-// All threads of these processes; those that end meanwhile are left out.
-Schedstat ReadSchedstat(const std::vector<int>& pids);
+// All threads of these processes; those that end meanwhile are left out. `charged`: each once its
+// time in the queue up to now is in its account (whoever gets no CPU for 10 s is left out).
+Schedstat ReadSchedstat(const std::vector<int>& pids, bool charged = false);
 
 // Time that a hypervisor kept all CPUs from running since the machine began, ns, as far as it says
 // so; in steps of a hundredth of a second. profd counts it as waiting for a CPU, the kernel's
@@ -29,8 +30,7 @@ int64_t StolenNs();
 std::vector<int> WithChildren(int pid);
 
 // An edge of a window: the instant up to which profd accounted, and the kernel's account of the
-// threads before and after it. The kernel charges time in the queue when a thread gets its CPU, so
-// that `after` is read so much later that whoever waited at the edge has been charged.
+// threads before and after it. `after` holds the time in the queue up to the edge.
 struct Edge {
   int64_t wall_ns = 0;
   Schedstat before, after;
