@@ -29,7 +29,7 @@ namespace {
 // To measure what an interrupt costs.
 constexpr int64_t kMeasuredPeriodNs = 20'000;
 constexpr int kMeasuredRounds = 8;
-constexpr int kMeasuredWork = 1'000'000;
+constexpr int kMeasuredWork = 500'000;
 
 absl::StatusOr<UniqueFd> OpenClock(pid_t pid, int cpu, int64_t period_ns) {
   perf_event_attr attributes{};

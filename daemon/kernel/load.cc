@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -123,15 +124,25 @@ const KernelFacts& ThisKernel() {
     TakeLibbpfMessages();
     const std::unique_ptr<btf, void (*)(btf*)> types(btf__load_vmlinux_btf(), btf__free);
     if (!types) return KernelFacts();
-    const auto find = [&](const char* name, uint32_t kind) {
-      return btf__find_by_name_kind(types.get(), name, kind);
-    };
-    constexpr std::array kCalls = {"__x64_sys_fsync", "__x64_sys_fdatasync", "__x64_sys_msync",
-                                   "__x64_sys_sync_file_range", "__x64_sys_syncfs"};
-    const bool named = std::all_of(kCalls.begin(), kCalls.end(),
-                                   [&](const char* call) { return find(call, BTF_KIND_FUNC) > 0; });
-    return KernelFacts{.multi_probes = find("bpf_uprobe_multi_link", BTF_KIND_STRUCT) > 0,
-                       .sync_calls = named && MayEnterFunction(find(kCalls[0], BTF_KIND_FUNC))};
+    constexpr std::array<std::string_view, 5> kCalls = {
+        "__x64_sys_fsync", "__x64_sys_fdatasync", "__x64_sys_msync", "__x64_sys_sync_file_range",
+        "__x64_sys_syncfs"};
+    KernelFacts found;
+    size_t calls = 0;
+    int fsync = 0;
+    for (uint32_t id = 1; id < btf__type_cnt(types.get()); ++id) {
+      const btf_type* type = btf__type_by_id(types.get(), id);
+      if (!btf_is_func(type) && !btf_is_struct(type)) continue;
+      const std::string_view name = btf__name_by_offset(types.get(), type->name_off);
+      if (btf_is_struct(type)) {
+        found.multi_probes = found.multi_probes || name == "bpf_uprobe_multi_link";
+      } else if (std::find(kCalls.begin(), kCalls.end(), name) != kCalls.end()) {
+        ++calls;
+        if (name == kCalls[0]) fsync = static_cast<int>(id);
+      }
+    }
+    found.sync_calls = calls >= kCalls.size() && MayEnterFunction(fsync);
+    return found;
   }();
   return facts;
 }

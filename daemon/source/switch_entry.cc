@@ -16,11 +16,11 @@
 namespace profd {
 namespace {
 
-constexpr int kRounds = 32;
+constexpr int kRounds = 16;
 constexpr int kTrips = 25;
 // If other threads want the same CPU, a trip may take milliseconds, and few rounds must suffice.
 constexpr int kLeastRounds = 2;
-constexpr int64_t kMostNs = 100'000'000;
+constexpr int64_t kMostNs = 25'000'000;
 // The word to pass, and the word that ends it.
 constexpr uint64_t kTrip = 1;
 constexpr uint64_t kEnd = 2;
