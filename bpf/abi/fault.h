@@ -13,6 +13,8 @@ struct profd_page_record {
 	profd_u64 address;
 	profd_u64 stack; /* hash of a stack record */
 	profd_u64 size; /* bytes that the page stands for */
+	profd_u32 unsure; /* it may be of a file */
+	profd_u32 pad;
 };
 
 /* Upper half of splitmix64's finalizer. A page is sampled if its hash is below a threshold. So a
@@ -40,6 +42,7 @@ struct profd_fault_cost {
 	profd_u64 timed_ns; /* excludes entering and leaving the program */
 	profd_u64 walks; /* runs with a stack; all are timed */
 	profd_u64 walk_ns;
+	profd_u64 unsure; /* walks at pages of which nothing was known */
 };
 
 #endif /* PROFD_BPF_ABI_FAULT_H_ */

@@ -27,8 +27,8 @@ struct profd_visit {
 	profd_u8 followed; /* by the per-switch program: PROFD_FOLLOWED, PROFD_FOLLOWED_LATE */
 	profd_u32 stride; /* written by the daemon: ticks that the visit stands for */
 	profd_u32 slot; /* written by the daemon: of `woken`; 0: none */
-	profd_u32 quiet; /* written by the daemon: if it is asleep still, it becomes quiet; 0
-			    afterwards: it does not */
+	profd_u32 quiet; /* written by the daemon: it may become quiet. It does if this is still 1
+			    after the visit and the outcome is PROFD_VISIT_STILL */
 	profd_u64 since; /* when the wait began, where that is known exactly; else 0 */
 };
 #define PROFD_MAX_VISITS 4096

@@ -45,8 +45,11 @@ __noinline u64 stack_at_fault(u64 address)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *user = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct walker walker = {.task = task};
+	struct profd_fault_cost *cost;
 	u64 stack = 0;
+	u32 zero = 0;
 	u32 slot;
+	bool known;
 
 	walker.walk = take_walk(&slot);
 	if (!walker.walk) {
@@ -56,24 +59,28 @@ __noinline u64 stack_at_fault(u64 address)
 	/* Of files and devices there are other accounts. The kernel may be asked for one mapping
 	 * only at a page fault, and says that the map is busy from then on: the rest is what was
 	 * asked for at others. Where the target has locked its map nobody can tell: the page is
-	 * told, and the daemon finds out.
+	 * told as unsure, and the daemon finds out.
 	 */
 	walker.walk->hurried = 1;
 	walker.walk->map_busy = 0;
 	name_space(walker.walk, task);
-	if (is_readable_memory(&walker, address) || grows_stack(user, address) ||
-	    walker.walk->map_busy)
+	known = is_readable_memory(&walker, address) || grows_stack(user, address);
+	if (known || walker.walk->map_busy)
 		stack = walk_and_send(&walker, user_pc(task, user), user->sp, user->bp, false);
+	cost = bpf_map_lookup_elem(&fault_cost, &zero);
+	if (stack && !known && cost)
+		cost->unsure++;
 	drop_walk(slot);
 	return stack;
 }
 
 /* The stack of whoever touches an anonymous page, and a record for the daemon. */
 static __always_inline void take_page(struct task_struct *task, struct profd_thread *thread,
-				      u64 address)
+				      u64 address, const struct profd_fault_cost *cost)
 {
 	struct profd_thread *process = thread_of(task->group_leader);
 	struct profd_page_record *record;
+	u64 unsure = cost->unsure;
 	u64 stack = stack_at_fault(address);
 
 	if (!stack || !make_known(thread))
@@ -89,6 +96,8 @@ static __always_inline void take_page(struct task_struct *task, struct profd_thr
 	record->address = address & ~((1ULL << PAGE_SHIFT) - 1);
 	record->stack = stack;
 	record->size = (u64)fault_one_in << PAGE_SHIFT;
+	record->unsure = cost->unsure != unsure;
+	record->pad = 0;
 	record->pid = visible_pid(untrusted(task)->group_leader);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
@@ -122,7 +131,7 @@ static __always_inline void handle_fault(u64 address)
 		}
 		return;
 	}
-	take_page(task, thread, address);
+	take_page(task, thread, address, cost);
 	cost->walks++;
 	cost->walk_ns += bpf_ktime_get_ns() - began;
 }

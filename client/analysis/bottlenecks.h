@@ -1,5 +1,5 @@
 // What limits the throughput of a window, and by how much at most it would grow without it. The
-// model is that of docs/sampling.md ("Bottlenecks").
+// model is that of docs/sampling/analysis.md ("Bottlenecks").
 #ifndef PROFD_CLIENT_ANALYSIS_BOTTLENECKS_H_
 #define PROFD_CLIENT_ANALYSIS_BOTTLENECKS_H_
 

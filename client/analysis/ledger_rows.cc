@@ -13,7 +13,7 @@ constexpr std::array<ThreadSortInfo, 7> kSorts = {{
     {ThreadSort::kCpu, "cpu", "time on a CPU"},
     {ThreadSort::kRunQueue, "runq", "time on the run queue"},
     {ThreadSort::kBlocked, "blocked", "waits that are not idle"},
-    {ThreadSort::kWall, "wall", "time that the thread existed"},
+    {ThreadSort::kWall, "wall", "time for which the thread was watched"},
     {ThreadSort::kSwitches, "switches", "context switches"},
     {ThreadSort::kAlloc, "alloc", "bytes allocated"},
     {ThreadSort::kName, "name", "process and thread name"},

@@ -1,6 +1,6 @@
 // The wait-for graph of a window: which groups of threads wait for which, what each of them does
 // itself, and the knots: groups that wait for nobody else. An estimate; its model and its formulas
-// are those of docs/sampling.md ("Bottlenecks").
+// are those of docs/sampling/analysis.md ("Bottlenecks").
 #ifndef PROFD_CLIENT_ANALYSIS_WAIT_GRAPH_H_
 #define PROFD_CLIENT_ANALYSIS_WAIT_GRAPH_H_
 

@@ -74,7 +74,8 @@ void AddTargets(CLI::App* command, const char* about, Typed& typed) {
 
 void AddWindow(CLI::App* command, Typed& typed) {
   command
-      ->add_option("--since", typed.since, "Length of the window: 90s, 5min, 1h30m (default: 60s)")
+      ->add_option("--since", typed.since,
+                   "Length of the window up to --to: 90s, 5min, 1h30m (default: 60s)")
       ->type_name("DURATION");
   command->add_option("--from", typed.from, "Start of the window: 14:00, yesterday 14:00, RFC 3339")
       ->type_name("TIME");
@@ -245,7 +246,7 @@ void AddDiff(CLI::App& app, Typed& typed) {
   AddTargets(diff, "In windows, only this PID, or processes whose name matches; repeatable", typed);
   AddStacks(diff, typed);
   AddShortNames(diff, typed);
-  diff->add_flag("--normalized", typed.normalized, "Compare shares of the total");
+  diff->add_flag("--normalized", typed.normalized, "Compare shares of the totals, not rates");
   diff->add_option(
           "--fail-over", typed.fail_over,
           "Exit with 3 if a stack grew significantly, by more than this share of A's total")
@@ -266,7 +267,7 @@ void AddDiff(CLI::App& app, Typed& typed) {
 }
 
 void AddWhy(CLI::App& app, Typed& typed) {
-  CLI::App* why = app.add_subcommand("why", "Show what waits come down to, from waker to waker");
+  CLI::App* why = app.add_subcommand("why", "Show what causes waits, from waker to waker");
   why->footer(absl::StrCat(kWhyNotes, kTimes, kExitStatus));
   AddWindow(why, typed);
   AddTargets(why, "Start from this PID, or processes whose name matches; repeatable", typed);
@@ -311,7 +312,7 @@ void AddStacksNow(CLI::App& app, Typed& typed) {
 
 void AddThreads(CLI::App& app, Typed& typed) {
   CLI::App* threads =
-      app.add_subcommand("threads", "Show what each thread of a window did, as a table");
+      app.add_subcommand("threads", "Show what each thread did in a window, as a table");
   std::string notes = kThreadsNotes;
   AppendMeanings("Orders of rows (--sort)", AllThreadSorts(), notes);
   threads->footer(absl::StrCat(notes, kTimes, kExitStatus));
@@ -324,7 +325,7 @@ void AddThreads(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   threads
       ->add_option("--by", typed.threads_by,
-                   "A row for each thread, or for names without trailing numbers")
+                   "A row for each thread, or for threads whose names differ only in a number")
       ->type_name("BY")
       ->check(OneOf({"thread", "name"}))
       ->capture_default_str();

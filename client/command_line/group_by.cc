@@ -19,8 +19,8 @@ std::span<const GroupByInfo> AllGroupBys() {
        "names of process and thread, without trailing numbers"},
       {"thread", {GROUP_KEY_PROCESS, GROUP_KEY_THREAD}, "each process and thread"},
       {"process", {GROUP_KEY_PROCESS}, "each process"},
-      {"reason", {GROUP_KEY_REASON}, "what threads waited for"},
-      {"object", {GROUP_KEY_OBJECT}, "the lock, file descriptor or other object waited for"},
+      {"reason", {GROUP_KEY_REASON}, "the reason of the wait: lock, disk, net ..."},
+      {"object", {GROUP_KEY_OBJECT}, "what was waited for: a socket, pipe, file, futex ..."},
       {"module", {GROUP_KEY_MODULE}, "the file of the program's innermost function"},
       {"function", {GROUP_KEY_FUNCTION}, "the program's innermost function"},
   };

@@ -186,7 +186,7 @@ absl::Status ReadOutput(const Typed& typed, FetchOptions& options) {
     options.format = ParseFormat(typed.format);
   } else if (!typed.output.empty() && typed.output != "-" && !FormatOfFile(typed.output)) {
     return Wrong("-o", absl::StrCat("no format is known for '", CleanName(typed.output),
-                                    "'; end it in .svg, .folded, .json, .pb.gz or "
+                                    "'; end it in .svg, .txt, .folded, .json, .pb.gz or "
                                     ".speedscope.json, or use --format"));
   }
   if (const std::string_view given = GivenGraphOption(typed);

@@ -35,7 +35,7 @@ Examples:
   profctl fetch --since 60s         what threads waited for, after the fact
   profctl fetch --kind alloc        who allocated
   profctl memory                    what memory consists of, and whether it grows
-  kill -USR1 $(pidof profd)         pause (no overhead); -USR2 resumes
+  kill -USR1 $(pidof profd)         pause (almost no overhead); -USR2 resumes
 
 Needs root, or CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE, CAP_CHECKPOINT_RESTORE, CAP_SYSLOG,
 CAP_DAC_READ_SEARCH and CAP_SYS_NICE, before Linux 6.6 also CAP_SYS_ADMIN; docs/operating.md
@@ -87,12 +87,13 @@ void Define(CLI::App& app, Typed& typed) {
       ->capture_default_str();
   app.add_option(
          "--budget", typed.budget,
-         "Limit for the total overhead: a share of the targets' CPU time, or of one CPU if they "
-         "use less (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
+         "Limit for the total overhead: a share of the targets' CPU time, and at least that share "
+         "of one CPU (1%); a part of one CPU (0.02cpu); or off. Unused budget is saved for bursts "
          "of load, up to a minute's worth. Above the limit, the most expensive source takes "
-         "fewer samples. If that is not enough, allocation stacks, resident memory, mappings, "
-         "malloc bursts, stacks of running code, disk requests, wakers, stacks of context switches "
-         "and the switch layer are switched off, in this order, until the overhead fits again")
+         "fewer samples. If that is not enough, these are given up in this order, until the "
+         "overhead fits again: most allocation stacks, resident memory, mappings, malloc bursts, "
+         "stacks of running code, disk requests, wakers, stacks of context switches, the switch "
+         "layer, most ticks")
       ->type_name("PERCENT|CPUS|off")
       ->capture_default_str();
   // Before 0.1 there was a second budget for the daemon.
@@ -111,8 +112,8 @@ void Define(CLI::App& app, Typed& typed) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--malloc-burst", typed.malloc_burst,
-                 "How long all calls to glibc's malloc are traced, and how often; the totals are "
-                 "estimated from these bursts")
+                 "Once per INTERVAL, trace all calls to glibc's malloc for LENGTH, 1ms to 100ms. "
+                 "INTERVAL is at least ten times LENGTH. Totals are estimated from these bursts")
       ->type_name("LENGTH/INTERVAL")
       ->capture_default_str();
   app.add_option("--debug-dir", typed.options.debug_directories,

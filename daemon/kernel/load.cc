@@ -27,6 +27,9 @@ namespace profd {
 namespace {
 
 constexpr size_t kLogTail = 4096;
+// Entries for requests and file syncs under way at one instant, at least, if the limit on counters
+// is not less.
+constexpr uint64_t kUnderWay = 8192;
 
 // The program that the kernel rejected last. Only libbpf's messages name it.
 std::string refused_program;
@@ -66,8 +69,7 @@ UniqueSkeleton Open(bool plain) {
 
 void SetLimits(const KernelOptions& options, profd_bpf* s) {
   const Limits& limits = options.limits;
-  // Of what is under way at one instant there is less than what is counted between two drains.
-  const uint64_t under_way = std::max<uint64_t>(limits.counters / 4, 1);
+  const uint64_t under_way = std::max(limits.counters / 4, std::min(limits.counters, kUnderWay));
   struct Size {
     bpf_map* map;
     uint64_t entries;

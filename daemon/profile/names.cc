@@ -83,10 +83,10 @@ const LossDescription& DescribeLoss(size_t loss) {
        "Raise --limit ring if this lasts."},
       {"exit_ring_full",
        "Threads exited while the ring was full. Their time since the last drain is missing. "
-       "Watch fewer targets, or raise --limit exits."},
+       "Watch fewer targets, or raise --limit exits or --limit ring."},
       {"event_ring_full",
-       "New threads, execs, modules or touched pages were not announced: the ring was full. "
-       "Unwind rules for a new library may come late. Raise --limit ring if this lasts."},
+       "New modules or touched pages were not recorded: the ring was full. Unwind rules for a new "
+       "library may come late. Raise --limit ring if this lasts."},
       {"thread_storage",
        "Threads could not be marked and are missing. Check the memory limit of profd's cgroup."},
       {"switch_unseen",

@@ -54,6 +54,13 @@ void LiveSet::Reweigh(ThreadId process, uint64_t address, uint64_t serial, int64
   Count(*entry, 1);
 }
 
+bool LiveSet::HasSince(ThreadId process, uint64_t address, uint64_t serial) const {
+  const auto found = processes_.find(process);
+  if (found == processes_.end()) return false;
+  const auto entry = found->second.find(address);
+  return entry != found->second.end() && entry->second.serial >= serial;
+}
+
 void LiveSet::RemoveProcess(ThreadId process) {
   const auto found = processes_.find(process);
   if (found == processes_.end()) return;

@@ -38,6 +38,8 @@ class LiveSet {
   // Changes the weight of that entry.
   void Reweigh(ThreadId process, uint64_t address, uint64_t serial, int64_t bytes, uint32_t one_in);
   void RemoveProcess(ThreadId process);
+  // Whether there is an entry at that address with this serial or a later one.
+  bool HasSince(ThreadId process, uint64_t address, uint64_t serial) const;
 
   // Moves the changes since the last call into delta.samples.
   void Finish(ProfileDelta& delta);

@@ -34,6 +34,8 @@ constexpr uint64_t kSpan = 512;
 // /proc/PID/pagemap (Documentation/admin-guide/mm/pagemap.rst of the kernel).
 constexpr uint64_t kPresent = uint64_t{1} << 63;
 constexpr uint64_t kOfFile = uint64_t{1} << 61;  // or shared memory
+// Pages that wait for a check of what they are of. More than ever come within its time.
+constexpr size_t kMostUnsure = 16'384;
 
 // PAGEMAP_SCAN, since Linux 6.7; older headers do not have it.
 struct PageRegion {
@@ -82,9 +84,17 @@ ResidentPages::~ResidentPages() {
 void ResidentPages::OnTouched(const profd_page_record& record) {
   // Without a process nothing would say when the page is gone.
   if (record.process_id == 0 || record.pid <= 0 || record.size < kPageBytes) return;
+  absl::MutexLock lock(&mutex_);
+  if (record.unsure != 0 && unsure_.size() < kMostUnsure) {
+    unsure_.push_back({.record = record, .serial = pages_.next_serial()});
+  } else {
+    Add(record);
+  }
+}
+
+void ResidentPages::Add(const profd_page_record& record) {
   const ThreadId process{record.process_id};
   const auto one_in = static_cast<uint32_t>(record.size / kPageBytes);
-  absl::MutexLock lock(&mutex_);
   // From an earlier, larger sample.
   if (profd_page_hash(record.address / kPageBytes, seed_) >= profd_page_threshold(one_in_)) return;
   processes_[process].pid = record.pid;
@@ -101,6 +111,7 @@ void ResidentPages::OnTouched(const profd_page_record& record) {
 
 void ResidentPages::OnExec(int32_t pid) {
   absl::MutexLock lock(&mutex_);
+  std::erase_if(unsure_, [pid](const Unsure& page) { return page.record.pid == pid; });
   RemoveProcesses([pid](Process& process) { return process.pid == pid; });
 }
 
@@ -184,19 +195,29 @@ std::string ResidentPages::note() const {
 }
 
 void ResidentPages::Run() {
-  int64_t rest_ns = pause_ns_;
+  int64_t next_ns = MonotonicNs() + pause_ns_;  // of a look at all pages
+  int64_t rest_ns = 0;
   while (true) {
+    bool all = false;
     {
       const auto stop = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+      const auto called = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return stopping_ || !unsure_.empty();
+      };
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stop), absl::Nanoseconds(rest_ns))) return;
+      const int64_t left_ns = std::max<int64_t>(0, next_ns - MonotonicNs());
+      mutex_.AwaitWithTimeout(absl::Condition(&called), absl::Nanoseconds(left_ns));
+      if (stopping_) return;
+      all = MonotonicNs() >= next_ns;
     }
     const int64_t began = ThreadCpuNs();
     {
       const CpuUse::Scope scope(&cpu_use_->memory);
-      Look();
+      all ? Look() : LookAtUnsure();
     }
-    rest_ns = std::max(pause_ns_, (ThreadCpuNs() - began) * kRestPerLook);
+    rest_ns = (ThreadCpuNs() - began) * kRestPerLook;
+    if (all) next_ns = MonotonicNs() + std::max(pause_ns_, rest_ns);
   }
 }
 
@@ -219,7 +240,46 @@ double ResidentPages::MeasureTouch() {
   return static_cast<double>(fastest) / kPages;
 }
 
+void ResidentPages::LookAtUnsure() {
+  std::vector<Unsure> unsure;
+  {
+    absl::MutexLock lock(&mutex_);
+    unsure.swap(unsure_);
+  }
+  if (unsure.empty()) return;
+  absl::SleepFor(kInService);
+  const std::vector<Unsure> anonymous = AnonymousOf(unsure);
+  absl::MutexLock lock(&mutex_);
+  for (const Unsure& page : anonymous) {
+    // Unless it was touched again meanwhile.
+    if (!pages_.HasSince(ThreadId{page.record.process_id}, page.record.address, page.serial)) {
+      Add(page.record);
+    }
+  }
+}
+
+std::vector<ResidentPages::Unsure> ResidentPages::AnonymousOf(const std::vector<Unsure>& unsure) {
+  std::map<int32_t, UniqueFd> pagemaps;
+  std::vector<Unsure> anonymous;
+  for (const Unsure& page : unsure) {
+    const auto [found, fresh] = pagemaps.try_emplace(page.record.pid);
+    if (fresh) {
+      found->second = UniqueFd(
+          open(absl::StrCat("/proc/", page.record.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+    }
+    uint64_t state = 0;
+    if (!found->second.ok() || pread(found->second.get(), &state, sizeof(state),
+                                     static_cast<off_t>(page.record.address / kPageBytes *
+                                                        sizeof(state))) != sizeof(state)) {
+      continue;
+    }
+    if ((state & kPresent) != 0 && (state & kOfFile) == 0) anonymous.push_back(page);
+  }
+  return anonymous;
+}
+
 void ResidentPages::Look() {
+  LookAtUnsure();
   std::map<ThreadId, Process> processes;
   uint64_t end = 0;
   {
@@ -273,7 +333,7 @@ void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
     for (size_t i = first; i <= last; ++i) {
       const uint64_t at = pages[i].address / kPageBytes - begin;
       looked = std::max(looked, pages[i].serial);
-      // A page of a file was told because the kernel side could not tell at that instant.
+      // If too many were unsure, those of files are among them.
       if (at >= read || (states[at] & kPresent) == 0 || (states[at] & kOfFile) != 0) {
         seen.gone.push_back(pages[i]);
       } else if (pages[i].serial > process.looked) {

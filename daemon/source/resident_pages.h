@@ -31,7 +31,7 @@ class ResidentPages {
   ResidentPages(uint64_t seed, CpuUse* cpu_use, int64_t pause_ns = 5'000'000'000);
   ~ResidentPages();
 
-  // A page was touched.
+  // A page was touched. One that may be of a file counts once a check has found that it is not.
   void OnTouched(const profd_page_record& record) ABSL_LOCKS_EXCLUDED(mutex_);
   // A process called exec: its pages are gone.
   void OnExec(int32_t pid) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -49,8 +49,10 @@ class ResidentPages {
   // The time to touch a page, ns, measured on pages of our own.
   static double MeasureTouch();
 
-  // Checks all pages once, on the calling thread. Takes at least 100 ms.
+  // Checks all pages once, on the calling thread, or those that may be of files. Takes at least 100
+  // ms.
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
+  void LookAtUnsure() ABSL_LOCKS_EXCLUDED(mutex_);
   size_t pages() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Bytes that the known pages of a process stand for.
   int64_t BytesOf(int32_t pid) const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -68,9 +70,16 @@ class ResidentPages {
     uint64_t looked = 0;  // greatest serial that was checked
     int absent = 0;       // consecutive calls in which it was not a target
   };
+  struct Unsure {
+    profd_page_record record;
+    uint64_t serial = 0;  // of the next page when it was touched
+  };
   struct Seen;
 
   void Run();
+  void Add(const profd_page_record& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those of `unsure` that are in memory and of no file.
+  static std::vector<Unsure> AnonymousOf(const std::vector<Unsure>& unsure);
   void RemoveProcesses(absl::FunctionRef<bool(Process& process)> gone)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Pages with serials below `end`.
@@ -87,6 +96,7 @@ class ResidentPages {
   uint32_t one_in_ ABSL_GUARDED_BY(mutex_) = 1;
   uint32_t least_one_in_ ABSL_GUARDED_BY(mutex_) = 1;
   LiveSet pages_ ABSL_GUARDED_BY(mutex_){Kind::kResident};
+  std::vector<Unsure> unsure_ ABSL_GUARDED_BY(mutex_);
   std::map<ThreadId, Process> processes_ ABSL_GUARDED_BY(mutex_);
   std::string note_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last: it uses all of the above

@@ -12,6 +12,8 @@ namespace {
 
 // The log is to be emptied when it is filled to a part of so many.
 constexpr size_t kFills = 4;
+// Quiet threads that a drain counts at once: the next tick waits meanwhile.
+constexpr size_t kSettledAtOnce = 512;
 // Threads that were told and not taken up.
 constexpr size_t kMostToLearn = 1 << 16;
 
@@ -242,13 +244,19 @@ void Sampler::Count(const profd_visit& visit, const profd_sample_value& value, S
 }
 
 Sampler::Counts Sampler::Take(std::vector<CounterEntry>& samples) {
-  const absl::MutexLock lock(&mutex_);
-  visits_.Settle([this](const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept) {
-    mutex_.AssertHeld();
-    CountRest(visit, ticks, kept);
-  });
-  log_.Swap(samples);
-  return counts_;
+  size_t place = 0;
+  while (true) {
+    const absl::MutexLock lock(&mutex_);
+    place =
+        visits_.Settle(place, kSettledAtOnce,
+                       [this](const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept) {
+                         mutex_.AssertHeld();
+                         CountRest(visit, ticks, kept);
+                       });
+    if (place != 0) continue;
+    log_.Swap(samples);
+    return counts_;
+  }
 }
 
 Sampler::Counts Sampler::counts() const {

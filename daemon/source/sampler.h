@@ -78,7 +78,7 @@ class Sampler {
   struct Counts {
     int64_t ticks = 0;
     int64_t missed = 0;
-    int64_t idle_ticks = 0;   // at which a thread was in the wait of the tick before
+    int64_t idle_ticks = 0;   // at which a visit found a thread in the wait of the tick before
     int64_t lost = 0;         // samples for which there was no room
     int64_t lost_ns = 0;      // and their weight
     int64_t failed = 0;       // ticks that the kernel did not do: none of `ticks`

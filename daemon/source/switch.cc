@@ -30,7 +30,8 @@ absl::Status SwitchSource::MeasureEntry() {
     std::nth_element(rounds.begin(), place, rounds.end());
     return *place;
   };
-  knob_.SetEntry(std::max(0.0, quartile(with) - quartile(without)));
+  const double measured = quartile(with) - quartile(without);
+  knob_.SetEntry(measured > 0 ? measured : kAssumedEntryNs);
   return absl::OkStatus();
 }
 

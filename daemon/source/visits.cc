@@ -33,12 +33,12 @@ void Visits::Add(ThreadId id, int32_t kernel_tid) {
     return;
   }
   if (free_.empty()) {
-    free_.push_back(threads_.size());
+    free_.push(threads_.size());
     threads_.emplace_back();
     if (quiet_.size() < threads_.size()) quiet_.resize(quiet_.size() + sizeof(Word));
   }
-  it->second = free_.back();
-  free_.pop_back();
+  it->second = free_.top();
+  free_.pop();
   active_.push_back(it->second);
   Thread& thread = threads_[it->second];
   thread = {};
@@ -65,10 +65,14 @@ void Visits::SettleOne(Thread& thread, Rested rested) const {
   rested(visit, ticks, thread.kept);
 }
 
-void Visits::Settle(Rested rested) {
-  for (size_t slot = 1; slot < quiet_.size(); ++slot) {
-    if (quiet_[slot] != 0) SettleOne(threads_[slot], rested);
+size_t Visits::Settle(size_t place, size_t most, Rested rested) {
+  size_t settled = 0;
+  for (; place < quiet_.size(); ++place) {
+    if (quiet_[place] == 0) continue;
+    if (settled++ == most) return place;
+    SettleOne(threads_[place], rested);
   }
+  return 0;
 }
 
 void Visits::Rouse(size_t slot, Rested rested) {
@@ -207,7 +211,7 @@ void Visits::End() {
     if (quiet_[slot] != 0) return true;
     if (!threads_[slot].gone) return false;
     index_.erase(threads_[slot].id);
-    free_.push_back(slot);
+    free_.push(slot);
     return true;
   });
 }

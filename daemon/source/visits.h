@@ -3,6 +3,8 @@
 #define PROFD_DAEMON_SOURCE_VISITS_H_
 
 #include <cstdint>
+#include <functional>
+#include <queue>
 #include <random>
 #include <span>
 #include <vector>
@@ -59,8 +61,9 @@ class Visits {
   void Learn(std::span<profd_visit> table, Sampled sampled);
   // The tick is over: threads that are gone are forgotten.
   void End();
-  // Calls `rested` for all quiet threads.
-  void Settle(Rested rested);
+  // Calls `rested` for at most `most` quiet threads, from `place` on. Returns the place to go on
+  // from, 0 after the last one.
+  size_t Settle(size_t place, size_t most, Rested rested);
 
   // No block is longer than this many ticks, 1 or more.
   void SetLongestStride(uint32_t ticks) { longest_stride_ = ticks; }
@@ -77,8 +80,8 @@ class Visits {
     uint64_t block_end = 0;  // first tick after the present block
     int32_t kernel_tid = 0;
     uint32_t stride = 1;
-    // In which turn of the marks its mark was cleared, before a visit that found it asleep; 0:
-    // never. If the mark is still clear nobody has woken it since.
+    // In which turn of the marks its mark was cleared, before a visit; 0: never. If the mark is
+    // still clear nobody has woken it since.
     uint32_t cleared = 0;
     TickSum counted;  // of a quiet thread: ticks that were told
     Kept kept;
@@ -104,8 +107,9 @@ class Visits {
 
   // Threads keep their places. The first one is nobody's, as slot 0 is none.
   std::vector<Thread> threads_ = std::vector<Thread>(1);
-  std::vector<uint8_t> quiet_;                   // by place; 0 or 1, as marks are
-  std::vector<size_t> free_;                     // places
+  std::vector<uint8_t> quiet_;  // by place; 0 or 1, as marks are
+  // Places. The lowest is taken first: marks are for the first places only.
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> free_;
   absl::flat_hash_map<uint64_t, size_t> index_;  // places, by id
   std::vector<size_t> active_;                   // places of those that are not quiet
   std::vector<size_t> due_;                      // places, in the order of the table

@@ -3,17 +3,11 @@
 #include <utility>
 
 #include "daemon/source/samples.h"
+#include "daemon/source/switch_entry.h"
 
 namespace profd {
-namespace {
-
-// Of a wake-up without the program's own work, where no context switch was measured: a program at a
-// context switch is entered in the same way.
-constexpr double kAssumedEntryNs = 100;
-
-}  // namespace
-
 absl::Status WakerSource::Attach() {
+  // A program at a context switch is entered in the same way.
   const double measured = switches_ == nullptr ? 0 : switches_->entry_ns();
   knob_.SetEntry(measured > 0 ? measured : kAssumedEntryNs);
   // Once, to learn whether it is permitted. Apply attaches it when there are targets.

@@ -62,6 +62,7 @@ class FaultKernelTest : public KernelTest {
                         EXPECT_NE(page->stack, 0U);
                         EXPECT_EQ(offset % kPage, 0U);
                         sizes_.insert(page->size);
+                        unsure_ += page->unsure;
                         ++touched_[offset / kPage];
                       } else if (const auto* stack = std::get_if<StackTrace>(&*record)) {
                         stacks_.insert(stack->id);
@@ -75,6 +76,7 @@ class FaultKernelTest : public KernelTest {
 
   std::map<uint64_t, int> touched_;
   std::set<uint64_t> sizes_;
+  int64_t unsure_ = 0;  // pages that may be of a file
   std::set<StackId> stacks_;
 };
 
@@ -134,6 +136,8 @@ TEST_F(FaultKernelTest, PagesAreToldBesideAThreadThatMapsAllTheTime) {
   ASSERT_TRUE(kernel_->SetFaults(1).ok());
   for (int round = 0; round < 3; ++round) EXPECT_EQ(Round(child, memory).size(), kPages);
   EXPECT_EQ(Loss(PROFD_LOSS_FAULT_BUSY), 0U);
+  EXPECT_GT(unsure_, 0);
+  EXPECT_GE(kernel_->FaultCost().unsure, static_cast<uint64_t>(unsure_));
 }
 
 // Others fault, too: they are none of ours. Nor are pages of files.
@@ -150,9 +154,11 @@ TEST_F(FaultKernelTest, OnlyAnonymousPagesOfTargetsAreTold) {
   ASSERT_NE(shared, MAP_FAILED);
   const Child child([shared](Child& me) { TouchAsTold(me, shared); });
   Mark(child);
-  // But for pages at which the kernel could not be asked what they are of, on this CPU at this
-  // moment: the daemon drops these.
-  EXPECT_LE(Round(child, shared).size(), kPages / 50);
+  // But for those at which the kernel could not be asked what they are of, on this CPU at this
+  // moment.
+  const size_t told = Round(child, shared).size();
+  EXPECT_LE(told, kPages / 50);
+  EXPECT_EQ(unsure_, static_cast<int64_t>(told));
   EXPECT_GE(kernel_->FaultCost().faults, kPages) << "the child's, all the same";
   EXPECT_LT(kernel_->FaultCost().faults, 2 * kPages) << "not ours";
 }

@@ -48,7 +48,7 @@ void ExpectAgreesWithKernel(const Edge& begin, const Edge& end, size_t at_least)
   const Answer& answer = end.answer;
   EXPECT_TRUE(Near(answer.coverage().begin_ns(), begin.wall_ns, 0, kClockSlewNs));
   const int64_t length = end.wall_ns - begin.wall_ns;
-  const int64_t stolen = end.stolen_ns - begin.stolen_ns;
+  const int64_t stolen = end.stolen_after_ns - begin.stolen_before_ns;
   const bool exact = answer.coverage().switch_ns() == length;
   size_t compared = 0;
   for (const auto& [tid, last] : end.after) {

@@ -7,6 +7,10 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <map>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace profd {
 namespace {
@@ -36,15 +40,18 @@ class ResidentPagesTest : public ::testing::Test {
       Tell(reinterpret_cast<uintptr_t>(memory_) + i * kPage, one_in);
     }
   }
-  void Tell(uint64_t address, uint32_t one_in, int32_t pid = getpid()) {
+  void Tell(uint64_t address, uint32_t one_in, int32_t pid = getpid(), bool unsure = false,
+            StackId stack = kStack) {
     if (profd_page_hash(address / kPage, kSeed) >= profd_page_threshold(one_in)) return;
     resident_.OnTouched({.type = PROFD_RECORD_PAGE,
                          .pid = pid,
                          .process_id = kProcess,
                          .thread_id = kProcess,
                          .address = address,
-                         .stack = static_cast<uint64_t>(kStack),
-                         .size = one_in * kPage});
+                         .stack = static_cast<uint64_t>(stack),
+                         .size = one_in * kPage,
+                         .unsure = unsure ? 1U : 0U,
+                         .pad = 0});
   }
   // What is resident by what was told so far.
   double Bytes() {
@@ -62,7 +69,7 @@ class ResidentPagesTest : public ::testing::Test {
   }
 
   CpuUse cpu_use_;
-  // It looks when a test says so, and never by itself.
+  // It looks when a test says so, and by itself only at pages that may be of files.
   ResidentPages resident_{kSeed, &cpu_use_, 3600 * int64_t{1'000'000'000}};
   char* memory_ = nullptr;
   uint64_t pages_ = 0;
@@ -84,22 +91,43 @@ TEST_F(ResidentPagesTest, GoesDownWhenPagesAreGivenBack) {
   EXPECT_EQ(resident_.note(), "");
 }
 
-// Of a file, as the kernel side tells them when it cannot tell.
-TEST_F(ResidentPagesTest, PagesOfFilesAreDropped) {
+// Of files and others, as the kernel side tells them when it does not know.
+TEST_F(ResidentPagesTest, UnsurePagesCountOnceTheyAreKnown) {
   constexpr uint64_t kPages = 100;
-  Touch(kPages, 1);
   const int file = memfd_create("profd-test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, kPages * kPage), 0);
   auto* shared = static_cast<char*>(
       mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   ASSERT_NE(shared, MAP_FAILED);
+  Touch(kPages, 1);
+  const auto at = [this](uint64_t page) {
+    return reinterpret_cast<uintptr_t>(memory_) + page * kPage;
+  };
+  // The first half is given back, and touched again while nothing is known of it; a quarter of all
+  // once more.
+  ASSERT_EQ(madvise(memory_, kPages / 2 * kPage, MADV_DONTNEED), 0);
   for (uint64_t i = 0; i < kPages; ++i) {
     shared[i * kPage] = 1;
-    Tell(reinterpret_cast<uintptr_t>(shared) + i * kPage, 1);
+    Tell(reinterpret_cast<uintptr_t>(shared) + i * kPage, 1, getpid(), true);
   }
-  EXPECT_EQ(Bytes(), 2 * kPages * kPage);
-  resident_.Look();
-  EXPECT_EQ(Bytes(), kPages * kPage);
+  constexpr auto kAgain = static_cast<StackId>(99), kOnceMore = static_cast<StackId>(100);
+  for (uint64_t i = 0; i < kPages / 2; ++i) {
+    memory_[i * kPage] = 1;
+    Tell(at(i), 1, getpid(), true, kAgain);
+  }
+  for (uint64_t i = 0; i < kPages / 4; ++i) Tell(at(i), 1, getpid(), false, kOnceMore);
+  EXPECT_EQ(resident_.pages(), kPages);
+  std::map<StackId, int64_t> bytes;
+  for (int i = 0; i < 1'000 && bytes[kAgain] == 0; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+    ProfileDelta delta;
+    resident_.Finish(delta);
+    for (const Sample& change : delta.samples) bytes[change.key.stack] += change.weight;
+  }
+  EXPECT_EQ(resident_.pages(), kPages);
+  EXPECT_EQ(bytes[kStack], kPages / 2 * kPage);
+  EXPECT_EQ(bytes[kAgain], kPages / 4 * kPage);
+  EXPECT_EQ(bytes[kOnceMore], kPages / 4 * kPage);
   munmap(shared, kPages * kPage);
   close(file);
 }

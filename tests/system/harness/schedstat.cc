@@ -112,13 +112,14 @@ int64_t StolenNs() {
 absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
                               const std::vector<int>& pids) {
   Edge edge;
+  edge.stolen_before_ns = StolenNs();
   edge.before = ReadSchedstat(pids);
   absl::StatusOr<Answer> answer = daemon.Fetch(request);
   if (!answer.ok()) return answer.status();
   std::this_thread::sleep_for(kTick);
   edge.after = ReadSchedstat(pids, true);
   edge.wall_ns = answer->coverage().end_ns();
-  edge.stolen_ns = StolenNs();
+  edge.stolen_after_ns = StolenNs();
   edge.answer = *std::move(answer);
   return edge;
 }

@@ -34,7 +34,8 @@ std::vector<int> WithChildren(int pid);
 struct Edge {
   int64_t wall_ns = 0;
   Schedstat before, after;
-  int64_t stolen_ns = 0;
+  // StolenNs() before the fetch, and after `after` was read: the edge lies between.
+  int64_t stolen_before_ns = 0, stolen_after_ns = 0;
   Answer answer;  // of the fetch that made the edge
 };
 absl::StatusOr<Edge> MakeEdge(const Daemon& daemon, const v1::FetchRequest& request,
