@@ -78,6 +78,7 @@ profd_fault_cost BpfKernel::FaultCost() const {
                                        sum.timed_ns += v.timed_ns;
                                        sum.walks += v.walks;
                                        sum.walk_ns += v.walk_ns;
+                                       sum.unsure += v.unsure;
                                      });
 }
 

@@ -134,7 +134,10 @@ TEST_F(FaultKernelTest, PagesAreToldBesideAThreadThatMapsAllTheTime) {
   });
   Mark(child);
   ASSERT_TRUE(kernel_->SetFaults(1).ok());
-  for (int round = 0; round < 3; ++round) EXPECT_EQ(Round(child, memory).size(), kPages);
+  // On a busy machine the two may not run at the same time in the first rounds.
+  for (int round = 0; round < 3 || (unsure_ == 0 && round < 300); ++round) {
+    ASSERT_EQ(Round(child, memory).size(), kPages);
+  }
   EXPECT_EQ(Loss(PROFD_LOSS_FAULT_BUSY), 0U);
   EXPECT_GT(unsure_, 0);
   EXPECT_GE(kernel_->FaultCost().unsure, static_cast<uint64_t>(unsure_));

@@ -224,8 +224,12 @@ TEST(FaultKnobTest, CostIsFaultsTimesTheirPrice) {
   EXPECT_EQ(source.payer(), Payer::kTarget);
   EXPECT_EQ(source.CostAt(0), 0) << "no fault yet";
   // 10,000 faults a second of 100 ns and the way in; 17 us for each that is sampled.
-  const profd_fault_cost cost = {
-      .faults = 20'000, .timed = 300, .timed_ns = 30'000, .walks = 1'000, .walk_ns = 17'000'000};
+  const profd_fault_cost cost = {.faults = 20'000,
+                                 .timed = 300,
+                                 .timed_ns = 30'000,
+                                 .walks = 1'000,
+                                 .walk_ns = 17'000'000,
+                                 .unsure = 0};
   source.Learn({.seconds = 2, .faults = 20'000, .cost = cost, .trap_ns = 300});
   EXPECT_DOUBLE_EQ(source.CostAt(0), 10'000 * (400e-9 + 17e-6 / 17));
   EXPECT_EQ(source.OneInAt(source.levels() - 1), 0U);
