@@ -16,6 +16,9 @@ namespace {
 
 constexpr uint32_t kTaskDead = 0x80;
 constexpr int kVanishedAfterDrains = 2;
+// Drains that follow sooner count as one: a thread that exits may wait for a CPU before its last
+// account, and nothing shows it meanwhile.
+constexpr int64_t kDrainNs = 500'000'000;
 // Kept for this long, so that a last account that comes late is not taken for a whole new life.
 constexpr int kForgottenAfterDrains = 4096;
 // Beyond so many of them, as in a storm of which accounts were lost, for this long.
@@ -303,6 +306,9 @@ void Accounts::Finish(ProfileDelta& delta) {
   std::map<uint32_t, TargetActivity> activity;
   Counts counts;
   size_t vanished = 0;
+  // Where no reading told the time, each drain counts.
+  const bool counts_drain = left_out_.now_ns == 0 || left_out_.now_ns - counted_ns_ >= kDrainNs;
+  if (counts_drain) counted_ns_ = left_out_.now_ns;
   for (auto it = threads_.begin(); it != threads_.end();) {
     Thread& thread = it->second;
     const bool rests = rests_known_ && thread.at_rest && thread.reading != reading_;
@@ -320,15 +326,16 @@ void Accounts::Finish(ProfileDelta& delta) {
     if (exited_.WantsName(thread.info.pid)) {
       exited_.SetName(thread.info.pid, thread.info.process, thread.info.process_start_ns);
     }
+    bool vanishes = false;
     if (thread.seen || rests) {
       ++activity[thread.info.target].threads;
       thread.unseen = 0;
     } else {
       SetAtRest(thread, false);
-      ++thread.unseen;
+      if (counts_drain) vanishes = ++thread.unseen == kVanishedAfterDrains;
     }
     thread.seen = false;
-    if (!thread.dead && thread.unseen == kVanishedAfterDrains) {
+    if (!thread.dead && vanishes) {
       // Without the per-switch layer the account made at the start of the exit is the last one.
       if (thread.armed_at != 0 || !thread.exiting) ++vanished_;
       thread.info.exited = true;

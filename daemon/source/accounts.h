@@ -37,7 +37,8 @@ class Accounts {
   void ApplyExited(std::span<const ExitedEntry> entries) { exited_.Add(entries); }
 
   // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
-  // seen for two drains and gave no last account are counted as vanished. Threads that ended are
+  // seen for two drains, half a second apart at least, and gave no last account are counted as
+  // vanished. Threads that ended are
   // known until the next reading.
   void Finish(ProfileDelta& delta);
 
@@ -162,6 +163,7 @@ class Accounts {
   bool rests_known_ = false;  // who was left out of the last reading
   bool crowded_ = false;      // too many vanished to keep them for long
   LeftOut left_out_;
+  int64_t counted_ns_ = 0;  // time of the last drain at which unseen threads were counted
   // Threads that their last records say are at rest, and how many of these records are of this
   // reading.
   uint64_t resting_ = 0;
