@@ -36,10 +36,9 @@ class Accounts {
   // Takes up threads that ended and leave no record.
   void ApplyExited(std::span<const ExitedEntry> entries) { exited_.Add(entries); }
 
-  // Ends a drain: moves what was learned since the last one into `delta`. Threads that were not
-  // seen for two drains, half a second apart at least, and gave no last account are counted as
-  // vanished. Threads that ended are
-  // known until the next reading.
+  // Ends a drain: moves what was learned since the last one into `delta`. Threads that gave no last
+  // account and were not seen at two drains, half a second apart at least, are counted as vanished.
+  // Threads that ended are known until the next reading.
   void Finish(ProfileDelta& delta);
 
   size_t live_threads() const { return live_; }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/source/record.h"
+#include "daemon/source/thread_totals.h"
 
 namespace profd {
 namespace {
@@ -26,15 +27,7 @@ LedgerDelta LedgerOf(const profd_exited& exited, bool books) {
   }
   ledger.wall_ns = ledger.on_cpu_ns + ledger.unattributed_ns +
                    std::accumulate(ledger.off_ns.begin(), ledger.off_ns.end(), int64_t{0});
-  if (!books) return ledger;
-  ledger.books_on_cpu_ns = static_cast<int64_t>(exited.exec_runtime);
-  ledger.books_runqueue_ns = static_cast<int64_t>(exited.run_delay);
-  ledger.voluntary_switches = static_cast<int64_t>(exited.nvcsw);
-  ledger.involuntary_switches = static_cast<int64_t>(exited.nivcsw);
-  ledger.minor_faults = static_cast<int64_t>(exited.min_flt);
-  ledger.major_faults = static_cast<int64_t>(exited.maj_flt);
-  ledger.read_bytes = static_cast<int64_t>(exited.read_bytes);
-  ledger.write_bytes = static_cast<int64_t>(exited.write_bytes);
+  if (books) EnterBooks(exited, &ledger);
   return ledger;
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,20 @@ struct ScanArgument {
 };
 constexpr uint64_t kIsZeroPage = 1 << 5, kIsHuge = 1 << 6;
 const unsigned long kPagemapScan = _IOWR('f', 16, ScanArgument);
+
+UniqueFd OpenPagemap(int32_t pid) {
+  return UniqueFd(open(absl::StrCat("/proc/", pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+// Reads the states of pages from number `begin` on. Returns of how many there are any, -1 if none
+// can be read.
+ssize_t ReadStates(int pagemap, uint64_t begin, std::span<uint64_t> states) {
+  const ssize_t bytes = pread(pagemap, states.data(), states.size_bytes(),
+                              static_cast<off_t>(begin * sizeof(uint64_t)));
+  return bytes < 0 ? -1 : bytes / static_cast<ssize_t>(sizeof(uint64_t));
+}
+
+bool IsAnonymous(uint64_t state) { return (state & kPresent) != 0 && (state & kOfFile) == 0; }
 
 // The categories of a page; 0 if the kernel does not support this.
 uint64_t CategoriesOf(int pagemap, uint64_t address) {
@@ -263,17 +278,13 @@ std::vector<ResidentPages::Unsure> ResidentPages::AnonymousOf(const std::vector<
   std::vector<Unsure> anonymous;
   for (const Unsure& page : unsure) {
     const auto [found, fresh] = pagemaps.try_emplace(page.record.pid);
-    if (fresh) {
-      found->second = UniqueFd(
-          open(absl::StrCat("/proc/", page.record.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+    if (fresh) found->second = OpenPagemap(page.record.pid);
+    std::array<uint64_t, 1> state{};
+    if (found->second.ok() &&
+        ReadStates(found->second.get(), page.record.address / kPageBytes, state) == 1 &&
+        IsAnonymous(state[0])) {
+      anonymous.push_back(page);
     }
-    uint64_t state = 0;
-    if (!found->second.ok() || pread(found->second.get(), &state, sizeof(state),
-                                     static_cast<off_t>(page.record.address / kPageBytes *
-                                                        sizeof(state))) != sizeof(state)) {
-      continue;
-    }
-    if ((state & kPresent) != 0 && (state & kOfFile) == 0) anonymous.push_back(page);
   }
   return anonymous;
 }
@@ -308,8 +319,7 @@ std::vector<ResidentPages::Page> ResidentPages::PagesOf(ThreadId id, uint64_t en
 void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
   const std::vector<Page> pages = PagesOf(id, end);
   if (pages.empty()) return;
-  const UniqueFd pagemap(
-      open(absl::StrCat("/proc/", process.pid, "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  const UniqueFd pagemap = OpenPagemap(process.pid);
   if (!pagemap.ok()) {
     if (errno == ENOENT || errno == ESRCH) return;  // exited; the next drains will notice
     const int reason = errno;
@@ -326,15 +336,14 @@ void ResidentPages::LookAt(ThreadId id, const Process& process, uint64_t end) {
     size_t last = first;
     while (last + 1 < pages.size() && pages[last + 1].address / kPageBytes - begin < kSpan) ++last;
     const uint64_t count = pages[last].address / kPageBytes - begin + 1;
-    const ssize_t bytes = pread(pagemap.get(), states.data(), count * sizeof(uint64_t),
-                                static_cast<off_t>(begin * sizeof(uint64_t)));
-    if (bytes < 0) return;
-    const uint64_t read = static_cast<uint64_t>(bytes) / sizeof(uint64_t);
+    const ssize_t answered = ReadStates(pagemap.get(), begin, std::span(states).first(count));
+    if (answered < 0) return;
+    const auto read = static_cast<uint64_t>(answered);
     for (size_t i = first; i <= last; ++i) {
       const uint64_t at = pages[i].address / kPageBytes - begin;
       looked = std::max(looked, pages[i].serial);
       // If too many were unsure, those of files are among them.
-      if (at >= read || (states[at] & kPresent) == 0 || (states[at] & kOfFile) != 0) {
+      if (at >= read || !IsAnonymous(states[at])) {
         seen.gone.push_back(pages[i]);
       } else if (pages[i].serial > process.looked) {
         const uint64_t categories = CategoriesOf(pagemap.get(), pages[i].address);

@@ -60,14 +60,7 @@ LedgerDelta ExactTotals(const profd_thread_record& record) {
 LedgerDelta BookTotals(const profd_books& books, int64_t wall_ns) {
   LedgerDelta totals;
   totals.wall_ns = wall_ns;
-  totals.books_on_cpu_ns = static_cast<int64_t>(books.exec_runtime);
-  totals.books_runqueue_ns = static_cast<int64_t>(books.run_delay);
-  totals.voluntary_switches = static_cast<int64_t>(books.nvcsw);
-  totals.involuntary_switches = static_cast<int64_t>(books.nivcsw);
-  totals.minor_faults = static_cast<int64_t>(books.min_flt);
-  totals.major_faults = static_cast<int64_t>(books.maj_flt);
-  totals.read_bytes = static_cast<int64_t>(books.read_bytes);
-  totals.write_bytes = static_cast<int64_t>(books.write_bytes);
+  EnterBooks(books, &totals);
   totals.on_cpu_ns = totals.books_on_cpu_ns;
   totals.off_ns[kRunQueueIndex] = totals.books_runqueue_ns;
   totals.unattributed_ns = totals.wall_ns - totals.on_cpu_ns - totals.books_runqueue_ns;

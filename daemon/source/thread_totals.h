@@ -31,6 +31,20 @@ OpenCycle DivideOpenCycle(const profd_thread_record& record);
 // only differences of records since record.armed_at mean anything.
 LedgerDelta ExactTotals(const profd_thread_record& record);
 
+// Enters the kernel's own totals, of a thread (profd_books) or of threads that ended
+// (profd_exited).
+template <typename Books>
+void EnterBooks(const Books& books, LedgerDelta* totals) {
+  totals->books_on_cpu_ns = static_cast<int64_t>(books.exec_runtime);
+  totals->books_runqueue_ns = static_cast<int64_t>(books.run_delay);
+  totals->voluntary_switches = static_cast<int64_t>(books.nvcsw);
+  totals->involuntary_switches = static_cast<int64_t>(books.nivcsw);
+  totals->minor_faults = static_cast<int64_t>(books.min_flt);
+  totals->major_faults = static_cast<int64_t>(books.maj_flt);
+  totals->read_bytes = static_cast<int64_t>(books.read_bytes);
+  totals->write_bytes = static_cast<int64_t>(books.write_bytes);
+}
+
 // The same by the kernel's books alone, from the thread's creation on, but for the wall clock,
 // which counts from when the account was opened. Blocked time, of unknown reason, means something
 // as a difference only.
