@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/cpu_use.h"
+#include "daemon/base/log.h"
 #include "daemon/base/spare_threads.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
@@ -27,8 +28,6 @@
 #include "daemon/service/listen.h"
 #include "daemon/store/memory_store.h"
 #include "daemon/symbolize/kernel_image.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -74,9 +73,7 @@ void EndNow(int /*signal*/) {
 int Main(int argc, char** argv) {
   const auto [options, exit_code] = ParseOptions(argc, argv);
   if (exit_code) return *exit_code;
-  spdlog::set_default_logger(spdlog::stderr_color_mt("profd"));
-  spdlog::set_pattern("profd: %^%l%$: %v");
-  spdlog::set_level(spdlog::level::from_str(options.log_level));
+  StartLog(options.log_level);
 
   EngineOptions collecting;
   SourceOptions& sources = collecting.sources;
@@ -136,10 +133,10 @@ int Main(int argc, char** argv) {
   CpuUse cpu_use;
   // While this process is small and has one thread.
   absl::StatusOr<LineLauncher> line_launcher = LineLauncher::Start(WorkerLimits());
-  if (!line_launcher.ok()) spdlog::warn("{}", line_launcher.status().ToString());
+  if (!line_launcher.ok()) LogWarning(line_launcher.status().ToString());
   if (const absl::Status spare = ReserveThreads(kSpareThreads); !spare.ok()) {
-    spdlog::warn("{}; if the kernel refuses threads to the RPC library, its answers may stop",
-                 std::string(spare.message()));
+    LogWarning(spare.message(),
+               "; if the kernel refuses threads to the RPC library, its answers may stop");
   }
   LineReader lines(line_launcher.ok() ? std::optional(*std::move(line_launcher)) : std::nullopt,
                    &cpu_use.lines);
@@ -165,10 +162,9 @@ int Main(int argc, char** argv) {
   if (!server.ok()) return Fail(server.status(), 1);
 
   if (const size_t used = UsedSpareThreads(); used > 0) {
-    spdlog::warn(
-        "the kernel refused {} of profd's threads, and spare ones run in their place; raise the "
-        "limit on processes and threads (ulimit -u, pids.max)",
-        used);
+    LogWarning("the kernel refused ", used,
+               " of profd's threads, and spare ones run in their place; raise the limit on "
+               "processes and threads (ulimit -u, pids.max)");
   }
   std::fprintf(stderr, "profd: %s\n", Describe(options, (*collector)->State()).c_str());
   std::fprintf(stderr, "profd: ready\n");
@@ -176,9 +172,9 @@ int Main(int argc, char** argv) {
   int received = 0;
   while (sigwait(&signals, &received) == 0 && (received == SIGUSR1 || received == SIGUSR2)) {
     const absl::Status status = (*collector)->SetPaused(received == SIGUSR1);
-    if (!status.ok()) spdlog::error("cannot pause or resume: {}", std::string(status.message()));
+    if (!status.ok()) LogError("cannot pause or resume: ", status.message());
   }
-  spdlog::info("stopping on signal {}", received);
+  LogInfo("stopping on signal ", received);
   signal(SIGALRM, EndNow);
   alarm(kShutdownSeconds);
   (*server)->Shutdown();

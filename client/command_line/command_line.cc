@@ -1,5 +1,6 @@
 #include "client/command_line/command_line.h"
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "client/analysis/ledger_rows.h"
 #include "client/answer/kind.h"

@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "client/io/connection.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace profctl {
 

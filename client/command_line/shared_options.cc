@@ -1,5 +1,6 @@
 #include "client/command_line/shared_options.h"
 
+#include "CLI/CLI.hpp"
 #include "client/answer/kind.h"
 #include "client/answer/reason.h"
 #include "client/render/flamegraph_svg.h"

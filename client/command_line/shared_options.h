@@ -5,8 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "client/command_line/command_line.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace profctl {
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "client/command_line/command_line.h"
 #include "client/io/output.h"

@@ -6,7 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+namespace CLI {
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
 
 namespace profctl {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "spdlog/spdlog.h"
+#include "daemon/base/log.h"
 
 namespace profd {
 
@@ -28,7 +28,7 @@ RaisedCapability::RaisedCapability(cap_value_t capability) {
 
 RaisedCapability::~RaisedCapability() {
   if (before_ && cap_set_proc(before_.get()) != 0) {
-    spdlog::error("lower a capability: {}", std::strerror(errno));
+    LogError("lower a capability: ", std::strerror(errno));
   }
 }
 

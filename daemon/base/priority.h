@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "spdlog/spdlog.h"
+#include "daemon/base/log.h"
 
 namespace profd {
 
@@ -21,8 +21,8 @@ inline constexpr int kBurstNice = -10;
 // For the calling thread. `late`: what may be late otherwise, for the message.
 inline void RaisePriority(int nice, const char* late) {
   if (setpriority(PRIO_PROCESS, 0, nice) == 0) return;
-  spdlog::warn("{} may come late on a busy machine: cannot raise priority ({}); needs CAP_SYS_NICE",
-               late, std::strerror(errno));
+  LogWarning(late, " may come late on a busy machine: cannot raise priority (",
+             std::strerror(errno), "); needs CAP_SYS_NICE");
 }
 
 }  // namespace profd

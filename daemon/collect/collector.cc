@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/base/priority.h"
 #include "daemon/base/start_thread.h"
 #include "daemon/collect/sampler_priority.h"
 #include "daemon/source/look.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {

@@ -3,9 +3,9 @@
 #include <set>
 #include <utility>
 
+#include "daemon/base/log.h"
 #include "daemon/collect/cost_table.h"
 #include "daemon/source/samples.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -18,7 +18,7 @@ constexpr int64_t kTrimInterval = 120'000'000'000;
 bool Drainer::Expect(const absl::Status& status) {
   if (status.ok()) return true;
   ++failures_;
-  spdlog::error("drain: {}", status.ToString());
+  LogError("drain: ", status.ToString());
   return false;
 }
 

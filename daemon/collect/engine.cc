@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "daemon/base/log.h"
 #include "daemon/source/off.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -50,7 +50,7 @@ void Engine::AttachSources() {
     source->Detach();
     const std::optional<LayerState> layer = source->Status();
     const std::string name = layer ? layer->name : source->name();
-    spdlog::warn("no {}: {}", name, std::string(status.message()));
+    LogWarning("no ", name, ": ", status.message());
     lost_.push_back(
         std::exchange(source, std::make_unique<OffSource>(name, std::string(status.message()))));
   }
@@ -116,7 +116,7 @@ bool Engine::Round(bool asked, absl::Status* drained) {
   }
   if (!asked && !due) return false;
   *drained = Drain(overrun ? Judge::kAtOnce : Judge::kWhenDue);
-  if (!drained->ok()) spdlog::error("drain failed: {}", drained->ToString());
+  if (!drained->ok()) LogError("drain failed: ", drained->ToString());
   next_drain_ns_ = parts_.clock->MonotonicNs() + steering_.drain_interval_ns();
   return true;
 }
@@ -141,7 +141,7 @@ void Engine::SetPaused(bool paused) {
     steering_.Begin(drainer_.drained_ns(), drainer_.cpu_ns());
     drainer_.CountFailure(steering_.Apply());
   }
-  spdlog::info(paused ? "paused" : "resumed");
+  LogInfo(paused ? "paused" : "resumed");
   Publish();
 }
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "daemon/base/log.h"
 #include "daemon/base/priority.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -61,8 +61,8 @@ void SamplerPriority::SetRealTime(bool on) {
     return;
   }
   permitted_ = false;
-  spdlog::info("ticks may come late on a busy machine: no real-time priority ({})",
-               std::strerror(errno));
+  LogInfo("ticks may come late on a busy machine: no real-time priority (", std::strerror(errno),
+          ")");
 }
 
 }  // namespace profd

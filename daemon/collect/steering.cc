@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/log.h"
 #include "daemon/collect/cost_table.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -98,9 +98,9 @@ absl::Status Steering::Govern(int64_t now_ns, int64_t drain_cpu_ns) {
   for (const Knob* knob : governor_.Step(period.allowance, seconds)) {
     const std::string given_up = knob->GivenUpAt(knob->level());
     if (given_up.empty()) {
-      spdlog::info("governor: {}: gives everything again", knob->name());
+      LogInfo("governor: ", knob->name(), ": gives everything again");
     } else {
-      spdlog::info("governor: {}: given up: {}", knob->name(), given_up);
+      LogInfo("governor: ", knob->name(), ": given up: ", given_up);
     }
   }
   absl::Status status = Apply();

@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "bpf/profd.skel.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/kernel/load.h"
 #include "daemon/kernel/tables.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -172,7 +172,7 @@ absl::Status BpfKernel::SetSwitchLayer(bool on) {
   if (!link) return LoadError("attach on_switch", errno);
   switch_link_ = std::move(link);
   if (!LearnClock()) {
-    spdlog::warn("no per-switch layer: it needs a kernel with CONFIG_FAIR_GROUP_SCHED");
+    LogWarning("no per-switch layer: it needs a kernel with CONFIG_FAIR_GROUP_SCHED");
     has_switch_layer_ = false;
     switch_link_.reset();
     return absl::OkStatus();

@@ -12,10 +12,10 @@
 #include "bpf/abi/rule_table.h"
 #include "bpf/profd.skel.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/kernel/bpf_kernel.h"
 #include "daemon/kernel/tables.h"
 #include "daemon/unwind/rule_table.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -167,7 +167,7 @@ void BpfKernel::RemoveModules(std::span<const KnownModule> modules) {
   // In one call: the kernel waits for running programs at the end of each.
   if (bpf_map_delete_batch(bpf_map__fd(skeleton_->maps.rule_tables), ids.data(), &count,
                            &options) != 0) {
-    spdlog::error("remove rule tables: {} of {} done: {}", count, ids.size(), std::strerror(errno));
+    LogError("remove rule tables: ", count, " of ", ids.size(), " done: ", std::strerror(errno));
   }
   for (const uint32_t id : ids) {
     auto table = rule_tables_.extract(ModuleId{id});

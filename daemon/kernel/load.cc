@@ -19,9 +19,9 @@
 #include "bpf/profd.skel.h"
 #include "bpf/profd_plain.skel.h"
 #include "daemon/base/fd.h"
+#include "daemon/base/log.h"
 #include "daemon/kernel/kernel_code.h"
 #include "daemon/kernel/refused_program.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -37,8 +37,8 @@ std::string refused_program;
 int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
   // libbpf's warnings are debug messages here. It warns if it cannot raise RLIMIT_MEMLOCK, to which
   // no supported kernel charges maps.
-  const auto severity = level == LIBBPF_DEBUG ? spdlog::level::trace : spdlog::level::debug;
-  if (level != LIBBPF_WARN && !spdlog::should_log(severity)) return 0;
+  const auto severity = level == LIBBPF_DEBUG ? LogLevel::kTrace : LogLevel::kDebug;
+  if (level != LIBBPF_WARN && !ShouldLog(severity)) return 0;
   char* text = nullptr;
   const int size = vasprintf(&text, format, args);
   if (size < 0) return 0;
@@ -49,7 +49,7 @@ int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
   // The relevant part of a verifier log is its end.
   const std::string_view whole(text, static_cast<size_t>(size));
   const std::string_view end = whole.substr(whole.size() - std::min(whole.size(), kLogTail));
-  spdlog::log(severity, "libbpf: {}", std::string(end));
+  Log(severity, "libbpf: ", end);
   free(text);
   return 0;
 }
@@ -326,11 +326,11 @@ absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerR
     const bool permitted = !absl::IsPermissionDenied(skeleton.status());
     const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
     if (layer) {
-      spdlog::debug("without {}: {}", refused_program, skeleton.status().ToString());
+      LogDebug("without ", refused_program, ": ", skeleton.status().ToString());
       (*refusals)[static_cast<size_t>(*layer)] = absl::StrCat(
           "this kernel rejects program ", refused_program, " (--log-level debug shows why)");
     } else if (tick_by_list) {
-      spdlog::debug("cannot visit threads by list: {}", skeleton.status().ToString());
+      LogDebug("cannot visit threads by list: ", skeleton.status().ToString());
       tick_by_list = false;
     } else {
       return skeleton.status();

@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/base/capability.h"
-#include "spdlog/spdlog.h"
+#include "daemon/base/log.h"
 
 namespace profd {
 namespace {
@@ -159,7 +159,7 @@ ProbeGuard Probes::Guard(const bpf_program* program, int file, std::span<const P
   if (nobody.pid() < 0) return nullptr;
   absl::StatusOr<PlaceLinks> links = Link(program, file, nobody.pid(), places);
   if (!links.ok()) {
-    spdlog::debug("no guard for probes: {}", links.status().ToString());
+    LogDebug("no guard for probes: ", links.status().ToString());
     return nullptr;
   }
   auto guard = std::make_shared<const PlaceLinks>(*std::move(links));

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/base/log.h"
 #include "daemon/base/status.h"
 #include "daemon/kernel/kernel.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 
@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<std::pair<Key, Value>>> EmptyTable(int table) {
     if (failed) {
       // What is still in the map comes with the next drain of this epoch.
       if (entries.empty()) return ErrnoStatus("drain the counters", reason);
-      spdlog::warn("counters drained in part: {}", std::strerror(reason));
+      LogWarning("counters drained in part: ", std::strerror(reason));
       return entries;
     }
     if (error != 0) return entries;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "spdlog/spdlog.h"
+#include "daemon/base/log.h"
 
 namespace profd {
 namespace {
@@ -104,8 +104,8 @@ void JemallocEvents::Judge() {
     if (at == modules_.end() || at->second.wrong.test(tally.number)) continue;
     at->second.wrong.set(tally.number);
     changed.insert(tally.module);
-    spdlog::info("what looked like an event of jemalloc in module {} is none: its probe goes",
-                 static_cast<uint32_t>(tally.module));
+    LogInfo("what looked like an event of jemalloc in module ", static_cast<uint32_t>(tally.module),
+            " is none: its probe goes");
   }
   if (changed.empty()) return;
   for (const WatchId module : changed) Choose(modules_.at(module));

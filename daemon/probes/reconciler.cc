@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
+#include "daemon/base/log.h"
 #include "daemon/base/priority.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -187,8 +187,8 @@ void Reconciler::Log(const ProbeKey& key, const std::string& reason) {
   bool known = key.set == ProbeSet::kLive;
   if (rules.in_every_process) known = !known_.emplace(key.set, reason).second;
   if (known_.size() > kMostKnown) known_.clear();
-  spdlog::log(known ? spdlog::level::debug : spdlog::level::warn, "{} of PID {}: {}", rules.what,
-              key.pid, reason);
+  profd::Log(known ? LogLevel::kDebug : LogLevel::kWarning, rules.what, " of PID ", key.pid, ": ",
+             reason);
 }
 
 }  // namespace profd

@@ -7,9 +7,9 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/service/text.h"
 #include "daemon/symbolize/module_symbols.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -139,7 +139,7 @@ void FrameNames::NameNewInKernel(std::span<const FrameAddress> addresses,
     kernel_.Update(found->text_begin, found->text_end);
   } else if (!kernel_warned_) {
     kernel_warned_ = true;
-    spdlog::warn("kernel functions have no names: {}", found.status().ToString());
+    LogWarning("kernel functions have no names: ", found.status().ToString());
   }
   for (size_t k = 0; k < missing.size(); k++) {
     std::string& function = (*out)[missing[k]].function;

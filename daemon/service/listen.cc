@@ -21,8 +21,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/base/fd.h"
+#include "daemon/base/log.h"
 #include "daemon/service/text.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -51,7 +51,7 @@ std::string HostPort(const std::string& host, int port) {
 }
 
 // gRPC's own messages: what matters to the user reaches them as a status.
-void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
+void LogGrpc(gpr_log_func_args* args) { LogDebug("grpc: ", args->message); }
 
 // Creates the folders above `path` that are missing.
 absl::Status MakeParent(const std::string& path) {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "daemon/base/log.h"
 #include "daemon/source/samples.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -38,7 +38,7 @@ absl::Status CpuSource::Apply() {
 
 void CpuSource::Step() {
   absl::Status status = clocks_.Step();
-  if (!status.ok() && failed_.ok()) spdlog::warn("{}", std::string(status.message()));
+  if (!status.ok() && failed_.ok()) LogWarning(status.message());
   if (clocks_.interval_ns() != 0) failed_ = std::move(status);
 }
 

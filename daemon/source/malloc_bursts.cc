@@ -8,8 +8,8 @@
 
 #include "absl/time/time.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/base/priority.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -217,7 +217,7 @@ bool MallocBursts::Run(const Burst& burst) {
   if (traced) {
     kernel_->SetMallocBurst(0, 0);
     counts = kernel_->DrainMalloc();
-    if (!counts.ok()) spdlog::error("burst: {}", std::string(counts.status().message()));
+    if (!counts.ok()) LogError("burst: ", counts.status().message());
     met_ = counts.ok() && !counts->threads.empty();
     if (met_) {
       const Traps after = probes_->MeasureTraps();

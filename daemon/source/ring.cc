@@ -1,8 +1,8 @@
 #include "daemon/source/ring.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/source/record.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 
@@ -14,12 +14,12 @@ void Ring::Poll() {
   polled_ns_ = clock_->MonotonicNs();
   const absl::Status status =
       kernel_->PollEvents([this](std::span<const uint8_t> bytes) { Dispatch(bytes); });
-  if (!status.ok()) spdlog::error("{}", status.ToString());
+  if (!status.ok()) LogError(status.ToString());
 }
 
 void Ring::Dispatch(std::span<const uint8_t> bytes) {
   const absl::Status status = Deliver(bytes);
-  if (!status.ok() && bad_records_++ == 0) spdlog::error("bad record: {}", status.ToString());
+  if (!status.ok() && bad_records_++ == 0) LogError("bad record: ", status.ToString());
 }
 
 absl::Status Ring::Deliver(std::span<const uint8_t> bytes) {

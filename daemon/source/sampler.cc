@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "spdlog/spdlog.h"
+#include "daemon/base/log.h"
 
 namespace profd {
 namespace {
@@ -136,7 +136,7 @@ bool Sampler::Tick() {
     failed = counts_.failed;
   }
   // Not at every tick of a kernel that refuses all.
-  if (!status.ok() && failed <= 1) spdlog::error("tick failed: {}", status.ToString());
+  if (!status.ok() && failed <= 1) LogError("tick failed: ", status.ToString());
   return kernel_->RingHasNews();
 }
 

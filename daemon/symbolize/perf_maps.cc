@@ -15,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "daemon/base/log.h"
 #include "daemon/base/maps_line.h"
 #include "daemon/memory/process_memory.h"
 #include "daemon/symbolize/jit_dump.h"
 #include "daemon/symbolize/perf_map.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -205,8 +205,8 @@ PerfMaps::State& PerfMaps::StateOf(const ProcessId& process) {
 void PerfMaps::Report(const ProcessId& process, const std::string& what) {
   if (std::exchange(StateOf(process).reported, true) || reports_ == kMaxReports) return;
   ++reports_;
-  spdlog::warn("PID {}: names of code made at run time may be missing: {}{}", process.pid, what,
-               reports_ == kMaxReports ? "; no more such reports follow" : "");
+  LogWarning("PID ", process.pid, ": names of code made at run time may be missing: ", what,
+             reports_ == kMaxReports ? "; no more such reports follow" : "");
 }
 
 }  // namespace profd

@@ -1,8 +1,8 @@
 // Modules: what they hold that probes may stand in.
 #include <utility>
 
+#include "daemon/base/log.h"
 #include "daemon/target/modules.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 
@@ -29,7 +29,7 @@ void Modules::Search(const profd_module_key& key) {
   const absl::Status watched = watch != WatchId{}
                                    ? kernel_->WatchModule(key, watch)
                                    : absl::ResourceExhaustedError("no more modules can get probes");
-  if (!watched.ok()) spdlog::warn("{}: {}", file->identity.path, watched.ToString());
+  if (!watched.ok()) LogWarning(file->identity.path, ": ", watched.ToString());
   absl::MutexLock lock(&mutex_);
   // Last: whoever sees it asks for the processes.
   found_.allocators += allocator || tells ? 1 : 0;
@@ -40,8 +40,7 @@ void Modules::Search(const profd_module_key& key) {
 bool Modules::SearchAllocator(ModuleId id, const ModuleFile& file) {
   auto allocator = FindJemalloc(file.fd.get(), file.identity.path);
   if (!allocator.ok()) {
-    spdlog::debug("no allocator sought in {}: {}", file.identity.path,
-                  allocator.status().ToString());
+    LogDebug("no allocator sought in ", file.identity.path, ": ", allocator.status().ToString());
     return false;
   }
   if (!*allocator) return false;
@@ -53,8 +52,8 @@ bool Modules::SearchAllocator(ModuleId id, const ModuleFile& file) {
 bool Modules::SearchOtelMemory(ModuleId id, const ModuleFile& file) {
   auto otel_memory = FindOtelMemory(file.fd.get());
   if (!otel_memory.ok()) {
-    spdlog::debug("no USDT probes sought in {}: {}", file.identity.path,
-                  otel_memory.status().ToString());
+    LogDebug("no USDT probes sought in ", file.identity.path, ": ",
+             otel_memory.status().ToString());
     return false;
   }
   if (!*otel_memory) return false;
@@ -66,7 +65,7 @@ bool Modules::SearchOtelMemory(ModuleId id, const ModuleFile& file) {
 bool Modules::SearchMapCalls(ModuleId id, const ModuleFile& file) {
   auto calls = FindMapCalls(file.fd.get());
   if (!calls.ok()) {
-    spdlog::debug("no libc sought in {}: {}", file.identity.path, calls.status().ToString());
+    LogDebug("no libc sought in ", file.identity.path, ": ", calls.status().ToString());
     return false;
   }
   if (calls->empty()) return false;
@@ -78,7 +77,7 @@ bool Modules::SearchMapCalls(ModuleId id, const ModuleFile& file) {
 bool Modules::SearchGlibc(ModuleId id, const ModuleFile& file) {
   auto glibc = FindGlibc(file.fd.get());
   if (!glibc.ok()) {
-    spdlog::debug("no malloc sought in {}: {}", file.identity.path, glibc.status().ToString());
+    LogDebug("no malloc sought in ", file.identity.path, ": ", glibc.status().ToString());
     return false;
   }
   if (!*glibc) return false;

@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "daemon/base/clock.h"
+#include "daemon/base/log.h"
 #include "daemon/symbolize/vdso.h"
 #include "daemon/target/guarded_file.h"
 #include "daemon/target/procfs.h"
 #include "daemon/unwind/rule_table.h"
 #include "daemon/unwind/rules.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -171,8 +171,8 @@ void Modules::Compile(const profd_module_record& record, Batch& batch) {
     rows = {};
   }
   module.state.rules = static_cast<uint32_t>(rows.size());
-  spdlog::debug("module {} {}: {} rules in {} ms", static_cast<uint32_t>(*id),
-                module.state.identity.path, rows.size(), (MonotonicNs() - begin) / 1'000'000);
+  LogDebug("module ", static_cast<uint32_t>(*id), " ", module.state.identity.path, ": ",
+           rows.size(), " rules in ", (MonotonicNs() - begin) / 1'000'000, " ms");
   batch.rows += rows.size();
   batch.ids.push_back(*id);
   batch.rules.push_back({.key = record.key, .rows = std::move(rows)});
@@ -190,7 +190,7 @@ void Modules::Publish(Batch batch) {
     Module& module = batch.modules[i];
     if (!results[i].ok()) module.state.note = std::string(results[i].message());
     if (!module.state.note.empty()) {
-      spdlog::debug("module {}: {}", module.state.identity.path, module.state.note);
+      LogDebug("module ", module.state.identity.path, ": ", module.state.note);
     }
     unreadable_ += module.unreadable ? 1 : 0;
     over_limit_ += module.left_out_bytes != 0 ? 1 : 0;
@@ -213,7 +213,7 @@ void Modules::MakeRoom(uint32_t unused_since) {
 void Modules::Retire(uint32_t unused_since) {
   const auto listed = kernel_->ListModules();
   if (!listed.ok()) {
-    spdlog::error("list modules: {}", listed.status().ToString());
+    LogError("list modules: ", listed.status().ToString());
     return;
   }
   const std::vector<KnownModule> chosen = ChooseUnused(*listed, unused_since);

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/base/log.h"
 #include "daemon/base/own_process.h"
-#include "spdlog/spdlog.h"
 
 namespace profd {
 namespace {
@@ -84,7 +84,7 @@ bool Targets::MarkAll(const std::vector<ProcessInfo>& processes, uint32_t target
     const absl::StatusOr<bool> fresh = MarkProcess(process, target);
     marked |= fresh.ok() && *fresh;
     if (!fresh.ok() && !absl::IsNotFound(fresh.status())) {
-      spdlog::warn("cannot follow PID {}: {}", process.pid, fresh.status().ToString());
+      LogWarning("cannot follow PID ", process.pid, ": ", fresh.status().ToString());
     }
   }
   return marked;

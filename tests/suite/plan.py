@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 from . import outcome
@@ -68,6 +69,13 @@ def gtest(job, program, *, shards=1, environment=None, timeout=600, arguments=()
         outcomes += [outcome.Outcome(f"{job} {program}", "failed", error) for error in errors]
         return outcomes
     return run
+
+
+def gtest_suites(context, program):
+    """The names of a program's suites."""
+    listed = subprocess.run([context.root / program, "--gtest_list_tests"], cwd=context.root, capture_output=True,
+                            text=True, check=True).stdout
+    return [line.split()[0].removesuffix(".") for line in listed.splitlines() if line[:1].strip() and line.split()[0].endswith(".")]
 
 
 def together(*runs):
@@ -187,24 +195,25 @@ def fuzz(context):
     return outcomes
 
 
-# Programs of tests/system by the job that runs them; `system` runs all others. Those of one job come one after another,
+# Suites of tests/system by the job that runs them; `system` runs all others. Those of one job come one after another,
 # as they choose targets by name and look for probes that others might have put in. None meets another job's.
-SYSTEM_JOBS = {"servers": ("system_heap_peers_test", "system_heap_test", "system_servers_test"),
-               "losses": ("system_losses_test",)}
+SYSTEM_JOBS = {"servers": ("Compiles", "HeapPeers", "HeapTest", "KnownArithmetic", "ServersTest"),
+               "losses": ("EndingsTest", "LossesTest", "Ways")}
+SYSTEM_TESTS = "build/tests/system_tests"
 
 
 def system(job):
-    """GoogleTest programs of tests/system, one after another."""
+    """The suites of a job, of the program of tests/system."""
     def run(context):
-        found = {path.name for path in Path(context.root, "build/tests").glob("system_*_test")}
-        elsewhere = {program for programs in SYSTEM_JOBS.values() for program in programs}
-        if missing := elsewhere - found:
-            raise Failed(f"build/tests has no {', '.join(sorted(missing))}")
-        programs = SYSTEM_JOBS.get(job) or sorted(found - elsewhere)
-        if not programs:
-            raise Failed("build/tests has no system_*_test")
-        words = [] if context.options.all else [f"--gtest_filter=-{LONG_SYSTEM_TESTS}"]
-        return [each for name in programs for each in gtest("system", f"build/tests/{name}", arguments=words)(context)]
+        suites = gtest_suites(context, SYSTEM_TESTS)
+        # Those with parameters have another name before theirs.
+        elsewhere = {suite: job for job, suites in SYSTEM_JOBS.items() for suite in suites}
+        if missing := set(elsewhere) - {suite.rpartition("/")[2] for suite in suites}:
+            raise Failed(f"{SYSTEM_TESTS} has no {', '.join(sorted(missing))}")
+        chosen = [f"{suite}.*" for suite in suites if elsewhere.get(suite.rpartition("/")[2], "system") == job]
+        without = "" if context.options.all else f"-{LONG_SYSTEM_TESTS}"
+        return gtest("system", SYSTEM_TESTS, timeout=3600,
+                     arguments=[f"--gtest_filter={':'.join(chosen)}{without}"])(context)
     return run
 
 

@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES_IN_BATCH = 20
 
 INCLUDED = re.compile(r'^#include "((?:bpf|client|daemon|deploy|tests)/[^"]+)"', re.MULTILINE)
+ANY_INCLUDED = re.compile(r"^#include .*$", re.MULTILINE)
 MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
 NOT_CODE = re.compile(r'R"(?P<mark>\w*)\(.*?\)(?P=mark)"|//[^\n]*|"(?:\\.|[^"\\\n])*"'
                       r"|'(?:\\.|[^'\\\n])'", re.DOTALL)
@@ -31,15 +32,18 @@ DECLARED = re.compile(r"(?<![:\w.>])([A-Za-z_]\w*)\s*(?=[({=;\[]|:(?!:))")
 ATTRIBUTE = re.compile(r"__attribute__\(\(.*?\)\)|\[\[.*?\]\]|alignas\(.*?\)")
 TYPE = re.compile(r"(?:enum class|enum struct|struct|class|enum|union) (\w+)")
 CONSTANT = re.compile(r"\b(k[A-Z]\w*)\s*(?=[={\[])")
-ANY_CONSTANT = re.compile(r"\bk[A-Z]\w*")
 CONSTANT_LINE = re.compile(r"(?:static |inline )*const(?:expr|init)?\b")
-GTEST = re.compile(r"^(?:TEST|TEST_F|TEST_P|TYPED_TEST|INSTANTIATE_TEST_SUITE_P|MATCHER\w*|ACTION\w*)\(\s*(\w+)",
-                   re.MULTILINE)
+# The class of a test is named after both.
+GTEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
+# Macros that make names of their first arguments, which must stay as they are.
+GTEST_NAMES = re.compile(r"^(?:INSTANTIATE_TEST_SUITE_P|TYPED_TEST_SUITE|MATCHER\w*|ACTION\w*)\(\s*(\w+)", re.MULTILINE)
+GTEST_SUITE = re.compile(r"^(?:TYPED_)?(?:TEST|INSTANTIATE|MATCHER|ACTION)\w*\([^;{]*?[){]", re.MULTILINE)
 NO_NAME = re.compile(r"template\b|namespace\b|static_assert\b|.*\boperator\b|TEST|TYPED|INSTANTIATE|MATCHER|ACTION")
 # A name by which a source means what is declared outside of its classes and functions; members are not.
 WORD = re.compile(r"(?<![\w.])(?<!->)(?<!::)[A-Za-z_]\w*")
-MEMBER = re.compile(r"(?:::|\.|->)(k[A-Z]\w*)")
-KEYWORDS = frozenset("const final if for while switch return public private protected operator".split())
+ANY_WORD = re.compile(r"[A-Za-z_]\w*")
+MEMBER = re.compile(r"(?:::|\.|->)\s*(\w+)")
+KEYWORDS = frozenset("void const final if for while switch return public private protected operator".split())
 # A declaration whose name stands in one of the lines after its first.
 LINES_OF_DECLARATION = 3
 
@@ -50,16 +54,15 @@ def _code(text: str) -> str:
 
 
 @functools.cache
-def _header(path: pathlib.Path) -> tuple[frozenset[str], tuple[pathlib.Path, ...]]:
-    """What a header may declare for others, and the headers of this tree that it includes.
+def _header(path: pathlib.Path) -> tuple[frozenset[str], frozenset[str], tuple[pathlib.Path, ...]]:
+    """What a header may declare for others, all of its words, and the headers of this tree that it includes.
 
     What is indented is in a class or a function. There a name means a member, or what a line that is not
     indented declares."""
     text = path.read_text()
     code = _code(text)
     outside = "\n".join(line for line in code.splitlines() if not line.startswith(" "))
-    # A constant's macro would change members, too.
-    return frozenset(WORD.findall(outside)) | frozenset(ANY_CONSTANT.findall(code)), _included(text)
+    return frozenset(WORD.findall(outside)), frozenset(ANY_WORD.findall(code)), _included(text)
 
 
 def _included(text: str) -> tuple[pathlib.Path, ...]:
@@ -103,17 +106,22 @@ class _Source:
             header = todo.pop()
             if header not in self.headers:
                 self.headers.add(header)
-                todo += _header(header)[1]
+                todo += _header(header)[2]
         # Statements in functions are indented: no other lines are declarations.
         own = "\n".join(_code(block) for block in OWN.findall(re.sub(r"//(?! namespace).*", "", text)))
         static = "\n".join(line for line in code.splitlines() if line.startswith("static ") or CONSTANT_LINE.match(line))
-        self.constants, self.names = _declared(own + "\n" + static)
-        self.names |= set(GTEST.findall(code)) | set(MACRO.findall(text))
-        # A macro would change what else has the name.
-        kept = {name for name in self.constants if name in MEMBER.findall(code)
-                or any(name in _header(header)[0] for header in self.headers)}
-        self.constants -= kept
-        self.names |= kept
+        constants, others = _declared(own + "\n" + static)
+        # A macro would change what else has the name: members, and what GoogleTest makes of it.
+        kept = {"main"} | set(MEMBER.findall(code)) | {word for use in GTEST_SUITE.findall(code) for word in ANY_WORD.findall(use)}
+        kept |= {word for header in self.headers for word in _header(header)[1]}
+        # Names of this shape are not those of variables, of which a structure may have one, too.
+        self.own = {name for name in constants | others if name[0].isupper() or name in constants} - kept
+        self.names = (constants | others) - self.own
+        self.names |= {"_".join(test) for test in GTEST.findall(code)} | set(GTEST_NAMES.findall(code)) | set(MACRO.findall(text))
+        self.words |= self.names
+        self.words -= self.own
+        self.has_macros = bool(MACRO.search(text))
+        self.includes = ANY_INCLUDED.findall(text)
 
 
 class _Batch:
@@ -144,7 +152,7 @@ class Batches:
 
     def __init__(self, sources: list[str], most: int = SOURCES_IN_BATCH):
         self.sources = {path: _Source(path) for path in sorted(set(sources))}
-        count = collections.Counter(name for source in self.sources.values() for name in source.words | source.constants)
+        count = collections.Counter(name for source in self.sources.values() for name in source.words | source.own)
         self.shared = {name for name, times in count.items() if times > 1}
         batches: list[_Batch] = []
         for source in self.sources.values():
@@ -158,9 +166,14 @@ class Batches:
 
     def file(self, batch: list[str]) -> str:
         """The text of a file that includes these."""
-        lines = []
+        if len(batch) == 1:
+            return f'#include "{os.path.relpath(batch[0], ROOT)}"\n'
+        # Headers come first, and keep their names. Not those of a source with macros, on which they may depend.
+        lines = list(dict.fromkeys(line for path in batch if not self.sources[path].has_macros
+                                   for line in self.sources[path].includes))
+        of_headers = {word for path in batch for header in self.sources[path].headers for word in _header(header)[1]}
         for number, path in enumerate(batch):
-            renamed = sorted(self.sources[path].constants & self.shared) if len(batch) > 1 else []
+            renamed = sorted(self.sources[path].own & (self.shared | of_headers))
             lines += [f"#define {name} {name}_{number}" for name in renamed]
             # As the compiler finds it from the root: the text is the same in every folder.
             lines.append(f'#include "{os.path.relpath(path, ROOT)}"')

@@ -1,0 +1,54 @@
+// Messages to the operator, on stderr. The library behind them is included by log.cc alone: it
+// takes a compiler as long as a source of ours.
+#ifndef PROFD_DAEMON_BASE_LOG_H_
+#define PROFD_DAEMON_BASE_LOG_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace profd {
+
+enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError };
+
+// From now on messages have the program's name, and those below `level` are left out: "trace",
+// "debug", "info", "warning", "error" or "off".
+void StartLog(const std::string& level);
+
+bool ShouldLog(LogLevel level);
+void LogText(LogLevel level, std::string_view text);
+
+// As absl::StrCat takes it: its string_view need not be the standard's.
+template <typename Part>
+const Part& ForStrCat(const Part& part) {
+  return part;
+}
+inline absl::string_view ForStrCat(std::string_view part) { return {part.data(), part.size()}; }
+
+// A message of these parts, one after another.
+template <typename... Parts>
+void Log(LogLevel level, const Parts&... parts) {
+  if (ShouldLog(level)) LogText(level, absl::StrCat(ForStrCat(parts)...));
+}
+
+template <typename... Parts>
+void LogDebug(const Parts&... parts) {
+  Log(LogLevel::kDebug, parts...);
+}
+template <typename... Parts>
+void LogInfo(const Parts&... parts) {
+  Log(LogLevel::kInfo, parts...);
+}
+template <typename... Parts>
+void LogWarning(const Parts&... parts) {
+  Log(LogLevel::kWarning, parts...);
+}
+template <typename... Parts>
+void LogError(const Parts&... parts) {
+  Log(LogLevel::kError, parts...);
+}
+
+}  // namespace profd
+
+#endif  // PROFD_DAEMON_BASE_LOG_H_
