@@ -54,7 +54,7 @@ void Relay(Child& me) {
   }
 }
 
-pthread_mutex_t wanted = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t contended_lock = PTHREAD_MUTEX_INITIALIZER;
 
 // A thread waits for a lock. When it is told to, the first thread sends it a signal, and then
 // releases the lock.
@@ -63,14 +63,14 @@ void Contend(Child& me) {
   action.sa_handler = [](int) {};
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
-  pthread_mutex_lock(&wanted);
+  pthread_mutex_lock(&contended_lock);
   sem_t begin;
   sem_init(&begin, 0, 0);
   std::thread taker([&] {
     pthread_setname_np(pthread_self(), "taker");
     sem_wait(&begin);
     me.Signal();
-    pthread_mutex_lock(&wanted);
+    pthread_mutex_lock(&contended_lock);
     me.Signal();
     pause();
   });
@@ -79,14 +79,14 @@ void Contend(Child& me) {
   me.Wait();
   pthread_kill(taker.native_handle(), SIGUSR1);
   me.Wait();
-  pthread_mutex_unlock(&wanted);
+  pthread_mutex_unlock(&contended_lock);
   pause();
 }
 
 // A thread gives up on a lock, again and again.
 constexpr int64_t kDeadline = 30 * kMillisecond;
 void GiveUp(Child&) {
-  pthread_mutex_lock(&wanted);
+  pthread_mutex_lock(&contended_lock);
   std::thread taker([] {
     pthread_setname_np(pthread_self(), "taker");
     while (true) {
@@ -95,7 +95,7 @@ void GiveUp(Child&) {
       const int64_t ns = deadline.tv_nsec + kDeadline;
       deadline.tv_sec += ns / (1000 * kMillisecond);
       deadline.tv_nsec = ns % (1000 * kMillisecond);
-      pthread_mutex_clocklock(&wanted, CLOCK_MONOTONIC, &deadline);
+      pthread_mutex_clocklock(&contended_lock, CLOCK_MONOTONIC, &deadline);
     }
   });
   pause();

@@ -154,8 +154,8 @@ class _Group:
             elif word.startswith(("-I", "-D", "-W")) and word not in self.flags:
                 self.flags.append(word)
         file = pathlib.Path(entry["file"])
-        included = OF_THIS_TREE.findall(file.read_text()) if "unity" in file.parts else [file]
-        sources = [str(ROOT / source) for source in included]
+        included = OF_THIS_TREE.findall(file.read_text()) if "unity" in file.parts else [str(file)]
+        sources = [str(ROOT / source) for source in included if source.endswith(".cc")]
         for source in sources:
             self.objects.setdefault(source, words[output + 1])
 

@@ -76,26 +76,35 @@ class HygieneTest(unittest.TestCase):
                          ["#include <cstdint>", "#define Run Run_0", "#define kSecond kSecond_0"])
         subprocess.run(["clang++-19", "-fsyntax-only", together], check=True)
 
-    def test_a_name_that_a_header_has_keeps_its_source_apart(self):
+    def test_a_name_that_several_have_is_renamed_or_keeps_a_source_apart(self):
         (self.root / "daemon/h.h").write_text("#pragma once\nnamespace p { int Find(int n); constexpr int kMs = 1; }\n")
-        texts = {"a": "namespace p {\nnamespace {\ntemplate <typename T = int>\nstatic T\nFind(T n) {\n  return n;\n}\n"
-                      "}  // namespace\nint Own() { return Find(1); }\n}\n",
+        (self.root / "daemon/test.h").write_text("#define TEST(suite, name) class suite##_##name##_Test {}\n")
+        own = "namespace p {\nnamespace {\ntemplate <typename T = int>\nstatic T\nFind(T n) {\n  return n;\n}\n}  // namespace\n"
+        texts = {"a": own + "int Own() { return Find(1); }\n}\n",
                  "b": '#include "daemon/h.h"\nint b = p::Find(2);\n',
                  "c": "namespace p {\nnamespace {\nconstexpr int kMs = 1000;\n}  // namespace\nint c = kMs;\n}\n",
-                 "d": "constexpr int kMs = 1000;\nint d = kMs; // not Find\n"}
-        sources = []
+                 "d": "constexpr int kMs = 1000;\nint d = kMs; // not Find\n",
+                 # A macro would change the member, too, and what a header has.
+                 "e": own + "struct E { int Find() { return 1; } };\nint e = E().Find() + Find(1);\n}\n",
+                 "f": '#include "daemon/test.h"\nTEST(One, Adds);\n',
+                 "g": '#include "daemon/test.h"\nTEST(One, Adds);\n',
+                 "i": '#include "daemon/test.h"\nTEST(One, Subtracts);\n'}
+        sources = {name: str(self.root / f"daemon/{name}.cc") for name in texts}
         for name, text in texts.items():
-            sources.append(str(self.root / f"daemon/{name}.cc"))
-            pathlib.Path(sources[-1]).write_text(text)
+            pathlib.Path(sources[name]).write_text(text)
         with mock.patch("tests.suite.unity.ROOT", self.root):
-            self.assertEqual(unity.Batches(sources).batches, [[sources[0], sources[2], sources[3]], [sources[1]]])
-            self.assertEqual(unity.Batches(sources, 2).batches, [[sources[0], sources[2]], [sources[1], sources[3]]])
-            batches = unity.Batches([sources[0], sources[2], sources[3]])
+            self.assertEqual(["".join(pathlib.Path(source).stem for source in batch)
+                              for batch in unity.Batches(list(sources.values())).batches], ["abcdfi", "eg"])
+            self.assertEqual(unity.Batches([sources[name] for name in "abcd"], 3).batches,
+                             [[sources[name] for name in "abc"], [sources["d"]]])
+            batches = unity.Batches([sources[name] for name in "abcdfi"])
             text = batches.file(batches.batches[0])
         self.assertNotIn(str(self.root), text)
         together = self.root / "together.cc"
         together.write_text(text)
-        self.assertIn("#define kMs kMs_1", together.read_text())
+        self.assertEqual(together.read_text().splitlines()[:3],
+                         ['#include "daemon/h.h"', '#include "daemon/test.h"', "#define Find Find_0"])
+        self.assertIn("#define kMs kMs_2", together.read_text())
         subprocess.run(["clang++-19", "-fsyntax-only", "-I", self.root, together], check=True)
 
     def test_what_does_not_compile_together_is_read_alone(self):

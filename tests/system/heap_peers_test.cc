@@ -27,8 +27,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
-
 // One sample of jemalloc's in 64 KiB, about as many as profd has.
 constexpr char kProfiling[] = "prof:true,prof_accum:true,lg_prof_sample:16";
 constexpr size_t kTop = 10;

@@ -31,7 +31,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
 using testing::HasSubstr;
 
 void ExpectBySite(const Answer& answer, const nlohmann::json& account) {

@@ -23,8 +23,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
-
 const std::string kStatic = AllocBinary("alloc_jemalloc_static");
 
 class LiveHeapTest : public testing::Test {

@@ -34,7 +34,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
 using nlohmann::json;
 
 struct Lost {

@@ -30,7 +30,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
 using testing::Contains;
 
 // Where the C library of a process lies.

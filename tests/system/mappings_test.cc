@@ -28,7 +28,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
 using testing::IsEmpty;
 
 constexpr int64_t kCount = 100;

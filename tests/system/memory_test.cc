@@ -26,15 +26,12 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
 using testing::HasSubstr;
 
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kBytes = 256 * kMiB;
 // Of kBytes; the kernel keeps counts of pages by CPU and adds them up now and then.
 constexpr double kTolerance = 0.01 * kBytes;
-// How long to wait for a figure: rounds come every 5 s, a question makes one a second.
-constexpr seconds kPatience(60);
 
 // A field of /proc/PID/status, bytes.
 int64_t StatusBytes(int pid, const std::string& key) {

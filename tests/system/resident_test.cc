@@ -17,7 +17,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
 using testing::IsEmpty;
 using testing::Not;
 

@@ -26,8 +26,6 @@
 namespace profd::e2e {
 namespace {
 
-using Stream = Subprocess::Stream;
-
 constexpr int kObjects = 4'000, kSize = 1'000, kEvery = 8;
 
 // Bytes of a process's code that are not as its program's file has them: where probes stand.

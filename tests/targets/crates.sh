@@ -1,16 +1,20 @@
 # Sourced by what builds with cargo.
 
 # Of jemalloc's own build, the one library that Rust programs link, without debug info. Its build compiles
-# each source a first time for the names of its symbols (*.sym.o), which do not depend on optimisation.
+# each source a first time for the names of its symbols (*.sym.o), which do not depend on optimisation. Then it
+# asks the compiler for the headers of each source, for builds that come again (CC_MM).
 # The code of the library is the same as without these flags.
-export GNUMAKEFLAGS='STATIC_LIBS=lib/libjemalloc_pic.a enable_shared=0
- --eval=%.pic.o:CFLAGS+=-g0 --eval=%.sym.o:CFLAGS+=-g0\ -O0\ -Dalways_inline=unused'
-GNUMAKEFLAGS=${GNUMAKEFLAGS//$'\n'/}
+flags=
 if command -v ccache >/dev/null; then
-  # Nothing in the objects names the folder that they were compiled in.
-  export CCACHE_NOHASHDIR=1
-  GNUMAKEFLAGS+=' CC=ccache\ cc'
+  # Nothing in the objects names the folder that they were compiled in. With -MD a source is not preprocessed for
+  # ccache alone, which would take as long as a fifth of the compilation.
+  export CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  flags='\ -MD'
 fi
+export GNUMAKEFLAGS="STATIC_LIBS=lib/libjemalloc_pic.a enable_shared=0 CC_MM=
+ --eval=%.pic.o:CFLAGS+=-g0$flags --eval=%.sym.o:CFLAGS+=-g0\ -O0\ -Dalways_inline=unused$flags"
+GNUMAKEFLAGS=${GNUMAKEFLAGS//$'\n'/}
+[ -z "$flags" ] || GNUMAKEFLAGS+=' CC=ccache\ cc'
 
 # share_target OUT FILE...: has cargo build in a folder that all clones share, as ccache knows nothing of crates. It
 # depends on the files, this one and the C compiler; cargo looks at all else. Locked until the script ends.

@@ -15,7 +15,6 @@
 
 namespace profd::e2e {
 
-using Stream = Subprocess::Stream;
 
 std::string AllocBinary(const std::string& variant) { return test::InBuild(variant); }
 

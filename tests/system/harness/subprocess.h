@@ -122,6 +122,8 @@ bool Eventually(milliseconds timeout, Condition condition) {
   return true;
 }
 
+using Stream = Subprocess::Stream;
+
 }  // namespace profd::e2e
 
 #endif  // PROFD_TESTS_SYSTEM_HARNESS_SUBPROCESS_H_
