@@ -19,17 +19,10 @@ void StartLog(const std::string& level);
 bool ShouldLog(LogLevel level);
 void LogText(LogLevel level, std::string_view text);
 
-// As absl::StrCat takes it: its string_view need not be the standard's.
-template <typename Part>
-const Part& ForStrCat(const Part& part) {
-  return part;
-}
-inline absl::string_view ForStrCat(std::string_view part) { return {part.data(), part.size()}; }
-
-// A message of these parts, one after another.
+// A message of these parts, one after another (absl::StrCat).
 template <typename... Parts>
 void Log(LogLevel level, const Parts&... parts) {
-  if (ShouldLog(level)) LogText(level, absl::StrCat(ForStrCat(parts)...));
+  if (ShouldLog(level)) LogText(level, absl::StrCat(parts...));
 }
 
 template <typename... Parts>

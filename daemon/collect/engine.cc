@@ -50,7 +50,7 @@ void Engine::AttachSources() {
     source->Detach();
     const std::optional<LayerState> layer = source->Status();
     const std::string name = layer ? layer->name : source->name();
-    LogWarning("no ", name, ": ", status.message());
+    LogWarning("no ", std::string(name), ": ", status.message());
     lost_.push_back(
         std::exchange(source, std::make_unique<OffSource>(name, std::string(status.message()))));
   }

@@ -49,7 +49,7 @@ int LogLibbpf(enum libbpf_print_level level, const char* format, va_list args) {
   // The relevant part of a verifier log is its end.
   const std::string_view whole(text, static_cast<size_t>(size));
   const std::string_view end = whole.substr(whole.size() - std::min(whole.size(), kLogTail));
-  Log(severity, "libbpf: ", end);
+  Log(severity, "libbpf: ", std::string(end));
   free(text);
   return 0;
 }

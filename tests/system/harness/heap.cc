@@ -15,7 +15,6 @@
 
 namespace profd::e2e {
 
-
 std::string AllocBinary(const std::string& variant) { return test::InBuild(variant); }
 
 bool IsBuilt(const std::string& variant) {
