@@ -14,7 +14,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCES_IN_BATCH = 52
+SOURCES_IN_BATCH = 110
 # What a source defines for itself, and in it at the beginning of a line: types, constants, functions.
 OWN = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"^(?:(?:struct|class|enum class|enum) |using (?=\w+ =))(\w+)", re.MULTILINE)

@@ -34,8 +34,6 @@
 namespace profd::e2e {
 namespace {
 
-using nlohmann::json;
-
 struct Lost {
   uint64_t count = 0;
   int64_t weight_ns = 0, weight_bytes = 0;
@@ -43,13 +41,13 @@ struct Lost {
 using Losses = std::map<std::string, Lost>;
 
 // A number, or a string of one: integers of 64 bits in the JSON of a profile.
-int64_t Number(const json& value) {
+int64_t Number(const nlohmann::json& value) {
   return value.is_string() ? std::stoll(value.get<std::string>()) : value.get<int64_t>();
 }
 
-Losses Parse(const json& list) {
+Losses Parse(const nlohmann::json& list) {
   Losses losses;
-  for (const json& loss : list) {
+  for (const nlohmann::json& loss : list) {
     losses[loss.at("cause")] = {static_cast<uint64_t>(Number(loss.at("count"))),
                                 Number(loss.at("weight_ns")), Number(loss.at("weight_bytes"))};
   }
@@ -117,18 +115,19 @@ class LossesTest : public testing::Test {
         << target_->Output(Stream::kStderr);
   }
 
-  json Ask(const std::vector<std::string>& arguments) {
+  nlohmann::json Ask(const std::vector<std::string>& arguments) {
     const auto finished = Profctl(*daemon_, arguments);
     EXPECT_TRUE(finished.ok()) << finished.status();
     if (!finished.ok()) return nullptr;
     EXPECT_EQ(finished->code, 0) << finished->err;
-    const json answer = json::parse(finished->out, nullptr, false);
+    const nlohmann::json answer = nlohmann::json::parse(finished->out, nullptr, false);
     EXPECT_FALSE(answer.is_discarded()) << finished->out;
     return answer;
   }
   Losses InStatus() { return Parse(Ask({"status", "--format", "json"}).at("losses")); }
   Losses InAnswer() {
-    const json answer = Ask({"fetch", "--since", "1h", "--idle", "--format", "json", "-o", "-"});
+    const nlohmann::json answer =
+        Ask({"fetch", "--since", "1h", "--idle", "--format", "json", "-o", "-"});
     return Parse(answer.at("losses"));
   }
 
@@ -351,7 +350,7 @@ TEST_F(LossesTest, HeapCounters) {
   ASSERT_NE(target, nullptr);
   ASSERT_NO_FATAL_FAILURE(WatchHeap(target->pid(), {"--limit", "heap-counters=1"}));
   target->Run();
-  const json answer =
+  const nlohmann::json answer =
       Ask({"fetch", "--kind", "alloc", "--since", "1h", "--format", "json", "-o", "-"});
   Losses losses = Parse(answer.at("losses"));
   ASSERT_TRUE(losses.contains("heap_counters_full")) << Names(losses);
@@ -364,7 +363,8 @@ TEST_F(LossesTest, HeapCounters) {
   const int64_t total = Number(answer.at("sample_types").at(0).at("total").at("bytes"));
   EXPECT_GE(static_cast<double>(total), 4 * 200'000 * 2000.0);
   int64_t bytes = 0;
-  for (const json& sample : answer.at("samples")) bytes += Number(sample.at("values").at(0));
+  for (const nlohmann::json& sample : answer.at("samples"))
+    bytes += Number(sample.at("values").at(0));
   EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(total), 1000);
   losses.erase("heap_counters_full");
   losses.erase("mapping_lost");  // the same table
