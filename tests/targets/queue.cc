@@ -42,8 +42,9 @@ struct Plan {
 
 struct Victim {
   Plan* plan;
-  int64_t duration;
+  int64_t duration, created;
   int64_t waited = 0;
+  int64_t early = 0;  // from its creation to the begin of `waited`: it may have waited then, too
 };
 
 KEEP_FRAME void Compute(int64_t end) {
@@ -57,6 +58,7 @@ KEEP_FRAME void* VictimThread(void* argument) {
   Victim& victim = *static_cast<Victim*>(argument);
   Meter meter("victim");
   const int64_t begin = Now(), cpu = ThreadCpu();
+  victim.early = begin - victim.created;
   victim.plan->begun = true;
   Compute(begin + victim.duration);
   victim.waited = Now() - begin - (ThreadCpu() - cpu);
@@ -96,7 +98,7 @@ void Queue(const Arguments& arguments) {
     if (hogs[i] == 0) queue::BeHog(plan, i);
   }
   while (plan->ready.load() < queue::kHogs) sched_yield();
-  queue::Victim victim{plan, arguments.Number(0, 2000) * 1'000'000};
+  queue::Victim victim{plan, arguments.Number(0, 2000) * 1'000'000, Now()};
   Join(Start(queue::VictimThread, &victim));
   for (const pid_t hog : hogs) {
     int status = 0;
@@ -104,9 +106,10 @@ void Queue(const Arguments& arguments) {
   }
   char where[200];
   snprintf(where, sizeof(where),
-           "queued {\"waited\": %lld, \"first\": %lld, \"second\": %lld, \"first_pid\": %d}",
-           static_cast<long long>(victim.waited), static_cast<long long>(plan->cpu[0]),
-           static_cast<long long>(plan->cpu[1]), hogs[0]);
+           "queued {\"waited\": %lld, \"early\": %lld, \"first\": %lld, \"second\": %lld, "
+           "\"first_pid\": %d}",
+           static_cast<long long>(victim.waited), static_cast<long long>(victim.early),
+           static_cast<long long>(plan->cpu[0]), static_cast<long long>(plan->cpu[1]), hogs[0]);
   Stop(where);
 }
 

@@ -100,7 +100,8 @@ void Clocks(const Arguments& arguments);
 
 // queue.cc
 // MILLISECONDS: a thread and two processes, one of them with less weight, compute on one CPU. Says
-// "queued", how long the thread waited for the CPU, and for how long each process had it, ns.
+// "queued", how long the thread waited for the CPU, for how long each process had it meanwhile, and
+// how long ago the thread had been created when all this began ("early"), ns.
 void Queue(const Arguments& arguments);
 // COUNT: so often, for 100 ms, a process is stopped by a signal and another one by a debugger. Says
 // "held" and for how long at least and at most, ns.
