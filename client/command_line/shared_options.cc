@@ -30,27 +30,17 @@ void AddScope(CLI::App* command, Typed& typed) {
 }
 
 void AddFlameGraph(CLI::App* command, bool colours, Typed& typed) {
-  command->add_option("--title", typed.title, "Title (default: what was profiled)")
-      ->type_name("TEXT")
-      ->group(kFlameGraph);
-  command
-      ->add_option("--width", typed.width,
-                   "Width in pixels (default: as wide as the browser window)")
-      ->type_name("PIXELS")
-      ->group(kFlameGraph);
-  command->add_option("--height", typed.frame_height, "Height of a frame in pixels (default: 18)")
-      ->type_name("PIXELS")
-      ->group(kFlameGraph);
-  command
-      ->add_option("--min-width", typed.min_width,
-                   "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)")
-      ->type_name("PIXELS|PERCENT")
-      ->group(kFlameGraph);
+  const auto add = [&](const char* name, auto& value, const char* type, const char* about) {
+    return command->add_option(name, value, about)->type_name(type)->group(kFlameGraph);
+  };
+  add("--title", typed.title, "TEXT", "Title (default: what was profiled)");
+  add("--width", typed.width, "PIXELS", "Width in pixels (default: as wide as the browser window)");
+  add("--height", typed.frame_height, "PIXELS", "Height of a frame in pixels (default: 18)");
+  add("--min-width", typed.min_width, "PIXELS|PERCENT",
+      "Leave out narrower frames: pixels, or a percentage such as 0.5% (default: 0.1)");
   if (colours) {
-    command->add_option("--colors", typed.colours, "Colours of frames (default: kind; wall: state)")
-        ->type_name("COLORS")
-        ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"))
-        ->group(kFlameGraph);
+    add("--colors", typed.colours, "COLORS", "Colours of frames (default: kind; wall: state)")
+        ->check(OneOf(NamesOf(AllColourSchemes()), "a colour scheme"));
   }
   command->add_flag("--inverted", typed.inverted, "Root at the top (an icicle graph)")
       ->group(kFlameGraph);

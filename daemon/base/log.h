@@ -1,5 +1,5 @@
-// Messages to the operator, on stderr. The library behind them is included by log.cc alone: it
-// takes a compiler as long as a source of ours.
+// Messages to the operator, on stderr. Only log.cc includes the library behind them: its headers
+// are slow to compile.
 #ifndef PROFD_DAEMON_BASE_LOG_H_
 #define PROFD_DAEMON_BASE_LOG_H_
 
@@ -12,7 +12,7 @@ namespace profd {
 
 enum class LogLevel { kTrace, kDebug, kInfo, kWarning, kError };
 
-// From now on messages have the program's name, and those below `level` are left out: "trace",
+// Starts each message with the program's name, and leaves out those below `level`: "trace",
 // "debug", "info", "warning", "error" or "off".
 void StartLog(const std::string& level);
 

@@ -203,14 +203,14 @@ SYSTEM_TESTS = "build/tests/system_tests"
 
 
 def system(job):
-    """The suites of a job, of the program of tests/system."""
+    """Runs the suites of a job, which the program of tests/system has."""
     def run(context):
         suites = gtest_suites(context, SYSTEM_TESTS)
         # Those with parameters have another name before theirs.
-        elsewhere = {suite: job for job, suites in SYSTEM_JOBS.items() for suite in suites}
-        if missing := set(elsewhere) - {suite.rpartition("/")[2] for suite in suites}:
+        job_of = {suite: other for other, named in SYSTEM_JOBS.items() for suite in named}
+        if missing := set(job_of) - {suite.rpartition("/")[2] for suite in suites}:
             raise Failed(f"{SYSTEM_TESTS} has no {', '.join(sorted(missing))}")
-        chosen = [f"{suite}.*" for suite in suites if elsewhere.get(suite.rpartition("/")[2], "system") == job]
+        chosen = [f"{suite}.*" for suite in suites if job_of.get(suite.rpartition("/")[2], "system") == job]
         without = "" if context.options.all else f"-{LONG_SYSTEM_TESTS}"
         return gtest("system", SYSTEM_TESTS, timeout=3600,
                      arguments=[f"--gtest_filter={':'.join(chosen)}{without}"])(context)

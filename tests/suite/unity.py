@@ -112,7 +112,7 @@ class _Source:
         static = "\n".join(line for line in code.splitlines() if line.startswith("static ") or CONSTANT_LINE.match(line))
         constants, others = _declared(own + "\n" + static)
         # A macro would change what else has the name: members, and what GoogleTest makes of it.
-        kept = {"main"} | set(MEMBER.findall(code)) | {word for use in GTEST_SUITE.findall(code) for word in ANY_WORD.findall(use)}
+        kept = set(MEMBER.findall(code)) | {word for use in GTEST_SUITE.findall(code) for word in ANY_WORD.findall(use)}
         kept |= {word for header in self.headers for word in _header(header)[1]}
         # Names of this shape are not those of variables, of which a structure may have one, too.
         self.own = {name for name in constants | others if name[0].isupper() or name in constants} - kept

@@ -1,13 +1,13 @@
 # Sourced by what builds with cargo.
 
 # Of jemalloc's own build, the one library that Rust programs link, without debug info. Its build compiles
-# each source a first time for the names of its symbols (*.sym.o), which do not depend on optimisation. Then it
-# asks the compiler for the headers of each source, for builds that come again (CC_MM).
+# each source a first time for the names of its symbols (*.sym.o), which do not depend on optimisation. It would also
+# list the headers of each source for later builds: CC_MM= leaves that out.
 # The code of the library is the same as without these flags.
 flags=
 if command -v ccache >/dev/null; then
-  # Nothing in the objects names the folder that they were compiled in. With -MD a source is not preprocessed for
-  # ccache alone, which would take as long as a fifth of the compilation.
+  # Nothing in the objects names the folder that they were compiled in. With -MD, ccache need not preprocess each
+  # source itself, which takes a fifth of the compilation's time.
   export CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
   flags='\ -MD'
 fi

@@ -44,7 +44,8 @@ struct Victim {
   Plan* plan;
   int64_t duration, created;
   int64_t waited = 0;
-  int64_t early = 0;  // from its creation to the begin of `waited`: it may have waited then, too
+  // From its creation until `waited` starts to count: it may have waited then, too.
+  int64_t early = 0;
 };
 
 KEEP_FRAME void Compute(int64_t end) {
