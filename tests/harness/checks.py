@@ -443,10 +443,18 @@ def check_value(expected, names):
     except Exception as error:  # pylint: disable=broad-except
         return [Failure(f"{expected.that}: {error}")]
     if not holds:
-        return [Failure(f"not so: {expected.that}{operands(expected.that, names)}",
+        return [Failure(not_so(expected.that, names),
                         statistical=expected.false_alarm > 0)]
     return [Failure(f"looks at nothing: {loops}")
             for loops in looks_at_nothing(expected.that, lambda expression: evaluate(expression, names))]
+
+
+def not_so(expression, names):
+    """The message for an expression that does not hold. What its sides were comes first if it is long: reports are cut."""
+    found = operands(expression, names)
+    if "\n" in expression:
+        return "; ".join([*found, f"not so: {expression}"])
+    return "; ".join([f"not so: {expression}", *found])
 
 
 def operands(expression, names):
@@ -457,7 +465,7 @@ def operands(expression, names):
         except Exception:  # pylint: disable=broad-except
             return None  # it has a name of a comprehension
     tree = ast.parse(expression, mode="eval")
-    said = [f"{side} is {found!r:.300}" for side in sides(tree)
+    said = [f"{shortened(side)} is {found!r:.300}" for side in sides(tree)
             for found in [value(side)] if found is not None]
     # Of `all(... for ...)` also the elements that do not hold, three at most.
     for part in ast.walk(tree):
@@ -468,8 +476,12 @@ def operands(expression, names):
                 wrong.elt = ast.parse(side, mode="eval").body
                 found = value(ast.unparse(ast.ListComp(wrong.elt, wrong.generators)))
                 if found:
-                    said.append(f"where not, {side} is {found[:3]!r:.300}")
-    return "".join(f"; {each}" for each in said)
+                    said.append(f"where not, {shortened(side)} is {found[:3]!r:.300}")
+    return said
+
+
+def shortened(text):
+    return text if len(text) <= 120 else f"{text[:120]}…"
 
 
 def sides(tree):

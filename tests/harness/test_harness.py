@@ -232,6 +232,7 @@ class Messages(unittest.TestCase):
         self.assertEqual(said("all(n * answer.n < 6 for n in [1, 2, 3] for x in answer.findings)"),
                          ["not so: all(n * answer.n < 6 for n in [1, 2, 3] for x in answer.findings); "
                           "where not, n * answer.n is [6, 9]"])
+        self.assertEqual(said("answer.n == (\n4)"), ["answer.n is 3; not so: answer.n == (\n4)"])
 
     def test_what_compares_estimates_is_tried_again(self):
         def statistical(**keys):
