@@ -68,7 +68,8 @@ struct walk {
 	u8 in_cache; /* a mapping was found there, perhaps of before the last change */
 	u8 in_shared;
 	u8 never_ran; /* the thread: only its innermost frame is one */
-	u8 pad2[5];
+	u8 anonymous; /* the page that is touched; known for sure */
+	u8 pad2[4];
 	struct step step;
 	struct mapping_place place; /* of `shared`; here, because little BPF stack is left */
 	struct shared_mapping shared; /* a copy */

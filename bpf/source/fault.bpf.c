@@ -36,6 +36,22 @@ static __always_inline bool grows_stack(struct pt_regs *user, u64 address)
 	return address - (user->sp - BELOW_STACK) < BELOW_STACK + ABOVE_STACK;
 }
 
+/* Whether the current thread touches an anonymous page, for sure: to the walk in this slot. Neither
+ * static nor inlined, so that the verifier follows the walk once, whatever was found here.
+ */
+__noinline int judge_page(u32 slot, u64 address)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct walker walker = {.task = task, .walk = bpf_map_lookup_elem(&own_scratch, &slot)};
+
+	if (!walker.walk)
+		return 0;
+	name_space(walker.walk, task);
+	walker.walk->anonymous = is_readable_memory(&walker, address) ||
+				 grows_stack((struct pt_regs *)bpf_task_pt_regs(task), address);
+	return 0;
+}
+
 /* The stack of the current thread, which touches a page, handed over. Returns its hash; 0 if the
  * page is not anonymous, or without memory for the walk. Neither static nor inlined, like
  * own_stack.
@@ -49,7 +65,6 @@ __noinline u64 stack_at_fault(u64 address)
 	u64 stack = 0;
 	u32 zero = 0;
 	u32 slot;
-	bool known;
 
 	walker.walk = take_walk(&slot);
 	if (!walker.walk) {
@@ -63,12 +78,12 @@ __noinline u64 stack_at_fault(u64 address)
 	 */
 	walker.walk->hurried = 1;
 	walker.walk->map_busy = 0;
-	name_space(walker.walk, task);
-	known = is_readable_memory(&walker, address) || grows_stack(user, address);
-	if (known || walker.walk->map_busy)
+	walker.walk->anonymous = 0;
+	judge_page(slot, address);
+	if (walker.walk->anonymous || walker.walk->map_busy)
 		stack = walk_and_send(&walker, user_pc(task, user), user->sp, user->bp, false);
 	cost = bpf_map_lookup_elem(&fault_cost, &zero);
-	if (stack && !known && cost)
+	if (stack && !walker.walk->anonymous && cost)
 		cost->unsure++;
 	drop_walk(slot);
 	return stack;
@@ -136,19 +151,12 @@ static __always_inline void handle_fault(u64 address)
 	cost->walk_ns += bpf_ktime_get_ns() - began;
 }
 
-/* Page faults of all processes. */
-SEC("tp_btf/page_fault_user")
-int BPF_PROG(on_user_fault, unsigned long address)
-{
-	handle_fault(address);
-	return 0;
-}
-
-/* In system calls that touch a process's memory. Not where the kernel, or a program like ours, only
- * tries to read: nothing is touched then.
+/* Page faults of all processes, also in system calls that touch a process's memory. Not where the
+ * kernel, or a program like ours, only tries to read: nothing is touched then. One program for the
+ * tracepoints page_fault_user and page_fault_kernel, because the verifier needs long for it.
  */
-SEC("tp_btf/page_fault_kernel")
-int BPF_PROG(on_kernel_fault, unsigned long address)
+SEC("raw_tp")
+int BPF_PROG(on_fault, unsigned long address)
 {
 	if (!bpf_get_current_task_btf()->pagefault_disabled)
 		handle_fault(address);

@@ -15,11 +15,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "client/text/text.h"
+#include "daemon/base/duration.h"
 
 namespace profctl {
 namespace {
 
-constexpr absl::Duration kLongestDuration = absl::Hours(24 * 3653);
 constexpr size_t kLongestText = 100;
 
 absl::string_view Absl(std::string_view text) { return {text.data(), text.size()}; }
@@ -28,54 +28,6 @@ bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c))
 
 bool AllDigits(absl::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), IsDigit);
-}
-
-struct DurationUnit {
-  std::string_view name;
-  const char* absl_name;  // as absl::ParseDuration has it
-  int of_it = 1;          // in absl's unit
-};
-
-constexpr std::array<DurationUnit, 26> kUnits = {{
-    {"ns", "ns"},        {"us", "us"},     {"µs", "us"},      {"ms", "ms"},    {"msec", "ms"},
-    {"s", "s"},          {"sec", "s"},     {"secs", "s"},     {"second", "s"}, {"seconds", "s"},
-    {"m", "m"},          {"min", "m"},     {"mins", "m"},     {"minute", "m"}, {"minutes", "m"},
-    {"h", "h"},          {"hr", "h"},      {"hrs", "h"},      {"hour", "h"},   {"hours", "h"},
-    {"d", "h", 24},      {"day", "h", 24}, {"days", "h", 24}, {"w", "h", 168}, {"week", "h", 168},
-    {"weeks", "h", 168},
-}};
-
-// Takes a piece such as "1.5 min" off the front; none if there is none.
-std::optional<absl::Duration> TakePiece(absl::string_view* text) {
-  size_t digits = 0;
-  while (digits < text->size() && (IsDigit((*text)[digits]) || (*text)[digits] == '.')) ++digits;
-  const absl::string_view number = text->substr(0, digits);
-  if (number.empty() || !IsDigit(number.front()) || !IsDigit(number.back())) return std::nullopt;
-  text->remove_prefix(digits);
-  if (absl::StartsWith(*text, " ")) text->remove_prefix(1);
-  size_t letters = 0;
-  while (letters < text->size() && !IsDigit((*text)[letters]) && (*text)[letters] != ' ') ++letters;
-  const std::string_view name(text->data(), letters);
-  const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const DurationUnit& candidate) {
-    return candidate.name == name;
-  });
-  absl::Duration piece;
-  if (unit == kUnits.end() || !absl::ParseDuration(absl::StrCat(number, unit->absl_name), &piece)) {
-    return std::nullopt;
-  }
-  text->remove_prefix(letters);
-  return piece * unit->of_it;
-}
-
-std::optional<absl::Duration> ParsePieces(absl::string_view text) {
-  absl::Duration sum;
-  do {
-    const std::optional<absl::Duration> piece = TakePiece(&text);
-    if (!piece) return std::nullopt;
-    sum += *piece;
-    if (text.size() > 1 && absl::StartsWith(text, " ")) text.remove_prefix(1);
-  } while (!text.empty());
-  return sum;
 }
 
 // Seconds since 1970.
@@ -202,9 +154,9 @@ std::optional<absl::Time> ParseAny(absl::string_view text, const TimeContext& co
   if (text == "now") return now;
   absl::string_view ago = text;
   if (absl::ConsumeSuffix(&ago, " ago")) {
-    const std::optional<absl::Duration> duration = ParsePieces(ago);
-    if (!duration) return std::nullopt;
-    return now - *duration;
+    const absl::StatusOr<int64_t> duration = profd::ParseDuration({ago.data(), ago.size()});
+    if (!duration.ok()) return std::nullopt;
+    return now - absl::Nanoseconds(*duration);
   }
   // Eight digits are a day, ten are seconds.
   if (AllDigits(text) && text.size() == 8 && ParseDay(text)) return ParseCalendar(text, context);
@@ -264,15 +216,10 @@ std::string FormatTimeRfc3339(int64_t ns) {
 }
 
 absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
-  const auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", CleanName(text), "' ", Absl(why), "; use one such as 90s, 5min, 2h, 1h30m or 250ms"));
-  };
-  if (text.size() > kLongestText) return bad("is not a duration");
-  const std::optional<absl::Duration> duration = ParsePieces(Absl(text));
-  if (!duration) return bad("is not a duration");
-  if (*duration > kLongestDuration) return bad("is longer than ten years");
-  return absl::ToInt64Nanoseconds(*duration);
+  const absl::StatusOr<int64_t> ns = profd::ParseDuration(text);
+  if (ns.ok()) return ns;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", CleanName(text), "' ", ns.status().message()));
 }
 
 absl::StatusOr<int64_t> ParseTime(std::string_view text, const TimeContext& context) {

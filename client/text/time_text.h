@@ -25,9 +25,7 @@ std::string FormatFileTimeUtc(int64_t ns);
 // RFC 3339 with nanoseconds, UTC.
 std::string FormatTimeRfc3339(int64_t ns);
 
-// Pieces of a number and a unit (ns, us, ms, s, min, h, d and their long names), such as "90s",
-// "5 min", "1h30m", "250ms", in ns. InvalidArgument for anything else, for a sign, a missing unit,
-// and for more than 10 years.
+// profd::ParseDuration, with a message that begins with the text.
 absl::StatusOr<int64_t> ParseDuration(std::string_view text);
 
 // How to interpret a time.

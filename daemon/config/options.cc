@@ -13,6 +13,7 @@
 #include "client/text/text.h"
 #include "client/usage/help.h"
 #include "client/usage/unexpected.h"
+#include "daemon/base/duration.h"
 #include "daemon/config/limits.h"
 
 namespace profd {
@@ -132,6 +133,12 @@ void Define(CLI::App& app, Typed& typed) {
       ->capture_default_str();
 }
 
+absl::StatusOr<int64_t> ReadDuration(const std::string& text) {
+  const absl::StatusOr<int64_t> ns = ParseDuration(text);
+  if (ns.ok()) return ns;
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" ", ns.status().message()));
+}
+
 }  // namespace
 
 void WithCommandLine(const std::function<void(const CLI::App&)>& use) {
@@ -139,27 +146,6 @@ void WithCommandLine(const std::function<void(const CLI::App&)>& use) {
   CLI::App app;
   Define(app, typed);
   use(app);
-}
-
-absl::StatusOr<int64_t> ParseDuration(const std::string& text) {
-  struct Unit {
-    const char* suffix;
-    int64_t ns;
-  };
-  for (const Unit unit :
-       {Unit{"ns", 1}, Unit{"us", 1'000}, Unit{"ms", 1'000'000}, Unit{"s", 1'000'000'000}}) {
-    absl::string_view number = text;
-    if (!absl::ConsumeSuffix(&number, unit.suffix)) continue;
-    int64_t value = 0;
-    // SimpleAtoi also takes a sign and spaces.
-    if (!absl::c_all_of(number, absl::ascii_isdigit) || !absl::SimpleAtoi(number, &value) ||
-        value > INT64_MAX / unit.ns) {
-      break;
-    }
-    return value * unit.ns;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("\"", text, "\" is not a duration; write a number and ns, us, ms or s"));
 }
 
 absl::StatusOr<Budget> ParseBudget(const std::string& text) {
@@ -184,9 +170,9 @@ absl::StatusOr<BurstTimes> ParseBurst(const std::string& text) {
     return absl::InvalidArgumentError(
         absl::StrCat("\"", text, "\" is not a burst; write LENGTH/INTERVAL, such as 20ms/5s"));
   }
-  const auto length = ParseDuration(text.substr(0, slash));
+  const auto length = ReadDuration(text.substr(0, slash));
   if (!length.ok()) return length.status();
-  const auto interval = ParseDuration(text.substr(slash + 1));
+  const auto interval = ReadDuration(text.substr(slash + 1));
   if (!interval.ok()) return interval.status();
   if (*length < kShortestBurst || *length > kLongestBurst) {
     return absl::InvalidArgumentError("the length must be between 1ms and 100ms");
@@ -215,7 +201,7 @@ ParsedOptions ParseOptions(int argc, char** argv) {
   }
   Options& options = parsed.options;
   options = typed.options;
-  const auto tick_ns = ParseDuration(typed.tick);
+  const auto tick_ns = ReadDuration(typed.tick);
   if (!tick_ns.ok()) {
     parsed.exit_code = UsageError(absl::StrCat("--tick: ", tick_ns.status().message()));
     return parsed;

@@ -42,9 +42,6 @@ struct Options {
   std::string log_level = "info";
 };
 
-// A duration such as "10ms", "500us", "2s", in ns. InvalidArgument for anything else.
-absl::StatusOr<int64_t> ParseDuration(const std::string& text);
-
 // "1%" is a share of the targets' CPU time, "0.02cpu" a part of one CPU, "off" means no limit.
 // InvalidArgument for anything else, for 0, and for more than 100 % or one CPU.
 absl::StatusOr<Budget> ParseBudget(const std::string& text);

@@ -331,10 +331,9 @@ absl::Status BpfKernel::SetFaults(uint32_t one_in) {
   skeleton_->bss->fault_threshold = profd_page_threshold(one_in);
   if (faults_on()) return absl::OkStatus();
   std::vector<UniqueLink> links;
-  for (const bpf_program* program :
-       {skeleton_->progs.on_user_fault, skeleton_->progs.on_kernel_fault}) {
-    UniqueLink link(bpf_program__attach(program));
-    if (!link) return LoadError(absl::StrCat("attach ", bpf_program__name(program)).c_str(), errno);
+  for (const char* tracepoint : {"page_fault_user", "page_fault_kernel"}) {
+    UniqueLink link(bpf_program__attach_raw_tracepoint(skeleton_->progs.on_fault, tracepoint));
+    if (!link) return LoadError(absl::StrCat("attach to ", tracepoint).c_str(), errno);
     links.push_back(std::move(link));
   }
   fault_links_ = std::move(links);

@@ -69,12 +69,12 @@ TEST_F(KernelTest, NothingIsLeftBehind) {
     const auto held = HeldObjects();
     const size_t links = switch_layer ? 12 : 11;
     EXPECT_EQ(Count(held, "link_id") - Count(before, "link_id"), links);
-    // Not attached yet: three of the heap, one of mapping calls, one of malloc, two of page faults,
+    // Not attached yet: three of the heap, one of mapping calls, one of malloc, one of page faults,
     // one of the CPUs' clocks, five of disk requests, two of ext4's syncs, one of wake-ups; those
     // at system calls that sync where the kernel lets them. The tick by list is run, never
     // attached; that of stacks of switches goes on after another one.
     const size_t programs =
-        links + 17 + (HasSyncCalls() ? kSyncCallPrograms : 0) + (kernel_->ticks_by_list() ? 1 : 0);
+        links + 16 + (HasSyncCalls() ? kSyncCallPrograms : 0) + (kernel_->ticks_by_list() ? 1 : 0);
     EXPECT_EQ(Count(held, "prog_id") - Count(before, "prog_id"), programs);
     for (const auto& object : held) EXPECT_TRUE(Exists(object)) << object.first << object.second;
     kernel_.reset();
