@@ -35,7 +35,7 @@ static inline profd_u32 profd_page_threshold(profd_u32 one_in)
 	return one_in > 1 ? (profd_u32)(0x100000000ULL / one_in) : 0xffffffff;
 }
 
-/* Cost of the page fault programs. Per CPU. */
+/* Cost of the page fault program. Per CPU. */
 struct profd_fault_cost {
 	profd_u64 faults; /* in target threads */
 	profd_u64 timed; /* timed runs without a stack, chosen at random */

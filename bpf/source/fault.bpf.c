@@ -36,8 +36,9 @@ static __always_inline bool grows_stack(struct pt_regs *user, u64 address)
 	return address - (user->sp - BELOW_STACK) < BELOW_STACK + ABOVE_STACK;
 }
 
-/* Whether the current thread touches an anonymous page, for sure: to the walk in this slot. Neither
- * static nor inlined, so that the verifier follows the walk once, whatever was found here.
+/* Notes in the walk of this slot whether the page that the current thread touches is anonymous, for
+ * sure. Neither static nor inlined, so that the verifier follows the walk once, whatever was found
+ * here.
  */
 __noinline int judge_page(u32 slot, u64 address)
 {

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -154,9 +153,9 @@ std::optional<absl::Time> ParseAny(absl::string_view text, const TimeContext& co
   if (text == "now") return now;
   absl::string_view ago = text;
   if (absl::ConsumeSuffix(&ago, " ago")) {
-    const absl::StatusOr<int64_t> duration = profd::ParseDuration({ago.data(), ago.size()});
-    if (!duration.ok()) return std::nullopt;
-    return now - absl::Nanoseconds(*duration);
+    const std::optional<absl::Duration> duration = profd::DurationOf({ago.data(), ago.size()});
+    if (!duration) return std::nullopt;
+    return now - *duration;
   }
   // Eight digits are a day, ten are seconds.
   if (AllDigits(text) && text.size() == 8 && ParseDay(text)) return ParseCalendar(text, context);
@@ -219,7 +218,8 @@ absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
   const absl::StatusOr<int64_t> ns = profd::ParseDuration(text);
   if (ns.ok()) return ns;
   return absl::InvalidArgumentError(
-      absl::StrCat("'", CleanName(text), "' ", ns.status().message()));
+      absl::StrCat("'", CleanName(text), "' ", ns.status().message(),
+                   "; use one such as 90s, 5min, 2h, 1h30m or 250ms"));
 }
 
 absl::StatusOr<int64_t> ParseTime(std::string_view text, const TimeContext& context) {

@@ -25,7 +25,7 @@ std::string FormatFileTimeUtc(int64_t ns);
 // RFC 3339 with nanoseconds, UTC.
 std::string FormatTimeRfc3339(int64_t ns);
 
-// profd::ParseDuration, with a message that begins with the text.
+// profd::ParseDuration, with a message that names the text and gives examples.
 absl::StatusOr<int64_t> ParseDuration(std::string_view text);
 
 // How to interpret a time.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -16,7 +15,6 @@ namespace {
 
 constexpr absl::Duration kLongestDuration = absl::Hours(24 * 3653);
 constexpr size_t kLongestText = 100;
-constexpr const char* kExamples = "; use one such as 90s, 5min, 2h, 1h30m or 250ms";
 
 bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
@@ -57,28 +55,25 @@ std::optional<absl::Duration> TakePiece(absl::string_view* text) {
   return piece * unit->of_it;
 }
 
-std::optional<absl::Duration> ParsePieces(absl::string_view text) {
+}  // namespace
+
+std::optional<absl::Duration> DurationOf(std::string_view text) {
+  if (text.size() > kLongestText) return std::nullopt;
+  absl::string_view rest(text.data(), text.size());
   absl::Duration sum;
   do {
-    const std::optional<absl::Duration> piece = TakePiece(&text);
+    const std::optional<absl::Duration> piece = TakePiece(&rest);
     if (!piece) return std::nullopt;
     sum += *piece;
-    if (text.size() > 1 && absl::StartsWith(text, " ")) text.remove_prefix(1);
-  } while (!text.empty());
+    if (rest.size() > 1 && absl::StartsWith(rest, " ")) rest.remove_prefix(1);
+  } while (!rest.empty());
   return sum;
 }
 
-}  // namespace
-
 absl::StatusOr<int64_t> ParseDuration(std::string_view text) {
-  std::optional<absl::Duration> duration;
-  if (text.size() <= kLongestText) duration = ParsePieces({text.data(), text.size()});
-  if (!duration) {
-    return absl::InvalidArgumentError(absl::StrCat("is not a duration", kExamples));
-  }
-  if (*duration > kLongestDuration) {
-    return absl::InvalidArgumentError(absl::StrCat("is longer than ten years", kExamples));
-  }
+  const std::optional<absl::Duration> duration = DurationOf(text);
+  if (!duration) return absl::InvalidArgumentError("is not a duration");
+  if (*duration > kLongestDuration) return absl::InvalidArgumentError("is longer than ten years");
   return absl::ToInt64Nanoseconds(*duration);
 }
 

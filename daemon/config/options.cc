@@ -136,7 +136,9 @@ void Define(CLI::App& app, Typed& typed) {
 absl::StatusOr<int64_t> ReadDuration(const std::string& text) {
   const absl::StatusOr<int64_t> ns = ParseDuration(text);
   if (ns.ok()) return ns;
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" ", ns.status().message()));
+  return absl::InvalidArgumentError(absl::StrCat("\"", profctl::CleanName(text), "\" ",
+                                                 ns.status().message(),
+                                                 "; use one such as 10ms, 0.02s or 5min"));
 }
 
 }  // namespace

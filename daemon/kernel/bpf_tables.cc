@@ -105,7 +105,7 @@ std::vector<ProgramMisses> BpfKernel::Misses() const {
   while ((program = bpf_object__next_program(skeleton_->obj, program)) != nullptr) {
     const int fd = bpf_program__fd(program);
     // A read of memory that is not there faults within a page fault's program, too: nothing is
-    // missed. Nothing else comes between, as interrupts are off.
+    // missed. Nothing else can come between but an NMI, which only reads so, too.
     if (fd < 0 || program == skeleton_->progs.on_fault) continue;
     bpf_prog_info info{};
     uint32_t size = sizeof(info);

@@ -1,7 +1,9 @@
 // Page faults of the sample.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -39,6 +41,18 @@ class FaultKernelTest : public KernelTest {
     while (true) {
       me.Wait();
       for (uint64_t i = 0; i < kPages; ++i) static_cast<volatile char*>(memory)[i * kPage] = 1;
+      me.Signal();
+      me.Wait();
+      madvise(memory, kPages * kPage, MADV_DONTNEED);
+      me.Signal();
+    }
+  }
+  // The same in a system call: the kernel touches the pages.
+  static void ReadAsTold(Child& me, char* memory) {
+    const UniqueFd zeros(open("/dev/zero", O_RDONLY | O_CLOEXEC));
+    while (true) {
+      me.Wait();
+      (void)!read(zeros.get(), memory, kPages * kPage);
       me.Signal();
       me.Wait();
       madvise(memory, kPages * kPage, MADV_DONTNEED);
@@ -117,6 +131,15 @@ TEST_F(FaultKernelTest, PagesOfTheSampleAreToldEachTimeTheyAreTouched) {
   EXPECT_FALSE(kernel_->faults_on());
   EXPECT_THAT(Round(child, memory), IsEmpty());
   EXPECT_EQ(Loss(PROFD_LOSS_FAULT_BUSY), 0U);
+}
+
+TEST_F(FaultKernelTest, PagesThatSystemCallsTouchAreTold) {
+  START_OR_SKIP(kFaults);
+  char* memory = Map();
+  const Child child([memory](Child& me) { ReadAsTold(me, memory); });
+  Mark(child);
+  ASSERT_TRUE(kernel_->SetFaults(1).ok());
+  EXPECT_EQ(Round(child, memory).size(), kPages);
 }
 
 // Where the map is locked most of the time, too.

@@ -450,7 +450,7 @@ def check_value(expected, names):
 
 
 def not_so(expression, names):
-    """The message for an expression that does not hold. What its sides were comes first if it is long: reports are cut."""
+    """The message for an expression that does not hold. If it has several lines, what its sides were comes first: reports are cut."""
     found = operands(expression, names)
     if "\n" in expression:
         return "; ".join([*found, f"not so: {expression}"])

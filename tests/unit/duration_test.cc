@@ -33,7 +33,7 @@ TEST(DurationTest, IsStrict) {
     const absl::StatusOr<int64_t> read = ParseDuration(bad);
     ASSERT_FALSE(read.ok()) << bad;
     const std::string why = bad == "999999h" ? "is longer than ten years" : "is not a duration";
-    EXPECT_EQ(read.status().message(), why + "; use one such as 90s, 5min, 2h, 1h30m or 250ms");
+    EXPECT_EQ(read.status().message(), why);
   }
   EXPECT_FALSE(ParseDuration(std::string(10'000, '1') + "s").ok());
 }

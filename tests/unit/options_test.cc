@@ -125,6 +125,7 @@ TEST(OptionsTest, BurstsHaveALengthAndAnInterval) {
   const Options options = Accepted({"--malloc-burst", "5ms/200ms"});
   EXPECT_EQ(options.burst_ns, 5'000'000);
   EXPECT_EQ(options.burst_interval_ns, 200'000'000);
+  EXPECT_EQ(Accepted({"--malloc-burst", "20ms/1min"}).burst_interval_ns, 60'000'000'000);
   EXPECT_EQ(Accepted({"--disable", "bursts"}).burst_interval_ns, 0);
 }
 

@@ -260,7 +260,7 @@ TEST(SumsTest, AnswersAreTheSameWithAndWithout) {
     Service service(seed), same(seed);
     MemoryStore with({.sum_share = 1}), without({.sum_share = 0});
     const int64_t begin = service.now_ns();
-    for (int n = 0; n < 900; n++) {
+    for (int n = 0; n < 1200; n++) {
       ASSERT_TRUE(with.Append(service.Next()).ok());
       ASSERT_TRUE(without.Append(same.Next()).ok());
     }

@@ -1,6 +1,5 @@
 #include "client/text/time_text.h"
 
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +65,10 @@ TEST(TimeTextTest, DurationsThatAreWrittenCanBeRead) {
     EXPECT_EQ(FormatDuration(*read), text);
     EXPECT_NEAR(static_cast<double>(*read), ns, ns * 0.01 + 1) << text;
   }
+}
+
+TEST(TimeTextTest, TimesMayLieMoreThanTenYearsBack) {
+  EXPECT_TRUE(ParseTime("4000d ago", {.now_ns = 1'769'864'700 * int64_t{1'000'000'000}}).ok());
 }
 
 TEST(TimeTextTest, MessagesNameTheDurationThatIsNone) {
