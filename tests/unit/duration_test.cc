@@ -27,9 +27,9 @@ TEST(DurationTest, TakesTheUnitsOfPeople) {
 
 TEST(DurationTest, IsStrict) {
   for (const std::string bad :
-       {"",      "60",     "s",    "-5s",  "+5s",  " 5s", "5s ",     "5  s",
-        "5x",    "inf",    "-inf", "1e3s", "0x5s", "5m3", "999999h", "99999999999999999999h",
-        "5sinf", "1.2.3s", ".5s",  "5.s",  "5s,3s"}) {
+       {"",      "60",     "s",    "-5s",  "+5s",   " 5s",  "5s ",     "5  s",
+        "5x",    "inf",    "-inf", "1e3s", "0x5s",  "5m3",  "999999h", "99999999999999999999h",
+        "5sinf", "1.2.3s", ".5s",  "5.s",  "5s,3s", "10MS", "10mss",   "ms"}) {
     const absl::StatusOr<int64_t> read = ParseDuration(bad);
     ASSERT_FALSE(read.ok()) << bad;
     const std::string why = bad == "999999h" ? "is longer than ten years" : "is not a duration";
