@@ -21,16 +21,16 @@ Merger::Merger(Window requested, std::function<bool(const ThreadInfo&)> keep)
   profile_.requested = requested;
 }
 
-uint32_t Merger::RowOf(uint32_t thread, bool present) {
+uint32_t Merger::RowOf(uint32_t thread, bool present, bool folded) {
   if (thread >= rows_.size()) {
     rows_.resize(catalog_.threads().size(), kUnasked);
     uncounted_.resize(catalog_.threads().size(), 0);
   }
-  if (rows_[thread] == kUnasked) rows_[thread] = ChooseRow(thread, present);
+  if (rows_[thread] == kUnasked) rows_[thread] = ChooseRow(thread, present, folded);
   return rows_[thread];
 }
 
-uint32_t Merger::ChooseRow(uint32_t thread, bool present) {
+uint32_t Merger::ChooseRow(uint32_t thread, bool present, bool folded) {
   const auto info = catalog_.threads()[thread];
   if (keep_ && !keep_(*info)) return SliceSum::kLeftOut;
   if (present && !info->exited) return thread;
@@ -38,16 +38,18 @@ uint32_t Merger::ChooseRow(uint32_t thread, bool present) {
   const bool sum_of_threads = IsExitedThreads(*info);
   const bool alive = alive_.contains(ProcessKeyOf(*info));
   if (sum_of_threads && alive) return thread;
-  if (!sum_of_processes && exited_rows_ < kMaxExitedRows) {
+  if (!sum_of_processes && !folded && exited_rows_ < kMaxExitedRows) {
     exited_rows_++;
     return thread;
   }
-  const auto row = alive ? ExitedThreadsOf(*info) : names_.RowFor(*info);
+  auto row = ExitedThreadsOf(*info);
+  const bool by_name = !alive && !(folded && catalog_.Knows(row->id));
+  if (by_name) row = names_.RowFor(*info);
   if (row->id == info->id) return thread;
-  uncounted_[thread] = WhatToCount(*info);
+  if (!folded) uncounted_[thread] = WhatToCount(*info);
   const uint32_t number = catalog_.Thread(row);
   catalog_.MakePartOf(thread, number);
-  return number;
+  return alive || by_name ? number : RowOf(number, present, false);
 }
 
 void Merger::CountDamaged(Window span) {
@@ -126,16 +128,19 @@ bool Merger::AddSlices(const Pick& pick, const std::vector<Pick>* sum_of) {
       slice.ForEachThread([&](uint32_t thread) {
         if (rows[thread] != kUnasked) return;
         const uint32_t number = numbers[thread];
-        rows[thread] = RowOf(number, reading_recent_ || !all_listed_);
+        const ThreadInfo& info = *dictionaries.threads[thread];
+        rows[thread] = RowOf(number, reading_recent_ || !all_listed_, info.folded);
         // Where it ended. Another segment may have counted it, and hold no more than its levels.
-        ended[thread] = dictionaries.threads[thread]->exited;
+        ended[thread] = info.exited;
         if (ended[thread]) uncounted[thread] = uncounted_[number];
       });
     }
     for (const SliceCursor& slice : slices) {
       for (const StoredWait& wait : slice.waits()) {
         uint32_t& row = rows[wait.thread];
-        if (row == kUnasked) row = RowOf(numbers[wait.thread], reading_recent_ || !all_listed_);
+        if (row != kUnasked) continue;
+        row = RowOf(numbers[wait.thread], reading_recent_ || !all_listed_,
+                    dictionaries.threads[wait.thread]->folded);
       }
     }
     mapping->threads = rows;
@@ -215,7 +220,7 @@ void Merger::ChooseRowsOfLevels() {
     threads.emplace_back(catalog_.threads()[place.first]->id, place.first);
   }
   std::sort(threads.begin(), threads.end(), std::greater<>());
-  for (const auto& [id, number] : threads) RowOf(number, true);
+  for (const auto& [id, number] : threads) RowOf(number, true, false);
 }
 
 void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
@@ -234,7 +239,7 @@ void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
   absl::flat_hash_map<Place, Amount> of_rows;
   for (const auto& [place, level] : levels_) {
     if (level.weight == 0 && level.ticks == 0) continue;
-    const uint32_t row = RowOf(place.first, true);
+    const uint32_t row = RowOf(place.first, true, false);
     if (row == SliceSum::kLeftOut) continue;
     Amount& to = of_rows[{row, place.second}];
     to.weight = WrappingAdd(to.weight, level.weight);

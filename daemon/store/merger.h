@@ -60,9 +60,9 @@ class Merger {
   bool IsRecent(const Pick& pick);
   void FindAlive(const Segment& dictionaries, const Catalog::Numbers& numbers);
   // The number of the thread to whose row a thread is added, mostly itself, or kLeftOut. `present`:
-  // it has not ended unless that is known.
-  uint32_t RowOf(uint32_t thread, bool present);
-  uint32_t ChooseRow(uint32_t thread, bool present);
+  // it has not ended unless that is known. `folded`: as of ThreadInfo, in the segment that is read.
+  uint32_t RowOf(uint32_t thread, bool present, bool folded);
+  uint32_t ChooseRow(uint32_t thread, bool present, bool folded);
   void ChooseRowsOfLevels();
   void KeepLongestWaits();
   // After the threads. `name_stack` is called for each stack of a wait.

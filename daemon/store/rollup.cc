@@ -203,7 +203,13 @@ class Rollup {
     for (size_t i = 0; i < used.size(); i++) {
       if (!used[i]) continue;
       threads_[i] = static_cast<uint32_t>(segment->threads.size());
-      segment->threads.push_back(infos_[i]);
+      auto info = infos_[i];
+      if (i < target_.size() && target_[i] != i && !info->folded) {
+        auto folded = std::make_shared<ThreadInfo>(*info);
+        folded->folded = true;
+        info = std::move(folded);
+      }
+      segment->threads.push_back(std::move(info));
     }
   }
 

@@ -114,7 +114,8 @@ absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
                    .process = strings[static_cast<int>(thread.process())],
                    .exited = thread.exited(),
                    .start_ns = thread.start_ns(),
-                   .process_start_ns = thread.process_start_ns()}));
+                   .process_start_ns = thread.process_start_ns(),
+                   .folded = thread.folded()}));
   }
   RETURN_IF_ERROR(ReadStacks(message, known));
   RETURN_IF_ERROR(ReadSites(message));

@@ -128,7 +128,8 @@ inline Segment RandomSegment(std::mt19937_64* random) {
                    .process = std::string((*random)() % 16, 'p'),
                    .exited = (*random)() % 2 == 0,
                    .start_ns = RandomNumber(random),
-                   .process_start_ns = RandomNumber(random)}));
+                   .process_start_ns = RandomNumber(random),
+                   .folded = (*random)() % 4 == 0}));
   }
   for (uint64_t n = (*random)() % 4; n > 0; n--) {
     segment.modules.emplace(

@@ -54,9 +54,9 @@ TEST(DiffTest, NothingChangesBetweenEquals) {
 }
 
 // Two windows of a program of 100 stacks, of which one takes twice as long in the second. The
-// stated errors are those of the draws: nothing else may be told as changed, in 95 of 100 runs.
+// stated errors are those of the draws: nothing else may be told as changed, in 38 of 40 runs.
 TEST(DiffTest, ListsWhatChangedAndNothingElse) {
-  constexpr int kRuns = 100, kStacks = 100;
+  constexpr int kRuns = 40, kStacks = 100;
   constexpr double kError = 0.05 * kSecond;
   std::mt19937 random(7);
   std::normal_distribution<double> noise(0, kError);
@@ -73,7 +73,7 @@ TEST(DiffTest, ListsWhatChangedAndNothingElse) {
     ASSERT_EQ(diff.rows[0].frames, std::vector<std::string>{"f17"});
     right += diff.Changed() == 1 ? 1 : 0;
   }
-  EXPECT_GE(right, 95);
+  EXPECT_GE(right, 38);
 }
 
 TEST(DiffTest, RatesAreComparedWhereWindowsDiffer) {

@@ -162,7 +162,7 @@ TEST_F(ModuleNamesTest, DamagedFilesGiveSomeName) {
   for (const std::string section : {".eh_frame_hdr", ".eh_frame", ".rela.plt", ".plt", ".dynsym"}) {
     const symbolize::Section* place = elf->FindSectionByName(section);
     ASSERT_NE(place, nullptr) << section;
-    for (uint64_t at = 0; at < place->size; at += 3) {
+    for (uint64_t at = 0; at < place->size; at += 7) {
       for (const uint8_t value : {uint8_t{0}, uint8_t{0xff}, uint8_t{0x80}}) {
         std::string bad = good;
         bad[place->offset + at] = static_cast<char>(value);

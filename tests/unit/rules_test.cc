@@ -615,7 +615,7 @@ TEST(RulesTest, DamagedFilesGiveATableOrAnError) {
   options.frame_segment = true;
   options.symbols = {{"__clone", kText + 0x200, 0}, {"__restore_rt", kText + 0x300, 9}};
   std::mt19937 random(1);  // the same damage in every run
-  for (int i = 0; i < 30000; ++i) {
+  for (int i = 0; i < 10000; ++i) {
     options.sections = i % 2 == 0;
     Bytes file = BuildElf(frames.bytes(), options);
     for (unsigned damage = random() % 6 + 1; damage > 0; --damage) {

@@ -1590,7 +1590,7 @@ TEST_F(ServiceTest, PassesOnWhatTheCollectorSays) {
 }
 
 TEST_F(ServiceTest, LargeAnswersComeInParts) {
-  constexpr uint64_t kStacks = 4'000;
+  constexpr uint64_t kStacks = 2'000;
   ProfileDelta d;
   d.end_ns = MonotonicNs();
   d.begin_ns = d.end_ns - kSecond;

@@ -281,21 +281,21 @@ TEST(StoreRollupTest, LevelsOfFoldedThreadsStayTheirs) {
 // A full store loses detail before it loses time.
 TEST(StoreRollupTest, RollsUpBeforeItDrops) {
   std::mt19937_64 random(5);
-  MemoryStore store({.max_bytes = 2 << 20});
+  MemoryStore store({.max_bytes = 1 << 19});
   for (int64_t n = 0; n < kHour; n++) {
     ProfileDelta delta = Second(n, 1);
     delta.ledgers.clear();
-    for (uint64_t thread = 1; thread <= 50; thread++) {
+    for (uint64_t thread = 1; thread <= 12; thread++) {
       LedgerDelta ledger = RandomLedger(&random);
       ledger.wall_ns = kSecond;
       delta.ledgers.push_back({ThreadId{thread}, ledger});
     }
     ASSERT_TRUE(store.Append(std::move(delta)).ok());
-    ASSERT_LE(store.Bytes(), 2U << 20);
+    ASSERT_LE(store.Bytes(), 1U << 19);
   }
   const MergedProfile merged = Merge(store, 0, kHour);
   EXPECT_EQ(merged.losses[Index(Loss::kStoreDropped)], 0U);
-  EXPECT_EQ(Wall(merged), 50 * kHour * kSecond);
+  EXPECT_EQ(Wall(merged), 12 * kHour * kSecond);
   EXPECT_EQ(merged.coarsest_ns, kAgingLevels[kAgingTop].slice_ns);
 }
 

@@ -172,7 +172,7 @@ TEST(TimeTextTest, TimesThatAreWrittenCanBeRead) {
       const TimeContext context = {
           .now_ns = Ns("2026-11-24 14:30:00"), .zone = Zone(reader), .after_ns = {}};
       // Over both changes of the clocks.
-      for (int64_t ns = Ns("2026-03-01 00:00:07"); ns < context.now_ns; ns += 3599 * kSecond) {
+      for (int64_t ns = Ns("2026-03-01 00:00:07"); ns < context.now_ns; ns += 14'399 * kSecond) {
         for (const std::string& text :
              {FormatTime(ns, zone), FormatFileTimeUtc(ns), FormatTimeRfc3339(ns)}) {
           const absl::StatusOr<int64_t> read = ParseTime(text, context);
