@@ -17,10 +17,12 @@
 #include "daemon/base/cpu_use.h"
 #include "daemon/base/log.h"
 #include "daemon/base/spare_threads.h"
+#include "daemon/base/status.h"
 #include "daemon/collect/collector.h"
 #include "daemon/config/options.h"
 #include "daemon/config/privileges.h"
 #include "daemon/config/time_namespace.h"
+#include "daemon/kernel/cpu_clock.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/lines/launcher.h"
 #include "daemon/lines/line_reader.h"
@@ -56,6 +58,14 @@ std::string Describe(const Options& options, const CollectorState& state) {
   absl::StrAppend(&line, "; listening on ", options.listen, "; missing: ",
                   state.missing.empty() ? "nothing" : absl::StrJoin(state.missing, "; "));
   return line;
+}
+
+// Drops the capabilities that these options do not need.
+absl::Status DropUnneeded(const Options& options, bool admin_for_probes) {
+  RETURN_IF_ERROR(DropPrivileges(true));
+  const bool takes_admin =
+      admin_for_probes || (options.cpu_interval_ns > 0 && CpuClockTakesAdmin());
+  return takes_admin ? absl::OkStatus() : DropPrivileges(false);
 }
 
 // If the kernel refuses gRPC a thread, its timers and connections stop, and its shutdown never
@@ -127,8 +137,9 @@ int Main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 20);
   // Before the first thread, because capabilities are per thread.
-  if (const absl::Status status = DropPrivileges(admin_for_probes); !status.ok())
+  if (const absl::Status status = DropUnneeded(options, admin_for_probes); !status.ok()) {
     return Fail(status, 1);
+  }
 
   CpuUse cpu_use;
   // While this process is small and has one thread.

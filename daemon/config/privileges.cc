@@ -41,7 +41,7 @@ absl::Status Keep(const UniqueCaps& kept, cap_value_t capability, cap_flag_t set
 
 }  // namespace
 
-absl::Status DropPrivileges(bool admin_for_probes) {
+absl::Status DropPrivileges(bool keep_admin) {
   const UniqueCaps now(cap_get_proc());
   const UniqueCaps kept(cap_init());
   if (!now || !kept) return ErrnoStatus("read capabilities", errno);
@@ -51,7 +51,7 @@ absl::Status DropPrivileges(bool admin_for_probes) {
       RETURN_IF_ERROR(Keep(kept, need.capability, set));
     }
   }
-  if (admin_for_probes && HasCapability(now, kProbeNeed.capability, CAP_PERMITTED)) {
+  if (keep_admin && HasCapability(now, kProbeNeed.capability, CAP_PERMITTED)) {
     RETURN_IF_ERROR(Keep(kept, kProbeNeed.capability, CAP_PERMITTED));
   }
   if (cap_set_proc(kept.get()) != 0) return ErrnoStatus("drop capabilities", errno);

@@ -3,22 +3,19 @@
 #include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "bpf/abi.h"
 #include "bpf/profd.skel.h"
-#include "daemon/base/capability.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/cpu_list.h"
 #include "daemon/kernel/bpf_kernel.h"
+#include "daemon/kernel/cpu_clock.h"
 #include "daemon/kernel/epoch.h"
 #include "daemon/kernel/load.h"
 #include "daemon/kernel/tables.h"
@@ -30,31 +27,6 @@ namespace {
 constexpr int64_t kMeasuredPeriodNs = 20'000;
 constexpr int kMeasuredRounds = 8;
 constexpr int kMeasuredWork = 500'000;
-
-absl::StatusOr<UniqueFd> OpenClock(pid_t pid, int cpu, int64_t period_ns) {
-  perf_event_attr attributes{};
-  attributes.size = sizeof(attributes);
-  attributes.type = PERF_TYPE_SOFTWARE;
-  attributes.config = PERF_COUNT_SW_CPU_CLOCK;
-  attributes.sample_period = static_cast<uint64_t>(period_ns);
-  attributes.disabled = 1;
-  attributes.exclude_idle = 1;
-  // Debian's kernels ask for it where kernel.perf_event_paranoid is 3.
-  const RaisedCapability raised(CAP_SYS_ADMIN);
-  UniqueFd event(static_cast<int>(
-      syscall(SYS_perf_event_open, &attributes, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
-  if (event.ok()) return event;
-  const int error = errno;
-  const char* advice =
-      error == EPERM || error == EACCES
-          ? "; needs CAP_PERFMON, kernel.perf_event_paranoid below 3 (or CAP_SYS_ADMIN, before "
-            "Linux "
-            "6.6), and in a container a seccomp profile that allows perf_event_open"
-          : "";
-  return absl::Status(
-      absl::ErrnoToStatusCode(error),
-      absl::StrCat("open the clock of CPU ", cpu, ": ", std::strerror(error), advice));
-}
 
 int64_t WorkNs() {
   const int64_t begin = MonotonicNs();
@@ -102,7 +74,7 @@ absl::Status BpfKernel::SetCpuClock(uint32_t cpu, int64_t period_ns) {
       return ErrnoStatus("set the period of a CPU's clock", errno);
     }
   }
-  ASSIGN_OR_RETURN(UniqueFd event, OpenClock(-1, static_cast<int>(cpu), period_ns));
+  ASSIGN_OR_RETURN(UniqueFd event, OpenCpuClock(-1, static_cast<int>(cpu), period_ns));
   UniqueLink link(bpf_program__attach_perf_event(skeleton_->progs.on_cpu_clock, event.get()));
   if (!link) return LoadError("attach on_cpu_clock", errno);
   // The link closes it.
@@ -126,7 +98,7 @@ profd_cpu_cost BpfKernel::CpuCost() const {
 }
 
 absl::StatusOr<double> BpfKernel::MeasureCpuInterrupt() const {
-  ASSIGN_OR_RETURN(const UniqueFd event, OpenClock(0, -1, kMeasuredPeriodNs));
+  ASSIGN_OR_RETURN(const UniqueFd event, OpenCpuClock(0, -1, kMeasuredPeriodNs));
   std::vector<int64_t> with, without;
   for (int round = 0; round < kMeasuredRounds; ++round) {
     without.push_back(WorkNs());

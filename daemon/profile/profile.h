@@ -243,7 +243,7 @@ struct ThreadInfo {
   // up. 0: not known.
   int64_t start_ns = 0;
   int64_t process_start_ns = 0;
-  // In the store: what it did is part of a row for several that exited, and only levels are its own.
+  // In the store: a row for several that exited has what it did, and only levels are its own.
   bool folded = false;
 };
 
