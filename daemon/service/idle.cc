@@ -298,7 +298,10 @@ IdleRule::IdleRule(std::span<const FrameText> frames) {
     if (frame.kind == FrameKind::kKernel) {
       roles_.push_back(kThroughRule);
     } else if (const auto inferred = symbolize::ParseInferred(frame.function)) {
-      roles_.push_back(MatchInferred(*inferred));
+      // In a libc it is the name of a function that jumps there, as good as its own.
+      const bool libc = frame.kind == FrameKind::kLibc;
+      roles_.push_back(libc ? RoleOf(frame, std::string(inferred->module))
+                            : MatchInferred(*inferred));
       worker = WorkerOfInferred(inferred->module);
     } else {
       const std::string path = FunctionPath(frame.function);

@@ -122,6 +122,48 @@ std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part
   return FindNamed(elf, STT_OBJECT, part, limit);
 }
 
+std::vector<ExportedFunction> ExportedFunctions(const ElfFile& elf, uint64_t max_size,
+                                                size_t limit) {
+  std::vector<ExportedFunction> found;
+  uint64_t symbols_left = kMaxSymbols;
+  bool too_many = false;
+  for (const Section& section : elf.sections()) {
+    if (section.type != SHT_DYNSYM) continue;
+    const Section* strings = StringsOf(elf, section);
+    if (strings == nullptr) continue;
+    ForEachSymbol(elf, section, symbols_left, [&](const Elf64_Sym& symbol) {
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF ||
+          symbol.st_size == 0 || symbol.st_size > max_size || symbol.st_name >= strings->size) {
+        return;
+      }
+      too_many |= found.size() == limit;
+      if (too_many) return;
+      found.push_back({.address = symbol.st_value,
+                       .size = symbol.st_size,
+                       .name = {.offset = strings->offset + symbol.st_name,
+                                .size = strings->size - symbol.st_name}});
+    });
+  }
+  if (too_many) return {};
+  const auto is_hidden = [&](const ExportedFunction& function) {
+    char first = 0;
+    return !elf.Read(function.name.offset, &first, sizeof(first)).ok() || first == '_';
+  };
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.address < b.address; });
+  // Where a place has several names.
+  size_t kept = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (kept > 0 && found[kept - 1].address == found[i].address) {
+      if (is_hidden(found[kept - 1]) && !is_hidden(found[i])) found[kept - 1] = found[i];
+    } else {
+      found[kept++] = found[i];
+    }
+  }
+  found.resize(kept);
+  return found;
+}
+
 CalledFunctions FindCalled(const ElfFile& elf, uint32_t table,
                            std::span<const std::string_view> names, size_t limit) {
   CalledFunctions called;

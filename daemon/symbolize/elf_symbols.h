@@ -28,6 +28,18 @@ std::vector<NamedSymbol> FindFunctions(const ElfFile& elf, std::string_view part
 // The same for variables, except thread-local ones.
 std::vector<NamedSymbol> FindVariables(const ElfFile& elf, std::string_view part, size_t limit);
 
+// A function of .dynsym.
+struct ExportedFunction {
+  uint64_t address = 0;  // virtual
+  uint64_t size = 0;     // bytes
+  FileRange name;        // in the file: where it begins, and where its table ends
+};
+// The functions that `elf` exports, of at most `max_size` bytes each, by address, one for each;
+// none if there are more than `limit`. Of several names of an address, one without a leading
+// underscore comes first.
+std::vector<ExportedFunction> ExportedFunctions(const ElfFile& elf, uint64_t max_size,
+                                                size_t limit);
+
 // Functions of a symbol table that are called across files.
 struct CalledFunctions {
   std::vector<NamedSymbol> defined;  // with one of the wanted names

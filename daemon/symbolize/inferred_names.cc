@@ -11,6 +11,7 @@
 #include "daemon/symbolize/infer/locations.h"
 #include "daemon/symbolize/infer/module_inference.h"
 #include "daemon/symbolize/infer/source_path.h"
+#include "daemon/symbolize/jump_names.h"
 
 namespace profd::symbolize {
 namespace {
@@ -52,6 +53,7 @@ void InferNames(const ElfFile& elf, std::string_view module, std::span<FoundName
     return name.source == NameSource::kBounds;
   });
   if (!wanted || elf.machine() != EM_X86_64) return;
+  NameByJumps(elf, names);
   const LocationTable locations = LocationTable::Read(elf, CrateOfProgram(module));
   // Programs in other languages take no more time than this.
   if (locations.record_count() == 0) return;

@@ -7,10 +7,12 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/symbolize/function_bounds.h"
+#include "daemon/symbolize/inferred_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/elf_builder.h"
@@ -64,6 +66,29 @@ TEST_F(ModuleNamesTest, EveryByteOfAStrippedFunctionHasOneName) {
       EXPECT_EQ(symbol.source, NameSource::kBounds);
       EXPECT_EQ(symbol.kind, FrameKind::kApplication);
     }
+  }
+}
+
+TEST_F(ModuleNamesTest, TheExportedFunctionThatJumpsThereGivesItsName) {
+  // As they follow each other.
+  const std::vector<std::pair<std::string, std::string>> callers = {
+      {"alone", "jump_alone"},
+      {"shared", "jump"},  // and jump_until
+      {"common", ""},      // too many
+      {"encoded", ""}};    // not of C
+  std::vector<uint64_t> addresses;
+  std::vector<std::string> expected;
+  for (const auto& [name, caller] : callers) {
+    const uint64_t begin = FunctionIn(full_, name).address;
+    addresses.push_back(begin + 1);
+    expected.push_back(caller.empty() ? FunctionAt(module_, begin)
+                                      : symbolize::InferredFunction(caller, begin));
+  }
+  const std::vector<Symbol> names = NamesIn(stripped_, addresses);
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(names[i].function, expected[i]);
+    EXPECT_EQ(names[i].source,
+              expected[i].starts_with('~') ? NameSource::kInferred : NameSource::kBounds);
   }
 }
 

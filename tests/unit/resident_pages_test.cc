@@ -118,7 +118,8 @@ TEST_F(ResidentPagesTest, UnsurePagesCountOnceTheyAreKnown) {
   for (uint64_t i = 0; i < kPages / 4; ++i) Tell(at(i), 1, getpid(), false, kOnceMore);
   EXPECT_EQ(resident_.pages(), kPages);
   std::map<StackId, int64_t> bytes;
-  for (int i = 0; i < 1'000 && bytes[kAgain] == 0; ++i) {
+  // On a busy machine some are known earlier than others.
+  for (int i = 0; i < 1'000 && bytes[kAgain] < static_cast<int64_t>(kPages / 4 * kPage); ++i) {
     absl::SleepFor(absl::Milliseconds(10));
     ProfileDelta delta;
     resident_.Finish(delta);

@@ -7,7 +7,8 @@ namespace profd::test {
 namespace {
 
 // `exported` has a symbol that a library needs. The others lose theirs. `bare` has neither a size
-// nor a description in .eh_frame. `cold` is a part of a function at another place.
+// nor a description in .eh_frame. `cold` is a part of a function at another place. Exported
+// functions jump to `alone`, `shared`, `common` and `encoded`.
 constexpr char kSource[] = R"(
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,40 @@ __asm__(
     "  nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop; nop\n"
     "  ret\n"
     ".size behind, . - behind\n"
-    "  .skip 64, 0x90\n");
+    "  .skip 64, 0x90\n"
+    ".macro hidden name\n"
+    ".type \\name, @function\n"
+    "\\name:\n"
+    "  .cfi_startproc\n"
+    "  nop; nop; nop; nop\n"
+    "  ret\n"
+    "  .cfi_endproc\n"
+    ".size \\name, . - \\name\n"
+    ".endm\n"
+    ".macro jumps name, to, opcode:vararg\n"
+    ".globl \\name\n"
+    ".type \\name, @function\n"
+    "\\name:\n"
+    "  nop\n"
+    "  .byte \\opcode\n"
+    "  .long \\to - . - 4\n"
+    ".size \\name, . - \\name\n"
+    ".endm\n"
+    "hidden alone\n"
+    "hidden shared\n"
+    "hidden common\n"
+    "hidden encoded\n"
+    "jumps jump_alone, alone, 0xe9\n"
+    ".globl __jump_alone\n"
+    ".set __jump_alone, jump_alone\n"
+    "jumps jump_until, shared, 0xe9\n"
+    "jumps jump, shared, 0x0f, 0x84\n"
+    "jumps jump_a, common, 0xe9\n"
+    "jumps jump_b, common, 0xe9\n"
+    "jumps jump_c, common, 0xe9\n"
+    "jumps jump_d, common, 0xe9\n"
+    "jumps jump_e, common, 0xe9\n"
+    "jumps _Z4jumpv, encoded, 0xe9\n");
 )";
 
 }  // namespace

@@ -1,0 +1,97 @@
+#include "daemon/symbolize/jump_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
+#include "daemon/symbolize/elf_symbols.h"
+
+namespace profd::symbolize {
+namespace {
+
+// A larger function has work of its own, and where it jumps to says little.
+constexpr uint64_t kMaxJumper = 512;
+// glibc has 1,500 of them. With more, reading them would take too long.
+constexpr size_t kMaxJumpers = 16'384;
+// A function that more than these jump to is a helper of them all.
+constexpr size_t kMaxCallers = 4;
+constexpr size_t kMaxNameBytes = 255;
+
+// jmp rel32, and the second byte of jCC rel32 (0f 80 to 0f 8f).
+constexpr uint8_t kJump = 0xe9;
+constexpr uint8_t kTwoBytes = 0x0f;
+constexpr uint8_t kJumpIf = 0x80;
+constexpr uint8_t kJumpIfMask = 0xf0;
+constexpr size_t kDistanceBytes = 4;
+
+// A name that C gives, and not one of C++ or Rust that is encoded.
+bool IsPlain(std::string_view name) {
+  return !name.empty() && !name.starts_with("_Z") && !name.starts_with("_R") &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+}
+
+// Calls `visit` with the address of each place that `code` seems to jump to. It does not decode:
+// bytes that only look like a jump do not lead to the exact begin of a function.
+template <typename Visit>
+void ForEachJump(std::span<const uint8_t> code, uint64_t address, Visit visit) {
+  for (size_t at = 0; at + 1 + kDistanceBytes <= code.size(); ++at) {
+    const bool conditional =
+        at > 0 && code[at - 1] == kTwoBytes && (code[at] & kJumpIfMask) == kJumpIf;
+    if (code[at] != kJump && !conditional) continue;
+    int32_t distance;
+    std::memcpy(&distance, &code[at + 1], sizeof(distance));
+    visit(address + at + 1 + kDistanceBytes + static_cast<uint64_t>(int64_t{distance}));
+  }
+}
+
+}  // namespace
+
+void NameByJumps(const ElfFile& elf, std::span<FoundName> names) {
+  if (elf.machine() != EM_X86_64) return;
+  absl::flat_hash_map<uint64_t, std::vector<const ExportedFunction*>> callers;  // by begin
+  for (const FoundName& name : names) {
+    if (name.source == NameSource::kBounds) callers.try_emplace(name.begin);
+  }
+  if (callers.empty()) return;
+  // By address. The first of several names of a place counts.
+  const std::vector<ExportedFunction> exported = ExportedFunctions(elf, kMaxJumper, kMaxJumpers);
+  std::array<uint8_t, kMaxJumper> code;
+  for (const ExportedFunction& function : exported) {
+    const std::optional<FileRange> place = elf.CodeAt(function.address);
+    if (!place || place->size < function.size ||
+        !elf.Read(place->offset, code.data(), function.size).ok()) {
+      continue;
+    }
+    ForEachJump(std::span(code).first(function.size), function.address, [&](uint64_t target) {
+      const auto found = callers.find(target);
+      if (found == callers.end() || found->second.size() > kMaxCallers) return;
+      if (found->second.empty() || found->second.back() != &function) {
+        found->second.push_back(&function);
+      }
+    });
+  }
+  for (FoundName& name : names) {
+    if (name.source != NameSource::kBounds) continue;
+    const auto& jumpers = callers[name.begin];
+    if (jumpers.size() > kMaxCallers) continue;
+    for (const ExportedFunction* jumper : jumpers) {
+      std::string caller = elf.ReadString(
+          jumper->name.offset, jumper->name.offset + jumper->name.size, kMaxNameBytes + 1);
+      if (caller.size() > kMaxNameBytes || !IsPlain(caller)) continue;
+      if (!name.symbol.empty() && name.symbol.size() <= caller.size()) continue;
+      name.symbol = std::move(caller);
+      name.source = NameSource::kInferred;
+    }
+  }
+}
+
+}  // namespace profd::symbolize
