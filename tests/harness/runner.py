@@ -428,19 +428,22 @@ class Runner:
         self.known = known if known is not None else scenarios.load_known()
 
     def run(self, scenarios):
-        results, shared, alone = [], [], []
+        results, shared, alone, busy = [], [], [], []
         for scenario in scenarios:
             missing = next((fact for fact in scenario.facts if not self.facts.get(fact)), None)
             if missing:
                 results.append(self.told(Result(scenario.name, self.setting.name, "skipped",
                                                 skipped_for=missing)))
+            elif scenario.busy and self.setting.inside in settings.GUESTS:
+                busy.append(scenario)
             else:
                 (alone if self.is_alone(scenario) else shared).append(scenario)
         results += self.share(shared)
         # One after another where each needs the machine's targets to itself.
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             results += pool.map(lambda scenario: self.told(self.judge(scenario, self.run_alone)), alone)
-        return results
+        # An emulated machine has no room for anything beside them.
+        return results + [self.told(self.judge(scenario, self.run_alone)) for scenario in busy]
 
     def is_alone(self, scenario):
         options = self.setting.options

@@ -72,7 +72,6 @@ class Thread:
     more_waits: bool = False  # it waits for that reason outside of what it measured, too
     blocked: str = ""        # it has been blocked for this reason since its report
     waits: bool = True       # it measured them; without, `reason` says whose stacks are looked at
-    split: int = 1           # the least number of waits that each measured one is made of; may be more
     only: bool = False       # it waits for nothing else
     unmeasured: bool = False  # it measures nothing of itself: found by its name, only stacks count
     estimated: bool = False  # its ledger may be an estimate although no budget sheds it
@@ -161,7 +160,7 @@ class Scenario:
     without: dict = field(default_factory=dict)   # setting: why it does not fit there
     long: bool = False       # runs in `tests/run --all` alone
     kernels: bool = False    # what it shows may differ between kernels: every guest runs it
-    busy: bool = False       # its targets compute or switch a lot: too slow where the CPU is emulated
+    busy: bool = False       # its targets compute or switch a lot: where the CPU is emulated, nothing runs beside it
     seconds: float = 5       # about how long it takes, for the choice of a subset
     watch: str = "waits"     # what must be attached before targets begin: waits, heap, mappings, bursts or none
 

@@ -55,7 +55,7 @@ def answer_json():
 def report():
     return {"pid": 7, "wall_offset_ns": 0, "threads": [
         {"name": "napper", "tid": 8, "begin_ns": 0, "end_ns": 1_010 * MS, "cpu_ns": 10 * MS, "wait_wall_ns": 1_000 * MS,
-         "wait_cpu_ns": 0, "waits": [[i * 101 * MS, i * 101 * MS + 100 * MS, 0] for i in range(10)]}]}
+         "wait_cpu_ns": 0, "sleeps": 10, "all_sleeps": 12, "waits": [[i * 101 * MS, i * 101 * MS + 100 * MS, 0] for i in range(10)]}]}
 
 
 class Checks(unittest.TestCase):
@@ -130,10 +130,22 @@ class Checks(unittest.TestCase):
         self.json["samples"][0]["ticks"], self.json["samples"][1]["ticks"] = 0, 3
         self.assertFalse(any("raced" in failure for failure in self.failures()))
 
-    def test_waits_that_each_take_several_of_the_ledgers(self):
-        self.expected.split = 2
-        self.assert_fails("10 waits for sleep")
+    def test_calls_that_sleep_several_times(self):
+        self.report["threads"][0] |= {"sleeps": 50, "all_sleeps": 52}
+        self.assert_fails("10 waits for sleep of 10, it slept 50 times in 10 calls")
         self.json["threads"][0]["off"][0]["waits"] = 50
+        self.assertEqual(self.failures(), [])
+
+    def test_more_waits_than_sleeps(self):
+        self.json["threads"][0]["off"][0]["waits"] = 14
+        self.assertEqual(self.failures(), [])
+        self.json["threads"][0]["off"][0]["waits"] = 15
+        self.assert_fails("15 waits for sleep of 15, it slept 10 times in 10 calls and 12 times in all")
+
+    def test_sleeps_for_something_else_meanwhile(self):
+        self.json["threads"][0]["off"][0]["waits"] = 9
+        self.assert_fails("9 waits for sleep")
+        self.json["threads"][0]["off"].append({"reason": "other", "time_ns": 0, "waits": 1} | NOTHING_MEASURED)
         self.assertEqual(self.failures(), [])
 
     def test_another_reason_where_there_is_but_one(self):

@@ -1,6 +1,7 @@
 #include "tests/targets/meter.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,6 +31,13 @@ void ReadBoth(int64_t* wall, int64_t* cpu) {
     *cpu = ThreadCpu();
     if (Now() - *wall < kTogether) return;
   }
+}
+
+// How often the calling thread has left its CPU to wait since it began, by the kernel's account.
+int64_t Sleeps() {
+  rusage usage;
+  Check(getrusage(RUSAGE_THREAD, &usage) == 0, "getrusage");
+  return usage.ru_nvcsw;
 }
 
 // The second number of a schedstat file.
@@ -89,6 +97,7 @@ void Meter::CountDelay() { schedstat_ = OpenSchedstat(); }
 
 void Meter::Begin() {
   if (schedstat_ >= 0) delay_begin_ = ReadDelay(schedstat_);
+  sleeps_begin_ = Sleeps();
   ReadBoth(&wait_begin_, &wait_cpu_begin_);
 }
 
@@ -96,6 +105,7 @@ void Meter::End(int path) {
   int64_t end = 0;
   int64_t cpu = 0;
   ReadBoth(&end, &cpu);
+  sleeps_ += Sleeps() - sleeps_begin_;
   wait_wall_ += end - wait_begin_;
   wait_cpu_ += cpu - wait_cpu_begin_;
   waits_.push_back({wait_begin_, end, path});
@@ -125,10 +135,12 @@ void Meter::Publish() {
   cpu -= cpu_begin_;
   snprintf(text, sizeof(text),
            "{\"name\":\"%s\",\"tid\":%d,\"begin_ns\":%lld,\"end_ns\":%lld,\"cpu_ns\":%lld,"
-           "\"wait_wall_ns\":%lld,\"wait_cpu_ns\":%lld,\"waits\":[",
+           "\"wait_wall_ns\":%lld,\"wait_cpu_ns\":%lld,\"sleeps\":%lld,\"all_sleeps\":%lld,"
+           "\"waits\":[",
            name_.c_str(), tid_, static_cast<long long>(begin_), static_cast<long long>(end),
            static_cast<long long>(cpu), static_cast<long long>(wait_wall_),
-           static_cast<long long>(wait_cpu_));
+           static_cast<long long>(wait_cpu_), static_cast<long long>(sleeps_),
+           static_cast<long long>(Sleeps()));
   auto* report = new Report{text + waits + "],\"delay_ns\":[" + delays + "]}", reports.load()};
   while (!reports.compare_exchange_weak(report->next, report)) {
   }

@@ -52,6 +52,7 @@ class Meter {
   int64_t begin_, cpu_begin_;
   int64_t wait_begin_ = 0, wait_cpu_begin_ = 0;
   int64_t wait_wall_ = 0, wait_cpu_ = 0;
+  int64_t sleeps_ = 0, sleeps_begin_ = 0;  // during its waits
   std::vector<Interval> waits_;
   int schedstat_ = -1;  // of the thread
   int64_t delay_begin_ = 0;
