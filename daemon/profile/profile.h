@@ -243,8 +243,9 @@ struct ThreadInfo {
   // up. 0: not known.
   int64_t start_ns = 0;
   int64_t process_start_ns = 0;
-  // In the store: a row for several that exited has what it did, and only levels are its own.
-  bool folded = false;
+  // In the store: in this segment it has levels and nothing else. What it did may be in a row for
+  // several that exited.
+  bool only_levels = false;
 };
 
 // The name of a row that stands for threads of a process that exited.

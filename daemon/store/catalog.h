@@ -25,7 +25,6 @@ class Catalog {
   // was nothing but an id.
   Numbers Add(const Segment& dictionaries);
   uint32_t Thread(const std::shared_ptr<const ThreadInfo>& info);
-  bool Knows(ThreadId thread) const { return thread_numbers_.contains(thread); }
   uint32_t SiteNumber(const Site& site);
   // From now on what is known of a thread is what is known of another one, of which it is part.
   void MakePartOf(uint32_t thread, uint32_t whole) { threads_[thread] = threads_[whole]; }

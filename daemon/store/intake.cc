@@ -52,6 +52,7 @@ class Intake::Builder {
       row.samples = AddSamples(&samples[thread], &slice);
     }
     AddWaits(&slice);
+    MarkLevels(slice);
     for (const StackTrace& stack : delta_.stacks) AddStack(stack.id);
     slice.ledgers.shrink_to_fit();
     slice.samples.shrink_to_fit();
@@ -134,6 +135,26 @@ class Intake::Builder {
     slice->header.losses[PROFD_LOSS_LONG_WAIT] +=
         KeepLongest({segment_.threads, segment_.sites}, kLongWaitsOfSlice, &slice->waits);
     slice->waits.shrink_to_fit();
+  }
+
+  // Threads that ended earlier and whose levels change: other segments have what they did.
+  void MarkLevels(const Slice& slice) {
+    std::vector<bool> waited(parts_.size(), false);
+    for (const StoredWait& wait : slice.waits) waited[wait.thread] = true;
+    auto sample = slice.samples.begin();
+    for (const Row& row : slice.rows) {
+      const auto begin = std::exchange(sample, sample + row.samples);
+      auto& info = segment_.threads[row.thread];
+      if (!info->exited || row.samples == 0 || row.ledger != Row::kNoLedger || row.rest_ns != 0 ||
+          waited[row.thread] || !std::all_of(begin, sample, [this](const SiteSample& s) {
+            return IsLevel(segment_.sites[s.site].kind);
+          })) {
+        continue;
+      }
+      auto marked = std::make_shared<ThreadInfo>(*info);
+      marked->only_levels = true;
+      info = std::move(marked);
+    }
   }
 
   // Returns how many were added.

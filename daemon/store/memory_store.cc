@@ -269,7 +269,7 @@ absl::StatusOr<MergedProfile> MemoryStore::MergeWindow(
     shelf = published_;
   }
   const Picks picks = Pick(*shelf, window);
-  Merger merger(window, keep);
+  Merger merger(window, keep, levels);
   if (!picks.window.empty()) {
     const profd::Pick& last = picks.window.back();
     const std::vector<Sums::Part> parts = shelf->sums.Replace(

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "daemon/store/long_waits.h"
 #include "daemon/store/spans.h"
@@ -16,21 +18,21 @@ constexpr size_t kMaxWaits = 1 << 16;
 
 }  // namespace
 
-Merger::Merger(Window requested, std::function<bool(const ThreadInfo&)> keep)
-    : keep_(std::move(keep)) {
+Merger::Merger(Window requested, std::function<bool(const ThreadInfo&)> keep, bool levels)
+    : keep_(std::move(keep)), with_levels_(levels) {
   profile_.requested = requested;
 }
 
-uint32_t Merger::RowOf(uint32_t thread, bool present, bool folded) {
+uint32_t Merger::RowOf(uint32_t thread, bool present) {
   if (thread >= rows_.size()) {
     rows_.resize(catalog_.threads().size(), kUnasked);
     uncounted_.resize(catalog_.threads().size(), 0);
   }
-  if (rows_[thread] == kUnasked) rows_[thread] = ChooseRow(thread, present, folded);
+  if (rows_[thread] == kUnasked) rows_[thread] = ChooseRow(thread, present);
   return rows_[thread];
 }
 
-uint32_t Merger::ChooseRow(uint32_t thread, bool present, bool folded) {
+uint32_t Merger::ChooseRow(uint32_t thread, bool present) {
   const auto info = catalog_.threads()[thread];
   if (keep_ && !keep_(*info)) return SliceSum::kLeftOut;
   if (present && !info->exited) return thread;
@@ -38,18 +40,16 @@ uint32_t Merger::ChooseRow(uint32_t thread, bool present, bool folded) {
   const bool sum_of_threads = IsExitedThreads(*info);
   const bool alive = alive_.contains(ProcessKeyOf(*info));
   if (sum_of_threads && alive) return thread;
-  if (!sum_of_processes && !folded && exited_rows_ < kMaxExitedRows) {
+  if (!sum_of_processes && exited_rows_ < kMaxExitedRows) {
     exited_rows_++;
     return thread;
   }
-  auto row = ExitedThreadsOf(*info);
-  const bool by_name = !alive && !(folded && catalog_.Knows(row->id));
-  if (by_name) row = names_.RowFor(*info);
+  const auto row = alive ? ExitedThreadsOf(*info) : names_.RowFor(*info);
   if (row->id == info->id) return thread;
-  if (!folded) uncounted_[thread] = WhatToCount(*info);
+  uncounted_[thread] = WhatToCount(*info);
   const uint32_t number = catalog_.Thread(row);
   catalog_.MakePartOf(thread, number);
-  return alive || by_name ? number : RowOf(number, present, false);
+  return number;
 }
 
 void Merger::CountDamaged(Window span) {
@@ -129,7 +129,12 @@ bool Merger::AddSlices(const Pick& pick, const std::vector<Pick>* sum_of) {
         if (rows[thread] != kUnasked) return;
         const uint32_t number = numbers[thread];
         const ThreadInfo& info = *dictionaries.threads[thread];
-        rows[thread] = RowOf(number, reading_recent_ || !all_listed_, info.folded);
+        // What else it did may be part of another row.
+        if (info.only_levels) {
+          rows[thread] = SliceSum::kLeftOut;
+          return;
+        }
+        rows[thread] = RowOf(number, reading_recent_ || !all_listed_);
         // Where it ended. Another segment may have counted it, and hold no more than its levels.
         ended[thread] = info.exited;
         if (ended[thread]) uncounted[thread] = uncounted_[number];
@@ -138,13 +143,16 @@ bool Merger::AddSlices(const Pick& pick, const std::vector<Pick>* sum_of) {
     for (const SliceCursor& slice : slices) {
       for (const StoredWait& wait : slice.waits()) {
         uint32_t& row = rows[wait.thread];
-        if (row != kUnasked) continue;
-        row = RowOf(numbers[wait.thread], reading_recent_ || !all_listed_,
-                    dictionaries.threads[wait.thread]->folded);
+        if (row == kUnasked) row = RowOf(numbers[wait.thread], reading_recent_ || !all_listed_);
       }
     }
     mapping->threads = rows;
     mapping->uncounted = uncounted;
+    if (with_levels_) {
+      mapping->left_out = [&](const RowView& row) {
+        if (dictionaries.threads[row.thread]->only_levels) AddGrowth(row, numbers, *mapping);
+      };
+    }
     sum_.Add(slices, *mapping);
     if (sum_.waits().size() > kMaxWaits) KeepLongestWaits();
   };
@@ -191,6 +199,41 @@ void Merger::FinishWaits(absl::FunctionRef<void(StackId)> name_stack) {
   }
 }
 
+void Merger::AddGrowth(const RowView& row, std::span<const uint32_t> numbers,
+                       const SliceSum::Mapping& mapping) {
+  for (const SiteSample& sample : row.samples) {
+    Amount& growth = growths_[{numbers[row.thread], mapping.sites[sample.site]}];
+    growth.weight = WrappingAdd(growth.weight, sample.weight);
+    growth.ticks = WrappingAdd(growth.ticks, sample.ticks);
+  }
+}
+
+uint32_t Merger::RowOfGrowth(uint32_t thread) {
+  if (thread < rows_.size() && rows_[thread] != kUnasked) return rows_[thread];
+  const auto info = catalog_.threads()[thread];
+  if (!info->exited) return RowOf(thread, true);
+  if (keep_ && !keep_(*info)) return SliceSum::kLeftOut;
+  const bool alive = alive_.contains(ProcessKeyOf(*info));
+  return catalog_.Thread(alive ? ExitedThreadsOf(*info) : names_.RowFor(*info));
+}
+
+void Merger::AddGrowths() {
+  absl::btree_map<Place, Amount> of_rows;
+  for (const auto& [place, growth] : growths_) {
+    const uint32_t row = RowOfGrowth(place.first);
+    if (row == SliceSum::kLeftOut) continue;
+    Amount& to = of_rows[{row, place.second}];
+    to.weight = WrappingAdd(to.weight, growth.weight);
+    to.ticks = WrappingAdd(to.ticks, growth.ticks);
+  }
+  for (const auto& [place, growth] : of_rows) {
+    if (growth.weight == 0 && growth.ticks == 0) continue;
+    Amount& to = sum_.At(place.first).samples.At(place.second);
+    to.weight = WrappingAdd(to.weight, growth.weight);
+    to.ticks = WrappingAdd(to.ticks, growth.ticks);
+  }
+}
+
 void Merger::AddChanges(const Pick& pick, int64_t sign) {
   const auto add = [&](auto slices, const Segment&, const SliceSum::Mapping* mapping) {
     for (SliceCursor& slice : slices) AddChanges(&slice, *mapping, sign);
@@ -220,12 +263,11 @@ void Merger::ChooseRowsOfLevels() {
     threads.emplace_back(catalog_.threads()[place.first]->id, place.first);
   }
   std::sort(threads.begin(), threads.end(), std::greater<>());
-  for (const auto& [id, number] : threads) RowOf(number, true, false);
+  for (const auto& [id, number] : threads) RowOf(number, true);
 }
 
 void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
                        const std::vector<Pick>& later) {
-  with_levels_ = true;
   // The later ones know more of their threads.
   for (auto pick = later.rbegin(); pick != later.rend(); ++pick) AddChanges(*pick, -1);
   for (auto pick = changes.rbegin(); pick != changes.rend(); ++pick) AddChanges(*pick, 1);
@@ -239,7 +281,7 @@ void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
   absl::flat_hash_map<Place, Amount> of_rows;
   for (const auto& [place, level] : levels_) {
     if (level.weight == 0 && level.ticks == 0) continue;
-    const uint32_t row = RowOf(place.first, true, false);
+    const uint32_t row = RowOf(place.first, true);
     if (row == SliceSum::kLeftOut) continue;
     Amount& to = of_rows[{row, place.second}];
     to.weight = WrappingAdd(to.weight, level.weight);
@@ -247,6 +289,7 @@ void Merger::AddLevels(const Levels& levels, const std::vector<Pick>& changes,
     sum_.At(row).samples.At(place.second);
   }
   levels_ = std::move(of_rows);
+  AddGrowths();
 }
 
 // Of levels, what there is takes the place of the growth.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
@@ -29,7 +30,8 @@ namespace profd {
 // their own rows. Not thread-safe.
 class Merger {
  public:
-  Merger(Window requested, std::function<bool(const ThreadInfo&)> keep);
+  // `levels`: AddLevels() is called, too. Without, threads that have nothing else have no row.
+  Merger(Window requested, std::function<bool(const ThreadInfo&)> keep, bool levels = false);
 
   // A thread that is alive has a row in every drain. These are a few seconds apart at most.
   static constexpr int64_t kRecentNs = 10'000'000'000;
@@ -60,10 +62,16 @@ class Merger {
   bool IsRecent(const Pick& pick);
   void FindAlive(const Segment& dictionaries, const Catalog::Numbers& numbers);
   // The number of the thread to whose row a thread is added, mostly itself, or kLeftOut. `present`:
-  // it has not ended unless that is known. `folded`: as of ThreadInfo, in the segment that is read.
-  uint32_t RowOf(uint32_t thread, bool present, bool folded);
-  uint32_t ChooseRow(uint32_t thread, bool present, bool folded);
+  // it has not ended unless that is known.
+  uint32_t RowOf(uint32_t thread, bool present);
+  uint32_t ChooseRow(uint32_t thread, bool present);
   void ChooseRowsOfLevels();
+  // Of threads that have only levels in a segment: growth, until their rows are known.
+  void AddGrowth(const RowView& row, std::span<const uint32_t> numbers,
+                 const SliceSum::Mapping& mapping);
+  // For threads that exited and have no row, that of several.
+  uint32_t RowOfGrowth(uint32_t thread);
+  void AddGrowths();
   void KeepLongestWaits();
   // After the threads. `name_stack` is called for each stack of a wait.
   void FinishWaits(absl::FunctionRef<void(StackId)> name_stack);
@@ -73,6 +81,7 @@ class Merger {
   void AddChanges(SliceCursor* slice, const SliceSum::Mapping& mapping, int64_t sign);
 
   const std::function<bool(const ThreadInfo&)> keep_;
+  const bool with_levels_;
   Catalog catalog_;
   std::vector<uint32_t> rows_;      // by number of the thread
   std::vector<uint8_t> uncounted_;  // the same, see SliceSum::Mapping
@@ -83,8 +92,8 @@ class Merger {
   bool reading_recent_ = true;
   bool all_listed_ = true;  // every thread that was alive then has a row there
   SliceSum sum_;
-  bool with_levels_ = false;
   absl::flat_hash_map<Place, Amount> levels_;
+  absl::btree_map<Place, Amount> growths_;  // of threads that have only levels in a segment
   MergedProfile profile_;
 };
 

@@ -145,10 +145,17 @@ class Rollup {
     return sample.weight == 0 && sample.ticks == 0 && IsLevel(catalog_.sites()[sample.site].kind);
   }
 
-  // What is left of a thread that was added to another row, but for its levels.
+  bool HasOnlyLevels(const SliceSum::Thread& thread) const {
+    bool any = false, only = thread.ledger == Row::kNoLedger && thread.rest_ns == 0;
+    thread.samples.ForEach([&](const SiteSample& sample) {
+      any = true;
+      only = only && IsLevel(catalog_.sites()[sample.site].kind);
+    });
+    return any && only;
+  }
+
   bool IsNothing(const SliceSum::Thread& thread) const {
-    if (target_.size() <= thread.thread || target_[thread.thread] == thread.thread) return false;
-    bool nothing = true;
+    bool nothing = HasOnlyLevels(thread);
     thread.samples.ForEach([&](const SiteSample& s) { nothing = nothing && IsNothing(s); });
     return nothing;
   }
@@ -192,22 +199,23 @@ class Rollup {
   }
 
   void NumberThreads(Segment* segment) {
-    std::vector<bool> used(infos_.size(), false);
+    std::vector<bool> used(infos_.size(), false), has_more(infos_.size(), false);
     for (SliceSum& sum : sums_) {
       for (const SliceSum::Thread& thread : sum.threads()) {
         if (!IsNothing(thread)) used[thread.thread] = true;
+        if (!HasOnlyLevels(thread)) has_more[thread.thread] = true;
       }
-      for (const StoredWait& wait : sum.waits()) used[wait.thread] = true;
+      for (const StoredWait& wait : sum.waits()) used[wait.thread] = has_more[wait.thread] = true;
     }
     threads_.assign(infos_.size(), 0);
     for (size_t i = 0; i < used.size(); i++) {
       if (!used[i]) continue;
       threads_[i] = static_cast<uint32_t>(segment->threads.size());
       auto info = infos_[i];
-      if (i < target_.size() && target_[i] != i && !info->folded) {
-        auto folded = std::make_shared<ThreadInfo>(*info);
-        folded->folded = true;
-        info = std::move(folded);
+      if (info->only_levels == has_more[i]) {
+        auto other = std::make_shared<ThreadInfo>(*info);
+        other->only_levels = !has_more[i];
+        info = std::move(other);
       }
       segment->threads.push_back(std::move(info));
     }

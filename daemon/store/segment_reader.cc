@@ -115,7 +115,7 @@ absl::Status SegmentReader::ReadDictionaries(const store::Segment& message,
                    .exited = thread.exited(),
                    .start_ns = thread.start_ns(),
                    .process_start_ns = thread.process_start_ns(),
-                   .folded = thread.folded()}));
+                   .only_levels = thread.only_levels()}));
   }
   RETURN_IF_ERROR(ReadStacks(message, known));
   RETURN_IF_ERROR(ReadSites(message));

@@ -53,7 +53,7 @@ class Writer {
     thread->set_exited(info.exited);
     thread->set_start_ns(info.start_ns);
     thread->set_process_start_ns(info.process_start_ns);
-    thread->set_folded(info.folded);
+    thread->set_only_levels(info.only_levels);
   }
 
   void PutStacks() {

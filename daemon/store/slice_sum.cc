@@ -74,7 +74,10 @@ void SliceSum::Add(std::span<SliceCursor> slices, const Mapping& mapping) {
 
 void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping) {
   const uint32_t number = mapping.threads[row.thread];
-  if (number == kLeftOut) return;
+  if (number == kLeftOut) {
+    if (mapping.left_out) mapping.left_out(row);
+    return;
+  }
   const size_t place = PlaceOf(number);
   SiteTable& table = threads_[place].samples;
   for (const SiteSample& soon : row.samples) table.Prefetch(mapping.sites[soon.site]);

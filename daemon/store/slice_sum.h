@@ -3,6 +3,7 @@
 #define PROFD_DAEMON_STORE_SLICE_SUM_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ class SliceSum {
     // What of kCountThread and kCountProcess to count with the first numbers of a thread, which
     // clears it. Else empty.
     std::span<uint8_t> uncounted;
-    std::vector<SiteTraits> traits;  // of the slice's sites
+    std::function<void(const RowView&)> left_out{};  // called with each such row, if there is one
+    std::vector<SiteTraits> traits;                  // of the slice's sites
     bool any_special = false;        // whether amounts of any do not just add up
   };
   // Slices of one segment, in time order. Thread by thread, so that the sums of a thread are

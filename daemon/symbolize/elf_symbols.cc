@@ -49,8 +49,8 @@ const Section* StringsOf(const ElfFile& elf, const Section& table) {
 // ends early still yields the symbols up to there.
 void ForEachSymbol(const ElfFile& elf, const Section& table, uint64_t& symbols_left,
                    absl::FunctionRef<void(const Elf64_Sym&)> visit) {
-  std::vector<Elf64_Sym> chunk(kChunkSymbols);
   uint64_t left = std::min(table.size / sizeof(Elf64_Sym), symbols_left);
+  std::vector<Elf64_Sym> chunk(std::min<uint64_t>(left, kChunkSymbols));
   symbols_left -= left;
   uint64_t offset = table.offset;
   while (left > 0) {

@@ -25,7 +25,11 @@ constexpr size_t kMaxJumpers = 16'384;
 constexpr size_t kMaxCallers = 4;
 constexpr size_t kMaxNameBytes = 255;
 
-// jmp rel32, and the second byte of jCC rel32 (0f 80 to 0f 8f).
+// Code that is searched for calls. glibc has 1.5 MiB.
+constexpr uint64_t kMaxCode = 16 << 20;
+
+// call rel32, jmp rel32, and the second byte of jCC rel32 (0f 80 to 0f 8f).
+constexpr char kCall = '\xe8';
 constexpr uint8_t kJump = 0xe9;
 constexpr uint8_t kTwoBytes = 0x0f;
 constexpr uint8_t kJumpIf = 0x80;
@@ -53,15 +57,41 @@ void ForEachJump(std::span<const uint8_t> code, uint64_t address, Visit visit) {
   }
 }
 
+using Callers = absl::flat_hash_map<uint64_t, std::vector<const ExportedFunction*>>;  // by begin
+
+// Leaves those out that are called, too: they are helpers, and who jumps there says little. Like
+// ForEachJump(), it does not decode. False if there is too much code, or it cannot be read.
+bool DropCalled(const ElfFile& elf, Callers* callers) {
+  uint64_t code_left = kMaxCode;
+  for (const Section& section : elf.sections()) {
+    if (section.type != SHT_PROGBITS || !section.Executable()) continue;
+    if (section.size > code_left) return false;
+    code_left -= section.size;
+    const auto visit = [&](uint64_t at, std::string_view bytes) {
+      for (size_t i = bytes.find(kCall); i < bytes.size(); i = bytes.find(kCall, i + 1)) {
+        if (bytes.size() - i <= kDistanceBytes) break;
+        int32_t distance;
+        std::memcpy(&distance, &bytes[i + 1], sizeof(distance));
+        const uint64_t next = at - section.offset + section.address + i + 1 + kDistanceBytes;
+        callers->erase(next + static_cast<uint64_t>(int64_t{distance}));
+      }
+      return true;
+    };
+    const FileRange range{.offset = section.offset, .size = section.size};
+    if (!elf.ReadPieces(range, kDistanceBytes, visit).ok()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void NameByJumps(const ElfFile& elf, std::span<FoundName> names) {
   if (elf.machine() != EM_X86_64) return;
-  absl::flat_hash_map<uint64_t, std::vector<const ExportedFunction*>> callers;  // by begin
+  Callers callers;
   for (const FoundName& name : names) {
     if (name.source == NameSource::kBounds) callers.try_emplace(name.begin);
   }
-  if (callers.empty()) return;
+  if (callers.empty() || !DropCalled(elf, &callers)) return;
   // By address. The first of several names of a place counts.
   const std::vector<ExportedFunction> exported = ExportedFunctions(elf, kMaxJumper, kMaxJumpers);
   std::array<uint8_t, kMaxJumper> code;
@@ -80,10 +110,10 @@ void NameByJumps(const ElfFile& elf, std::span<FoundName> names) {
     });
   }
   for (FoundName& name : names) {
-    if (name.source != NameSource::kBounds) continue;
-    const auto& jumpers = callers[name.begin];
-    if (jumpers.size() > kMaxCallers) continue;
-    for (const ExportedFunction* jumper : jumpers) {
+    const auto jumpers = callers.find(name.begin);
+    if (name.source != NameSource::kBounds || jumpers == callers.end()) continue;
+    if (jumpers->second.size() > kMaxCallers) continue;
+    for (const ExportedFunction* jumper : jumpers->second) {
       std::string caller = elf.ReadString(
           jumper->name.offset, jumper->name.offset + jumper->name.size, kMaxNameBytes + 1);
       if (caller.size() > kMaxNameBytes || !IsPlain(caller)) continue;

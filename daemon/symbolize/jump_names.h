@@ -12,9 +12,10 @@ namespace profd::symbolize {
 // A library's exported functions often do no more than jump to one that is not exported, which then
 // has no name, nor its caller a frame: glibc's pthread_mutex_clocklock and sem_wait are such. Gives
 // those of `names` of which only the bounds are known (kBounds) the name of the exported function
-// that jumps to their begin. Of up to four it is the one with the shortest name, as the others are
-// variants of it. `source` becomes kInferred. C names only. x86-64. Reads .dynsym and the code of
-// small functions, a few ms at most, and nothing if all names are known. Hostile input.
+// that jumps to their begin. Of up to four it is the one with the shortest name. A function that is
+// also called, or that more jump to, is a helper and gets none. `source` becomes kInferred. C names
+// only. x86-64. Reads .dynsym and up to 16 MiB of code (more: no names), and nothing if all names
+// are known. Hostile input.
 void NameByJumps(const ElfFile& elf, std::span<FoundName> names);
 
 }  // namespace profd::symbolize

@@ -129,7 +129,7 @@ inline Segment RandomSegment(std::mt19937_64* random) {
                    .exited = (*random)() % 2 == 0,
                    .start_ns = RandomNumber(random),
                    .process_start_ns = RandomNumber(random),
-                   .folded = (*random)() % 4 == 0}));
+                   .only_levels = (*random)() % 4 == 0}));
   }
   for (uint64_t n = (*random)() % 4; n > 0; n--) {
     segment.modules.emplace(

@@ -75,6 +75,7 @@ TEST_F(ModuleNamesTest, TheExportedFunctionThatJumpsThereGivesItsName) {
       {"alone", "jump_alone"},
       {"shared", "jump"},  // and jump_until
       {"common", ""},      // too many
+      {"called", ""},      // by others
       {"encoded", ""}};    // not of C
   std::vector<uint64_t> addresses;
   std::vector<std::string> expected;

@@ -84,7 +84,7 @@ TEST(SegmentCodecTest, GivesBackWhatWentIn) {
       EXPECT_EQ(a.exited, b.exited);
       EXPECT_EQ(a.start_ns, b.start_ns);
       EXPECT_EQ(a.process_start_ns, b.process_start_ns);
-      EXPECT_EQ(a.folded, b.folded);
+      EXPECT_EQ(a.only_levels, b.only_levels);
     }
     EXPECT_EQ(dictionaries.sites, segment.sites);
     std::map<StackId, std::vector<uint64_t>> stacks;

@@ -8,7 +8,7 @@ namespace {
 
 // `exported` has a symbol that a library needs. The others lose theirs. `bare` has neither a size
 // nor a description in .eh_frame. `cold` is a part of a function at another place. Exported
-// functions jump to `alone`, `shared`, `common` and `encoded`.
+// functions jump to `alone`, `shared`, `common`, `called` and `encoded`.
 constexpr char kSource[] = R"(
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,6 +60,7 @@ __asm__(
     "hidden alone\n"
     "hidden shared\n"
     "hidden common\n"
+    "hidden called\n"
     "hidden encoded\n"
     "jumps jump_alone, alone, 0xe9\n"
     ".globl __jump_alone\n"
@@ -71,6 +72,8 @@ __asm__(
     "jumps jump_c, common, 0xe9\n"
     "jumps jump_d, common, 0xe9\n"
     "jumps jump_e, common, 0xe9\n"
+    "jumps jump_called, called, 0xe9\n"
+    "jumps caller, called, 0xe8\n"
     "jumps _Z4jumpv, encoded, 0xe9\n");
 )";
 
