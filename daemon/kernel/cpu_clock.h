@@ -15,8 +15,8 @@ namespace profd {
 // CAP_SYS_ADMIN meanwhile, if that is permitted.
 absl::StatusOr<UniqueFd> OpenCpuClock(pid_t pid, int cpu, int64_t period_ns);
 
-// Whether CAP_PERFMON is not enough for it, but CAP_SYS_ADMIN is: so in Debian's kernels, where
-// kernel.perf_event_paranoid is 3. The calling thread must have CAP_SYS_ADMIN permitted, and not
+// Whether it takes CAP_SYS_ADMIN: what else the thread has is not enough. So in Debian's kernels,
+// where kernel.perf_event_paranoid is 3, and anywhere without CAP_PERFMON. The calling thread must have CAP_SYS_ADMIN permitted, and not
 // effective.
 bool CpuClockTakesAdmin();
 

@@ -373,7 +373,7 @@ class Execution:
 
     def names(self, target, told):
         names = {"answer": checks.wrap(told), "pids": [pid for each in self.targets for pid in each.pids()],
-                 "disabled": self.setting.off, "told": checks.wrap(self.told)}
+                 "disabled": self.setting.off, "emulated": self.setting.inside in settings.GUESTS, "told": checks.wrap(self.told)}
         if target is not None:
             report = target.report()
             names |= {key: checks.wrap(value) for key, value in report.items()}

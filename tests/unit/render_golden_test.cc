@@ -567,7 +567,7 @@ TEST(FlameGraphTest, SizeStaysSmallForManyStacks) {
 TEST(FlameGraphTest, StacksDeeperThanAnyCallStackAreDrawn) {
   AnswerWriter answer;
   const uint32_t thread = answer.AddThread(1, 1, "a", "a", 1'000'000'000, 0);
-  std::vector<AnswerWriter::FrameSpec> frames(20'000,
+  std::vector<AnswerWriter::FrameSpec> frames(50'000,
                                               {"recurse", "a", profd::v1::FRAME_KIND_APPLICATION});
   answer.AddSample(thread, profd::v1::REASON_LOCK, frames, 1'000'000, 0);
   const Profile profile = answer.Build();
