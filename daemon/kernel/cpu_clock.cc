@@ -35,12 +35,12 @@ absl::StatusOr<UniqueFd> OpenCpuClock(pid_t pid, int cpu, int64_t period_ns) {
   UniqueFd event = Open(pid, cpu, period_ns);
   if (event.ok()) return event;
   const int error = errno;
-  const char* advice =
-      IsRefused(error)
-          ? "; needs CAP_PERFMON, on Debian's kernels also CAP_SYS_ADMIN or "
-            "kernel.perf_event_paranoid below 3 when profd starts, and in a container a seccomp profile that allows "
-            "perf_event_open"
-          : "";
+  const char* advice = IsRefused(error)
+                           ? "; needs CAP_PERFMON, on Debian's kernels also CAP_SYS_ADMIN or "
+                             "kernel.perf_event_paranoid below 3 when profd starts, and in a "
+                             "container a seccomp profile that allows "
+                             "perf_event_open"
+                           : "";
   return absl::Status(
       absl::ErrnoToStatusCode(error),
       absl::StrCat("open the clock of CPU ", cpu, ": ", std::strerror(error), advice));

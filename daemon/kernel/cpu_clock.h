@@ -16,8 +16,8 @@ namespace profd {
 absl::StatusOr<UniqueFd> OpenCpuClock(pid_t pid, int cpu, int64_t period_ns);
 
 // Whether it takes CAP_SYS_ADMIN: what else the thread has is not enough. So in Debian's kernels,
-// where kernel.perf_event_paranoid is 3, and anywhere without CAP_PERFMON. The calling thread must have CAP_SYS_ADMIN permitted, and not
-// effective.
+// where kernel.perf_event_paranoid is 3, and anywhere without CAP_PERFMON. The calling thread must
+// have CAP_SYS_ADMIN permitted, and not effective.
 bool CpuClockTakesAdmin();
 
 }  // namespace profd

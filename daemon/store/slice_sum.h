@@ -44,7 +44,7 @@ class SliceSum {
     std::span<uint8_t> uncounted;
     std::function<void(const RowView&)> left_out{};  // called with each such row, if there is one
     std::vector<SiteTraits> traits;                  // of the slice's sites
-    bool any_special = false;        // whether amounts of any do not just add up
+    bool any_special = false;                        // whether amounts of any do not just add up
   };
   // Slices of one segment, in time order. Thread by thread, so that the sums of a thread are
   // touched once and not once for each slice.

@@ -125,11 +125,12 @@ class Storm {
 
   void ChangePages(int64_t number, int64_t change, ProfileDelta* delta) {
     if (number % pages_.every != 0) return;
-    delta->samples.push_back({.key = {.thread = ThreadId{kFirstChild + static_cast<uint64_t>(number)},
-                                      .stack = StackId{1 + static_cast<uint64_t>(number) % 3},
-                                      .kind = Kind::kResident},
-                              .weight = change * kStormPage,
-                              .ticks = change});
+    delta->samples.push_back(
+        {.key = {.thread = ThreadId{kFirstChild + static_cast<uint64_t>(number)},
+                 .stack = StackId{1 + static_cast<uint64_t>(number) % 3},
+                 .kind = Kind::kResident},
+         .weight = change * kStormPage,
+         .ticks = change});
   }
 
   const int64_t births_;
@@ -179,8 +180,9 @@ void ExpectNothingLost(const MergedProfile& profile, const StormTotals& totals) 
   EXPECT_EQ(profile.losses, LossCounts{});
 }
 
-// Each process is a row, or counted in one, or still runs; one that ended in another segment than it
-// began in may be both. None has a row of its own only because its pages are its own in the store.
+// Each process is a row, or counted in one, or still runs; one that ended in another segment than
+// it began in may be both. None has a row of its own only because its pages are its own in the
+// store.
 void ExpectEachProcess(const MergedProfile& profile, const Storm& storm) {
   int64_t ended = 0;
   for (const MergedThread& thread : profile.threads) {
