@@ -20,6 +20,8 @@ HARMLESS_LOSSES = {"torn_walk", "torn_ledger", "switch_unseen", "mapping_busy", 
 # machine; that most do not is what makes a profile.
 RACED = {"[torn walk]", "[memory map busy]"}
 RACED_MOST = 0.6
+# What no tick met lasted for no longer than so many intervals, but once in 1,000 times.
+UNMET_INTERVALS = 7
 # As a thread ends: for the lock of its memory map, say.
 LAST_SLEEPS = 2
 # Rules of a module that was never seen before are there after this time at the latest.
@@ -276,8 +278,10 @@ class ThreadCheck:
         """Of the time by reason where the ledger is not exact: the tick's, by the stated errors."""
         if self.thread["estimated_ns"] == 0:
             return 0.0
-        return tolerance.SIGMAS * math.sqrt(sum(sample.error ** 2 for sample in
-                                                self.answer.samples_of(self.thread, reason)))
+        met = [sample for sample in self.answer.samples_of(self.thread, reason) if sample.raw["ticks"]]
+        if not met:
+            return UNMET_INTERVALS * self.answer.json["trailer"]["tick_interval_ns"]
+        return tolerance.SIGMAS * math.sqrt(sum(sample.error ** 2 for sample in met))
 
     def nobody_knows(self):
         """Without a ledger reasons are the tick's, and it never met this thread blocked: totals alone are

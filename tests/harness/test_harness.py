@@ -166,6 +166,17 @@ class Checks(unittest.TestCase):
         own["cpu_ns"] += 20 * MS
         self.assert_fails("off-CPU for another reason than sleep: other: 50.00 ms, should be 0.00 to 30.00 ms")
 
+    def test_a_reason_that_no_tick_met(self):
+        thread = self.json["threads"][0]
+        thread |= {"estimated_ns": 999 * MS, "off": [entry | {"reason": "other"} if entry["reason"] == "sleep" else entry
+                                                     for entry in thread["off"]]}
+        for sample in self.json["samples"]:
+            sample["reason"] = "other"
+        self.expected.stacks = []
+        self.assert_fails("sleep by its own clock: 1000.00 ms, should be -70.00 to 71.00 ms")
+        self.json["trailer"]["tick_interval_ns"] = 200 * MS
+        self.assertEqual(self.failures(), [])
+
     def test_an_estimate_without_need(self):
         self.json["threads"][0]["estimated_ns"] = 999 * MS
         self.assertEqual(self.failures(), [])
