@@ -15,16 +15,14 @@ absl::Status SwitchSource::Attach() {
 }
 
 absl::Status SwitchSource::MeasureEntry() {
-  // Without it but once, because that patches code of the scheduler, which takes some 20 ms. Before
-  // and after with it, so that a CPU that gets slower or faster meanwhile makes no difference.
+  constexpr int kTurns = 4;  // few, because each patches code of the scheduler
   std::vector<double> with, without;
-  RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(true));
-  MeasureSwitches(&with);
-  RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(false));
-  MeasureSwitches(&without);
-  MeasureSwitches(&without);
-  RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(true));
-  MeasureSwitches(&with);
+  for (int turn = 0; turn < kTurns; ++turn) {
+    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(false));
+    MeasureSwitches(&without);
+    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(true));
+    MeasureSwitches(&with);
+  }
   // Interruptions make rounds slower, so a fast one counts, but not the fastest.
   const auto quartile = [](std::vector<double>& rounds) {
     if (rounds.empty()) return 0.0;
