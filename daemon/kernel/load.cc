@@ -11,10 +11,8 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <random>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +20,6 @@
 #include "bpf/profd_plain.skel.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/log.h"
-#include "daemon/base/start_thread.h"
 #include "daemon/kernel/kernel_code.h"
 #include "daemon/kernel/refused_program.h"
 
@@ -312,11 +309,8 @@ std::optional<KernelLayer> LayerOf(const std::string& name) {
 absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
   KernelCode code;
   if (options.waker_layer || options.switch_stack_layer) {
-    // Both take some 50 ms: at once.
-    std::optional<std::thread> facts = StartThread([] { (void)ThisKernel(); });
     std::ifstream symbols("/proc/kallsyms");
     code = FindKernelCode(symbols);
-    if (facts) facts->join();
     if (options.waker_layer && code.interrupts.end == 0) {
       (*refusals)[static_cast<size_t>(KernelLayer::kWaker)] =
           "cannot tell interrupts: /proc/kallsyms shows no addresses; needs CAP_SYSLOG and "
