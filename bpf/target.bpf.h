@@ -81,10 +81,10 @@ static __always_inline int visible_pid(struct task_struct *task)
 	return visible_number(BPF_CORE_READ(task, thread_pid));
 }
 
-/* Lets the ledger go on from `now`, at which the thread is in `phase`. Nobody else writes to a
+/* Where the ledger is to go on: at `now`, at which the thread is in `phase`. Nobody else writes to a
  * ledger that is not armed.
  */
-static __always_inline void arm_ledger(struct profd_thread *thread, struct task_struct *task,
+static __always_inline void set_ledger(struct profd_thread *thread, struct task_struct *task,
 				       u64 now, u8 phase, u8 reason)
 {
 	thread->ledger.since = now - clock_distance;
@@ -94,8 +94,12 @@ static __always_inline void arm_ledger(struct profd_thread *thread, struct task_
 	thread->ledger.exec_runtime = task->se.sum_exec_runtime;
 	thread->armed_at = now;
 	thread->rest.known = 0;
+}
+
+/* From here on the switch program takes the ledger up. */
+static __always_inline void arm_ledger(struct profd_thread *thread)
+{
 	barrier();
-	/* Last: from here on the switch program takes it up. */
 	thread->ledger.armed = switch_epoch;
 }
 
@@ -124,12 +128,14 @@ static __always_inline bool open_account(struct profd_thread *thread, struct tas
 		thread->born = 1;
 	else
 		thread->fate = PROFD_FATE_KNOWN;
-	thread->begin_clock = now - clock_distance;
-	thread->begin_exec = task->se.sum_exec_runtime;
-	thread->begin_delay = task->sched_info.run_delay;
+	set_ledger(thread, task, now, phase, reason);
+	/* As the ledger has them: if a drain opens the account, the thread may run meanwhile. */
+	thread->begin_clock = thread->ledger.since;
+	thread->begin_exec = thread->ledger.exec_runtime;
+	thread->begin_delay = thread->ledger.run_delay;
 	thread->target_id = target_id;
 	thread->thread_id = __sync_fetch_and_add(&next_thread_id, 1) + 1;
-	arm_ledger(thread, task, now, phase, reason);
+	arm_ledger(thread);
 	return true;
 }
 

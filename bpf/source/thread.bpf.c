@@ -142,7 +142,8 @@ int drain(struct bpf_iter__task *ctx)
 	if (thread->ledger.armed != switch_epoch) {
 		/* The layer came on, or went: the ledger goes on from here, or stands still. */
 		phase = present_phase(task, &reason);
-		arm_ledger(thread, task, bpf_ktime_get_ns(), phase, reason);
+		set_ledger(thread, task, bpf_ktime_get_ns(), phase, reason);
+		arm_ledger(thread);
 	}
 	if (still_rests(&thread->rest, task, thread)) {
 		drain_left_out++;

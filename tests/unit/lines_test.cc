@@ -539,6 +539,7 @@ TEST_F(LineReaderTest, ACompanionFileMayComeLater) {
   const test::TemporaryDirectory directory;
   query.companions = std::make_shared<const CompanionFiles>(
       nullptr, directory.path(), std::vector<std::string>{directory.path()}, "/opt/program");
+  const int64_t begin = MonotonicNs();
   {
     // Somebody else asks all the time, for nothing: also while parts of the answer are there.
     LineQuery nothing = query;
@@ -557,8 +558,11 @@ TEST_F(LineReaderTest, ACompanionFileMayComeLater) {
 
   std::ofstream(directory.path() + "/lines_dwz.future", std::ios::binary)
       << Contents("lines_dwz.common");
-  // Twice as long after each time that it was not there.
-  for (int tries = 0; tries < 1'200 && query.chains != expected; ++tries) {
+  // It is looked for after a rest, twice as long after each time that it was not there: no longer
+  // than all of the rests before.
+  const int64_t now = MonotonicNs();
+  const int64_t patience = 3 * (now - begin) + 120'000'000'000;
+  while (query.chains != expected && MonotonicNs() < now + patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     EXPECT_THAT(Ask(query), Each(LineQuery::State::kKnown));
   }
