@@ -81,8 +81,8 @@ static __always_inline int visible_pid(struct task_struct *task)
 	return visible_number(BPF_CORE_READ(task, thread_pid));
 }
 
-/* Where the ledger is to go on: at `now`, at which the thread is in `phase`. Nobody else writes to a
- * ledger that is not armed.
+/* Where the ledger is to go on: at `now`, at which the thread is in `phase`. Nobody else writes to
+ * a ledger that is not armed.
  */
 static __always_inline void set_ledger(struct profd_thread *thread, struct task_struct *task,
 				       u64 now, u8 phase, u8 reason)
