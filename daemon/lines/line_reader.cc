@@ -123,11 +123,12 @@ void LineReader::Order(const LineQuery& query, const std::vector<uint64_t>& addr
     job = {.file = query.file,
            .contents = query.contents,
            .companions = query.companions,
-           .addresses = {}};
+           .addresses = {},
+           .number = ++jobs_made_};
   };
   add();
   for (const uint64_t address : addresses) {
-    if (!pending_.emplace(query.file, address).second) continue;
+    if (!pending_.try_emplace({query.file, address}, job.number).second) continue;
     job.addresses.push_back(address);
     if (job.addresses.size() == kMaxLineAddresses) add();
   }
@@ -206,7 +207,7 @@ LineReader::Outcome LineReader::Receive(uint64_t id, const Job& job) {
     absl::MutexLock lock(&mutex_);
     for (const auto& [address, chain] : answer->chains) {
       // It may say anything, but only of what it was asked for.
-      if (pending_.erase({job.file, address}) == 0) continue;
+      if (!TakePending(job, address)) continue;
       cache_.Put(job.file, address, chain);
       ++status_.read;
     }
@@ -230,12 +231,19 @@ void LineReader::Postpone(uint64_t file, Rests& rests) {
   rest.until_ns = MonotonicNs() + rest.length_ns;
 }
 
+bool LineReader::TakePending(const Job& job, uint64_t address) {
+  const auto pending = pending_.find({job.file, address});
+  if (pending == pending_.end() || pending->second != job.number) return false;
+  pending_.erase(pending);
+  return true;
+}
+
 void LineReader::LookForCompanions(uint64_t file, int64_t now) {
   const auto lacking = lacking_.find(file);
   if (lacking == lacking_.end() || now < lacking->second.until_ns) return;
   // What is being read now is read without them, and would come after it was forgotten.
-  for (const auto& [pending, address] : pending_) {
-    if (pending == file) return;
+  for (const auto& [place, job] : pending_) {
+    if (place.first == file) return;
   }
   lacking->second.until_ns = INT64_MAX;  // until it is read again
   cache_.Forget(file);
@@ -245,7 +253,7 @@ void LineReader::LookForCompanions(uint64_t file, int64_t now) {
 
 void LineReader::Finish(const Job& job, Outcome outcome) {
   absl::MutexLock lock(&mutex_);
-  for (const uint64_t address : job.addresses) pending_.erase({job.file, address});
+  for (const uint64_t address : job.addresses) TakePending(job, address);
   if (outcome == Outcome::kAnswered) {
     resting_.erase(job.file);
     const auto lacking = lacking_.find(job.file);
@@ -258,7 +266,7 @@ void LineReader::Finish(const Job& job, Outcome outcome) {
     // The other requests for the file would fare no better.
     std::erase_if(jobs_, [&](const Job& other) {
       if (other.file != job.file) return false;
-      for (const uint64_t address : other.addresses) pending_.erase({other.file, address});
+      for (const uint64_t address : other.addresses) TakePending(other, address);
       return true;
     });
   }

@@ -16,7 +16,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "daemon/base/fd.h"
 #include "daemon/lines/companion_files.h"
@@ -82,6 +81,7 @@ class LineReader {
     std::shared_ptr<const UniqueFd> contents;
     std::shared_ptr<const CompanionFiles> companions;
     std::vector<uint64_t> addresses;  // at most kMaxLineAddresses
+    uint64_t number = 0;
   };
   struct Rest {
     int64_t until_ns = 0;
@@ -105,6 +105,8 @@ class LineReader {
   void StopWorker() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountCpu() ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(const Job& job, Outcome outcome) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether the job is still to read it; it is not any more.
+  bool TakePending(const Job& job, uint64_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until when a file is left alone: twice as long each time.
   void Postpone(uint64_t file, Rests& rests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets a file that lacked a companion file, when it is time to look for that again.
@@ -124,7 +126,9 @@ class LineReader {
   absl::CondVar answered_;
   LineCache cache_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<Place> pending_ ABSL_GUARDED_BY(mutex_);
+  // The job that is to read it. Once it has, another may read it anew, even before the first ends.
+  absl::flat_hash_map<Place, uint64_t> pending_ ABSL_GUARDED_BY(mutex_);
+  uint64_t jobs_made_ ABSL_GUARDED_BY(mutex_) = 0;
   Rests resting_ ABSL_GUARDED_BY(mutex_);  // files that did harm
   // Files that lacked a companion file, which may be there later.
   Rests lacking_ ABSL_GUARDED_BY(mutex_);
