@@ -1,6 +1,5 @@
 #include "daemon/source/switch.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "daemon/source/switch_entry.h"
@@ -15,23 +14,13 @@ absl::Status SwitchSource::Attach() {
 }
 
 absl::Status SwitchSource::MeasureEntry() {
-  constexpr int kTurns = 4;  // few, because each patches code of the scheduler
-  std::vector<double> with, without;
+  constexpr int kTurns = 8;  // few, because each patches code of the scheduler
+  std::vector<std::vector<double>> turns(kTurns);
   for (int turn = 0; turn < kTurns; ++turn) {
-    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(false));
-    MeasureSwitches(&without);
-    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(true));
-    MeasureSwitches(&with);
+    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(turn % 2 == 1));
+    MeasureSwitches(&turns[static_cast<size_t>(turn)]);
   }
-  // Interruptions make rounds slower, so a fast one counts, but not the fastest.
-  const auto quartile = [](std::vector<double>& rounds) {
-    if (rounds.empty()) return 0.0;
-    const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
-    std::nth_element(rounds.begin(), place, rounds.end());
-    return *place;
-  };
-  const double measured = quartile(with) - quartile(without);
-  knob_.SetEntry(measured > 0 ? measured : kAssumedEntryNs);
+  knob_.SetEntry(EntryNs(std::move(turns)));
   return absl::OkStatus();
 }
 

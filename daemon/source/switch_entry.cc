@@ -2,82 +2,113 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <sys/resource.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <optional>
 #include <thread>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/fd.h"
 #include "daemon/base/start_thread.h"
 
 namespace profd {
 namespace {
 
-constexpr int kRounds = 16;
-constexpr int kTrips = 25;
-// If other threads want the same CPU, a trip may take milliseconds, and few rounds must suffice.
+constexpr int kRounds = 64;
+// Of a round. The fewer, the more rounds are undisturbed.
+constexpr int kSwitches = 10;
+// If other threads want the same CPU, a switch may take milliseconds, and few rounds must suffice.
 constexpr int kLeastRounds = 2;
 constexpr int64_t kMostNs = 25'000'000;
-// The word to pass, and the word that ends it.
-constexpr uint64_t kTrip = 1;
-constexpr uint64_t kEnd = 2;
 
 // Pins the calling thread to the first CPU that it may use.
-bool StayOnOneCpu() {
+void StayOnOneCpu() {
   cpu_set_t allowed;
-  if (pthread_getaffinity_np(pthread_self(), sizeof(allowed), &allowed) != 0) return false;
+  if (pthread_getaffinity_np(pthread_self(), sizeof(allowed), &allowed) != 0) return;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &allowed)) continue;
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    return pthread_setaffinity_np(pthread_self(), sizeof(one), &one) == 0;
+    pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+    return;
   }
-  return false;
 }
 
-bool Send(int event, uint64_t word) { return write(event, &word, sizeof(word)) == sizeof(word); }
-
-bool Receive(int event, uint64_t* word) {
-  return read(event, word, sizeof(*word)) == sizeof(*word);
-}
-
-// Sends every word back.
-void Echo(int there, int back) {
+// For the calling thread, which shares a CPU with another such thread and nobody else if it may.
+void Prepare() {
   StayOnOneCpu();
-  uint64_t word = 0;
-  while (Receive(there, &word) && word == kTrip && Send(back, word)) {
-  }
+  const sched_param lowest = {.sched_priority = 1};
+  sched_setscheduler(0, SCHED_FIFO, &lowest);
+}
+
+// Of the calling thread.
+int64_t Switches() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+// Yields for a round. The CPU time of the calling thread from one switch to the next, ns; none if
+// it had nobody to yield to.
+std::optional<double> Round() {
+  const int64_t switches_before = Switches();
+  const int64_t begin = ThreadCpuNs();
+  for (int i = 0; i < kSwitches; ++i) sched_yield();
+  const int64_t took = ThreadCpuNs() - begin;
+  const int64_t switches = Switches() - switches_before;
+  if (switches < kSwitches) return std::nullopt;
+  return static_cast<double>(took) / static_cast<double>(switches);
+}
+
+// Of at least one. Interruptions make rounds slower, so a fast one counts, but not the fastest.
+double Quartile(std::vector<double>& rounds) {
+  const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
+  std::nth_element(rounds.begin(), place, rounds.end());
+  return *place;
 }
 
 }  // namespace
 
 void MeasureSwitches(std::vector<double>* rounds) {
-  const UniqueFd there(eventfd(0, EFD_CLOEXEC));
-  const UniqueFd back(eventfd(0, EFD_CLOEXEC));
-  if (!there.ok() || !back.ok()) return;
-  std::optional<std::thread> caller = StartThread([&] {
-    if (!StayOnOneCpu()) return;
-    std::optional<std::thread> echo = StartThread(Echo, there.get(), back.get());
-    if (!echo) return;
+  std::optional<std::thread> measurer = StartThread([&] {
+    std::atomic<bool> over = false;
+    std::latch ready(2);
+    std::optional<std::thread> other = StartThread([&] {
+      Prepare();
+      ready.arrive_and_wait();
+      while (!over) sched_yield();
+    });
+    if (!other) return;
+    Prepare();
+    ready.arrive_and_wait();
     const int64_t end = MonotonicNs() + kMostNs;
-    for (int round = 0; round < kRounds && (round < kLeastRounds || MonotonicNs() < end); ++round) {
-      const int64_t begin = ThreadCpuNs();
-      for (int trip = 0; trip < kTrips; ++trip) {
-        uint64_t word = 0;
-        Send(there.get(), kTrip);
-        Receive(back.get(), &word);
-      }
-      // One of the two switches of a trip is in the time of this thread.
-      rounds->push_back(static_cast<double>(ThreadCpuNs() - begin) / kTrips);
+    for (int i = 0; i < kRounds && (i < kLeastRounds || MonotonicNs() < end); ++i) {
+      if (const std::optional<double> ns = Round()) rounds->push_back(*ns);
     }
-    Send(there.get(), kEnd);
-    echo->join();
+    over = true;
+    other->join();
   });
-  if (caller) caller->join();
+  if (measurer) measurer->join();
+}
+
+// The CPU grows faster and slower meanwhile, as its clock and its other users do. So neighbours are
+// compared, and the middle difference counts.
+double EntryNs(std::vector<std::vector<double>> turns) {
+  std::vector<double> differences;
+  for (size_t i = 1; i < turns.size(); ++i) {
+    if (turns[i].empty() || turns[i - 1].empty()) continue;
+    const double later = Quartile(turns[i]) - Quartile(turns[i - 1]);
+    differences.push_back(i % 2 == 1 ? later : -later);
+  }
+  if (differences.empty()) return kAssumedEntryNs;
+  const auto middle = differences.begin() + static_cast<ptrdiff_t>(differences.size() / 2);
+  std::nth_element(differences.begin(), middle, differences.end());
+  return *middle > 0 ? *middle : kAssumedEntryNs;
 }
 
 }  // namespace profd

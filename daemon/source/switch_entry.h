@@ -10,10 +10,15 @@ namespace profd {
 // measured.
 inline constexpr double kAssumedEntryNs = 100;
 
-// Two threads on one CPU pass a word back and forth, for some ms in total, or up to about 25 ms if
-// the CPU is busy. Appends the mean CPU time from one switch to the next, ns, for each round.
-// Appends nothing if the threads cannot be created.
+// Two threads on one CPU yield to each other, about a millisecond in total, or up to about 25 ms if
+// the CPU is busy and profd may have no real-time priority. Appends the mean CPU time from one
+// switch to the next, ns, for each round. Appends nothing if the threads cannot be created, or if
+// the scheduler does not switch when a thread yields.
 void MeasureSwitches(std::vector<double>* rounds);
+
+// The cost of entering a program, ns a switch, from rounds that were measured in turns: without the
+// program, with it, without it, and so on. kAssumedEntryNs if that is not a positive number.
+double EntryNs(std::vector<std::vector<double>> turns);
 
 }  // namespace profd
 

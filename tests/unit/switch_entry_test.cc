@@ -1,5 +1,6 @@
 #include "daemon/source/switch_entry.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +13,10 @@
 namespace profd {
 namespace {
 
-constexpr int kTripsInARound = 25;
+using ::testing::DoubleEq;
+
+constexpr int kSwitchesOfARound = 10;
+constexpr size_t kMostRounds = 64;
 
 // Each round counts CPU time of the calling thread, so that others on the CPU do not add to it.
 // What a switch takes is a benchmark's matter.
@@ -23,11 +27,11 @@ TEST(SwitchEntryTest, RoundsArePartsOfTheTimeThatTheProcessUsed) {
   MeasureSwitches(&rounds);
   ASSERT_EQ(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
   ASSERT_GE(rounds.size(), 2U);
-  EXPECT_LE(rounds.size(), 96U);
+  EXPECT_LE(rounds.size(), kMostRounds);
   double sum = 0;
   for (const double ns : rounds) {
     EXPECT_GT(ns, 0);
-    sum += ns * kTripsInARound;
+    sum += ns * kSwitchesOfARound;
   }
   EXPECT_LT(sum, static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
                      static_cast<double>(after.tv_nsec - before.tv_nsec));
@@ -57,6 +61,31 @@ TEST(SwitchEntryTest, ABusyCpuDoesNotKeepItFromEnding) {
   over = true;
   for (std::thread& hog : hogs) hog.join();
   EXPECT_GE(rounds.size(), 2U);
+}
+
+// Rounds of which the lower quartile is `ns`: a few fast ones, and others that were interrupted.
+std::vector<double> Turn(double ns) {
+  return {ns + 900, ns, ns - 40, ns + 5, ns + 7000, ns - 60, ns + 8, ns + 300};
+}
+
+TEST(SwitchEntryTest, NeighboursAreCompared) {
+  EXPECT_THAT(EntryNs({Turn(1700), Turn(1800), Turn(1700), Turn(1800)}), DoubleEq(100));
+  // A CPU that becomes slower, by more than what is measured.
+  std::vector<std::vector<double>> turns;
+  for (int i = 0; i < 8; ++i) turns.push_back(Turn(1700 + i * 50 + (i % 2 == 1 ? 120 : 0)));
+  EXPECT_THAT(EntryNs(turns), DoubleEq(170));
+  // One turn beside others counts for nothing.
+  turns.clear();
+  for (int i = 0; i < 8; ++i) turns.push_back(Turn(i % 2 == 1 ? 1820 : 1700));
+  turns[3] = Turn(9000);
+  EXPECT_THAT(EntryNs(turns), DoubleEq(120));
+}
+
+TEST(SwitchEntryTest, WhatCannotBeMeasuredIsAssumed) {
+  EXPECT_EQ(EntryNs({}), kAssumedEntryNs);
+  EXPECT_EQ(EntryNs({{}, {}, {}, {}}), kAssumedEntryNs);
+  EXPECT_EQ(EntryNs({Turn(1700), {}, Turn(1700), {}}), kAssumedEntryNs);
+  EXPECT_EQ(EntryNs({Turn(1800), Turn(1700)}), kAssumedEntryNs);
 }
 
 }  // namespace
