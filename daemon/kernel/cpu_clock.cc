@@ -38,8 +38,7 @@ absl::StatusOr<UniqueFd> OpenCpuClock(pid_t pid, int cpu, int64_t period_ns) {
   const char* advice = IsRefused(error)
                            ? "; needs CAP_PERFMON, on Debian's kernels also CAP_SYS_ADMIN or "
                              "kernel.perf_event_paranoid below 3 when profd starts, and in a "
-                             "container a seccomp profile that allows "
-                             "perf_event_open"
+                             "container a seccomp profile that allows perf_event_open"
                            : "";
   return absl::Status(
       absl::ErrnoToStatusCode(error),

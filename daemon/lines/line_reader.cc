@@ -245,7 +245,8 @@ void LineReader::LookForCompanions(uint64_t file, int64_t now) {
   for (const auto& [place, job] : pending_) {
     if (place.first == file) return;
   }
-  lacking->second.until_ns = INT64_MAX;  // until it is read again
+  lacking->second.until_ns = INT64_MAX;  // until a later job has read it again
+  lacking->second.last_job = jobs_made_;
   cache_.Forget(file);
   // libdw looks for a file only once.
   reopen_ = true;
@@ -257,7 +258,9 @@ void LineReader::Finish(const Job& job, Outcome outcome) {
   if (outcome == Outcome::kAnswered) {
     resting_.erase(job.file);
     const auto lacking = lacking_.find(job.file);
-    if (lacks_companion_ && (lacking == lacking_.end() || lacking->second.until_ns == INT64_MAX)) {
+    const bool looked_again = lacking != lacking_.end() && lacking->second.until_ns == INT64_MAX &&
+                              job.number > lacking->second.last_job;
+    if (lacks_companion_ && (lacking == lacking_.end() || looked_again)) {
       Postpone(job.file, lacking_);
     }
   } else {

@@ -86,6 +86,7 @@ class LineReader {
   struct Rest {
     int64_t until_ns = 0;
     int64_t length_ns = 0;
+    uint64_t last_job = 0;  // the last one that was made before it ended
   };
   using Rests = absl::flat_hash_map<uint64_t, Rest>;  // by file
   using Place = std::pair<uint64_t, uint64_t>;        // file, address
@@ -105,7 +106,7 @@ class LineReader {
   void StopWorker() ABSL_LOCKS_EXCLUDED(mutex_);
   void CountCpu() ABSL_LOCKS_EXCLUDED(mutex_);
   void Finish(const Job& job, Outcome outcome) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the job is still to read it; it is not any more.
+  // Takes the address from the job. False if that job was not the one to read it.
   bool TakePending(const Job& job, uint64_t address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until when a file is left alone: twice as long each time.
   void Postpone(uint64_t file, Rests& rests) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -126,7 +127,8 @@ class LineReader {
   absl::CondVar answered_;
   LineCache cache_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  // The job that is to read it. Once it has, another may read it anew, even before the first ends.
+  // The job that is to read the address. Once that is read, another job may read it anew, even
+  // before the first job ends.
   absl::flat_hash_map<Place, uint64_t> pending_ ABSL_GUARDED_BY(mutex_);
   uint64_t jobs_made_ ABSL_GUARDED_BY(mutex_) = 0;
   Rests resting_ ABSL_GUARDED_BY(mutex_);  // files that did harm

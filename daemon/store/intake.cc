@@ -29,7 +29,8 @@ class Intake::Builder {
   Builder(Intake* intake, const ProfileDelta& delta)
       : intake_(*intake), delta_(delta), now_ns_(delta.end_ns) {}
 
-  Segment Build() && {
+  // Adds to `shared_bytes` those of infos that the segment alone holds.
+  Segment Build(size_t* shared_bytes) && {
     Slice& slice = segment_.slices.emplace_back();
     slice.header = HeaderOf(delta_);
     for (const ThreadLedger& ledger : delta_.ledgers) {
@@ -56,9 +57,9 @@ class Intake::Builder {
     for (const StackTrace& stack : delta_.stacks) AddStack(stack.id);
     slice.ledgers.shrink_to_fit();
     slice.samples.shrink_to_fit();
+    *shared_bytes += marked_bytes_;
     return std::move(segment_);
   }
-
  private:
   struct Parts {
     const LedgerDelta* ledger = nullptr;
@@ -153,6 +154,7 @@ class Intake::Builder {
       }
       auto marked = std::make_shared<ThreadInfo>(*info);
       marked->only_levels = true;
+      marked_bytes_ += HeapBytes(*marked);
       info = std::move(marked);
     }
   }
@@ -209,6 +211,7 @@ class Intake::Builder {
   absl::flat_hash_map<ThreadId, uint32_t> threads_;
   absl::flat_hash_map<Site, uint32_t> sites_;
   absl::flat_hash_map<StackId, bool> stacks_;  // whether it is known
+  size_t marked_bytes_ = 0;
 };
 
 SegmentPtr Intake::Take(ProfileDelta delta) {
@@ -232,7 +235,8 @@ SegmentPtr Intake::Take(ProfileDelta delta) {
     stack.id = kept->id;
     stacks_.Put(stack.id, std::move(kept), bytes, delta.end_ns);
   }
-  return RawSegment(Builder(this, delta).Build(), shared_bytes);
+  Segment segment = Builder(this, delta).Build(&shared_bytes);
+  return RawSegment(std::move(segment), shared_bytes);
 }
 
 void Intake::Forget(int64_t threads_before_ns, int64_t stacks_before_ns) {

@@ -148,6 +148,7 @@ bool Merger::AddSlices(const Pick& pick, const std::vector<Pick>* sum_of) {
     }
     mapping->threads = rows;
     mapping->uncounted = uncounted;
+    mapping->without_levels = !with_levels_;
     if (with_levels_) {
       mapping->left_out = [&](const RowView& row) {
         if (dictionaries.threads[row.thread]->only_levels) AddGrowth(row, numbers, *mapping);

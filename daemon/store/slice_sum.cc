@@ -6,6 +6,16 @@
 #include "daemon/store/folding.h"
 
 namespace profd {
+namespace {
+
+bool HasOnlyLevels(const RowView& row, const SliceSum::Mapping& mapping) {
+  return mapping.any_special && row.ledger == nullptr && row.rest_ns == 0 && !row.samples.empty() &&
+         std::all_of(row.samples.begin(), row.samples.end(), [&](const SiteSample& sample) {
+           return IsLevel(mapping.traits[sample.site].kind);
+         });
+}
+
+}  // namespace
 
 size_t SliceSum::PlaceOf(uint32_t thread) {
   if (thread >= places_.size()) places_.resize(thread + 1, 0);
@@ -78,6 +88,10 @@ void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping
     if (mapping.left_out) mapping.left_out(row);
     return;
   }
+  if ((mapping.without_levels || !mapping.level_threads.empty()) && HasOnlyLevels(row, mapping)) {
+    if (!mapping.without_levels) AddLevels(row, mapping);
+    return;
+  }
   const size_t place = PlaceOf(number);
   SiteTable& table = threads_[place].samples;
   for (const SiteSample& soon : row.samples) table.Prefetch(mapping.sites[soon.site]);
@@ -107,6 +121,11 @@ void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping
   if (counts && !mapping.uncounted.empty()) {
     CountFolded(std::exchange(mapping.uncounted[row.thread], 0), place);
   }
+}
+
+void SliceSum::AddLevels(const RowView& row, const Mapping& mapping) {
+  const size_t place = PlaceOf(mapping.level_threads[row.thread]);
+  for (const SiteSample& sample : row.samples) AddTo(place, sample, mapping);
 }
 
 void SliceSum::AddWaits(std::span<const StoredWait> waits, const Mapping& mapping) {

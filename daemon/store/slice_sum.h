@@ -43,6 +43,7 @@ class SliceSum {
     // clears it. Else empty.
     std::span<uint8_t> uncounted;
     std::function<void(const RowView&)> left_out{};  // called with each such row, if there is one
+    bool without_levels = false;                     // rows with nothing else are left out
     std::vector<SiteTraits> traits;                  // of the slice's sites
     bool any_special = false;                        // whether amounts of any do not just add up
   };
@@ -70,6 +71,8 @@ class SliceSum {
   size_t PlaceOf(uint32_t thread);  // in threads_; made if need be
   // `one_drain`: the slice is of one.
   void AddRow(const RowView& row, bool one_drain, const Mapping& mapping);
+  // Of a row that has nothing else, where threads are added to others.
+  void AddLevels(const RowView& row, const Mapping& mapping);
   void AddWaits(std::span<const StoredWait> waits, const Mapping& mapping);
   LedgerDelta& LedgerAt(size_t place);  // made if need be
   void AddNumbers(const RowView& row, size_t place);

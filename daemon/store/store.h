@@ -72,7 +72,8 @@ class Store {
 
   // Merges the slices of `window` and keeps the threads for which `keep` is true. `keep` is asked
   // once per thread of the window, with the last name that it had there. What cannot be read is
-  // counted as kStoreDamaged. Errors: InvalidArgument for a window that ends before it begins.
+  // counted as kStoreDamaged. A thread that has only levels there has no row. Errors:
+  // InvalidArgument for a window that ends before it begins.
   virtual absl::StatusOr<MergedProfile> Merge(
       Window window, const std::function<bool(const ThreadInfo&)>& keep) const = 0;
 

@@ -91,7 +91,7 @@ void NameByJumps(const ElfFile& elf, std::span<FoundName> names) {
   for (const FoundName& name : names) {
     if (name.source == NameSource::kBounds) callers.try_emplace(name.begin);
   }
-  if (callers.empty() || !DropCalled(elf, &callers)) return;
+  if (callers.empty()) return;
   // By address. The first of several names of a place counts.
   const std::vector<ExportedFunction> exported = ExportedFunctions(elf, kMaxJumper, kMaxJumpers);
   std::array<uint8_t, kMaxJumper> code;
@@ -109,10 +109,14 @@ void NameByJumps(const ElfFile& elf, std::span<FoundName> names) {
       }
     });
   }
+  absl::erase_if(callers, [](const auto& entry) {
+    return entry.second.empty() || entry.second.size() > kMaxCallers;
+  });
+  // Most code is read for nobody.
+  if (callers.empty() || !DropCalled(elf, &callers)) return;
   for (FoundName& name : names) {
     const auto jumpers = callers.find(name.begin);
     if (name.source != NameSource::kBounds || jumpers == callers.end()) continue;
-    if (jumpers->second.size() > kMaxCallers) continue;
     for (const ExportedFunction* jumper : jumpers->second) {
       std::string caller = elf.ReadString(
           jumper->name.offset, jumper->name.offset + jumper->name.size, kMaxNameBytes + 1);

@@ -13,9 +13,10 @@ namespace profd::symbolize {
 // has no name, nor its caller a frame: glibc's pthread_mutex_clocklock and sem_wait are such. Gives
 // those of `names` of which only the bounds are known (kBounds) the name of the exported function
 // that jumps to their begin. Of up to four it is the one with the shortest name. A function that is
-// also called, or that more jump to, is a helper and gets none. `source` becomes kInferred. C names
-// only. x86-64. Reads .dynsym and up to 16 MiB of code (more: no names), and nothing if all names
-// are known. Hostile input.
+// also called, or to which more than four jump, is a helper and gets none. `source` becomes
+// kInferred. C names only. x86-64. Reads .dynsym and small functions, nothing if all names are
+// known; for functions to which one jumps, up to 16 MiB of code, too (more: no names). Hostile
+// input.
 void NameByJumps(const ElfFile& elf, std::span<FoundName> names);
 
 }  // namespace profd::symbolize

@@ -22,6 +22,8 @@ RACED = {"[torn walk]", "[memory map busy]"}
 RACED_MOST = 0.6
 # What no tick met lasted for no longer than so many intervals, but once in 1,000 times.
 UNMET_INTERVALS = 7
+# Of a thread's sleeps in a wait, those that are for the reason of the wait.
+MOST_SLEEPS = 0.9
 # As a thread ends: for the lock of its memory map, say.
 LAST_SLEEPS = 2
 # Rules of a module that was never seen before are there after this time at the latest.
@@ -280,7 +282,7 @@ class ThreadCheck:
             return 0.0
         met = [sample for sample in self.answer.samples_of(self.thread, reason) if sample.raw["ticks"]]
         if not met:
-            return UNMET_INTERVALS * self.answer.json["trailer"]["tick_interval_ns"]
+            return min(UNMET_INTERVALS * self.answer.json["trailer"]["tick_interval_ns"], self.thread["estimated_ns"])
         return tolerance.SIGMAS * math.sqrt(sum(sample.error ** 2 for sample in met))
 
     def nobody_knows(self):
@@ -301,11 +303,11 @@ class ThreadCheck:
         self.between(f"{reason} by its own clock", low, waited, blocked + queued, error=error)
         if "switch" in self.setting.off or self.thread["estimated_ns"] > 0:
             return
-        # It may have slept for something else as it waited, for the lock of its memory map, say, and for the same between
-        # its waits. What it slept after its report, to end, is not in its own count.
+        # It may have slept for something else now and then as it waited, for the lock of its memory map, say, and for the
+        # same between its waits. What it slept after its report, to end, is not in its own count.
         told, slept, ever = waits(self.thread, reason), self.own["sleeps"], self.own["all_sleeps"]
         every = sum(entry["waits"] for entry in self.thread["off"] if entry["reason"] != "runqueue")
-        if every < slept or told > ever + LAST_SLEEPS:
+        if every < slept or told < MOST_SLEEPS * slept or told > ever + LAST_SLEEPS:
             self.fail(f"{told} waits for {reason} of {every}, it slept {slept} times in {len(self.own['waits'])} calls "
                       f"and {ever} times in all")
 

@@ -558,8 +558,8 @@ TEST_F(LineReaderTest, ACompanionFileMayComeLater) {
 
   std::ofstream(directory.path() + "/lines_dwz.future", std::ios::binary)
       << Contents("lines_dwz.common");
-  // It is looked for after a rest, twice as long after each time that it was not there: no longer
-  // than all of the rests before.
+  // It is looked for after a rest, twice as long after each time that it was not there: about as
+  // long as all of the rests before.
   const int64_t now = MonotonicNs();
   const int64_t patience = 3 * (now - begin) + 120'000'000'000;
   while (query.chains != expected && MonotonicNs() < now + patience) {

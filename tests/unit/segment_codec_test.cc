@@ -146,8 +146,9 @@ TEST(SegmentCodecTest, DamageIsALossOfItsSeconds) {
   int64_t seconds = 0;
   for (const Window span : segment->spans) seconds += CeilSeconds(LengthOf(span));
   const auto damaged = [&] {
-    Merger merger({segment->begin_ns(), segment->end_ns()}, nullptr);
+    Merger merger({segment->begin_ns(), segment->end_ns()}, nullptr, true);
     merger.Add({segment, 0, segment->spans.size()});
+    merger.AddLevels({}, {}, {});
     return static_cast<int64_t>(
         std::move(merger).Finish().losses[static_cast<size_t>(Loss::kStoreDamaged)]);
   };

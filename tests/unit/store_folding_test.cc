@@ -81,6 +81,11 @@ class Storm {
 
   const StormTotals& totals() const { return totals_; }
   int64_t births() const { return births_; }
+  // Born in the last drain of a segment.
+  int64_t WithPagesInTwoSegments() const {
+    constexpr int64_t kDrainsOfASegment = 10;
+    return totals_.processes / kDrainsOfASegment / pages_.every;
+  }
   static int64_t NumberOf(const ThreadInfo& info) {
     return static_cast<int64_t>(static_cast<uint64_t>(info.id) - kFirstChild);
   }
@@ -180,9 +185,9 @@ void ExpectNothingLost(const MergedProfile& profile, const StormTotals& totals) 
   EXPECT_EQ(profile.losses, LossCounts{});
 }
 
-// Each process is a row, or counted in one, or still runs; one that ended in another segment than
-// it began in may be both. None has a row of its own only because its pages are its own in the
-// store.
+// Each process is a row, or counted in one, or still runs; one with pages that ended in another
+// segment than it began in may be both, or counted twice. None has a row of its own only because
+// its pages are its own in the store.
 void ExpectEachProcess(const MergedProfile& profile, const Storm& storm) {
   int64_t ended = 0, empty = 0;
   for (const MergedThread& thread : profile.threads) {
@@ -193,8 +198,7 @@ void ExpectEachProcess(const MergedProfile& profile, const Storm& storm) {
   const int64_t all = storm.totals().processes - storm.births();
   EXPECT_GE(ended, all);
   EXPECT_EQ(empty, 0);
-  constexpr int64_t kDrainsOfASegment = 10;
-  EXPECT_LE(ended, all + storm.totals().processes / kDrainsOfASegment);
+  EXPECT_LE(ended, all + storm.WithPagesInTwoSegments());
 }
 
 // Pages of those that still run are theirs; what the others had is gone.
@@ -294,6 +298,22 @@ TEST(StoreFoldingTest, PagesThatGoLaterCountNobodyTwice) {
   ASSERT_TRUE(times.ok());
   ExpectNothingLost(*times, storm.totals());
   ExpectEachProcess(*times, storm);
+}
+
+// Nor in a window that begins between the end of a process and that of its pages.
+TEST(StoreFoldingTest, PagesThatGoLaterMakeNoRowsWithoutTime) {
+  MemoryStore store;
+  Storm storm(40, {"sh"}, {.every = 2, .late = 2});
+  FeedStorm(&storm, 45, &store);
+  for (int64_t begin = 20; begin < 30; begin++) {
+    SCOPED_TRACE(begin);
+    const auto later = store.Merge({begin * kStormSecond, 45 * kStormSecond}, nullptr);
+    ASSERT_TRUE(later.ok());
+    EXPECT_GT(later->threads.size(), 500U);
+    for (const MergedThread& thread : later->threads) {
+      EXPECT_GT(thread.ledger.wall_ns, 0) << thread.info.tid;
+    }
+  }
 }
 
 // Nor does it take a thread's times away from it.

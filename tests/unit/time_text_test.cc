@@ -173,11 +173,11 @@ TEST(TimeTextTest, TimesThatAreWrittenCanBeRead) {
           .now_ns = Ns("2026-11-24 14:30:00"), .zone = Zone(reader), .after_ns = {}};
       // Over both changes of the clocks, and each hour of the days in which Berlin and Newfoundland
       // have an hour twice.
-      constexpr int64_t kHour = 3'599 * kSecond, kQuarterDay = 21'599 * kSecond;
+      constexpr int64_t kFineStep = 3'599 * kSecond, kCoarseStep = 21'599 * kSecond;
       const auto step = [](int64_t ns) {
         const bool berlin = ns > Ns("2026-10-24 12:00:00") && ns < Ns("2026-10-25 12:00:00");
         const bool st_johns = ns > Ns("2026-10-31 12:00:00") && ns < Ns("2026-11-01 12:00:00");
-        return berlin || st_johns ? kHour : kQuarterDay;
+        return berlin || st_johns ? kFineStep : kCoarseStep;
       };
       for (int64_t ns = Ns("2026-03-01 00:00:07"); ns < context.now_ns; ns += step(ns)) {
         for (const std::string& text :
