@@ -91,6 +91,7 @@ LockFrames LockRule::OfStack(std::span<const uint32_t> stack) const {
 
 LockPlaceRule::LockPlaceRule(std::span<const FrameText> frames) : origin_(frames) {
   of_program_.reserve(frames.size());
+  is_sign_.reserve(frames.size());
   for (const FrameText& frame : frames) {
     const std::string path = FunctionPath(frame.function);
     const bool machinery =
@@ -98,6 +99,7 @@ LockPlaceRule::LockPlaceRule(std::span<const FrameText> frames) : origin_(frames
         std::any_of(std::begin(kMachinery), std::end(kMachinery),
                     [&](std::string_view prefix) { return path.starts_with(prefix); });
     of_program_.push_back(frame.kind == FrameKind::kApplication && !machinery);
+    is_sign_.push_back(frame.kind == FrameKind::kSynthetic);
   }
 }
 
@@ -105,7 +107,7 @@ size_t LockPlaceRule::Of(std::span<const uint32_t> stack) const {
   for (size_t i = 0; i < stack.size(); i++) {
     if (of_program_[stack[i]]) return i;
   }
-  return origin_.Of(stack);
+  return is_sign_[stack.back()] ? stack.size() - 1 : origin_.Of(stack);
 }
 
 uint64_t LockAt(std::string_view kind, uint64_t futex) {

@@ -60,12 +60,13 @@ class LockPlaceRule {
  public:
   explicit LockPlaceRule(std::span<const FrameText> frames);
 
-  // Index in `stack`, whose frames are innermost first. Without such code that of OriginRule.
+  // Index in `stack`, whose frames are innermost first and not empty. Without such code the sign of
+  // a walk that ended before it came there, else the frame of OriginRule.
   size_t Of(std::span<const uint32_t> stack) const;
 
  private:
   const OriginRule origin_;
-  std::vector<bool> of_program_;  // by frame
+  std::vector<bool> of_program_, is_sign_;  // by frame
 };
 
 // What one wait is for.

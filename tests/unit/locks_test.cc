@@ -112,7 +112,12 @@ TEST(LockKindTest, WaitsForEventsAreNoContention) {
 TEST(LockKindTest, PlacesAreOfTheProgram) {
   const auto place = [](const std::vector<std::string>& functions) {
     std::vector<FrameText> texts = {{"futex_wait", "[kernel]", FrameKind::kKernel}};
-    for (const std::string& f : functions) texts.push_back({f, "prog", FrameKind::kApplication});
+    for (const std::string& f : functions) {
+      const FrameKind kind = f.starts_with("[")        ? FrameKind::kSynthetic
+                             : f.starts_with("libc::") ? FrameKind::kLibc
+                                                       : FrameKind::kApplication;
+      texts.push_back({f, "prog", kind});
+    }
     std::vector<uint32_t> stack(texts.size());
     for (uint32_t i = 0; i < stack.size(); i++) stack[i] = i;
     return std::string(texts[LockPlaceRule(texts).Of(stack)].function);
@@ -126,6 +131,10 @@ TEST(LockKindTest, PlacesAreOfTheProgram) {
   EXPECT_EQ(place({"parking_lot::raw_mutex::RawMutex::lock_slow"}),
             "parking_lot::raw_mutex::RawMutex::lock_slow")
       << "nothing else is there";
+  // A walk that ended early does not make libc the one that wanted the lock.
+  EXPECT_EQ(place({"libc::fn_85e50", "[unwind rules pending]"}), "[unwind rules pending]");
+  EXPECT_EQ(place({"libc::fn_85e50", "app::Take", "[no unwind rule]"}), "app::Take");
+  EXPECT_EQ(place({"libc::fn_85e50", "libc::start_thread"}), "libc::fn_85e50");
 }
 
 TEST(LockKindTest, WaitingForAMutexAfterAConditionIsContention) {
