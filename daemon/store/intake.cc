@@ -60,6 +60,7 @@ class Intake::Builder {
     *shared_bytes += marked_bytes_;
     return std::move(segment_);
   }
+
  private:
   struct Parts {
     const LedgerDelta* ledger = nullptr;
