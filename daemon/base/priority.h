@@ -18,6 +18,9 @@ inline constexpr int kDrainerNice = -10;
 // Bursts begin at a random instant, with all probes attached.
 inline constexpr int kBurstNice = -10;
 
+// The lowest real-time priority: any other real-time thread comes first.
+inline constexpr int kRealTimePriority = 1;
+
 // For the calling thread. `late`: what may be late otherwise, for the message.
 inline void RaisePriority(int nice, const char* late) {
   if (setpriority(PRIO_PROCESS, 0, nice) == 0) return;

@@ -24,8 +24,6 @@ constexpr int64_t kShortNs = 1'000'000'000;
 // For a thread of normal priority. By default the kernel may let it wake up 50 us late, together
 // with timers of others.
 constexpr unsigned long kTimerSlackNs = 1;
-// The lowest real-time priority: any other real-time thread comes first.
-constexpr int kRealTimePriority = 1;
 
 }  // namespace
 

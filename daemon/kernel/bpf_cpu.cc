@@ -14,6 +14,7 @@
 #include "bpf/profd.skel.h"
 #include "daemon/base/clock.h"
 #include "daemon/base/cpu_list.h"
+#include "daemon/base/quantile.h"
 #include "daemon/kernel/bpf_kernel.h"
 #include "daemon/kernel/cpu_clock.h"
 #include "daemon/kernel/epoch.h"
@@ -32,13 +33,6 @@ int64_t WorkNs() {
   const int64_t begin = MonotonicNs();
   for (int i = 0; i < kMeasuredWork; ++i) asm volatile("");
   return MonotonicNs() - begin;
-}
-
-// Interruptions make rounds longer, so a short one counts, but not the shortest.
-double Quartile(std::vector<int64_t>& rounds) {
-  const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
-  std::nth_element(rounds.begin(), place, rounds.end());
-  return static_cast<double>(*place);
 }
 
 }  // namespace
@@ -108,9 +102,9 @@ absl::StatusOr<double> BpfKernel::MeasureCpuInterrupt() const {
     with.push_back(WorkNs());
     ioctl(event.get(), PERF_EVENT_IOC_DISABLE, 0);
   }
-  const double interrupted = Quartile(with);
+  const double interrupted = LowerQuartile(with);
   const double interrupts = interrupted / static_cast<double>(kMeasuredPeriodNs);
-  return interrupts > 0 ? std::max(0.0, interrupted - Quartile(without)) / interrupts : 0;
+  return interrupts > 0 ? std::max(0.0, interrupted - LowerQuartile(without)) / interrupts : 0;
 }
 
 }  // namespace profd

@@ -258,11 +258,9 @@ void LineReader::Finish(const Job& job, Outcome outcome) {
   if (outcome == Outcome::kAnswered) {
     resting_.erase(job.file);
     const auto lacking = lacking_.find(job.file);
-    const bool looked_again = lacking != lacking_.end() && lacking->second.until_ns == INT64_MAX &&
-                              job.number > lacking->second.last_job;
-    if (lacks_companion_ && (lacking == lacking_.end() || looked_again)) {
-      Postpone(job.file, lacking_);
-    }
+    const bool is_news = lacking == lacking_.end() || (lacking->second.until_ns == INT64_MAX &&
+                                                       job.number > lacking->second.last_job);
+    if (lacks_companion_ && is_news) Postpone(job.file, lacking_);
   } else {
     if (outcome == Outcome::kLost) ++status_.failures;
     Postpone(job.file, resting_);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/maps_line.h"
+#include "daemon/base/quantile.h"
 
 // What probes are put into: of a compiler's functions it is not known what they begin with.
 extern "C" void ProfdProbeMeasure();
@@ -57,15 +57,14 @@ std::optional<uint64_t> OwnFileOffset(uint64_t address) {
 }
 
 double NsPerCall(void (*function)()) {
-  std::array<int64_t, kRounds> took;
+  std::vector<int64_t> took(kRounds);
   for (int64_t& round : took) {
     const int64_t begin = MonotonicNs();
     for (int i = 0; i < kCalls; ++i) function();
     round = MonotonicNs() - begin;
   }
   // What comes in between makes some of them slow.
-  std::nth_element(took.begin(), took.begin() + kRounds / 2, took.end());
-  return static_cast<double>(took[kRounds / 2]) / kCalls;
+  return Median(took) / kCalls;
 }
 
 }  // namespace

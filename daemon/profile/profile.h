@@ -243,8 +243,8 @@ struct ThreadInfo {
   // up. 0: not known.
   int64_t start_ns = 0;
   int64_t process_start_ns = 0;
-  // In the store: in this segment it has levels and nothing else (in one of a single drain, of
-  // threads that exited). What it did may be in a row for several that exited.
+  // In the store: it has only levels in this segment. In segments of a single drain it is set only
+  // if the thread exited. What it did may be in a row for several that exited.
   bool only_levels = false;
 };
 

@@ -1,4 +1,4 @@
-// A placeholder for a source that is disabled, or rejected by the kernel.
+// Stands for a source that is disabled, or rejected by the kernel.
 #ifndef PROFD_DAEMON_SOURCE_OFF_H_
 #define PROFD_DAEMON_SOURCE_OFF_H_
 

@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,8 @@
 #include <thread>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/priority.h"
+#include "daemon/base/quantile.h"
 #include "daemon/base/start_thread.h"
 
 namespace profd {
@@ -39,11 +40,12 @@ void StayOnOneCpu() {
   }
 }
 
-// For the calling thread, which shares a CPU with another such thread and nobody else if it may.
+// For the calling thread. Two such threads have their CPU to themselves, if real-time priority is
+// permitted.
 void Prepare() {
   StayOnOneCpu();
-  const sched_param lowest = {.sched_priority = 1};
-  sched_setscheduler(0, SCHED_FIFO, &lowest);
+  const sched_param priority = {.sched_priority = kRealTimePriority};
+  sched_setscheduler(0, SCHED_FIFO, &priority);
 }
 
 // Of the calling thread.
@@ -63,13 +65,6 @@ std::optional<double> Round() {
   const int64_t switches = Switches() - switches_before;
   if (switches < kSwitches) return std::nullopt;
   return static_cast<double>(took) / static_cast<double>(switches);
-}
-
-// Of at least one. Interruptions make rounds slower, so a fast one counts, but not the fastest.
-double Quartile(std::vector<double>& rounds) {
-  const auto place = rounds.begin() + static_cast<ptrdiff_t>(rounds.size() / 4);
-  std::nth_element(rounds.begin(), place, rounds.end());
-  return *place;
 }
 
 }  // namespace
@@ -102,13 +97,12 @@ double EntryNs(std::vector<std::vector<double>> turns) {
   std::vector<double> differences;
   for (size_t i = 1; i < turns.size(); ++i) {
     if (turns[i].empty() || turns[i - 1].empty()) continue;
-    const double later = Quartile(turns[i]) - Quartile(turns[i - 1]);
+    const double later = LowerQuartile(turns[i]) - LowerQuartile(turns[i - 1]);
     differences.push_back(i % 2 == 1 ? later : -later);
   }
   if (differences.empty()) return kAssumedEntryNs;
-  const auto middle = differences.begin() + static_cast<ptrdiff_t>(differences.size() / 2);
-  std::nth_element(differences.begin(), middle, differences.end());
-  return *middle > 0 ? *middle : kAssumedEntryNs;
+  const double measured = Median(differences);
+  return measured > 0 ? measured : kAssumedEntryNs;
 }
 
 }  // namespace profd

@@ -8,11 +8,13 @@
 namespace profd {
 namespace {
 
-bool HasOnlyLevels(const RowView& row, const SliceSum::Mapping& mapping) {
-  return mapping.any_special && row.ledger == nullptr && row.rest_ns == 0 && !row.samples.empty() &&
-         std::all_of(row.samples.begin(), row.samples.end(), [&](const SiteSample& sample) {
-           return IsLevel(mapping.traits[sample.site].kind);
-         });
+// Whether it has anything but levels, which may change after the end of a thread.
+bool HasMoreThanLevels(const RowView& row, const SliceSum::Mapping& mapping) {
+  if (row.ledger != nullptr || row.rest_ns != 0) return true;
+  if (!mapping.any_special) return !row.samples.empty();
+  return std::any_of(row.samples.begin(), row.samples.end(), [&](const SiteSample& sample) {
+    return !IsLevel(mapping.traits[sample.site].kind);
+  });
 }
 
 }  // namespace
@@ -88,17 +90,16 @@ void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping
     if (mapping.left_out) mapping.left_out(row);
     return;
   }
-  if ((mapping.without_levels || !mapping.level_threads.empty()) && HasOnlyLevels(row, mapping)) {
-    if (!mapping.without_levels) AddLevels(row, mapping);
-    return;
+  const bool has_more = HasMoreThanLevels(row, mapping);
+  if (!has_more && !row.samples.empty()) {
+    if (mapping.without_levels) return;
+    if (!mapping.level_threads.empty()) return AddLevels(row, mapping);
   }
   const size_t place = PlaceOf(number);
   SiteTable& table = threads_[place].samples;
   for (const SiteSample& soon : row.samples) table.Prefetch(mapping.sites[soon.site]);
   AddNumbers(row, place);
-  bool counts = row.ledger != nullptr || row.rest_ns != 0;
   if (!mapping.any_special) {
-    counts = counts || !row.samples.empty();
     for (const SiteSample& sample : row.samples) {
       // Stands for every kind whose amounts add up.
       AddAmount(sample, Kind::kWait, &table.At(mapping.sites[sample.site]));
@@ -107,9 +108,7 @@ void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping
     const double* square = row.squares.data();
     for (const SiteSample& sample : row.samples) {
       const SiteTraits traits = mapping.traits[sample.site];
-      const bool level = IsLevel(traits.kind);
-      counts = counts || !level;
-      const bool stays = level && !mapping.level_threads.empty();
+      const bool stays = IsLevel(traits.kind) && !mapping.level_threads.empty();
       AddTo(stays ? PlaceOf(mapping.level_threads[row.thread]) : place, sample, mapping);
       if (traits.of_bursts) {
         const auto weight = static_cast<double>(sample.weight);
@@ -117,8 +116,7 @@ void SliceSum::AddRow(const RowView& row, bool one_drain, const Mapping& mapping
       }
     }
   }
-  // Levels may change after the end.
-  if (counts && !mapping.uncounted.empty()) {
+  if (has_more && !mapping.uncounted.empty()) {
     CountFolded(std::exchange(mapping.uncounted[row.thread], 0), place);
   }
 }

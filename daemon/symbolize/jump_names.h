@@ -14,9 +14,9 @@ namespace profd::symbolize {
 // those of `names` of which only the bounds are known (kBounds) the name of the exported function
 // that jumps to their begin. Of up to four it is the one with the shortest name. A function that is
 // also called, or to which more than four jump, is a helper and gets none. `source` becomes
-// kInferred. C names only. x86-64. Reads .dynsym and small functions, nothing if all names are
-// known; for functions to which one jumps, up to 16 MiB of code, too (more: no names). Hostile
-// input.
+// kInferred. C names only. x86-64. Reads nothing if all names are known, else .dynsym and small
+// functions; and all code, up to 16 MiB (more: no names), if one of them jumps to such a function.
+// Hostile input.
 void NameByJumps(const ElfFile& elf, std::span<FoundName> names);
 
 }  // namespace profd::symbolize

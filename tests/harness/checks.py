@@ -70,7 +70,7 @@ def wrap(value):
 FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "abs": abs, "any": any, "all": all,
              "sorted": sorted, "set": set, "round": round, "MIB": 1 << 20, "KIB": 1 << 10, "int": int,
              "str": str, "float": float, "bool": bool, "list": list, "EVENT_BYTES": tolerance.EVENT_BYTES,
-             "PAGE_COUNT_BYTES": tolerance.PAGE_COUNT_BYTES, "RACED": RACED}
+             "PAGE_COUNT_BYTES": tolerance.PAGE_COUNT_BYTES, "RACED": RACED, "PENDING": PENDING}
 
 
 def evaluate(expression, names):

@@ -33,15 +33,15 @@ def chosen(arguments, jobs):
     if not arguments.only:
         return [job for job in jobs if arguments.all or not job.long]
     by_name = {job.name: job for job in jobs}
-    wanted, todo = set(), arguments.only.split(",")
-    while todo:
-        name = todo.pop()
+    wanted, names_left = set(), arguments.only.split(",")
+    while names_left:
+        name = names_left.pop()
         if name not in by_name:
             print(f"run: no job '{name}'; there are {', '.join(by_name)}", file=sys.stderr)
             sys.exit(2)
         if name not in wanted:
             wanted.add(name)
-            todo += by_name[name].after
+            names_left += by_name[name].after
     return [job for job in jobs if job.name in wanted]
 
 

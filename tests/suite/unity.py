@@ -101,12 +101,12 @@ class _Source:
         self.path = path
         self.words = set(WORD.findall(code))
         self.headers: set[pathlib.Path] = set()
-        todo = list(_included(text))
-        while todo:
-            header = todo.pop()
+        headers_left = list(_included(text))
+        while headers_left:
+            header = headers_left.pop()
             if header not in self.headers:
                 self.headers.add(header)
-                todo += _header(header)[2]
+                headers_left += _header(header)[2]
         # Statements in functions are indented: no other lines are declarations.
         own = "\n".join(_code(block) for block in OWN.findall(re.sub(r"//(?! namespace).*", "", text)))
         static = "\n".join(line for line in code.splitlines() if line.startswith("static ") or CONSTANT_LINE.match(line))

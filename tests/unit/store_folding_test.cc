@@ -316,6 +316,23 @@ TEST(StoreFoldingTest, PagesThatGoLaterMakeNoRowsWithoutTime) {
   }
 }
 
+// Nor does it count a process that ended before the window. Segments of so few processes are not
+// folded, so the count is exact.
+TEST(StoreFoldingTest, PagesThatGoLaterCountNobodyWhoWasGone) {
+  constexpr int64_t kBegin = 25, kEnd = 200, kBirths = 40;
+  MemoryStore store;
+  Storm storm(kBirths, {"sh"}, {.every = 2, .late = 2});
+  FeedStorm(&storm, kEnd, &store);
+  const auto merged = store.MergeLevels({kBegin * kStormSecond, kEnd * kStormSecond}, nullptr);
+  ASSERT_TRUE(merged.ok());
+  int64_t ended = 0;
+  for (const MergedThread& thread : merged->threads) {
+    const bool itself = thread.info.exited && thread.info.tid != 0;
+    ended += itself ? 1 : thread.ledger.folded_processes;
+  }
+  EXPECT_EQ(ended, (kEnd - kBegin) * kBirths);
+}
+
 // Nor does it take a thread's times away from it.
 TEST(StoreFoldingTest, ThreadsWhosePagesGoLaterKeepTheirRows) {
   constexpr uint64_t kThreads = 600;
