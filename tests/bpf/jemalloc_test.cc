@@ -115,8 +115,12 @@ TEST_F(HeapKernelTest, TotalsBehindALockedMemoryMapAreLate) {
   for (int i = 0; i < 10'000 && (late == 0 || read == 0); ++i) {
     for (const profd_heap_record& record : DrainHeap()) {
       if (record.heap.counters[0].address == 0) continue;
-      EXPECT_EQ(record.heap.counters[0].total, record.late != 0 ? 70'000U : 70'123U);
-      (record.late != 0 ? late : read)++;
+      // A record may also be late for another counter's sake.
+      if (record.late != 0 && record.heap.counters[0].total == 70'000)
+        ++late;
+      else
+        EXPECT_EQ(record.heap.counters[0].total, 70'123U);
+      read += record.late == 0 ? 1 : 0;
     }
   }
   EXPECT_GT(late, 0);
