@@ -12,6 +12,7 @@
 #include "description.bpf.h"
 #include "field.bpf.h"
 #include "loss.bpf.h"
+#include "mapping_cache.bpf.h"
 #include "path.bpf.h"
 #include "socket.bpf.h"
 #include "target.bpf.h"
@@ -374,6 +375,7 @@ static __always_inline struct profd_stack_record *find_object(struct task_struct
 {
 	struct object_scratch *scratch = bpf_map_lookup_elem(&object_scratch, &slot);
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct memory_mapping mapping = {};
 	u32 number = sysno;
 	u64 bytes;
 
@@ -391,6 +393,8 @@ static __always_inline struct profd_stack_record *find_object(struct task_struct
 			bytes = sizeof(scratch->polled);
 		barrier_var(bytes);
 		if (!bytes || bytes > sizeof(scratch->polled) ||
+		    !is_readable(task, regs->di, NULL, &mapping) ||
+		    regs->di + bytes > mapping.end ||
 		    bpf_copy_from_user_task(scratch->polled, bytes, (void *)regs->di, task, 0))
 			return NULL;
 	}

@@ -64,8 +64,12 @@ void Sampler::Pause() {
 }
 
 void Sampler::SetInterval(int64_t interval_ns) {
-  const absl::MutexLock lock(&mutex_);
-  orders_.interval_ns = interval_ns;
+  {
+    const absl::MutexLock lock(&mutex_);
+    if (std::exchange(orders_.interval_ns, interval_ns) <= interval_ns) return;
+    orders_.cut_ns = clock_->MonotonicNs();
+  }
+  Wake();
 }
 
 void Sampler::SetLongestStride(uint32_t ticks) {
@@ -105,14 +109,19 @@ bool Sampler::TakeOrders() {
     const bool begins = orders_.turn != taken_.turn && orders_.on;
     taken_ = orders_;
     schedule_.SetInterval(taken_.interval_ns);
-    if (begins) schedule_.Resume(taken_.begin_ns);
+    if (begins) {
+      schedule_.Resume(taken_.begin_ns);
+      cut_ns_ = taken_.cut_ns;
+    } else if (IsCut() && schedule_.next_ns() > taken_.cut_ns) {
+      Advance();
+    }
     known_.swap(to_learn_);
     counts_.interval_ns = schedule_.interval_ns();
     visits_.SetLongestStride(taken_.stride);
     for (const Known& thread : known_) visits_.Add(thread.id, thread.kernel_tid);
+    due_ns_ = next_ns_ = taken_.on ? schedule_.next_ns() : INT64_MAX;
   }
   known_.clear();
-  next_ns_ = taken_.on ? schedule_.next_ns() : INT64_MAX;
   return taken_.on && clock_->MonotonicNs() >= next_ns_;
 }
 
@@ -122,7 +131,7 @@ bool Sampler::Tick() {
   kernel_->SetTickWeight(weight_ns);
   const absl::Status status =
       kernel_->ticks_by_list() ? VisitListed(weight_ns) : VisitAll(weight_ns);
-  schedule_.Advance(clock_->MonotonicNs());
+  Advance();
   next_ns_ = schedule_.next_ns();
   // All that this thread does is the tick's: what it took to wake up, too.
   const int64_t cpu_ns = clock_->ThreadCpuNs();
@@ -131,6 +140,8 @@ bool Sampler::Tick() {
   {
     const absl::MutexLock lock(&mutex_);
     counts_.missed = schedule_.missed();
+    counts_.interval_ns = schedule_.interval_ns();
+    due_ns_ = next_ns_;
     counts_.idle_ticks = visits_.idle_ticks();
     counts_.cpu_ns = cpu_ns;
     failed = counts_.failed;
@@ -140,10 +151,29 @@ bool Sampler::Tick() {
   return kernel_->RingHasNews();
 }
 
-bool Sampler::CountTick(const absl::Status& status) {
+void Sampler::Advance() {
+  const int64_t now_ns = clock_->MonotonicNs();
+  if (IsCut()) {
+    schedule_.Cut(cut_ns_ = taken_.cut_ns, now_ns);
+  } else {
+    schedule_.Advance(now_ns);
+  }
+}
+
+int64_t Sampler::Overdue() const {
+  if (!orders_.on || orders_.turn != taken_.turn || due_ns_ == INT64_MAX) return 0;
+  return std::max<int64_t>(clock_->MonotonicNs() - due_ns_, 0) / counts_.interval_ns;
+}
+
+bool Sampler::CountTick(const absl::Status& status, int64_t weight_ns) {
   if (orders_.turn != taken_.turn) return false;
-  ++(status.ok() ? counts_.ticks : counts_.failed);
-  return status.ok();
+  if (!status.ok()) {
+    ++counts_.failed;
+    return false;
+  }
+  ++counts_.ticks;
+  counts_.weight_ns += weight_ns;
+  return true;
 }
 
 void Sampler::CountRest(const profd_visit& visit, const TickSum& ticks, Visits::Kept& kept) {
@@ -182,7 +212,7 @@ absl::Status Sampler::VisitListed(int64_t weight_ns) {
     const absl::MutexLock lock(&mutex_);
     waits_.SetRepeat(RepeatOf(visits_.size()));
     if (std::exchange(first, false)) {
-      counts = CountTick(status);
+      counts = CountTick(status, weight_ns);
       if (counts) {
         visits_.CountTick(weight_ns);
         asked_ns_ = begin_ns;
@@ -218,7 +248,7 @@ absl::Status Sampler::VisitAll(int64_t weight_ns) {
       });
   const int64_t end_ns = clock_->MonotonicNs();
   const absl::MutexLock lock(&mutex_);
-  if (!CountTick(status)) return status;
+  if (!CountTick(status, weight_ns)) return status;
   waits_.SetRepeat(RepeatOf(found_.size()));
   traces_.Begin();
   for (const profd_visit& visit : found_) {
@@ -255,7 +285,10 @@ Sampler::Counts Sampler::Take(std::vector<CounterEntry>& samples) {
                        });
     if (place != 0) continue;
     log_.Swap(samples);
-    return counts_;
+    Counts counts = counts_;
+    missed_told_ = std::max(missed_told_, counts.missed + Overdue());
+    counts.missed = missed_told_;
+    return counts;
   }
 }
 

@@ -62,7 +62,7 @@ class Sampler {
   void Begin(int64_t now_ns);
   // Ticks no more. A tick in flight is none.
   void Pause();
-  // From the next stratum on.
+  // A longer one holds from the next stratum on; for a shorter one the present stratum ends now.
   void SetInterval(int64_t interval_ns);
   // No block of ticks is longer (docs/sampling.md, "Threads that only wait").
   void SetLongestStride(uint32_t ticks);
@@ -77,13 +77,14 @@ class Sampler {
   // Cumulative.
   struct Counts {
     int64_t ticks = 0;
-    int64_t missed = 0;
+    int64_t missed = 0;       // also those that a tick in flight has missed by now
     int64_t idle_ticks = 0;   // at which a visit found a thread in the wait of the tick before
     int64_t lost = 0;         // samples for which there was no room
     int64_t lost_ns = 0;      // and their weight
     int64_t failed = 0;       // ticks that the kernel did not do: none of `ticks`
     int64_t cpu_ns = 0;       // of the sampler's thread, as of the last tick
     int64_t interval_ns = 0;  // in force
+    int64_t weight_ns = 0;    // of `ticks`: the intervals that they stand for
   };
   // Gives the samples since the last call; several may be of one key. Also tells long waits of
   // quiet threads.
@@ -104,6 +105,7 @@ class Sampler {
     bool on = false;
     int64_t begin_ns = 0;
     int64_t interval_ns = 0;
+    int64_t cut_ns = INT64_MIN;  // when the interval was made shorter
     uint32_t stride = 1;
   };
 
@@ -111,8 +113,15 @@ class Sampler {
   bool TakeOrders();
   absl::Status VisitListed(int64_t weight_ns);
   absl::Status VisitAll(int64_t weight_ns);
+  // When the present stratum is to end before its time. Whether that is still to be done.
+  bool IsCut() const { return taken_.cut_ns > cut_ns_; }
+  // To the next stratum, after a tick.
+  void Advance();
+  // Strata that have passed while the tick that is due, or in flight, is not done.
+  int64_t Overdue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a tick that ended this way. False: it is none, its samples count for nothing.
-  bool CountTick(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CountTick(const absl::Status& status, int64_t weight_ns)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a tick by list. Returns how many threads are to be visited first. `watches`: set if there
   // are any threads.
   size_t BeginTick(std::span<profd_visit> table, int64_t weight_ns, bool& watches);
@@ -133,7 +142,8 @@ class Sampler {
   std::vector<profd_visit> found_;  // by the tick that visits everybody
   WaitTraces traces_;               // the same
   int64_t next_ns_ = INT64_MAX;
-  int64_t cpu_ns_ = 0;  // up to the last tick
+  int64_t cut_ns_ = INT64_MIN;  // the last one that was done
+  int64_t cpu_ns_ = 0;          // up to the last tick
   int64_t tick_cpu_ns_ = 0;
 
   // The mailbox.
@@ -147,6 +157,8 @@ class Sampler {
   SampleLog log_ ABSL_GUARDED_BY(mutex_);
   WaitLog waits_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);
+  int64_t due_ns_ ABSL_GUARDED_BY(mutex_) = INT64_MAX;  // the next tick
+  int64_t missed_told_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace profd

@@ -22,8 +22,7 @@ namespace {
 constexpr int kRounds = 64;
 // Of a round. The fewer, the more rounds are undisturbed.
 constexpr int kSwitches = 10;
-// If other threads want the same CPU, a switch may take milliseconds, and few rounds must suffice.
-constexpr int kLeastRounds = 2;
+// If other threads want the same CPU, a switch may take milliseconds.
 constexpr int64_t kMostNs = 25'000'000;
 
 // Pins the calling thread to the first CPU that it may use.
@@ -56,11 +55,14 @@ int64_t Switches() {
 }
 
 // Yields for a round. The CPU time of the calling thread from one switch to the next, ns; none if
-// it had nobody to yield to.
-std::optional<double> Round() {
+// it had nobody to yield to, or if the round was not over at `end_ns`, monotonic.
+std::optional<double> Round(int64_t end_ns) {
   const int64_t switches_before = Switches();
   const int64_t begin = ThreadCpuNs();
-  for (int i = 0; i < kSwitches; ++i) sched_yield();
+  for (int i = 0; i < kSwitches; ++i) {
+    sched_yield();
+    if (MonotonicNs() > end_ns) return std::nullopt;
+  }
   const int64_t took = ThreadCpuNs() - begin;
   const int64_t switches = Switches() - switches_before;
   if (switches < kSwitches) return std::nullopt;
@@ -82,8 +84,8 @@ void MeasureSwitches(std::vector<double>* rounds) {
     Prepare();
     ready.arrive_and_wait();
     const int64_t end = MonotonicNs() + kMostNs;
-    for (int i = 0; i < kRounds && (i < kLeastRounds || MonotonicNs() < end); ++i) {
-      if (const std::optional<double> ns = Round()) rounds->push_back(*ns);
+    for (int i = 0; i < kRounds && MonotonicNs() < end; ++i) {
+      if (const std::optional<double> ns = Round(end)) rounds->push_back(*ns);
     }
     over = true;
     other->join();
@@ -92,16 +94,22 @@ void MeasureSwitches(std::vector<double>* rounds) {
 }
 
 // The CPU grows faster and slower meanwhile, as its clock and its other users do. So neighbours are
-// compared, and the middle difference counts.
+// compared, and the middle differences count. Where it grows slower throughout, a turn with the
+// program seems too slow beside the one before it, and too fast beside the one after it: half of
+// each.
 double EntryNs(std::vector<std::vector<double>> turns) {
-  std::vector<double> differences;
+  std::vector<double> before, after;  // differences to the turn before, and to the one after
   for (size_t i = 1; i < turns.size(); ++i) {
     if (turns[i].empty() || turns[i - 1].empty()) continue;
     const double later = LowerQuartile(turns[i]) - LowerQuartile(turns[i - 1]);
-    differences.push_back(i % 2 == 1 ? later : -later);
+    if (i % 2 == 1) {
+      before.push_back(later);
+    } else {
+      after.push_back(-later);
+    }
   }
-  if (differences.empty()) return kAssumedEntryNs;
-  const double measured = Median(differences);
+  if (before.empty() || after.empty()) return kAssumedEntryNs;
+  const double measured = (Median(before) + Median(after)) / 2;
   return measured > 0 ? measured : kAssumedEntryNs;
 }
 

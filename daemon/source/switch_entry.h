@@ -12,8 +12,8 @@ inline constexpr double kAssumedEntryNs = 100;
 
 // Two threads on one CPU yield to each other, about a millisecond in total, or up to about 25 ms if
 // the CPU is busy and profd may have no real-time priority. Appends the mean CPU time from one
-// switch to the next, ns, for each round. Appends nothing if the threads cannot be created, or if
-// the scheduler does not switch when a thread yields.
+// switch to the next, ns, for each round. Appends nothing if the threads cannot be created, if the
+// scheduler does not switch when a thread yields, or if the CPU is too busy for a single round.
 void MeasureSwitches(std::vector<double>* rounds);
 
 // The cost of entering a program, ns a switch, from rounds that were measured in turns: without the

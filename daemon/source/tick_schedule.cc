@@ -23,6 +23,15 @@ void TickSchedule::Choose() {
 
 void TickSchedule::Advance(int64_t now_ns) {
   stratum_ns_ += interval_ns_;
+  BeginStratum(now_ns);
+}
+
+void TickSchedule::Cut(int64_t at_ns, int64_t now_ns) {
+  stratum_ns_ = at_ns;
+  BeginStratum(now_ns);
+}
+
+void TickSchedule::BeginStratum(int64_t now_ns) {
   interval_ns_ = next_interval_ns_;
   const int64_t behind = (now_ns - stratum_ns_) / interval_ns_;
   if (behind > 0) {

@@ -18,6 +18,10 @@ class TickSchedule {
   // next tick is due now. Other strata whose instant has passed are missed: a tick made up for much
   // later would not be at a random instant.
   void Advance(int64_t now_ns);
+  // Ends the present stratum at `at_ns`, before the next instant, and begins the next one there: a
+  // new interval need not wait for the end of an old, long one. `at_ns` must not depend on when
+  // ticks were. After a tick that was due before `at_ns`, this takes the place of Advance.
+  void Cut(int64_t at_ns, int64_t now_ns);
   // Continues after a pause, in which no tick counts as missed: a stratum begins at `now_ns`.
   void Resume(int64_t now_ns);
   // Sets the length of the following strata, > 0.
@@ -28,6 +32,8 @@ class TickSchedule {
 
  private:
   void Choose();
+  // At stratum_ns_, with the interval that was set.
+  void BeginStratum(int64_t now_ns);
 
   int64_t interval_ns_;
   int64_t next_interval_ns_;

@@ -56,8 +56,12 @@ absl::Status WaitSource::Drain(ProfileDelta& delta) {
   MergeEntries(samples_);
   AddSamples(std::span<const CounterEntry>(samples_), delta);
   delta.tick_on = begun_ && !detached_;
-  delta.tick_interval_ns = delta.tick_on ? now.sampler.interval_ns : 0;
   delta.ticks = now.sampler.ticks - drained_.sampler.ticks;
+  if (delta.ticks > 0) {
+    delta.tick_interval_ns = (now.sampler.weight_ns - drained_.sampler.weight_ns) / delta.ticks;
+  } else if (delta.tick_on) {
+    delta.tick_interval_ns = now.sampler.interval_ns;
+  }
   delta.ticks_missed =
       now.sampler.missed + now.sampler.failed - drained_.sampler.missed - drained_.sampler.failed;
   delta.walks = static_cast<int64_t>(now.kernel.walks - drained_.kernel.walks);

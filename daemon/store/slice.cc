@@ -75,6 +75,8 @@ void AddHeader(const SliceHeader& header, SliceHeader* sum) {
     const double mean = weighted / static_cast<double>(ticks);
     // Damaged numbers may give any mean.
     sum->tick_interval_ns = static_cast<int64_t>(std::clamp(mean, -9e18, 9e18));
+  } else {
+    sum->tick_interval_ns = std::max(sum->tick_interval_ns, header.tick_interval_ns);
   }
   sum->ticks = ticks;
   sum->drains = WrappingAdd(sum->drains, header.drains);

@@ -54,7 +54,7 @@ def overhead(**changes):
             "pairs": 300, "blocks": 30, "disturbed": 0, "untraced": 20000,
             "ratio": [0.995, 0.992, 0.998], "cpu_ratio": [0.99, 0.98, 1.0], "options": [],
             "tick_ms": 60, "off": {"switch": 1, "bursts": 0.25}, "levels": {"tick": 6},
-            "daemon_cpu": 0.006, "in_path_cpu": 0.002, "switches_per_s": 40000, "rss_mib": 28.5,
+            "settled_s": 40, "daemon_cpu": 0.006, "in_path_cpu": 0.002, "switches_per_s": 40000, "rss_mib": 28.5,
             "maps_mib": 18, "aim": 0.99, **changes}
 
 
@@ -173,6 +173,28 @@ class Parts(Golden):
         self.expect("self", page(part("self", "redis", seconds=50, cpu=0.0123, stages={
             "drains": [0.4, 0.01], "ticks: kernel stacks": [0.25, 0.02], "the rest": [0.35, 0.03]})))
 
+    def test_what_a_start_consists_of(self):
+        self.expect("self-start", page(part("self-start", "200 processes", starts=20, cpu_s=0.4321, end_cpu_s=0.91, stages={
+            "the kernel's verifier": [0.5, 0.01], "the rest": [0.5, 0.01]})))
+
+    def test_the_end_is_told_from_the_start(self):
+        def stage(*functions):
+            return own_time.stage_of(functions, own_time.START_STAGES)
+        self.assertEqual(stage("filter_chain", "uprobe_unregister_nosync", "start_thread"), own_time.END)
+        self.assertEqual(stage("do_check_common", "bpf_check", "profd::LoadWhatGoes", "main"), "the kernel's verifier")
+        self.assertEqual(stage("s_show", "profd::FindKernelCode", "profd::LoadWhatGoes"), "reading the kernel's symbols")
+        self.assertEqual(stage("btf_parse", "profd::LoadWhatGoes"), "the rest of loading programs")
+        self.assertEqual(stage("uprobe_register", "profd::Reconciler::Work"), "putting probes in")
+        self.assertEqual(stage("main"), own_time.REST)
+
+    def test_shares_are_of_the_threads_that_count(self):
+        def sample(thread, stack, time_ns):
+            return {"thread": thread, "stack": stack, "time_ns": time_ns, "error_ns": 3}
+        profile = {"threads": [{"pid": 1}, {"pid": 2}], "frames": [{"function": "profd::Engine::Drain"}],
+                   "stacks": [None, {"frames": [0]}], "samples": [sample(0, 1, 30), sample(0, None, 70), sample(1, 1, 900)]}
+        found = own_time.shares(profile, keep=lambda thread: thread["pid"] == 1)
+        self.assertEqual(found, {"drains": (0.3, 0.03), "the rest": (0.7, 0.03)})
+
     def test_stages_are_told_from_the_inside_out(self):
         def stage(*functions):
             return own_time.stage_of(functions)
@@ -241,6 +263,11 @@ class Whole(Golden):
     def test_where_rows_were_measured(self):
         self.expect("where", page(overhead(), overhead(tool="none", commit="def?",
                                                        date="2026-01-03 00:00")))
+
+    def test_rows_of_the_first_minutes_say_so(self):
+        early = overhead(settled_s=None)
+        del early["settled_s"]
+        self.expect("early", page(early, overhead(workload="redis"), overhead(tool="profd-all"), overhead(tool="none")))
 
     def test_without_rows_there_is_no_claim(self):
         self.expect("no-rows", page())

@@ -155,6 +155,17 @@ class Slices(Measuring):
         self.assertEqual(len(found["extras"]), 4)
         self.assertEqual(found["in_force"]["off"], {"switch": 0.75})
 
+    def test_savings_are_spent_before_the_first_slice(self):
+        tool = PausingTool("profd", 0.5)
+        spends = iter([True, True, False])
+        tool.spends_savings = lambda: next(spends)
+        _, found, _ = self.run_slices(tool, 20)
+        self.assertEqual(tool.ends, 3 + 4)
+        self.assertEqual(len(found["extras"]), 4)
+        tool.ends, tool.spends_savings = 0, lambda: True
+        self.run_slices(tool, 20)
+        self.assertEqual(tool.ends, slices.MOST_SPANS_TO_SETTLE + 4)
+
     def test_only_whole_blocks_count(self):
         _, found, _ = self.run_slices(PausingTool("profd", 0.5), 23)
         self.assertEqual((found["pairs"], len(found["blocks"])), (20, 4))

@@ -66,6 +66,31 @@ class Launchers(unittest.TestCase):
             self.assertEqual(started.communicate()[0], "so program\n")
 
 
+class Savings(unittest.TestCase):
+    """What is left of a budget of 1 %: 0.6 s are a minute's worth."""
+
+    def spends(self, *left):
+        tool = tools.Profd.__new__(tools.Profd)
+        tool.saved = [tool.share_saved({"governor": {"budget": 0.01, "saved_s": each}}) for each in left]
+        return tool.spends_savings()
+
+    def test_they_are_spent_until_little_is_left(self):
+        self.assertTrue(self.spends(0.6))
+        self.assertTrue(self.spends(0.6, 0.4))
+        self.assertTrue(self.spends(0.6, 0.4, 0.2))
+        self.assertFalse(self.spends(0.6, 0.4, 0.2, 0.05))
+        self.assertFalse(self.spends(0.05))
+
+    def test_who_costs_less_than_the_budget_spends_nothing(self):
+        self.assertFalse(self.spends(0.6, 0.6))
+        self.assertFalse(self.spends(0.6, 0.5, 0.52))
+
+    def test_without_a_budget_there_are_none(self):
+        tool = tools.Profd.__new__(tools.Profd)
+        for governor in ({}, {"budget": 0, "saved_s": 0}, {"budget": None}):
+            self.assertEqual(tool.share_saved({"governor": governor}), 0)
+
+
 class CommandLine(unittest.TestCase):
     def bench(self, *arguments):
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench")

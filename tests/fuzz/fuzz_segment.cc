@@ -77,10 +77,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const profd::SegmentPtr stored = profd::SealedSegment(segment, 0);
   const Segment rolled = profd::RollUp({&stored, 1}, {.slice_ns = 60'000'000'000, .max_exited = 0});
   Require(!rolled.slices.empty() && rolled.slices.size() <= segment.slices.size());
-  profd::Merger merger({INT64_MIN / 2, INT64_MAX / 2}, nullptr, true);
-  merger.Add({stored, 0, stored->spans.size()});
-  merger.AddLevels({}, {}, {});
-  const profd::MergedProfile merged = std::move(merger).Finish();
-  Require(merged.threads.size() <= segment.threads.size());
+  for (const bool levels : {false, true}) {
+    profd::Merger merger({INT64_MIN / 2, INT64_MAX / 2}, nullptr, levels);
+    merger.Add({stored, 0, stored->spans.size()});
+    if (levels) merger.AddLevels({}, {}, {});
+    const profd::MergedProfile merged = std::move(merger).Finish();
+    Require(merged.threads.size() <= segment.threads.size());
+  }
   return 0;
 }

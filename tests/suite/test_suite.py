@@ -6,6 +6,7 @@ import time
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
@@ -145,6 +146,31 @@ class Mutations(unittest.TestCase):
 
     def test_the_table_has_what_caught_each(self):
         mutate.check_page(mutate.PAGE.read_text(), mutate.load())
+
+    def test_a_failure_without_the_mutation_catches_nothing(self):
+        unlucky = ["unit Chance.Once"]  # fails once
+
+        def failing(tree, check, *_):
+            broken = "broken" in (tree.path / "file").read_text()
+            failed = []
+            if check in ("unit", "scenario", "scenario sick"):
+                failed.append("scenario sick [defaults]")  # on this machine, whatever the product does
+            if check in ("unit", "unit Chance.Once") and unlucky:
+                failed.append(unlucky.pop())
+            if broken and check in ("unit", "unit Good.Test"):
+                failed.append("unit Good.Test")
+            return [outcome.Outcome(name, "failed") for name in failed]
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(mutate, "failing", failing):
+            tree = mock.Mock(path=Path(folder))
+            (tree.path / "file").write_text("whole")
+            mutation = mutate.Mutation("m", "file", "whole", "broken", [])
+            caught = mutate.try_mutation(tree, mutation, None, ("scenario", "unit"), None)
+            self.assertEqual(caught.test, "unit Good.Test")
+            self.assertIsNone(mutate.try_mutation(tree, mutation, None, ("scenario",), None))
+            named = mutate.Mutation("m", "file", "whole", "broken", ["unit Good.Test"])
+            self.assertEqual(mutate.try_mutation(tree, named, None, (), None).test, "unit Good.Test")
+            self.assertEqual((tree.path / "file").read_text(), "whole")
 
     def test_a_result_goes_into_the_table(self):
         mutations = [mutate.Mutation(name, "", "", "", []) for name in ("a", "b", "new", "c")]

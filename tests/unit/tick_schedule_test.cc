@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <vector>
 
 namespace profd {
@@ -135,6 +139,59 @@ TEST(TickScheduleTest, MissedStrataAreOfTheNewLength) {
   EXPECT_EQ((schedule.next_ns() - kOrigin - kInterval) / (4 * kInterval), schedule.missed());
   EXPECT_GE(schedule.missed(), 10);
   EXPECT_LE(schedule.missed(), 11);
+}
+
+TEST(TickScheduleTest, AStratumThatIsCutEndsAtOnce) {
+  for (uint64_t seed = 0; seed < 1'000; ++seed) {
+    TickSchedule schedule(100 * kInterval, kOrigin, seed);
+    schedule.SetInterval(kInterval);
+    const int64_t cut = kOrigin + 7;
+    schedule.Cut(cut, cut + 3);
+    ASSERT_GE(schedule.next_ns(), cut + 3);
+    ASSERT_LT(schedule.next_ns(), cut + kInterval);
+    ASSERT_EQ(schedule.interval_ns(), kInterval);
+    ASSERT_EQ(schedule.missed(), 0);
+  }
+}
+
+// Every part of the time gets ticks that weigh as much as it lasts, on average: before the cut, in
+// what is left of the stratum that was cut, after a tick in it and without one, and later.
+TEST(TickScheduleTest, ACutIsUnbiased) {
+  constexpr int kRuns = 200'000;
+  constexpr int64_t kLong = 1'000, kShort = 100, kCut = 330;
+  constexpr std::array<int64_t, 5> kBounds = {0, kCut, kLong, 2 * kLong, 2 * kLong + kShort};
+  std::array<double, kBounds.size() - 1> sums{}, squares{};
+  for (uint64_t seed = 0; seed < kRuns; ++seed) {
+    TickSchedule schedule(kLong, 0, seed);
+    std::array<double, sums.size()> weights{};
+    bool cut = false;
+    while (schedule.next_ns() < kBounds.back()) {
+      const int64_t instant = schedule.next_ns();
+      if (!cut && instant > kCut) {
+        cut = true;
+        schedule.SetInterval(kShort);
+        schedule.Cut(kCut, kCut);
+        continue;
+      }
+      const size_t part =
+          static_cast<size_t>(std::ranges::upper_bound(kBounds, instant) - kBounds.begin()) - 1;
+      weights[part] += static_cast<double>(schedule.interval_ns());
+      schedule.Advance(instant);
+    }
+    ASSERT_EQ(schedule.missed(), 0);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      sums[i] += weights[i];
+      squares[i] += weights[i] * weights[i];
+    }
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double length = static_cast<double>(kBounds[i + 1] - kBounds[i]);
+    const double mean = sums[i] / kRuns;
+    const double error = std::sqrt((squares[i] / kRuns - mean * mean) / kRuns);
+    // The seeds are fixed. One instant is an integer from 0 on: the part before the cut has one
+    // more.
+    EXPECT_NEAR(mean, length, 3.3 * error + 1) << i;
+  }
 }
 
 TEST(TickScheduleTest, SeedDecides) {

@@ -12,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "profd-vm"
-FOLDERS = ("bin", "dev", "proc", "sys", "tmp", "results", "build")
+FOLDERS = ("bin", "dev", "proc", "sys", "tmp", "var/tmp", "results", "build")
+DISK_MIB = 256
 # Run by every guest; targets come on top. Debug information would only make the image larger.
 PROGRAMS = ("profd", "profctl", "kernel_test", "waiter")
 # Imported only once something is used, so that importing the guest's program does not name them.
@@ -68,6 +69,17 @@ def fetch(package, image):
         if found is None:
             raise Missing(f"{package} holds no kernel image")
         found.replace(image)
+
+
+# The disk
+
+def make_disk(path):
+    """A disk with an empty file system, ext4 as the kernels have it without modules."""
+    with path.open("wb") as file:
+        file.truncate(DISK_MIB << 20)
+    # Those who are not root may not have its folder in their PATH.
+    folders = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", path], env={**os.environ, "PATH": folders}, check=True)
 
 
 # The initramfs

@@ -84,6 +84,8 @@ def make_row(workload, tool, found, where, how):
     if hasattr(tool, "arguments"):
         row["options"] = list(tool.arguments)
         row.update(found["in_force"])
+        if tool.has_savings:
+            row["settled_s"] = found["settled_s"]
     row.update(own_costs(found["extras"]))
     if (workload.name, tool.name) in AIMS:
         row["aim"] = AIMS[workload.name, tool.name]

@@ -18,6 +18,18 @@ STAGES = (
     ("memory timeline", ("profd::MemoryWatch::Work",)),
     ("measuring its own probes", ("profd::MallocBursts::Work",)),
 )
+# Of a start. What comes first is of the end.
+END = "the end"
+START_STAGES = (
+    (END, ("profd::Engine::~Engine", "uprobe_unregister_nosync")),
+    ("the kernel's verifier", ("bpf_check",)),
+    ("reading the kernel's symbols", ("profd::FindKernelCode", "profd::KernelSymbolTable::Read")),
+    ("the rest of loading programs", ("profd::LoadWhatGoes",)),
+    ("putting probes in", ("profd::Reconciler::Work",)),
+    ("attaching programs, measuring their entry", ("profd::Engine::AttachSources", "profd::FaultSource::Attach",
+                                                  "profd::CpuSource::Attach", "profd::BpfKernel::MeasureCpuInterrupt")),
+    ("finding processes, modules and their sizes", ("profd::Engine::Discover", "profd::MemoryWatch::Work", "profd::Targets::MarkRunning")),
+)
 REST = "the rest"
 
 
@@ -25,25 +37,28 @@ def _has(functions, name):
     return any(function == name or function.startswith("bpf_prog_") and function.endswith("_" + name) for function in functions)
 
 
-def stage_of(functions):
+def stage_of(functions, stages=STAGES):
     """The stage of a stack: function names, innermost first, in any form."""
-    for stage, some, *every in STAGES:
+    for stage, some, *every in stages:
         if any(_has(functions, name) for name in some) and all(_has(functions, name) for name in every):
             return stage
     return REST
 
 
-def shares(profile):
-    """{stage: (share, standard error)} of a profile of CPU time, as tests.harness.answer reads it."""
+def shares(profile, stages=STAGES, keep=None):
+    """{stage: (share, standard error)} of a profile of CPU time, as tests.harness.answer reads it, of the threads
+    for which `keep` is true, by default of all."""
     sums, variances = {}, {}
     for sample in profile["samples"]:
+        if keep and not keep(profile["threads"][sample["thread"]]):
+            continue
         stack = [] if sample["stack"] is None else [profile["frames"][frame]["function"]
                                                     for frame in profile["stacks"][sample["stack"]]["frames"]]
-        stage = stage_of(stack)
+        stage = stage_of(stack, stages)
         sums[stage] = sums.get(stage, 0) + sample["time_ns"]
         variances[stage] = variances.get(stage, 0) + sample["error_ns"] ** 2
     total = sum(sums.values())
     if not total:
         return {}
-    order = [stage for stage, *_ in STAGES] + [REST]
+    order = [stage for stage, *_ in stages] + [REST]
     return {stage: (sums[stage] / total, variances[stage] ** 0.5 / total) for stage in order if stage in sums}

@@ -6,8 +6,8 @@
   resting   a tick that finds only threads that rest, less a bare wake-up
   rules     reading the unwind rules of rustc's library, and what they take in the kernel
   start     until profd is ready, on a machine with 200 more processes, all of them targets
-  self      what the CPU time of profd consists of under the loads of `sample`: a second profd
-            watches it for ten spans
+  self      what the CPU time of profd consists of under the loads of `sample` and `resting`: a second
+            profd watches it for ten spans. And what that of its start consists of
 
 A bare wake-up is a program that sleeps until random instants and does nothing else; it runs at the
 same time. Rows go to stdout as lines of JSON, and with --results FILE also into that file. Progress
@@ -34,6 +34,7 @@ SETTLE_SECONDS = 4
 IDLE_THREADS = 100
 PROCESSES = 200
 SELF_SPANS = 10
+STARTS = 20
 SELF_RATE = "1000"
 ALL_ON = ["--budget", "off"]
 EPILOG = """examples:
@@ -177,23 +178,30 @@ def measure_rules(options):
            "bytes_per_row": read[0]["bytes"] / read[0]["rows"]}
 
 
+@contextlib.contextmanager
+def processes(directory):
+    """The PID of a process with many children that sleep."""
+    log_file = os.path.join(directory, "sleepers.log")
+    sleepers = spawn(["sh", "-c", f"for i in $(seq {PROCESSES}); do sleep 100000 & done; "
+                      "echo ready; wait"], log_file)
+    try:
+        process.wait_for_line(sleepers, log_file, "^ready")
+        yield sleepers.pid
+    finally:
+        process.stop(sleepers)
+
+
 def measure_start(options):
     where, took, cpu = lines.here(), [], []
     with tempfile.TemporaryDirectory(prefix="profd-parts.", dir="/var/tmp") as directory:
-        log_file = os.path.join(directory, "sleepers.log")
-        sleepers = spawn(["sh", "-c", f"for i in $(seq {PROCESSES}); do sleep 100000 & done; "
-                          "echo ready; wait"], log_file)
-        try:
-            process.wait_for_line(sleepers, log_file, "^ready")
+        with processes(directory) as pid:
             for _ in range(options.turns):
-                daemon = Daemon(options.build, directory, sleepers.pid, [])
+                daemon = Daemon(options.build, directory, pid, [])
                 try:
                     took.append(daemon.startup_s)
                     cpu.append(process.task_cpu_ns(daemon.pid) / 1e9)
                 finally:
                     daemon.stop()
-        finally:
-            process.stop(sleepers)
     start = stats.mean(took)
     log(f"parts: ready after {start.value:.2f} s, {max(took):.2f} s at most")
     yield {"part": "start", "load": f"{PROCESSES} processes", **where, "turns": options.turns,
@@ -223,7 +231,8 @@ def watch_self(options, directory, pid):
 def measure_self(options):
     with tempfile.TemporaryDirectory(prefix="profd-parts.", dir="/var/tmp") as directory:
         os.chmod(directory, 0o711)
-        for name, start in loads(options.build, directory).items():
+        rest = {f"{IDLE_THREADS} threads": lambda: idle(options.build, directory)}
+        for name, start in {**loads(options.build, directory), **rest}.items():
             where = lines.here()
             try:
                 with start() as pid:
@@ -238,8 +247,42 @@ def measure_self(options):
                    "stages": own_time.shares(profile)}
 
 
+def watch_starts(options, directory):
+    """(a profile of the CPU time of profds that start and end, the PID of the one that watched)."""
+    beside = os.path.join(directory, "beside")
+    os.makedirs(beside, exist_ok=True)
+    with processes(directory) as pid:
+        # Children of this process are targets: all that it starts.
+        watcher = Daemon(options.build, beside, os.getpid(), [*ALL_ON, "--cpu-rate", SELF_RATE])
+        try:
+            time.sleep(SETTLE_SECONDS)
+            began = time.monotonic()
+            for _ in range(STARTS):
+                Daemon(options.build, directory, pid, []).stop()
+            seconds = time.monotonic() - began
+            return fetch_json(watcher, f"{seconds:.1f}s", "--kind", "cpu", "--no-inlines"), watcher.pid
+        finally:
+            watcher.stop()
+
+
+def measure_own_start(options):
+    with tempfile.TemporaryDirectory(prefix="profd-parts.", dir="/var/tmp") as directory:
+        where = lines.here()
+        profile, watcher = watch_starts(options, directory)
+
+    def started(thread):
+        return thread["process"] == "profd" and thread["pid"] != watcher
+
+    cpu = sum(thread["on_cpu_ns"] for thread in profile["threads"] if started(thread)) / 1e9 / STARTS
+    stages = own_time.shares(profile, own_time.START_STAGES, started)
+    end, _ = stages.pop(own_time.END, (0, 0))
+    log(f"parts: profd used {cpu * (1 - end):.2f} s of CPU time for a start, and {cpu * end:.2f} s for an end")
+    yield {"part": "self-start", "load": f"{PROCESSES} processes", **where, "starts": STARTS, "cpu_s": cpu * (1 - end),
+           "end_cpu_s": cpu * end, "stages": {name: [each / (1 - end) for each in found] for name, found in stages.items()}}
+
+
 MEASURES = {"sample": measure_sample, "resting": measure_resting, "rules": measure_rules,
-            "start": measure_start, "self": measure_self}
+            "start": measure_start, "self": measure_self, "self-start": measure_own_start}
 
 
 def add_arguments(subparsers):

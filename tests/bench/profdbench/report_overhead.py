@@ -24,13 +24,18 @@ def is_older(row):
     return can_pause(row) and row["protocol"] != PROTOCOL
 
 
+def is_early(row):
+    """Whether profd still had savings to spend."""
+    return row["protocol"] == PROTOCOL and can_pause(row) and TOOLS[row["tool"]].has_savings and "settled_s" not in row
+
+
 def how(row):
     """The protocol and the number of pairs."""
     if row["protocol"] == "bursts":
         text = f"{row['pairs']} pairs of {row['slices_in_pair']} bursts of {row['slice_s']:g} s"
     else:
         text = f"{row['pairs']} pairs of {row['slice_s']:g} s {row['protocol']}"
-    return text + (", older protocol" if is_older(row) else "")
+    return text + (", older protocol" if is_older(row) else ", in the first minutes" if is_early(row) else "")
 
 
 def verdicts(lines):
@@ -82,6 +87,10 @@ def section(lines, images):
                  "segments of a second or more, or pairs of many bursts of 0.04 or 0.16 s (for "
                  "rustc, whole compilations). Their intervals were recomputed from the ratios of "
                  "the pairs. That protocol did not record latency.", ""]
+    if any(is_early(row) for row in rows):
+        text += ["**In the first minutes** marks rows measured while profd still spent the minute of its budget that it "
+                 "has saved at its start. It shows more then, and costs more, than it does later. Other rows with default "
+                 "budgets begin when this is spent.", ""]
     peers = [row for row in rows if not can_pause(row)]
     if peers:
         text += ["### Under other tools", "",

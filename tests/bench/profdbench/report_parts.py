@@ -50,7 +50,8 @@ def verdicts(lines):
 def section(lines):
     samples, resting = _rows(lines, "sample"), _rows(lines, "resting")
     rules, starts, own = _rows(lines, "rules"), _rows(lines, "start"), _rows(lines, "self")
-    if not samples and not resting and not rules and not starts and not own:
+    own_starts = _rows(lines, "self-start")
+    if not samples and not resting and not rules and not starts and not own and not own_starts:
         return []
     text = ["## Parts", "", "```",
             "tests/bench/bench parts --results docs/performance/results.jsonl", "```", ""]
@@ -86,6 +87,13 @@ def section(lines):
                  "± one standard error. Each stage is without those above it. Drains come once a second.", "",
                  *table(["stage", *(f"{row['load']}: {row['cpu']:.2%} of a CPU" for row in own)],
                         [[stage, *(_share(row["stages"].get(stage)) for row in own)] for stage in stages])]
+    for row in own_starts:
+        stages = [stage for stage, *_ in own_time.START_STAGES if stage != own_time.END] + [own_time.REST]
+        text += [f"The same of a start with default flags beside {row['load']}, until somebody who waited for `ready` ends it: the "
+                 f"mean of {row['starts']}. It takes {row['cpu_s']:.2f} s of CPU time while it is watched, more than otherwise. Its end "
+                 f"takes {row['end_cpu_s']:.2f} s: the kernel removes probes from each process.", "",
+                 *table(["stage", f"start: {row['cpu_s']:.2f} s of CPU time"],
+                        [[stage, _share(row["stages"].get(stage))] for stage in stages])]
     return text
 
 

@@ -12,6 +12,7 @@
 """
 
 import glob
+import math
 import os
 import re
 import shutil
@@ -59,6 +60,7 @@ class Tool:
     start_seconds = 2.0  # what starting, settling and stopping take, for the plan
     note = None
     can_pause = False
+    has_savings = False  # it may cost more at first
     # A workload cannot be given to it while it runs: it is started under the tool, by command() and
     # `environment`, and recorded() is called after its end instead of start() to stop().
     launches = False
@@ -95,6 +97,10 @@ class Tool:
         self.check()
         return {}
 
+    def spends_savings(self):
+        """Whether it still costs more than it will later, as of the last end()."""
+        return False
+
     def stop(self):
         process.stop(self.process, signal.SIGINT)
         self.process = None
@@ -116,9 +122,12 @@ class Profd(Tool):
     start_seconds = 5.0
     arguments = []
     disabled = ()  # sources, by an option
-    # Unwind rules are built in the first second, and the governor has found its place by the third;
-    # a daemon that is always on did both long ago.
+    # Unwind rules are built in the first seconds; a daemon that is always on did so long ago.
     settle_seconds = 4.0
+    # Its savings hold the budget of a minute. They are spent with this share left.
+    has_savings = True
+    savings_seconds = 60
+    spent_share = 0.1
     drain_seconds = 1.2
     can_pause = True
 
@@ -132,8 +141,10 @@ class Profd(Tool):
         self.help = process.output_of([self.profd, "--help"])
         self.server = f"unix://{self.directory}/{self.name}.sock"
         self.before = None
+        self.saved = []
 
     def start(self, workload, pids):
+        self.saved = []
         # Children of a target are targets, so the first process stands for all of them.
         self.spawn([self.profd, "--target", str(pids[0]), "--listen", self.server,
                     *self.arguments])
@@ -177,6 +188,7 @@ class Profd(Tool):
         if saw_nothing():
             raise Failed("profd saw no thread of the workload run or wait")
         seconds = after["time"] - before["time"]
+        self.saved.append(self.share_saved(after["status"]))
 
         def rate(key):
             return (number(after, key) - number(before, key)) / seconds
@@ -186,6 +198,17 @@ class Profd(Tool):
                 "rss_mib": process.rss_bytes(self.process.pid, peak=True) / MIB,
                 "maps_mib": number(after, "kernel_map_bytes") / MIB,
                 "status": in_force.reading(after["status"], self.disabled)}
+
+    def share_saved(self, status):
+        """The share of its savings that is left; 0 without a budget, or of an older profd."""
+        governor = status.get("governor", {})
+        full = float(governor.get("budget") or 0) * self.savings_seconds
+        return float(governor.get("saved_s") or 0) / full if 0 < full < math.inf else 0
+
+    def spends_savings(self):
+        if self.saved[-1] < self.spent_share:
+            return False
+        return len(self.saved) < 2 or self.saved[-1] < self.saved[-2]
 
     def stop(self):
         process.stop(self.process, signal.SIGTERM)
@@ -198,6 +221,7 @@ class ProfdAll(Profd):
     name = "profd-all"
     start_seconds = 3.0
     settle_seconds = 2.0
+    has_savings = False
 
     def __init__(self, options):
         super().__init__(options)
