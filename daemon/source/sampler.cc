@@ -161,7 +161,7 @@ void Sampler::Advance() {
 }
 
 int64_t Sampler::Overdue() const {
-  if (!orders_.on || orders_.turn != taken_.turn || due_ns_ == INT64_MAX) return 0;
+  if (!orders_.on || orders_.turn != taken_.turn) return 0;
   return std::max<int64_t>(clock_->MonotonicNs() - due_ns_, 0) / counts_.interval_ns;
 }
 

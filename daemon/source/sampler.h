@@ -115,7 +115,7 @@ class Sampler {
   absl::Status VisitAll(int64_t weight_ns);
   // When the present stratum is to end before its time. Whether that is still to be done.
   bool IsCut() const { return taken_.cut_ns > cut_ns_; }
-  // To the next stratum, after a tick.
+  // To the next stratum: after a tick, or to end the present one early.
   void Advance();
   // Strata that have passed while the tick that is due, or in flight, is not done.
   int64_t Overdue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -135,7 +135,7 @@ class Sampler {
   const Clock* const clock_;
   Wakeup wakeup_;
 
-  // The sampler's thread alone.
+  // The sampler's thread alone, but taken_, which others may read: it is written under the lock.
   Orders taken_;
   TickSchedule schedule_;
   std::vector<Known> known_;

@@ -49,10 +49,4 @@ void TickSchedule::BeginStratum(int64_t now_ns) {
   Choose();
 }
 
-void TickSchedule::Resume(int64_t now_ns) {
-  stratum_ns_ = now_ns;
-  interval_ns_ = next_interval_ns_;
-  Choose();
-}
-
 }  // namespace profd

@@ -23,7 +23,7 @@ class TickSchedule {
   // ticks were. After a tick that was due before `at_ns`, this takes the place of Advance.
   void Cut(int64_t at_ns, int64_t now_ns);
   // Continues after a pause, in which no tick counts as missed: a stratum begins at `now_ns`.
-  void Resume(int64_t now_ns);
+  void Resume(int64_t now_ns) { Cut(now_ns, now_ns); }
   // Sets the length of the following strata, > 0.
   void SetInterval(int64_t interval_ns) { next_interval_ns_ = interval_ns; }
   int64_t missed() const { return missed_; }

@@ -307,7 +307,7 @@ class ThreadCheck:
         # same between its waits. What it slept after its report, to end, is not in its own count.
         told, slept, ever = waits(self.thread, reason), self.own["sleeps"], self.own["all_sleeps"]
         every = sum(entry["waits"] for entry in self.thread["off"] if entry["reason"] != "runqueue")
-        few = told == 0 < slept or slept - told > max((1 - MOST_SLEEPS) * slept, LAST_SLEEPS)
+        few = (slept > 0 and told == 0) or slept - told > max((1 - MOST_SLEEPS) * slept, LAST_SLEEPS)
         if every < slept or few or told > ever + LAST_SLEEPS:
             self.fail(f"{told} waits for {reason} of {every}, it slept {slept} times in {len(self.own['waits'])} calls "
                       f"and {ever} times in all")

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "tests/support/real_time.h"
 
 namespace profd {
 namespace {
@@ -33,15 +34,6 @@ TEST(SamplerPriorityTest, AThreadAtTheLimitDoesNotChangeItsPolicyAtEachTick) {
 }
 
 void InAThread(const std::function<void()>& body) { std::thread(body).join(); }
-
-bool MayBeRealTime() {
-  bool may = false;
-  InAThread([&] {
-    const sched_param priority = {.sched_priority = 1};
-    may = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
-  });
-  return may;
-}
 
 TEST(SamplerPriorityTest, TheThreadIsRealTimeAfterARowOfShortTicks) {
   const int short_policy = MayBeRealTime() ? SCHED_FIFO | SCHED_RESET_ON_FORK : SCHED_OTHER;

@@ -107,6 +107,16 @@ class SamplerTest : public ::testing::Test {
       (void)sampler_->Tick();
     }
   }
+  // One thread, and the next tick is of a stratum of 100 intervals. What came before is not in
+  // weights_.
+  void BeginLongStratum() {
+    kernel_.Start(1);
+    Make();
+    sampler_->SetInterval(100 * kInterval);
+    Ticks(1);
+    (void)Take();
+    weights_.clear();
+  }
   // Adds what was found since the last call to weights_ and samples_.
   Sampler::Counts Take() {
     std::vector<CounterEntry> entries;
@@ -299,14 +309,8 @@ TEST_F(SamplerTest, IntervalHoldsFromTheNextStratumOn) {
 // A budget that has recovered, or a target that woke up: nobody waits for the end of a long
 // stratum.
 TEST_F(SamplerTest, AShorterIntervalHoldsAtOnce) {
-  kernel_.Start(1);
-  Make();
-  sampler_->SetInterval(100 * kInterval);
-  Ticks(1);
+  BeginLongStratum();
   ASSERT_GT(sampler_->next_ns(), clock_.MonotonicNs() + 2 * kInterval) << "as this seed has it";
-  weights_.clear();
-  (void)Take();
-  weights_.clear();
   clock_.MoveTo(clock_.MonotonicNs() + kMs);
   sampler_->SetInterval(kInterval);
   const int64_t cut = clock_.MonotonicNs();
@@ -324,12 +328,7 @@ TEST_F(SamplerTest, AShorterIntervalHoldsAtOnce) {
 
 // A tick that was due before the order came is still done, and weighs what it was drawn for.
 TEST_F(SamplerTest, ATickThatWasDueIsNotCutOff) {
-  kernel_.Start(1);
-  Make();
-  sampler_->SetInterval(100 * kInterval);
-  Ticks(1);
-  (void)Take();
-  weights_.clear();
+  BeginLongStratum();
   clock_.MoveTo(sampler_->next_ns() + kMs);
   sampler_->SetInterval(kInterval);
   clock_.MoveTo(clock_.MonotonicNs() + kMs);
@@ -342,12 +341,7 @@ TEST_F(SamplerTest, ATickThatWasDueIsNotCutOff) {
 
 // And while the kernel works at a tick: what began before the order is a tick of the long stratum.
 TEST_F(SamplerTest, AShorterIntervalHoldsAfterATickInFlight) {
-  kernel_.Start(1);
-  Make();
-  sampler_->SetInterval(100 * kInterval);
-  Ticks(1);
-  (void)Take();
-  weights_.clear();
+  BeginLongStratum();
   int64_t cut = 0;
   kernel_.meanwhile = [&] {
     cut = clock_.MonotonicNs();

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/base/priority.h"
+#include "tests/support/real_time.h"
 
 namespace profd {
 namespace {
@@ -37,15 +37,6 @@ TEST(SwitchEntryTest, RoundsArePartsOfTheTimeThatTheProcessUsed) {
   }
   EXPECT_LT(sum, static_cast<double>(after.tv_sec - before.tv_sec) * 1e9 +
                      static_cast<double>(after.tv_nsec - before.tv_nsec));
-}
-
-bool MayBeRealTime() {
-  bool may = false;
-  std::thread([&may] {
-    const sched_param priority = {.sched_priority = kRealTimePriority};
-    may = sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
-  }).join();
-  return may;
 }
 
 // A machine may be busy with its targets when profd starts, which keeps its CPU, or after a while

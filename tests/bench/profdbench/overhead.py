@@ -224,7 +224,8 @@ def slices_seconds(workload, tool, options):
     pairs = pairs_of(workload, options)
     each = workload.run_seconds if workload.forks else options.slice
     spans = math.ceil(pairs / stats.block_pairs(pairs)) + 1
-    return (tool.start_seconds + 2 * pairs * (each + workload.guard_seconds) +
+    settling = slices.SETTLE_SECONDS * slices.USUAL_SPANS_TO_SETTLE if tool.has_savings else 0
+    return (tool.start_seconds + settling + 2 * pairs * (each + workload.guard_seconds) +
             spans * (slices.SPAN_SECONDS + 0.2))
 
 

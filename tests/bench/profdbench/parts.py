@@ -7,7 +7,8 @@
   rules     reading the unwind rules of rustc's library, and what they take in the kernel
   start     until profd is ready, on a machine with 200 more processes, all of them targets
   self      what the CPU time of profd consists of under the loads of `sample` and `resting`: a second
-            profd watches it for ten spans. And what that of its start consists of
+            profd watches it for ten spans
+  self-start  what the CPU time of a start consists of, in the same way
 
 A bare wake-up is a program that sleeps until random instants and does nothing else; it runs at the
 same time. Rows go to stdout as lines of JSON, and with --results FILE also into that file. Progress
@@ -209,21 +210,33 @@ def measure_start(options):
            "cpu_s": stats.mean(cpu).as_list()}
 
 
-def watch_self(options, directory, pid):
-    """A profile of the CPU time of a profd that watches a target."""
+@contextlib.contextmanager
+def watcher_of(options, directory, pid):
+    """A profd beside the one in `directory` that looks at CPU time closely, and has settled."""
     beside = os.path.join(directory, "beside")
     os.makedirs(beside, exist_ok=True)
+    watcher = Daemon(options.build, beside, pid, [*ALL_ON, "--cpu-rate", SELF_RATE])
+    try:
+        time.sleep(SETTLE_SECONDS)
+        yield watcher
+    finally:
+        watcher.stop()
+
+
+def cpu_time(watcher, seconds):
+    """The profile of the last seconds."""
+    return fetch_json(watcher, f"{seconds:.1f}s", "--kind", "cpu", "--no-inlines")
+
+
+def watch_self(options, directory, pid):
+    """A profile of the CPU time of a profd that watches a target."""
     watched = Daemon(options.build, directory, pid, ALL_ON)
     try:
-        watcher = Daemon(options.build, beside, watched.pid, [*ALL_ON, "--cpu-rate", SELF_RATE])
-        try:
-            time.sleep(SETTLE_SECONDS)
+        with watcher_of(options, directory, watched.pid) as watcher:
             seconds = SELF_SPANS * options.seconds
             time.sleep(seconds)
             watched.check_alive()
-            return fetch_json(watcher, f"{seconds:g}s", "--kind", "cpu", "--no-inlines")
-        finally:
-            watcher.stop()
+            return cpu_time(watcher, seconds)
     finally:
         watched.stop()
 
@@ -249,20 +262,12 @@ def measure_self(options):
 
 def watch_starts(options, directory):
     """(a profile of the CPU time of profds that start and end, the PID of the one that watched)."""
-    beside = os.path.join(directory, "beside")
-    os.makedirs(beside, exist_ok=True)
-    with processes(directory) as pid:
-        # Children of this process are targets: all that it starts.
-        watcher = Daemon(options.build, beside, os.getpid(), [*ALL_ON, "--cpu-rate", SELF_RATE])
-        try:
-            time.sleep(SETTLE_SECONDS)
-            began = time.monotonic()
-            for _ in range(STARTS):
-                Daemon(options.build, directory, pid, []).stop()
-            seconds = time.monotonic() - began
-            return fetch_json(watcher, f"{seconds:.1f}s", "--kind", "cpu", "--no-inlines"), watcher.pid
-        finally:
-            watcher.stop()
+    # Children of this process are targets: all that it starts.
+    with processes(directory) as pid, watcher_of(options, directory, os.getpid()) as watcher:
+        began = time.monotonic()
+        for _ in range(STARTS):
+            Daemon(options.build, directory, pid, []).stop()
+        return cpu_time(watcher, time.monotonic() - began), watcher.pid
 
 
 def measure_own_start(options):

@@ -7,10 +7,10 @@ random order (stats.py says why). A guard time after each switch is in no slice:
 programs are out of the kernel or back, and for redis until the probes in its allocator are.
 
 profd's governor judges by whole seconds, which slices do not have, so it stays at the levels that
-it has. At first it has a minute's worth of its budget to spend, and gives up little; a profd that is
-always on has long spent that, or needs none of it. So the first slice waits for the end of this.
-Each block ends with a span in which profd is on without a break. There the
-governor acts, and there is read what was in force and what profd itself takes, drains included. A
+it has. At its start it has saved a minute's worth of its budget, and gives up little until that is
+spent; a profd that is always on has long spent it, or never needs it. So the first slice waits for
+that. Each block ends with a span in which profd is on without a break. There the governor acts, and
+there is read what was in force and what profd itself takes, drains included. A
 drain, once a second, comes in that span and when profd is paused or resumed, so none is in a slice:
 its cost is in "CPU of profd", not in the ratio. What comes at random instants, seconds apart
 (bursts of glibc's malloc), is drawn anew at each resume, so it falls into slices as often as into
@@ -28,8 +28,9 @@ from profdbench.process import Failed
 from profdbench.surroundings import Surroundings
 
 SPAN_SECONDS = 2.1  # two drains, one a second
-# Asking profd how it is costs as much as it does in some seconds.
+# Long, because profd pays from its budget for each answer, too.
 SETTLE_SECONDS = 20
+USUAL_SPANS_TO_SETTLE = 3
 MOST_SPANS_TO_SETTLE = 9
 
 
