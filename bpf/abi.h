@@ -1,7 +1,6 @@
 /* The contract between the kernel programs and the daemon. Compiled on both sides.
  * All times are CLOCK_MONOTONIC nanoseconds unless a field says otherwise. rq->clock and sched_info
  * use the scheduler's clock; `clock_distance` is its offset.
- * Enums only grow at the end; any other change bumps PROFD_ABI_VERSION.
  */
 #ifndef PROFD_BPF_ABI_H_
 #define PROFD_BPF_ABI_H_

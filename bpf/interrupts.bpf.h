@@ -7,9 +7,9 @@
 #include "abi.h"
 #include "unwind.bpf.h"
 
-/* The code by which interrupts enter the kernel. Set by the daemon. */
-const volatile profd_u64 entry_begin __weak;
-const volatile profd_u64 entry_end __weak;
+/* The code by which interrupts enter the kernel. Set by the daemon once programs are loaded. */
+profd_u64 entry_begin SEC(".data.code") __weak = 0;
+profd_u64 entry_end SEC(".data.code") __weak = 0;
 
 /* A search for the innermost frame in the entry code; lives on the stack. */
 struct entry_search {

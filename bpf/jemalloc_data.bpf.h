@@ -54,14 +54,14 @@ struct thread_data_place {
 /* By memory (struct mm_struct), as the first event of a thread told it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192); /* processes, and what CPUs keep in reserve */
+	__uint(max_entries, PROFD_THREAD_DATA_PLACES); /* at least; set by the daemon */
 	__type(key, u64);
 	__type(value, struct thread_data_place);
 } thread_data_places SEC(".maps");
 
 /* By PROFD_HEAP_TALLY_KEY. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, PROFD_MAX_HEAP_TALLIES);
 	__type(key, u32);
 	__type(value, struct profd_heap_tally);

@@ -17,8 +17,18 @@ struct {
 	__type(value, struct walk);
 } own_scratch SEC(".maps") __weak;
 
-/* Which of them are in use. */
-profd_u32 own_walking[PROFD_MAX_OWN_WALKS] __weak;
+#define OWN_WALK_CPUS (PROFD_MAX_OWN_WALKS / PROFD_OWN_WALKS_PER_CPU)
+
+/* Which of them are in use: PROFD_OWN_WALK_WORDS a CPU. */
+profd_u32 own_walking[OWN_WALK_CPUS * PROFD_OWN_WALK_WORDS] __weak
+	__attribute__((aligned(PROFD_OWN_WALK_WORDS * sizeof(profd_u32))));
+
+static __always_inline profd_u32 *own_walk_word(u32 slot)
+{
+	u32 cpu = slot / PROFD_OWN_WALKS_PER_CPU & (OWN_WALK_CPUS - 1);
+
+	return &own_walking[cpu * PROFD_OWN_WALK_WORDS + slot % PROFD_OWN_WALKS_PER_CPU];
+}
 
 /* Takes memory for a walk, until drop_walk. There is more than one per CPU, because another thread
  * may take the CPU during a walk.
@@ -31,10 +41,9 @@ static __always_inline struct walk *take_walk(u32 *slot)
 	*slot = first;
 	if (first >= PROFD_MAX_OWN_WALKS - 1)
 		return NULL;
-	if (__sync_val_compare_and_swap(&own_walking[first & (PROFD_MAX_OWN_WALKS - 1)], 0, 1)) {
+	if (__sync_val_compare_and_swap(own_walk_word(first), 0, 1)) {
 		*slot = first + 1;
-		if (__sync_val_compare_and_swap(
-			    &own_walking[(first + 1) & (PROFD_MAX_OWN_WALKS - 1)], 0, 1))
+		if (__sync_val_compare_and_swap(own_walk_word(first + 1), 0, 1))
 			return NULL;
 	}
 	walk = bpf_map_lookup_elem(&own_scratch, slot);
@@ -46,7 +55,7 @@ static __always_inline struct walk *take_walk(u32 *slot)
 static __always_inline void drop_walk(u32 slot)
 {
 	barrier();
-	*(volatile u32 *)&own_walking[slot & (PROFD_MAX_OWN_WALKS - 1)] = 0;
+	*(volatile u32 *)own_walk_word(slot) = 0;
 }
 
 /* Walks the user's frames from these registers and sends the stack. Returns its hash. */

@@ -1,4 +1,5 @@
-/* Why a thread is not running: the table in docs/architecture.md, in its order; first match wins.
+/* Why a thread is not running: the table in docs/architecture-details.md, in its order; first match
+ * wins.
  */
 #ifndef PROFD_BPF_REASON_BPF_H_
 #define PROFD_BPF_REASON_BPF_H_

@@ -9,13 +9,13 @@
 #include "target.bpf.h"
 #include "unwind.bpf.h"
 
-/* The kernel's functions that end a wait at its deadline, and for a signal. Set by the daemon; 0:
- * not known.
+/* The kernel's functions that end a wait at its deadline, and for a signal. Set by the daemon
+ * once programs are loaded; 0: not known.
  */
-const volatile profd_u64 timeout_begin __weak;
-const volatile profd_u64 timeout_end __weak;
-const volatile profd_u64 signal_begin __weak;
-const volatile profd_u64 signal_end __weak;
+profd_u64 timeout_begin SEC(".data.code") __weak = 0;
+profd_u64 timeout_end SEC(".data.code") __weak = 0;
+profd_u64 signal_begin SEC(".data.code") __weak = 0;
+profd_u64 signal_end SEC(".data.code") __weak = 0;
 
 /* A shorter duration counts as this one, ns: the clocks are not exact. */
 #define LEAST_WAIT_NS 1024

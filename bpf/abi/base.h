@@ -17,8 +17,6 @@ typedef uint64_t profd_u64;
 typedef int32_t profd_s32;
 #endif
 
-#define PROFD_ABI_VERSION 8
-
 #define PROFD_STATIC_ASSERT(e, m) _Static_assert(e, m)
 #ifdef __cplusplus
 #undef PROFD_STATIC_ASSERT

@@ -100,7 +100,12 @@ struct profd_heap_round_key {
 
 /* Hits at a place that was found by its code alone, by watch id and number. */
 #define PROFD_HEAP_TALLY_KEY(watch, number) ((watch) * PROFD_HEAP_NUMBERS + (number))
-#define PROFD_MAX_HEAP_TALLIES 1024
+#define PROFD_MAX_HEAP_TALLIES 512
+/* Processes whose threads' data can be found, and as many more for each CPU, which may keep so many
+ * unused.
+ */
+#define PROFD_THREAD_DATA_PLACES 8192
+#define PROFD_THREAD_DATA_PLACES_PER_CPU 128
 #define PROFD_MAX_HEAP_ROUNDS 4096
 /* The largest round; the next one is 1. */
 #define PROFD_LAST_HEAP_ROUND 0x7fffffff

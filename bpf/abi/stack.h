@@ -55,6 +55,7 @@ struct profd_stack_record {
 
 /* Walks in the threads' own context: how many at a time on each CPU. */
 #define PROFD_OWN_WALKS_PER_CPU 2
+#define PROFD_OWN_WALK_WORDS 16 /* a CPU's, of which it uses the first: a cache line */
 #define PROFD_MAX_OWN_WALKS 1024
 
 PROFD_STATIC_ASSERT(__builtin_offsetof(struct profd_stack_record, frames) ==

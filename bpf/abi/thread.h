@@ -6,7 +6,7 @@
 #include "disk.h"
 #include "duration.h"
 
-/* Why a thread is not running. First match wins; docs/architecture.md has the table. */
+/* Why a thread is not running. First match wins; docs/architecture-details.md has the table. */
 enum profd_reason {
 	PROFD_REASON_RUNQUEUE = 0, /* runnable, waiting for a CPU */
 	PROFD_REASON_RECLAIM = 1,

@@ -15,9 +15,9 @@
 /* A stack begins with some frames of tracing, then the scheduler's. More are none of these. */
 #define MAX_SCHEDULER_FRAMES 12
 
-/* The scheduler's own functions. Set by the daemon; 0: not known. */
-const volatile profd_u64 scheduler_begin;
-const volatile profd_u64 scheduler_end;
+/* The scheduler's own functions. Set by the daemon once programs are loaded; 0: not known. */
+profd_u64 scheduler_begin SEC(".data.code") = 0;
+profd_u64 scheduler_end SEC(".data.code") = 0;
 
 /* Changed by the daemon with each drain. */
 profd_u32 switch_stack_round;

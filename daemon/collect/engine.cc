@@ -59,10 +59,12 @@ void Engine::AttachSources() {
 
 absl::Status Engine::Discover() {
   RETURN_IF_ERROR(targets_.MarkRunning());
-  // The first drain opens the accounts; what the targets run is known before the first tick.
+  RETURN_IF_ERROR(sources_.modules->FindFiles(targets_.marked()));
+  for (const auto& source : sources_.all) source->Calibrate();
+  // The first reading opens the accounts; what the targets run is known before the first tick.
   drainer_.Begin();
   sources_.threads->Read();
-  return sources_.modules->Discover(sources_.threads->Processes(), [this] { drainer_.Follow(); });
+  return sources_.modules->AwaitFiles(sources_.threads->Processes(), [this] { drainer_.Follow(); });
 }
 
 absl::Status Engine::Start() {

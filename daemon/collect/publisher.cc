@@ -15,6 +15,7 @@ constexpr int64_t kMapBytesInterval = 5'000'000'000;
 CollectorState Publisher::Publish(const Totals& totals, bool paused) {
   CollectorState state;
   state.started_wall_ns = started_wall_ns_;
+  state.started_ns = started_ns_;
   state.missing = missing_;
   state.paused = paused;
   state.losses = totals.losses;

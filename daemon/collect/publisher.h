@@ -35,7 +35,10 @@ class Publisher {
         missing_(std::move(missing)) {}
 
   // From now on something is collected.
-  void Begin() { started_wall_ns_ = clock_->WallNs(); }
+  void Begin() {
+    started_wall_ns_ = clock_->WallNs();
+    started_ns_ = clock_->MonotonicNs();
+  }
   // Without modules, which change between drains, too.
   CollectorState Publish(const Totals& totals, bool paused);
 
@@ -49,6 +52,7 @@ class Publisher {
   const Steering* const steering_;
   const std::vector<std::string> missing_;
   int64_t started_wall_ns_ = 0;
+  int64_t started_ns_ = 0;
   int64_t next_map_bytes_ns_ = 0;
   uint64_t map_bytes_ = 0;
 };

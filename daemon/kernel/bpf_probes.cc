@@ -2,6 +2,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -14,7 +15,6 @@
 #include "daemon/kernel/tables.h"
 
 namespace profd {
-namespace {}  // namespace
 
 absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
   if (!heap_link_) return absl::OkStatus();
@@ -25,9 +25,9 @@ absl::Status BpfKernel::DrainHeap(const RecordSink& sink, bool all) {
 absl::StatusOr<std::vector<CounterEntry>> BpfKernel::DrainHeapCounters() {
   profd_bpf* s = skeleton_.get();
   // A program counts while it has memory for a walk.
-  const uint32_t walks = bpf_map__max_entries(s->maps.own_scratch);
+  const uint32_t cpus = bpf_map__max_entries(s->maps.own_scratch) / PROFD_OWN_WALKS_PER_CPU;
   return DrainEpoch(s->maps.heap_even, s->maps.heap_odd, s->bss->heap_epoch,
-                    {s->bss->own_walking, walks});
+                    {s->bss->own_walking, size_t{cpus} * PROFD_OWN_WALK_WORDS});
 }
 
 void BpfKernel::SetHeapSampling(uint32_t one_in) { skeleton_->bss->heap_skip_mask = one_in - 1; }
@@ -54,12 +54,18 @@ uint64_t BpfKernel::HeapRefusals() const {
 std::vector<HeapTally> BpfKernel::HeapTallies() const {
   std::vector<HeapTally> tallies;
   const int table = bpf_map__fd(skeleton_->maps.heap_tallies);
+  std::vector<profd_heap_tally> by_cpu(
+      static_cast<size_t>(std::max(1, libbpf_num_possible_cpus())));
   uint32_t key = 0;
   const uint32_t* last = nullptr;
   while (tallies.size() < PROFD_MAX_HEAP_TALLIES && bpf_map_get_next_key(table, last, &key) == 0) {
     last = &key;
+    if (bpf_map_lookup_elem(table, &key, by_cpu.data()) != 0) continue;
     profd_heap_tally tally{};
-    if (bpf_map_lookup_elem(table, &key, &tally) != 0) continue;
+    for (const profd_heap_tally& own : by_cpu) {
+      tally.held += own.held;
+      tally.refused += own.refused;
+    }
     tallies.push_back({.module = WatchId{static_cast<uint16_t>(key / PROFD_HEAP_NUMBERS)},
                        .number = key % PROFD_HEAP_NUMBERS,
                        .held = tally.held,

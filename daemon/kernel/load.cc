@@ -11,8 +11,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +22,9 @@
 #include "bpf/profd_plain.skel.h"
 #include "daemon/base/fd.h"
 #include "daemon/base/log.h"
+#include "daemon/base/start_thread.h"
 #include "daemon/kernel/kernel_code.h"
+#include "daemon/kernel/multi_probes.h"
 #include "daemon/kernel/refused_program.h"
 
 namespace profd {
@@ -143,6 +147,7 @@ const KernelFacts& ThisKernel() {
         if (name == kCalls[0]) fsync = static_cast<int>(id);
       }
     }
+    found.multi_probes = found.multi_probes && ProbesSeeAllThreads();
     found.sync_calls = calls >= kCalls.size() && MayEnterFunction(fsync);
     return found;
   }();
@@ -221,19 +226,11 @@ bool IsWanted(const KernelOptions& options, const LayerRefusals& refusals, Kerne
 }
 
 absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRefusals& refusals,
-                                    const KernelCode& code, bool tick_by_list) {
+                                    bool tick_by_list) {
   UniqueSkeleton skeleton = Open(!tick_by_list);
   if (!skeleton) return LoadError("open kernel programs", errno);
   profd_bpf* s = skeleton.get();
   s->rodata->default_target = options.default_target;
-  s->rodata->entry_begin = code.interrupts.begin;
-  s->rodata->entry_end = code.interrupts.end;
-  s->rodata->timeout_begin = code.timeout.begin;
-  s->rodata->timeout_end = code.timeout.end;
-  s->rodata->signal_begin = code.signal.begin;
-  s->rodata->signal_end = code.signal.end;
-  s->rodata->scheduler_begin = code.scheduler.begin;
-  s->rodata->scheduler_end = code.scheduler.end;
   bpf_program__set_autoload(s->progs.tick_list, tick_by_list);
   // The verifier takes longest for these two.
   bpf_program__set_autoload(s->progs.tick, !tick_by_list || options.visits_all);
@@ -258,6 +255,28 @@ absl::StatusOr<UniqueSkeleton> Load(const KernelOptions& options, const LayerRef
   return skeleton;
 }
 
+// Leaves out what this kernel refuses.
+absl::StatusOr<UniqueSkeleton> LoadPrograms(const KernelOptions& options, LayerRefusals* refusals) {
+  bool tick_by_list = true;
+  while (true) {
+    auto skeleton = Load(options, *refusals, tick_by_list);
+    if (skeleton.ok()) return skeleton;
+    // Without the capabilities nothing can be loaded, so leaving programs out does not help.
+    const bool permitted = !absl::IsPermissionDenied(skeleton.status());
+    const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
+    if (layer) {
+      LogDebug("without ", refused_program, ": ", skeleton.status().ToString());
+      (*refusals)[static_cast<size_t>(*layer)] = absl::StrCat(
+          "this kernel rejects program ", refused_program, " (--log-level debug shows why)");
+    } else if (tick_by_list) {
+      LogDebug("cannot visit threads by list: ", skeleton.status().ToString());
+      tick_by_list = false;
+    } else {
+      return skeleton.status();
+    }
+  }
+}
+
 }  // namespace
 
 void TakeLibbpfMessages() { libbpf_set_print(LogLibbpf); }
@@ -272,6 +291,10 @@ void SizeMaps(const KernelOptions& options, uint32_t cpus, profd_bpf* s) {
                            options.waker_layer || options.switch_stack_layer
                                ? std::min<uint32_t>(cpus, PROFD_MAX_CPUS)
                                : 1);
+  if (options.heap_layer) {
+    bpf_map__set_max_entries(s->maps.thread_data_places,
+                             PROFD_THREAD_DATA_PLACES + cpus * PROFD_THREAD_DATA_PLACES_PER_CPU);
+  }
   const uint32_t walks = cpus * PROFD_OWN_WALKS_PER_CPU;
   bpf_map__set_max_entries(s->maps.own_scratch, options.heap_layer || options.fault_layer ||
                                                         options.map_layer || options.malloc_layer ||
@@ -307,34 +330,36 @@ std::optional<KernelLayer> LayerOf(const std::string& name) {
 }
 
 absl::StatusOr<UniqueSkeleton> LoadWhatGoes(const KernelOptions& options, LayerRefusals* refusals) {
+  // Meanwhile, as it takes a tenth of a second, too.
   KernelCode code;
-  if (options.waker_layer || options.switch_stack_layer) {
+  const auto read = [&code] {
     std::ifstream symbols("/proc/kallsyms");
     code = FindKernelCode(symbols);
-    if (options.waker_layer && code.interrupts.end == 0) {
-      (*refusals)[static_cast<size_t>(KernelLayer::kWaker)] =
-          "cannot tell interrupts: /proc/kallsyms shows no addresses; needs CAP_SYSLOG and "
-          "kernel.kptr_restrict below 2";
-    }
+  };
+  std::optional<std::thread> reader;
+  if (options.waker_layer || options.switch_stack_layer) {
+    reader = StartThread(read);
+    if (!reader) read();
   }
-  bool tick_by_list = true;
-  while (true) {
-    auto skeleton = Load(options, *refusals, code, tick_by_list);
-    if (skeleton.ok()) return skeleton;
-    // Without the capabilities nothing can be loaded, so leaving programs out does not help.
-    const bool permitted = !absl::IsPermissionDenied(skeleton.status());
-    const std::optional<KernelLayer> layer = permitted ? LayerOf(refused_program) : std::nullopt;
-    if (layer) {
-      LogDebug("without ", refused_program, ": ", skeleton.status().ToString());
-      (*refusals)[static_cast<size_t>(*layer)] = absl::StrCat(
-          "this kernel rejects program ", refused_program, " (--log-level debug shows why)");
-    } else if (tick_by_list) {
-      LogDebug("cannot visit threads by list: ", skeleton.status().ToString());
-      tick_by_list = false;
-    } else {
-      return skeleton.status();
-    }
+  auto skeleton = LoadPrograms(options, refusals);
+  if (reader) reader->join();
+  RETURN_IF_ERROR(skeleton.status());
+  std::string& waker_refusal = (*refusals)[static_cast<size_t>(KernelLayer::kWaker)];
+  if (options.waker_layer && code.interrupts.end == 0 && waker_refusal.empty()) {
+    waker_refusal =
+        "cannot tell interrupts: /proc/kallsyms shows no addresses; needs CAP_SYSLOG and "
+        "kernel.kptr_restrict below 2";
   }
+  auto* told = (*skeleton)->data_code;
+  told->entry_begin = code.interrupts.begin;
+  told->entry_end = code.interrupts.end;
+  told->timeout_begin = code.timeout.begin;
+  told->timeout_end = code.timeout.end;
+  told->signal_begin = code.signal.begin;
+  told->signal_end = code.signal.end;
+  told->scheduler_begin = code.scheduler.begin;
+  told->scheduler_end = code.scheduler.end;
+  return skeleton;
 }
 
 bool HasMultiProbes() { return ThisKernel().multi_probes; }

@@ -16,25 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/base/capability.h"
 #include "daemon/base/log.h"
+#include "daemon/kernel/multi_probes.h"
 
 namespace profd {
 namespace {
-
-// The fields of union bpf_attr that BPF_LINK_CREATE reads for kUprobeMulti.
-struct UprobeMultiAttr {
-  uint32_t program;
-  uint32_t target;
-  uint32_t attach_type;
-  uint32_t link_flags;
-  uint64_t path;
-  uint64_t offsets;
-  uint64_t ref_counts;
-  uint64_t cookies;
-  uint32_t count;
-  uint32_t flags;
-  uint32_t pid;
-  uint32_t pad;
-};
 
 // The kernel opens it by name; this one leads to the file whatever became of its own.
 std::string PathOf(int file) { return absl::StrCat("/proc/self/fd/", file); }

@@ -189,7 +189,7 @@ void FillStatus(const ServiceSources& sources, const HostInfo& host,
   losses[static_cast<size_t>(Loss::kMemoryDropped)] += sources.memory->timeline().dropped();
   FillLosses(losses, 0, response->mutable_losses());
   FillCost(state.cost, response->mutable_cost());
-  response->mutable_cost()->set_duration_ns(WallNs() - state.started_wall_ns);
+  response->mutable_cost()->set_duration_ns(MonotonicNs() - state.started_ns);
   FillGovernor(state.governor, response->mutable_governor());
   v1::Memory* memory = response->mutable_memory();
   memory->set_daemon_rss_bytes(ResidentBytes());

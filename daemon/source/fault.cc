@@ -36,11 +36,13 @@ void FaultSource::OnProcesses(const std::set<int32_t>& pids) {
 void FaultSource::Detach() {
   detached_ = true;
   SetTold(false);
+  pages_.SetOn(false);
   (void)context_.kernel->SetFaults(0);  // cannot fail: it only detaches programs
 }
 
 absl::Status FaultSource::Apply() {
   detached_ = false;
+  pages_.SetOn(true);
   uint32_t one_in = knob_.OneInAt(knob_.level());
   if (one_in != 0) one_in = std::max(one_in, pages_.LeastOneIn());
   if (one_in != 0) pages_.SetOneIn(one_in);
@@ -82,10 +84,17 @@ void FaultSource::Costs(std::vector<CostRow>& rows) const {
 }
 
 void FaultSource::Learn(const Period& period) {
-  const int64_t faults = threads_->faults();
+  const profd_fault_cost cost = context_.kernel->FaultCost();
+  // The kernel's books know of faults that the program does not see while it is off.
+  const bool has_books = threads_->has_books();
+  if (!has_books && !context_.kernel->faults_on()) {
+    knob_.Forget(period.seconds);
+    return;
+  }
+  const int64_t faults = has_books ? threads_->faults() : static_cast<int64_t>(cost.faults);
   knob_.Learn({.seconds = period.seconds,
                .faults = faults - std::exchange(learned_faults_, faults),
-               .cost = context_.kernel->FaultCost(),
+               .cost = cost,
                .trap_ns = trap_ns_});
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
@@ -31,6 +32,8 @@ void FaultKnob::Learn(const Work& work) {
   }
   last_ = work.cost;
 }
+
+void FaultKnob::Forget(double seconds) { faults_per_second_ *= std::exp2(-seconds / 10); }
 
 double FaultKnob::InPathNs(const profd_fault_cost& cost, double trap_ns) {
   const double each =

@@ -31,11 +31,21 @@ ModulesSource::ModulesSource(const SourceContext& context, SoughtInModules sough
   }
 }
 
-absl::Status ModulesSource::Discover(const std::set<int32_t>& pids,
-                                     absl::FunctionRef<void()> follow) {
+absl::Status ModulesSource::FindFiles(const std::set<int32_t>& pids) {
   fresh_ = pids;
   RETURN_IF_ERROR(AnnounceMappings());
   context_.ring->Poll();
+  return absl::OkStatus();
+}
+
+absl::Status ModulesSource::AwaitFiles(const std::set<int32_t>& pids,
+                                       absl::FunctionRef<void()> follow) {
+  const bool more = !std::includes(fresh_.begin(), fresh_.end(), pids.begin(), pids.end());
+  fresh_ = pids;
+  if (more && !context_.targets->everything()) {
+    RETURN_IF_ERROR(AnnounceMappings());
+    context_.ring->Poll();
+  }
   modules_.WaitIdle(context_.clock->MonotonicNs() + kRulesAtStart);
   drained_ns_ = context_.clock->MonotonicNs();
   follow();

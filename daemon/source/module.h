@@ -29,9 +29,12 @@ class ModulesSource final : public Source {
   // The modules known at the last look.
   const FoundModules& found() const { return looks_.found(); }
 
-  // Finds the modules of the targets before the first tick. Waits for unwind rules and probes, for
-  // a limited time. `pids` are the targets' processes; `follow` informs all sources of them.
-  absl::Status Discover(const std::set<int32_t>& pids, absl::FunctionRef<void()> follow);
+  // Begins to read the files that the targets' processes map: all of them, or `pids`. Once, before
+  // the first tick.
+  absl::Status FindFiles(const std::set<int32_t>& pids);
+  // Waits for the unwind rules and probes of these files, for a limited time. `pids` are the
+  // targets' processes by now; `follow` informs all sources of them.
+  absl::Status AwaitFiles(const std::set<int32_t>& pids, absl::FunctionRef<void()> follow);
   // At the end of a drain, before OnProcesses: finds targets that no event announced.
   void Rescan();
   // After OnProcesses: looks up who maps what, if something may be new.

@@ -209,6 +209,11 @@ std::string ResidentPages::note() const {
   return note_;
 }
 
+void ResidentPages::SetOn(bool on) {
+  absl::MutexLock lock(&mutex_);
+  on_ = on;
+}
+
 void ResidentPages::Run() {
   int64_t next_ns = MonotonicNs() + pause_ns_;  // of a look at all pages
   int64_t rest_ns = 0;
@@ -216,13 +221,15 @@ void ResidentPages::Run() {
     bool all = false;
     {
       const auto stop = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; };
+      const auto on = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || on_; };
       const auto called = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || !unsure_.empty();
+        return stopping_ || (on_ && !unsure_.empty());
       };
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stop), absl::Nanoseconds(rest_ns))) return;
       const int64_t left_ns = std::max<int64_t>(0, next_ns - MonotonicNs());
       mutex_.AwaitWithTimeout(absl::Condition(&called), absl::Nanoseconds(left_ns));
+      mutex_.Await(absl::Condition(&on));
       if (stopping_) return;
       all = MonotonicNs() >= next_ns;
     }

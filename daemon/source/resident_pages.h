@@ -43,6 +43,9 @@ class ResidentPages {
   // gone.
   uint32_t LeastOneIn() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Checks pages by itself, or stops to, from now on.
+  void SetOn(bool on) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Ends a drain: moves the changes since the last one into the samples of `delta`.
   void Finish(ProfileDelta& delta) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -93,6 +96,7 @@ class ResidentPages {
   const int64_t pause_ns_;
   mutable absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool on_ ABSL_GUARDED_BY(mutex_) = true;
   uint32_t one_in_ ABSL_GUARDED_BY(mutex_) = 1;
   uint32_t least_one_in_ ABSL_GUARDED_BY(mutex_) = 1;
   LiveSet pages_ ABSL_GUARDED_BY(mutex_){Kind::kResident};

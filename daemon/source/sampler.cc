@@ -111,10 +111,12 @@ bool Sampler::TakeOrders() {
     schedule_.SetInterval(taken_.interval_ns);
     if (begins) {
       schedule_.Resume(taken_.begin_ns);
+      advanced_ns_ = taken_.begin_ns;
       cut_ns_ = taken_.cut_ns;
-    } else if (IsCut() && schedule_.next_ns() > taken_.cut_ns) {
+    } else if (IsCut() && schedule_.next_ns() > CutAt()) {
       Advance();
     }
+    CountMissed();
     known_.swap(to_learn_);
     counts_.interval_ns = schedule_.interval_ns();
     visits_.SetLongestStride(taken_.stride);
@@ -139,7 +141,7 @@ bool Sampler::Tick() {
   int64_t failed = 0;
   {
     const absl::MutexLock lock(&mutex_);
-    counts_.missed = schedule_.missed();
+    CountMissed();
     counts_.interval_ns = schedule_.interval_ns();
     due_ns_ = next_ns_;
     counts_.idle_ticks = visits_.idle_ticks();
@@ -154,10 +156,17 @@ bool Sampler::Tick() {
 void Sampler::Advance() {
   const int64_t now_ns = clock_->MonotonicNs();
   if (IsCut()) {
-    schedule_.Cut(cut_ns_ = taken_.cut_ns, now_ns);
+    schedule_.Cut(CutAt(), now_ns);
+    cut_ns_ = taken_.cut_ns;
   } else {
     schedule_.Advance(now_ns);
   }
+  advanced_ns_ = now_ns;
+}
+
+void Sampler::CountMissed() {
+  const int64_t passed = schedule_.missed() - std::exchange(schedule_missed_, schedule_.missed());
+  counts_.missed += std::max<int64_t>(passed - std::exchange(overdue_told_, 0), 0);
 }
 
 int64_t Sampler::Overdue() const {
@@ -285,10 +294,10 @@ Sampler::Counts Sampler::Take(std::vector<CounterEntry>& samples) {
                        });
     if (place != 0) continue;
     log_.Swap(samples);
-    Counts counts = counts_;
-    missed_told_ = std::max(missed_told_, counts.missed + Overdue());
-    counts.missed = missed_told_;
-    return counts;
+    if (const int64_t overdue = Overdue(); overdue > overdue_told_) {
+      counts_.missed += overdue - std::exchange(overdue_told_, overdue);
+    }
+    return counts_;
   }
 }
 

@@ -113,10 +113,14 @@ class Sampler {
   bool TakeOrders();
   absl::Status VisitListed(int64_t weight_ns);
   absl::Status VisitAll(int64_t weight_ns);
-  // When the present stratum is to end before its time. Whether that is still to be done.
+  // Whether the present stratum is still to end before its time, and when: as ordered, but what a
+  // tick in flight has passed is over.
   bool IsCut() const { return taken_.cut_ns > cut_ns_; }
+  int64_t CutAt() const { return std::max(taken_.cut_ns, advanced_ns_); }
   // To the next stratum: after a tick, or to end the present one early.
   void Advance();
+  // Adds what the schedule has missed since the last call, but for what Take has told of it.
+  void CountMissed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Strata that have passed while the tick that is due, or in flight, is not done.
   int64_t Overdue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of a tick that ended this way. False: it is none, its samples count for nothing.
@@ -142,8 +146,10 @@ class Sampler {
   std::vector<profd_visit> found_;  // by the tick that visits everybody
   WaitTraces traces_;               // the same
   int64_t next_ns_ = INT64_MAX;
-  int64_t cut_ns_ = INT64_MIN;  // the last one that was done
-  int64_t cpu_ns_ = 0;          // up to the last tick
+  int64_t cut_ns_ = INT64_MIN;       // the last one that was done
+  int64_t advanced_ns_ = INT64_MIN;  // up to when the schedule knows what was done
+  int64_t schedule_missed_ = 0;      // at the last CountMissed
+  int64_t cpu_ns_ = 0;               // up to the last tick
   int64_t tick_cpu_ns_ = 0;
 
   // The mailbox.
@@ -158,7 +164,7 @@ class Sampler {
   WaitLog waits_ ABSL_GUARDED_BY(mutex_);
   Counts counts_ ABSL_GUARDED_BY(mutex_);
   int64_t due_ns_ ABSL_GUARDED_BY(mutex_) = INT64_MAX;  // the next tick
-  int64_t missed_told_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t overdue_told_ ABSL_GUARDED_BY(mutex_) = 0;    // of that tick: strata that were told of
 };
 
 }  // namespace profd

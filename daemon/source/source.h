@@ -48,10 +48,12 @@ class Source {
   // The noun that names everything of this source: its files and its account.
   virtual const char* name() const = 0;
 
-  // Prepares the source and measures the cost of its programs; once, before there are targets. On
-  // failure only this source is lost. Status shows the message, which says what is missing and how
-  // to get it.
+  // Prepares the source; once, before there are targets. On failure only this source is lost.
+  // Status shows the message, which says what is missing and how to get it.
   virtual absl::Status Attach() { return absl::OkStatus(); }
+  // Measures the cost of its programs; once, after Attach. It may take tenths of a second: the
+  // files of the targets are read meanwhile, and no account is open yet.
+  virtual void Calibrate() {}
   // Removes everything from the targets' path until the next Apply.
   virtual void Detach() {}
   // Applies the levels of the knobs.

@@ -62,6 +62,7 @@ struct ProgramState {
 
 struct CollectorState {
   int64_t started_wall_ns = 0;
+  int64_t started_ns = 0;  // monotonic: the wall clock may be set
   int64_t tick_interval_ns = 0;
   bool paused = false;
   std::vector<LayerState> layers;

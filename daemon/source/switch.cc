@@ -10,18 +10,19 @@ absl::Status SwitchSource::Attach() {
   if (!context_.kernel->has_switch_layer()) {
     return absl::UnimplementedError("needs a kernel with CONFIG_FAIR_GROUP_SCHED");
   }
-  return MeasureEntry();
+  return absl::OkStatus();
 }
 
-absl::Status SwitchSource::MeasureEntry() {
+// The cost of entering the program.
+void SwitchSource::Calibrate() {
   constexpr int kTurns = 8;  // few, because each patches code of the scheduler
   std::vector<std::vector<double>> turns(kTurns);
   for (int turn = 0; turn < kTurns; ++turn) {
-    RETURN_IF_ERROR(context_.kernel->SetSwitchLayer(turn % 2 == 1));
+    // Apply tries again, and tells what is wrong.
+    if (!context_.kernel->SetSwitchLayer(turn % 2 == 1).ok()) break;
     MeasureSwitches(&turns[static_cast<size_t>(turn)]);
   }
   knob_.SetEntry(EntryNs(std::move(turns)));
-  return absl::OkStatus();
 }
 
 void SwitchSource::Detach() {

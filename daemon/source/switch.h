@@ -24,6 +24,7 @@ class SwitchSource final : public Source {
 
   const char* name() const override { return "switch"; }
   absl::Status Attach() override;
+  void Calibrate() override;
   void Detach() override;
   absl::Status Apply() override;
   absl::Status Drain(ProfileDelta& delta) override;
@@ -34,9 +35,6 @@ class SwitchSource final : public Source {
   void Publish(CollectorState& state) const override;
 
  private:
-  // Measures the cost of entering the program.
-  absl::Status MeasureEntry();
-
   const SourceContext context_;
   ThreadSource* const threads_;
   SwitchKnob knob_;

@@ -33,10 +33,11 @@ class ThreadSource final : public Source {
   uint32_t TargetOf(ThreadId id) const { return accounts_.TargetOf(id); }
   int32_t ProcessOf(ThreadId id) const { return accounts_.ProcessOf(id); }
   std::set<int32_t> Processes() const;
+  bool has_books() const { return books_; }
   const Accounts& accounts() const { return accounts_; }
   // Of targets, since start, as of the last drain.
   int64_t switches() const { return switches_; }
-  int64_t faults() const { return faults_; }
+  int64_t faults() const { return faults_; }  // 0 without books
   int64_t cpu_ns() const { return cpu_ns_; }
 
   const char* name() const override { return "thread"; }

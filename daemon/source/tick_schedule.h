@@ -20,10 +20,11 @@ class TickSchedule {
   void Advance(int64_t now_ns);
   // Ends the present stratum at `at_ns`, before the next instant, and begins the next one there: a
   // new interval need not wait for the end of an old, long one. `at_ns` must not depend on when
-  // ticks were. After a tick that was due before `at_ns`, this takes the place of Advance.
+  // ticks were. After a tick that was due before `at_ns`, this takes the place of Advance: strata
+  // that passed between the two are missed.
   void Cut(int64_t at_ns, int64_t now_ns);
   // Continues after a pause, in which no tick counts as missed: a stratum begins at `now_ns`.
-  void Resume(int64_t now_ns) { Cut(now_ns, now_ns); }
+  void Resume(int64_t now_ns);
   // Sets the length of the following strata, > 0.
   void SetInterval(int64_t interval_ns) { next_interval_ns_ = interval_ns; }
   int64_t missed() const { return missed_; }

@@ -24,7 +24,7 @@ constexpr int64_t kLongestInterval = 1'000'000'000;
 // So many of them are asked for before other sources are given up: up to 4 times the interval.
 constexpr int kSampledFactors = 4;
 // What a tick costs grows with the interval by this power: caches are cold and the CPU sleeps
-// deeper. Measured from 10 to 120 ms (docs/governor.md).
+// deeper. Measured from 10 to 120 ms (docs/governor-details.md).
 constexpr double kColder = 0.3;
 
 }  // namespace

@@ -7,12 +7,15 @@
 
 namespace profd {
 absl::Status WakerSource::Attach() {
-  // A program at a context switch is entered in the same way.
-  const double measured = switches_ == nullptr ? 0 : switches_->entry_ns();
-  knob_.SetEntry(measured > 0 ? measured : kAssumedEntryNs);
   // Once, to learn whether it is permitted. Apply attaches it when there are targets.
   RETURN_IF_ERROR(context_.kernel->SetWakers(knob_.OneInAt(0)));
   return context_.kernel->SetWakers(0);
+}
+
+void WakerSource::Calibrate() {
+  // A program at a context switch is entered in the same way.
+  const double measured = switches_ == nullptr ? 0 : switches_->entry_ns();
+  knob_.SetEntry(measured > 0 ? measured : kAssumedEntryNs);
 }
 
 void WakerSource::Detach() {

@@ -23,6 +23,7 @@ class WakerSource final : public Source {
 
   const char* name() const override { return "waker"; }
   absl::Status Attach() override;
+  void Calibrate() override;
   void Detach() override;
   absl::Status Apply() override;
   absl::Status Drain(ProfileDelta& delta) override;

@@ -72,7 +72,7 @@ struct SliceHeader {
   int64_t books_ns = 0, switch_ns = 0, tick_ns = 0, heap_ns = 0, faults_ns = 0, mappings_ns = 0;
   int64_t cpu_ns = 0, disk_ns = 0, wakers_ns = 0, switch_stacks_ns = 0, bursts_on_ns = 0;
   int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;
-  int64_t tick_interval_ns = 0;  // mean, weighted by ticks; without any, that in force
+  int64_t tick_interval_ns = 0;  // mean, weighted by ticks; without any, the longest in force
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
   int64_t lost_weight_ns = 0;
   int64_t drains = 1;          // how many were added up

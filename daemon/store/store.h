@@ -44,7 +44,7 @@ struct MergedProfile {
   int64_t bursts_on_ns = 0;  // the same of bursts: in which they were planned
   // Bursts of tracing in it, their length, and the time that they stand for.
   int64_t bursts = 0, burst_ns = 0, burst_span_ns = 0;
-  int64_t tick_interval_ns = 0;  // mean, weighted by ticks; without any, that in force
+  int64_t tick_interval_ns = 0;  // mean, weighted by ticks; without any, the longest in force
   int64_t ticks = 0, ticks_missed = 0, walks = 0, torn_walks = 0;
   CollectorCost cost;
   LossCounts losses{};  // the store's own included: kStoreDropped, kStoreDamaged, kStackUnknown

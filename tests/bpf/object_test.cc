@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -105,6 +106,38 @@ TEST_F(ObjectKernelTest, ASetIsCountedUpToALimit) {
   const profd_object polled = Await(PROFD_OBJECT_POLL);
   EXPECT_EQ(polled.members[PROFD_MEMBER_EVENTFD], 2);
   EXPECT_EQ(polled.flags, 0);
+}
+
+// Reading it could wait for a file system that does not answer.
+TEST_F(ObjectKernelTest, AnArrayOfPollInSharedMemoryIsNotRead) {
+  START_OR_SKIP();
+  const Child child([](Child& me) {
+    const auto poll_from = [](int sharing, nfds_t count) {
+      auto* polled = static_cast<pollfd*>(
+          mmap(nullptr, 4096, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0));
+      for (nfds_t i = 0; i < count; ++i) {
+        polled[i] = {.fd = eventfd(0, 0), .events = POLLIN, .revents = 0};
+      }
+      while (poll(polled, count, -1) >= 0) continue;
+    };
+    std::thread(poll_from, MAP_SHARED, 2).detach();
+    std::thread(poll_from, MAP_PRIVATE, 3).detach();
+    me.Signal();
+    WaitForever();
+  });
+  child.Wait();
+  Mark(child);
+  EXPECT_EQ(Await(PROFD_OBJECT_POLL).members[PROFD_MEMBER_EVENTFD], 3);
+  for (int i = 0; i < 5; ++i) Tick();
+  Poll();
+  for (const StackTrace& stack : stacks_) {
+    if (stack.frames.size() < PROFD_OBJECT_WORDS) continue;
+    profd_object object{};
+    std::memcpy(&object, stack.frames.data(), sizeof(object));
+    if (object.kind == PROFD_OBJECT_POLL) {
+      EXPECT_EQ(object.members[PROFD_MEMBER_EVENTFD], 3);
+    }
+  }
 }
 
 TEST_F(ObjectKernelTest, AChildIsNamed) {

@@ -1,10 +1,10 @@
-"""Formatting, likely mistakes and spelling, with the tools of the distribution.
+"""Formatting, likely mistakes and spelling, with the tools of the distribution; structure, by structure.py.
 
 Each check returns its findings as "file:line: text", with paths relative to the root of the tree.
 
-Usage: python3 -m tests.suite.hygiene [--format] [--tidy BUILD] [--spelling]
-Without an option: formatting and spelling. Exits with 1 when there are findings, with 2 when a check
-could not run.
+Usage: python3 -m tests.suite.hygiene [--format] [--tidy BUILD] [--spelling] [--structure]
+Without an option: formatting, spelling and structure. Exits with 1 when there are findings, with 2
+when a check could not run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import shlex
 import subprocess
 import sys
 
+from . import structure
 from .batches import OF_THIS_TREE, Batches
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -239,19 +240,23 @@ def clang_tidy(build_dir: str | os.PathLike[str]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tests.suite.hygiene",
-                                     description="Formatting, likely mistakes, spelling.")
+                                     description="Formatting, likely mistakes, spelling, structure.")
     parser.add_argument("--format", action="store_true", help="what clang-format would change")
     parser.add_argument("--tidy", metavar="BUILD",
                         help="clang-tidy with this build directory, of the preset asan")
     parser.add_argument("--spelling", action="store_true", help="misspelled words")
+    parser.add_argument("--structure", action="store_true",
+                        help="cycles of includes, long sources, long pages")
     options = parser.parse_args(arguments)
-    every = not (options.format or options.tidy or options.spelling)
+    every = not (options.format or options.tidy or options.spelling or options.structure)
     found: list[str] = []
     try:
         if options.format or every:
             found += clang_format()
         if options.spelling or every:
             found += spelling()
+        if options.structure or every:
+            found += structure.findings(ROOT)
         if options.tidy:
             found += clang_tidy(options.tidy)
     except CheckFailed as error:

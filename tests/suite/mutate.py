@@ -172,7 +172,7 @@ def check_of(test):
 
 
 # So many failures are looked at, one by one.
-LOOKED_AT = 5
+LOOKED_AT = 20
 
 
 def try_mutation(tree, mutation, results, others, lock):

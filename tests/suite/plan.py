@@ -219,8 +219,8 @@ def system(job):
 
 def jobs():
     return [
-        Job("style", script("style", "python3", "-m", "tests.suite.hygiene", "--format", "--spelling"),
-            about="clang-format, spelling"),
+        Job("style", script("style", "python3", "-m", "tests.suite.hygiene", "--format", "--spelling", "--structure"),
+            about="clang-format, spelling, structure"),
         Job("python", python_tests("tests/suite", "tests/harness", "tests/vm", "tests/bench"),
             about="the test system's own tests, the benchmarks' arithmetic"),
         Job("build", build("tests", "profd", "profctl", "kernel_test", "deploy/all", "tests/targets/all"), cpus=2,

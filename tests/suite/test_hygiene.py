@@ -1,6 +1,7 @@
 """The checks of tests/suite/hygiene.py find what they are for, and only that."""
 
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests.suite import hygiene, unity  # pylint: disable=wrong-import-position
+from tests.suite import hygiene, structure, unity  # pylint: disable=wrong-import-position
 from tests.suite.batches import Batches  # pylint: disable=wrong-import-position
 
 CLEAN = "int Twice(int n) { return 2 * n; }\n"
@@ -42,6 +43,59 @@ class HygieneTest(unittest.TestCase):
         self.assertEqual(hygiene.spelling(), [])
         self.source.write_text(CLEAN + "// " + "rec" + "ieve\n")
         self.assertEqual([line.split(": ")[0] for line in hygiene.spelling()], ["daemon/a.cc:2"])
+
+    def structure(self, files):
+        """Findings where these files, by path, are added."""
+        (self.root / "docs").mkdir(exist_ok=True)
+        pages = dict.fromkeys(structure.MOST_WORDS, "A few words.\n")
+        for name, text in {**pages, **files}.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        return structure.findings(self.root)
+
+    def test_includes_do_not_go_round(self):
+        self.assertEqual(self.structure({"daemon/a.cc": '#include "daemon/a.h"\n', "daemon/b.h": "#include <a.h>\n",
+                                         "daemon/a.h": '#pragma once\n#include "daemon/b.h"\n'}), [])
+        comments = '// #include "daemon/a.h"\n/*\n#include "daemon/a.h"\n*/\n'
+        self.assertEqual(self.structure({"daemon/b.h": comments}), [])
+        self.assertEqual(self.structure({"daemon/b.h": '\n#include "daemon/a.h"\n'}),
+                         ["daemon/b.h:2: includes go round in a cycle: daemon/a.h -> daemon/b.h -> daemon/a.h"])
+
+    def test_includes_are_found_where_the_compiler_finds_them(self):
+        self.assertEqual(self.structure({"bpf/abi/c.h": '#include "c.h"\n'}),
+                         ["bpf/abi/c.h:1: includes go round in a cycle: bpf/abi/c.h -> bpf/abi/c.h"])
+        self.assertEqual(self.structure({"bpf/abi/c.h": '#include "../source/a.h"\n', "bpf/b.h": '#include "abi/c.h"\n',
+                                         "bpf/source/a.h": '#include "b.h"\n'}),
+                         ["bpf/b.h:1: includes go round in a cycle: "
+                          "bpf/abi/c.h -> bpf/source/a.h -> bpf/b.h -> bpf/abi/c.h"])
+
+    def test_sources_have_few_lines_of_code(self):
+        comments = "/* A\n * comment. */\n\n// Another.\n  /* */ // and\n"
+        self.assertEqual(self.structure({"client/a.cc": comments + "f(); // code\n" * 400}), [])
+        self.assertEqual(self.structure({"client/a.cc": comments + "f(); // code\n" * 401}),
+                         ["client/a.cc:406: 401 lines of code, at most 400: split the file"])
+        # What looks like a comment, and is none.
+        for line in ('f("/*");', "f('\"'); // \"", "n = 1'000; /* 'a */", 'f(R"(\n/*)");', 'f("\\"/*");'):
+            found = self.structure({"client/a.cc": f"{line}\n" + "f();\n" * 400})
+            self.assertEqual([one.partition(",")[0].rpartition(": ")[2] for one in found],
+                             [f"{401 + line.count(chr(10))} lines of code"], line)
+
+    def test_pages_are_short(self):
+        architecture, governor = "docs/architecture.md", "docs/governor.md"
+        self.assertEqual(self.structure({governor: "word | " * 300, architecture: "word\n" * 1200}), [])
+        self.assertEqual(self.structure({governor: "word " * 601, architecture: "word " * 1201}),
+                         [f"{architecture}:1: 1201 words, at most 1200: move some to docs/architecture-details.md",
+                          f"{governor}:1: 601 words, at most 600: move some to docs/governor-details.md"])
+        (self.root / governor).unlink()
+        self.assertIn(f"{governor}:1: the page is missing", structure.findings(self.root))
+
+    def test_structure_is_checked_on_request(self):
+        self.structure({"daemon/a.h": '#include "a.h"\n'})
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(hygiene.main(["--structure"]), 1)
+        self.assertEqual(out.getvalue(), "daemon/a.h:1: includes go round in a cycle: daemon/a.h -> daemon/a.h\n")
+        self.structure({"daemon/a.h": ""})
+        self.assertEqual(hygiene.main(["--structure"]), 0)
 
     def test_tidy(self):
         self.source.write_text(CLEAN)

@@ -84,10 +84,12 @@ class FakeKernel final : public Kernel {
   // What came by at places of probes.
   uint64_t heap_refusals = 0;
   std::vector<HeapTally> heap_tallies;
+  profd_fault_cost fault_cost{};
   int64_t tick_ns = 0;   // what a tick costs the daemon
   int64_t drain_ns = 0;  // what reading the accounts does
 
   size_t visits() const { return visits_; }
+  int readings() const { return readings_; }  // of accounts
   uint32_t fault_one_in() const { return fault_one_in_; }
 
   const std::string& refusal(KernelLayer layer) const override {
@@ -136,6 +138,7 @@ class FakeKernel final : public Kernel {
     return absl::OkStatus();
   }
   absl::StatusOr<LeftOut> DrainThreads(const RecordSink& sink, bool) override {
+    ++readings_;
     clock_->Compute(drain_ns);
     if (absl::Status status = Fail(drain_threads); !status.ok()) return status;
     for (const auto& [id, thread] : threads_) {
@@ -170,7 +173,7 @@ class FakeKernel final : public Kernel {
   }
   bool faults_on() const override { return fault_one_in_ != 0; }
   uint64_t fault_seed() const override { return 1; }
-  profd_fault_cost FaultCost() const override { return {}; }
+  profd_fault_cost FaultCost() const override { return fault_cost; }
 
   absl::StatusOr<std::vector<uint32_t>> ClockedCpus() const override { return online_cpus; }
   absl::Status SetCpuClock(uint32_t cpu, int64_t period_ns) override {
@@ -362,6 +365,7 @@ class FakeKernel final : public Kernel {
   profd_tick_stats stats_{};
   size_t visits_ = 0;
   uint32_t fault_one_in_ = 0;
+  int readings_ = 0;
   std::vector<ExitedEntry> exited_;
   bool untold_execs_ = false;
 };

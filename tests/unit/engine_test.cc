@@ -184,6 +184,27 @@ TEST_F(EngineTest, HoursOfWaitingAddUp) {
   for (size_t loss = 0; loss < kLossCount; ++loss) EXPECT_EQ(Lost(loss), 0U) << loss;
 }
 
+// The first reading opens the accounts. While sources measure what they cost, none is open: what
+// threads did till then lies before the first slice.
+TEST_F(EngineTest, NoAccountIsOpenWhileCostsAreMeasured) {
+  class CostlySource final : public Source {
+   public:
+    explicit CostlySource(std::function<void()> measure) : measure_(std::move(measure)) {}
+    const char* name() const override { return "costly"; }
+    void Calibrate() override { measure_(); }
+
+   private:
+    const std::function<void()> measure_;
+  };
+  int measured = 0;
+  Start(std::make_unique<CostlySource>([&] {
+    ++measured;
+    EXPECT_EQ(kernel_.readings(), 0);
+  }));
+  EXPECT_EQ(measured, 1);
+  EXPECT_GT(kernel_.readings(), 0);
+}
+
 // What the daemon computes, it may spend; a tick that costs more than that comes less often.
 TEST_F(EngineTest, TicksKeepToTheBudget) {
   options_.sources.tick_interval_ns = 10 * kMs;
@@ -199,6 +220,28 @@ TEST_F(EngineTest, TicksKeepToTheBudget) {
   EXPECT_LE(share, 0.005);
   EXPECT_GE(share, 0.002) << "the budget is there to be used";
   EXPECT_GT(engine_->state()->tick_interval_ns, 10 * kMs);
+}
+
+// Without the kernel's books only the program at each fault counts them.
+TEST_F(EngineTest, FaultsAreGivenUpWithoutBooksToo) {
+  options_.sources.faults = true;
+  options_.sources.books = false;
+  kernel_.Start(1, 100);
+  Start();
+  const uint32_t finest = kernel_.fault_one_in();
+  ASSERT_NE(finest, 0U);
+  for (int second = 0; second < 300; ++second) {
+    kernel_.Run(1, 900 * kMs);
+    // A tenth of a CPU.
+    kernel_.fault_cost.faults += 100'000;
+    kernel_.fault_cost.timed += 1'000;
+    kernel_.fault_cost.timed_ns += kMs;
+    Live(kSecond);
+  }
+  EXPECT_NE(kernel_.fault_one_in(), finest);
+  // Once there are few faults, they are told again.
+  Live(3600 * kSecond);
+  EXPECT_EQ(kernel_.fault_one_in(), finest);
 }
 
 TEST_F(EngineTest, FullTableIsLostWeight) {

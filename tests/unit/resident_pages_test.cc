@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <memory>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -89,6 +91,23 @@ TEST_F(ResidentPagesTest, GoesDownWhenPagesAreGivenBack) {
   resident_.Look();
   EXPECT_EQ(Bytes(), 0);
   EXPECT_EQ(resident_.note(), "");
+}
+
+// Nothing of a target is read in a pause.
+TEST_F(ResidentPagesTest, PausedItChecksNothing) {
+  constexpr size_t kPages = 10;
+  const std::unique_ptr<char, void (*)(void*)> memory(
+      static_cast<char*>(std::aligned_alloc(kPage, kPages * kPage)), std::free);
+  resident_.SetOn(false);
+  for (size_t i = 0; i < kPages; ++i) {
+    memory.get()[i * kPage] = 1;
+    Tell(reinterpret_cast<uintptr_t>(memory.get()) + i * kPage, 1, getpid(), true);
+  }
+  absl::SleepFor(absl::Milliseconds(300));  // three times what a check takes
+  EXPECT_EQ(resident_.pages(), 0U);
+  resident_.SetOn(true);
+  for (int i = 0; i < 600 && resident_.pages() == 0; ++i) absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_EQ(resident_.pages(), kPages);
 }
 
 // Of files and others, as the kernel side tells them when it does not know.

@@ -252,6 +252,38 @@ TEST_F(SamplerTest, AHeldUpTickMissesOthersMeanwhile) {
   EXPECT_EQ(Take().missed, held) << "what was told stays told";
 }
 
+// What was told of one that was held up is not taken from those that are missed later.
+TEST_F(SamplerTest, MissesAfterAHoldUpCountAgain) {
+  kernel_.Start(1);
+  Make();
+  Ticks(5);
+  clock_.MoveTo(sampler_->next_ns() + 20 * kInterval + 1);
+  const int64_t held = Take().missed;
+  EXPECT_GE(held, 19);
+  sampler_->SetInterval(10 * kInterval);
+  Ticks(1);
+  EXPECT_LE(Take().missed, held + 1);
+  Ticks(1);
+  clock_.MoveTo(sampler_->next_ns() + 50 * kInterval + 1);
+  EXPECT_GE(Take().missed, held + 4);
+}
+
+// An order that comes during a tick holds from its end on: what was missed till then counts once.
+TEST_F(SamplerTest, AShorterIntervalDuringATickMissesNothingTwice) {
+  kernel_.Start(1);
+  Make();
+  Ticks(5);
+  kernel_.meanwhile = [&] {
+    sampler_->SetInterval(kInterval / 10);
+    clock_.MoveTo(clock_.MonotonicNs() + 5 * kInterval);
+    kernel_.meanwhile = nullptr;
+  };
+  Ticks(1);
+  Ticks(1);
+  EXPECT_LE(Take().missed, 6);
+  EXPECT_GE(Take().missed, 4);
+}
+
 // A tick that the kernel did not do is no tick in which nothing was found.
 TEST_F(SamplerTest, FailedTickIsMissed) {
   kernel_.Start(1);

@@ -156,6 +156,15 @@ TEST(TickScheduleTest, AStratumThatIsCutEndsAtOnce) {
 
 // Every part of the time gets ticks that weigh as much as it lasts, on average: before the cut, in
 // what is left of the stratum that was cut, after a tick in it and without one, and later.
+// A tick was held up, and is cut off long after it was due.
+TEST(TickScheduleTest, StrataThatPassBeforeACutAreMissed) {
+  TickSchedule schedule(100, 0, 1);
+  schedule.SetInterval(10);
+  schedule.Cut(550, 550);
+  EXPECT_EQ(schedule.missed(), 4);
+  EXPECT_EQ(schedule.interval_ns(), 10);
+}
+
 TEST(TickScheduleTest, ACutIsUnbiased) {
   constexpr int kRuns = 200'000;
   constexpr int64_t kLong = 1'000, kShort = 100, kCut = 330;

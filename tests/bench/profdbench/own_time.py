@@ -27,7 +27,7 @@ START_STAGES = (
     ("the rest of loading programs", ("profd::LoadWhatGoes",)),
     ("putting probes in", ("profd::Reconciler::Work",)),
     ("attaching programs, measuring their entry", ("profd::Engine::AttachSources", "profd::FaultSource::Attach",
-                                                  "profd::CpuSource::Attach", "profd::BpfKernel::MeasureCpuInterrupt")),
+                                                  "profd::CpuSource::Attach", "profd::SwitchSource::Calibrate", "profd::BpfKernel::MeasureCpuInterrupt")),
     ("finding processes, modules and their sizes", ("profd::Engine::Discover", "profd::MemoryWatch::Work", "profd::Targets::MarkRunning")),
 )
 REST = "the rest"
