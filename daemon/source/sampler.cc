@@ -113,10 +113,11 @@ bool Sampler::TakeOrders() {
       schedule_.Resume(taken_.begin_ns);
       advanced_ns_ = taken_.begin_ns;
       cut_ns_ = taken_.cut_ns;
+      CountMissed();
     } else if (IsCut() && schedule_.next_ns() > CutAt()) {
       Advance();
+      CountMissed();
     }
-    CountMissed();
     known_.swap(to_learn_);
     counts_.interval_ns = schedule_.interval_ns();
     visits_.SetLongestStride(taken_.stride);

@@ -119,7 +119,7 @@ class Sampler {
   int64_t CutAt() const { return std::max(taken_.cut_ns, advanced_ns_); }
   // To the next stratum: after a tick, or to end the present one early.
   void Advance();
-  // Adds what the schedule has missed since the last call, but for what Take has told of it.
+  // The schedule went on: adds what it has missed, but for what Take has told of it already.
   void CountMissed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Strata that have passed while the tick that is due, or in flight, is not done.
   int64_t Overdue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
