@@ -29,6 +29,7 @@ class FakeKernel final : public Kernel {
   // What the threads do.
   void Start(uint64_t id, int32_t pid) {
     threads_[id] = {.pid = pid, .begin_ns = clock_->MonotonicNs()};
+    if (!by_list) return;  // nobody takes them
     born_.push_back(
         {.number = id, .thread_id = id, .kernel_tid = static_cast<int32_t>(id), .pad = 0});
   }
@@ -37,6 +38,13 @@ class FakeKernel final : public Kernel {
     exited_.emplace_back(key, sums);
   }
   void ExecUntold() { untold_execs_ = true; }
+  // Gone, with a last account.
+  void End(uint64_t id) {
+    profd_thread_record record = Account(id, threads_.at(id));
+    record.type = PROFD_RECORD_DEAD;
+    Emit(record);
+    threads_.erase(id);
+  }
   // Gone without a last account, as when the ring was full.
   void Vanish(uint64_t id) { threads_.erase(id); }
   // It was on a CPU for so long since the last call.
@@ -50,6 +58,9 @@ class FakeKernel final : public Kernel {
     const auto* bytes = reinterpret_cast<const uint8_t*>(&record);
     ring_.emplace_back(bytes, bytes + sizeof(record));
   }
+
+  // False: as a kernel that rejects the program tick_list. Not to be changed once it is used.
+  bool by_list = true;
 
   // Called with the pidfd of a process that is to be a target; false: it is one already.
   std::function<bool(int)> on_mark;
@@ -96,31 +107,37 @@ class FakeKernel final : public Kernel {
     return refusals[static_cast<size_t>(layer)];
   }
 
-  bool ticks_by_list() const override { return true; }
+  bool ticks_by_list() const override { return by_list; }
   std::span<profd_visit> VisitTable() override { return visit_table_; }
-  absl::Status VisitAll(int64_t, const RecordSink&) override {
-    return absl::UnimplementedError("by list only");
+  absl::Status VisitAll(int64_t, const RecordSink& sink) override {
+    if (by_list) return absl::UnimplementedError("by list only");
+    clock_->Compute(tick_ns);
+    if (absl::Status status = Fail(visit); !status.ok()) return status;
+    for (auto& [id, thread] : threads_) {
+      profd_visit entry{};
+      entry.thread_id = id;
+      entry.kernel_tid = static_cast<int32_t>(id);
+      VisitThread(thread, entry);
+      sink({reinterpret_cast<const uint8_t*>(&entry), sizeof(entry)});
+    }
+    return absl::OkStatus();
   }
   void TakeBorn(absl::FunctionRef<void(const profd_born&)> sink) override {
     for (const profd_born& born : std::exchange(born_, {})) sink(born);
   }
   bool RingHasNews() const override { return !ring_.empty(); }
   absl::Status Visit(size_t count, int64_t) override {
+    if (!by_list) return absl::UnimplementedError("not by list");
     clock_->Compute(tick_ns);
     if (absl::Status status = Fail(visit); !status.ok()) return status;
     for (profd_visit& entry : std::span(visit_table_).first(count)) {
-      ++visits_;
       const auto thread = threads_.find(entry.thread_id);
       if (thread == threads_.end()) {
+        ++visits_;
         entry.outcome = PROFD_VISIT_GONE;
         continue;
       }
-      const bool same =
-          std::exchange(thread->second.visited, thread->second.switches) == thread->second.switches;
-      entry.outcome = same ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
-      entry.stack = entry.thread_id;
-      entry.reason = PROFD_REASON_LOCK;
-      ++(same ? stats_.repeats : stats_.walks);
+      VisitThread(thread->second, entry);
     }
     return absl::OkStatus();
   }
@@ -331,6 +348,14 @@ class FakeKernel final : public Kernel {
     uint64_t visited = 0;  // switches at the last visit
   };
 
+  void VisitThread(Thread& thread, profd_visit& entry) {
+    ++visits_;
+    const bool same = std::exchange(thread.visited, thread.switches) == thread.switches;
+    entry.outcome = same ? PROFD_VISIT_SAME : PROFD_VISIT_NEW;
+    entry.stack = entry.thread_id;
+    entry.reason = PROFD_REASON_LOCK;
+    ++(same ? stats_.repeats : stats_.walks);
+  }
   static absl::Status Fail(Failure& failure) {
     if (failure.times == 0) return absl::OkStatus();
     --failure.times;

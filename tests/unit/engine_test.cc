@@ -21,6 +21,11 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000 * kMs;
 constexpr int64_t kHour = 3'600 * kSecond;
 constexpr uint32_t kTarget = 1;
+// Above all PIDs that Linux gives: /proc knows none of them.
+constexpr int32_t kNoPid = 1 << 23;
+
+// By how much tables and buffers may be fuller at one instant than at another, bytes.
+constexpr size_t kSlack = 64 * 1024;
 
 // Bytes on the heap. Under the address sanitizer malloc is its own.
 size_t AllocatedBytes() {
@@ -146,6 +151,30 @@ class EngineTest : public ::testing::Test {
     ASSERT_TRUE(engine_->Round(true, &drained));
     EXPECT_TRUE(drained.ok()) << drained;
   }
+  // Every 400 s a process begins, calls exec, and the one before it has ended.
+  static constexpr int64_t kChurnPause = 400 * kSecond;
+  static constexpr uint64_t kProcessesADay = 24 * kHour / kChurnPause;
+  struct Churn {
+    std::function<void(uint64_t id)> end;
+    int drains = 0;  // after the last one
+  };
+  void Rotate(uint64_t processes, const Churn& churn) {
+    for (const uint64_t last = churned_ + processes; churned_ < last;) {
+      if (churned_ != 0) churn.end(churned_);
+      ++churned_;
+      const auto pid = kNoPid + static_cast<int32_t>(churned_ % 32'768);
+      kernel_.Start(churned_, pid);
+      kernel_.Emit(Exec(pid));
+      clock_.MoveTo(clock_.MonotonicNs() + kChurnPause);
+      if (NextTick() <= clock_.MonotonicNs()) Tick();
+      Drain();
+    }
+    for (int drain = 0; drain < churn.drains; ++drain) {
+      clock_.MoveTo(clock_.MonotonicNs() + kSecond);
+      Drain();
+    }
+    store_.Forget();
+  }
   uint64_t Lost(size_t loss) const { return store_.losses.at(loss); }
   const LayerState& Layer(const std::string& name) const {
     for (const LayerState& layer : engine_->state()->layers) {
@@ -163,6 +192,7 @@ class EngineTest : public ::testing::Test {
   SumStore store_;
   EngineOptions options_;
   std::unique_ptr<Engine> engine_;
+  uint64_t churned_ = 0;  // processes of Rotate
 };
 
 TEST_F(EngineTest, HoursOfWaitingAddUp) {
@@ -406,36 +436,43 @@ TEST_F(EngineTest, LooksAtMappingsOfTargetsOnly) {
   EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(100, 200));
 }
 
-// Every 200 s a process begins, calls exec and ends.
 TEST_F(EngineTest, AMonthOfChurnLeavesNoMemory) {
-  constexpr int64_t kPause = 400 * kSecond;
-  constexpr uint64_t kADay = 24 * kHour / kPause;
   options_.sources.tick_interval_ns = 20 * kSecond;
   Start();
-  uint64_t id = 0;
-  const auto churn = [&](uint64_t processes) {
-    for (const uint64_t end = id + processes; id < end;) {
-      if (id != 0) kernel_.Vanish(id);
-      ++id;
-      const auto pid = static_cast<int32_t>(id % 32'768);
-      kernel_.Start(id, pid);
-      kernel_.Emit(Exec(pid));
-      clock_.MoveTo(clock_.MonotonicNs() + kPause);
-      if (NextTick() <= clock_.MonotonicNs()) Tick();
-      Drain();
-    }
-    // Accounts of threads that vanished are kept for 4,096 drains, unless there are many.
-    for (int drain = 0; drain < 4'200; ++drain) {
-      clock_.MoveTo(clock_.MonotonicNs() + kSecond);
-      Drain();
-    }
-    store_.Forget();
-  };
-  churn(kADay);
+  // Accounts of threads that vanished are kept for 4,096 drains, unless there are many.
+  const Churn churn = {.end = [this](uint64_t id) { kernel_.Vanish(id); }, .drains = 4'200};
+  Rotate(kProcessesADay, churn);
   const size_t before = AllocatedBytes();
-  churn(29 * kADay);
+  Rotate(29 * kProcessesADay, churn);
   EXPECT_LE(engine_->state()->threads, 2U);
-  EXPECT_LE(AllocatedBytes(), before + 64 * 1024);
+  EXPECT_LE(AllocatedBytes(), before + kSlack);
+}
+
+// The kernel finds by itself whom to visit, and never says that one of them is gone.
+TEST_F(EngineTest, TicksThatAreNotByListCount) {
+  kernel_.by_list = false;
+  for (const uint64_t id : {1, 2}) kernel_.Start(id, 100);
+  Start();
+  Live(60 * kSecond);
+  Drain();
+  EXPECT_GT(store_.tick_ns, 59 * kSecond);
+  for (const uint64_t id : {1, 2}) EXPECT_EQ(store_.weights[ThreadId{id}], store_.tick_ns);
+  kernel_.Vanish(1);
+  const size_t before = kernel_.visits();
+  Live(10 * kSecond);
+  EXPECT_NEAR(static_cast<double>(kernel_.visits() - before), 100, 2) << "one thread is visited";
+}
+
+TEST_F(EngineTest, ChurnLeavesNoMemoryWhereTicksAreNotByList) {
+  options_.sources.tick_interval_ns = 20 * kSecond;
+  kernel_.by_list = false;
+  Start();
+  const Churn churn = {.end = [this](uint64_t id) { kernel_.End(id); }};
+  Rotate(kProcessesADay, churn);
+  const size_t before = AllocatedBytes();
+  Rotate(4 * kProcessesADay, churn);
+  EXPECT_LE(engine_->state()->threads, 2U);
+  EXPECT_LE(AllocatedBytes(), before + kSlack);
 }
 
 // The toy is in no file of the daemon: a source is known by its interface alone.
