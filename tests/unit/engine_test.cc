@@ -151,11 +151,12 @@ class EngineTest : public ::testing::Test {
     ASSERT_TRUE(engine_->Round(true, &drained));
     EXPECT_TRUE(drained.ok()) << drained;
   }
-  // Every 400 s a process begins, calls exec, and the one before it has ended.
+  // Every 400 s a process begins, calls exec and works, and the one before it has ended.
   static constexpr int64_t kChurnPause = 400 * kSecond;
   static constexpr uint64_t kProcessesADay = 24 * kHour / kChurnPause;
   struct Churn {
     std::function<void(uint64_t id)> end;
+    std::function<void(uint64_t id, int32_t pid)> work = [](uint64_t, int32_t) {};
     int drains = 0;  // after the last one
   };
   void Rotate(uint64_t processes, const Churn& churn) {
@@ -165,6 +166,7 @@ class EngineTest : public ::testing::Test {
       const auto pid = kNoPid + static_cast<int32_t>(churned_ % 32'768);
       kernel_.Start(churned_, pid);
       kernel_.Emit(Exec(pid));
+      churn.work(churned_, pid);
       clock_.MoveTo(clock_.MonotonicNs() + kChurnPause);
       if (NextTick() <= clock_.MonotonicNs()) Tick();
       Drain();
@@ -174,6 +176,38 @@ class EngineTest : public ::testing::Test {
       Drain();
     }
     store_.Forget();
+  }
+  // Pages that a process touches, bytes that it allocates, and samples of its thread by every
+  // source.
+  void BeBusy(uint64_t id, int32_t pid) {
+    for (uint64_t page = 1; page <= 64; ++page) {
+      profd_page_record touched{};
+      touched.type = PROFD_RECORD_PAGE;
+      touched.pid = pid;
+      touched.process_id = touched.thread_id = touched.stack = id;
+      touched.address = page << 12;
+      touched.size = 4096;
+      kernel_.Emit(touched);
+    }
+    profd_heap_record heap{};
+    heap.type = PROFD_RECORD_HEAP;
+    heap.thread_id = id;
+    heap.pid = pid;
+    heap.heap.counters[0].address = 0x1000;
+    heap.heap.counters[0].total = heap.heap.counters[0].seen = 1 << 16;
+    heap.heap.counters[0].events = 1;
+    heap.heap.counters[0].kind = PROFD_KIND_ALLOC;
+    heap.heap.counters[0].watch_id = 1;
+    kernel_.Emit(heap);
+    profd_sample_key key{};
+    key.thread_id = key.stack = id;
+    key.sysno = -1;
+    key.kind = PROFD_KIND_CPU;
+    kernel_.cpu_counters = {{key, {.weight = 1000, .count = 1}}};
+    key.kind = PROFD_KIND_WAKER;
+    kernel_.waker_counters = {{key, {.weight = 1000, .count = 1}}};
+    kernel_.disk_entries = {{{.thread_id = id, .stack = id, .argument = 1},
+                             {.requests = 1, .bytes = 4096, .queue_ns = 1000, .service_ns = 1000}}};
   }
   uint64_t Lost(size_t loss) const { return store_.losses.at(loss); }
   const LayerState& Layer(const std::string& name) const {
@@ -472,6 +506,33 @@ TEST_F(EngineTest, ChurnLeavesNoMemoryWhereTicksAreNotByList) {
   const size_t before = AllocatedBytes();
   Rotate(4 * kProcessesADay, churn);
   EXPECT_LE(engine_->state()->threads, 2U);
+  EXPECT_LE(AllocatedBytes(), before + kSlack);
+}
+
+// Each process does something of which every source keeps an account.
+TEST_F(EngineTest, ChurnLeavesNoMemoryWithEverySource) {
+  options_.sources.tick_interval_ns = 20 * kSecond;
+  options_.sources.heap = options_.sources.faults = options_.sources.mappings = true;
+  options_.sources.disk = options_.sources.wakers = true;
+  options_.sources.cpu = {};
+  Start();
+  const auto all_on = [this] {
+    for (const char* name : {"heap", "faults", "cpu", "disk", "wakers"}) {
+      EXPECT_TRUE(Layer(name).on) << name;
+    }
+    EXPECT_EQ(Layer("mappings").note, "no process has a supported libc");
+  };
+  all_on();
+  // Totals of threads that are gone are forgotten at every 64th drain.
+  const Churn churn = {.end = [this](uint64_t id) { kernel_.End(id); },
+                       .work = [this](uint64_t id, int32_t pid) { BeBusy(id, pid); },
+                       .drains = 64};
+  Rotate(kProcessesADay, churn);
+  const size_t before = AllocatedBytes();
+  Rotate(4 * kProcessesADay, churn);
+  all_on();
+  EXPECT_LE(engine_->state()->threads, 2U);
+  EXPECT_LE(engine_->state()->heap_threads, 2U);
   EXPECT_LE(AllocatedBytes(), before + kSlack);
 }
 
