@@ -5,11 +5,16 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sanitizer/allocator_interface.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <functional>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_kernel.h"
 #include "tests/support/toy_source.h"
@@ -468,6 +473,48 @@ TEST_F(EngineTest, LooksAtMappingsOfTargetsOnly) {
   for (const uint64_t id : {1, 2, 3}) kernel_.Start(id, id < 3 ? 100 : 200);
   Start();
   EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(100, 200));
+}
+
+// The kernel may not say which process called exec. Then mappings are looked at again, and names
+// are compared.
+TEST_F(EngineTest, AnExecThatIsNotToldIsLookedFor) {
+  const std::string name = absl::StrCat("late-", getpid());
+  auto selector = Selector::Parse(absl::StrCat("^", name, "$"));
+  ASSERT_TRUE(selector.ok());
+  options_.selectors = {*std::move(selector)};
+  kernel_.Start(1, kNoPid);
+  size_t marked = 0;
+  kernel_.on_mark = [&](int) { return ++marked == 1; };
+  Start();
+  // A target that is known runs another program, and maps other files.
+  kernel_.looked_at.clear();
+  kernel_.ExecUntold();
+  Drain();
+  EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(kNoPid));
+  Live(2 * kSecond);
+  kernel_.looked_at.clear();
+  // A process that is none becomes one.
+  int named[2];
+  ASSERT_EQ(pipe(named), 0);
+  const pid_t late = fork();
+  if (late == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, name.c_str());
+    if (write(named[1], "n", 1) != 1) _exit(1);
+    while (true) pause();
+  }
+  char byte = 0;
+  EXPECT_EQ(read(named[0], &byte, 1), 1);
+  Drain();
+  EXPECT_EQ(marked, 0U) << "the next search is not due";
+  EXPECT_THAT(kernel_.looked_at, testing::IsEmpty());
+  kernel_.ExecUntold();
+  Drain();
+  EXPECT_EQ(marked, 1U);
+  EXPECT_THAT(kernel_.looked_at, testing::ElementsAre(kNoPid));
+  kill(late, SIGKILL);
+  waitpid(late, nullptr, 0);
+  for (const int fd : named) close(fd);
 }
 
 TEST_F(EngineTest, AMonthOfChurnLeavesNoMemory) {
