@@ -19,6 +19,8 @@ namespace profd {
 namespace {
 
 constexpr size_t kMaxProcesses = 1024;
+// Of all processes, without their sites. Clients take messages of 4 MiB unless they set a limit.
+constexpr size_t kMaxProcessBytes = 7 << 19;
 constexpr size_t kMaxPath = 1024;
 constexpr size_t kMaxHeapThreads = 32;  // of a process
 
@@ -161,16 +163,13 @@ std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
   const std::map<int32_t, int64_t> live_since = LiveSince(allocators);
   std::stable_sort(histories.begin(), histories.end(),
                    [](const auto& a, const auto& b) { return LastRss(a) > LastRss(b); });
-  if (histories.size() > kMaxProcesses) {
-    response->set_processes_left_out(static_cast<uint32_t>(histories.size() - kMaxProcesses));
-    histories.resize(kMaxProcesses);
-  }
   const int64_t boot_to_wall_ns = WallNs() - BootNs();
   std::vector<ProcessId> listed;
+  size_t bytes = 0;
   for (const ProcessHistory& history : histories) {
+    if (listed.size() == kMaxProcesses) break;
     const WatchedProcess& process = history.process;
     const ProcessId id{process.pid, process.start_ns};
-    listed.push_back(id);
     v1::ProcessMemory* out = response->add_processes();
     out->set_pid(process.pid);
     out->set_name(CleanText(process.name, 256));
@@ -221,7 +220,14 @@ std::vector<ProcessId> FillProcesses(std::vector<ProcessHistory> histories,
       out->set_live_counted(true);
     }
     if (last.allocated && last.freed) out->set_net_allocated_bytes(*last.allocated - *last.freed);
+    bytes += out->ByteSizeLong();
+    if (bytes > kMaxProcessBytes) {
+      response->mutable_processes()->RemoveLast();
+      break;
+    }
+    listed.push_back(id);
   }
+  response->set_processes_left_out(static_cast<uint32_t>(histories.size() - listed.size()));
   return listed;
 }
 
