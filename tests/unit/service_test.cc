@@ -1451,6 +1451,76 @@ TEST(MemoryAnswerTest, AReusedPidIsTwoProcesses) {
   EXPECT_EQ(answer.processes(1).threads_size(), 1);
 }
 
+// Everything is there that an answer may have, and large: most threads and points of most
+// processes.
+TEST(MemoryAnswerTest, TheLargestOneIsAMessageThatClientsTake) {
+  constexpr int32_t kProcesses = 1024, kThreads = 32, kFirstPid = 1'000'000;
+  // Sites are of five processes, 100 each. Clients take no more, unless they set a limit.
+  constexpr size_t kSiteBytes = 5 * 100 * 600, kClientBytes = 4 << 20;
+  constexpr int64_t kPoints = 21, kStep = 150 * kSecond, kBegin = 1'000'000 * kSecond;
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  const auto start_ns = [](int32_t pid) { return kBegin - int64_t{pid} * kSecond / 100; };
+  MemoryTimeline timeline;
+  AllocatorUse use;
+  use.state.allocator = "jemalloc";
+  use.state.version = "5.3.0-1-ge13ca993e8ccb9ba9";
+  use.live_since_wall_ns = WallNs();
+  MergedProfile profile;
+  for (int32_t pid = kFirstPid; pid < kFirstPid + kProcesses; ++pid) {
+    use.state.pids.push_back(pid);
+    const WatchedProcess process = {
+        .pid = pid,
+        .start_ns = start_ns(pid),
+        .name = "long-name-of-it",
+        .cgroup = {.version = 2,
+                   .path = absl::StrCat("/kubepods.slice/kubepods-burstable.slice/pod",
+                                        std::string(36, 'p'), "/cri-containerd-",
+                                        std::string(64, 'c'), ".scope")},
+        .note = "PSS unknown: reading /proc/1000000/smaps_rollup needs CAP_SYS_PTRACE"};
+    for (int64_t n = 0; n < kPoints; ++n) {
+      MemoryPoint point;
+      point.time_ns = kBegin + n * kStep;
+      for (auto* figure : {&point.rss, &point.anon, &point.file, &point.shmem, &point.swap,
+                           &point.page_tables, &point.pss, &point.pss_error, &point.allocated,
+                           &point.freed, &point.live, &point.cgroup.current, &point.cgroup.limit}) {
+        *figure = 64 * kGiB + n * (pid % 100) * 4096;
+      }
+      for (auto* number :
+           {&point.threads, &point.minor_faults, &point.major_faults, &point.cgroup.oom_kills,
+            &point.cgroup.limit_hits, &point.cgroup.high_hits}) {
+        *number = 10'000 + n;
+      }
+      point.pss_time_ns = point.time_ns;
+      timeline.Add(process, point);
+    }
+    for (int32_t tid = 0; tid < kThreads; ++tid) {
+      MergedThread& thread = profile.threads.emplace_back();
+      thread.info = {.pid = pid,
+                     .tid = (pid - kFirstPid) * kThreads + tid + kFirstPid,
+                     .name = "tokio-runtime-w",
+                     .process_start_ns = start_ns(pid)};
+      thread.ledger.allocated = {.bytes = 64 * kGiB + tid, .events = 1};
+      thread.ledger.freed = {.bytes = 64 * kGiB, .events = 1};
+      if (tid != 0) continue;
+      thread.samples = {{.key = {.kind = Kind::kMapped}, .weight = kGiB, .ticks = 1},
+                        {.key = {.kind = Kind::kUnmapped}, .weight = kGiB, .ticks = 1},
+                        {.key = {.kind = Kind::kReturned}, .weight = kGiB, .ticks = 1}};
+    }
+  }
+  v1::GetMemoryResponse answer;
+  const std::vector<ProcessId> listed =
+      FillProcesses(timeline.Select({.begin_ns = kBegin,
+                                     .end_ns = kBegin + kPoints * kStep,
+                                     .matches = [](const WatchedProcess&) { return true; }}),
+                    profile, {use}, WallOffsetNs(), &answer);
+  EXPECT_LT(answer.ByteSizeLong() + kSiteBytes, kClientBytes);
+  // It says how many found no room.
+  EXPECT_GT(answer.processes_left_out(), 0u);
+  EXPECT_EQ(static_cast<uint32_t>(answer.processes_size()) + answer.processes_left_out(),
+            uint32_t{kProcesses});
+  EXPECT_THAT(listed, SizeIs(answer.processes_size()));
+}
+
 // Two processes had one PID in turn. /proc has start times in steps of 10 ms.
 TEST_F(ServiceTest, AReusedPidIsTwoProcesses) {
   const std::string container(64, 'c');
