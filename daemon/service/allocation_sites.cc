@@ -14,12 +14,15 @@
 #include "daemon/service/estimates.h"
 #include "daemon/service/named_stacks.h"
 #include "daemon/service/process_ids.h"
+#include "daemon/service/text.h"
 
 namespace profd {
 namespace {
 
 // Processes with sites: naming frames costs more than all else in the answer.
 constexpr size_t kMostProcesses = 5;
+// Of a function's name: all sites have room in one message.
+constexpr size_t kMostName = 512;
 
 struct AllocatingFunction {
   int64_t bytes = 0;
@@ -74,7 +77,7 @@ void FillSites(const MergedProfile& profile, const std::vector<ProcessId>& liste
     list.resize(std::min(list.size(), most));
     for (const auto& [function, site] : list) {
       v1::AllocationSite* out = wanted[id]->add_sites();
-      out->set_function(function);
+      out->set_function(CleanText(function, kMostName));
       out->set_bytes(site.bytes);
       out->set_error_bytes(std::llround(std::min(std::sqrt(site.variance), 9e18)));
       out->set_process_bytes(totals[id]);

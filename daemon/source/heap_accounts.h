@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "bpf/abi.h"
 #include "daemon/profile/profile.h"
@@ -62,7 +62,7 @@ class HeapAccounts {
     bool exited = false;
   };
 
-  absl::flat_hash_map<ThreadId, Thread> threads_;
+  absl::node_hash_map<ThreadId, Thread> threads_;  // large values: no room kept for more
   Unseen unseen_;
   absl::flat_hash_set<ThreadId> unread_;
   std::map<WatchId, AllocatorTotals> allocators_;
